@@ -101,16 +101,18 @@ def _defaults(command: object, arguments: Sequence[str]) -> dict[str, object]:
     """
     from pathlib import Path
 
-    from advisor.cli.defaults import check_trust, given_defaults
+    from advisor.cli.defaults import check_trust, given_defaults, is_trusted
     from advisor.cli.notes import note, warn
 
     found = given_defaults(command, os.environ, Path.cwd())
     counting = found.in_use(arguments)
-    check_trust(counting, arguments, os.environ)
+    trusted = is_trusted(arguments, os.environ)
+    if not trusted:
+        check_trust(counting)
     if not {"-q", "--quiet"} & set(arguments):
         note(*(f"{default.option} = {default.words} (from {default.origin})" for default in counting))
         warn(*(f"{name} sets no option of any command" for name in found.unknown_variables))
-    return found.as_map()
+    return found.as_map(is_trusted=trusted)
 
 
 def _protect_children() -> None:

@@ -193,7 +193,7 @@ def quality_note(model: Model, weight_dtype: str) -> str:
     Source: data/quality.toml.
     """
     if weight_dtype == model.weights:
-        return f"{weight_dtype} is the published checkpoint's own format."
+        return f"{weight_dtype} is the {'local' if model.folder else 'published'} checkpoint's own format."
     found = _notes().get(weight_dtype)
     if found is None:
         return f"no published evaluation of {weight_dtype} is in the catalog"

@@ -20,9 +20,15 @@ from advisor.catalog.units import MB
 DATA_DIR: Final = Path(__file__).parent / "data"
 MOST_FILE_BYTES: Final = 512_000_000
 """Of what is read line by line: prices, traces, results of sweeps."""
-MOST_DOCUMENT_BYTES: Final = 64_000_000
-"""Of what is parsed as a whole: a parsed JSON document takes up to twenty times its size."""
-MOST_TOML_BYTES: Final = 4_000_000
+MOST_DOCUMENT_BYTES: Final = 20_000_000
+"""Of what is parsed as a whole: a parsed JSON document takes up to 30 times its size in memory."""
+MOST_TOML_BYTES: Final = 1_000_000
+"""Of a TOML file: a megabyte of the costliest keys takes 1 s and 200 MB to parse."""
+_MOST_KEY_PARTS: Final = 16
+"""Parts of a dotted key: time and memory of the parser grow with their square."""
+_KEY_PART: Final = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"?|'[^'\n]*+'?)"""
+"""Nothing is tried twice, so that the time grows with the length: an open quotation ends with its line."""
+_DOTTED_KEY: Final = re.compile(rf"{_KEY_PART}(?:[ \t]*+\.[ \t]*+{_KEY_PART})*+")
 _BLOCK_BYTES: Final = 1_000_000
 _MOST_DIGITS: Final = 300
 _ALIASES: Final = re.compile(r'(?:^aliases *=|"aliases":) *\[([^]]*)\]', re.MULTILINE)
@@ -73,6 +79,29 @@ def too_large(name: str, most_bytes: int) -> InputFileError:
     return InputFileError(
         f"{name}: is too large",
         why=f"more than {most_bytes / MB:g} MB",
+        fix="split it, or leave out what is not needed",
+    )
+
+
+def check_link(path: Path, folder: Path | None = None) -> None:
+    """Refuse to write through a link out of the folder that was named; a device under /dev is what its name says.
+
+    Raises: InputFileError: the path leads elsewhere. OSError, RuntimeError: the system cannot follow it.
+    """
+    real, within = path.resolve(), (folder or path.parent).resolve()
+    if not real.is_relative_to(within) and path.absolute().parts[:2] != ("/", "dev"):
+        raise InputFileError(
+            f"cannot write {path}: it leads to {real}",
+            why=f"a link leads out of {folder or path.parent}, which is what was named",
+            fix="name the place itself, or remove the link",
+        )
+
+
+def too_many(path: Path, most: int, what: str) -> InputFileError:
+    """The refusal of a file with more entries than are kept in memory; `what` names them."""
+    return InputFileError(
+        f"{path}: has more than {most:,} {what}",
+        why="they would not fit into the memory and time that one input may take",
         fix="split it, or leave out what is not needed",
     )
 
@@ -162,12 +191,30 @@ def read_toml(path: Path) -> dict[str, Any]:
     """
     if (joined := _joined(path)) is not None:
         return dict(json.loads(joined))
+    text = read_text(path, MOST_TOML_BYTES)
+    _check_keys(text, path)
     try:
-        return tomllib.loads(read_text(path, MOST_TOML_BYTES))
+        return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputFileError(f"{path}: not valid TOML", why=str(error), fix="correct that line") from None
     except (RecursionError, ValueError) as error:  # nested without end, a number of thousands of digits
         raise InputFileError(f"{path}: cannot be read", why=str(error), fix="simplify it") from None
+
+
+def _check_keys(text: str, path: Path) -> None:
+    """Refuse dotted keys that no table has, before the parser spends memory on them.
+
+    Raises: InputFileError: a key has too many parts.
+    """
+    for found in _DOTTED_KEY.finditer(text):
+        key = found.group()
+        if key.count(".") >= _MOST_KEY_PARTS and len(re.findall(_KEY_PART, key)) > _MOST_KEY_PARTS:
+            line = text.count("\n", 0, found.start()) + 1
+            raise InputFileError(
+                f"{path}: line {line} has a dotted key of more than {_MOST_KEY_PARTS} parts",
+                why="no table of this program is nested so deeply",
+                fix="correct that line",
+            )
 
 
 def stated_aliases(folder: Path) -> dict[str, str]:

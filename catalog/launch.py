@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import yaml
 
+from advisor.catalog.legible import Line
 from advisor.catalog.schema import Engine
 
 PORT: Final = 8000
@@ -54,7 +55,7 @@ class LaunchSettings:
 class Launch:
     """The words that start one replica, and what it reads from a file."""
 
-    argv: tuple[str, ...]
+    argv: tuple[Line, ...]
     config: Mapping[str, Any] = field(default_factory=dict)
     config_flag: str = ""
 
@@ -66,9 +67,9 @@ class Launch:
             return line
         return f"{line} {self.config_flag} <(echo {shlex.quote(json.dumps(self.config))})"
 
-    def words(self, config_path: str) -> tuple[str, ...]:
+    def words(self, config_path: str) -> tuple[Line, ...]:
         """The words with the options' file in its place."""
-        return (*self.argv, self.config_flag, config_path) if self.config else self.argv
+        return (*self.argv, Line(self.config_flag), Line(config_path)) if self.config else self.argv
 
 
 def launch(engine: Engine, model: str, settings: LaunchSettings) -> Launch:
@@ -78,6 +79,7 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> Launch:
     flag for quantising on loading, where it has one.
 
     Assumes: one command per replica; several nodes need the engine's own multi-node flags in addition.
+    Raises: InputFileError: a word is not one line of printable characters.
     Source: the engines' command-line references, cited in each record.
     """
     flags = engine.flags
@@ -106,13 +108,18 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> Launch:
         words += shlex.split(filled) if word.endswith("_flag}") else [filled]
     if flags.repository and "/" in model and model[0] not in "./~":
         words = [flags.repository if word == flags.local else word for word in words]
-    more, lines = _lever_options(engine, settings)
-    lines += [flags.yaml_data_parallel if dp > 1 else "", flags.yaml_kv.get(settings.kv_dtype, "")]
-    return Launch((*words, *more), _merged(lines), flags.yaml_file)
+    more, sections = _lever_options(engine, settings)
+    sections += [
+        yaml.safe_load(line)
+        for line in (flags.yaml_data_parallel if dp > 1 else "", flags.yaml_kv.get(settings.kv_dtype, ""))
+        if line
+    ]
+    argv = tuple(Line(word, "a word of the start command") for word in (*words, *more))
+    return Launch(argv, _merged(sections), flags.yaml_file)
 
 
-def _lever_options(engine: Engine, settings: LaunchSettings) -> tuple[list[str], list[str]]:
-    """Words and lines of the options' file for prefixes, speculation, adapters and pools."""
+def _lever_options(engine: Engine, settings: LaunchSettings) -> tuple[list[str], list[dict[str, Any]]]:
+    """Words and sections of the options' file for prefixes, speculation, adapters and pools."""
     flags, templates = engine.flags, []
     if settings.prefix_caching is not None and settings.prefix_caching != engine.prefix_caching:
         on = settings.prefix_caching
@@ -133,7 +140,17 @@ def _lever_options(engine: Engine, settings: LaunchSettings) -> tuple[list[str],
     values |= {"seqs": settings.max_num_seqs, "context": settings.max_model_len}
     templates.append((flags.pools.get(settings.role, ""), flags.yaml_pools.get(settings.role, "")))
     words = [Template(word).substitute(values) for one, _ in templates for word in shlex.split(one)]
-    return words, [Template(line).substitute(values) for _, line in templates]
+    return words, [_filled(yaml.safe_load(line), values) for _, line in templates if line]
+
+
+def _filled(option: Any, values: Mapping[str, object]) -> Any:
+    """Return an option of a file with its variables filled in. It was parsed before, so no value is read as YAML."""
+    if isinstance(option, dict):
+        return {name: _filled(inner, values) for name, inner in option.items()}
+    if not isinstance(option, str):
+        return option
+    is_variable = option.startswith("$") and option[1:] in values
+    return values[option[1:]] if is_variable else Template(option).substitute(values)
 
 
 def _usual_rank(rank: int) -> int:
@@ -141,11 +158,11 @@ def _usual_rank(rank: int) -> int:
     return next((known for known in (8, 16, 32, 64, 128, 256, 320, 512) if known >= rank), rank)
 
 
-def _merged(lines: list[str]) -> dict[str, Any]:
-    """The options of a file from its lines, which may name the same section."""
+def _merged(options: list[dict[str, Any]]) -> dict[str, Any]:
+    """The options of a file from its parts, which may name the same section."""
     merged: dict[str, Any] = {}
-    for line in filter(None, lines):
-        for key, value in yaml.safe_load(line).items():
+    for part in options:
+        for key, value in part.items():
             inner = merged.get(key)
             merged[key] = {**inner, **value} if isinstance(inner, dict) else value
     return merged

@@ -30,7 +30,7 @@ _FORMATS: Final = {
 }
 CHAT: Final = re.compile(r"instruct|chat|-it\b|thinking", re.IGNORECASE)
 _DERIVED: Final = re.compile(r"distill|base\b|zero\b|vl-|coder", re.IGNORECASE)
-Origin = Literal["published", "pattern", "quantised on loading", "quantise first"]
+Origin = Literal["published", "pattern", "local", "quantised on loading", "quantise first"]
 _SIXTEEN_BIT = ("bf16", "fp16")
 
 
@@ -50,8 +50,8 @@ def checkpoint_for(model: Model, weight_dtype: str, engine: str = "") -> Checkpo
     Assumes: the names of checkpoints say their format, as publishers write them.
     Source: hf_ids of the model record.
     """
-    if not model.hf_ids:
-        return Checkpoint(model.id, model.weights)
+    if model.folder or not model.hf_ids:
+        return Checkpoint(model.folder or model.id, model.weights)
     wanted = _FORMATS.get(weight_dtype)
     if wanted is not None and weight_dtype != model.weights:
         stored = [hf_id for hf_id in model.hf_ids if wanted.search(hf_id)]
@@ -137,9 +137,7 @@ def published(model: Model, weight_dtype: str, engine: str = "") -> tuple[Publis
         if weight_dtype == model.weights:
             formats = (*formats, "original")
     found = [
-        one
-        for one in all_published().get(model.id, ())
-        if one.format in formats and (not engine or engine in one.engines)
+        one for one in published_of(model) if one.format in formats and (not engine or engine in one.engines)
     ]
     return best_first(model, found)
 
@@ -161,6 +159,11 @@ def _place(one: PublishedCheckpoint, model: Model) -> tuple[object, ...]:
         len(name),
         name,
     )
+
+
+def published_of(model: Model) -> tuple[PublishedCheckpoint, ...]:
+    """Return the known checkpoints of a model; none of a local folder, whose name may be that of another's model."""
+    return () if model.folder else all_published().get(model.id, ())
 
 
 @functools.cache
@@ -222,11 +225,18 @@ class ServedCheckpoint:
     """In which it is stored."""
     origin: Origin
     """published: a source spells its name out; pattern: a source states how such names are made, so look first;
-    quantised on loading: the 16-bit one, which the engine converts; quantise first: nobody published the format."""
+    local: a folder of which only the config.json was read; quantised on loading: the 16-bit one, which the engine
+    converts; quantise first: nobody published the format."""
+
+    @property
+    def is_local(self) -> bool:
+        """Whether it is a folder of this machine: a path, which no name on a hub begins like."""
+        return self.repository.startswith((".", "/"))
 
     @property
     def verified(self) -> bool:
-        return self.origin in ("published", "quantised on loading")
+        """Whether a source names it; nobody looked whether a local folder holds weights."""
+        return self.origin in ("published", "quantised on loading") and not self.is_local
 
 
 def served_checkpoint(model: Model, engine: Engine, dtype: str, accelerator: Accelerator) -> ServedCheckpoint:
@@ -236,7 +246,7 @@ def served_checkpoint(model: Model, engine: Engine, dtype: str, accelerator: Acc
     """
     named = checkpoint_for(model, dtype, engine.id)
     if named.weight_dtype == dtype or (dtype in _SIXTEEN_BIT and named.weight_dtype in _SIXTEEN_BIT):
-        return ServedCheckpoint(named.hf_id, dtype, "published")
+        return ServedCheckpoint(named.hf_id, dtype, "local" if model.folder else "published")
     found = published(model, dtype, engine.id)
     if found:
         return ServedCheckpoint(found[0].repository, dtype, "published" if found[0].is_seen else "pattern")

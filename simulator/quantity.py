@@ -23,13 +23,13 @@ class Quantity:
             raise ValueError(f"interval [{self.low}, {self.high}] does not hold {self.value}")
 
     def scaled(self, factor: float) -> "Quantity":
-        """The quantity times an exactly known positive number, in the product's unit.
+        """The quantity times an exactly known number of at least 0, in the product's unit.
 
         Assumes: the factor has no error of its own, so the relative range stays.
-        Raises: ValueError: the factor is not positive.
+        Raises: ValueError: the factor is negative or no number.
         """
-        if not factor > 0:
-            raise ValueError(f"scale factor must be positive, not {factor}")
+        if not factor >= 0:
+            raise ValueError(f"scale factor must be at least 0, not {factor}")
         return Quantity(self.value * factor, self.low * factor, self.high * factor, self.basis)
 
     def __rtruediv__(self, amount: float) -> "Quantity":

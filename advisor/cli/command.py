@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar, get_args, get_origin
 
 import typer
+from typer.models import ArgumentInfo
 
 from advisor import __version__
 from advisor.catalog.errors import AdvisorError
 from advisor.cli.errors import EXIT_CODES
-from advisor.cli.options import Shared, check_shared
+from advisor.cli.options import Effect, Shared, check_shared
 from advisor.cli.typed import Once, OnceGroup, check_files, check_numbers
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class Studied:
     files: tuple[str, ...] = ()
     """Options of text that name a file, or an example that comes with the program."""
     left_out: tuple[str, ...] = ()
-    """Options that write files or only change what is shown."""
+    """Options that only change what is shown; options with an effect besides reading are left out anyway."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,17 @@ class Command:
     uses_calibration: bool
     studied: Studied | None
     """None where no study can ask it."""
+    has_table: bool = True
+    """Whether an answer may have a table, which CSV and Parquet hold."""
+    has_drawing: bool = False
+    """Whether an answer may have a drawing, which SVG holds."""
+
+    @property
+    def effects(self) -> Mapping[str, Effect]:
+        """What its options do besides asking, by name of the field."""
+        parameters = [*parameters_of(self.inputs), *parameters_of(Shared)]
+        found = {parameter.name: effect_of(parameter.annotation) for parameter in parameters}
+        return {name: effect for name, effect in found.items() if effect is not None}
 
     @property
     def word(self) -> str:
@@ -70,7 +82,12 @@ COMMANDS: Final[dict[str, Command]] = {}
 
 
 def command(
-    name: str, *, uses_calibration: bool = False, studied: Studied | None = None
+    name: str,
+    *,
+    uses_calibration: bool = False,
+    studied: Studied | None = None,
+    has_table: bool = True,
+    has_drawing: bool = False,
 ) -> Callable[[type[T]], type[T]]:
     """Register a dataclass of inputs as a command: `run.py` beside it answers in a function named like its last word.
 
@@ -79,10 +96,23 @@ def command(
     """
 
     def register(inputs: type[T]) -> type[T]:
-        COMMANDS[name] = Command(name, inputs, uses_calibration, studied)
+        COMMANDS[name] = Command(name, inputs, uses_calibration, studied, has_table, has_drawing)
         return inputs
 
     return register
+
+
+def effect_of(annotation: Any) -> Effect | None:
+    """Return the effect that the declaration of an option names; of a path, writing where it names none.
+
+    No file in a folder sets an argument: it is typed, and a path among them is read.
+    """
+    kind, declared, *more = get_args(annotation)
+    stated = next((each for each in more if isinstance(each, Effect)), None)
+    is_path = kind is Path or Path in get_args(kind)
+    if stated is not None or not is_path:
+        return stated
+    return Effect.READS if isinstance(declared, ArgumentInfo) else Effect.WRITES
 
 
 def only(*names: str) -> tuple[str, ...]:
@@ -111,8 +141,12 @@ def function_of(found: Command, *, is_group: bool = False) -> Callable[..., Deli
         check_numbers(values)
         if values.get("emit") and values["output"] is not None and not values["output"].suffix:
             values |= {"emit_dir": values["output"], "output": None}
-        check_files(found.name, values)
+        check_files(found.effects, values)
         shared = check_shared(gathered(Shared, values))
+        if shared.output is not None:
+            from advisor.render.files import check_form
+
+            check_form(shared.output, has_table=found.has_table, has_drawing=found.has_drawing)
         shared = replace(shared, given=_given(context, values))
         answer = found.answer(gathered(found.inputs, values), shared)
         if shared.calibration is not None and not found.uses_calibration:

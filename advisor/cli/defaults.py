@@ -7,9 +7,11 @@ table named after a command for that one: [recommend], [catalog.prices].
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from advisor.catalog.errors import InputFileError
+from advisor.cli.command import COMMANDS
+from advisor.cli.options import Effect
 
 FILE_NAME: Final = "advisor.toml"
 FILE_VARIABLE: Final = "ADVISOR_CONFIG"
@@ -17,11 +19,16 @@ PREFIX: Final = "ADVISOR_"
 OTHER_VARIABLES: Final = frozenset({FILE_VARIABLE, "ADVISOR_CACHE_DIR", "ADVISOR_SHARED_DATA"})
 """Variables of the program that are no options."""
 TRUST: Final = "trust-config"
-"""The option that lets the file set what `FOR_PEOPLE` names."""
-FOR_PEOPLE: Final = frozenset({"output", "plan", "records", "predictions", "report", "cluster"})
-"""Options that write files or send work elsewhere: a file that lies in a folder may not, unless it is trusted."""
+"""The option that lets the file set options with an effect besides reading."""
 _NEVER: Final = frozenset({"help", "version"})
 _FALSE: Final = frozenset({"", "0", "false", "no", "off"})
+
+
+class _Known(NamedTuple):
+    """An option as the command line declares it."""
+
+    is_flag: bool
+    effect: Effect | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +41,13 @@ class Default:
     value: object
     origin: str
     """The file, or the variable."""
+    effect: Effect | None = None
+    """What the option does besides asking."""
+
+    @property
+    def needs_trust(self) -> bool:
+        """Whether a file sets an option that does more than ask and read."""
+        return self.effect not in (None, Effect.READS) and self.origin != _variable(self.option)
 
     @property
     def words(self) -> str:
@@ -48,10 +62,12 @@ class Defaults:
     values: tuple[Default, ...] = ()
     unknown_variables: tuple[str, ...] = ()
 
-    def as_map(self) -> dict[str, Any]:
-        """Nested by command, as the parser wants it."""
+    def as_map(self, *, is_trusted: bool) -> dict[str, Any]:
+        """Nested by command, as the parser wants it; without what only a trusted file may set."""
         found: dict[str, Any] = {}
         for default in self.values:
+            if default.needs_trust and not is_trusted:
+                continue
             level = found
             for name in default.command:
                 level = level.setdefault(name, {})
@@ -99,25 +115,27 @@ def given_defaults(root: Any, environment: Mapping[str, str], folder: Path) -> D
         if not commands:
             unknown.append(variable)
         for command in commands:
-            value = text.lower() not in _FALSE if options[command][option] else text
-            found[command, option] = Default(command, option, value, variable)
+            known = options[command][option]
+            value = text.lower() not in _FALSE if known.is_flag else text
+            found[command, option] = Default(command, option, value, variable, known.effect)
     return Defaults(tuple(found.values()), tuple(unknown))
 
 
-def check_trust(
-    counting: Iterable[Default], arguments: Sequence[str], environment: Mapping[str, str]
-) -> None:
-    """Refuse a file that writes files or sends work elsewhere for a person who did not say that it may.
+def is_trusted(arguments: Sequence[str], environment: Mapping[str, str]) -> bool:
+    """Whether the user said that the file may set every option."""
+    return f"--{TRUST}" in arguments or environment.get(_variable(TRUST), "").lower() not in _FALSE
+
+
+def check_trust(counting: Iterable[Default]) -> None:
+    """Refuse a file that is not trusted and sets an option with an effect besides reading.
 
     Raises: InputFileError: it does.
     """
-    if f"--{TRUST}" in arguments or environment.get(_variable(TRUST), "").lower() not in _FALSE:
-        return
     for default in counting:
-        if default.option in FOR_PEOPLE and default.origin != _variable(default.option):
+        if default.needs_trust and default.effect is not None:
             raise InputFileError(
                 f"{default.origin}: {default.option} = {default.words}",
-                why="a file in a folder may not say what is written or where work is sent",
+                why=f"--{default.option} {default.effect.value}, which a file in a folder may not set",
                 fix=f"type --{default.option} yourself, or --{TRUST} if the file is yours",
             )
 
@@ -134,17 +152,19 @@ def _file(environment: Mapping[str, str], folder: Path) -> Path | None:
     return path if path.is_file() else None
 
 
-def _options(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], dict[str, bool]]]:
-    """Of every command its options by name without dashes, and whether they are flags."""
+def _options(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], dict[str, _Known]]]:
+    """Yield every command with its options by name without dashes."""
     for name, child in getattr(command, "commands", {}).items():
         yield from _options(child, (*path, name))
+    found = COMMANDS.get(" ".join(path))
+    effects = found.effects if found is not None else {}
     names = {
-        text.lstrip("-"): bool(getattr(parameter, "is_flag", False))
+        text.lstrip("-"): _Known(bool(getattr(parameter, "is_flag", False)), effects.get(parameter.name))
         for parameter in command.params
         for text in parameter.opts
         if text.startswith("--")
     }
-    names = {name: is_flag for name, is_flag in names.items() if name not in _NEVER}
+    names = {name: known for name, known in names.items() if name not in _NEVER}
     if path and names:
         yield path, names
 
@@ -152,7 +172,7 @@ def _options(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, .
 def _of_table(
     table: Mapping[str, Any],
     command: tuple[str, ...],
-    options: Mapping[tuple[str, ...], Mapping[str, bool]],
+    options: Mapping[tuple[str, ...], Mapping[str, _Known]],
     path: Path,
 ) -> Iterator[Default]:
     """A table's own keys first, so that those of the tables in it win."""
@@ -168,7 +188,7 @@ def _of_table(
                 path, ".".join((*command, key)), {name for names in options.values() for name in names}
             )
         for one in takers:
-            yield Default(one, option, _value(value), str(path))
+            yield Default(one, option, _value(value), str(path), options[one][option].effect)
     for key, value in table.items():
         if isinstance(value, Mapping):
             inner = (*command, key)

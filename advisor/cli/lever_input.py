@@ -9,7 +9,7 @@ from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameErro
 from advisor.catalog.files import read_json
 from advisor.catalog.resolve import near_misses
 from advisor.catalog.units import TB
-from advisor.cli.measures import parse_clients, parse_count, parse_rate, parse_watts
+from advisor.cli.measures import parse_clients, parse_rate, parse_tokens, parse_watts
 from advisor.cli.options import Beside as TypedBeside
 from advisor.cli.options import Levers, Load
 from advisor.cli.scenario_input import names_of
@@ -128,7 +128,7 @@ def with_contexts(scenario: Scenario, text: str | None) -> tuple[Scenario, tuple
     Raises: AdvisorError: one is no number of tokens, or there are too many.
     """
     names = names_of(text, "--max-context")
-    found = {round(parse_count(name, "--max-context")) for name in names}
+    found = {parse_tokens(name, "--max-context") for name in names}
     if not found:
         return scenario, ()
     if len(found) > _MOST_CONTEXTS or not 2 <= min(found) <= max(found) <= MOST_TOKENS:

@@ -55,6 +55,25 @@ def parse_count(text: str, option: str) -> float:
     return _parse(text, option, _COUNT, "4096, 128k or 1.4T", MOST_COUNT)
 
 
+MOST_TOKENS: Final = 10_000_000
+"""Tokens of one prompt or one output."""
+
+
+def parse_tokens(text: str, option: str) -> int:
+    """A whole number of tokens with an optional k or M: 4096, 128k.
+
+    Raises: AdvisorError: as `parse_count`, or not from 1 to 10,000,000.
+    """
+    tokens = round(parse_count(text, option))
+    if not 1 <= tokens <= MOST_TOKENS:
+        raise AdvisorError(
+            f"{option} {text} is out of range",
+            why=f"a length is from 1 to {MOST_TOKENS:,} tokens",
+            fix=f"e.g. {option} 128k",
+        )
+    return tokens
+
+
 MOST_CLIENTS: Final = 100_000
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.resolve import near_misses
 from advisor.cli.lever_input import beside_of, with_levers
-from advisor.cli.measures import parse_count
+from advisor.cli.measures import parse_tokens
 from advisor.cli.options import Beside, Levers, Load, Objectives, Shared, Where
 from advisor.cli.scenario_input import names_of, scenario_of
 from advisor.decide.scenario import Scenario
@@ -20,7 +20,7 @@ _ONE_LIMIT: Final = "models on one machine would share its limit"
 
 
 def _tokens(text: str) -> int:
-    return round(parse_count(text, "--models"))
+    return parse_tokens(text, "--models")
 
 
 _LOAD: Final[Mapping[str, Callable[[str], Any]]] = {

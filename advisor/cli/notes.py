@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from typing import Final, TextIO
 
-from advisor.render.legible import legible
+from advisor.catalog.legible import legible
 
 PATIENCE_S: Final = 1.0
 """Shorter work shows nothing."""

@@ -2,6 +2,7 @@
 
 import datetime
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, NamedTuple
 
@@ -9,6 +10,23 @@ from typer import Option
 
 from advisor.cli.measures import parse_day
 from advisor.cli.notes import warn
+
+
+class Effect(Enum):
+    """What an option does besides asking; it stands behind the help in the declaration of the option.
+
+    A file in a folder may set only options without an effect, and those that read. An option that takes a path and
+    declares nothing counts as one that writes.
+    """
+
+    READS = "says which file is read"
+    WRITES = "says which file is written"
+    CHANGES = "changes files that are there"
+    DELETES = "deletes"
+    FETCHES = "says what is fetched"
+    EXECUTES = "changes settings of this machine"
+    ACCEPTS = "accepts what would be refused"
+    SENDS = "says where work is sent"
 
 
 class Panel(NamedTuple):
@@ -64,6 +82,7 @@ class Shared:
             "--output",
             "-o",
         ),
+        Effect.WRITES,
     ] = None
     quiet: Annotated[
         bool, OUTPUT(None, "No progress, notes or warnings; with -o only the file.", True, "--quiet", "-q")
@@ -81,11 +100,19 @@ class Shared:
         OUTPUT("YYYY-MM-DD", "Prices and availability as known on that day.", "today", parser=_as_of),
     ] = field(default_factory=lambda: today())  # noqa: PLW0108  # looked up by each call
     calibration: Annotated[
-        Path | None, OUTPUT("FILE", "Measured figures of one machine, from `advisor calibrate`.")
+        Path | None,
+        OUTPUT("FILE", "Measured figures of one machine, from `advisor calibrate`."),
+        Effect.READS,
     ] = None
     trust_config: Annotated[
         bool,
-        OUTPUT(None, "Let advisor.toml name output files, records or a cluster.", True, "--trust-config"),
+        OUTPUT(
+            None,
+            "Let advisor.toml set options that write, delete, fetch, accept or send work elsewhere.",
+            True,
+            "--trust-config",
+        ),
+        Effect.ACCEPTS,
     ] = False
     given: frozenset[str] = frozenset()
     """Names of options that somebody gave, be it with their default."""
@@ -135,7 +162,9 @@ class Load:
     input_tokens: Annotated[int | None, _tokens("Mean prompt.")] = None
     output_tokens: Annotated[int | None, _tokens("Mean answer.")] = None
     trace: Annotated[
-        Path | None, LOAD("FILE", "Recorded requests: CSV or JSON lines, own, Azure or Mooncake columns.")
+        Path | None,
+        LOAD("FILE", "Recorded requests: CSV or JSON lines, own, Azure or Mooncake columns."),
+        Effect.READS,
     ] = None
     trace_speed: Annotated[
         float | None, LOAD("K", "Replay the trace K times as fast.", "as it was", max=1_000_000)
@@ -224,6 +253,7 @@ class Objectives:
         OBJECTIVES(
             "FILE.toml", "Rank families of hardware by your weights of fit, cost, ecosystem and team.", False
         ),
+        Effect.READS,
     ] = None
 
 
@@ -257,7 +287,9 @@ class Where:
     max_gpus: Annotated[
         int, LIMITS("N", "Accelerators of one replica at most.", True, min=1, max=100_000)
     ] = 64
-    price_file: Annotated[Path | None, LIMITS("CSV", "Your own prices, which win over the catalog's.")] = None
+    price_file: Annotated[
+        Path | None, LIMITS("CSV", "Your own prices, which win over the catalog's."), Effect.READS
+    ] = None
     max_context: Annotated[
         str | None,
         LIMITS("N,...", "Servers that take requests of so many tokens: 64k,256k,1M; each gets an answer."),
@@ -302,7 +334,9 @@ StepByStep = Annotated[
     bool, Option("--step-by-step", help="Process every engine step; same records, slower.")
 ]
 RecordsFile = Annotated[
-    Path | None, Option(metavar="OUT.csv", help="Write one row per request.", show_default=False)
+    Path | None,
+    Option(metavar="OUT.csv", help="Write one row per request.", show_default=False),
+    Effect.WRITES,
 ]
 
 

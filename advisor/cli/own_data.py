@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from advisor.catalog import accelerators
@@ -30,7 +31,7 @@ def read_calibration(path: Path) -> Calibration:
         raise InputFileError(
             f"{path}: is a recording, not a calibration",
             why=f"{recording.name} is what `advisor probe` wrote",
-            fix=f"advisor calibrate {path} -o calibration.json, then --calibration calibration.json",
+            fix=f"advisor calibrate {quote(str(path))} -o calibration.json, then --calibration calibration.json",
         )
     values = read_json(path, "correct that place")
     if not isinstance(values, dict) or values.get("kind") != "calibration":

@@ -1,21 +1,15 @@
 """What was typed: each option once, only what was typed is converted, and files to write are none that are read."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
 from advisor.catalog.errors import AdvisorError
 from advisor.cli.measures import parse_count
-
-WRITTEN: Final = ("output", "plan", "records", "predictions", "report")
-"""Options that name a file to write, in whatever command."""
-_READ: Final = {("simulate train", "plan")}
-"""A command whose option of such a name is read."""
-_CONTINUED: Final = "resume"
-"""An interrupted probe goes on in the file that it began."""
+from advisor.cli.options import Effect
 
 
 class _Once:
@@ -110,22 +104,25 @@ def check_numbers(values: Mapping[str, Any]) -> None:
             )
 
 
-def check_files(command: str, values: Mapping[str, Any]) -> None:
+def check_files(effects: Mapping[str, Effect], values: Mapping[str, Any]) -> None:
     """Refuse output files that cannot be written or that are also an input or another output.
+
+    An option that changes files names one that may be written again: an interrupted probe goes on in its own.
 
     Raises: AdvisorError: with the option's name.
     """
     written = {
         name: Path(values[name])
-        for name in WRITTEN
-        if values.get(name) is not None and (command, name) not in _READ
+        for name, effect in effects.items()
+        if effect is Effect.WRITES and values.get(name) is not None
     }
     if not written:
         return
     from advisor.render.atomic import check_writable
 
     taken: dict[tuple[int, int] | str, str] = {}
-    for name, path in _inputs(values, written):
+    changed = {name for name, effect in effects.items() if effect is Effect.CHANGES}
+    for name, path in _inputs(values, changed | written.keys()):
         taken.setdefault(_identity(path), name)
     for name, path in written.items():
         check_writable(path)
@@ -138,10 +135,10 @@ def check_files(command: str, values: Mapping[str, Any]) -> None:
             )
 
 
-def _inputs(values: Mapping[str, Any], written: Mapping[str, Path]) -> Iterator[tuple[str, Path]]:
+def _inputs(values: Mapping[str, Any], written: Collection[str]) -> Iterator[tuple[str, Path]]:
     """Whatever else was typed and is a file: paths, and names that turn out to be one."""
     for name, value in values.items():
-        if name in written or name == _CONTINUED or not isinstance(value, Path | str):
+        if name in written or not isinstance(value, Path | str):
             continue
         path = Path(value)
         try:

@@ -178,8 +178,7 @@ _LARGEST_CHUNK = 32_768
 _CHUNK_PART = 0.8
 """Part of an objective on gaps that a chunk's matrices may take; attention to long contexts takes up to a quarter."""
 _CHUNK_FACTOR = 4
-"""Ratio of the tokens of an iteration that are tried one after the other: a factor of 2 moves a capacity by few
-percent."""
+"""Ratio of the tokens of an iteration that are tried one after the other."""
 _FEW_SLOTS = 64
 """Sequences at once below which an engine's default is small, so that larger numbers are candidates of their own."""
 _SLOT_FACTORS = (4, 16, 64)

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.engines import all_engines, quality_note, support
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.published import all_published, best_first
+from advisor.catalog.published import best_first, published_of
 from advisor.catalog.schema import Engine, Model
 from advisor.decide import power
 from advisor.decide.candidates import Candidate, fitted, slot_variants
@@ -334,7 +334,5 @@ def lacks_head(candidate: Candidate) -> bool:
 
 def eagle_head(model: Model, engine: str) -> str:
     """A published EAGLE head of a model that an engine loads; empty where no source names one."""
-    heads = [
-        one for one in all_published().get(model.id, ()) if one.format in _HEADS and engine in one.engines
-    ]
+    heads = [one for one in published_of(model) if one.format in _HEADS and engine in one.engines]
     return best_first(model, heads)[0].repository if heads else ""

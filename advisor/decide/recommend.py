@@ -47,6 +47,10 @@ SCREENED_ONLY: Final = (
     "screened only: capacities rest on short runs and none was confirmed, so order and counts may change; "
     "ask again without --fast before you rent"
 )
+POOLS_BELOW: Final = 0.5
+"""Capacity over the bound of its surface below which `auto` tries two pools: above, hardware is busy either way."""
+_LEAST_FOR_POOLS: Final = 3
+"""Replicas of the first entry from which `auto` tries two pools: one worker of each kind must cost less."""
 _NO_LIMIT: Final = "no power limit that was tried holds the objectives: boards at full power"
 
 
@@ -253,12 +257,22 @@ def _safe_option(
 def _with_unlike_parts(
     done: Search, scenario: Scenario, demand: Demand, order: list[Planned]
 ) -> list[Planned]:
-    """The ranking with fleets of unlike parts in place of what they beat, where they are asked for."""
-    if APART.name in scenario.levers:
+    """The ranking with fleets of unlike parts in place of what they beat, where they are asked for, or may pay."""
+    if APART.name in scenario.levers or _pools_may_pay(scenario, demand, order):
         order = ranked(with_pools(scenario, demand, order, done.accelerators, done.offers))
     if BY_LENGTH.name in scenario.levers:
         order = ranked(with_split(scenario, demand, order, done.model, done.accelerators, done.offers))
     return order
+
+
+def _pools_may_pay(scenario: Scenario, demand: Demand, order: Sequence[Planned]) -> bool:
+    """Whether prompts computed apart may save: the objectives, not the hardware, limit what the first entry carries."""
+    if scenario.levers != ("auto",) or scenario.screened_only or demand.kind != "rate" or not order:
+        return False
+    first = order[0].found
+    if first.measurements is None or first.purchase.num_replicas < _LEAST_FOR_POOLS:
+        return False
+    return first.capacity.load < POOLS_BELOW * first.measurements.bound_per_s
 
 
 def _of_clients(scenario: Scenario, clients: int) -> Scenario:

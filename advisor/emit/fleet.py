@@ -12,6 +12,7 @@ import yaml
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
 from advisor.catalog.launch_options import ROUTERS, check_command
+from advisor.catalog.legible import Line
 from advisor.decide.option import Option
 from advisor.emit import nginx
 from advisor.emit.plan import Plan, plan_of
@@ -37,7 +38,7 @@ class Address:
 class FleetPlan:
     """Two unlike parts ready to be written down."""
 
-    name: str
+    name: Line
     parts: tuple[Plan, ...]
     is_shared: bool
     """Whether one machine holds both."""
@@ -47,18 +48,19 @@ class FleetPlan:
         return self.parts[-1]
 
     @property
-    def comments(self) -> tuple[str, ...]:
+    def comments(self) -> tuple[Line, ...]:
         """What stands above every file; the parts share what was quantised and what is to be verified."""
         shares = (f"{plan.layout_words}, for {plan.option.share_words}" for plan in self.parts)
         hosts = (line for plan in self.parts for line in plan.host_words)
         remarks = (line for plan in self.parts for line in plan.remarks)
-        return (self.whole.title, *shares, *dict.fromkeys(hosts), *self.checks, *dict.fromkeys(remarks))
+        lines = (self.whole.title, *shares, *dict.fromkeys(hosts), *self.checks, *dict.fromkeys(remarks))
+        return tuple(map(Line, lines))
 
     @property
-    def checks(self) -> tuple[str, ...]:
+    def checks(self) -> tuple[Line, ...]:
         """What to do or to look at before the parts are started."""
         of_parts = (line for plan in self.parts for line in plan.checks)
-        return (*dict.fromkeys(of_parts), self._doubt)
+        return tuple(map(Line, (*dict.fromkeys(of_parts), self._doubt)))
 
     @property
     def _doubt(self) -> str:
@@ -180,7 +182,7 @@ def fleet_plan(model: str, option: Option) -> FleetPlan:
     used = sum(part.num_replicas * part.accelerators_per_replica for part in parts)
     alike = all(part.option.machine.accelerators_per_node == unit for part in parts)
     is_shared = option.machine.num_nodes == 1 and used <= unit and alike
-    return FleetPlan(parts[-1].name.removesuffix(f"-{share_of(parts[-1])}"), parts, is_shared)
+    return FleetPlan(Line(parts[-1].name.removesuffix(f"-{share_of(parts[-1])}")), parts, is_shared)
 
 
 def _whole_part(option: Option) -> Option:

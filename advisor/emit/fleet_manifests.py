@@ -8,6 +8,7 @@ import yaml
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
+from advisor.catalog.legible import Line
 from advisor.emit import nginx
 from advisor.emit.fleet import FIRST_CACHE_PORT, ROUTER_FILE, Address, FleetPlan, share_of, told, variables
 from advisor.emit.fleet_scripts import command_files
@@ -15,6 +16,8 @@ from advisor.emit.manifests import (
     compose_replica,
     config_map,
     dumped,
+    in_compose,
+    in_kubernetes,
     pod_of,
     replica_documents,
     service,
@@ -27,15 +30,16 @@ from advisor.emit.shell import FIRST_PORT, script
 _PYTHON: Final = "python:3.12-slim"
 
 
-def _router_container(fleet: FleetPlan, addresses: Sequence[Address]) -> tuple[str, list[str]]:
+def _router_container(fleet: FleetPlan, addresses: Sequence[Address]) -> tuple[str, list[Line]]:
     """Image and words of the router in a container."""
     flags = fleet.whole.engine.flags
     if fleet.longest_short is not None:
-        return nginx.IMAGE, ["nginx", "-c", f"{MOUNTED}/{nginx.FILE}", "-g", "daemon off;"]
+        return nginx.IMAGE, [*map(Line, ("nginx", "-c", f"{MOUNTED}/{nginx.FILE}", "-g", "daemon off;"))]
     command = fleet.router(addresses)
     if not flags.pool_router_install:
-        return fleet.whole.image, shlex.split(command.replace(ROUTER_FILE, f"{MOUNTED}/{ROUTER_FILE}"))
-    return _PYTHON, ["sh", "-c", f"{flags.pool_router_install} && exec {command}"]
+        words = shlex.split(command.replace(ROUTER_FILE, f"{MOUNTED}/{ROUTER_FILE}"))
+        return fleet.whole.image, [*map(Line, words)]
+    return _PYTHON, [*map(Line, ("sh", "-c", f"{flags.pool_router_install} && exec {command}"))]
 
 
 def compose_files(fleet: FleetPlan) -> dict[str, str]:
@@ -50,9 +54,9 @@ def compose_files(fleet: FleetPlan) -> dict[str, str]:
             one = compose_replica(part, [str(before + k) for k in range(each)], is_alone=False)
             words = [
                 *part.words(in_container=True),
-                *shlex.split(told(part, FIRST_PORT + number, cache_port)),
+                *map(Line, shlex.split(told(part, FIRST_PORT + number, cache_port))),
             ]
-            one["command"] = [word.replace("$", "$$") for word in words[1:]]
+            one["command"] = in_compose(words[1:])
             one["environment"] |= variables(part, host, cache_port)
             one["healthcheck"]["test"][1] = (
                 f"curl --silent --fail http://localhost:{FIRST_PORT + number}{HEALTH} || exit 1"
@@ -71,7 +75,7 @@ def compose_files(fleet: FleetPlan) -> dict[str, str]:
     router_service = {
         "image": image,
         "entrypoint": words[:1],
-        "command": [word.replace("$", "$$") for word in words[1:]],
+        "command": in_compose(words[1:]),
         "volumes": [f".:{MOUNTED}:ro"],
         "network_mode": "host",
         "depends_on": {name: {"condition": "service_healthy"} for name in workers},
@@ -100,9 +104,8 @@ def kubernetes_files(fleet: FleetPlan) -> dict[str, str]:
             text = yaml.safe_dump(dict(part.launch.config))
             documents.append(config_map(part.name, labels, {part.config_name: text}))
         container = pod["containers"][0]
-        container["command"] = [
-            *part.words(in_container=True), *shlex.split(told(part, PORT, FIRST_CACHE_PORT)),
-        ]  # fmt: skip
+        address = map(Line, shlex.split(told(part, PORT, FIRST_CACHE_PORT)))
+        container["command"] = in_kubernetes([*part.words(in_container=True), *address])
         if part.engine.flags.pool_env:
             own = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
             named = variables(part, "$(POD_IP)", FIRST_CACHE_PORT)
@@ -186,6 +189,8 @@ def skypilot_files(fleet: FleetPlan) -> dict[str, str]:
     install = fleet.router_install
     names = [*files, *(name for part in fleet.parts for name in part.files() if name.endswith(".yaml"))]
     task["file_mounts"] = {f"{MOUNTED}/{name}": f"./{name}" for name in names}
+    for path in {part.local_path for part in fleet.parts if part.local_path is not None}:
+        task["file_mounts"][path if path.startswith("/") else f"{MOUNTED}/{path.removeprefix('./')}"] = path
     task["run"] = f"{install + chr(10) if install else ''}cd {MOUNTED} && bash start.sh\n"
     return files | {"service.sky.yaml": dumped(fleet.comments, task)}
 

@@ -18,7 +18,16 @@ from advisor.emit.fleet import (
     variables,
 )
 from advisor.emit.plan import CACHE, HEALTH, MOUNTED, START_S, Plan
-from advisor.emit.shell import DOCKER_DEVICES, FIRST_PORT, UNTIL_HEALTHY, all_there, script, slurm_directives
+from advisor.emit.shell import (
+    DOCKER_DEVICES,
+    FIRST_PORT,
+    UNTIL_HEALTHY,
+    all_there,
+    mounted_model,
+    quoted,
+    script,
+    slurm_directives,
+)
 
 
 def _loop(fleet: FleetPlan, part: Plan, body: str) -> str:
@@ -50,7 +59,7 @@ def _worker_body(fleet: FleetPlan, part: Plan) -> str:
     settings = {part.visible: "$devices", **variables(part, _host(fleet), "$cache_port")}
     words = " ".join(f'{name}="{value}"' for name, value in settings.items())
     address = told(part, '"$port"', '"$cache_port"')
-    return f"  {words} {shlex.join(part.words())} {address} &\n"
+    return f"  {words} {quoted(part.words())} {address} &\n"
 
 
 def _container_body(fleet: FleetPlan, part: Plan) -> str:
@@ -63,10 +72,10 @@ def _container_body(fleet: FleetPlan, part: Plan) -> str:
         f'  docker run --detach --name {part.name}-"$i" --restart unless-stopped \\\n'
         f"    {DOCKER_DEVICES[part.vendor]} --ipc host --network host --cpus {part.num_cpus} \\\n"
         f"    --memory {part.memory_gib}g --env HF_TOKEN \\\n{env}"
-        f'    --volume "$HOME/.cache/huggingface":{CACHE} --volume "$PWD":{MOUNTED} \\\n'
+        f'    --volume "$HOME/.cache/huggingface":{CACHE} --volume "$PWD":{MOUNTED}{mounted_model(part)} \\\n'
         f"    --health-cmd {health} --health-interval 10s --health-start-period {START_S}s \\\n"
         f"    --entrypoint {shlex.quote(words[0])} {part.image} \\\n"
-        f"    {shlex.join(words[1:])} {address}\n"
+        f"    {quoted(words[1:])} {address}\n"
     )
 
 
@@ -112,7 +121,7 @@ def slurm_files(fleet: FleetPlan) -> dict[str, str]:
             f"port=$(({first} + SLURM_ARRAY_TASK_ID))\n"
             f"{caches}{exports}mkdir -p endpoints/{share}\n"
             f'echo "$(hostname) $port{" $cache_port" if caches else ""}" > "endpoints/{share}/$SLURM_ARRAY_TASK_ID"\n'
-            f"srun {shlex.join(part.words())} {address}\n"
+            f"srun {quoted(part.words())} {address}\n"
         )
         files[f"{share}.sbatch"] = script(fleet.comments, body, *slurm_directives(part))
     files["router.sh"] = script(fleet.comments, _slurm_router(fleet))

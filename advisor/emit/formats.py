@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
+from advisor.catalog.legible import markdown
 from advisor.decide.option import Option
 from advisor.emit import fleet_manifests, fleet_scripts
 from advisor.emit.fleet import FleetPlan, fleet_plan, share_of
@@ -45,14 +46,19 @@ def emitted(model: str, option: Option, form: Format, port: int = PORT) -> dict[
     check_form(plan, form)
     write, start = _WRITERS[form]
     files = {**write(plan), **plan.files()}
-    return {**files, "README.md": _readme(plan, form, start, files)}
+    return {**files, "README.md": markdown(_readme(plan, form, start, files))}
 
 
 def check_form(plan: Plan, form: Format) -> None:
-    """Refuse containers for hardware of which nobody says how they see it.
+    """Refuse containers for hardware of which no source says how they see it, and paths that Docker does not take.
 
-    Raises: AdvisorError: so it is.
+    Raises: AdvisorError: the form does not go with the hardware or with the path of a local model.
     """
+    if form == "docker" and plan.model_folder and ":" in plan.model_folder:
+        raise AdvisorError(
+            f"{plan.model_folder}: Docker mounts no path with a colon",
+            fix="rename the folder, or --emit compose",
+        )
     if form in _IN_CONTAINERS and plan.vendor not in ("nvidia", "amd"):
         raise AdvisorError(
             f"--emit {form} is for accelerators of NVIDIA and AMD, not for {plan.option.machine.accelerator}",
@@ -85,7 +91,7 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
     told = f"{first}; {'; '.join(line for line in rest if line not in doubts)}.\nStart: {before}{start}.\n"
     whole = fleet.whole
     options = f"options are those of {whole.engine.name} {whole.release}"
-    return {**files, "README.md": f"{told}Look: {'; '.join(doubts)}; {options}.\n"}
+    return {**files, "README.md": markdown(f"{told}Look: {'; '.join(doubts)}; {options}.\n")}
 
 
 def _before(files: Mapping[str, str], quote: str = "") -> str:

@@ -1,6 +1,6 @@
 """Plans as YAML: Docker Compose, Kubernetes, SkyPilot."""
 
-import shlex
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import yaml
@@ -8,9 +8,10 @@ import yaml
 from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
+from advisor.catalog.legible import Line
 from advisor.emit import nginx
-from advisor.emit.plan import CACHE, HEALTH, MOUNTED, START_S, Plan
-from advisor.emit.shell import commented, router_conf, router_files
+from advisor.emit.plan import CACHE, HEALTH, MODEL, MOUNTED, START_S, Plan
+from advisor.emit.shell import commented, quoted, router_conf, router_files
 
 _RESOURCE: Final = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 
@@ -26,10 +27,11 @@ def _text(dumper: yaml.SafeDumper, text: str) -> Any:
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
 
 
+_Readable.add_multi_representer(str, _text)
 _Readable.add_representer(str, _text)
 
 
-def dumped(comments: tuple[str, ...], *documents: dict[str, Any]) -> str:
+def dumped(comments: Sequence[Line], *documents: dict[str, Any]) -> str:
     """YAML documents below what is to be known of them."""
     text: str = yaml.dump_all(
         documents, Dumper=_Readable, sort_keys=False, width=110, explicit_start=len(documents) > 1
@@ -63,15 +65,34 @@ def compose_files(plan: Plan) -> dict[str, str]:
     return {"compose.yaml": dumped(plan.comments, {"name": plan.name, "services": services}), **files}
 
 
+def in_compose(words: Sequence[Line]) -> list[str]:
+    """Words in which Docker Compose replaces no variable."""
+    return [word.replace("$", "$$") for word in words]
+
+
+def in_kubernetes(words: Sequence[Line]) -> list[str]:
+    """Words in which Kubernetes replaces no variable."""
+    return [word.replace("$(", "$$(") for word in words]
+
+
+def compose_volumes(plan: Plan, folder: str) -> list[Any]:
+    """What a service sees: the cache of weights, the folder of the plan, and a local model outside it."""
+    found: list[Any] = [f"${{HOME}}/.cache/huggingface:{CACHE}", f"{folder}:{MOUNTED}"]
+    if plan.model_folder:
+        source = plan.model_folder.replace("$", "$$")
+        found.append({"type": "bind", "source": source, "target": MODEL, "read_only": True})
+    return found
+
+
 def compose_replica(plan: Plan, devices: list[str], *, is_alone: bool) -> dict[str, Any]:
     """A service with one replica on its accelerators."""
     words = plan.all_words()
     service: dict[str, Any] = {
         "image": plan.image,
         "entrypoint": [words[0]],
-        "command": [word.replace("$", "$$") for word in words[1:]],
+        "command": in_compose(words[1:]),
         "environment": {"HF_TOKEN": "${HF_TOKEN:-}"},
-        "volumes": [f"${{HOME}}/.cache/huggingface:{CACHE}", f".:{MOUNTED}"],
+        "volumes": compose_volumes(plan, "."),
         "ipc": "host",
         "restart": "unless-stopped",
         "healthcheck": {
@@ -123,14 +144,14 @@ def replica_documents(plan: Plan) -> list[dict[str, Any]]:
     return documents
 
 
-def service(name: str, labels: dict[str, str], **more: Any) -> dict[str, Any]:
+def service(name: str, labels: Mapping[str, str], **more: Any) -> dict[str, Any]:
     """What pods are reached by."""
     ports = [{"name": "http", "port": PORT, "targetPort": PORT}]
     spec = {**more, "selector": labels, "ports": ports}
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "labels": labels}, "spec": spec}
 
 
-def config_map(name: str, labels: dict[str, str], data: dict[str, str]) -> dict[str, Any]:
+def config_map(name: str, labels: Mapping[str, str], data: Mapping[str, str]) -> dict[str, Any]:
     """Files that pods see."""
     return {
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels}, "data": data,
@@ -149,8 +170,13 @@ def pod_of(plan: Plan) -> dict[str, Any]:
         {"name": "shm", "emptyDir": {"medium": "Memory"}},
         {"name": "cache", "emptyDir": {}},
     ]
-    mounts = [{"name": "shm", "mountPath": "/dev/shm"}, {"name": "cache", "mountPath": CACHE}]
+    mounts: list[dict[str, Any]] = [
+        {"name": "shm", "mountPath": "/dev/shm"}, {"name": "cache", "mountPath": CACHE},
+    ]  # fmt: skip
     local = [word for word in plan.launch.argv if word.startswith("./")]
+    if plan.model_folder:
+        volumes.append({"name": "model", "persistentVolumeClaim": {"claimName": "model"}})
+        mounts.append({"name": "model", "mountPath": MODEL, "readOnly": True})
     if local:  # weights or heads that nobody published
         volumes.append({"name": "plan", "persistentVolumeClaim": {"claimName": "models"}})
         mounts.append({"name": "plan", "mountPath": MOUNTED})
@@ -163,7 +189,7 @@ def pod_of(plan: Plan) -> dict[str, Any]:
     container = {
         "name": "engine",
         "image": plan.image,
-        "command": list(plan.all_words()),
+        "command": in_kubernetes(plan.all_words()),
         "ports": [{"containerPort": PORT}],
         "env": [{"name": "HF_TOKEN", "valueFrom": token}],
         "resources": {"requests": dict(resources), "limits": dict(resources)},
@@ -187,9 +213,13 @@ def skypilot_files(plan: Plan) -> dict[str, str]:
         "envs": {"HF_TOKEN": ""},
     }
     files = [plan.config_name] if plan.launch.config else []
-    if files:
-        task["file_mounts"] = {f"{MOUNTED}/{name}": f"./{name}" for name in files}
-    task["run"] = shlex.join(plan.all_words()) + "\n"
+    mounts = {f"{MOUNTED}/{name}": f"./{name}" for name in files}
+    path = plan.local_path
+    if path is not None and path in plan.launch.argv:
+        mounts[MODEL if plan.model_folder else f"{MOUNTED}/{path.removeprefix('./')}"] = path
+    if mounts:
+        task["file_mounts"] = mounts
+    task["run"] = quoted(plan.all_words()) + "\n"
     return {"service.sky.yaml": dumped(plan.comments, task)}
 
 

@@ -10,6 +10,7 @@ from advisor.catalog import accelerators, engines
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT, Launch
 from advisor.catalog.launch_options import check_command, launch_options
+from advisor.catalog.legible import Line
 from advisor.catalog.schema import Engine
 from advisor.catalog.units import GB, GIB
 from advisor.decide.option import Option, Share
@@ -24,6 +25,8 @@ START_S: Final = 1800
 """Until a replica must answer: weights may have to be downloaded first."""
 MOUNTED: Final = "/plan"
 """Where a container sees the folder of the plan."""
+MODEL: Final = "/model"
+"""Where a container sees a local model that lies outside that folder."""
 CACHE: Final = "/root/.cache/huggingface"
 """Where a container keeps weights: the publishers' images run as root."""
 _VISIBLE: Final = {
@@ -46,12 +49,22 @@ nvidia-smi --persistence-mode=1
 """
 
 
+_MOST_NAME_CHARACTERS: Final = 48
+"""Longest name of a deployment. Kubernetes takes 63, which leaves room for a part and a number."""
+
+
+def slug(text: str, otherwise: str = "model") -> Line:
+    """Return a name that Kubernetes, Docker, Slurm and file systems take: a letter, then letters, digits, hyphens."""
+    name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_MOST_NAME_CHARACTERS].strip("-")
+    return Line(name if name[:1].isalpha() else f"{otherwise}-{name}".strip("-"))
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """An option ready to be written down."""
 
-    name: str
-    model: str
+    name: Line
+    model: Line
     option: Option
     engine: Engine
     vendor: str
@@ -118,67 +131,91 @@ class Plan:
         return found
 
     @property
-    def image_doubt(self) -> tuple[str, ...]:
+    def image_doubt(self) -> tuple[Line, ...]:
         """What to look at before the container is pulled."""
         if self.image in self.engine.flags.images_seen:
             return ()
-        return (f"verify: the tag of {self.image} follows its publisher's pattern",)
+        return (Line(f"verify: the tag of {self.image} follows its publisher's pattern"),)
 
-    def words(self, *, in_container: bool = False) -> tuple[str, ...]:
+    @property
+    def model_folder(self) -> Line | None:
+        """A local model that does not lie below the folder of the plan, which containers do not see by themselves."""
+        path = self.local_path
+        is_apart = path is not None and not path.startswith("./") and path in self.launch.argv
+        return path if is_apart else None
+
+    @property
+    def local_path(self) -> Line | None:
+        """The path of a local model; None for one that the engine downloads."""
+        checkpoint = self.option.started.checkpoint
+        is_local = checkpoint is not None and checkpoint.is_local
+        return Line(checkpoint.repository) if checkpoint is not None and is_local else None
+
+    def words(self, *, in_container: bool = False) -> tuple[Line, ...]:
         """The words that start a replica beside the plan's files, without its address."""
-        folder = MOUNTED if in_container else "."
-        words = self.launch.words(f"{folder}/{self.config_name}")
-        return tuple(
-            f"{MOUNTED}/{word[2:]}" if in_container and word.startswith("./") else word for word in words
-        )
+        if not in_container:
+            return self.launch.words(f"./{self.config_name}")
+        return tuple(map(self._in_container, self.launch.words(f"{MOUNTED}/{self.config_name}")))
+
+    def _in_container(self, word: Line) -> Line:
+        if word == self.model_folder:
+            return Line(MODEL)
+        return Line(f"{MOUNTED}/{word[2:]}") if word.startswith("./") else word
 
     def address(self, port: object = PORT) -> str:
         return self.engine.flags.address.format(port=port)
 
-    def all_words(self) -> tuple[str, ...]:
+    def all_words(self) -> tuple[Line, ...]:
         """The words in a container, its address included."""
-        return (*self.words(in_container=True), *shlex.split(self.address()))
+        return (*self.words(in_container=True), *map(Line, shlex.split(self.address())))
 
     @property
-    def comments(self) -> tuple[str, ...]:
+    def comments(self) -> tuple[Line, ...]:
         """What stands above every file: what this is, and what to look at before it is started."""
-        return (self.title, self.layout_words, *self.host_words, *self.checks, *self.remarks)
+        lines = (self.title, self.layout_words, *self.host_words, *self.checks, *self.remarks)
+        return tuple(map(Line, lines))
 
     @property
-    def title(self) -> str:
+    def title(self) -> Line:
         """Model, number formats and engine."""
         layout = self.option.replica_layout
-        return f"{self.model} ({layout.weight_dtype}, cache {layout.kv_dtype}) with {self.engine.name} {self.release}"
+        formats = f"{layout.weight_dtype}, cache {layout.kv_dtype}"
+        return Line(f"{self.model} ({formats}) with {self.engine.name} {self.release}")
 
     @property
-    def layout_words(self) -> str:
+    def layout_words(self) -> Line:
         """Replicas and their parallelism."""
         layout, each = (
             self.option.replica_layout,
             f"{self.accelerators_per_replica} x {self.option.machine.accelerator}",
         )
         weight_bytes = self.option.explained.memory_bytes["weight_bytes"]
-        return (
+        return Line(
             f"{self.num_replicas} x {each}: TP{layout.tensor_parallel} PP{layout.pipeline_parallel} "
             f"DP{layout.data_parallel} EP{layout.expert_parallel}; weights {weight_bytes / GB:.1f} GB each"
         )
 
     @property
-    def host_words(self) -> tuple[str, ...]:
+    def host_words(self) -> tuple[Line, ...]:
         """How replicas stand on machines, where there are several."""
         if self.num_hosts == 1:
             return ()
         rest = self.num_replicas - (self.num_hosts - 1) * self.replicas_per_host
         last = "" if rest == self.replicas_per_host else f", the last one with {rest}"
-        return (f"{self.num_hosts} machines, replicas on each: {self.replicas_per_host}{last}",)
+        return (Line(f"{self.num_hosts} machines, replicas on each: {self.replicas_per_host}{last}"),)
 
     @property
-    def checks(self) -> tuple[str, ...]:
+    def checks(self) -> tuple[Line, ...]:
         """What to do or to look at before it is started."""
         one, lines = self.option, list[str]()
         checkpoint = one.started.checkpoint
         if checkpoint is not None and checkpoint.origin == "quantise first":
             lines.append(f"first: quantise {checkpoint.repository} as quantise.sh does")
+        elif checkpoint is not None and checkpoint.is_local:
+            lines.append(
+                f"verify: of {checkpoint.repository} only config.json was read; its weights must lie beside it, "
+                "and a relative path counts from the folder where the engine starts"
+            )
         elif checkpoint is not None and not checkpoint.verified:
             lines.append(
                 f"verify: {checkpoint.repository} follows a pattern of names; look whether it is there"
@@ -191,14 +228,14 @@ class Plan:
             lines.append(f"verify: no EAGLE head of {self.model} is in the catalog; put one into {head}")
         if limit_w := one.machine.power_limit_w:
             lines.append(f"first, on each machine: power.sh holds its boards to {limit_w:.0f} W")
-        return tuple(lines)
+        return tuple(map(Line, lines))
 
     @property
-    def remarks(self) -> tuple[str, ...]:
+    def remarks(self) -> tuple[Line, ...]:
         """What else is to be known."""
         if not self.option.levers.get("adapters"):
             return ()
-        return ("adapters are loaded by name: see the engine's documentation for their paths",)
+        return (Line("adapters are loaded by name: see the engine's documentation for their paths"),)
 
     def files(self) -> dict[str, str]:
         """Files that every format may need: the options' file, and the recipe where nobody published the weights."""
@@ -210,8 +247,13 @@ class Plan:
         checkpoint = self.option.started.checkpoint
         if checkpoint is not None and checkpoint.origin == "quantise first":
             target = next(word for word in self.launch.argv if word.startswith("./"))
+            source = Line(checkpoint.repository)
             found["quantise.sh"] = recipe(
-                checkpoint.repository, self.option.replica_layout.weight_dtype, target, self.engine.id
+                source,
+                self.option.replica_layout.weight_dtype,
+                target,
+                self.engine.id,
+                is_local=checkpoint.is_local,
             )
         if limit_w := self.option.machine.power_limit_w:
             found["power.sh"] = _POWER.format(limit=" ".join(power_words(limit_w)))
@@ -226,15 +268,15 @@ def plan_of(model: str, option: Option) -> Plan:
     """
     machine = option.machine
     engine, chip = engines.by_id(option.replica_layout.engine), accelerators.by_id(machine.accelerator)
-    started = Launch(option.started.argv, option.started.config, engine.flags.yaml_file)
+    argv = tuple(map(Line, option.started.argv))
+    started = Launch(argv, option.started.config, engine.flags.yaml_file)
     if not started.argv:
         raise AdvisorError(f"{engine.name} has no start command", fix="another --engine")
     check_command(engine.id, (*started.words(CONFIG), *shlex.split(engine.flags.address.format(port=PORT))))
-    name = re.sub(r"[^a-z0-9]+", "-", f"{model}-{machine.accelerator}".lower()).strip("-")
-    config = CONFIG
+    name, config = slug(f"{model}-{machine.accelerator}"), CONFIG
     if option.role in SHARES:
-        name, config = f"{name}-{option.role}", f"{option.role}.{CONFIG}"
-    plan = Plan(name, model, option, engine, chip.vendor, started, config)
+        name, config = Line(f"{name}-{option.role}"), f"{option.role}.{CONFIG}"
+    plan = Plan(name, Line(model), option, engine, chip.vendor, started, config)
     if plan.accelerators_per_replica > machine.accelerators_per_node:
         raise AdvisorError(
             f"a replica of {plan.accelerators_per_replica} {machine.accelerator} spans machines of "

@@ -4,6 +4,8 @@ import shlex
 from string import Template
 from typing import Final
 
+from advisor.catalog.legible import Line
+
 _HEADER: Final = """#!/usr/bin/env bash
 # Quantises $source to $format, which nobody is known to have published. Check the result on your own tasks.
 set -euo pipefail
@@ -30,13 +32,11 @@ python Model-Optimizer/examples/llm_ptq/hf_ptq.py --pyt_ckpt_path $quoted --qfor
 _GGUF: Final = """git clone https://github.com/ggml-org/llama.cpp
 pip install huggingface_hub -r llama.cpp/requirements.txt
 cmake -S llama.cpp -B llama.cpp/build && cmake --build llama.cpp/build --target llama-quantize
-hf download $quoted --local-dir source
-python llama.cpp/convert_hf_to_gguf.py source --outfile source.gguf
+${download}python llama.cpp/convert_hf_to_gguf.py $folder --outfile source.gguf
 llama.cpp/build/bin/llama-quantize source.gguf $quoted_target $scheme
 """
 _EXL3: Final = """git clone https://github.com/turboderp-org/exllamav3
-hf download $quoted --local-dir source
-python exllamav3/convert.py -i source -o $quoted_target -w work -b $scheme
+${download}python exllamav3/convert.py -i $folder -o $quoted_target -w work -b $scheme
 """
 _MLX: Final = """pip install mlx-lm
 mlx_lm.convert --hf-path $quoted -q --q-bits $scheme --mlx-path $quoted_target
@@ -49,8 +49,8 @@ _RECIPES: Final = {
 }
 
 
-def recipe(repository: str, weight_dtype: str, target: str, engine: str) -> str:
-    """A script that quantises a checkpoint into a folder (a file, for GGUF).
+def recipe(repository: Line, weight_dtype: str, target: Line, engine: str, *, is_local: bool = False) -> str:
+    """A script that quantises a checkpoint, published or in a local folder, into a folder (a file, for GGUF).
 
     Source: READMEs and examples of vllm-project/llm-compressor, NVIDIA/Model-Optimizer, ggml-org/llama.cpp,
         turboderp-org/exllamav3, ml-explore/mlx-lm.
@@ -70,8 +70,10 @@ def recipe(repository: str, weight_dtype: str, target: str, engine: str) -> str:
         modifier=modifier,
         scheme=scheme,
         data=data,
-        model=repr(repository),
-        target=repr(target),
+        model=repr(str(repository)),
+        target=repr(str(target)),
+        download="" if is_local else f"hf download {shlex.quote(repository)} --local-dir source\n",
+        folder=shlex.quote(repository) if is_local else "source",
         quoted=shlex.quote(repository),
         quoted_target=shlex.quote(target),
     )

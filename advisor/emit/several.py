@@ -1,17 +1,17 @@
 """Several models on one fleet as files: a folder for each, and a script or Compose file for each kind of machine."""
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
+from advisor.catalog.legible import Line, markdown
 from advisor.decide.option import Option, SharedMachines
 from advisor.emit import nginx
 from advisor.emit.formats import Format, check_form, emitted
-from advisor.emit.manifests import compose_replica, dumped
-from advisor.emit.plan import CACHE, MOUNTED, Plan, plan_of
+from advisor.emit.manifests import compose_replica, compose_volumes, dumped
+from advisor.emit.plan import Plan, plan_of, slug
 from advisor.emit.shell import commented, container_lines, replica_line, replica_loop, router_conf, script
 
 _PORTS: Final = 1000
@@ -23,7 +23,7 @@ _BY_MACHINE: Final = ("command", "docker", "compose")
 class _Served:
     """One of the models as it is started, and the folder of its own files."""
 
-    folder: str
+    folder: Line
     plan: Plan
 
     @property
@@ -53,12 +53,14 @@ def emitted_models(fleet: Option, form: Format) -> dict[str, str]:
     Raises: AdvisorError: as of one model; models share machines, and the form has none.
     """
     whole = [_on_one_node(option) for option in fleet.parts]
-    served = []
+    served = list[_Served]()
     for place, option in enumerate(whole):
         model = option.model or ""
         plan = replace(plan_of(model, option), port=PORT + place * _PORTS)
         check_form(plan, form)
-        served.append(_Served(re.sub(r"[^a-z0-9]+", "-", model.lower()).strip("-"), plan))
+        folder = slug(model)
+        is_taken = any(each.folder == folder for each in served)
+        served.append(_Served(Line(f"{folder}-{place + 1}") if is_taken else folder, plan))
     if form in _BY_MACHINE:
         return _by_machine(fleet, served, form)
     if form == "skypilot" and any(each.shares_machines for each in fleet.purchases):
@@ -73,7 +75,7 @@ def emitted_models(fleet: Option, form: Format) -> dict[str, str]:
         files |= {f"{each.folder}/{name}": text for name, text in own.items()}
         port = each.plan.port + (option.replica_layout.num_replicas == 1) if form == "slurm" else PORT
         lines.append(f"{each.plan.model}, port {port}: in {each.folder} as its README.md says.\n")
-    return files | {"README.md": "".join(lines)}
+    return files | {"README.md": markdown("".join(lines))}
 
 
 def _on_one_node(option: Option) -> Option:
@@ -108,10 +110,10 @@ def _by_machine(fleet: Option, served: Sequence[_Served], form: Format) -> dict[
             files[f"{each.folder}/{nginx.FILE}"] = commented(each.plan.comments) + router_conf(
                 each.plan, servers
             )
-    return files | {"README.md": _readme(served, starts, machines, files, in_network=in_network)}
+    return files | {"README.md": markdown(_readme(served, starts, machines, files, in_network=in_network))}
 
 
-def _comments(served: Sequence[_Served]) -> tuple[str, ...]:
+def _comments(served: Sequence[_Served]) -> tuple[Line, ...]:
     """What stands above every file of a machine."""
     return tuple(line for each in served for line in each.plan.comments)
 
@@ -141,7 +143,7 @@ def _script(standing: Sequence[_Standing], form: Format) -> str:
     return "".join(parts) + ("" if form == "docker" else "wait\n")
 
 
-def _compose(name: str, comments: tuple[str, ...], standing: Sequence[_Standing], *, is_one: bool) -> str:
+def _compose(name: str, comments: tuple[Line, ...], standing: Sequence[_Standing], *, is_one: bool) -> str:
     """Services of one machine; routers too where there is no other machine."""
     services: dict[str, Any] = {}
     for each in standing:
@@ -149,7 +151,7 @@ def _compose(name: str, comments: tuple[str, ...], standing: Sequence[_Standing]
         names = [f"{folder}-{place}" for place in range(each.count)]
         for place, own in enumerate(names):
             services[own] = compose_replica(plan, each.devices(place), is_alone=False)
-            services[own]["volumes"] = [f"${{HOME}}/.cache/huggingface:{CACHE}", f"./{folder}:{MOUNTED}"]
+            services[own]["volumes"] = compose_volumes(plan, f"./{folder}")
             if not is_one or plan.num_replicas == 1:
                 services[own]["ports"] = [f"{each.served.first_port + place}:{PORT}"]
         if is_one and plan.num_replicas > 1:
@@ -212,7 +214,7 @@ def _readme(
         asked.append(f"{each.plan.model} at {where}")
     doubts = [line for each in served for line in each.plan.checks]
     doubts += dict.fromkeys(
-        f"options are those of {each.plan.engine.name} {each.plan.release}" for each in served
+        Line(f"options are those of {each.plan.engine.name} {each.plan.release}") for each in served
     )
     return (
         f"{len(served)} models: {'; '.join(asked)}.\n"

@@ -1,12 +1,14 @@
 """Plans as shell scripts: plain commands, docker, Slurm; and the router before several replicas."""
 
 import shlex
+from collections.abc import Sequence
 from typing import Final
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
+from advisor.catalog.legible import Line
 from advisor.emit import nginx
-from advisor.emit.plan import CACHE, HEALTH, MOUNTED, START_S, Plan
+from advisor.emit.plan import CACHE, HEALTH, MODEL, MOUNTED, START_S, Plan
 
 FIRST_PORT = PORT + 1
 """Of the replicas of a machine that has several."""
@@ -23,12 +25,22 @@ UNTIL_HEALTHY: Final = (
 """Waits for a replica of this machine."""
 
 
-def commented(lines: tuple[str, ...]) -> str:
+def quoted(words: Sequence[Line]) -> str:
+    """Words as a shell reads them again."""
+    return shlex.join(words)
+
+
+def mounted_model(plan: Plan) -> str:
+    """The option by which a container sees a local model outside the folder of the plan; empty for any other."""
+    return f" --volume {shlex.quote(f'{plan.model_folder}:{MODEL}:ro')}" if plan.model_folder else ""
+
+
+def commented(lines: Sequence[Line]) -> str:
     """Lines as comments of a script, a manifest or a configuration."""
     return "".join(f"# {line}\n" for line in lines)
 
 
-def script(comments: tuple[str, ...], body: str, *directives: str) -> str:
+def script(comments: Sequence[Line], body: str, *directives: str) -> str:
     """A bash script below what is to be known of it."""
     head = "".join(f"{line}\n" for line in directives)
     return f"#!/usr/bin/env bash\n{head}{commented(comments)}set -euo pipefail\n\n{body}"
@@ -63,14 +75,14 @@ def replica_line(plan: Plan) -> str:
             fix="--engine vllm",
         )
     port = '"$port"'
-    return f'  {plan.visible}="$devices" {shlex.join(plan.words())} {plan.address(port)} &\n'
+    return f'  {plan.visible}="$devices" {quoted(plan.words())} {plan.address(port)} &\n'
 
 
 def command_files(plan: Plan) -> dict[str, str]:
     """One script that starts the replicas of a machine and waits until they answer."""
     if plan.replicas_per_host == 1:
         alone = plan.address(PORT if plan.num_replicas == 1 else FIRST_PORT)
-        line = f"{shlex.join(plan.words())} {alone}".rstrip()
+        line = f"{quoted(plan.words())} {alone}".rstrip()
         files = {"start.sh": script(plan.comments, f"exec {line}\n")}
     else:
         body = f"{_replicas(plan)}{replica_line(plan)}done\n"
@@ -95,10 +107,10 @@ def container_lines(plan: Plan) -> str:
         f'  docker run --detach --name {plan.name}-"$i" --restart unless-stopped \\\n'
         f"    {devices} --ipc host --cpus {plan.num_cpus} --memory {plan.memory_gib}g \\\n"
         f'    --publish "$port":{PORT} --env HF_TOKEN \\\n'
-        f'    --volume "$HOME/.cache/huggingface":{CACHE} --volume "$PWD":{MOUNTED} \\\n'
+        f'    --volume "$HOME/.cache/huggingface":{CACHE} --volume "$PWD":{MOUNTED}{mounted_model(plan)} \\\n'
         f"    --health-cmd {health} --health-interval 10s --health-start-period {START_S}s \\\n"
         f"    --entrypoint {shlex.quote(words[0])} {plan.image} \\\n"
-        f"    {shlex.join(words[1:])}\n"
+        f"    {quoted(words[1:])}\n"
     )
 
 
@@ -128,7 +140,7 @@ def slurm_files(plan: Plan) -> dict[str, str]:
         f"port=$(({plan.port + 1} + SLURM_ARRAY_TASK_ID))\n"
         "mkdir -p endpoints\n"
         'echo "server $(hostname):$port;" > "endpoints/$SLURM_ARRAY_TASK_ID"\n'
-        f"srun {shlex.join(plan.words())} {plan.address(port)}\n"
+        f"srun {quoted(plan.words())} {plan.address(port)}\n"
     )
     files = {"replicas.sbatch": script(plan.comments, body, *directives)}
     if plan.num_replicas > 1:

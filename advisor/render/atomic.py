@@ -3,10 +3,12 @@
 import os
 import shlex
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 from advisor.catalog.errors import InputFileError
+from advisor.catalog.files import check_link
 
 _PREFIX: Final = ".advisor-"
 
@@ -24,6 +26,7 @@ def check_writable(path: Path) -> None:
     try:
         if path.is_symlink():
             path.resolve(strict=path.exists())
+            check_link(path)
         if path.is_dir():
             raise _refusal(path, "it is a folder", f"name a file in it, e.g. {path / 'answer.json'}")
         if not folder.is_dir():
@@ -51,6 +54,23 @@ def write_text(path: Path, text: str | bytes) -> None:
     except (OSError, RuntimeError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise _refusal(path, why, "free space or choose another folder") from error
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Write files by their names below a folder, which is made where it is missing.
+
+    Raises: UnwritableError: the system refused. InputFileError: a link leads out of the folder.
+    """
+    try:
+        for name in files:
+            check_link(folder / name, folder)
+        for name in files:
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise _refusal(folder, why, "choose another folder") from error
+    for name, text in files.items():
+        write_text(folder / name, text)
 
 
 def _encoded(text: str | bytes) -> bytes:

@@ -15,8 +15,8 @@ from pathlib import PurePath
 from typing import Final, TypeAlias
 
 from advisor import __version__
+from advisor.catalog.legible import escaped
 from advisor.render.answer import Answer
-from advisor.render.legible import escaped
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
 

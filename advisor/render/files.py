@@ -3,15 +3,16 @@
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from advisor.catalog.errors import AdvisorError
+from advisor.catalog.legible import legible, markdown
 from advisor.render.answer import Answer, Block, Chart, Figure, Paragraph, Table
 from advisor.render.chart_text import chart_table
 from advisor.render.document import Json, dump
 from advisor.render.frame import check_parquet, csv_text, parquet_bytes
 from advisor.render.html_page import as_html, origin
-from advisor.render.legible import legible
 
 Writer = Callable[[Answer, Mapping[str, Json]], str | bytes]
 
@@ -36,12 +37,36 @@ def as_parquet(answer: Answer, content: Mapping[str, Json]) -> bytes:
 
 def _records(answer: Answer, form: str) -> Sequence[object]:
     if not answer.records:
-        raise AdvisorError(
-            f"this answer has no table to write as {form}",
-            why="it is one record with nested parts",
-            fix="use a file name that ends in .json, .md or .html",
-        )
+        raise _no_table(form)
     return answer.rows()
+
+
+def _no_table(form: str) -> AdvisorError:
+    return AdvisorError(
+        f"this answer has no table to write as {form}",
+        why="it is one record with nested parts",
+        fix="use a file name that ends in .json, .md or .html",
+    )
+
+
+def _no_drawing() -> AdvisorError:
+    return AdvisorError(
+        "this answer has no drawing to write as SVG",
+        why="advisor roofline draws, other commands do not",
+        fix="use a file name that ends in .json, .md or .html",
+    )
+
+
+def check_form(path: Path, *, has_table: bool, has_drawing: bool) -> None:
+    """Refuse a form that a command's answers do not have, before the work.
+
+    Raises: AdvisorError: a table or a drawing is asked of answers without.
+    """
+    suffix = path.suffix.lower()
+    if suffix in (".csv", ".parquet") and not has_table:
+        raise _no_table(suffix[1:].upper() if suffix == ".csv" else "Parquet")
+    if suffix == ".svg" and not has_drawing:
+        raise _no_drawing()
 
 
 def as_markdown(answer: Answer, content: Mapping[str, Json]) -> str:
@@ -53,27 +78,21 @@ def as_markdown(answer: Answer, content: Mapping[str, Json]) -> str:
 def _markdown(block: Block) -> str:
     match block:
         case Paragraph(text=text, emphasis=emphasis):
-            return f"**{_plain(text)}**" if emphasis else _plain(text)
+            return f"**{markdown(text)}**" if emphasis else markdown(text)
         case Figure(text=text, title=title):
             fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
-            return (f"**{_plain(title)}**\n\n" if title else "") + f"{fence}\n{legible(text)}\n{fence}"
+            return (f"**{markdown(title)}**\n\n" if title else "") + f"{fence}\n{legible(text)}\n{fence}"
         case Table():
             marks = ("---:" if column.align == "right" else "---" for column in block.columns)
-            lines = [_markdown_row(_plain(c.header) for c in block.columns), _markdown_row(marks)]
+            lines = [_markdown_row(markdown(c.header) for c in block.columns), _markdown_row(marks)]
             lines += [_markdown_row(map(_cell, row)) for row in block.rows]
-            return (f"**{_plain(block.title)}**\n\n" if block.title else "") + "\n".join(lines)
+            return (f"**{markdown(block.title)}**\n\n" if block.title else "") + "\n".join(lines)
         case Chart():
             return _markdown(chart_table(block))
 
 
-def _plain(text: str) -> str:
-    """Text that Markdown shows as it is: no HTML, no links or pictures that load something."""
-    shown = _ENTITY.sub("&amp;", legible(text)).replace("<", "&lt;").replace(">", "&gt;")
-    return shown.replace("](", "]\\(")
-
-
 def _cell(text: str) -> str:
-    return _plain(text).replace("|", "\\|").replace("\n", " ")
+    return markdown(text).replace("|", "\\|").replace("\n", " ")
 
 
 def _markdown_row(cells: Iterable[str]) -> str:
@@ -86,18 +105,13 @@ def as_svg(answer: Answer, content: Mapping[str, Json]) -> str:
     Raises: AdvisorError: it has none.
     """
     if not answer.svg:
-        raise AdvisorError(
-            "this answer has no drawing to write as SVG",
-            why="advisor roofline draws, other commands do not",
-            fix="use a file name that ends in .json, .md or .html",
-        )
-    return answer.svg
+        raise _no_drawing()
+    return legible(answer.svg)
 
 
 WRITERS: Final[dict[str, Writer]] = {
     ".json": as_json, ".csv": as_csv, ".md": as_markdown, ".html": as_html, ".parquet": as_parquet, ".svg": as_svg,
 }  # fmt: skip
-_ENTITY: Final = re.compile(r"&(?=#?\w+;)")
 _FOR_ALL: Final = (".json", ".csv", ".md", ".html")
 
 
@@ -113,6 +127,6 @@ def writer_for(path: Path) -> Writer:
         raise AdvisorError(
             f"no output format for {path.name}",
             why=f"the suffix {path.suffix!r} is not known" if path.suffix else "the file name has no suffix",
-            fix=f"let it end in {', '.join(_FOR_ALL)}, e.g. -o {path.with_suffix('.json')}",
+            fix=f"let it end in {', '.join(_FOR_ALL)}, e.g. -o {quote(str(path.with_suffix('.json')))}",
         )
     return WRITERS[suffix]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from advisor.catalog.errors import MissingHardwareError
+from advisor.catalog.legible import as_cell
 from advisor.render.document import flatten, to_json
 
 if TYPE_CHECKING:
@@ -22,11 +23,17 @@ def frame_of(records: Iterable[object]) -> "pandas.DataFrame":
 
 
 def csv_text(records: Iterable[object]) -> str:
-    """CSV of records; truth is written `true` and `false`."""
+    """CSV of records; truth is written `true` and `false`, and no text is a formula to a spreadsheet."""
     frame = frame_of(records)
     for name in frame:
-        frame[name] = _objects(str(v).lower() if isinstance(v, bool) else v for v in frame[name])
-    return frame.to_csv(index=False, lineterminator="\n")
+        frame[name] = _objects(map(_cell, frame[name]))
+    return frame.rename(columns=as_cell).to_csv(index=False, lineterminator="\n")
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return as_cell(value) if isinstance(value, str) else value
 
 
 def _objects(values: Iterable[object]) -> "pandas.Series[Any]":
@@ -62,5 +69,5 @@ def check_parquet() -> None:
         raise MissingHardwareError(
             "Parquet needs pyarrow",
             why="it is not installed",
-            fix="pip install 'ai-hardware-advisor[sweep]', or write .csv",
+            fix="pip install pyarrow, or write .csv",
         )

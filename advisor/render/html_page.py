@@ -8,6 +8,7 @@ from importlib.resources import files
 from itertools import count
 from typing import Final
 
+from advisor.catalog.legible import legible, legible_in
 from advisor.render.answer import Answer, Block, Paragraph, Section, Table, Tile, columns
 from advisor.render.document import Json, flatten
 from advisor.render.html_blocks import blocks_html, linked
@@ -40,6 +41,7 @@ def as_html(answer: Answer, content: Mapping[str, Json]) -> str:
 
     The charting library is part of the page only where there is a chart.
     """
+    answer, content = replace(legible_in(replace(answer, svg="")), svg=answer.svg), legible_in(content)
     title, sections = _told(answer)
     sections = [*sections, *_closing(answer, content)]
     numbers = count(1)
@@ -49,7 +51,7 @@ def as_html(answer: Answer, content: Mapping[str, Json]) -> str:
 
     bodies = [blocks_html(section.blocks, new_id) for section in sections]
     drawing = (
-        f'<section aria-label="Drawing"><div class="drawing">{answer.svg}</div></section>'
+        f'<section aria-label="Drawing"><div class="drawing">{legible(answer.svg)}</div></section>'
         if answer.svg
         else ""
     )

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import IO, Final
 
 from rich.box import SIMPLE_HEAD
@@ -10,14 +11,18 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from advisor.catalog.legible import legible
 from advisor.render.answer import Block, Chart, Figure, Paragraph, Table
-from advisor.render.legible import legible
 
 PIPE_WIDTH: Final = 100
 """Columns where nobody says how wide the output is: a pipe, a file, a test."""
 
 GAP: Final = 2
 """Blanks between two columns."""
+
+
+MOST_ROWS: Final = 5_000
+"""Rows of a table that a terminal shows; each takes 1 ms to lay out, and no reader scrolls through more."""
 
 
 class _Console(Console):
@@ -62,16 +67,19 @@ def _print_block(block: Block, console: Console) -> None:
 def _print_table(block: Table, console: Console) -> None:
     if block.title:
         console.print(Text(legible(block.title), style="bold"))
-    block = _that_fits(_on_one_line(block), console.width)
+    num_left_out = max(0, len(block.rows) - MOST_ROWS)
+    block = _that_fits(_on_one_line(replace(block, rows=block.rows[:MOST_ROWS], details=())), console.width)
     table = RichTable(
         box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="bold"
     )
     widths = column_widths(block, console.width)
     for column, width in zip(block.columns, widths, strict=True):
-        table.add_column(Text(column.header), justify=column.align, overflow="fold", width=width)
+        table.add_column(Text(legible(column.header)), justify=column.align, overflow="fold", width=width)
     for row in block.rows:
         table.add_row(*(Text(_at_hyphens(cell, width)) for cell, width in zip(row, widths, strict=True)))
     console.print(table)
+    if num_left_out:
+        console.print(Text(f"{num_left_out:,} more rows are left out: -o FILE.csv writes all of them."))
 
 
 def _at_hyphens(text: str, width: int) -> str:

@@ -45,7 +45,7 @@ def streams(address: str) -> bool:
 
 @contextmanager
 def _dask(address: str, versions: Versions) -> Iterator[None]:
-    _require("distributed", "Dask", "pip install 'ai-hardware-advisor[sweep]'")
+    _require("distributed", "Dask", "pip install distributed joblib")
     from distributed import Client
     from joblib import parallel_config
     from joblib.parallel import get_active_backend

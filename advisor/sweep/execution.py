@@ -47,7 +47,7 @@ def require_joblib() -> None:
         raise MissingHardwareError(
             "several processes need joblib",
             why="it is not installed",
-            fix="pip install 'ai-hardware-advisor[sweep]', or --workers 1",
+            fix="pip install joblib, or --workers 1",
         )
 
 

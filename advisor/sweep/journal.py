@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import math
 import os
 import sys
 import time
@@ -12,6 +13,7 @@ from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from advisor.catalog.errors import AdvisorError, InputFileError
+from advisor.catalog.files import MOST_FILE_BYTES, check_link, too_large
 
 Row = Mapping[str, Any]
 VERSION: Final = 1
@@ -56,17 +58,22 @@ def journal_path(output: Path) -> Path:
 def read_journal(path: Path) -> tuple[Header | None, Kept]:
     """Header and rows of a journal; (None, nothing) where there is none.
 
-    Raises: InputFileError: the file is no journal.
+    Raises: InputFileError: the file is no journal, or too large. AdvisorError: another sweep writes to it.
     """
     if not path.exists():
         return None, Kept()
+    if not path.is_file():
+        raise InputFileError(f"{path}: is no file", fix="choose another output")
+    check_free(path)
+    if path.stat().st_size > MOST_FILE_BYTES:
+        raise too_large(str(path), MOST_FILE_BYTES)
     text = path.read_text(encoding="utf-8", errors="replace")
     if _never_began(text):
         return None, Kept(damaged_lines=(1,))
     lines = text.removesuffix("\n").split("\n")  # a row may hold other separators of lines
     try:
         header = _header(json.loads(lines[0]))
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         raise InputFileError(
             f"{path}: line 1 is not the beginning of a journal",
             fix="remove the file, or choose another output",
@@ -78,9 +85,9 @@ def read_journal(path: Path) -> tuple[Header | None, Kept]:
             if entry == {"complete": True}:
                 kept.complete = True
             else:
-                kept.rows.setdefault(str(entry["id"]), {**entry["row"]})
+                kept.rows.setdefault(str(entry["id"]), _row(entry["row"]))
                 kept.complete = False
-        except (ValueError, KeyError, TypeError, RecursionError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             damaged.append(number)
     kept.damaged_lines = tuple(damaged)
     return header, kept
@@ -102,6 +109,18 @@ def _header(entry: Mapping[str, Any]) -> Header:
     return header
 
 
+def _row(entry: Mapping[str, Any]) -> Row:
+    """Raises: TypeError, ValueError: the entry is no row of plain values with a status."""
+    if not isinstance(entry["status"], str):
+        raise TypeError("status")
+    for name, value in entry.items():
+        if not isinstance(value, str | int | float | None):
+            raise TypeError(name)
+        if isinstance(value, int | float) and not math.isfinite(value):
+            raise ValueError(name)
+    return {**entry}
+
+
 def _refuse(constant: str) -> float:
     raise ValueError(constant)
 
@@ -115,6 +134,7 @@ class Journal:
         Raises: AdvisorError: another sweep writes to it, or it cannot be written.
         """
         self.path = path
+        check_link(path)
         try:
             self._file: IO[bytes] = path.open("ab")
         except OSError as error:
@@ -178,6 +198,15 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+def check_free(path: Path) -> None:
+    """Refuse a journal that another sweep is writing, before anything is said about what it holds.
+
+    Raises: AdvisorError: another sweep writes to it.
+    """
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        _lock(file, path)
 
 
 def _lock(file: IO[bytes], path: Path) -> None:

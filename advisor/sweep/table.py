@@ -1,14 +1,17 @@
 """Results of a sweep read back."""
 
 import csv
-import io
 import math
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError, MissingHardwareError
-from advisor.catalog.files import MOST_FILE_BYTES, read_text
+from advisor.catalog.files import read_lines, too_many
+from advisor.catalog.legible import of_cell
+
+MOST_CELLS: Final = 5_000_000
+"""Cells of a table of results that are kept in memory: about 500 MB."""
 
 
 def read_table(path: Path) -> list[dict[str, Any]]:
@@ -49,7 +52,7 @@ def _parquet(path: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         raise InputFileError(f"{path}: no such file", fix="check the path")
     if find_spec("pyarrow") is None:
-        raise MissingHardwareError("Parquet needs pyarrow", fix="pip install 'ai-hardware-advisor[sweep]'")
+        raise MissingHardwareError("Parquet needs pyarrow", fix="pip install pyarrow")
     import pyarrow
     import pyarrow.parquet
 
@@ -68,9 +71,13 @@ def _finite(value: Any) -> Any:
 
 
 def _csv(path: Path) -> list[dict[str, Any]]:
-    reader = csv.DictReader(io.StringIO(read_text(path, MOST_FILE_BYTES), newline=""), restkey="", restval="")
+    reader = csv.DictReader(read_lines(path), restkey="", restval="")
+    rows: list[dict[str, Any]] = []
     try:
-        rows = [{name: _typed(cell) for name, cell in row.items() if name} for row in reader]
+        for row in reader:
+            rows.append({name: _typed(cell) for name, cell in row.items() if name})
+            if len(rows) * len(rows[0]) > MOST_CELLS:
+                raise too_many(path, MOST_CELLS, "cells")
     except csv.Error as error:
         raise InputFileError(
             f"{path}: row {reader.line_num} is not CSV", why=str(error), fix="correct it"
@@ -84,5 +91,5 @@ def _typed(cell: str | None) -> Any:
     try:
         number = float(cell)
     except ValueError:
-        return cell
+        return of_cell(cell)
     return number if math.isfinite(number) else cell  # no document holds such numbers

@@ -56,6 +56,8 @@ from advisor.workstation.plan import PartLine, part_line, total_of
 from advisor.workstation.typed_line import TypedLine, price_number, read_line
 
 _DISK: Final = re.compile(r"\brpm\b|hard drive|\bhdd\b|\bsata\b|2\.5\"", re.IGNORECASE)
+MOST_PARTS: Final = 256
+"""Parts of one list. A tower of eight cards has about 40."""
 FIELDS: Final = ("category", "name", "quantity", "price_usd", "claims")
 
 
@@ -101,6 +103,13 @@ def read_listing(path: Path | None, book: PriceBook, texts: Sequence[str] = ()) 
             f"{path or 'nothing'}: lists no parts",
             why="neither parts = [...] nor [[part]]",
             fix='e.g. parts = ["2x RTX 5090 $4500", "Ryzen 9 9950X", "128 GB DDR5"]',
+        )
+    num_parts = sum(line.quantity for line in lines)
+    if num_parts > MOST_PARTS:
+        raise InputFileError(
+            f"{path or '--part'}: lists {num_parts:,} parts",
+            why=f"a list is of one machine, of at most {MOST_PARTS} parts",
+            fix="list one machine",
         )
     return _Reader(book).read(lines)
 

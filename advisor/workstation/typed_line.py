@@ -7,8 +7,21 @@ from typing import Final
 
 from advisor.catalog.errors import InputFileError
 
-_QUANTITY: Final = re.compile(r"^\s*(\d{1,2})\s*[x×*]\s+|^\s*(\d{1,2})\s*[x×*](?=[A-Za-z])", re.IGNORECASE)
-_QUANTITY_LAST: Final = re.compile(r"\s[x×*]\s*(\d{1,2})\s*$", re.IGNORECASE)
+_COUNT: Final = r"[-+−]?\d[\d,.]*"
+_QUANTITY: Final = re.compile(
+    rf"^\s*({_COUNT})\s*[x×*]\s+|^\s*({_COUNT})\s*[x×*](?=[A-Za-z]{{3}})|^\s*(\d{{1,2}})\s*[x×*](?=[A-Za-z])",
+    re.IGNORECASE,
+)
+_QUANTITY_LAST: Final = re.compile(
+    rf"\s(?:x\s+|[×*]\s*)({_COUNT})\s*$|\sx(\d{{1,2}}|[-+−]\d+|\d{{5,}})\s*$", re.IGNORECASE
+)
+"""Three or four digits that stand close behind an X are a chipset: X870."""
+_CPU_NUMBER: Final = re.compile(
+    r"^\s*[1-9][6-9]\d[05]x(?!\s+(?:rtx|gtx|rx|geforce|radeon|arc|instinct)\b)", re.IGNORECASE
+)
+"""A desktop CPU that is named by its number alone, such as 9950X, and no count of cards."""
+MOST_OF_ONE: Final = 99
+_NEGATIVE_PRICE: Final = re.compile(r"(?:^|[\s(])[-−](?:\$|USD)\s*\d", re.IGNORECASE)
 _AMOUNT: Final = r"-?\d[\d  ,.]*\d|-?\d"
 _PRICE: Final = re.compile(
     rf"(?:for|at|@|:|=|,)?\s*(?:\$|USD)\s*({_AMOUNT})(?:\s*(?:-|–|—|to)\s*\$?\s*({_AMOUNT}))?\s*(each|ea\.?|apiece)?",
@@ -45,10 +58,10 @@ def read_line(text: str, where: str) -> TypedLine:
 
     A price is of the whole line unless it says `each`.
 
-    Raises: InputFileError: nothing is named, or the price is no positive number.
+    Raises: InputFileError: nothing is named, the price is no positive number, or the count is not from 1 to 99.
     """
     rest, usd, low, high, each = _without_price(text, where)
-    quantity, rest = _without_quantity(rest)
+    quantity, rest = _without_quantity(rest, where)
     claims: dict[str, int] = {}
     for name, pattern in (("channels", _CHANNELS), ("lanes", _LANES)):
         match = pattern.search(rest)
@@ -71,17 +84,27 @@ def read_line(text: str, where: str) -> TypedLine:
     )
 
 
-def _without_quantity(text: str) -> tuple[int, str]:
+def _without_quantity(text: str, where: str) -> tuple[int, str]:
     for pattern in (_QUANTITY, _QUANTITY_LAST):
         match = pattern.search(text)
-        if match:
-            number = int(next(group for group in match.groups() if group))
-            return max(number, 1), text[: match.start()] + " " + text[match.end() :]
+        if match and not (pattern is _QUANTITY and _CPU_NUMBER.match(text)):
+            typed = next(group for group in match.groups() if group)
+            number = int(typed) if typed.isdecimal() and len(typed) <= len(str(MOST_OF_ONE)) else 0
+            if not 1 <= number <= MOST_OF_ONE:
+                raise InputFileError(
+                    f"{where}: {typed} of one part",
+                    why=f"a count is a whole number from 1 to {MOST_OF_ONE}",
+                    fix="correct it, e.g. 2x RTX 5090",
+                )
+            return number, text[: match.start()] + " " + text[match.end() :]
     return 1, text
 
 
 def _without_price(text: str, where: str) -> tuple[str, float | None, float | None, float | None, bool]:
     """The text without its price, then the price with its range, and whether it is of one piece."""
+    negative = _NEGATIVE_PRICE.search(text)
+    if negative is not None:
+        raise _not_positive(negative.group().strip(" ("), where)
     found = _DOLLAR.search(text)
     if found is None:
         return text, None, None, None, False
@@ -111,12 +134,16 @@ def price_number(text: str, where: str) -> float:
     except ValueError:
         raise _bad_price(text, where) from None
     if not (value > 0 and math.isfinite(value)):
-        raise InputFileError(
-            f"{where}: price {text!r}",
-            why="a price is a positive number of dollars",
-            fix="correct it, or leave it out",
-        )
+        raise _not_positive(text, where)
     return value
+
+
+def _not_positive(text: str, where: str) -> InputFileError:
+    return InputFileError(
+        f"{where}: price {text!r}",
+        why="a price is a positive number of dollars",
+        fix="correct it, or leave it out",
+    )
 
 
 def _bad_price(text: str, where: str) -> InputFileError:

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
+from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import DATA_DIR, read_text
 from advisor.catalog.hf import diffusion as hf_diffusion
 from advisor.catalog.hf import encoder_decoder as hf_encoder_decoder
@@ -15,6 +16,7 @@ from advisor.catalog.hf.feed_forward import expert_part, feed_forwards, is_gated
 from advisor.catalog.hf.fields import ConfigFields, read_config
 from advisor.catalog.hf.mixers import NUM_HEADS, attention, mamba, mixers
 from advisor.catalog.hf.weights import published_weights
+from advisor.catalog.legible import Line
 from advisor.catalog.schema import (
     DenseFeedForward,
     FeedForward,
@@ -60,6 +62,8 @@ _ENCODERS: Final = (
 )
 _LEARNED_POSITIONS: Final = ("gpt2", "opt", "bert", "roberta", "xlm-roberta", "distilbert", "mpnet")
 
+_MOST_NAME_CHARACTERS: Final = 200
+"""Longest name of a local model. A hub takes 96 characters for a repository."""
 _TYPES_FILE: Final = DATA_DIR / "model_types.txt"
 
 _Layer = tuple[Mixer | None, FeedForward | None]
@@ -72,10 +76,21 @@ def model_from_hf_config(path: str | Path) -> Model:
     decoders, the text tower of vision-language files, encoders, Whisper, and diffusion transformers; layers
     are told apart by the fields that are there, not by model names.
 
-    Raises: InputFileError: the file cannot be read, or a field is missing, absurd or contradicts another.
+    Raises: InputFileError: the file cannot be read, a field is missing, absurd or contradicts another, or a name is not
+        one line of printable characters.
     Source: field names as written by the transformers and diffusers libraries.
     """
     config = read_config(path)
+    return _described(config).model_copy(update={"folder": str(_folder(Path(config.file).parent))})
+
+
+def _folder(path: Path) -> Line:
+    """The path as no program takes it for an option or for a name on a hub."""
+    is_plain = path.is_absolute() or path.parts[:1] == ("..",)
+    return Line(path if is_plain else f"./{path}", "the path of the model")
+
+
+def _described(config: ConfigFields) -> Model:
     if config.has("_class_name"):
         return hf_diffusion.diffusion_model(config, _identity(config))
     text = config.text_tower()
@@ -267,10 +282,16 @@ def _tied(config: ConfigFields, text: ConfigFields) -> bool:
     )
 
 
-def _identity(config: ConfigFields) -> str:
+def _identity(config: ConfigFields) -> Line:
     """A name from the file's own words: its repository name, else the folder or file it lies in."""
     name = config.text("_name_or_path").rstrip("/").rsplit("/", 1)[-1]
     if not name or name in (".", "main"):
         file = Path(config.file).resolve()
         name = file.parent.name if file.name == "config.json" else re.sub(r"[_.-]?config$", "", file.stem)
-    return name or "local-model"
+    if len(name) > _MOST_NAME_CHARACTERS:
+        raise InputFileError(
+            f"{config.file}: the name of the model has {len(name):,} characters",
+            why=f"at most {_MOST_NAME_CHARACTERS} are shown in tables and files",
+            fix="shorten _name_or_path, or name the folder so",
+        )
+    return Line(name or "local-model", f"{config.file}: the name of the model")

@@ -230,5 +230,7 @@ class Model(Record):
     released: str = ""
     workload: Literal["decoder", "encoder", "diffusion", "speech"] = "decoder"
     """encoder: one pass over the input (embedding models); speech: encoder and decoder (Whisper)."""
+    folder: str = ""
+    """Path of the folder whose config.json describes it, never a name on a hub; empty for a model of the catalog."""
     notes: str = ""
     sources: tuple[Source, ...] = ()

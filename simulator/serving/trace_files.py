@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from advisor.catalog.errors import AdvisorError, InputFileError
-from advisor.catalog.files import read_lines
+from advisor.catalog.files import read_lines, too_many
 from advisor.catalog.units import HOUR_S, MILLISECOND_S
 
 HASH_TOKENS: Final = 512
@@ -19,6 +19,10 @@ HASH_TOKENS: Final = 512
 LONGEST_GAP_S: Final = HOUR_S
 """Between two requests of one recording; longer ones are holes, over which rates and caches mean nothing."""
 LARGEST_TOKENS: Final = 10_000_000
+MOST_REQUESTS: Final = 1_000_000
+"""Requests of one trace, as many as one simulation takes."""
+MOST_HASH_IDS: Final = 5_000_000
+"""Ids of the blocks of all prompts of a trace: 400 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +124,7 @@ def read_trace(path: Path) -> Trace:
     numbers = array("q")
     counts: dict[int, int] = {}  # millions of rows share few numbers of tokens
     hashes: list[tuple[int, ...]] = []
+    num_ids = 0
     layout: _Layout | None = None
     for number, row in rows:
         layout = layout or _layout_of(row, path)
@@ -133,6 +138,11 @@ def read_trace(path: Path) -> Trace:
         numbers.append(number)
         if row.get("hash_ids") not in (None, ""):
             hashes.append(_hash_ids(row["hash_ids"], pairs[-1][0], where))
+            num_ids += len(hashes[-1])
+        if len(pairs) > MOST_REQUESTS:
+            raise too_many(path, MOST_REQUESTS, "requests")
+        if num_ids > MOST_HASH_IDS:
+            raise too_many(path, MOST_HASH_IDS, "ids of blocks")
     if not times:
         raise InputFileError(f"{path}: holds no requests", fix="give one request per row")
     return Trace(

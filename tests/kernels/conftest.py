@@ -31,7 +31,7 @@ class _MissingPackages(pytest.Module):
 
     def collect(self) -> Iterator[Any]:
         pytest.skip(
-            f"kernels need {' and '.join(MISSING)}: pip install 'ai-hardware-advisor[probe]'",
+            f"kernels need {' and '.join(MISSING)}: pip install '.[probe]' in a clone",
             allow_module_level=True,
         )
 

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from typer import Argument, Option
 
 from advisor.cli.command import Studied, command
-from advisor.cli.options import AnyModel, Panel
+from advisor.cli.options import AnyModel, Effect, Panel
 
 PLACE: Final = Panel("Where it stands")
 USE: Final = Panel("How it is used")
@@ -30,7 +30,7 @@ class Conditions:
         False
     )
     price_file: Annotated[
-        Path | None, LIMITS("CSV", "Your own prices (part, usd, observed_on), which win.")
+        Path | None, LIMITS("CSV", "Your own prices (part, usd, observed_on), which win."), Effect.READS
     ] = None
     circuit: Annotated[
         str, PLACE("V/A", "Wall circuit: 120V/15A, 120V/20A, 230V/16A, 240V/20A.", show_default=True)

@@ -9,7 +9,7 @@ from typer import Argument
 from advisor.cli.command import command
 
 
-@command("calibrate")
+@command("calibrate", has_table=False)
 @dataclass(frozen=True, slots=True)
 class CalibrateInput:
     """Turn a probe into figures that every command takes with --calibration."""

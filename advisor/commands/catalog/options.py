@@ -7,12 +7,13 @@ from typing import Annotated, Literal
 from typer import Argument, Option
 
 from advisor.cli.command import command
+from advisor.cli.options import Effect
 
 PriceOrder = Literal["accelerator", "price", "provider", "age"]
 ModelOrder = Literal["id", "parameters", "active", "context", "kv"]
 OneGpu = Annotated[str | None, Option(metavar="ID", help="Only this accelerator.")]
 Sellers = Annotated[str | None, Option(metavar="NAME,...", help="Only these providers.")]
-OwnPrices = Annotated[Path | None, Option(metavar="CSV", help="Your own prices, which win.")]
+OwnPrices = Annotated[Path | None, Option(metavar="CSV", help="Your own prices, which win."), Effect.READS]
 GpuOrder = Literal["id", "memory", "bandwidth", "bf16", "fp8", "fp4", "power", "released"]
 
 
@@ -74,15 +75,18 @@ class RefreshInput:
             metavar="NAME,...",
             help="azure, vast, skypilot (these by default), aws (a large download), gpuhunt, or all.",
         ),
+        Effect.FETCHES,
     ] = None
     region: Annotated[
-        str | None, Option(metavar="NAME,...", help="Regions of Azure and AWS, e.g. eastus.")
+        str | None, Option(metavar="NAME,...", help="Regions of Azure and AWS, e.g. eastus."), Effect.FETCHES
     ] = None
     dry_run: Annotated[bool, Option("--dry-run", help="Fetch and check, keep nothing.")] = False
     accept: Annotated[
-        bool, Option("--accept", help="Take prices too that are implausible against the old ones.")
+        bool,
+        Option("--accept", help="Take prices too that are implausible against the old ones."),
+        Effect.ACCEPTS,
     ] = False
-    clear: Annotated[bool, Option("--clear", help="Delete what was refreshed.")] = False
+    clear: Annotated[bool, Option("--clear", help="Delete what was refreshed."), Effect.DELETES] = False
 
 
 @command("catalog engines")
@@ -110,7 +114,9 @@ class PartsInput:
         None
     )
     price_file: Annotated[
-        Path | None, Option(metavar="CSV", help="Your own prices (part, usd, observed_on), which win.")
+        Path | None,
+        Option(metavar="CSV", help="Your own prices (part, usd, observed_on), which win."),
+        Effect.READS,
     ] = None
 
 

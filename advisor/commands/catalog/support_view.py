@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from advisor.catalog.engines import Support, stated
-from advisor.catalog.published import PublishedCheckpoint, all_published, best_first, context_limits
+from advisor.catalog.published import PublishedCheckpoint, best_first, context_limits, published_of
 from advisor.catalog.schema import Accelerator, Engine, Model, Record
 from advisor.render.answer import Block, Paragraph, Table, columns
 from advisor.render.document import picked
@@ -108,7 +108,7 @@ def _of_model(model: Model) -> tuple[list[Block], dict[str, object]]:
     native = f"{limits.native:,} tokens" if limits.native else "nobody says"
     note = f" {limits.note}." if limits.note else ""
     window = Paragraph(f"Context window: {native}{scaled} ({limits.source}).{note}")
-    found = best_first(model, all_published().get(model.id, ()))
+    found = best_first(model, published_of(model))
     data: dict[str, object] = {"context": limits._asdict(), "checkpoints": [one._asdict() for one in found]}
     if not found:
         return [window, Paragraph("No published checkpoint is known by name: quantise first.")], data

@@ -5,7 +5,18 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from advisor.cli.command import Studied, command, without
-from advisor.cli.options import LOAD, Beside, Levers, Load, ModelName, Objectives, Panel, Top, Where
+from advisor.cli.options import (
+    LOAD,
+    Beside,
+    Effect,
+    Levers,
+    Load,
+    ModelName,
+    Objectives,
+    Panel,
+    Top,
+    Where,
+)
 
 COMPARISON: Final = Panel("What it is compared with")
 
@@ -44,10 +55,12 @@ class CostInput:
     ] = None
     api: Annotated[str, COMPARISON("NAME,...", "API providers, all or none.", True)] = "all"
     api_price_file: Annotated[
-        Path | None, COMPARISON("CSV", "Your own API prices, which win over the catalog's.")
+        Path | None, COMPARISON("CSV", "Your own API prices, which win over the catalog's."), Effect.READS
     ] = None
     assumptions: Annotated[
-        Path | None, COMPARISON("TOML", "Your own figures of ownership: electricity_usd_per_kwh = 0.09.")
+        Path | None,
+        COMPARISON("TOML", "Your own figures of ownership: electricity_usd_per_kwh = 0.09."),
+        Effect.READS,
     ] = None
     region: Annotated[
         str | None, COMPARISON("NAME", "Where your machines stand: sweden, us-virginia, eu-west-1.", "us")

@@ -7,6 +7,7 @@ from typing import Annotated
 from typer import Option
 
 from advisor.cli.command import command
+from advisor.cli.options import Effect
 
 
 @command("probe")
@@ -19,11 +20,17 @@ class ProbeInput:
         str | None, Option(metavar="[Nx]ID", help="What was ordered, e.g. h100-sxm or 8xh100-sxm.")
     ] = None
     gpus: Annotated[str, Option(metavar="all|N,...", help="Which GPUs.")] = "all"
-    resume: Annotated[Path | None, Option(metavar="FILE", help="Go on with an interrupted probe.")] = None
+    resume: Annotated[
+        Path | None, Option(metavar="FILE", help="Go on with an interrupted probe."), Effect.CHANGES
+    ] = None
     power_sweep: Annotated[
-        bool, Option("--power-sweep", help="Work per joule by power limit; needs root, limits come back.")
+        bool,
+        Option("--power-sweep", help="Work per joule by power limit; needs root, limits come back."),
+        Effect.EXECUTES,
     ] = False
     strict: Annotated[bool, Option("--strict", help="Exit code 5 for WARN.")] = False
     report: Annotated[
-        Path | None, Option(metavar="FILE", help="A report to send to the provider: .md or .html.")
+        Path | None,
+        Option(metavar="FILE", help="A report to send to the provider: .md or .html."),
+        Effect.WRITES,
     ] = None

@@ -7,7 +7,7 @@ from typing import Annotated, Final, Literal
 from typer import Argument, Option
 
 from advisor.cli.command import Studied, command, only, without
-from advisor.cli.options import AnyModel, Beside, ItemInput, Levers, Load, Objectives, Top, Where
+from advisor.cli.options import AnyModel, Beside, Effect, ItemInput, Levers, Load, Objectives, Top, Where
 from advisor.commands.recommend.training_options import TrainingInput
 
 TRAINING: Final = ("train", "finetune", "rl")
@@ -20,6 +20,7 @@ PlanFile = Annotated[
         help="Keep question and answer; `advisor replay` asks again and writes the same bytes.",
         show_default=False,
     ),
+    Effect.WRITES,
 ]
 
 
@@ -34,6 +35,7 @@ class Emission:
     emit_dir: Annotated[
         Path | None,
         Option(metavar="FOLDER", help="Where they go; -o FOLDER says the same.", show_default=False),
+        Effect.CHANGES,
     ] = None
 
 

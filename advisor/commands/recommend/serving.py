@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from shlex import quote
 from typing import Final
 
 from advisor.catalog.errors import AdvisorError
@@ -14,7 +15,7 @@ from advisor.decide.decision import Counts, Decision
 from advisor.decide.recommend import recommend
 from advisor.decide.scenario import Scenario
 from advisor.render.answer import Answer, Figure
-from advisor.render.atomic import check_writable, write_text
+from advisor.render.atomic import check_writable, write_files
 from advisor.render.calibration_view import with_calibration
 from advisor.render.numbers import TIME, show
 
@@ -29,7 +30,7 @@ def check_emission(typed: Emission) -> None:
     folder = typed.emit_dir
     if folder is not None and typed.emit is None:
         raise AdvisorError(
-            "--emit-dir says where, not in which form", fix=f"--emit compose --emit-dir {folder}"
+            "--emit-dir says where, not in which form", fix=f"--emit compose --emit-dir {quote(str(folder))}"
         )
     if folder is not None and folder.exists() and not folder.is_dir():
         raise AdvisorError(
@@ -63,9 +64,7 @@ def with_emitted(answer: Answer, files: Mapping[str, str], typed: Emission) -> A
     if typed.emit_dir is None:
         blocks = (*answer.blocks, *(Figure(text.rstrip(), title=name) for name, text in files.items()))
         return replace(answer, result=result, blocks=blocks)
-    for name, text in files.items():
-        (typed.emit_dir / name).parent.mkdir(parents=True, exist_ok=True)
-        write_text(typed.emit_dir / name, text)
+    write_files(typed.emit_dir, files)
     wrote = f"wrote {', '.join(sorted(files))} into {typed.emit_dir}"
     return replace(answer, result=result, notes=(*answer.notes, wrote))
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final, Literal
 
-from advisor.cli.options import MethodName, OptimizerName, Panel
+from advisor.cli.options import Effect, MethodName, OptimizerName, Panel
 
 WORK: Final = Panel("Training: what")
 LIMITS: Final = Panel("Training: within what")
@@ -45,7 +45,9 @@ class TrainingInput:
     gpus: Annotated[int | None, LIMITS("N", "Exactly so many.", "any number", min=1, max=1_000_000)] = None
     deadline: Annotated[str | None, LIMITS("TIME", "Done within, e.g. 30d.", "30d without --gpus")] = None
     from_plan: Annotated[
-        Path | None, LIMITS("PLAN.json", "A plan's question again, within other limits.", False, "--from")
+        Path | None,
+        LIMITS("PLAN.json", "A plan's question again, within other limits.", False, "--from"),
+        Effect.READS,
     ] = None
     checkpoints: Annotated[
         Literal["async", "sync"], FAILURES(None, "Written behind the computation or not.", True)

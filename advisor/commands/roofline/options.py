@@ -11,7 +11,7 @@ from advisor.cli.options import AnyModel, GpuName, Panel
 KERNEL: Final = Panel("A kernel's block, with --occupancy")
 
 
-@command("roofline", uses_calibration=True)
+@command("roofline", has_drawing=True, uses_calibration=True)
 @dataclass(frozen=True, slots=True)
 class RooflineInput:
     """Operators of a decode step and a prompt on the roofline: intensity, bound, time, distance from the roof."""

@@ -15,7 +15,7 @@ from advisor.cli.options import RecordsFile, StepByStep
     studied=Studied(
         pareto=("min metrics_usd_per_hour", "max metrics_goodput_fraction"),
         files=("description",),
-        left_out=("show", "records", "processes"),
+        left_out=("show", "processes"),
     ),
 )
 @dataclass(frozen=True, slots=True)

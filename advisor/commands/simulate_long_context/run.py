@@ -2,7 +2,7 @@
 
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.units import GB
-from advisor.cli.measures import parse_bytes, parse_count
+from advisor.cli.measures import parse_bytes, parse_tokens
 from advisor.cli.options import Layout, Shared
 from advisor.cli.own_data import given_calibration
 from advisor.cli.serve_input import deployment_of
@@ -38,7 +38,7 @@ def long_context(asked: LongContextInput, shared: Shared) -> Answer:
 
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, or the weights do not fit.
     """
-    tokens = round(parse_count(asked.context, "--context"))
+    tokens = parse_tokens(asked.context, "--context")
     deployment, notes = deployment_of(asked.model, asked.gpu, asked.layout)
     check_layout(deployment)
     if not kept_bytes(deployment, CACHE_POLICIES["full"], tokens):

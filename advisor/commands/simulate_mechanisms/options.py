@@ -17,7 +17,7 @@ _Load = Annotated[
 ]
 
 
-@command("simulate vision", uses_calibration=True, studied=_STUDIED)
+@command("simulate vision", has_table=False, uses_calibration=True, studied=_STUDIED)
 @dataclass(frozen=True, slots=True)
 class VisionInput:
     """Simulate a vision-language model: tokens of an image, its encoder, and serving under a load."""
@@ -29,7 +29,7 @@ class VisionInput:
     load: _Load = Load(input_tokens=64)
 
 
-@command("simulate adapters", uses_calibration=True, studied=_STUDIED)
+@command("simulate adapters", has_table=False, uses_calibration=True, studied=_STUDIED)
 @dataclass(frozen=True, slots=True)
 class AdaptersInput:
     """Simulate many LoRA adapters on one model: memory, slower steps, cold loads, beside the same run without."""

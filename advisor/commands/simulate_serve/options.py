@@ -81,10 +81,10 @@ class TwoPools:
 
 @command(
     "simulate serve",
+    has_table=False,
     uses_calibration=True,
     studied=Studied(
         pareto=("min metrics_ttft_s_p99", "min metrics_tpot_s_p99", "max metrics_output_tokens_per_s"),
-        left_out=("records",),
     ),
 )
 @dataclass(frozen=True, slots=True)

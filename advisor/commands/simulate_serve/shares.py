@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.resolve import near_misses
-from advisor.cli.measures import parse_count, parse_seconds
+from advisor.cli.measures import parse_seconds, parse_tokens
 from advisor.cli.serve_input import DEFAULT_REQUESTS, LoadPlan, deployment_of
 from advisor.cli.traffic_input import traffic_of
 from advisor.commands.simulate_serve.options import Guessing, ServeInput
@@ -35,7 +35,7 @@ _ITSELF: Final[Mapping[str, Callable[[str], Any]]] = {
     "power-cap": str,
 }  # fmt: skip
 _READ: Final[Mapping[str, Callable[[str], Any]]] = {
-    _FROM: lambda text: round(parse_count(text, "--long-prompts")), **_LAYOUT, **_GUESSING, **_ITSELF,
+    _FROM: lambda text: parse_tokens(text, "--long-prompts"), **_LAYOUT, **_GUESSING, **_ITSELF,
 }  # fmt: skip
 _KNOWN: Final = tuple(_READ)
 

@@ -9,7 +9,7 @@ from typer import Argument, Option
 from advisor.cli.command import command
 
 
-@command("simulate trace")
+@command("simulate trace", has_table=False)
 @dataclass(frozen=True, slots=True)
 class TraceInput:
     """Describe a trace: rate, burstiness, lengths, common beginnings; and traffic like it for a fleet file."""

@@ -69,6 +69,7 @@ class TrainLayout:
 
 @command(
     "simulate train",
+    has_drawing=True,
     uses_calibration=True,
     studied=Studied(pareto=("max tokens_per_s_per_accelerator", "min peak_memory_bytes"), left_out=("plan",)),
 )

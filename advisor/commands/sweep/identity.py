@@ -4,7 +4,7 @@ import shlex
 from pathlib import Path
 
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.files import content_hash
+from advisor.catalog.files import check_link, content_hash
 from advisor.cli.notes import note, warn
 from advisor.cli.options import Shared
 from advisor.cli.own_data import FOLDER_VARIABLE, cache_folder
@@ -33,6 +33,7 @@ def keep_snapshot(journal: Path) -> None:
     """Copy the refreshed prices that count now, where there are any."""
     cache = PriceCache(cache_folder())
     if cache.is_filled:
+        check_link(snapshot_folder(journal))
         cache.keep_copy(snapshot_folder(journal))
 
 

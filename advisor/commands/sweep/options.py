@@ -7,6 +7,7 @@ from typing import Annotated
 from typer import Argument, Option
 
 from advisor.cli.command import command
+from advisor.cli.options import Effect
 
 
 @command("sweep")
@@ -29,8 +30,11 @@ class SweepInput:
             help="A Dask (tcp://HOST:8786) or Ray (ray://HOST:10001) cluster that runs already.",
             show_default=False,
         ),
+        Effect.SENDS,
     ] = None
-    resume: Annotated[bool, Option("--resume", help="Go on where an interrupted sweep stopped.")] = False
+    resume: Annotated[
+        bool, Option("--resume", help="Go on where an interrupted sweep stopped."), Effect.CHANGES
+    ] = False
     pareto: Annotated[
         str | None,
         Option(

@@ -8,9 +8,9 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.cli.command import Studied, commands, gathered, parameters_of
+from advisor.cli.command import Studied, commands, effect_of, gathered, parameters_of
 from advisor.cli.measures import parse_day
-from advisor.cli.options import Shared, check_shared
+from advisor.cli.options import Effect, Shared, check_shared
 from advisor.render.answer import Answer
 from advisor.sweep.fields import Field
 from advisor.sweep.journal import Row
@@ -32,7 +32,11 @@ def targets() -> Mapping[str, Studied]:
 def fields_of(command: str) -> Mapping[str, Field]:
     """The options of a command that a study may set, shared ones included."""
     target = targets()[command]
-    own = [p for p in parameters_of(commands()[command].inputs) if p.name not in target.left_out]
+    own = [
+        p
+        for p in parameters_of(commands()[command].inputs)
+        if p.name not in target.left_out and effect_of(p.annotation) in (None, Effect.READS)
+    ]
     common = [p for p in parameters_of(Shared) if p.name in _SHARED]
     found = [_field(parameter, is_file=parameter.name in target.files) for parameter in own + common]
     return {field.name: field for field in found}

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from advisor.catalog.legible import as_cell
 from advisor.evidence.prediction import Prediction
 from advisor.evidence.scores import JudgedRow, MetricScore
 from advisor.evidence.table import CaseRow
@@ -64,9 +65,9 @@ def write_predictions(path: Path, rows: Sequence[Prediction], metrics: Sequence[
     writer.writeheader()
     for row in rows:
         cells: dict[str, object] = {
-            "case_id": row.case_id,
+            "case_id": as_cell(row.case_id),
             "status": row.status,
-            "reason": row.reason,
+            "reason": as_cell(row.reason),
             "basis": row.basis,
         }
         for metric, quantity in row.metrics.items():

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from typer import Argument, Option
 
 from advisor.cli.command import command
+from advisor.cli.options import Effect
 
 View = Literal["replay", "stranger"]
 """How published runs are predicted."""
@@ -26,10 +27,11 @@ class Table:
             help="Write one prediction per row, with its 80 % interval.",
             show_default=False,
         ),
+        Effect.WRITES,
     ] = None
 
 
-@command("validate serving", uses_calibration=True)
+@command("validate serving", has_table=False, uses_calibration=True)
 @dataclass(frozen=True, slots=True)
 class ServingInput(Table):
     """Predict serving runs and compare them with published measurements."""
@@ -42,13 +44,13 @@ class ServingInput(Table):
     ] = "replay"
 
 
-@command("validate collectives", uses_calibration=True)
+@command("validate collectives", has_table=False, uses_calibration=True)
 @dataclass(frozen=True, slots=True)
 class CollectivesInput(Table):
     """Predict collectives and compare them with nccl-tests results."""
 
 
-@command("validate training")
+@command("validate training", has_table=False)
 @dataclass(frozen=True, slots=True)
 class TrainingInput(Table):
     """Predict training runs and compare them with published measurements."""

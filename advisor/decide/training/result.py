@@ -161,6 +161,8 @@ class TrainingOption:
     launch: TrainingLaunch
     bills: tuple[TermCost, ...]
     """The same run at every term."""
+    parts: tuple["TrainingOption", ...] = ()
+    """Parts on unlike clusters; empty, as each job runs on one cluster."""
     reasons: tuple[Reason, ...] = ()
     """Why this option is not the safe pick."""
     notes: tuple[str, ...] = ()

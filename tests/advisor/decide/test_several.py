@@ -88,19 +88,17 @@ def fewest(sizes: Sequence[int], capacity: int) -> int:
 def test_several_sellers_and_old_prices_are_told(found: Decision) -> None:
     first = replace(found.options[0], role="other", purchases=found.options[0].purchases[:1])
     mixed = next(option for option in found.options if len(option.purchases) == 2)
-    theirs = replace(mixed.purchases[0], provider="aws", price_age_days=200)
-    bold = replace(
-        mixed,
-        rank=2,
-        role="cheapest_if_it_holds",
-        holds="likely",
-        purchases=(theirs, replace(mixed.purchases[1], provider="gcp")),
+    theirs, others = (
+        replace(bought, offer=replace(bought.offer, provider=name, age_days=200))
+        for bought, name in zip(mixed.purchases, ("aws", "gcp"), strict=True)
     )
-    words = _how_sure([first, bold])
-    assert "renting from several sellers (2) is more work, which is not priced" in words
+    likely = replace(mixed.shared, holds="likely")
+    bold = replace(mixed, rank=2, role="cheapest_if_it_holds", performance=likely, purchases=(theirs, others))
+    words = _how_sure(replace(found, options=(first, bold), comparisons=()))
+    assert "renting from several providers (2) is more work, which is not priced" in words
     assert "if prices of up to 200 days ago still stand: ask about them first" in words
-    alone = replace(bold, purchases=(theirs, replace(theirs, accelerator="l4")))
-    assert "several sellers" not in _how_sure([first, alone])
+    alone = replace(bold, purchases=(theirs, replace(theirs, num_idle=0)))
+    assert "several providers" not in _how_sure(replace(found, options=(first, alone), comparisons=()))
 
 
 @pytest.mark.parametrize("seed", range(60))

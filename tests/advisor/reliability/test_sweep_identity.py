@@ -102,8 +102,8 @@ def test_rows_may_hold_any_text(tmp_path: Path) -> None:
     header = Header("c", "1", "2", "2026-01-01", 0)
     path = tmp_path / "j"
     with Journal(path, header, keep=False) as journal:
-        journal.add("a", {"reason": "x\u2028y\x85z\x0c"})
-    assert read_journal(path)[1].rows == {"a": {"reason": "x\u2028y\x85z\x0c"}}
+        journal.add("a", {"status": "error", "reason": "x\u2028y\x85z\x0c"})
+    assert read_journal(path)[1].rows == {"a": {"status": "error", "reason": "x\u2028y\x85z\x0c"}}
 
 
 @pytest.mark.parametrize(

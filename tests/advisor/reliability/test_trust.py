@@ -1,0 +1,285 @@
+"""What a folder of a stranger may set, write and say; what is installed; what is refused before the work."""
+
+import json
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from advisor.catalog.errors import AdvisorError, InputFileError
+from advisor.catalog.files import check_link, read_toml
+from advisor.cli.command import Command, commands, effect_of, parameters_of
+from advisor.cli.options import Effect, Shared
+from advisor.commands.sweep.targets import fields_of, targets
+from advisor.render.atomic import write_files, write_text
+from advisor.sweep.journal import Header, Journal, read_journal
+
+ROOT = Path(__file__).resolve().parents[3]
+Ask = Callable[[list[str]], tuple[int, str, str]]
+HEADER = Header("simulate collective", "1", "1", "2026-11-20", 0)
+QUESTIONS = Path(__file__).parent / "options_that_only_ask.txt"
+"""Options of text and flags that were looked at and do nothing but ask; a new one is looked at before it is added."""
+
+
+def declared() -> list[tuple[Command, str, object]]:
+    """Every option of every command."""
+    found = [
+        (one, each)
+        for one in commands().values()
+        for each in (*parameters_of(one.inputs), *parameters_of(Shared))
+    ]
+    return [(one, each.name, each.annotation) for one, each in found]
+
+
+def test_every_option_with_an_effect_declares_it() -> None:
+    asking = set(QUESTIONS.read_text(encoding="utf-8").split())
+    seen = set()
+    for one, name, annotation in declared():
+        kind, _, *more = get_args(annotation)
+        if Path in (kind, *get_args(kind)):
+            assert more or effect_of(annotation) is Effect.READS, (
+                f"{one.name} --{name} takes a path: reads or writes?"
+            )
+        elif {bool, str} & {kind, *get_args(kind)} and effect_of(annotation) is None:
+            assert name in asking, (
+                f"{one.name} --{name}: does it only ask? Declare its Effect, or add it to {QUESTIONS.name}"
+            )
+            seen.add(name)
+    assert seen == asking
+
+
+def settable() -> list[tuple[str, str]]:
+    return sorted(
+        {
+            (one.name, name)
+            for one, name, _ in declared()
+            if one.effects.get(name, Effect.READS) is not Effect.READS
+        }
+    )
+
+
+@pytest.mark.parametrize(("name", "field"), settable())
+def test_a_folder_sets_no_option_with_an_effect(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, field: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Command, "answer", lambda *_: pytest.fail("the work began"))
+    option = field.replace("_", "-")
+    value = (
+        '"stolen"' if option not in ("clear", "accept", "resume", "power-sweep", "trust-config") else "true"
+    )
+    (tmp_path / "advisor.toml").write_text(f"[{name.replace(' ', '.')}]\n{option} = {value}\n")
+    code, _, err = ask(name.split())
+    assert code == 2
+    assert "--trust-config" in err
+    assert [path.name for path in tmp_path.iterdir()] == ["advisor.toml"]
+
+
+def test_security_and_the_page_name_every_option_that_a_folder_may_not_set() -> None:
+    pages = [(ROOT / name).read_text(encoding="utf-8") for name in ("SECURITY.md", "docs/cli.md")]
+    for _, field in settable():
+        if field != "trust_config":
+            assert all(f"`{field.replace('_', '-')}`" in page for page in pages), field
+
+
+def test_a_study_sets_no_option_with_an_effect() -> None:
+    for name in targets():
+        effects = commands()[name].effects
+        for field in fields_of(name).values():
+            assert effects.get(field.parameter, Effect.READS) is Effect.READS, f"{name}: {field.name}"
+
+
+@pytest.mark.parametrize("key", [".".join("a" * 24_000) + " = 1", "[" + ".".join(['"a"'] * 400) + "]"])
+def test_a_key_of_thousands_of_parts_is_refused_before_it_is_parsed(tmp_path: Path, key: str) -> None:
+    path = tmp_path / "advisor.toml"
+    path.write_text(f"x = 1\n{key}\n")
+    started = time.process_time()
+    with pytest.raises(InputFileError, match="line 2 has a dotted key of more than 16 parts"):
+        read_toml(path)
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize(
+    "text", ['"\\' * 400_000, "'" * 900_000, '"' * 900_000, "a" * 900_000, "." * 900_000, "a. " * 9]
+)
+def test_the_look_at_keys_takes_time_in_proportion(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text(text)
+    started = time.process_time()
+    with pytest.raises(InputFileError):
+        read_toml(path)
+    assert time.process_time() - started < 5
+
+
+def test_a_text_with_many_dots_is_no_key(tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text(f'url = "{".".join("abc" * 30)}"\n')
+    assert read_toml(path)["url"].count(".") == 89
+
+
+def test_a_million_bytes_of_keys_are_read_in_seconds(tmp_path: Path) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text("\n".join(f"a{i}.{'.'.join('b' * 15)} = 1" for i in range(24_000)))
+    started = time.process_time()
+    read_toml(path)
+    assert time.process_time() - started < 30
+    path.write_text("#" * 1_000_001)
+    with pytest.raises(InputFileError, match="too large"):
+        read_toml(path)
+
+
+@pytest.mark.slow
+def test_the_longest_price_file_is_shown_in_seconds(ask: Ask, tmp_path: Path) -> None:
+    path = tmp_path / "p.csv"
+    rows = "\n".join(f"lambda,l40s,1,on_demand,{1 + i % 7},2026-11-01,s{i},r" for i in range(99_990))
+    path.write_text(
+        f"provider,accelerator,num_accelerators,term,usd_per_hour,observed_on,sku,region\n{rows}\n"
+    )
+    started = time.process_time()
+    code, out, _ = ask(["catalog", "prices", "--gpu", "l40s", "--price-file", str(path)])
+    assert code == 0
+    assert "more rows are left out: -o FILE.csv writes all of them" in out
+    assert time.process_time() - started < 30
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["-3x RTX 5090", "0x RTX 5090", "100000x RTX 5090", "1000 x RTX 5090", "2.5x RTX 5090", "RTX 5090 x 0",
+     "RTX 5090 -$5", "RTX 5090 -USD 5", "RTX 5090 $-5"],
+)  # fmt: skip
+def test_counts_and_prices_that_make_no_sense_are_refused(ask: Ask, line: str) -> None:
+    code, _, err = ask(["build", "check", "--part", line, "--part", "Ryzen 9 9950X"])
+    assert code == 2
+    assert "To fix: correct it" in err
+
+
+def test_a_list_of_thousands_of_cards_is_no_machine(ask: Ask, tmp_path: Path) -> None:
+    (tmp_path / "b.toml").write_text(f"parts = {json.dumps(['RTX 5090'] * 10_000)}\n")
+    code, _, err = ask(["build", "check", str(tmp_path / "b.toml")])
+    assert code == 2
+    assert "lists 10,000 parts" in err
+
+
+@pytest.mark.parametrize("name", ["7950X", "10980XE", "ASUS Prime X870", "4x3.84TB", "2x32GB DDR5"])
+def test_a_number_in_a_name_is_no_count(name: str) -> None:
+    from advisor.workstation.typed_line import read_line
+
+    assert (read_line(name, "x").what, read_line(name, "x").quantity) == (name, 1)
+
+
+@pytest.mark.parametrize("model", ["rwkv7-2.9b", "mamba2-2.7b"])
+def test_a_model_without_a_cache_has_a_cost(ask: Ask, model: str) -> None:
+    code, out, _ = ask(["cost", "--model", model, "--rate", "1", "--gpu", "l40s", "--json"])
+    assert code == 0
+    rented = [row for row in json.loads(out)["rows"] if row["way"] == "rent"]
+    assert {row["usd_per_million_cached_tokens"]["value"] for row in rented} == {0}
+
+
+@pytest.mark.parametrize("tokens", ["0.5", "0.4", "1e9"])
+def test_a_length_is_a_whole_number_of_tokens(ask: Ask, tokens: str) -> None:
+    assert ask(["simulate", "long-context", "--model", "8b", "--gpu", "h100", "--context", tokens])[0] == 2
+
+
+@pytest.mark.parametrize(
+    "row", [{"status": {}}, {"status": "ok", "x": []}, {"status": "ok", "x": {"y": 1}}, {}, [], "x", None, 3]
+)
+def test_a_row_of_a_journal_is_plain_or_asked_again(tmp_path: Path, row: object) -> None:
+    path = tmp_path / "out.csv.journal"
+    with Journal(path, HEADER, keep=False) as journal:
+        journal.add("a", {"status": "ok", "x": 1.0})
+    path.write_text(
+        path.read_text()
+        + json.dumps({"id": "b", "row": row})
+        + '\n{"id": "c", "row": {"status": "ok", "x": 1e999}}\n'
+    )
+    _, kept = read_journal(path)
+    assert set(kept.rows) == {"a"}
+    assert kept.damaged_lines == (3, 4)
+
+
+def test_a_journal_that_is_being_written_is_never_to_be_removed(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("s.toml").write_text(
+        'command = "simulate collective"\n[base]\ngpu = "h100"\n[grid]\nbytes = ["1MiB"]\n'
+    )
+    with Journal(Path("out.csv.journal"), HEADER, keep=False) as journal:
+        journal.add("a", {"status": "ok"})
+        code, _, err = ask(["sweep", "s.toml", "-o", "out.csv", "--workers", "1"])
+        assert code == 2
+        assert "wait for it" in err
+        assert "remove" not in err
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".svg"])
+def test_a_form_that_no_answer_has_is_refused_before_the_work(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str
+) -> None:
+    monkeypatch.setattr(Command, "answer", lambda *_: pytest.fail("the work began"))
+    table = tmp_path / "cases.csv"
+    table.write_text("case_id\n")
+    for name in ("serving", "collectives", "training"):
+        code, _, err = ask(["validate", name, str(table), "-o", str(tmp_path / f"x{suffix}")])
+        assert code in (2, 6)
+        assert "no table" in err or "no drawing" in err or "pyarrow" in err
+
+
+def test_no_output_follows_a_link_out_of_its_folder(tmp_path: Path) -> None:
+    mine, outside = tmp_path / "mine", tmp_path / "outside"
+    mine.mkdir()
+    outside.mkdir()
+    (outside / "rc").write_text("kept")
+    (mine / "out.json").symlink_to(outside / "rc")
+    (mine / "out.csv.journal").symlink_to(outside / "rc")
+    (mine / "sub").symlink_to(outside)
+    (mine / "near.json").symlink_to("real.json")
+    with pytest.raises(AdvisorError, match="it leads to"):
+        write_text(mine / "out.json", "x")
+    with pytest.raises(AdvisorError, match="it leads to"):
+        write_files(mine, {"a": "x", "sub/rc": "x"})
+    with pytest.raises(AdvisorError, match="it leads to"):
+        Journal(mine / "out.csv.journal", HEADER, keep=False)
+    assert (outside / "rc").read_text() == "kept"
+    assert [path.name for path in outside.iterdir()] == ["rc"]
+    assert not (mine / "a").exists()
+    write_text(mine / "near.json", "x")
+    assert (mine / "real.json").read_text() == "x"
+    check_link(Path("/dev/stdout"))
+
+
+OTHERS = {
+    "distributed", "huggingface_hub", "joblib", "llmcompressor", "mlx-lm", "nixl", "pyarrow", "ray", "sglang-router",
+    "vllm-router",
+}  # fmt: skip
+"""Packages of other projects that are named in docs, messages and scripts: each holds its name on the index."""
+INSTALL = re.compile(r"(?:pip3?|pipx|uv|uvx|uv pip|conda|npm|npx) (?:install|run|add)\b([^\n\"#;&|`)]*)")
+
+
+def test_no_line_installs_a_name_that_is_not_held() -> None:
+    files = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "tests" / "kernels" / "conftest.py"]
+    for room in ("advisor", "catalog", "simulator", "evidence", "probes", "kernels", "tools"):
+        files += [*ROOT.glob(f"{room}/**/*.py"), *ROOT.glob(f"{room}/**/*.toml")]
+    own = re.search(r'^name = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    found = 0
+    for path in files:
+        for line in INSTALL.finditer(path.read_text(encoding="utf-8")):
+            words = re.sub(r",.*| in a clone.*| {2,}.*", "", line.group(1)).replace("'", " ").split()
+            for word in words:
+                found += 1
+                assert not word.startswith(own[1] if own else "advisor"), f"{path}: {line.group()}"
+                is_held = word.startswith(("-", ".")) or word in OTHERS or "requirements" in word
+                is_sealed = word.endswith(".whl") or "#sha256=" in word
+                assert is_held or is_sealed, f"{path}: {line.group()}"
+    assert found > 10
+
+
+def test_a_variable_of_the_user_may_set_what_a_file_may_not(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ADVISOR_OUTPUT", str(tmp_path / "out.json"))
+    assert ask(["catalog", "gpus", "-q"])[0] == 0
+    assert (tmp_path / "out.json").is_file()
