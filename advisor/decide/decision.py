@@ -49,10 +49,10 @@ class Comparison:
     rank: int
     """Rank of the other option."""
     accelerator: str
-    pair_class: str
-    """What the two differ in, by which published pairs erred."""
-    usd_ratio: Quantity
-    """Cost of the other option over that of the first."""
+    pair_class: str | None
+    """What the two differ in, by which published pairs erred; None where several models share machines."""
+    usd_ratio: Quantity | None
+    """Cost of the other option over that of the first; None where several models share machines."""
     chance_first_is_cheaper: float
 
 
@@ -95,10 +95,18 @@ class Counts:
     """How much was looked at for an answer."""
 
     num_candidates: int
-    num_modelled: int = 0
-    """Candidates whose step-cost surface was built."""
+    """Deployments, replicas on offers, or plans."""
+    num_modelled: int | None = None
+    """Candidates whose step-cost surface was built; None for other work than serving."""
     num_simulated: int = 0
-    num_simulated_requests: int = 0
+    num_simulated_requests: int | None = None
+    """None for other work than serving."""
+    num_clusters: int | None = None
+    """Clusters on which plans were laid out; None for other work than training."""
+    num_evaluated: int | None = None
+    """Plans whose memory and time were computed; None for other work than training."""
+    num_feasible: int | None = None
+    """Plans that fit; None for other work than training."""
     wall_s: float = 0.0
 
 

@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, get_args
+from typing import Final, get_args
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.errors import InfeasibleError
@@ -24,7 +24,7 @@ from advisor.catalog.prices import (
 from advisor.catalog.schema import Accelerator, Calibration, Price
 from advisor.catalog.schema.price import Tenancy, Term
 from advisor.catalog.units import KILO
-from advisor.decide.option import Offer
+from advisor.decide.option import Machine, Offer
 from advisor.decide.scenario import Constraints, Market
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.power import board_power_w
@@ -254,18 +254,21 @@ def offer_of(price: Price, as_of: datetime.date) -> Offer | None:
     )
 
 
-def named(price: Price, as_of: datetime.date) -> dict[str, Any]:
-    """The fields by which answers about items, jobs and training name an offer."""
-    return {
-        "provider": price.provider,
-        "sku": price.sku,
-        "region": price.region,
-        "term": price.term,
-        "price_kind": price.price_kind,
-        "price_tenancy": price.tenancy,
-        "price_observed_on": price.observed_on.isoformat(),
-        "price_age_days": age_days(price, as_of),
-    }
+def machine_of(way: Placement, num_units: int, power_limit_w: float | None = None) -> Machine:
+    """The accelerators of so many units of an offer, and the nodes that they stand in.
+
+    Single accelerators that are rented together stand in one node; boards of one's own fill nodes of their kind.
+    """
+    count, unit, name = (
+        num_units * way.accelerators_per_unit,
+        way.price.num_accelerators,
+        way.price.accelerator,
+    )
+    each = unit if 1 < unit < way.accelerators_per_unit else way.accelerators_per_unit
+    if way.price.provider == OWN:
+        there = way.price.max_quantity or unit
+        each = min(there, accelerator_catalog.by_id(name).node_size)
+    return Machine(name, count, each, math.ceil(count / each), power_limit_w)
 
 
 def placements(size: int, offers: Iterable[Price], accelerator: Accelerator) -> list[Placement]:
@@ -369,7 +372,7 @@ def market(
 
 
 @dataclass(frozen=True, slots=True)
-class Loosened:
+class WiderLimit:
     """One limit of a question, loosened until something is for sale."""
 
     option: str
@@ -380,7 +383,7 @@ class Loosened:
     """What to type instead; empty to leave the option out."""
 
 
-def loosened(constraints: Constraints, as_of: datetime.date) -> Loosened | None:
+def loosened(constraints: Constraints, as_of: datetime.date) -> WiderLimit | None:
     """The first limit without which something is for sale that is not now; None where none helps."""
     everything = {"tenancies": get_args(Tenancy), "terms": get_args(Term)}
     for option, field in _LIMITS.items():
@@ -390,11 +393,11 @@ def loosened(constraints: Constraints, as_of: datetime.date) -> Loosened | None:
         loose = constraints.model_copy(update={field: wider})
         offers = offers_by_accelerator(loose, as_of, loose.regions)
         if offers and field not in everything:
-            return Loosened(option, field, ())
+            return WiderLimit(option, field, ())
         if offers:
             sold = (price for found in offers.values() for price in found)
             values = {price.tenancy if field == "tenancies" else price.term for price in sold}
-            return Loosened(option, field, tuple(sorted(values)))
+            return WiderLimit(option, field, tuple(sorted(values)))
     return None
 
 

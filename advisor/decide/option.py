@@ -110,6 +110,8 @@ class BillLine:
 
     what: str
     usd_per_month: float
+    usd: float | None = None
+    """The item for the whole of a job [USD]; None for services."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +120,6 @@ class UnknownCost:
 
     what: str
     reason: Reason
-
-    def document_fields(self) -> dict[str, str]:
-        """Fields by which a document names the item and the reason."""
-        return {"what": self.what, **self.reason.document_fields()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +134,7 @@ class Bill:
     unknown: tuple[UnknownCost, ...] = ()
     commitment_usd: float | None = None
     """What the term owes in all, used or not [USD]; 0 without a commitment, None where its length is not stated."""
-    usd: float | None = None
+    usd: Quantity | None = None
     """The whole of a job that ends: the hours used or committed, with storage and egress as long; None for services."""
 
     @property
@@ -184,11 +182,10 @@ class Performance:
 
 @dataclass(frozen=True, slots=True)
 class JobPerformance:
-    """How long a batch of requests takes, and what it costs."""
+    """How long a batch of requests takes, and what its tokens cost; the bill has the whole job."""
 
-    usd: Quantity
-    """Cost of the whole job [USD]."""
     usd_per_million_tokens: Quantity
+    """Cost of a million prompt and output tokens [USD]; machines alone, without storage and egress."""
     duration_s: Quantity
     requests_per_s: Quantity
     output_tokens_per_s: Quantity
@@ -213,6 +210,50 @@ class ItemPerformance:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedPerformance:
+    """What machines cost that several models share, and whether all models hold their objectives."""
+
+    usd_per_hour: Quantity
+    expected_usd_per_hour: float
+    """Mean cost over the errors of model and price [USD/h]; options are ranked by it."""
+    chance: float
+    """Probability that all models hold, if the errors of their predictions have nothing in common: at least."""
+    holds: Holds
+    """Verdict of the weakest model."""
+    basis: Basis
+
+
+@dataclass(frozen=True, slots=True)
+class SharedMachines:
+    """Equal nodes of one purchase, and the replicas of each model that stand on every one of them."""
+
+    count: int
+    num_accelerators: int
+    num_used: int
+    num_replicas: Mapping[str, int]
+    """Replicas on each node, by model."""
+
+
+@dataclass(frozen=True, slots=True)
+class SharedPurchase:
+    """Units of one offer, and what stands on them where several models share machines."""
+
+    machine: Machine
+    num_idle: int
+    """Accelerators that no replica uses."""
+    offer: Offer | None
+    """None for hardware that is already there."""
+    usd_per_hour: float
+    """Price of the machines [USD/h]; the bill of the option has the sum, with storage and egress."""
+    machines: tuple[SharedMachines, ...]
+
+    @property
+    def shares_machines(self) -> bool:
+        """Whether replicas of several models stand on one node."""
+        return any(sum(map(bool, each.num_replicas.values())) > 1 for each in self.machines)
+
+
+@dataclass(frozen=True, slots=True)
 class Launch:
     """How one replica is started, and how its planning point is simulated again."""
 
@@ -229,7 +270,7 @@ class Launch:
 class Explanation:
     """Why an option behaves as it does: the parts of a decode step, the memory, and what the prediction rests on."""
 
-    memory_bytes: Mapping[str, float]
+    memory_bytes: Mapping[str, float] = field(default_factory=dict)
     """Memory of one accelerator by use [bytes]."""
     kv_capacity_tokens: int | None = None
     """Tokens that the caches of one replica hold; None where there are no caches."""
@@ -253,11 +294,12 @@ class Option:
     role: Role | Share
     """For a part of a deployment the work that it does."""
     machine: Machine
-    layout: Layout
+    layout: Layout | None
+    """None where several models share machines: each of `parts` has a layout of its own."""
     offer: Offer | None
-    """None for hardware that is already there."""
+    """None for hardware that is already there. Of several purchases the first; `purchases` has all."""
     bill: Bill
-    performance: Performance | JobPerformance | ItemPerformance | None
+    performance: Performance | JobPerformance | ItemPerformance | SharedPerformance | None
     """None for a part: latencies and rates belong to the whole deployment."""
     launch: Launch | None
     levers: Mapping[str, object] = field(default_factory=dict)
@@ -268,11 +310,35 @@ class Option:
     """Unlike replicas that serve together, each with its own machine, layout, offer and bill."""
     max_prompt_tokens: int | None = None
     """Longest prompt that the router sends to a part; None where it sends any."""
+    model: str | None = None
+    """Id of the model that a part serves, where several models share machines."""
+    purchases: tuple[SharedPurchase, ...] = ()
+    """Machines that several models share, by offer."""
     variants: tuple["Option", ...] = ()
     """Other deployments on the same accelerator."""
     reasons: tuple[Reason, ...] = ()
     """Why this option is not the safe pick."""
     explanation: Explanation | None = None
+
+    @property
+    def replica_layout(self) -> Layout:
+        """The layout of the replicas.
+
+        Raises: TypeError: each part of the option has a layout of its own.
+        """
+        if self.layout is None:
+            raise TypeError(f"the parts of option {self.rank} have layouts of their own")
+        return self.layout
+
+    @property
+    def shared(self) -> SharedPerformance:
+        """The performance of machines that several models share.
+
+        Raises: TypeError: the option serves one model.
+        """
+        if not isinstance(self.performance, SharedPerformance):
+            raise TypeError(f"option {self.rank} serves one model")
+        return self.performance
 
     @property
     def served(self) -> Performance:
@@ -282,6 +348,36 @@ class Option:
         """
         if not isinstance(self.performance, Performance):
             raise TypeError(f"option {self.rank} has no performance of a served deployment")
+        return self.performance
+
+    @property
+    def job_usd(self) -> Quantity:
+        """The bill of the whole job [USD].
+
+        Raises: TypeError: the option is no job.
+        """
+        if self.bill.usd is None:
+            raise TypeError(f"option {self.rank} is no job")
+        return self.bill.usd
+
+    @property
+    def batched(self) -> JobPerformance:
+        """The performance of a batch of requests.
+
+        Raises: TypeError: the option does other work.
+        """
+        if not isinstance(self.performance, JobPerformance):
+            raise TypeError(f"option {self.rank} is no batch of requests")
+        return self.performance
+
+    @property
+    def of_items(self) -> ItemPerformance:
+        """The performance of a fleet for images, texts or audio.
+
+        Raises: TypeError: the option does other work.
+        """
+        if not isinstance(self.performance, ItemPerformance):
+            raise TypeError(f"option {self.rank} does not serve images, texts or audio")
         return self.performance
 
     @property
@@ -312,7 +408,7 @@ class Option:
     @property
     def work_words(self) -> str:
         """How many replicas of a part do which work."""
-        count = self.layout.num_replicas
+        count = self.replica_layout.num_replicas
         if self.role in ("prefill", "decode"):
             return f"{count} {self.role} workers"
         return f"{count} replica{'s' if count > 1 else ''} for {self.share_words}"

@@ -12,7 +12,7 @@ from advisor.catalog.schema import Accelerator, Model
 from advisor.decide.bounds import bottleneck_of
 from advisor.decide.decision import Rung
 from advisor.decide.levers import LEVERS, lacks_head
-from advisor.decide.offers import OWN, offer_of, seller_words
+from advisor.decide.offers import OWN, machine_of, offer_of, seller_words
 from advisor.decide.option import Explanation, Option, Performance
 from advisor.decide.power import rate_factors
 from advisor.decide.purchase import bill_of
@@ -26,7 +26,6 @@ from advisor.decide.starting import (
     launch_settings,
     layout_of,
     levers_of,
-    machine_of,
     memory_of,
     parts_of,
     simulate_args,
@@ -52,7 +51,7 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
     found = plan.found
     candidate, way = found.candidate, found.purchase.placement
     settings, parts = launch_settings(candidate, scenario), parts_of(plan, scenario)
-    machine = machine_of(candidate, way, found.purchase.num_units)
+    machine = machine_of(way, found.purchase.num_units, candidate.power_limit_w)
     if found.fleet is not None:
         machine = fleet_machine(parts, found.purchase, is_shared=found.fleet.parts[0].is_shared)
     return Option(
@@ -245,7 +244,9 @@ def _carried(option: Option, scenario: Scenario) -> str:
 
 def _deal(option: Option) -> str:
     count = accelerator_words(option)
-    replicas = f" as {option.layout.num_replicas} replicas" if option.layout.num_replicas > 1 else ""
+    replicas = (
+        f" as {option.replica_layout.num_replicas} replicas" if option.replica_layout.num_replicas > 1 else ""
+    )
     if option.parts:
         replicas = " as " + " and ".join(part.work_words for part in option.parts)
     usd_per_hour = option.bill.machines_usd_per_hour
@@ -287,6 +288,8 @@ def owned_note(scenario: Scenario) -> tuple[str, ...]:
 
 def router_note(options: Sequence[Option]) -> tuple[str, ...]:
     """What the reuse of a conversation's earlier turns rests on."""
-    if not any(option.levers.get("sticky_router") and option.layout.num_replicas > 1 for option in options):
+    if not any(
+        option.levers.get("sticky_router") and option.replica_layout.num_replicas > 1 for option in options
+    ):
         return ()
     return ("each conversation must stay with its replica: --emit writes the router that keeps it there",)

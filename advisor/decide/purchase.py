@@ -4,7 +4,7 @@ for every command: machines, storage, egress, commitments. What nobody states is
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from advisor.catalog.prices import commitment_usd, committed_hours
@@ -15,6 +15,7 @@ from advisor.decide.option import Bill, BillLine, UnknownCost
 from advisor.decide.ownership import Tco
 from advisor.decide.reason import AmountNotStated, PriceNotStated
 from advisor.decide.scenario import Beside, Scenario
+from advisor.simulator.quantity import Quantity
 
 _MOST_UNITS = 1_000_000
 """More than anybody sells."""
@@ -199,18 +200,34 @@ def _least_of_clients(scenario: Scenario, ways: Sequence[Placement], requests_pe
     return usd_per_million_tokens(least, requests_per_s, tokens)
 
 
-def bill_of(price: Price, usd_per_hour: float, beside: Beside, *, job_s: float | None = None) -> Bill:
-    """The bill of machines that cost so much per hour on an offer, of a job that runs so long where there is one.
+def bill_of(price: Price, usd_per_hour: float, beside: Beside, *, duration_s: Quantity | None = None) -> Bill:
+    """The bill of machines that cost so much per hour on an offer, of a job of a duration where there is one.
 
     Source: definition; storage and egress at the provider's price, own machines at that of their electricity.
     """
     machines = machines_bill(price, usd_per_hour)
     extra, unknown = _extra_usd_per_month(price, beside)
-    usd = None
-    if job_s is not None:
-        known = sum(extra.values()) / HOURS_PER_MONTH
-        usd = job_usd(price.term, usd_per_hour, job_s) + known * job_s / HOUR_S
-    return _bill({machines.lines[0].what: usd_per_hour}, extra, unknown, machines.commitment_usd, usd)
+    name = machines.lines[0].what
+    bill = _bill({name: usd_per_hour}, extra, unknown, machines.commitment_usd)
+    if duration_s is None:
+        return bill
+
+    def of_machines(seconds: float) -> float:
+        return job_usd(price.term, usd_per_hour, seconds)
+
+    kept_usd_per_s = sum(extra.values()) / HOURS_PER_MONTH / HOUR_S
+    low, value, high = (
+        of_machines(seconds) + kept_usd_per_s * seconds
+        for seconds in (duration_s.low, duration_s.value, duration_s.high)
+    )
+    lines = {name: of_machines(duration_s.value)} | {
+        what: usd / HOURS_PER_MONTH / HOUR_S * duration_s.value for what, usd in extra.items()
+    }
+    return replace(
+        bill,
+        lines=tuple(replace(line, usd=lines[line.what]) for line in bill.lines),
+        usd=Quantity(value, low, high, duration_s.basis),
+    )
 
 
 def machines_bill(price: Price, usd_per_hour: float) -> Bill:
@@ -219,6 +236,21 @@ def machines_bill(price: Price, usd_per_hour: float) -> Bill:
     share = usd_per_hour / price.usd_per_hour
     name = ELECTRICITY if price.provider == OWN else "rent"
     return _bill({name: usd_per_hour}, {}, (), None if owed is None else owed * share)
+
+
+def sum_of_bills(bills: Sequence[Bill]) -> Bill:
+    """One bill for several purchases; an item that one of them leaves open is unknown."""
+    lines, owed = dict[str, float](), [bill.commitment_usd for bill in bills]
+    for bill in bills:
+        for line in bill.lines:
+            lines[line.what] = lines.get(line.what, 0.0) + line.usd_per_month
+    return Bill(
+        usd_per_hour=sum(bill.usd_per_hour for bill in bills),
+        usd_per_month=sum(bill.usd_per_month for bill in bills),
+        lines=tuple(BillLine(what, usd) for what, usd in lines.items()),
+        unknown=tuple(dict.fromkeys(each for bill in bills for each in bill.unknown)),
+        commitment_usd=None if None in owed else sum(filter(None, owed)),
+    )
 
 
 def owned_bill(cost: Tco, price: Price, beside: Beside) -> Bill:
@@ -281,7 +313,9 @@ def left_out(bill: Bill) -> str:
 def job_words(bill: Bill) -> str:
     """The bill of a whole job in a sentence."""
     known = " and ".join(line.what for line in bill.lines)
-    return _sentence(bill, f"Option 1 costs {usd_words(bill.usd or 0.0)} in all for {known}")
+    return _sentence(
+        bill, f"Option 1 costs {usd_words(bill.usd.value if bill.usd else 0.0)} in all for {known}"
+    )
 
 
 def _sentence(bill: Bill, first: str) -> str:
@@ -305,7 +339,6 @@ def _bill(
     extra_usd_per_month: Mapping[str, float],
     unknown: tuple[UnknownCost, ...],
     commitment_usd: float | None,
-    usd: float | None = None,
 ) -> Bill:
     """A bill of machines [USD/h] and of what is beside them [USD/month]."""
     monthly = {name: each * HOURS_PER_MONTH for name, each in hourly.items()} | dict(extra_usd_per_month)
@@ -315,7 +348,6 @@ def _bill(
         lines=tuple(BillLine(name, each) for name, each in monthly.items()),
         unknown=unknown,
         commitment_usd=commitment_usd,
-        usd=usd,
     )
 
 

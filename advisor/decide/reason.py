@@ -12,6 +12,8 @@ class Reason:
     """Why something is not an answer, or cannot be priced."""
 
     code: ClassVar[str] = "reason"
+    by_limits: ClassVar[bool] = False
+    """Whether other limits of the question could remove the reason; such reasons are told first."""
 
     @property
     def text(self) -> str:
@@ -397,6 +399,175 @@ class NoCheckpoint(Reason):
     @property
     def text(self) -> str:
         return f"no published {self.what} is known"
+
+
+@dataclass(frozen=True, slots=True)
+class NoFramework(Reason):
+    """No training framework that is modelled runs the job on an accelerator."""
+
+    why: str
+    code: ClassVar[str] = "no_framework"
+
+    @property
+    def text(self) -> str:
+        return self.why
+
+
+@dataclass(frozen=True, slots=True)
+class NoUnits(Reason):
+    """An accelerator does not multiply in the formats that a job asks for."""
+
+    formats: tuple[str, ...]
+    usable: tuple[str, ...]
+    """Training formats that it multiplies in."""
+    code: ClassVar[str] = "no_units"
+    by_limits: ClassVar[bool] = True
+
+    @property
+    def text(self) -> str:
+        return f"has no units for {'/'.join(self.formats)}, but for {', '.join(self.usable) or 'none of the formats'}"
+
+
+@dataclass(frozen=True, slots=True)
+class NoOptions(Reason):
+    """No training framework has options for a method with an optimizer in a format."""
+
+    frameworks: tuple[str, ...]
+    what: str
+    optimizers: tuple[str, ...]
+    """Optimizers with which one has options."""
+    code: ClassVar[str] = "no_options"
+    by_limits: ClassVar[bool] = True
+
+    @property
+    def text(self) -> str:
+        instead = f"; they have {', '.join(self.optimizers)}" if self.optimizers else ""
+        return f"no options of {' and '.join(self.frameworks)} say {self.what}{instead}"
+
+
+@dataclass(frozen=True, slots=True)
+class NotSoldAsCluster(Reason):
+    """No provider sells as many accelerators as one cluster."""
+
+    count: int
+    near: int
+    """The nearest size that is sold; 0 where there is none."""
+    code: ClassVar[str] = "not_sold_as_cluster"
+    by_limits: ClassVar[bool] = True
+
+    @property
+    def text(self) -> str:
+        near = f"; {self.near} can be had" if self.near else ""
+        return f"no provider within the limits sells {self.count} of them as one cluster{near}"
+
+
+@dataclass(frozen=True, slots=True)
+class NoLayout(Reason):
+    """No plan divides the accelerators, the batch and the model, or fits the memory."""
+
+    why: str
+    code: ClassVar[str] = "no_layout"
+    by_limits: ClassVar[bool] = True
+
+    @property
+    def text(self) -> str:
+        return self.why
+
+
+@dataclass(frozen=True, slots=True)
+class NeedsMore(Reason):
+    """Perfect computation would need more accelerators for the deadline than may be used."""
+
+    most: int
+    code: ClassVar[str] = "needs_more"
+    by_limits: ClassVar[bool] = True
+
+    @property
+    def text(self) -> str:
+        return f"would need more than {self.most} of them even without any loss"
+
+
+@dataclass(frozen=True, slots=True)
+class NoClusterSize(Reason):
+    """No cluster size lies within the limits."""
+
+    code: ClassVar[str] = "no_cluster_size"
+
+    @property
+    def text(self) -> str:
+        return "no cluster size within the limits"
+
+
+@dataclass(frozen=True, slots=True)
+class FailsTooOften(Reason):
+    """Failures leave too little of the time."""
+
+    count: int
+    goodput_fraction: float
+    is_spot: bool
+    """Whether spot machines that are taken back are the cause; another term removes it."""
+    code: ClassVar[str] = "fails_too_often"
+    by_limits: ClassVar[bool] = True
+
+    @property
+    def text(self) -> str:
+        where = "spot machines come and go" if self.is_spot else "it fails too often"
+        return f"not feasible on {self.count}: {where}, {self.goodput_fraction:.0%} of the time is left"
+
+
+@dataclass(frozen=True, slots=True)
+class TakesTooLong(Reason):
+    """The run takes longer than the deadline, or than hardware lasts."""
+
+    days: float
+    count: int
+    deadline_days: float | None
+    """None where there is no deadline."""
+    code: ClassVar[str] = "takes_too_long"
+    by_limits: ClassVar[bool] = True
+
+    @property
+    def text(self) -> str:
+        if self.deadline_days is None:
+            return f"takes {self.days:,.0f} days on {self.count}, hardware does not last so long"
+        return f"takes {self.days:.3g} days on {self.count}, the deadline is {self.deadline_days:.3g}"
+
+
+@dataclass(frozen=True, slots=True)
+class NotWorthCommitting(Reason):
+    """The run uses less than a tenth of the commitment of its term; another term removes it."""
+
+    days: float
+    committed_days: float
+    code: ClassVar[str] = "not_worth_committing"
+    by_limits: ClassVar[bool] = True
+
+    @property
+    def text(self) -> str:
+        return (
+            f"takes {self.days:.3g} days, less than a tenth of a commitment of {self.committed_days:.0f} days"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OverJobBudget(Reason):
+    """The run costs more than the budget."""
+
+    usd: float
+    budget_usd: float
+    count: int | None
+    """Accelerators of the run; None where `usd` is the least that perfect computation would cost."""
+    code: ClassVar[str] = "over_job_budget"
+    by_limits: ClassVar[bool] = True
+
+    @property
+    def text(self) -> str:
+        where = "at best" if self.count is None else f"on {self.count}"
+        return f"costs {_usd(self.usd)} {where}, the budget is {_usd(self.budget_usd)}"
+
+
+def _usd(usd: float) -> str:
+    return f"${usd:,.2f}" if abs(usd) < 100.0 else f"${usd:,.0f}"
 
 
 @dataclass(frozen=True, slots=True)

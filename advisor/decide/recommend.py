@@ -69,7 +69,13 @@ class Search:
     def counts(self, wall_s: float) -> Counts:
         """Return how much was looked at in so long a time [s]."""
         race = self.race
-        return Counts(race.num_candidates, race.num_modelled, race.num_simulated, race.num_requests, wall_s)
+        return Counts(
+            num_candidates=race.num_candidates,
+            num_modelled=race.num_modelled,
+            num_simulated=race.num_simulated,
+            num_simulated_requests=race.num_requests,
+            wall_s=wall_s,
+        )
 
 
 def engines_for(scenario: Scenario) -> tuple[Engine, ...]:

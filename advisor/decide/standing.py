@@ -5,11 +5,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
-from advisor.catalog.prices import spread_of
+from advisor.catalog.prices import age_days, spread_of
 from advisor.catalog.schema import Price
 from advisor.decide.offers import OWN
 from advisor.decide.option import Role
 from advisor.decide.ranking import LESS, is_firm, led_by
+from advisor.decide.reason import AssumedKernels, Reason, UnsurePrice
 from advisor.simulator.quantity import Basis, Quantity
 
 SAFE: Final = 2
@@ -24,10 +25,19 @@ class Ranked(Protocol):
     @property
     def rank(self) -> int: ...
     @property
-    def role(self) -> Role: ...
+    def role(self) -> str: ...
 
 
 Option = TypeVar("Option", bound=Ranked)
+
+
+def doubts_of(basis: Basis, price: Price, as_of: datetime.date) -> tuple[Reason, ...]:
+    """Why an option is not safe to take; none where it is."""
+    found: list[Reason] = [AssumedKernels()] if basis == "assumed" else []
+    if price.provider != OWN and not is_firm(price, spread_of(price, as_of)):
+        age = age_days(price, as_of) if price.is_dated else None
+        found.append(UnsurePrice(price.price_kind, price.tenancy, age))
+    return tuple(found)
 
 
 def by_standing(
@@ -57,9 +67,14 @@ def by_standing(
     )
 
 
+def safe_pick_of(options: Sequence[Option]) -> Option | None:
+    """The option with the role of the safe pick; None where there is none."""
+    return next((option for option in options if option.role == "safe_pick"), None)
+
+
 def standing_words(options: Sequence[Option], cost: Callable[[Option], Quantity]) -> str:
     """Whether the first option is safe to take, and what another saves if it holds."""
-    safe = next((option for option in options if option.role == "safe_pick"), None)
+    safe = safe_pick_of(options)
     words = f"{safe.rank} is the safe pick" if safe else "none is safe to take: try 1 first"
     bold = next((each for each in options if each.role == "cheapest_if_it_holds"), None)
     if bold is None:

@@ -12,7 +12,7 @@ from advisor.catalog.published import checkpoint_for, context_limits
 from advisor.catalog.schema import Model
 from advisor.decide.candidates import Candidate
 from advisor.decide.levers import BY_LENGTH, eagle_head
-from advisor.decide.offers import Placement, offer_of
+from advisor.decide.offers import machine_of, offer_of
 from advisor.decide.option import Explanation, Launch, Layout, Machine, Option
 from advisor.decide.purchase import Purchase, machines_bill
 from advisor.decide.ranking import Planned
@@ -59,7 +59,7 @@ def launch_settings(candidate: Candidate, scenario: Scenario, role: str = "") ->
     )
 
 
-def layout_of(candidate: Candidate, num_replicas: int, max_model_len: int) -> Layout:
+def layout_of(candidate: Candidate, num_replicas: int, max_model_len: int | None) -> Layout:
     """How the engine runs each of so many replicas."""
     deployment = candidate.deployment
     options = launch_options().get(deployment.engine.id)
@@ -78,19 +78,6 @@ def layout_of(candidate: Candidate, num_replicas: int, max_model_len: int) -> La
         max_num_batched_tokens=candidate.max_num_batched_tokens,
         max_model_len=max_model_len,
     )
-
-
-def machine_of(candidate: Candidate, way: Placement, num_units: int) -> Machine:
-    """The accelerators of so many units of an offer, and the nodes that they stand in."""
-    count, each = num_units * way.accelerators_per_unit, accelerators_per_node(way)
-    name = candidate.deployment.accelerator.id
-    return Machine(name, count, each, math.ceil(count / each), candidate.power_limit_w)
-
-
-def accelerators_per_node(way: Placement) -> int:
-    """Accelerators that stand in one node of a unit; single ones that are rented together stand in one."""
-    joined = 1 < way.price.num_accelerators < way.accelerators_per_unit
-    return way.price.num_accelerators if joined else way.accelerators_per_unit
 
 
 def fleet_machine(parts: Sequence[Option], purchase: Purchase, *, is_shared: bool) -> Machine:
@@ -181,7 +168,7 @@ def _part(rank: int, part: Part, plan: Planned, scenario: Scenario) -> Option:
     whole = plan.found.purchase.placement
     used = part.num_replicas * deployment.accelerators_per_replica
     machine, usd_per_hour = (
-        machine_of(part.candidate, way, part.num_units),
+        machine_of(way, part.num_units, part.candidate.power_limit_w),
         part.num_units * way.usd_per_unit_hour,
     )
     if part.is_shared:

@@ -31,6 +31,8 @@ class CostRow:
     expert_parallel: int
     engine: str
     weight_dtype: str
+    kv_dtype: str | None
+    """Number format of the KV cache; None for models without one."""
     provider: str
     provider_class: str
     sku: str
@@ -49,7 +51,7 @@ class CostRow:
     standing: int
     """2: kernels measured and a seller's own fresh price; 1: an old one; 0: something is assumed or foreign."""
     levers: Mapping[str, object]
-    """What is pulled: prefix_caching, kv_dtype, speculation, adapters."""
+    """What is applied besides hardware and layout: prefix_caching, speculation, adapters."""
     load_fraction: float
     """Of the most that this deployment carries within the objectives."""
     requests_per_s: float

@@ -141,7 +141,7 @@ def row_of(
         option.machine.num_accelerators,
         min(1.0, found.capacity.result.busy_fraction * load),
     )
-    performance, layout, price = option.served, option.layout, way.price
+    performance, layout, price = option.served, option.replica_layout, way.price
     interval = performance.usd_per_million_tokens
     tokens_per_s = purchase.requests_per_s * (
         performance.total_tokens_per_s.value / performance.requests_per_s.value
@@ -158,6 +158,7 @@ def row_of(
         expert_parallel=layout.expert_parallel,
         engine=layout.engine,
         weight_dtype=layout.weight_dtype,
+        kv_dtype=layout.kv_dtype,
         provider=price.provider,
         provider_class=_provider_class(price.provider),
         sku=price.sku,

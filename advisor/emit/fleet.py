@@ -104,7 +104,7 @@ class FleetPlan:
     @property
     def cache_stride(self) -> int:
         """Ports of one worker: each attention rank has one."""
-        return max(part.option.layout.data_parallel for part in self.parts)
+        return max(part.option.replica_layout.data_parallel for part in self.parts)
 
     def addresses(self) -> Iterator[Address]:
         """Of all workers, machines by name where there are several."""

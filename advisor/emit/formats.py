@@ -40,7 +40,7 @@ def emitted(model: str, option: Option, form: Format, port: int = PORT) -> dict[
 
     Raises: AdvisorError: an option of the command is not the release's, or this form does not go with the hardware.
     """
-    if option.parts or (option.levers.get("sticky_router") and option.layout.num_replicas > 1):
+    if option.parts or (option.levers.get("sticky_router") and option.replica_layout.num_replicas > 1):
         return _fleet_files(fleet_plan(model, option), form)
     plan = replace(plan_of(model, option), port=port)
     check_form(plan, form)

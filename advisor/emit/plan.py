@@ -81,11 +81,11 @@ class Plan:
 
     @property
     def num_replicas(self) -> int:
-        return self.option.layout.num_replicas
+        return self.option.replica_layout.num_replicas
 
     @property
     def accelerators_per_replica(self) -> int:
-        return self.option.layout.accelerators_per_replica
+        return self.option.replica_layout.accelerators_per_replica
 
     @property
     def replicas_per_host(self) -> int:
@@ -178,7 +178,7 @@ class Plan:
     @property
     def title(self) -> Line:
         """Model, number formats and engine."""
-        layout = self.option.layout
+        layout = self.option.replica_layout
         formats = f"{layout.weight_dtype}, cache {layout.kv_dtype}"
         return Line(f"{self.model} ({formats}) with {self.engine.name} {self.release}")
 
@@ -186,7 +186,7 @@ class Plan:
     def layout_words(self) -> Line:
         """Replicas and their parallelism."""
         layout, each = (
-            self.option.layout,
+            self.option.replica_layout,
             f"{self.accelerators_per_replica} x {self.option.machine.accelerator}",
         )
         weight_bytes = self.option.explained.memory_bytes["weight_bytes"]
@@ -250,7 +250,7 @@ class Plan:
             source = Line(checkpoint.repository)
             found["quantise.sh"] = recipe(
                 source,
-                self.option.layout.weight_dtype,
+                self.option.replica_layout.weight_dtype,
                 target,
                 self.engine.id,
                 is_local=checkpoint.is_local,
@@ -267,7 +267,7 @@ def plan_of(model: str, option: Option) -> Plan:
         machines.
     """
     machine = option.machine
-    engine, chip = engines.by_id(option.layout.engine), accelerators.by_id(machine.accelerator)
+    engine, chip = engines.by_id(option.replica_layout.engine), accelerators.by_id(machine.accelerator)
     argv = tuple(map(Line, option.started.argv))
     started = Launch(argv, option.started.config, engine.flags.yaml_file)
     if not started.argv:

@@ -7,9 +7,7 @@ from typing import Any, Final
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
 from advisor.catalog.legible import Line, markdown
-from advisor.decide.option import Option
-from advisor.decide.several.packing import Machines
-from advisor.decide.several.result import FleetOption
+from advisor.decide.option import Option, SharedMachines
 from advisor.emit import nginx
 from advisor.emit.formats import Format, check_form, emitted
 from advisor.emit.manifests import compose_replica, compose_volumes, dumped
@@ -49,14 +47,15 @@ class _Standing:
         return [str(number) for number in range(first, first + each)]
 
 
-def emitted_models(fleet: FleetOption, models: Sequence[str], form: Format) -> dict[str, str]:
+def emitted_models(fleet: Option, form: Format) -> dict[str, str]:
     """Files that start all models, by name; each model is asked at a port of its own.
 
     Raises: AdvisorError: as of one model; models share machines, and the form has none.
     """
-    whole = [_on_one_node(option) for option in fleet.models]
+    whole = [_on_one_node(option) for option in fleet.parts]
     served = list[_Served]()
-    for place, (model, option) in enumerate(zip(models, whole, strict=True)):
+    for place, option in enumerate(whole):
+        model = option.model or ""
         plan = replace(plan_of(model, option), port=PORT + place * _PORTS)
         check_form(plan, form)
         folder = slug(model)
@@ -74,7 +73,7 @@ def emitted_models(fleet: FleetOption, models: Sequence[str], form: Format) -> d
     for each, option in zip(served, whole, strict=True):
         own = emitted(each.plan.model, option, form, each.plan.port)
         files |= {f"{each.folder}/{name}": text for name, text in own.items()}
-        port = each.plan.port + (option.layout.num_replicas == 1) if form == "slurm" else PORT
+        port = each.plan.port + (option.replica_layout.num_replicas == 1) if form == "slurm" else PORT
         lines.append(f"{each.plan.model}, port {port}: in {each.folder} as its README.md says.\n")
     return files | {"README.md": markdown("".join(lines))}
 
@@ -85,7 +84,7 @@ def _on_one_node(option: Option) -> Option:
     return replace(option, machine=machine)
 
 
-def _by_machine(fleet: FleetOption, served: Sequence[_Served], form: Format) -> dict[str, str]:
+def _by_machine(fleet: Option, served: Sequence[_Served], form: Format) -> dict[str, str]:
     """A script or Compose file for each kind of machine, and what each model needs in its folder."""
     machines = [each for bought in fleet.purchases for each in bought.machines]
     comments = _comments(served)
@@ -119,12 +118,12 @@ def _comments(served: Sequence[_Served]) -> tuple[Line, ...]:
     return tuple(line for each in served for line in each.plan.comments)
 
 
-def _standing(machine: Machines, served: Sequence[_Served]) -> Iterator[_Standing]:
+def _standing(machine: SharedMachines, served: Sequence[_Served]) -> Iterator[_Standing]:
     """What stands on a machine, the largest replicas first."""
     places = sorted(range(len(served)), key=lambda place: -served[place].plan.accelerators_per_replica)
     device = 0
     for place in places:
-        count = machine.num_replicas[place]
+        count = machine.num_replicas.get(served[place].plan.model, 0)
         if count:
             yield _Standing(served[place], count, device)
             device += count * served[place].plan.accelerators_per_replica
@@ -167,21 +166,26 @@ def _compose(name: str, comments: tuple[Line, ...], standing: Sequence[_Standing
 
 
 def _servers(
-    one: _Served, machines: Sequence[Machines], served: Sequence[_Served], *, is_one: bool, in_network: bool
+    one: _Served,
+    machines: Sequence[SharedMachines],
+    served: Sequence[_Served],
+    *,
+    is_one: bool,
+    in_network: bool,
 ) -> Iterator[str]:
     """Replicas of a model as nginx names them, machines by HOST_1 and so on."""
-    place, host = list(served).index(one), 0
+    host = 0
     for machine in machines:
         for _ in range(machine.count):
             host += 1
-            for number in range(machine.num_replicas[place]):
+            for number in range(machine.num_replicas.get(one.plan.model, 0)):
                 if in_network:
                     yield f"server {one.folder}-{number}:{PORT};"
                 else:
                     yield f"server {'127.0.0.1' if is_one else f'HOST_{host}'}:{one.first_port + number};"
 
 
-def _host(one: _Served, machines: Sequence[Machines], served: Sequence[_Served]) -> str:
+def _host(one: _Served, machines: Sequence[SharedMachines], served: Sequence[_Served]) -> str:
     """The first machine that holds a model."""
     server = next(_servers(one, machines, served, is_one=False, in_network=False))
     return server.split()[1].partition(":")[0]
@@ -190,7 +194,7 @@ def _host(one: _Served, machines: Sequence[Machines], served: Sequence[_Served])
 def _readme(
     served: Sequence[_Served],
     starts: Sequence[str],
-    machines: Sequence[Machines],
+    machines: Sequence[SharedMachines],
     files: dict[str, str],
     *,
     in_network: bool,

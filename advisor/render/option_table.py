@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from advisor.catalog.units import HOUR_S
 from advisor.decide.option import Offer, Option
 from advisor.decide.scenario import ServiceLevel
 from advisor.render.answer import Block, Table, columns
@@ -13,9 +14,12 @@ from advisor.render.numbers import (
     bought_words,
     degree_words,
     digits,
+    percent,
     price_words,
+    range_words,
     rung,
     runs_words,
+    show,
     usd,
     usd_range,
 )
@@ -86,6 +90,51 @@ def ladder_columns(levels: Sequence[ServiceLevel]) -> tuple[OptionColumn, ...]:
     )
 
 
+def job_columns() -> tuple[OptionColumn, ...]:
+    """Columns of the ways to get a batch of requests done."""
+    return (
+        OptionColumn("#>", lambda option: str(option.rank)),
+        OptionColumn("take~", take_words),
+        OptionColumn("weights?", lambda option: option.replica_layout.weight_dtype),
+        OptionColumn("hours", _hours_range),
+        OptionColumn("in time", lambda option: option.batched.holds),
+        PER_HOUR,
+        JOB_USD,
+        OptionColumn("$/Mtok>?", lambda option: digits(option.batched.usd_per_million_tokens.value, 2)),
+        TERM,
+        PRICE,
+        OptionColumn("basis?", lambda option: option.batched.basis),
+    )
+
+
+def _hours_range(option: Option) -> str:
+    hours = option.batched.duration_s.scaled(1.0 / HOUR_S)
+    return f"{digits(hours.value)} {range_words(hours.low, hours.high)}"
+
+
+def item_columns(unit: str) -> tuple[OptionColumn, ...]:
+    """Columns of fleets for images, texts or audio."""
+    return (
+        OptionColumn("#>", lambda option: str(option.rank)),
+        OptionColumn("take~", split_words),
+        OptionColumn("batch>?", lambda option: str(option.replica_layout.max_num_seqs)),
+        *_ITEM_LATENCIES,
+        OptionColumn("busy>", lambda option: percent(option.of_items.utilization_fraction)),
+        PER_HOUR,
+        OptionColumn(f"$/1000 {unit}s~", lambda option: usd_range(option.of_items.usd_per_thousand_items)),
+        PRICE,
+        OptionColumn("basis?", lambda option: option.of_items.basis),
+    )
+
+
+def split_words(option: Option) -> str:
+    """What is taken, and how batches are split over the accelerators of a replica."""
+    split = option.levers.get("split")
+    machine = option.machine
+    how = f" ({option.replica_layout.num_replicas} x {split})" if split else ""
+    return f"{machine.num_accelerators} x {machine.accelerator}{how}"
+
+
 def latency_columns(levels: Sequence[ServiceLevel]) -> tuple[OptionColumn, ...]:
     """A column for each objective that was asked, at its own percentile."""
     return tuple(OptionColumn(f"{level_words(level)}>", latency_cell(level)) for level in levels)
@@ -118,7 +167,7 @@ def time_words(quantity: Quantity | None) -> str:
 
 def runs_of(option: Option) -> str:
     """Engine and weight format of an option, short."""
-    return runs_words(option.layout.engine, option.layout.weight_dtype)
+    return runs_words(option.replica_layout.engine, option.replica_layout.weight_dtype)
 
 
 def per_hour(option: Option) -> str:
@@ -143,19 +192,45 @@ def take_words(option: Option) -> str:
     machine = option.machine
     if not option.parts:
         limit = f" at {machine.power_limit_w:.0f} W" if machine.power_limit_w else ""
-        return f"{bought_words(machine, option.layout)}{limit}"
+        return f"{bought_words(machine, option.replica_layout)}{limit}"
     if len({part.machine.accelerator for part in option.parts}) > 1:
-        return " + ".join(f"{bought_words(part.machine, part.layout)} {part.role}" for part in option.parts)
+        return " + ".join(
+            f"{bought_words(part.machine, part.replica_layout)} {part.role}" for part in option.parts
+        )
     said = " + ".join(f"{replica_words(part)} {part.role}" for part in option.parts)
     return f"{machine.num_accelerators} x {machine.accelerator}: {said}"
 
 
 def replica_words(option: Option) -> str:
     """How many replicas of which layout: `4 x TP2`."""
-    layout = option.layout
+    layout = option.replica_layout
     inner = degree_words(TP=layout.tensor_parallel, PP=layout.pipeline_parallel, DP=layout.data_parallel)
     return f"{layout.num_replicas} x {inner}" if inner else f"{layout.num_replicas}"
 
 
 PER_HOUR: Final = OptionColumn("$/h>", per_hour)
 PRICE: Final = OptionColumn("price~", lambda option: offer_words(option.offer))
+JOB_USD: Final = OptionColumn("$ for all", lambda option: usd_range(option.job_usd))
+TERM: Final = OptionColumn(
+    "term?", lambda option: option.offer.term.replace("_", "-") if option.offer else MISSING
+)
+DEADLINE_COLUMNS: Final = (
+    OptionColumn("take~", take_words),
+    OptionColumn("hours>", lambda option: digits(option.batched.duration_s.value / HOUR_S)),
+    PER_HOUR,
+    JOB_USD,
+    TERM,
+    PRICE,
+)
+_ITEM_LATENCIES: Final = tuple(
+    OptionColumn(f"{name}>", lambda option, name=name: show(option.of_items.latency_s[name].value, TIME))  # type: ignore[misc]
+    for name in ("p50", "p99")
+)
+ITEM_RUNG_COLUMNS: Final = (
+    OptionColumn("take~", split_words),
+    PER_HOUR,
+    OptionColumn("$/month>?", per_month),
+    OptionColumn("$/1000>", lambda option: usd(option.of_items.usd_per_thousand_items.value)),
+    *_ITEM_LATENCIES,
+    PRICE,
+)

@@ -27,7 +27,8 @@ def check_saved(path: Path, content: Mapping[str, Any]) -> None:
     if version != SCHEMA_VERSION:
         older = isinstance(version, int) and version < SCHEMA_VERSION
         raise InputFileError(
-            f"{path}: has schema {version}, and this advisor reads schema {SCHEMA_VERSION}",
+            f"{path}: has {'no schema' if version is None else f'schema {version}'}, and this advisor reads schema "
+            f"{SCHEMA_VERSION}",
             why=(
                 f"options of schema {SCHEMA_VERSION} are composed of machine, layout, offer, bill and performance; "
                 "those of schema 1 are flat"

@@ -59,7 +59,7 @@ def waterfall_chart(breakdown: Mapping[str, float], title: str) -> Chart:
     )
 
 
-def stage_chart(stages: Sequence[StageMemory], limit_bytes: float) -> Chart:
+def stage_chart(stages: Sequence[StageMemory], limit_bytes: float | None) -> Chart:
     """Memory of each pipeline stage at its fullest instant, by part."""
     every = -(-len(stages) // MOST_STAGES)
     shown = [stage for stage in stages if stage.stage % every == 0 or stage is stages[-1]]
@@ -113,5 +113,5 @@ def days_chart(
 
 def _point(option: TrainingOption, mark: str) -> Datum:
     usd = option.usd
-    label = f"{option.num_accelerators} x {option.accelerator}"
-    return Datum(option.days.value, usd.value, usd.low, usd.high, label, mark)
+    label = f"{option.machine.num_accelerators} x {option.machine.accelerator}"
+    return Datum(option.performance.days.value, usd.value, usd.low, usd.high, label, mark)

@@ -51,8 +51,8 @@ def test_storage_is_billed_where_its_price_is_known_and_unknown_elsewhere(cli: C
     assert "storage" not in lines_of(plain)
     other = first(cli, f"{command.replace('rtx-4090', 'l40s')} --provider runpod --storage-tb 2")["bill"]
     assert "storage" not in lines_of(other)
-    unknown = {each["what"]: (each["code"], each["text"]) for each in other["unknown"]}
-    assert unknown["storage"] == ("price_not_stated", "runpod states no price")
+    unknown = {each["what"]: each["reason"] for each in other["unknown"]}
+    assert unknown["storage"] == {"code": "price_not_stated", "text": "runpod states no price"}
 
 
 def test_cost_compares_by_the_whole_bill(cli: Cli) -> None:

@@ -269,7 +269,11 @@ def test_a_replay_says_what_has_changed(cli: Cli, tmp_path: Path) -> None:
         ("{", "not valid JSON"),
         ("[]", "is no plan"),
         ('{"kind": "probe", "inputs": {}}', "is no plan"),
-        ('{"kind": "plan", "inputs": {"model": "70b"}}', "field"),
+        ('{"kind": "plan", "schema_version": 2, "inputs": {"model": "70b"}}', "field"),
+        (
+            '{"kind": "plan", "schema_version": 1, "inputs": {"model": "70b"}}',
+            "advisor recommend --model 70b",
+        ),
     ],
 )
 def test_what_is_no_plan_is_refused(cli: Cli, tmp_path: Path, text: str | None, what: str) -> None:

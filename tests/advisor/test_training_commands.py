@@ -11,11 +11,16 @@ import pytest
 Cli = Callable[[str], Any]
 Golden = Callable[[str, str], None]
 
-OPTION_FIELDS = (
-    "accelerator", "num_accelerators", "plan", "step_time_s", "tokens_per_s_per_accelerator", "mfu_fraction",
-    "peak_memory_bytes", "days", "usd", "goodput_fraction", "breakdown", "launch_flags", "hfu_fraction", "bills",
-    "memory_by_stage", "failures", "energy_kwh", "carbon_kg_co2e",
-)  # fmt: skip
+OPTION_FIELDS = {
+    "machine": ("accelerator", "num_accelerators", "accelerators_per_node", "num_nodes"),
+    "offer": ("provider", "sku", "region", "term", "kind", "tenancy", "usd_per_hour", "observed_on", "age_days", "url"),
+    "bill": ("usd", "lines", "unknown"),
+    "performance": (
+        "step_time_s", "tokens_per_s_per_accelerator", "mfu_fraction", "hfu_fraction", "peak_memory_bytes", "days",
+        "goodput_fraction", "breakdown_s", "memory_by_stage", "failures", "energy_kwh", "carbon_kg_co2e",
+    ),
+    "launch": ("flags",),
+}  # fmt: skip
 PLAN_FIELDS = (
     "tp", "sp", "pp", "vpp", "cp", "ep", "etp", "dp", "sharding", "micro_batch", "recompute", "schedule",
 )  # fmt: skip
@@ -40,26 +45,35 @@ def document() -> dict[str, Any]:
 def test_options_have_the_contracts_fields(document: dict[str, Any]) -> None:
     assert document["kind"] == "plan"
     for option in document["options"]:
-        assert set(OPTION_FIELDS) <= set(option)
+        for name, fields in OPTION_FIELDS.items():
+            assert set(fields) <= set(option[name]), name
         assert set(PLAN_FIELDS) <= set(option["plan"])
         plan = option["plan"]
-        assert option["num_accelerators"] == plan["tp"] * plan["pp"] * plan["cp"] * plan["dp"]
-        for name in ("step_time_s", "days", "usd", "mfu_fraction", "peak_memory_bytes"):
-            assert set(option[name]) == {"value", "low", "high", "basis"}
-        assert sum(option["breakdown"].values()) == pytest.approx(option["step_time_s"]["value"])
-        assert option["peak_memory_bytes"]["value"] <= option["memory_limit_bytes"]
-        assert option["days"]["value"] <= 30
-    search = document["search"]
-    assert 0 < search["num_evaluated"] <= search["num_considered"]
+        assert option["machine"]["num_accelerators"] == plan["tp"] * plan["pp"] * plan["cp"] * plan["dp"]
+        shown, bill = option["performance"], option["bill"]
+        figures = [shown[name] for name in ("step_time_s", "days", "mfu_fraction", "peak_memory_bytes")]
+        for figure in (bill["usd"], *figures):
+            assert set(figure) == {"value", "low", "high", "basis"}
+        assert sum(line["usd"] for line in bill["lines"]) == pytest.approx(bill["usd"]["value"])
+        assert "data_loading" not in shown["breakdown_s"]  # no model of it
+        assert sum(option["performance"]["breakdown_s"].values()) == pytest.approx(
+            option["performance"]["step_time_s"]["value"]
+        )
+        assert (
+            option["performance"]["peak_memory_bytes"]["value"] <= option["performance"]["memory_limit_bytes"]
+        )
+        assert option["performance"]["days"]["value"] <= 30
+    search = document["counts"]
+    assert 0 < search["num_evaluated"] <= search["num_candidates"]
     assert search["num_feasible"] <= search["num_evaluated"]
     assert search["wall_s"] > 0
 
 
 def test_options_are_ranked_by_dollars_and_the_others_have_reasons(document: dict[str, Any]) -> None:
-    dollars = [option["usd"]["value"] for option in document["options"]]
+    dollars = [option["bill"]["usd"]["value"] for option in document["options"]]
     assert dollars == sorted(dollars)
-    shown = {option["accelerator"] for option in document["options"]}
-    rejected = {entry["accelerator"]: entry["reason"] for entry in document["rejected"]}
+    shown = {option["machine"]["accelerator"] for option in document["options"]}
+    rejected = {entry["accelerator"]: entry["text"] for entry in document["rejected"]}
     assert shown | set(rejected) == {"h100-sxm", "a100-sxm-80gb"}
     assert document["compute"]["flop"] == pytest.approx(6 * 7.5e9 * 1e11, rel=0.01)
 
@@ -91,12 +105,12 @@ def test_a_plan_is_replayed_and_laid_out_for_another_cluster(cli: Cli, tmp_path:
     assert "the same answer" in again.err
     assert plan.read_bytes() == (tmp_path / "again.json").read_bytes()
     other = json.loads(cli(f"advisor recommend --from {plan} --gpus 256 --json").out)
-    assert {option["num_accelerators"] for option in other["options"]} == {256}
+    assert {option["machine"]["num_accelerators"] for option in other["options"]} == {256}
     assert other["inputs"]["task"]["tokens"] == 1e11
     step = json.loads(cli(f"advisor simulate train {plan} --json").out)
     first = json.loads(plan.read_text())["options"][0]
     assert step["plan"]["words"] == first["plan"]["words"]
-    assert step["step_time_s"]["value"] == pytest.approx(first["step_time_s"]["value"])
+    assert step["step_time_s"]["value"] == pytest.approx(first["performance"]["step_time_s"]["value"])
 
 
 @pytest.mark.parametrize("method", ["full", "lora", "qlora", "dora"])
@@ -107,8 +121,8 @@ def test_fine_tuning_answers_for_every_method(cli: Cli, method: str) -> None:
         ).out
     )
     option = found["options"][0]
-    assert option["days"]["value"] < 1.0
-    assert "trl" in option["launch_flags"] or method == "full"
+    assert option["performance"]["days"]["value"] < 1.0
+    assert "trl" in option["launch"]["flags"] or method == "full"
 
 
 def test_70b_is_tuned_on_two_consumer_cards(cli: Cli) -> None:
@@ -116,8 +130,10 @@ def test_70b_is_tuned_on_two_consumer_cards(cli: Cli) -> None:
     for own in ("1xrtx-5090", "2xrtx-4090"):
         found = json.loads(cli(f"{command} --own {own} --json").out)
         option = found["options"][0]
-        assert option["provider"] == "own"
-        assert option["peak_memory_bytes"]["value"] < option["memory_limit_bytes"]
+        assert option["offer"] is None
+        assert (
+            option["performance"]["peak_memory_bytes"]["value"] < option["performance"]["memory_limit_bytes"]
+        )
 
 
 @pytest.mark.parametrize("algorithm", ["grpo", "ppo", "dpo"])
@@ -127,16 +143,16 @@ def test_reinforcement_learning_tells_its_loop(cli: Cli, algorithm: str) -> None
     )
     found = json.loads(cli(f"{command} --prompts 64 --samples 8 --off-policy 1 --json").out)
     option = found["options"][0]
-    loop = option["reinforcement"]
+    loop = option["performance"]["reinforcement"]
     parts = sum(loop[f"{name}_s"] for name in ("rollout", "reward", "logprob", "training", "weight_sync"))
     assert loop["step_s"] <= parts * (1 + 1e-9)
     assert loop["rollout_fraction"] == pytest.approx(loop["rollout_s"] / parts)
     assert (loop["rollout_s"] > 0) == (algorithm != "dpo")
     if loop["placement"] == "disaggregated":
         assert loop["num_rollout_accelerators"] + loop["num_training_accelerators"] == 16
-    assert option["num_accelerators"] == 16
-    assert option["days"]["value"] == pytest.approx(
-        500 * loop["step_s"] / option["goodput_fraction"] / 86400, rel=1e-6
+    assert option["machine"]["num_accelerators"] == 16
+    assert option["performance"]["days"]["value"] == pytest.approx(
+        500 * loop["step_s"] / option["performance"]["goodput_fraction"] / 86400, rel=1e-6
     )
 
 
@@ -311,15 +327,17 @@ def test_a_teacher_writes_and_a_student_learns(cli: Cli) -> None:
     run = cli(f"advisor recommend --model 8b --workload distill --teacher 70b {asked} --json")
     found = json.loads(run.out)
     teacher, student = (found["parts"][name]["options"][0] for name in ("teacher", "student"))
-    assert found["usd"] == pytest.approx(teacher["usd"]["value"] + student["usd"]["value"])
+    assert found["usd"] == pytest.approx(teacher["bill"]["usd"]["value"] + student["bill"]["usd"]["value"])
     assert found["inputs"]["student"]["task"]["tokens"] == 10_000 * (512 + 1536)
     assert found["teacher"] == "llama-3.1-70b"
-    assert student["launch_flags"]
+    assert student["launch"]["flags"]
     thrice = cli(
         f"advisor recommend --model 8b --workload distill --teacher 70b {asked} --tokens 61440k --json"
     )
     longer = json.loads(thrice.out)["parts"]["student"]["options"][0]
-    assert longer["num_steps"] == pytest.approx(3 * student["num_steps"], rel=0.05)
+    assert longer["performance"]["num_steps"] == pytest.approx(
+        3 * student["performance"]["num_steps"], rel=0.05
+    )
 
 
 def test_padding_costs_time_and_is_in_the_command(cli: Cli) -> None:
@@ -327,9 +345,9 @@ def test_padding_costs_time_and_is_in_the_command(cli: Cli) -> None:
     packed, padded = (
         json.loads(cli(f"{asked}{more}").out)["options"][0] for more in ("", " --mean-length 300")
     )
-    assert padded["days"]["value"] > 1.5 * packed["days"]["value"]
-    assert "--packing" in packed["launch_flags"]["trl"]
-    assert "--packing" not in padded["launch_flags"]["trl"]
+    assert padded["performance"]["days"]["value"] > 1.5 * packed["performance"]["days"]["value"]
+    assert "--packing" in packed["launch"]["flags"]["trl"]
+    assert "--packing" not in padded["launch"]["flags"]["trl"]
 
 
 def test_a_cluster_that_nobody_sells_is_said_of_a_simulated_plan(cli: Cli) -> None:
@@ -344,6 +362,6 @@ def test_a_plan_with_host_memory_is_simulated_again(cli: Cli, tmp_path: Path) ->
     option = json.loads(cli(f"advisor recommend {asked} --plan {plan} --json").out)["options"][0]
     again = json.loads(cli(f"advisor simulate train {plan} --json").out)
     assert again["plan"]["offload"] == option["plan"]["offload"] == "optimizer"
-    assert again["step_time_s"]["value"] == pytest.approx(option["step_time_s"]["value"])
+    assert again["step_time_s"]["value"] == pytest.approx(option["performance"]["step_time_s"]["value"])
     moved = cli("advisor simulate train --model 8b --gpus 8 --offload-activations --offload-optimizer --json")
     assert json.loads(moved.out)["plan"]["offload"] == "optimizer, activations"

@@ -134,11 +134,11 @@ def test_recommendations_for_other_work(cli: Cli) -> None:
         "advisor recommend --workload diffusion --model dit-xl-2 --gpu h100,l40s --rate 64 --steps 10 "
         "--latency-p99 150ms",
     )
-    assert {option["accelerator"] for option in fleet["options"]} == {"h100-sxm", "l40s"}
+    assert {option["machine"]["accelerator"] for option in fleet["options"]} == {"h100-sxm", "l40s"}
     batch = told(
         cli, "advisor recommend --workload batch --model 8b --gpu h100,l40s --items 1M --deadline 12h"
     )
-    assert batch["options"][0]["duration_s"]["value"] < 12 * 3600
+    assert batch["options"][0]["performance"]["duration_s"]["value"] < 12 * 3600
     seeing = told(
         cli,
         "advisor recommend --workload vision --model qwen3-vl-8b --gpu l40s --rate 2 --image-size 512x512 "

@@ -23,12 +23,14 @@ _MEMORY_PARTS: Final = {
 
 def layout(option: Option) -> str:
     """The layout of an option in words."""
-    return layout_words(option.layout, option.machine.accelerator, option.layout.num_replicas)
+    return layout_words(option.replica_layout, option.machine.accelerator, option.replica_layout.num_replicas)
 
 
 def short_layout(option: Option) -> str:
     """`8 x h100-sxm TP8`: short enough to stand beside a point."""
-    degree = f" TP{option.layout.tensor_parallel}" if option.layout.tensor_parallel > 1 else ""
+    degree = (
+        f" TP{option.replica_layout.tensor_parallel}" if option.replica_layout.tensor_parallel > 1 else ""
+    )
     return f"{option.machine.num_accelerators} x {option.machine.accelerator}{degree}"
 
 

@@ -11,7 +11,7 @@ from advisor.cli.options import Shared
 from advisor.commands.recommend.options import RecommendInput
 from advisor.commands.recommend.other_work import batch_of_requests
 from advisor.commands.recommend.training_run import trained_as_typed
-from advisor.decide.batch.result import BatchOption
+from advisor.decide.option import Option
 from advisor.decide.training.recommend import duration_words
 from advisor.decide.training.result import TrainingOption
 from advisor.render.answer import Answer, Paragraph, Table, columns
@@ -51,21 +51,22 @@ def distilled(asked: RecommendInput, shared: Shared) -> Answer:
 
 def _together(teacher: Answer, student: Answer, name: str) -> Answer:
     """Both answers as one, with the sum of their dollars and times."""
-    first = cast(Sequence[BatchOption], teacher.result["options"])[0]
+    first = cast(Sequence[Option], teacher.result["options"])[0]
     then = cast(Sequence[TrainingOption], student.result["options"])[0]
     writer, learner = (str(part.result["model"]) for part in (teacher, student))
-    dollars = first.usd.value + then.usd.value
-    days = first.duration_s.value / DAY_S + then.days.value
+    writes_usd, writes_days = first.job_usd.value, first.batched.duration_s.value / DAY_S
+    learns_days = then.performance.days.value
+    dollars, days = writes_usd + then.usd.value, writes_days + learns_days
     rows = (
-        ("teacher writes", writer, f"{first.num_accelerators} x {first.accelerator}",
-         duration_words(first.duration_s.value / DAY_S), usd(first.usd.value)),
-        ("student learns", learner, f"{then.num_accelerators} x {then.accelerator}",
-         duration_words(then.days.value), usd(then.usd.value)),
+        ("teacher writes", writer, f"{first.machine.num_accelerators} x {first.machine.accelerator}",
+         duration_words(writes_days), usd(writes_usd)),
+        ("student learns", learner, f"{then.machine.num_accelerators} x {then.machine.accelerator}",
+         duration_words(learns_days), usd(then.usd.value)),
         ("together", "", "", duration_words(days), usd(dollars)),
     )  # fmt: skip
     headline = (
         f"{writer} into {learner}: {usd(dollars)} and {duration_words(days)}, of "
-        f"which the teacher's answers {usd(first.usd.value)}"
+        f"which the teacher's answers {usd(writes_usd)}"
     )
     result: dict[str, Any] = {
         "kind": "distillation", "model": learner, "teacher": writer,

@@ -1,7 +1,8 @@
 """Several models on one fleet: what to take, what stands on which machine, what each model costs and shows."""
 
-from collections.abc import Sequence
+from typing import Final
 
+from advisor.catalog.units import HOURS_PER_MONTH
 from advisor.cli.measures import parse_budget
 from advisor.cli.models_input import scenarios_of
 from advisor.cli.notes import progress
@@ -9,20 +10,25 @@ from advisor.cli.options import Shared
 from advisor.commands.recommend.options import RecommendInput
 from advisor.commands.recommend.serving import check_emission, with_emitted
 from advisor.commands.recommend.tables import start_command, start_words
+from advisor.commands.recommend.view import ENVELOPE_FIELDS
+from advisor.decide.decision import Decision
+from advisor.decide.option import Option, SharedPurchase
 from advisor.decide.purchase import bill_words, usd_words
 from advisor.decide.scenario import Objectives
-from advisor.decide.several.result import (
-    FleetOption,
-    FleetPurchase,
-    FleetRecommendation,
-    recommend_several,
-    saving,
-)
+from advisor.decide.several.result import recommend_several, saving
 from advisor.render.answer import Answer, Block, Figure, Paragraph, Table, columns
 from advisor.render.calibration_view import with_calibration
 from advisor.render.document import fields_of
-from advisor.render.numbers import digits, percent, price_words, usd, usd_range
-from advisor.render.option_table import PER_HOUR, OptionColumn, latency_columns, runs_of, take_words
+from advisor.render.numbers import digits, percent, usd, usd_range
+from advisor.render.option_table import (
+    PER_HOUR,
+    OptionColumn,
+    latency_columns,
+    offer_words,
+    runs_of,
+    table_of,
+    take_words,
+)
 
 
 def several(asked: RecommendInput, text: str, shared: Shared) -> Answer:
@@ -40,7 +46,7 @@ def several(asked: RecommendInput, text: str, shared: Shared) -> Answer:
         found = recommend_several(scenarios, line, budget=budget)
     first = scenarios[0]
     answer = Answer(
-        result=fields_of(found, "warnings", "notes"),
+        result=fields_of(found, *ENVELOPE_FIELDS),
         inputs={"models": [fields_of(each) for each in scenarios], "budget_usd_per_hour": budget},
         blocks=_blocks(found, first.objectives, explain=asked.shown.explain),
         question=f"{len(scenarios)} models, planned with {first.headroom_fraction:.0%} headroom as of {first.as_of}",
@@ -53,102 +59,100 @@ def several(asked: RecommendInput, text: str, shared: Shared) -> Answer:
         return answer
     from advisor.emit.several import emitted_models
 
-    return with_emitted(
-        answer, emitted_models(found.options[0], found.models, asked.emission.emit), asked.emission
-    )
+    return with_emitted(answer, emitted_models(found.options[0], asked.emission.emit), asked.emission)
 
 
-def _blocks(found: FleetRecommendation, objectives: Objectives, *, explain: bool) -> tuple[Block, ...]:
+def _blocks(found: Decision, objectives: Objectives, *, explain: bool) -> tuple[Block, ...]:
     best = found.options[0]
-    blocks: list[Block] = [Paragraph(found.headline, emphasis=True), _fleets(found.options)]
-    blocks += [Paragraph(_how_sure(found.options)), _models(found.models, best, objectives)]
+    title = "Best fleets for all models, by expected cost"
+    blocks: list[Block] = [Paragraph(found.headline, emphasis=True)]
+    blocks.append(table_of(found.options, _FLEET_COLUMNS, title))
+    blocks += [Paragraph(_how_sure(found)), _models(best, objectives)]
     if any(each.shares_machines or each.num_idle for each in best.purchases):
-        blocks.append(_machines(found.models, best))
+        blocks.append(_machines(best))
     blocks.append(Paragraph(" ".join((*_bills(best), saving(found))).strip()))
     if explain:
-        blocks += [_models(found.models, each, objectives) for each in found.options[1:]]
-    for name, option in zip(found.models, best.models, strict=True):
-        how = start_words(option)
-        blocks.append(Figure(start_command(option), title=f"{name}: {how[0].lower()}{how[1:]}"))
+        blocks += [_models(each, objectives) for each in found.options[1:]]
+    for part in best.parts:
+        how = start_words(part)
+        blocks.append(Figure(start_command(part), title=f"{part.model}: {how[0].lower()}{how[1:]}"))
     return tuple(blocks)
 
 
-def _taken(bought: FleetPurchase) -> str:
-    return f"{bought.num_accelerators} x {bought.accelerator}"
+def _taken(bought: SharedPurchase) -> str:
+    return f"{bought.machine.num_accelerators} x {bought.machine.accelerator}"
 
 
-def _fleets(options: Sequence[FleetOption]) -> Table:
-    rows = tuple(
-        (
-            str(option.rank),
-            " + ".join(map(_taken, option.purchases)),
-            usd(option.usd_per_hour),
-            usd(option.expected_usd_per_hour),
-            option.holds,
-            "; ".join(
-                dict.fromkeys(
-                    price_words(each.provider, each.price_kind, each.price_tenancy, each.price_age_days)
-                    for each in option.purchases
-                )
-            ),
-            option.usd_per_hour_range.basis,
-        )
-        for option in options
-    )
-    header = columns("#> | take~ | $/h> | expected $/h> | holds | price~ | basis?")
-    return Table(header, rows, title="Best fleets for all models, by expected cost")
+_FLEET_COLUMNS: Final = (
+    OptionColumn("#>", lambda option: str(option.rank)),
+    OptionColumn("take~", lambda option: " + ".join(map(_taken, option.purchases))),
+    OptionColumn("$/h>", lambda option: usd(option.shared.usd_per_hour.value)),
+    OptionColumn("expected $/h>", lambda option: usd(option.shared.expected_usd_per_hour)),
+    OptionColumn("holds", lambda option: option.shared.holds),
+    OptionColumn(
+        "price~", lambda option: "; ".join(dict.fromkeys(offer_words(e.offer) for e in option.purchases))
+    ),
+    OptionColumn("basis?", lambda option: option.shared.basis),
+)
 
 
-def _how_sure(options: Sequence[FleetOption]) -> str:
+def _how_sure(found: Decision) -> str:
     """What the first fleet is, and how sure it is that it costs less than the others."""
-    best = options[0]
-    safe = next((option.rank for option in options if option.role == "safe_pick"), None)
-    lines = [f"{safe} is the safe pick" if safe else "none is safe to take: benchmark 1 first"]
+    options, best, safe = found.options, found.options[0], found.safe_pick
+    lines = [f"{safe.rank} is the safe pick" if safe else "none is safe to take: benchmark 1 first"]
     bold = next((option for option in options if option.role == "cheapest_if_it_holds"), None)
     if best.tie_with:
         ties = ", ".join(map(str, best.tie_with))
         lines.append(f"a tie with {ties} (less than 75 % sure which is cheaper)")
     lines += [
-        f"{each.chance_first_is_cheaper:.0%} sure it is cheaper than {each.rank}".replace("%", " %")
-        for each in options[1:3]
-        if each.rank not in best.tie_with and (each.chance_first_is_cheaper or 0.0) >= 0.5
+        f"{percent(each.chance_first_is_cheaper)} sure it is cheaper than {each.rank}"
+        for each in found.comparisons[:2]
+        if each.rank not in best.tie_with and each.chance_first_is_cheaper >= 0.5
     ]
     if bold is not None and bold is not best:
-        lines.append(f"{bold.rank} costs {usd(bold.usd_per_hour)}/h if {_doubt(bold)}")
-    if mixed := [str(each.rank) for each in options if len({one.provider for one in each.purchases}) > 1]:
-        lines.append(f"renting from several sellers ({', '.join(mixed)}) is more work, which is not priced")
-    lines.append(f"all models hold with {percent(best.chance_of_holding)} or more")
+        lines.append(f"{bold.rank} costs {usd(bold.shared.usd_per_hour.value)}/h if {_doubt(bold)}")
+    sellers = {
+        option.rank: {each.offer.provider for each in option.purchases if each.offer} for option in options
+    }
+    if mixed := [str(rank) for rank, names in sellers.items() if len(names) > 1]:
+        lines.append(f"renting from several providers ({', '.join(mixed)}) is more work, which is not priced")
+    lines.append(f"all models hold with {percent(best.shared.chance)} or more")
     return "; ".join(lines) + "."
 
 
-def _doubt(option: FleetOption) -> str:
+def _doubt(option: Option) -> str:
     """On what a fleet that is not safe to take depends, and what to do before it is taken."""
-    if option.holds != "likely" or option.usd_per_hour_range.basis == "assumed":
+    if option.shared.holds != "likely" or option.shared.basis == "assumed":
         return "it holds: benchmark it first"
-    ages = [each.price_age_days for each in option.purchases]
+    ages = [each.offer.age_days for each in option.purchases if each.offer]
     oldest = f"prices of up to {max(filter(None, ages), default=0)} days ago"
     return f"{'undated prices' if None in ages else oldest} still stand: ask about them first"
 
 
-def _models(names: Sequence[str], fleet: FleetOption, objectives: Objectives) -> Table:
+def _models(fleet: Option, objectives: Objectives) -> Table:
     """What serves each model, and what it costs of the whole."""
     shown = _model_columns(fleet, objectives)
     rows = tuple(
-        (name, f"{digits(option.served.requests_per_s.value)}/s", *(column.cell(option) for column in shown))
-        for name, option in zip(names, fleet.models, strict=True)
+        (
+            part.model or "",
+            f"{digits(part.served.requests_per_s.value)}/s",
+            *(column.cell(part) for column in shown),
+        )
+        for part in fleet.parts
     )
     header = columns("model~ | load>?", *(column.header for column in shown))
     return Table(header, rows, title=f"Fleet {fleet.rank}, model by model; idle accelerators are shared out")
 
 
-def _model_columns(fleet: FleetOption, objectives: Objectives) -> tuple[OptionColumn, ...]:
+def _model_columns(fleet: Option, objectives: Objectives) -> tuple[OptionColumn, ...]:
     """Columns of what serves a model, with its part of the bill."""
     return (
         OptionColumn("takes~", take_words),
         OptionColumn("runs~", runs_of),
         PER_HOUR,
         OptionColumn(
-            "share>?", lambda option: percent(option.bill.machines_usd_per_hour / fleet.usd_per_hour)
+            "share>?",
+            lambda option: percent(option.bill.machines_usd_per_hour / fleet.shared.usd_per_hour.value),
         ),
         OptionColumn("$/Mtok~", lambda option: usd_range(option.served.usd_per_million_tokens)),
         *latency_columns(objectives.levels),
@@ -156,15 +160,13 @@ def _model_columns(fleet: FleetOption, objectives: Objectives) -> tuple[OptionCo
     )
 
 
-def _machines(names: Sequence[str], fleet: FleetOption) -> Table:
+def _machines(fleet: Option) -> Table:
     """What stands on which machine."""
     rows = tuple(
         (
             str(each.count),
-            f"{each.num_accelerators} x {bought.accelerator}",
-            ", ".join(
-                f"{count} x {name}" for name, count in zip(names, each.num_replicas, strict=True) if count
-            ),
+            f"{each.num_accelerators} x {bought.machine.accelerator}",
+            ", ".join(f"{count} x {name}" for name, count in each.num_replicas.items() if count),
             str(each.num_accelerators - each.num_used),
         )
         for bought in fleet.purchases
@@ -173,9 +175,11 @@ def _machines(names: Sequence[str], fleet: FleetOption) -> Table:
     return Table(columns("machines> | each | replicas on each~ | idle>"), rows, title="What stands where")
 
 
-def _bills(fleet: FleetOption) -> list[str]:
+def _bills(fleet: Option) -> list[str]:
     """A month of each purchase; what is not known is said once."""
     if len(fleet.purchases) == 1:
-        return [bill_words(fleet.purchases[0].bill)]
-    parts = [f"{usd_words(each.bill.usd_per_month)} for {_taken(each)}" for each in fleet.purchases]
-    return [f"Option 1 costs {usd_words(fleet.usd_per_month)} a month: {', '.join(parts)}."]
+        return [bill_words(fleet.bill)]
+    parts = [
+        f"{usd_words(each.usd_per_hour * HOURS_PER_MONTH)} for {_taken(each)}" for each in fleet.purchases
+    ]
+    return [f"Option 1 costs {usd_words(fleet.bill.usd_per_month)} a month: {', '.join(parts)}."]

@@ -5,30 +5,30 @@ from typing import Any, Final
 
 from advisor.catalog.units import HOUR_S
 from advisor.commands.recommend.tables import rejected_words
-from advisor.commands.recommend.view import SHOWN_BESIDE_LADDER
-from advisor.decide.batch.result import BatchJob, BatchOption, BatchRecommendation
-from advisor.decide.items.result import ItemOption, ItemRecommendation
+from advisor.commands.recommend.view import ENVELOPE_FIELDS, SHOWN_BESIDE_LADDER
+from advisor.decide.batch.result import BatchJob
+from advisor.decide.decision import Decision
+from advisor.decide.option import Option
 from advisor.decide.purchase import bill_words, job_words
 from advisor.decide.standing import standing_words
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
-from advisor.render.numbers import (
-    MISSING,
-    TIME,
-    bought_words,
-    digits,
-    percent,
-    price_words,
-    range_words,
-    show,
-    usd,
-    usd_range,
-)  # fmt: skip
+from advisor.render.document import fields_of
+from advisor.render.numbers import TIME, show
+from advisor.render.option_table import (
+    DEADLINE_COLUMNS,
+    ITEM_RUNG_COLUMNS,
+    cells_of,
+    item_columns,
+    job_columns,
+    table_of,
+)
 
-_FIELDS: Final = ("kind", "model", "workload", "headline", "options", "rejected")
+_LEFT_OUT: Final = (*ENVELOPE_FIELDS, "comparisons", "changes", "what_would_change", "contexts", "extra")
+"""Fields of a decision that only answers about serving fill."""
 
 
 def batch_answer(
-    found: BatchRecommendation,
+    found: Decision,
     job: BatchJob,
     inputs: Mapping[str, Any],
     notes: tuple[str, ...],
@@ -37,14 +37,7 @@ def batch_answer(
 ) -> Answer:
     """The ranked ways to get a batch done in time."""
     return Answer(
-        result={
-            **{name: getattr(found, name) for name in (*_FIELDS, "ladder")},
-            "search": {
-                "num_candidates": found.num_candidates,
-                "num_simulated": found.num_simulated,
-                "wall_s": found.wall_s,
-            },
-        },
+        result=fields_of(found, *_LEFT_OUT),
         inputs=inputs,
         blocks=_batch_blocks(found, job, explain=explain),
         records="options",
@@ -53,59 +46,33 @@ def batch_answer(
     )
 
 
-def _deadlines(found: BatchRecommendation) -> list[Block]:
+def _deadlines(found: Decision) -> list[Block]:
     """What to take for each of several deadlines."""
     if not found.ladder:
         return []
-    rows = tuple((f"{rung.deadline_s / HOUR_S:g} h", *_deadline_cells(rung.pick)) for rung in found.ladder)
-    header = columns("done within> | take~ | hours> | $/h> | $ for all | term? | price~")
+    rows = tuple(
+        (
+            f"{(rung.deadline_s or 0.0) / HOUR_S:g} h",
+            *cells_of(rung.option, DEADLINE_COLUMNS, str(rung.reason)),
+        )
+        for rung in found.ladder
+    )
+    header = columns("done within>", *(column.header for column in DEADLINE_COLUMNS))
     return [Table(header, rows, title="What to take for which deadline")]
 
 
-def _deadline_cells(pick: BatchOption | None) -> tuple[str, ...]:
-    if pick is None:
-        return (MISSING, "nothing is done by then", *(MISSING,) * 4)
-    return (
-        bought_words(pick, pick),
-        digits(pick.duration_s.value / HOUR_S),
-        usd(pick.usd_per_hour),
-        usd_range(pick.usd),
-        pick.term.replace("_", "-"),
-        price_words(pick.provider, pick.price_kind, pick.price_tenancy, pick.price_age_days),
-    )
-
-
-def _batch_blocks(found: BatchRecommendation, job: BatchJob, *, explain: bool) -> tuple[Block, ...]:
-    rows = tuple(
-        (
-            str(option.rank),
-            bought_words(option, option),
-            option.weight_dtype,
-            f"{digits(option.duration_s.value / HOUR_S)} "
-            f"{range_words(option.duration_s.low / HOUR_S, option.duration_s.high / HOUR_S)}",
-            option.meets_deadline,
-            usd(option.usd_per_hour),
-            usd_range(option.usd),
-            digits(option.usd_per_million_tokens.value, 2),
-            option.term.replace("_", "-"),
-            price_words(option.provider, option.price_kind, option.price_tenancy, option.price_age_days),
-            option.usd.basis,
-        )
-        for option in found.options
-    )
-    header = columns(
-        "#> | take~ | weights? | hours | in time | $/h> | $ for all | $/Mtok>? | term? | price~ | basis?"
-    )
+def _batch_blocks(found: Decision, job: BatchJob, *, explain: bool) -> tuple[Block, ...]:
     losses = "once" if job.spot_losses_per_day == 1 else f"{job.spot_losses_per_day:g} times"
     text = (
         f"Machines start in two minutes and load weights at 1 GB/s per accelerator; spot machines are lost {losses} a "
         "day. Billed for the time used, a commitment whole."
     )
+    title = f"Best ways within {job.deadline_s / HOUR_S:g} h, one per accelerator"
     return (
         Paragraph(found.headline, emphasis=True),
         *_deadlines(found),
-        Table(header, rows, title=f"Best ways within {job.deadline_s / HOUR_S:g} h, one per accelerator"),
-        Paragraph(standing_words(found.options, lambda option: option.usd)),
+        table_of(found.options, job_columns(), title),
+        Paragraph(standing_words(found.options, lambda option: option.job_usd)),
         Paragraph(job_words(found.options[0].bill)),
         *(rejected_words(found.rejected) if explain else ()),
         Paragraph(text if explain else f"{text} --explain shows the rest."),
@@ -113,11 +80,11 @@ def _batch_blocks(found: BatchRecommendation, job: BatchJob, *, explain: bool) -
 
 
 def item_answer(
-    found: ItemRecommendation, inputs: Mapping[str, Any], notes: tuple[str, ...], *, explain: bool
+    found: Decision, inputs: Mapping[str, Any], notes: tuple[str, ...], *, explain: bool
 ) -> Answer:
     """The ranked fleets of a question about items."""
     return Answer(
-        result={name: getattr(found, name) for name in (*_FIELDS, "unit", "search", "ladder")},
+        result=fields_of(found, *_LEFT_OUT),
         inputs=inputs,
         blocks=_item_blocks(found, inputs["latency_p99_s"], explain=explain),
         records="options",
@@ -126,64 +93,33 @@ def item_answer(
     )
 
 
-def _taken(option: ItemOption) -> str:
-    split = f" ({option.num_replicas} x {option.split})" if option.split else ""
-    return f"{option.num_accelerators} x {option.accelerator}{split}"
-
-
-def _item_ladder(found: ItemRecommendation) -> list[Block]:
+def _item_ladder(found: Decision) -> list[Block]:
     """What to take for each of several loads."""
     if not found.ladder:
         return []
-    rows = tuple((f"{rung.rate_per_s:g}/s", *_rung_cells(rung.pick)) for rung in found.ladder)
-    header = columns(f"{found.unit}s> | take~ | $/h> | $/month>? | $/1000> | p50> | p99> | price~")
+    rows = tuple(
+        (f"{rung.rate_per_s:g}/s", *cells_of(rung.option, ITEM_RUNG_COLUMNS, str(rung.reason)))
+        for rung in found.ladder
+    )
+    header = columns(f"{found.unit}s>", *(column.header for column in ITEM_RUNG_COLUMNS))
     return [Table(header, rows, title="What to take for which load")]
 
 
-def _rung_cells(pick: ItemOption | None) -> tuple[str, ...]:
-    if pick is None:
-        return (MISSING, "nothing carries it", *(MISSING,) * 5)
-    return (
-        _taken(pick),
-        usd(pick.usd_per_hour),
-        usd(pick.bill.usd_per_month),
-        usd(pick.usd_per_thousand_items.value),
-        show(pick.latency_s["p50"].value, TIME),
-        show(pick.latency_s["p99"].value, TIME),
-        price_words(pick.provider, pick.price_kind, pick.price_tenancy, pick.price_age_days),
-    )
-
-
-def _item_blocks(found: ItemRecommendation, promise_s: float, *, explain: bool) -> tuple[Block, ...]:
-    rows = tuple(
-        (
-            str(option.rank),
-            _taken(option),
-            str(option.max_batch),
-            show(option.latency_s["p50"].value, TIME),
-            show(option.latency_s["p99"].value, TIME),
-            percent(option.busy_fraction),
-            usd(option.usd_per_hour),
-            usd_range(option.usd_per_thousand_items),
-            price_words(option.provider, option.price_kind, option.price_tenancy, option.price_age_days),
-            option.usd_per_thousand_items.basis,
-        )
-        for option in found.options
-    )
-    per_thousand = f"$/1000 {found.unit}s"
-    header = columns(
-        "#> | take~ | batch>? | p50> | p99> | busy> | $/h>", f"{per_thousand}~ | price~ | basis?"
-    )
+def _item_blocks(found: Decision, objective_s: float, *, explain: bool) -> tuple[Block, ...]:
     at = f" at {found.ladder[-1].rate_per_s:g} {found.unit}s/s" if found.ladder else ""
     shown = found.options if explain or not found.ladder else found.options[:SHOWN_BESIDE_LADDER]
-    of_each = ", one per accelerator" if len({option.accelerator for option in shown}) == len(shown) else ""
-    asked = f"Asked: 99 % of {found.unit}s within {show(promise_s, TIME)}; $/1000 with its 80 % interval."
+    of_each = ", one per accelerator" if len(set(map(_accelerator, shown))) == len(shown) else ""
+    asked = f"Asked: 99 % of {found.unit}s within {show(objective_s, TIME)}; $/1000 with its 80 % interval."
     return (
         Paragraph(found.headline, emphasis=True),
         *_item_ladder(found),
-        Table(header, rows[: len(shown)], title=f"Best options{at}{of_each}"),
-        Paragraph(standing_words(shown, lambda option: option.usd_per_thousand_items)),
+        table_of(shown, item_columns(found.unit or "item"), f"Best options{at}{of_each}"),
+        Paragraph(standing_words(shown, lambda option: option.of_items.usd_per_thousand_items)),
         *(() if found.ladder else (Paragraph(bill_words(shown[0].bill)),)),
         *(rejected_words(found.rejected) if explain else ()),
         Paragraph(asked if explain else f"{asked} --explain shows the rest."),
     )
+
+
+def _accelerator(option: Option) -> str:
+    return option.machine.accelerator

@@ -53,7 +53,7 @@ def recommendation_tiles(options: Sequence[Option], objectives: Objectives) -> t
         Tile(
             f"{option.machine.num_accelerators} × {option.machine.accelerator}",
             "deployment",
-            f"{option.layout.engine}, {option.layout.weight_dtype}",
+            f"{option.replica_layout.engine}, {option.replica_layout.weight_dtype}",
         ),
     )
 
@@ -166,7 +166,7 @@ def latency_table(option: Option) -> Table:
 
 
 def _details(option: Option) -> tuple[Block, ...]:
-    shown, layout, why = option.served, option.layout, option.explained
+    shown, layout, why = option.served, option.replica_layout, option.explained
     facts = (
         ("per million tokens", usd_quantity(shown.usd_per_million_tokens)),
         ("per million output tokens", usd_quantity(shown.usd_per_million_output_tokens)),

@@ -17,6 +17,7 @@ from advisor.render.option_table import (
     OptionColumn,
     cells_of,
     ladder_columns,
+    offer_words,
     per_month,
     replica_words,
     runs_of,
@@ -90,7 +91,12 @@ def how_sure(found: Decision, shown: Sequence[Option]) -> str:
     best, ranks = shown[0], {option.rank for option in shown}
     safe = next((option for option in shown if option.role == "safe_pick"), None)
     (condition, first), lines = _doubt(best), list[str]()
-    lines.append(f"{safe.rank} is the safe pick" if safe else f"none is safe to take: {first} 1 first")
+    if safe is not None:
+        lines.append(f"{safe.rank} is the safe pick")
+    elif found.safe_pick is not None:
+        lines.append(f"the safe pick is {_beside(found.safe_pick)}")
+    else:
+        lines.append(f"none is safe to take: {first} 1 first")
     if best.role == "cheapest_if_it_holds":
         lines.append(f"1 is the cheapest if {condition}" + (f": {first} it first" if safe else ""))
     elif safe is not None and safe is not best:
@@ -108,6 +114,12 @@ def how_sure(found: Decision, shown: Sequence[Option]) -> str:
             condition, first = _doubt(bold)
             chances.append(f"{bold.rank} saves {100 * saved:.0f} % if {condition}: {first} it first")
     return "; ".join((*lines, *chances)) + "."
+
+
+def _beside(option: Option) -> str:
+    """An option that is not among those that are shown."""
+    cost = f"{usd(option.bill.usd_per_hour)}/h, {usd(option.served.usd_per_million_tokens.value)} per million tokens"
+    return f"{take_words(option)} with {runs_of(option)} from {offer_words(option.offer)} ({cost})"
 
 
 def _surely_cheaper(found: Decision, ranks: Collection[int]) -> list[str]:
@@ -148,12 +160,16 @@ def start_words(option: Option) -> str:
     checkpoint = option.started.checkpoint
     if checkpoint is not None and checkpoint.origin == "quantise first":
         return (
-            f"Nobody published {option.layout.weight_dtype}: quantise {checkpoint.repository} first, then start each "
-            "replica with"
+            f"No {option.replica_layout.weight_dtype} checkpoint is published: quantise {checkpoint.repository} first, "
+            "then start each replica with"
         )
     unseen = checkpoint is not None and checkpoint.origin == "pattern"
     look = "; look whether the checkpoint is there" if unseen else ""
-    which = f"each of {option.layout.num_replicas} replicas" if option.layout.num_replicas > 1 else "it"
+    which = (
+        f"each of {option.replica_layout.num_replicas} replicas"
+        if option.replica_layout.num_replicas > 1
+        else "it"
+    )
     if option.parts:
         which = "its parts"
     return f"Start {which} with{look}"
@@ -167,7 +183,7 @@ def start_command(option: Option) -> str:
     if not option.parts:
         return option.started.command
     return "\n".join(
-        f"# each of {part.layout.num_replicas} for {part.share_words}\n{part.started.command}"
+        f"# each of {part.replica_layout.num_replicas} for {part.share_words}\n{part.started.command}"
         for part in option.parts
     )
 
@@ -175,7 +191,7 @@ def start_command(option: Option) -> str:
 def _replicas(option: Option) -> str:
     limit_w = option.machine.power_limit_w
     limit = f" at {limit_w:.0f} W" if limit_w else ""
-    return f"{replica_words(option)} replica{'s' if option.layout.num_replicas > 1 else ''}{limit}"
+    return f"{replica_words(option)} replica{'s' if option.replica_layout.num_replicas > 1 else ''}{limit}"
 
 
 def rejected_tables(rejected: Sequence[Rejected]) -> list[Block]:

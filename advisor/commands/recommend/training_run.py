@@ -73,10 +73,10 @@ def _from_plan(path: Path, asked: RecommendInput, shared: Shared) -> tuple[Train
     first = _first_option(content, path)
     changed, notes = _changed(asked, names)
     if not {"gpu", "own"} & names:
-        changed["accelerators"] = (first["accelerator"],)
+        changed["accelerators"] = (first["machine"]["accelerator"],)
     within = scenario.limits.model_copy(update=changed)
     words = first["plan"].get("words", "")
-    note = f"{path}: {first['num_accelerators']} x {first['accelerator']} ran {words}"
+    note = f"{path}: {first['machine']['num_accelerators']} x {first['machine']['accelerator']} ran {words}"
     if "calibration" in of_all:
         of_all["calibration"] = given_calibration(shared.calibration)
     if "top" in names:

@@ -5,10 +5,17 @@ from typing import Final
 
 from advisor.catalog.units import DAY_S, GB, KILO
 from advisor.commands.recommend.tables import rejected_tables
+from advisor.decide.option import Offer
 from advisor.decide.purchase import job_words
 from advisor.decide.standing import standing_words
 from advisor.decide.training.market import is_fastest_wanted
-from advisor.decide.training.result import Reinforcement, TermCost, TrainingOption, TrainingRecommendation
+from advisor.decide.training.result import (
+    Reinforcement,
+    TermCost,
+    TrainingOption,
+    TrainingPerformance,
+    TrainingRecommendation,
+)
 from advisor.decide.training.runs import ESTIMATED_RESERVATION
 from advisor.decide.training.scenario import TrainingScenario
 from advisor.render.answer import Answer, Block, Figure, Paragraph, Section, Table, Tile, bulleted, columns
@@ -20,12 +27,12 @@ from advisor.render.numbers import (
     TIME,
     digits,
     percent,
-    price_words,
     range_words,
     show,
     show_quantity,
     usd,
 )
+from advisor.render.option_table import offer_words
 from advisor.render.training_charts import days_chart, stage_chart, waterfall_chart
 
 ENVELOPE_FIELDS: Final = ("warnings", "notes")
@@ -42,7 +49,7 @@ def training_answer(
         Paragraph(standing_words(found.options, lambda option: option.usd)),
         Paragraph(job_words(first.bill)),
     ]
-    if first.reinforcement is not None:
+    if first.performance.reinforcement is not None:
         blocks.append(_loop_table(found.options))
     if explain:
         blocks += _explained(first, found)
@@ -64,7 +71,9 @@ def training_answer(
 def _explained(first: TrainingOption, found: TrainingRecommendation) -> list[Block]:
     chart = days_chart(found.options, found.pareto)
     blocks: list[Block] = [] if chart.is_empty else [chart]
-    blocks.append(waterfall_chart(first.breakdown, f"One step of option 1 ({first.plan.words})"))
+    blocks.append(
+        waterfall_chart(first.performance.breakdown_s, f"One step of option 1 ({first.plan.words})")
+    )
     blocks += [_memory_block(first), _bills_table(first), *_explanation(first, found)]
     blocks += rejected_tables(found.rejected)
     if found.what_would_change:
@@ -74,7 +83,7 @@ def _explained(first: TrainingOption, found: TrainingRecommendation) -> list[Blo
 
 def question_words(scenario: TrainingScenario, found: TrainingRecommendation) -> str:
     """What was asked, defaults included, and how much was looked at."""
-    task, limits, search = scenario.task, scenario.limits, found.search
+    task, limits, counts = scenario.task, scenario.limits, found.counts
     within = [
         f"on {limits.num_accelerators} accelerators" if limits.num_accelerators else "",
         f"within {show(limits.deadline_s, TIME)}" if limits.deadline_s else "",
@@ -86,8 +95,8 @@ def question_words(scenario: TrainingScenario, found: TrainingRecommendation) ->
     return (
         f"Asked: {scenario.workload}, {what}, {formats}, {task.optimizer}{method}"
         f"{', ' if any(within) else ''}{', '.join(filter(None, within))}; {', '.join(limits.terms)} prices as of "
-        f"{scenario.as_of}. {search.num_considered:,} plans on {_clusters(search.num_clusters)} considered, memory and "
-        f"time of {search.num_evaluated:,} computed, {search.num_simulated} simulated."
+        f"{scenario.as_of}. {counts.num_candidates:,} plans on {_clusters(counts.num_clusters or 0)} considered, "
+        f"memory and time of {counts.num_evaluated or 0:,} computed, {counts.num_simulated} simulated."
     )
 
 
@@ -99,15 +108,15 @@ def _options_table(options: Sequence[TrainingOption], *, by_time: bool) -> Table
     rows = tuple(
         (
             str(option.rank),
-            f"{option.num_accelerators} x {option.accelerator}",
+            f"{option.machine.num_accelerators} x {option.machine.accelerator}",
             f"{option.plan.framework} {option.plan.words}",
             usd(option.usd_per_accelerator_hour),
-            show(option.step_time_s.value, TIME),
-            percent(option.mfu_fraction.value),
-            show(option.days.value * DAY_S, TIME),
+            show(option.performance.step_time_s.value, TIME),
+            percent(option.performance.mfu_fraction.value),
+            show(option.performance.days.value * DAY_S, TIME),
             _dollars(option),
-            price_words(option.provider, option.price_kind, option.price_tenancy, option.price_age_days),
-            option.usd.basis,
+            offer_words(option.offer),
+            option.performance.basis,
         )
         for option in options
     )
@@ -125,7 +134,8 @@ def _dollars(option: TrainingOption) -> str:
 
 def _loop_table(options: Sequence[TrainingOption]) -> Table:
     """Where one step of reinforcement learning goes, by option."""
-    rows = tuple(_loop_row(option, loop) for option in options if (loop := option.reinforcement) is not None)
+    loops = ((option, option.performance.reinforcement) for option in options)
+    rows = tuple(_loop_row(option, loop) for option, loop in loops if loop is not None)
     return Table(
         columns("#> | placement~ | generate> | judge> | log-probs> | train> | sync> | step> | generating>"),
         rows,
@@ -143,14 +153,15 @@ def _loop_row(option: TrainingOption, loop: Reinforcement) -> tuple[str, ...]:
 
 def _memory_block(option: TrainingOption) -> Block:
     """Memory in a line, or by stage."""
-    if len(option.memory_by_stage) > 1:
-        return stage_chart(option.memory_by_stage, option.memory_limit_bytes)
+    shown = option.performance
+    if len(shown.memory_by_stage) > 1:
+        return stage_chart(shown.memory_by_stage, shown.memory_limit_bytes)
     parts = ", ".join(
-        f"{name} {digits(size / GB)}" for name, size in option.memory.items() if size > 0.05 * GB
+        f"{name} {digits(size / GB)}" for name, size in shown.memory_bytes.items() if size > 0.05 * GB
     )
     return Paragraph(
-        f"Memory of the fullest accelerator: {show_quantity(option.peak_memory_bytes, SIZE)} of "
-        f"{digits(option.memory_limit_bytes / GB)} GB: {parts}."
+        f"Memory of the fullest accelerator: {show_quantity(shown.peak_memory_bytes, SIZE)} of "
+        f"{show(shown.memory_limit_bytes, SIZE)}: {parts}."
     )
 
 
@@ -186,7 +197,8 @@ def _seller(bill: TermCost) -> str:
 
 
 def _explanation(option: TrainingOption, found: TrainingRecommendation) -> list[Block]:
-    left, compute = option.failures, found.compute
+    shown, compute = option.performance, found.compute
+    left = shown.failures
     failures = (
         f"Failures: one every {show(left.cluster_mtbf_s, TIME)}; a checkpoint of {show(left.checkpoint_bytes, SIZE)} "
         f"every {show(left.checkpoint_interval_s, TIME)} stops training for {show(left.checkpoint_stall_s, TIME)} and "
@@ -199,13 +211,13 @@ def _explanation(option: TrainingOption, found: TrainingRecommendation) -> list[
             else "."
         )
     )
-    rate = option.tokens_per_s_per_accelerator
+    rate = shown.tokens_per_s_per_accelerator
     work = (
         f"Compute: 6 x {show(compute['active_parameters'], COUNT)} x {show(compute['tokens'], COUNT)} = "
         f"{compute['flop']:.3g} flop, {digits(compute['tokens_per_parameter'])} tokens per parameter; "
-        f"{option.num_steps:,} steps of {show_quantity(option.step_time_s, TIME)}, {digits(rate.value)} tokens/s per "
-        f"accelerator, MFU {percent(option.mfu_fraction.value)}, with recomputation "
-        f"{percent(option.hfu_fraction.value)}."
+        f"{shown.num_steps:,} steps of {show_quantity(shown.step_time_s, TIME)}, {digits(rate.value)} tokens/s per "
+        f"accelerator, MFU {percent(shown.mfu_fraction.value)}, with recomputation "
+        f"{percent(shown.hfu_fraction.value)}."
     )
     if "expected_loss_nats" in compute:
         work += (
@@ -213,22 +225,34 @@ def _explanation(option: TrainingOption, found: TrainingRecommendation) -> list[
             f"would do best with {show(compute['best_parameters_for_flop'], COUNT)} parameters on "
             f"{show(compute['best_tokens_for_flop'], COUNT)} tokens."
         )
-    energy = (
-        f"Energy: {show(option.power_w, POWER)} at work, {option.energy_kwh / 1000:,.1f} MWh, "
-        f"{option.carbon_kg_co2e / 1000:,.2f} t CO2e on the grid of {option.carbon_region}.\n"
-        f"Price read on {option.price_observed_on} ({option.price_age_days} days ago): {option.price_url}"
+    lines = [work, failures, _energy_words(shown), _price_words(option.offer)]
+    return [Paragraph("\n".join((*filter(None, lines), *option.notes)))]
+
+
+def _energy_words(shown: TrainingPerformance) -> str:
+    if shown.energy_kwh is None or shown.carbon_kg_co2e is None:
+        return ""
+    return (
+        f"Energy: {show(shown.power_w, POWER)} at work, {shown.energy_kwh / KILO:,.1f} MWh, "
+        f"{shown.carbon_kg_co2e / KILO:,.2f} t CO2e on the grid of {shown.carbon_region}."
     )
-    return [Paragraph("\n".join((work, failures, energy, *option.notes)))]
+
+
+def _price_words(offer: Offer | None) -> str:
+    if offer is None:
+        return ""
+    age = "undated" if offer.age_days is None else f"{offer.age_days} days ago"
+    return f"Price read on {offer.observed_on} ({age}): {offer.url}"
 
 
 def flags_figure(option: TrainingOption) -> Figure:
     """Launch options by framework, ready to copy."""
-    lines = [f"# {name}\n{flags}" for name, flags in option.launch_flags.items()]
+    lines = [f"# {name}\n{flags}" for name, flags in option.launch.flags.items()]
     return Figure("\n".join(lines), title="Lay it out so")
 
 
 def _tiles(option: TrainingOption) -> tuple[Tile, ...]:
-    days, cost = option.days, option.usd
+    shown, days, cost = option.performance, option.performance.days, option.usd
     return (
         Tile(
             show(days.value * DAY_S, TIME),
@@ -237,14 +261,16 @@ def _tiles(option: TrainingOption) -> tuple[Tile, ...]:
         ),
         Tile(
             usd(cost.value),
-            f"{option.provider}, {option.term.replace('_', ' ')}",
+            f"{option.offer.provider}, {option.offer.term.replace('_', ' ')}"
+            if option.offer
+            else "electricity",
             range_words(cost.low, cost.high),
         ),
-        Tile(percent(option.mfu_fraction.value), "MFU", f"step {show(option.step_time_s.value, TIME)}"),
+        Tile(percent(shown.mfu_fraction.value), "MFU", f"step {show(shown.step_time_s.value, TIME)}"),
         Tile(
-            percent(option.goodput_fraction),
+            percent(shown.goodput_fraction),
             "goodput",
-            f"a failure every {show(option.failures.cluster_mtbf_s, TIME)}",
+            f"a failure every {show(shown.failures.cluster_mtbf_s, TIME)}",
         ),
     )
 
@@ -255,13 +281,15 @@ def _sections(found: TrainingRecommendation, *, by_time: bool) -> tuple[Section,
         _options_table(found.options, by_time=by_time),
         days_chart(found.options, found.pareto, is_in_terminal=False),
     ]
-    if first.reinforcement is not None:
+    if first.performance.reinforcement is not None:
         clusters.append(_loop_table(found.options))
-    step = waterfall_chart(first.breakdown, f"One step of option 1 ({first.plan.words})")
+    step = waterfall_chart(first.performance.breakdown_s, f"One step of option 1 ({first.plan.words})")
     return (
         Section("Clusters", tuple(clusters)),
         Section("One step", (step,)),
-        Section("Memory", (stage_chart(first.memory_by_stage, first.memory_limit_bytes),)),
+        Section(
+            "Memory", (stage_chart(first.performance.memory_by_stage, first.performance.memory_limit_bytes),)
+        ),
         Section("Bill and failures", (_bills_table(first), *_explanation(first, found))),
         Section("Why not the others", tuple(rejected_tables(found.rejected))),
         Section("Launch", (flags_figure(first),)),

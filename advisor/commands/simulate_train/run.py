@@ -34,6 +34,7 @@ from advisor.decide.training.space import (
 )
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
+from advisor.render.saved import check_saved
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import METHODS, OPTIMIZERS, TrainingJob
@@ -168,10 +169,11 @@ def _type_of(name: str) -> type | tuple[type, ...]:
 def _from_recommendation(path: Path) -> dict[str, Any]:
     try:
         content = parsed_json(read_text(path))
+        check_saved(path, content)
         option, task = content["options"][0], content["inputs"]["task"]
         plan = dict(option["plan"])
         values = {
-            "model": content["model"], "gpu": option["accelerator"], "global_batch": task["global_batch"],
+            "model": content["model"], "gpu": option["machine"]["accelerator"], "global_batch": task["global_batch"],
             "sequence": task["sequence_tokens"], "method": task["method"], "optimizer": task["optimizer"],
             "precision": plan["compute_dtype"], "framework": plan["framework"], "sequence_parallel": plan["sp"],
         }  # fmt: skip

@@ -9,7 +9,7 @@ from advisor.commands.simulate_train.islands import islands_flags, islands_resul
 from advisor.commands.simulate_train.pipeline_picture import LEGEND as PICTURE_LEGEND
 from advisor.commands.simulate_train.pipeline_picture import pipeline_svg, pipeline_text
 from advisor.decide.training.islands import Islands, IslandsFound
-from advisor.decide.training.option import bottleneck_of, memory_stages, plan_columns
+from advisor.decide.training.option import bottleneck_of, memory_stages, modelled, plan_columns
 from advisor.decide.training.result import StageMemory
 from advisor.decide.training.search import PlanFound, pictured
 from advisor.decide.training.space import peak_flop_per_s
@@ -153,7 +153,7 @@ def _result(
         "fits": run.fits,
         "memory": found.memory_bytes,
         "memory_by_stage": stages,
-        "breakdown": found.breakdown_s,
+        "breakdown": modelled(found.breakdown_s),
         "bubble_fraction": found.breakdown_s["bubble"] / found.step_s,
         "bottleneck": bottleneck_of(found.breakdown_s),
         "pipeline": _pipeline_result(found.run) if found.run else None,

@@ -14,18 +14,29 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, HOUR_S, MEGA
 from advisor.decide.batch.purchase import BatchPurchase, cheapest_batch
-from advisor.decide.batch.result import BatchJob, BatchOption, BatchRecommendation, BatchRung
+from advisor.decide.batch.result import BatchJob
 from advisor.decide.bounds import roofline_requests_per_s, surface_requests_per_s
 from advisor.decide.candidates import Candidate, candidates_of
-from advisor.decide.decision import Rejected
+from advisor.decide.decision import Counts, Decision, Rejected, Rung
 from advisor.decide.load_runs import lengths_of, spread_of_contexts
-from advisor.decide.offers import Placement, market, named, placements, seller_words, stale_price_warnings
-from advisor.decide.purchase import bill_of, job_usd, smallest_budget
-from advisor.decide.reason import CostsMore, MissesDeadline, NotForSale, NotSupported, Reason
-from advisor.decide.scenario import Objectives, Scenario
-from advisor.decide.standing import by_standing
+from advisor.decide.offers import (
+    OWN,
+    Placement,
+    machine_of,
+    market,
+    offer_of,
+    placements,
+    seller_words,
+    stale_price_warnings,
+)
+from advisor.decide.option import Explanation, JobPerformance, Option
+from advisor.decide.options import accelerator_words, ages_days
+from advisor.decide.purchase import bill_of, smallest_budget
+from advisor.decide.reason import CostsMore, MissesDeadline, NotForSale, NothingCarries, NotSupported, Reason
+from advisor.decide.scenario import Beside, Objectives, Scenario
+from advisor.decide.standing import by_standing, doubts_of, safe_pick_of
+from advisor.decide.starting import layout_of, memory_of
 from advisor.simulator.intervals import with_interval
-from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel, model_replica
 from advisor.simulator.serving import ClosedLoop, Workload, simulate
 from advisor.simulator.serving_prediction import class_of
@@ -48,7 +59,7 @@ class _Run:
     purchase: BatchPurchase
 
 
-def recommend_batch(scenario: Scenario, job: BatchJob, *, suggests: bool = True) -> BatchRecommendation:
+def recommend_batch(scenario: Scenario, job: BatchJob, *, suggests: bool = True) -> Decision:
     """The cheapest hardware that finishes a batch of requests before a deadline, ranked by dollars of the whole job.
 
     Candidates are tried in the order of optimistic bounds: the roofline's, then the step surface's, then a simulated
@@ -64,18 +75,29 @@ def recommend_batch(scenario: Scenario, job: BatchJob, *, suggests: bool = True)
     ranked = sorted(best.values(), key=lambda run: run.purchase.usd)[: scenario.top]
     if not ranked:
         raise _nothing(scenario, job, model, reasons, suggests=suggests)
+    made = [(_option(rank, run, scenario, job), run.purchase.way.price) for rank, run in enumerate(ranked, 1)]
+    made.sort(key=lambda each: each[0].job_usd.value)
     options = by_standing(
-        [_option(rank, run, scenario, job) for rank, run in enumerate(ranked, 1)],
-        [run.purchase.way.price for run in ranked],
-        lambda option: option.usd,
+        [option for option, _ in made],
+        [price for _, price in made],
+        lambda option: option.job_usd,
         scenario.as_of,
     )
-    shown = {option.accelerator for option in options}
+    shown = {option.machine.accelerator for option in options}
     rejected = tuple(Rejected(name, reason) for name, reason in reasons.items() if name not in shown)
-    return BatchRecommendation(
-        "batch_plan", model.id, "batch", _headline(options[0], model, job), options, rejected, len(entries), simulated,
-        time.perf_counter() - started, stale_price_warnings([option.price_age_days for option in options]),
-    )  # fmt: skip
+    wall_s = time.perf_counter() - started
+    return Decision(
+        kind="batch_plan",
+        model=model.id,
+        workload="batch",
+        headline=_headline(options[0], model, job),
+        options=options,
+        safe_pick=safe_pick_of(options),
+        ladder=(),
+        rejected=rejected,
+        counts=Counts(len(entries), num_simulated=simulated, wall_s=wall_s),
+        warnings=stale_price_warnings(ages_days(options)),
+    )
 
 
 def _nothing(
@@ -91,12 +113,12 @@ def _nothing(
             options = recommend_batch(free, replace(job, deadline_s=deadline_s), suggests=False).options
         except InfeasibleError:
             continue
-        least = min(options, key=lambda option: option.usd_per_hour)
-        fix = f"--deadline {deadline_s / HOUR_S:g}h: {least.num_accelerators} x {least.accelerator} are done by then"
+        least = min(options, key=lambda option: option.bill.usd_per_hour)
+        count, name = least.machine.num_accelerators, least.machine.accelerator
+        fix = f"--deadline {deadline_s / HOUR_S:g}h: {count} x {name} are done by then"
         if budget is not None:
-            fix = smallest_budget(
-                least.usd_per_hour, least.num_accelerators, least.accelerator, least.provider
-            )
+            provider = least.offer.provider if least.offer else OWN
+            fix = smallest_budget(least.bill.usd_per_hour, count, name, provider)
         break
     common = sorted(
         Counter(reasons.values()).items(),
@@ -110,15 +132,15 @@ def _nothing(
 
 
 def with_deadlines(
-    found: BatchRecommendation, scenario: Scenario, job: BatchJob, deadlines_s: Sequence[float]
-) -> BatchRecommendation:
+    found: Decision, scenario: Scenario, job: BatchJob, deadlines_s: Sequence[float]
+) -> Decision:
     """An answer with what to take for each of several deadlines.
 
     Raises: UnknownNameError: a name is in no record.
     """
     rungs = []
     for deadline_s in deadlines_s:
-        pick: BatchOption | None = found.options[0]
+        pick: Option | None = found.options[0]
         if deadline_s != job.deadline_s:
             try:
                 pick = recommend_batch(scenario, replace(job, deadline_s=deadline_s), suggests=False).options[
@@ -126,7 +148,8 @@ def with_deadlines(
                 ]
             except InfeasibleError:
                 pick = None
-        rungs.append(BatchRung(deadline_s, pick))
+        reason = NothingCarries("nothing is done by then") if pick is None else None
+        rungs.append(Rung(pick, reason, deadline_s=deadline_s))
     return replace(found, ladder=tuple(rungs))
 
 
@@ -251,48 +274,50 @@ def _simulated(entry: _Entry, scenario: Scenario, job: BatchJob) -> _Run | None:
     return None if purchase is None else _Run(entry.candidate, replica, rate, result.mean_batch, purchase)
 
 
-def _option(rank: int, run: _Run, scenario: Scenario, job: BatchJob) -> BatchOption:
-    deployment, purchase, traffic = run.candidate.deployment, run.purchase, scenario.traffic
+def _option(rank: int, run: _Run, scenario: Scenario, job: BatchJob) -> Option:
+    purchase, traffic = run.purchase, scenario.traffic
     price = purchase.way.price
     class_name = class_of(run.replica, run.mean_batch)
     per_replica = with_interval(run.requests_per_s, "throughput", class_name, run.replica.basis)
     rate = per_replica.scaled(purchase.num_replicas)
-    duration = purchase.duration_s * rate.value / rate
+    duration_s = purchase.duration_s * rate.value / rate
     per_hour = purchase.num_units * purchase.way.usd_per_unit_hour
-    value, low, high = (
-        job_usd(price.term, per_hour, end) for end in (duration.value, duration.low, duration.high)
-    )
-    usd = Quantity(value, low, high, duration.basis)
+    machines = bill_of(price, per_hour, Beside(), duration_s=duration_s).usd
+    assert machines is not None
     tokens = job.num_requests * (traffic.mean_input_tokens + traffic.mean_output_tokens)
-    meets = "sure" if duration.high <= job.deadline_s else "likely"
-    return BatchOption(
+    return Option(
         rank=rank,
-        accelerator=deployment.accelerator.id,
-        accelerator_name=deployment.accelerator.name,
-        num_accelerators=purchase.num_replicas * deployment.accelerators_per_replica,
-        num_replicas=purchase.num_replicas,
-        tensor_parallel=deployment.tensor_parallel,
-        pipeline_parallel=deployment.pipeline_parallel,
-        expert_parallel=deployment.expert_parallel,
-        data_parallel=deployment.data_parallel,
-        weight_dtype=deployment.weight_dtype,
-        engine=deployment.engine.id,
-        **named(price, scenario.as_of),
-        usd_per_hour=per_hour,
-        bill=bill_of(price, per_hour, scenario.beside, job_s=purchase.duration_s),
-        usd=usd,
-        usd_per_million_tokens=usd.scaled(MEGA / tokens),
-        duration_s=duration,
-        requests_per_s=rate,
-        output_tokens_per_s=rate.scaled(traffic.mean_output_tokens),
-        mean_batch=run.mean_batch,
-        meets_deadline=meets,
+        role="other",
+        machine=machine_of(purchase.way, purchase.num_units),
+        layout=layout_of(run.candidate, purchase.num_replicas, None),
+        offer=offer_of(price, scenario.as_of),
+        bill=bill_of(price, per_hour, scenario.beside, duration_s=duration_s),
+        performance=JobPerformance(
+            usd_per_million_tokens=machines.scaled(MEGA / tokens),
+            duration_s=duration_s,
+            requests_per_s=rate,
+            output_tokens_per_s=rate.scaled(traffic.mean_output_tokens),
+            mean_batch=run.mean_batch,
+            holds="sure" if duration_s.high <= job.deadline_s else "likely",
+            basis=run.replica.basis,
+        ),
+        launch=None,
+        reasons=doubts_of(run.replica.basis, price, scenario.as_of),
+        explanation=Explanation(
+            memory_bytes=memory_of(run.replica),
+            kv_capacity_tokens=run.replica.memory.kv_capacity_tokens,
+            basis_notes=tuple(sorted(run.replica.transferred)),
+        ),
     )
 
 
-def _headline(option: BatchOption, model: Model, job: BatchJob) -> str:
+def _headline(option: Option, model: Model, job: BatchJob) -> str:
+    offer, duration_s = option.offer, option.batched.duration_s.value
+    count = accelerator_words(option)
+    deal = f"your own {count}"
+    if offer is not None:
+        deal = f"{count} from {seller_words(offer.provider, offer.kind)}, {offer.term.replace('_', '-')},"
     return (
-        f"{model.name}: {option.num_accelerators} × {option.accelerator_name} from "
-        f"{seller_words(option.provider, option.price_kind)}, {option.term.replace('_', '-')}, finish "
-        f"{job.num_requests:,} requests in {option.duration_s.value / HOUR_S:.3g} h for ${option.usd.value:,.2f}"
+        f"{model.name}: {deal} finish {job.num_requests:,} requests in {duration_s / HOUR_S:.3g} h for "
+        f"${option.job_usd.value:,.2f}"
     )

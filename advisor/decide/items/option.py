@@ -5,9 +5,13 @@ from dataclasses import dataclass
 
 from advisor.catalog.schema import Model
 from advisor.catalog.units import HOUR_S, KILO
-from advisor.decide.items.result import ItemOption, ItemRung, ItemScenario
-from advisor.decide.offers import Placement, named, seller_words, stale_price_warnings
+from advisor.decide.decision import Rung
+from advisor.decide.items.result import ItemScenario
+from advisor.decide.offers import Placement, machine_of, offer_of, seller_words, stale_price_warnings
+from advisor.decide.option import Explanation, ItemPerformance, Layout, Option
+from advisor.decide.options import accelerator_words, ages_days
 from advisor.decide.purchase import bill_of
+from advisor.decide.standing import doubts_of
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.workloads.batch_queue import BatchFleet, poisson_arrivals, simulate_batches
 from advisor.simulator.workloads.services import ItemService, quantity
@@ -40,48 +44,51 @@ class ItemFound:
         return self.usd_per_hour / HOUR_S / self.items_per_s
 
 
-def item_option(rank: int, found: ItemFound, scenario: ItemScenario) -> ItemOption:
-    service, fleet, price = found.candidate.service, found.fleet, found.candidate.way.price
-    latency = _latencies(found, scenario)
-    p99 = latency["p99"]
-    confidence = (
-        "sure"
-        if p99.high <= scenario.latency_p99_s
-        else "likely"
-        if p99.value <= scenario.latency_p99_s
-        else "marginal"
-    )
-    how = service.parallel
-    parts = [f"{how.split} {how.sequence}"] if how.sequence > 1 else []
-    parts += ["guidance 2"] if how.guidance > 1 else []
-    usd = quantity(service, KILO * found.usd_per_item)
+def item_option(rank: int, found: ItemFound, scenario: ItemScenario) -> Option:
+    """The option that a simulated fleet becomes."""
+    service, fleet, way = found.candidate.service, found.fleet, found.candidate.way
+    latency_s, how = _latencies(found, scenario), service.parallel
+    p99 = latency_s["p99"]
+    holds = "likely" if p99.value <= scenario.latency_p99_s else "marginal"
     served = Quantity(found.items_per_s, found.items_per_s, found.items_per_s, service.basis)
     if scenario.rate_per_s is None:
         served = quantity(service, found.items_per_s, is_rate=True)
-    accelerator = service.deployment.accelerator
-    return ItemOption(
+    split = [f"{how.split} {how.sequence}"] if how.sequence > 1 else []
+    split += ["guidance 2"] if how.guidance > 1 else []
+    return Option(
         rank=rank,
-        accelerator=accelerator.id,
-        accelerator_name=accelerator.name,
-        num_accelerators=fleet.num_servers * service.accelerators_per_replica,
-        num_replicas=fleet.num_servers,
-        accelerators_per_replica=service.accelerators_per_replica,
-        split=", ".join(parts),
-        max_batch=fleet.max_batch,
-        weight_dtype=service.deployment.weight_dtype,
-        runtime=service.runtime.name,
-        **named(price, scenario.as_of),
-        usd_per_hour=found.usd_per_hour,
-        bill=bill_of(price, found.usd_per_hour, scenario.beside),
-        usd_per_thousand_items=usd,
-        items_per_s=served,
-        latency_s=latency,
-        meets_slo=p99.value <= scenario.latency_p99_s,
-        slo_confidence=confidence,
-        busy_fraction=fleet.busy_fraction,
-        mean_batch=fleet.mean_batch,
-        parts_s=service.parts,
-        basis_notes=service.transferred,
+        role="other",
+        machine=machine_of(way, found.num_units),
+        layout=Layout(
+            engine=service.runtime.name,
+            engine_version=None,
+            weight_dtype=service.deployment.weight_dtype,
+            kv_dtype=None,
+            tensor_parallel=1,
+            pipeline_parallel=1,
+            expert_parallel=1,
+            data_parallel=how.guidance,
+            context_parallel=how.sequence,
+            num_replicas=fleet.num_servers,
+            max_num_seqs=fleet.max_batch,
+            max_num_batched_tokens=None,
+            max_model_len=None,
+        ),
+        offer=offer_of(way.price, scenario.as_of),
+        bill=bill_of(way.price, found.usd_per_hour, scenario.beside),
+        performance=ItemPerformance(
+            items_per_s=served,
+            usd_per_thousand_items=quantity(service, KILO * found.usd_per_item),
+            latency_s=latency_s,
+            holds="sure" if p99.high <= scenario.latency_p99_s else holds,
+            utilization_fraction=fleet.busy_fraction,
+            mean_batch=fleet.mean_batch,
+            basis=service.basis,
+        ),
+        launch=None,
+        levers={"split": ", ".join(split)} if split else {},
+        reasons=doubts_of(service.basis, way.price, scenario.as_of),
+        explanation=Explanation(step_s=service.parts, basis_notes=service.transferred),
     )
 
 
@@ -102,30 +109,30 @@ def _latencies(found: ItemFound, scenario: ItemScenario) -> dict[str, Quantity]:
     return latencies
 
 
-def headline(
-    option: ItemOption, model: Model, scenario: ItemScenario, ladder: Sequence[ItemRung] = ()
-) -> str:
+def headline(option: Option, model: Model, scenario: ItemScenario, ladder: Sequence[Rung] = ()) -> str:
     """The answer in a sentence; of a ladder its smallest and its largest load."""
-    load = f"{scenario.rate_per_s:g}" if scenario.rate_per_s else f"{option.items_per_s.value:.3g}"
-    unit, usd = scenario.job.unit, option.usd_per_thousand_items.value
+    shown = option.of_items
+    load = f"{scenario.rate_per_s:g}" if scenario.rate_per_s else f"{shown.items_per_s.value:.3g}"
+    unit, usd = scenario.job.unit, shown.usd_per_thousand_items.value
     answer = f"{_deal(option)}, {load} {unit}s/s at ${usd:.3g} per thousand"
-    small = next((rung for rung in ladder if rung.pick), None)
-    if small is None or small.pick is None or small.pick is option:
+    small = next((rung for rung in ladder if rung.option), None)
+    if small is None or small.option is None or small.option is option:
         return f"{model.name}: {answer}"
-    return f"{model.name}: for {small.rate_per_s:g} {unit}s/s {_deal(small.pick)}; {answer}"
+    return f"{model.name}: for {small.rate_per_s:g} {unit}s/s {_deal(small.option)}; {answer}"
 
 
-def _deal(option: ItemOption) -> str:
-    seller = seller_words(option.provider, option.price_kind)
-    return f"{option.num_accelerators} × {option.accelerator_name} from {seller} for ${option.usd_per_hour:.2f}/h"
+def _deal(option: Option) -> str:
+    usd_per_hour = option.bill.machines_usd_per_hour
+    if option.offer is None:
+        return f"your own {accelerator_words(option)} for ${usd_per_hour:.2f}/h of electricity"
+    seller = seller_words(option.offer.provider, option.offer.kind)
+    return f"{accelerator_words(option)} from {seller} for ${usd_per_hour:.2f}/h"
 
 
-def warnings_of(options: Sequence[ItemOption]) -> tuple[str, ...]:
+def warnings_of(options: Sequence[Option]) -> tuple[str, ...]:
     """Old prices, each offer once, and kernels that nobody measured."""
-    offers = {(each.accelerator, each.provider, each.sku, each.region): each for each in options}
-    names = ", ".join(sorted({option.accelerator for option in options if option.basis_notes}))
-    unmeasured = f"some kernels were never measured on the architecture of {names}: marked as assumed"
-    return (
-        *stale_price_warnings([each.price_age_days for each in offers.values()]),
-        *((unmeasured,) if names else ()),
-    )
+    offers = {(each.machine.accelerator, each.offer): each for each in options}
+    unmeasured = {option.machine.accelerator for option in options if option.explained.basis_notes}
+    names = ", ".join(sorted(unmeasured))
+    words = f"some kernels were never measured on the architecture of {names}: marked as assumed"
+    return (*stale_price_warnings(ages_days(list(offers.values()))), *((words,) if names else ()))

@@ -9,7 +9,7 @@ from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Model
 from advisor.catalog.units import HOUR_S, KILO
-from advisor.decide.decision import Rejected
+from advisor.decide.decision import Counts, Decision, Rejected, Rung
 from advisor.decide.items.option import (
     NUM_REQUESTS,
     ItemCandidate,
@@ -18,11 +18,20 @@ from advisor.decide.items.option import (
     item_option,
     warnings_of,
 )
-from advisor.decide.items.result import ItemOption, ItemRecommendation, ItemRung, ItemScenario, ItemSearch
+from advisor.decide.items.result import ItemScenario
 from advisor.decide.offers import Placement, market, placements
+from advisor.decide.option import Option
 from advisor.decide.purchase import extra_usd_per_hour, smallest_budget
-from advisor.decide.reason import CostsMore, DoesNotFit, NotForSale, NotRanked, Reason, TooSlowAlone
-from advisor.decide.standing import SAFE, by_standing, standing_of
+from advisor.decide.reason import (
+    CostsMore,
+    DoesNotFit,
+    NotForSale,
+    NothingCarries,
+    NotRanked,
+    Reason,
+    TooSlowAlone,
+)
+from advisor.decide.standing import SAFE, by_standing, safe_pick_of, standing_of
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.workloads.batch_queue import (
     BatchFleet,
@@ -41,7 +50,7 @@ _ROUNDING = 1e-9
 """A share of the rate that is a replica's very rate, after division and multiplication."""
 
 
-def recommend_items(scenario: ItemScenario) -> ItemRecommendation:
+def recommend_items(scenario: ItemScenario) -> Decision:
     """The cheapest fleets that serve items within a promise, ranked by dollars per item.
 
     Every accelerator of the catalog with an offer is considered, alone and with batches split over 2, 4 and 8; the
@@ -60,16 +69,28 @@ def recommend_items(scenario: ItemScenario) -> ItemRecommendation:
     if not carried:
         raise _nothing(scenario, model, services, answers[0].reasons)
     last = carried[-1]
-    ladder = tuple(
-        ItemRung(load, answer.options[0] if answer.options else None)
-        for load, answer in zip(scenario.ladder_per_s, answers, strict=False)
+    ladder = tuple(_rung(load, answer) for load, answer in zip(scenario.ladder_per_s, answers, strict=False))
+    simulated, wall_s = sum(answer.num_simulated for answer in answers), time.perf_counter() - started
+    return Decision(
+        kind="item_plan",
+        model=model.id,
+        workload=scenario.job.workload,
+        headline=headline(last.options[0], model, last.scenario, ladder),
+        options=last.options,
+        safe_pick=safe_pick_of(last.options),
+        ladder=ladder,
+        rejected=last.rejected(),
+        counts=Counts(len(last.bounds), num_simulated=simulated, wall_s=wall_s),
+        warnings=warnings_of([*last.options, *(rung.option for rung in ladder if rung.option)]),
+        unit=scenario.job.unit,
     )
-    return ItemRecommendation(
-        "item_plan", model.id, scenario.job.workload, scenario.job.unit,
-        headline(last.options[0], model, last.scenario, ladder), last.options, last.rejected(),
-        ItemSearch(len(last.bounds), sum(answer.num_simulated for answer in answers), time.perf_counter() - started),
-        warnings_of([*last.options, *(rung.pick for rung in ladder if rung.pick)]), ladder,
-    )  # fmt: skip
+
+
+def _rung(rate_per_s: float, answer: "_Answer") -> Rung:
+    """What to take for one load of a ladder."""
+    if answer.options:
+        return Rung(answer.options[0], rate_per_s=rate_per_s)
+    return Rung(None, NothingCarries(), rate_per_s=rate_per_s)
 
 
 _Fleets = dict[int, tuple[BatchFleet, float] | None]
@@ -81,14 +102,14 @@ class _Answer:
     """The ranked options for one load, and what there was beside them."""
 
     scenario: ItemScenario
-    options: tuple[ItemOption, ...]
+    options: tuple[Option, ...]
     bounds: Sequence[ItemCandidate]
     reasons: Mapping[str, Reason]
     num_simulated: int
 
     def rejected(self) -> tuple[Rejected, ...]:
-        shown = {option.accelerator for option in self.options}
-        limit, unit = self.options[-1].usd_per_thousand_items.value, self.scenario.job.unit
+        shown = {option.machine.accelerator for option in self.options}
+        limit, unit = self.options[-1].of_items.usd_per_thousand_items.value, self.scenario.job.unit
         dearer = {c.service.deployment.accelerator.id: c.bound_usd * KILO for c in reversed(self.bounds)}
         rank, per = len(self.options), f"per 1000 {unit}s"
         rejected = [
@@ -119,7 +140,7 @@ def _answer(
     options = by_standing(
         [item_option(rank, found, scenario) for rank, found in enumerate(ranked, 1)],
         [found.candidate.way.price for found in ranked],
-        lambda option: option.usd_per_thousand_items,
+        lambda option: option.of_items.usd_per_thousand_items,
         scenario.as_of,
     )
     return _Answer(scenario, options, bounds, reasons, len(fleets))

@@ -1,19 +1,20 @@
-"""The answer about several models on one fleet, whole and frozen."""
+"""The answer about several models on one fleet."""
 
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
+from advisor.catalog import accelerators
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.prices import age_days
-from advisor.decide.decision import Counts
-from advisor.decide.offers import OWN, seller_words, stale_price_warnings
-from advisor.decide.option import Bill, Option
+from advisor.decide.decision import Comparison, Counts, Decision
+from advisor.decide.offers import machine_of, offer_of, seller_words, stale_price_warnings
+from advisor.decide.option import Machine, Option, Role, SharedMachines, SharedPerformance, SharedPurchase
 from advisor.decide.options import ages_days, option_of, owned_note
-from advisor.decide.purchase import bill_of
+from advisor.decide.purchase import bill_of, machines_bill, sum_of_bills
 from advisor.decide.race import Report
+from advisor.decide.ranking import Planned
 from advisor.decide.recommend import SCREENED_ONLY
 from advisor.decide.scenario import Scenario
 from advisor.decide.several.blocks import (
@@ -26,88 +27,17 @@ from advisor.decide.several.blocks import (
     usd_per_hour,
     usd_range,
 )
-from advisor.decide.several.packing import Machines
 from advisor.decide.several.sizing import Sized, fleets, sized
+from advisor.decide.standing import safe_pick_of
 from advisor.simulator.quantity import Quantity, weakest
 
 _LESS: Final = 0.99
 """Of what the models cost apart, from which on sharing machines is said to save."""
 
 
-@dataclass(frozen=True, slots=True)
-class FleetPurchase:
-    """Units of one offer, and what stands on them."""
-
-    accelerator: str
-    accelerator_name: str
-    num_accelerators: int
-    num_idle: int
-    """That no replica uses."""
-    num_units: int
-    accelerators_per_unit: int
-    provider: str
-    sku: str
-    region: str
-    term: str
-    price_kind: str
-    price_tenancy: str
-    price_age_days: int | None
-    """None where its source bears no date."""
-    usd_per_hour: float
-    bill: Bill
-    machines: tuple[Machines, ...]
-
-    @property
-    def shares_machines(self) -> bool:
-        """Whether replicas of several models stand on one machine."""
-        return any(sum(map(bool, each.num_replicas)) > 1 for each in self.machines)
-
-
-@dataclass(frozen=True, slots=True)
-class FleetOption:
-    """What serves all models together."""
-
-    rank: int
-    accelerator: str
-    """All that are in it, joined with +."""
-    num_accelerators: int
-    usd_per_hour: float
-    usd_per_month: float
-    """With storage and egress, as far as they are known."""
-    expected_usd_per_hour: float
-    usd_per_hour_range: Quantity
-    holds: str
-    """As the weakest of the models."""
-    chance_of_holding: float
-    """That all models keep their objectives, if the errors of their predictions have nothing in common: at least."""
-    role: str
-    tie_with: tuple[int, ...]
-    chance_first_is_cheaper: float | None
-    """Than this one; None of the first itself."""
-    purchases: tuple[FleetPurchase, ...]
-    models: tuple[Option, ...]
-    """What serves each, with its part of the bill: that of the accelerators that it uses."""
-
-
-@dataclass(frozen=True, slots=True)
-class FleetRecommendation:
-    """Which fleet serves several models."""
-
-    kind: str
-    models: tuple[str, ...]
-    workload: str
-    headline: str
-    options: tuple[FleetOption, ...]
-    usd_per_hour_apart: float | None
-    """What the models cost where none shares a machine; None of hardware that is there already."""
-    counts: Counts
-    warnings: tuple[str, ...]
-    notes: tuple[str, ...]
-
-
 def recommend_several(
     scenarios: Sequence[Scenario], progress: Report, *, budget: float | None = None
-) -> FleetRecommendation:
+) -> Decision:
     """Which accelerators serve all models together, each with replicas of its own, for least; within a budget [USD/h].
 
     Raises: InfeasibleError: nothing serves one of the models, or nothing that can be had all of them.
@@ -119,109 +49,141 @@ def recommend_several(
     best, apart = fleets(found, scenarios[0].top, most)
     if not best:
         raise _nothing(found, most)
-    options = tuple(_option(rank, fleet, best, found) for rank, fleet in enumerate(best, start=1))
+    options = tuple(_option(rank, fleet, found) for rank, fleet in enumerate(best, start=1))
     safe = next((place for place, fleet in enumerate(best) if is_founded(fleet)), None)
     cheapest = min(range(len(best)), key=lambda place: usd_per_hour(best[place]))
-    roles = {cheapest: "cheapest_if_it_holds"} | ({} if safe is None else {safe: "safe_pick"})
+    roles: dict[int, Role] = {cheapest: "cheapest_if_it_holds"}
     if safe is not None and usd_per_hour(best[cheapest]) >= usd_per_hour(best[safe]):
-        roles = {safe: "safe_pick"}
+        roles = {}
+    if safe is not None:
+        roles[safe] = "safe_pick"
     options = tuple(replace(each, role=roles.get(each.rank - 1, "other")) for each in options)
     ties = tuple(rank for rank, fleet in enumerate(best[1:], start=2) if is_tie(best[0], fleet))
     options = (replace(options[0], tie_with=ties), *options[1:])
-    searches = [one.done.counts(0.0) for one in found]
-    return FleetRecommendation(
+    return Decision(
         kind="fleet",
-        models=tuple(one.done.model.id for one in found),
+        model="+".join(one.done.model.id for one in found),
         workload="serve",
         headline=_headline(options[0], found),
         options=options,
-        usd_per_hour_apart=None if scenarios[0].constraints.own else apart,
-        counts=Counts(
-            num_candidates=sum(each.num_candidates for each in searches),
-            num_modelled=sum(each.num_modelled for each in searches),
-            num_simulated=sum(each.num_simulated for each in searches),
-            num_simulated_requests=sum(each.num_simulated_requests for each in searches),
-            wall_s=time.perf_counter() - started,
+        safe_pick=safe_pick_of(options),
+        ladder=(),
+        rejected=(),
+        counts=_counts(found, time.perf_counter() - started),
+        comparisons=tuple(
+            Comparison(
+                rank, options[rank - 1].machine.accelerator, None, None, chance_cheaper(best[0], fleet)
+            )
+            for rank, fleet in enumerate(best[1:], start=2)
         ),
-        warnings=stale_price_warnings(ages_days(options[0].models)),
+        warnings=stale_price_warnings(ages_days(options[0].parts)),
         notes=tuple(dict.fromkeys(note for one in found for note in one.done.notes))
         + owned_note(scenarios[0])
         + ((SCREENED_ONLY,) if scenarios[0].screened_only else ()),
+        extra={
+            "usd_per_hour_apart": None if scenarios[0].constraints.own or not math.isfinite(apart) else apart
+        },
     )
 
 
-def _option(rank: int, fleet: Fleet, best: Sequence[Fleet], found: Sequence[Sized]) -> FleetOption:
+def _counts(found: Sequence[Sized], wall_s: float) -> Counts:
+    """How much was looked at for all models together."""
+    counts = [one.done.counts(0.0) for one in found]
+    return Counts(
+        num_candidates=sum(each.num_candidates for each in counts),
+        num_modelled=sum(each.num_modelled or 0 for each in counts),
+        num_simulated=sum(each.num_simulated for each in counts),
+        num_simulated_requests=sum(each.num_simulated_requests or 0 for each in counts),
+        wall_s=wall_s,
+    )
+
+
+def _option(rank: int, fleet: Fleet, found: Sequence[Sized]) -> Option:
+    """A fleet as an option; a part for each model, which pays for the accelerators that it uses."""
     plans = {place: plan for block in fleet for place, plan in zip(block.places, block.plans, strict=True)}
-    models = tuple(option_of(rank, plans[place], one.scenario) for place, one in enumerate(found))
+    parts = tuple(
+        _part(option_of(rank, plans[place], one.scenario), plans[place], one.done.model.id)
+        for place, one in enumerate(found)
+    )
     purchases = tuple(_purchase(block, found) for block in fleet)
+    # Weights and answers are stored and sent once, at the first provider's price.
+    (price, usd), *rest = [(block.order.unit.price, block.order.usd_per_hour) for block in fleet]
+    bills = [bill_of(price, usd, found[0].scenario.beside), *(machines_bill(*each) for each in rest)]
     low, high = usd_range(fleet)
     total = usd_per_hour(fleet)
-    basis = weakest(*(each.served.basis for each in models))
-    return FleetOption(
+    basis = weakest(*(each.served.basis for each in parts))
+    return Option(
         rank=rank,
-        accelerator="+".join(dict.fromkeys(each.accelerator for each in purchases)),
-        num_accelerators=sum(each.num_accelerators for each in purchases),
-        usd_per_hour=total,
-        usd_per_month=sum(each.bill.usd_per_month for each in purchases),
-        expected_usd_per_hour=expected_usd_per_hour(fleet),
-        usd_per_hour_range=Quantity(total, min(low, total), max(high, total), basis),
-        holds="likely" if all(each.served.holds == "likely" for each in models) else "marginal",
-        chance_of_holding=math.prod(each.served.chance for each in models),
         role="other",
-        tie_with=(),
-        chance_first_is_cheaper=None if fleet is best[0] else chance_cheaper(best[0], fleet),
+        machine=Machine(
+            accelerator="+".join(dict.fromkeys(each.machine.accelerator for each in purchases)),
+            num_accelerators=sum(each.machine.num_accelerators for each in purchases),
+            accelerators_per_node=max(each.machine.accelerators_per_node for each in purchases),
+            num_nodes=sum(each.machine.num_nodes for each in purchases),
+        ),
+        layout=None,
+        offer=purchases[0].offer,
+        bill=sum_of_bills(bills),
+        performance=SharedPerformance(
+            usd_per_hour=Quantity(total, min(low, total), max(high, total), basis),
+            expected_usd_per_hour=expected_usd_per_hour(fleet),
+            chance=math.prod(each.served.chance for each in parts),
+            holds="likely" if all(each.served.holds == "likely" for each in parts) else "marginal",
+            basis=basis,
+        ),
+        launch=None,
+        parts=parts,
         purchases=purchases,
-        models=models,
+        reasons=tuple(dict.fromkeys(reason for each in parts for reason in each.reasons)),
     )
 
 
-def _purchase(block: Block, found: Sequence[Sized]) -> FleetPurchase:
+def _part(option: Option, plan: Planned, model: str) -> Option:
+    """The option of one model, which pays for its accelerators alone."""
+    bought = plan.found.purchase
+    return replace(option, model=model, bill=machines_bill(bought.placement.price, bought.usd_per_hour))
+
+
+def _purchase(block: Block, found: Sequence[Sized]) -> SharedPurchase:
     order, one = block.order, found[0]
-    price, chip = order.unit.price, one.done.accelerators[order.unit.price.accelerator]
-    part = one.scenario
-    held = [dict(zip(block.places, each.num_replicas, strict=True)) for each in order.machines]
+    price = order.unit.price
+    names = [found[place].done.model.id for place in block.places]
     used = sum(each.count * each.num_used for each in order.machines)
-    return FleetPurchase(
-        accelerator=chip.id,
-        accelerator_name=chip.name,
-        num_accelerators=order.num_accelerators,
+    return SharedPurchase(
+        machine=machine_of(order.unit, order.num_units),
         num_idle=order.num_accelerators - used,
-        num_units=order.num_units,
-        accelerators_per_unit=order.unit.accelerators_per_unit,
-        provider=price.provider,
-        sku=price.sku,
-        region=price.region,
-        term=price.term,
-        price_kind=price.price_kind,
-        price_tenancy=price.tenancy,
-        price_age_days=age_days(price, part.as_of) if price.is_dated else None,
+        offer=offer_of(price, one.scenario.as_of),
         usd_per_hour=order.usd_per_hour,
-        bill=bill_of(price, order.usd_per_hour, part.beside),
         machines=tuple(
-            replace(each, num_replicas=tuple(replicas.get(place, 0) for place in range(len(found))))
-            for each, replicas in zip(order.machines, held, strict=True)
+            SharedMachines(
+                each.count,
+                each.num_accelerators,
+                each.num_used,
+                dict(zip(names, each.num_replicas, strict=True)),
+            )
+            for each in order.machines
         ),
     )
 
 
-def _headline(option: FleetOption, found: Sequence[Sized]) -> str:
+def _headline(option: Option, found: Sequence[Sized]) -> str:
     """The answer in a sentence."""
     names = [one.done.model.name for one in found]
     deals = [
-        f"{each.num_accelerators} × {each.accelerator_name}"
-        + ("" if each.provider == OWN else f" from {seller_words(each.provider, each.price_kind)}")
+        f"{each.machine.num_accelerators} × {accelerators.by_id(each.machine.accelerator).name}"
+        + (f" from {seller_words(each.offer.provider, each.offer.kind)}" if each.offer else "")
         for each in option.purchases
     ]
-    verb, ends = "rent", "/h"
-    if option.purchases[0].provider == OWN:
-        verb, ends = "run your own", "/h of electricity"
-    return f"{', '.join(names)}: {verb} {' and '.join(deals)} for ${option.usd_per_hour:.2f}{ends}"
+    verb, ends = ("rent", "/h") if option.offer else ("run your own", "/h of electricity")
+    return (
+        f"{', '.join(names)}: {verb} {' and '.join(deals)} for ${option.shared.usd_per_hour.value:.2f}{ends}"
+    )
 
 
-def saving(found: FleetRecommendation) -> str:
+def saving(found: Decision) -> str:
     """What sharing machines saves, in a sentence; empty where it saves nothing."""
-    apart, best = found.usd_per_hour_apart, found.options[0]
-    if apart is None or not math.isfinite(apart) or best.usd_per_hour > _LESS * apart:
+    apart, usd = found.extra["usd_per_hour_apart"], found.options[0].shared.usd_per_hour.value
+    if not isinstance(apart, float) or usd > _LESS * apart:
         return ""
     return f"Without shared machines the models cost ${apart:.2f}/h."
 

@@ -9,7 +9,17 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Model, Price
 from advisor.catalog.units import DAY_S, HOUR_S
 from advisor.decide.offers import offers_by_accelerator, owned_offers
-from advisor.decide.purchase import usd_words
+from advisor.decide.reason import (
+    NeedsMore,
+    NoClusterSize,
+    NoLayout,
+    NotForSale,
+    NotSoldAsCluster,
+    NotSupported,
+    OverJobBudget,
+    Reason,
+    TakesTooLong,
+)
 from advisor.decide.training.money import ClusterOffer, cluster_offers
 from advisor.decide.training.rollouts import best_loop
 from advisor.decide.training.runs import Run, num_steps_of, run_of
@@ -34,7 +44,7 @@ class Outcome:
 
     runs: dict[str, list[Run]] = field(default_factory=dict)
     offers: dict[tuple[str, int], list[ClusterOffer]] = field(default_factory=dict)
-    reasons: dict[str, str] = field(default_factory=dict)
+    reasons: dict[str, Reason] = field(default_factory=dict)
     bounds: dict[str, float] = field(default_factory=dict)
     """Least dollars of accelerators that were not searched, because they cannot win."""
     near: list[Run] = field(default_factory=list)
@@ -58,7 +68,7 @@ def search_training(scenario: TrainingScenario, model: Model, progress: Progress
         budget = scenario.limits.budget_usd
         if budget is not None and bound > budget:
             outcome.bounds[name] = bound
-            outcome.reasons[name] = f"costs {usd_words(bound)} at best, the budget is {usd_words(budget)}"
+            outcome.reasons[name] = OverJobBudget(bound, budget, None)
             continue
         if bound > _to_beat(scenario, outcome):
             outcome.bounds[name] = bound
@@ -111,10 +121,10 @@ def _bounds(
     found = []
     for name, accelerator in records.items():
         variants, reason = variants_of(accelerator, model, scenario.task)
-        if not variants:
+        if reason is not None:
             outcome.reasons[name] = reason
         elif not offers.get(name):
-            outcome.reasons[name] = "no price within the limits on this day"
+            outcome.reasons[name] = NotForSale()
         else:
             cheapest = min(price.usd_per_accelerator_hour for price in offers[name])
             found.append((_least_accelerator_hours(scenario, variants) * cheapest, name))
@@ -156,36 +166,36 @@ def _search_accelerator(
     downwards until the fastest within the budget is found."""
     variants, _ = variants_of(accelerator, model, scenario.task, whole=False)
     limits, name = scenario.limits, accelerator.id
-    reason, kept = "", 0
+    reason: Reason | None = None
+    kept = 0
     for count in _counts(scenario, accelerator, prices, variants):
         ways = cluster_offers(count, prices, accelerator)
         if not ways:
             asked = limits.num_accelerators is not None
             sold = _nearest_that_works(accelerator, prices, variants if asked else (), count)
             outcome.nearest_sold[name] = sold
-            near = f"; {sold} can be had" if sold else ""
-            reason = reason or f"nobody within the limits sells {count} of them as one cluster{near}"
+            reason = reason or NotSoldAsCluster(count, sold)
             continue
         outcome.offers[name, count] = ways
         outcome.num_clusters += 1
         try:
             run = _best_run(scenario, variants, ways[0], outcome, refine=False)
         except InfeasibleError as error:
-            reason = f"{error.what}: {error.why}" if error.why else error.what
+            reason = NoLayout(f"{error.what}: {error.why}" if error.why else error.what)
             continue
         except AdvisorError as error:
-            reason = error.what
+            reason = NotSupported(error.what)
             break
         if run is None:
-            reason = unlayable(variants, count)
+            reason = NoLayout(unlayable(variants, count))
             if limits.num_accelerators is not None:
                 outcome.nearest_sold[name] = _nearest_that_works(accelerator, prices, variants, count)
             continue
-        if run.infeasible:
-            reason = run.infeasible
+        if (infeasible := run.infeasible) is not None:
+            reason = infeasible
             continue
         missed = _misses(scenario, run)
-        if missed:
+        if missed is not None:
             reason = missed
             outcome.near.append(run)
             continue
@@ -194,10 +204,8 @@ def _search_accelerator(
         if kept > _PATIENCE and (limits.deadline_s or is_fastest_wanted(scenario)):
             break
     if not kept:
-        needed = f"would need more than {limits.max_accelerators} of them even without any loss"
-        outcome.reasons[name] = reason or (
-            needed if limits.deadline_s else "no cluster size within the limits"
-        )
+        needed = NeedsMore(limits.max_accelerators) if limits.deadline_s else NoClusterSize()
+        outcome.reasons[name] = reason or needed
 
 
 def _nearest_that_works(
@@ -260,16 +268,13 @@ def _counts(
     return sorted({*found, *owned}, reverse=is_fastest_wanted(scenario))
 
 
-def _misses(scenario: TrainingScenario, run: Run) -> str:
+def _misses(scenario: TrainingScenario, run: Run) -> Reason | None:
     limits = scenario.limits
     if limits.deadline_s is not None and run.wall_s > limits.deadline_s:
-        return (
-            f"takes {run.days:.3g} days on {run.num_accelerators}, the deadline is "
-            f"{limits.deadline_s / DAY_S:.3g}"
-        )
+        return TakesTooLong(run.days, run.num_accelerators, limits.deadline_s / DAY_S)
     if limits.budget_usd is not None and run.usd > limits.budget_usd:
-        return f"costs {usd_words(run.usd)} on {run.num_accelerators}, the budget is {usd_words(limits.budget_usd)}"
-    return ""
+        return OverJobBudget(run.usd, limits.budget_usd, run.num_accelerators)
+    return None
 
 
 def is_fastest_wanted(scenario: TrainingScenario) -> bool:

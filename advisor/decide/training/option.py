@@ -1,17 +1,30 @@
 """From a plan on an offer to an option: step, failures, days, dollars, energy, launch options."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from advisor.catalog.ownership import Ownership, purchase_price
+from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import DAY_S, HOUR_S
-from advisor.decide.offers import OWN, named
+from advisor.decide.offers import OWN, offer_of
+from advisor.decide.option import Machine
 from advisor.decide.ownership import Holding, tco
 from advisor.decide.purchase import bill_of, job_usd
+from advisor.decide.standing import doubts_of
 from advisor.decide.training.money import BUSY_POWER_FRACTION, ClusterOffer, cheapest_by_term, energy_of
-from advisor.decide.training.result import Failures, PlanColumns, StageMemory, TermCost, TrainingOption
+from advisor.decide.training.result import (
+    Failures,
+    PlanColumns,
+    StageMemory,
+    TermCost,
+    TrainingLaunch,
+    TrainingOption,
+    TrainingPerformance,
+)
 from advisor.decide.training.runs import (
     ESTIMATED_RESERVATION,
     LEAST_GOODPUT,
@@ -39,6 +52,8 @@ from advisor.simulator.training.memory import stage_memory
 from advisor.simulator.training.plan import TrainingPlan
 from advisor.simulator.training.plan_check import plan_words
 
+_NOT_MODELLED: Final = "data_loading"
+"""Part of a step that no plan's time contains."""
 _LONGEST_ANSWER = 4.0
 """Of the mean: where answers are cut off."""
 
@@ -85,42 +100,59 @@ def option_of(
     peak = peak_flop_per_s(accelerator, job.compute_dtype) or 1.0
     training = step_quantity(found, found.step_s * run.straggler_factor)
     breakdown_s = _breakdown_s(run)
+    chip_power = accelerator.tdp_w
     energy = energy_of(accelerator, count, run.wall_s, price, scenario.limits.region, known)
+    left = max(run.goodput.goodput_fraction, 1e-9)
     return TrainingOption(
         rank=rank,
-        accelerator=accelerator.id,
-        accelerator_name=accelerator.name,
-        num_accelerators=count,
+        role="other",
+        machine=cluster_machine(accelerator, count),
         plan=plan_columns(job, plan),
-        step_time_s=step,
-        tokens_per_s_per_accelerator=per_step / step,
-        mfu_fraction=per_step * model_flop_per_token(job) / peak / training,
-        hfu_fraction=per_step * hardware_flop_per_token(job, plan) / peak / training,
-        peak_memory_bytes=memory_quantity(found),
-        memory_limit_bytes=accelerator.memory_bytes or 0.0,
-        memory=found.memory_bytes,
-        memory_by_stage=memory_stages(job, plan),
-        num_steps=run.num_steps,
-        days=step.scaled(run.num_steps / max(run.goodput.goodput_fraction, 1e-9) / DAY_S),
-        usd=step.scaled(run.usd / run.step_s),
-        goodput_fraction=run.goodput.goodput_fraction,
-        failures=_failures(run),
-        breakdown=breakdown_s,
-        bubble_fraction=breakdown_s.get("bubble", 0.0) / sum(breakdown_s.values()),
-        **named(price, scenario.as_of),
-        price_url=price.url,
-        usd_per_hour=run.offer.usd_per_hour,
-        usd_per_accelerator_hour=run.offer.usd_per_accelerator_hour,
-        bill=bill_of(price, run.offer.usd_per_hour, scenario.limits.beside, job_s=run.paid_s),
+        offer=offer_of(price, scenario.as_of),
+        bill=bill_of(
+            price,
+            run.offer.usd_per_hour,
+            scenario.limits.beside,
+            duration_s=step.scaled(run.paid_s / run.step_s),
+        ),
+        performance=TrainingPerformance(
+            step_time_s=step,
+            tokens_per_s_per_accelerator=per_step / step,
+            mfu_fraction=per_step * model_flop_per_token(job) / peak / training,
+            hfu_fraction=per_step * hardware_flop_per_token(job, plan) / peak / training,
+            peak_memory_bytes=memory_quantity(found),
+            memory_limit_bytes=accelerator.memory_bytes,
+            memory_bytes=found.memory_bytes,
+            memory_by_stage=memory_stages(job, plan),
+            num_steps=run.num_steps,
+            days=step.scaled(run.num_steps / left / DAY_S),
+            goodput_fraction=run.goodput.goodput_fraction,
+            failures=_failures(run),
+            breakdown_s=modelled(breakdown_s),
+            bubble_fraction=breakdown_s.get("bubble", 0.0) / sum(breakdown_s.values()),
+            bottleneck=bottleneck_of(breakdown_s),
+            power_w=energy.power_w if chip_power else None,
+            energy_kwh=energy.energy_kwh if chip_power else None,
+            carbon_kg_co2e=energy.carbon_kg_co2e if chip_power else None,
+            carbon_region=energy.region,
+            basis=step.basis,
+            reinforcement=run.reinforcement,
+        ),
+        launch=TrainingLaunch(_launch(run, scenario)),
         bills=_bills(run, scenario, known, others),
-        power_w=energy.power_w,
-        energy_kwh=energy.energy_kwh,
-        carbon_kg_co2e=energy.carbon_kg_co2e,
-        carbon_region=energy.region,
-        launch_flags=_launch(run, scenario),
-        bottleneck=bottleneck_of(breakdown_s),
-        reinforcement=run.reinforcement,
+        reasons=doubts_of(step.basis, price, scenario.as_of),
     )
+
+
+def modelled(breakdown_s: Mapping[str, float]) -> dict[str, float]:
+    """Return the parts of a step that are modelled [s]; they add up to the step."""
+    return {name: seconds for name, seconds in breakdown_s.items() if name != _NOT_MODELLED}
+
+
+def cluster_machine(accelerator: Accelerator, count: int) -> Machine:
+    """So many accelerators in whole nodes, or in part of one."""
+    each = min(count, accelerator.node_size)
+    return Machine(accelerator.id, count, each, math.ceil(count / each))
 
 
 def _breakdown_s(run: Run) -> dict[str, float]:

@@ -1,21 +1,22 @@
 """Pre-training and fine-tuning: a scenario in; accelerators, counts, plans, days and dollars out."""
 
 import math
-import re
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from advisor.catalog import accelerators
 from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.ownership import Ownership, ownership
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, HOUR_S, MINUTE_S
-from advisor.decide.decision import Rejected
-from advisor.decide.offers import seller_words, stale_price_warnings
+from advisor.decide.decision import Counts, Rejected
+from advisor.decide.offers import OWN, seller_words, stale_price_warnings
 from advisor.decide.purchase import usd_words
-from advisor.decide.reason import NotSupported
-from advisor.decide.standing import by_standing
+from advisor.decide.reason import CostsMore, FailsTooOften, NoOptions, NotWorthCommitting, NoUnits, Reason
+from advisor.decide.standing import by_standing, safe_pick_of
 from advisor.decide.training.market import Outcome, Progress, offers_of, ranked_runs, search_training
 from advisor.decide.training.money import ClusterOffer, cluster_offers
 from advisor.decide.training.option import option_of
@@ -24,7 +25,6 @@ from advisor.decide.training.result import (
     TermCost,
     TrainingOption,
     TrainingRecommendation,
-    TrainingSearch,
 )
 from advisor.decide.training.runs import ESTIMATED_RESERVATION, Run
 from advisor.decide.training.scenario import TrainingScenario
@@ -34,20 +34,6 @@ from advisor.simulator.training.plan_check import plan_words
 
 _DENSE_FRACTION = 0.8
 """Of all parameters: fewer active ones mean a mixture of experts, for which the loss law was not fitted."""
-_OF_TERM = ("spot machines come and go", "less than a tenth of a commitment")
-"""What a reason against says that holds for a term alone."""
-_OF_LIMITS = (
-    "would need",
-    "costs",
-    "takes",
-    "nobody within",
-    "the smallest",
-    "has no units",
-    "no layout",
-    "no options",
-    "not feasible",
-)
-"""How reasons begin that other limits would remove; they are told first."""
 
 
 def recommend_training(
@@ -74,24 +60,30 @@ def recommend_training(
         lambda option: option.usd,
         scenario.as_of,
     )
-    shown = {option.accelerator for option in options}
+    shown = {option.machine.accelerator for option in options}
+    ages = [option.offer.age_days if option.offer else 0 for option in options]
     return TrainingRecommendation(
         kind="plan",
         model=model.id,
         workload=scenario.workload,
         headline=headline(options[0], model),
         options=options,
+        safe_pick=safe_pick_of(options),
         pareto=pareto(outcome),
         rejected=rejected(outcome, shown, options[-1]),
         what_would_change=what_would_change(scenario, options),
         compute=compute_of(scenario, model),
-        search=TrainingSearch(
-            outcome.effort.num_considered, outcome.effort.num_evaluated, outcome.effort.num_feasible,
-            outcome.effort.num_simulated, outcome.num_clusters, time.perf_counter() - started,
+        counts=Counts(
+            num_candidates=outcome.effort.num_considered,
+            num_simulated=outcome.effort.num_simulated,
+            num_clusters=outcome.num_clusters,
+            num_evaluated=outcome.effort.num_evaluated,
+            num_feasible=outcome.effort.num_feasible,
+            wall_s=time.perf_counter() - started,
         ),
-        warnings=(*stale_price_warnings([option.price_age_days for option in options]), *_other_models(model)),
+        warnings=(*stale_price_warnings(ages), *_other_models(model)),
         notes=tuple(filter(None, (note,))),
-    )  # fmt: skip
+    )
 
 
 def _option(
@@ -119,11 +111,12 @@ def _every_term(scenario: TrainingScenario, run: Run) -> list[ClusterOffer]:
 
 def headline(option: TrainingOption, model: Model) -> str:
     """The answer in one sentence."""
-    own = option.provider == "own"
-    where = "your own" if own else f"from {seller_words(option.provider, option.price_kind)}"
+    offer, machine = option.offer, option.machine
+    where = "your own" if offer is None else f"from {seller_words(offer.provider, offer.kind)}"
+    name = accelerators.by_id(machine.accelerator).name
     return (
-        f"{model.name}: {option.num_accelerators} × {option.accelerator_name} ({where}; {option.plan.words}), "
-        f"{duration_words(option.days.value)}, {usd_words(option.usd.value)}"
+        f"{model.name}: {machine.num_accelerators} × {name} ({where}; {option.plan.words}), "
+        f"{duration_words(option.performance.days.value)}, {usd_words(option.usd.value)}"
     )
 
 
@@ -165,25 +158,18 @@ def pareto(outcome: Outcome) -> tuple[ParetoPoint, ...]:
 
 
 def rejected(outcome: Outcome, shown: set[str], last: TrainingOption) -> tuple[Rejected, ...]:
-    """Every accelerator that is not an option, those that were only dearer first."""
-    limit = f"against {usd_words(last.usd.value)} for option {last.rank}"
+    """Every accelerator that is not an option, those that only cost more first."""
     dearer = sorted(
-        [(min(run.usd for run in runs), name, "found") for name, runs in outcome.runs.items() if runs]
-        + [(bound, name, "at best") for name, bound in outcome.bounds.items()]
+        [(min(run.usd for run in runs), name, False) for name, runs in outcome.runs.items() if runs]
+        + [(bound, name, True) for name, bound in outcome.bounds.items()]
     )
     first = [
-        Rejected(name, NotSupported(f"{usd_words(usd)} {how}, {limit}"))
-        for usd, name, how in dearer
+        Rejected(name, CostsMore(usd, last.usd.value, last.rank, is_bound=is_bound, per="for the run"))
+        for usd, name, is_bound in dearer
         if name not in shown
     ]
-    return (
-        *first,
-        *(
-            Rejected(name, NotSupported(reason))
-            for name, reason in outcome.reasons.items()
-            if name not in shown
-        ),
-    )
+    others = (Rejected(name, reason) for name, reason in outcome.reasons.items() if name not in shown)
+    return (*first, *others)
 
 
 def what_would_change(scenario: TrainingScenario, options: Sequence[TrainingOption]) -> tuple[str, ...]:
@@ -195,19 +181,19 @@ def what_would_change(scenario: TrainingScenario, options: Sequence[TrainingOpti
     for option in options[1:3]:
         price = option.usd_per_accelerator_hour * first.usd.value / option.usd.value
         found.append(
-            f"{option.accelerator} wins below ${price:.2f} per accelerator and hour "
-            f"(now ${option.usd_per_accelerator_hour:.2f} at {option.provider})"
+            f"{option.machine.accelerator} wins below ${price:.2f} per accelerator and hour "
+            f"(now ${option.usd_per_accelerator_hour:.2f} at {option.offer.provider if option.offer else OWN})"
         )
     cheaper = [bill for bill in first.bills if bill.feasible and bill.usd < 0.95 * first.usd.value]
-    cheaper = [bill for bill in cheaper if bill.term != first.term]
+    cheaper = [bill for bill in cheaper if first.offer is None or bill.term != first.offer.term]
     found += [
         f"{_term_words(bill)} it costs {usd_words(bill.usd)} and takes {duration_words(bill.days)}"
         for bill in sorted(cheaper, key=lambda bill: bill.usd)[:2]
     ]
     if scenario.limits.deadline_s and first.variants:
-        other = min(first.variants, key=lambda variant: variant.days.value)
-        takes, costs = duration_words(other.days.value), usd_words(other.usd.value)
-        found.append(f"{other.num_accelerators} of them finish in {takes} for {costs}")
+        other = min(first.variants, key=lambda variant: variant.performance.days.value)
+        takes, costs = duration_words(other.performance.days.value), usd_words(other.usd.value)
+        found.append(f"{other.machine.num_accelerators} of them finish in {takes} for {costs}")
     return tuple(found)
 
 
@@ -245,16 +231,12 @@ def _other_models(model: Model) -> tuple[str, ...]:
 
 def nothing_found(scenario: TrainingScenario, model: Model, outcome: Outcome) -> AdvisorError:
     """Why there is no answer: the most common reasons, and what would help."""
-    counts: dict[str, int] = {}
-    for reason in outcome.reasons.values():
-        counts[reason] = counts.get(reason, 0) + 1
-    common = sorted(counts.items(), key=lambda item: (not item[0].startswith(_OF_LIMITS), -item[1]))[:3]
-    why = "; ".join(f"{reason} ({n} accelerators)" if n > 1 else reason for reason, n in common)
-    if (
-        common
-        and any(words in common[0][0] for words in _OF_TERM)
-        and "on_demand" not in scenario.limits.terms
-    ):
+    counts = Counter(outcome.reasons.values())
+    common = sorted(counts.items(), key=lambda item: (not item[0].by_limits, -item[1]))[:3]
+    why = "; ".join(f"{reason} ({n} accelerators)" if n > 1 else str(reason) for reason, n in common)
+    first = common[0][0] if common else None
+    is_of_term = isinstance(first, NotWorthCommitting) or (isinstance(first, FailsTooOften) and first.is_spot)
+    if is_of_term and "on_demand" not in scenario.limits.terms:
         limits = scenario.limits.model_copy(update={"terms": ("on_demand",)})
         rented = scenario.model_copy(update={"limits": limits})
         ranked = ranked_runs(rented, search_training(rented, model, lambda message: None))
@@ -268,7 +250,7 @@ def nothing_found(scenario: TrainingScenario, model: Model, outcome: Outcome) ->
     return InfeasibleError(
         f"nothing trains {model.id} within these limits",
         why=why,
-        fix=_fix(common[0][0] if common else ""),
+        fix=_fix(first),
         hint=nearest_hint(scenario, outcome),
     )
 
@@ -278,14 +260,12 @@ def _run_words(run: Run) -> str:
     return f"{where}, {plan_words(run.found.plan)}, {duration_words(run.days)} for {usd_words(run.usd)}"
 
 
-def _fix(reason: str) -> str:
+def _fix(reason: Reason | None) -> str:
     """What to type instead, by the most common reason against."""
-    found = re.match(r"has no units for .*, but for (\w+)", reason)
-    if found:
-        return f"--precision {found[1]}"
-    found = re.match(r"no options of .*; they have (\w+)", reason)
-    if found:
-        return f"--optimizer {found[1]}"
+    if isinstance(reason, NoUnits) and reason.usable:
+        return f"--precision {reason.usable[0]}"
+    if isinstance(reason, NoOptions) and reason.optimizers:
+        return f"--optimizer {reason.optimizers[0]}"
     return "a later --deadline, a larger --budget, more --gpus, or fewer limits"
 
 

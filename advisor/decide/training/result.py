@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from advisor.decide.decision import Rejected
-from advisor.decide.option import Bill, Role
-from advisor.simulator.quantity import Quantity
+from advisor.decide.decision import Counts, Rejected
+from advisor.decide.option import Bill, Machine, Offer, Role
+from advisor.decide.reason import Reason
+from advisor.simulator.quantity import Basis, Quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,55 +103,81 @@ class Reinforcement:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingOption:
-    """One plan on one cluster at one offer."""
+class TrainingPerformance:
+    """How fast a plan trains, what it needs, and how long the whole run takes."""
 
-    rank: int
-    accelerator: str
-    accelerator_name: str
-    num_accelerators: int
-    plan: PlanColumns
     step_time_s: Quantity
     tokens_per_s_per_accelerator: Quantity
     mfu_fraction: Quantity
     hfu_fraction: Quantity
+    """Like `mfu_fraction`, with recomputed FLOPs counted."""
     peak_memory_bytes: Quantity
-    memory_limit_bytes: float
-    memory: Mapping[str, float]
+    """Peak memory of the fullest accelerator."""
+    memory_limit_bytes: float | None
+    """Memory of one accelerator; None where no source states it."""
+    memory_bytes: Mapping[str, float]
     memory_by_stage: tuple[StageMemory, ...]
     num_steps: int
     days: Quantity
-    usd: Quantity
+    """Duration of the whole run, failures included."""
     goodput_fraction: float
     failures: Failures
-    breakdown: Mapping[str, float]
+    breakdown_s: Mapping[str, float]
+    """Time of one step by modelled part [s]; the parts add up to the step."""
     bubble_fraction: float
-    provider: str
-    sku: str
-    region: str
-    term: str
-    price_kind: str
-    """list, quote, from, tracker or marketplace."""
-    price_tenancy: str
-    price_observed_on: str
-    price_age_days: int
-    price_url: str
-    usd_per_hour: float
-    usd_per_accelerator_hour: float
-    bill: Bill
-    """Of this offer, with what the whole run costs."""
-    bills: tuple[TermCost, ...]
-    power_w: float
-    energy_kwh: float
-    carbon_kg_co2e: float
-    carbon_region: str
-    launch_flags: Mapping[str, str]
     bottleneck: str
+    power_w: float | None
+    """Power of the cluster at work, hosts and cooling included; None where no source states the board power."""
+    energy_kwh: float | None
+    carbon_kg_co2e: float | None
+    carbon_region: str
+    """Region whose grid counts."""
+    basis: Basis
     reinforcement: Reinforcement | None = None
+    """One step of a reinforcement learning loop; None for other work."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingLaunch:
+    """Options that lay a plan out, by training framework."""
+
+    flags: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingOption:
+    """One plan on one cluster at one offer."""
+
+    rank: int
+    role: Role
+    """What distinguishes the option among those of its answer."""
+    machine: Machine
+    plan: PlanColumns
+    offer: Offer | None
+    """None for hardware that is already there."""
+    bill: Bill
+    """Bill of this offer; `usd` is what the whole run costs."""
+    performance: TrainingPerformance
+    launch: TrainingLaunch
+    bills: tuple[TermCost, ...]
+    """The same run at every term."""
+    parts: tuple["TrainingOption", ...] = ()
+    """Parts on unlike clusters; empty, as each job runs on one cluster."""
+    reasons: tuple[Reason, ...] = ()
+    """Why this option is not the safe pick."""
     notes: tuple[str, ...] = ()
-    role: Role = "other"
-    """safe_pick, cheapest_if_it_holds or other."""
     variants: tuple["TrainingOption", ...] = ()
+
+    @property
+    def usd(self) -> Quantity:
+        """What the whole run costs [USD]."""
+        assert self.bill.usd is not None
+        return self.bill.usd
+
+    @property
+    def usd_per_accelerator_hour(self) -> float:
+        """Price of one accelerator [USD/h]."""
+        return self.bill.machines_usd_per_hour / self.machine.num_accelerators
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,19 +192,6 @@ class ParetoPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class TrainingSearch:
-    """What the search looked at."""
-
-    num_considered: int
-    num_evaluated: int
-    """Plans whose memory and time were computed."""
-    num_feasible: int
-    num_simulated: int
-    num_clusters: int
-    wall_s: float
-
-
-@dataclass(frozen=True, slots=True)
 class TrainingRecommendation:
     """The ranked answer to a training scenario."""
 
@@ -186,11 +200,13 @@ class TrainingRecommendation:
     workload: str
     headline: str
     options: tuple[TrainingOption, ...]
+    safe_pick: TrainingOption | None
+    """The option with the role `safe_pick`; None where there is none."""
     pareto: tuple[ParetoPoint, ...]
     rejected: tuple[Rejected, ...]
     what_would_change: tuple[str, ...]
     compute: Mapping[str, float]
     """6ND and what it rests on."""
-    search: TrainingSearch
+    counts: Counts
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())

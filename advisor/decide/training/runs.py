@@ -8,6 +8,7 @@ import numpy as np
 from advisor.catalog.prices import committed_hours
 from advisor.catalog.units import DAY_S, HOUR_S
 from advisor.decide.purchase import job_usd
+from advisor.decide.reason import FailsTooOften, NotWorthCommitting, Reason, TakesTooLong
 from advisor.decide.training.money import ClusterOffer
 from advisor.decide.training.result import Reinforcement
 from advisor.decide.training.scenario import LARGEST_STORAGE_BYTES_PER_S, Reliability, TrainingScenario
@@ -86,18 +87,16 @@ class Run:
         return self.step_s / (self.reinforcement.step_s if self.reinforcement else self.found.step_s)
 
     @property
-    def infeasible(self) -> str:
-        """Why nobody would run this at all, whatever the limits; empty where somebody would."""
+    def infeasible(self) -> Reason | None:
+        """Why the run makes no sense whatever the limits are; None where it does."""
         term, left = self.offer.price.term, self.goodput.goodput_fraction
         if left < LEAST_GOODPUT:
-            where = "spot machines come and go" if term == "spot" else "it fails too often"
-            return f"not feasible on {self.num_accelerators}: {where}, {left:.0%} of the time is left"
+            return FailsTooOften(self.num_accelerators, left, term == "spot")
         if self.days > LONGEST_DAYS:
-            return f"takes {self.days:,.0f} days on {self.num_accelerators}, hardware does not last so long"
+            return TakesTooLong(self.days, self.num_accelerators, None)
         if not is_worth_committing(term, self.wall_s):
-            days = committed_hours(term) * HOUR_S / DAY_S
-            return f"takes {self.days:.3g} days, less than a tenth of a commitment of {days:.0f} days"
-        return ""
+            return NotWorthCommitting(self.days, committed_hours(term) * HOUR_S / DAY_S)
+        return None
 
 
 def is_worth_committing(term: str, wall_s: float) -> bool:

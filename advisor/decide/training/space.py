@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.catalog.schema import Accelerator, Model
+from advisor.decide.reason import NoFramework, NoOptions, NotRanked, NoUnits, Reason
 from advisor.decide.training.scenario import TrainingTask
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import OPTIMIZERS, TrainingJob
@@ -166,29 +167,28 @@ def _host_words(rules: FrameworkRules) -> str:
 
 def variants_of(
     accelerator: Accelerator, model: Model, task: TrainingTask, *, whole: bool = True
-) -> tuple[list[Variant], str]:
-    """The jobs that an accelerator could run, and, where there are none, the reason in words.
+) -> tuple[list[Variant], Reason | None]:
+    """The jobs that an accelerator could run, and, where there are none, the reason.
 
     Source: own enumeration; frameworks by vendor as FRAMEWORKS says.
     """
     if accelerator.unranked_reason:
-        return [], accelerator.unranked_reason
+        return [], NotRanked(accelerator.unranked_reason)
     frameworks = _frameworks(accelerator.vendor, task)
     if not frameworks and task.loop and task.frameworks:
         trained = "fsdp" if task.loop == "dpo" else "megatron or fsdp"
-        return [], f"no options of {', '.join(task.frameworks)} say {task.loop}: loops train in {trained}"
+        return [], NoFramework(
+            f"{', '.join(task.frameworks)} has no {task.loop} loop: loops train in {trained}"
+        )
     if not frameworks:
-        return [], "no training framework that the advisor models runs on it"
+        return [], NoFramework("no training framework that the advisor models runs on it")
     wanted = task.compute_dtypes or (sixteen_bit(accelerator),)
     dtypes = [dtype for dtype in wanted if peak_flop_per_s(accelerator, dtype)]
     if not dtypes:
-        usable = [dtype for dtype in COMPUTE_DTYPES if peak_flop_per_s(accelerator, dtype)]
-        return (
-            [],
-            f"has no units for {'/'.join(wanted)}, but for {', '.join(usable) or 'none of the formats'}",
-        )
+        usable = tuple(dtype for dtype in COMPUTE_DTYPES if peak_flop_per_s(accelerator, dtype))
+        return [], NoUnits(tuple(wanted), usable)
     if not accelerator.memory_bytes or not accelerator.bandwidth_bytes_per_s:
-        return [], "its memory or bandwidth has no source"
+        return [], NotRanked("its memory or bandwidth has no source")
     cluster = TrainingCluster(accelerator)
     found: list[Variant] = []
     for framework in frameworks:
@@ -203,12 +203,12 @@ def variants_of(
                 found += _layouts(job, cluster, task, whole=whole)
     if not found:
         return [], _without_options(task, frameworks, dtypes, model)
-    return found, ""
+    return found, None
 
 
 def _without_options(
     task: TrainingTask, frameworks: Sequence[str], dtypes: Sequence[str], model: Model
-) -> str:
+) -> NoOptions:
     """That no framework has options for a method, optimizer and format, and for which optimizers one has."""
     how = "full training" if task.method == "full" else task.method
     jobs = (
@@ -218,9 +218,8 @@ def _without_options(
         for framework, dtype, name in itertools.product(frameworks, dtypes, OPTIMIZERS)
     )
     usable = dict.fromkeys(job.optimizer for job in jobs if launch_flags(job, TrainingPlan(), as_priced=True))
-    instead = f"; they have {', '.join(usable)}" if usable else ""
-    names = " and ".join(frameworks)
-    return f"no options of {names} say {how} with {task.optimizer} in {'/'.join(dtypes)}{instead}"
+    what = f"{how} with {task.optimizer} in {'/'.join(dtypes)}"
+    return NoOptions(tuple(frameworks), what, tuple(usable))
 
 
 def _frameworks(vendor: str, task: TrainingTask) -> list[str]:

@@ -10,7 +10,8 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.prices import bundled_prices
 from advisor.catalog.schema import Price
 from advisor.decide.items.recommend import recommend_items
-from advisor.decide.items.result import ItemOption, ItemScenario
+from advisor.decide.items.result import ItemScenario
+from advisor.decide.option import Option
 from advisor.decide.reason import TooSlowAlone
 from advisor.decide.scenario import Constraints
 from advisor.decide.standing import by_standing, standing_words
@@ -39,41 +40,50 @@ def images(
 def test_ten_steps_at_256_images_a_second() -> None:
     """Worked question 21, first half."""
     found = recommend_items(images(10))
-    assert [option.usd_per_thousand_items.value for option in found.options] == sorted(
-        option.usd_per_thousand_items.value for option in found.options
+    assert [option.of_items.usd_per_thousand_items.value for option in found.options] == sorted(
+        option.of_items.usd_per_thousand_items.value for option in found.options
     )
-    by_chip = {option.accelerator: option for option in found.options}
-    assert 5 <= by_chip["h100-sxm"].num_accelerators <= 8
+    by_chip = {option.machine.accelerator: option for option in found.options}
+    assert 5 <= by_chip["h100-sxm"].machine.num_accelerators <= 8
     for option in found.options:
-        assert option.meets_slo
-        assert option.latency_s["p99"].value <= 0.1
-        assert option.usd_per_thousand_items.value == pytest.approx(option.usd_per_hour / 3600 / 256 * 1000)
-        assert option.num_accelerators == option.num_replicas * option.accelerators_per_replica
+        assert option.of_items.holds != "marginal"
+        assert option.of_items.latency_s["p99"].value <= 0.1
+        assert option.of_items.usd_per_thousand_items.value == pytest.approx(
+            option.bill.usd_per_hour / 3600 / 256 * 1000
+        )
+        assert (
+            option.machine.num_accelerators
+            >= option.layout.num_replicas * option.layout.accelerators_per_replica
+        )
 
 
 def test_fifty_steps_need_the_fastest_chips_and_both_halves_of_guidance_apart() -> None:
     """Worked question 21, second half: one H100 needs more than 100 ms for a single image."""
     found = recommend_items(images(50))
-    assert [option.accelerator for option in found.options] == ["b200-sxm"]
-    assert found.options[0].split == "guidance 2"
+    assert [option.machine.accelerator for option in found.options] == ["b200-sxm"]
+    assert found.options[0].levers["split"] == "guidance 2"
     reasons = {item.accelerator: item.reason for item in found.rejected}
     assert isinstance(reasons["h100-sxm"], TooSlowAlone)
 
 
 def test_the_fleet_keeps_its_promise_on_other_arrivals() -> None:
-    option = next(o for o in recommend_items(images(10)).options if o.accelerator == "h100-sxm")
+    option = next(o for o in recommend_items(images(10)).options if o.machine.accelerator == "h100-sxm")
     scenario = images(10)
     service = item_service(models.by_id("dit-xl-2"), accelerators.by_id("h100-sxm"), scenario.job)
     arrivals = poisson_arrivals(256.0, 20_000, seed=99)
-    run = simulate_batches(arrivals, service.batch_s[: option.max_batch + 1], option.num_replicas)
+    run = simulate_batches(
+        arrivals, service.batch_s[: option.layout.max_num_seqs + 1], option.layout.num_replicas
+    )
     assert run.percentile_s(99.0) < 0.1 * 1.15
-    fewer = simulate_batches(arrivals, service.batch_s[: option.max_batch + 1], option.num_replicas - 1)
+    fewer = simulate_batches(
+        arrivals, service.batch_s[: option.layout.max_num_seqs + 1], option.layout.num_replicas - 1
+    )
     assert fewer.percentile_s(99.0) > 0.1
 
 
 def test_less_work_or_more_time_never_costs_more() -> None:
     def usd(scenario: ItemScenario) -> float:
-        return recommend_items(scenario).options[0].usd_per_thousand_items.value
+        return recommend_items(scenario).options[0].of_items.usd_per_thousand_items.value
 
     base = usd(images(10))
     assert usd(images(5)) <= base
@@ -88,16 +98,16 @@ def test_less_work_or_more_time_never_costs_more() -> None:
 def test_without_a_rate_the_cheapest_item_is_sought() -> None:
     found = recommend_items(images(10, rate=None, chips=("h100-sxm",)))
     best = found.options[0]
-    assert best.items_per_s.low < best.items_per_s.value < best.items_per_s.high
-    assert best.usd_per_thousand_items.value == pytest.approx(
-        best.usd_per_hour / 3600 / best.items_per_s.value * 1000
+    assert best.of_items.items_per_s.low < best.of_items.items_per_s.value < best.of_items.items_per_s.high
+    assert best.of_items.usd_per_thousand_items.value == pytest.approx(
+        best.bill.usd_per_hour / 3600 / best.of_items.items_per_s.value * 1000
     )
 
 
 def test_own_hardware_is_charged_its_electricity_and_not_exceeded() -> None:
     found = recommend_items(images(10, own=((8, "h100-sxm"),)))
-    assert found.options[0].provider == "own"
-    assert found.options[0].usd_per_hour < 5
+    assert found.options[0].offer is None
+    assert found.options[0].bill.usd_per_hour < 5
     with pytest.raises(InfeasibleError):
         recommend_items(images(10, rate=1000.0, own=((8, "h100-sxm"),)))
 
@@ -106,10 +116,13 @@ def test_embeddings_are_served_where_they_are_cheap() -> None:
     job = ItemJob("embed", "tensorrt", texts=Texts(256))
     found = recommend_items(ItemScenario("bge-m3", job, 500.0, 0.2, Constraints(accelerators=CHIPS), DAY))
     assert found.unit == "text"
-    assert found.options[0].accelerator in ("l40s", "rtx-4090")
+    assert found.options[0].machine.accelerator in ("l40s", "rtx-4090")
     pairs = ItemJob("rerank", "tensorrt", texts=Texts(256, 64))
     dearer = recommend_items(ItemScenario("bge-m3", pairs, 500.0, 0.2, Constraints(accelerators=CHIPS), DAY))
-    assert dearer.options[0].usd_per_thousand_items.value >= found.options[0].usd_per_thousand_items.value
+    assert (
+        dearer.options[0].of_items.usd_per_thousand_items.value
+        >= found.options[0].of_items.usd_per_thousand_items.value
+    )
 
 
 def test_what_cannot_be_done_is_told() -> None:
@@ -131,12 +144,12 @@ def test_the_same_question_has_the_same_answer() -> None:
 
 def test_a_ladder_answers_every_load_as_if_it_were_asked_alone() -> None:
     found = recommend_items(replace(images(10, rate=None, latency_s=1.0), ladder_per_s=(1.0, 64.0, 256.0)))
-    picks = [rung.pick for rung in found.ladder]
+    picks = [rung.option for rung in found.ladder]
     assert picks[2] == found.options[0]
     assert all(pick is not None for pick in picks)
     alone = recommend_items(images(10, rate=64.0, latency_s=1.0)).options[0]
     assert picks[1] == alone
-    per_item = [pick.usd_per_thousand_items.value for pick in picks if pick]
+    per_item = [pick.of_items.usd_per_thousand_items.value for pick in picks if pick]
     assert per_item == sorted(per_item, reverse=True)
 
 
@@ -148,14 +161,14 @@ def offered(kind: str, days: int, tenancy: str = "dedicated") -> Price:
     return PRICE.model_copy(update={"price_kind": kind, "observed_on": day, "tenancy": tenancy})
 
 
-def options(*costs: tuple[float, float, str]) -> list[ItemOption]:
+def options(*costs: tuple[float, float, str]) -> list[Option]:
     one = recommend_items(images(10)).options[0]
     return [
         replace(
             one,
             rank=rank,
-            accelerator=f"chip{rank}",
-            usd_per_thousand_items=Quantity(v, v * 0.8, high, basis),
+            machine=replace(one.machine, accelerator=f"chip{rank}"),
+            performance=replace(one.of_items, usd_per_thousand_items=Quantity(v, v * 0.8, high, basis)),
         )  # type: ignore[arg-type]
         for rank, (v, high, basis) in enumerate(costs, 1)
     ]
@@ -186,11 +199,11 @@ def test_what_is_assumed_or_foreign_heads_no_list(costs, prices, order, roles) -
         )
         for kind, days in (text.split() for text in prices)
     ]
-    found = by_standing(options(*costs), sold, lambda option: option.usd_per_thousand_items, DAY)
-    assert "".join(option.accelerator.removeprefix("chip") for option in found) == order
+    found = by_standing(options(*costs), sold, lambda option: option.of_items.usd_per_thousand_items, DAY)
+    assert "".join(option.machine.accelerator.removeprefix("chip") for option in found) == order
     assert " ".join(option.role for option in found) == roles
     assert [option.rank for option in found] == [1, 2]
-    words = standing_words(found, lambda option: option.usd_per_thousand_items)
+    words = standing_words(found, lambda option: option.of_items.usd_per_thousand_items)
     doubt = "it holds: try it" if costs[0][2] == "assumed" else "its price still stands: ask"
     assert (f"saves 33 % if {doubt} first" in words) == ("cheapest" in roles)
 
@@ -202,11 +215,11 @@ def test_the_first_option_can_be_paid_where_a_firm_price_may_cost_no_more() -> N
     found = recommend_items(
         ItemScenario("flux.1-dev", job, 10.0, 10.0, Constraints(accelerators=chips), DAY, top=2)
     ).options
-    first, cheapest = found[0], min(found, key=lambda option: option.usd_per_hour)
+    first, cheapest = found[0], min(found, key=lambda option: option.bill.usd_per_hour)
     assert (first.role, cheapest.role) == ("safe_pick", "cheapest_if_it_holds")
-    assert first.price_kind in ("list", "quote")
-    assert first.usd_per_hour > cheapest.usd_per_hour
-    assert len({option.accelerator for option in found}) == len(found) == 2
+    assert first.offer.kind in ("list", "quote")
+    assert first.bill.usd_per_hour > cheapest.bill.usd_per_hour
+    assert len({option.machine.accelerator for option in found}) == len(found) == 2
 
 
 def test_a_safe_offer_that_costs_more_in_any_case_stands_below() -> None:
@@ -214,6 +227,6 @@ def test_a_safe_offer_that_costs_more_in_any_case_stands_below() -> None:
     job = ItemJob("rerank", "torch-compile", texts=Texts(512, 32), max_batch=8)
     sold = Constraints(accelerators=("l40s",), providers=("novita", "runpod"))
     found = recommend_items(ItemScenario("bge-m3", job, 0.2, 2000.0, sold, DAY, top=3)).options
-    assert [(each.provider, each.role) for each in found] == [
+    assert [(each.offer.provider, each.role) for each in found] == [
         ("novita", "cheapest_if_it_holds"), ("runpod", "safe_pick"),
     ]  # fmt: skip

@@ -31,6 +31,5 @@ def test_documents_have_code_and_text() -> None:
     assert to_json(Rejected("l4", reason)) == {"accelerator": "l4", **told}
     assert to_json(UnknownCost("storage", PriceNotStated("aws"))) == {
         "what": "storage",
-        "code": "price_not_stated",
-        "text": "aws states no price",
+        "reason": {"code": "price_not_stated", "text": "aws states no price"},
     }

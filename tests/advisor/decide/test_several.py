@@ -20,12 +20,14 @@ from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Price
 from advisor.commands.recommend.models_answer import _how_sure
+from advisor.decide.decision import Decision
+from advisor.decide.option import Option
 from advisor.decide.scenario import Constraints, Scenario, Traffic
 from advisor.decide.several import result as several_result
 from advisor.decide.several import sizing as several
 from advisor.decide.several.blocks import cheapest_fleets, compared_rows, usd_per_hour
 from advisor.decide.several.packing import Machines, Need, ordered, packed
-from advisor.decide.several.result import FleetOption, FleetRecommendation, recommend_several, saving
+from advisor.decide.several.result import recommend_several, saving
 from advisor.decide.several.sizing import Sized, sliced
 from advisor.emit.formats import Format
 from advisor.emit.several import emitted_models
@@ -57,7 +59,7 @@ def sized() -> list[Sized]:
 
 
 @pytest.fixture(scope="module")
-def found(sized: list[Sized]) -> FleetRecommendation:
+def found(sized: list[Sized]) -> Decision:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(several_result, "sized", lambda scenarios, progress: sized)
         return recommend_several([one.scenario for one in sized], lambda message: None)
@@ -83,22 +85,20 @@ def fewest(sizes: Sequence[int], capacity: int) -> int:
     return best
 
 
-def test_several_sellers_and_old_prices_are_told(found: FleetRecommendation) -> None:
+def test_several_sellers_and_old_prices_are_told(found: Decision) -> None:
     first = replace(found.options[0], role="other", purchases=found.options[0].purchases[:1])
     mixed = next(option for option in found.options if len(option.purchases) == 2)
-    theirs = replace(mixed.purchases[0], provider="aws", price_age_days=200)
-    bold = replace(
-        mixed,
-        rank=2,
-        role="cheapest_if_it_holds",
-        holds="likely",
-        purchases=(theirs, replace(mixed.purchases[1], provider="gcp")),
+    theirs, others = (
+        replace(bought, offer=replace(bought.offer, provider=name, age_days=200))
+        for bought, name in zip(mixed.purchases, ("aws", "gcp"), strict=True)
     )
-    words = _how_sure([first, bold])
-    assert "renting from several sellers (2) is more work, which is not priced" in words
+    likely = replace(mixed.shared, holds="likely")
+    bold = replace(mixed, rank=2, role="cheapest_if_it_holds", performance=likely, purchases=(theirs, others))
+    words = _how_sure(replace(found, options=(first, bold), comparisons=()))
+    assert "renting from several providers (2) is more work, which is not priced" in words
     assert "if prices of up to 200 days ago still stand: ask about them first" in words
-    alone = replace(bold, purchases=(theirs, replace(theirs, accelerator="l4")))
-    assert "several sellers" not in _how_sure([first, alone])
+    alone = replace(bold, purchases=(theirs, replace(theirs, num_idle=0)))
+    assert "several providers" not in _how_sure(replace(found, options=(first, alone), comparisons=()))
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -187,53 +187,52 @@ def test_a_budget_leaves_only_what_it_buys(sized: list[Sized]) -> None:
     assert cheapest_fleets(scenarios, plans, rows, 0.99 * costs[0]) == []
 
 
-def test_a_fleet_adds_up(found: FleetRecommendation, sized: list[Sized]) -> None:
-    assert found.models == tuple(RATES)
+def test_a_fleet_adds_up(found: Decision, sized: list[Sized]) -> None:
+    assert found.model == "+".join(RATES)
     assert [option.rank for option in found.options] == list(range(1, len(found.options) + 1))
     assert sum(option.role == "safe_pick" for option in found.options) <= 1
     for fleet in found.options:
-        assert fleet.usd_per_hour == pytest.approx(sum(option.bill.usd_per_hour for option in fleet.models))
-        assert fleet.usd_per_hour == pytest.approx(sum(each.usd_per_hour for each in fleet.purchases))
-        low, high = fleet.usd_per_hour_range.low, fleet.usd_per_hour_range.high
-        assert low <= fleet.usd_per_hour <= high
-        assert fleet.chance_of_holding <= min(option.served.chance for option in fleet.models)
+        usd_per_hour = fleet.shared.usd_per_hour.value
+        assert [part.model for part in fleet.parts] == list(RATES)
+        assert usd_per_hour == pytest.approx(sum(part.bill.usd_per_hour for part in fleet.parts))
+        assert usd_per_hour == pytest.approx(sum(each.usd_per_hour for each in fleet.purchases))
+        assert usd_per_hour == pytest.approx(fleet.bill.usd_per_hour)
+        assert fleet.shared.chance <= min(part.served.chance for part in fleet.parts)
         machines = [each for bought in fleet.purchases for each in bought.machines]
-        for place, option in enumerate(fleet.models):
-            assert option.served.requests_per_s.value == RATES[found.models[place]]
+        for option in fleet.parts:
+            assert option.served.requests_per_s.value == RATES[option.model]
             assert (
-                sum(each.count * each.num_replicas[place] for each in machines) == option.layout.num_replicas
+                sum(each.count * each.num_replicas.get(option.model, 0) for each in machines)
+                == option.layout.num_replicas
             )
-            assert option.started.simulate_args[:2] == ("--model", found.models[place])
-        used = sum(option.machine.num_accelerators for option in fleet.models)
-        assert fleet.num_accelerators - sum(each.num_idle for each in fleet.purchases) == used
+            assert option.started.simulate_args[:2] == ("--model", option.model)
+        used = sum(option.machine.num_accelerators for option in fleet.parts)
+        assert fleet.machine.num_accelerators - sum(each.num_idle for each in fleet.purchases) == used
         (whole, *rest) = fleet.purchases
         if not rest:  # each model pays for the accelerators that it uses
-            each_usd = {
-                round(one.bill.usd_per_hour / one.machine.num_accelerators, 6) for one in fleet.models
-            }
+            each_usd = {round(one.bill.usd_per_hour / one.machine.num_accelerators, 6) for one in fleet.parts}
             assert each_usd == {round(whole.usd_per_hour / used, 6)}
     one = sized[0].plans["h100-sxm"][0]
-    assert found.options[0].models[0].num_replicas == one.found.purchase.num_replicas
+    assert found.options[0].parts[0].layout.num_replicas == one.found.purchase.num_replicas
 
 
-def test_models_share_machines_where_that_is_cheaper(found: FleetRecommendation) -> None:
+def test_models_share_machines_where_that_is_cheaper(found: Decision) -> None:
     best = min(found.options, key=lambda option: option.bill.usd_per_hour)
     assert {len(option.purchases) for option in found.options} == {
         1,
         2,
     }  # the node's rest, and a machine beside it
     assert len(best.purchases) == 2
-    assert found.usd_per_hour_apart is not None
-    assert best.usd_per_hour <= found.usd_per_hour_apart
+    apart = found.extra["usd_per_hour_apart"]
+    assert apart is not None
+    assert best.bill.usd_per_hour <= apart
     shared = [option for option in found.options if any(each.shares_machines for each in option.purchases)]
     assert shared
-    assert (f"${found.usd_per_hour_apart:.2f}/h" in saving(found)) is (
-        found.options[0].usd_per_hour <= 0.99 * found.usd_per_hour_apart
-    )
+    assert (f"${apart:.2f}/h" in saving(found)) is (found.options[0].bill.usd_per_hour <= 0.99 * apart)
 
 
 @pytest.fixture(scope="module")
-def shared(found: FleetRecommendation) -> FleetOption:
+def shared(found: Decision) -> Option:
     """Replicas of three models on more than one machine, with some on which several stand."""
     return next(
         option
@@ -245,9 +244,9 @@ def shared(found: FleetRecommendation) -> FleetOption:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_starts_every_replica_once(
-    found: FleetRecommendation, shared: FleetOption, form: Format, tmp_path: Path
+    found: Decision, shared: Option, form: Format, tmp_path: Path
 ) -> None:
-    files = emitted_models(shared, found.models, form)
+    files = emitted_models(shared, form)
     text = "\n".join(files.values())
     for name, content in files.items():
         file = tmp_path / name
@@ -255,9 +254,9 @@ def test_every_form_starts_every_replica_once(
         file.write_text(content)
         if name.endswith((".sh", ".sbatch")):
             subprocess.run(["bash", "-n", file], check=True)
-    for model, option in zip(found.models, shared.models, strict=True):
+    for option in shared.parts:
         assert option.started.checkpoint.repository in text
-        folder = re.sub(r"[^a-z0-9]+", "-", model)
+        folder = re.sub(r"[^a-z0-9]+", "-", option.model)
         if form == "k8s":
             first = next(iter(yaml.safe_load_all(files[f"{folder}/plan.k8s.yaml"])))
             jsonschema.validate(first, SCHEMAS["kubernetes"]["Deployment"])
@@ -269,21 +268,21 @@ def test_every_form_starts_every_replica_once(
             assert len(set(servers)) == len(servers) == option.layout.num_replicas
     if form == "slurm":
         ports = re.findall(r"port=\$\(\((\d+) \+", text)
-        assert len(set(ports)) == len(found.models)
+        assert len(set(ports)) == len(shared.parts)
 
 
 @pytest.mark.parametrize("form", ["command", "docker"])
 def test_replicas_of_one_machine_have_ports_and_accelerators_of_their_own(
-    found: FleetRecommendation,
-    shared: FleetOption,
+    found: Decision,
+    shared: Option,
     form: Format,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    files = emitted_models(shared, found.models, form)
+    files = emitted_models(shared, form)
     machines = [each for bought in shared.purchases for each in bought.machines]
-    sizes = [option.layout.tensor_parallel for option in shared.models]
+    sizes = {part.model: part.layout.tensor_parallel for part in shared.parts}
     for number, machine in enumerate(machines, start=1):
         loops = files[f"machine-{number}.sh"].replace(
             "  docker run", 'echo "TOOK $port $devices"; : docker run'
@@ -292,16 +291,14 @@ def test_replicas_of_one_machine_have_ports_and_accelerators_of_their_own(
         done = subprocess.run(["bash", "-c", loops], capture_output=True, text=True, check=True)
         took = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("TOOK")]
         devices = [int(each) for _, held in took for each in held.split(",")]
-        assert len(took) == sum(machine.num_replicas)
+        assert len(took) == sum(machine.num_replicas.values())
         assert len({port for port, _ in took}) == len(took)
         assert sorted(devices) == list(range(machine.num_used))
-        assert machine.num_used == sum(
-            count * size for count, size in zip(machine.num_replicas, sizes, strict=True)
-        )
+        assert machine.num_used == sum(count * sizes[model] for model, count in machine.num_replicas.items())
 
 
-def test_compose_gives_each_replica_its_accelerators(found: FleetRecommendation, shared: FleetOption) -> None:
-    files = emitted_models(shared, found.models, "compose")
+def test_compose_gives_each_replica_its_accelerators(found: Decision, shared: Option) -> None:
+    files = emitted_models(shared, "compose")
     machines = [each for bought in shared.purchases for each in bought.machines]
     for number, machine in enumerate(machines, start=1):
         content = yaml.safe_load(files[f"machine-{number}.compose.yaml"])
@@ -312,14 +309,12 @@ def test_compose_gives_each_replica_its_accelerators(found: FleetRecommendation,
             devices += held["device_ids"]
             ports += service["ports"]
         assert sorted(map(int, devices)) == list(range(machine.num_used))
-        assert len(set(ports)) == len(ports) == sum(machine.num_replicas)
+        assert len(set(ports)) == len(ports) == sum(machine.num_replicas.values())
 
 
-def test_services_that_rent_their_own_machines_share_none(
-    found: FleetRecommendation, shared: FleetOption
-) -> None:
+def test_services_that_rent_their_own_machines_share_none(found: Decision, shared: Option) -> None:
     with pytest.raises(AdvisorError, match="do not share machines"):
-        emitted_models(shared, found.models, "skypilot")
+        emitted_models(shared, "skypilot")
 
 
 @pytest.mark.parametrize(
@@ -358,7 +353,7 @@ def test_settings_of_a_model_are_its_own(cli: Cli) -> None:
     first, second = content["inputs"]["models"]
     assert (first["traffic"]["mean_input_tokens"], first["objectives"]["tpot_p99_s"]) == (100, 0.08)
     assert (second["traffic"]["rate_per_s"], second["objectives"]["tpot_p99_s"]) == (3.0, 0.1)
-    engines = [option["engine"] for option in content["options"][0]["models"]]
+    engines = [part["layout"]["engine"] for part in content["options"][0]["parts"]]
     assert engines == ["vllm", "sglang"]
     assert content["kind"] == "fleet"
 

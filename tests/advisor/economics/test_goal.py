@@ -32,7 +32,7 @@ def deal(usd: float) -> Deal:
 def facts(name: str, usd: float | None, *, reason: str = "no price within the constraints") -> PlatformFacts:
     found = deal(usd) if usd is not None else None
     return PlatformFacts(
-        platform(name), found, "" if found else reason, True, ("vllm", "sglang"), ("aws", "gcp")
+        platform(name), found, "" if found else reason, not found, True, ("vllm", "sglang"), ("aws", "gcp")
     )
 
 

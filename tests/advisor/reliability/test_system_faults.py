@@ -180,7 +180,7 @@ def test_answers_do_not_depend_on_the_environment(tmp_path: Path, name: str, val
     env = {"LC_ALL": "C", name: value}
     done = run(f"{COLLECTIVE} --json", tmp_path, **env)
     assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout)["schema_version"] == 1
+    assert json.loads(done.stdout)["schema_version"] == 2
     done = run(COLLECTIVE, tmp_path, **env)
     assert done.returncode == 0
     assert "all_reduce" in done.stdout.replace("\0", "")

@@ -185,8 +185,8 @@ def test_recommend_is_swept_by_its_best_option(
     run = cli("advisor sweep study.toml --workers 1 -o r.csv")
     assert run.code == 0, run.err
     table = pandas.read_csv("r.csv")
-    assert table["options_accelerator"].notna().all()
-    assert table["options_usd_per_hour"][1] > table["options_usd_per_hour"][0]
+    assert table["options_machine_accelerator"].notna().all()
+    assert table["options_bill_usd_per_hour"][1] > table["options_bill_usd_per_hour"][0]
 
 
 def test_a_wrong_objective_does_not_cost_the_table(
@@ -211,7 +211,10 @@ def test_other_work_is_swept_without_objectives_of_its_own(
     assert run.code == 0, run.err
     table = pandas.read_csv("r.csv")
     assert list(table["in_steps"]) == [4, 8]
-    assert table["options_usd_per_thousand_items"][0] <= table["options_usd_per_thousand_items"][1]
+    assert (
+        table["options_performance_usd_per_thousand_items"][0]
+        <= table["options_performance_usd_per_thousand_items"][1]
+    )
 
 
 def test_results_are_summarised_again(study: Callable[[str], Path], cli: Callable[[str], Any]) -> None:
