@@ -6,13 +6,12 @@ from typing import Final
 
 from advisor.catalog import accelerators
 from advisor.catalog.engines import quality_note
-from advisor.catalog.ownership import ownership
 from advisor.catalog.prices import age_days
 from advisor.catalog.schema import Accelerator, Model
 from advisor.decide.bounds import bottleneck_of
 from advisor.decide.decision import Rung
 from advisor.decide.levers import LEVERS, lacks_head
-from advisor.decide.offers import OWN, offer_of, seller_words
+from advisor.decide.offers import OWN, local_ownership, offer_of, seller_words
 from advisor.decide.option import Explanation, Option, Performance
 from advisor.decide.power import rate_factors
 from advisor.decide.purchase import bill_of
@@ -276,7 +275,7 @@ def owned_note(scenario: Scenario) -> tuple[str, ...]:
     """What hardware that is already there is charged."""
     if not scenario.constraints.own:
         return ()
-    known = ownership(scenario.as_of)
+    known = local_ownership(scenario.constraints.regions, scenario.as_of)
     tariff, pue = known.value("electricity_usd_per_kwh"), known.value("pue")
     hosts = known.value("system_power_factor")
     return (
