@@ -19,6 +19,8 @@ class CostQuestion(Record):
     """What `recommend` is asked: a rate is that of the busiest part of the day, and hardware of one's own is in its
     constraints. Without a load it asks what full units carry."""
     shape: LoadShape
+    tokens_per_day: float | None = Field(default=None, gt=0)
+    """Prompt and output tokens of a mean day, where the load was given so."""
     apis: tuple[str, ...] | None = None
     """API providers to compare with; None is all that list the model, empty is none."""
     api_price_file: Path | None = None
@@ -73,7 +75,9 @@ class CostQuestion(Record):
         return None if peak is None else peak * self.mean_over_peak
 
     @property
-    def tokens_per_day(self) -> float | None:
+    def volume(self) -> float | None:
         """Prompt and output tokens of a mean day; None where no rate is given."""
         mean = self.mean_rate_per_s
-        return None if mean is None else mean * DAY_S * self.tokens_per_request
+        if mean is None:
+            return None
+        return self.tokens_per_day or mean * DAY_S * self.tokens_per_request

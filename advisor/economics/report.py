@@ -58,7 +58,7 @@ def cost_report(question: CostQuestion, *, progress: Report = lambda message: No
         loads = load_points(question, rented[0])
     owned_rows = tuple(each.row for each in owned)
     apis, api_note = _apis(question, done.model)
-    tokens_per_day = question.tokens_per_day or rows[0].tokens_per_day
+    tokens_per_day = question.volume or rows[0].tokens_per_day
     fleets = fleet_costs(question, rented, known)
     report = CostReport(
         kind="report",
@@ -212,7 +212,7 @@ def _carbon(row: CostRow, home: Region, tokens_per_day: float) -> tuple[Footprin
 def _volume(question: CostQuestion, row: CostRow) -> dict[str, float]:
     traffic = question.scenario.traffic
     return {
-        "tokens_per_day": question.tokens_per_day or row.tokens_per_day,
+        "tokens_per_day": question.volume or row.tokens_per_day,
         "mean_requests_per_s": row.mean_requests_per_s,
         "peak_requests_per_s": row.mean_requests_per_s / question.mean_over_peak,
         "input_tokens": float(traffic.mean_input_tokens),

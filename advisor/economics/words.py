@@ -17,7 +17,7 @@ _VERBS = {"rent": "rent", "own": "buy", "api": "call the API of"}
 def headline(report: CostReport, model: Model, question: CostQuestion) -> str:
     """Return one sentence: what is cheapest for the volume, or what a token costs at the planned load."""
     row = report.rows[0]
-    if question.tokens_per_day is None:
+    if question.volume is None:
         return f"{model.name}: {_prices(row)} at {_load(question)} on {_deal(row)}, ${row.usd_per_hour:.2f}/h"
     named = [way for way in report.ways if way.may_lead]
     best = named[0]
@@ -29,14 +29,14 @@ def headline(report: CostReport, model: Model, question: CostQuestion) -> str:
         for way, name in (("rent", "renting"), ("own", "owning"), ("api", "an API"))
         if way in cheapest and way != best.way
     ]
-    against = f", against {' and '.join(others)}" if others else ""
+    against = f", against {' and '.join(others)} a month" if others else ""
     note = f" ({best.note})" if best.note and best.way == "rent" else ""
     verb = _VERBS[best.way]
     if best.way == "own" and question.own is not None:
         verb = "own"
     return (
         f"{model.name}, {_volume(report.volume['tokens_per_day'])} tokens a day: {verb} {best.what}{note} for "
-        f"{_dollars(best.usd_per_month)} a month, ${best.usd_per_million_tokens:.3g} per million{against} a month"
+        f"{_dollars(best.usd_per_month)} a month, ${best.usd_per_million_tokens:.3g} per million{against}"
     )
 
 

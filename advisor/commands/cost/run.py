@@ -66,15 +66,16 @@ def _question(scenario: Scenario, asked: CostInput) -> CostQuestion:
         first = (asked.own or "").split(",")[0].strip()
         raise AdvisorError(f"--own {asked.own}: one kind of hardware at a time", fix=f"e.g. --own {first}")
     shape, traffic = get_load_shape(asked.shape), scenario.traffic
-    mean = traffic.rate_per_s
+    mean, volume = traffic.rate_per_s, None
     if asked.tokens_per_day is not None:
-        tokens = traffic.mean_input_tokens + traffic.mean_output_tokens
-        mean = parse_count(asked.tokens_per_day, "--tokens-per-day") / DAY_S / tokens
+        volume = parse_count(asked.tokens_per_day, "--tokens-per-day")
+        mean = volume / DAY_S / (traffic.mean_input_tokens + traffic.mean_output_tokens)
     peak = None if mean is None else mean * max(shape.relative)
     traffic = traffic.model_copy(update={"rate_per_s": peak})
     return CostQuestion(
         scenario=scenario.model_copy(update={"traffic": traffic}),
         shape=shape,
+        tokens_per_day=volume,
         apis=_apis(asked.api),
         api_price_file=asked.api_price_file,
         assumptions_file=asked.assumptions,
