@@ -7,7 +7,7 @@ from typing import Final
 from advisor.catalog import accelerators
 from advisor.catalog.engines import quality_note
 from advisor.catalog.prices import age_days
-from advisor.catalog.schema import Accelerator, Model
+from advisor.catalog.schema import Model
 from advisor.decide.bounds import bottleneck_of
 from advisor.decide.decision import Rung
 from advisor.decide.levers import LEVERS, lacks_head
@@ -208,14 +208,6 @@ def power_of(plan: Planned) -> Quantity | None:
         busy * drawn.high + rest * idle.high,
         basis,
     )
-
-
-def mean_power_w(accelerator: Accelerator, num_accelerators: int, busy_fraction: float) -> float:
-    """Mean power of boards that compute for a part of the time and wait for the rest [W]."""
-    busy, waiting = (board_power_w(accelerator, state) for state in ("decode", "waiting"))
-    if busy is None or waiting is None:
-        return 0.0
-    return num_accelerators * (busy_fraction * busy.value + (1.0 - busy_fraction) * waiting.value)
 
 
 def headline(option: Option, model: Model, scenario: Scenario, ladder: Sequence[Rung]) -> str:

@@ -38,7 +38,8 @@ def fleet_costs(
         return ()
     found: list[PricedFleet] = []
     for place, priced in enumerate(rented[:_NUM_ACCELERATORS]):
-        if priced.plan.found.purchase.placement.price.term not in _RESERVED:
+        found_here = priced.plan.found
+        if found_here.purchase.placement.price.term not in _RESERVED and found_here.fleet is None:
             found += _policies(question, priced, known, is_first=place == 0)
     return tuple(found)
 

@@ -7,7 +7,7 @@ from advisor.decide.load_runs import run_at
 from advisor.decide.measure import SHORT_REQUESTS
 from advisor.economics.question import CostQuestion
 from advisor.economics.result import LoadPoint
-from advisor.economics.row import Priced, split_prices, tokens_of
+from advisor.economics.row import Priced, prices_of, tokens_of
 from advisor.simulator.serving import ServingResult
 
 LOADS = (0.1, 0.25, 0.5, 0.75)
@@ -25,7 +25,7 @@ def load_points(question: CostQuestion, priced: Priced) -> tuple[LoadPoint, ...]
         load = part * found.capacity.load
         if traffic.concurrency is not None and load < 1.0:
             continue
-        result = run_at(found.replica, traffic, load, SHORT_REQUESTS, question.scenario.seed)
+        result = run_at(found.served, traffic, load, SHORT_REQUESTS, question.scenario.seed)
         served = load if traffic.concurrency is None else result.requests_per_s
         points.append(_point(question, priced, result, served))
     points.append(_point(question, priced, found.capacity.result, found.capacity.requests_per_s))
@@ -38,7 +38,7 @@ def _point(question: CostQuestion, priced: Priced, result: ServingResult, reques
     tokens = tokens_of(question.scenario.traffic, result.prefix_hit_fraction or 0.0)
     total_per_s = requests_per_s * found.purchase.num_replicas
     per_request = row.usd_per_hour / (total_per_s * HOUR_S)
-    prices = split_prices(found.replica, result, requests_per_s, per_request, tokens)
+    prices = prices_of(priced.plan, row.option, result, requests_per_s, per_request, tokens)
     tpot = result.tpot.p99_s
     return LoadPoint(
         load_fraction=requests_per_s / found.capacity.requests_per_s,

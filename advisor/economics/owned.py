@@ -52,7 +52,7 @@ def named_hardware(
     plan, option = found.entries[0], found.options[0]
     chip = plan.found.candidate.deployment.accelerator
     bought = purchase_price(known, chip)
-    power_w = mean_power(plan, option, question.mean_over_peak, count)
+    power_w = mean_power(plan, option, question.mean_over_peak)
     if bought is None or power_w is None:
         return None, f"no source states what {name} costs to buy, or the power that it draws"
     size = system_size(chip)
@@ -84,7 +84,7 @@ def bought_for(plan: Planned, option: Option, question: CostQuestion, known: Own
     deployment = plan.found.candidate.deployment
     chip, size = deployment.accelerator, deployment.accelerators_per_replica
     bought, power_w = purchase_price(known, chip), mean_power(plan, option, part)
-    if bought is None or power_w is None:
+    if bought is None or power_w is None or plan.found.fleet is not None:
         return None
     unit = system_size(chip) * math.ceil(size / system_size(chip))
     as_rented = life_of(plan, unit, power_w * unit / option.machine.num_accelerators, bought, known)

@@ -28,6 +28,8 @@ def power_limits(priced: Priced, question: CostQuestion, known: Ownership) -> tu
     Raises: InfeasibleError: its boards take no such limit.
     """
     candidate = priced.plan.found.candidate
+    if priced.plan.found.fleet is not None:
+        return ()
     chip = candidate.full_power or candidate.deployment.accelerator
     points = [point.limit_w for point in chip.power_points]
     full_w = points[-1] if points else chip.tdp_w or 0.0
@@ -76,7 +78,7 @@ def _limit(limit_w: float, plan: Planned, question: CostQuestion, known: Ownersh
     option = option_of(1, plan, scenario)
     deployment, capacity = found.candidate.deployment, found.capacity
     count = there[0] if there else option.machine.num_accelerators
-    power_w = mean_power(plan, option, question.mean_over_peak, count)
+    power_w = mean_power(plan, option, question.mean_over_peak)
     bought = purchase_price(known, deployment.accelerator)
     if bought is None or power_w is None:
         return

@@ -1,13 +1,13 @@
 """Options with the prices of their tokens: who pays how much of a bill at the mean load of a day."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from advisor.catalog.ownership import Ownership
 from advisor.catalog.prices import age_days
 from advisor.catalog.units import DAY_S, HOUR_S, MILLION
 from advisor.decide.bounds import NEARLY_FULL
-from advisor.decide.offers import OWN, Placement, idle_power_w
+from advisor.decide.offers import OWN, Placement
 from advisor.decide.option import Option
 from advisor.decide.ownership import Tco
 from advisor.decide.purchase import Purchase, extra_usd_per_hour, purchase_on, with_replicas
@@ -19,10 +19,12 @@ from advisor.economics.result import CostRow, ProviderPrice
 from advisor.economics.token_split import (
     RequestTokens,
     TokenPrices,
+    UsedSeconds,
     request_tokens,
     token_prices,
     used_seconds,
 )
+from advisor.simulator.power import board_power_w
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import ServingResult
 
@@ -61,16 +63,54 @@ def split_prices(
 
     The batch is the steady one, by Little's law: rate × time between first and last token.
     """
-    batch = requests_per_s * max(0.0, result.e2e.mean_s - result.ttft.mean_s)
-    used = used_seconds(
+    return token_prices(usd_per_request, _used(replica, result, requests_per_s, tokens), tokens)
+
+
+def _used(
+    replica: ReplicaModel, result: ServingResult, requests_per_s: float, tokens: RequestTokens
+) -> UsedSeconds:
+    """Return what a mean request uses of a replica at the batch of a run."""
+    return used_seconds(
         replica.surface,
         tokens,
-        batch,
+        requests_per_s * max(0.0, result.e2e.mean_s - result.ttft.mean_s),
         rides_along=replica.policy.kind == "mixed",
         max_batched_tokens=replica.policy.max_num_batched_tokens,
         cache_is_full=result.mean_kv_tokens > NEARLY_FULL * replica.memory.kv_capacity_tokens,
     )
-    return token_prices(usd_per_request, used, tokens)
+
+
+def prices_of(
+    plan: Planned,
+    option: Option,
+    result: ServingResult,
+    requests_per_s: float,
+    usd_per_request: float,
+    tokens: RequestTokens,
+) -> TokenPrices:
+    """Return the prices of the classes of tokens of a deployment at a run of one of its replicas [USD per million].
+
+    Where prefill and decode workers are apart, prompts pay the bill of the former, and what is kept and generated that
+    of the latter.
+    """
+    found = plan.found
+    decoding = [part for part in option.parts if part.role == "decode"]
+    if not decoding:
+        return split_prices(found.replica, result, requests_per_s, usd_per_request, tokens)
+    workers = sum(part.layout.num_replicas for part in decoding) / found.purchase.num_replicas
+    used = _used(found.replica, result, requests_per_s / workers, tokens)
+    paid = sum(part.bill.usd_per_hour for part in decoding) / sum(
+        part.bill.usd_per_hour for part in option.parts
+    )
+    prompts_s = used.prefill_s + used.cached_read_s
+    more = (1.0 - paid) / paid * (used.total_s - prompts_s) / prompts_s
+    apart = replace(
+        used,
+        prefill_s=more * used.prefill_s,
+        cached_read_s=more * used.cached_read_s,
+        cached_read_per_token_s=more * used.cached_read_per_token_s,
+    )
+    return token_prices(usd_per_request, apart, tokens)
 
 
 def cost_row(
@@ -82,22 +122,23 @@ def cost_row(
     """
     found, part, scenario = plan.found, question.mean_over_peak, question.scenario
     purchase, traffic = found.purchase, scenario.traffic
-    num_replicas, peak_per_s = purchase.num_replicas, purchase.requests_per_s
+    peak_per_s = purchase.requests_per_s
     mean_per_s = peak_per_s * part
     usd_per_hour = option.bill.usd_per_hour
     if tco is not None:
         usd_per_hour = tco.usd_per_hour + extra_usd_per_hour(purchase.placement.price, scenario.beside)
     tokens = tokens_of(traffic, plan.result.prefix_hit_fraction or 0.0)
     per_request = usd_per_hour / (mean_per_s * HOUR_S)
-    prices = split_prices(found.replica, plan.result, peak_per_s / num_replicas, per_request, tokens)
+    each_per_s = peak_per_s / purchase.num_replicas
+    prices = prices_of(plan, option, plan.result, each_per_s, per_request, tokens)
     interval = option.served.usd_per_million_tokens
     tokens_per_s = mean_per_s * question.tokens_per_request
 
-    power_w = mean_power(plan, option, part, None if tco is None else tco.num_accelerators)
+    power_w = mean_power(plan, option, part)
     return CostRow(
         option=option,
         way="rent" if tco is None else "own",
-        load_fraction=mean_per_s / (num_replicas * found.capacity.requests_per_s),
+        load_fraction=part * plan.load / found.capacity.load,
         mean_requests_per_s=mean_per_s,
         tokens_per_day=tokens_per_s * DAY_S,
         usd_per_hour=usd_per_hour,
@@ -112,26 +153,28 @@ def cost_row(
         kwh_per_million_tokens=None
         if power_w is None
         else site_kwh_per_million_tokens(power_w, tokens_per_s, known),
-        providers=() if tco is not None else provider_prices(plan, scenario),
+        providers=() if tco is not None or found.fleet is not None else provider_prices(plan, scenario),
         tco=tco,
     )
 
 
-def mean_power(plan: Planned, option: Option, part: float, there: int | None = None) -> float | None:
-    """Return the mean power of accelerators over a day whose mean load is this part of its peak [W].
+def mean_power(plan: Planned, option: Option, part: float) -> float | None:
+    """Return the mean power of all boards over a day whose mean load is this part of its peak [W]; None where no source
+    states what one draws.
 
-    `there` counts all boards of one's own: those that the deployment leaves free are idle. None where no source states
-    their power.
-
-    Assumes: power between idle and that of the planning point follows the load.
+    Assumes: what busy boards draw above that of waiting ones follows the load.
     """
-    busy_w, chip = option.served.power_w, plan.found.candidate.deployment.accelerator
-    if busy_w is None:
+    peak, found = option.served.power_w, plan.found
+    chip, size = found.candidate.deployment.accelerator, found.candidate.deployment.accelerators_per_replica
+    waiting, idle = board_power_w(chip, "waiting"), board_power_w(chip, "unloaded")
+    if peak is None or waiting is None or idle is None:
         return None
-    count = option.machine.num_accelerators
-    idle_w = idle_power_w(chip)
-    free = 0 if there is None else max(0, there - count)
-    return count * idle_w + (busy_w - count * idle_w) * part + free * idle_w
+    there = option.machine.num_accelerators
+    if found.purchase.placement.price.provider == OWN:
+        there = found.purchase.placement.price.max_quantity or there
+    busy = there if found.fleet is not None else min(there, found.purchase.num_replicas * size)
+    least_w = busy * waiting.value + (there - busy) * idle.value
+    return least_w + (peak.value - least_w) * part
 
 
 def provider_prices(plan: Planned, scenario: Scenario) -> tuple[ProviderPrice, ...]:
