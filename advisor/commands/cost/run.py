@@ -1,7 +1,6 @@
 """From what a person typed about cost to the report."""
 
 from dataclasses import replace
-from typing import Final
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.profiles import get_load_shape
@@ -19,8 +18,6 @@ from advisor.economics.report import cost_report
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
 
-_UNLIKE: Final = "advisor recommend prices unlike parts"
-
 
 def cost(asked: CostInput, shared: Shared) -> Answer:
     """The report as an answer.
@@ -31,7 +28,7 @@ def cost(asked: CostInput, shared: Shared) -> Answer:
     _check_volume(asked)
     where = replace(asked.where, own=asked.own)
     scenario, notes = scenario_of(asked.model, asked.load, asked.objectives, where, asked.top, shared)
-    scenario = with_levers(scenario, asked.levers, parts=_UNLIKE, no_limit="")
+    scenario = with_levers(scenario, asked.levers, no_limit="")
     question = _question(scenario.model_copy(update={"beside": beside_of(asked.beside)}), asked)
     with progress(quiet=shared.quiet) as line:
         report = cost_report(question, progress=line)

@@ -52,6 +52,19 @@ def test_rows_are_the_options_of_the_same_question(cli: Cli, load: str) -> None:
     assert cost["safe_pick"] == asked["safe_pick"]
 
 
+def test_prefill_and_decode_workers_are_paid_by_what_uses_them(cli: Cli) -> None:
+    """Prompts pay the bill of prefill workers, the rest that of decode workers; the prices are the bill."""
+    load = "--gpu h100-sxm --rate 20 --input-tokens 8000 --output-tokens 200 --tpot-p99 10ms --levers pools"
+    asked, cost = document(cli, f"recommend {ASK} {load}"), document(cli, f"cost {ASK} {load} --api none")
+    assert [plain(row) for row in cost["rows"]] == [plain(option) for option in asked["options"]]
+    row = cost["rows"][0]
+    parts = {part["role"]: part["bill"]["usd_per_hour"] for part in row["parts"]}
+    share = row["share"]["prefill"] + row["share"]["cached_read"]
+    assert share == pytest.approx(parts["prefill"] / sum(parts.values()))
+    prompt, output = (row[f"usd_per_million_{name}_tokens"]["value"] for name in ("input", "output"))
+    assert 20 * 3600 * (8000 * prompt + 200 * output) / 1e6 == pytest.approx(row["bill"]["usd_per_hour"])
+
+
 @pytest.mark.parametrize("load", ["--rate 10", "--rate 10 --redundancy n+1 --power-budget 6kW", ""])
 def test_hardware_of_ones_own_is_what_recommend_says_of_it(cli: Cli, load: str) -> None:
     own = "--model llama-3.1-8b --own 8xh100-sxm --engine vllm --as-of 2026-11-20 --json"
