@@ -1,7 +1,7 @@
 """Places with a grid, by their own name or by that of a cloud's region there."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from advisor.catalog.errors import UnknownNameError
@@ -51,9 +51,14 @@ def get_region(name: str) -> tuple[Region, str]:
 def region_of_offer(cloud_region: str) -> Region | None:
     """The place of a cloud's region as price rows write it; None where the table does not know it."""
     known = all_regions().get(cloud_region)
-    return known or all_regions().get(_aliases().get(cloud_region, ""))
+    return known or all_regions().get(_aliases().get(cloud_region.lower(), ""))
+
+
+def home_region(names: Sequence[str]) -> Region | None:
+    """The first place of the table among names of regions and countries; None where it knows none of them."""
+    return next((region for name in names if (region := region_of_offer(name)) is not None), None)
 
 
 @functools.cache
 def _aliases() -> dict[str, str]:
-    return {alias: region.id for region in all_regions().values() for alias in region.aliases}
+    return {alias.lower(): region.id for region in all_regions().values() for alias in region.aliases}

@@ -276,7 +276,11 @@ class Where:
     ] = "dedicated"
     region: Annotated[
         str | None,
-        LIMITS("NAME,...", "Only offers there: a country (de) or the beginning of a region (us-east)."),
+        LIMITS(
+            "NAME,...",
+            "Where machines stand, rented or your own: a country (de), a place (sweden) or the beginning of a "
+            "region (us-east).",
+        ),
     ] = None
     residency: Annotated[
         str | None, LIMITS("PLACE", "Only where data may stay: eu, or countries (de,fr).")

@@ -8,7 +8,7 @@ from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.prices import bundled_prices
-from advisor.catalog.regions import EU_COUNTRIES
+from advisor.catalog.regions import EU_COUNTRIES, all_regions
 from advisor.catalog.resolve import known_value
 from advisor.catalog.schema.price import Tenancy, Term
 from advisor.cli.measures import parse_budget, parse_seconds, parse_watts
@@ -81,21 +81,26 @@ def names_of(text: str | None, option: str) -> tuple[str, ...]:
 
 
 def _regions(text: str | None) -> tuple[str, ...]:
-    """Beginnings of regions' names and countries, in lower case.
+    """Return beginnings of regions' names and countries, in lower case; of a place of the table of grids, its regions.
 
-    Raises: AdvisorError: no offer of the catalog is in one of them.
+    Raises: AdvisorError: no offer of the catalog is in one of them, and the table has no such place.
     """
     wanted = tuple(name.lower() for name in names_of(text, "--region"))
     known = {place.lower() for price in bundled_prices() for place in (price.region, price.country) if place}
+    found: list[str] = []
     for name in wanted:
-        if not any(place.startswith(name) for place in known):
-            near = get_close_matches(name, sorted(known), 3)
+        if (place := all_regions().get(name)) is not None:
+            found += (name, *(alias.lower() for alias in place.aliases))
+            continue
+        if not any(each.startswith(name) for each in known):
+            near = get_close_matches(name, sorted(known | all_regions().keys()), 3)
             raise AdvisorError(
                 f"no seller has a region {name!r}",
-                fix="a country such as de, or how a region's name begins, such as us-east",
+                fix="a country such as de, a place such as sweden, or how a region's name begins, such as us-east",
                 hint=f"did you mean {', '.join(near)}?" if near else "",
             )
-    return wanted
+        found.append(name)
+    return tuple(found)
 
 
 def _countries(text: str | None) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from typing import Final, get_args
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.ownership import ownership
+from advisor.catalog.ownership import Ownership, ownership
 from advisor.catalog.prices import (
     COMPARED_KINDS,
     STALE_AFTER_DAYS,
@@ -21,6 +21,7 @@ from advisor.catalog.prices import (
     price_spread,
     prices_as_of,
 )
+from advisor.catalog.regions import home_region
 from advisor.catalog.schema import Accelerator, Calibration, Price
 from advisor.catalog.schema.price import Tenancy, Term
 from advisor.catalog.units import KILO
@@ -32,6 +33,7 @@ from advisor.simulator.power import board_power_w
 OWN = "own"
 """Provider of hardware that is already there."""
 _ROUNDING = 1e-9
+_COUNTRY_LETTERS = 2
 _LEAST_USD_PER_HOUR = 1e-6
 """Price of boards whose draw is not known: above zero, so that fewer of them always cost less."""
 _LIMITS: Final = {
@@ -146,9 +148,15 @@ def offers_by_accelerator(
 def _is_there(price: Price, countries: Sequence[str], regions: Sequence[str]) -> bool:
     if countries and price.country not in countries:
         return False
-    return not regions or any(
-        name == price.country.lower() or (name and price.region.lower().startswith(name)) for name in regions
-    )
+    return not regions or any(_is_in(price, name) for name in regions)
+
+
+def _is_in(price: Price, name: str) -> bool:
+    """Whether an offer is in a country, or in a region whose name begins so; two letters are a country."""
+    region = price.region.lower()
+    if len(name) <= _COUNTRY_LETTERS:
+        return name in (price.country.lower(), region) or region.startswith(f"{name}-")
+    return region.startswith(name)
 
 
 def _is_recent(price: Price, market: Market, as_of: datetime.date) -> bool:
@@ -163,6 +171,7 @@ def owned_offers(
     power_budget_w: float | None = None,
     *,
     may_be_none: bool = False,
+    regions: Sequence[str] = (),
 ) -> dict[str, tuple[Price, ...]]:
     """What is there already, by accelerator id: of each kind as many as the power feeds.
 
@@ -172,7 +181,7 @@ def owned_offers(
     for count, name in own:
         fed = fed_by(power_budget_w, count, accelerators[name], as_of)
         if fed:
-            offer = owned_offer(fed, accelerators[name], as_of)
+            offer = owned_offer(fed, accelerators[name], as_of, regions)
             offer = offer.model_copy(update={"max_quantity": count})
             found[name] = (*found.get(name, ()), offer)
     if found or power_budget_w is None or may_be_none:
@@ -207,16 +216,26 @@ def offers_under_limit(
     """What is there already of an accelerator, with the power limit of this record; none where the power feeds none."""
     own = [each for each in constraints.own if each[1] == accelerator.id]
     limit_w, named = constraints.power_budget_w, {accelerator.id: accelerator}
-    return owned_offers(own, named, as_of, limit_w, may_be_none=True).get(accelerator.id, ())
+    found = owned_offers(own, named, as_of, limit_w, may_be_none=True, regions=constraints.regions)
+    return found.get(accelerator.id, ())
 
 
-def owned_offer(count: int, accelerator: Accelerator, as_of: datetime.date) -> Price:
-    """Hardware that is already there, at the price of its electricity.
+def local_ownership(regions: Sequence[str], as_of: datetime.date) -> Ownership:
+    """Return the catalog's figures of ownership, with the tariff of the first of these places that has one."""
+    home, known = home_region(regions), ownership(as_of)
+    return known if home is None else known.with_electricity_of(home)
+
+
+def owned_offer(
+    count: int, accelerator: Accelerator, as_of: datetime.date, regions: Sequence[str] = ()
+) -> Price:
+    """Hardware that is already there, at the price of its electricity in the first of these places.
 
     Assumes: board power at its limit.
     Source: own definition; hosts, cooling and tariff as in catalog.ownership.
     """
-    usd_per_hour = ownership(as_of).energy_usd_per_hour(count * (accelerator.tdp_w or 0.0))
+    known = local_ownership(regions, as_of)
+    usd_per_hour = known.energy_usd_per_hour(count * (accelerator.tdp_w or 0.0))
     return Price(
         provider=OWN,
         sku=f"{count}x{accelerator.id}",
@@ -368,7 +387,10 @@ def market(
     if not constraints.own:
         return offers_by_accelerator(constraints, as_of, constraints.regions), chips
     limit_w = constraints.power_budget_w
-    return owned_offers(constraints.own, chips, as_of, limit_w, may_be_none=may_draw_less), chips
+    found = owned_offers(
+        constraints.own, chips, as_of, limit_w, may_be_none=may_draw_less, regions=constraints.regions
+    )
+    return found, chips
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,13 +6,12 @@ from typing import Final
 
 from advisor.catalog import accelerators
 from advisor.catalog.engines import quality_note
-from advisor.catalog.ownership import ownership
 from advisor.catalog.prices import age_days
-from advisor.catalog.schema import Accelerator, Model
+from advisor.catalog.schema import Model
 from advisor.decide.bounds import bottleneck_of
 from advisor.decide.decision import Rung
 from advisor.decide.levers import LEVERS, lacks_head
-from advisor.decide.offers import OWN, machine_of, offer_of, seller_words
+from advisor.decide.offers import OWN, local_ownership, machine_of, offer_of, seller_words
 from advisor.decide.option import Explanation, Option, Performance
 from advisor.decide.power import rate_factors
 from advisor.decide.purchase import bill_of
@@ -210,14 +209,6 @@ def power_of(plan: Planned) -> Quantity | None:
     )
 
 
-def mean_power_w(accelerator: Accelerator, num_accelerators: int, busy_fraction: float) -> float:
-    """Mean power of boards that compute for a part of the time and wait for the rest [W]."""
-    busy, waiting = (board_power_w(accelerator, state) for state in ("decode", "waiting"))
-    if busy is None or waiting is None:
-        return 0.0
-    return num_accelerators * (busy_fraction * busy.value + (1.0 - busy_fraction) * waiting.value)
-
-
 def headline(option: Option, model: Model, scenario: Scenario, ladder: Sequence[Rung]) -> str:
     """The answer in a sentence; of a ladder its smallest and its cheapest load."""
     if not ladder:
@@ -277,7 +268,7 @@ def owned_note(scenario: Scenario) -> tuple[str, ...]:
     """What hardware that is already there is charged."""
     if not scenario.constraints.own:
         return ()
-    known = ownership(scenario.as_of)
+    known = local_ownership(scenario.constraints.regions, scenario.as_of)
     tariff, pue = known.value("electricity_usd_per_kwh"), known.value("pue")
     hosts = known.value("system_power_factor")
     return (

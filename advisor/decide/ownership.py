@@ -89,11 +89,11 @@ class Tco:
 
 
 def sold_by_the_node(accelerator: Accelerator) -> bool:
-    """Whether the accelerator is a module that is bought with its baseboard rather than a card or a small system.
+    """Whether the accelerator is a module that is bought with its baseboard or rack, not a card or a small system.
 
     Source: form factors of the catalog.
     """
-    return accelerator.form_factor.upper().startswith(("SXM", "OAM"))
+    return accelerator.form_factor.upper().startswith(("SXM", "OAM", "SUPERCHIP/RACK"))
 
 
 def tco(holding: Holding, purchase: PurchasePrice, known: Ownership) -> Tco:

@@ -99,7 +99,7 @@ def purchase_on(
     elif demand.kind == "clients":
         served_per_s = demand.size / load * requests_per_s
     else:
-        served_per_s = (num_replicas - _num_spare(scenario, way)) * planned * requests_per_s / load
+        served_per_s = (num_replicas - num_spare(scenario, way)) * planned * requests_per_s / load
     spent = way.usd_per_hour_of(num_units)
     usd = usd_per_million_tokens(spent, served_per_s, tokens)
     cost = usd if demand.kind != "budget" else usd_per_million_tokens(demand.size, served_per_s, tokens)
@@ -115,7 +115,7 @@ def with_replicas(
     count: int,
 ) -> Purchase | None:
     """Return the purchase of `count` replicas for a given load; None where they cannot be had."""
-    planned = demand.size / max(1, count - _num_spare(scenario, way))
+    planned = demand.size / max(1, count - num_spare(scenario, way))
     load = planned / (1.0 - scenario.headroom_fraction)
     served = requests_per_s / capacity_load * load
     return purchase_on(scenario, demand, way, load * (1.0 + _ROUNDING), served * (1.0 + _ROUNDING))
@@ -160,14 +160,14 @@ def planned_load(scenario: Scenario, capacity: float) -> float:
     return load if scenario.traffic.concurrency is None else max(1.0, math.floor(load + _ROUNDING))
 
 
-def _num_spare(scenario: Scenario, way: Placement) -> int:
+def num_spare(scenario: Scenario, way: Placement) -> int:
     """Replicas more than the load needs."""
     return 1 if scenario.redundancy == "n+1" and not way.has_spare else 0
 
 
 def _units(scenario: Scenario, demand: Demand, way: Placement, planned: float) -> tuple[int, int] | None:
     """Replicas and units that carry a demand at a planned load per replica; None where they cannot be had."""
-    budget, spare = scenario.objectives.budget_usd_per_hour, _num_spare(scenario, way)
+    budget, spare = scenario.objectives.budget_usd_per_hour, num_spare(scenario, way)
     most = math.inf if way.max_units is None else way.max_units
     if budget is not None:
         machines = budget - extra_usd_per_hour(way.price, scenario.beside) - way.idle_usd_per_hour

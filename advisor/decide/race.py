@@ -36,7 +36,6 @@ from advisor.decide.purchase import (
     Purchase,
     expected_cost,
     least_costs,
-    planned_load,
     purchase_on,
     with_replicas,
 )
@@ -612,22 +611,6 @@ def settled(scenario: Scenario, plan: Planned) -> Planned | None:
     if bought is None:
         return None
     return shown(scenario, planned(scenario, plan.demand, replace(found, capacity=capacity, purchase=bought)))
-
-
-def at_planned_load(scenario: Scenario, found: Found) -> Found:
-    """Return a deployment as if its planned load were its capacity, with what it shows there."""
-    part = planned_load(scenario, found.capacity.load) / found.capacity.load
-    capacity = found.capacity.scaled(part)
-    point = planning_point(
-        found.served,
-        scenario.traffic,
-        scenario.objectives,
-        capacity.load,
-        scenario.seed,
-        spacing_s=found.capacity.spacing_s,
-        residence_s=found.capacity.result.e2e.mean_s,
-    )
-    return replace(found, capacity=replace(capacity, result=point.result))
 
 
 def _showing(plan: Planned, point: PlanningPoint) -> Planned:

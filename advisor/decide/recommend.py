@@ -186,37 +186,60 @@ def _order(done: Search, top: int) -> list[Planned]:
     return order
 
 
+@dataclass(frozen=True, slots=True)
+class Shortlist:
+    """What a search found: its entries, best first, and the options that the first of them become."""
+
+    entries: list[Planned]
+    """Of the last demand; five or more where so many are possible, so that nothing that is said depends on `--top`."""
+    options: tuple[Option, ...]
+    """Those of the first five entries, or of as many as `--top` asks for if that is more."""
+    safe_pick: Option | None
+    """The option with the role `safe_pick`, also where it is below the cut of `--top`; None where there is none."""
+    rejected: tuple[Rejected, ...]
+
+
+def shortlisted(done: Search) -> Shortlist:
+    """Return the ranking of a search with roles, variants and ties, the same for every command that asks it."""
+    scenario = done.scenario
+    with limited(SEARCH_WORK):
+        entries = _order(done, scenario.top)
+    entries = _with_unlike_parts(done, scenario, demands_of(scenario)[-1], entries)
+    safe = done.race.safe_pick(-1)
+    role_of = dict(zip(map(id, entries), roles(entries, _among(safe, entries)), strict=True))
+    shown = entries[: max(WIDTH, scenario.top)]
+    options = _options(shown, [role_of[id(plan)] for plan in shown], done, scenario)
+    order = entries[: scenario.top]
+    ties = [rank for rank, plan in enumerate(order[1:], start=2) if is_tie(order[0], plan)]
+    options = (replace(options[0], tie_with=tuple(ties)), *options[1:])
+    safe_pick = _safe_option(safe, options, entries, scenario)
+    return Shortlist(entries, options, safe_pick, _rejected(done, order))
+
+
 def _answered(
     asked: Scenario, refused: dict[int, Reason], done: Search, progress: Report, *, whole: bool
 ) -> Decision:
     """What a race found, compared and explained."""
     scenario, model, race = done.scenario, done.model, done.race
-    demands = demands_of(scenario)
-    with limited(SEARCH_WORK):
-        entries = _order(done, scenario.top)
-    entries = _with_unlike_parts(done, scenario, demands[-1], entries)
-    safe = race.safe_pick(-1)
-    role_of = dict(zip(map(id, entries), roles(entries, _among(safe, entries)), strict=True))
+    found = shortlisted(done)
+    entries, options = found.entries, found.options[: scenario.top]
     order = entries[: scenario.top]
-    options = _options(order, [role_of[id(plan)] for plan in order], done, scenario)
     picks = [next(iter(race.entries(place, 1)), None) for place in range(len(scenario.ladder_per_s))]
     if scenario.ladder_clients:
         fewer = scenario.ladder_clients[:-1]
         picks = [*(_taken(_of_clients(scenario, each), progress) for each in fewer), entries[0]]
     ladder = _ladder(scenario, picks)
     comparisons = compared(entries)[: len(order) - 1]
-    ties = [rank for rank, plan in enumerate(order[1:], start=2) if is_tie(order[0], plan)]
-    options = (replace(options[0], tie_with=tuple(ties)), *options[1:])
     return Decision(
         kind="plan",
         model=model.id,
         workload=scenario.workload,
         headline=headline(options[0], model, scenario, ladder),
         options=options,
-        safe_pick=_safe_option(safe, options, entries, scenario),
+        safe_pick=found.safe_pick,
         ladder=ladder,
         contexts=_contexts(asked, model, refused, order[0], progress),
-        rejected=_rejected(done, order),
+        rejected=found.rejected,
         what_would_change=what_would_change(options, comparisons, tried_changes(scenario, order[0]))
         if whole
         else (),

@@ -1,15 +1,15 @@
 """Rent, own or call an API: the same tokens by every way, and where two ways cost the same."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from typing import Literal
 
 from advisor.catalog.units import DAYS_PER_MONTH, HOURS_PER_DAY, HOURS_PER_MONTH, MILLION
-from advisor.decide.ownership import Tco
 from advisor.decide.purchase import left_out
 from advisor.economics import break_even as crossing
 from advisor.economics.api_bill import ApiCost
 from advisor.economics.break_even import BreakEven
 from advisor.economics.fleet import PricedFleet
-from advisor.economics.result import CostRow, OwnedOption, Way
+from advisor.economics.result import CostRow, Way
 
 _NUM_APIS = 2
 _NUM_OWNED = 1
@@ -18,30 +18,31 @@ _NUM_OWNED = 1
 def ways(
     rented: Sequence[CostRow],
     fleets: Sequence[PricedFleet],
-    owned: Sequence[OwnedOption],
+    owned: Sequence[CostRow],
     apis: Sequence[ApiCost],
     *,
     api_tokens_per_day: float,
 ) -> tuple[Way, ...]:
-    """The tokens of a day by every way, cheapest per token first.
+    """Return the tokens of a day by every way, cheapest per token first.
 
+    The headline may name the first option with its fleets, APIs, and hardware that is as well known as that option's.
     Without a volume of its own each deployment serves what it can, and APIs `api_tokens_per_day`.
     """
+    is_founded = not rented[0].option.reasons
     found = [
-        _way("rent", _deal(row), row.bill.usd_per_hour * HOURS_PER_DAY, row.tokens_per_day, row.load_fraction,
-             row.price_observed_on, _always_on(row), row.standing)
+        _way("rent", row.deal, row.usd_per_hour * HOURS_PER_DAY, row.tokens_per_day, row.load_fraction, row.priced_on,
+             _always_on(row), may_lead=row is rented[0])
         for row in rented
     ]  # fmt: skip
     found += [
         _way("rent", each.what, each.usd_per_day, api_tokens_per_day, each.cost.utilisation_fraction, each.priced_on,
-             each.note, each.standing, is_assumed=each.is_assumed)
+             each.note, may_lead=each.may_lead)
         for each in fleets
     ]  # fmt: skip
     found += [
-        _way("own", _own_deal(option), option.row.bill.usd_per_hour * HOURS_PER_DAY, option.row.tokens_per_day,
-             option.row.load_fraction, option.row.price_observed_on,
-             f"{option.tco.life_years:g} years, resale counted{left_out(option.row.bill)}")
-        for option in owned
+        _way("own", row.deal, row.usd_per_hour * HOURS_PER_DAY, row.tokens_per_day, row.load_fraction, row.priced_on,
+             _for_life(row), may_lead=not (is_founded and row.option.reasons))
+        for row in owned
     ]  # fmt: skip
     found += [
         _way("api", f"{api.provider} ({api.model})", api.usd_per_million_tokens * api_tokens_per_day / MILLION,
@@ -52,16 +53,15 @@ def ways(
 
 
 def _way(
-    way: str,
+    way: Literal["rent", "own", "api"],
     what: str,
     usd_per_day: float,
     tokens: float,
     used: float | None,
     observed: str,
     note: str,
-    standing: int = 2,
     *,
-    is_assumed: bool = False,
+    may_lead: bool = True,
 ) -> Way:
     return Way(
         way=way,
@@ -72,69 +72,67 @@ def _way(
         utilisation_fraction=used,
         price_observed_on=observed,
         note=note,
-        standing=standing,
-        is_assumed=is_assumed,
+        may_lead=may_lead,
     )
 
 
 def _always_on(row: CostRow) -> str:
-    kind = row.price_kind.replace("_", " ")
-    said = "always on" if kind in ("list", "quote") else f"always on, {kind} price"
-    return f"{said}{left_out(row.bill)}"
+    """Return how a rented deployment is paid."""
+    offer, notes = row.option.offer, ["always on"]
+    if offer is not None and offer.term != "on_demand":
+        notes.append(offer.term.replace("_", "-"))
+    if offer is not None and not offer.is_listed:
+        notes.append(f"{offer.kind.replace('_', ' ')} price")
+    return f"{', '.join(notes)}{left_out(row.option.bill)}"
 
 
-def _deal(row: CostRow) -> str:
-    return f"{row.num_accelerators} x {row.accelerator} from {row.provider}"
-
-
-def _own_deal(option: OwnedOption) -> str:
-    return f"{option.row.num_accelerators} x {option.row.accelerator}"
+def _for_life(row: CostRow) -> str:
+    """Return how owned hardware is paid."""
+    years = 0.0 if row.tco is None else row.tco.life_years
+    return f"{years:g} years, resale counted{left_out(row.option.bill)}"
 
 
 def break_evens(
-    rented: CostRow,
-    owned: Sequence[OwnedOption],
-    apis: Sequence[ApiCost],
-    rent_instead: Callable[[str, int], tuple[str, float] | None],
+    rented: Sequence[CostRow], owned: Sequence[CostRow], apis: Sequence[ApiCost]
 ) -> tuple[BreakEven, ...]:
-    """Where renting and owning meet the cheapest APIs, and where owning meets renting the same accelerator.
-
-    `rent_instead`: of an accelerator and how many are owned, what renting it is and costs by the hour.
-    """
+    """Return where renting and owning meet the cheapest APIs, and where owning meets renting the same accelerator, or
+    the first option where that accelerator is not among the options."""
+    first = rented[0]
     cheapest = sorted(apis, key=lambda api: api.usd_per_million_tokens)[:_NUM_APIS]
-    found = [_against_api(rented, f"renting {_deal(rented)}", rented.usd_per_hour, api) for api in cheapest]
-    for option in owned[:_NUM_OWNED]:
-        found += [
-            _against_api(option.row, f"owning {_own_deal(option)}", option.tco.usd_per_hour, api)
-            for api in cheapest[:1]
-        ]
-        rent = rent_instead(option.row.accelerator, option.row.num_accelerators)
-        if rent is not None:
-            found += _against_rent(option, *rent)
+    found = [_against_api(first, f"renting {first.deal}", api) for api in cheapest]
+    for row in owned[:_NUM_OWNED]:
+        found += [_against_api(row, f"owning {row.deal}", api) for api in cheapest[:1]]
+        name = row.option.machine.accelerator
+        found += _against_rent(row, next((r for r in rented if r.option.machine.accelerator == name), first))
     return tuple(found)
 
 
-def _against_api(row: CostRow, deal: str, usd_per_hour: float, api: ApiCost) -> BreakEven:
+def _against_api(row: CostRow, deal: str, api: ApiCost) -> BreakEven:
     full_per_hour = row.tokens_per_day / HOURS_PER_DAY / row.load_fraction
-    share = crossing.utilisation(usd_per_hour, full_per_hour, api.usd_per_million_tokens)
-    volume = crossing.tokens_per_day(usd_per_hour, api.usd_per_million_tokens)
+    share = crossing.utilisation(row.usd_per_hour, full_per_hour, api.usd_per_million_tokens)
+    volume = crossing.tokens_per_day(row.usd_per_hour, api.usd_per_million_tokens)
     if share is None:
-        full = usd_per_hour / full_per_hour * MILLION
+        full = row.usd_per_hour / full_per_hour * MILLION
         sentence = (
-            f"{deal} is dearer than {api.provider} at any load: ${full:.3g} per million tokens when full, "
+            f"{deal} costs more than {api.provider} at any load: ${full:.3g} per million tokens when full, "
             f"against ${api.usd_per_million_tokens:.3g}"
         )
     else:
         sentence = (
-            f"{deal} is cheaper than {api.provider} from {volume / MILLION:,.0f} million tokens a day on, "
+            f"{deal} costs less than {api.provider} from {volume / MILLION:,.0f} million tokens a day on, "
             f"{100 * share:.0f} % of what it can serve"
         )
     return BreakEven(deal, f"{api.provider} API", "utilisation_fraction", share, sentence)
 
 
-def _against_rent(option: OwnedOption, rented: str, rent_per_hour: float) -> list[BreakEven]:
-    cost: Tco = option.tco
-    deal, other = f"owning {_own_deal(option)}", f"renting {rented}"
+def _against_rent(row: CostRow, rented: CostRow) -> list[BreakEven]:
+    """Return where owning meets renting what carries as much."""
+    cost = row.tco
+    assert cost is not None
+    deal, other = f"owning {row.deal}", f"renting {rented.deal}"
+    rent_per_hour = rented.usd_per_hour * row.mean_requests_per_s / rented.mean_requests_per_s
+    if rented.mean_requests_per_s != row.mean_requests_per_s:
+        other += " for the same tokens"
     months = crossing.payback_months(
         cost.purchase_usd, rent_per_hour * HOURS_PER_MONTH, cost.running_usd_per_month
     )
@@ -149,9 +147,9 @@ def _against_rent(option: OwnedOption, rented: str, rent_per_hour: float) -> lis
     if months is not None and months > 12 * cost.life_years:
         paid += f", longer than its {cost.life_years:g} years"
     worth = (
-        f"{deal} is cheaper than {other} from {hours:.1f} hours of use a day on"
+        f"{deal} costs less than {other} from {hours:.1f} hours of use a day on"
         if hours is not None
-        else f"{deal} is dearer than {other} even around the clock"
+        else f"{deal} costs more than {other} even around the clock"
     )
     return [
         BreakEven(deal, other, "months", months, paid),

@@ -42,23 +42,27 @@ class PricedFleet:
     cost: FleetCost
     usd_per_day: float
     note: str
-    standing: int
-    """As that of a row."""
-    is_assumed: bool
-    """Whether a price of the policy is an assumption that no provider offers."""
+    may_lead: bool
+    """Whether a headline may name it: each of its prices is an offer of a term that the question allows."""
 
 
 def units_needed(
-    mean_rate_per_s: float, relative: Sequence[float], capacity_per_s: float, replicas_per_unit: int = 1
+    mean_rate_per_s: float,
+    relative: Sequence[float],
+    capacity_per_s: float,
+    replicas_per_unit: int = 1,
+    num_spare: int = 0,
 ) -> tuple[int, ...]:
-    """Units that each part of the day needs, where one replica serves so many requests per second within the SLO.
+    """Units that each part of the day needs, where one replica serves so many requests per second within the SLO, and
+    `num_spare` replicas more than the load needs are there while any is.
 
     Source: ceiling of load over capacity; the capacity is the simulator's.
     """
     needed = []
     for level in relative:
         replicas = math.ceil(mean_rate_per_s * level / capacity_per_s - _ROUNDING)
-        needed.append(-(-max(replicas, 1 if level > 0 else 0) // replicas_per_unit))
+        running = max(replicas, 1) + num_spare if level > 0 else 0
+        needed.append(-(-running // replicas_per_unit))
     return tuple(needed)
 
 
@@ -76,10 +80,14 @@ class Day:
 
 
 def day_of(
-    mean_rate_per_s: float, relative: Sequence[float], capacity_per_s: float, replicas_per_unit: int = 1
+    mean_rate_per_s: float,
+    relative: Sequence[float],
+    capacity_per_s: float,
+    replicas_per_unit: int = 1,
+    num_spare: int = 0,
 ) -> Day:
     """A day under a load of a shape."""
-    needed = units_needed(mean_rate_per_s, relative, capacity_per_s, replicas_per_unit)
+    needed = units_needed(mean_rate_per_s, relative, capacity_per_s, replicas_per_unit, num_spare)
     used = HOURS_PER_DAY * mean_rate_per_s / (capacity_per_s * replicas_per_unit)
     return Day(needed, used)
 

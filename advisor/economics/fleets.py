@@ -1,13 +1,12 @@
-"""Fleets for a day's load on the cheapest accelerators: which policy costs what, with the prices that there are."""
+"""Fleets for a day's load on the first accelerators of an answer: which policy costs what at the prices there are."""
+
+from collections.abc import Sequence
 
 from advisor.catalog.ownership import Ownership
-from advisor.catalog.prices import COMPARED_KINDS, prices_as_of
-from advisor.catalog.schema import Price
 from advisor.catalog.units import HOURS_PER_DAY
-from advisor.decide.offers import Placement, placements
-from advisor.decide.purchase import bill_of, left_out
-from advisor.decide.standing import standing_of
-from advisor.decide.trial import Found
+from advisor.decide.offers import Placement, offers_by_accelerator, placements
+from advisor.decide.purchase import extra_usd_per_hour, left_out, num_spare, planned_load, replicas_for
+from advisor.decide.ranking import Planned
 from advisor.economics.fleet import (
     Day,
     FleetCost,
@@ -18,51 +17,74 @@ from advisor.economics.fleet import (
     day_of,
     reserved_base,
 )
-from advisor.economics.market import Market
 from advisor.economics.question import CostQuestion
+from advisor.economics.row import Priced
 
 _NUM_ACCELERATORS = 2
 _RESERVED = ("reserved_1y", "reserved_3y")
+_ROUNDING = 1e-9
 
 
-def fleet_costs(question: CostQuestion, market: Market, known: Ownership) -> tuple[PricedFleet, ...]:
-    """Each policy on the cheapest accelerators; none without a load of its own.
+def fleet_costs(
+    question: CostQuestion, rented: Sequence[Priced], known: Ownership
+) -> tuple[PricedFleet, ...]:
+    """Return each policy on the first accelerators; none without a rate of its own, or where the offer is a commitment.
 
     Reserved and spot prices are listed ones where there are any; else reserved is a fraction of on-demand.
 
-    Source: cost.fleet; capacity per replica from the simulator.
+    Source: economics.fleet; capacity per replica from the simulator.
     """
-    if market.served is None:
+    if question.mean_rate_per_s is None:
         return ()
     found: list[PricedFleet] = []
-    for candidate in market.best[:_NUM_ACCELERATORS]:
-        found += _policies(question, market, known, candidate)
+    for place, priced in enumerate(rented[:_NUM_ACCELERATORS]):
+        found_here = priced.plan.found
+        if found_here.purchase.placement.price.term not in _RESERVED and found_here.fleet is None:
+            found += _policies(question, priced, known, is_first=place == 0)
     return tuple(found)
 
 
-def _policies(question: CostQuestion, market: Market, known: Ownership, found: Found) -> list[PricedFleet]:
+def replica_rate(plan: Planned, question: CostQuestion) -> float:
+    """Return what one replica is planned for [requests/s]: less where the planning point asked for more replicas."""
+    scenario, found = question.scenario, plan.found
+    capacity, purchase = found.capacity, found.purchase
+    rate = planned_load(scenario, capacity.load) / capacity.load * capacity.requests_per_s
+    serving = purchase.num_replicas - num_spare(scenario, purchase.placement)
+    return (
+        min(rate, purchase.requests_per_s / serving)
+        if replicas_for(purchase.requests_per_s, rate) < serving
+        else rate
+    )
+
+
+def _policies(
+    question: CostQuestion, priced: Priced, known: Ownership, *, is_first: bool
+) -> list[PricedFleet]:
     mean, startup = question.mean_rate_per_s, known.value("startup_minutes")
     assert mean is not None
-    deployment = found.candidate.deployment
-    offers = market.offers[found.accelerator_id]
-    best = placements(deployment.accelerators_per_replica, offers, deployment.accelerator)[0]
-    day = day_of(mean, question.shape.relative, found.capacity.requests_per_s, best.replicas_per_unit)
-    priced = [
-        (best, autoscaled(day, _unit(best), startup), False),
-        _reserved(question, known, found, day, best),
-    ]
-    spot = _cheapest(question, found, ("spot",))
+    plan, scenario = priced.plan, question.scenario
+    best = plan.found.purchase.placement
+    day = day_of(
+        mean,
+        question.shape.relative,
+        replica_rate(plan, question),
+        best.replicas_per_unit,
+        num_spare(scenario, best),
+    )
+    terms = scenario.constraints.terms
+    fleets = [(best, autoscaled(day, _unit(best), startup), is_first)]
+    way, cost, may_lead = _reserved(question, known, plan, day, best)
+    fleets.append((way, cost, may_lead and is_first))
+    spot = _cheapest(question, plan, ("spot",))
     if spot is not None and spot.replicas_per_unit == best.replicas_per_unit:
         policy = f"on-demand base, spot peak from {spot.price.provider}"
         overhead, base = known.value("spot_overhead_fraction"), max(1, min(day.needed))
         cost = reserved_base(
             day, _unit(best), _unit(spot), startup, overhead_fraction=overhead, least_base=base, policy=policy
         )
-        priced.append((spot, cost, False))
-    fixed, scenario = always_on(day, _unit(best)), question.scenario
-    bill = bill_of(best.price, best.price.usd_per_hour, scenario.beside)
-    beside_usd = HOURS_PER_DAY * (bill.usd_per_hour - best.price.usd_per_hour)
-    standing = standing_of(found.replica.basis, best.price, scenario.as_of)
+        fleets.append((spot, cost, is_first and "spot" in terms))
+    fixed, bill = always_on(day, _unit(best)), priced.row.option.bill
+    beside_usd = HOURS_PER_DAY * extra_usd_per_hour(best.price, scenario.beside)
     return [
         PricedFleet(
             _what(cost, best),
@@ -70,28 +92,29 @@ def _policies(question: CostQuestion, market: Market, known: Ownership, found: F
             cost,
             cost.usd_per_day + beside_usd,
             f"{cost.policy}{left_out(bill)}",
-            standing,
-            is_assumed,
+            may_lead,
         )
-        for way, cost, is_assumed in priced
-        if cost.usd_per_day < fixed.usd_per_day
+        for way, cost, may_lead in fleets
+        if cost.usd_per_day < fixed.usd_per_day * (1.0 - _ROUNDING)
     ]
 
 
 def _reserved(
-    question: CostQuestion, known: Ownership, found: Found, day: Day, best: Placement
+    question: CostQuestion, known: Ownership, plan: Planned, day: Day, best: Placement
 ) -> tuple[Placement, FleetCost, bool]:
-    """A base under a commitment below an on-demand peak, and whether its price is assumed, as no provider lists one."""
+    """Return a base under a commitment below an on-demand peak, and whether such an offer is among the terms that the
+    question allows; a price that no provider lists is assumed."""
     startup = known.value("startup_minutes")
-    listed = _cheapest(question, found, _RESERVED)
+    listed = _cheapest(question, plan, _RESERVED)
     if listed is not None and listed.replicas_per_unit == best.replicas_per_unit:
         term = listed.price.term.replace("_", "-")
         policy = f"base on {term} from {listed.price.provider}, on-demand peak"
-        return listed, reserved_base(day, _unit(listed), _unit(best), startup, policy=policy), False
+        is_allowed = listed.price.term in question.scenario.constraints.terms
+        return listed, reserved_base(day, _unit(listed), _unit(best), startup, policy=policy), is_allowed
     fraction = known.value("reserved_1y_fraction")
     reserved = UnitPrice(best.usd_per_unit_hour * fraction, best.replicas_per_unit)
     policy = f"base reserved at {100 * fraction:.0f} % (assumed), on-demand peak"
-    return best, reserved_base(day, reserved, _unit(best), startup, policy=policy), True
+    return best, reserved_base(day, reserved, _unit(best), startup, policy=policy), False
 
 
 def _what(cost: FleetCost, way: Placement) -> str:
@@ -103,17 +126,11 @@ def _unit(way: Placement) -> UnitPrice:
     return UnitPrice(way.usd_per_unit_hour, way.replicas_per_unit)
 
 
-def _cheapest(question: CostQuestion, found: Found, terms: tuple[str, ...]) -> Placement | None:
-    """The cheapest way to buy a replica of the deployment under other terms."""
-    limits, deployment = question.scenario.constraints, found.candidate.deployment
-    offers: tuple[Price, ...] = prices_as_of(
-        question.scenario.as_of,
-        providers=limits.providers or None,
-        terms=terms,
-        accelerators=[found.accelerator_id],
-        kinds=COMPARED_KINDS,
-        user_file=limits.price_file,
-        cache_dir=limits.price_cache,
-    )
-    ways = placements(deployment.accelerators_per_replica, offers, deployment.accelerator)
+def _cheapest(question: CostQuestion, plan: Planned, terms: tuple[str, ...]) -> Placement | None:
+    """Return the cheapest way to buy a replica of the deployment under other terms, within all other limits."""
+    limits, deployment = question.scenario.constraints, plan.found.candidate.deployment
+    other = limits.model_copy(update={"terms": terms, "accelerators": (plan.found.accelerator_id,)})
+    offers = offers_by_accelerator(other, question.scenario.as_of, limits.regions)
+    sold = offers.get(plan.found.accelerator_id, ())
+    ways = placements(deployment.accelerators_per_replica, sold, deployment.accelerator)
     return ways[0] if ways else None

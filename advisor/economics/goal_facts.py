@@ -11,16 +11,17 @@ from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.ownership import Ownership, purchase_price
 from advisor.catalog.platforms import Platform
 from advisor.catalog.prices import prices_as_of
+from advisor.catalog.profiles import get_load_shape
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import MILLION
-from advisor.decide.race import at_planned_load
+from advisor.decide.options import option_of
 from advisor.decide.reason import NoAnswerError, NotForSale
 from advisor.decide.recommend import searched
 from advisor.decide.scenario import Scenario
 from advisor.economics.api_bill import models_alike, usd_per_request
-from advisor.economics.owned import owned_option
-from advisor.economics.result import CostRow
-from advisor.economics.rows import row_of, tokens_of, ways_by_provider
+from advisor.economics.owned import named_hardware
+from advisor.economics.question import CostQuestion
+from advisor.economics.row import tokens_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +119,15 @@ def _hardware_deal(
         done = searched(asked, width=1)
     except InfeasibleError as error:
         return _owned_deal(platform, scenario, known, _gap_of(error))
-    found = at_planned_load(scenario, done.race.entries(-1, 1)[0].found)
-    way = ways_by_provider(found, done.offers[found.accelerator_id], largest=1)[0]
-    row = row_of(found, way, scenario, known)
-    what = f"{row.num_accelerators} x {row.accelerator} from {row.provider}, {row.engine} {row.weight_dtype}"
-    return _deal_of(row, what), _Gap()
+    option = option_of(1, done.race.entries(-1, 1)[0], done.scenario)
+    machine, layout, offer = option.machine, option.replica_layout, option.offer
+    assert offer is not None
+    sold = f"{machine.num_accelerators} x {machine.accelerator} from {offer.provider}"
+    what = f"{sold}, {layout.engine} {layout.weight_dtype}"
+    usd = option.served.usd_per_million_tokens
+    return Deal(
+        what, machine.accelerator, usd.value, usd.low, usd.high, usd.basis, offer.observed_on, offer.url
+    ), _Gap()
 
 
 def _owned_deal(
@@ -137,33 +142,25 @@ def _owned_deal(
                 is_unpriced=True,
             )
             continue
-        own = (hardware.count, record.id)
-        limits = scenario.constraints.model_copy(update={"own": (own,), "accelerators": ()})
+        limits = scenario.constraints.model_copy(
+            update={"own": ((hardware.count, record.id),), "accelerators": ()}
+        )
+        asked = scenario.model_copy(update={"constraints": limits})
+        question = CostQuestion(scenario=asked, shape=get_load_shape("flat"))
         try:
-            done = searched(scenario.model_copy(update={"constraints": limits}), width=1)
+            found, note = named_hardware(question, known, width=1)
         except InfeasibleError as error:
             gap = _gap_of(error)
             continue
-        found = at_planned_load(scenario, done.race.entries(-1, 1)[0].found)
-        option = owned_option(found, bought, scenario, known, served=None, region="", count=hardware.count)
-        if option is not None:
-            what = f"{hardware.count} x {record.id} of one's own for {option.tco.life_years:g} years"
-            return _deal_of(option.row, what), _Gap()
+        if found is None or found.row.tco is None:
+            gap = _Gap(note)
+            continue
+        row, life, cost = found.row, found.row.tco.life_years, found.row.usd_per_million_tokens
+        what = f"{hardware.count} x {record.id} of one's own for {life:g} years"
+        return Deal(
+            what, record.id, cost.value, cost.low, cost.high, cost.basis, row.priced_on, bought.url
+        ), _Gap()
     return None, gap
-
-
-def _deal_of(row: CostRow, what: str) -> Deal:
-    cost = row.usd_per_million_tokens
-    return Deal(
-        what=what,
-        accelerator=row.accelerator,
-        usd_per_million_tokens=cost.value,
-        low=cost.low,
-        high=cost.high,
-        basis=cost.basis,
-        observed_on=row.price_observed_on,
-        source=row.price_url,
-    )
 
 
 def _providers(platform: Platform, members: list[Accelerator], as_of: datetime.date) -> tuple[str, ...]:

@@ -1,108 +1,121 @@
-"""Hardware of one's own for a load: how much to buy, what it costs for its life, what a token costs on it."""
+"""Hardware of one's own: what the question names, as `recommend` answers it, or whole systems that are bought."""
 
 import math
 from collections.abc import Iterable
 from dataclasses import replace
 
 from advisor.catalog.ownership import Ownership, purchase_price
-from advisor.catalog.schema import Price
+from advisor.catalog.schema import Accelerator, Price
 from advisor.catalog.schema.economics import PurchasePrice
 from advisor.decide.offers import OWN, Placement, fed_by
-from advisor.decide.options import mean_power_w
+from advisor.decide.option import Option
+from advisor.decide.options import option_of
 from advisor.decide.ownership import Holding, Tco, sold_by_the_node, tco
-from advisor.decide.purchase import owned_bill
+from advisor.decide.purchase import owned_bill, purchase_on, with_replicas
+from advisor.decide.race import WIDTH, Report, shown
+from advisor.decide.ranking import Planned, planned
+from advisor.decide.recommend import searched, shortlisted
 from advisor.decide.scenario import Scenario
-from advisor.decide.trial import Found
-from advisor.economics.result import OwnedOption
-from advisor.economics.rows import Served, purchase_for, row_of
+from advisor.economics.question import CostQuestion
+from advisor.economics.row import Priced, cost_row, mean_power
+
+_MOST = 1_000_000
+"""More accelerators than any site holds."""
 
 
-def owned_options(
-    candidates: Iterable[Found],
-    scenario: Scenario,
-    known: Ownership,
-    *,
-    served: Served | None,
-    region: str,
-    count: int | None = None,
-) -> tuple[OwnedOption, ...]:
-    """Each deployment that can be bought, priced for its life, cheapest per token first.
+def system_size(accelerator: Accelerator) -> int:
+    """Return how many accelerators are bought together: all of a baseboard or a rack, cards and small systems singly.
 
-    `count` is how many accelerators there are; without it as many are bought as the load needs, modules by the server
-    of eight.
+    Source: form factors and scale-up domains of the catalog.
     """
-    options = []
-    for found in candidates:
-        bought = purchase_price(known, found.candidate.deployment.accelerator)
-        if bought is not None:
-            option = owned_option(found, bought, scenario, known, served=served, region=region, count=count)
-            if option is not None:
-                options.append(option)
-    return tuple(sorted(options, key=lambda option: option.row.usd_per_million_tokens.value))
+    if not sold_by_the_node(accelerator):
+        return 1
+    return max(accelerator.node_size, accelerator.scale_up_domain)
 
 
-def owned_option(
-    found: Found,
-    bought: PurchasePrice,
-    scenario: Scenario,
+def named_hardware(
+    question: CostQuestion,
     known: Ownership,
     *,
-    served: Served | None,
-    region: str,
-    count: int | None = None,
-) -> OwnedOption | None:
-    """One deployment on hardware of one's own; None where the hardware that there is cannot carry the load,
-    or its power is not there."""
-    deployment = found.candidate.deployment
-    size = deployment.accelerators_per_replica
-    unit = count or _unit(found)
-    if size > unit:
+    progress: Report = lambda line: None,
+    width: int = WIDTH,
+) -> tuple[Priced | None, str]:
+    """Return the option that `recommend` gives for the hardware that the question names, with its cost of ownership;
+    with a note where a figure is missing, or where the hardware is sold in larger systems.
+
+    Raises: AdvisorError: a name is not known, or a power limit is not possible. InfeasibleError: the hardware cannot
+        carry the load.
+    """
+    assert question.own is not None
+    count, name = question.own
+    found = shortlisted(searched(question.scenario, progress=progress, width=width))
+    plan, option = found.entries[0], found.options[0]
+    chip = plan.found.candidate.deployment.accelerator
+    bought = purchase_price(known, chip)
+    power_w = mean_power(plan, option, question.mean_over_peak)
+    if bought is None or power_w is None:
+        return None, f"no source states what {name} costs to buy, or the power that it draws"
+    size = system_size(chip)
+    note = f"{name} is sold in systems of {size}: {count} of them are a part of one" if count % size else ""
+    cost = life_of(plan, count, power_w, bought, known)
+    return Priced(cost_row(plan, option, question, known, cost), plan), note
+
+
+def systems_to_buy(
+    rented: Iterable[tuple[Planned, Option]], question: CostQuestion, known: Ownership
+) -> tuple[Priced, ...]:
+    """Return the deployments of a decision on whole systems that are bought for the load, cheapest per token first."""
+    found = (bought_for(plan, option, question, known) for plan, option in rented)
+    return cheapest_first(each for each in found if each is not None)
+
+
+def cheapest_first(found: Iterable[Priced]) -> tuple[Priced, ...]:
+    """Return owned options by cost per token."""
+    return tuple(sorted(found, key=lambda each: each.row.usd_per_million_tokens.value))
+
+
+def bought_for(plan: Planned, option: Option, question: CostQuestion, known: Ownership) -> Priced | None:
+    """Return a rented deployment on as many whole systems as its replicas need.
+
+    Headroom and spare replicas are those of the rented one. None where no source states the price or the power of its
+    accelerator, where it exceeds the budget of money or power, or where it misses an objective.
+    """
+    scenario, part = question.scenario, question.mean_over_peak
+    deployment = plan.found.candidate.deployment
+    chip, size = deployment.accelerator, deployment.accelerators_per_replica
+    bought, power_w = purchase_price(known, chip), mean_power(plan, option, part)
+    if bought is None or power_w is None or plan.found.fleet is not None:
         return None
-    way = _placement(bought, unit, size, usd_per_hour=1.0, region=region)
-    plan = purchase_for(way, found.capacity, scenario.traffic, served)
-    if count is not None and plan.num_units > 1:
+    unit = system_size(chip) * math.ceil(size / system_size(chip))
+    as_rented = life_of(plan, unit, power_w * unit / option.machine.num_accelerators, bought, known)
+    owned = _on_systems(plan, scenario, bought, unit, as_rented.usd_per_hour)
+    if owned is None:
         return None
-    load = plan.requests_per_s / (plan.num_replicas * found.capacity.requests_per_s)
-    busy = min(1.0, found.capacity.result.busy_fraction * load)
-    total, limit_w = plan.num_units * unit, scenario.constraints.power_budget_w
-    if fed_by(limit_w, total, deployment.accelerator, scenario.as_of) < total:
+    # The systems that are bought may have boards that stay idle, which draw less than those that are rented.
+    num_units = owned.found.purchase.num_units
+    mean_w = mean_power(owned, option_of(1, owned, scenario), part) or 0.0
+    cost = life_of(owned, num_units * unit, mean_w, bought, known)
+    priced = _on_systems(plan, scenario, bought, unit, cost.usd_per_hour / num_units)
+    if priced is None:
         return None
-    cost = whole_life(found, bought, known, num_accelerators=total, busy_fraction=busy)
-    way = _placement(bought, unit, size, usd_per_hour=cost.usd_per_hour / plan.num_units, region=region)
-    row = row_of(found, way, scenario, known, served=served, price_basis=bought.kind)
-    return OwnedOption(replace(row, bill=owned_bill(cost, way.price, scenario.beside)), cost)
+    bill = owned_bill(cost, priced.found.purchase.placement.price, scenario.beside)
+    as_option = replace(option_of(1, priced, scenario), bill=bill)
+    return Priced(cost_row(priced, as_option, question, known, cost), priced)
 
 
-def whole_life(
-    found: Found, bought: PurchasePrice, known: Ownership, *, num_accelerators: int, busy_fraction: float
-) -> Tco:
-    """Total cost of owning the hardware of a deployment."""
-    deployment = found.candidate.deployment
-    accelerator = deployment.accelerator
-    holding = Holding(
-        accelerator,
-        num_accelerators,
-        mean_power_w(accelerator, num_accelerators, busy_fraction),
-        replicas_span_nodes=sold_by_the_node(accelerator)
-        and deployment.accelerators_per_replica > accelerator.node_size,
-    )
-    return tco(holding, bought, known)
-
-
-def _unit(found: Found) -> int:
-    """Accelerators that are bought together: whole servers of modules, cards by the replica."""
-    size = found.candidate.deployment.accelerators_per_replica
-    accelerator = found.candidate.deployment.accelerator
-    if not sold_by_the_node(accelerator):
-        return size
-    return accelerator.node_size * math.ceil(size / accelerator.node_size)
-
-
-def _placement(bought: PurchasePrice, unit: int, size: int, *, usd_per_hour: float, region: str) -> Placement:
+def _on_systems(
+    plan: Planned, scenario: Scenario, bought: PurchasePrice, unit: int, usd_per_hour: float
+) -> Planned | None:
+    """Return a deployment on systems of `unit` accelerators at what one costs: for a given load with as many replicas
+    as are rented, else with what one system carries."""
+    found, demand = plan.found, plan.demand
+    deployment, capacity = found.candidate.deployment, found.capacity
+    chip = deployment.accelerator
+    fed = fed_by(scenario.constraints.power_budget_w, _MOST, chip, scenario.as_of)
     price = Price(
         provider=OWN,
         sku=f"{unit}x{bought.accelerator}",
-        region=region,
+        region="",
         accelerator=bought.accelerator,
         num_accelerators=unit,
         term="on_demand",
@@ -111,4 +124,22 @@ def _placement(bought: PurchasePrice, unit: int, size: int, *, usd_per_hour: flo
         valid_from=bought.observed_on,
         url=bought.url,
     )
-    return Placement(price, unit // size, unit, usd_per_hour)
+    per_unit = unit // deployment.accelerators_per_replica
+    most = fed // unit if demand.kind in ("rate", "clients", "budget") else min(1, fed // unit)
+    way = Placement(price, per_unit, unit, usd_per_hour, max_units=most)
+    load, rate = capacity.load, capacity.requests_per_s
+    if demand.kind in ("rate", "clients"):
+        purchase = with_replicas(scenario, demand, way, load, rate, found.purchase.num_replicas)
+    else:
+        purchase = purchase_on(scenario, demand, way, load, rate)
+    return None if purchase is None else shown(scenario, planned(scenario, demand, found.bought(purchase)))
+
+
+def life_of(
+    plan: Planned, num_accelerators: int, mean_power_w: float, bought: PurchasePrice, known: Ownership
+) -> Tco:
+    """Return the total cost of owning the hardware of a deployment."""
+    deployment = plan.found.candidate.deployment
+    chip = deployment.accelerator
+    spans = sold_by_the_node(chip) and deployment.accelerators_per_replica > system_size(chip)
+    return tco(Holding(chip, num_accelerators, mean_power_w, replicas_span_nodes=spans), bought, known)

@@ -1,77 +1,96 @@
 """Hardware of one's own held to power limits: tokens per joule, and what a token then costs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.ownership import Ownership
-from advisor.catalog.schema.economics import PurchasePrice
+from advisor.catalog.ownership import Ownership, purchase_price
+from advisor.catalog.schema import Accelerator
+from advisor.catalog.units import HOUR_S, MILLION
 from advisor.decide.changes import measurements_of
 from advisor.decide.levers import replica_of
+from advisor.decide.options import option_of
 from advisor.decide.power import held_to, limits_of
-from advisor.decide.race import at_planned_load
-from advisor.decide.scenario import Scenario
-from advisor.decide.trial import Found
-from advisor.economics.owned import owned_option
-from advisor.economics.result import OwnedOption, PowerLimit
-from advisor.economics.rows import Served
+from advisor.decide.purchase import planned_load, purchase_on
+from advisor.decide.race import shown
+from advisor.decide.ranking import Planned, planned
+from advisor.economics.owned import life_of
+from advisor.economics.question import CostQuestion
+from advisor.economics.result import PowerLimit
+from advisor.economics.row import Priced, mean_power
 
 
-def power_limits(
-    found: Found,
-    bought: PurchasePrice,
-    scenario: Scenario,
-    known: Ownership,
-    *,
-    served: Served | None,
-    region: str,
-    count: int | None,
-    power_cap: str = "",
-) -> tuple[PowerLimit, ...]:
-    """Each limit that the deployment holds its objectives under, lowest first, then full power: those that were
-    measured, or those that `power_cap` names; none where neither is.
+def power_limits(priced: Priced, question: CostQuestion, known: Ownership) -> tuple[PowerLimit, ...]:
+    """Return each limit under which an owned deployment holds its objectives, lowest first, then full power: those that
+    were measured, or those that the question names; none where neither is.
 
     Assumes: busy accelerators draw the limit.
     Raises: InfeasibleError: its boards take no such limit.
     """
-    chip = found.candidate.deployment.accelerator
+    candidate = priced.plan.found.candidate
+    if priced.plan.found.fleet is not None:
+        return ()
+    chip = candidate.full_power or candidate.deployment.accelerator
     points = [point.limit_w for point in chip.power_points]
     full_w = points[-1] if points else chip.tdp_w or 0.0
-    tried = [*reversed(limits_of(chip, power_cap)), full_w] if power_cap else points
-    limits = []
-    for limit_w, capped in _capped(found, scenario, tried):
-        option = owned_option(capped, bought, scenario, known, served=served, region=region, count=count)
-        if option is not None:
-            limits.append(_of(limit_w, capped, option))
+    tried = [*reversed(limits_of(chip, question.power_cap)), full_w] if question.power_cap else points
+    limits = list[PowerLimit]()
+    for limit_w in tried:
+        record = held_to(chip, limit_w)
+        for plan in _carried(priced.plan, record, question):
+            limits += _limit(limit_w, plan, question, known)
     return tuple(limits)
 
 
-def _capped(found: Found, scenario: Scenario, limits_w: Sequence[float]) -> Iterator[tuple[float, Found]]:
-    deployment = found.candidate.deployment
-    for limit_w in limits_w:
-        record = held_to(deployment.accelerator, limit_w)
-        candidate = replace(found.candidate, deployment=replace(deployment, accelerator=record))
-        try:
-            replica = replica_of(candidate, scenario)
-        except InfeasibleError:
-            continue
-        measurements = measurements_of(scenario, replica)
-        capacity = measurements.capacity("confirmed") if measurements else None
-        if capacity is not None:
-            at_limit = replace(
-                found, candidate=candidate, replica=replica, capacity=capacity, measurements=measurements
-            )
-            yield limit_w, at_planned_load(scenario, at_limit)
+def _carried(plan: Planned, record: Accelerator, question: CostQuestion) -> Iterator[Planned]:
+    """Yield the deployment on another record of its accelerator, bought for the same demand, where it holds."""
+    scenario, found = question.scenario, plan.found
+    deployment = replace(found.candidate.deployment, accelerator=record)
+    candidate = replace(found.candidate, deployment=deployment)
+    try:
+        replica = replica_of(candidate, scenario)
+    except InfeasibleError:
+        return
+    measurements = measurements_of(scenario, replica)
+    capacity = measurements.capacity("confirmed") if measurements else None
+    if capacity is None:
+        return
+    way = found.purchase.placement
+    bought = purchase_on(scenario, plan.demand, way, capacity.load, capacity.requests_per_s)
+    if bought is None:
+        return
+    held = replace(
+        found,
+        candidate=candidate,
+        replica=replica,
+        capacity=capacity,
+        purchase=bought,
+        measurements=measurements,
+    )
+    at_point = shown(scenario, planned(scenario, plan.demand, held))
+    if at_point is not None:
+        yield at_point
 
 
-def _of(limit_w: float, capped: Found, option: OwnedOption) -> PowerLimit:
-    rate = capped.capacity.result.output_tokens_per_s
-    size = capped.candidate.deployment.accelerators_per_replica
-    return PowerLimit(
+def _limit(limit_w: float, plan: Planned, question: CostQuestion, known: Ownership) -> Iterator[PowerLimit]:
+    """Yield what a token costs on a deployment under a limit."""
+    scenario, found, there = question.scenario, plan.found, question.own
+    option = option_of(1, plan, scenario)
+    deployment, capacity = found.candidate.deployment, found.capacity
+    count = there[0] if there else option.machine.num_accelerators
+    power_w = mean_power(plan, option, question.mean_over_peak)
+    bought = purchase_price(known, deployment.accelerator)
+    if bought is None or power_w is None:
+        return
+    cost = life_of(plan, count, power_w, bought, known)
+    served = planned_load(scenario, capacity.load) / capacity.load * capacity.requests_per_s
+    rate = served * scenario.traffic.mean_output_tokens
+    tokens_per_s = found.purchase.requests_per_s * question.mean_over_peak * question.tokens_per_request
+    yield PowerLimit(
         limit_w,
         rate,
-        rate / (size * limit_w),
-        option.tco.num_accelerators,
-        option.row.usd_per_million_tokens.value,
-        "measured" if capped.candidate.deployment.accelerator.power_points else "modelled",
+        rate / (deployment.accelerators_per_replica * limit_w),
+        count,
+        cost.usd_per_hour / (tokens_per_s * HOUR_S) * MILLION,
+        "measured" if deployment.accelerator.power_points else "modelled",
     )

@@ -1,4 +1,4 @@
-"""What is asked about money: a serving scenario, a day's volume and shape, and what to compare it with."""
+"""Questions about money: what `recommend` is asked, the shape of the day, and what the answer is compared with."""
 
 from pathlib import Path
 from typing import Self
@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 from advisor.catalog.schema.economics import LoadShape
 from advisor.catalog.schema.record import Record
 from advisor.catalog.units import DAY_S
+from advisor.decide.power import NAME as POWER
 from advisor.decide.scenario import Scenario
 
 
@@ -15,47 +16,68 @@ class CostQuestion(Record):
     """One question about cost, with everything resolved."""
 
     scenario: Scenario
-    """Without a rate: the load is in `tokens_per_day` or `requests_per_s`, or the highest within the objectives."""
-    tokens_per_day: float | None = Field(default=None, gt=0)
-    """Prompt and answer tokens together, mean of the days."""
-    requests_per_s: float | None = Field(default=None, gt=0)
-    """Mean over the day."""
+    """What `recommend` is asked: a rate is that of the busiest part of the day, and hardware of one's own is in its
+    constraints. Without a load it asks what full units carry."""
     shape: LoadShape
+    tokens_per_day: float | None = Field(default=None, gt=0)
+    """Prompt and output tokens of a mean day, where the load was given so."""
     apis: tuple[str, ...] | None = None
     """API providers to compare with; None is all that list the model, empty is none."""
     api_price_file: Path | None = None
     assumptions_file: Path | None = None
-    region: str | None = None
-    """Where owned machines would stand, and whose grid counts."""
     purchase_usd: float | None = Field(default=None, gt=0)
-    """A person's own price of one accelerator of `own`."""
-    power_cap: str = ""
-    """The lever by which boards of one's own are held to less power; empty: each limit that was measured."""
-    own: tuple[int, str] | None = None
-    """Hardware to own: a number of accelerators and their id; None picks among those with a purchase price."""
+    """The user's own price of one accelerator of the hardware to own."""
 
     @model_validator(mode="after")
-    def _one_volume(self) -> Self:
-        if self.tokens_per_day is not None and self.requests_per_s is not None:
-            raise ValueError("give tokens per day or a rate, not both")
-        if self.scenario.traffic.rate_per_s is not None:
-            raise ValueError("the rate belongs into the question, the scenario asks for the highest load")
+    def _is_about_one_load(self) -> Self:
+        if self.scenario.ladder_per_s or self.scenario.ladder_clients or self.scenario.max_contexts:
+            raise ValueError("a question about cost is about one load and one context window")
         return self
 
     @property
+    def own(self) -> tuple[int, str] | None:
+        """Hardware to own: a number of accelerators and their id; None picks among those with a purchase price."""
+        own = self.scenario.constraints.own
+        return own[0] if own else None
+
+    @property
+    def rented(self) -> Scenario:
+        """The question that `recommend` is asked about hardware for rent."""
+        limits = self.scenario.constraints.model_copy(update={"own": (), "power_budget_w": None})
+        levers = tuple(name for name in self.scenario.levers if not name.startswith(POWER)) or ("auto",)
+        return self.scenario.model_copy(update={"constraints": limits, "levers": levers})
+
+    def within_window(self, searched: Scenario) -> "CostQuestion":
+        """Return the question with its requests as a search took them: within the model's window."""
+        scenario = self.scenario.model_copy(update={"traffic": searched.traffic})
+        return self.model_copy(update={"scenario": scenario})
+
+    @property
+    def power_cap(self) -> str:
+        """The lever that limits the power of boards of one's own; empty where none is named."""
+        return next((name for name in self.scenario.levers if name.startswith(POWER)), "")
+
+    @property
     def tokens_per_request(self) -> int:
+        """Prompt and output tokens of the mean request."""
         traffic = self.scenario.traffic
         return traffic.mean_input_tokens + traffic.mean_output_tokens
 
     @property
-    def mean_rate_per_s(self) -> float | None:
-        """Requests per second, mean of the day; None asks for the highest load."""
-        if self.tokens_per_day is not None:
-            return self.tokens_per_day / DAY_S / self.tokens_per_request
-        return self.requests_per_s
+    def mean_over_peak(self) -> float:
+        """Mean request rate of the day over that of its busiest part."""
+        return 1.0 / max(self.shape.relative)
 
     @property
-    def peak_rate_per_s(self) -> float | None:
-        """Requests per second in the busiest part of the day."""
+    def mean_rate_per_s(self) -> float | None:
+        """Requests per second, mean of the day; None where no rate is given."""
+        peak = self.scenario.traffic.rate_per_s
+        return None if peak is None else peak * self.mean_over_peak
+
+    @property
+    def volume(self) -> float | None:
+        """Prompt and output tokens of a mean day; None where no rate is given."""
         mean = self.mean_rate_per_s
-        return None if mean is None else mean * max(self.shape.relative)
+        if mean is None:
+            return None
+        return self.tokens_per_day or mean * DAY_S * self.tokens_per_request

@@ -1,11 +1,11 @@
-"""The answer about money, whole and frozen: the only thing that renderers and files see."""
+"""Answers about money, frozen: the options of a decision, with what `cost` adds to each and compares them with."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from advisor.decide.decision import Counts, Rejected
-from advisor.decide.option import Bill
+from advisor.decide.option import Option
 from advisor.decide.ownership import Tco
 from advisor.economics.api_bill import ApiCost
 from advisor.economics.break_even import BreakEven
@@ -16,66 +16,75 @@ from advisor.simulator.quantity import Quantity
 
 
 @dataclass(frozen=True, slots=True)
-class CostRow:
-    """What tokens cost on one deployment from one source at one load."""
+class ProviderPrice:
+    """What the deployment of an option costs on the best offer of one provider and term."""
 
-    way: str
-    """rent or own."""
-    accelerator: str
-    accelerator_name: str
-    num_accelerators: int
-    num_replicas: int
-    tensor_parallel: int
-    pipeline_parallel: int
-    data_parallel: int
-    expert_parallel: int
-    engine: str
-    weight_dtype: str
-    kv_dtype: str | None
-    """Number format of the KV cache; None for models without one."""
     provider: str
-    provider_class: str
-    sku: str
-    region: str
     term: str
+    kind: str
+    age_days: int | None
+    num_accelerators: int
     usd_per_hour: float
-    bill: Bill
-    price_basis: str
-    """listed, measured, derived, estimate or user."""
-    price_kind: str
-    """list, quote, from, tracker or marketplace."""
-    price_tenancy: str
-    price_observed_on: str
-    price_age_days: int
-    price_url: str
-    standing: int
-    """2: kernels measured and a seller's own fresh price; 1: an old one; 0: something is assumed or foreign."""
-    levers: Mapping[str, object]
-    """What is applied besides hardware and layout: prefix_caching, speculation, adapters."""
+    """Machines alone [USD/h]."""
+    usd_per_million_tokens: float
+    """Machines alone, at the load of `performance` [USD]."""
+
+
+@dataclass(frozen=True, slots=True)
+class CostRow:
+    """An option, with what its tokens cost at the mean load of the day; a document has its fields in the row."""
+
+    option: Option
+    way: Literal["rent", "own"]
     load_fraction: float
-    """Of the most that this deployment carries within the objectives."""
-    requests_per_s: float
+    """Mean load over the highest that all replicas carry within the objectives."""
+    mean_requests_per_s: float
     tokens_per_day: float
+    usd_per_hour: float
+    """What the token prices add up to: the whole known bill; of owned hardware the cost of ownership, with storage and
+    egress [USD/h]."""
     usd_per_million_tokens: Quantity
+    """At the mean load; `performance` states the cost of machines at the peak."""
     usd_per_million_input_tokens: Quantity
     usd_per_million_cached_tokens: Quantity
     usd_per_million_output_tokens: Quantity
     share: Mapping[str, float]
     """How the bill divides by what is used."""
-    ttft_p99_s: Quantity
-    tpot_p99_s: Quantity | None
-    power_w: float
-    """Mean, of the accelerators."""
-    kwh_per_million_tokens: float
-    """At the meter of the site."""
+    mean_power_w: float | None
+    """Mean power of the accelerators over the day [W]; None where no source states their power."""
+    kwh_per_million_tokens: float | None
+    """Energy at the meter of the site."""
+    providers: tuple[ProviderPrice, ...] = ()
+    """Offers of other providers and terms for the same deployment, cheapest first."""
+    tco: Tco | None = None
+    """Cost of ownership; None for rented hardware."""
+
+    @property
+    def deal(self) -> str:
+        """What is rented or bought, in words."""
+        machine = self.option.machine
+        count = machine.num_accelerators if self.tco is None else self.tco.num_accelerators
+        words = f"{count} x {machine.accelerator}"
+        return f"{words} from {self.option.offer.provider}" if self.option.offer else words
+
+    @property
+    def priced_on(self) -> str:
+        """Day on which the price was read, as ISO 8601."""
+        if self.option.offer is not None:
+            return self.option.offer.observed_on
+        return "" if self.tco is None else self.tco.lines[0].observed_on.isoformat()
+
+    def document_fields(self) -> dict[str, object]:
+        """The fields of the option and those that `cost` adds, side by side."""
+        option = {field.name: getattr(self.option, field.name) for field in fields(self.option)}
+        return option | {f.name: getattr(self, f.name) for f in fields(self) if f.name != "option"}
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
     """One way to get the tokens of a day, for comparison."""
 
-    way: str
-    """rent, own or api."""
+    way: Literal["rent", "own", "api"]
     what: str
     usd_per_day: float
     usd_per_month: float
@@ -83,18 +92,9 @@ class Way:
     utilisation_fraction: float | None
     price_observed_on: str
     note: str = ""
-    standing: int = 2
-    """Of a rented deployment, as that of a row."""
-    is_assumed: bool = False
-    """Its price is an assumption, not an offer: shown, but never called the cheapest."""
-
-
-@dataclass(frozen=True, slots=True)
-class OwnedOption:
-    """Hardware of one's own: what it costs for its life and what a token costs on it."""
-
-    row: CostRow
-    tco: Tco
+    may_lead: bool = True
+    """Whether the headline may name it: an offer of the terms that were asked for, on hardware as well known as that of
+    the first option."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ class PowerLimit:
 
 @dataclass(frozen=True, slots=True)
 class LoadPoint:
-    """What a token costs on the cheapest rented deployment when it is used less than fully; simulated."""
+    """What a token costs on the first option when it is used less than fully; simulated."""
 
     load_fraction: float
     tokens_per_day: float
@@ -136,14 +136,18 @@ class CostReport:
     model: str
     headline: str
     rows: tuple[CostRow, ...]
-    """Cheapest first, behind the one to take."""
+    """The options of `recommend` for the same question, in its order."""
+    safe_pick: Option | None
+    """The option with the role `safe_pick`, also where it is below the cut of `--top`; None where there is none."""
     api: tuple[ApiCost, ...]
     ways: tuple[Way, ...]
     """The same volume by every way, cheapest first."""
     fleet: tuple[FleetCost, ...]
     load: tuple[LoadPoint, ...]
     tco: Tco | None
-    owned: tuple[OwnedOption, ...]
+    owned: tuple[CostRow, ...]
+    """Hardware of one's own, cheapest per token first: what the question names, as `recommend` answers it, or systems
+    with a purchase price."""
     power_limits: tuple[PowerLimit, ...]
     """Of the first owned option, where a calibration holds a power sweep."""
     sensitivity: tuple[Swing, ...]

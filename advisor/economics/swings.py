@@ -1,12 +1,12 @@
 """Which assumptions of a cost per token matter most: those of a rented deployment, and those of an owned one."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from advisor.catalog.ownership import Ownership
-from advisor.catalog.schema.economics import PurchasePrice
-from advisor.decide.trial import Found
-from advisor.economics.owned import whole_life
-from advisor.economics.result import CostRow, OwnedOption
+from advisor.catalog.ownership import Ownership, purchase_price
+from advisor.decide.ranking import Planned, capacity_factor
+from advisor.economics.owned import life_of
+from advisor.economics.result import CostRow
+from advisor.economics.row import Priced
 from advisor.economics.sensitivity import Parameter, Swing, tornado
 
 _LEAST_LOAD = 0.4
@@ -19,21 +19,26 @@ _OWNED = (
 _PRICE, _CAPACITY, _LOAD, _PURCHASE = "hourly price", "throughput", "load", "purchase price"
 
 
-def rented_swings(row: CostRow, rivals: Sequence[CostRow]) -> tuple[Swing, ...]:
-    """The cost of a rented token when price, throughput or load go to their ends, widest first.
+def rented_swings(priced: Priced) -> tuple[Swing, ...]:
+    """Return the cost of a rented token when price, throughput or load go to their ends, widest first.
 
-    `rivals` are rows of the same accelerator: their prices are the range of the hourly price.
+    What other providers ask for the same deployment is the range of the hourly price.
 
     Source: cost is price over throughput and load.
     """
-    each = row.usd_per_hour / row.num_accelerators
-    prices = [rival.usd_per_hour / rival.num_accelerators for rival in rivals] + [each]
+    row = priced.row
+    here = row.option.served.usd_per_million_tokens.value
+    each = row.usd_per_hour / row.option.machine.num_accelerators
+    prices = [each, *(each * rival.usd_per_million_tokens / here for rival in row.providers)]
+    sellers = {rival.provider for rival in row.providers}
+    if row.option.offer is not None:
+        sellers.add(row.option.offer.provider)
     parameters = (
         Parameter(
             _PRICE, each, min(prices), max(prices), "USD per accelerator and hour",
-            f"what {len({rival.provider for rival in rivals})} providers ask",
+            f"what {len(sellers)} providers ask",
         ),
-        _capacity_of(row),
+        _capacity_of(priced.plan),
         _load_of(row),
     )  # fmt: skip
 
@@ -43,18 +48,19 @@ def rented_swings(row: CostRow, rivals: Sequence[CostRow]) -> tuple[Swing, ...]:
     return tornado(evaluate, parameters)
 
 
-def owned_swings(
-    option: OwnedOption, found: Found, bought: PurchasePrice, known: Ownership
-) -> tuple[Swing, ...]:
-    """The cost of an owned token when each assumption of ownership goes to its ends, widest first.
+def owned_swings(priced: Priced, known: Ownership) -> tuple[Swing, ...]:
+    """Return the cost of an owned token when each assumption of ownership goes to its ends, widest first.
 
-    Source: recommend.ownership at the ends of the catalog's ranges.
+    Source: decide.ownership at the ends of the catalog's ranges.
     """
-    row = option.row
-    busy = min(1.0, found.capacity.result.busy_fraction * row.load_fraction)
+    row, plan = priced.row, priced.plan
+    bought = purchase_price(known, plan.found.candidate.deployment.accelerator)
+    cost, power_w = row.tco, row.mean_power_w
+    if bought is None or cost is None or power_w is None:
+        return ()
     parameters = [
         Parameter(_PURCHASE, bought.usd, bought.low, bought.high, "USD per accelerator", bought.source),
-        _capacity_of(row),
+        _capacity_of(priced.plan),
         _load_of(row),
     ]
     for name in _OWNED:
@@ -66,19 +72,19 @@ def owned_swings(
         for name in _OWNED:
             changed = changed.replaced(name, values[name])
         price = bought.model_copy(update={"usd": values[_PURCHASE]})
-        cost = whole_life(found, price, changed, num_accelerators=row.num_accelerators, busy_fraction=busy)
-        return _scaled(row, values) * cost.usd_per_hour / option.tco.usd_per_hour
+        life = life_of(plan, cost.num_accelerators, power_w, price, changed)
+        beside = row.usd_per_hour - cost.usd_per_hour
+        return _scaled(row, values) * (life.usd_per_hour + beside) / row.usd_per_hour
 
     return tornado(evaluate, tuple(parameters))
 
 
-def _capacity_of(row: CostRow) -> Parameter:
-    cost = row.usd_per_million_tokens
+def _capacity_of(plan: Planned) -> Parameter:
     return Parameter(
         _CAPACITY,
         1.0,
-        cost.value / cost.high,
-        cost.value / cost.low,
+        capacity_factor(plan.found, 0.1),
+        capacity_factor(plan.found, 0.9),
         "of the prediction",
         "80 % interval of the simulator on published measurements",
     )

@@ -2,47 +2,61 @@
 
 import datetime
 
+from advisor.catalog.prices import STALE_AFTER_DAYS
 from advisor.catalog.schema import Model
 from advisor.catalog.units import GIGA, MILLION
-from advisor.decide.offers import seller_words
+from advisor.decide.offers import seller_words, stale_price_warnings
+from advisor.decide.options import accelerator_words, ages_days
 from advisor.economics.question import CostQuestion
-from advisor.economics.result import CostReport
+from advisor.economics.result import CostReport, CostRow, Way
 
 _OLD_FIGURE_DAYS = 365
+_VERBS = {"rent": "rent", "own": "buy", "api": "call the API of"}
 
 
 def headline(report: CostReport, model: Model, question: CostQuestion) -> str:
-    """One sentence: what is cheapest for the volume, or what a token costs at full load."""
+    """Return one sentence: what is cheapest for the volume, or what a token costs at the planned load."""
     row = report.rows[0]
-    deal = (
-        f"{row.num_accelerators} × {row.accelerator_name} from {seller_words(row.provider, row.price_kind)}"
-    )
-    if question.mean_rate_per_s is None:
-        prices = (
-            f"${row.usd_per_million_input_tokens.value:.3g} per million prompt tokens, "
-            f"${row.usd_per_million_cached_tokens.value:.2g} cached, "
-            f"${row.usd_per_million_output_tokens.value:.3g} per million answer tokens"
-        )
-        return (
-            f"{model.name}: {prices} (${row.usd_per_million_tokens.value:.3g} on average) at full load on {deal}, "
-            f"${row.usd_per_hour:.2f}/h"
-        )
-    offered = [way for way in report.ways if not way.is_assumed]
-    offered = [way for way in offered if way.standing >= row.standing]
-    best = offered[0]
-    verb = {"rent": "rent", "own": "buy", "api": "call the API of"}[best.way]
-    rivals = {way.way: way for way in reversed(offered)}
+    if question.volume is None:
+        return f"{model.name}: {_prices(row)} at {_load(question)} on {_deal(row)}, ${row.usd_per_hour:.2f}/h"
+    named = [way for way in report.ways if way.may_lead]
+    best = named[0]
+    cheapest: dict[str, Way] = {}
+    for way in named:
+        cheapest.setdefault(way.way, way)
     others = [
-        f"{name} {_dollars(rivals[way].usd_per_month)}"
+        f"{name} {_dollars(cheapest[way].usd_per_month)}"
         for way, name in (("rent", "renting"), ("own", "owning"), ("api", "an API"))
-        if way in rivals and way != best.way
+        if way in cheapest and way != best.way
     ]
-    against = f", against {' and '.join(others)}" if others else ""
+    against = f", against {' and '.join(others)} a month" if others else ""
     note = f" ({best.note})" if best.note and best.way == "rent" else ""
+    verb = _VERBS[best.way]
+    if best.way == "own" and question.own is not None:
+        verb = "own"
     return (
         f"{model.name}, {_volume(report.volume['tokens_per_day'])} tokens a day: {verb} {best.what}{note} for "
-        f"{_dollars(best.usd_per_month)} a month, ${best.usd_per_million_tokens:.3g} per million{against} a month"
+        f"{_dollars(best.usd_per_month)} a month, ${best.usd_per_million_tokens:.3g} per million{against}"
     )
+
+
+def _prices(row: CostRow) -> str:
+    return (
+        f"${row.usd_per_million_input_tokens.value:.3g} per million prompt tokens, "
+        f"${row.usd_per_million_cached_tokens.value:.2g} cached, "
+        f"${row.usd_per_million_output_tokens.value:.3g} per million output tokens "
+        f"(${row.usd_per_million_tokens.value:.3g} on average)"
+    )
+
+
+def _load(question: CostQuestion) -> str:
+    clients = question.scenario.traffic.concurrency
+    return f"{clients} clients" if clients is not None else "the planned load"
+
+
+def _deal(row: CostRow) -> str:
+    offer, words = row.option.offer, accelerator_words(row.option)
+    return words if offer is None else f"{words} from {seller_words(offer.provider, offer.kind)}"
 
 
 def _dollars(usd: float) -> str:
@@ -55,22 +69,16 @@ def _volume(tokens: float) -> str:
     return f"{tokens / MILLION:.3g} million"
 
 
-def warnings_of(report: CostReport, as_of: datetime.date, stale_days: int) -> tuple[str, ...]:
-    """Prices and figures that are too old to rely on, told once per kind.
+def warnings_of(report: CostReport, as_of: datetime.date) -> tuple[str, ...]:
+    """Return which prices and figures are too old to rely on, once per kind.
 
     Source: own definition; rented prices and API lists after a month, figures of ownership after a year.
     """
-    found = []
-    rented = [row.price_age_days for row in report.rows if row.price_age_days > stale_days]
-    if rented:
-        found.append(
-            f"{len(rented)} of {len(report.rows)} rental prices are older than {stale_days} days "
-            f"(oldest {max(rented)} days): check before you rent, or give your own with --price-file"
-        )
-    listed = [cost.price_age_days for cost in report.api if cost.price_age_days > stale_days]
+    found = list(stale_price_warnings(ages_days([row.option for row in report.rows])))
+    listed = [cost.price_age_days for cost in report.api if cost.price_age_days > STALE_AFTER_DAYS]
     if listed:
         found.append(
-            f"{len(listed)} of {len(report.api)} API prices are older than {stale_days} days (oldest "
+            f"{len(listed)} of {len(report.api)} API prices are older than {STALE_AFTER_DAYS} days (oldest "
             f"{max(listed)} days): check the providers' lists, or give your own with --api-price-file"
         )
     if report.tco is not None:

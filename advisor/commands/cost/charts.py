@@ -16,8 +16,9 @@ _NUM_SPLITS = 8
 
 
 def latency_chart(rows: Sequence[CostRow]) -> Chart:
-    """Cost against the time per token that 99 % of requests keep; the front is joined."""
-    points = [(row.tpot_p99_s.value, row) for row in rows if row.tpot_p99_s is not None]
+    """Return cost against the time per output token that 99 % of requests keep; the front is joined."""
+    times = [(row.option.served.tpot_s.get("p99"), row) for row in rows]
+    points = [(tpot.value, row) for tpot, row in times if tpot is not None]
     front: list[tuple[float, CostRow]] = []
     for tpot, row in sorted(points, key=lambda pair: (pair[0], pair[1].usd_per_million_tokens.value)):
         if not front or row.usd_per_million_tokens.value < front[-1][1].usd_per_million_tokens.value:
@@ -32,24 +33,23 @@ def latency_chart(rows: Sequence[CostRow]) -> Chart:
             Series("best", tuple(_latency_point(*pair) for pair in front), is_joined=True),
             Series("others", tuple(_latency_point(*pair) for pair in rest)),
         ),
-        "Each point is a deployment from one provider; those on the line are beaten in neither cost nor latency.",
+        "Each point is an option; those on the line are beaten in neither cost nor latency.",
         is_in_terminal=False,
     )
 
 
 def _latency_point(tpot_s: float, row: CostRow) -> Datum:
     cost = row.usd_per_million_tokens
-    label = f"{row.num_accelerators} x {row.accelerator} from {row.provider}, {row.weight_dtype}"
+    label = f"{row.deal}, {row.option.replica_layout.weight_dtype}"
     return Datum(tpot_s / MILLISECOND_S, cost.value, cost.low, cost.high, label)
 
 
 def by_load_chart(report: CostReport) -> Chart:
     """What a token costs by the tokens of a day: deployments that are paid all day fall, list prices stay."""
     row = report.rows[0]
-    series = [_paid_all_day(f"renting {row.num_accelerators} x {row.accelerator}", row)]
+    series = [_paid_all_day(f"renting {row.deal}", row)]
     if report.owned:
-        owned = report.owned[0].row
-        series.append(_paid_all_day(f"owning {owned.num_accelerators} x {owned.accelerator}", owned))
+        series.append(_paid_all_day(f"owning {report.owned[0].deal}", report.owned[0]))
     lines = tuple(
         Reference("y", api.usd_per_million_tokens, f"{api.provider} API") for api in report.api[:_NUM_APIS]
     )
@@ -74,17 +74,15 @@ def _paid_all_day(name: str, row: CostRow) -> Series:
 
 
 def split_chart(rows: Sequence[CostRow]) -> Chart:
-    """Shares of the bill by what is used, for the cheapest row of each accelerator."""
-    best: dict[str, CostRow] = {}
-    for row in rows:
-        best.setdefault(row.accelerator, row)
-    chosen = list(best.values())[:_NUM_SPLITS]
+    """Return the shares of the bill by what is used, for each option."""
+    chosen = rows[:_NUM_SPLITS]
     names = list(chosen[0].share)
     series = tuple(
         Series(
             name.replace("_", " "),
             tuple(
-                Datum(row.accelerator, row.share[name] * row.usd_per_million_tokens.value) for row in chosen
+                Datum(row.option.machine.accelerator, row.share[name] * row.usd_per_million_tokens.value)
+                for row in chosen
             ),
         )
         for name in names

@@ -44,8 +44,8 @@ class CostInput:
     ] = "flat"
     load: Annotated[Load, without(Load, "ramp", "trace_speed", "length_dist", "requests")] = Load()
     levers: Levers = Levers()
-    objectives: Annotated[Objectives, without(Objectives, "budget", "goal")] = Objectives()
-    where: Annotated[Where, without(Where, "own", "region", "max_context")] = Where()
+    objectives: Annotated[Objectives, without(Objectives, "goal")] = Objectives()
+    where: Annotated[Where, without(Where, "own", "max_context")] = Where()
     own: Annotated[
         str | None, COMPARISON("NxID", "Hardware to own: 8xh100-sxm.", "those with a purchase price")
     ] = None
@@ -61,9 +61,6 @@ class CostInput:
         Path | None,
         COMPARISON("TOML", "Your own figures of ownership: electricity_usd_per_kwh = 0.09."),
         Effect.READS,
-    ] = None
-    region: Annotated[
-        str | None, COMPARISON("NAME", "Where your machines stand: sweden, us-virginia, eu-west-1.", "us")
     ] = None
     beside: Beside = Beside()
     top: Top = 5

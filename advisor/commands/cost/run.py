@@ -1,25 +1,22 @@
 """From what a person typed about cost to the report."""
 
 from dataclasses import replace
-from typing import Final
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.profiles import get_load_shape
+from advisor.catalog.units import DAY_S
 from advisor.cli.lever_input import beside_of, with_levers
-from advisor.cli.measures import parse_count, parse_rate, positive
+from advisor.cli.measures import parse_count, positive
 from advisor.cli.notes import progress
 from advisor.cli.options import Shared
-from advisor.cli.scenario_input import names_of, parse_own, scenario_of
+from advisor.cli.scenario_input import names_of, scenario_of
 from advisor.commands.cost.options import CostInput
 from advisor.commands.cost.view import cost_answer
-from advisor.decide.power import NAME as POWER
 from advisor.decide.scenario import Scenario
 from advisor.economics.question import CostQuestion
 from advisor.economics.report import cost_report
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
-
-_UNLIKE: Final = "advisor recommend prices unlike parts"
 
 
 def cost(asked: CostInput, shared: Shared) -> Answer:
@@ -29,11 +26,10 @@ def cost(asked: CostInput, shared: Shared) -> Answer:
         the model within the objectives.
     """
     _check_volume(asked)
-    without_rate = replace(asked.load, rate=None)
-    scenario, notes = scenario_of(asked.model, without_rate, asked.objectives, asked.where, asked.top, shared)
-    scenario = with_levers(scenario, asked.levers, parts=_UNLIKE, no_limit="")
-    scenario = scenario.model_copy(update={"beside": beside_of(asked.beside)})
-    question = _question(scenario, asked)
+    where = replace(asked.where, own=asked.own)
+    scenario, notes = scenario_of(asked.model, asked.load, asked.objectives, where, asked.top, shared)
+    scenario = with_levers(scenario, asked.levers, no_limit="")
+    question = _question(scenario.model_copy(update={"beside": beside_of(asked.beside)}), asked)
     with progress(quiet=shared.quiet) as line:
         report = cost_report(question, progress=line)
     answer = cost_answer(report, question, notes)
@@ -62,24 +58,24 @@ def _check_volume(asked: CostInput) -> None:
 
 
 def _question(scenario: Scenario, asked: CostInput) -> CostQuestion:
-    rate = parse_rate(asked.load.rate) if asked.load.rate is not None else scenario.traffic.rate_per_s
-    if asked.tokens_per_day is not None or asked.load.concurrency is not None:
-        rate = None
-    traffic = scenario.traffic.model_copy(update={"rate_per_s": None})
-    volume = asked.tokens_per_day
-    caps = [name for name in scenario.levers if name.startswith(POWER)]
-    levers = tuple(name for name in scenario.levers if name not in caps) or ("auto",)
+    """Return the question: a rate, or tokens per day, is the mean of a day whose busiest part is the demand."""
+    if len(scenario.constraints.own) > 1:
+        first = (asked.own or "").split(",")[0].strip()
+        raise AdvisorError(f"--own {asked.own}: one kind of hardware at a time", fix=f"e.g. --own {first}")
+    shape, traffic = get_load_shape(asked.shape), scenario.traffic
+    mean, volume = traffic.rate_per_s, None
+    if asked.tokens_per_day is not None:
+        volume = parse_count(asked.tokens_per_day, "--tokens-per-day")
+        mean = volume / DAY_S / (traffic.mean_input_tokens + traffic.mean_output_tokens)
+    peak = None if mean is None else mean * max(shape.relative)
+    traffic = traffic.model_copy(update={"rate_per_s": peak})
     return CostQuestion(
-        scenario=scenario.model_copy(update={"traffic": traffic, "levers": levers}),
-        power_cap=caps[0] if caps else "",
-        tokens_per_day=parse_count(volume, "--tokens-per-day") if volume is not None else None,
-        requests_per_s=rate,
-        shape=get_load_shape(asked.shape),
+        scenario=scenario.model_copy(update={"traffic": traffic}),
+        shape=shape,
+        tokens_per_day=volume,
         apis=_apis(asked.api),
         api_price_file=asked.api_price_file,
         assumptions_file=asked.assumptions,
-        region=asked.region,
-        own=_own(asked.own),
         purchase_usd=_purchase_usd(asked),
     )
 
@@ -100,14 +96,3 @@ def _apis(text: str) -> tuple[str, ...] | None:
     if text in ("all", "none"):
         return None if text == "all" else ()
     return names_of(text, "--api")
-
-
-def _own(text: str | None) -> tuple[int, str] | None:
-    if text is None:
-        return None
-    hardware = parse_own(text)
-    if len(hardware) > 1:
-        raise AdvisorError(
-            f"--own {text}: one kind of hardware at a time", fix=f"e.g. --own {text.split(',')[0].strip()}"
-        )
-    return hardware[0]

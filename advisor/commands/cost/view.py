@@ -11,6 +11,7 @@ from advisor.commands.cost.charts import (
     split_chart,
     tornado_chart,
 )
+from advisor.decide.option import Option
 from advisor.decide.ownership import Tco
 from advisor.decide.purchase import bill_words
 from advisor.economics.carbon import Footprint
@@ -23,43 +24,46 @@ from advisor.render.numbers import (
     MISSING,
     POWER,
     TIME,
-    bought_words,
     digits,
     percent,
     price_words,
     range_words,
-    runs_words,
     show,
     usd,
 )
+from advisor.render.option_table import offer_words, runs_of, take_words
 
-MAX_ROWS: Final = 8
-"""Rows that the terminal lists; a page and JSON have all."""
 MAX_WAYS: Final = 12
+MAX_PROVIDERS: Final = 4
+"""Offers of other providers that the terminal lists; a page and JSON have all."""
 _LEAST_SAVED: Final = 0.005
-_NOT_IN_RESULT: Final = ("warnings", "notes", "rejected")
+_NOT_IN_RESULT: Final = ("warnings", "notes")
 
 
 def cost_answer(report: CostReport, question: CostQuestion, notes: tuple[str, ...]) -> Answer:
-    """The whole report."""
+    """Return the whole report."""
     ways = _ways_table(report.ways, question, limit=MAX_WAYS)
     method = Paragraph(f"How a bill is divided: {report.method}")
     asked = Paragraph(f"{_question(report, question)}\n{LEGEND}")
     crossings, row = _crossings(report), report.rows[0]
-    bill = Paragraph(bill_words(row.bill, bought_words(row, row)))
+    bill = Paragraph(bill_words(row.option.bill, take_words(row.option)))
+    scenario = question.scenario
     return Answer(
-        result=fields_of(report, *_NOT_IN_RESULT) | {"rejected": report.rejected},
-        inputs=fields_of(question.scenario, "calibration") | fields_of(question, "scenario"),
+        result=fields_of(report, *_NOT_IN_RESULT),
+        inputs=fields_of(scenario, "calibration")
+        | fields_of(question, "scenario")
+        | {"mean_requests_per_s": question.mean_rate_per_s},
         blocks=(
             Paragraph(report.headline, emphasis=True),
-            _rows_table(report.rows, limit=MAX_ROWS),
-            *_why_first(report.rows),
+            _rows_table(report.rows),
+            *_roles(report.rows),
             bill,
+            *_providers_blocks(row, limit=MAX_PROVIDERS),
             ways,
             crossings,
             *_ownership_blocks(report),
             tornado_chart(report.sensitivity, "What moves the cost of a rented token"),
-            _carbon_table(report.carbon),
+            *_carbon_blocks(report.carbon),
             method,
             asked,
         ),
@@ -72,16 +76,17 @@ def cost_answer(report: CostReport, question: CostQuestion, notes: tuple[str, ..
 
 
 def _sections(report: CostReport, question: CostQuestion, end: tuple[Block, ...]) -> tuple[Section, ...]:
-    """The same for a page: all rows, all charts."""
-    rows = _rows_table(report.rows, limit=len(report.rows))
+    """Return the same for a page: all offers, all charts."""
     ways = _ways_table(report.ways, question, limit=len(report.ways))
+    first = report.rows[0]
     parts = [
         Section(
             "Cost per token",
             (
                 Paragraph(report.headline, emphasis=True),
-                rows,
-                *_why_first(report.rows),
+                _rows_table(report.rows),
+                *_roles(report.rows),
+                *_providers_blocks(first, limit=len(first.providers)),
                 latency_chart(report.rows),
             ),
         ),
@@ -93,36 +98,37 @@ def _sections(report: CostReport, question: CostQuestion, end: tuple[Block, ...]
         parts.append(Section("Owning", tuple(_ownership_blocks(report))))
     rented = tornado_chart(report.sensitivity, "What moves the cost of a rented token")
     parts.append(Section("What moves a rented token", (rented,)))
-    parts.append(Section("Energy and carbon", (_carbon_table(report.carbon), *end[2:])))
+    parts.append(Section("Energy and carbon", (*_carbon_blocks(report.carbon), *end[2:])))
     return tuple(parts)
 
 
 def _tiles(report: CostReport) -> tuple[Tile, ...]:
     row = report.rows[0]
+    seller = row.option.offer.provider if row.option.offer else "own"
     tiles = [
         Tile(
-            _cost(row.usd_per_million_input_tokens.value), "per million prompt tokens", row.accelerator_name
+            _cost(row.usd_per_million_input_tokens.value),
+            "per million prompt tokens",
+            row.option.machine.accelerator,
         ),
-        Tile(_cost(row.usd_per_million_cached_tokens.value), "per million cached tokens", row.provider),
-        Tile(
-            _cost(row.usd_per_million_output_tokens.value), "per million answer tokens", row.price_observed_on
-        ),
+        Tile(_cost(row.usd_per_million_cached_tokens.value), "per million cached tokens", seller),
+        Tile(_cost(row.usd_per_million_output_tokens.value), "per million output tokens", row.priced_on),
     ]
     if report.api:
         api = report.api[0]
         tiles.append(Tile(_cost(api.usd_per_million_tokens), "per million through an API", api.provider))
     if report.owned:
-        owned = report.owned[0].row
-        tiles.append(
-            Tile(_cost(owned.usd_per_million_tokens.value), "per million owned", owned.accelerator_name)
-        )
+        owned = report.owned[0]
+        name = owned.option.machine.accelerator
+        tiles.append(Tile(_cost(owned.usd_per_million_tokens.value), "per million owned", name))
     return tuple(tiles)
 
 
 def _question(report: CostReport, question: CostQuestion) -> str:
-    """What was asked, defaults included, and how much was looked at."""
-    traffic, goals = question.scenario.traffic, question.scenario.objectives
-    load = "the highest load within them"
+    """Return what was asked, defaults included, and how much was looked at."""
+    scenario = question.scenario
+    traffic, goals, limits = scenario.traffic, scenario.objectives, scenario.constraints
+    load = "what full units carry"
     if traffic.concurrency is not None:
         load = f"{traffic.concurrency} clients"
     elif question.mean_rate_per_s is not None:
@@ -131,55 +137,56 @@ def _question(report: CostReport, question: CostQuestion) -> str:
             f"{digits(report.volume['mean_requests_per_s'])} requests/s, at most "
             f"{digits(report.volume['peak_requests_per_s'])})"
         )
-    names = question.scenario.levers
+    elif goals.budget_usd_per_hour is not None:
+        load = f"the most that {usd(goals.budget_usd_per_hour)}/h buys"
+    names = scenario.levers
     levers = "" if names == ("auto",) else f", levers {', '.join(names)}"
+    spare = ", one replica to spare" if scenario.redundancy == "n+1" else ""
     return (
         f"Asked: {traffic.mean_input_tokens} tokens in, {traffic.mean_output_tokens} out ({traffic.profile}), "
-        f"{goals.words}, {load}; prices as of "
-        f"{question.scenario.as_of} in {report.currency}{levers}. {report.counts.num_candidates} deployments "
-        f"considered, {report.counts.num_simulated} simulated."
+        f"{goals.words}, {load}, planned with {percent(scenario.headroom_fraction)} headroom{spare}; "
+        f"{', '.join(limits.terms)} prices as of {scenario.as_of} in {report.currency}{levers}. "
+        f"{report.counts.num_candidates} deployments considered, {report.counts.num_simulated} simulated."
     )
 
 
-def _rows_table(rows: Sequence[CostRow], *, limit: int) -> Table:
-    title = "USD per million tokens"
-    if len(rows) > limit:
-        title += f": {limit} of {len(rows)} (all with --json or -o)"
-    shown = rows[:limit]
+def _rows_table(rows: Sequence[CostRow]) -> Table:
     return Table(
-        columns("take~ | runs~ | $/h> | prompt> | cached>? | answer> | all~ | load>? | price~ | basis?"),
-        tuple(_row(row) for row in shown),
-        title,
-        tuple(_row_details(row) for row in shown),
+        columns(
+            "#> | take~ | runs~? | $/h> | prompt> | cached>? | output> | all~ | load>? | holds | price~ | basis?"
+        ),
+        tuple(_row(row) for row in rows),
+        "USD per million tokens",
+        tuple(_row_details(row) for row in rows),
     )
 
 
-def _why_first(rows: Sequence[CostRow]) -> list[Block]:
-    """Why the first row is not the cheapest, where it is not."""
-    first = rows[0]
-    if first.usd_per_million_tokens.value <= min(row.usd_per_million_tokens.value for row in rows):
-        return []
-    return [
-        Paragraph(
-            f"{bought_words(first, first)} is first because more is known of it; each row below that costs less has "
-            "assumed kernels, an old price, or one that is not the provider's own, so that it may cost as much."
-        )
-    ]
+def _roles(rows: Sequence[CostRow]) -> list[Block]:
+    """Return which option is safe to take, and what another saves if it holds."""
+    safe = next((row for row in rows if row.option.role == "safe_pick"), None)
+    bold = next((row for row in rows if row.option.role == "cheapest_if_it_holds"), None)
+    words = [] if safe is None else [f"{safe.option.rank} is the safe pick."]
+    if bold is not None:
+        why = "; ".join(str(reason) for reason in bold.option.reasons)
+        words.append(f"{bold.option.rank} costs least if it holds" + (f": {why}." if why else "."))
+    return [Paragraph(" ".join(words))] if words else []
 
 
 def _row(row: CostRow) -> tuple[str, ...]:
-    term = "" if row.term == "on_demand" else f" {row.term.replace('_', '-')}"
-    cost = row.usd_per_million_tokens
+    option, cost = row.option, row.usd_per_million_tokens
+    term = "" if option.offer is None or option.offer.term == "on_demand" else option.offer.term
     return (
-        bought_words(row, row),
-        runs_words(row.engine, row.weight_dtype),
-        usd(row.usd_per_hour),
+        str(option.rank),
+        take_words(option),
+        runs_of(option),
+        usd(option.bill.usd_per_hour),
         _cost(row.usd_per_million_input_tokens.value),
         _cost(row.usd_per_million_cached_tokens.value),
         _cost(row.usd_per_million_output_tokens.value),
         f"{_cost(cost.value)} {range_words(cost.low, cost.high)}",
         percent(row.load_fraction),
-        price_words(row.provider + term, row.price_kind, row.price_tenancy, row.price_age_days),
+        option.served.holds,
+        ", ".join(filter(None, (offer_words(option.offer), term.replace("_", "-")))),
         cost.basis,
     )
 
@@ -190,15 +197,39 @@ def _cost(usd_per_million: float) -> str:
 
 def _row_details(row: CostRow) -> tuple[Block, ...]:
     share = ", ".join(f"{name.replace('_', ' ')} {percent(part)}" for name, part in row.share.items())
-    return (
-        Paragraph(f"The bill pays for {share}."),
-        Paragraph(f"SKU {row.sku} in {row.region or 'no named region'}: {row.price_url or 'no address'}"),
+    return (Paragraph(f"The bill pays for {share}."), Paragraph(_sku(row.option)))
+
+
+def _sku(option: Option) -> str:
+    offer = option.offer
+    if offer is None:
+        return "Hardware of one's own."
+    return f"SKU {offer.sku} in {offer.region or 'no named region'}: {offer.url or 'no address'}"
+
+
+def _providers_blocks(row: CostRow, *, limit: int) -> list[Block]:
+    """Return what other providers and terms ask for the deployment of a row."""
+    if not row.providers:
+        return []
+    title = f"{take_words(row.option)} from other providers"
+    if len(row.providers) > limit:
+        title += f": the cheapest {limit} of {len(row.providers)}"
+    rows = tuple(
+        (
+            price_words(each.provider, each.kind, "dedicated", each.age_days),
+            each.term.replace("_", "-"),
+            str(each.num_accelerators),
+            usd(each.usd_per_hour),
+            _cost(each.usd_per_million_tokens),
+        )
+        for each in row.providers[:limit]
     )
+    return [Table(columns("price~ | term | accelerators> | $/h> | $/M tokens>"), rows, title)]
 
 
 def _ways_table(ways: Sequence[Way], question: CostQuestion, *, limit: int) -> Table:
     given = question.mean_rate_per_s is not None
-    title = "The same tokens by every way" if given else "Each deployment as full as it may be, and APIs"
+    title = "The same tokens by every way" if given else "Each deployment at its planned load, and APIs"
     if len(ways) > limit:
         title += f": the cheapest {limit} of {len(ways)}"
     rows = tuple(
@@ -256,7 +287,7 @@ def _power_table(report: CostReport) -> Table:
         )
         for point in report.power_limits
     )
-    name, measured = report.owned[0].row.accelerator, report.power_limits[0].basis == "measured"
+    name, measured = report.owned[0].option.machine.accelerator, report.power_limits[0].basis == "measured"
     basis = "each limit that was measured" if measured else "power limits, rates by the cube root of power"
     return Table(
         columns("limit> | tokens/s> | tokens/J> | accelerators> | $/M tokens>"),
@@ -296,13 +327,15 @@ def _load_table(points: Sequence[LoadPoint]) -> Table:
         for point in points
     )
     return Table(
-        columns("load> | $/M tokens> | prompt> | answer> | batch> | TTFT p99> | TPOT p99>"),
+        columns("load> | $/M tokens> | prompt> | output> | batch> | TTFT p99> | TPOT p99>"),
         rows,
-        "The cheapest rented deployment, simulated at parts of its highest load",
+        "The first option, simulated at parts of its highest load",
     )
 
 
-def _carbon_table(footprints: Sequence[Footprint]) -> Table:
+def _carbon_blocks(footprints: Sequence[Footprint]) -> list[Block]:
+    if not footprints:
+        return [Paragraph("Energy is not known: no source states the power of this accelerator.")]
     rows = tuple(
         (
             place.region_name,
@@ -315,9 +348,5 @@ def _carbon_table(footprints: Sequence[Footprint]) -> Table:
         for place in footprints
     )
     details = tuple((Paragraph(place.carbon_source),) for place in footprints)
-    return Table(
-        columns("region | g CO2e/kWh> | kWh/M tokens> | g CO2e/M tokens> | kg CO2e/month> | grid of>"),
-        rows,
-        "Energy and carbon of the cheapest rented deployment, by grid",
-        details,
-    )
+    header = columns("region | g CO2e/kWh> | kWh/M tokens> | g CO2e/M tokens> | kg CO2e/month> | grid of>")
+    return [Table(header, rows, "Energy and carbon of the first option, by grid", details)]

@@ -29,10 +29,18 @@ def deal(usd: float) -> Deal:
     )
 
 
-def facts(name: str, usd: float | None, *, reason: str = "no price within the constraints") -> PlatformFacts:
+def facts(
+    name: str, usd: float | None, *, reason: str = "no price within the constraints", is_unpriced: bool = True
+) -> PlatformFacts:
     found = deal(usd) if usd is not None else None
     return PlatformFacts(
-        platform(name), found, "" if found else reason, not found, True, ("vllm", "sglang"), ("aws", "gcp")
+        platform(name),
+        found,
+        "" if found else reason,
+        found is None and is_unpriced,
+        True,
+        ("vllm", "sglang"),
+        ("aws", "gcp"),
     )
 
 
@@ -82,7 +90,9 @@ def test_with_cost_alone_the_cheapest_is_first_and_half_the_price_is_twice_the_p
 def test_what_is_not_known_leaves_a_range_and_what_fails_does_not() -> None:
     unpriced = score_of(ranked(SOME, Goal()), "trainium")
     assert unpriced.score_at_best > unpriced.score
-    failing = facts("trainium", None, reason="even its datasheet limits miss the latency objectives")
+    failing = facts(
+        "trainium", None, reason="even its datasheet limits miss the latency objectives", is_unpriced=False
+    )
     assert score_of(ranked((*SOME[:2], failing), Goal()), "trainium").score_at_best < unpriced.score_at_best
 
 

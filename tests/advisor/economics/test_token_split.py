@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from advisor.decide.load_runs import run_at
 from advisor.decide.scenario import Traffic
-from advisor.economics.rows import split_prices, tokens_of
+from advisor.economics.row import split_prices, tokens_of
 from advisor.economics.token_split import (
     RequestTokens,
     UsedSeconds,
