@@ -31,8 +31,8 @@ MARKET = price_file(
         Row("crest", "h100-sxm", 8, 17.6),
     )
 )
-SERVE = "recommend --model 8b --rate 3 --gpu l40s --engine vllm --levers none --top 2"
-COST = "cost --model 8b --rate 3 --gpu l40s --engine vllm --levers none --top 2 --api none"
+SERVE = "recommend --model 8b --rate 3 --gpu l40s --engine vllm --precision fp8 --levers none --top 2"
+COST = "cost --model 8b --rate 3 --gpu l40s --engine vllm --precision fp8 --levers none --top 2 --api none"
 BASES = {
     "serve": SERVE,
     "train": "recommend --workload train --model 1b --tokens 1B --gpu h100-sxm --gpus 8",
@@ -56,7 +56,7 @@ VALUES = {
     "--residency": "us", "--max-price-age": "100", "--max-gpus": "1", "--price-file": MARKET, "--max-context": "64k",
     "--power-budget": "0.6kW", "--storage-tb": "2", "--egress-tb": "3", "--levers": "kv-fp8", "--acceptance": "0.3",
     "--adapters": "50", "--adapter-rank": "64", "--adapter-slots": "4", "--shared-prefix-tokens": "600",
-    "--shared-prefixes": "5000", "--sessions": "3", "--turn-gap": "5s", "--top": "1", "--fast": "",
+    "--shared-prefixes": "5000", "--sessions": "3", "--turn-gap": "2min", "--top": "1", "--fast": "",
     "--seed": "5", "--as-of": "2026-06-01", "--goal": "", "--from": "", "--calibration": "",
     "--tokens": "2B", "--compute-optimal": "", "--sequence": "2048", "--mean-length": "300", "--global-batch": "64",
     "--method": "full", "--lora-rank": "64", "--optimizer": "muon", "--teacher": "qwen2.5-7b", "--framework": "fsdp",
