@@ -87,13 +87,12 @@ def test_a_larger_budget_serves_no_less(question: Question) -> None:
 
 def test_one_replica_more_is_paid_out_of_the_budget() -> None:
     """`--redundancy n+1` buys less load for the same budget."""
-    question = FIXED[0][0]
-    plain = ask(question.words(load="--budget 4/h")).first
-    spare = ask(question.words(load="--budget 4/h --redundancy n+1")).first
-    assert (
-        spare["performance"]["requests_per_s"]["value"]
-        < 0.95 * plain["performance"]["requests_per_s"]["value"]
+    words = FIXED[0][0].words(load="--budget 4/h")
+    plain, spare = (
+        max(take["performance"]["requests_per_s"]["value"] for take in ask(each).takes)
+        for each in (words, f"{words} --redundancy n+1")
     )
+    assert spare < 0.95 * plain
 
 
 def test_a_budget_without_a_unit_is_asked_about() -> None:

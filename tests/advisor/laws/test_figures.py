@@ -11,7 +11,7 @@ import pytest
 from asking import Answer, ask, leaves
 from questions import DAYS, IS_THOROUGH, Question, Row, generated
 
-HOURS_PER_MONTH = 730.0
+HOURS_PER_MONTH = 730.5
 METRICS = ("ttft_s", "tpot_s", "itl_s", "e2e_s")
 BASE = "recommend --model 8b --engine vllm --levers none --top 2"
 FP8 = f"{BASE} --precision fp8"
@@ -177,15 +177,13 @@ def check_bill(option: dict[str, Any]) -> None:
     if bill.get("usd_per_month") is not None:
         lines = sum(line["usd_per_month"] for line in bill["lines"])
         assert math.isclose(lines, bill["usd_per_month"], abs_tol=0.005)
-        assert math.isclose(
-            bill["usd_per_hour"] * HOURS_PER_MONTH, bill["usd_per_month"], rel_tol=1e-3, abs_tol=0.005
-        )
+        assert math.isclose(bill["usd_per_hour"] * HOURS_PER_MONTH, bill["usd_per_month"], abs_tol=0.005)
     known = {line["what"] for line in bill["lines"]}
     for unknown in bill["unknown"]:
         assert unknown["what"] not in known
-        assert unknown["reason"]["code"]
-        assert unknown["reason"]["text"]
-    if option["offer"] is not None and not option["parts"]:
+        assert unknown["code"]
+        assert unknown["text"]
+    if option["offer"] is not None and not option.get("parts"):
         rent = option["offer"]["usd_per_hour"]
         units = bill["usd_per_hour"] / rent
         assert known <= {"rent", "storage", "egress"}
@@ -199,7 +197,7 @@ def test_lines_of_a_bill_add_up(words: str) -> None:
     assert answer.options
     for take in answer.takes:
         check_bill(take)
-        for part in take["parts"]:
+        for part in take.get("parts", ()):
             check_bill(part)
 
 
@@ -216,7 +214,7 @@ def test_a_figure_stands_once_and_is_true(words: str) -> None:
                 path for path, _ in leaves(option) if path.endswith(f".{name}") and "lines[" not in path
             ]
             assert len(outside_lines) <= (1 if name == "usd_per_month" else 0) * (
-                1 + len(option["parts"]) + len(option["variants"])
+                1 + len(option.get("parts", ())) + len(option.get("variants", ()))
             )
         assert "data_loading" not in names
         offer = option["offer"] or {}
@@ -229,12 +227,12 @@ def test_what_a_provider_does_not_state_is_unknown() -> None:
     """A price file without storage and egress prices cannot bill them."""
     question = Question((Row("acme", "l40s", 1, 0.95),), "8b", 2.0, ("l40s",), "--engine vllm")
     unstated = ask(question.words()).first["bill"]
-    assert {(each["what"], each["reason"]["code"]) for each in unstated["unknown"]} == {
+    assert {(each["what"], each["code"]) for each in unstated["unknown"]} == {
         ("storage", "amount_not_stated"),
         ("egress", "amount_not_stated"),
     }
     stated = ask(f"{question.words()} --storage-tb 1 --egress-tb 1").first["bill"]
-    assert {(each["what"], each["reason"]["code"]) for each in stated["unknown"]} == {
+    assert {(each["what"], each["code"]) for each in stated["unknown"]} == {
         ("storage", "price_not_stated"),
         ("egress", "price_not_stated"),
     }
@@ -285,4 +283,4 @@ def test_idle_boards_draw_idle_power() -> None:
     option = ask(Question(market, "8b", 1.0, ("h100-sxm",), "--engine vllm").words()).first
     assert option["machine"]["num_accelerators"] == 8
     if option["layout"]["num_replicas"] == 1:
-        assert option["performance"]["power_w"] < 0.4 * 8 * 700.0
+        assert option["performance"]["power_w"]["value"] < 0.4 * 8 * 700.0

@@ -96,8 +96,8 @@ def test_nobody_owns_a_part_of_a_machine() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        "cost --model 8b --rate 10 --gpu l40s --engine vllm --api none",
-        "recommend --model 8b --budget 10/h --gpu l40s --engine vllm",
+        "cost --model 8b --rate 10 --gpu l40s --engine vllm --levers none --precision fp8 --api none",
+        "recommend --model 8b --budget 10/h --gpu l40s --engine vllm --levers none --precision fp8",
         "recommend --model 8b --rate 6 --own 4xl40s --engine vllm --levers none --precision fp8",
     ],
 )
@@ -105,7 +105,10 @@ def test_one_replica_more_is_planned_wherever_it_is_asked_for(words: str) -> Non
     plain, spare = ask(words), ask(f"{words} --redundancy n+1")
     assert spare.code == 0
     if "--budget" in words:
-        served = [each.first["performance"]["requests_per_s"]["value"] for each in (plain, spare)]
+        served = [
+            max(take["performance"]["requests_per_s"]["value"] for take in each.takes)
+            for each in (plain, spare)
+        ]
         assert served[1] < served[0]
         return
     replicas = [each.first["layout"]["num_replicas"] for each in (plain, spare)]
@@ -124,7 +127,7 @@ def test_residency_and_region_agree_where_a_region_lies() -> None:
 
 def test_a_region_has_its_own_tariff() -> None:
     """`cost --region sweden` kept the tariff of the United States."""
-    words = "cost --model 8b --rate 10 --own 8xh100-sxm --engine vllm --gpu h100 --api none"
+    words = "cost --model 8b --rate 10 --own 8xh100-sxm --engine vllm --levers none --precision fp8 --gpu h100 --api none"
     prices = []
     for region in ("us", "sweden"):
         document = ask(f"{words} --region {region}").document
@@ -238,7 +241,7 @@ def test_idle_cards_draw_little() -> None:
     for option in ask(words).takes:
         busy = option["layout"]["num_replicas"] * option["layout"]["tensor_parallel"]
         idle = option["machine"]["num_accelerators"] - busy
-        assert option["performance"]["power_w"] <= 700.0 * busy + 200.0 * idle
+        assert option["performance"]["power_w"]["value"] <= 700.0 * busy + 200.0 * idle
 
 
 def test_a_document_says_nothing_twice_and_claims_nothing() -> None:
