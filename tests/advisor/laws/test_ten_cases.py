@@ -127,7 +127,8 @@ def test_residency_and_region_agree_where_a_region_lies() -> None:
 
 def test_a_region_has_its_own_tariff() -> None:
     """`cost --region sweden` kept the tariff of the United States."""
-    words = "cost --model 8b --rate 10 --own 8xh100-sxm --engine vllm --levers none --precision fp8 --gpu h100 --api none"
+    words = "cost --model 8b --rate 10 --own 8xh100-sxm --gpu h100 --api none"
+    words += " --engine vllm --levers none --precision fp8"
     prices = []
     for region in ("us", "sweden"):
         document = ask(f"{words} --region {region}").document
