@@ -131,7 +131,6 @@ def rows_of(draw: st.DrawFn, accelerator: str) -> tuple[Row, ...]:
 
 
 NARROWER: Final = (
-    "--engine vllm",
     "--precision fp8",
     "--precision bf16",
     "--max-gpus 1",
@@ -166,6 +165,7 @@ def questions(draw: st.DrawFn) -> Question:
         *NARROWER,
         f"--rate {1.4 * rate:.3g}",
         f"--gpu {accelerators[0]}",
+        f"--engine {engines.split(',')[0]}",
         f"--provider {draw(st.sampled_from(rows)).provider}",
     ]
     return Question(
