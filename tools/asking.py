@@ -47,13 +47,13 @@ class Answer:
     @property
     def takes(self) -> list[dict[str, Any]]:
         """Options, their variants, and the safe pick, which may be below the cut of `--top`."""
-        found = [each for option in self.options for each in (option, *option["variants"])]
+        found = [each for option in self.options for each in (option, *option.get("variants", ()))]
         safe = self.safe_pick
         return found + ([safe] if safe is not None else [])
 
     @property
     def safe_pick(self) -> dict[str, Any] | None:
-        return self.document["safe_pick"] if self.code == 0 else None
+        return self.document.get("safe_pick") if self.code == 0 else None
 
     @property
     def first(self) -> dict[str, Any]:

@@ -4,27 +4,41 @@ import itertools
 import math
 import re
 import shlex
+from pathlib import Path
 from typing import Any
 
 import pytest
 from asking import Answer, ask, leaves
-from questions import DAYS, Question, Row, generated
+from questions import DAYS, IS_THOROUGH, Question, Row, generated
 
-HOURS_PER_MONTH = 730.0
+HOURS_PER_MONTH = 730.5
 METRICS = ("ttft_s", "tpot_s", "itl_s", "e2e_s")
-BASE = "recommend --model 8b --engine vllm --top 2"
+BASE = "recommend --model 8b --engine vllm --levers none --top 2"
+FP8 = f"{BASE} --precision fp8"
 SHOWN = [
     f"{BASE} --gpu l40s --rate 4",
-    f"{BASE} --gpu l40s,rtx-4090 --rate 12 --profile rag",
-    f"{BASE} --gpu l40s --concurrency 60",
-    f"{BASE} --gpu h100-sxm --rate 2 --profile agent",
-    f"{BASE} --gpu h100-sxm --rate 4 --sessions 4 --turn-gap 20s",
-    f"{BASE} --gpu l40s --rate 5 --precision bf16 --e2e-p99 20s --itl-p99 80ms",
-    f"{BASE} --gpu h200-sxm --rate 8 --profile agent --levers split",
-    f"{BASE} --own 4xl40s --rate 6",
-    "recommend --model qwen3-30b-a3b --profile agent --rate 5 --gpu b300-sxm --engine vllm --precision bf16 --top 1",
-    "recommend --model 70b --gpu h100-sxm --rate 3 --precision fp8 --engine vllm --top 1",
+    f"{BASE} --gpu l40s --rate 1 --profile rag --ttft-p99 4s",
+    f"{FP8} --gpu l40s --concurrency 60",
+    f"{FP8} --gpu l40s --rate 1 --sessions 3",
+    f"{FP8} --gpu l40s --rate 5 --e2e-p99 20s --itl-p99 80ms",
+    f"{FP8} --own 2xl40s --rate 4",
+    "recommend --model 70b --gpu h100-sxm --rate 3 --precision fp8 --engine vllm --levers none --top 1",
 ]
+ALSO_SHOWN = [
+    "recommend --model 8b --engine vllm --gpu h200-sxm --rate 8 --profile agent --levers split --top 1",
+    "recommend --model 8b --engine vllm --gpu h100-sxm --rate 2 --profile agent --top 1",
+    "recommend --model 8b --engine vllm --gpu h100-sxm --rate 4 --sessions 4 --turn-gap 20s --top 1",
+    "recommend --model qwen3-30b-a3b --profile agent --rate 5 --gpu b300-sxm --engine vllm --precision bf16 --top 1",
+    "recommend --model 70b --gpu h200-sxm --rate 1 --input-tokens 100000 --output-tokens 500 --ttft-p99 60s "
+    "--engine vllm --precision fp8 --levers pools --top 1",
+    "recommend --model 8b --engine vllm --gpu l40s --rate 60 --top 1",
+    "recommend --model 8b --engine sglang --gpu h100-sxm --rate 9 --levers eagle --top 1",
+    "recommend --model gpt-oss-120b --gpu h100-sxm --rate 2 --top 1",
+    "recommend --model 8b --gpu rtx-4090 --engine llama.cpp --rate 1 --top 1",
+    "recommend --model 8b --gpu l40s --rate 4 --adapters 20 --engine vllm --top 1",
+]
+"""Questions of several seconds, each of another mechanism; the suite leaves them out."""
+ALL_SHOWN = [*SHOWN, *(ALSO_SHOWN if IS_THOROUGH else ())]
 
 
 def check_again(answer: Answer) -> None:
@@ -38,7 +52,7 @@ def check_again(answer: Answer) -> None:
                 assert again[metric][part] == quantity, f"{metric} {part} of {shlex.join(args)}"
 
 
-@pytest.mark.parametrize("words", SHOWN)
+@pytest.mark.parametrize("words", ALL_SHOWN)
 def test_what_is_printed_reproduces(words: str) -> None:
     check_again(ask(words))
 
@@ -90,7 +104,7 @@ def _at(value: Any, path: str) -> Any:
     return value
 
 
-@pytest.mark.parametrize("words", SHOWN)
+@pytest.mark.parametrize("words", ALL_SHOWN)
 def test_a_whole_request_is_as_sure_as_its_parts(words: str) -> None:
     for option in ask(words).takes:
         check_ranges(option)
@@ -116,11 +130,11 @@ ABOUT = {"ttft_s": "TTFT", "tpot_s": "TPOT", "itl_s": "ITL", "e2e_s": "E2E"}
 
 
 @pytest.mark.parametrize("option", ASKED)
-def test_an_asked_metric_is_shown_and_judged(option: str) -> None:
+def test_an_asked_metric_is_shown_and_judged(option: str, tmp_path: Path) -> None:
     """It is in the document and the table, and an option that is likely to hold keeps it."""
     metric, part, limit = ASKED[option]
-    words = f"{BASE} --gpu l40s,h100-sxm --rate 5 {option}"
-    answer = ask(words)
+    page = tmp_path / "answer.md"
+    answer = ask(f"{FP8} --gpu l40s --rate 5 {option} -o {page}")
     for take in answer.takes:
         shown = take["performance"][metric][part]
         assert take["performance"]["holds"] in ("likely", "marginal")
@@ -128,17 +142,18 @@ def test_an_asked_metric_is_shown_and_judged(option: str) -> None:
         if take["performance"]["holds"] == "likely":
             assert shown["value"] <= limit
     value = answer.first["performance"][metric][part]["value"]
-    table = ask(words, as_json=False).out
-    head = next(line for line in table.splitlines() if line.startswith("#"))
-    assert ABOUT[metric] in head
-    lines = table.splitlines()
-    place = next(number for number, line in enumerate(lines) if line.startswith("1 "))
-    row = " ".join(lines[place : place + 2])
-    seconds = [
-        float(number) * (1e-3 if unit == "ms" else 1.0)
-        for number, unit in re.findall(r"([\d.]+) (ms|s)\b", row)
+    rows = [line.split("|")[1:-1] for line in page.read_text(encoding="utf-8").splitlines() if "|" in line]
+    head = next(number for number, row in enumerate(rows) if row[0].strip() == "#")
+    column = [cell.strip() for cell in rows[head]]
+    (place,) = [
+        number
+        for number, name in enumerate(column)
+        if ABOUT[metric] in name and (part in name or (part == "p99" and not re.search(r"p\d\d", name)))
     ]
-    assert any(math.isclose(each, value, rel_tol=0.06) for each in seconds), row
+    cell = re.search(r"([\d.]+) (ms|s)\b", rows[head + 2][place])
+    assert cell is not None
+    seconds = float(cell[1]) * (1e-3 if cell[2] == "ms" else 1.0)
+    assert math.isclose(seconds, value, rel_tol=0.06)
 
 
 WORKLOADS = [
@@ -148,11 +163,11 @@ WORKLOADS = [
     "recommend --workload diffusion --model flux.1-dev --gpu h100 --rate 0.1 --latency-p99 20s",
     "recommend --workload speech --model whisper-large-v3 --gpu l4 --rate 2 --latency-p99 5s",
     "recommend --workload train --model 1b --tokens 1B --gpu h100,l40s --gpus 8",
-    "recommend --models 8b@5,qwen3-30b-a3b@1 --gpu h100-sxm --engine vllm",
-    f"{BASE} --gpu l40s --rate 4 --storage-tb 2 --egress-tb 5",
-    f"{BASE} --own 4xl40s --rate 6 --power-budget 2kW",
-    f"{BASE} --gpu l40s --rate 4 --term spot,on-demand",
-    "cost --model 8b --rate 2 --gpu l40s --engine vllm",
+    "recommend --models 8b@5,qwen3-30b-a3b@1 --gpu h100-sxm --engine vllm --fast",
+    f"{FP8} --gpu l40s --rate 4 --storage-tb 2 --egress-tb 5",
+    f"{FP8} --own 4xl40s --rate 6 --power-budget 2kW",
+    f"{FP8} --gpu l40s --rate 4 --term spot,on-demand",
+    "cost --model 8b --rate 2 --gpu l40s --engine vllm --precision fp8 --levers none --api none",
 ]
 
 
@@ -162,15 +177,13 @@ def check_bill(option: dict[str, Any]) -> None:
     if bill.get("usd_per_month") is not None:
         lines = sum(line["usd_per_month"] for line in bill["lines"])
         assert math.isclose(lines, bill["usd_per_month"], abs_tol=0.005)
-        assert math.isclose(
-            bill["usd_per_hour"] * HOURS_PER_MONTH, bill["usd_per_month"], rel_tol=1e-3, abs_tol=0.005
-        )
+        assert math.isclose(bill["usd_per_hour"] * HOURS_PER_MONTH, bill["usd_per_month"], abs_tol=0.005)
     known = {line["what"] for line in bill["lines"]}
     for unknown in bill["unknown"]:
         assert unknown["what"] not in known
-        assert unknown["reason"]["code"]
-        assert unknown["reason"]["text"]
-    if option["offer"] is not None and not option["parts"]:
+        assert unknown["code"]
+        assert unknown["text"]
+    if option["offer"] is not None and not option.get("parts"):
         rent = option["offer"]["usd_per_hour"]
         units = bill["usd_per_hour"] / rent
         assert known <= {"rent", "storage", "egress"}
@@ -184,7 +197,7 @@ def test_lines_of_a_bill_add_up(words: str) -> None:
     assert answer.options
     for take in answer.takes:
         check_bill(take)
-        for part in take["parts"]:
+        for part in take.get("parts", ()):
             check_bill(part)
 
 
@@ -201,7 +214,7 @@ def test_a_figure_stands_once_and_is_true(words: str) -> None:
                 path for path, _ in leaves(option) if path.endswith(f".{name}") and "lines[" not in path
             ]
             assert len(outside_lines) <= (1 if name == "usd_per_month" else 0) * (
-                1 + len(option["parts"]) + len(option["variants"])
+                1 + len(option.get("parts", ())) + len(option.get("variants", ()))
             )
         assert "data_loading" not in names
         offer = option["offer"] or {}
@@ -214,12 +227,12 @@ def test_what_a_provider_does_not_state_is_unknown() -> None:
     """A price file without storage and egress prices cannot bill them."""
     question = Question((Row("acme", "l40s", 1, 0.95),), "8b", 2.0, ("l40s",), "--engine vllm")
     unstated = ask(question.words()).first["bill"]
-    assert {(each["what"], each["reason"]["code"]) for each in unstated["unknown"]} == {
+    assert {(each["what"], each["code"]) for each in unstated["unknown"]} == {
         ("storage", "amount_not_stated"),
         ("egress", "amount_not_stated"),
     }
     stated = ask(f"{question.words()} --storage-tb 1 --egress-tb 1").first["bill"]
-    assert {(each["what"], each["reason"]["code"]) for each in stated["unknown"]} == {
+    assert {(each["what"], each["code"]) for each in stated["unknown"]} == {
         ("storage", "price_not_stated"),
         ("egress", "price_not_stated"),
     }
@@ -256,8 +269,8 @@ def test_of_equals_the_simpler_comes_first(question: Question) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        "recommend --model 70b --rate 3 --gpu h100-sxm,h200-sxm --engine vllm",
-        "recommend --model qwen3-30b-a3b --rate 8 --gpu h100-sxm,l40s",
+        "recommend --model 70b --rate 3 --gpu h200-sxm --engine vllm --levers none",
+        "recommend --model qwen3-30b-a3b --rate 8 --gpu h100-sxm --engine vllm --levers none",
     ],
 )
 def test_of_real_equals_the_simpler_comes_first(words: str) -> None:
@@ -270,4 +283,4 @@ def test_idle_boards_draw_idle_power() -> None:
     option = ask(Question(market, "8b", 1.0, ("h100-sxm",), "--engine vllm").words()).first
     assert option["machine"]["num_accelerators"] == 8
     if option["layout"]["num_replicas"] == 1:
-        assert option["performance"]["power_w"] < 0.4 * 8 * 700.0
+        assert option["performance"]["power_w"]["value"] < 0.4 * 8 * 700.0

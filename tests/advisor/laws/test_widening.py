@@ -13,7 +13,7 @@ MARKET = (
     Row("acme", "h100-sxm", 1, 2.9, DAYS[3], "tracker"),
 )
 SMALL = Question(MARKET, "8b", 6.0, ("l40s", "h100-sxm"), "--engine vllm").words()
-OWN = "recommend --model 8b --own 4xl40s --engine vllm --levers none --rate 6"
+OWN = "recommend --model 8b --own 4xl40s --engine vllm --levers none --precision fp8,bf16 --rate 6"
 
 PAIRS = [
     (SMALL, "--precision bf16"),
@@ -27,7 +27,10 @@ PAIRS = [
     (OWN, "--power-budget 1kW"),
     (OWN, "--precision bf16"),
     (OWN, "--own 2xl40s"),
-    ("recommend --model 8b --own 4xl40s,4xl4 --engine vllm --levers none --rate 6", "--own 4xl40s"),
+    (
+        "recommend --model 8b --own 4xl40s,4xl4 --engine vllm --levers none --precision fp8 --rate 6",
+        "--own 4xl40s",
+    ),
 ]
 
 
