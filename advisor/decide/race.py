@@ -240,12 +240,12 @@ class Race:
         return sorted(found.values(), key=lambda plan: plan.expected_cost)
 
     def floor(self, place: int, name: str) -> float:
-        """Least that an accelerator could cost for one of the demands, by the bounds of candidates not measured."""
+        """Return the least that an accelerator could cost for one of the demands, by what is known of its candidates."""
         place %= len(self.demands)
         floors = [
             trial.floors[2 * place]
             for trial in self.trials.values()
-            if trial.accelerator_id == name and trial.progress in ("bound", "surface")
+            if trial.accelerator_id == name and trial.progress != "closed"
         ]
         return min(floors, default=math.inf)
 

@@ -433,7 +433,9 @@ def rejected_of(
         measured = race.others(-1, name)
         floor = race.floor(-1, name)
         if measured:
-            dearer.append((measured[0].expected_cost, name, False))
+            is_settled = measured[0].found.capacity.stage == "settled"
+            least = measured[0].expected_cost if is_settled else min(measured[0].expected_cost, floor)
+            dearer.append((least, name, not is_settled))
         elif floor < float("inf") and name not in race.reasons:
             dearer.append((floor, name, True))
         else:
