@@ -77,7 +77,9 @@ def test_prices_times_tokens_are_the_bill_to_a_cent(question: str, request: pyte
         beside = sum(
             line["usd_per_month"] for line in row["bill"]["lines"] if line["what"] in ("storage", "egress")
         )
-        month_usd = row["bill"]["usd_per_month"] if row["tco"] is None else row["tco"]["usd_per_month"] + beside
+        month_usd = (
+            row["bill"]["usd_per_month"] if row["tco"] is None else row["tco"]["usd_per_month"] + beside
+        )
         assert 730.5 * row["usd_per_hour"] == pytest.approx(month_usd, abs=0.005)
         requests = 730.5 * 3600 * row["mean_requests_per_s"]
         by_class = (
@@ -181,7 +183,9 @@ def test_own_hardware_region_and_assumptions_count(cli: Cli, tmp_path: Path) -> 
 
 
 def test_a_region_sets_tariff_and_grid_or_says_that_it_does_not(cli: Cli) -> None:
-    asked = "advisor cost --model llama-3.1-8b --rate 3 --api none --as-of 2026-11-20 --own 8xh100-sxm --region"
+    asked = (
+        "advisor cost --model llama-3.1-8b --rate 3 --api none --as-of 2026-11-20 --own 8xh100-sxm --region"
+    )
     spent = {}
     for name in ("sweden", "germany", "norway"):
         run = cli(f"{asked} {name} --json")
