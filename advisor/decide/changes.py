@@ -151,7 +151,7 @@ def _under(scenario: Scenario, plan: Planned, candidate: Candidate) -> Planned |
     ways = placements(candidate.deployment.accelerators_per_replica, offers, chip)
     if not ways:
         return None
-    ratio = ways[0].usd_per_hour_of(bought.num_units) / bought.usd_per_hour
+    ratio = ways[0].usd_per_unit_hour / bought.placement.usd_per_unit_hour
     paid = replace(
         bought,
         placement=ways[0],

@@ -28,7 +28,6 @@ from advisor.catalog.units import KILO
 from advisor.decide.option import Machine, Offer
 from advisor.decide.scenario import Constraints, Market
 from advisor.simulator.calibrated_device import calibrated_accelerator
-from advisor.simulator.power import board_power_w
 
 OWN = "own"
 """Provider of hardware that is already there."""
@@ -64,17 +63,11 @@ class Placement:
     """Of a fleet that is bought as one: what it is made of, and grows by."""
     has_spare: bool = False
     """Whether one more of each of its workers is part of it."""
-    idle_usd_per_hour: float = 0.0
-    """Electricity of all boards of the same kind that are there, each idle; a unit in use adds `usd_per_unit_hour`."""
 
     @property
     def usd_per_replica_hour(self) -> float:
         """Price of the part of a unit that one replica takes [USD/h]."""
         return self.usd_per_unit_hour / self.replicas_per_unit
-
-    def usd_per_hour_of(self, num_units: float) -> float:
-        """Price of some units, and of the boards of one's own that then stand idle [USD/h]."""
-        return num_units * self.usd_per_unit_hour + self.idle_usd_per_hour
 
 
 def expected_price_factor(price: Price, as_of: datetime.date) -> float:
@@ -105,7 +98,6 @@ def undominated(ways: Iterable[Placement], as_of: datetime.date) -> tuple[Placem
             other.replicas_per_unit == way.replicas_per_unit
             and other.min_units <= way.min_units
             and (other.max_units is None or other.max_units >= most)
-            and other.idle_usd_per_hour <= way.idle_usd_per_hour
             and _is_like(other.price, way.price)
             for _, other in kept
         )
@@ -301,7 +293,7 @@ def placements(size: int, offers: Iterable[Price], accelerator: Accelerator) -> 
     for price in offers:
         if price.provider == OWN:
             if size <= price.num_accelerators:
-                found.append(_owned_placement(price, size, accelerator))
+                found.append(_owned_placement(price, size))
             continue
         price = _least_rented(price)
         count = price.num_accelerators
@@ -323,30 +315,18 @@ def _placement(price: Price, replicas: int, accelerators: int, num_skus: int) ->
     )
 
 
-def _owned_placement(price: Price, size: int, accelerator: Accelerator) -> Placement:
-    """One replica on boards of one's own: it pays the electricity that its boards draw more than when they are idle.
+def _owned_placement(price: Price, size: int) -> Placement:
+    """One replica on boards of one's own, at the electricity that they draw at their power limit.
 
-    Assumes: all boards that are there stay switched on.
+    Assumes: boards on which nothing runs are switched off.
     """
-    board_usd = price.usd_per_hour / price.num_accelerators
-    idle_usd = (
-        board_usd * min(1.0, idle_power_w(accelerator) / accelerator.tdp_w) if accelerator.tdp_w else 0.0
-    )
-    there = price.max_quantity or price.num_accelerators
     return Placement(
         price,
         replicas_per_unit=1,
         accelerators_per_unit=size,
-        usd_per_unit_hour=max(size * (board_usd - idle_usd), _LEAST_USD_PER_HOUR),
+        usd_per_unit_hour=size * price.usd_per_hour / price.num_accelerators,
         max_units=price.num_accelerators // size,
-        idle_usd_per_hour=there * idle_usd,
     )
-
-
-def idle_power_w(accelerator: Accelerator) -> float:
-    """Power of a board on which no process runs [W], whatever its power limit is."""
-    idle = board_power_w(accelerator_catalog.by_id(accelerator.id), "unloaded")
-    return idle.value if idle else 0.0
 
 
 def _least_rented(price: Price) -> Price:

@@ -11,7 +11,7 @@ from advisor.catalog.schema import Model
 from advisor.decide.bounds import bottleneck_of
 from advisor.decide.decision import Rung
 from advisor.decide.levers import LEVERS, lacks_head
-from advisor.decide.offers import OWN, local_ownership, machine_of, offer_of, seller_words
+from advisor.decide.offers import local_ownership, machine_of, offer_of, seller_words
 from advisor.decide.option import Explanation, Option, Performance
 from advisor.decide.power import rate_factors
 from advisor.decide.purchase import bill_of
@@ -183,29 +183,26 @@ def _cost(plan: Planned, basis: Basis) -> Quantity:
 
 
 def power_of(plan: Planned) -> Quantity | None:
-    """Mean power of all boards that are bought or there, those on which nothing runs included [W]; None where no source
-    states what one draws.
+    """Mean power of all boards that are paid for, those on which nothing runs included [W]; None where no source states
+    what one draws.
 
-    Assumes: every replica draws what the simulated one draws at the planning point.
+    Assumes: every replica draws what the simulated one draws at the planning point; boards of one's own on which nothing
+    runs are switched off.
     """
     found, bought = plan.found, plan.found.purchase
     chip = found.candidate.deployment.accelerator
     drawn, idle = serving_power_w(plan.result, found.replica), board_power_w(chip, "unloaded")
     if drawn is None or idle is None:
         return None
-    num_boards = bought.num_units * bought.placement.accelerators_per_unit
-    if bought.placement.price.provider == OWN:
-        num_boards = bought.placement.price.max_quantity or num_boards
-    busy = num_boards
+    num_boards = busy = bought.num_units * bought.placement.accelerators_per_unit
     if found.fleet is None:
         busy = bought.num_replicas * found.candidate.deployment.accelerators_per_replica
     rest = max(0, num_boards - busy)
-    basis = weakest(drawn.basis, idle.basis)
     return Quantity(
         busy * drawn.value + rest * idle.value,
         busy * drawn.low + rest * idle.low,
         busy * drawn.high + rest * idle.high,
-        basis,
+        weakest(drawn.basis, idle.basis),
     )
 
 
@@ -273,7 +270,7 @@ def owned_note(scenario: Scenario) -> tuple[str, ...]:
     hosts = known.value("system_power_factor")
     return (
         f"own hardware is charged its electricity only: {tariff:.4g} USD/kWh, {hosts:.3g} times its boards with hosts, "
-        f"PUE {pue:.3g}; advisor cost adds the purchase",
+        f"PUE {pue:.3g}; boards on which nothing runs are taken as switched off; advisor cost adds the purchase",
     )
 
 

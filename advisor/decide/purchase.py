@@ -60,8 +60,8 @@ class Purchase:
 
     @property
     def usd_per_hour(self) -> float:
-        """Price of the units, and of what stands idle beside them [USD/h]."""
-        return self.placement.usd_per_hour_of(self.num_units)
+        """Price of the units [USD/h]."""
+        return self.num_units * self.placement.usd_per_unit_hour
 
 
 def cheapest_purchase(
@@ -100,7 +100,7 @@ def purchase_on(
         served_per_s = demand.size / load * requests_per_s
     else:
         served_per_s = (num_replicas - num_spare(scenario, way)) * planned * requests_per_s / load
-    spent = way.usd_per_hour_of(num_units)
+    spent = num_units * way.usd_per_unit_hour
     usd = usd_per_million_tokens(spent, served_per_s, tokens)
     cost = usd if demand.kind != "budget" else usd_per_million_tokens(demand.size, served_per_s, tokens)
     return Purchase(way, num_replicas, num_units, served_per_s, usd, cost)
@@ -170,7 +170,7 @@ def _units(scenario: Scenario, demand: Demand, way: Placement, planned: float) -
     budget, spare = scenario.objectives.budget_usd_per_hour, num_spare(scenario, way)
     most = math.inf if way.max_units is None else way.max_units
     if budget is not None:
-        machines = budget - extra_usd_per_hour(way.price, scenario.beside) - way.idle_usd_per_hour
+        machines = budget - extra_usd_per_hour(way.price, scenario.beside)
         most = min(most, math.floor(machines / way.usd_per_unit_hour + _ROUNDING))
     if demand.kind in ("rate", "clients"):
         num_replicas = replicas_for(demand.size, planned) + spare

@@ -214,6 +214,12 @@ class Race:
         state, founded = self._states_of(place)
         return list(dict.fromkeys((*state.lowest_costs, *founded.lowest_costs)))
 
+    def at_planning_point(self, plan: Planned) -> Planned | None:
+        """Return a plan of the last demand at its planning point; None where it does not hold."""
+        if plan.point is not None:
+            return plan
+        return shown(self.scenario, plan, is_held=not self.scenario.screened_only)
+
     def _show_entry(self, place: int, plan: Planned) -> None:
         """Show a plan at its planning point in the lane that holds it."""
         name, order = plan.found.accelerator_id, self._trial_of(plan).order
@@ -240,7 +246,8 @@ class Race:
         return sorted(found.values(), key=lambda plan: plan.expected_cost)
 
     def floor(self, place: int, name: str) -> float:
-        """Return the least that an accelerator could cost for one of the demands, by what is known of its candidates."""
+        """Return the least that an accelerator could cost for one of the demands, by what is known of its
+        candidates."""
         place %= len(self.demands)
         floors = [
             trial.floors[2 * place]

@@ -95,7 +95,7 @@ def planned(scenario: Scenario, demand: Demand, found: Found) -> Planned:
     for factor in capacity_factors(found):
         if demand.kind in ("rate", "clients"):
             units = _units_needed(purchase, demand.size / (capacity * factor))
-            costs.append(purchase.cost * purchase.placement.usd_per_hour_of(units) / purchase.usd_per_hour)
+            costs.append(purchase.cost * units / purchase.num_units)
         else:
             costs.append(purchase.cost / factor)
     chance = chance_of_capacity(found, load / capacity)
@@ -276,7 +276,7 @@ def cost_range(option: Planned) -> tuple[float, float]:
         real = option.found.capacity.load * capacity_factor(option.found, quantile)
         if demand.kind in ("rate", "clients"):
             units = _units_needed(purchase, demand.size / real)
-            logs.append(math.log(purchase.placement.usd_per_hour_of(units) / purchase.usd_per_hour))
+            logs.append(math.log(max(units, purchase.num_units) / purchase.num_units))
         else:
             logs.append(math.log(option.found.capacity.load / real))
     price = _Z80 * spread.sigma

@@ -169,21 +169,19 @@ def recommend(scenario: Scenario, *, progress: Report = lambda line: None, whole
     return replace(plan, counts=done.counts(time.perf_counter() - started))
 
 
-def _order(done: Search, top: int) -> list[Planned]:
-    """The entries of the last demand, best first. The first five never depend on how many are asked for: the race
-    goes on
-    for five more at a time, which are put behind them."""
-    race = done.race
-    order = race.entries(-1, WIDTH)
-    while len(order) >= WIDTH and len(order) < top and not is_spent():
-        width = len(order) + WIDTH
-        race.run(width)
-        shown_ids = {plan.found.accelerator_id for plan in order}
-        more = [plan for plan in race.entries(-1) if plan.found.accelerator_id not in shown_ids]
-        if not more:
+def _further(done: Search, entries: Sequence[Planned], top: int) -> list[Planned]:
+    """Entries behind the first five, by races for five more accelerators at a time."""
+    race, names = done.race, {plan.found.accelerator_id for plan in entries}
+    more = list[Planned]()
+    while len(entries) >= WIDTH and len(names) < top and not is_spent():
+        race.run(len(names) + WIDTH)
+        found = [plan for plan in race.entries(-1) if plan.found.accelerator_id not in names]
+        block = [shown_plan for plan in found[:WIDTH] if (shown_plan := race.at_planning_point(plan))]
+        if not block:
             break
-        order += more[:WIDTH]
-    return order
+        more += block
+        names |= {plan.found.accelerator_id for plan in block}
+    return more
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,20 +198,26 @@ class Shortlist:
 
 
 def shortlisted(done: Search) -> Shortlist:
-    """Return the ranking of a search with roles, variants and ties, the same for every command that asks it."""
-    scenario = done.scenario
-    with limited(SEARCH_WORK):
-        entries = _order(done, scenario.top)
+    """Return the ranking of a search with roles, variants and ties, the same for every command that asks it.
+
+    All that is said of the first five depends on them alone; further ones are put behind them.
+    """
+    scenario, race = done.scenario, done.race
+    entries = race.entries(-1, WIDTH)
     entries = _with_unlike_parts(done, scenario, demands_of(scenario)[-1], entries)
-    safe = done.race.safe_pick(-1)
-    role_of = dict(zip(map(id, entries), roles(entries, _among(safe, entries)), strict=True))
-    shown = entries[: max(WIDTH, scenario.top)]
-    options = _options(shown, [role_of[id(plan)] for plan in shown], done, scenario)
-    order = entries[: scenario.top]
-    ties = [rank for rank, plan in enumerate(order[1:], start=2) if is_tie(order[0], plan)]
+    safe = next((plan for plan in entries if plan.is_founded), None)
+    options = _options(entries, roles(entries, safe), done, scenario)
+    ties = [rank for rank, plan in enumerate(entries[1:], start=2) if is_tie(entries[0], plan)]
     options = (replace(options[0], tie_with=tuple(ties)), *options[1:])
-    safe_pick = _safe_option(safe, options, entries, scenario)
-    return Shortlist(entries, options, safe_pick, _rejected(done, order))
+    safe_pick = next((option for option in options if option.role == "safe_pick"), None)
+    below = race.safe_pick(-1) if safe_pick is None else None
+    if below is not None:
+        safe_pick = replace(option_of(0, below, scenario), role="safe_pick")
+    with limited(SEARCH_WORK):
+        more = _further(done, entries, scenario.top)
+    options += _options(more, ["other"] * len(more), done, scenario, first_rank=len(entries) + 1)
+    entries += more
+    return Shortlist(entries, options, safe_pick, _rejected(done, entries[: scenario.top]))
 
 
 def _answered(
@@ -229,7 +233,7 @@ def _answered(
         fewer = scenario.ladder_clients[:-1]
         picks = [*(_taken(_of_clients(scenario, each), progress) for each in fewer), entries[0]]
     ladder = _ladder(scenario, picks)
-    comparisons = compared(entries)[: len(order) - 1]
+    comparisons = compared(order)
     return Decision(
         kind="plan",
         model=model.id,
@@ -257,24 +261,6 @@ def _answered(
             *((NOT_SETTLED,) if is_spent() else ()),
         ),
     )
-
-
-def _among(safe: Planned | None, entries: Sequence[Planned]) -> Planned | None:
-    """The entry that is the safe pick; None where the safe pick is a variant of an entry, or below them all."""
-    return next((plan for plan in entries if plan.is_founded), None) if safe is not None else None
-
-
-def _safe_option(
-    safe: Planned | None, options: Sequence[Option], entries: Sequence[Planned], scenario: Scenario
-) -> Option | None:
-    """The safe pick as an option, also where it is not among those that are shown."""
-    among = next((option for option in options if option.role == "safe_pick"), None)
-    if among is not None or safe is None:
-        return among
-    names = [plan.found.accelerator_id for plan in entries]
-    name = safe.found.accelerator_id
-    rank = names.index(name) + 1 if name in names else len(names) + 1
-    return replace(option_of(rank, safe, scenario), role="safe_pick")
 
 
 def _with_unlike_parts(
@@ -352,11 +338,11 @@ def _role_of(pick: Planned) -> Role:
 
 
 def _options(
-    order: Sequence[Planned], named: Sequence[Role], done: Search, scenario: Scenario
+    order: Sequence[Planned], named: Sequence[Role], done: Search, scenario: Scenario, first_rank: int = 1
 ) -> tuple[Option, ...]:
     """The ranking as options, each with other deployments of its accelerator: a founded or a cheaper one first."""
     found = []
-    for rank, (plan, role) in enumerate(zip(order, named, strict=True), start=1):
+    for rank, (plan, role) in enumerate(zip(order, named, strict=True), start=first_rank):
         variants = tuple(
             replace(
                 option_of(rank, each, scenario),
