@@ -58,7 +58,7 @@ Report = Callable[[str], None]
 """Takes a line of progress."""
 WIDTH: Final = 5
 """Accelerators that the last demand of a question ranks, and of which a block of further ones consists."""
-RIVAL_SIGMAS: Final = 1.5
+RIVAL_SIGMAS: Final = 2.0
 """Standard errors of a capacity by which a rival may be better than it was measured."""
 RIVAL_MARGIN: Final = 0.97
 """Expected cost over that of a leader below which a rival is measured again: capacities err by 3 to 5 %."""

@@ -94,7 +94,7 @@ class Trial:
     """Most requests per second that one replica can serve."""
     best_load: float = 0.0
     """Most that one replica may carry by what is known of it [requests/s]: its bound, a load that it missed, or its
-    capacity with 1.5 standard errors."""
+    capacity with two standard errors."""
     progress: Progress = "bound"
     replica: ReplicaModel | None = None
     measurements: Measurements | None = None
