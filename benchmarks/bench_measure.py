@@ -46,7 +46,8 @@ QUESTIONS: Final = (
 )
 PER_QUESTION: Final = 8
 LONG_REQUESTS: Final = 60_000
-LONG_DEPLOYMENTS: Final = 10
+LED: Final = QUESTIONS[:4]
+PER_LED: Final = 3
 SEEDS: Final = 5
 STEP: Final = 0.985
 """Ratio of the loads between which very long runs decide."""
@@ -84,10 +85,29 @@ def deployments() -> list[tuple[str, Scenario, Any, float]]:
     return found
 
 
-def measurements(place: int, seed: int = 0) -> Measurements:
-    """Fresh measurements of one of the deployments."""
-    _, scenario, replica, bound = deployments()[place]
+@lru_cache
+def leaders() -> list[tuple[str, Scenario, Any, float]]:
+    """The first deployments of each question, as answers show them."""
+    found = []
+    for model_id, profile in LED:
+        done = searched(scenario_of(model_id, profile), width=PER_LED)
+        for plan in done.race.entries(-1, PER_LED):
+            assert plan.found.measurements is not None
+            run = plan.found.candidate.deployment
+            name = f"{model_id} {profile} {run.accelerator.id} x{run.accelerators_per_replica} {run.engine.id}"
+            found.append((name, done.scenario, plan.found.replica, plan.found.measurements.bound_per_s))
+    return found
+
+
+def fresh(deployment: tuple[str, Scenario, Any, float], seed: int = 0) -> Measurements:
+    """Measurements of a deployment that has no run yet."""
+    _, scenario, replica, bound = deployment
     return Measurements(replica, scenario.traffic, scenario.objectives, bound, seed)
+
+
+def measurements(place: int) -> Measurements:
+    """Fresh measurements of one of the deployments."""
+    return fresh(deployments()[place])
 
 
 @contextmanager
@@ -120,11 +140,10 @@ def optimism() -> None:
     print(f"  least {low:.3f}, 10 % {lower:.3f}, 90 % {upper:.3f}, most {high:.3f}")
 
 
-@lru_cache
-def truth(place: int) -> float:
-    """Capacity of one deployment by runs of 60,000 requests, to 1.5 %."""
-    _, scenario, replica, bound = deployments()[place]
-    start = measurements(place).capacity("settled") or measurements(place).capacity("screened")
+def truth(deployment: tuple[str, Scenario, Any, float]) -> float:
+    """Capacity of a deployment by runs of 60,000 requests, to 1.5 %."""
+    _, scenario, replica, bound = deployment
+    start = fresh(deployment).capacity("settled")
     assert start is not None
 
     def holds(load: float) -> bool:
@@ -148,17 +167,15 @@ def truth(place: int) -> float:
 
 def sigma() -> None:
     """Capacities of each stage by several seeds, against runs of 60,000 requests."""
-    places = range(0, len(deployments()), max(1, len(deployments()) // LONG_DEPLOYMENTS))
-    places = places[:LONG_DEPLOYMENTS]
     errors: dict[Stage, list[list[float]]] = {stage: [] for stage in STAGES}
     requests: dict[Stage, list[int]] = {stage: [] for stage in STAGES}
-    for place in places:
-        name, known = deployments()[place][0], truth(place)
+    for deployment in leaders():
+        name, known = deployment[0], truth(deployment)
         told = []
         for stage in STAGES:
             logs = []
             for seed in range(1, 1 + SEEDS):
-                runs = measurements(place, seed)
+                runs = fresh(deployment, seed)
                 found = runs.capacity(stage)
                 if found is not None:
                     logs.append(math.log(found.load / known))
@@ -166,7 +183,7 @@ def sigma() -> None:
             errors[stage].append(logs)
             told.append(f"{stage} {np.mean(logs):+.3f} ± {np.std(logs):.3f}" if logs else f"{stage} none")
         print(f"  {name} ({known:.3g}/s): {', '.join(told)}")
-    print(f"sigma: ln(capacity / that of {LONG_REQUESTS} requests), {len(places)} deployments, {SEEDS} seeds each")
+    print(f"sigma: ln(capacity / that of {LONG_REQUESTS} requests), {len(leaders())} deployments, {SEEDS} seeds each")
     for stage in STAGES:
         every = np.concatenate([np.array(logs) for logs in errors[stage]])
         own = math.sqrt(np.mean([np.var(logs) for logs in errors[stage] if logs]))

@@ -150,8 +150,8 @@ class Measurements:
     _runs: dict[tuple[float, int, Stage], ServingResult] = field(default_factory=dict)
     _judged: dict[tuple[float, Stage], _Judged] = field(default_factory=dict)
     _capacities: dict[Stage, Capacity | None] = field(default_factory=dict)
-    points: dict[float, PlanningPoint] = field(default_factory=dict)
-    """Planning points by load."""
+    points: dict[tuple[float, int], PlanningPoint] = field(default_factory=dict)
+    """Planning points by load, and by the most runs that they may have."""
     binding: str = ""
     """Objective that the lowest load which misses one missed, at the last stage."""
 
@@ -404,17 +404,14 @@ def planning_point(
     seed: int,
     *,
     spacing_s: float,
-    residence_s: float = 0.0,
     most_runs: int = 0,
 ) -> PlanningPoint:
     """Return what one replica shows at the load that it is planned for, by seeds that decided nothing.
 
     Seeds are added until the percentiles of the objectives have a sampling error below 5 %, or up to `most_runs` where
-    that is given. `residence_s` is the mean residence at a higher load, from which the length of the runs is guessed.
+    that is given.
     """
     length, runs = _SHOWN_REQUESTS, list[ServingResult]()
-    if traffic.concurrency is None:
-        length = run_length(RESIDENCES * load * residence_s)
     seeds = seeds_to_show(seed)
     for number, each in enumerate(seeds):
         run = run_at(served, traffic, load, length, each, spacing_s=spacing_s)

@@ -213,11 +213,11 @@ def test_a_fleet_adds_up(found: FleetRecommendation, sized: list[Sized]) -> None
             }
             assert each_usd == {round(whole.usd_per_hour / used, 6)}
     one = sized[0].plans["h100-sxm"][0]
-    assert found.options[0].models[0].num_replicas == one.found.purchase.num_replicas
+    assert found.options[0].models[0].layout.num_replicas == one.found.purchase.num_replicas
 
 
 def test_models_share_machines_where_that_is_cheaper(found: FleetRecommendation) -> None:
-    best = min(found.options, key=lambda option: option.bill.usd_per_hour)
+    best = min(found.options, key=lambda option: option.usd_per_hour)
     assert {len(option.purchases) for option in found.options} == {
         1,
         2,
@@ -358,7 +358,7 @@ def test_settings_of_a_model_are_its_own(cli: Cli) -> None:
     first, second = content["inputs"]["models"]
     assert (first["traffic"]["mean_input_tokens"], first["objectives"]["tpot_p99_s"]) == (100, 0.08)
     assert (second["traffic"]["rate_per_s"], second["objectives"]["tpot_p99_s"]) == (3.0, 0.1)
-    engines = [option["engine"] for option in content["options"][0]["models"]]
+    engines = [option["layout"]["engine"] for option in content["options"][0]["models"]]
     assert engines == ["vllm", "sglang"]
     assert content["kind"] == "fleet"
 
