@@ -41,8 +41,10 @@ class Answer:
 
     @property
     def options(self) -> list[dict[str, Any]]:
-        """Options, best first; none where nothing satisfies the question."""
-        return self.document["options"] if self.code == 0 else []
+        """Options, best first, or the rows of a report; none where nothing satisfies the question."""
+        if self.code:
+            return []
+        return self.document["options" if "options" in self.document else "rows"]
 
     @property
     def takes(self) -> list[dict[str, Any]]:

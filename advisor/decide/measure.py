@@ -150,12 +150,10 @@ class Measurements:
     _runs: dict[tuple[float, int, Stage], ServingResult] = field(default_factory=dict)
     _judged: dict[tuple[float, Stage], _Judged] = field(default_factory=dict)
     _capacities: dict[Stage, Capacity | None] = field(default_factory=dict)
-    points: dict[float, PlanningPoint] = field(default_factory=dict)
-    """Planning points by load."""
+    points: dict[tuple[float, int], PlanningPoint] = field(default_factory=dict)
+    """Planning points by load, and by the most runs that they may have."""
     binding: str = ""
     """Objective that the lowest load which misses one missed, at the last stage."""
-    _residence_s: float = 0.0
-    """Mean residence of the last confirming run, from which the length of the next is guessed [s]."""
 
     @property
     def is_closed(self) -> bool:
@@ -243,7 +241,9 @@ class Measurements:
         place, judged = held
         load = grid.load(place)
         binding = missed[1].metric if missed[1] is not None else judged.metric
-        if missed[1] is not None and not self.is_closed and not missed[1].is_at_least and judged.strain > 0.0:
+        # The strain of a load that holds is that of its latencies: it says nothing of how near it is to falling behind.
+        is_near = missed[1] is not None and not missed[1].is_at_least and missed[1].metric != "throughput"
+        if missed[1] is not None and is_near and not self.is_closed and judged.strain > 0.0:
             upper = grid.load(missed[0])
             part = math.log(1.0 / judged.strain) / math.log(missed[1].strain / judged.strain)
             load *= (upper / load) ** min(1.0, max(0.0, part))
@@ -313,7 +313,10 @@ class Measurements:
         if not self.is_closed:
             wait_s = min(self.objectives.largest_ttft_s, _LONGEST_WAIT_S)
             length = run_length(_TTFT_LIMITS * load * wait_s)
-            length = max(length, run_length(1.1 * RESIDENCES * load * self._residence_s))
+            # The screened capacity does not depend on which loads were confirmed before: neither does this length.
+            screened = self._capacities.get("screened")
+            residence_s = screened.result.e2e.mean_s if screened else 0.0
+            length = max(length, run_length(RESIDENCES * load * residence_s))
         else:
             screened = self.capacity("screened")
             spacing_s = screened.spacing_s if screened else spacing_s
@@ -322,7 +325,6 @@ class Measurements:
             needed = run_length(RESIDENCES * load * result.e2e.mean_s)
             if needed > length:
                 result = self._simulate(load, number, needed, spacing_s)
-            self._residence_s = result.e2e.mean_s
         return result
 
     def _simulate(self, load: float, number: int, num_requests: int, spacing_s: float) -> ServingResult:
@@ -402,17 +404,14 @@ def planning_point(
     seed: int,
     *,
     spacing_s: float,
-    residence_s: float = 0.0,
     most_runs: int = 0,
 ) -> PlanningPoint:
     """Return what one replica shows at the load that it is planned for, by seeds that decided nothing.
 
     Seeds are added until the percentiles of the objectives have a sampling error below 5 %, or up to `most_runs` where
-    that is given. `residence_s` is the mean residence at a higher load, from which the length of the runs is guessed.
+    that is given.
     """
     length, runs = _SHOWN_REQUESTS, list[ServingResult]()
-    if traffic.concurrency is None:
-        length = run_length(RESIDENCES * load * residence_s)
     seeds = seeds_to_show(seed)
     for number, each in enumerate(seeds):
         run = run_at(served, traffic, load, length, each, spacing_s=spacing_s)

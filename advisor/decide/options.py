@@ -186,7 +186,8 @@ def power_of(plan: Planned) -> Quantity | None:
     """Mean power of all boards that are paid for, those on which nothing runs included [W]; None where no source states
     what one draws.
 
-    Assumes: every replica draws what the simulated one draws at the planning point; boards of one's own on which nothing
+    Assumes: every replica draws what the simulated one draws at the planning point; boards of one's own on which
+    nothing
     runs are switched off.
     """
     found, bought = plan.found, plan.found.purchase

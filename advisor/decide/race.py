@@ -189,10 +189,15 @@ class Race:
             last.lane = Lane(last.lane.demand, last.lane.is_founded, width)
         while not is_spent():
             if not (self._advance_lowest() or self._advance_leader() or self._advance_rival()):
-                return
+                break
+        able = {trial.accelerator_id for trial in self.trials.values() if min(trial.floors) < math.inf}
         for trial in self.trials.values():
-            if not trial.is_measured and trial.progress != "closed" and self._could_lead(trial):
+            if trial.is_measured or trial.progress == "closed":
+                continue
+            if self._could_lead(trial):
                 self.reasons.setdefault(trial.accelerator_id, NotTried())
+            elif trial.accelerator_id not in able:
+                self.reasons.setdefault(trial.accelerator_id, cannot_be_had(self.scenario))
 
     def entries(self, place: int, top: int | None = None) -> list[Planned]:
         """Return the entries of the accelerators for one of the demands, best first: by expected cost, the founded one
@@ -580,7 +585,7 @@ def shown(scenario: Scenario, plan: Planned, *, is_held: bool = True, most_runs:
     for _ in range(_MOST_GROWTH):
         found = plan.found
         points = {} if found.measurements is None else found.measurements.points
-        point = points.get(plan.load)
+        point = points.get((plan.load, most_runs))
         if point is None:
             point = planning_point(
                 found.served,
@@ -589,10 +594,9 @@ def shown(scenario: Scenario, plan: Planned, *, is_held: bool = True, most_runs:
                 plan.load,
                 scenario.seed,
                 spacing_s=found.capacity.spacing_s,
-                residence_s=found.capacity.result.e2e.mean_s,
                 most_runs=most_runs,
             )
-            points[plan.load] = point
+            points[plan.load, most_runs] = point
         at_point = _showing(plan, point)
         if not is_held or strain(point.result, scenario.objectives)[0] <= 1.0 or is_spent():
             return at_point

@@ -11,6 +11,7 @@ from advisor.decide.bounds import _mean_up_to, least_prompt_s, tail_note, too_lo
 from advisor.decide.bounds import roofline_requests_per_s as roofline_rates
 from advisor.decide.bounds import surface_requests_per_s as surface_rate
 from advisor.decide.candidates import Candidate, candidates_of
+from advisor.decide.reason import LongPrompts
 from advisor.decide.scenario import Objectives, Traffic
 from advisor.simulator.replica_model import model_replica
 from advisor.simulator.serving import ClosedLoop, FixedLengths, Workload, simulate
@@ -169,8 +170,8 @@ def test_an_objective_that_the_lengths_of_prompts_alone_miss_is_told() -> None:
         limits = Objectives(ttft_p99_s=part * alone_s, tpot_p99_s=1.0)
         why, note = too_long_a_prompt(replica, AGENT, limits), tail_note(replica, AGENT, limits)
         assert (bool(why), bool(note)) == (missed, near)
-    assert too_long_a_prompt(replica, AGENT, Objectives(ttft_p99_s=0.9 * alone_s, tpot_p99_s=1.0)) == (
-        f"one prompt in 100 is longer than {tokens:,.0f} tokens, which alone miss p99 TTFT"
-    )
+    why = too_long_a_prompt(replica, AGENT, Objectives(ttft_p99_s=0.9 * alone_s, tpot_p99_s=1.0))
+    assert why == LongPrompts("p99 TTFT", 100.0, pytest.approx(tokens))
+    assert str(why) == f"one prompt in 100 is longer than {tokens:,.0f} tokens, which alone miss p99 TTFT"
     long = AGENT.model_copy(update={"trace": "trace.jsonl"})
     assert not too_long_a_prompt(replica, long, Objectives(ttft_p99_s=1e-6, tpot_p99_s=1.0))

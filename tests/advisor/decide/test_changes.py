@@ -5,6 +5,7 @@ import datetime
 import pytest
 
 from advisor.decide import changes
+from advisor.decide.measure import Stage
 from advisor.decide.recommend import recommend
 from advisor.decide.scenario import Constraints, Objectives, Scenario, Traffic
 
@@ -85,19 +86,25 @@ def test_a_lever_is_held_to_the_loads_at_which_replicas_are_saved(monkeypatch: p
     assert count > 1
     tried = list[tuple[str, float]]()
 
-    def highest_load(*_: object, least: float = 0.0, **__: object) -> None:
-        tried.append(("highest", least))
+    class Refusing:
+        """Measurements of a replica that holds no load."""
 
-    def confirm(*_: object, least: float = 0.0, **__: object) -> None:
-        tried.append(("confirm", least))
+        bound_per_s = 1e9
 
-    monkeypatch.setattr(changes, "highest_load", highest_load)
-    monkeypatch.setattr(changes, "confirm", confirm)
-    monkeypatch.setattr(changes, "surface_requests_per_s", lambda *_: 1e9)
+        def load_from(self, load: float) -> float:
+            return load
+
+        def holds(self, load: float, stage: Stage = "confirmed") -> None:
+            tried.append((stage, load))
+
+        def capacity(self, stage: Stage) -> None:
+            tried.append((stage, 0.0))
+
+    monkeypatch.setattr(changes, "measurements_of", lambda *_: Refusing())
     recommend(asked.model_copy(update={"traffic": traffic}))
     needed = 16.0 / 0.8
     assert tried[:3] == [
-        ("highest", pytest.approx(needed / (count - 1))),
-        ("confirm", pytest.approx(needed / count)),
-        ("highest", 0.0),
+        ("screened", pytest.approx(needed / (count - 1))),
+        ("confirmed", pytest.approx(needed / count)),
+        ("confirmed", 0.0),
     ]

@@ -1,18 +1,16 @@
 """An answer ends at a stated amount of simulated work, the same everywhere, and says what it left out."""
 
 import datetime
-from collections.abc import Iterator
 
 import pytest
 
 from advisor.catalog.errors import InfeasibleError
-from advisor.decide import capacity, load_runs
 from advisor.decide import recommend as recommending
 from advisor.decide.decision import Decision
 from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, is_spent, limited, spend
 from advisor.decide.reason import NotTried
 from advisor.decide.recommend import recommend
-from advisor.decide.scenario import Constraints, Objectives, Scenario, Traffic
+from advisor.decide.scenario import Constraints, Scenario, Traffic
 
 GPUS = ("l4", "l40s", "h100-sxm")
 ASKED = Scenario(
@@ -24,16 +22,8 @@ ASKED = Scenario(
 )
 
 
-@pytest.fixture(autouse=True, scope="module")
-def quick() -> Iterator[None]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(capacity, "ESTIMATE_REQUESTS", 150)
-        patch.setattr(capacity, "CONFIRM_REQUESTS", 500)
-        yield
-
-
 @pytest.fixture(scope="module")
-def whole(quick: None) -> Decision:
+def whole() -> Decision:
     return recommend(ASKED)
 
 
@@ -89,12 +79,3 @@ def test_a_limit_is_that_of_the_innermost_part() -> None:
         spend(10)
         assert outer.is_spent
     assert not is_spent()
-
-
-def test_so_many_clients_are_not_given_to_one_replica() -> None:
-    """A hundred thousand clients took 80 s and found nothing: no more are tried than a replica may answer in time."""
-    objectives = Objectives(ttft_p99_s=2.0, tpot_p99_s=0.05)
-    traffic = Traffic(concurrency=100_000, mean_input_tokens=100, mean_output_tokens=200)
-    assert load_runs.busy_clients(traffic, objectives, 10.0) == pytest.approx(10.0 * (2.0 + 200 * 0.05))
-    free = Objectives(ttft_p99_s=None, tpot_p99_s=None)
-    assert load_runs.busy_clients(traffic, free, 10.0) == 100_000

@@ -65,7 +65,10 @@ def test_own_hardware_ends_where_it_ends() -> None:
     rate = known.value("system_power_factor") * known.value("pue") * known.value("electricity_usd_per_kwh")
     assert own.usd_per_hour == pytest.approx(8 * 700 / 1000 * rate)
     (way,) = placements(2, [own], H100)
-    assert (way.replicas_per_unit, way.max_units) == (4, 1)
+    assert (way.replicas_per_unit, way.accelerators_per_unit, way.max_units) == (1, 2, 4)
+    # Every count up to what is there may serve; all eight boards together draw what their electricity costs.
+    assert way.usd_per_hour_of(4) == pytest.approx(own.usd_per_hour)
+    assert 0.0 < way.idle_usd_per_hour < way.usd_per_hour_of(1) < way.usd_per_hour_of(2)
     assert placements(16, [own], H100) == []
     (rented,) = placements(2, [price(8, 24.0)], H100)
     assert rented.max_units is None

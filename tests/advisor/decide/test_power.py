@@ -14,6 +14,7 @@ import pytest
 from advisor.__main__ import main
 from advisor.catalog import accelerators
 from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.ownership import ownership
 from advisor.catalog.schema.accelerator import PowerPoint
 from advisor.decide.power import held_to, limits_of, rate_factors
 from advisor.decide.recommend import recommend
@@ -95,11 +96,17 @@ def asked(words: str) -> dict[str, Any]:
     return document
 
 
+def usd_of_limit(boards: int) -> float:
+    """What boards that serve save by a limit of 245 W instead of 350 W [USD/h]; idle ones draw the same under it."""
+    return ownership(datetime.date(2026, 11, 20)).energy_usd_per_hour(boards * (350.0 - 245.0))
+
+
 def test_a_limit_saves_and_costs_what_is_said(cli: Cli) -> None:
     plain, held = (asked(f"--rate 6 --levers {levers}")["options"][0] for levers in ("none", "power-cap"))
     assert held["machine"]["power_limit_w"] == 245
     assert plain["machine"]["power_limit_w"] is None
-    assert held["bill"]["usd_per_hour"] == pytest.approx(0.7 * plain["bill"]["usd_per_hour"], rel=1e-3)
+    saved = plain["bill"]["usd_per_hour"] - held["bill"]["usd_per_hour"]
+    assert saved == pytest.approx(usd_of_limit(held["machine"]["num_accelerators"]))
     # A prediction under a limit that nobody measured is less sure.
     wide, narrow = (
         one["performance"]["tpot_s"]["p50"]["high"] / one["performance"]["tpot_s"]["p50"]["low"]
@@ -108,9 +115,9 @@ def test_a_limit_saves_and_costs_what_is_said(cli: Cli) -> None:
     assert wide > narrow
     args = shlex.join(held["launch"]["simulate_args"])
     assert "--power-cap 245W" in args
-    run = json.loads(cli(f"advisor simulate serve {args} --requests 5000 --json").out)
+    run = json.loads(cli(f"advisor simulate serve {args} --json").out)
     again = run["metrics"]["tpot_s"]["p50"]["value"]
-    assert again == pytest.approx(held["performance"]["tpot_s"]["p50"]["value"], rel=0.03)
+    assert again == held["performance"]["tpot_s"]["p50"]["value"]
 
 
 def test_what_is_pulled_is_compared_with_full_power() -> None:
@@ -118,8 +125,9 @@ def test_what_is_pulled_is_compared_with_full_power() -> None:
     assert trial["verdict"] == "applied"
     assert trial["name"] == "power-cap:245W"
     assert trial["tpot_p99_s"]["before"] < trial["tpot_p99_s"]["after"]
-    assert trial["usd_per_hour"]["after"] == pytest.approx(0.7 * trial["usd_per_hour"]["before"])
-    assert "0.84 kW less at most" in trial["note"]
+    saved = trial["usd_per_hour"]["before"] - trial["usd_per_hour"]["after"]
+    assert saved == pytest.approx(usd_of_limit(2))
+    assert "0.21 kW less at most" in trial["note"]
 
 
 def test_auto_tries_the_lowest_limit_that_holds() -> None:
@@ -127,7 +135,11 @@ def test_auto_tries_the_lowest_limit_that_holds() -> None:
     (trial,) = (each for each in found["changes"] if each["name"].startswith("power-cap"))
     assert found["options"][0]["machine"]["power_limit_w"] is None
     assert trial["verdict"] == "cheaper"
-    assert trial["usd_per_million_tokens"]["after"] < 0.75 * trial["usd_per_million_tokens"]["before"]
+    hourly, before = trial["usd_per_hour"], found["options"][0]
+    saved = usd_of_limit(before["machine"]["num_accelerators"])
+    assert hourly["before"] - hourly["after"] == pytest.approx(saved)
+    cost = trial["usd_per_million_tokens"]
+    assert cost["after"] / cost["before"] == pytest.approx(hourly["after"] / hourly["before"])
 
 
 def test_a_power_budget_feeds_more_boards_that_draw_less() -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from advisor.catalog.errors import InfeasibleError, UnknownNameError
 from advisor.catalog.ownership import ownership
-from advisor.decide import capacity
 from advisor.decide.decision import Decision
 from advisor.decide.option import Option
 from advisor.decide.recommend import recommend
@@ -23,14 +22,6 @@ GPUS = ("l4", "l40s", "h100-sxm", "sohu")
 TRAFFIC = Traffic(mean_input_tokens=300, mean_output_tokens=50, input_sigma=0.4, output_sigma=0.4)
 
 
-@pytest.fixture(autouse=True, scope="module")
-def quick() -> Any:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(capacity, "ESTIMATE_REQUESTS", 150)
-        patch.setattr(capacity, "CONFIRM_REQUESTS", 500)
-        yield
-
-
 def scenario(**changes: Any) -> Scenario:
     constraints = Constraints(
         **({"accelerators": GPUS, "engines": ("vllm",)} | changes.pop("constraints", {}))
@@ -40,7 +31,7 @@ def scenario(**changes: Any) -> Scenario:
 
 
 @pytest.fixture(scope="module")
-def answer(quick: None) -> Decision:
+def answer() -> Decision:
     return recommend(scenario(top=2))
 
 

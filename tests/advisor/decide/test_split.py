@@ -15,10 +15,10 @@ from advisor.cli.options import Levers, Load
 from advisor.cli.traffic_input import traffic_of
 from advisor.decide import unlike_parts
 from advisor.decide.load_runs import LoadShare, SplitModel, lengths_of, prompt_pairs, run_at
+from advisor.decide.race import shown
 from advisor.decide.ranking import Planned
 from advisor.decide.recommend import recommend
 from advisor.decide.scenario import Constraints, Objectives, Scenario
-from advisor.decide.settling import confirmed
 from advisor.decide.split import boundaries, traffic_in
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.replica_model import model_replica
@@ -178,11 +178,11 @@ def test_parts_that_other_seeds_do_not_show_are_grown_or_others_taken(
     )
     seen: list[float] = []
 
-    def strict(*args: Any) -> Planned | None:
-        seen.append(args[1].found.purchase.usd_per_hour)
-        return confirmed(*args) if len(seen) > 1 else None
+    def strict(asked: Scenario, plan: Planned, **more: Any) -> Planned | None:
+        seen.append(plan.found.purchase.usd_per_hour)
+        return shown(asked, plan, **more) if len(seen) > 1 else None
 
-    monkeypatch.setattr(unlike_parts, "confirmed", strict)
+    monkeypatch.setattr(unlike_parts, "shown", strict)
     option = recommend(scenario).options[0]
     assert option.parts
     assert seen[0] < option.bill.usd_per_hour == pytest.approx(seen[-1])

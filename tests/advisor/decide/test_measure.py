@@ -1,15 +1,16 @@
-"""How much load a replica carries: what is found holds, a little more does not, long runs decide."""
+"""How much load a replica carries: what is found holds, a little more does not, and no run depends on another."""
 
 import dataclasses
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from advisor.catalog import accelerators, engines, models
-from advisor.decide import capacity as capacity_module
-from advisor.decide.capacity import Capacity, confirm, highest_load
-from advisor.decide.load_runs import _stratified, lengths_of, run_at, strain
+from advisor.decide import measure
+from advisor.decide.load_runs import _stratified, busy_clients, lengths_of, run_at, strain
+from advisor.decide.measure import NUM_SEEDS, SIGMA, STAGES, Capacity, Measurements, planning_point, seed_of
 from advisor.decide.scenario import Objectives, Traffic
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
@@ -31,30 +32,83 @@ def replica() -> ReplicaModel:
     )
 
 
-def found_at(replica: ReplicaModel, traffic: Traffic, objectives: Objectives, bound: float) -> Capacity:
-    estimate = highest_load(replica, traffic, objectives, bound_per_s=bound, seed=0)
-    assert estimate is not None
-    confirmed = confirm(replica, traffic, objectives, estimate, 0)
-    assert confirmed is not None
-    assert confirmed.load <= estimate.load
-    assert confirmed.num_requests > estimate.num_requests
-    return confirmed
+def runs_of(
+    replica: ReplicaModel,
+    traffic: Traffic = CHAT,
+    objectives: Objectives = OBJECTIVES,
+    bound: float = 60.0,
+    seed: int = 0,
+) -> Measurements:
+    return Measurements(replica, traffic, objectives, bound, seed)
+
+
+def settled(runs: Measurements) -> Capacity:
+    found = runs.capacity("settled")
+    assert found is not None
+    return found
+
+
+def figures(found: Capacity) -> tuple[object, ...]:
+    """What a capacity says, and the runs that show it."""
+    run = found.result
+    return found.load, found.requests_per_s, found.binding, run.num_requests, run.ttft.p99_s, run.tpot.p99_s
 
 
 def test_the_load_found_holds_and_more_does_not(replica: ReplicaModel) -> None:
-    found = found_at(replica, CHAT, OBJECTIVES, 60.0)
+    runs = runs_of(replica)
+    found = settled(runs)
     assert strain(found.result, OBJECTIVES)[0] <= 1.0
-    assert found.result.num_requests >= capacity_module.CONFIRM_REQUESTS
-    assert found.requests_per_s == found.load
+    assert found.result.num_requests >= measure.LONG_REQUESTS
+    assert found.requests_per_s == found.load < runs.bound_per_s
     longer = run_at(replica, CHAT, TIGHT * found.load, 6000, 0)
     assert strain(longer, OBJECTIVES)[0] > 1.0
     assert found.binding in ("ttft", "tpot", "throughput")
 
 
+def test_a_later_stage_is_more_precise_and_each_run_is_made_once(replica: ReplicaModel) -> None:
+    runs = runs_of(replica)
+    found = [runs.capacity(stage) for stage in STAGES]
+    assert all(found)
+    spent = runs.num_requests
+    assert [runs.capacity(stage) for stage in reversed(STAGES)] == found[::-1]
+    assert runs.num_requests == spent
+    assert [each.stage for each in found if each] == list(STAGES)
+    assert all(SIGMA[later] < SIGMA[earlier] for earlier, later in pairwise(STAGES))
+    for earlier, later in pairwise(each for each in found if each):
+        assert abs(np.log(later.load / earlier.load)) < 3.0 * earlier.sigma
+
+
+def test_loads_that_were_tried_before_change_no_capacity(replica: ReplicaModel) -> None:
+    """A race asks for the load that would beat a leader first, which depends on the other candidates."""
+    fresh = settled(runs_of(replica))
+    for part in (0.5, 0.9, 1.1):
+        runs = runs_of(replica)
+        runs.capacity("screened")
+        runs.holds(runs.load_from(part * fresh.load))
+        runs.holds(runs.load_from(part * fresh.load), "settled")
+        assert figures(settled(runs)) == figures(fresh)
+
+
+def test_a_load_is_raised_to_the_grid_by_three_per_cent_at_most(replica: ReplicaModel) -> None:
+    runs = runs_of(replica)
+    for load in (0.01, 1.0, 7.3, 59.9, 60.0):
+        raised = runs.load_from(load)
+        assert load <= raised <= load / 0.97 * (1 + 1e-9)
+        assert runs.load_from(raised) == raised
+    clients = runs_of(replica, CHAT.model_copy(update={"concurrency": 8}))
+    assert [clients.load_from(load) for load in (0.5, 3.0, 3.2)] == [1.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize("objectives", [OBJECTIVES, Objectives(ttft_p99_s=0.3, tpot_p99_s=0.02)])
+def test_another_seed_finds_nearly_the_same(replica: ReplicaModel, objectives: Objectives) -> None:
+    loads = [settled(runs_of(replica, objectives=objectives, seed=seed)).load for seed in range(3)]
+    assert np.ptp(np.log(loads)) < 4.0 * SIGMA["settled"]
+
+
 def test_a_long_run_serves_what_was_promised(replica: ReplicaModel) -> None:
     """The empty start of a short run must neither raise nor lower the answer."""
     loose = Objectives(ttft_p99_s=2.0, tpot_p99_s=1.0)
-    found = found_at(replica, CHAT, loose, 100.0)
+    found = settled(runs_of(replica, objectives=loose, bound=100.0))
     longer = run_at(replica, CHAT, found.load, 8000, 1)
     served = longer.steady_requests_per_s
     assert served is not None
@@ -81,26 +135,28 @@ def test_what_comes_faster_than_it_can_be_served_is_refused_however_patient_its_
             mean_wait_s,
             rel=0.12,  # clients in step and arrivals out of it fill iterations a little differently
         )
-    short = run_at(replica, CHAT, load, capacity_module.ESTIMATE_REQUESTS, 0)
+    short = run_at(replica, CHAT, load, measure.SHORT_REQUESTS, 0)
     assert strain(short, patient)[0] < 1.0  # latencies alone would let it pass
-    estimate = Capacity(load, load, short, short.num_requests, "throughput")
-    found = confirm(replica, CHAT, patient, estimate, 0)
+    runs = runs_of(replica, objectives=patient, bound=load)
+    found = runs.capacity("confirmed")
     assert found is not None
     assert found.binding == "throughput"
     assert found.load / served < 1.12  # a run from an empty replica to an empty one cannot tell a tenth
+    assert runs.holds(load) is None
 
 
 def test_same_seed_same_answer_and_tighter_never_more(replica: ReplicaModel) -> None:
-    first, again = (found_at(replica, CHAT, OBJECTIVES, 60.0) for _ in range(2))
-    assert (first.load, first.num_requests, first.binding) == (again.load, again.num_requests, again.binding)
-    tighter = found_at(replica, CHAT, Objectives(ttft_p99_s=1.0, tpot_p99_s=0.025), 60.0)
+    first, again = (settled(runs_of(replica)) for _ in range(2))
+    assert figures(first) == figures(again)
+    tighter = settled(runs_of(replica, objectives=Objectives(ttft_p99_s=1.0, tpot_p99_s=0.025)))
     assert tighter.load < first.load
     assert tighter.binding == "tpot"
 
 
-def test_what_cannot_be_met_at_any_load_is_none(replica: ReplicaModel) -> None:
-    assert highest_load(replica, CHAT, Objectives(tpot_p99_s=1e-4), bound_per_s=60.0, seed=0) is None
-    assert highest_load(replica, CHAT, Objectives(ttft_p99_s=1e-4), bound_per_s=60.0, seed=0) is None
+@pytest.mark.parametrize("objectives", [Objectives(tpot_p99_s=1e-4), Objectives(ttft_p99_s=1e-4)])
+def test_what_cannot_be_met_at_any_load_is_none(replica: ReplicaModel, objectives: Objectives) -> None:
+    runs = runs_of(replica, objectives=objectives)
+    assert [runs.capacity(stage) for stage in STAGES] == [None] * 3
 
 
 def test_a_very_slow_replica_is_no_mistake_of_the_user(replica: ReplicaModel) -> None:
@@ -111,39 +167,43 @@ def test_a_very_slow_replica_is_no_mistake_of_the_user(replica: ReplicaModel) ->
         ),
     )
     generous = Objectives(ttft_p99_s=1000.0, tpot_p99_s=200.0)
-    found = highest_load(slow, CHAT, generous, bound_per_s=0.01, seed=0)
+    found = runs_of(slow, objectives=generous, bound=0.01).capacity("screened")
     assert found is None or 0 < found.load <= 0.01
 
 
-def test_a_least_load_stops_the_search_early(replica: ReplicaModel) -> None:
-    found = found_at(replica, CHAT, OBJECTIVES, 60.0)
-    estimate = highest_load(replica, CHAT, OBJECTIVES, bound_per_s=60.0, seed=0)
-    assert estimate is not None
-    above = dataclasses.replace(estimate, load=1.5 * found.load)
-    assert confirm(replica, CHAT, OBJECTIVES, above, 0, least=1.4 * found.load) is None
-    kept = confirm(replica, CHAT, OBJECTIVES, above, 0, least=0.8 * found.load)
-    assert kept is not None
-    assert kept.load == pytest.approx(found.load, rel=0.06)
-
-
 def test_clients_are_whole_and_at_most_those_asked_for(replica: ReplicaModel) -> None:
-    clients = CHAT.model_copy(update={"concurrency": 8})
-    found = found_at_most(replica, clients, Objectives(ttft_p99_s=10.0, tpot_p99_s=1.0))
+    generous = Objectives(ttft_p99_s=10.0, tpot_p99_s=1.0)
+    found = settled(runs_of(replica, CHAT.model_copy(update={"concurrency": 8}), generous, 1e9))
     assert found.load == 8.0
     assert found.requests_per_s == pytest.approx(found.result.steady_requests_per_s)
-    fewer = found_at_most(
-        replica, CHAT.model_copy(update={"concurrency": 100}), Objectives(ttft_p99_s=10.0, tpot_p99_s=0.02)
-    )
+    tight = Objectives(ttft_p99_s=10.0, tpot_p99_s=0.02)
+    fewer = settled(runs_of(replica, CHAT.model_copy(update={"concurrency": 100}), tight, 1e9))
     assert fewer.load == int(fewer.load)
     assert 1 <= fewer.load < 100
 
 
-def found_at_most(replica: ReplicaModel, traffic: Traffic, objectives: Objectives) -> Capacity:
-    estimate = highest_load(replica, traffic, objectives, bound_per_s=1e9, seed=0)
-    assert estimate is not None
-    confirmed = confirm(replica, traffic, objectives, estimate, 0)
-    assert confirmed is not None
-    return confirmed
+def test_one_replica_is_not_given_more_clients_than_it_answers_in_time() -> None:
+    """A hundred thousand clients take minutes to simulate, and miss every objective."""
+    objectives = Objectives(ttft_p99_s=2.0, tpot_p99_s=0.05)
+    traffic = Traffic(concurrency=100_000, mean_input_tokens=100, mean_output_tokens=200)
+    assert busy_clients(traffic, objectives, 10.0) == pytest.approx(10.0 * (2.0 + 200 * 0.05))
+    free = Objectives(ttft_p99_s=None, tpot_p99_s=None)
+    assert busy_clients(traffic, free, 10.0) == 100_000
+
+
+@pytest.mark.parametrize("error", [0.0, 1.0])
+def test_a_planning_point_rests_on_seeds_that_decided_nothing(
+    replica: ReplicaModel, monkeypatch: pytest.MonkeyPatch, error: float
+) -> None:
+    """Three seeds, and more of them where percentiles stay uncertain."""
+    monkeypatch.setattr(measure, "sampling_error", lambda *_: error)
+    point = planning_point(replica, CHAT, OBJECTIVES, 5.0, 4, spacing_s=0.0)
+    assert len(set(point.seeds)) == len(point.seeds) == (8 if error else 3)
+    decided = {seed_of(seed, number) for seed in range(10) for number in range(NUM_SEEDS["settled"])}
+    assert not decided & set(point.seeds)
+    assert point.result.num_requests == len(point.seeds) * point.num_requests
+    alone = [run_at(replica, CHAT, 5.0, point.num_requests, seed) for seed in point.seeds]
+    assert point.result.ttft.mean_s == pytest.approx(np.mean([run.ttft.mean_s for run in alone]))
 
 
 def test_lengths_follow_the_traffic(tmp_path) -> None:  # type: ignore[no-untyped-def]
