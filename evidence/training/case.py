@@ -12,12 +12,12 @@ from advisor.evidence.table import Cells
 from advisor.evidence.training.cluster import cluster_of
 from advisor.evidence.training.frameworks import (
     default_features,
-    dispatcher_features,
     family_of,
     optimizer_of,
     virtual_tokens,
 )
 from advisor.evidence.training.model import model_of
+from advisor.evidence.training.recipes import recipe_of, usual_dispatcher
 from advisor.simulator.graph.model import num_experts
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import Method, TrainingJob
@@ -195,8 +195,12 @@ def _job(
     version, date, framework = cells.text("framework_version"), cells.text("date"), cells.text("framework")
     features = set(cells.text("features").split()) | default_features(framework, family, version, date)
     precision = _precision(cells, accelerator, family, unstated)
-    if family == "megatron" and num_experts(model):
-        features |= dispatcher_features(model.id, accelerator.id, precision, version)
+    if family == "megatron" and num_experts(model) and "no_overlap" not in features:
+        recipe = recipe_of(model.id, accelerator.id, precision, version)
+        features |= recipe.features if recipe else usual_dispatcher(accelerator.id, version)
+        if recipe and "recompute" in unstated:
+            unstated.discard("recompute")
+            plan = replace(plan, recompute="modules" if recipe.recomputes else "none")
     features |= {name for name in ("compile", "async_tp") if cells.flag(name)}
     features |= {"paged_optimizer"} if paged else set()
     features |= {"fused_optimizer"} if "fused" in cells.text("optimizer").casefold() else set()

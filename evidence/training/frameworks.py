@@ -30,8 +30,6 @@ _UNFUSED_UNTIL: Final = "2024-06"
 """Megatron-LM computed softmax over stored scores unless --use-flash-attn was given, until it moved to
 Transformer Engine as the default implementation."""
 
-_HYBRID_SINCE: Final = "25.11"
-
 
 def family_of(framework: str, sharding: str) -> str:
     """Family of a framework, as `TrainingJob.framework` names it.
@@ -70,24 +68,6 @@ def default_features(framework: str, family: str, version: str, date: str) -> fr
     if "automodel" in framework.casefold():
         return frozenset({"neighbouring_experts"})
     return frozenset()
-
-
-def dispatcher_features(model: str, accelerator: str, precision: str, version: str) -> frozenset[str]:
-    """Which library moves tokens to their experts in NVIDIA's recipes of a container: `hybrid_dispatcher` or
-    `alltoall_dispatcher`.
-
-    Assumes: recipes before November 2025 dispatch as DeepEP does.
-    Source: NVIDIA-NeMo/Megatron-Bridge, scripts/performance/configs (moe_flex_dispatcher_backend,
-        moe_token_dispatcher_type).
-    """
-    if not version >= _HYBRID_SINCE:
-        return frozenset()
-    in_rack = accelerator.startswith("gb")
-    if model.startswith("gpt-oss"):
-        hybrid = accelerator == "b300-sxm" or (in_rack and precision == "mxfp8")
-    else:
-        hybrid = in_rack or not model.startswith("qwen3-235b")
-    return frozenset({"hybrid_dispatcher" if hybrid else "alltoall_dispatcher"})
 
 
 def optimizer_of(text: str) -> tuple[Optimizer, bool]:

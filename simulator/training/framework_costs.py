@@ -37,6 +37,8 @@ class FrameworkCosts:
     low_bit_expert_scale: float = 1.0
     """Time of routed experts in formats below 16 bits over that of serving kernels, which are closer to the peak;
     in 16 bits `kernel_scale` is theirs too."""
+    fused_expert_scale: float = 1.0
+    """Time of experts whose products, activations and casts are one grouped kernel over that of separate ones."""
     expert_capacity: float = 0.0
     """Rows of each expert over an even share of the tokens, where every expert computes a fixed number of them in one
     batched dense product and drops the rest; 0 where rows are grouped as they come."""

@@ -139,8 +139,9 @@ class Exchanges:
     def _expert(self, layer: Layer, free_forward_s: FloatArray, free_backward_s: FloatArray) -> Exchange:
         """Tokens to their experts' ranks and back; the backward pass sends the gradients the same ways.
 
-        DualPipe runs a forward beside a backward pass, so that all of one's computation covers the other's exchange;
-        elsewhere a part of the layer's own does. The kernels that move tokens take processors from those that compute.
+        DualPipe, and Megatron's `overlap_moe_expert_parallel_comm` (overlapped_experts), run a forward beside a
+        backward pass, so that all of one's computation covers the other's exchange; elsewhere a part of the layer's own
+        does. The kernels that move tokens take processors from those that compute.
 
         Source: DeepSeek-V3 (arXiv:2412.19437), sections 3.2.1 and 3.2.2.
         """
@@ -159,7 +160,8 @@ class Exchanges:
             )  # fmt: skip
             if "hybrid_dispatcher" in self.job.features:
                 both_ways = both_ways * np.where(self.expert.inside, common_term("hybrid_exchange"), 1.0)
-        share = np.where(self.lattice.schedule == _DUALPIPE, 1.0, self.costs.expert_overlap)
+        covered = (self.lattice.schedule == _DUALPIPE) | ("overlapped_experts" in self.job.features)
+        share = np.where(covered, 1.0, self.costs.expert_overlap)
         hidden_f = np.minimum(both_ways, share * free_forward_s)
         hidden_b = np.minimum(both_ways, share * free_backward_s)
         taken = common_term("exchange_processors")

@@ -94,6 +94,8 @@ class LayerTimes:
     """Part of matmul_forward_s in the layer's last matrix, whose output no gradient needs."""
     modules_s: FloatArray
     """Part of forward_s in norms, activations and latent up-projections."""
+    experts_s: FloatArray
+    """Part of forward_s in routed experts."""
 
     def taken(self, rows: IntArray) -> "LayerTimes":
         """The times at these slices. Source: own definition."""
@@ -158,6 +160,7 @@ class LayerPricing:
             matmul_forward_s=matmul_f,
             last_matmul_s=last,
             modules_s=small_f + latent,
+            experts_s=expert_f,
         )
 
     def head(self) -> dict[str, FloatArray]:
@@ -314,6 +317,8 @@ class LayerPricing:
         pairs_per_rank = s.rows / s.sequence_split * experts.per_token
         cast = self.stream_s(0.5 * _CAST_BYTES.get(self.dtype, 0.0) * pairs_per_rank * width)
         scale = self.costs.low_bit_expert_scale
+        if "fused_experts" in self.job.features:
+            scale = scale * self.costs.fused_expert_scale
         beside_f, beside_b = self._beside_experts(experts)
         forward = scale * forward + cast
         ranks = s.expert_parallel * np.maximum(s.expert_tensor_parallel, 1)
