@@ -109,7 +109,7 @@ UNITS: Final[Mapping[str, Mapping[str, str]]] = {
         others="collective_wait_s host_sum_bytes_per_s sampled_sequences unmeasured_scale",
     ),
     "framework": _units(
-        kernels="kernel_scale low_bit_scale attention_scale attention_backward recurrence_scale "
+        kernels="kernel_scale kernel_scale_w_per_tflop low_bit_scale attention_scale attention_backward recurrence_scale "
         "low_bit_expert_scale fused_expert_scale expert_capacity elementwise_passes eager_passes optimizer_passes straggler interference "
         "stream_fraction unfused_fraction dequantized_fraction recurrence_backward hidden_by_weights "
         "exchange_processors length_spread",

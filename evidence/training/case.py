@@ -53,6 +53,9 @@ _PRECISION_PARTS: Final = (
 """What a name that is not one of these means, by the first part that it contains: fp8-tensorwise, bf16-mixed."""
 _DEFAULT_SEQUENCE: Final = {"maxtext": 2048}
 _ROUNDS: Final = 8
+_COMPILED_LOSS_SINCE: Final = "2025-03"
+"""torchtitan compiles the loss with the model (components/loss.py, build_cross_entropy_loss)."""
+_NODE: Final = 8
 _DEFAULT_RANK: Final = 16
 
 
@@ -140,11 +143,12 @@ def _plan(cells: Cells, num_accelerators: int, family: str, unstated: set[str]) 
         data_parallel=dp,
         micro_batch=cells.degree("micro_batch") or 1,
         sharding=_sharding(cells, dp * cp, family, unstated),
-        shard_group=cells.degree("shard_group") or 0,
+        shard_group=_shard_group(cells, tp, dp * cp, unstated),
         recompute=recompute if recompute in RECOMPUTES else "full",
         schedule="interleaved" if interleaved and pp > 1 else "1f1b",
         sequence_parallel=tp > 1
         and (family == "megatron" or recompute == "selective" or family == "torchtitan"),
+        offload_optimizer="offload" in cells.text("optimizer").casefold(),
         offload_activations=bool(cells.flag("act_offload")),
     )
 
@@ -158,6 +162,17 @@ def _chips(
     cores = max(1, tp * pp * cp * dp // num_accelerators)
     inside = min(tp, cores)
     return tp // inside, dp // (cores // inside)
+
+
+def _shard_group(cells: Cells, tp: int, ranks: int, unstated: set[str]) -> int:
+    """Ranks that a shard spans; 0 is all. Fewer than a node has are a count of replicas or of dimensions: parameters are
+    copied between nodes, not inside one."""
+    stated = cells.degree("shard_group") or 0
+    in_node = max(1, (cells.degree("gpus_per_node") or _NODE) // tp)
+    if stated and stated < min(ranks, in_node):
+        unstated.add("shard_group")
+        return 0
+    return stated
 
 
 def _sharding(cells: Cells, ranks: int, family: str, unstated: set[str]) -> Sharding:
@@ -183,7 +198,7 @@ def _job(
     if sequence is None:
         unstated.add("sequence_tokens")
         sequence = _DEFAULT_SEQUENCE.get(family, min(4096, model.max_context_tokens or 4096))
-    plan, global_batch = _batches(cells, plan, unstated)
+    plan, global_batch = _batches(cells, plan, family, unstated)
     text = cells.text("finetune") or "pretrain"
     method: Method = "full"
     if text in ("lora", "qlora", "dora"):
@@ -202,6 +217,8 @@ def _job(
             unstated.discard("recompute")
             plan = replace(plan, recompute="modules" if recipe.recomputes else "none")
     features |= {name for name in ("compile", "async_tp") if cells.flag(name)}
+    if family == "torchtitan" and "compile" in features and date >= _COMPILED_LOSS_SINCE:
+        features |= {"fused_ce"}
     features |= {"paged_optimizer"} if paged else set()
     features |= {"fused_optimizer"} if "fused" in cells.text("optimizer").casefold() else set()
     return plan, TrainingJob(
@@ -239,13 +256,18 @@ def _expert_parallel(job: TrainingJob, plan: TrainingPlan, domain: int) -> int:
     return math.gcd(num_experts(job.model), ranks) or 1
 
 
-def _batches(cells: Cells, plan: TrainingPlan, unstated: set[str]) -> tuple[TrainingPlan, int]:
+def _batches(
+    cells: Cells, plan: TrainingPlan, family: str, unstated: set[str]
+) -> tuple[TrainingPlan, int]:
     """The plan with its micro-batch, and the global batch [sequences], each from what is stated of the others."""
     micro, whole = cells.degree("micro_batch"), cells.degree("global_batch_seqs")
     accumulation, local = cells.degree("grad_accum"), cells.degree("local_batch")
     dp = plan.data_parallel
     if micro is None and local is not None and plan.pipeline_parallel == 1:
         micro = local
+    if micro is None and local is not None and family == "torchtitan":
+        # torchtitan cuts a rank's batch into as many micro-batches as the pipeline has stages, chunks included.
+        micro = max(1, local // (plan.pipeline_parallel * plan.virtual_stages))
     if (
         micro is None
         and "layout" not in unstated

@@ -67,6 +67,8 @@ def default_features(framework: str, family: str, version: str, date: str) -> fr
         return frozenset({"bf16_grad_reduce"})
     if "automodel" in framework.casefold():
         return frozenset({"neighbouring_experts"})
+    if "liger" in framework.casefold():
+        return frozenset({"linear_ce"})
     return frozenset()
 
 

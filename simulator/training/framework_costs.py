@@ -5,8 +5,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
+from advisor.catalog.schema import Accelerator
 from advisor.catalog.terms import Terms
-from advisor.simulator.terms import Case, filled, value
+from advisor.catalog.units import TERA
+from advisor.simulator.terms import Case, filled, find, value
 from advisor.simulator.training.job import TrainingJob
 
 _UNDATED: Final = "2026-04"
@@ -67,6 +69,8 @@ class FrameworkCosts:
     """Time of collectives between layers over that of the same collectives alone: ranks do not arrive together."""
     tensor_overlap: float = 0.0
     """Share of the multiplications' time in which pieces of their operands travel."""
+    hidden_by_weights: float = 0.0
+    """Share of the weight gradient's time behind which the sum of input gradients hides."""
     expert_overlap: float = 0.0
     """Share of a layer's computation beside which its experts' tokens travel."""
     context_overlap: float = 0.0
@@ -114,6 +118,23 @@ def framework_costs(job: TrainingJob, architecture: str, terms: Terms | None = N
     if "no_overlap" in job.features:
         return replace(found, tensor_overlap=0.0, expert_overlap=0.0, data_overlap=0.0, gather_overlap=0.0)
     return found
+
+
+def at_power(costs: FrameworkCosts, accelerator: Accelerator) -> FrameworkCosts:
+    """The terms on a board whose power per unit of 16-bit peak is not that of the boards they were fitted on.
+
+    kernel_scale (reference / own)^(1/3), at least 1, with the rated power over the 16-bit peak: a board that has more
+    power for its matrix units keeps more of its clock.
+
+    Assumes: power grows with the cube of the clock; an architecture without a reference has one kind of board.
+    Source: dynamic power of CMOS; catalog/data/terms.csv, kernel_scale_w_per_tflop.
+    """
+    reference = find("framework", "kernel_scale_w_per_tflop", Case(architecture=accelerator.architecture))
+    peak = accelerator.peak_flop_per_s.get("bf16")
+    if reference is None or not accelerator.tdp_w or not peak or costs.kernel_scale <= 1.0:
+        return costs
+    own = accelerator.tdp_w / (peak / TERA)
+    return replace(costs, kernel_scale=max(1.0, costs.kernel_scale * (reference.value / own) ** (1.0 / 3.0)))
 
 
 def common_term(name: str) -> float:

@@ -101,7 +101,7 @@ class Exchanges:
         pieces = np.where(divided & self.tensor.shares_memory, 1.0 - 1.0 / tp, 0.0)
         hidden_f = np.minimum(pieces * wire_s, self._tensor_overlap() * times.matmul_forward_s)
         # The input is gathered again for the weight gradient, beside the input gradient's multiplication.
-        by_weights = np.minimum(0.5 * (wire_s - hidden_f), common_term("hidden_by_weights") * times.weight_s)
+        by_weights = np.minimum(0.5 * (wire_s - hidden_f), self._hidden_by_weights() * times.weight_s)
         forward, backward = wire_s - hidden_f, wire_s - hidden_f - by_weights
         if experts is not None:
             copies = experts.per_token / np.maximum(self.lattice.expert_parallel, 1)
@@ -110,6 +110,10 @@ class Exchanges:
             forward = forward + split
             backward = backward + split
         return Exchange(forward, backward, hidden_f, hidden_f + by_weights)
+
+    def _hidden_by_weights(self) -> float:
+        """Share of the weight gradients' time that covers what backward passes send along the sequence."""
+        return common_term("hidden_by_weights") if "async_tp" in self.job.features else self.costs.hidden_by_weights
 
     def _tensor_overlap(self) -> float:
         """Share of the multiplications' time in which the link is busy with their operands."""

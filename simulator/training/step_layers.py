@@ -54,7 +54,7 @@ _HARDLY: Final = 1.1
 expert's own, as measured on an H100 with 1 024 and 4 096 rows (tools/measure_experts.py)."""
 _LATENT_UP: Final = ("query_up", "kv_up")
 _EAGER_FAMILIES: Final = ("fsdp", "torchtitan", "peft", "deepspeed")
-_FUSED_SOFTWARE: Final = ("intern", "megatron", "unsloth", "liger")
+_FUSED_SOFTWARE: Final = ("intern", "megatron", "unsloth", "liger", "xtuner")
 _UNFUSED_FORWARD_BYTES: Final = 13.0
 _UNFUSED_BACKWARD_BYTES: Final = 19.0
 _LOSS_BYTES: Final = {"unfused": (16.0, 12.0), "usual": (8.0, 6.0), "chunked": (4.0, 4.0)}
@@ -396,6 +396,7 @@ def is_autocast(job: TrainingJob) -> bool:
 
 
 def _loss_kind(job: TrainingJob) -> str:
-    if job.features & {"unfused_ce", "fp32_logits"} or job.framework == "peft":
+    fused = not job.features.isdisjoint({"fused_ce", "linear_ce"})
+    if job.features & {"unfused_ce", "fp32_logits"} or (job.framework == "peft" and not fused):
         return "unfused"
-    return "chunked" if "chunked_ce" in job.features else "usual"
+    return "usual" if job.features.isdisjoint({"chunked_ce", "fused_ce", "linear_ce"}) else "chunked"
