@@ -43,7 +43,10 @@ STEP = 0.05
 MIN_INTERVAL_POINTS = 12
 LEAST_LEFT_OUT_INSIDE = 0.76
 """Share of the runs left out that an interval holds at least; it is widened until it does."""
-SOURCE_WEIGHTS = {"megatron-bridge": 2.5, "dgxc-25.04": 1.5, "vtrain-single": 0.7, "peft": 0.4, "own": 0.3}
+SOURCE_WEIGHTS = {
+    "megatron-bridge": 2.5, "dgxc-25.04": 1.5, "vtrain-single": 0.7, "peft": 0.4, "own": 0.3,
+    "torchao training docs": 0.3,
+}
 """Relative to one: sources with many accelerators, models and releases; small or doubtful ones."""
 DOUBTFUL = ("SUSPECT", "CHECK")
 """Marks of rows that their collectors found implausible; they are kept out of the fit, not out of validation."""
@@ -65,6 +68,12 @@ class Row:
             float(step_time(self.case.job, self.lattice, self.case.cluster, costs).step_s[0])
             / self.measured_s
         )
+
+    @property
+    def campaign(self) -> str:
+        """Runs of a source on one accelerator, of mixtures or of other models."""
+        kind = "experts" if num_experts(self.case.job.model) else "dense"
+        return f"{self.source}, {self.case.cluster.accelerator.id}, {kind}"
 
     @property
     def class_name(self) -> str:
@@ -181,8 +190,8 @@ def fitted(rows: Sequence[Row], codes: FloatArray, iterations: int) -> tuple[Flo
 def left_out(
     rows: Sequence[Row], codes: FloatArray, found: FloatArray, slopes: FloatArray, source: str
 ) -> FloatArray:
-    """Parameters without a source: a few steps from those of all, along the same slopes."""
-    kept = [index for index, row in enumerate(rows) if row.source != source]
+    """Parameters without a source or a campaign: a few steps from those of all, along the same slopes."""
+    kept = [index for index, row in enumerate(rows) if source not in (row.source, row.campaign)]
     weights, start = weights_of(rows)[kept], codes
     for _ in range(8):
         moved = found[kept] + slopes[kept] @ (codes - start)
@@ -293,6 +302,12 @@ def run(options: Options) -> None:
         ratios[chosen] = np.exp(residuals([everything[index] for index in chosen], without))
     print(f"\nleft out, {time.monotonic() - start:.0f} s")
     reports(everything, ratios)
+    campaigns = np.zeros(len(everything))
+    for name in sorted({row.campaign for row in everything}):
+        without = left_out(rows, codes, at_end, slopes, name)
+        chosen = [index for index, row in enumerate(everything) if row.campaign == name]
+        campaigns[chosen] = np.exp(residuals([everything[index] for index in chosen], without))
+    report(campaigns, "campaign", [row.campaign for row in everything])
     if options.write:
         write(codes, everything, ratios, inside)
     report_coverage(everything, ratios)

@@ -14,6 +14,7 @@ from advisor.evidence.training.frameworks import (
     default_features,
     family_of,
     optimizer_of,
+    schedule_of,
     virtual_tokens,
 )
 from advisor.evidence.training.model import model_of
@@ -132,11 +133,11 @@ def _plan(cells: Cells, num_accelerators: int, family: str, unstated: set[str]) 
         and cells.text("framework_version")
     ):
         unstated.add("virtual_stages")
-    interleaved = vpp > 1 or cells.text("pp_schedule").startswith("interleaved")
+    schedule = schedule_of(cells.text("pp_schedule"), cells.text("framework"), vpp) if pp > 1 else "1f1b"
     return TrainingPlan(
         tensor_parallel=tp,
         pipeline_parallel=pp,
-        virtual_stages=max(vpp, 2) if interleaved and pp > 1 else 1,
+        virtual_stages=max(vpp, 2) if schedule in ("interleaved", "zbv") else 1,
         context_parallel=cp,
         expert_parallel=cells.degree("ep") or 1,
         expert_tensor_parallel=cells.degree("etp") or 0,
@@ -145,7 +146,7 @@ def _plan(cells: Cells, num_accelerators: int, family: str, unstated: set[str]) 
         sharding=_sharding(cells, dp * cp, family, unstated),
         shard_group=_shard_group(cells, tp, dp * cp, unstated),
         recompute=recompute if recompute in RECOMPUTES else "full",
-        schedule="interleaved" if interleaved and pp > 1 else "1f1b",
+        schedule=schedule,
         sequence_parallel=tp > 1
         and (family == "megatron" or recompute == "selective" or family == "torchtitan"),
         offload_optimizer="offload" in cells.text("optimizer").casefold(),
@@ -276,6 +277,13 @@ def _batches(
         and whole % (dp * accumulation) == 0
     ):
         micro = whole // (dp * accumulation)
+    if family == "maxtext" and micro is None and whole:
+        # MaxText runs a batch at once: what a chip has of it, or a piece of a sequence where chips are more.
+        if whole < dp and dp % whole == 0 and cells.degree("cp") is None:
+            unstated.add("context_parallel")
+            plan = replace(plan, context_parallel=plan.context_parallel * dp // whole, data_parallel=whole)
+            dp = whole
+        micro = max(1, whole // (dp * (accumulation or 1)))
     if micro is None:
         unstated.add("micro_batch")
         micro = 1

@@ -109,7 +109,7 @@ def framework_costs(job: TrainingJob, architecture: str, terms: Terms | None = N
     Assumes: a job without a date runs on releases of spring 2026.
     Source: catalog/data/terms.csv; evidence/fit/training.py.
     """
-    era = _core_release(job) or _year_month(job.framework_version) or _year_month(job.date) or _UNDATED
+    era = year_month_of(job) or _UNDATED
     attention = "unfused_attention" if "unfused_attention" in job.features else "fused_attention"
     case = Case(job.framework, date=era, architecture=architecture, operator=attention)
     found = _shipped(case) if terms is None else filled(FrameworkCosts, "framework", case, terms=terms)
@@ -147,9 +147,20 @@ def _shipped(case: Case) -> FrameworkCosts:
     return filled(FrameworkCosts, "framework", case)
 
 
-def _core_release(job: TrainingJob) -> str:
-    """When the newest Megatron-Core of known date came that is no newer than the job's; empty for other software."""
-    core = _CORE.match(job.framework_version) if job.framework == "megatron" else None
+def year_month_of(job: TrainingJob) -> str:
+    """Month of the job's software: of a Megatron-Core release, a container, or a date; empty where none is stated."""
+    core = _core_release(job.framework_version) if job.framework == "megatron" else ""
+    return core or _year_month(job.framework_version) or _year_month(job.date)
+
+
+def release_month(text: str) -> str:
+    """Month of a release as a person names it: Megatron-Core's 0.15.0, a container 25.11, a date; empty for others."""
+    return _core_release(text) or _year_month(text)
+
+
+def _core_release(version: str) -> str:
+    """When the newest Megatron-Core of known date came that is no newer than a version; empty for other software."""
+    core = _CORE.match(version)
     return next((came for minor, came in _CORE_RELEASES if core and minor <= int(core[1])), "")
 
 

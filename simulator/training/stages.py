@@ -80,14 +80,18 @@ def stage_groups(
     Chunk c of stage s is the (c · stages + s)-th part of the model; folded schedules run every second chunk backwards;
     mirrored ones hold two models, so that the sum over stages is twice the model's layers.
 
-    Assumes: with virtual stages, layers that do not divide by all chunks go to late chunks.
+    Assumes: with virtual stages, layers that do not divide by all chunks go to late chunks; input table and loss are
+        parts of their own where layers are one or two short of the parts.
     Raises: InfeasibleError: more chunks than layers, or an impossible first or last stage.
     Source: Megatron-LM interleaved schedule (arXiv:2104.04473); zero bubble V (arXiv:2405.15362); DualPipe
     (arXiv:2412.19437).
     """
     order = layer_order(shape)
     chunks = 2 if schedule in FOLDED else max(virtual_stages, 1)
-    if chunks == 1:
+    alone = tables_as_layers(len(order), num_stages * chunks)
+    if alone and {first, last} <= {0, chunks - 1}:
+        sizes = (0,) * (alone > 1) + (1,) * len(order) + (0,)
+    elif chunks == 1:
         sizes = layers_per_stage(len(order), num_stages, first, last)
     else:
         sizes = chunk_sizes(len(order), num_stages, chunks, first, last)
@@ -104,6 +108,16 @@ def stage_groups(
         counts = counts + counts[::-1]
     counts.setflags(write=False)
     return counts
+
+
+def tables_as_layers(num_layers: int, num_parts: int) -> int:
+    """How many of input table and loss fill a part of the pipeline by themselves: the loss, or both, where the model has
+    one or two layers fewer than there are parts; 0 where layers fill all parts or too many would stay empty.
+
+    Source: Megatron-Core, account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split.
+    """
+    missing = num_parts - num_layers
+    return missing if num_layers > 1 and missing in (1, 2) else 0
 
 
 def chunk_sizes(num_layers: int, num_stages: int, chunks: int, first: int, last: int) -> tuple[int, ...]:

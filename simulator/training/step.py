@@ -23,7 +23,7 @@ from advisor.simulator.training.step_host import launch_times
 from advisor.simulator.training.step_sharding import sharding_times
 
 _FILE: Final = DATA_DIR / "training_intervals.toml"
-_TESTED_FAMILIES: Final = ("megatron", "fsdp", "maxtext", "peft")
+_TESTED_FAMILIES: Final = ("megatron", "fsdp", "maxtext", "peft", "torchtitan", "deepspeed")
 _TESTED_ARCHITECTURES: Final = ("ampere", "ada", "hopper", "blackwell", "tpu")
 _NODE: Final = 8
 _DUALPIPE: Final = SCHEDULES.index("dualpipe")

@@ -22,6 +22,7 @@ from advisor.simulator.quantity import Quantity
 from advisor.simulator.training.cluster import on_bus
 from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.launch_flags import launch_flags
+from advisor.simulator.training.memory import MemoryVerdict, memory_verdict
 from advisor.simulator.training.pipeline import PipelineRun
 from advisor.simulator.training.plan_check import plan_words
 
@@ -60,6 +61,11 @@ class TrainRun:
             if self.islands
             else self.found.cluster.accelerator.memory_bytes or 0.0
         )
+
+    @property
+    def verdict(self) -> MemoryVerdict:
+        """Whether the plan fits, by the 80 % interval of its peak."""
+        return memory_verdict(memory_quantity(self.found), self.limit_bytes) if self.fits else "does not fit"
 
     @property
     def stages(self) -> Sequence[StageMemory]:
@@ -151,6 +157,7 @@ def _result(
         "peak_memory_bytes": memory_quantity(found),
         "memory_limit_bytes": run.limit_bytes or None,
         "fits": run.fits,
+        "memory_verdict": run.verdict,
         "memory": found.memory_bytes,
         "memory_by_stage": stages,
         "breakdown": found.breakdown_s,
@@ -173,7 +180,7 @@ def _launch(run: TrainRun) -> Mapping[str, str]:
 def _summary(run: TrainRun, rate: Quantity, mfu: Quantity, hfu: Quantity, days: Quantity | None) -> str:
     found = run.found
     memory = run.limit_bytes
-    verdict = "fits" if run.fits else "does not fit"
+    verdict = run.verdict
     beside = bottleneck_of(found.breakdown_s)
     costs = "nothing costs a tenth of the step" if beside == "compute" else f"{beside} costs most"
     whole = f" The run takes {show_quantity(days.scaled(DAY_S), TIME)}." if days else ""
