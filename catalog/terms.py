@@ -113,7 +113,7 @@ UNITS: Final[Mapping[str, Mapping[str, str]]] = {
         "low_bit_expert_scale fused_expert_scale expert_capacity elementwise_passes eager_passes optimizer_passes straggler interference "
         "stream_fraction unfused_fraction dequantized_fraction recurrence_backward hidden_by_weights "
         "exchange_processors length_spread",
-        launches="launch_s kernels_per_layer tensor_kernels expert_kernels local_expert_kernels fp8_kernels "
+        launches="launch_s kernels_per_layer tensor_kernels expert_kernels local_expert_kernels block_scaled_expert_kernels fp8_kernels "
         "block_scaled_kernels pipeline_sync_s backward_launches adapter_launches graphs "
         "compiled_graphs autocast_launches graphed_mixer_share graphed_router_share",
         communication="communication_scale tensor_overlap expert_overlap context_overlap hybrid_exchange "

@@ -95,10 +95,10 @@ LEDGER_HEADER = """
 
 Measurements that nobody had seen before the code was finished, predicted once with that code
 (`evidence/data/blind_rounds.csv`). Lines are added, never rewritten. Per cell: median error, a missing prediction
-counting as 100 %, and in brackets the share inside the 80 % interval where it was counted. Of round 2 a part of the rows
-was released afterwards; its lines are those of the whole, but *released*. Own SGLang: 19 loads of SGLang 0.5.17 on an
-H100, predicted before they were measured. Of training's first unseen set 76 % lay inside their intervals with 71038af and
-68 % with f2ece87a.
+counting as 100 %, and in brackets the share inside the 80 % interval where it was counted. Of round 2 a part of the
+rows was released afterwards; its lines are those of the whole, but *released*. Own SGLang: 19 loads of SGLang 0.5.17 on
+an H100, predicted before they were measured. Of training's first unseen set 76 % lay inside their intervals with
+71038af and 68 % with f2ece87a.
 """
 LEDGER_METRICS = {
     "serving": {"TPOT": "tpot_ms_mean", "TTFT": "ttft_ms_mean", "throughput": "output_tok_s"},

@@ -39,12 +39,18 @@ NOISE = 0.1
 ITERATIONS = (2, 2)
 """Of the first fit, and of the second with unstated knobs set again under its parameters."""
 STEP = 0.05
+WIDEST = (0.5, 2.5)
+"""Edges of an interval; what lies beyond is another run than the one that was guessed."""
 """Of a prior's width, for differences."""
 MIN_INTERVAL_POINTS = 12
 LEAST_LEFT_OUT_INSIDE = 0.76
 """Share of the runs left out that an interval holds at least; it is widened until it does."""
 SOURCE_WEIGHTS = {
-    "megatron-bridge": 2.5, "dgxc-25.04": 1.5, "vtrain-single": 0.7, "peft": 0.4, "own": 0.3,
+    "megatron-bridge": 2.5,
+    "dgxc-25.04": 1.5,
+    "vtrain-single": 0.7,
+    "peft": 0.4,
+    "own": 0.3,
     "torchao training docs": 0.3,
 }
 """Relative to one: sources with many accelerators, models and releases; small or doubtful ones."""
@@ -264,6 +270,7 @@ def write_intervals(rows: Sequence[Row], ratios: FloatArray) -> None:
             low, high = min(low, 0.95), max(high, 1.05)
             if np.mean((blind >= low) & (blind <= high)) >= LEAST_LEFT_OUT_INSIDE:
                 break
+        low, high = max(low, WIDEST[0]), min(high, WIDEST[1])
         lines.append(f"{name} = [{low:.3f}, {high:.3f}]")
     INTERVALS_FILE.write_text("\n".join(lines) + "\n")
 

@@ -166,8 +166,8 @@ def _chips(
 
 
 def _shard_group(cells: Cells, tp: int, ranks: int, unstated: set[str]) -> int:
-    """Ranks that a shard spans; 0 is all. Fewer than a node has are a count of replicas or of dimensions: parameters are
-    copied between nodes, not inside one."""
+    """Ranks that a shard spans; 0 is all. Fewer than a node has are a count of replicas or of dimensions: parameters
+    are copied between nodes, not inside one."""
     stated = cells.degree("shard_group") or 0
     in_node = max(1, (cells.degree("gpus_per_node") or _NODE) // tp)
     if stated and stated < min(ranks, in_node):
@@ -257,9 +257,7 @@ def _expert_parallel(job: TrainingJob, plan: TrainingPlan, domain: int) -> int:
     return math.gcd(num_experts(job.model), ranks) or 1
 
 
-def _batches(
-    cells: Cells, plan: TrainingPlan, family: str, unstated: set[str]
-) -> tuple[TrainingPlan, int]:
+def _batches(cells: Cells, plan: TrainingPlan, family: str, unstated: set[str]) -> tuple[TrainingPlan, int]:
     """The plan with its micro-batch, and the global batch [sequences], each from what is stated of the others."""
     micro, whole = cells.degree("micro_batch"), cells.degree("global_batch_seqs")
     accumulation, local = cells.degree("grad_accum"), cells.degree("local_batch")

@@ -25,8 +25,8 @@ _FAMILIES: Final = (
     ),
     (
         "megatron",
-        ("megatron", "nemo", "hai-llm", "hai_llm", "hai llm", "nvidia", "ngc", "primus", "mcore", "bridge", "simumax", "nanotron", "neuron", "nxd",
-         "cuda", "mxnet"),
+        ("megatron", "nemo", "hai-llm", "hai_llm", "hai llm", "nvidia", "ngc", "primus", "mcore", "bridge", "simumax",
+         "nanotron", "neuron", "nxd", "cuda", "mxnet"),
     ),
 )  # fmt: skip
 """By the first that any word of the name contains."""
@@ -52,9 +52,9 @@ def family_of(framework: str, sharding: str) -> str:
 
 
 def schedule_of(text: str, framework: str, chunks: int) -> Schedule:
-    """Schedule of a pipeline by what a run calls it (1F1B, interleaved_1f1b, ZB-H1, ZBV, DualPipe), else the framework's
-    own: DualPipe in HAI-LLM, interleaved with chunks, 1F1B.
+    """Schedule of a pipeline by what a run calls it (1F1B, interleaved_1f1b, ZB-H1, ZBV, DualPipe).
 
+    Assumes: without a word it is the framework's own: DualPipe in HAI-LLM, interleaved with chunks, else 1F1B.
     Source: DeepSeek-V3 (arXiv:2412.19437), section 3.2; zero-bubble schedules by their names in arXiv:2401.10241.
     """
     words = re.sub(r"[^a-z0-9]", "", text.casefold())

@@ -11,6 +11,7 @@ from advisor.catalog.units import TERA
 from advisor.simulator.terms import Case, filled, find, value
 from advisor.simulator.training.job import TrainingJob
 
+_LEAST_SCALE: Final = 0.9
 _UNDATED: Final = "2026-04"
 _CONTAINER: Final = re.compile(r"2\d\.\d\d(\.|$)")
 _DATE: Final = re.compile(r"20\d\d-\d\d")
@@ -59,6 +60,8 @@ class FrameworkCosts:
     """More of them in a layer with routed experts."""
     local_expert_kernels: float = 0.0
     """More of them for each expert that a rank holds, where grouped products are loops of single ones."""
+    block_scaled_expert_kernels: float = 0.0
+    """The same in mxfp8 and nvfp4, where scales of every expert are made, transposed and put in order by themselves."""
     fp8_kernels: float = 1.0
     """Kernels of a layer in fp8 over those in 16 bits: casts and scales."""
     block_scaled_kernels: float = 1.0
@@ -123,8 +126,8 @@ def framework_costs(job: TrainingJob, architecture: str, terms: Terms | None = N
 def at_power(costs: FrameworkCosts, accelerator: Accelerator) -> FrameworkCosts:
     """The terms on a board whose power per unit of 16-bit peak is not that of the boards they were fitted on.
 
-    kernel_scale (reference / own)^(1/3), at least 1, with the rated power over the 16-bit peak: a board that has more
-    power for its matrix units keeps more of its clock.
+    scale (reference / own)^(1/3), with the rated power over the 16-bit peak: a board that has more power for its matrix
+    units keeps more of its clock; no less than 1 in 16 bits, where it is heat alone.
 
     Assumes: power grows with the cube of the clock; an architecture without a reference has one kind of board.
     Source: dynamic power of CMOS; catalog/data/terms.csv, kernel_scale_w_per_tflop.
@@ -134,7 +137,12 @@ def at_power(costs: FrameworkCosts, accelerator: Accelerator) -> FrameworkCosts:
     if reference is None or not accelerator.tdp_w or not peak or costs.kernel_scale <= 1.0:
         return costs
     own = accelerator.tdp_w / (peak / TERA)
-    return replace(costs, kernel_scale=max(1.0, costs.kernel_scale * (reference.value / own) ** (1.0 / 3.0)))
+    factor = (reference.value / own) ** (1.0 / 3.0)
+    return replace(
+        costs,
+        kernel_scale=max(1.0, costs.kernel_scale * factor),
+        low_bit_scale=max(_LEAST_SCALE, costs.low_bit_scale * factor),
+    )
 
 
 def common_term(name: str) -> float:

@@ -113,7 +113,11 @@ class Exchanges:
 
     def _hidden_by_weights(self) -> float:
         """Share of the weight gradients' time that covers what backward passes send along the sequence."""
-        return common_term("hidden_by_weights") if "async_tp" in self.job.features else self.costs.hidden_by_weights
+        return (
+            common_term("hidden_by_weights")
+            if "async_tp" in self.job.features
+            else self.costs.hidden_by_weights
+        )
 
     def _tensor_overlap(self) -> float:
         """Share of the multiplications' time in which the link is busy with their operands."""

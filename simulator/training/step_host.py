@@ -70,13 +70,17 @@ def launch_times(
         kernels = kernels * common_term("autocast_launches")
     experts = num_experts(job.model)
     if experts:
-        local = np.maximum(1.0, experts / lattice.expert_parallel)
         graphed = common_term("graphed_router_share") if "graphed_routers" in job.features else 0.0
-        of_experts = costs.expert_kernels * (1.0 - graphed) + costs.local_expert_kernels * local
-        kernels = kernels + expert_layers_share(job.model) * of_experts
+        kernels = kernels + expert_layers_share(job.model) * costs.expert_kernels * (1.0 - graphed)
+    block_scaled = job.compute_dtype in BLOCK_SCALED
     if job.compute_dtype not in SIXTEEN_BIT:
-        block_scaled = job.compute_dtype in BLOCK_SCALED
         kernels = kernels * (costs.block_scaled_kernels if block_scaled else costs.fp8_kernels)
+    if experts:
+        of_one = costs.local_expert_kernels * (costs.fp8_kernels if job.compute_dtype == "fp8" else 1.0)
+        of_one = costs.block_scaled_expert_kernels if block_scaled else of_one
+        kernels = kernels + expert_layers_share(job.model) * of_one * np.maximum(
+            1.0, experts / lattice.expert_parallel
+        )
     if job.method != "full":
         kernels = kernels * costs.adapter_launches
     graphs = max(costs.graphs, common_term("compiled_graphs") if "compile" in job.features else 0.0)

@@ -100,9 +100,15 @@ class TrainInput:
     ] = None
     framework_version: Annotated[
         str | None,
-        JOB("RELEASE", "Its release: a month (2022-06), a container (25.11) or Megatron-Core (0.15.0).", "spring 2026"),
+        JOB(
+            "RELEASE",
+            "Its release: a month (2022-06), a container (25.11) or Megatron-Core (0.15.0).",
+            "spring 2026",
+        ),
     ] = None
-    compile: Annotated[bool | None, JOB(None, "PyTorch's layers compiled (torch.compile).", False, "--compile")] = None
+    compile: Annotated[
+        bool | None, JOB(None, "PyTorch's layers compiled (torch.compile).", False, "--compile")
+    ] = None
     power_cap_w: Annotated[
         float | None, JOB("W", "Power limit of an accelerator.", "its rated power", min=1, max=100_000)
     ] = None

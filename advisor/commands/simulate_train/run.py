@@ -176,7 +176,16 @@ def _checked(path: Path, data: Mapping[str, Any]) -> dict[str, Any]:
 def _type_of(name: str) -> type | tuple[type, ...]:
     if name in ("sequence_parallel", "compile") or name.startswith("offload_"):
         return bool
-    if name in ("model", "gpu", "precision", "framework", "framework_version", "gradients", "beside", *_WORDS):
+    if name in (
+        "model",
+        "gpu",
+        "precision",
+        "framework",
+        "framework_version",
+        "gradients",
+        "beside",
+        *_WORDS,
+    ):
         return str
     numbers = ("network_gbps", "between_gbps", "beside_gbps", "power_cap_w", "host_memory_gb")
     rates = dict.fromkeys(numbers, (int, float))
@@ -379,9 +388,7 @@ def _check_release(plan: TrainingPlan, job: TrainingJob) -> None:
         )
 
 
-def _hosted(
-    values: Mapping[str, Any], plan: TrainingPlan, job: TrainingJob, cluster: TrainingCluster
-) -> str:
+def _hosted(values: Mapping[str, Any], plan: TrainingPlan, job: TrainingJob, cluster: TrainingCluster) -> str:
     """What a plan keeps in host memory, and how much of that is taken to be there.
 
     Raises: InfeasibleError: it needs more; AdvisorError: more is stated than nodes are sold with.
