@@ -46,13 +46,9 @@ MIN_INTERVAL_POINTS = 12
 LEAST_LEFT_OUT_INSIDE = 0.76
 """Share of the runs left out that an interval holds at least; it is widened until it does."""
 SOURCE_WEIGHTS = {
-    "megatron-bridge": 2.5,
-    "dgxc-25.04": 1.5,
-    "vtrain-single": 0.7,
-    "peft": 0.4,
-    "own": 0.3,
-    "torchao training docs": 0.3,
-}
+    "megatron-bridge": 2.5, "dgxc-25.04": 1.5, "vtrain-single": 0.7, "peft": 0.4, "own": 0.3,
+    "torchtitan": 0.4, "XTuner speed pages": 0.5, "ml-engineering": 0.5, "torchao training docs": 0.2,
+}  # fmt: skip
 """Relative to one: sources with many accelerators, models and releases; small or doubtful ones."""
 DOUBTFUL = ("SUSPECT", "CHECK")
 """Marks of rows that their collectors found implausible; they are kept out of the fit, not out of validation."""

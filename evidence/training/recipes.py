@@ -28,14 +28,15 @@ class BenchmarkRecipe:
 
 
 @cache
-def _rows() -> tuple[dict[str, str], ...]:
+def all_rows() -> tuple[dict[str, str], ...]:
+    """Return the rows of the table, none of which holds for the same case as another."""
     with _FILE.open(encoding="utf-8", newline="") as stream:
         return tuple(csv.DictReader(stream))
 
 
 def recipe_of(model: str, accelerator: str, precision: str, version: str) -> BenchmarkRecipe | None:
     """Return the recipe of a container for a model on an accelerator in a format; None where the table has none."""
-    for row in _rows():
+    for row in all_rows():
         if (
             model in row["model"].split()
             and accelerator in row["accelerator"].split()

@@ -88,13 +88,7 @@ def stage_groups(
     """
     order = layer_order(shape)
     chunks = 2 if schedule in FOLDED else max(virtual_stages, 1)
-    alone = tables_as_layers(len(order), num_stages * chunks)
-    if alone and {first, last} <= {0, chunks - 1}:
-        sizes = (0,) * (alone > 1) + (1,) * len(order) + (0,)
-    elif chunks == 1:
-        sizes = layers_per_stage(len(order), num_stages, first, last)
-    else:
-        sizes = chunk_sizes(len(order), num_stages, chunks, first, last)
+    sizes = chunk_sizes(len(order), num_stages, chunks, first, last)
     counts = np.zeros((num_stages, len(shape.layers)), dtype=np.int64)
     start = 0
     for part, size in enumerate(sizes):
@@ -122,10 +116,15 @@ def tables_as_layers(num_layers: int, num_parts: int) -> int:
 
 def chunk_sizes(num_layers: int, num_stages: int, chunks: int, first: int, last: int) -> tuple[int, ...]:
     """Layers of each chunk in forward order. What the first stage has fewer than its chunks' even share, its first
-    chunk has, and of the last stage its last.
+    chunk has, and of the last stage its last; none where a table fills the chunk.
 
     Source: Megatron-Core, account_for_embedding_in_pipeline_split.
     """
+    alone = tables_as_layers(num_layers, num_stages * chunks)
+    if alone and {first, last} <= {0, chunks - 1}:
+        return (0,) * (alone > 1) + (1,) * num_layers + (0,)
+    if chunks == 1:
+        return layers_per_stage(num_layers, num_stages, first, last)
     inner = max(num_stages - (first > 0) - (last > 0), 1) * chunks
     even = (num_layers - first - last) // inner
     head, tail = (max(asked - (chunks - 1) * even, 1) if asked else 0 for asked in (first, last))
