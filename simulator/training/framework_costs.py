@@ -100,6 +100,8 @@ class FrameworkCosts:
     """Relative spread of the accelerators' step times."""
     backward_launches: float = 1.0
     """Launches of the backward pass over those of the forward pass, in time of the host."""
+    overlapped_launches: float = 1.0
+    """The same of layers that are cut into pieces, so that one micro-batch's run beside another's."""
     adapter_launches: float = 1.0
     """The same of a layer with adapters over one without."""
     graphs: float = 0.0

@@ -81,6 +81,8 @@ def launch_times(
         kernels = kernels + expert_layers_share(job.model) * of_one * np.maximum(
             1.0, experts / lattice.expert_parallel
         )
+    if "overlapped_experts" in job.features:
+        kernels = kernels * costs.overlapped_launches
     if job.method != "full":
         kernels = kernels * costs.adapter_launches
     graphs = max(costs.graphs, common_term("compiled_graphs") if "compile" in job.features else 0.0)

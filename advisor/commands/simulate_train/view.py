@@ -147,6 +147,7 @@ def _result(
 ) -> dict[str, object]:
     found = run.found
     job, plan, accelerator = found.job, found.plan, found.cluster.accelerator
+    held = found.memory_bytes
     return {
         "kind": "simulation",
         "model": job.model.id,
@@ -155,10 +156,12 @@ def _result(
         "plan": plan_columns(job, plan),
         **measures,
         "peak_memory_bytes": memory_quantity(found),
+        "allocated_memory_bytes": found.peak_memory_bytes - held["context"] - held["reserve"],
+        "reserved_memory_bytes": found.peak_memory_bytes - held["context"],
         "memory_limit_bytes": run.limit_bytes or None,
         "fits": run.fits,
         "memory_verdict": run.verdict,
-        "memory": found.memory_bytes,
+        "memory": held,
         "memory_by_stage": stages,
         "breakdown": found.breakdown_s,
         "bubble_fraction": found.breakdown_s["bubble"] / found.step_s,
@@ -181,6 +184,8 @@ def _summary(run: TrainRun, rate: Quantity, mfu: Quantity, hfu: Quantity, days: 
     found = run.found
     memory = run.limit_bytes
     verdict = run.verdict
+    reserved = found.peak_memory_bytes - found.memory_bytes["context"]
+    allocated = reserved - found.memory_bytes["reserve"]
     beside = bottleneck_of(found.breakdown_s)
     costs = "nothing costs a tenth of the step" if beside == "compute" else f"{beside} costs most"
     whole = f" The run takes {show_quantity(days.scaled(DAY_S), TIME)}." if days else ""
@@ -188,7 +193,8 @@ def _summary(run: TrainRun, rate: Quantity, mfu: Quantity, hfu: Quantity, days: 
         f"{digits(rate.value)} tokens/s per accelerator, MFU {percent(mfu.value)}, with recomputation "
         f"{percent(hfu.value)}; {costs} beside computing.{whole}\n"
         f"Memory of the fullest accelerator {show_quantity(memory_quantity(found), SIZE)} of {show(memory, SIZE)}: "
-        f"{verdict}."
+        f"{verdict}. Tensors hold {show(allocated, SIZE)} of it, the allocator {show(reserved, SIZE)}, the rest is the "
+        "driver's."
     )
 
 
