@@ -39,11 +39,16 @@ NOISE = 0.1
 ITERATIONS = (2, 2)
 """Of the first fit, and of the second with unstated knobs set again under its parameters."""
 STEP = 0.05
+WIDEST = (0.5, 2.5)
+"""Edges of an interval; what lies beyond is another run than the one that was guessed."""
 """Of a prior's width, for differences."""
 MIN_INTERVAL_POINTS = 12
 LEAST_LEFT_OUT_INSIDE = 0.76
 """Share of the runs left out that an interval holds at least; it is widened until it does."""
-SOURCE_WEIGHTS = {"megatron-bridge": 2.5, "dgxc-25.04": 1.5, "vtrain-single": 0.7, "peft": 0.4, "own": 0.3}
+SOURCE_WEIGHTS = {
+    "megatron-bridge": 2.5, "dgxc-25.04": 1.5, "vtrain-single": 0.7, "peft": 0.4, "own": 0.3,
+    "torchtitan": 0.4, "XTuner speed pages": 0.5, "ml-engineering": 0.5, "torchao training docs": 0.2,
+}  # fmt: skip
 """Relative to one: sources with many accelerators, models and releases; small or doubtful ones."""
 DOUBTFUL = ("SUSPECT", "CHECK")
 """Marks of rows that their collectors found implausible; they are kept out of the fit, not out of validation."""
@@ -65,6 +70,12 @@ class Row:
             float(step_time(self.case.job, self.lattice, self.case.cluster, costs).step_s[0])
             / self.measured_s
         )
+
+    @property
+    def campaign(self) -> str:
+        """Runs of a source on one accelerator, of mixtures or of other models."""
+        kind = "experts" if num_experts(self.case.job.model) else "dense"
+        return f"{self.source}, {self.case.cluster.accelerator.id}, {kind}"
 
     @property
     def class_name(self) -> str:
@@ -181,8 +192,8 @@ def fitted(rows: Sequence[Row], codes: FloatArray, iterations: int) -> tuple[Flo
 def left_out(
     rows: Sequence[Row], codes: FloatArray, found: FloatArray, slopes: FloatArray, source: str
 ) -> FloatArray:
-    """Parameters without a source: a few steps from those of all, along the same slopes."""
-    kept = [index for index, row in enumerate(rows) if row.source != source]
+    """Parameters without a source or a campaign: a few steps from those of all, along the same slopes."""
+    kept = [index for index, row in enumerate(rows) if source not in (row.source, row.campaign)]
     weights, start = weights_of(rows)[kept], codes
     for _ in range(8):
         moved = found[kept] + slopes[kept] @ (codes - start)
@@ -259,6 +270,7 @@ def write_intervals(rows: Sequence[Row], ratios: FloatArray) -> None:
             low, high = min(low, 0.95), max(high, 1.05)
             if np.mean((blind >= low) & (blind <= high)) >= LEAST_LEFT_OUT_INSIDE:
                 break
+        low, high = max(low, WIDEST[0]), min(high, WIDEST[1])
         lines.append(f"{name} = [{low:.3f}, {high:.3f}]")
     INTERVALS_FILE.write_text("\n".join(lines) + "\n")
 
@@ -297,6 +309,12 @@ def run(options: Options) -> None:
         ratios[chosen] = np.exp(residuals([everything[index] for index in chosen], without))
     print(f"\nleft out, {time.monotonic() - start:.0f} s")
     reports(everything, ratios)
+    campaigns = np.zeros(len(everything))
+    for name in sorted({row.campaign for row in everything}):
+        without = left_out(rows, codes, at_end, slopes, name)
+        chosen = [index for index, row in enumerate(everything) if row.campaign == name]
+        campaigns[chosen] = np.exp(residuals([everything[index] for index in chosen], without))
+    report(campaigns, "campaign", [row.campaign for row in everything])
     if options.write:
         write(codes, everything, ratios, inside)
     report_coverage(everything, ratios)

@@ -12,12 +12,13 @@ from advisor.evidence.table import Cells
 from advisor.evidence.training.cluster import cluster_of
 from advisor.evidence.training.frameworks import (
     default_features,
-    dispatcher_features,
     family_of,
     optimizer_of,
+    schedule_of,
     virtual_tokens,
 )
 from advisor.evidence.training.model import model_of
+from advisor.evidence.training.recipes import recipe_of, usual_dispatcher
 from advisor.simulator.graph.model import num_experts
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import Method, TrainingJob
@@ -53,6 +54,9 @@ _PRECISION_PARTS: Final = (
 """What a name that is not one of these means, by the first part that it contains: fp8-tensorwise, bf16-mixed."""
 _DEFAULT_SEQUENCE: Final = {"maxtext": 2048}
 _ROUNDS: Final = 8
+_COMPILED_LOSS_SINCE: Final = "2025-03"
+"""torchtitan compiles the loss with the model (components/loss.py, build_cross_entropy_loss)."""
+_NODE: Final = 8
 _DEFAULT_RANK: Final = 16
 
 
@@ -129,22 +133,23 @@ def _plan(cells: Cells, num_accelerators: int, family: str, unstated: set[str]) 
         and cells.text("framework_version")
     ):
         unstated.add("virtual_stages")
-    interleaved = vpp > 1 or cells.text("pp_schedule").startswith("interleaved")
+    schedule = schedule_of(cells.text("pp_schedule"), cells.text("framework"), vpp) if pp > 1 else "1f1b"
     return TrainingPlan(
         tensor_parallel=tp,
         pipeline_parallel=pp,
-        virtual_stages=max(vpp, 2) if interleaved and pp > 1 else 1,
+        virtual_stages=max(vpp, 2) if schedule in ("interleaved", "zbv") else 1,
         context_parallel=cp,
         expert_parallel=cells.degree("ep") or 1,
         expert_tensor_parallel=cells.degree("etp") or 0,
         data_parallel=dp,
         micro_batch=cells.degree("micro_batch") or 1,
         sharding=_sharding(cells, dp * cp, family, unstated),
-        shard_group=cells.degree("shard_group") or 0,
+        shard_group=_shard_group(cells, tp, dp * cp, unstated),
         recompute=recompute if recompute in RECOMPUTES else "full",
-        schedule="interleaved" if interleaved and pp > 1 else "1f1b",
+        schedule=schedule,
         sequence_parallel=tp > 1
         and (family == "megatron" or recompute == "selective" or family == "torchtitan"),
+        offload_optimizer="offload" in cells.text("optimizer").casefold(),
         offload_activations=bool(cells.flag("act_offload")),
     )
 
@@ -158,6 +163,17 @@ def _chips(
     cores = max(1, tp * pp * cp * dp // num_accelerators)
     inside = min(tp, cores)
     return tp // inside, dp // (cores // inside)
+
+
+def _shard_group(cells: Cells, tp: int, ranks: int, unstated: set[str]) -> int:
+    """Ranks that a shard spans; 0 is all. Fewer than a node has are a count of replicas or of dimensions: parameters
+    are copied between nodes, not inside one."""
+    stated = cells.degree("shard_group") or 0
+    in_node = max(1, (cells.degree("gpus_per_node") or _NODE) // tp)
+    if stated and stated < min(ranks, in_node):
+        unstated.add("shard_group")
+        return 0
+    return stated
 
 
 def _sharding(cells: Cells, ranks: int, family: str, unstated: set[str]) -> Sharding:
@@ -183,7 +199,7 @@ def _job(
     if sequence is None:
         unstated.add("sequence_tokens")
         sequence = _DEFAULT_SEQUENCE.get(family, min(4096, model.max_context_tokens or 4096))
-    plan, global_batch = _batches(cells, plan, unstated)
+    plan, global_batch = _batches(cells, plan, family, unstated)
     text = cells.text("finetune") or "pretrain"
     method: Method = "full"
     if text in ("lora", "qlora", "dora"):
@@ -195,9 +211,15 @@ def _job(
     version, date, framework = cells.text("framework_version"), cells.text("date"), cells.text("framework")
     features = set(cells.text("features").split()) | default_features(framework, family, version, date)
     precision = _precision(cells, accelerator, family, unstated)
-    if family == "megatron" and num_experts(model):
-        features |= dispatcher_features(model.id, accelerator.id, precision, version)
+    if family == "megatron" and num_experts(model) and "no_overlap" not in features:
+        recipe = recipe_of(model.id, accelerator.id, precision, version)
+        features |= recipe.features if recipe else usual_dispatcher(accelerator.id, version)
+        if recipe and "recompute" in unstated:
+            unstated.discard("recompute")
+            plan = replace(plan, recompute="modules" if recipe.recomputes else "none")
     features |= {name for name in ("compile", "async_tp") if cells.flag(name)}
+    if family == "torchtitan" and "compile" in features and date >= _COMPILED_LOSS_SINCE:
+        features |= {"fused_ce"}
     features |= {"paged_optimizer"} if paged else set()
     features |= {"fused_optimizer"} if "fused" in cells.text("optimizer").casefold() else set()
     return plan, TrainingJob(
@@ -235,13 +257,16 @@ def _expert_parallel(job: TrainingJob, plan: TrainingPlan, domain: int) -> int:
     return math.gcd(num_experts(job.model), ranks) or 1
 
 
-def _batches(cells: Cells, plan: TrainingPlan, unstated: set[str]) -> tuple[TrainingPlan, int]:
+def _batches(cells: Cells, plan: TrainingPlan, family: str, unstated: set[str]) -> tuple[TrainingPlan, int]:
     """The plan with its micro-batch, and the global batch [sequences], each from what is stated of the others."""
     micro, whole = cells.degree("micro_batch"), cells.degree("global_batch_seqs")
     accumulation, local = cells.degree("grad_accum"), cells.degree("local_batch")
     dp = plan.data_parallel
     if micro is None and local is not None and plan.pipeline_parallel == 1:
         micro = local
+    if micro is None and local is not None and family == "torchtitan":
+        # torchtitan cuts a rank's batch into as many micro-batches as the pipeline has stages, chunks included.
+        micro = max(1, local // (plan.pipeline_parallel * plan.virtual_stages))
     if (
         micro is None
         and "layout" not in unstated
@@ -250,6 +275,13 @@ def _batches(cells: Cells, plan: TrainingPlan, unstated: set[str]) -> tuple[Trai
         and whole % (dp * accumulation) == 0
     ):
         micro = whole // (dp * accumulation)
+    if family == "maxtext" and micro is None and whole:
+        # MaxText runs a batch at once: what a chip has of it, or a piece of a sequence where chips are more.
+        if whole < dp and dp % whole == 0 and cells.degree("cp") is None:
+            unstated.add("context_parallel")
+            plan = replace(plan, context_parallel=plan.context_parallel * dp // whole, data_parallel=whole)
+            dp = whole
+        micro = max(1, whole // (dp * (accumulation or 1)))
     if micro is None:
         unstated.add("micro_batch")
         micro = 1

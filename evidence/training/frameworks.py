@@ -1,9 +1,13 @@
 """What a framework's name tells of a run: its family, and the switches that it has on by default."""
 
+import re
+from collections.abc import Mapping
 from typing import Final
 
 from advisor.catalog.schema import Model
 from advisor.simulator.training.job import OPTIMIZERS, Optimizer
+from advisor.simulator.training.plan import Schedule
+from advisor.simulator.training.releases import features_at
 
 _FAMILIES: Final = (
     ("maxtext", ("maxtext", "jax", "pax", "t5x", "saxml", "levanter", "easylm")),
@@ -21,16 +25,16 @@ _FAMILIES: Final = (
     ),
     (
         "megatron",
-        ("megatron", "nemo", "nvidia", "ngc", "primus", "mcore", "bridge", "simumax", "nanotron", "neuron", "nxd",
-         "cuda", "mxnet"),
+        ("megatron", "nemo", "hai-llm", "hai_llm", "hai llm", "nvidia", "ngc", "primus", "mcore", "bridge", "simumax",
+         "nanotron", "neuron", "nxd", "cuda", "mxnet"),
     ),
 )  # fmt: skip
 """By the first that any word of the name contains."""
-_UNFUSED_UNTIL: Final = "2024-06"
-"""Megatron-LM computed softmax over stored scores unless --use-flash-attn was given, until it moved to
-Transformer Engine as the default implementation."""
-
-_HYBRID_SINCE: Final = "25.11"
+_SCHEDULES: Final[Mapping[Schedule, tuple[str, ...]]] = {
+    "dualpipe": ("dualpipe",), "zbv": ("zbv", "zerobubblev", "vschedule"), "zb_h1": ("zbh1", "zerobubble"),
+    "interleaved": ("interleaved", "vpp"), "gpipe": ("gpipe",),
+}  # fmt: skip
+"""By the first part that a run's word for its schedule contains; 1F1B is what contains none."""
 
 
 def family_of(framework: str, sharding: str) -> str:
@@ -47,6 +51,21 @@ def family_of(framework: str, sharding: str) -> str:
     return "deepspeed"
 
 
+def schedule_of(text: str, framework: str, chunks: int) -> Schedule:
+    """Schedule of a pipeline by what a run calls it (1F1B, interleaved_1f1b, ZB-H1, ZBV, DualPipe).
+
+    Assumes: without a word it is the framework's own: DualPipe in HAI-LLM, interleaved with chunks, else 1F1B.
+    Source: DeepSeek-V3 (arXiv:2412.19437), section 3.2; zero-bubble schedules by their names in arXiv:2401.10241.
+    """
+    words = re.sub(r"[^a-z0-9]", "", text.casefold())
+    for name, parts in _SCHEDULES.items():
+        if any(part in words for part in parts):
+            return name
+    if not words and "hai" in re.split(r"[^a-z]", framework.casefold()):
+        return "dualpipe"
+    return "interleaved" if chunks > 1 else "1f1b"
+
+
 def default_features(framework: str, family: str, version: str, date: str) -> frozenset[str]:
     """Switches that a framework of this date has where nothing is said: `unfused_attention`, `no_overlap`.
 
@@ -61,33 +80,17 @@ def default_features(framework: str, family: str, version: str, date: str) -> fr
         (fake_balanced_gate).
     """
     plain_megatron = framework.casefold().startswith("megatron-lm") and not version
-    if family == "megatron" and plain_megatron and date and date < _UNFUSED_UNTIL:
-        return frozenset({"unfused_attention"})
+    if plain_megatron and (old := features_at(family, date)):
+        return old
     if family == "megatron" and framework.casefold().startswith("megatron-lm"):
         return frozenset({"no_overlap", "alltoall_dispatcher"})
     if family == "megatron" and version:
         return frozenset({"bf16_grad_reduce"})
     if "automodel" in framework.casefold():
         return frozenset({"neighbouring_experts"})
+    if "liger" in framework.casefold():
+        return frozenset({"linear_ce"})
     return frozenset()
-
-
-def dispatcher_features(model: str, accelerator: str, precision: str, version: str) -> frozenset[str]:
-    """Which library moves tokens to their experts in NVIDIA's recipes of a container: `hybrid_dispatcher` or
-    `alltoall_dispatcher`.
-
-    Assumes: recipes before November 2025 dispatch as DeepEP does.
-    Source: NVIDIA-NeMo/Megatron-Bridge, scripts/performance/configs (moe_flex_dispatcher_backend,
-        moe_token_dispatcher_type).
-    """
-    if not version >= _HYBRID_SINCE:
-        return frozenset()
-    in_rack = accelerator.startswith("gb")
-    if model.startswith("gpt-oss"):
-        hybrid = accelerator == "b300-sxm" or (in_rack and precision == "mxfp8")
-    else:
-        hybrid = in_rack or not model.startswith("qwen3-235b")
-    return frozenset({"hybrid_dispatcher" if hybrid else "alltoall_dispatcher"})
 
 
 def optimizer_of(text: str) -> tuple[Optimizer, bool]:

@@ -91,11 +91,14 @@ def counted_flop_per_token(version: str, case: TrainingCase, found: ResolvedCase
     """Model flop of a token as the framework of the case counts them [flop].
 
     Source: formulas of llm-foundry, NeMo and MaxText count all scores; Megatron-Bridge those that causality leaves;
-        InternEvo's counts recomputation too.
+        InternEvo's counts recomputation too, and DeepSpeed beside transformers has no counter but the user's, who
+        counts the causal half (stas00/ml-engineering).
     """
     flop = model_flop_per_token(found.job)
     if "intern" in case.job.software.casefold():
         flop = hardware_flop_per_token(found.job, found.plan)
     if case.job.framework == "megatron" and version >= _CAUSAL_SINCE:
+        return flop
+    if "deepspeed+hf" in case.job.software.casefold():
         return flop
     return flop + 3.0 * attention_flop_per_token(found.job.model, found.job.sequence_tokens)

@@ -1,5 +1,6 @@
 """Knobs that a published run does not state: the fastest setting that fits, as someone who tuned it would choose."""
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from advisor.catalog.schema import GroupedQueryAttention, Model
 from advisor.catalog.training import software_of
 from advisor.evidence.training.case import TrainingCase, usual_accumulation
+from advisor.simulator.graph.model import num_experts
 from advisor.simulator.training.framework_costs import FrameworkCosts
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory import MemoryColumns, fits, peak_memory
@@ -45,9 +47,22 @@ def resolved(case: TrainingCase, costs: FrameworkCosts | None = None) -> Resolve
     Tried are recomputation (none, selective, full, full for quarters of a stage), chunks per stage, micro-batches,
     tensor, pipeline and context parallelism, whichever the row leaves open.
 
-    Assumes: a published run was tuned as far as its memory allows.
+    Assumes: a published run was tuned as far as its memory allows; one whose stated shard group holds too little
+        shares its states among all ranks.
     Raises: InfeasibleError: the layout has more stages than layers.
     """
+    found = _best(case, costs)
+    if found.fits or not case.plan.shard_group:
+        return found
+    whole = replace(
+        case, plan=replace(case.plan, shard_group=0), unstated=case.unstated | frozenset({"shard_group"})
+    )
+    other = _best(whole, costs)
+    return other if other.fits else found
+
+
+def _best(case: TrainingCase, costs: FrameworkCosts | None) -> ResolvedCase:
+    """The fastest candidate that fits, else the smallest."""
     jobs = [case.job]
     plans = list(_candidates(case))
     if "global_batch" in case.unstated:
@@ -131,11 +146,19 @@ def _layouts(case: TrainingCase) -> Iterator[TrainingPlan]:
         if case.num_accelerators % (tp * pp * cp):
             continue
         dp = case.num_accelerators // (tp * pp * cp)
-        for micro in _micro_batches(case, dp):
+        for micro, ep in product(_micro_batches(case, dp), _expert_degrees(case, dp * cp)):
             yield replace(
                 plan, tensor_parallel=tp, pipeline_parallel=pp, context_parallel=cp, data_parallel=dp,
-                micro_batch=micro, sequence_parallel=tp > 1,
+                expert_parallel=ep, micro_batch=micro, sequence_parallel=tp > 1,
             )  # fmt: skip
+
+
+def _expert_degrees(case: TrainingCase, ranks: int) -> tuple[int, ...]:
+    """Ranks over which experts may be spread: a node's, and as many as divide them."""
+    experts = num_experts(case.job.model)
+    if not experts:
+        return (1,)
+    return tuple(sorted({math.gcd(experts, math.gcd(ranks, limit)) for limit in (_TENSOR[-1], 64)}))
 
 
 def _degrees(model: Model, case: TrainingCase) -> tuple[int, ...]:

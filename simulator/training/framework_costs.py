@@ -5,10 +5,13 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
+from advisor.catalog.schema import Accelerator
 from advisor.catalog.terms import Terms
-from advisor.simulator.terms import Case, filled, value
+from advisor.catalog.units import TERA
+from advisor.simulator.terms import Case, filled, find, value
 from advisor.simulator.training.job import TrainingJob
 
+_LEAST_SCALE: Final = 0.9
 _UNDATED: Final = "2026-04"
 _CONTAINER: Final = re.compile(r"2\d\.\d\d(\.|$)")
 _DATE: Final = re.compile(r"20\d\d-\d\d")
@@ -37,6 +40,8 @@ class FrameworkCosts:
     low_bit_expert_scale: float = 1.0
     """Time of routed experts in formats below 16 bits over that of serving kernels, which are closer to the peak;
     in 16 bits `kernel_scale` is theirs too."""
+    fused_expert_scale: float = 1.0
+    """Time of experts whose products, activations and casts are one grouped kernel over that of separate ones."""
     expert_capacity: float = 0.0
     """Rows of each expert over an even share of the tokens, where every expert computes a fixed number of them in one
     batched dense product and drops the rest; 0 where rows are grouped as they come."""
@@ -55,6 +60,8 @@ class FrameworkCosts:
     """More of them in a layer with routed experts."""
     local_expert_kernels: float = 0.0
     """More of them for each expert that a rank holds, where grouped products are loops of single ones."""
+    block_scaled_expert_kernels: float = 0.0
+    """The same in mxfp8 and nvfp4, where scales of every expert are made, transposed and put in order by themselves."""
     fp8_kernels: float = 1.0
     """Kernels of a layer in fp8 over those in 16 bits: casts and scales."""
     block_scaled_kernels: float = 1.0
@@ -65,6 +72,8 @@ class FrameworkCosts:
     """Time of collectives between layers over that of the same collectives alone: ranks do not arrive together."""
     tensor_overlap: float = 0.0
     """Share of the multiplications' time in which pieces of their operands travel."""
+    hidden_by_weights: float = 0.0
+    """Share of the weight gradient's time behind which the sum of input gradients hides."""
     expert_overlap: float = 0.0
     """Share of a layer's computation beside which its experts' tokens travel."""
     context_overlap: float = 0.0
@@ -91,6 +100,8 @@ class FrameworkCosts:
     """Relative spread of the accelerators' step times."""
     backward_launches: float = 1.0
     """Launches of the backward pass over those of the forward pass, in time of the host."""
+    overlapped_launches: float = 1.0
+    """The same of layers that are cut into pieces, so that one micro-batch's run beside another's."""
     adapter_launches: float = 1.0
     """The same of a layer with adapters over one without."""
     graphs: float = 0.0
@@ -103,7 +114,7 @@ def framework_costs(job: TrainingJob, architecture: str, terms: Terms | None = N
     Assumes: a job without a date runs on releases of spring 2026.
     Source: catalog/data/terms.csv; evidence/fit/training.py.
     """
-    era = _core_release(job) or _year_month(job.framework_version) or _year_month(job.date) or _UNDATED
+    era = year_month_of(job) or _UNDATED
     attention = "unfused_attention" if "unfused_attention" in job.features else "fused_attention"
     case = Case(job.framework, date=era, architecture=architecture, operator=attention)
     found = _shipped(case) if terms is None else filled(FrameworkCosts, "framework", case, terms=terms)
@@ -112,6 +123,28 @@ def framework_costs(job: TrainingJob, architecture: str, terms: Terms | None = N
     if "no_overlap" in job.features:
         return replace(found, tensor_overlap=0.0, expert_overlap=0.0, data_overlap=0.0, gather_overlap=0.0)
     return found
+
+
+def at_power(costs: FrameworkCosts, accelerator: Accelerator) -> FrameworkCosts:
+    """The terms on a board whose power per unit of 16-bit peak is not that of the boards they were fitted on.
+
+    scale (reference / own)^(1/3), with the rated power over the 16-bit peak: a board that has more power for its matrix
+    units keeps more of its clock; no less than 1 in 16 bits, where it is heat alone.
+
+    Assumes: power grows with the cube of the clock; an architecture without a reference has one kind of board.
+    Source: dynamic power of CMOS; catalog/data/terms.csv, kernel_scale_w_per_tflop.
+    """
+    reference = find("framework", "kernel_scale_w_per_tflop", Case(architecture=accelerator.architecture))
+    peak = accelerator.peak_flop_per_s.get("bf16")
+    if reference is None or not accelerator.tdp_w or not peak or costs.kernel_scale <= 1.0:
+        return costs
+    own = accelerator.tdp_w / (peak / TERA)
+    factor = (reference.value / own) ** (1.0 / 3.0)
+    return replace(
+        costs,
+        kernel_scale=max(1.0, costs.kernel_scale * factor),
+        low_bit_scale=max(_LEAST_SCALE, costs.low_bit_scale * factor),
+    )
 
 
 def common_term(name: str) -> float:
@@ -124,9 +157,20 @@ def _shipped(case: Case) -> FrameworkCosts:
     return filled(FrameworkCosts, "framework", case)
 
 
-def _core_release(job: TrainingJob) -> str:
-    """When the newest Megatron-Core of known date came that is no newer than the job's; empty for other software."""
-    core = _CORE.match(job.framework_version) if job.framework == "megatron" else None
+def year_month_of(job: TrainingJob) -> str:
+    """Month of the job's software: of a Megatron-Core release, a container, or a date; empty where none is stated."""
+    core = _core_release(job.framework_version) if job.framework == "megatron" else ""
+    return core or _year_month(job.framework_version) or _year_month(job.date)
+
+
+def release_month(text: str) -> str:
+    """Month of a release as a person names it: Megatron-Core's 0.15.0, a container 25.11, a date; empty for others."""
+    return _core_release(text) or _year_month(text)
+
+
+def _core_release(version: str) -> str:
+    """When the newest Megatron-Core of known date came that is no newer than a version; empty for other software."""
+    core = _CORE.match(version)
     return next((came for minor, came in _CORE_RELEASES if core and minor <= int(core[1])), "")
 
 

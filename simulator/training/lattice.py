@@ -152,7 +152,7 @@ def _chunks(num_layers: int, stages: int) -> list[int]:
     if (num_layers + outer) % stages:
         return []
     per_stage = (num_layers + outer) // stages
-    most = min(per_stage // (2 if outer else 1), _MOST_VIRTUAL_STAGES)
+    most = min(per_stage, _MOST_VIRTUAL_STAGES)
     return [chunks for chunks in _divisors(per_stage) if 1 < chunks <= most]
 
 

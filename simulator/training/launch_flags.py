@@ -239,7 +239,7 @@ def stage_layout(job: TrainingJob, plan: TrainingPlan) -> str:
         return ""
     if not any(ends) and layers % (stages * chunks) == 0:
         return ""
-    sizes = [f"t*{size}" for size in chunk_sizes(layers, stages, chunks, *ends)]
+    sizes = [f"t*{size}" if size else "" for size in chunk_sizes(layers, stages, chunks, *ends)]
     return f"E{'|'.join(sizes)}L"
 
 

@@ -151,7 +151,10 @@ def _layer_parts(
     )
     share = recomputed_share(job, lattice)
     whole = times.forward_s - pricing.costs.partial_recompute * times.last_matmul_s
-    again = np.where(selective, selectively_again_s(job, times), np.where(modules, times.modules_s, 0.0))
+    again_experts = modules & ("recomputed_experts" in job.features)
+    modules_s = times.modules_s + (times.core_s if "recomputed_core" in job.features else 0.0)
+    modules_s = modules_s + np.where(again_experts, times.experts_s, 0.0)
+    again = np.where(selective, selectively_again_s(job, times), np.where(modules, modules_s, 0.0))
     again = share * np.where(full, whole, again)
     return {
         "forward": times.forward_s,
@@ -166,7 +169,7 @@ def _layer_parts(
         "context_parallel_repeated": share * np.where(full | selective, found.context_forward_s, 0.0),
         "expert_parallel_forward": found.expert_forward_s,
         "expert_parallel_backward": found.expert_backward_s,
-        "expert_parallel_repeated": share * np.where(full, found.expert_forward_s, 0.0),
+        "expert_parallel_repeated": share * np.where(full | again_experts, found.expert_forward_s, 0.0),
         "hidden_forward": found.hidden_forward_s,
         "hidden_backward": found.hidden_backward_s + share * np.where(full, found.hidden_forward_s, 0.0),
     }

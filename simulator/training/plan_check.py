@@ -16,6 +16,7 @@ from advisor.simulator.training.lattice import (
 )
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.schedule_orders import CHUNKS
+from advisor.simulator.training.stages import tables_as_layers
 
 
 def nearest_plan(plan: TrainingPlan, lattice: PlanLattice) -> TrainingPlan | None:
@@ -69,12 +70,15 @@ def faults(plan: TrainingPlan, job: TrainingJob, domain: int) -> Iterator[tuple[
         )
     if plan.tensor_parallel > domain:
         yield f"TP {plan.tensor_parallel} spans machines", f"the fast fabric joins {domain} accelerators"
-    if plan.pipeline_parallel > shape.num_layers:
+    parts = plan.pipeline_parallel * plan.virtual_stages
+    if tables_as_layers(shape.num_layers, parts):
+        pass
+    elif plan.pipeline_parallel > shape.num_layers:
         yield (
             f"{plan.pipeline_parallel} stages for {shape.num_layers} layers",
             "every pipeline stage holds at least one layer",
         )
-    elif shape.num_layers < plan.pipeline_parallel * plan.virtual_stages:
+    elif shape.num_layers < parts:
         yield (
             f"{shape.num_layers} layers for {plan.pipeline_parallel} stages × {plan.virtual_stages} chunks",
             "every chunk holds at least one layer",

@@ -80,17 +80,15 @@ def stage_groups(
     Chunk c of stage s is the (c · stages + s)-th part of the model; folded schedules run every second chunk backwards;
     mirrored ones hold two models, so that the sum over stages is twice the model's layers.
 
-    Assumes: with virtual stages, layers that do not divide by all chunks go to late chunks.
+    Assumes: with virtual stages, layers that do not divide by all chunks go to late chunks; input table and loss are
+        parts of their own where layers are one or two short of the parts.
     Raises: InfeasibleError: more chunks than layers, or an impossible first or last stage.
     Source: Megatron-LM interleaved schedule (arXiv:2104.04473); zero bubble V (arXiv:2405.15362); DualPipe
     (arXiv:2412.19437).
     """
     order = layer_order(shape)
     chunks = 2 if schedule in FOLDED else max(virtual_stages, 1)
-    if chunks == 1:
-        sizes = layers_per_stage(len(order), num_stages, first, last)
-    else:
-        sizes = chunk_sizes(len(order), num_stages, chunks, first, last)
+    sizes = chunk_sizes(len(order), num_stages, chunks, first, last)
     counts = np.zeros((num_stages, len(shape.layers)), dtype=np.int64)
     start = 0
     for part, size in enumerate(sizes):
@@ -106,12 +104,27 @@ def stage_groups(
     return counts
 
 
+def tables_as_layers(num_layers: int, num_parts: int) -> int:
+    """How many of input table and loss fill a part of the pipeline by themselves: the loss, or both, where the model has
+    one or two layers fewer than there are parts; 0 where layers fill all parts or too many would stay empty.
+
+    Source: Megatron-Core, account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split.
+    """
+    missing = num_parts - num_layers
+    return missing if num_layers > 1 and missing in (1, 2) else 0
+
+
 def chunk_sizes(num_layers: int, num_stages: int, chunks: int, first: int, last: int) -> tuple[int, ...]:
     """Layers of each chunk in forward order. What the first stage has fewer than its chunks' even share, its first
-    chunk has, and of the last stage its last.
+    chunk has, and of the last stage its last; none where a table fills the chunk.
 
     Source: Megatron-Core, account_for_embedding_in_pipeline_split.
     """
+    alone = tables_as_layers(num_layers, num_stages * chunks)
+    if alone and {first, last} <= {0, chunks - 1}:
+        return (0,) * (alone > 1) + (1,) * num_layers + (0,)
+    if chunks == 1:
+        return layers_per_stage(num_layers, num_stages, first, last)
     inner = max(num_stages - (first > 0) - (last > 0), 1) * chunks
     even = (num_layers - first - last) // inner
     head, tail = (max(asked - (chunks - 1) * even, 1) if asked else 0 for asked in (first, last))

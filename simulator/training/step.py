@@ -14,7 +14,7 @@ from advisor.simulator.device import device_of
 from advisor.simulator.graph.model import num_experts
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.training.cluster import TrainingCluster
-from advisor.simulator.training.framework_costs import FrameworkCosts, common_term, framework_costs
+from advisor.simulator.training.framework_costs import FrameworkCosts, at_power, common_term, framework_costs
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.passes import PassColumns, pass_times, recomputed_share
 from advisor.simulator.training.pipeline import bubbles_s
@@ -23,7 +23,7 @@ from advisor.simulator.training.step_host import launch_times
 from advisor.simulator.training.step_sharding import sharding_times
 
 _FILE: Final = DATA_DIR / "training_intervals.toml"
-_TESTED_FAMILIES: Final = ("megatron", "fsdp", "maxtext", "peft")
+_TESTED_FAMILIES: Final = ("megatron", "fsdp", "maxtext", "peft", "torchtitan", "deepspeed")
 _TESTED_ARCHITECTURES: Final = ("ampere", "ada", "hopper", "blackwell", "tpu")
 _SMALL_JOB: Final = 8
 """Accelerators up to which a run counts as one node among the residuals, whatever its nodes hold. The classes of
@@ -85,7 +85,7 @@ def step_time(
     Error: docs/training-time.md, whole sources left out.
     Source: own composition; each part in its module.
     """
-    costs = costs or framework_costs(job, cluster.accelerator.architecture)
+    costs = at_power(costs or framework_costs(job, cluster.accelerator.architecture), cluster.accelerator)
     passes = pass_times(job, lattice, cluster, costs)
     m = num_micro_batches(job, lattice)
     pp = lattice.pipeline_parallel

@@ -101,7 +101,7 @@ class Exchanges:
         pieces = np.where(divided & self.tensor.shares_memory, 1.0 - 1.0 / tp, 0.0)
         hidden_f = np.minimum(pieces * wire_s, self._tensor_overlap() * times.matmul_forward_s)
         # The input is gathered again for the weight gradient, beside the input gradient's multiplication.
-        by_weights = np.minimum(0.5 * (wire_s - hidden_f), common_term("hidden_by_weights") * times.weight_s)
+        by_weights = np.minimum(0.5 * (wire_s - hidden_f), self._hidden_by_weights() * times.weight_s)
         forward, backward = wire_s - hidden_f, wire_s - hidden_f - by_weights
         if experts is not None:
             copies = experts.per_token / np.maximum(self.lattice.expert_parallel, 1)
@@ -110,6 +110,14 @@ class Exchanges:
             forward = forward + split
             backward = backward + split
         return Exchange(forward, backward, hidden_f, hidden_f + by_weights)
+
+    def _hidden_by_weights(self) -> float:
+        """Share of the weight gradients' time that covers what backward passes send along the sequence."""
+        return (
+            common_term("hidden_by_weights")
+            if "async_tp" in self.job.features
+            else self.costs.hidden_by_weights
+        )
 
     def _tensor_overlap(self) -> float:
         """Share of the multiplications' time in which the link is busy with their operands."""
@@ -139,8 +147,9 @@ class Exchanges:
     def _expert(self, layer: Layer, free_forward_s: FloatArray, free_backward_s: FloatArray) -> Exchange:
         """Tokens to their experts' ranks and back; the backward pass sends the gradients the same ways.
 
-        DualPipe runs a forward beside a backward pass, so that all of one's computation covers the other's exchange;
-        elsewhere a part of the layer's own does. The kernels that move tokens take processors from those that compute.
+        DualPipe, and Megatron's `overlap_moe_expert_parallel_comm` (overlapped_experts), run a forward beside a
+        backward pass, so that all of one's computation covers the other's exchange; elsewhere a part of the layer's own
+        does. The kernels that move tokens take processors from those that compute.
 
         Source: DeepSeek-V3 (arXiv:2412.19437), sections 3.2.1 and 3.2.2.
         """
@@ -159,7 +168,8 @@ class Exchanges:
             )  # fmt: skip
             if "hybrid_dispatcher" in self.job.features:
                 both_ways = both_ways * np.where(self.expert.inside, common_term("hybrid_exchange"), 1.0)
-        share = np.where(self.lattice.schedule == _DUALPIPE, 1.0, self.costs.expert_overlap)
+        covered = (self.lattice.schedule == _DUALPIPE) | ("overlapped_experts" in self.job.features)
+        share = np.where(covered, 1.0, self.costs.expert_overlap)
         hidden_f = np.minimum(both_ways, share * free_forward_s)
         hidden_b = np.minimum(both_ways, share * free_backward_s)
         taken = common_term("exchange_processors")

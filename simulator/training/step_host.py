@@ -55,27 +55,39 @@ def launch_times(
 
     (layers + 1) · kernels · launch; kernels of a layer are the framework's, more under tensor parallelism, for routed
     experts and for each local one, and in formats that need casts; the backward pass launches `backward_launches`
-    times as many, and the forward pass again for what is recomputed.
+    times as many, and the forward pass again for what is recomputed. What a CUDA graph holds (the mixers and norms of
+    layers, their routers, or the whole step) is not launched.
 
     Assumes: embedding and head together launch as much as a layer.
     Source: own model, fitted on small models (catalog/data/terms.csv).
     """
     kernels = costs.kernels_per_layer + np.where(lattice.tensor_parallel > 1, costs.tensor_kernels, 0.0)
+    if "graphed_mixers" in job.features:
+        kernels = kernels * (1.0 - common_term("graphed_mixer_share"))
     if is_eager(job):
         kernels = kernels * costs.eager_passes
     if is_autocast(job):
         kernels = kernels * common_term("autocast_launches")
     experts = num_experts(job.model)
     if experts:
-        local = np.maximum(1.0, experts / lattice.expert_parallel)
-        of_experts = costs.expert_kernels + costs.local_expert_kernels * local
-        kernels = kernels + expert_layers_share(job.model) * of_experts
+        graphed = common_term("graphed_router_share") if "graphed_routers" in job.features else 0.0
+        kernels = kernels + expert_layers_share(job.model) * costs.expert_kernels * (1.0 - graphed)
+    block_scaled = job.compute_dtype in BLOCK_SCALED
     if job.compute_dtype not in SIXTEEN_BIT:
-        block_scaled = job.compute_dtype in BLOCK_SCALED
         kernels = kernels * (costs.block_scaled_kernels if block_scaled else costs.fp8_kernels)
+    if experts:
+        of_one = costs.local_expert_kernels * (costs.fp8_kernels if job.compute_dtype == "fp8" else 1.0)
+        of_one = costs.block_scaled_expert_kernels if block_scaled else of_one
+        kernels = kernels + expert_layers_share(job.model) * of_one * np.maximum(
+            1.0, experts / lattice.expert_parallel
+        )
+    if "overlapped_experts" in job.features:
+        kernels = kernels * costs.overlapped_launches
     if job.method != "full":
         kernels = kernels * costs.adapter_launches
     graphs = max(costs.graphs, common_term("compiled_graphs") if "compile" in job.features else 0.0)
+    if "graphed_step" in job.features:
+        graphs = 1.0
     forward = (num_layers + 1.0) * kernels * costs.launch_s * (1.0 - graphs)
     full = lattice.recompute == RECOMPUTES.index("full")
     again = np.where(full, recomputed_share, 0.0)

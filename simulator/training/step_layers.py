@@ -54,7 +54,7 @@ _HARDLY: Final = 1.1
 expert's own, as measured on an H100 with 1 024 and 4 096 rows (tools/measure_experts.py)."""
 _LATENT_UP: Final = ("query_up", "kv_up")
 _EAGER_FAMILIES: Final = ("fsdp", "torchtitan", "peft", "deepspeed")
-_FUSED_SOFTWARE: Final = ("intern", "megatron", "unsloth", "liger")
+_FUSED_SOFTWARE: Final = ("intern", "megatron", "unsloth", "liger", "xtuner")
 _UNFUSED_FORWARD_BYTES: Final = 13.0
 _UNFUSED_BACKWARD_BYTES: Final = 19.0
 _LOSS_BYTES: Final = {"unfused": (16.0, 12.0), "usual": (8.0, 6.0), "chunked": (4.0, 4.0)}
@@ -94,6 +94,8 @@ class LayerTimes:
     """Part of matmul_forward_s in the layer's last matrix, whose output no gradient needs."""
     modules_s: FloatArray
     """Part of forward_s in norms, activations and latent up-projections."""
+    experts_s: FloatArray
+    """Part of forward_s in routed experts."""
 
     def taken(self, rows: IntArray) -> "LayerTimes":
         """The times at these slices. Source: own definition."""
@@ -158,6 +160,7 @@ class LayerPricing:
             matmul_forward_s=matmul_f,
             last_matmul_s=last,
             modules_s=small_f + latent,
+            experts_s=expert_f,
         )
 
     def head(self) -> dict[str, FloatArray]:
@@ -314,6 +317,8 @@ class LayerPricing:
         pairs_per_rank = s.rows / s.sequence_split * experts.per_token
         cast = self.stream_s(0.5 * _CAST_BYTES.get(self.dtype, 0.0) * pairs_per_rank * width)
         scale = self.costs.low_bit_expert_scale
+        if "fused_experts" in self.job.features:
+            scale = scale * self.costs.fused_expert_scale
         beside_f, beside_b = self._beside_experts(experts)
         forward = scale * forward + cast
         ranks = s.expert_parallel * np.maximum(s.expert_tensor_parallel, 1)
@@ -391,6 +396,7 @@ def is_autocast(job: TrainingJob) -> bool:
 
 
 def _loss_kind(job: TrainingJob) -> str:
-    if job.features & {"unfused_ce", "fp32_logits"} or job.framework == "peft":
+    fused = not job.features.isdisjoint({"fused_ce", "linear_ce"})
+    if job.features & {"unfused_ce", "fp32_logits"} or (job.framework == "peft" and not fused):
         return "unfused"
-    return "chunked" if "chunked_ce" in job.features else "usual"
+    return "usual" if job.features.isdisjoint({"chunked_ce", "fused_ce", "linear_ce"}) else "chunked"

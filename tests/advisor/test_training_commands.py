@@ -215,6 +215,11 @@ BAD = (
     "simulate train --model 8b --schedule dualpipe --pp 4 --gpus 4 --global-batch 4",
     "simulate train",
     "simulate train --model 8b --framework megatronn",
+    "simulate train --model 8b --framework-version yesterday",
+    "simulate train --model 8b --gpu b200 --gpus 8 --precision nvfp4 --framework-version 25.04",
+    "simulate train --model 8b --gpus 16 --cp 2 --framework-version 2022-06",
+    "simulate train --model 8b --gpus 1 --framework deepspeed --offload-optimizer --host-memory-gb 64",
+    "simulate train --model 8b --gpus 1 --framework deepspeed --offload-optimizer --host-memory-gb 9000",
     "recommend --model 8b --workload train",
     "recommend --workload train --tokens 1T",
     "recommend --model 8b --workload train --tokens 1T --compute-optimal",
@@ -365,3 +370,38 @@ def test_a_plan_with_host_memory_is_simulated_again(cli: Cli, tmp_path: Path) ->
     assert again["step_time_s"]["value"] == pytest.approx(option["performance"]["step_time_s"]["value"])
     moved = cli("advisor simulate train --model 8b --gpus 8 --offload-activations --offload-optimizer --json")
     assert json.loads(moved.out)["plan"]["offload"] == "optimizer, activations"
+
+
+def test_one_accelerator_shards_nothing(cli: Cli) -> None:
+    """Published: LoRA of an 8B on a card of 24 GB ran with 2 048 tokens and not with 8 192."""
+    asked = "--model 8b --gpu rtx-4090 --gpus 1 --framework peft --method lora --lora-rank 8 --recompute full"
+    found = {
+        tokens: json.loads(
+            cli(f"advisor simulate train {asked} --global-batch 64 --sequence {tokens} --json").out
+        )
+        for tokens in (2048, 8192)
+    }
+    assert found[2048]["plan"]["sharding"] == "none"
+    assert (found[2048]["fits"], found[2048]["memory_verdict"]) == (True, "tight")
+    assert (found[8192]["fits"], found[8192]["memory_verdict"]) == (False, "does not fit")
+
+
+def test_what_is_assumed_of_host_and_network_is_said(cli: Cli) -> None:
+    run = cli(
+        "advisor simulate train --model 8b --gpus 8 --framework deepspeed --sharding zero3 --offload-optimizer"
+    )
+    assert "GB in host memory for each accelerator, of 240 GB assumed (--host-memory-gb)" in run.err
+    wide = cli("advisor simulate train --model 8b --gpu gh200 --gpus 64")
+    assert "Gb/s for each accelerator is assumed (--network-gbps)" in wide.err
+    stated = cli("advisor simulate train --model 8b --gpu gh200 --gpus 64 --network-gbps 200")
+    assert "--network-gbps" not in stated.err
+
+
+def test_an_old_release_and_a_power_limit_are_slower(cli: Cli) -> None:
+    asked = "advisor simulate train --model 8b --gpu a100-sxm-80gb --gpus 8 --tp 2 --global-batch 64 --json"
+    usual, old, capped = (
+        json.loads(cli(f"{asked} {more}").out)["step_time_s"]["value"]
+        for more in ("", "--framework-version 2022-06", "--power-cap-w 250")
+    )
+    assert old > usual
+    assert capped > usual

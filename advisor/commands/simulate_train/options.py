@@ -99,6 +99,24 @@ class TrainInput:
     framework: Annotated[
         str | None, JOB("NAME", "megatron, torchtitan, fsdp, deepspeed, maxtext, peft.", "megatron")
     ] = None
+    framework_version: Annotated[
+        str | None,
+        JOB(
+            "RELEASE",
+            "Its release: a month (2022-06), a container (25.11) or Megatron-Core (0.15.0).",
+            "spring 2026",
+        ),
+    ] = None
+    compile: Annotated[
+        bool | None, JOB(None, "PyTorch's layers compiled (torch.compile).", False, "--compile")
+    ] = None
+    power_cap_w: Annotated[
+        float | None, JOB("W", "Power limit of an accelerator.", "its rated power", min=1, max=100_000)
+    ] = None
+    host_memory_gb: Annotated[
+        float | None,
+        JOB("GB", "Host memory for each accelerator.", "240", min=1, max=100_000),
+    ] = None
     method: Annotated[MethodName | None, JOB("NAME", "full, lora, qlora, dora.", "full")] = None
     lora_rank: Annotated[int | None, JOB("N", "Rank of adapters.", "16", min=1, max=65536)] = None
     optimizer: Annotated[OptimizerName | None, JOB("NAME", "adamw, adamw_8bit, adafactor, ...", "adamw")] = (

@@ -36,14 +36,27 @@ from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
 from advisor.render.saved import check_saved
 from advisor.simulator.calibrated_device import calibrated_accelerator
+from advisor.simulator.device import with_power_cap
 from advisor.simulator.training.cluster import TrainingCluster
+from advisor.simulator.training.framework_costs import release_month
 from advisor.simulator.training.job import METHODS, OPTIMIZERS, TrainingJob
 from advisor.simulator.training.lattice import enumerate_lattice
-from advisor.simulator.training.plan import RECOMPUTES, SCHEDULES, SHARDINGS, Sharding, TrainingPlan
+from advisor.simulator.training.plan import (
+    RECOMPUTES,
+    SCHEDULES,
+    SHARDINGS,
+    PlanLattice,
+    Sharding,
+    TrainingPlan,
+)
 from advisor.simulator.training.plan_check import check_plan, nearest_plan, plan_words
+from advisor.simulator.training.releases import features_at, missing_features
+from advisor.simulator.training.step_host import HOST_BYTES_PER_ACCELERATOR, host_bytes
 
 _DEFAULT_BATCH: Final = 512
 _DEFAULT_SEQUENCE: Final = 8192
+_MOST_HOST_GB: Final = 1024.0
+"""Host memory of an accelerator that servers are sold with: 8 TB for eight, in 32 modules of 256 GB."""
 _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "sharding": SHARDINGS, "recompute": RECOMPUTES, "schedule": SCHEDULES, "method": METHODS, "optimizer": OPTIMIZERS,
     "across": ACROSS,
@@ -66,7 +79,7 @@ def train(asked: TrainInput, shared: Shared) -> Answer:
     chosen = models.get(str(values["model"]))
     chip = accelerators.get(str(values.get("gpu", "h100-sxm")))
     calibration = given_calibration(shared.calibration)
-    accelerator = calibrated_accelerator(chip.record, calibration)
+    accelerator = with_power_cap(calibrated_accelerator(chip.record, calibration), values.get("power_cap_w"))
     network = float(values.get("network_gbps", 0.0)) * GIGA / BITS_PER_BYTE
     cluster = TrainingCluster(accelerator, network_bytes_per_s=network)
     islands, second = islands_of(values, cluster, calibration)
@@ -78,6 +91,8 @@ def train(asked: TrainInput, shared: Shared) -> Answer:
     check_plan(plan, job, min(each.domain for each in clusters))
     if "framework" in values:
         _check_options(plan, job, cluster)
+    _check_release(plan, job)
+    hosted = _hosted(values, plan, job, cluster)
     tokens = parse_count(str(values["tokens"]), "--tokens") if "tokens" in values else None
     counts = islands.counts if islands else (plan.num_accelerators,)
     sold = [
@@ -95,7 +110,8 @@ def train(asked: TrainInput, shared: Shared) -> Answer:
     too_large = ""
     if not all(fits):
         too_large = _too_large(run.found) if islands is None else _part_too_large(islands, fits)
-    notes = tuple(filter(None, (chosen.note, chip.note, second, told)))
+    told_network = network_note(cluster, plan.num_accelerators) if islands is None else ""
+    notes = tuple(filter(None, (chosen.note, chip.note, second, told, hosted, told_network)))
     answer = train_answer(run, notes, tuple(filter(None, (too_large, *sold))))
     return with_calibration(answer, calibration, tuple(each.accelerator.id for each in clusters))
 
@@ -158,11 +174,21 @@ def _checked(path: Path, data: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _type_of(name: str) -> type | tuple[type, ...]:
-    if name == "sequence_parallel" or name.startswith("offload_"):
+    if name in ("sequence_parallel", "compile") or name.startswith("offload_"):
         return bool
-    if name in ("model", "gpu", "precision", "framework", "gradients", "beside", *_WORDS):
+    if name in (
+        "model",
+        "gpu",
+        "precision",
+        "framework",
+        "framework_version",
+        "gradients",
+        "beside",
+        *_WORDS,
+    ):
         return str
-    rates = dict.fromkeys(("network_gbps", "between_gbps", "beside_gbps"), (int, float))
+    numbers = ("network_gbps", "between_gbps", "beside_gbps", "power_cap_w", "host_memory_gb")
+    rates = dict.fromkeys(numbers, (int, float))
     return {"tokens": (str, int, float), **rates}.get(name, int)
 
 
@@ -199,6 +225,7 @@ def _job(values: Mapping[str, Any], model: Any, accelerator: Accelerator) -> Tra
     method = values.get("method", "full")
     framework = values.get("framework", "megatron" if method == "full" else "peft")
     dtype = values.get("precision") or sixteen_bit(accelerator)
+    version = _release(str(values.get("framework_version", "")))
     return TrainingJob(
         model,
         values.get("sequence") or min(_DEFAULT_SEQUENCE, model.max_context_tokens or _DEFAULT_SEQUENCE),
@@ -208,8 +235,31 @@ def _job(values: Mapping[str, Any], model: Any, accelerator: Accelerator) -> Tra
         method=method,
         lora_rank=values.get("lora_rank", 16) if method != "full" else 0,
         optimizer=values.get("optimizer", "adamw"),
-        features=features_of(method, framework, dtype) | _gradients(values.get("gradients"), framework),
+        framework_version=version,
+        features=features_of(method, framework, dtype)
+        | _gradients(values.get("gradients"), framework)
+        | _switches(values, framework, version),
     )
+
+
+def _release(text: str) -> str:
+    """A release of a framework as typed.
+
+    Raises: AdvisorError: it is no month, container or version of Megatron-Core.
+    """
+    if text and not release_month(text):
+        raise AdvisorError(
+            f"--framework-version {text!r} names no release whose date is known",
+            why="a month, a container of NVIDIA's or a release of Megatron-Core since 0.11 is read",
+            fix="--framework-version 2024-06, 25.11 or 0.15.0",
+        )
+    return text
+
+
+def _switches(values: Mapping[str, Any], framework: str, version: str) -> frozenset[str]:
+    """Features by what was typed: compiled layers, and what an old release lacks."""
+    compiled = frozenset({"compile"}) if values.get("compile") else frozenset[str]()
+    return compiled | features_at(framework, version if version.startswith("20") else "")
 
 
 def _gradients(asked: str | None, framework: str) -> frozenset[str]:
@@ -264,7 +314,7 @@ def _plan(values: Mapping[str, Any]) -> TrainingPlan:
         expert_tensor_parallel=values.get("etp", 0),
         data_parallel=dp,
         micro_batch=values.get("micro_batch", 1),
-        sharding=values.get("sharding") or _usual_sharding(values.get("framework", "megatron")),
+        sharding=values.get("sharding") or _usual_sharding(values.get("framework", "megatron"), dp * cp),
         shard_group=values.get("shard_group", 0),
         recompute=values.get("recompute", "none"),
         recompute_layers=values.get("recompute_layers", -1),
@@ -278,7 +328,10 @@ def _plan(values: Mapping[str, Any]) -> TrainingPlan:
     )
 
 
-def _usual_sharding(framework: str) -> Sharding:
+def _usual_sharding(framework: str, num_ranks: int) -> Sharding:
+    """What data ranks divide where nothing is said: nothing on one, else the optimizer or what the framework knows."""
+    if num_ranks == 1:
+        return "none"
     known = RULES[framework].shardings
     return "zero1" if "zero1" in known else known[-1]
 
@@ -320,6 +373,54 @@ def _check_options(plan: TrainingPlan, job: TrainingJob, cluster: TrainingCluste
     hint = f"the nearest plan that {job.framework} runs: {plan_words(near)}" if near else ""
     fix = "another --framework, or none: then no options are printed"
     raise InfeasibleError(found[0], why=found[1], fix=fix, hint=hint)
+
+
+def _check_release(plan: TrainingPlan, job: TrainingJob) -> None:
+    """Refuse a plan whose features the stated release does not have.
+
+    Raises: InfeasibleError: it lacks one; the first release that has it is the fix.
+    """
+    missing = next(missing_features(job, plan), None)
+    if missing is not None:
+        raise InfeasibleError(
+            str(missing),
+            why=f"it came with {missing.first.release}",
+            fix=f"--framework-version {missing.first.month}, or a plan without it",
+        )
+
+
+def _hosted(values: Mapping[str, Any], plan: TrainingPlan, job: TrainingJob, cluster: TrainingCluster) -> str:
+    """What a plan keeps in host memory, and how much of that is taken to be there.
+
+    Raises: InfeasibleError: it needs more; AdvisorError: more is stated than nodes are sold with.
+    """
+    stated = values.get("host_memory_gb")
+    if stated is not None and stated > _MOST_HOST_GB:
+        raise AdvisorError(
+            f"--host-memory-gb {stated:g} is more than nodes are sold with",
+            why=f"servers hold at most {_MOST_HOST_GB:g} GB for each of eight accelerators",
+            fix=f"--host-memory-gb {_MOST_HOST_GB:g}",
+        )
+    needed = float(host_bytes(job, PlanLattice.of([plan]))[0])
+    if not needed:
+        return ""
+    room = float(stated) * GB if stated is not None else HOST_BYTES_PER_ACCELERATOR
+    if needed > room:
+        raise InfeasibleError(
+            f"the plan keeps {needed / GB:.0f} GB in host memory for each accelerator",
+            why=f"{room / GB:.0f} GB {'are stated' if stated is not None else 'are taken to be there'}",
+            fix=f"--host-memory-gb {math.ceil(needed / GB)}, or less in host memory",
+        )
+    assumed = "" if stated is not None else f", of {room / GB:.0f} GB assumed (--host-memory-gb)"
+    return f"the plan keeps {needed / GB:.0f} GB in host memory for each accelerator{assumed}"
+
+
+def network_note(cluster: TrainingCluster, num_accelerators: int) -> str:
+    """The network that a job over several nodes is priced with, where none was typed."""
+    if num_accelerators <= cluster.domain or cluster.network_bytes_per_s:
+        return ""
+    rate = cluster.group(num_accelerators).inter_bytes_per_s * BITS_PER_BYTE / GIGA
+    return f"network between nodes: {rate:.0f} Gb/s for each accelerator is assumed (--network-gbps)"
 
 
 def _too_large(found: PlanFound) -> str:

@@ -22,6 +22,7 @@ from advisor.simulator.quantity import Quantity
 from advisor.simulator.training.cluster import on_bus
 from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.launch_flags import launch_flags
+from advisor.simulator.training.memory import MemoryVerdict, memory_verdict
 from advisor.simulator.training.pipeline import PipelineRun
 from advisor.simulator.training.plan_check import plan_words
 
@@ -60,6 +61,11 @@ class TrainRun:
             if self.islands
             else self.found.cluster.accelerator.memory_bytes or 0.0
         )
+
+    @property
+    def verdict(self) -> MemoryVerdict:
+        """Whether the plan fits, by the 80 % interval of its peak."""
+        return memory_verdict(memory_quantity(self.found), self.limit_bytes) if self.fits else "does not fit"
 
     @property
     def stages(self) -> Sequence[StageMemory]:
@@ -141,6 +147,7 @@ def _result(
 ) -> dict[str, object]:
     found = run.found
     job, plan, accelerator = found.job, found.plan, found.cluster.accelerator
+    held = found.memory_bytes
     return {
         "kind": "simulation",
         "model": job.model.id,
@@ -149,9 +156,12 @@ def _result(
         "plan": plan_columns(job, plan),
         **measures,
         "peak_memory_bytes": memory_quantity(found),
+        "allocated_memory_bytes": found.peak_memory_bytes - held["context"] - held["reserve"],
+        "reserved_memory_bytes": found.peak_memory_bytes - held["context"],
         "memory_limit_bytes": run.limit_bytes or None,
         "fits": run.fits,
-        "memory": found.memory_bytes,
+        "memory_verdict": run.verdict,
+        "memory": held,
         "memory_by_stage": stages,
         "breakdown": modelled(found.breakdown_s),
         "bubble_fraction": found.breakdown_s["bubble"] / found.step_s,
@@ -176,7 +186,9 @@ def _launch(run: TrainRun) -> Mapping[str, str]:
 def _summary(run: TrainRun, rate: Quantity, mfu: Quantity, hfu: Quantity, days: Quantity | None) -> str:
     found = run.found
     memory = run.limit_bytes
-    verdict = "fits" if run.fits else "does not fit"
+    verdict = run.verdict
+    reserved = found.peak_memory_bytes - found.memory_bytes["context"]
+    allocated = reserved - found.memory_bytes["reserve"]
     beside = bottleneck_of(found.breakdown_s)
     costs = "nothing costs a tenth of the step" if beside == "compute" else f"{beside} costs most"
     whole = f" The run takes {show_quantity(days.scaled(DAY_S), TIME)}." if days else ""
@@ -184,7 +196,8 @@ def _summary(run: TrainRun, rate: Quantity, mfu: Quantity, hfu: Quantity, days: 
         f"{digits(rate.value)} tokens/s per accelerator, MFU {percent(mfu.value)}, with recomputation "
         f"{percent(hfu.value)}; {costs} beside computing.{whole}\n"
         f"Memory of the fullest accelerator {show_quantity(memory_quantity(found), SIZE)} of {show(memory, SIZE)}: "
-        f"{verdict}."
+        f"{verdict}. Tensors hold {show(allocated, SIZE)} of it, the allocator {show(reserved, SIZE)}, the rest is the "
+        "driver's."
     )
 
 

@@ -20,6 +20,7 @@ Bytes = TypeVar("Bytes", float, FloatArray)
 _ZERO1, _ZERO2, _ZERO3 = (SHARDINGS.index(name) for name in ("zero1", "zero2", "zero3"))
 _NO_RECOMPUTE: Final = RECOMPUTES.index("none")
 _BF16: Final = 2.0
+_FP32: Final = 4.0
 _FORWARD_LOSS_BYTES: Final = 8.0
 _OFFLOADED_LAYERS: Final = 2.0
 """Layers whose activations are on the accelerator while others travel to the host."""
@@ -240,8 +241,11 @@ def _loss(job: TrainingJob, formats: Formats, lattice: PlanLattice) -> FloatArra
     divided = whole if software.sharded_loss_bytes is None else software.sharded_loss_bytes
     if "unfused_ce" in job.features and software.unfused_loss_bytes is not None:
         whole = divided = software.unfused_loss_bytes
-    if not job.features.isdisjoint({"chunked_ce", "fused_ce", "linear_ce"}):
+    if not job.features.isdisjoint({"chunked_ce", "fused_ce"}):
         whole = divided = software.fused_loss_bytes
+    if "linear_ce" in job.features:
+        # As many chunks as the vocabulary is wider than the hidden size: a chunk's logits and their gradient.
+        whole = divided = 2.0 * _FP32 * job.model.hidden_size / job.model.vocab_size
     if software.keeps_last_graph and job.method == "qlora":
         # It goes with the old loss, before the backward pass: the fullest instant has logits and log-softmax alone.
         whole = divided = min(whole, _FORWARD_LOSS_BYTES)

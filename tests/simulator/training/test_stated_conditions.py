@@ -1,0 +1,131 @@
+"""Stated conditions act: recipes of experts, power, tables as layers of a pipeline, releases, memory verdicts."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from advisor.catalog import accelerators, models
+from advisor.simulator.quantity import Quantity
+from advisor.simulator.training.cluster import TrainingCluster
+from advisor.simulator.training.framework_costs import at_power, framework_costs
+from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.memory import fits, memory_verdict, peak_memory
+from advisor.simulator.training.memory.formats import shape_of
+from advisor.simulator.training.plan import PlanLattice, TrainingPlan
+from advisor.simulator.training.releases import features_at, missing_features
+from advisor.simulator.training.stages import chunk_sizes, stage_groups
+from advisor.simulator.training.step import StepColumns, step_time
+
+QWEN = TrainingJob(models.get("qwen3-235b-a22b").record, 4096, 2048)
+LLAMA = TrainingJob(models.get("llama-3.1-8b").record, 8192, 16)
+H100 = TrainingCluster(accelerators.by_id("h100-sxm"))
+WIDE = TrainingPlan(
+    tensor_parallel=2, pipeline_parallel=8, expert_parallel=32, expert_tensor_parallel=1, data_parallel=16,
+    sharding="zero1",
+)  # fmt: skip
+
+
+def step(job: TrainingJob, plan: TrainingPlan = WIDE, cluster: TrainingCluster = H100) -> StepColumns:
+    return step_time(job, PlanLattice.of([plan]), cluster)
+
+
+def with_features(job: TrainingJob, *names: str) -> TrainingJob:
+    return replace(job, features=frozenset(names))
+
+
+def test_an_exchange_beside_another_micro_batch_is_exposed_less() -> None:
+    """Source: Megatron-Core, overlap_moe_expert_parallel_comm."""
+    alone = step(with_features(QWEN, "alltoall_dispatcher")).expert_parallel_s
+    beside = step(with_features(QWEN, "alltoall_dispatcher", "overlapped_experts")).expert_parallel_s
+    assert beside < 0.5 * alone
+
+
+@pytest.mark.parametrize("graph", ["graphed_mixers", "graphed_routers", "graphed_step"])
+def test_a_graph_takes_launches_from_the_host(graph: str) -> None:
+    job = replace(QWEN, compute_dtype="mxfp8")
+    cluster = TrainingCluster(accelerators.by_id("b200-sxm"))
+    plan = replace(WIDE, tensor_parallel=1, expert_parallel=8, sequence_parallel=False)
+    launched = step(job, plan, cluster).host_s[0]
+    captured = step(with_features(job, graph), plan, cluster).host_s[0]
+    assert captured < launched
+    if graph == "graphed_step":
+        assert captured == 0.0
+
+
+def test_recomputed_experts_repeat_their_products_and_their_exchange() -> None:
+    plan = replace(WIDE, recompute="modules")
+    cheap, whole = step(QWEN, plan), step(with_features(QWEN, "recomputed_experts"), plan)
+    assert whole.recompute_s > 2.0 * cheap.recompute_s
+    assert whole.expert_parallel_s > cheap.expert_parallel_s
+
+
+def test_more_power_per_unit_of_peak_is_never_slower() -> None:
+    costs = framework_costs(LLAMA, "blackwell")
+    board = accelerators.by_id("b200-sxm")
+    scales = [at_power(costs, board.model_copy(update={"tdp_w": watts})) for watts in (700, 1000, 1200, 1400)]
+    assert [one.kernel_scale for one in scales] == sorted((one.kernel_scale for one in scales), reverse=True)
+    assert scales[1].kernel_scale == pytest.approx(costs.kernel_scale, rel=1e-3)
+    assert framework_costs(LLAMA, "hopper") == at_power(framework_costs(LLAMA, "hopper"), H100.accelerator)
+
+
+@pytest.mark.parametrize(("layers", "stages", "chunks"), [(94, 32, 3), (30, 8, 4), (31, 8, 4), (62, 64, 1)])
+def test_tables_stand_in_for_layers_that_are_missing(layers: int, stages: int, chunks: int) -> None:
+    """Source: Megatron-Core, account_for_embedding_in_pipeline_split, account_for_loss_in_pipeline_split."""
+    sizes = chunk_sizes(layers, stages, chunks, 0, 0)
+    assert len(sizes) == stages * chunks
+    assert sum(sizes) == layers
+    assert sizes[-1] == 0
+    assert set(sizes) == {0, 1}
+
+
+def test_94_layers_run_on_32_stages_of_3_chunks() -> None:
+    plan = TrainingPlan(
+        tensor_parallel=2, pipeline_parallel=32, virtual_stages=3, expert_parallel=8, expert_tensor_parallel=1,
+        data_parallel=4, sharding="zero1", schedule="interleaved",
+    )  # fmt: skip
+    held = stage_groups(shape_of(QWEN), 32, 3, schedule="interleaved").sum(axis=1)
+    assert held.tolist() == [2] + [3] * 30 + [2]
+    assert step(QWEN, plan, TrainingCluster(accelerators.by_id("h800-sxm"))).step_s > 0.0
+
+
+def test_a_peak_above_the_memory_never_fits() -> None:
+    found = peak_memory(LLAMA, PlanLattice.of([TrainingPlan(data_parallel=8, sharding="zero1")]))
+    peak = float(found.peak_bytes[0])
+    assert fits(found, peak).tolist() == [True]
+    assert fits(found, 0.999 * peak).tolist() == [False]
+
+
+def test_the_verdict_follows_the_interval() -> None:
+    peak = Quantity(80.0, 75.0, 92.0, "modelled")
+    assert [memory_verdict(peak, limit) for limit in (95.0, 85.0, 79.0, 70.0)] == [
+        "fits", "tight", "does not fit", "does not fit",
+    ]  # fmt: skip
+
+
+def test_a_release_lacks_what_came_later() -> None:
+    job = replace(LLAMA, compute_dtype="nvfp4", framework_version="25.04")
+    (missing,) = missing_features(job, TrainingPlan())
+    assert (missing.feature, missing.first.month) == ("nvfp4", "2025-10")
+    assert not list(missing_features(replace(job, framework_version="25.11"), TrainingPlan()))
+    assert not list(missing_features(replace(job, framework_version=""), TrainingPlan()))
+    old = replace(LLAMA, framework_version="2022-06")
+    assert [one.feature for one in missing_features(old, TrainingPlan(context_parallel=2))] == [
+        "context parallelism"
+    ]
+
+
+def test_megatron_of_2022_stores_scores() -> None:
+    assert features_at("megatron", "2022-06") == {"unfused_attention"}
+    assert not features_at("megatron", "2025-01")
+    assert not features_at("fsdp", "2022-06")
+    assert not features_at("megatron", "")
+
+
+def test_a_loss_that_never_holds_logits_takes_what_hidden_values_take() -> None:
+    plans = PlanLattice.of([TrainingPlan(data_parallel=8, sharding="zero3", recompute="full")])
+    job = replace(LLAMA, framework="deepspeed")
+    whole, fused = (peak_memory(with_features(job, *names), plans) for names in ((), ("linear_ce",)))
+    logits = 8192 * 128256 * 12.0
+    assert float(whole.peak_bytes[0] - fused.peak_bytes[0]) > 0.5 * logits
+    assert np.all(fused.loss_bytes <= whole.loss_bytes)
