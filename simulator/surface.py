@@ -219,7 +219,9 @@ def prefill_breakdown_s(
         + lines.window_pair_s * windowed
     )
     ahead = num_tokens > max(deployment.engine.cuda_graph_sizes, default=0)
-    floor_s = prompt_floor_s(deployment, costs) + (launch_ahead_s(deployment, costs) if ahead else 0.0)
+    floor_s = prompt_floor_s(deployment, costs, num_tokens) + (
+        launch_ahead_s(deployment, costs) if ahead else 0.0
+    )
     exposed_s = max(0.0, floor_s - sum(parts.values()))
     parts["host"] = costs.step_s + costs.mixed_step_s + exposed_s
     return {name: seconds for name, seconds in parts.items() if seconds > 0}
@@ -287,7 +289,12 @@ def _mixed(
     scale = costs.kernel_scale * costs.prefill_scale
     gpu_s += scale * (head_s(deployment, library, sampled) + lines.token_s * grid)
     tokens = np.arange(inputs.max_num_batched_tokens + 1, dtype=np.float64)
-    seconds = np.maximum(np.interp(tokens, grid, gpu_s), prompt_floor_s(deployment, costs))
+    floor_s = np.where(
+        tokens > deployment.engine.captured_prompt_tokens,
+        prompt_floor_s(deployment, costs, float(inputs.max_num_batched_tokens)),
+        0.0,
+    )
+    seconds = np.maximum(np.interp(tokens, grid, gpu_s), floor_s)
     seconds += costs.step_s + costs.mixed_step_s
     seconds[0] = 0.0
     return _picoseconds(seconds), lines.sequence_s * scale, lines.pair_s * scale, lines.window_pair_s * scale

@@ -95,9 +95,9 @@ LEDGER_HEADER = """
 
 Measurements that nobody had seen before the code was finished, predicted once with that code
 (`evidence/data/blind_rounds.csv`). Lines are added, never rewritten. Per cell: median error, a missing prediction
-counting as 100 %, and in brackets the share inside the 80 % interval where it was counted. Of round 2 a part of the rows
-was released afterwards; its lines are those of the whole. Own SGLang: 19 loads of SGLang 0.5.17 on an H100, predicted
-before they were measured.
+counting as 100 %, and in brackets the share inside the 80 % interval where it was counted. A part of the rows of
+round 2 was released afterwards; its lines are those of the whole. Own SGLang: 19 loads of SGLang 0.5.17 on an H100,
+predicted before they were measured.
 """
 LEDGER_METRICS = {
     "serving": {"TPOT": "tpot_ms_mean", "TTFT": "ttft_ms_mean", "throughput": "output_tok_s"},
