@@ -386,12 +386,14 @@ class EraKernels:
 
 
 @lru_cache(maxsize=512)
-def era_kernels(engine_id: str, architecture: str, *, version: str = "", date: str = "") -> EraKernels | None:
-    """The terms of an engine's release on an architecture; None where it needs none.
+def era_kernels(
+    engine_id: str, architecture: str, *, version: str = "", date: str = "", weight_dtype: str = ""
+) -> EraKernels | None:
+    """The terms of an engine's release on an architecture, for weights of a format; None where it needs none.
 
     Source: catalog/data/terms.csv.
     """
-    case = Case(engine_id, version, date, architecture)
+    case = Case(engine_id, version, date, architecture, dtype=weight_dtype)
     found = filled(EraKernels, "engine", case, prefix="early_")
     return None if found == EraKernels() else found
 

@@ -224,7 +224,13 @@ def _surface(
         return build_local_surface(deployment, library, inputs, settings.micro_batch_tokens)
     surface = build_surface(deployment, library, costs, inputs)
     architecture = deployment.accelerator.architecture
-    kernels = era_kernels(deployment.engine.id, architecture, version=settings.version, date=settings.date)
+    kernels = era_kernels(
+        deployment.engine.id,
+        architecture,
+        version=settings.version,
+        date=settings.date,
+        weight_dtype=deployment.weight_dtype,
+    )
     return surface if kernels is None else with_era_kernels(surface, deployment, kernels)
 
 

@@ -192,7 +192,10 @@ def _offline(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
     result = simulate(replica.surface, policy, workload, seed=seed)
     values = columns_of(result)
     if case.num_requests and not models.get(case.model).record.id.startswith(_UNFILTERED):
-        first = find("engine", "first_burst_s", Case(case.engine, case.engine_version, case.date))
+        architecture = replica.deployment.accelerator.architecture
+        first = find(
+            "engine", "first_burst_s", Case(case.engine, case.engine_version, case.date, architecture)
+        )
         values = later(values, num_requests, first.value if first else 0.0)
     return values, sampling_of(result)
 

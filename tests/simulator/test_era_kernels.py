@@ -64,6 +64,10 @@ def test_a_release_without_terms_has_none_and_architectures_of_a_vendor_share_th
     assert era_kernels("vllm", "hopper", version="0.20.0") is None
     hopper, ampere, ada = (era_kernels("vllm", name, version="0.2.0") for name in ("hopper", "ampere", "ada"))
     assert hopper == ada == ampere
-    assert era_kernels("vllm", "cdna3", version="0.7.0") != era_kernels("vllm", "hopper", version="0.7.0")
+    recent = era_kernels("vllm", "hopper", version="0.6.3", weight_dtype="fp8")
+    untuned = era_kernels("vllm", "cdna3", version="0.6.3", weight_dtype="fp16")
+    assert untuned != recent
+    assert era_kernels("vllm", "cdna3", version="0.6.3", weight_dtype="fp8") == recent
+    assert era_kernels("vllm", "cdna3", version="0.6.4", weight_dtype="fp16") == recent
     assert hopper is not None
     assert hopper.step_s == pytest.approx(15.5e-3)
