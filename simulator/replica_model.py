@@ -249,7 +249,13 @@ def _library(deployment: Deployment, settings: EngineSettings) -> OperatorLibrar
         rows = 0.0
     library = operator_library(deployment, version=settings.version, date=settings.date)
     uneven = _engine_value("uneven_streams", deployment, settings, "")
-    return replace(library, expert_block_rows=rows, fused_quantisation=fused, uneven_streams=uneven)
+    return replace(
+        library,
+        expert_block_rows=rows,
+        fused_quantisation=fused,
+        uneven_streams=uneven,
+        latent_stream_share=_engine_value("latent_stream_share", deployment, settings, ""),
+    )
 
 
 def _engine_value(term: str, deployment: Deployment, settings: EngineSettings, dtype: str) -> float:
