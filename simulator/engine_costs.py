@@ -67,6 +67,8 @@ class EngineCosts:
     """The same for routed experts in iterations with prefill."""
     collective_wait_s: float = 0.0
     """Added to each collective: ranks do not arrive together, as they do where it is measured alone."""
+    network_wait_s: float = 0.0
+    """Added to each sum over tensor-parallel ranks of several nodes, for each rank."""
     delivery_s: float = 0.0
     """What the process that turns tokens into answers spends on each: it serves all sequences one after the other."""
     message_s: float = 0.0
@@ -375,8 +377,6 @@ class EraKernels:
     """Added per sequence and decode step."""
     row_fraction: float = 0.0
     """Of the 16-bit peak, at which further rows of a decode step multiply; 0 adds nothing."""
-    attention_scale: float = 1.0
-    """Decode attention, relative to the operator's record."""
     attention_repeat: float = 0.0
     """How often each further query head of a group reads the cache again."""
     prefill_scale: float = 1.0
@@ -412,9 +412,7 @@ def with_era_kernels(surface: StepSurface, deployment: Deployment, kernels: EraK
     waits = num_collectives(deployment.model) if deployment.tensor_parallel > 1 else 0
     step_s = kernels.step_s + kernels.wait_s * waits / deployment.pipeline_parallel
     step_ps, row_ps = (round(seconds * PICOSECONDS_PER_S) for seconds in (step_s, row_s))
-    attention = kernels.attention_scale * (
-        1.0 + kernels.attention_repeat * (_mean_group_size(deployment) - 1.0)
-    )
+    attention = 1.0 + kernels.attention_repeat * (_mean_group_size(deployment) - 1.0)
     prefill = kernels.prefill_scale
     return replace(
         surface,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from advisor.catalog.dtypes import EXL3_DTYPES, bytes_per_element
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.catalog.units import PICOSECONDS_PER_S
-from advisor.simulator.collectives import all_reduce_s, send_recv_s, topology_of
+from advisor.simulator.collectives import all_reduce_s, send_recv_s
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.device import Device, device_of
 from advisor.simulator.graph.model import (
@@ -276,12 +276,14 @@ def _links_s(deployment: Deployment, rows: FloatArray) -> FloatArray:
     stages, tp = deployment.pipeline_parallel, deployment.tensor_parallel
     seconds = np.zeros_like(rows)
     if stages > 1:
-        seconds += (stages - 1) * send_recv_s(num_bytes, topology_of(deployment.accelerator, stages))
+        seconds += (stages - 1) * send_recv_s(
+            num_bytes, deployment.group(stages, apart=deployment.ranks_per_stage)
+        )
     if tp > 1:
         layers = num_layers(deployment.model)
         host = find("engine", "host_sum_bytes_per_s", Case(deployment.engine.id))
         if host is None:
-            one_s = all_reduce_s(num_bytes, topology_of(deployment.accelerator, tp))
+            one_s = all_reduce_s(num_bytes, deployment.group(tp))
         else:
             one_s = host_sum_s(values * _HOST_SUM_BYTES, tp, host.value)
         seconds += 2.0 * layers * one_s

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.units import PICOSECONDS_PER_S
-from advisor.simulator.collectives import send_recv_s, topology_of
+from advisor.simulator.collectives import send_recv_s
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.device import PowerLimit, power_limit
 from advisor.simulator.engine_costs import (
@@ -99,7 +99,8 @@ def build_surface(
     parts = _prompt_parts(deployment, library, costs, inputs, grid)
     mixed, sequence_s, pair_s, window_pair_s = _mixed(deployment, library, costs, inputs, grid, parts)
     hop = send_recv_s(
-        inputs.max_num_seqs * deployment.model.hidden_size * 2.0, topology_of(deployment.accelerator, stages)
+        inputs.max_num_seqs * deployment.model.hidden_size * 2.0,
+        deployment.group(stages, apart=deployment.ranks_per_stage),
     )
     surface = StepSurface(
         decode_base_ps=_decode_base(deployment, library, costs, decode_grid, lines, inputs),
@@ -327,7 +328,11 @@ def _collective_wait_s(deployment: Deployment, costs: EngineCosts) -> float:
     """What ranks wait for each other in one stage, beyond the collectives themselves [s]."""
     if deployment.ranks_per_stage == 1:
         return 0.0
-    return costs.collective_wait_s * num_collectives(deployment.model) / deployment.pipeline_parallel
+    group = deployment.group(deployment.tensor_parallel)
+    wait_s = costs.collective_wait_s
+    if group.num_nodes > 1:
+        wait_s += costs.network_wait_s * group.num_ranks
+    return wait_s * num_collectives(deployment.model) / deployment.pipeline_parallel
 
 
 def _scaled_seconds(

@@ -120,6 +120,7 @@ def deployment_of(case: ServingCase, calibration: Calibration | None = None) -> 
         activation_dtype=activation_dtype_for(weight, accelerator),
         kv_dtype="bf16" if case.kv_dtype in ("auto", "fp16") else case.kv_dtype,
         is_calibrated=accelerator is not found,
+        ranks_per_node=_ranks_per_node(case),
     )
     return as_stored(deployment, case)
 
@@ -134,6 +135,14 @@ def _expert_parallel(case: ServingCase, model: Model) -> int:
         return 1
     ranks = case.tp * case.dp
     return case.ep if ranks % case.ep == 0 else 1
+
+
+def _ranks_per_node(case: ServingCase) -> int | None:
+    """Accelerators of each machine where one replica is spread over all that a row names."""
+    spread = case.mode != "disagg" and case.tp * case.pp * case.dp == case.num_gpus
+    if not spread or case.num_nodes == 1 or case.num_gpus % case.num_nodes:
+        return None
+    return case.num_gpus // case.num_nodes
 
 
 def _micro_batch_tokens(case: ServingCase, deployment: Deployment) -> int | None:

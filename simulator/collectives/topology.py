@@ -102,7 +102,8 @@ def topology_of(accelerator: Accelerator, num_ranks: int, *, ranks_per_node: int
     """Topology of a group of equal accelerators in their usual node.
 
     Assumes: consecutive ranks fill a scale-up domain before the next begins; cards joined by bridges, and cards
-    without a scale-up fabric, stand eight to a node on PCIe; without a sourced network figure a node has 25 Gb/s per
+    without a scale-up fabric, stand eight to a node on PCIe; a chip that shares its memory with the processor and has
+    no scale-up fabric is a machine of its own; without a sourced network figure a node has 25 Gb/s per
     accelerator; on a machine whose pairs were measured, a group has its best place; more than four cards on PCIe span
     two sockets, between which NCCL stages messages in host memory (src/graph/paths.cc: peers up to PATH_PXB).
     Raises: ValueError: fewer than one rank.
@@ -114,7 +115,8 @@ def topology_of(accelerator: Accelerator, num_ranks: int, *, ranks_per_node: int
     domain = scale_up.max_domain if scale_up else 1
     bridged = scale_up is not None and "bridge" in scale_up.kind
     if scale_up is None or domain == 1 or (bridged and num_ranks > domain):
-        kind, rate, domain = *_pcie(accelerator), _PCIE_RANKS_PER_NODE
+        whole_machine = accelerator.unified_memory and scale_up is None
+        kind, rate, domain = *_pcie(accelerator), 1 if whole_machine else _PCIE_RANKS_PER_NODE
     else:
         kind, rate = scale_up.kind, scale_up.bytes_per_s
     in_node = min(num_ranks, ranks_per_node or domain)

@@ -43,7 +43,6 @@ def test_heads_of_a_group_read_their_cache_again() -> None:
     attention_s = decode_iteration_s(SURFACE, 32, 4096) - decode_iteration_s(SURFACE, 32, 1)
     assert long - short == pytest.approx(7 * attention_s, rel=1e-3)  # 64 query heads, 8 key-value heads
     assert prompt == 0.0
-    assert aged(attention_scale=2.0)[1] == pytest.approx(attention_s, rel=1e-3)
 
 
 def test_ranks_wait_once_per_sum_and_a_single_one_never() -> None:
