@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from advisor.simulator.intervals import factors, prediction_class, with_interval
+from advisor.simulator.intervals import latency_factors, prediction_class, with_interval
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import Distribution, ServingResult
@@ -115,10 +115,7 @@ def statistics(
 def _end_to_end(
     ttft: Distribution, times: Distribution, class_name: str, basis: Basis
 ) -> dict[str, Quantity]:
-    share = ttft.mean_s / times.mean_s if times.mean_s > 0 else 0.0
-    (ttft_low, ttft_high), (tpot_low, tpot_high) = factors("ttft", class_name), factors("tpot", class_name)
-    low = min(1.0, share * ttft_low + (1.0 - share) * tpot_low)
-    high = max(1.0, share * ttft_high + (1.0 - share) * tpot_high)
+    low, high = latency_factors(class_name, ttft.mean_s / times.mean_s if times.mean_s > 0 else 0.0)
     values = {"mean": times.mean_s} | {f"p{percent}": times.percentile_s(percent) for percent in PERCENTILES}
     return {
         name: Quantity(value, value * low, value * high, basis)

@@ -15,7 +15,6 @@ from advisor.simulator.step_cost import decode_iteration_s, prefill_s
         ("apple-m5", "apple"),
         ("rdna4", "rdna"),
         ("rdna3", "rdna"),
-        ("blackwell-thor", "blackwell"),
     ],
 )
 @pytest.mark.parametrize("operator", ["local_decode", "local_prefill"])
