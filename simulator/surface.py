@@ -35,7 +35,7 @@ from advisor.simulator.graph.model import (
 )
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.attention_kernels import attended_pairs
-from advisor.simulator.operators.grouped_matmul import busiest_rank_surplus
+from advisor.simulator.operators.grouped_matmul import busiest_rank_surplus, expert_load
 from advisor.simulator.step_cost import StepSurface
 from advisor.simulator.terms import Case, value
 
@@ -347,6 +347,25 @@ def _scaled_seconds(
         name: scale * (experts if name == "experts" else 1.0) * seconds
         for name, seconds in pass_costs.seconds.items()
     }
+
+
+def read_expert_share(
+    deployment: Deployment, library: OperatorLibrary, costs: EngineCosts, num_sequences: int
+) -> float:
+    """Experts that a decode step reads, as a part of those that even and independent routing would touch.
+
+    Source: popularity as routed experts are priced with, and engine costs, as build_surface has them.
+    """
+    mixtures = [experts for _, experts in routed_layers(deployment.model)]
+    if not mixtures:
+        return 1.0
+    costs, tokens = _specific(deployment, library, costs), np.array([float(num_sequences)])
+    densest = max(mixtures, key=lambda experts: experts.hit_fraction)
+    popular = expert_load(tokens, densest.num_experts, densest.per_token).active_experts / densest.touched(
+        tokens
+    )
+    share = np.asarray(_decode_expert_scale(deployment, costs, tokens)) * popular
+    return min(1.0, float(np.max(share)))
 
 
 def _decode_expert_scale(
