@@ -30,7 +30,7 @@ from advisor.evidence.serving.columns import (
     sampling_of,
     stream_rates,
 )
-from advisor.evidence.serving.deployment import deployment_of, replica_of, share_of, smallest_layout
+from advisor.evidence.serving.deployment import as_submitted, deployment_of, replica_of, share_of, smallest_layout
 from advisor.evidence.serving.disaggregated import disaggregated_loop, disaggregated_model
 from advisor.evidence.serving.isolated import single_stream, static_batch, step
 from advisor.evidence.serving.recipe import as_laid_out, recipe_for
@@ -127,6 +127,7 @@ def _aggregated(
     if case.layout_stated or case.num_gpus == 1:
         replica = replica_of(case, costs=costs, calibration=calibration)
         return *load_metrics(case, replica, seed), replica
+    case = as_submitted(case)
     layout, replica = smallest_layout(case, costs=costs, calibration=calibration)
     num_replicas = case.num_gpus // layout.tp
     measured = load_metrics(share_of(layout, num_replicas), replica, seed)
