@@ -30,7 +30,13 @@ from advisor.evidence.serving.columns import (
     sampling_of,
     stream_rates,
 )
-from advisor.evidence.serving.deployment import as_submitted, deployment_of, replica_of, share_of, smallest_layout
+from advisor.evidence.serving.deployment import (
+    as_submitted,
+    deployment_of,
+    replica_of,
+    share_of,
+    smallest_layout,
+)
 from advisor.evidence.serving.disaggregated import disaggregated_loop, disaggregated_model
 from advisor.evidence.serving.isolated import single_stream, static_batch, step
 from advisor.evidence.serving.recipe import as_laid_out, recipe_for
