@@ -37,8 +37,8 @@ _RELATIVES: Final[dict[str, tuple[str, ...]]] = {
     "tpu": ("hopper", "ampere"),
     "trainium": ("hopper", "ampere"),
     "inferentia": ("ampere",),
-    "rdna": ("ada", "blackwell-geforce"),
-    "apple": ("ada", "ampere"),
+    "rdna": ("rdna3.5", "rdna4", "ada", "blackwell-geforce"),
+    "apple": ("apple-m3", "apple-m2", "apple-m1", "ada", "ampere"),
     "xe": ("xe2", "ada"),
 }
 _FALLBACK_ARCHITECTURES: Final = (

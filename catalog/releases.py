@@ -10,6 +10,8 @@ from typing import Final
 
 _DATE: Final = re.compile(r"(19|20)\d\d-\d\d(-\d\d)?")
 _YEAR_DIGITS: Final = 4
+_COMMIT: Final = re.compile(r"[0-9a-f]{7,40}")
+"""A commit is no version, though it may begin with digits."""
 
 
 def belongs(since: str, until: str, *, version: str = "", date: str = "") -> bool:
@@ -74,8 +76,10 @@ def middle_of(date: str) -> str:
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Leading integers of a version without trailing zeros; () where there are none."""
+    """Leading integers of a version without trailing zeros; () where there are none, as of a commit."""
     parts: list[int] = []
+    if _COMMIT.fullmatch(version) and not version.isdigit():
+        return ()
     for piece in version.lstrip("v").split("."):
         digits = ""
         for character in piece:

@@ -5,6 +5,7 @@ from typing import Any
 
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.schema import Accelerator, Engine, Model
+from advisor.simulator.collectives.topology import MAX_RANKS, Topology, topology_of
 
 _LOCAL_ENGINES = ("llama.cpp", "mlx", "exllamav3")
 
@@ -30,6 +31,8 @@ class Deployment:
     kv_dtype: str = "bf16"
     is_calibrated: bool = False
     """Whether the accelerator's figures are those measured on one machine."""
+    ranks_per_node: int | None = None
+    """Accelerators of a machine, where a replica is spread over more machines than its fabric asks for."""
     redundant_experts: int = 0
     """Further copies of experts, so that slots divide among ranks and loads even out (expert load balancers)."""
 
@@ -49,6 +52,16 @@ class Deployment:
     @property
     def expert_tensor_parallel(self) -> int:
         return self.ranks_per_stage // self.expert_parallel
+
+    def group(self, num_ranks: int, *, apart: int = 1) -> Topology:
+        """Where so many ranks of a replica sit, each so many places from the one before.
+
+        Source: topology_of; a rack with one fabric is one domain however its trays are counted.
+        """
+        domain = topology_of(self.accelerator, MAX_RANKS).ranks_per_node
+        if self.ranks_per_node is not None and domain <= self.accelerator.node_size:
+            domain = min(domain, self.ranks_per_node)
+        return topology_of(self.accelerator, num_ranks, ranks_per_node=max(1, domain // apart))
 
     def expert_slots(self, num_experts: int) -> int:
         """Places for experts on all ranks together, copies included."""

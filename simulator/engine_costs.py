@@ -18,7 +18,13 @@ from advisor.catalog.schema import Engine, KernelChoice, Model, MoeFeedForward
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.device import device_of
-from advisor.simulator.graph.model import layers_of, num_collectives, num_operators, parameter_count
+from advisor.simulator.graph.model import (
+    has_state,
+    layers_of,
+    num_collectives,
+    num_operators,
+    parameter_count,
+)
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.step_cost import StepSurface
 from advisor.simulator.terms import Case, filled, find, value
@@ -61,6 +67,8 @@ class EngineCosts:
     """The same for routed experts in iterations with prefill."""
     collective_wait_s: float = 0.0
     """Added to each collective: ranks do not arrive together, as they do where it is measured alone."""
+    network_wait_s: float = 0.0
+    """Added to each sum over tensor-parallel ranks of several nodes, for each rank."""
     delivery_s: float = 0.0
     """What the process that turns tokens into answers spends on each: it serves all sequences one after the other."""
     message_s: float = 0.0
@@ -98,6 +106,43 @@ def engine_in_turns(engine: Engine, model: Model, *, version: str = "", date: st
     if not any(layer.mixer is not None and layer.mixer.cached_state for layer in layers_of(model)):
         return engine
     return taking_turns(engine) if turns.holds(version, date) else engine
+
+
+_WHOLE_ITERATION = 2**31 - 1
+"""More tokens than any iteration carries."""
+
+
+def captured_prompt_tokens(deployment: Deployment, *, version: str = "", date: str = "") -> int:
+    """Most tokens of an iteration with prompts that an engine's release replays from a captured graph [tokens].
+
+    Without version and date it is the newest release.
+
+    Assumes: nobody guesses ahead; releases that capture in pieces then do not.
+    Source: the engine's record.
+    """
+    graphs = next((each for each in deployment.engine.prompt_graphs if each.holds(version, date)), None)
+    if graphs is None:
+        return 0
+    model = deployment.model
+    refused = (
+        deployment.accelerator.vendor not in graphs.vendors
+        or model.family in graphs.except_families
+        or (model.vision is not None and model.family not in graphs.vision_families)
+        or (
+            deployment.accelerator.architecture in graphs.except_experts_on
+            and any(layer.experts is not None for layer in layers_of(model))
+            and model.family not in graphs.expert_families
+        )
+        or (deployment.data_parallel > 1 and not graphs.data_parallel)
+        or (deployment.pipeline_parallel > 1 and not graphs.pipeline_parallel)
+    )
+    if refused:
+        return 0
+    return graphs.max_latent_tokens if _is_latent(model) else _WHOLE_ITERATION
+
+
+def _is_latent(model: Model) -> bool:
+    return any(layer.attention is not None and layer.attention.latent for layer in layers_of(model))
 
 
 def taking_turns(engine: Engine) -> Engine:
@@ -199,16 +244,18 @@ def launch_ahead_s(deployment: Deployment, costs: EngineCosts) -> float:
     return launch_s + costs.collective_launch_s * collectives
 
 
-def prompt_floor_s(deployment: Deployment, costs: EngineCosts) -> float:
-    """Host time to launch one stage of an iteration with prefill, which the device cannot undercut [s].
+def prompt_floor_s(deployment: Deployment, costs: EngineCosts, num_tokens: float) -> float:
+    """Host time to launch one stage of an iteration of so many tokens with prefill, which the device cannot undercut
+    [s].
 
     Where an engine launches every layer of a prompt itself, the device has nothing else to do until it is done: its
-    decode steps are captured, and at most one of them is queued. Nothing where the host runs ahead.
+    decode steps are captured, and at most one of them is queued. Nothing where the host runs ahead, or the iteration
+    is replayed from a captured graph.
 
     Source: engine costs.
     """
     how = deployment.engine.prompt_launches
-    if how == "ahead":
+    if how == "ahead" or num_tokens <= deployment.engine.captured_prompt_tokens:
         return 0.0
     floor_s = launch_floor_s(deployment, costs)
     if how == "in_step":
@@ -216,20 +263,28 @@ def prompt_floor_s(deployment: Deployment, costs: EngineCosts) -> float:
     return max(floor_s, prompt_launch_s(deployment, costs) / deployment.pipeline_parallel)
 
 
-def request_latency_s(deployment: Deployment, costs: EngineCosts) -> float:
-    """What a request waits outside the scheduler before its first token arrives [s].
+def request_latency_s(deployment: Deployment, costs: EngineCosts, prompt_tokens: float) -> float:
+    """What a request waits outside the scheduler before its first token arrives [s]; its prompt is computed in parts of
+    so many tokens.
 
     Where ranks launch in step, n of them take (1 + log2 n) / 3 of what four take, and one nothing: published first
     tokens of TensorRT-LLM come later with eight ranks than with two, although the prompt computes faster. Where the
-    host runs ahead and launches experts kernel by kernel, or each layer in turn, that is part of the iteration.
+    host runs ahead and launches experts kernel by kernel, or each layer in turn, that is part of the iteration. Where
+    each layer is launched beside the device, a model with latent attention or a state, which has twice the kernels,
+    waits once more than the iteration does; a prompt that is replayed from a captured graph waits for nothing.
 
-    Source: engine costs, fitted by evidence/fit/engines.py; the form is empirical.
+    Source: engine costs, fitted by evidence/fit/engines.py; the form is empirical. An idle SGLang 0.5.17 on an H100
+    answers 1 024 tokens of a dense model after 31 ms from a graph and after 40 without.
     """
     ranks = deployment.ranks_per_stage
+    if deployment.engine.prompt_launches == "each":
+        if prompt_tokens <= deployment.engine.captured_prompt_tokens:
+            return costs.request_s
+        many = _is_latent(deployment.model) or has_state(deployment.model)
+        return costs.request_s + (prompt_launch_s(deployment, costs) if many else 0.0)
     waits = {
         "ahead": 0.0 if launches_experts_apart(deployment) else _COMPILED_SHARE,
         "in_turns": 0.0,
-        "each": 1.0,
         "in_step": (1.0 + math.log2(ranks)) / _TYPICAL_STEPS if ranks > 1 else 0.0,
     }
     return costs.request_s + waits[deployment.engine.prompt_launches] * prompt_launch_s(deployment, costs)
@@ -322,8 +377,6 @@ class EraKernels:
     """Added per sequence and decode step."""
     row_fraction: float = 0.0
     """Of the 16-bit peak, at which further rows of a decode step multiply; 0 adds nothing."""
-    attention_scale: float = 1.0
-    """Decode attention, relative to the operator's record."""
     attention_repeat: float = 0.0
     """How often each further query head of a group reads the cache again."""
     prefill_scale: float = 1.0
@@ -333,12 +386,14 @@ class EraKernels:
 
 
 @lru_cache(maxsize=512)
-def era_kernels(engine_id: str, architecture: str, *, version: str = "", date: str = "") -> EraKernels | None:
-    """The terms of an engine's release on an architecture; None where it needs none.
+def era_kernels(
+    engine_id: str, architecture: str, *, version: str = "", date: str = "", weight_dtype: str = ""
+) -> EraKernels | None:
+    """The terms of an engine's release on an architecture, for weights of a format; None where it needs none.
 
     Source: catalog/data/terms.csv.
     """
-    case = Case(engine_id, version, date, architecture)
+    case = Case(engine_id, version, date, architecture, dtype=weight_dtype)
     found = filled(EraKernels, "engine", case, prefix="early_")
     return None if found == EraKernels() else found
 
@@ -357,9 +412,7 @@ def with_era_kernels(surface: StepSurface, deployment: Deployment, kernels: EraK
     waits = num_collectives(deployment.model) if deployment.tensor_parallel > 1 else 0
     step_s = kernels.step_s + kernels.wait_s * waits / deployment.pipeline_parallel
     step_ps, row_ps = (round(seconds * PICOSECONDS_PER_S) for seconds in (step_s, row_s))
-    attention = kernels.attention_scale * (
-        1.0 + kernels.attention_repeat * (_mean_group_size(deployment) - 1.0)
-    )
+    attention = 1.0 + kernels.attention_repeat * (_mean_group_size(deployment) - 1.0)
     prefill = kernels.prefill_scale
     return replace(
         surface,

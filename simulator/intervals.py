@@ -92,6 +92,28 @@ def with_interval(
     return Quantity(value, value * low, value * high, basis)
 
 
+def latency_factors(class_name: str, first_share: float) -> tuple[float, float]:
+    """(low, high) of measured / predicted of a request's whole time, of which `first_share` passes before its first
+    token.
+
+    Assumes: both parts err together.
+    Source: `factors`.
+    """
+    share = min(1.0, max(0.0, first_share))
+    ttft, tpot = factors("ttft", class_name), factors("tpot", class_name)
+    low, high = (share * first + (1.0 - share) * rest for first, rest in zip(ttft, tpot, strict=True))
+    return min(1.0, low), max(1.0, high)
+
+
+def as_rate(value: float, latency: tuple[float, float], basis: Basis) -> Quantity:
+    """A rate that is one over a time, with the interval that the time's (low, high) factors leave it.
+
+    Source: arithmetic.
+    """
+    low, high = latency
+    return Quantity(value, value / high, value / low, basis)
+
+
 LEVELS: Final = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
 _LEVEL_80: Final = 0.8
 

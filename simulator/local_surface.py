@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from advisor.catalog.dtypes import EXL3_DTYPES, bytes_per_element
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.catalog.units import PICOSECONDS_PER_S
-from advisor.simulator.collectives import all_reduce_s, send_recv_s, topology_of
+from advisor.simulator.collectives import all_reduce_s, send_recv_s
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.device import Device, device_of
 from advisor.simulator.graph.model import (
@@ -42,8 +42,12 @@ FloatArray = NDArray[np.float64]
 MICRO_BATCH_TOKENS: Final = 512
 """Tokens of a prompt that run together (llama.cpp, -ub)."""
 _DEEP_MICRO_BATCH_TOKENS: Final = 2048
-_OWN_KERNELS: Final = ("exllamav3",)
+_OWN_KERNELS: Final = ("exllamav3", "mlx")
 """Engines whose kernels are none of llama.cpp's back ends; they take prompts in chunks of their token budget."""
+_OWN_OPERATORS: Final = ("mlx",)
+"""Of them, those whose records are operators of their own: a relative lends them before another engine does."""
+_EXPANDS_LATENT: Final = ("mlx",)
+"""Engines whose prompts attend to keys and values that are expanded from the latent (mlx-lm, models/deepseek_v3.py)."""
 _BACK_ENDS: Final = ("rocm", "vulkan", "cuda", "metal", "sycl")
 _VENDOR_BACK_END: Final = {"nvidia": "cuda", "apple": "metal", "amd": "rocm", "intel": "vulkan"}
 _FAMILIES: Final = {
@@ -142,7 +146,7 @@ def format_family(weight_dtype: str) -> str:
 def kernel_level(engine: Engine, vendor: str, *, version: str = "", date: str = "") -> str:
     """The name under which the efficiencies of an engine's kernels are stored: by back end, or by release.
 
-    Source: own definition; MLX takes llama.cpp's.
+    Source: own definition.
     """
     if engine.id not in _OWN_KERNELS:
         return f"llama.cpp-{back_end(version, vendor)}"
@@ -153,7 +157,8 @@ def kernel_level(engine: Engine, vendor: str, *, version: str = "", date: str = 
 def default_micro_batch(engine: Engine) -> int:
     """Tokens of a prompt that run together where nobody sets them [tokens].
 
-    Source: llama.cpp, common/common.h; exllamav3, generator/generator.py (max_chunk_size).
+    Source: llama.cpp, common/common.h; exllamav3, generator/generator.py (max_chunk_size); mlx-lm, generate.py
+        (prefill_step_size).
     """
     return engine.max_num_batched_tokens if engine.id in _OWN_KERNELS else MICRO_BATCH_TOKENS
 
@@ -193,7 +198,11 @@ class _Terms:
     def small_s(self) -> float:
         """Everything small in all layers, and their sums over accelerators that split them [s]."""
         split = self.deployment.tensor_parallel - 1
-        return self.num_layers * (self.decode.layer_s + self.decode.sync_s * split)
+        routed = sum(layers for layers, _ in self.weights.experts)
+        return (
+            self.num_layers * (self.decode.layer_s + self.decode.sync_s * split)
+            + routed * self.decode.expert_layer_s
+        )
 
 
 def build_local_surface(
@@ -215,13 +224,14 @@ def build_local_surface(
     Error: docs/serving-mechanisms.md, by evidence/fit/local.py.
     Source: own composition.
     """
-    family = format_family(deployment.weight_dtype)
+    family, engine = format_family(deployment.weight_dtype), deployment.engine.id
+    kernels = engine if engine in _OWN_OPERATORS else "local"
     terms = _Terms(
         deployment,
         library.device,
         local_weights(deployment.model, deployment.weight_dtype),
-        library.parameters(LocalDecodeEfficiency, "local_decode", family),
-        library.parameters(LocalPrefillEfficiency, "local_prefill", family),
+        library.parameters(LocalDecodeEfficiency, f"{kernels}_decode", family),
+        library.parameters(LocalPrefillEfficiency, f"{kernels}_prefill", family),
     )
     slope_s, window_slope_s = _cache_slopes(terms)
     pair_s, window_pair_s = _pair_slopes(terms)
@@ -276,12 +286,14 @@ def _links_s(deployment: Deployment, rows: FloatArray) -> FloatArray:
     stages, tp = deployment.pipeline_parallel, deployment.tensor_parallel
     seconds = np.zeros_like(rows)
     if stages > 1:
-        seconds += (stages - 1) * send_recv_s(num_bytes, topology_of(deployment.accelerator, stages))
+        seconds += (stages - 1) * send_recv_s(
+            num_bytes, deployment.group(stages, apart=deployment.ranks_per_stage)
+        )
     if tp > 1:
         layers = num_layers(deployment.model)
         host = find("engine", "host_sum_bytes_per_s", Case(deployment.engine.id))
         if host is None:
-            one_s = all_reduce_s(num_bytes, topology_of(deployment.accelerator, tp))
+            one_s = all_reduce_s(num_bytes, deployment.group(tp))
         else:
             one_s = host_sum_s(values * _HOST_SUM_BYTES, tp, host.value)
         seconds += 2.0 * layers * one_s
@@ -300,12 +312,16 @@ def _cache_slopes(terms: _Terms) -> tuple[float, float]:
 
 def _pair_slopes(terms: _Terms) -> tuple[float, float]:
     """Time per pair of a query and a cached token [s]: of layers without, and with a window."""
-    return _by_window(
-        terms,
-        lambda a, per_value: attend_pair_s(
-            a.decode_pair_flop, a.cached_values * per_value, a.decode_width, terms.device, terms.prefill
-        ),
-    )
+    expands = terms.deployment.engine.id in _EXPANDS_LATENT
+
+    def pair_s(a: Attention, per_value: float) -> float:
+        flop, width, values = a.decode_pair_flop, a.decode_width, float(a.cached_values)
+        if expands:
+            flop, width = a.prefill_pair_flop, (a.key_dim + a.value_dim) / 2.0
+            values = float(a.num_kv_heads * (a.key_dim + a.value_dim))
+        return attend_pair_s(flop, values * per_value, width, terms.device, terms.prefill)
+
+    return _by_window(terms, pair_s)
 
 
 def _by_window(terms: _Terms, seconds: Callable[[Attention, float], float]) -> tuple[float, float]:

@@ -89,6 +89,9 @@ class OperatorLibrary:
     out."""
     uneven_streams: float = 0.0
     """Share of its time that decode attention loses to contexts of unequal length, in the worst case on an H200."""
+    latent_stream_share: float = 0.0
+    """Share of the SMs over which the engine splits one sequence of latent attention, where it splits further than the
+    kernels that were measured; 0 where it does not."""
     sustained_flop_per_s: Mapping[str, float] = field(default_factory=dict)
     """What dense products do, by the format of the unit, instead of what their kernels would; empty: as they would."""
     fused_quantisation: bool = False

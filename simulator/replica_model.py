@@ -11,6 +11,7 @@ from advisor.simulator.deployment import Deployment, is_local
 from advisor.simulator.device import device_of
 from advisor.simulator.engine_costs import (
     EngineCosts,
+    captured_prompt_tokens,
     engine_costs,
     engine_in_turns,
     era_kernels,
@@ -149,7 +150,7 @@ def model_replica(
         max_num_seqs, num_batched_tokens, mean_input_tokens, mean_context, graphs, captured, context_spread
     )
     surface = _surface(deployment, library, costs, inputs, settings)
-    policy = policy_of(deployment, memory, costs, max_num_seqs, num_batched_tokens)
+    policy = policy_of(deployment, memory, costs, max_num_seqs, num_batched_tokens, inputs.chunk_tokens)
     return ReplicaModel(deployment, memory, surface, policy, costs, library, graphs)
 
 
@@ -204,6 +205,9 @@ def _as_started(
     if not settings.prefix_caching:
         engine = engine.model_copy(update={"prefix_caching": False})
     engine = engine_in_turns(engine, deployment.model, version=settings.version, date=settings.date)
+    captured = captured_prompt_tokens(deployment, version=settings.version, date=settings.date)
+    if captured != engine.captured_prompt_tokens:
+        engine = engine.model_copy(update={"captured_prompt_tokens": captured})
     return deployment if engine is deployment.engine else replace(deployment, engine=engine)
 
 
@@ -220,7 +224,13 @@ def _surface(
         return build_local_surface(deployment, library, inputs, settings.micro_batch_tokens)
     surface = build_surface(deployment, library, costs, inputs)
     architecture = deployment.accelerator.architecture
-    kernels = era_kernels(deployment.engine.id, architecture, version=settings.version, date=settings.date)
+    kernels = era_kernels(
+        deployment.engine.id,
+        architecture,
+        version=settings.version,
+        date=settings.date,
+        weight_dtype=deployment.weight_dtype,
+    )
     return surface if kernels is None else with_era_kernels(surface, deployment, kernels)
 
 
@@ -239,7 +249,13 @@ def _library(deployment: Deployment, settings: EngineSettings) -> OperatorLibrar
         rows = 0.0
     library = operator_library(deployment, version=settings.version, date=settings.date)
     uneven = _engine_value("uneven_streams", deployment, settings, "")
-    return replace(library, expert_block_rows=rows, fused_quantisation=fused, uneven_streams=uneven)
+    return replace(
+        library,
+        expert_block_rows=rows,
+        fused_quantisation=fused,
+        uneven_streams=uneven,
+        latent_stream_share=_engine_value("latent_stream_share", deployment, settings, ""),
+    )
 
 
 def _engine_value(term: str, deployment: Deployment, settings: EngineSettings, dtype: str) -> float:
@@ -310,9 +326,14 @@ def token_budget(engine: Engine, default_tokens: int, longest_request_tokens: fl
 
 
 def policy_of(
-    deployment: Deployment, memory: MemoryPlan, costs: EngineCosts, max_num_seqs: int, num_batched_tokens: int
+    deployment: Deployment,
+    memory: MemoryPlan,
+    costs: EngineCosts,
+    max_num_seqs: int,
+    num_batched_tokens: int,
+    chunk_tokens: float,
 ) -> SchedulerPolicy:
-    """The scheduler of a deployment's engine with this much cache.
+    """The scheduler of a deployment's engine with this much cache, for prompts computed in parts of chunk_tokens.
 
     Source: engine records.
     """
@@ -339,7 +360,7 @@ def policy_of(
         delivery_ps=round(
             (costs.delivery_s + costs.message_s) / deployment.data_parallel * PICOSECONDS_PER_S
         ),
-        api_overhead_ps=round(request_latency_s(deployment, costs) * PICOSECONDS_PER_S),
+        api_overhead_ps=round(request_latency_s(deployment, costs, chunk_tokens) * PICOSECONDS_PER_S),
     )
 
 

@@ -190,12 +190,14 @@ def decode_step_work(
     *,
     weight_dtype: str = "bf16",
     kv_dtype: str = "bf16",
+    expert_share: float = 1.0,
 ) -> Mapping[str, Work]:
     """Work of one decode step of `batch_size` sequences by part: weights are read once, every cache by itself.
 
     Parts: projections, feed_forward, experts, head (weights); attention, state (per sequence).
 
-    Assumes: activations stay on the chip; routing is uniform, so E (1 − (1 − k/E)^batch) of E experts are read.
+    Assumes: activations stay on the chip; routing is uniform, so E (1 − (1 − k/E)^batch) of E experts are read, or
+    expert_share of them, where sequences of a batch resemble each other.
     Source: own count from the shape.
     """
     parts = {name: Work(0.0, 0.0) for name in _PARTS}
@@ -205,7 +207,7 @@ def decode_step_work(
             flop = 2.0 * batch_size * sum(matrix.elements for matrix in matrices)
             stored = sum(matrix.elements * (dense_bytes if matrix.low_bit else _WIDE) for matrix in matrices)
             parts[name] += Work(flop, stored).times(layer.count)
-        parts["experts"] += _experts(layer, batch_size, bytes_per_element(weight_dtype))
+        parts["experts"] += _experts(layer, batch_size, bytes_per_element(weight_dtype) * expert_share)
         if layer.attention is not None:
             keys = batch_size * layer.attention.seen_tokens(context_tokens)
             read = Work(

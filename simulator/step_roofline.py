@@ -24,7 +24,7 @@ from advisor.simulator.roofline import (
     prefill_work,
     total_work,
 )
-from advisor.simulator.surface import decode_breakdown_s, prefill_breakdown_s
+from advisor.simulator.surface import decode_breakdown_s, prefill_breakdown_s, read_expert_share
 
 Phase = Literal["decode", "prefill"]
 _WORK_OF: Final[Mapping[str, str]] = {
@@ -99,7 +99,12 @@ def roofline_passes(
     costs = engine_costs(deployment.engine)
     model, formats = deployment.model, (deployment.weight_dtype, deployment.kv_dtype)
     decode_work = decode_step_work(
-        model, batch_size, context_tokens, weight_dtype=formats[0], kv_dtype=formats[1]
+        model,
+        batch_size,
+        context_tokens,
+        weight_dtype=formats[0],
+        kv_dtype=formats[1],
+        expert_share=read_expert_share(deployment, library, costs, batch_size),
     )
     decode_s = decode_breakdown_s(deployment, library, costs, batch_size, context_tokens)
     prompt_work = prefill_work(model, context_tokens, weight_dtype=formats[0], kv_dtype=formats[1])

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.units import PICOSECONDS_PER_S
-from advisor.simulator.collectives import send_recv_s, topology_of
+from advisor.simulator.collectives import send_recv_s
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.device import PowerLimit, power_limit
 from advisor.simulator.engine_costs import (
@@ -35,7 +35,7 @@ from advisor.simulator.graph.model import (
 )
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.attention_kernels import attended_pairs
-from advisor.simulator.operators.grouped_matmul import busiest_rank_surplus
+from advisor.simulator.operators.grouped_matmul import busiest_rank_surplus, expert_load
 from advisor.simulator.step_cost import StepSurface
 from advisor.simulator.terms import Case, value
 
@@ -99,7 +99,8 @@ def build_surface(
     parts = _prompt_parts(deployment, library, costs, inputs, grid)
     mixed, sequence_s, pair_s, window_pair_s = _mixed(deployment, library, costs, inputs, grid, parts)
     hop = send_recv_s(
-        inputs.max_num_seqs * deployment.model.hidden_size * 2.0, topology_of(deployment.accelerator, stages)
+        inputs.max_num_seqs * deployment.model.hidden_size * 2.0,
+        deployment.group(stages, apart=deployment.ranks_per_stage),
     )
     surface = StepSurface(
         decode_base_ps=_decode_base(deployment, library, costs, decode_grid, lines, inputs),
@@ -219,7 +220,9 @@ def prefill_breakdown_s(
         + lines.window_pair_s * windowed
     )
     ahead = num_tokens > max(deployment.engine.cuda_graph_sizes, default=0)
-    floor_s = prompt_floor_s(deployment, costs) + (launch_ahead_s(deployment, costs) if ahead else 0.0)
+    floor_s = prompt_floor_s(deployment, costs, num_tokens) + (
+        launch_ahead_s(deployment, costs) if ahead else 0.0
+    )
     exposed_s = max(0.0, floor_s - sum(parts.values()))
     parts["host"] = costs.step_s + costs.mixed_step_s + exposed_s
     return {name: seconds for name, seconds in parts.items() if seconds > 0}
@@ -287,7 +290,12 @@ def _mixed(
     scale = costs.kernel_scale * costs.prefill_scale
     gpu_s += scale * (head_s(deployment, library, sampled) + lines.token_s * grid)
     tokens = np.arange(inputs.max_num_batched_tokens + 1, dtype=np.float64)
-    seconds = np.maximum(np.interp(tokens, grid, gpu_s), prompt_floor_s(deployment, costs))
+    floor_s = np.where(
+        tokens > deployment.engine.captured_prompt_tokens,
+        prompt_floor_s(deployment, costs, float(inputs.max_num_batched_tokens)),
+        0.0,
+    )
+    seconds = np.maximum(np.interp(tokens, grid, gpu_s), floor_s)
     seconds += costs.step_s + costs.mixed_step_s
     seconds[0] = 0.0
     return _picoseconds(seconds), lines.sequence_s * scale, lines.pair_s * scale, lines.window_pair_s * scale
@@ -320,7 +328,11 @@ def _collective_wait_s(deployment: Deployment, costs: EngineCosts) -> float:
     """What ranks wait for each other in one stage, beyond the collectives themselves [s]."""
     if deployment.ranks_per_stage == 1:
         return 0.0
-    return costs.collective_wait_s * num_collectives(deployment.model) / deployment.pipeline_parallel
+    group = deployment.group(deployment.tensor_parallel)
+    wait_s = costs.collective_wait_s
+    if group.num_nodes > 1:
+        wait_s += costs.network_wait_s * group.num_ranks
+    return wait_s * num_collectives(deployment.model) / deployment.pipeline_parallel
 
 
 def _scaled_seconds(
@@ -335,6 +347,25 @@ def _scaled_seconds(
         name: scale * (experts if name == "experts" else 1.0) * seconds
         for name, seconds in pass_costs.seconds.items()
     }
+
+
+def read_expert_share(
+    deployment: Deployment, library: OperatorLibrary, costs: EngineCosts, num_sequences: int
+) -> float:
+    """Experts that a decode step reads, as a part of those that even and independent routing would touch.
+
+    Source: popularity as routed experts are priced with, and engine costs, as build_surface has them.
+    """
+    mixtures = [experts for _, experts in routed_layers(deployment.model)]
+    if not mixtures:
+        return 1.0
+    costs, tokens = _specific(deployment, library, costs), np.array([float(num_sequences)])
+    densest = max(mixtures, key=lambda experts: experts.hit_fraction)
+    popular = expert_load(tokens, densest.num_experts, densest.per_token).active_experts / densest.touched(
+        tokens
+    )
+    share = np.asarray(_decode_expert_scale(deployment, costs, tokens)) * popular
+    return min(1.0, float(np.max(share)))
 
 
 def _decode_expert_scale(

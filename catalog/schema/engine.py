@@ -135,6 +135,27 @@ class ReleasesInTurns(ReleaseSpan):
     source: Source
 
 
+class PromptGraphs(ReleaseSpan):
+    """Releases that replay prompts from captured graphs by default, so that no token waits for the host to launch their
+    layers one by one. The first entry whose span holds counts."""
+
+    vendors: tuple[str, ...]
+    max_latent_tokens: int = Field(default=0, ge=0)
+    """Most tokens of such an iteration of models with latent attention; of others, all that one carries."""
+    data_parallel: bool = False
+    """Also with attention data-parallel ranks."""
+    pipeline_parallel: bool = False
+    except_families: tuple[str, ...] = ()
+    """Of models."""
+    except_experts_on: tuple[str, ...] = ()
+    """Architectures on which models with routed experts run a kernel that cannot be captured, but for those of
+    expert_families."""
+    expert_families: tuple[str, ...] = ()
+    vision_families: tuple[str, ...] = ()
+    """Of models that read images, those which it is about all the same."""
+    source: Source
+
+
 class KernelChoice(ReleaseSpan):
     """Kernels that releases run for some models on some architectures in place of an engine's usual ones."""
 
@@ -231,6 +252,10 @@ class Engine(Record):
     every layer, beside the device, and an iteration with prompts takes no less (SGLang); in_step: a first token for
     layers with routed experts, the longer the more ranks have to keep step, and not at all on one (TensorRT-LLM);
     in_turns: as each, but the device does nothing meanwhile."""
+    prompt_graphs: tuple[PromptGraphs, ...] = ()
+    captured_prompt_tokens: int = Field(default=0, ge=0)
+    """Most tokens of an iteration with prompts that is replayed from a captured graph; of a release, filled from
+    prompt_graphs for a deployment."""
     expert_operators: int = Field(default=12, gt=0)
     """Operators that the host launches for a feed-forward part with routed experts, norm included."""
     in_turns_with_state: ReleasesInTurns | None = None

@@ -66,6 +66,28 @@ Qwen3.5-397B under vLLM on eight TPU v7s: the first token of 8 192 takes 1.4 tim
 with four clients a token takes 1 ms less than with its launches, which one compiled program does not have."""
 
 
+UNTUNED_SHARES = {"grouped_matmul": 0.42, "matmul": 0.25}
+"""What Triton's untuned kernels reach on RDNA 4 of what Ada's reach, both as shares of the data sheet: of routed
+experts in any format, and of products that widen four bits. Published runs under vLLM 0.11 to 0.22 on one and two
+R9700: a token of Qwen3-30B-A3B in int4 takes 45 to 52 ms where Ada's shares make 20, of gpt-oss-20b 55 to 61 where
+they make 16, and a dense model in int4 is 2.4 to 5 times as slow; dense models in 16 and 8 bits are not."""
+UNTUNED_DTYPES = {
+    "grouped_matmul": ("bf16", "fp8", "fp8_block", "mxfp4_wo", "int4_wo"),
+    "matmul": ("int4_wo",),
+}
+
+
+def untuned_records(operator: str) -> list[dict[str, object]]:
+    """Records of RDNA 4 where its kernels are untuned, from vLLM's on Ada."""
+    derived: list[dict[str, object]] = []
+    for dtype in UNTUNED_DTYPES[operator]:
+        parameters = dict(efficiency("ada", operator, dtype, "vllm").record.parameters)
+        for name in ("compute_fraction", "memory_fraction"):
+            parameters[name] *= UNTUNED_SHARES[operator]
+        derived.append(_record(dtype, ["r9700"], parameters))
+    return derived
+
+
 def compute_ratio(anchor: Anchor) -> float:
     """Published rate over the rate that the relative's record predicts, middle over accelerators."""
     record = efficiency(anchor.relative, "matmul", "bf16").record
@@ -145,3 +167,11 @@ def run(options: Options) -> None:
         "records of hopper with a part of their compute and launches",
     )
     write_records("grouped_matmul", "tpu", compiled_records(), source, program, options)
+    source = _source(
+        "published runs under vLLM on Radeon AI PRO R9700 (kyuz0/amd-r9700-vllm-toolboxes)",
+        "time per token at one request a second, and throughput of a burst",
+        "2026-11-26",
+        "records of ada at a part of their shares of the data sheet",
+    )
+    for operator in UNTUNED_SHARES:
+        write_records(operator, "rdna4", untuned_records(operator), source, program, options)

@@ -26,6 +26,10 @@ SCRIPTED = ("A1", "A3", "OWN")
 GROUPS_OF_PARENT = 4.0
 """Groups that a class's parent counts as; like the tails chosen by the coverage of what is left out, see `coverage`."""
 MIN_POINTS, MIN_GROUPS = 15, 2
+KEPT = {"ttft": 0.9, "tpot": 0.85, "throughput": 1.0}
+"""Of the logarithm of a class whose kernels somebody measured, what is kept: as drawn towards wider classes, 84 to 89 %
+of the core were inside in both rounds, and so 80 to 86 %. Throughput, which follows from both, keeps all where it
+stands alone."""
 Pair = tuple[float, float]
 
 
@@ -129,7 +133,9 @@ def text_of(classes: Mapping[str, Mapping[str, Pair]]) -> str:
         lines.append(f'\n["{name}"]')
         for metric in METRICS:
             low, high = of_class[metric]
-            if name == "transferred":
+            if not name.startswith("transferred"):
+                low, high = KEPT[metric] * low, KEPT[metric] * high
+            elif name == "transferred":
                 low = min(low, *(each[metric][0] for each in classes.values()))
                 high = max(high, *(each[metric][1] for each in classes.values()))
             lines.append(f"{metric} = [{math.exp(low):.3f}, {math.exp(high):.3f}]")

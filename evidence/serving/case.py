@@ -57,6 +57,7 @@ class ServingCase:
     model: str
     gpu: str
     num_gpus: int
+    num_nodes: int
     tp: int
     pp: int
     ep: int
@@ -137,6 +138,7 @@ def parse_case(row: Mapping[str, str], row_number: int, view: View = "replay") -
         model=cells.text("model"),
         gpu=cells.text("gpu"),
         num_gpus=cells.degree("n_gpus") or tp * pp * dp,
+        num_nodes=cells.degree("nodes") or 1,
         tp=tp,
         pp=pp,
         ep=cells.degree("moe_ep") or cells.degree("ep") or 1,

@@ -120,6 +120,7 @@ def deployment_of(case: ServingCase, calibration: Calibration | None = None) -> 
         activation_dtype=activation_dtype_for(weight, accelerator),
         kv_dtype="bf16" if case.kv_dtype in ("auto", "fp16") else case.kv_dtype,
         is_calibrated=accelerator is not found,
+        ranks_per_node=_ranks_per_node(case),
     )
     return as_stored(deployment, case)
 
@@ -134,6 +135,14 @@ def _expert_parallel(case: ServingCase, model: Model) -> int:
         return 1
     ranks = case.tp * case.dp
     return case.ep if ranks % case.ep == 0 else 1
+
+
+def _ranks_per_node(case: ServingCase) -> int | None:
+    """Accelerators of each machine where one replica is spread over all that a row names."""
+    spread = case.mode != "disagg" and case.tp * case.pp * case.dp == case.num_gpus
+    if not spread or case.num_nodes == 1 or case.num_gpus % case.num_nodes:
+        return None
+    return case.num_gpus // case.num_nodes
 
 
 def _micro_batch_tokens(case: ServingCase, deployment: Deployment) -> int | None:
@@ -168,6 +177,20 @@ def in_own_machine(accelerator: Accelerator, num_gpus: int, power_cap_w: float |
         return accelerator
     lanes = max(_FEWEST_LANES, _GRAPHICS_LANES // num_gpus)
     return accelerator.model_copy(update={"pcie_lanes": min(lanes, accelerator.pcie_lanes)})
+
+
+def as_submitted(case: ServingCase) -> ServingCase:
+    """A case whose layout was not published as whoever submits to a contest has it: weights in few bits come with a
+    cache of eight, which holds twice the requests. A stranger's server keeps what its release does.
+
+    Source: MLPerf Inference v5.1 and v6.1 submissions of Llama-2-70B and Llama-3.1-8B.
+    """
+    accelerator, engine = accelerators.by_id(case.gpu), engines.get(case.engine).record
+    few_bits = case.weight_dtype not in ("bf16", "fp16", "fp32")
+    native = "fp8" in accelerator.peak_flop_per_s and "fp8" in engine.kv_dtypes
+    if case.view == "stranger" or case.kv_dtype != "auto" or not (few_bits and native):
+        return case
+    return replace(case, kv_dtype="fp8")
 
 
 def smallest_layout(

@@ -30,13 +30,20 @@ from advisor.evidence.serving.columns import (
     sampling_of,
     stream_rates,
 )
-from advisor.evidence.serving.deployment import deployment_of, replica_of, share_of, smallest_layout
+from advisor.evidence.serving.deployment import (
+    as_submitted,
+    deployment_of,
+    replica_of,
+    share_of,
+    smallest_layout,
+)
 from advisor.evidence.serving.disaggregated import disaggregated_loop, disaggregated_model
 from advisor.evidence.serving.isolated import single_stream, static_batch, step
 from advisor.evidence.serving.recipe import as_laid_out, recipe_for
 from advisor.evidence.serving.speculation import speculating_pools, speculation_of, with_range
 from advisor.simulator.engine_costs import EngineCosts
-from advisor.simulator.intervals import with_interval
+from advisor.simulator.intervals import as_rate, factors, latency_factors, with_interval
+from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel
 from advisor.simulator.serving import ClosedLoop, Poisson, Workload, simulate
 from advisor.simulator.serving_prediction import class_of
@@ -49,6 +56,9 @@ throughput by some 2 %."""
 _UNFILTERED = ("gpt-oss",)
 """Models whose generation_config.json asks for neither top-k nor top-p: a server that takes it for its default samples
 from all tokens, for which nothing is compiled."""
+_WAITING_LOADS = ("closed", "batch1", "static_batch")
+"""In which a client sends its next request when it has its answer."""
+_RATES = ("output_tok_s", "total_tok_s", "req_s")
 _MOST_RUNS = 16
 """Of a short load at a rate, whose arrivals and lengths nobody published: the median is what the one that was measured
 most likely shows. 60 requests of widely spread lengths move throughput by 15 %, the 99th percentile of a first token
@@ -80,16 +90,18 @@ def predict_case(
         return Prediction(case.case_id, "unsupported", error.what)
     basis = replica.basis
     class_name = class_of(replica, case.most_at_once, stranger=True)
+    known = {name: value for name, value in values.items() if math.isfinite(value)}
+    rates = _rates_of_latencies(case, known, class_name, basis)
     metrics = {
         name: with_range(
             name,
-            with_interval(
+            rates.get(name)
+            or with_interval(
                 value, _error_metric(name), class_name, basis, sampling=sampling.get(name, (1.0, 1.0))
             ),
             chosen,
         )
-        for name, value in values.items()
-        if math.isfinite(value)
+        for name, value in known.items()
     }
     return Prediction(case.case_id, "ok", remarks, basis, metrics)
 
@@ -121,6 +133,7 @@ def _aggregated(
     if case.layout_stated or case.num_gpus == 1:
         replica = replica_of(case, costs=costs, calibration=calibration)
         return *load_metrics(case, replica, seed), replica
+    case = as_submitted(case)
     layout, replica = smallest_layout(case, costs=costs, calibration=calibration)
     num_replicas = case.num_gpus // layout.tp
     measured = load_metrics(share_of(layout, num_replicas), replica, seed)
@@ -139,6 +152,30 @@ def _disaggregated(
     settings = EngineSettings(version=case.engine_version, date=case.date)
     model = speculating_pools(model, case, speculation_of(case, deployment), settings)
     return *disaggregated_loop(case, model, lengths_of(case), seed), model.decode_worker
+
+
+def _rates_of_latencies(
+    case: ServingCase, values: Mapping[str, float], class_name: str, basis: Basis
+) -> dict[str, Quantity]:
+    """What follows from the latencies of a run, so that its interval does: the whole time of a request, the rates of
+    one stream, and the throughput of clients who wait for their answers, which Little's law gives, or of requests
+    that were all sent at once, which last as long as they do.
+
+    Source: intervals.latency_factors.
+    """
+    found = {}
+    for name, part in (("decode_tok_s", "tpot"), ("prefill_tok_s", "ttft")):
+        if name in values:
+            found[name] = as_rate(values[name], factors(part, class_name), basis)
+    whole = values.get("e2e_ms_mean", 0.0)
+    if whole <= 0.0 or "ttft_ms_mean" not in values:
+        return found
+    span = latency_factors(class_name, values["ttft_ms_mean"] / whole)
+    found["e2e_ms_mean"] = Quantity(whole, whole * span[0], whole * span[1], basis)
+    at_once = case.load == "offline" and case.num_requests is not None
+    if at_once or case.load in _WAITING_LOADS:
+        found |= {name: as_rate(values[name], span, basis) for name in _RATES if name in values}
+    return found
 
 
 def _error_metric(column: str) -> str:
@@ -192,7 +229,10 @@ def _offline(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
     result = simulate(replica.surface, policy, workload, seed=seed)
     values = columns_of(result)
     if case.num_requests and not models.get(case.model).record.id.startswith(_UNFILTERED):
-        first = find("engine", "first_burst_s", Case(case.engine, case.engine_version, case.date))
+        architecture = replica.deployment.accelerator.architecture
+        first = find(
+            "engine", "first_burst_s", Case(case.engine, case.engine_version, case.date, architecture)
+        )
         values = later(values, num_requests, first.value if first else 0.0)
     return values, sampling_of(result)
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA, MICROSECOND_S
-from advisor.simulator.collectives.topology import INFINIBAND_HOP_S, Topology, topology_of
+from advisor.simulator.collectives.topology import INFINIBAND_HOP_S, Slots, Topology, topology_of
 
 ASSUMED_NODES: Final = 4
 """Nodes of a run over a network whose size the source does not give."""
@@ -101,7 +101,9 @@ def _intra(topology: Topology, words: str, nvls: str) -> Topology:
         peer = False
     elif "p2p" in words:
         peer = True
-    return replace(topology, in_network_reduction=in_switch, peer_to_peer=peer)
+    switched = "switch" in words and not re.search(r"no \w*switch", words)
+    slots: Slots = "switch" if switched else "root"
+    return replace(topology, in_network_reduction=in_switch, peer_to_peer=peer, slots=slots)
 
 
 def _network(topology: Topology, words: str) -> tuple[Topology, tuple[str, ...]]:

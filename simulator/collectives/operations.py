@@ -99,13 +99,20 @@ def torus_all_to_all_s(sizes: FloatArray, topology: Topology) -> FloatArray:
 
 
 def _torus_s(sizes: FloatArray, topology: Topology, passes: int, travel: float) -> FloatArray:
-    """`travel`: of the side, that each byte goes along every axis; at least one link."""
+    """`travel`: of the side, that each byte goes along every axis; at least one link.
+
+    What leaves a torus that is smaller than the group goes through its nodes' networks besides.
+    """
     parameters, n, dimensions = _parameters(topology), topology.num_ranks, _dimensions(topology)
     side = n ** (1.0 / dimensions)
     hops = dimensions * max(math.ceil(side / 2.0), 1)
     links = max(dimensions * side * travel, 1.0)
     wire_s = (n - 1) / n * links / (topology.intra_bytes_per_s * parameters["efficiency"])
     start_s = parameters["base_s"] + passes * hops * parameters["step_s"]
+    nodes = topology.num_nodes
+    if nodes > 1:
+        wire_s += (nodes - 1) / nodes / (topology.inter_bytes_per_s * topology.ranks_in_node)
+        start_s += passes * (nodes - 1) * topology.inter_latency_s
     return np.asarray(start_s + passes * sizes * wire_s, dtype=np.float64)
 
 

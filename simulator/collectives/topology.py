@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, Literal
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator
@@ -29,6 +29,10 @@ FITTED_RANKS: Final = 8
 _SOCKET_RANKS: Final = 4
 _MEASURED_ACROSS_SOCKETS: Final = ("pcie5",)
 """PCIe whose records are of eight cards in one server: what crosses sockets is in them."""
+_MEASURED_IN_A_SOCKET: Final = ("pcie5-x16",)
+"""PCIe with records of their own of cards that share a socket or a switch."""
+Slots = Literal["root", "switch"]
+"""Where PCIe cards of one group meet: in the processor's root complex, or in a switch below it."""
 _MESH_KINDS: Final = ("xgmi", "gaudi")
 _CUBE_MESH_RINGS: Final = {2: 1.0, 3: 2.0, 4: 4.0, 5: 1.6, 6: 2.0, 7: 4.0, 8: 6.0}
 """Rings over the first n GPUs of a DGX-1; among five one GPU hangs on a single peer, so part goes over PCIe."""
@@ -55,6 +59,7 @@ class Topology:
     """The scale-up switch reduces (NVLink SHARP)."""
     peer_to_peer: bool = True
     """Devices read each other over PCIe; False stages every message in host memory."""
+    slots: Slots = "root"
     network_reduction: bool = False
     """The network's switches reduce (InfiniBand SHARP)."""
 
@@ -75,9 +80,16 @@ class Topology:
 
     @property
     def fit_fabric(self) -> str:
-        """Fabric under which the fits are stored: PCIe staged through host memory is a fabric of its own."""
+        """Fabric under which the fits are stored: PCIe staged through host memory is a fabric of its own, and PCIe
+        within one socket."""
         staged = not self.peer_to_peer and self.intra_fabric.startswith("pcie")
+        if self.peer_to_peer and self.intra_fabric in _MEASURED_IN_A_SOCKET and self._in_a_socket:
+            return f"{self.intra_fabric.partition('-')[0]}-{self.slots}"
         return f"{self.intra_fabric}-host" if staged else self.intra_fabric
+
+    @property
+    def _in_a_socket(self) -> bool:
+        return 1 < self.ranks_in_node <= _SOCKET_RANKS
 
     @property
     def ranks_in_node(self) -> int:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.simulator.collectives import all_gather_s, all_reduce_s, reduce_scatter_s, topology_of
+from advisor.simulator.collectives import all_gather_s, all_reduce_s, reduce_scatter_s
 from advisor.simulator.collectives.expert_parallel import Mode, moe_combine_s, moe_dispatch_s
 from advisor.simulator.collectives.operations import Algorithm
 from advisor.simulator.deployment import Deployment, activation_dtype_for
@@ -159,9 +159,7 @@ def head_s(deployment: Deployment, library: OperatorLibrary, num_sequences: Floa
     seconds = library.matmul_s(rows, -(-model.vocab_size // tp), model.hidden_size, "bf16")
     seconds = seconds + library.elementwise_s(rows * model.vocab_size * 8.0)
     if tp > 1:
-        seconds = seconds + all_gather_s(
-            rows * model.vocab_size * _BYTES, topology_of(deployment.accelerator, tp)
-        )
+        seconds = seconds + all_gather_s(rows * model.vocab_size * _BYTES, deployment.group(tp))
     return np.asarray(seconds)
 
 
@@ -248,8 +246,8 @@ class _Pricing:
         )
         self.expert_key = expert_format(deployment)
         self.all_reduce = _ALL_REDUCE.get(deployment.engine.id, "engine")
-        self.tp_group = topology_of(deployment.accelerator, deployment.tensor_parallel)
-        self.stage_group = topology_of(deployment.accelerator, deployment.ranks_per_stage)
+        self.tp_group = deployment.group(deployment.tensor_parallel)
+        self.stage_group = deployment.group(deployment.ranks_per_stage)
 
     def layer(self, layer: Layer) -> dict[str, FloatArray]:
         """Time of one layer by category [s]."""

@@ -43,6 +43,8 @@ class LocalDecodeEfficiency(Fitted):
     """How often each further query head reads its keys and values again; 0 where attention is fused over a group."""
     sync_s: float
     """Per layer and further accelerator, where each layer is split; per hand-over where layers are divided."""
+    expert_layer_s: float = 0.0
+    """Added to each layer with routed experts."""
 
 
 @dataclass(frozen=True, slots=True)

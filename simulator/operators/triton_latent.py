@@ -43,19 +43,22 @@ def triton_latent_s(
     num_heads: int,
     device: Device,
     efficiency: TritonLatentEfficiency,
+    *,
+    stream_share: float = 0.0,
 ) -> Floats:
     """Time of one decode step of latent attention [s].
 
     t = launch + keys of a split · cycles per key · max(1, blocks / (SMs · blocks per SM))
 
     Assumes: equal contexts, cold cache. The launcher takes every head for one with keys of its own and splits only as
-    far as heads and sequences leave SMs free, up to 8.
+    far as heads and sequences leave SMs free, up to 8 or, in later releases, up to a share of the SMs.
     Error: see `residual` of the catalog record.
     Source: sglang/srt/layers/attention/triton_backend.py get_num_kv_splits_triton (Apache-2.0); own form of the time.
     """
     batch, keys = np.asarray(batch_size, float), np.maximum(np.asarray(context_tokens, float), 1.0)
     growth = np.maximum(np.log2(keys / _UNSPLIT_TOKENS), 1.0)
-    splits = np.clip(np.ceil(device.num_sms * growth / (batch * num_heads)), 1.0, _MOST_SPLITS)
+    most = max(_MOST_SPLITS, stream_share * device.num_sms)
+    splits = np.clip(np.ceil(device.num_sms * growth / (batch * num_heads)), 1.0, most)
     longest = np.maximum(keys / splits, np.minimum(keys, _LEAST_SPLIT))
     blocks = batch * splits * np.ceil(num_heads / _BLOCK_HEADS)
     waves = np.maximum(1.0, blocks / (device.num_sms * efficiency.blocks_per_sm))

@@ -11,7 +11,8 @@ from advisor.simulator.serving.policy import UNLIMITED, SchedulerPolicy
 class BlockLedger:
     """Which blocks of the paged cache are taken and promised, and whether more may be had.
 
-    Source: own formulation of the block managers of vLLM (chunk by chunk) and TensorRT-LLM (guaranteed no evict).
+    Source: own formulation of the block managers of vLLM (blocks chunk by chunk, admission by the whole prompt:
+    scheduler_reserve_full_isl) and TensorRT-LLM (guaranteed no evict).
     """
 
     def __init__(

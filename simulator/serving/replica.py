@@ -203,7 +203,9 @@ class Replica:
     def _admit(self, batch: MicroBatch, free: int) -> None:
         """Admit waiting requests in order of arrival while budget, sequence slots and blocks last.
 
-        While `free` blocks suffice, the ledger need not be asked.
+        A prompt that comes in chunks is admitted once all of it has room: one that is admitted for its first chunk and
+        evicted for its second would be computed over and over. While `free` blocks suffice, the ledger need not be
+        asked.
         """
         inbox, preempted, cutoff_ps = self.inbox, self.preempted, batch.cutoff_ps
         budget = self.max_tokens - batch.chunk_tokens - (batch.num_decoding if self.mixed else 0)
@@ -220,9 +222,10 @@ class Replica:
                 return
             tokens = target if target <= budget else budget
             need = (tokens - 1) // block_tokens + 1
+            whole = (target - 1) // block_tokens + 1
             if tokens < target and not self.chunked:
                 return
-            if need > free and not self.blocks.grant(batch, request, need, alone=not self.num_running):
+            if whole > free and not self.blocks.grant(batch, request, whole, alone=not self.num_running):
                 return
             self.num_admissions = order = self.num_admissions + 1
             self.num_running += 1

@@ -77,6 +77,7 @@ def _features(job: TrainingJob, plan: TrainingPlan) -> Iterator[str]:
 
 
 def features_at(framework: str, month: str) -> frozenset[str]:
-    """Features that a framework of a month has unless it is told otherwise: Megatron-LM's attention with stored scores."""
+    """Features that a framework of a month has unless it is told otherwise: Megatron-LM's attention with stored
+    scores."""
     old = framework == "megatron" and bool(month) and month < UNFUSED_UNTIL
     return frozenset({"unfused_attention"} if old else ())

@@ -22,11 +22,14 @@ _COHERENT_LINK_BYTES_PER_S: Final = {"gh200": 450 * GB, "gb200": 225 * GB, "gb30
 LINK_RANGE: Final = (0.85, 1.5)
 """Real over predicted time of a copy: pinned and alone at best, beside other traffic at worst; an assumption."""
 OFFLOAD_RANGE: Final = (0.8, 1.6)
-"""Real over predicted time of experts in host memory: one published run at 1.08 (KTransformers), hosts differ."""
-DEFAULT_HOST_BYTES_PER_S: Final = 300 * GB
-"""Memory bandwidth of a two-socket server with eight channels of DDR5-4800 each, as reads reach it."""
-_HOST_EFFICIENCY: Final = 0.6
-"""Part of that bandwidth that experts on the processors reach."""
+"""Real over predicted time of experts in host memory: four published runs within 5 % (KTransformers), hosts differ."""
+DEFAULT_HOST_BYTES_PER_S: Final = 614 * GB
+"""Memory bandwidth of a two-socket server with eight channels of DDR5-4800 each."""
+_HOST_EFFICIENCY: Final = 0.57
+"""Part of that bandwidth that experts on the processors reach: two further experts a token take 9.0 ms with both
+sockets and 17.4 with one (KTransformers 0.2, DeepSeek-V3 in 4 bits)."""
+_HAND_OVER_S: Final = 0.5e-3
+"""To the processors and back, per layer with experts there: what the same runs take beyond them and the accelerator."""
 _RESERVED_BYTES: Final = 4 * GB
 """Of each accelerator, for caches and what is computed."""
 
@@ -162,13 +165,13 @@ def expert_offload(
     """Time per decode step that experts outside the accelerators' memory add [s].
 
     touched = experts · (1 − (1 − k / experts)^batch) · (1 − resident fraction) of every layer; over the link, or
-    through the processors at 60 % of their memory bandwidth
+    through the processors at 57 % of their memory bandwidth, with 0.5 ms to hand over each layer
 
     Assumes: all experts are equally popular; everything but the routed experts stays on the accelerators; reading is
     not overlapped with computing.
     Raises: InfeasibleError: the rest alone does not fit. AdvisorError: the model has no experts.
-    Error: DeepSeek-R1 in 4 bits on one RTX 4090 and two Xeons: 13.7 tokens/s published (KTransformers 0.2), see
-    tests/simulator/workloads/test_tiers.py.
+    Error: DeepSeek-V3 in 4 bits on one RTX 4090: 12.2 tokens/s with both sockets of two Xeons, 8.73 with one
+    (KTransformers 0.2, eight experts; its 13.7 is of six), see tests/simulator/workloads/test_tiers.py.
     Source: Eliseev and Mazur 2023, arXiv:2312.17238; KTransformers, SOSP 2025.
     """
     routed, model = routed_layers(deployment.model), deployment.model
@@ -176,9 +179,11 @@ def expert_offload(
         raise AdvisorError(f"{model.id} has no experts to move to the host", fix="a mixture-of-experts model")
     width = bytes_per_element(deployment.weight_dtype)
     experts = touched = 0.0
+    num_handed_over = 0
     for layers, each in routed:
         experts += layers * each.num_experts * each.elements * width
         touched += layers * each.touched(float(batch)) * each.elements * width
+        num_handed_over += layers
     left = _room_for_experts(deployment, experts)
     resident = min(1.0, left / experts)
     missing = touched * (1.0 - resident)
@@ -186,7 +191,8 @@ def expert_offload(
     return ExpertOffload(
         resident_fraction=resident,
         step_read_s=missing / (host_link_bytes_per_s(deployment.accelerator) * ranks),
-        step_host_s=missing / (host_bytes_per_s * _HOST_EFFICIENCY),
+        step_host_s=missing / (host_bytes_per_s * _HOST_EFFICIENCY)
+        + (_HAND_OVER_S * num_handed_over if missing > 0.0 else 0.0),
         host_bytes=experts * (1.0 - resident),
     )
 

@@ -37,6 +37,14 @@ def test_only_a_burst_to_a_new_server_that_filters_its_tokens_waits() -> None:
     """TensorRT-LLM compiles nothing so late; gpt-oss asks for neither top-k nor top-p; clients in a loop come later."""
     (term,) = terms_by_name()["engine", "first_burst_s"]
     burst = {"load": "offline", "concurrency": "100", "num_requests": "100", "model": "Qwen/Qwen3-14B"}
-    others = (burst | {"model": "openai/gpt-oss-20b", "weight_dtype": "mxfp4"}, burst | {"load": "closed"})
+    others = (
+        burst | {"model": "openai/gpt-oss-20b", "weight_dtype": "mxfp4"},
+        burst | {"load": "closed"},
+        burst | {"engine_version": "0.6.3", "date": "2024-11"},
+        burst | {"engine_version": "0.33.0", "date": "2026-11"},
+        burst | {"gpu": "ascend-910b", "date": "2025-12"},
+        burst | {"gpu": "mi300x"},
+    )
     assert first_tokens_s(**burst) > term.value
+    assert first_tokens_s(**burst | {"gpu": "h100-sxm"}) > term.value
     assert all(first_tokens_s(**other) < term.value for other in others)

@@ -1,6 +1,7 @@
 """Multi-head latent attention (DeepSeek), expanded, absorbed, and over keys that an indexer chooses."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -197,10 +198,15 @@ class Operators(MixerOperators):
         def time_s(sequences: FloatArray, context: float) -> FloatArray:
             if library.kernels.get("mla_decode") == TRITON:
                 triton = library.parameters(TritonLatentEfficiency, "mla_triton", "bf16")
-                return triton_latent_s(sequences, context, heads, device, triton)
+                return triton_latent_s(
+                    sequences, context, heads, device, triton, stream_share=library.latent_stream_share
+                )
+            efficiency = library.parameters(LatentDecodeEfficiency, "mla_decode", key)
+            split_sms = library.latent_stream_share * device.num_sms
+            if split_sms > efficiency.stream_sms:
+                efficiency = replace(efficiency, stream_sms=split_sms)
             return mla_decode_s(
-                sequences, context, heads, record.kv_lora_rank, record.qk_rope_head_dim, device,
-                library.parameters(LatentDecodeEfficiency, "mla_decode", key),
+                sequences, context, heads, record.kv_lora_rank, record.qk_rope_head_dim, device, efficiency,
                 kv_bytes_per_element=bytes_per_element(at.deployment.kv_dtype),
             )  # fmt: skip
 

@@ -260,12 +260,11 @@ class PlainSimulator:
         left = s.target - cached * policy.block_tokens
         if budget < left and not policy.chunked_prefill:
             return False
-        tokens = min(s.target, budget) if self.cache is None else s.target
         watermark = policy.watermark_blocks if self.running else 0
         taken = sum(self.reservation(r) for r in self.running) + self.reservation(s) if self.reserve else 0
         freed = sum(self.blocks(f.prompt + f.output - 1) - f.covered for f in self.freed)
         spare = freed + watermark
-        needed = self.held() + self.blocks(tokens) - shared if self.reserve < 1.0 else 0
+        needed = self.held() + self.blocks(s.target) - shared if self.reserve < 1.0 else 0
         taken -= self.overlap() + shared if self.reserve else 0
         return needed + spare <= self.capacity and taken + spare <= self.capacity
 

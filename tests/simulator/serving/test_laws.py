@@ -202,3 +202,22 @@ def test_busy_fraction_is_the_offered_load_when_requests_do_not_meet():
     result = simulate(surface(), POLICY, workload, records=True)
     served = float((result.records.finished_ps - result.records.admitted_ps).sum()) * 1e-12
     assert result.busy_fraction == pytest.approx(served / result.duration_s, rel=0.02)
+
+
+@pytest.mark.parametrize("kind", ["mixed", "prefill_first"])
+@pytest.mark.parametrize("reserve", [0.0, 0.7])
+@pytest.mark.parametrize("prompt", [512, 6000, 20_000])
+def test_clients_beyond_the_cache_take_no_more_than_a_tenth_of_the_throughput(
+    kind: str, reserve: float, prompt: int
+) -> None:
+    """A prompt of many chunks is not begun, evicted and begun again."""
+    output, fits = 64, 40_000 // (prompt + 64)
+    rates = []
+    for clients in (fits, fits + 1, fits + 2, 2 * fits, 4 * fits, 128):
+        found = simulate(
+            surface(),
+            policy(kind, reserve_output_fraction=reserve),
+            Workload(ClosedLoop(clients), UniformLengths(prompt, output, 0.1), 6 * clients),
+        )
+        rates.append(found.output_tokens / found.duration_s)
+    assert min(rates[1:]) > 0.9 * rates[0]

@@ -46,11 +46,15 @@ def test_fetching_pays_where_it_is_faster_and_the_link_decides(placed: Any) -> N
 
 
 def test_deepseek_r1_with_experts_in_host_memory(placed: Any) -> None:
-    """KTransformers 0.2: 13.7 tokens/s in 4 bits on one RTX 4090 and two Xeons; the experts alone bound it."""
+    """KTransformers 0.2, 4 bits, eight experts, one RTX 4090: 12.2 tokens/s with both sockets of two Xeons and 8.73
+    with one; the experts alone bound it, and with 12 ms for the accelerator's own part it is met."""
     deployment, _ = placed("deepseek-r1", "rtx-4090", "llama.cpp", weight_dtype="q4_k_m")
     found = expert_offload(deployment)
     assert found.step_host_s < found.step_read_s  # multiplying where they are beats PCIe 4
-    assert 13.7 < 1 / found.best_s < 1.5 * 13.7
+    single = expert_offload(deployment, host_bytes_per_s=307e9)
+    for each, published in ((found, 12.2), (single, 8.73)):
+        assert published < 1 / each.best_s < 1.35 * published
+        assert 1 / (each.step_host_s + 0.012) == pytest.approx(published, rel=0.1)
     assert found.host_bytes == pytest.approx(390e9, rel=0.05)
 
 
@@ -62,7 +66,7 @@ def test_more_memory_or_a_faster_host_never_slows(placed: Any) -> None:
     assert large.resident_fraction > small.resident_fraction
     assert large.best_s < small.best_s
     deployment = placed("deepseek-r1", "rtx-4090", "llama.cpp", weight_dtype="q4_k_m")[0]
-    assert expert_offload(deployment, host_bytes_per_s=6e11).step_host_s < small.step_host_s
+    assert expert_offload(deployment, host_bytes_per_s=9e11).step_host_s < small.step_host_s
     assert expert_offload(deployment, batch=8).step_host_s > small.step_host_s
     assert expert_offload(deployment, batch=8).step_host_s < 8 * small.step_host_s
 

@@ -1,0 +1,82 @@
+"""Laws of numbers: no part of a step beats its roof, and better hardware is never slower."""
+
+import pytest
+
+from advisor.catalog import accelerators
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.schema import Accelerator
+from advisor.simulator.deployment import Deployment, activation_dtype_for, named_deployment
+from advisor.simulator.replica_model import EngineSettings, model_replica
+from advisor.simulator.step_cost import decode_iteration_s, prefill_iteration_s
+from advisor.simulator.step_roofline import roofline_passes
+
+CHIPS = (
+    "h100-sxm", "h200-sxm", "b200-sxm", "a100-sxm-80gb", "mi300x", "l40s", "rtx-4090", "rtx-pro-6000-server", "gaudi3",
+    "tpu-v6e", "gb10",
+)  # fmt: skip
+MODELS = (
+    "llama-3.1-8b",
+    "deepseek-v3",
+    "qwen3-30b-a3b",
+    "gpt-oss-120b",
+    "mixtral-8x7b",
+    "qwen3-next-80b-a3b",
+)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("weights", ["bf16", "fp8", "int4"])
+def test_no_operator_and_no_pass_beats_its_roof(chip: str, model: str, weights: str) -> None:
+    for batch, context in ((1, 500), (8, 8192), (64, 500), (256, 2048)):
+        for each in roofline_passes(named_deployment(model, chip, weight_dtype=weights), batch, context):
+            assert each.floor_s <= 1.001 * each.predicted_s.value
+            assert all(one.roof_fraction <= 1.001 for one in each.operators if one.work)
+
+
+def better(chip: Accelerator, *, bandwidth: float = 1.0, peak: float = 1.0) -> Accelerator:
+    """The chip with so many times its memory bandwidth and its rates."""
+    rate = (chip.bandwidth_bytes_per_s or 0.0) * bandwidth
+    peaks = {name: value * peak for name, value in chip.peak_flop_per_s.items()}
+    changes: dict[str, object] = {"bandwidth_bytes_per_s": rate, "peak_flop_per_s": peaks}
+    return chip.model_copy(update=changes)
+
+
+def times_s(model: str, chip: Accelerator, engine: str, weights: str) -> list[float]:
+    named = named_deployment(model, chip.id, engine, weight_dtype=weights)
+    deployment = Deployment(
+        named.model,
+        chip,
+        named.engine,
+        weight_dtype=weights,
+        activation_dtype=activation_dtype_for(weights, chip),
+    )
+    settings = EngineSettings(max_num_seqs=64, max_num_batched_tokens=4096)
+    surface = model_replica(
+        deployment, mean_input_tokens=1024, mean_output_tokens=256, settings=settings
+    ).surface
+    decodes = [decode_iteration_s(surface, batch, 2048) for batch in (1, 8, 64)]
+    return decodes + [prefill_iteration_s(surface, tokens) for tokens in (64, 1024, 4096)]
+
+
+@pytest.mark.parametrize("change", [{"bandwidth": 1.25}, {"peak": 1.25}, {"bandwidth": 2.0, "peak": 2.0}])
+@pytest.mark.parametrize(
+    ("chip", "engine", "weights"),
+    [
+        ("h100-sxm", "vllm", "bf16"), ("h100-sxm", "sglang", "fp8"), ("a100-sxm-80gb", "vllm", "int4"),
+        ("mi300x", "sglang", "fp8"), ("rtx-pro-6000-server", "vllm", "fp8"), ("b200-sxm", "tensorrt-llm", "fp8"),
+        ("rtx-4090", "llama.cpp", "q4_k_m"), ("m4-max-40-core", "mlx", "int4"), ("ascend-910b", "vllm", "bf16"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "qwen3-8b"])
+def test_more_bandwidth_and_more_flop_are_never_slower(
+    model: str, chip: str, engine: str, weights: str, change: dict[str, float]
+) -> None:
+    record = accelerators.by_id(chip)
+    try:
+        before = times_s(model, record, engine, weights)
+    except AdvisorError:
+        pytest.skip("does not fit")
+    after = times_s(model, better(record, **change), engine, weights)
+    assert all(new <= 1.001 * old for new, old in zip(after, before, strict=True))
+    assert sum(after) < sum(before)

@@ -1,0 +1,58 @@
+"""Which record stands in where nobody measured: a chip of the same family before another vendor's."""
+
+import pytest
+
+from advisor.catalog.efficiencies import efficiency
+from advisor.simulator.deployment import named_deployment
+from advisor.simulator.replica_model import EngineSettings, model_replica
+from advisor.simulator.step_cost import decode_iteration_s, prefill_s
+
+
+@pytest.mark.parametrize(
+    ("chip", "family"),
+    [
+        ("apple-m4", "apple"),
+        ("apple-m5", "apple"),
+        ("rdna4", "rdna"),
+        ("rdna3", "rdna"),
+    ],
+)
+@pytest.mark.parametrize("operator", ["local_decode", "local_prefill"])
+@pytest.mark.parametrize("dtype", ["q4_k_m", "q8_0", "bf16", "mxfp4"])
+def test_a_chip_borrows_from_its_family_first(chip: str, family: str, operator: str, dtype: str) -> None:
+    assert efficiency(chip, operator, dtype).record.architecture.startswith(family)
+
+
+def rates(model: str, weights: str, chip: str, engine: str, context: int) -> tuple[float, float]:
+    """Tokens per second of a prompt of so many tokens, and of one stream behind it."""
+    replica = model_replica(
+        named_deployment(model, chip, engine, weight_dtype=weights),
+        mean_input_tokens=context,
+        mean_output_tokens=128,
+        settings=EngineSettings(max_num_batched_tokens=2048),
+    )
+    prompt_s = prefill_s(replica.surface, context, 2048)
+    return context / prompt_s, 1.0 / decode_iteration_s(replica.surface, 1, context)
+
+
+@pytest.mark.parametrize(
+    ("model", "weights", "prompt", "decode"),
+    [
+        ("qwen3-8b", "int4", 557, 51.9),
+        ("glm-4.7-flash", "int4", 515, 46.6),
+        ("gpt-oss-120b", "mxfp4", 702, 58.3),
+    ],
+)
+def test_mlx_answers_as_an_m4_max_was_measured(
+    model: str, weights: str, prompt: float, decode: float
+) -> None:
+    """mlx-lm behind 21 000 tokens; itsmostafa/inference-speed-tests."""
+    assert rates(model, weights, "m4-max-40-core", "mlx", 21_000) == pytest.approx((prompt, decode), rel=0.15)
+
+
+@pytest.mark.parametrize("chip", ["m1-max", "m3-ultra", "m4-max-40-core", "m5-max-40-core"])
+def test_mlx_never_reads_weights_faster_than_memory(chip: str) -> None:
+    from advisor.catalog import accelerators
+
+    decoded = rates("qwen3-8b", "int4", chip, "mlx", 512)[1]
+    assert decoded * 7.5e9 * 4.0 / 8.0 < (accelerators.by_id(chip).bandwidth_bytes_per_s or 0.0)

@@ -1,0 +1,50 @@
+"""Wires bound sums: no collective moves more than its links do, and cards of one socket meet where they are said to."""
+
+import numpy as np
+import pytest
+
+from advisor.catalog import accelerators
+from advisor.simulator.collectives import all_gather_s, all_reduce_s, bus_bytes_per_s, topology_of
+from advisor.simulator.collectives.fabric_text import describe
+from advisor.simulator.collectives.operations import all_to_all_s
+from advisor.simulator.collectives.topology import Topology
+
+SIZES = np.array([1e3, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10])
+
+
+def rate_of(place: Topology) -> float:
+    """What one rank sends: its link, or where the group spans nodes the node's ports beside it [bytes/s]."""
+    if place.num_nodes == 1:
+        return place.intra_bytes_per_s
+    return min(place.intra_bytes_per_s, place.inter_bytes_per_s * place.ranks_in_node)
+
+
+@pytest.mark.parametrize("chip", accelerators.all_ids())
+@pytest.mark.parametrize("ranks", [2, 4, 8, 16])
+def test_no_sum_is_faster_than_its_wires(chip: str, ranks: int) -> None:
+    """A switch that reduces sends every byte once, as each of two nodes does; a ring almost twice."""
+    place = topology_of(accelerators.by_id(chip), ranks)
+    for operation, time_s in (("all_reduce", all_reduce_s), ("all_gather", all_gather_s)):
+        sends_once = place.num_nodes > 1 or (operation == "all_reduce" and place.in_network_reduction)
+        bound = (2.0 if sends_once else 1.0) * rate_of(place)
+        for size, seconds in zip(SIZES, time_s(SIZES, place), strict=True):
+            assert bus_bytes_per_s(operation, size, seconds, ranks) <= 1.001 * bound
+    if place.num_nodes == 1:
+        sent = SIZES * (ranks - 1) / ranks / all_to_all_s(SIZES, place)
+        assert np.all(sent <= 1.001 * place.intra_bytes_per_s)
+
+
+def test_cards_of_one_socket_sum_faster_than_behind_a_switch_or_across_sockets() -> None:
+    """Four RTX PRO 6000: 46 GB/s straight to one socket at 16 MiB, 31 behind one switch at 32; eight over two: 24."""
+    card = accelerators.by_id("rtx-pro-6000-server")
+    texts = ("PCIe 5.0 x16 direct to one socket", "PCIe 5.0, one PCIe switch")
+    rates = [
+        bus_bytes_per_s("all_reduce", 2.0**25, float(all_reduce_s(2.0**25, describe(card, text, 4, 1)[0])), 4)
+        for text in texts
+    ]
+    assert rates[0] == pytest.approx(47e9, rel=0.05)
+    assert rates[1] == pytest.approx(31e9, rel=0.05)
+    across = bus_bytes_per_s("all_reduce", 2.0**25, float(all_reduce_s(2.0**25, topology_of(card, 8))), 8)
+    assert across < rates[1]
+    assert topology_of(card, 4).fit_fabric == "pcie5-root"
+    assert topology_of(card, 8).fit_fabric == "pcie5-x16"
