@@ -68,9 +68,9 @@ with four clients a token takes 1 ms less than with its launches, which one comp
 
 UNTUNED_SHARES = {"grouped_matmul": 0.42, "matmul": 0.25}
 """What Triton's untuned kernels reach on RDNA 4 of what Ada's reach, both as shares of the data sheet: of routed
-experts in any format, and of products that widen four bits. Published runs under vLLM 0.11 to 0.22 on one and two
-R9700: a token of Qwen3-30B-A3B in int4 takes 45 to 52 ms where Ada's shares make 20, of gpt-oss-20b 55 to 61 where
-they make 16, and a dense model in int4 is 2.4 to 5 times as slow; dense models in 16 and 8 bits are not."""
+experts in any format, and of products that widen four bits. Published runs under vLLM on one and two R9700: a token of
+Qwen3-30B-A3B in int4 takes 45 to 52 ms where Ada's shares make 20, of gpt-oss-20b 55 to 61 where they make 16, and a
+dense model in int4 is 2.4 to 5 times as slow; dense models in 16 and 8 bits are not."""
 UNTUNED_DTYPES = {
     "grouped_matmul": ("bf16", "fp8", "fp8_block", "mxfp4_wo", "int4_wo"),
     "matmul": ("int4_wo",),

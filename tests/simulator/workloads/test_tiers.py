@@ -46,8 +46,8 @@ def test_fetching_pays_where_it_is_faster_and_the_link_decides(placed: Any) -> N
 
 
 def test_deepseek_r1_with_experts_in_host_memory(placed: Any) -> None:
-    """KTransformers 0.2, 4 bits, eight experts, one RTX 4090: 12.2 tokens/s with both sockets of two Xeons and 8.73
-    with one; the experts alone bound it, and with 12 ms for the accelerator's own part it is met."""
+    """KTransformers 0.2, 4 bits, eight experts, one RTX 4090: 12.2 tokens/s with two sockets and 8.73 with one; the
+    experts alone bound it, and with 12 ms for the accelerator's own part it is met."""
     deployment, _ = placed("deepseek-r1", "rtx-4090", "llama.cpp", weight_dtype="q4_k_m")
     found = expert_offload(deployment)
     assert found.step_host_s < found.step_read_s  # multiplying where they are beats PCIe 4
