@@ -109,13 +109,14 @@ UNITS: Final[Mapping[str, Mapping[str, str]]] = {
         others="collective_wait_s host_sum_bytes_per_s sampled_sequences unmeasured_scale",
     ),
     "framework": _units(
-        kernels="kernel_scale kernel_scale_w_per_tflop low_bit_scale attention_scale attention_backward recurrence_scale "
-        "low_bit_expert_scale fused_expert_scale expert_capacity elementwise_passes eager_passes optimizer_passes straggler interference "
-        "stream_fraction unfused_fraction dequantized_fraction recurrence_backward hidden_by_weights "
-        "exchange_processors length_spread",
-        launches="launch_s kernels_per_layer tensor_kernels expert_kernels local_expert_kernels block_scaled_expert_kernels fp8_kernels "
-        "block_scaled_kernels pipeline_sync_s backward_launches overlapped_launches adapter_launches graphs "
-        "compiled_graphs autocast_launches graphed_mixer_share graphed_router_share",
+        kernels="kernel_scale kernel_scale_w_per_tflop low_bit_scale attention_scale attention_backward "
+        "recurrence_scale low_bit_expert_scale fused_expert_scale expert_capacity elementwise_passes eager_passes "
+        "optimizer_passes straggler interference stream_fraction unfused_fraction dequantized_fraction "
+        "recurrence_backward hidden_by_weights exchange_processors length_spread",
+        launches="launch_s kernels_per_layer tensor_kernels expert_kernels local_expert_kernels "
+        "block_scaled_expert_kernels fp8_kernels block_scaled_kernels pipeline_sync_s backward_launches "
+        "overlapped_launches adapter_launches graphs compiled_graphs autocast_launches graphed_mixer_share "
+        "graphed_router_share",
         communication="communication_scale tensor_overlap expert_overlap context_overlap hybrid_exchange "
         "data_overlap gather_overlap shard_copies partial_recompute table_exposed",
         memory="main_gradient_bytes gradient_bytes host_copy_bytes_per_s host_update_bytes_per_s",

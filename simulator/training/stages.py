@@ -105,8 +105,8 @@ def stage_groups(
 
 
 def tables_as_layers(num_layers: int, num_parts: int) -> int:
-    """How many of input table and loss fill a part of the pipeline by themselves: the loss, or both, where the model has
-    one or two layers fewer than there are parts; 0 where layers fill all parts or too many would stay empty.
+    """How many of input table and loss fill a part of the pipeline by themselves: the loss, or both, where the model
+    has one or two layers fewer than there are parts; 0 where layers fill all parts or too many would stay empty.
 
     Source: Megatron-Core, account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split.
     """
