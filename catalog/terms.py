@@ -101,25 +101,22 @@ def _units(**terms: str) -> dict[str, str]:
 UNITS: Final[Mapping[str, Mapping[str, str]]] = {
     "engine": _units(
         host="step_s sequence_s mixed_step_s eager_launch_s collective_launch_s eager_sequence_s",
-        kernels="kernel_scale release_scale layer_s prefill_scale launch_scale fused_quantisation uneven_streams "
-        "latent_stream_share",
+        kernels="kernel_scale release_scale layer_s prefill_scale launch_scale fused_quantisation uneven_streams",
         experts="expert_scale expert_prefill_scale expert_block_rows busy_expert_rows expert_spared_fraction",
         client="delivery_s message_s request_s request_launch_s state_launch_s first_burst_s",
-        early="early_step_s early_sequence_s early_row_fraction early_attention_repeat "
+        early="early_step_s early_sequence_s early_row_fraction early_attention_scale early_attention_repeat "
         "early_prefill_scale early_wait_s",
-        others="collective_wait_s network_wait_s host_sum_bytes_per_s sampled_sequences unmeasured_scale",
+        others="collective_wait_s host_sum_bytes_per_s sampled_sequences unmeasured_scale",
     ),
     "framework": _units(
-        kernels="kernel_scale kernel_scale_w_per_tflop low_bit_scale attention_scale "
-        "attention_backward recurrence_scale "
-        "low_bit_expert_scale fused_expert_scale expert_capacity elementwise_passes eager_passes "
-        "optimizer_passes straggler interference "
-        "stream_fraction unfused_fraction dequantized_fraction recurrence_backward hidden_by_weights "
-        "exchange_processors length_spread",
+        kernels="kernel_scale kernel_scale_w_per_tflop low_bit_scale attention_scale attention_backward "
+        "recurrence_scale low_bit_expert_scale fused_expert_scale expert_capacity elementwise_passes eager_passes "
+        "optimizer_passes straggler interference stream_fraction unfused_fraction dequantized_fraction "
+        "recurrence_backward hidden_by_weights exchange_processors length_spread",
         launches="launch_s kernels_per_layer tensor_kernels expert_kernels local_expert_kernels "
-        "block_scaled_expert_kernels fp8_kernels "
-        "block_scaled_kernels pipeline_sync_s backward_launches overlapped_launches adapter_launches graphs "
-        "compiled_graphs autocast_launches graphed_mixer_share graphed_router_share",
+        "block_scaled_expert_kernels fp8_kernels block_scaled_kernels pipeline_sync_s backward_launches "
+        "overlapped_launches adapter_launches graphs compiled_graphs autocast_launches graphed_mixer_share "
+        "graphed_router_share",
         communication="communication_scale tensor_overlap expert_overlap context_overlap hybrid_exchange "
         "data_overlap gather_overlap shard_copies partial_recompute table_exposed",
         memory="main_gradient_bytes gradient_bytes host_copy_bytes_per_s host_update_bytes_per_s",
@@ -128,7 +125,6 @@ UNITS: Final[Mapping[str, Mapping[str, str]]] = {
     "device": _units(
         facts="num_sms clock_hz l2_bytes",
         power="full_clock_s sustained_flop_per_s sustained_at_w other_draw",
-        draw="unloaded_fraction waiting_fraction memory_draw compute_draw",
     ),
 }  # fmt: skip
 """The terms that the simulator asks for, by scope, with their units."""

@@ -52,7 +52,10 @@ class MissingFeature:
 
 
 def missing_features(job: TrainingJob, plan: TrainingPlan) -> Iterator[MissingFeature]:
-    """Yield every feature of a plan that is newer than the job's release; nothing where no release is stated."""
+    """Yield every feature of a plan that is newer than the job's release; nothing where no release is stated.
+
+    Source: release notes of the frameworks, by `FirstRelease`.
+    """
     month = year_month_of(job)
     if not month:
         return
@@ -77,7 +80,9 @@ def _features(job: TrainingJob, plan: TrainingPlan) -> Iterator[str]:
 
 
 def features_at(framework: str, month: str) -> frozenset[str]:
-    """Features that a framework of a month has unless it is told otherwise: Megatron-LM's attention with stored
-    scores."""
+    """Features that a framework of a month has unless it is told otherwise: Megatron-LM's attention with stored scores.
+
+    Source: as UNFUSED_UNTIL.
+    """
     old = framework == "megatron" and bool(month) and month < UNFUSED_UNTIL
     return frozenset({"unfused_attention"} if old else ())

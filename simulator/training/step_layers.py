@@ -38,7 +38,6 @@ _AUTOCAST_BYTES: Final = 6.0
 _CAST_BYTES: Final = {"fp8": 1.0, "nvfp4": 7.0}
 """Moved per activation or gradient beside what the multiplication's own cast moves: the transposed copy, and for
 nvfp4 a pass for the scale and one through the random rotation."""
-_COMPILED_PASSES: Final = 1.0
 _CLAMPING: Final = ("gpt_oss",)
 """Families of models whose experts have biases and clamp both halves of their gates."""
 _OF_FIRST_PRODUCT: Final = {"megatron": (12.2, 24.0), "fsdp": (8.0, 6.0)}
@@ -108,7 +107,7 @@ def elementwise_passes(job: TrainingJob, costs: FrameworkCosts) -> float:
     Source: own model; torch.compile fuses what stands between multiplications.
     """
     if "compile" in job.features:
-        return min(costs.elementwise_passes, _COMPILED_PASSES)
+        return min(costs.elementwise_passes, 1.0)
     return costs.elementwise_passes * (costs.eager_passes if is_eager(job) else 1.0)
 
 
@@ -317,8 +316,7 @@ class LayerPricing:
         pairs_per_rank = s.rows / s.sequence_split * experts.per_token
         cast = self.stream_s(0.5 * _CAST_BYTES.get(self.dtype, 0.0) * pairs_per_rank * width)
         scale = self.costs.low_bit_expert_scale
-        if "fused_experts" in self.job.features:
-            scale = scale * self.costs.fused_expert_scale
+        scale = scale * (self.costs.fused_expert_scale if "fused_experts" in self.job.features else 1.0)
         beside_f, beside_b = self._beside_experts(experts)
         forward = scale * forward + cast
         ranks = s.expert_parallel * np.maximum(s.expert_tensor_parallel, 1)
@@ -396,7 +394,7 @@ def is_autocast(job: TrainingJob) -> bool:
 
 
 def _loss_kind(job: TrainingJob) -> str:
-    fused = not job.features.isdisjoint({"fused_ce", "linear_ce"})
+    fused = job.features & {"fused_ce", "linear_ce"}
     if job.features & {"unfused_ce", "fp32_logits"} or (job.framework == "peft" and not fused):
         return "unfused"
-    return "usual" if job.features.isdisjoint({"chunked_ce", "fused_ce", "linear_ce"}) else "chunked"
+    return "chunked" if fused or "chunked_ce" in job.features else "usual"

@@ -3,7 +3,6 @@
 import csv
 import random
 from collections.abc import Iterator, Mapping
-from itertools import product
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema import MoeFeedForward
 from advisor.evidence.prediction import Prediction
-from advisor.evidence.training import recipes
 from advisor.evidence.training.case import (
     INPUT_COLUMNS,
     METRICS,
@@ -339,84 +337,3 @@ def test_a_peak_of_megatron_is_what_it_logs() -> None:
     megatron = "Megatron-LM 0.14"
     assert peak(megatron, "unspecified") == peak(megatron, "allocated") < peak(megatron, "reserved")
     assert peak("torchtitan", "unspecified") == peak("torchtitan", "reserved")
-
-
-def test_a_recipe_of_a_container_states_its_switches() -> None:
-    """Source: NVIDIA-NeMo/Megatron-Bridge, workload_base_configs.py at v0.3.0: alltoall, moe_a2a_overlap."""
-    found = case(
-        framework="Megatron-Bridge (NeMo)", framework_version="26.02", model="Qwen/Qwen3-235B-A22B", n_gpus="256",
-        tp="2", pp="8", vpp="4", cp="1", ep="32", dp="16", recompute="",
-    )  # fmt: skip
-    assert {"alltoall_dispatcher", "overlapped_experts"} <= found.job.features
-    assert "recompute" not in found.unstated
-    graphed = case(
-        framework="Megatron-Bridge (NeMo)", framework_version="26.08", model="Qwen/Qwen3-235B-A22B", gpu="gb200",
-        n_gpus="256", precision="mxfp8", tp="1", pp="8", cp="1", ep="32", dp="32", recompute="",
-    )  # fmt: skip
-    assert {"graphed_step", "fused_experts", "hybrid_dispatcher"} <= graphed.job.features
-
-
-def test_no_two_recipes_hold_for_one_run() -> None:
-    rows = recipes.all_rows()
-    for row in rows:
-        for model, chip, precision in product(
-            *(row[name].split() for name in ("model", "accelerator", "precision"))
-        ):
-            holding = [
-                one
-                for one in rows
-                if model in one["model"].split()
-                and chip in one["accelerator"].split()
-                and precision in one["precision"].split()
-                and one["since"] <= row["since"] < (one["until"] or "9")
-            ]
-            assert holding == [row], (model, chip, precision, row["since"])
-
-
-def test_an_offloaded_optimizer_and_a_fused_loss_are_read() -> None:
-    found = case(
-        framework="DeepSpeed+HF+Liger", framework_version="", optimizer="adamw, CPU offload", sharding="zero3"
-    )
-    assert found.plan.offload_optimizer
-    assert "linear_ce" in found.job.features
-
-
-def test_torchtitan_cuts_a_batch_into_as_many_micro_batches_as_chunks() -> None:
-    cells = {
-        "framework": "torchtitan", "framework_version": "", "model": "meta-llama/Llama-3.1-405B", "n_gpus": "512",
-        "tp": "8", "pp": "8",
-        "cp": "1", "dp": "8", "micro_batch": "", "local_batch": "32", "sharding": "hsdp", "shard_group": "8",
-    }  # fmt: skip
-    assert case(**cells).plan.micro_batch == 4
-    assert case(**cells, pp_schedule="interleaved_1f1b").plan.micro_batch == 2
-
-
-def test_a_shard_group_smaller_than_a_node_is_not_believed() -> None:
-    cells = {"framework": "torchtitan", "framework_version": "", "sharding": "hsdp", "cp": "1", "dp": "64"}
-    assert case(**cells, shard_group="2").plan.shard_group == 0
-    assert case(**cells, shard_group="8").plan.shard_group == 8
-
-
-def test_maxtext_runs_the_batch_of_a_chip_at_once() -> None:
-    cells = {
-        "framework": "maxtext", "framework_version": "", "gpu": "tpu-v5p", "n_gpus": "256", "micro_batch": "",
-        "dp": "", "cp": "",
-        "sharding": "fsdp", "global_batch_seqs": "1024",
-    }  # fmt: skip
-    assert case(**cells).plan.micro_batch == 4
-    long = case(**cells | {"global_batch_seqs": "64"})
-    assert (long.plan.context_parallel, long.plan.data_parallel, long.plan.micro_batch) == (4, 64, 1)
-    assert "context_parallel" in long.unstated
-
-
-@pytest.mark.parametrize(
-    ("word", "framework", "schedule"),
-    [
-        ("DualPipe", "Megatron-LM", "dualpipe"), ("", "HAI-LLM", "dualpipe"), ("ZB-H1", "Megatron-LM", "zb_h1"),
-        ("interleaved_1f1b", "NeMo", "interleaved"), ("1f1b", "HAI-LLM", "1f1b"), ("", "NeMo", "1f1b"),
-    ],
-)  # fmt: skip
-def test_a_schedule_is_read_by_its_name(word: str, framework: str, schedule: str) -> None:
-    found = case(framework=framework, framework_version="", pp="4", dp="8", pp_schedule=word)
-    assert found.plan.schedule == schedule
-    assert found.job.framework == "megatron"

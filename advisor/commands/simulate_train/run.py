@@ -15,6 +15,13 @@ from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA
 from advisor.cli.measures import parse_count
 from advisor.cli.options import Shared
 from advisor.cli.own_data import given_calibration
+from advisor.commands.simulate_train.conditions import (
+    check_release,
+    host_note,
+    known_release,
+    network_note,
+    stated_switches,
+)
 from advisor.commands.simulate_train.far_sites import far_sites
 from advisor.commands.simulate_train.islands import islands_of
 from advisor.commands.simulate_train.options import TrainInput, TrainLayout
@@ -38,25 +45,19 @@ from advisor.render.saved import check_saved
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.device import with_power_cap
 from advisor.simulator.training.cluster import TrainingCluster
-from advisor.simulator.training.framework_costs import release_month
 from advisor.simulator.training.job import METHODS, OPTIMIZERS, TrainingJob
 from advisor.simulator.training.lattice import enumerate_lattice
 from advisor.simulator.training.plan import (
     RECOMPUTES,
     SCHEDULES,
     SHARDINGS,
-    PlanLattice,
     Sharding,
     TrainingPlan,
 )
 from advisor.simulator.training.plan_check import check_plan, nearest_plan, plan_words
-from advisor.simulator.training.releases import features_at, missing_features
-from advisor.simulator.training.step_host import HOST_BYTES_PER_ACCELERATOR, host_bytes
 
 _DEFAULT_BATCH: Final = 512
 _DEFAULT_SEQUENCE: Final = 8192
-_MOST_HOST_GB: Final = 1024.0
-"""Host memory of an accelerator that servers are sold with: 8 TB for eight, in 32 modules of 256 GB."""
 _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "sharding": SHARDINGS, "recompute": RECOMPUTES, "schedule": SCHEDULES, "method": METHODS, "optimizer": OPTIMIZERS,
     "across": ACROSS,
@@ -91,8 +92,8 @@ def train(asked: TrainInput, shared: Shared) -> Answer:
     check_plan(plan, job, min(each.domain for each in clusters))
     if "framework" in values:
         _check_options(plan, job, cluster)
-    _check_release(plan, job)
-    hosted = _hosted(values, plan, job, cluster)
+    check_release(plan, job)
+    hosted = host_note(values, plan, job, cluster)
     tokens = parse_count(str(values["tokens"]), "--tokens") if "tokens" in values else None
     counts = islands.counts if islands else (plan.num_accelerators,)
     sold = [
@@ -225,7 +226,7 @@ def _job(values: Mapping[str, Any], model: Any, accelerator: Accelerator) -> Tra
     method = values.get("method", "full")
     framework = values.get("framework", "megatron" if method == "full" else "peft")
     dtype = values.get("precision") or sixteen_bit(accelerator)
-    version = _release(str(values.get("framework_version", "")))
+    version = known_release(str(values.get("framework_version", "")))
     return TrainingJob(
         model,
         values.get("sequence") or min(_DEFAULT_SEQUENCE, model.max_context_tokens or _DEFAULT_SEQUENCE),
@@ -238,28 +239,8 @@ def _job(values: Mapping[str, Any], model: Any, accelerator: Accelerator) -> Tra
         framework_version=version,
         features=features_of(method, framework, dtype)
         | _gradients(values.get("gradients"), framework)
-        | _switches(values, framework, version),
+        | stated_switches(values, framework, version),
     )
-
-
-def _release(text: str) -> str:
-    """A release of a framework as typed.
-
-    Raises: AdvisorError: it is no month, container or version of Megatron-Core.
-    """
-    if text and not release_month(text):
-        raise AdvisorError(
-            f"--framework-version {text!r} names no release whose date is known",
-            why="a month, a container of NVIDIA's or a release of Megatron-Core since 0.11 is read",
-            fix="--framework-version 2024-06, 25.11 or 0.15.0",
-        )
-    return text
-
-
-def _switches(values: Mapping[str, Any], framework: str, version: str) -> frozenset[str]:
-    """Features by what was typed: compiled layers, and what an old release lacks."""
-    compiled = frozenset({"compile"}) if values.get("compile") else frozenset[str]()
-    return compiled | features_at(framework, version if version.startswith("20") else "")
 
 
 def _gradients(asked: str | None, framework: str) -> frozenset[str]:
@@ -373,54 +354,6 @@ def _check_options(plan: TrainingPlan, job: TrainingJob, cluster: TrainingCluste
     hint = f"the nearest plan that {job.framework} runs: {plan_words(near)}" if near else ""
     fix = "another --framework, or none: then no options are printed"
     raise InfeasibleError(found[0], why=found[1], fix=fix, hint=hint)
-
-
-def _check_release(plan: TrainingPlan, job: TrainingJob) -> None:
-    """Refuse a plan whose features the stated release does not have.
-
-    Raises: InfeasibleError: it lacks one; the first release that has it is the fix.
-    """
-    missing = next(missing_features(job, plan), None)
-    if missing is not None:
-        raise InfeasibleError(
-            str(missing),
-            why=f"it came with {missing.first.release}",
-            fix=f"--framework-version {missing.first.month}, or a plan without it",
-        )
-
-
-def _hosted(values: Mapping[str, Any], plan: TrainingPlan, job: TrainingJob, cluster: TrainingCluster) -> str:
-    """What a plan keeps in host memory, and how much of that is taken to be there.
-
-    Raises: InfeasibleError: it needs more; AdvisorError: more is stated than nodes are sold with.
-    """
-    stated = values.get("host_memory_gb")
-    if stated is not None and stated > _MOST_HOST_GB:
-        raise AdvisorError(
-            f"--host-memory-gb {stated:g} is more than nodes are sold with",
-            why=f"servers hold at most {_MOST_HOST_GB:g} GB for each of eight accelerators",
-            fix=f"--host-memory-gb {_MOST_HOST_GB:g}",
-        )
-    needed = float(host_bytes(job, PlanLattice.of([plan]))[0])
-    if not needed:
-        return ""
-    room = float(stated) * GB if stated is not None else HOST_BYTES_PER_ACCELERATOR
-    if needed > room:
-        raise InfeasibleError(
-            f"the plan keeps {needed / GB:.0f} GB in host memory for each accelerator",
-            why=f"{room / GB:.0f} GB {'are stated' if stated is not None else 'are taken to be there'}",
-            fix=f"--host-memory-gb {math.ceil(needed / GB)}, or less in host memory",
-        )
-    assumed = "" if stated is not None else f", of {room / GB:.0f} GB assumed (--host-memory-gb)"
-    return f"the plan keeps {needed / GB:.0f} GB in host memory for each accelerator{assumed}"
-
-
-def network_note(cluster: TrainingCluster, num_accelerators: int) -> str:
-    """The network that a job over several nodes is priced with, where none was typed."""
-    if num_accelerators <= cluster.domain or cluster.network_bytes_per_s:
-        return ""
-    rate = cluster.group(num_accelerators).inter_bytes_per_s * BITS_PER_BYTE / GIGA
-    return f"network between nodes: {rate:.0f} Gb/s for each accelerator is assumed (--network-gbps)"
 
 
 def _too_large(found: PlanFound) -> str:
