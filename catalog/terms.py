@@ -101,12 +101,13 @@ def _units(**terms: str) -> dict[str, str]:
 UNITS: Final[Mapping[str, Mapping[str, str]]] = {
     "engine": _units(
         host="step_s sequence_s mixed_step_s eager_launch_s collective_launch_s eager_sequence_s",
-        kernels="kernel_scale release_scale layer_s prefill_scale launch_scale fused_quantisation uneven_streams",
+        kernels="kernel_scale release_scale layer_s prefill_scale launch_scale fused_quantisation uneven_streams "
+        "latent_stream_share",
         experts="expert_scale expert_prefill_scale expert_block_rows busy_expert_rows expert_spared_fraction",
         client="delivery_s message_s request_s request_launch_s state_launch_s first_burst_s",
-        early="early_step_s early_sequence_s early_row_fraction early_attention_scale early_attention_repeat "
+        early="early_step_s early_sequence_s early_row_fraction early_attention_repeat "
         "early_prefill_scale early_wait_s",
-        others="collective_wait_s host_sum_bytes_per_s sampled_sequences unmeasured_scale",
+        others="collective_wait_s network_wait_s host_sum_bytes_per_s sampled_sequences unmeasured_scale",
     ),
     "framework": _units(
         kernels="kernel_scale kernel_scale_w_per_tflop low_bit_scale attention_scale attention_backward "
@@ -125,6 +126,7 @@ UNITS: Final[Mapping[str, Mapping[str, str]]] = {
     "device": _units(
         facts="num_sms clock_hz l2_bytes",
         power="full_clock_s sustained_flop_per_s sustained_at_w other_draw",
+        draw="unloaded_fraction waiting_fraction memory_draw compute_draw",
     ),
 }  # fmt: skip
 """The terms that the simulator asks for, by scope, with their units."""
