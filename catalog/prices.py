@@ -7,7 +7,7 @@ day that was read. Rows are appended, never edited: a newer row of the same offe
 
 import datetime
 import math
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
@@ -148,6 +148,8 @@ def prices_as_of(
     """
     cached = read_folder(cache_dir) if cache_dir is not None else ()
     own = read_prices(user_file, as_of) if user_file is not None else ()
+    if user_file is not None:
+        _check_plausible(user_file, own)
     wanted_providers = _resolved(providers, [bundled_prices(), cached, own])
     current = _current_of_layer(bundled_prices(), as_of)
     for offer, price in _current_of_layer(cached, as_of).items():
@@ -167,6 +169,36 @@ def prices_as_of(
     return tuple(
         sorted(chosen, key=lambda price: (price.accelerator, price.usd_per_accelerator_hour, offer_of(price)))
     )
+
+
+_LEAST_FRACTION: Final = 1 / 3
+"""Price of one accelerator over the lowest on-demand price of any source below which a row of a person's own file is
+taken for a mistake, such as the price of two cards beside a count of eight. Own choice; a larger fraction refuses
+discounts that contracts give."""
+
+
+def _check_plausible(path: Path, own: Sequence[Price]) -> None:
+    """Refuse rows whose price of one accelerator is a small part of what every other offer of it asks.
+
+    Raises: InputFileError: there is one, with its row.
+    """
+    least: dict[str, list[float]] = {}
+    for price in (*bundled_prices(), *own):
+        if price.term == "on_demand":
+            least.setdefault(price.accelerator, []).append(price.usd_per_accelerator_hour)
+    for row, price in enumerate(own, start=2):
+        others = list(least.get(price.accelerator, ()))
+        each = price.usd_per_accelerator_hour
+        if each in others:
+            others.remove(each)
+        if price.term != "on_demand" or not others or each >= _LEAST_FRACTION * min(others):
+            continue
+        raise InputFileError(
+            f"{path}: row {row}: usd_per_hour {price.usd_per_hour:g} for {price.num_accelerators} x "
+            f"{price.accelerator} is ${each:.2f} for one",
+            why=f"the cheapest other offer of it asks ${min(others):.2f}; usd_per_hour is the price of the whole SKU",
+            fix=f"usd_per_hour {price.usd_per_hour * price.num_accelerators:g}, or num_accelerators 1",
+        )
 
 
 @cache

@@ -13,6 +13,8 @@ from advisor.decide.ranking import LESS, is_firm, led_by
 from advisor.decide.reason import AssumedKernels, Reason, UnsurePrice
 from advisor.simulator.quantity import Basis, Quantity
 
+BLOCK: Final = 5
+"""Options that are ranked together, however many are asked for."""
 SAFE: Final = 2
 """Standing of an option that may head a list before any other."""
 
@@ -46,11 +48,14 @@ def by_standing(
     cost: Callable[[Option], Quantity],
     as_of: datetime.date,
 ) -> tuple[Option, ...]:
-    """Options, cheapest first, in their places and roles: one of assumed kernels, or of an old price, a tracker's or a
-    shared host's, does not head the list while a better founded one may cost no more.
+    """Return options, cheapest first, in their places and roles: one of assumed kernels, or of an old price, a
+    tracker's or a shared host's, does not head the list while a better founded one may cost no more.
+
+    Places and roles depend on the first five alone; further options stay behind them.
     """
     if not options:
         return ()
+    options, more, prices = options[:BLOCK], options[BLOCK:], prices[:BLOCK]
     standings = [
         standing_of(cost(each).basis, price, as_of) for each, price in zip(options, prices, strict=True)
     ]
@@ -63,7 +68,7 @@ def by_standing(
         roles[id(leader)] = "safe_pick"
     return tuple(
         replace(option, rank=rank, role=roles.get(id(option), "other"))
-        for rank, option in enumerate(order, 1)
+        for rank, option in enumerate((*order, *more), 1)
     )
 
 

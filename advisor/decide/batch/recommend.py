@@ -34,7 +34,7 @@ from advisor.decide.options import accelerator_words, ages_days
 from advisor.decide.purchase import bill_of, smallest_budget
 from advisor.decide.reason import CostsMore, MissesDeadline, NotForSale, NothingCarries, NotSupported, Reason
 from advisor.decide.scenario import Beside, Objectives, Scenario
-from advisor.decide.standing import by_standing, doubts_of, safe_pick_of
+from advisor.decide.standing import BLOCK, by_standing, doubts_of, safe_pick_of
 from advisor.decide.starting import layout_of, memory_of
 from advisor.simulator.intervals import with_interval
 from advisor.simulator.replica_model import ReplicaModel, model_replica
@@ -72,7 +72,7 @@ def recommend_batch(scenario: Scenario, job: BatchJob, *, suggests: bool = True)
     reasons: dict[str, Reason] = {}
     entries = list(_entries(scenario, job, model, reasons))
     best, simulated = _search(scenario, job, entries, reasons)
-    ranked = sorted(best.values(), key=lambda run: run.purchase.usd)[: scenario.top]
+    ranked = sorted(best.values(), key=lambda run: run.purchase.usd)[: max(BLOCK, scenario.top)]
     if not ranked:
         raise _nothing(scenario, job, model, reasons, suggests=suggests)
     made = [(_option(rank, run, scenario, job), run.purchase.way.price) for rank, run in enumerate(ranked, 1)]
@@ -83,6 +83,7 @@ def recommend_batch(scenario: Scenario, job: BatchJob, *, suggests: bool = True)
         lambda option: option.job_usd,
         scenario.as_of,
     )
+    safe_pick, options = safe_pick_of(options), options[: scenario.top]
     shown = {option.machine.accelerator for option in options}
     rejected = tuple(Rejected(name, reason) for name, reason in reasons.items() if name not in shown)
     wall_s = time.perf_counter() - started
@@ -92,7 +93,7 @@ def recommend_batch(scenario: Scenario, job: BatchJob, *, suggests: bool = True)
         workload="batch",
         headline=_headline(options[0], model, job),
         options=options,
-        safe_pick=safe_pick_of(options),
+        safe_pick=safe_pick,
         ladder=(),
         rejected=rejected,
         counts=Counts(len(entries), num_simulated=simulated, wall_s=wall_s),
@@ -204,8 +205,9 @@ def _search(
         entry = heapq.heappop(entries)
         name = entry.candidate.deployment.accelerator.id
         known = sorted(run.purchase.usd for run in best.values())
-        if len(known) >= scenario.top and entry.usd_bound >= known[scenario.top - 1]:
-            _leave(entry, entries, known[scenario.top - 1], best, reasons)
+        width = max(BLOCK, scenario.top)
+        if len(known) >= width and entry.usd_bound >= known[width - 1]:
+            _leave(entry, entries, known[width - 1], best, reasons)
             break
         if name in best and entry.usd_bound >= best[name].purchase.usd:
             continue

@@ -31,7 +31,7 @@ from advisor.decide.reason import (
     Reason,
     TooSlowAlone,
 )
-from advisor.decide.standing import SAFE, by_standing, safe_pick_of, standing_of
+from advisor.decide.standing import BLOCK, SAFE, by_standing, safe_pick_of, standing_of
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.workloads.batch_queue import (
     BatchFleet,
@@ -77,7 +77,7 @@ def recommend_items(scenario: ItemScenario) -> Decision:
         workload=scenario.job.workload,
         headline=headline(last.options[0], model, last.scenario, ladder),
         options=last.options,
-        safe_pick=safe_pick_of(last.options),
+        safe_pick=last.safe_pick,
         ladder=ladder,
         rejected=last.rejected(),
         counts=Counts(len(last.bounds), num_simulated=simulated, wall_s=wall_s),
@@ -106,6 +106,8 @@ class _Answer:
     bounds: Sequence[ItemCandidate]
     reasons: Mapping[str, Reason]
     num_simulated: int
+    safe_pick: Option | None = None
+    """Also where it is not among the options that are shown."""
 
     def rejected(self) -> tuple[Rejected, ...]:
         shown = {option.machine.accelerator for option in self.options}
@@ -136,14 +138,18 @@ def _answer(
     safe = _cheapest(scenario, firm, fleets)
     for name in (*best, *safe):
         reasons.pop(name, None)
-    ranked = _competing(best, safe, scenario.top)
+    ranked = _by_cost(best, safe)[: max(BLOCK, scenario.top)]
     options = by_standing(
         [item_option(rank, found, scenario) for rank, found in enumerate(ranked, 1)],
         [found.candidate.way.price for found in ranked],
         lambda option: option.of_items.usd_per_thousand_items,
         scenario.as_of,
     )
-    return _Answer(scenario, options, bounds, reasons, len(fleets))
+    safe_pick = safe_pick_of(options)
+    if safe_pick is None and safe:
+        least = min(safe.values(), key=lambda found: found.usd_per_item)
+        safe_pick = replace(item_option(0, least, scenario), role="safe_pick")
+    return _Answer(scenario, options[: scenario.top], bounds, reasons, len(fleets), safe_pick)
 
 
 def _candidates(
@@ -158,10 +164,9 @@ def _candidates(
     return sorted(found, key=lambda candidate: candidate.bound_usd)
 
 
-def _competing(best: Mapping[str, ItemFound], safe: Mapping[str, ItemFound], top: int) -> list[ItemFound]:
-    """The cheapest accelerators, each as it is safe to take where that may cost no more than its cheapest offer; where
-    none of them is, the cheapest that is safe to take stands below them.
-    """
+def _by_cost(best: Mapping[str, ItemFound], safe: Mapping[str, ItemFound]) -> list[ItemFound]:
+    """The accelerators, cheapest first, each as it is safe to take where that may cost no more than its cheapest
+    offer."""
 
     def cost(found: ItemFound) -> Quantity:
         return quantity(found.candidate.service, found.usd_per_item)
@@ -172,12 +177,7 @@ def _competing(best: Mapping[str, ItemFound], safe: Mapping[str, ItemFound], top
             return founded
         return best[name]
 
-    order = sorted(map(preferred, {**best, **safe}), key=lambda found: found.usd_per_item)
-    founded = {id(found) for found in safe.values()}
-    if safe and founded.isdisjoint(map(id, order[:top])):
-        least = min(safe.values(), key=lambda found: found.usd_per_item)
-        return [*order[: max(1, top - 1)], least][:top]
-    return order[:top]
+    return sorted(map(preferred, {**best, **safe}), key=lambda found: found.usd_per_item)
 
 
 def _services(
@@ -236,7 +236,8 @@ def _cheapest(
     for candidate in candidates:
         name = candidate.service.deployment.accelerator.id
         known = sorted(found.usd_per_item for found in best.values())
-        if len(known) >= scenario.top and candidate.bound_usd >= known[scenario.top - 1]:
+        width = max(BLOCK, scenario.top)
+        if len(known) >= width and candidate.bound_usd >= known[width - 1]:
             break
         if name in best and candidate.bound_usd >= best[name].usd_per_item:
             continue

@@ -20,6 +20,7 @@ from advisor.decide.reason import (
     Reason,
     TakesTooLong,
 )
+from advisor.decide.standing import BLOCK
 from advisor.decide.training.money import ClusterOffer, cluster_offers
 from advisor.decide.training.rollouts import best_loop
 from advisor.decide.training.runs import Run, num_steps_of, run_of
@@ -152,7 +153,8 @@ def _to_beat(scenario: TrainingScenario, outcome: Outcome) -> float:
     if is_fastest_wanted(scenario):
         return math.inf
     best = sorted(min(run.usd for run in runs) for runs in outcome.runs.values() if runs)
-    return best[scenario.top - 1] if len(best) >= scenario.top else math.inf
+    width = max(BLOCK, scenario.top)
+    return best[width - 1] if len(best) >= width else math.inf
 
 
 def _search_accelerator(
@@ -291,7 +293,7 @@ def ranked_runs(scenario: TrainingScenario, outcome: Outcome) -> list[list[Run]]
     """The runs of the best accelerators, best first, each accelerator's best first."""
     key = order_key(scenario)
     groups = [sorted(runs, key=key) for runs in outcome.runs.values() if runs]
-    return sorted(groups, key=lambda runs: key(runs[0]))[: scenario.top]
+    return sorted(groups, key=lambda runs: key(runs[0]))[: max(BLOCK, scenario.top)]
 
 
 def _refine(scenario: TrainingScenario, model: Model, outcome: Outcome, progress: Progress) -> None:

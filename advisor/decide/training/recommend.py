@@ -60,6 +60,7 @@ def recommend_training(
         lambda option: option.usd,
         scenario.as_of,
     )
+    safe_pick, options = safe_pick_of(options), options[: scenario.top]
     shown = {option.machine.accelerator for option in options}
     ages = [option.offer.age_days if option.offer else 0 for option in options]
     return TrainingRecommendation(
@@ -68,7 +69,7 @@ def recommend_training(
         workload=scenario.workload,
         headline=headline(options[0], model),
         options=options,
-        safe_pick=safe_pick_of(options),
+        safe_pick=safe_pick,
         pareto=pareto(outcome),
         rejected=rejected(outcome, shown, options[-1]),
         what_would_change=what_would_change(scenario, options),
