@@ -35,7 +35,7 @@ _SINCE: Final = {
     ("deepspeed", "zero3"): FirstRelease("2021-03", "DeepSpeed 0.3.13"),
     ("fsdp", "zero3"): FirstRelease("2022-06", "PyTorch 1.12"),
 }  # fmt: skip
-"""By framework and feature. Months are an own record, not checked against every release note: one may be off by a few."""
+"""By framework and feature. Months are an own record, not checked against release notes: one may be off by a few."""
 
 
 @dataclass(frozen=True, slots=True)
