@@ -55,7 +55,7 @@ _PRECISION_PARTS: Final = (
 _DEFAULT_SEQUENCE: Final = {"maxtext": 2048}
 _ROUNDS: Final = 8
 _COMPILED_LOSS_SINCE: Final = "2025-03"
-"""torchtitan compiles the loss with the model (components/loss.py, build_cross_entropy_loss)."""
+"""torchtitan compiles the loss with the model (components/loss.py, _maybe_compile). Since when is an own estimate."""
 _NODE: Final = 8
 _DEFAULT_RANK: Final = 16
 
@@ -265,8 +265,8 @@ def _batches(cells: Cells, plan: TrainingPlan, family: str, unstated: set[str]) 
     if micro is None and local is not None and plan.pipeline_parallel == 1:
         micro = local
     if micro is None and local is not None and family == "torchtitan":
-        # torchtitan cuts a rank's batch into as many micro-batches as the pipeline has stages, chunks included.
-        micro = max(1, local // (plan.pipeline_parallel * plan.virtual_stages))
+        # torchtitan cuts a rank's batch into as many micro-batches as pipeline ranks (pipeline_parallel_degree).
+        micro = max(1, local // plan.pipeline_parallel)
     if (
         micro is None
         and "layout" not in unstated

@@ -35,7 +35,7 @@ _SINCE: Final = {
     ("deepspeed", "zero3"): FirstRelease("2021-03", "DeepSpeed 0.3.13"),
     ("fsdp", "zero3"): FirstRelease("2022-06", "PyTorch 1.12"),
 }  # fmt: skip
-"""By framework and feature."""
+"""By framework and feature. Months are an own record, not checked against release notes: one may be off by a few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +54,7 @@ class MissingFeature:
 def missing_features(job: TrainingJob, plan: TrainingPlan) -> Iterator[MissingFeature]:
     """Yield every feature of a plan that is newer than the job's release; nothing where no release is stated.
 
-    Source: release notes of the frameworks, by `FirstRelease`.
+    Source: own record, `_SINCE`.
     """
     month = year_month_of(job)
     if not month:

@@ -61,14 +61,14 @@ def test_an_offloaded_optimizer_and_a_fused_loss_are_read() -> None:
     assert "linear_ce" in found.job.features
 
 
-def test_torchtitan_cuts_a_batch_into_as_many_micro_batches_as_chunks() -> None:
+def test_torchtitan_cuts_a_batch_into_as_many_micro_batches_as_pipeline_ranks() -> None:
     cells = {
         "framework": "torchtitan", "framework_version": "", "model": "meta-llama/Llama-3.1-405B", "n_gpus": "512",
         "tp": "8", "pp": "8",
         "cp": "1", "dp": "8", "micro_batch": "", "local_batch": "32", "sharding": "hsdp", "shard_group": "8",
     }  # fmt: skip
     assert case(**cells).plan.micro_batch == 4
-    assert case(**cells, pp_schedule="interleaved_1f1b").plan.micro_batch == 2
+    assert case(**cells, pp_schedule="interleaved_1f1b").plan.micro_batch == 4
 
 
 def test_a_shard_group_smaller_than_a_node_is_not_believed() -> None:
