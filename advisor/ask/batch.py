@@ -7,7 +7,7 @@ from advisor.ask.levers import beside_of
 from advisor.ask.measures import parse_count, parse_seconds
 from advisor.ask.options import Shared
 from advisor.ask.scenario import scenario_of
-from advisor.ask.work import Asked
+from advisor.ask.work import WorkQuestion
 from advisor.catalog.errors import AdvisorError
 from advisor.decide.batch.result import BatchJob
 from advisor.decide.scenario import Scenario
@@ -16,7 +16,9 @@ _DEFAULT_DEADLINE: Final = "24h"
 _PROFILE: Final = "batch"
 
 
-def batch_question(model: str, asked: Asked, shared: Shared) -> tuple[Scenario, BatchJob, tuple[str, ...]]:
+def batch_question(
+    model: str, asked: WorkQuestion, shared: Shared
+) -> tuple[Scenario, BatchJob, tuple[str, ...]]:
     """Return a question about requests that no client waits for, the job, and notes on what was understood.
 
     The lengths are those of the profile `batch` where none are given.

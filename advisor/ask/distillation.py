@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from advisor.ask.measures import parse_count, parse_seconds
-from advisor.ask.work import Asked
+from advisor.ask.work import WorkQuestion
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import HOUR_S
 from advisor.decide.scenario import Traffic
@@ -12,7 +12,7 @@ from advisor.decide.scenario import Traffic
 _SHORTEST_SEQUENCE: Final = 4096
 
 
-def teacher_of(asked: Asked) -> tuple[str, Asked]:
+def teacher_of(asked: WorkQuestion) -> tuple[str, WorkQuestion]:
     """Return the teacher, and the question about its batch, which gets half of the deadline.
 
     Raises: AdvisorError: no teacher is named, or the deadline is malformed.
@@ -28,7 +28,7 @@ def teacher_of(asked: Asked) -> tuple[str, Asked]:
     return typed.teacher, replace(asked, training=replace(typed, deadline=f"{half / HOUR_S:g}h"))
 
 
-def student_of(asked: Asked, traffic: Traffic) -> Asked:
+def student_of(asked: WorkQuestion, traffic: Traffic) -> WorkQuestion:
     """Return the question about the student: it reads every prompt with its output once, or as many tokens as given.
 
     `asked` is the question about the teacher's batch, `traffic` its lengths.

@@ -10,7 +10,7 @@ from advisor.ask.options import Load, Shared, Where
 from advisor.ask.own_data import given_calibration
 from advisor.ask.scenario import constraints_of, names_of, needed_model
 from advisor.ask.training_options import TrainingInput
-from advisor.ask.work import Asked
+from advisor.ask.work import WorkQuestion
 from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.regions import DEFAULT_REGION, get_region
@@ -49,7 +49,7 @@ _RESPONSE_TOKENS: Final = 2048
 _PROMPT_TOKENS: Final = 512
 
 
-def training_question(asked: Asked, shared: Shared) -> tuple[TrainingScenario, tuple[str, ...]]:
+def training_question(asked: WorkQuestion, shared: Shared) -> tuple[TrainingScenario, tuple[str, ...]]:
     """The whole question about training, and notes on what was understood.
 
     Raises: AdvisorError and its kinds: something typed is malformed, unknown, out of range or contradictory.
@@ -191,7 +191,7 @@ def _rollout(typed: TrainingInput, load: Load) -> RolloutTask:
     )
 
 
-def total_budget(asked: Asked) -> float | None:
+def total_budget(asked: WorkQuestion) -> float | None:
     """Dollars of a whole job; None where none are given.
 
     Raises: AdvisorError: not a sum of dollars.
@@ -200,7 +200,7 @@ def total_budget(asked: Asked) -> float | None:
 
 
 def _limits(
-    workload: Workload, asked: Asked, budget_usd: float | None
+    workload: Workload, asked: WorkQuestion, budget_usd: float | None
 ) -> tuple[TrainingLimits, tuple[str, ...]]:
     typed, where = asked.training, asked.where
     constraints, notes = constraints_of(replace(where, precision=None, engine=None, region=None))

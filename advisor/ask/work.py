@@ -33,7 +33,7 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class WorkQuestion:
     """A question about work for a model, as typed."""
 
     model: Annotated[AnyModel, acts(ALL, plan=True)] = None

@@ -20,7 +20,7 @@ _MOST_NAME: Final = 27
 _WORKLOAD: Final = "workload"
 
 
-class Described(NamedTuple):
+class WorkHelp(NamedTuple):
     """A kind of work: what the answer is, and two questions about it."""
 
     summary: str
@@ -28,7 +28,7 @@ class Described(NamedTuple):
     """As typed after the command."""
 
 
-Works = Mapping[str, Described]
+Works = Mapping[str, WorkHelp]
 
 
 def class_of(name: str, inputs: type, works: Works) -> type[Once]:

@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from advisor.ask.distillation import student_of, teacher_of
 from advisor.ask.options import Shared
-from advisor.ask.work import Asked
+from advisor.ask.work import WorkQuestion
 from advisor.catalog.units import DAY_S
 from advisor.commands.recommend.other_work import batch_of_requests
 from advisor.commands.recommend.training_run import trained_as_typed
@@ -16,7 +16,7 @@ from advisor.render.answer import Answer, Paragraph, Table, columns
 from advisor.render.numbers import usd
 
 
-def distilled(asked: Asked, shared: Shared) -> Answer:
+def distilled(asked: WorkQuestion, shared: Shared) -> Answer:
     """The teacher's batch and the student's tuning, one after the other; each gets half of the deadline.
 
     The student reads every prompt with its answer once, or as often as --tokens says.

@@ -9,82 +9,82 @@ from typer import Argument, Option
 from advisor.ask.acts import acts
 from advisor.ask.inputs import only
 from advisor.ask.options import Effect
-from advisor.ask.work import Asked, Shown
+from advisor.ask.work import Shown, WorkQuestion
 from advisor.cli.command import Studied, command
-from advisor.cli.help import Described
+from advisor.cli.help import WorkHelp
 
 WORKS: Final = {
-    "serve": Described(
+    "serve": WorkHelp(
         "Serve a language model: hardware, layout and engine, cost of a token, latencies, and how sure.",
         (
             "--model 70b --rate 10 --ttft-p99 1s --tpot-p99 50ms",
             "--model ./config.json --profile rag --budget 5000/month --provider aws,lambda",
         ),
     ),
-    "train": Described(
+    "train": WorkHelp(
         "Train a model from the beginning: cluster, parallel plan, days and dollars.",
         (
             "--model 8b --workload train --tokens 1T --deadline 30d",
             "--model 70b --workload train --compute-optimal --gpu h200 --gpus 1024",
         ),
     ),
-    "finetune": Described(
+    "finetune": WorkHelp(
         "Tune a model on your own data: all weights, or adapters.",
         (
             "--model 70b --workload finetune --method qlora --tokens 50M",
             "--model 8b --workload finetune --own 8xl40s --mean-length 600",
         ),
     ),
-    "distill": Described(
+    "distill": WorkHelp(
         "Let a teacher write a data set, and tune a student on it: both parts and one bill.",
         (
             "--model 8b --workload distill --teacher 70b --items 100k",
             "--model 8b --workload distill --teacher 70b --deadline 4d --term spot",
         ),
     ),
-    "rl": Described(
+    "rl": WorkHelp(
         "Learn from rewards or preferences: generation and training on one cluster or on two.",
         (
             "--model 8b --workload rl --algorithm grpo --rl-steps 500 --gpus 64",
             "--model 8b --workload rl --placement disaggregated --off-policy 1",
         ),
     ),
-    "diffusion": Described(
+    "diffusion": WorkHelp(
         "Make images: accelerators for a rate of images and a latency.",
         (
             "--model flux.1-dev --workload diffusion --rate 2 --latency-p99 20s",
             "--model sd3.5-large --workload diffusion --steps 28 --image-size 1024x768",
         ),
     ),
-    "embed": Described(
+    "embed": WorkHelp(
         "Turn texts into vectors: accelerators for a rate of texts and a latency.",
         (
             "--model bge-m3 --workload embed --rate 500",
             "--model qwen3-embedding-8b --workload embed --rate 50 --input-tokens 2k",
         ),
     ),
-    "rerank": Described(
+    "rerank": WorkHelp(
         "Score pairs of query and text: accelerators for a rate of pairs and a latency.",
         (
             "--model bge-m3 --workload rerank --rate 500",
             "--model bge-m3 --workload rerank --query-tokens 64 --input-tokens 1k --gpu l4",
         ),
     ),
-    "speech": Described(
+    "speech": WorkHelp(
         "Turn speech into text: accelerators for a rate of 30 s segments and a latency.",
         (
             "--model whisper-large-v3 --workload speech --rate 20",
             "--model whisper-small --workload speech --gpu l4,l40s --latency-p99 3s",
         ),
     ),
-    "vision": Described(
+    "vision": WorkHelp(
         "Serve a model whose prompts hold images: as for serve, with the tokens and the work of images.",
         (
             "--model qwen3-vl-8b --workload vision --rate 2 --images 3",
             "--model qwen3-vl-32b --workload vision --image-size 2048x1024 --ttft-p99 3s",
         ),
     ),
-    "batch": Described(
+    "batch": WorkHelp(
         "Get requests done before a deadline while no client waits: dollars of the job.",
         (
             "--model 70b --workload batch --items 1M --deadline 24h",
@@ -122,7 +122,7 @@ class Emission:
     works=WORKS,
 )
 @dataclass(frozen=True, slots=True)
-class RecommendInput(Asked):
+class RecommendInput(WorkQuestion):
     """Rank every accelerator on the market for a model: layout, latencies or days, dollars."""
 
     emission: Emission = Emission()

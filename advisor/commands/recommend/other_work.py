@@ -7,7 +7,7 @@ from advisor.ask.items import item_question
 from advisor.ask.options import Shared
 from advisor.ask.scenario import needed_model
 from advisor.ask.vision import vision_question
-from advisor.ask.work import Asked
+from advisor.ask.work import WorkQuestion
 from advisor.catalog.units import DAY_S, HOUR_S
 from advisor.commands.recommend.other_view import batch_answer, item_answer
 from advisor.commands.recommend.serving import recommended
@@ -22,7 +22,7 @@ _DEADLINES_S: Final = (HOUR_S, 6 * HOUR_S, DAY_S, 7 * DAY_S)
 """Deadlines that are compared where none is given."""
 
 
-def other_work(asked: Asked, shared: Shared) -> Answer:
+def other_work(asked: WorkQuestion, shared: Shared) -> Answer:
     """The answer to a question beyond chat and training.
 
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, or nothing satisfies it.
@@ -35,7 +35,7 @@ def other_work(asked: Asked, shared: Shared) -> Answer:
     return _items(asked, shared)
 
 
-def _items(asked: Asked, shared: Shared) -> Answer:
+def _items(asked: WorkQuestion, shared: Shared) -> Answer:
     scenario, notes = item_question(asked, shared)
     inputs = picked(scenario, "model job rate_per_s latency_p99_s constraints beside top")
     inputs = {"model": inputs.pop("model"), "workload": asked.workload, **inputs}
@@ -43,7 +43,7 @@ def _items(asked: Asked, shared: Shared) -> Answer:
     return with_calibration(answer, scenario.calibration, scenario.constraints.accelerators)
 
 
-def batch_of_requests(model: str, asked: Asked, shared: Shared) -> tuple[Answer, Traffic]:
+def batch_of_requests(model: str, asked: WorkQuestion, shared: Shared) -> tuple[Answer, Traffic]:
     """Requests without anybody waiting, and their lengths.
 
     Raises: AdvisorError and its kinds: something typed is malformed, or nothing is done in time.
