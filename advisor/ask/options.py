@@ -314,7 +314,10 @@ class Where:
     ] = "dedicated"
     region: Annotated[
         str | None,
-        LIMITS("NAME,...", "Where machines stand: a country (de), a place (sweden), a region's beginning (us-east)."),
+        LIMITS(
+            "NAME,...",
+            "Where machines stand: a country (de), a place (sweden), a region's beginning (us-east).",
+        ),
         acts(ALL, plan=True, models=True, rent=True),
     ] = None
     residency: Annotated[

@@ -55,7 +55,7 @@ def goal_answer(
 def _asked(scenario: Scenario, weights: str) -> str:
     traffic, goals = scenario.traffic, scenario.objectives
     return (
-        f"WorkQuestion: weights {weights}; {traffic.mean_input_tokens} tokens in, {traffic.mean_output_tokens} out "
+        f"Asked: weights {weights}; {traffic.mean_input_tokens} tokens in, {traffic.mean_output_tokens} out "
         f"({traffic.profile}), p99 TTFT {show(goals.ttft_p99_s, TIME)}, p99 TPOT {show(goals.tpot_p99_s, TIME)}; "
         f"prices as of {scenario.as_of}. A score is the mean of its facts; what is not known counts nothing, and in "
         "full for the number after the dash."

@@ -93,7 +93,7 @@ def question_words(scenario: TrainingScenario, found: TrainingRecommendation) ->
     formats = "/".join(task.compute_dtypes or sorted({option.plan.compute_dtype for option in found.options}))
     what = f"{show(task.tokens, COUNT)} tokens in steps of {task.global_batch} x {task.sequence_tokens}"
     return (
-        f"WorkQuestion: {scenario.workload}, {what}, {formats}, {task.optimizer}{method}"
+        f"Asked: {scenario.workload}, {what}, {formats}, {task.optimizer}{method}"
         f"{', ' if any(within) else ''}{', '.join(filter(None, within))}; {', '.join(limits.terms)} prices as of "
         f"{scenario.as_of}. {counts.num_candidates:,} plans on {_clusters(counts.num_clusters or 0)} considered, "
         f"memory and time of {counts.num_evaluated or 0:,} computed, {counts.num_simulated} simulated."

@@ -92,7 +92,7 @@ def _question(scenario: Scenario, found: Decision) -> str:
     whose = " or ".join(_TENANCY[each] for each in limits.tenancies)
     talk = f", {traffic.conversations.mean_turns:g} turns a conversation" if traffic.conversations else ""
     return (
-        f"WorkQuestion: {traffic.mean_input_tokens} tokens in, {traffic.mean_output_tokens} out ({traffic.profile}{talk}), "
+        f"Asked: {traffic.mean_input_tokens} tokens in, {traffic.mean_output_tokens} out ({traffic.profile}{talk}), "
         f"{goals.words}, {load}, planned with {percent(scenario.headroom_fraction)} headroom; "
         f"{', '.join(limits.terms)} prices of {whose} as of {scenario.as_of}. "
         f"{found.counts.num_candidates} deployments considered, {found.counts.num_simulated} simulated."
