@@ -153,7 +153,7 @@ def recommend(
         own: Hardware that is there already: 8xh100-sxm.
         term: on-demand, spot, reserved-1y, reserved-3y, community.
         tenancy: dedicated, shared, unknown (hosts of other people).
-        region: Only offers in a country (de) or in regions that begin so (us-east).
+        region: Where machines stand: a country (de), a place (sweden), a region's beginning (us-east).
         residency: Only where data may stay: eu, or countries (de,fr).
         max_price_age: Only prices that were read within so many days.
         max_gpus: Accelerators of one replica at most.
@@ -262,12 +262,14 @@ def cost(
     e2e_p99: float | str | None = ...,
     headroom: float | str | None = ...,
     redundancy: Literal['none', 'n+1'] | None = ...,
+    budget: float | str | None = ...,
     gpu: str | Sequence[str] | None = ...,
     provider: str | Sequence[str] | None = ...,
     engine: str | Sequence[str] | None = ...,
     precision: str | Sequence[str] | None = ...,
     term: str | Sequence[str] | None = ...,
     tenancy: str | Sequence[str] | None = ...,
+    region: str | Sequence[str] | None = ...,
     residency: str | None = ...,
     max_price_age: int | str | None = ...,
     max_gpus: int | str | None = ...,
@@ -278,7 +280,6 @@ def cost(
     api: str | Sequence[str] | None = ...,
     api_price_file: str | Path | None = ...,
     assumptions: str | Path | None = ...,
-    region: str | None = ...,
     storage_tb: float | str | None = ...,
     egress_tb: float | str | None = ...,
     top: int | str | None = ...,
@@ -321,12 +322,15 @@ def cost(
         e2e_p99 [s]: Largest p99 time of a whole request.
         headroom: Fraction of the confirmed capacity kept free; 0 for benchmarks.
         redundancy: n+1: one replica more than the load needs.
+        budget: At most so much: 13.7/h or 10000/month; the whole job for training. Without a load: how much
+            traffic it buys.
         gpu: Only these accelerators.
         provider: Only these providers.
         engine: Only these serving engines.
         precision: Only these weight formats; fp8 and more bits else.
         term: on-demand, spot, reserved-1y, reserved-3y, community.
         tenancy: dedicated, shared, unknown (hosts of other people).
+        region: Where machines stand: a country (de), a place (sweden), a region's beginning (us-east).
         residency: Only where data may stay: eu, or countries (de,fr).
         max_price_age: Only prices that were read within so many days.
         max_gpus: Accelerators of one replica at most.
@@ -337,7 +341,6 @@ def cost(
         api: API providers, all or none.
         api_price_file: Your own API prices, which win over the catalog's.
         assumptions: Your own figures of ownership: electricity_usd_per_kwh = 0.09.
-        region: Where your machines stand: sweden, us-virginia, eu-west-1.
         storage_tb: Weights, checkpoints and data kept, at the provider's price.
         egress_tb: Sent out a month, at the provider's price.
         top: Accelerators to rank.
