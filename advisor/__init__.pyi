@@ -966,6 +966,10 @@ class _Simulate:
         sequence: int | str | None = ...,
         precision: str | None = ...,
         framework: str | None = ...,
+        framework_version: str | None = ...,
+        compile: bool | None = ...,
+        power_cap_w: float | str | None = ...,
+        host_memory_gb: float | str | None = ...,
         method: Literal['full', 'lora', 'qlora', 'dora'] | None = ...,
         lora_rank: int | str | None = ...,
         optimizer: Literal['adamw', 'adamw_bf16', 'adamw_8bit', 'adafactor', 'lion', 'muon', 'sgd'] | None = ...,
@@ -1013,6 +1017,10 @@ class _Simulate:
             sequence: Tokens of a sequence.
             precision: bf16, fp16, fp8, mxfp8, nvfp4.
             framework: megatron, torchtitan, fsdp, deepspeed, maxtext, peft.
+            framework_version: Its release: a month (2022-06), a container (25.11) or Megatron-Core (0.15.0).
+            compile: PyTorch's layers compiled (torch.compile).
+            power_cap_w: Power limit of an accelerator.
+            host_memory_gb: Host memory for each accelerator.
             method: full, lora, qlora, dora.
             lora_rank: Rank of adapters.
             optimizer: adamw, adamw_8bit, adafactor, ...
