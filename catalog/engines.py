@@ -17,6 +17,7 @@ from advisor.catalog.files import (
     stated_aliases,
     toml_names,
 )
+from advisor.catalog.listing import make_callable
 from advisor.catalog.resolve import Chosen, resolve
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.catalog.schema.record import Record, Source
@@ -281,3 +282,6 @@ def _matrix() -> Mapping[tuple[str, str, str], Support]:
         for architecture in cells["architectures"].split():
             found[cells["engine"], architecture, cells["what"]] = one
     return found
+
+
+make_callable(__name__)

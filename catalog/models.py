@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.files import DATA_DIR, checked, read_csv, read_toml, toml_names
+from advisor.catalog.listing import make_callable
 from advisor.catalog.resolve import Chosen, resolve
 from advisor.catalog.schema import Model
 
@@ -142,3 +143,6 @@ def is_path(ref: str) -> bool:
     if ref.endswith(".json") or ref.startswith((".", "/", "~")):
         return True
     return (Path(ref) / "config.json").is_file()
+
+
+make_callable(__name__)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeVar, cast
 
 from advisor.catalog.files import DATA_DIR, checked, named_records, read_csv, read_lines, read_toml
+from advisor.catalog.listing import make_callable
 from advisor.catalog.schema.part import (
     Board,
     Bridge,
@@ -261,3 +262,6 @@ def _layout(entry: Mapping[str, Any]) -> dict[str, Any]:
         "slots": [{"position": int(position), "pcie_generation": int(gen)} for position, gen in pairs],
         "lane_modes": [[int(lanes) for lanes in mode.split()] for mode in entry["lane_modes"]],
     }
+
+
+make_callable(__name__)

@@ -27,6 +27,7 @@ from advisor.catalog.files import (
     read_csv,
     read_toml,
 )
+from advisor.catalog.listing import make_callable
 from advisor.catalog.resolve import resolve
 from advisor.catalog.schema.price import Price, PriceKind
 from advisor.catalog.schema.record import Record
@@ -390,3 +391,6 @@ def spread_of(price: Price, as_of: datetime.date) -> PriceSpread:
 @cache
 def _table() -> dict[str, Any]:
     return read_toml(DATA_DIR / "price_age.toml")
+
+
+make_callable(__name__)

@@ -1,26 +1,23 @@
-"""The tree of commands, and how a frozen dataclass becomes one: its fields are the options, `run.py` beside it answers.
-
-A field that is `Annotated[..., Option(...)]` or `Argument(...)` is an option; one whose type is another dataclass is a
-group of options, whole or, as `Annotated[Group, only("name", ...)]`, in part; any other field is no option.
-"""
+"""The tree of commands: a frozen dataclass declares the options of each, and `run.py` beside it answers."""
 
 import importlib
 import inspect
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_args
 
 import typer
 from typer.models import ArgumentInfo
 
 from advisor import __version__
-from advisor.catalog.errors import AdvisorError
+from advisor.ask.inputs import gathered, parameters_of
+from advisor.ask.options import Effect, Shared, clock_warning
 from advisor.cli.errors import EXIT_CODES
-from advisor.cli.options import Effect, Shared, check_shared
-from advisor.cli.typed import Once, OnceGroup, check_files, check_numbers
+from advisor.cli.help import Works, class_of
+from advisor.cli.typed import Once, OnceGroup, check_files, check_numbers, check_shared
 
 if TYPE_CHECKING:
     from advisor.render.answer import Answer
@@ -58,6 +55,9 @@ class Command:
     has_drawing: bool = False
     """Whether an answer may have a drawing, which SVG holds."""
 
+    works: Works | None = None
+    """Kinds of work that it may be asked for, the usual one first; None where its options all act."""
+
     @property
     def effects(self) -> Mapping[str, Effect]:
         """What its options do besides asking, by name of the field."""
@@ -88,15 +88,16 @@ def command(
     studied: Studied | None = None,
     has_table: bool = True,
     has_drawing: bool = False,
+    works: Works | None = None,
 ) -> Callable[[type[T]], type[T]]:
     """Register a dataclass of inputs as a command: `run.py` beside it answers in a function named like its last word.
 
-    The dataclass's docstring is the help. A calibration is read and checked for every command; one that does not use
-    it says so.
+    The dataclass's docstring is the help; with `works`, the help of one kind of work lists what acts for it. A
+    calibration is read and checked for every command; one that does not use it says so.
     """
 
     def register(inputs: type[T]) -> type[T]:
-        COMMANDS[name] = Command(name, inputs, uses_calibration, studied, has_table, has_drawing)
+        COMMANDS[name] = Command(name, inputs, uses_calibration, studied, has_table, has_drawing, works)
         return inputs
 
     return register
@@ -115,16 +116,6 @@ def effect_of(annotation: Any) -> Effect | None:
     return Effect.READS if isinstance(declared, ArgumentInfo) else Effect.WRITES
 
 
-def only(*names: str) -> tuple[str, ...]:
-    """Which options of a group a command has, in the order of its help; the others keep their defaults."""
-    return names
-
-
-def without(group: type, *names: str) -> tuple[str, ...]:
-    """All options of a group but these."""
-    return tuple(field.name for field in fields(group) if field.name not in names)
-
-
 def function_of(found: Command, *, is_group: bool = False) -> Callable[..., Delivery | None]:
     """The function that Typer sees: its signature is the fields of the inputs, then the shared options.
 
@@ -133,26 +124,12 @@ def function_of(found: Command, *, is_group: bool = False) -> Callable[..., Deli
     """
 
     def run(**values: Any) -> Delivery | None:
-        from advisor.cli.notes import implausible
-
         context = values.pop("_context")
         if is_group and context.invoked_subcommand is not None:
             return None
-        check_numbers(values)
         if values.get("emit") and values["output"] is not None and not values["output"].suffix:
             values |= {"emit_dir": values["output"], "output": None}
-        check_files(found.effects, values)
-        shared = check_shared(gathered(Shared, values))
-        if shared.output is not None:
-            from advisor.render.files import check_form
-
-            check_form(shared.output, has_table=found.has_table, has_drawing=found.has_drawing)
-        shared = replace(shared, given=_given(context, values))
-        answer = found.answer(gathered(found.inputs, values), shared)
-        if shared.calibration is not None and not found.uses_calibration:
-            answer = replace(answer, warnings=(*answer.warnings, "this answer does not use the calibration"))
-        answer = replace(answer, warnings=(*answer.warnings, *implausible(answer.result)))
-        return partial(deliver, answer, shared)
+        return partial(deliver, *answered(found, values, _given(context, values)))
 
     kind = inspect.Parameter.KEYWORD_ONLY
     parameters = [inspect.Parameter("_context", kind, annotation=typer.Context)]
@@ -163,93 +140,36 @@ def function_of(found: Command, *, is_group: bool = False) -> Callable[..., Deli
     return run
 
 
+def answered(found: Command, values: Mapping[str, Any], given: frozenset[str]) -> "tuple[Answer, Shared]":
+    """Return the answer of a command to options by name, whoever asks, and the options that every command has.
+
+    `given` names the options that the person gave, be it with their default.
+
+    Raises: AdvisorError and its kinds: as the command, or a number is not finite, or a file cannot be written.
+    """
+    from advisor.cli.notes import implausible
+
+    check_numbers(values)
+    check_files(found.effects, values)
+    shared = replace(check_shared(gathered(Shared, values)), given=given)
+    if shared.output is not None:
+        from advisor.render.files import check_form
+
+        check_form(shared.output, has_table=found.has_table, has_drawing=found.has_drawing)
+    answer = found.answer(gathered(found.inputs, values), shared)
+    warnings = list(answer.warnings)
+    if shared.calibration is not None and not found.uses_calibration:
+        warnings.append("this answer does not use the calibration")
+    if "as_of" not in given:
+        warnings.append(clock_warning(shared.as_of))
+    warnings += implausible(answer.result)
+    return replace(answer, warnings=tuple(filter(None, warnings))), shared
+
+
 def _given(context: typer.Context, values: Mapping[str, Any]) -> frozenset[str]:
     """Names of the options that somebody gave, by hand, file or variable, be it with their default."""
     sources = {name: context.get_parameter_source(name) for name in values}
     return frozenset(name for name, source in sources.items() if source and source.name != "DEFAULT")
-
-
-class Apart(NamedTuple):
-    """Two options that are not typed together."""
-
-    one: str
-    other: str
-    why: str
-    fix: str = "drop one"
-
-
-class Needs(NamedTuple):
-    """An option that says nothing without another."""
-
-    option: str
-    other: str
-    fix: str
-    what: str = ""
-    """What is wrong, where that is more than that it needs the other."""
-    why: str = ""
-
-
-Rule = Apart | Needs
-
-
-def check_together(given: Collection[str], rules: Iterable[Rule]) -> None:
-    """Refuse options that do not go together; `given` are names of fields.
-
-    Raises: AdvisorError: they do not.
-    """
-    for rule in rules:
-        first, second = (name.removeprefix("--").replace("-", "_") in given for name in rule[:2])
-        if isinstance(rule, Needs) and first and not second:
-            raise AdvisorError(rule.what or f"{rule.option} needs {rule.other}", why=rule.why, fix=rule.fix)
-        if isinstance(rule, Apart) and first and second:
-            raise AdvisorError(f"{rule.one} and {rule.other} exclude each other", why=rule.why, fix=rule.fix)
-
-
-def parameters_of(inputs: type, default: object = None) -> Iterator[inspect.Parameter]:
-    """The options of a dataclass, those of its groups in their place; `default` is an instance that says others."""
-    for field, group, names in _fields(inputs):
-        value = _default(field) if default is None else getattr(default, field.name)
-        if group is None:
-            yield inspect.Parameter(
-                field.name, inspect.Parameter.KEYWORD_ONLY, default=value, annotation=field.type
-            )
-            continue
-        inner = parameters_of(group, None if value is inspect.Parameter.empty else value)
-        if names:
-            by_name = {parameter.name: parameter for parameter in inner}
-            inner = iter([by_name[name] for name in names])
-        yield from inner
-
-
-def gathered(inputs: type[T], values: Mapping[str, Any], default: object = None) -> T:
-    """The dataclass with what was typed; what is not among the values keeps its default."""
-    made: dict[str, Any] = {}
-    for field, group, names in _fields(inputs):
-        value = _default(field) if default is None else getattr(default, field.name)
-        if group is not None:
-            own = {name: values[name] for name in names or values if name in values}
-            made[field.name] = gathered(group, own, None if value is inspect.Parameter.empty else value)
-        elif field.name in values and not (values[field.name] is None and field.default is MISSING):
-            made[field.name] = values[field.name]
-    return inputs(**made) if default is None else replace(default, **made)  # type: ignore[type-var, return-value]
-
-
-def _fields(inputs: type) -> Iterator[tuple[Field[Any], type | None, tuple[str, ...]]]:
-    """The fields that are options, or groups of them with the names of those that count; none for all."""
-    for field in fields(inputs):
-        kind: Any = field.type
-        if is_dataclass(kind):
-            yield field, kind, ()  # type: ignore[misc]
-        elif get_origin(kind) is Annotated:
-            first, second, *_ = get_args(kind)
-            yield (field, first, second) if is_dataclass(first) else (field, None, ())  # type: ignore[misc]
-
-
-def _default(field: Field[Any]) -> Any:
-    """What Typer takes as the default: none of a value that is made anew for each call."""
-    if field.default_factory is not MISSING:
-        return None
-    return inspect.Parameter.empty if field.default is MISSING else field.default
 
 
 def _write_json(text: str) -> None:
@@ -352,7 +272,8 @@ def tree(folders: Sequence[str] = FOLDERS) -> typer.Typer:
         top.add_typer(group, name=name)
     for name, found in known.items():
         if name not in groups:
-            groups.get(name.split()[0], top).command(found.word, cls=Once)(function_of(found))
+            kind = class_of(name, found.inputs, found.works) if found.works is not None else Once
+            groups.get(name.split()[0], top).command(found.word, cls=kind)(function_of(found))
     return top
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from advisor.ask.options import Effect
 from advisor.catalog.errors import InputFileError
 from advisor.cli.command import COMMANDS
-from advisor.cli.options import Effect
 
 FILE_NAME: Final = "advisor.toml"
 FILE_VARIABLE: Final = "ADVISOR_CONFIG"

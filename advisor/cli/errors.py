@@ -49,14 +49,9 @@ def report(error: Exception, *, verbose: bool) -> int:
     if isinstance(error, TyperException):
         _tell(*_of_usage(error))
         return error.exit_code
-    if isinstance(error, OSError):
-        _tell(*_of_system(error))
-        return USAGE
-    if isinstance(error, MemoryError):
-        _tell("out of memory", why="the question needs more than there is", fix="ask for less at a time")
-        return USAGE
-    if type(error).__name__ == "ValidationError" and hasattr(error, "errors"):
-        _tell(_of_record(error.errors(include_url=False)[0]), fix="choose another value")
+    mistake = as_mistake(error)
+    if mistake is not None:
+        _tell(mistake.what, mistake.why, mistake.fix)
         return USAGE
     if verbose:
         import traceback
@@ -69,6 +64,20 @@ def report(error: Exception, *, verbose: bool) -> int:
         fix="" if verbose else "run it again with -v, which shows the traceback, and report that",
     )
     return INTERNAL
+
+
+def as_mistake(error: Exception) -> AdvisorError | None:
+    """Return what a person can mend of a failure that is no AdvisorError; None for a defect of the program."""
+    if isinstance(error, OSError):
+        what, why, fix = _of_system(error)
+        return AdvisorError(what, why=why, fix=fix)
+    if isinstance(error, MemoryError):
+        return AdvisorError(
+            "out of memory", why="the question needs more than there is", fix="ask for less at a time"
+        )
+    if type(error).__name__ == "ValidationError" and hasattr(error, "errors"):
+        return AdvisorError(_of_record(error.errors(include_url=False)[0]), fix="choose another value")
+    return None
 
 
 def _of_usage(error: TyperException) -> tuple[str, str, str, str]:

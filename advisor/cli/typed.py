@@ -7,9 +7,9 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from advisor.ask.measures import parse_count
+from advisor.ask.options import Effect, Shared
 from advisor.catalog.errors import AdvisorError
-from advisor.cli.measures import parse_count
-from advisor.cli.options import Effect
 
 
 class _Once:
@@ -160,3 +160,22 @@ def _identity(path: Path) -> tuple[int, int] | str:
 
 def _words(option: str) -> str:
     return f"--{option.replace('_', '-')}" if option not in ("file", "first", "second", "cases") else option
+
+
+def check_shared(shared: Shared) -> Shared:
+    """The options themselves, if the work can begin with them.
+
+    Raises: AdvisorError: an unknown output format, an output path that cannot be written, or a file that is no
+        calibration.
+    """
+    if shared.output is not None:
+        from advisor.render.atomic import check_writable
+        from advisor.render.files import writer_for
+
+        writer_for(shared.output)
+        check_writable(shared.output)
+    if shared.calibration is not None:
+        from advisor.ask.own_data import read_calibration
+
+        read_calibration(shared.calibration)
+    return shared

@@ -1,7 +1,9 @@
 """Dated prices of rented accelerators."""
 
 import datetime
-from typing import Literal
+import re
+from collections.abc import Mapping
+from typing import Any, Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -22,6 +24,18 @@ Tenancy = Literal["dedicated", "shared", "unknown"]
 PriceKind = Literal["list", "quote", "from", "tracker", "marketplace_median", "marketplace_min"]
 """list: the seller's own price list, also when transcribed; quote: made to the person who gives it; from: "starting
 at"; tracker: a third party's figure; the last two are of offers of many hosts."""
+
+
+_NAMED: Final[Mapping[str, str]] = {
+    "us": "US", "usa": "US", "jp": "JP", "japan": "JP", "canada": "CA", "fin": "FI", "finland": "FI", "uk": "GB",
+    "germany": "DE", "france": "FR", "norway": "NO", "sweden": "SE", "iceland": "IS", "india": "IN",
+}  # fmt: skip
+"""Countries by the first word of a region's name, as providers write it that do not state the country."""
+
+
+def country_of_region(region: str) -> str:
+    """Return the country that a region's name states; empty where it names none: `any`, `north-america`."""
+    return _NAMED.get(re.split(r"[-_ ,]", region.strip().lower(), maxsplit=1)[0], "")
 
 
 class Price(Record):
@@ -47,7 +61,7 @@ class Price(Record):
     tenancy: Tenancy = "dedicated"
     price_kind: PriceKind = "list"
     country: str = ""
-    """ISO 3166 code; empty where the region is not in one country or nobody says."""
+    """ISO 3166 code, from the region's name where the row states none; empty where neither says one country."""
     min_quantity: int | None = Field(default=None, ge=1)
     """Accelerators of the least order at this price; None is the SKU's."""
     max_quantity: int | None = Field(default=None, ge=1)
@@ -57,6 +71,17 @@ class Price(Record):
     storage_usd_per_gb_hour: float | None = Field(default=None, ge=0, lt=1)
     """Beside usd_per_hour, where the seller states it."""
     egress_usd_per_gb: float | None = Field(default=None, ge=0, lt=10)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _country_of_region(cls, values: Any) -> Any:
+        if (
+            isinstance(values, Mapping)
+            and not values.get("country")
+            and isinstance(values.get("region"), str)
+        ):
+            return {**values, "country": country_of_region(values["region"])}
+        return values
 
     @model_validator(mode="after")
     def _interval_is_not_empty(self) -> "Price":

@@ -9,9 +9,10 @@ import pytest
 from typer import Context, Option
 from typer.main import get_command
 
+from advisor.ask.inputs import gathered, only, parameters_of
+from advisor.ask.options import Shared
 from advisor.catalog.errors import AdvisorError
-from advisor.cli.command import FOLDERS, commands, folders_for, gathered, only, parameters_of, tree
-from advisor.cli.options import Shared
+from advisor.cli.command import FOLDERS, commands, folders_for, tree
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 
 import pytest
 
+from advisor.ask.measures import parse_budget, parse_bytes, parse_count, parse_seconds, parse_watts
 from advisor.catalog.errors import AdvisorError
-from advisor.cli.measures import parse_budget, parse_bytes, parse_count, parse_seconds
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,9 @@ def test_count(text: str, amount: float) -> None:
     assert parse_count(text, "--tokens") == pytest.approx(amount, rel=1e-12)
 
 
-@pytest.mark.parametrize("text", ["13.7", "$13.7/h", "328.8/day", "10.00785k/month", "$10,007.85/month"])
+@pytest.mark.parametrize(
+    "text", ["13.7/h", "$13.7 / hour", "328.8/day", "10.00785k/month", "$10,007.85/month"]
+)
 def test_a_budget_is_dollars_an_hour(text: str) -> None:
     assert parse_budget(text) == pytest.approx(13.7, rel=1e-9)
 
@@ -63,3 +65,26 @@ def test_what_is_no_amount_of_memory_is_refused_with_an_example(text: str, what:
     assert "--min-memory" in raised.value.what
     assert raised.value.fix
     assert raised.value.exit_code == 2
+
+
+@pytest.mark.parametrize("text", ["5000", "$13.7", "10k", "1,500"])
+def test_a_budget_without_a_period_could_mean_two_things(text: str) -> None:
+    with pytest.raises(AdvisorError, match="dollars of what time") as raised:
+        parse_budget(text)
+    assert raised.value.fix == f"--budget {text}/h or --budget {text}/month"
+
+
+@pytest.mark.parametrize(
+    "text", ["13,7/h", "1,50/month", "5/fortnight", "5/", "/h", "nan/h", "-5/h", "1e999/h"]
+)
+def test_what_is_no_budget_is_refused(text: str) -> None:
+    with pytest.raises(AdvisorError) as raised:
+        parse_budget(text)
+    assert "--budget" in raised.value.fix
+
+
+@pytest.mark.parametrize("text", ["5", "1500", "5k"])
+def test_a_power_without_a_unit_could_mean_watts_or_kilowatts(text: str) -> None:
+    with pytest.raises(AdvisorError) as raised:
+        parse_watts(text, "--power-budget")
+    assert raised.value.why == "units are w, kw"

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from advisor.cli.options import Where
-from advisor.cli.scenario_input import constraints_of
+from advisor.ask.options import Where
+from advisor.ask.scenario import constraints_of
 from advisor.decide import nearest
 from advisor.decide.scenario import Constraints
 

@@ -6,11 +6,13 @@ from typing import Any
 
 import pytest
 
+from advisor.ask.measures import parse_rate
+from advisor.ask.options import Load, Objectives, Shared, Where
+from advisor.ask.scenario import constraints_of, known_countries, parse_own, scenario_of
+from advisor.ask.traffic import traffic_of
 from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
-from advisor.cli.measures import parse_rate
-from advisor.cli.options import Load, Objectives, Shared, Where
-from advisor.cli.scenario_input import constraints_of, parse_own, scenario_of
-from advisor.cli.traffic_input import traffic_of
+from advisor.catalog.schema.price import country_of_region
+from advisor.decide.offers import offers_by_accelerator
 
 SHARED = Shared(False, None, False, False, False, False, 3, datetime.date(2026, 11, 20), None)
 
@@ -119,7 +121,7 @@ def test_unknown_and_empty_names_are_refused(changes: dict[str, Any], what: str)
 
 def test_the_scenario_holds_everything_resolved() -> None:
     scenario, notes = scenario_of(
-        "70b", Load(rate="10"), Objectives("1s", "50ms", budget="20"), Where(), 3, SHARED
+        "70b", Load(rate="10"), Objectives("1s", "50ms", budget="20/h"), Where(), 3, SHARED
     )
     assert scenario.model == "llama-3.1-70b"
     assert scenario.objectives.tpot_p99_s == pytest.approx(0.05)
@@ -143,3 +145,32 @@ def test_impossible_objectives_are_refused(changes: dict[str, Any]) -> None:
     model = objectives.pop("model", "70b")
     with pytest.raises(AdvisorError):
         scenario_of(model, Load(), Objectives(**objectives), Where(), 5, SHARED)
+
+
+@pytest.mark.parametrize("code", sorted(known_countries()))
+def test_a_country_is_the_same_as_a_region_and_as_a_residency(code: str) -> None:
+    """Offers in a country are those whose row or whose region's name states it, whichever option asks."""
+    offered = [
+        {(price.provider, price.sku, price.region) for found in rows.values() for price in found}
+        for rows in (
+            offers_by_accelerator(limits, datetime.date(2026, 11, 20), limits.regions)
+            for limits in (
+                constraints_of(Where(residency=code.lower(), term="on-demand,spot"))[0],
+                constraints_of(Where(region=code.lower(), term="on-demand,spot"))[0],
+            )
+        )
+    ]
+    assert offered[0] == offered[1]
+
+
+def test_a_seller_whose_region_is_a_country_is_there() -> None:
+    limits, _ = constraints_of(Where(residency="us"))
+    regions = {
+        price.region
+        for found in offers_by_accelerator(limits, datetime.date(2026, 11, 20)).values()
+        for price in found
+    }
+    assert {"us", "eastus"} <= {region.lower() for region in regions}
+    assert country_of_region("any") == country_of_region("north-america") == country_of_region("") == ""
+    assert country_of_region("Canada-1") == "CA"
+    assert country_of_region("us") == country_of_region("US-west_2") == "US"

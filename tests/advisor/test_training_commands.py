@@ -141,7 +141,8 @@ def test_reinforcement_learning_tells_its_loop(cli: Cli, algorithm: str) -> None
     command = (
         f"advisor recommend --model qwen2.5-7b --workload rl --algorithm {algorithm} --gpu h100 --gpus 16"
     )
-    found = json.loads(cli(f"{command} --prompts 64 --samples 8 --off-policy 1 --json").out)
+    generated = "" if algorithm == "dpo" else "--samples 8 --off-policy 1"
+    found = json.loads(cli(f"{command} --prompts 64 {generated} --json").out)
     option = found["options"][0]
     loop = option["performance"]["reinforcement"]
     parts = sum(loop[f"{name}_s"] for name in ("rollout", "reward", "logprob", "training", "weight_sync"))

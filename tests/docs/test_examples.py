@@ -44,7 +44,7 @@ def test_documented_commands_print_what_the_page_shows(
     request: pytest.FixtureRequest,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("advisor.cli.options.today", lambda: TODAY)
+    monkeypatch.setattr("advisor.ask.options.today", lambda: TODAY)
     page = document.read_text(encoding="utf-8")
     found = BLOCK.sub(lambda block: replayed(block, cli), page)
     if request.config.getoption("--update-golden") and found != page:

@@ -190,7 +190,7 @@ def test_a_calibration_is_made_and_understood(cli, tmp_path):
     file = tmp_path / "calibration.json"
     run = cli(f"advisor calibrate {recorded(8)} -o {file}")
     assert run.code == 0, run.err
-    from advisor.cli.own_data import read_calibration
+    from advisor.ask.own_data import read_calibration
 
     found = read_calibration(file)
     assert found.num_accelerators == 8

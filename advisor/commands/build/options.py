@@ -6,8 +6,8 @@ from typing import Annotated, Final, Literal
 
 from typer import Argument, Option
 
+from advisor.ask.options import AnyModel, Effect, Panel
 from advisor.cli.command import Studied, command
-from advisor.cli.options import AnyModel, Effect, Panel
 
 PLACE: Final = Panel("Where it stands")
 USE: Final = Panel("How it is used")

@@ -4,13 +4,13 @@ import re
 from dataclasses import replace
 from typing import Final
 
+from advisor.ask.measures import parse_watts, positive
+from advisor.ask.options import Shared
+from advisor.ask.own_data import given_calibration, kept_prices
+from advisor.ask.scenario import names_of
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError
-from advisor.cli.measures import parse_watts, positive
-from advisor.cli.options import Shared
-from advisor.cli.own_data import given_calibration, kept_prices
-from advisor.cli.scenario_input import names_of
 from advisor.commands.build.options import BuildInput, Conditions
 from advisor.workstation.assembly import Circuit, Setting
 from advisor.workstation.candidates import Limits

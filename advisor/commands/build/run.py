@@ -3,9 +3,9 @@
 from dataclasses import replace
 from typing import Final
 
+from advisor.ask.options import Shared
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.part_prices import price_book
-from advisor.cli.options import Shared
 from advisor.commands.build.options import BuildInput, CheckInput
 from advisor.commands.build.question import question_of
 from advisor.commands.build.verdict_view import verdict_answer

@@ -1,6 +1,6 @@
 """Turn a probe into figures of one machine."""
 
-from advisor.cli.options import Shared
+from advisor.ask.options import Shared
 from advisor.commands.calibrate.options import CalibrateInput
 from advisor.commands.calibrate.view import calibration_answer
 from advisor.probes.calibrate import calibration_of

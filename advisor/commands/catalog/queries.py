@@ -5,6 +5,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final, TypeVar, get_args
 
+from advisor.ask.measures import parse_count
+from advisor.ask.own_data import kept_prices
 from advisor.catalog import accelerators, engines, models, prices
 from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError, InfeasibleError, UnknownNameError
@@ -14,8 +16,6 @@ from advisor.catalog.resolve import known_value
 from advisor.catalog.schema import Accelerator, Engine, Model, Price, Record
 from advisor.catalog.schema.part import Part, PartPrice
 from advisor.catalog.schema.price import Term
-from advisor.cli.measures import parse_count
-from advisor.cli.own_data import kept_prices
 from advisor.commands.catalog.options import EnginesInput, GpusInput, ModelsInput, PartsInput, PricesInput
 from advisor.simulator.graph.model import is_moe, kv_bytes_per_token, parameter_count
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from advisor.ask import options
+from advisor.ask.options import Shared
+from advisor.ask.own_data import cache_folder
 from advisor.catalog.errors import AdvisorError, MissingHardwareError
-from advisor.cli import options
 from advisor.cli.notes import progress
-from advisor.cli.options import Shared
-from advisor.cli.own_data import cache_folder
 from advisor.commands.catalog.options import RefreshInput
 from advisor.commands.catalog.refresh_view import cleared_answer, refresh_answer
 from advisor.refresh.fetch import open_fetcher

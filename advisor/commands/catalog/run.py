@@ -2,11 +2,11 @@
 
 from dataclasses import asdict
 
+from advisor.ask.measures import parse_bytes
+from advisor.ask.options import Shared
+from advisor.ask.own_data import kept_prices
 from advisor.catalog import accelerators
 from advisor.catalog.coverage import coverage as known_coverage
-from advisor.cli.measures import parse_bytes
-from advisor.cli.options import Shared
-from advisor.cli.own_data import kept_prices
 from advisor.commands.catalog import coverage_view, price_view, queries, record_view, view
 from advisor.commands.catalog.options import (
     CoverageInput,

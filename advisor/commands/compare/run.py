@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from advisor.ask.options import Shared
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import read_json
-from advisor.cli.options import Shared
 from advisor.commands.compare.options import CompareInput
 from advisor.render.answer import Answer
 from advisor.render.saved import check_saved

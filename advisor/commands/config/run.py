@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
+from advisor.ask.options import Shared
 from advisor.cli.defaults import FILE_NAME, Default, given_defaults
-from advisor.cli.options import Shared
 from advisor.commands.config.options import ShowInput
 from advisor.render.answer import Answer, Paragraph, Table, columns
 

@@ -4,19 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
-from advisor.cli.command import Studied, command, without
-from advisor.cli.options import (
-    LOAD,
-    Beside,
-    Effect,
-    Levers,
-    Load,
-    ModelName,
-    Objectives,
-    Panel,
-    Top,
-    Where,
-)
+from advisor.ask.inputs import without
+from advisor.ask.options import LOAD, Beside, Effect, Levers, Load, ModelName, Objectives, Panel, Top, Where
+from advisor.cli.command import Studied, command
 
 COMPARISON: Final = Panel("What it is compared with")
 

@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
+from advisor.ask.levers import beside_of, with_levers
+from advisor.ask.measures import parse_count, positive
+from advisor.ask.options import Shared
+from advisor.ask.scenario import names_of, scenario_of
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.profiles import get_load_shape
 from advisor.catalog.units import DAY_S
-from advisor.cli.lever_input import beside_of, with_levers
-from advisor.cli.measures import parse_count, positive
 from advisor.cli.notes import progress
-from advisor.cli.options import Shared
-from advisor.cli.scenario_input import names_of, scenario_of
 from advisor.commands.cost.options import CostInput
 from advisor.commands.cost.view import cost_answer
 from advisor.decide.scenario import Scenario

@@ -6,11 +6,11 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
+from advisor.ask.options import Shared
 from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError, InputFileError, MissingHardwareError
 from advisor.catalog.schema import Accelerator
 from advisor.cli.notes import progress
-from advisor.cli.options import Shared
 from advisor.commands.probe.options import ProbeInput
 from advisor.commands.probe.view import probe_answer
 from advisor.probes.assess import claimed

@@ -1,14 +1,12 @@
 """Distillation: a teacher writes answers as a batch, a student is tuned on them; both parts searched, one bill."""
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any, Final, cast
+from typing import Any, cast
 
-from advisor.catalog.errors import AdvisorError
-from advisor.catalog.units import DAY_S, HOUR_S
-from advisor.cli.measures import parse_count, parse_seconds
-from advisor.cli.options import Shared
-from advisor.commands.recommend.options import RecommendInput
+from advisor.ask.distillation import student_of, teacher_of
+from advisor.ask.options import Shared
+from advisor.ask.work import WorkQuestion
+from advisor.catalog.units import DAY_S
 from advisor.commands.recommend.other_work import batch_of_requests
 from advisor.commands.recommend.training_run import trained_as_typed
 from advisor.decide.option import Option
@@ -17,10 +15,8 @@ from advisor.decide.training.result import TrainingOption
 from advisor.render.answer import Answer, Paragraph, Table, columns
 from advisor.render.numbers import usd
 
-_SHORTEST_SEQUENCE: Final = 4096
 
-
-def distilled(asked: RecommendInput, shared: Shared) -> Answer:
+def distilled(asked: WorkQuestion, shared: Shared) -> Answer:
     """The teacher's batch and the student's tuning, one after the other; each gets half of the deadline.
 
     The student reads every prompt with its answer once, or as often as --tokens says.
@@ -28,24 +24,9 @@ def distilled(asked: RecommendInput, shared: Shared) -> Answer:
     Raises: AdvisorError and its kinds: no teacher is named, or one of the parts has no answer.
     Source: sequence-level distillation, arXiv:1606.07947; DeepSeek-R1 (arXiv:2501.12948), section 2.4.
     """
-    typed = asked.training
-    if typed.teacher is None:
-        raise AdvisorError(
-            "no teacher is named", why="its answers are what the student learns from", fix="--teacher 70b"
-        )
-    if typed.deadline is not None:
-        half = parse_seconds(typed.deadline, "--deadline") / 2.0
-        asked = replace(asked, training=replace(typed, deadline=f"{half / HOUR_S:g}h"))
-    teacher, traffic = batch_of_requests(typed.teacher, asked, shared)
-    read = traffic.mean_input_tokens + traffic.mean_output_tokens
-    written = parse_count(asked.item.items, "--items") * read
-    longest = max(_SHORTEST_SEQUENCE, 1 << (round(read) - 1).bit_length())
-    tuned = replace(
-        asked.training,
-        tokens=asked.training.tokens or f"{written:.0f}",
-        sequence=asked.training.sequence or longest,
-    )
-    student = trained_as_typed(replace(asked, workload="finetune", training=tuned), shared)
+    name, asked_of_teacher = teacher_of(asked)
+    teacher, traffic = batch_of_requests(name, asked_of_teacher, shared)
+    student = trained_as_typed(student_of(asked_of_teacher, traffic), shared)
     return _together(teacher, student, asked.model or "")
 
 

@@ -2,11 +2,11 @@
 
 from typing import Final
 
+from advisor.ask.measures import parse_budget
+from advisor.ask.models import scenarios_of
+from advisor.ask.options import Shared
 from advisor.catalog.units import HOURS_PER_MONTH
-from advisor.cli.measures import parse_budget
-from advisor.cli.models_input import scenarios_of
 from advisor.cli.notes import progress
-from advisor.cli.options import Shared
 from advisor.commands.recommend.options import RecommendInput
 from advisor.commands.recommend.serving import check_emission, with_emitted
 from advisor.commands.recommend.tables import start_command, start_words

@@ -2,10 +2,9 @@
 
 from dataclasses import replace
 
-from advisor.cli.options import Shared
-from advisor.cli.scenario_input import needed_model, scenario_of
-from advisor.commands.recommend.applies import refuse_idle
-from advisor.commands.recommend.options import TRAINING, RecommendInput, ReplayInput
+from advisor.ask.acts import TRAINING, refuse_idle
+from advisor.ask.options import Shared
+from advisor.commands.recommend.options import RecommendInput, ReplayInput
 from advisor.render.answer import Answer
 
 
@@ -32,22 +31,14 @@ def recommend(asked: RecommendInput, shared: Shared) -> Answer:
         from advisor.commands.recommend.models_answer import several
 
         return several(asked, asked.models, shared)
-    from advisor.cli.lever_input import beside_of, largest_of, with_contexts, with_ladder, with_levers
+    from advisor.ask.serving import serving_question
     from advisor.commands.recommend.serving import goal_answer_of, recommended
 
-    model, shown, goal = needed_model(asked.model), asked.shown, asked.objectives.goal
-    load, ladder = largest_of(asked.load)
-    scenario, notes = scenario_of(
-        model, load, asked.objectives, asked.where, shown.top, shared, ladder=goal is None
-    )
-    told = {"screened_only": asked.fast, "beside": beside_of(asked.beside)}
-    scenario = with_ladder(scenario, ladder, asked.where.max_context).model_copy(update=told)
-    scenario = with_levers(scenario, asked.levers)
-    scenario, more = with_contexts(scenario, asked.where.max_context)
-    notes = (*notes, *more)
+    scenario, notes = serving_question(asked, shared)
+    goal = asked.objectives.goal
     if goal is not None:
-        return goal_answer_of(goal, scenario, notes, shown, shared)
-    return recommended(scenario, notes, shown, shared, asked.emission)
+        return goal_answer_of(goal, scenario, notes, asked.shown, shared)
+    return recommended(scenario, notes, asked.shown, shared, asked.emission)
 
 
 def replay(asked: ReplayInput, shared: Shared) -> Answer:

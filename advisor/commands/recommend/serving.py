@@ -6,10 +6,11 @@ from pathlib import Path
 from shlex import quote
 from typing import Final
 
+from advisor.ask.options import Shared
+from advisor.ask.work import Shown
 from advisor.catalog.errors import AdvisorError
 from advisor.cli.notes import progress
-from advisor.cli.options import Shared
-from advisor.commands.recommend.options import Emission, Shown
+from advisor.commands.recommend.options import Emission
 from advisor.commands.recommend.view import recommendation_answer
 from advisor.decide.decision import Counts, Decision
 from advisor.decide.recommend import recommend

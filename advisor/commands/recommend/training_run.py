@@ -5,19 +5,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from advisor.ask.inputs import given
+from advisor.ask.levers import beside_of
+from advisor.ask.measures import parse_seconds
+from advisor.ask.options import Shared
+from advisor.ask.own_data import given_calibration
+from advisor.ask.scenario import constraints_of, refuse_goal
+from advisor.ask.training import total_budget, training_question
+from advisor.ask.work import Shown, WorkQuestion
 from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InputFileError
 from advisor.catalog.regions import DEFAULT_REGION, get_region
-from advisor.cli.lever_input import beside_of
-from advisor.cli.measures import parse_seconds
 from advisor.cli.notes import progress
-from advisor.cli.options import Shared
-from advisor.cli.own_data import given_calibration
-from advisor.cli.scenario_input import constraints_of, refuse_goal
-from advisor.commands.recommend.applies import given
-from advisor.commands.recommend.options import RecommendInput, Shown
 from advisor.commands.recommend.plan_file import kept, read_plan
-from advisor.commands.recommend.training_input import total_budget, training_question
 from advisor.commands.recommend.training_view import training_answer
 from advisor.decide.training.recommend import recommend_training
 from advisor.decide.training.scenario import TrainingScenario
@@ -26,7 +26,7 @@ from advisor.render.atomic import check_writable
 from advisor.render.calibration_view import with_calibration
 
 
-def trained_as_typed(asked: RecommendInput, shared: Shared) -> Answer:
+def trained_as_typed(asked: WorkQuestion, shared: Shared) -> Answer:
     """The answer to a question about training as typed, or to a plan's question with other limits.
 
     Raises: AdvisorError and its kinds: something typed is wrong, or nothing satisfies it.
@@ -51,7 +51,7 @@ def trained(scenario: TrainingScenario, notes: tuple[str, ...], shown: Shown, sh
     return kept(with_calibration(answer, scenario.calibration, considered), scenario, shown.plan)
 
 
-def _from_plan(path: Path, asked: RecommendInput, shared: Shared) -> tuple[TrainingScenario, tuple[str, ...]]:
+def _from_plan(path: Path, asked: WorkQuestion, shared: Shared) -> tuple[TrainingScenario, tuple[str, ...]]:
     """The question of a plan with what is typed beside it: another size, deadline or budget, other hardware, sellers or
     prices, another day, seed or calibration.
 
@@ -98,7 +98,7 @@ _FIELDS: Final = {
 """Limits of a plan, as of any question, by the option that changes them."""
 
 
-def _changed(asked: RecommendInput, names: set[str]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _changed(asked: WorkQuestion, names: set[str]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Fields of a plan's limits that the options given change, and notes on what was understood."""
     typed, where = asked.training, asked.where
     constraints, notes = constraints_of(replace(where, precision=None, engine=None, region=None))
@@ -120,7 +120,7 @@ def _changed(asked: RecommendInput, names: set[str]) -> tuple[dict[str, Any], tu
     return changed, tuple(filter(None, notes))
 
 
-def _check_same_work(asked: RecommendInput, scenario: TrainingScenario) -> None:
+def _check_same_work(asked: WorkQuestion, scenario: TrainingScenario) -> None:
     if asked.workload not in ("serve", scenario.workload):
         raise AdvisorError(
             f"the plan is of --workload {scenario.workload}", fix=f"drop --workload {asked.workload}"

@@ -5,8 +5,8 @@ from typing import Annotated, Final
 
 from typer import Option
 
+from advisor.ask.options import AnyModel, GpuName, Panel
 from advisor.cli.command import command
-from advisor.cli.options import AnyModel, GpuName, Panel
 
 KERNEL: Final = Panel("A kernel's block, with --occupancy")
 

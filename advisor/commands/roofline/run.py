@@ -2,14 +2,14 @@
 
 from dataclasses import fields
 
+from advisor.ask.measures import parse_bytes
+from advisor.ask.options import Shared
+from advisor.ask.own_data import given_calibration
 from advisor.catalog import accelerators, models
 from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator, Calibration
 from advisor.catalog.units import GB
-from advisor.cli.measures import parse_bytes
-from advisor.cli.options import Shared
-from advisor.cli.own_data import given_calibration
 from advisor.commands.roofline.options import RooflineInput
 from advisor.commands.roofline.view import Roof, occupancy_answer, roofline_answer
 from advisor.render.answer import Answer

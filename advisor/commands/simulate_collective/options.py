@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 
 from typer import Option
 
+from advisor.ask.options import GpuName
 from advisor.cli.command import Studied, command
-from advisor.cli.options import GpuName
 
 Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
 Library = Literal["engine", "vllm", "sglang", "tensorrt-llm", "nccl"]

@@ -1,9 +1,9 @@
 """Predict one collective of a group of accelerators."""
 
-from advisor.cli.measures import parse_bytes
-from advisor.cli.options import Shared
-from advisor.cli.own_data import given_calibration
-from advisor.cli.topology_input import group_of
+from advisor.ask.measures import parse_bytes
+from advisor.ask.options import Shared
+from advisor.ask.own_data import given_calibration
+from advisor.ask.topology import group_of
 from advisor.commands.simulate_collective.options import CollectiveInput
 from advisor.commands.simulate_collective.view import collective_answer
 from advisor.render.answer import Answer

@@ -5,12 +5,12 @@ from typing import Annotated, Final
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from advisor.ask.measures import parse_bytes, parse_rate, parse_seconds
 from advisor.catalog.errors import AdvisorError, InputFileError
 from advisor.catalog.files import DATA_DIR, checked, data_files, read_text, read_toml
 from advisor.catalog.resolve import near_misses
 from advisor.catalog.schema.price import Term
 from advisor.catalog.schema.record import Record
-from advisor.cli.measures import parse_bytes, parse_rate, parse_seconds
 from advisor.simulator.serving.fleet import QueueOrder, RouterRule, ScalingMetric
 
 EXAMPLES: Final = DATA_DIR / "fleets"

@@ -5,8 +5,8 @@ from typing import Annotated
 
 from typer import Argument, Option
 
+from advisor.ask.options import RecordsFile, StepByStep
 from advisor.cli.command import Studied, command
-from advisor.cli.options import RecordsFile, StepByStep
 
 
 @command(

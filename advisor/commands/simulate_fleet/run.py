@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from advisor.ask.deployment import deployment_of
+from advisor.ask.options import Layout, Shared
+from advisor.ask.own_data import given_calibration, kept_prices
 from advisor.catalog import accelerators, models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Calibration
-from advisor.cli.options import Layout, Shared
-from advisor.cli.own_data import given_calibration, kept_prices
-from advisor.cli.serve_input import deployment_of
 from advisor.commands.simulate_fleet.fleet_file import (
     ColdStartTable,
     FleetFile,

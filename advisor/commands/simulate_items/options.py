@@ -5,8 +5,9 @@ from typing import Annotated, Final, Literal
 
 from typer import Option
 
-from advisor.cli.command import Studied, command, only
-from advisor.cli.options import LAYOUT, GpuName, ItemInput, OtherModelName, Precision, Rate, degree
+from advisor.ask.inputs import only
+from advisor.ask.options import LAYOUT, GpuName, ItemInput, OtherModelName, Precision, Rate, degree
+from advisor.cli.command import Studied, command
 
 _STUDIED: Final = Studied(pareto=("min single_latency_s", "max best_items_per_s"))
 

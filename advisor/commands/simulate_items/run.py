@@ -3,14 +3,14 @@
 from dataclasses import asdict
 from typing import Any
 
+from advisor.ask.items import item_job, named_model
+from advisor.ask.measures import parse_rate, parse_seconds
+from advisor.ask.options import Shared
+from advisor.ask.own_data import given_calibration
 from advisor.catalog import accelerators
 from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.units import KILO
-from advisor.cli.item_input import item_job, named_model
-from advisor.cli.measures import parse_rate, parse_seconds
-from advisor.cli.options import Shared
-from advisor.cli.own_data import given_calibration
 from advisor.commands.simulate_items.options import DiffusionInput, EmbedInput, SpeechInput
 from advisor.commands.simulate_items.view import service_answer
 from advisor.render.answer import Answer

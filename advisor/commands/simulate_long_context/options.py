@@ -5,8 +5,9 @@ from typing import Annotated
 
 from typer import Option
 
-from advisor.cli.command import command, only
-from advisor.cli.options import LAYOUT, GpuName, Layout, OtherModelName, Precision, degree
+from advisor.ask.inputs import only
+from advisor.ask.options import LAYOUT, GpuName, Layout, OtherModelName, Precision, degree
+from advisor.cli.command import command
 
 
 @command("simulate long-context", uses_calibration=True)

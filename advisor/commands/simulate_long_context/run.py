@@ -1,11 +1,11 @@
 """Take a long context apart, and weights that stay in the host's memory: times by degree, place and policy."""
 
+from advisor.ask.deployment import deployment_of
+from advisor.ask.measures import parse_bytes, parse_tokens
+from advisor.ask.options import Layout, Shared
+from advisor.ask.own_data import given_calibration
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.units import GB
-from advisor.cli.measures import parse_bytes, parse_tokens
-from advisor.cli.options import Layout, Shared
-from advisor.cli.own_data import given_calibration
-from advisor.cli.serve_input import deployment_of
 from advisor.commands.simulate_long_context.options import LongContextInput, OffloadInput
 from advisor.commands.simulate_long_context.view import ContextRow, TierRow, context_answer, offload_answer
 from advisor.render.answer import Answer

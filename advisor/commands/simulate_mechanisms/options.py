@@ -5,8 +5,9 @@ from typing import Annotated, Final
 
 from typer import Option
 
-from advisor.cli.command import Studied, command, only
-from advisor.cli.options import GpuName, ItemInput, Layout, Load, OtherModelName
+from advisor.ask.inputs import only
+from advisor.ask.options import GpuName, ItemInput, Layout, Load, OtherModelName
+from advisor.cli.command import Studied, command
 
 _STUDIED: Final = Studied(
     pareto=("min metrics_ttft_s_p99", "min metrics_tpot_s_p99", "max metrics_output_tokens_per_s")

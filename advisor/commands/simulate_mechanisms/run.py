@@ -4,13 +4,13 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from advisor.ask.deployment import LoadPlan, as_inputs, check_served, deployment_of, load_of
+from advisor.ask.items import parse_size
+from advisor.ask.options import Load, Shared
+from advisor.ask.own_data import given_calibration
 from advisor.catalog import vision as schemes
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Calibration
-from advisor.cli.item_input import parse_size
-from advisor.cli.options import Load, Shared
-from advisor.cli.own_data import given_calibration
-from advisor.cli.serve_input import LoadPlan, as_inputs, check_served, deployment_of, load_of
 from advisor.commands.simulate_mechanisms.options import AdaptersInput, VisionInput
 from advisor.commands.simulate_mechanisms.view import adapter_answer, vision_answer
 from advisor.render.answer import Answer

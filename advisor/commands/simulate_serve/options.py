@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from advisor.cli.command import Studied, command
-from advisor.cli.options import (
+from advisor.ask.options import (
     LAYOUT,
     LOAD,
     OBJECTIVES,
@@ -16,6 +15,7 @@ from advisor.cli.options import (
     RecordsFile,
     StepByStep,
 )
+from advisor.cli.command import Studied, command
 
 POOLS: Final = Panel("Two pools, prompts apart from answers")
 LONG: Final = Panel("Two pools, long prompts apart from short ones")

@@ -2,10 +2,10 @@
 
 from dataclasses import dataclass, replace
 
+from advisor.ask.deployment import LoadPlan, check_engine
 from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Calibration
-from advisor.cli.serve_input import LoadPlan, check_engine
 from advisor.commands.simulate_serve.options import TwoPools
 from advisor.render.numbers import layout_words
 from advisor.simulator.calibrated_device import calibrated_deployment

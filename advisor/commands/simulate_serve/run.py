@@ -5,12 +5,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from advisor.ask.deployment import LoadPlan, as_inputs, check_served, deployment_of, load_of
+from advisor.ask.measures import parse_seconds, parse_watts
+from advisor.ask.options import Shared
+from advisor.ask.own_data import given_calibration
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Calibration, Model
-from advisor.cli.measures import parse_seconds, parse_watts
-from advisor.cli.options import Shared
-from advisor.cli.own_data import given_calibration
-from advisor.cli.serve_input import LoadPlan, as_inputs, check_served, deployment_of, load_of
 from advisor.commands.simulate_serve.options import Guessing, ServeInput
 from advisor.render.answer import Answer
 from advisor.render.atomic import check_writable, write_text

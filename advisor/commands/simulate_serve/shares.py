@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from advisor.ask.deployment import DEFAULT_REQUESTS, LoadPlan, deployment_of
+from advisor.ask.measures import parse_seconds, parse_tokens
+from advisor.ask.traffic import traffic_of
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.resolve import near_misses
-from advisor.cli.measures import parse_seconds, parse_tokens
-from advisor.cli.serve_input import DEFAULT_REQUESTS, LoadPlan, deployment_of
-from advisor.cli.traffic_input import traffic_of
 from advisor.commands.simulate_serve.options import Guessing, ServeInput
 from advisor.decide.load_runs import LoadShare, SplitModel, lengths_of, run_at
 from advisor.decide.scenario import Traffic, within_window

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
+from advisor.ask.deployment import LoadPlan
 from advisor.catalog.errors import AdvisorError
-from advisor.cli.serve_input import LoadPlan
 from advisor.commands.simulate_serve.options import Guessing
 from advisor.render.serve_view import SpeculationGain
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel

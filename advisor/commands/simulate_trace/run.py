@@ -1,7 +1,7 @@
 """Describe a recorded trace in a few numbers."""
 
-from advisor.cli.measures import positive
-from advisor.cli.options import Shared
+from advisor.ask.measures import positive
+from advisor.ask.options import Shared
 from advisor.commands.simulate_trace.options import TraceInput
 from advisor.commands.simulate_trace.view import trace_answer
 from advisor.render.answer import Answer

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from advisor.ask.together import Needs, check_together
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import BITS_PER_BYTE, GIGA
-from advisor.cli.command import Needs, check_together
 from advisor.decide.training.runs import trained_parameters
 from advisor.decide.training.search import PlanFound
 from advisor.render.numbers import TIME, digits, show

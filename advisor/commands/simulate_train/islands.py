@@ -5,11 +5,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from advisor.ask.together import Apart, Needs, Rule, check_together
 from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Calibration
 from advisor.catalog.units import BITS_PER_BYTE, GIGA
-from advisor.cli.command import Apart, Needs, Rule, check_together
 from advisor.decide.training.islands import Islands, IslandsFound
 from advisor.decide.training.search import PlanFound
 from advisor.render.numbers import TIME, digits, show

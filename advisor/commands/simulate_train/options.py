@@ -6,8 +6,8 @@ from typing import Annotated, Any, Final, Literal
 
 from typer import Argument
 
+from advisor.ask.options import MethodName, OptimizerName, Panel
 from advisor.cli.command import Studied, command
-from advisor.cli.options import MethodName, OptimizerName, Panel
 
 JOB: Final = Panel("Job")
 LAYOUT: Final = Panel("Layout")

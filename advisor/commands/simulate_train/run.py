@@ -6,15 +6,15 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
+from advisor.ask.measures import parse_count
+from advisor.ask.options import Shared
+from advisor.ask.own_data import given_calibration
 from advisor.catalog import accelerators, models
 from advisor.catalog.errors import AdvisorError, InfeasibleError, InputFileError
 from advisor.catalog.files import parsed_json, read_text, read_toml
 from advisor.catalog.resolve import known_value
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA
-from advisor.cli.measures import parse_count
-from advisor.cli.options import Shared
-from advisor.cli.own_data import given_calibration
 from advisor.commands.simulate_train.conditions import (
     check_release,
     host_note,

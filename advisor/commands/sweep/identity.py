@@ -3,11 +3,11 @@
 import shlex
 from pathlib import Path
 
+from advisor.ask.options import Shared
+from advisor.ask.own_data import FOLDER_VARIABLE, cache_folder
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import check_link, content_hash
 from advisor.cli.notes import note, warn
-from advisor.cli.options import Shared
-from advisor.cli.own_data import FOLDER_VARIABLE, cache_folder
 from advisor.commands.sweep.options import SweepInput
 from advisor.commands.sweep.targets import installed_versions
 from advisor.refresh.price_cache import PriceCache

@@ -6,8 +6,8 @@ from typing import Annotated
 
 from typer import Argument, Option
 
+from advisor.ask.options import Effect
 from advisor.cli.command import command
-from advisor.cli.options import Effect
 
 
 @command("sweep")

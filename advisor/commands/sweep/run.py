@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from advisor.ask.options import Shared
 from advisor.catalog.errors import AdvisorError, InputFileError
 from advisor.cli.notes import note, progress, warn
-from advisor.cli.options import Shared
 from advisor.commands.sweep.identity import header_of, keep_snapshot, opened
 from advisor.commands.sweep.options import SweepInput
 from advisor.commands.sweep.targets import ask, fields_of, installed_versions, targets

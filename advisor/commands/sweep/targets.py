@@ -7,10 +7,12 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
+from advisor.ask.inputs import gathered, option_name, parameters_of
+from advisor.ask.measures import parse_day
+from advisor.ask.options import Effect, Shared
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.cli.command import Studied, commands, effect_of, gathered, parameters_of
-from advisor.cli.measures import parse_day
-from advisor.cli.options import Effect, Shared, check_shared
+from advisor.cli.command import Studied, commands, effect_of
+from advisor.cli.typed import check_shared
 from advisor.render.answer import Answer
 from advisor.sweep.fields import Field
 from advisor.sweep.journal import Row
@@ -64,7 +66,7 @@ def ask(command: str, options: Mapping[str, Any]) -> Row:
 def installed_versions() -> tuple[str, str, str]:
     """Program, catalog and refreshed prices of this process."""
     from advisor import __version__
-    from advisor.cli.own_data import cache_folder
+    from advisor.ask.own_data import cache_folder
     from advisor.refresh.price_cache import PriceCache
     from advisor.render.document import catalog_version
 
@@ -106,7 +108,7 @@ def _field(parameter: inspect.Parameter, *, is_file: bool) -> Field:
         (annotation,) = (kind for kind in get_args(annotation) if kind is not NoneType)
     literal = get_origin(annotation) is Literal
     return Field(
-        _option_name(limits) or parameter.name,
+        option_name(parameter),
         Path if is_file else annotation if annotation in _KINDS else str,
         choices=tuple(get_args(annotation)) if literal else (),
         low=getattr(limits, "min", None),
@@ -115,11 +117,3 @@ def _field(parameter: inspect.Parameter, *, is_file: bool) -> Field:
         or_name=is_file,
         parameter=parameter.name,
     )
-
-
-def _option_name(declared: Any) -> str:
-    """The long name that an option was given, written as in a study: --bytes is bytes; empty where it has none."""
-    # In an annotation the first name takes the place of the default.
-    names = (getattr(declared, "default", ""), *(getattr(declared, "param_decls", None) or ()))
-    long = [name for name in names if str(name).startswith("--")]
-    return str(long[0]).split("/")[0].removeprefix("--").replace("-", "_") if long else ""

@@ -6,8 +6,8 @@ from typing import Annotated, Literal
 
 from typer import Argument, Option
 
+from advisor.ask.options import Effect
 from advisor.cli.command import command
-from advisor.cli.options import Effect
 
 View = Literal["replay", "stranger"]
 """How published runs are predicted."""

@@ -6,12 +6,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from advisor.ask.options import Shared
+from advisor.ask.own_data import given_calibration
+from advisor.ask.topology import group_of
 from advisor.catalog import accelerators
 from advisor.catalog.files import MOST_DOCUMENT_BYTES, read_text, too_large
 from advisor.catalog.schema import Calibration
-from advisor.cli.options import Shared
-from advisor.cli.own_data import given_calibration
-from advisor.cli.topology_input import group_of
 from advisor.commands.validate.cases import Suite, Validation, write_predictions
 from advisor.commands.validate.nccl_tests_view import nccl_tests_answer
 from advisor.commands.validate.options import (

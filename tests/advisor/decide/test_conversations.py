@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from advisor.ask.options import Load
+from advisor.ask.traffic import traffic_of
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import PICOSECONDS_PER_S
-from advisor.cli.options import Load
-from advisor.cli.traffic_input import traffic_of
 from advisor.decide.conversations import _Talks, conversations_at
 from advisor.decide.load_runs import lengths_of, run_at
 from advisor.decide.recommend import recommend

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from advisor.ask.levers import with_levers
+from advisor.ask.options import Levers, Load
+from advisor.ask.traffic import traffic_of
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.cli.lever_input import with_levers
-from advisor.cli.options import Levers, Load
-from advisor.cli.traffic_input import traffic_of
 from advisor.decide.bounds import roofline_requests_per_s as roofline_rates
 from advisor.decide.bounds import surface_requests_per_s as surface_rate
 from advisor.decide.candidates import Candidate, candidates_of

@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from advisor.ask.options import Load
+from advisor.ask.traffic import traffic_of
 from advisor.catalog import accelerators, engines
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.launch_options import check_command
-from advisor.cli.options import Load
-from advisor.cli.traffic_input import traffic_of
 from advisor.decide.pools import PoolPair, agree, sides_of
 from advisor.decide.purchase import Demand
 from advisor.decide.ranking import Planned

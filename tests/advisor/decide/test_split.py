@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from advisor.ask.levers import with_levers
+from advisor.ask.options import Levers, Load
+from advisor.ask.traffic import traffic_of
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch_options import check_command
-from advisor.cli.lever_input import with_levers
-from advisor.cli.options import Levers, Load
-from advisor.cli.traffic_input import traffic_of
 from advisor.decide import unlike_parts
 from advisor.decide.load_runs import LoadShare, SplitModel, lengths_of, prompt_pairs, run_at
 from advisor.decide.race import shown

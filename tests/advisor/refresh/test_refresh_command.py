@@ -24,7 +24,7 @@ def at_the_server(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
     day = datetime.date(2026, 11, 20)
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr("advisor.cli.options.today", lambda: day)
+    monkeypatch.setattr("advisor.ask.options.today", lambda: day)
     monkeypatch.setattr(refresh_run, "price_lists", functools.partial(price_lists, at=server.at))
     monkeypatch.setattr(refresh_run, "open_fetcher", lambda: open_fetcher(QUICK))
 

@@ -22,8 +22,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from advisor.cli.command import commands, parameters_of
-from advisor.cli.options import Shared
+from advisor.ask.inputs import parameters_of
+from advisor.ask.options import Shared
+from advisor.cli.command import commands
 
 CASES = int(os.environ.get("ADVISOR_FUZZ_CASES", "0"))
 SEED = int(os.environ.get("ADVISOR_FUZZ_SEED", "1"))

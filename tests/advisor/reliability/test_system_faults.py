@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from advisor.__main__ import main
+from advisor.ask import options
 from advisor.catalog import files
 from advisor.catalog.errors import InputFileError
-from advisor.cli import options
 from advisor.refresh.price_cache import PriceCache
 
 ROOT = Path(__file__).resolve().parents[3]

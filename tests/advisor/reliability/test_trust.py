@@ -9,10 +9,11 @@ from typing import get_args
 
 import pytest
 
+from advisor.ask.inputs import parameters_of
+from advisor.ask.options import Effect, Shared
 from advisor.catalog.errors import AdvisorError, InputFileError
 from advisor.catalog.files import check_link, read_toml
-from advisor.cli.command import Command, commands, effect_of, parameters_of
-from advisor.cli.options import Effect, Shared
+from advisor.cli.command import Command, commands, effect_of
 from advisor.commands.sweep.targets import fields_of, targets
 from advisor.render.atomic import write_files, write_text
 from advisor.sweep.journal import Header, Journal, read_journal

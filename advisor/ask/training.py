@@ -4,19 +4,19 @@ import math
 from dataclasses import replace
 from typing import Final, cast
 
+from advisor.ask.levers import beside_of
+from advisor.ask.measures import parse_count, parse_seconds, parse_usd, positive
+from advisor.ask.options import Load, Shared, Where
+from advisor.ask.own_data import given_calibration
+from advisor.ask.scenario import constraints_of, names_of, needed_model
+from advisor.ask.training_options import TrainingInput
+from advisor.ask.work import WorkQuestion
 from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.regions import DEFAULT_REGION, get_region
 from advisor.catalog.resolve import known_value
 from advisor.catalog.schema import Model
 from advisor.catalog.units import DAY_S, GIGA, HOUR_S, MEGA, TERA
-from advisor.cli.lever_input import beside_of
-from advisor.cli.measures import parse_count, parse_seconds, parse_usd, positive
-from advisor.cli.options import Load, Shared, Where
-from advisor.cli.own_data import given_calibration
-from advisor.cli.scenario_input import constraints_of, names_of, needed_model
-from advisor.commands.recommend.options import RecommendInput
-from advisor.commands.recommend.training_options import TrainingInput
 from advisor.decide.scenario import Market
 from advisor.decide.training.scenario import (
     Reliability,
@@ -49,7 +49,7 @@ _RESPONSE_TOKENS: Final = 2048
 _PROMPT_TOKENS: Final = 512
 
 
-def training_question(asked: RecommendInput, shared: Shared) -> tuple[TrainingScenario, tuple[str, ...]]:
+def training_question(asked: WorkQuestion, shared: Shared) -> tuple[TrainingScenario, tuple[str, ...]]:
     """The whole question about training, and notes on what was understood.
 
     Raises: AdvisorError and its kinds: something typed is malformed, unknown, out of range or contradictory.
@@ -191,7 +191,7 @@ def _rollout(typed: TrainingInput, load: Load) -> RolloutTask:
     )
 
 
-def total_budget(asked: RecommendInput) -> float | None:
+def total_budget(asked: WorkQuestion) -> float | None:
     """Dollars of a whole job; None where none are given.
 
     Raises: AdvisorError: not a sum of dollars.
@@ -200,7 +200,7 @@ def total_budget(asked: RecommendInput) -> float | None:
 
 
 def _limits(
-    workload: Workload, asked: RecommendInput, budget_usd: float | None
+    workload: Workload, asked: WorkQuestion, budget_usd: float | None
 ) -> tuple[TrainingLimits, tuple[str, ...]]:
     typed, where = asked.training, asked.where
     constraints, notes = constraints_of(replace(where, precision=None, engine=None, region=None))

@@ -4,6 +4,11 @@ import re
 from difflib import get_close_matches
 from typing import Final, Literal, cast, get_args
 
+from advisor.ask.measures import parse_budget, parse_seconds, parse_watts
+from advisor.ask.options import Load, Shared, Where
+from advisor.ask.options import Objectives as TypedObjectives
+from advisor.ask.own_data import given_calibration, kept_prices, kept_prices_note
+from advisor.ask.traffic import traffic_of
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError
@@ -11,11 +16,6 @@ from advisor.catalog.prices import bundled_prices
 from advisor.catalog.regions import EU_COUNTRIES, all_regions
 from advisor.catalog.resolve import known_value
 from advisor.catalog.schema.price import Tenancy, Term
-from advisor.cli.measures import parse_budget, parse_seconds, parse_watts
-from advisor.cli.options import Load, Shared, Where
-from advisor.cli.options import Objectives as TypedObjectives
-from advisor.cli.own_data import given_calibration, kept_prices, kept_prices_note
-from advisor.cli.traffic_input import traffic_of
 from advisor.decide.scenario import Constraints, Metric, Objectives, Scenario, ServiceLevel
 from advisor.simulator.layout import check_generates
 

@@ -5,12 +5,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from advisor.ask.levers import beside_of, with_levers
+from advisor.ask.measures import parse_tokens
+from advisor.ask.options import Beside, Levers, Load, Objectives, Shared, Where
+from advisor.ask.scenario import names_of, scenario_of
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.resolve import near_misses
-from advisor.cli.lever_input import beside_of, with_levers
-from advisor.cli.measures import parse_tokens
-from advisor.cli.options import Beside, Levers, Load, Objectives, Shared, Where
-from advisor.cli.scenario_input import names_of, scenario_of
 from advisor.decide.scenario import Scenario
 from advisor.decide.several.sizing import MOST_MODELS
 

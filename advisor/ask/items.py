@@ -1,18 +1,27 @@
 """What was typed about images, texts or audio, turned into a job."""
 
 import re
-from typing import Final
+from dataclasses import replace
+from typing import Final, cast
 
+from advisor.ask.levers import beside_of
+from advisor.ask.measures import parse_budget, parse_rate, parse_seconds
+from advisor.ask.options import ItemInput, Shared
+from advisor.ask.own_data import given_calibration
+from advisor.ask.scenario import LADDER_PER_S, constraints_of, needed_model
+from advisor.ask.work import WorkQuestion
 from advisor.catalog import diffusion, models
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Model
-from advisor.cli.options import ItemInput
+from advisor.decide.items.result import ItemScenario
 from advisor.simulator.workloads.diffusion import ImageJob
 from advisor.simulator.workloads.embedding import Texts
 from advisor.simulator.workloads.services import DEFAULT_RUNTIME, ItemJob, ItemWorkload, check_model
 from advisor.simulator.workloads.speech import SEGMENT_S, TOKENS_PER_S
 
 _SIZE: Final = re.compile(r"(\d+)\s*[xX×]\s*(\d+)")
+_DEFAULT_LATENCY_S: Final = {"diffusion": 10.0}
+"""Largest p99 latency of an item where none is given [s]; 1 s for work that is not named."""
 DEFAULT_TEXT_TOKENS: Final = 512
 DEFAULT_QUERY_TOKENS: Final = 32
 
@@ -74,3 +83,35 @@ def named_model(name: str) -> tuple[Model, tuple[str, ...]]:
     """
     found = models.get(name)
     return found.record, tuple(filter(None, (found.note,)))
+
+
+def item_question(asked: WorkQuestion, shared: Shared) -> tuple[ItemScenario, tuple[str, ...]]:
+    """Return the whole question about images, texts or audio, and notes on what was understood.
+
+    Raises: AdvisorError and its kinds: something typed is malformed or unknown, or the model does other work.
+    """
+    item, workload, budget = asked.item, cast(ItemWorkload, asked.workload), asked.objectives.budget
+    found = models.get(needed_model(asked.model))
+    constraints, notes = constraints_of(asked.where)
+    latency_s = (
+        parse_seconds(item.latency_p99, "--latency-p99")
+        if item.latency_p99
+        else _DEFAULT_LATENCY_S.get(workload, 1.0)
+    )
+    tokens = asked.load.input_tokens or asked.load.output_tokens
+    asks_ladder = asked.load.rate is None and budget is None and not constraints.own
+    scenario = ItemScenario(
+        model=found.record.id,
+        job=item_job(found.record, workload, replace(item, tokens=tokens)),
+        rate_per_s=parse_rate(asked.load.rate) if asked.load.rate else None,
+        latency_p99_s=latency_s,
+        constraints=constraints,
+        as_of=shared.as_of,
+        seed=shared.seed,
+        budget_usd_per_hour=None if budget is None else parse_budget(budget),
+        calibration=given_calibration(shared.calibration),
+        top=asked.shown.top,
+        beside=beside_of(asked.beside),
+        ladder_per_s=LADDER_PER_S if asks_ladder else (),
+    )
+    return scenario, tuple(filter(None, (found.note, *notes)))

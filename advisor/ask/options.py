@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from typer import Option
 
-from advisor.cli.measures import parse_day
-from advisor.cli.notes import warn
+from advisor.ask.acts import ALL, CHAT, ITEMS, REPLICAS, acts
+from advisor.ask.measures import parse_day
 
 
 class Effect(Enum):
@@ -49,7 +49,8 @@ OBJECTIVES: Final = Panel("Objectives")
 LIMITS: Final = Panel("What the answer may use")
 BILL: Final = Panel("The bill beside machines")
 LAYOUT: Final = Panel("Layout and precision")
-ITEMS: Final = Panel("Images, texts, audio")
+ITEM: Final = Panel("Images, texts, audio")
+_BUT_DISTILLED: Final = ALL.replace("distill ", "")
 
 
 _WRITTEN_ON: Final = datetime.date(2026, 11, 1)
@@ -58,10 +59,14 @@ _WRITTEN_ON: Final = datetime.date(2026, 11, 1)
 
 def today() -> datetime.date:
     """The day on which the question is asked; documented examples are run on a fixed one."""
-    day = datetime.date.today()
-    if day < _WRITTEN_ON:
-        warn(f"this computer's clock says {day}, when nothing had a price yet: set it, or give --as-of")
-    return day
+    return datetime.date.today()
+
+
+def clock_warning(day: datetime.date) -> str:
+    """A warning where the day of a question that names none is impossible; empty otherwise."""
+    if day >= _WRITTEN_ON:
+        return ""
+    return f"this computer's clock says {day}, when nothing had a price yet: set it, or give --as-of"
 
 
 def _as_of(text: str) -> datetime.date:
@@ -122,25 +127,6 @@ class Shared:
         return {"as_of": self.as_of, "offline": self.offline, "calibration": self.calibration}
 
 
-def check_shared(shared: Shared) -> Shared:
-    """The options themselves, if the work can begin with them.
-
-    Raises: AdvisorError: an unknown output format, an output path that cannot be written, or a file that is no
-        calibration.
-    """
-    if shared.output is not None:
-        from advisor.render.atomic import check_writable
-        from advisor.render.files import writer_for
-
-        writer_for(shared.output)
-        check_writable(shared.output)
-    if shared.calibration is not None:
-        from advisor.cli.own_data import read_calibration
-
-        read_calibration(shared.calibration)
-    return shared
-
-
 def _tokens(text: str, default: str = "of the profile") -> Any:
     return LOAD("N", text, default, min=1, max=10_000_000)
 
@@ -152,35 +138,49 @@ Rate = Annotated[str | None, LOAD("R", "Requests per second: 10, 10/s or 600/min
 class Load:
     """The load as typed: a profile or token counts or a trace; a rate or a concurrency or neither; how it is drawn."""
 
-    rate: Rate = None
+    rate: Annotated[Rate, acts(f"{CHAT} {ITEMS} batch", each=True)] = None
     concurrency: Annotated[
-        str | None, LOAD("C", "Clients that each wait for one answer before the next request.")
+        str | None,
+        LOAD("C", "Clients that each wait for one answer before the next request."),
+        acts(f"{CHAT} batch"),
     ] = None
     ramp: Annotated[
         str | None, LOAD("TIME", "Over how long the clients begin, one after the other.", "all at once")
     ] = None
-    input_tokens: Annotated[int | None, _tokens("Mean prompt.")] = None
-    output_tokens: Annotated[int | None, _tokens("Mean answer.")] = None
+    input_tokens: Annotated[
+        int | None, _tokens("Mean prompt."), acts(f"{CHAT} embed rerank batch distill rl", each=True)
+    ] = None
+    output_tokens: Annotated[
+        int | None, _tokens("Mean answer."), acts(f"{CHAT} speech batch distill rl", each=True)
+    ] = None
     trace: Annotated[
         Path | None,
         LOAD("FILE", "Recorded requests: CSV or JSON lines, own, Azure or Mooncake columns."),
+        acts("serve batch", each=True),
         Effect.READS,
     ] = None
     trace_speed: Annotated[
-        float | None, LOAD("K", "Replay the trace K times as fast.", "as it was", max=1_000_000)
+        float | None,
+        LOAD("K", "Replay the trace K times as fast.", "as it was", max=1_000_000),
+        acts("serve"),
     ] = None
     profile: Annotated[
-        str | None, LOAD("NAME", "Published lengths: chat, rag, code, agent, batch, reasoning.", "chat")
+        str | None,
+        LOAD("NAME", "Published lengths: chat, rag, code, agent, batch, reasoning.", "chat"),
+        acts(f"{CHAT} batch", each=True),
     ] = None
     shared_prefix_tokens: Annotated[
         int | None,
         _tokens(
-            "Tokens at the beginning of the mean prompt that others have too: a system prompt, a document.",
+            "Tokens of the shared prefix, counted in the mean prompt.",
             "none",
         ),
+        acts("serve", each=True),
     ] = None
     shared_prefixes: Annotated[
-        int | None, LOAD("K", "How many such beginnings there are, equally often.", "1", min=1, max=1_000_000)
+        int | None,
+        LOAD("K", "Number of shared prefixes, equally often.", "1", min=1, max=1_000_000),
+        acts("serve", each=True),
     ] = None
     sessions: Annotated[
         float | None,
@@ -191,9 +191,12 @@ class Load:
             min=1.0,
             max=1000.0,
         ),
+        acts("serve"),
     ] = None
     turn_gap: Annotated[
-        str | None, LOAD("TIME", "From a prompt to the next of its conversation, on average.", "1min")
+        str | None,
+        LOAD("TIME", "From a prompt to the next of its conversation, on average.", "1min"),
+        acts("serve"),
     ] = None
     length_dist: Annotated[
         str | None, LOAD("DIST", "fixed, uniform:0.8 or lognormal:SIGMA.", "spread of the profile")
@@ -206,8 +209,8 @@ class Load:
 Top = Annotated[int, Option(metavar="N", min=1, max=100, help="Accelerators to rank.")]
 
 
-def _level(text: str) -> Any:
-    return OBJECTIVES("TIME", text)
+def _level(text: str, default: str | bool = False) -> Any:
+    return OBJECTIVES("TIME", text, default)
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,44 +218,61 @@ class Objectives:
     """What the answer must keep, as typed."""
 
     ttft_p99: Annotated[
-        str | None, _level("Time to the first token that 99 % of requests keep.  [default: (2s)]")
+        str | None, _level("Largest p99 time to first token.", "2s"), acts(CHAT, models=True)
     ] = None
     tpot_p99: Annotated[
-        str | None, _level("Time per output token that 99 % of requests keep.  [default: (100ms)]")
+        str | None, _level("Largest p99 time per output token.", "100ms"), acts(CHAT, models=True)
     ] = None
-    ttft_p95: Annotated[str | None, _level("The same for 95 % of requests.")] = None
-    ttft_p50: Annotated[str | None, _level("The same for half of them.")] = None
-    tpot_p95: Annotated[str | None, _level("Time per output token that 95 % of requests keep.")] = None
-    tpot_p50: Annotated[str | None, _level("The same for half of them.")] = None
-    itl_p99: Annotated[str | None, _level("Gap that 99 % of tokens keep to the one before.")] = None
-    e2e_p99: Annotated[str | None, _level("Time to the whole answer that 99 % of requests keep.")] = None
+    ttft_p95: Annotated[str | None, _level("Largest p95 time to first token."), acts(CHAT, models=True)] = (
+        None
+    )
+    ttft_p50: Annotated[
+        str | None, _level("Largest median time to first token."), acts(CHAT, models=True)
+    ] = None
+    tpot_p95: Annotated[str | None, _level("Largest p95 time per output token."), acts(CHAT, models=True)] = (
+        None
+    )
+    tpot_p50: Annotated[
+        str | None, _level("Largest median time per output token."), acts(CHAT, models=True)
+    ] = None
+    itl_p99: Annotated[
+        str | None, _level("Largest p99 gap between two tokens of a request."), acts(CHAT, models=True)
+    ] = None
+    e2e_p99: Annotated[
+        str | None, _level("Largest p99 time of a whole request."), acts(CHAT, models=True)
+    ] = None
     headroom: Annotated[
         float,
         OBJECTIVES(
             "FRACTION",
-            "Part of the confirmed capacity that stays free; 0 for benchmarks.",
+            "Fraction of the confirmed capacity kept free; 0 for benchmarks.",
             True,
             min=0,
             max=0.9,
         ),
+        acts(CHAT, models=True),
     ] = 0.2
     redundancy: Annotated[
-        Literal["none", "n+1"], OBJECTIVES("RULE", "n+1: one replica more than the load needs.", True)
+        Literal["none", "n+1"],
+        OBJECTIVES("RULE", "n+1: one replica more than the load needs.", True),
+        acts(CHAT, models=True),
     ] = "none"
     budget: Annotated[
         str | None,
         OBJECTIVES(
             "USD",
-            "At most so much: 13.7/h or 10000/month for serving; in all for training. "
-            "Alone it asks how much traffic that buys.",
+            "At most so much: 13.7/h or 10000/month; the whole job for training. Without a load: how much "
+            "traffic it buys.",
             False,
         ),
+        acts(_BUT_DISTILLED, plan=True, models=True),
     ] = None
     goal: Annotated[
         Path | None,
         OBJECTIVES(
-            "FILE.toml", "Rank families of hardware by your weights of fit, cost, ecosystem and team.", False
+            "FILE.toml", "Rank hardware families by your weights of fit, cost, ecosystem, team.", False
         ),
+        acts("serve", instead="--workload serve"),
         Effect.READS,
     ] = None
 
@@ -261,45 +281,75 @@ class Objectives:
 class Where:
     """What the answer may use, as typed: hardware, sellers, terms and prices, and what runs on it."""
 
-    gpu: Annotated[str | None, LIMITS("ID,...", "Only these accelerators.")] = None
-    provider: Annotated[str | None, LIMITS("NAME,...", "Only these providers.")] = None
-    engine: Annotated[str | None, LIMITS("NAME,...", "Only these serving engines.")] = None
-    precision: Annotated[
-        str | None, LIMITS("FORMAT,...", "Only these weight formats; fp8 and more bits else.")
+    gpu: Annotated[
+        str | None, LIMITS("ID,...", "Only these accelerators."), acts(ALL, plan=True, models=True, rent=True)
     ] = None
-    own: Annotated[str | None, LIMITS("NxID,...", "Hardware that is there already: 8xh100-sxm.")] = None
+    provider: Annotated[
+        str | None, LIMITS("NAME,...", "Only these providers."), acts(ALL, plan=True, models=True, rent=True)
+    ] = None
+    engine: Annotated[
+        str | None,
+        LIMITS("NAME,...", "Only these serving engines."),
+        acts(f"{CHAT} batch distill", models=True, instead="--runtime"),
+    ] = None
+    precision: Annotated[
+        str | None,
+        LIMITS("FORMAT,...", "Only these weight formats; fp8 and more bits else."),
+        acts(_BUT_DISTILLED, models=True),
+    ] = None
+    own: Annotated[
+        str | None,
+        LIMITS("NxID,...", "Hardware that is there already: 8xh100-sxm."),
+        acts(ALL, plan=True, models=True),
+    ] = None
     term: Annotated[
-        str, LIMITS("TERM,...", "on-demand, spot, reserved-1y, reserved-3y, community.", True)
+        str,
+        LIMITS("TERM,...", "on-demand, spot, reserved-1y, reserved-3y, community.", True),
+        acts(ALL, plan=True, models=True, rent=True),
     ] = "on-demand"
     tenancy: Annotated[
-        str, LIMITS("KIND,...", "dedicated, shared, unknown (hosts of other people).", True)
+        str,
+        LIMITS("KIND,...", "dedicated, shared, unknown (hosts of other people).", True),
+        acts(ALL, plan=True, models=True, rent=True),
     ] = "dedicated"
     region: Annotated[
         str | None,
         LIMITS(
             "NAME,...",
-            "Where machines stand, rented or your own: a country (de), a place (sweden) or the beginning of a "
-            "region (us-east).",
+            "Where machines stand: a country (de), a place (sweden), a region's beginning (us-east).",
         ),
+        acts(ALL, plan=True, models=True, rent=True),
     ] = None
     residency: Annotated[
-        str | None, LIMITS("PLACE", "Only where data may stay: eu, or countries (de,fr).")
+        str | None,
+        LIMITS("PLACE", "Only where data may stay: eu, or countries (de,fr)."),
+        acts(ALL, plan=True, models=True, rent=True),
     ] = None
     max_price_age: Annotated[
-        int | None, LIMITS("DAYS", "Only prices that were read within so many days.", min=0, max=100_000)
+        int | None,
+        LIMITS("DAYS", "Only prices that were read within so many days.", min=0, max=100_000),
+        acts(ALL, plan=True, models=True, rent=True),
     ] = None
     max_gpus: Annotated[
-        int, LIMITS("N", "Accelerators of one replica at most.", True, min=1, max=100_000)
+        int,
+        LIMITS("N", "Accelerators of one replica at most.", True, min=1, max=100_000),
+        acts(REPLICAS, models=True, instead="--gpus"),
     ] = 64
     price_file: Annotated[
-        Path | None, LIMITS("CSV", "Your own prices, which win over the catalog's."), Effect.READS
+        Path | None,
+        LIMITS("CSV", "Your own prices, which win over the catalog's."),
+        acts(ALL, plan=True, models=True, rent=True),
+        Effect.READS,
     ] = None
     max_context: Annotated[
         str | None,
-        LIMITS("N,...", "Servers that take requests of so many tokens: 64k,256k,1M; each gets an answer."),
+        LIMITS("N,...", "Context windows that each get an answer: 64k,256k,1M."),
+        acts("serve"),
     ] = None
     power_budget: Annotated[
-        str | None, LIMITS("kW", "That machines of your own may draw, hosts included: 5kW.")
+        str | None,
+        LIMITS("kW", "Power that your own machines may draw, hosts included: 5kW."),
+        acts(ALL, plan=True, models=True),
     ] = None
 
 
@@ -309,10 +359,13 @@ class Beside:
 
     storage_tb: Annotated[
         float | None,
-        BILL("TB", "Weights, checkpoints, data that are kept; billed at the seller's price.", min=0, max=1e6),
+        BILL("TB", "Weights, checkpoints and data kept, at the provider's price.", min=0, max=1e6),
+        acts(ALL, plan=True, models=True),
     ] = None
     egress_tb: Annotated[
-        float | None, BILL("TB", "Sent out a month; billed at the seller's price.", min=0, max=1e6)
+        float | None,
+        BILL("TB", "Sent out a month, at the provider's price.", min=0, max=1e6),
+        acts(ALL, plan=True, models=True),
     ] = None
 
 
@@ -375,21 +428,27 @@ class Levers:
             "split, power-cap.",
             True,
         ),
+        acts("serve", models=True),
     ] = "auto"
     acceptance: Annotated[
         float | None,
         LIMITS("A", "Chance that a guess is accepted, with --levers.", "as published", min=0.0, max=1.0),
+        acts("serve", models=True),
     ] = None
     adapters: Annotated[
         str | None,
-        LOAD("N|FOLDER", "LoRA adapters, of which each request uses one; or their folder.", "none"),
+        LOAD("N|FOLDER", "LoRA adapters, one a request; or their folder.", "none"),
+        acts("serve"),
     ] = None
     adapter_rank: Annotated[
-        int | None, LOAD("N", "Their rank, with --adapters.", "16, or the folder's", min=1, max=4096)
+        int | None,
+        LOAD("N", "Their rank, with --adapters.", "16, or the folder's", min=1, max=4096),
+        acts("serve"),
     ] = None
     adapter_slots: Annotated[
         int | None,
         LOAD("N", "Adapters in the accelerators' memory at once.", "all, at most 64", min=1, max=100_000),
+        acts("serve"),
     ] = None
 
 
@@ -402,36 +461,44 @@ class ItemInput:
     """What was typed about one item and how it is run."""
 
     steps: Annotated[
-        int | None, ITEMS("N", "Denoising steps of an image.", "of the model", min=1, max=10_000)
+        int | None,
+        ITEM("N", "Denoising steps of an image.", "of the model", min=1, max=10_000),
+        acts("diffusion"),
     ] = None
-    image_size: Annotated[str | None, ITEMS("WxH", "Pixels of an image.", "of the model")] = None
+    image_size: Annotated[
+        str | None, ITEM("WxH", "Pixels of an image.", "of the model"), acts("diffusion vision")
+    ] = None
     guidance: Annotated[
         bool | None,
-        ITEMS(
+        ITEM(
             None,
             "Classifier-free guidance: every step runs twice.",
             "of the model",
             "--guidance/--no-guidance",
         ),
+        acts("diffusion"),
     ] = None
     tokens: Annotated[
-        int | None, ITEMS("N", "Tokens of a text or of 30 s of speech.", "512; 105", min=1, max=10_000_000)
+        int | None, ITEM("N", "Tokens of a text or of 30 s of speech.", "512; 105", min=1, max=10_000_000)
     ] = None
     query_tokens: Annotated[
         int | None,
-        ITEMS("N", "Of a reranker's query, read with every text.", "32 to rerank", min=1, max=1_000_000),
+        ITEM("N", "Of a reranker's query, read with every text.", "32 to rerank", min=1, max=1_000_000),
+        acts("rerank"),
     ] = None
     runtime: Annotated[
-        str | None, ITEMS("NAME", "tensorrt, torch-compile or torch-eager.", "by workload")
+        str | None, ITEM("NAME", "tensorrt, torch-compile or torch-eager.", "by workload"), acts(ITEMS)
     ] = None
     max_batch: Annotated[
-        int | None, ITEMS("N", "Largest batch.", "what fits, at most 256", min=1, max=4096)
+        int | None, ITEM("N", "Largest batch.", "what fits, at most 256", min=1, max=4096), acts(ITEMS)
     ] = None
     latency_p99: Annotated[
-        str | None, ITEMS("TIME", "From arrival to the finished item, that 99 % keep.", "1s")
+        str | None, ITEM("TIME", "From arrival to the finished item, that 99 % keep.", "1s"), acts(ITEMS)
     ] = None
-    images: Annotated[int, ITEMS("N", "Images of one request.", True, min=1, max=1000)] = 1
+    images: Annotated[int, ITEM("N", "Images of one request.", True, min=1, max=1000), acts("vision")] = 1
     image_scheme: Annotated[
-        str | None, ITEMS("NAME", "How images become tokens: llava-1.5, qwen3-vl, ...", "the model's")
+        str | None,
+        ITEM("NAME", "How images become tokens: llava-1.5, qwen3-vl, ...", "the model's"),
+        acts("vision"),
     ] = None
-    items: Annotated[str, ITEMS("N", "Requests of a batch, e.g. 1M.", True)] = "100k"
+    items: Annotated[str, ITEM("N", "Requests of a batch, e.g. 1M.", True), acts("batch distill")] = "100k"

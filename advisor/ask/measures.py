@@ -19,11 +19,16 @@ _SECONDS: Final = {
     "us": units.MICROSECOND_S, "µs": units.MICROSECOND_S, "ms": units.MILLISECOND_S, "s": 1.0,
     "min": units.MINUTE_S, "h": units.HOUR_S, "d": units.DAY_S,
 }  # fmt: skip
-_WATTS: Final = {"": 1.0, "w": 1.0, "k": units.KILO, "kw": units.KILO}
+_WATTS: Final = {"w": 1.0, "kw": units.KILO}
 _COUNT: Final = {"": 1.0, "k": units.KILO, "m": units.MEGA, "b": units.GIGA, "g": units.GIGA, "t": units.TERA}
 _RATE: Final = re.compile(r"([^/]+?)\s*(?:/\s*(s|min|h))?")
 _RATE_UNIT_S: Final = {"s": 1.0, "min": units.MINUTE_S, "h": units.HOUR_S}
-_PERIOD_H: Final = {"h": 1.0, "day": units.HOURS_PER_DAY, "month": units.HOURS_PER_MONTH}
+_PERIOD_H: Final = {
+    "h": 1.0, "hour": 1.0, "day": units.HOURS_PER_DAY, "month": units.HOURS_PER_MONTH,
+    "year": units.HOURS_PER_DAY * 365.0,
+}  # fmt: skip
+_GROUPED: Final = re.compile(r"\$?\d{1,3}(,\d{3})+(\.\d*)?[kKmM]?")
+"""Dollars with commas between thousands; any other comma may be meant as a decimal point."""
 
 
 MOST_BYTES, MOST_SECONDS, MOST_COUNT = 1e18, 1e10, 1e24
@@ -89,9 +94,9 @@ def parse_clients(text: str) -> int:
 
 
 def parse_watts(text: str, option: str) -> float:
-    """Power [W], written 1500, 1500W or 1.5kW.
+    """Power [W], written with its unit: 1500W or 1.5kW.
 
-    Raises: AdvisorError: no number, or not positive.
+    Raises: AdvisorError: no number, not positive, or a unit that is none.
     """
     return _parse(text, option, _WATTS, "1500W or 1.5kW", MOST, "a power")
 
@@ -155,17 +160,24 @@ def parse_rate(text: str, option: str = "--rate") -> float:
 
 
 def parse_budget(text: str) -> float:
-    """Dollars per hour, written 13.7, 13.7/h, 330/day, 10000/month or 10k/month.
+    """Dollars per hour, written 13.7/h, 330/day, 10000/month or 10k/month.
 
-    Raises: AdvisorError: no number, not positive, or another period.
+    Raises: AdvisorError: no number, not positive, no period or another one.
     """
-    number, _, period = text.strip().removeprefix("$").partition("/")
-    hours = _PERIOD_H.get(period.strip() or "h")
+    number, slash, period = (part.strip() for part in text.partition("/"))
+    usd = parse_usd(number, text, example="13.7/h, or 10k/month")
+    if not slash:
+        raise AdvisorError(
+            f"--budget {text}: dollars of what time?",
+            why=f"{number} an hour are {usd * units.HOURS_PER_MONTH:,.0f} a month: both are possible",
+            fix=f"--budget {number}/h or --budget {number}/month",
+        )
+    hours = _PERIOD_H.get(period)
     if hours is None:
         raise AdvisorError(
             f"--budget {text}: {period!r} is no period", fix="--budget 13.7/h, 330/day or 10000/month"
         )
-    return parse_usd(number, text, example="13.7/h, or 10k/month") / hours
+    return usd / hours
 
 
 def parse_usd(number: str, text: str = "", *, example: str) -> float:
@@ -173,7 +185,8 @@ def parse_usd(number: str, text: str = "", *, example: str) -> float:
 
     Raises: AdvisorError: no number, or not positive and finite.
     """
-    match = _AMOUNT.fullmatch(number.replace(",", "").removeprefix("$"))
+    plain = number.replace(",", "") if _GROUPED.fullmatch(number) else number
+    match = _AMOUNT.fullmatch(plain.removeprefix("$"))
     factor = _COUNT.get(match.group(2).lower()) if match else None
     if match is None or factor is None:
         raise AdvisorError(f"--budget {text or number}: not a sum of dollars", fix=f"e.g. --budget {example}")

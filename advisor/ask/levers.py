@@ -4,15 +4,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from advisor.ask.measures import parse_clients, parse_rate, parse_tokens, parse_watts
+from advisor.ask.options import Beside as TypedBeside
+from advisor.ask.options import Levers, Load
+from advisor.ask.scenario import names_of
 from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
 from advisor.catalog.files import read_json
 from advisor.catalog.resolve import near_misses
 from advisor.catalog.units import TB
-from advisor.cli.measures import parse_clients, parse_rate, parse_tokens, parse_watts
-from advisor.cli.options import Beside as TypedBeside
-from advisor.cli.options import Levers, Load
-from advisor.cli.scenario_input import names_of
 from advisor.decide.levers import APART, BY_LENGTH, LEVERS, NAMES
 from advisor.decide.power import NAME as POWER
 from advisor.decide.scenario import AdapterLoad, Beside, Scenario

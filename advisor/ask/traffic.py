@@ -3,11 +3,11 @@
 import math
 from typing import TYPE_CHECKING, Final
 
+from advisor.ask.measures import parse_clients, parse_rate, parse_seconds, positive
+from advisor.ask.options import Load
+from advisor.ask.together import Apart, Needs, Rule, check_together
 from advisor.catalog import profiles
 from advisor.catalog.errors import AdvisorError
-from advisor.cli.command import Apart, Needs, Rule, check_together
-from advisor.cli.measures import parse_clients, parse_rate, parse_seconds, positive
-from advisor.cli.options import Load
 from advisor.decide.scenario import Conversations, Traffic
 
 if TYPE_CHECKING:

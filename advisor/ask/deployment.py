@@ -4,14 +4,14 @@ import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 
+from advisor.ask.measures import parse_seconds, positive
+from advisor.ask.options import Layout, Load
+from advisor.ask.traffic import traffic_of
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import bytes_per_element, known_dtype
 from advisor.catalog.engines import lacks_arithmetic, weight_formats
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine
-from advisor.cli.measures import parse_seconds, positive
-from advisor.cli.options import Layout, Load
-from advisor.cli.traffic_input import traffic_of
 from advisor.decide.scenario import Traffic
 from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.serving import (

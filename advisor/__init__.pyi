@@ -1,0 +1,1367 @@
+"""Types of the Python interface. `python tools/api_stub.py` writes this file from the records of the options."""
+
+import datetime
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+from advisor.api import Result as Result
+from advisor.catalog.errors import AdvisorError as AdvisorError
+
+__version__: str
+
+def recommend(
+    model: str | None = ...,
+    *,
+    models: str | Sequence[str] | None = ...,
+    workload: Literal['serve', 'train', 'finetune', 'distill', 'rl', 'diffusion', 'embed', 'rerank', 'speech', 'vision', 'batch'] | None = ...,
+    fast: bool | None = ...,
+    rate: float | str | None = ...,
+    concurrency: float | str | None = ...,
+    input_tokens: int | str | None = ...,
+    output_tokens: int | str | None = ...,
+    trace: str | Path | None = ...,
+    trace_speed: float | str | None = ...,
+    profile: str | None = ...,
+    shared_prefix_tokens: int | str | None = ...,
+    shared_prefixes: int | str | None = ...,
+    sessions: float | str | None = ...,
+    turn_gap: float | str | None = ...,
+    levers: str | Sequence[str] | None = ...,
+    acceptance: float | str | None = ...,
+    adapters: float | str | None = ...,
+    adapter_rank: int | str | None = ...,
+    adapter_slots: int | str | None = ...,
+    ttft_p99: float | str | None = ...,
+    tpot_p99: float | str | None = ...,
+    ttft_p95: float | str | None = ...,
+    ttft_p50: float | str | None = ...,
+    tpot_p95: float | str | None = ...,
+    tpot_p50: float | str | None = ...,
+    itl_p99: float | str | None = ...,
+    e2e_p99: float | str | None = ...,
+    headroom: float | str | None = ...,
+    redundancy: Literal['none', 'n+1'] | None = ...,
+    budget: float | str | None = ...,
+    goal: str | Path | None = ...,
+    gpu: str | Sequence[str] | None = ...,
+    provider: str | Sequence[str] | None = ...,
+    engine: str | Sequence[str] | None = ...,
+    precision: str | Sequence[str] | None = ...,
+    own: str | Sequence[str] | None = ...,
+    term: str | Sequence[str] | None = ...,
+    tenancy: str | Sequence[str] | None = ...,
+    region: str | Sequence[str] | None = ...,
+    residency: str | None = ...,
+    max_price_age: int | str | None = ...,
+    max_gpus: int | str | None = ...,
+    price_file: str | Path | None = ...,
+    max_context: float | str | Sequence[float | str] | None = ...,
+    power_budget: float | str | None = ...,
+    storage_tb: float | str | None = ...,
+    egress_tb: float | str | None = ...,
+    top: int | str | None = ...,
+    explain: bool | None = ...,
+    plan: str | Path | None = ...,
+    tokens: float | str | None = ...,
+    compute_optimal: bool | None = ...,
+    sequence: int | str | None = ...,
+    mean_length: int | str | None = ...,
+    global_batch: int | str | None = ...,
+    method: Literal['full', 'lora', 'qlora', 'dora'] | None = ...,
+    lora_rank: int | str | None = ...,
+    optimizer: Literal['adamw', 'adamw_bf16', 'adamw_8bit', 'adafactor', 'lion', 'muon', 'sgd'] | None = ...,
+    teacher: str | None = ...,
+    framework: str | Sequence[str] | None = ...,
+    gpus: int | str | None = ...,
+    deadline: float | str | None = ...,
+    from_plan: str | Path | None = ...,
+    checkpoints: Literal['async', 'sync'] | None = ...,
+    mtbf_hours: float | str | None = ...,
+    restart: float | str | None = ...,
+    spot_losses_per_day: float | str | None = ...,
+    elastic: bool | None = ...,
+    stragglers: float | str | None = ...,
+    algorithm: Literal['grpo', 'ppo', 'dpo'] | None = ...,
+    prompts: int | str | None = ...,
+    samples: int | str | None = ...,
+    rl_steps: int | str | None = ...,
+    placement: Literal['colocated', 'disaggregated', 'both'] | None = ...,
+    off_policy: int | str | None = ...,
+    reward_time: float | str | None = ...,
+    reward_model: str | None = ...,
+    steps: int | str | None = ...,
+    image_size: str | None = ...,
+    guidance: bool | None = ...,
+    query_tokens: int | str | None = ...,
+    runtime: str | None = ...,
+    max_batch: int | str | None = ...,
+    latency_p99: float | str | None = ...,
+    images: int | str | None = ...,
+    image_scheme: str | None = ...,
+    items: float | str | None = ...,
+    emit: Literal['command', 'docker', 'compose', 'k8s', 'skypilot', 'slurm'] | None = ...,
+    emit_dir: str | Path | None = ...,
+    offline: bool | None = ...,
+    seed: int | str | None = ...,
+    as_of: datetime.date | str | None = ...,
+    calibration: str | Path | None = ...,
+) -> Result:
+    """Rank every accelerator on the market for a model: layout, latencies or days, dollars.
+
+    Args:
+        model: Id, size (70b), Hugging Face id or config.json.
+        models: Several models on one fleet, each with its load: 8b@20,70b@2:profile=rag.
+        workload: What the hardware is for.
+        fast: Screen only: a third of the time, nothing confirmed.
+        rate: Requests per second: 10, 10/s or 600/min.
+        concurrency: Clients that each wait for one answer before the next request.
+        input_tokens: Mean prompt.
+        output_tokens: Mean answer.
+        trace: Recorded requests: CSV or JSON lines, own, Azure or Mooncake columns.
+        trace_speed: Replay the trace K times as fast.
+        profile: Published lengths: chat, rag, code, agent, batch, reasoning.
+        shared_prefix_tokens: Tokens of the shared prefix, counted in the mean prompt.
+        shared_prefixes: Number of shared prefixes, equally often.
+        sessions: Turns of a conversation on average; lengths are then those of a turn, whose prompt sends all
+            before it.
+        turn_gap [s]: From a prompt to the next of its conversation, on average.
+        levers: none; auto: reuse of prompts, others tried on what is shown; or those to search with: prefix, kv-
+            fp8, kv-int8, kv-nvfp4, speculation (mtp or eagle), mtp, eagle, ngram, draft:MODEL, pools, split,
+            power-cap.
+        acceptance: Chance that a guess is accepted, with --levers.
+        adapters: LoRA adapters, one a request; or their folder.
+        adapter_rank: Their rank, with --adapters.
+        adapter_slots: Adapters in the accelerators' memory at once.
+        ttft_p99 [s]: Largest p99 time to first token.
+        tpot_p99 [s]: Largest p99 time per output token.
+        ttft_p95 [s]: Largest p95 time to first token.
+        ttft_p50 [s]: Largest median time to first token.
+        tpot_p95 [s]: Largest p95 time per output token.
+        tpot_p50 [s]: Largest median time per output token.
+        itl_p99 [s]: Largest p99 gap between two tokens of a request.
+        e2e_p99 [s]: Largest p99 time of a whole request.
+        headroom: Fraction of the confirmed capacity kept free; 0 for benchmarks.
+        redundancy: n+1: one replica more than the load needs.
+        budget: At most so much: 13.7/h or 10000/month; the whole job for training. Without a load: how much
+            traffic it buys.
+        goal: Rank hardware families by your weights of fit, cost, ecosystem, team.
+        gpu: Only these accelerators.
+        provider: Only these providers.
+        engine: Only these serving engines.
+        precision: Only these weight formats; fp8 and more bits else.
+        own: Hardware that is there already: 8xh100-sxm.
+        term: on-demand, spot, reserved-1y, reserved-3y, community.
+        tenancy: dedicated, shared, unknown (hosts of other people).
+        region: Where machines stand: a country (de), a place (sweden), a region's beginning (us-east).
+        residency: Only where data may stay: eu, or countries (de,fr).
+        max_price_age: Only prices that were read within so many days.
+        max_gpus: Accelerators of one replica at most.
+        price_file: Your own prices, which win over the catalog's.
+        max_context: Context windows that each get an answer: 64k,256k,1M.
+        power_budget [W]: Power that your own machines may draw, hosts included: 5kW.
+        storage_tb: Weights, checkpoints and data kept, at the provider's price.
+        egress_tb: Sent out a month, at the provider's price.
+        top: Accelerators to rank.
+        explain: Also the arithmetic, and every reason against.
+        plan: Keep question and answer for `advisor replay`.
+        tokens: Tokens to train on, e.g. 1T.
+        compute_optimal: As many as Chinchilla says: 20 a parameter.
+        sequence: Tokens of a sequence.
+        mean_length: Mean tokens of sequences that are padded.
+        global_batch: Sequences of one step.
+        method: Fine-tuning: all weights, or adapters.
+        lora_rank: Rank of adapters.
+        optimizer: Optimizer.
+        teacher: Distillation: the model that writes --items answers.
+        framework: megatron, torchtitan, fsdp, deepspeed, maxtext, peft.
+        gpus: Exactly so many.
+        deadline [s]: Done within, e.g. 30d.
+        from_plan: A plan's question again, within other limits.
+        checkpoints: Written behind the computation or not.
+        mtbf_hours: Between failures of one accelerator.
+        restart [s]: From a failure to the next step.
+        spot_losses_per_day: Spot machines taken back, per machine.
+        elastic: Go on without the replica that failed.
+        stragglers: Spread of machines' speed, e.g. 0.01.
+        algorithm: Algorithm.
+        prompts: Prompts of one step; their lengths: --input-tokens.
+        samples: Answers per prompt; their lengths: --output-tokens.
+        rl_steps: Steps of the whole run.
+        placement: Generation on the training machines, or apart.
+        off_policy: Steps that answers may lag behind the weights.
+        reward_time [s]: Judging one step's answers.
+        reward_model: A model that judges.
+        steps: Denoising steps of an image.
+        image_size: Pixels of an image.
+        guidance: Classifier-free guidance: every step runs twice.
+        query_tokens: Of a reranker's query, read with every text.
+        runtime: tensorrt, torch-compile or torch-eager.
+        max_batch: Largest batch.
+        latency_p99 [s]: From arrival to the finished item, that 99 % keep.
+        images: Images of one request.
+        image_scheme: How images become tokens: llava-1.5, qwen3-vl, ...
+        items: Requests of a batch, e.g. 1M.
+        emit: Files that start the first option, printed or in a folder.
+        emit_dir: Where they go; -o FOLDER says the same.
+        offline: Never use the network.
+        seed: Seed of everything random: same seed, same answer.
+        as_of: Prices and availability as known on that day.
+        calibration: Measured figures of one machine, from `advisor calibrate`.
+    """
+
+def replay(
+    file: str | Path,
+    *,
+    plan: str | Path | None = ...,
+    explain: bool | None = ...,
+    offline: bool | None = ...,
+    seed: int | str | None = ...,
+    as_of: datetime.date | str | None = ...,
+    calibration: str | Path | None = ...,
+) -> Result:
+    """Ask the question of a plan again: the day, the seed and the limits are those of the plan.
+
+    Args:
+        file: What `advisor recommend --plan` wrote.
+        plan: Keep question and answer for `advisor replay`.
+        explain: Also the arithmetic, and every reason against.
+        offline: Never use the network.
+        seed: Seed of everything random: same seed, same answer.
+        as_of: Prices and availability as known on that day.
+        calibration: Measured figures of one machine, from `advisor calibrate`.
+    """
+
+def cost(
+    model: str,
+    *,
+    tokens_per_day: float | str | None = ...,
+    shape: str | None = ...,
+    rate: float | str | None = ...,
+    concurrency: float | str | None = ...,
+    input_tokens: int | str | None = ...,
+    output_tokens: int | str | None = ...,
+    trace: str | Path | None = ...,
+    profile: str | None = ...,
+    shared_prefix_tokens: int | str | None = ...,
+    shared_prefixes: int | str | None = ...,
+    sessions: float | str | None = ...,
+    turn_gap: float | str | None = ...,
+    levers: str | Sequence[str] | None = ...,
+    acceptance: float | str | None = ...,
+    adapters: float | str | None = ...,
+    adapter_rank: int | str | None = ...,
+    adapter_slots: int | str | None = ...,
+    ttft_p99: float | str | None = ...,
+    tpot_p99: float | str | None = ...,
+    ttft_p95: float | str | None = ...,
+    ttft_p50: float | str | None = ...,
+    tpot_p95: float | str | None = ...,
+    tpot_p50: float | str | None = ...,
+    itl_p99: float | str | None = ...,
+    e2e_p99: float | str | None = ...,
+    headroom: float | str | None = ...,
+    redundancy: Literal['none', 'n+1'] | None = ...,
+    budget: float | str | None = ...,
+    gpu: str | Sequence[str] | None = ...,
+    provider: str | Sequence[str] | None = ...,
+    engine: str | Sequence[str] | None = ...,
+    precision: str | Sequence[str] | None = ...,
+    term: str | Sequence[str] | None = ...,
+    tenancy: str | Sequence[str] | None = ...,
+    region: str | Sequence[str] | None = ...,
+    residency: str | None = ...,
+    max_price_age: int | str | None = ...,
+    max_gpus: int | str | None = ...,
+    price_file: str | Path | None = ...,
+    power_budget: float | str | None = ...,
+    own: str | None = ...,
+    purchase_price: float | str | None = ...,
+    api: str | Sequence[str] | None = ...,
+    api_price_file: str | Path | None = ...,
+    assumptions: str | Path | None = ...,
+    storage_tb: float | str | None = ...,
+    egress_tb: float | str | None = ...,
+    top: int | str | None = ...,
+    offline: bool | None = ...,
+    seed: int | str | None = ...,
+    as_of: datetime.date | str | None = ...,
+    calibration: str | Path | None = ...,
+) -> Result:
+    """Dollars per million prompt, cached and answer tokens: rented, owned, by API; fleets, break-evens, carbon.
+
+    Args:
+        model: Id, size (70b), Hugging Face id or config.json.
+        tokens_per_day: Prompt and answer tokens of a mean day: 50M, 5B.
+        shape: How the day's load is spread: flat, chat, chat-large, reasoning, or your own levels.
+        rate: Requests per second: 10, 10/s or 600/min.
+        concurrency: Clients that each wait for one answer before the next request.
+        input_tokens: Mean prompt.
+        output_tokens: Mean answer.
+        trace: Recorded requests: CSV or JSON lines, own, Azure or Mooncake columns.
+        profile: Published lengths: chat, rag, code, agent, batch, reasoning.
+        shared_prefix_tokens: Tokens of the shared prefix, counted in the mean prompt.
+        shared_prefixes: Number of shared prefixes, equally often.
+        sessions: Turns of a conversation on average; lengths are then those of a turn, whose prompt sends all
+            before it.
+        turn_gap [s]: From a prompt to the next of its conversation, on average.
+        levers: none; auto: reuse of prompts, others tried on what is shown; or those to search with: prefix, kv-
+            fp8, kv-int8, kv-nvfp4, speculation (mtp or eagle), mtp, eagle, ngram, draft:MODEL, pools, split,
+            power-cap.
+        acceptance: Chance that a guess is accepted, with --levers.
+        adapters: LoRA adapters, one a request; or their folder.
+        adapter_rank: Their rank, with --adapters.
+        adapter_slots: Adapters in the accelerators' memory at once.
+        ttft_p99 [s]: Largest p99 time to first token.
+        tpot_p99 [s]: Largest p99 time per output token.
+        ttft_p95 [s]: Largest p95 time to first token.
+        ttft_p50 [s]: Largest median time to first token.
+        tpot_p95 [s]: Largest p95 time per output token.
+        tpot_p50 [s]: Largest median time per output token.
+        itl_p99 [s]: Largest p99 gap between two tokens of a request.
+        e2e_p99 [s]: Largest p99 time of a whole request.
+        headroom: Fraction of the confirmed capacity kept free; 0 for benchmarks.
+        redundancy: n+1: one replica more than the load needs.
+        budget: At most so much: 13.7/h or 10000/month; the whole job for training. Without a load: how much
+            traffic it buys.
+        gpu: Only these accelerators.
+        provider: Only these providers.
+        engine: Only these serving engines.
+        precision: Only these weight formats; fp8 and more bits else.
+        term: on-demand, spot, reserved-1y, reserved-3y, community.
+        tenancy: dedicated, shared, unknown (hosts of other people).
+        region: Where machines stand: a country (de), a place (sweden), a region's beginning (us-east).
+        residency: Only where data may stay: eu, or countries (de,fr).
+        max_price_age: Only prices that were read within so many days.
+        max_gpus: Accelerators of one replica at most.
+        price_file: Your own prices, which win over the catalog's.
+        power_budget [W]: Power that your own machines may draw, hosts included: 5kW.
+        own: Hardware to own: 8xh100-sxm.
+        purchase_price: What one accelerator of --own costs you.
+        api: API providers, all or none.
+        api_price_file: Your own API prices, which win over the catalog's.
+        assumptions: Your own figures of ownership: electricity_usd_per_kwh = 0.09.
+        storage_tb: Weights, checkpoints and data kept, at the provider's price.
+        egress_tb: Sent out a month, at the provider's price.
+        top: Accelerators to rank.
+        offline: Never use the network.
+        seed: Seed of everything random: same seed, same answer.
+        as_of: Prices and availability as known on that day.
+        calibration: Measured figures of one machine, from `advisor calibrate`.
+    """
+
+class _Build:
+    def __call__(
+        self,
+        model: str | None = ...,
+        *,
+        budget: float | str | None = ...,
+        target_tokens_per_s: float | str | None = ...,
+        gpu: str | Sequence[str] | None = ...,
+        max_gpus: int | str | None = ...,
+        top: int | str | None = ...,
+        explain: bool | None = ...,
+        workload: Literal['serve', 'finetune'] | None = ...,
+        min_lanes: int | str | None = ...,
+        ecc: bool | None = ...,
+        used: bool | None = ...,
+        price_file: str | Path | None = ...,
+        circuit: str | None = ...,
+        room_cooling: float | str | None = ...,
+        max_noise: float | str | None = ...,
+        concurrency: int | str | None = ...,
+        input_tokens: int | str | None = ...,
+        output_tokens: int | str | None = ...,
+        precision: str | None = ...,
+        engine: str | None = ...,
+        hours_per_day: float | str | None = ...,
+        years: float | str | None = ...,
+        electricity: float | str | None = ...,
+        resale: float | str | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Plan a workstation: the best parts for a budget or a speed, each machine priced, checked and simulated.
+
+        Args:
+            model: Id, size (70b), Hugging Face id or config.json.
+            budget: At most so much for the machine.
+            target_tokens_per_s: At least so many output tokens per second; then the cheapest.
+            gpu: Only cards with these accelerators.
+            max_gpus: Cards at most.
+            top: Machines to show.
+            explain: Also every rule, and power limits, of each machine.
+            workload: What the machine is for; finetune is QLoRA of the model.
+            min_lanes: Electrical PCIe lanes that each card needs.
+            ecc: Memory, board and CPU must correct errors.
+            used: Second-hand parts where their price is known.
+            price_file: Your own prices (part, usd, observed_on), which win.
+            circuit: Wall circuit: 120V/15A, 120V/20A, 230V/16A, 240V/20A.
+            room_cooling [W]: Heat that the room loses without getting hot.
+            max_noise: Noise at one metre, dB(A).
+            concurrency: Streams at once.
+            input_tokens: Tokens of a prompt.
+            output_tokens: Tokens of an answer.
+            precision: Weight format.
+            engine: Only this engine.
+            hours_per_day: Hours of work a day.
+            years: Years until it is sold.
+            electricity: Dollars per kWh.
+            resale: Part of the price that it brings then.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+    def check(
+        self,
+        file: str | Path | None = ...,
+        *,
+        part: str | Sequence[str] | None = ...,
+        better: bool | None = ...,
+        model: str | None = ...,
+        workload: Literal['serve', 'finetune'] | None = ...,
+        min_lanes: int | str | None = ...,
+        ecc: bool | None = ...,
+        used: bool | None = ...,
+        price_file: str | Path | None = ...,
+        circuit: str | None = ...,
+        room_cooling: float | str | None = ...,
+        max_noise: float | str | None = ...,
+        concurrency: int | str | None = ...,
+        input_tokens: int | str | None = ...,
+        output_tokens: int | str | None = ...,
+        precision: str | None = ...,
+        engine: str | None = ...,
+        hours_per_day: float | str | None = ...,
+        years: float | str | None = ...,
+        electricity: float | str | None = ...,
+        resale: float | str | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Judge a list of parts: what does not fit, what is missing, what it runs, and what else the money buys.
+
+        Args:
+            file: A list of parts, free text or fields.
+            part: A part, e.g. '2x RTX 5090 $4500'; repeat it.
+            better: Also look for a better machine for the money.
+            model: Id, size (70b), Hugging Face id or config.json.
+            workload: What the machine is for; finetune is QLoRA of the model.
+            min_lanes: Electrical PCIe lanes that each card needs.
+            ecc: Memory, board and CPU must correct errors.
+            used: Second-hand parts where their price is known.
+            price_file: Your own prices (part, usd, observed_on), which win.
+            circuit: Wall circuit: 120V/15A, 120V/20A, 230V/16A, 240V/20A.
+            room_cooling [W]: Heat that the room loses without getting hot.
+            max_noise: Noise at one metre, dB(A).
+            concurrency: Streams at once.
+            input_tokens: Tokens of a prompt.
+            output_tokens: Tokens of an answer.
+            precision: Weight format.
+            engine: Only this engine.
+            hours_per_day: Hours of work a day.
+            years: Years until it is sold.
+            electricity: Dollars per kWh.
+            resale: Part of the price that it brings then.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+
+build: _Build
+
+def roofline(
+    model: str | None = ...,
+    *,
+    gpu: str,
+    batch: int | str | None = ...,
+    context: int | str | None = ...,
+    weight_dtype: str | None = ...,
+    occupancy: bool | None = ...,
+    threads: int | str | None = ...,
+    registers: int | str | None = ...,
+    shared_memory: float | str | None = ...,
+    offline: bool | None = ...,
+    seed: int | str | None = ...,
+    as_of: datetime.date | str | None = ...,
+    calibration: str | Path | None = ...,
+) -> Result:
+    """Operators of a decode step and a prompt on the roofline: intensity, bound, time, distance from the roof.
+
+    Args:
+        model: Id, size (70b), Hugging Face id or config.json.
+        gpu: Accelerator; h100 and the like will do.
+        batch: Sequences of the decode step.
+        context: Tokens of each sequence and of the prompt.
+        weight_dtype: Weights.
+        occupancy: Blocks of a kernel per SM instead.
+        threads: Threads per block.
+        registers: Registers per thread.
+        shared_memory [B]: Shared memory per block, e.g. 48KiB.
+        offline: Never use the network.
+        seed: Seed of everything random: same seed, same answer.
+        as_of: Prices and availability as known on that day.
+        calibration: Measured figures of one machine, from `advisor calibrate`.
+    """
+
+def calibrate(
+    file: str | Path,
+    *,
+    offline: bool | None = ...,
+    seed: int | str | None = ...,
+    as_of: datetime.date | str | None = ...,
+    calibration: str | Path | None = ...,
+) -> Result:
+    """Turn a probe into figures that every command takes with --calibration.
+
+    Args:
+        file: What `advisor probe -o` wrote, or a recording of the catalog, e.g. h200-sxm-x8.
+        offline: Never use the network.
+        seed: Seed of everything random: same seed, same answer.
+        as_of: Prices and availability as known on that day.
+        calibration: Measured figures of one machine, from `advisor calibrate`.
+    """
+
+def compare(
+    first: str | Path,
+    second: str | Path,
+    *,
+    offline: bool | None = ...,
+    seed: int | str | None = ...,
+    as_of: datetime.date | str | None = ...,
+    calibration: str | Path | None = ...,
+) -> Result:
+    """Show what changed between two plans, two reports or two probes, and why.
+
+    Args:
+        first: A plan, a report or a probe, or a recording's name.
+        second: Another one of the same kind.
+        offline: Never use the network.
+        seed: Seed of everything random: same seed, same answer.
+        as_of: Prices and availability as known on that day.
+        calibration: Measured figures of one machine, from `advisor calibrate`.
+    """
+
+class _Simulate:
+    def adapters(
+        self,
+        model: str,
+        *,
+        gpu: str,
+        adapters: int | str | None = ...,
+        rank: int | str | None = ...,
+        slots: int | str | None = ...,
+        popularity: float | str | None = ...,
+        tp: int | str | None = ...,
+        replicas: int | str | None = ...,
+        precision: str | None = ...,
+        engine: str | None = ...,
+        rate: float | str | None = ...,
+        concurrency: float | str | None = ...,
+        input_tokens: int | str | None = ...,
+        output_tokens: int | str | None = ...,
+        profile: str | None = ...,
+        length_dist: str | None = ...,
+        requests: int | str | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Simulate many LoRA adapters on one model: memory, slower steps, cold loads, beside the same run without.
+
+        Args:
+            model: Id, Hugging Face id or config.json.
+            gpu: Accelerator; h100 and the like will do.
+            adapters: How many there are.
+            rank: Rank of each.
+            slots: In the accelerators' memory at once.
+            popularity: Zipf's exponent; 0 is uniform.
+            tp: Tensor parallelism.
+            replicas: Equal replicas behind a router.
+            precision: Weights.
+            engine: Serving engine.
+            rate: Requests per second: 10, 10/s or 600/min.
+            concurrency: Clients that each wait for one answer before the next request.
+            input_tokens: Mean prompt.
+            output_tokens: Mean answer.
+            profile: Published lengths: chat, rag, code, agent, batch, reasoning.
+            length_dist: fixed, uniform:0.8 or lognormal:SIGMA.
+            requests: How many are simulated.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+    def collective(
+        self,
+        *,
+        op: Literal['all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'broadcast', 'send_recv'] | None = ...,
+        bytes: float | str | None = ...,
+        gpu: str | None = ...,
+        gpus: int | str | None = ...,
+        nodes: int | str | None = ...,
+        algorithm: Literal['engine', 'vllm', 'sglang', 'tensorrt-llm', 'nccl'] | None = ...,
+        network: str | None = ...,
+        oversubscription: float | str | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Predict a collective: time, algorithm, bus bandwidth, and where another algorithm takes over.
+
+        Args:
+            op: Which collective.
+            bytes [B]: Message size as nccl-tests counts it, e.g. 1GiB.
+            gpu: Accelerator; h100 and the like will do.
+            gpus: Ranks in all, one per accelerator.
+            nodes: Nodes they stand in.
+            algorithm: Whose algorithms may be chosen: any engine's, one engine's, or NCCL's alone.
+            network: Links in words: 'EFA 32x100Gb', 'RoCE 8x400Gb', 'NDR 8x400 SHARP', 'PCIe4 no P2P'.
+            oversubscription: Of a fat tree, above leaves of 32 nodes: 2 for half uplinks.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+    def diffusion(
+        self,
+        model: str,
+        *,
+        gpu: str,
+        steps: int | str | None = ...,
+        image_size: str | None = ...,
+        guidance: bool | None = ...,
+        runtime: str | None = ...,
+        max_batch: int | str | None = ...,
+        latency_p99: float | str | None = ...,
+        parallel: int | str | None = ...,
+        split: Literal['ulysses', 'ring', 'patch'] | None = ...,
+        guidance_parallel: bool | None = ...,
+        precision: str | None = ...,
+        rate: float | str | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Images from a diffusion transformer: time by batch size, and how many accelerators a load takes.
+
+        Args:
+            model: Id, Hugging Face id or config.json.
+            gpu: Accelerator; h100 and the like will do.
+            steps: Denoising steps of an image.
+            image_size: Pixels of an image.
+            guidance: Classifier-free guidance: every step runs twice.
+            runtime: tensorrt, torch-compile or torch-eager.
+            max_batch: Largest batch.
+            latency_p99 [s]: From arrival to the finished item, that 99 % keep.
+            parallel: Accelerators that share the tokens of one batch.
+            split: How they share it.
+            guidance_parallel: The two halves of guidance on accelerators of their own.
+            precision: Weights.
+            rate: Requests per second: 10, 10/s or 600/min.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+    def embed(
+        self,
+        model: str,
+        *,
+        gpu: str,
+        tokens: int | str | None = ...,
+        query_tokens: int | str | None = ...,
+        runtime: str | None = ...,
+        max_batch: int | str | None = ...,
+        latency_p99: float | str | None = ...,
+        precision: str | None = ...,
+        rate: float | str | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Embeddings, or pairs of query and text to rerank: time by batch size, and how many a load takes.
+
+        Args:
+            model: Id, Hugging Face id or config.json.
+            gpu: Accelerator; h100 and the like will do.
+            tokens: Tokens of a text or of 30 s of speech.
+            query_tokens: Of a reranker's query, read with every text.
+            runtime: tensorrt, torch-compile or torch-eager.
+            max_batch: Largest batch.
+            latency_p99 [s]: From arrival to the finished item, that 99 % keep.
+            precision: Weights.
+            rate: Requests per second: 10, 10/s or 600/min.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+    def fleet(
+        self,
+        description: str,
+        *,
+        show: bool | None = ...,
+        processes: int | str | None = ...,
+        step_by_step: bool | None = ...,
+        records: str | Path | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Simulate a fleet: pools, router, scaling, failures and load of a file; latencies, goodput, cost over time.
+
+        Args:
+            description: A fleet file, or an example: autoscaling, failures, reserved-spot, tenants.
+            show: Print the file instead, to start one's own from.
+            processes: Processes, where replicas do not depend on each other.
+            step_by_step: Process every engine step; same records, slower.
+            records: Write one row per request.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+    def long_context(
+        self,
+        model: str,
+        *,
+        gpu: str,
+        context: float | str | None = ...,
+        tp: int | str | None = ...,
+        precision: str | None = ...,
+        engine: str | None = ...,
+        usd_per_gpu_hour: float | str | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Take a long prompt apart: prefill by context parallelism, cache by format and eviction, memory tiers.
+
+        Args:
+            model: Id, Hugging Face id or config.json.
+            gpu: Accelerator; h100 and the like will do.
+            context: Tokens of the prompt: 131072, 128k, 1M.
+            tp: Tensor parallelism.
+            precision: Weights.
+            engine: Serving engine.
+            usd_per_gpu_hour: What saved accelerator time is worth.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+    def offload(
+        self,
+        model: str,
+        *,
+        gpu: str,
+        tp: int | str | None = ...,
+        precision: str | None = ...,
+        engine: str | None = ...,
+        batch: int | str | None = ...,
+        host_memory: float | str | None = ...,
+        host_bandwidth: float | str | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Decode a mixture of experts whose experts stay in host memory: read over the link, or multiplied by the host.
+
+        Args:
+            model: Id, Hugging Face id or config.json.
+            gpu: Accelerator; h100 and the like will do.
+            tp: Accelerators that share what does not stay with the host.
+            precision: Weights.
+            engine: Engine.
+            batch: Sequences that decode together.
+            host_memory [B]: Of the host, e.g. 512GB.
+            host_bandwidth [B/s]: Of the host's memory, e.g. 300GB/s.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+    def serve(
+        self,
+        model: str,
+        *,
+        gpu: str,
+        tp: int | str | None = ...,
+        pp: int | str | None = ...,
+        ep: int | str | None = ...,
+        dp: int | str | None = ...,
+        replicas: int | str | None = ...,
+        router: Literal['round_robin', 'least_outstanding', 'prefix_affinity', 'share'] | None = ...,
+        precision: str | None = ...,
+        kv_precision: str | None = ...,
+        engine: str | None = ...,
+        max_num_seqs: int | str | None = ...,
+        max_num_batched_tokens: int | str | None = ...,
+        prefix_caching: bool | None = ...,
+        power_cap: float | str | None = ...,
+        speculative: str | None = ...,
+        draft_tokens: int | str | None = ...,
+        acceptance: float | str | None = ...,
+        adapters: int | str | None = ...,
+        adapter_rank: int | str | None = ...,
+        adapter_slots: int | str | None = ...,
+        prefill_workers: int | str | None = ...,
+        decode_workers: int | str | None = ...,
+        prefill_gpu: str | None = ...,
+        prefill_tp: int | str | None = ...,
+        long_prompts: str | None = ...,
+        rate: float | str | None = ...,
+        concurrency: float | str | None = ...,
+        ramp: float | str | None = ...,
+        input_tokens: int | str | None = ...,
+        output_tokens: int | str | None = ...,
+        trace: str | Path | None = ...,
+        trace_speed: float | str | None = ...,
+        profile: str | None = ...,
+        shared_prefix_tokens: int | str | None = ...,
+        shared_prefixes: int | str | None = ...,
+        sessions: float | str | None = ...,
+        turn_gap: float | str | None = ...,
+        length_dist: str | None = ...,
+        requests: int | str | None = ...,
+        seeds: float | str | Sequence[float | str] | None = ...,
+        ttft: float | str | None = ...,
+        tpot: float | str | None = ...,
+        step_by_step: bool | None = ...,
+        records: str | Path | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Simulate one deployment under one load: latencies, rates, cache and memory.
+
+        Args:
+            model: Id, size (70b), Hugging Face id or config.json.
+            gpu: Accelerator; h100 and the like will do.
+            tp: Tensor parallelism.
+            pp: Pipeline stages.
+            ep: Expert parallelism, over the same accelerators.
+            dp: Attention data parallelism inside a replica.
+            replicas: Equal replicas behind a router.
+            router: Replica that gets a request; share: one replica with its share of the load.
+            precision: Weights.
+            kv_precision: KV cache.
+            engine: Serving engine.
+            max_num_seqs: Sequences that may run at once.
+            max_num_batched_tokens: Tokens of one engine step.
+            prefix_caching: Keep the cache of prompts for others that begin alike.
+            power_cap [W]: Power limit of each accelerator: 300W.
+            speculative: Guess ahead: mtp, eagle, medusa, ngram, lookahead, draft:MODEL.
+            draft_tokens: Guesses in a row, with --speculative.
+            acceptance: Chance that a guess is accepted, with --speculative.
+            adapters: LoRA adapters, of which each request uses one.
+            adapter_rank: Rank of each, with --adapters.
+            adapter_slots: Adapters in memory at once, with --adapters.
+            prefill_workers: Workers for prompts alone; the others decode.
+            decode_workers: Workers that decode, with --prefill-workers.
+            prefill_gpu: Accelerator of prefill workers.
+            prefill_tp: Tensor parallelism of a prefill worker.
+            long_prompts: Replicas for long prompts, and where they differ:
+                from=30465:gpu=h200-sxm:tp=8:replicas=2.
+            rate: Requests per second: 10, 10/s or 600/min.
+            concurrency: Clients that each wait for one answer before the next request.
+            ramp [s]: Over how long the clients begin, one after the other.
+            input_tokens: Mean prompt.
+            output_tokens: Mean answer.
+            trace: Recorded requests: CSV or JSON lines, own, Azure or Mooncake columns.
+            trace_speed: Replay the trace K times as fast.
+            profile: Published lengths: chat, rag, code, agent, batch, reasoning.
+            shared_prefix_tokens: Tokens of the shared prefix, counted in the mean prompt.
+            shared_prefixes: Number of shared prefixes, equally often.
+            sessions: Turns of a conversation on average; lengths are then those of a turn, whose prompt sends all
+                before it.
+            turn_gap [s]: From a prompt to the next of its conversation, on average.
+            length_dist: fixed, uniform:0.8 or lognormal:SIGMA.
+            requests: How many are simulated.
+            seeds: Seeds of several runs whose figures are pooled: 8,9,10.
+            ttft [s]: Time to the first token that still counts as good, e.g. 1s.
+            tpot [s]: Time per output token that still counts as good, e.g. 50ms.
+            step_by_step: Process every engine step; same records, slower.
+            records: Write one row per request.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+    def speech(
+        self,
+        model: str | None = ...,
+        *,
+        gpu: str,
+        tokens: int | str | None = ...,
+        runtime: str | None = ...,
+        max_batch: int | str | None = ...,
+        latency_p99: float | str | None = ...,
+        precision: str | None = ...,
+        rate: float | str | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Speech to text in segments of 30 s: time by batch size, and how many accelerators a load takes.
+
+        Args:
+            model: Id, Hugging Face id or config.json.
+            gpu: Accelerator; h100 and the like will do.
+            tokens: Tokens of a text or of 30 s of speech.
+            runtime: tensorrt, torch-compile or torch-eager.
+            max_batch: Largest batch.
+            latency_p99 [s]: From arrival to the finished item, that 99 % keep.
+            precision: Weights.
+            rate: Requests per second: 10, 10/s or 600/min.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+    def trace(
+        self,
+        file: str | Path,
+        *,
+        speed: float | str | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Describe a trace: rate, burstiness, lengths, common beginnings; and traffic like it for a fleet file.
+
+        Args:
+            file: Recorded requests, as for --trace.
+            speed: As if replayed K times as fast.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+    def train(
+        self,
+        plan: str | Path | None = ...,
+        *,
+        model: str | None = ...,
+        gpu: str | None = ...,
+        gpus: int | str | None = ...,
+        global_batch: int | str | None = ...,
+        sequence: int | str | None = ...,
+        precision: str | None = ...,
+        framework: str | None = ...,
+        framework_version: str | None = ...,
+        compile: bool | None = ...,
+        power_cap_w: float | str | None = ...,
+        host_memory_gb: float | str | None = ...,
+        method: Literal['full', 'lora', 'qlora', 'dora'] | None = ...,
+        lora_rank: int | str | None = ...,
+        optimizer: Literal['adamw', 'adamw_bf16', 'adamw_8bit', 'adafactor', 'lion', 'muon', 'sgd'] | None = ...,
+        gradients: Literal['fp32', 'bf16'] | None = ...,
+        tokens: float | str | None = ...,
+        network_gbps: float | str | None = ...,
+        tp: int | str | None = ...,
+        pp: int | str | None = ...,
+        vpp: int | str | None = ...,
+        cp: int | str | None = ...,
+        ep: int | str | None = ...,
+        etp: int | str | None = ...,
+        dp: int | str | None = ...,
+        micro_batch: int | str | None = ...,
+        sharding: Literal['none', 'zero1', 'zero2', 'zero3'] | None = ...,
+        shard_group: int | str | None = ...,
+        recompute: Literal['none', 'selective', 'full', 'modules'] | None = ...,
+        recompute_layers: int | str | None = ...,
+        schedule: Literal['gpipe', '1f1b', 'interleaved', 'zb_h1', 'zbv', 'dualpipe'] | None = ...,
+        first_stage_layers: int | str | None = ...,
+        last_stage_layers: int | str | None = ...,
+        sequence_parallel: bool | None = ...,
+        offload_optimizer: bool | None = ...,
+        offload_parameters: bool | None = ...,
+        offload_activations: bool | None = ...,
+        sites: int | str | None = ...,
+        between_gbps: float | str | None = ...,
+        inner_steps: int | str | None = ...,
+        beside: str | None = ...,
+        beside_gbps: float | str | None = ...,
+        across: Literal['dp', 'pp'] | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Simulate one step of one training plan: time by part, utilisation, memory by stage, the pipeline.
+
+        Args:
+            plan: Options in a TOML file, or what `advisor recommend --plan` wrote.
+            model: Id, size (70b), Hugging Face id or config.json.
+            gpu: Accelerator; h100 and the like will do.
+            gpus: In all; data parallelism takes what the rest leaves.
+            global_batch: Sequences of one step.
+            sequence: Tokens of a sequence.
+            precision: bf16, fp16, fp8, mxfp8, nvfp4.
+            framework: megatron, torchtitan, fsdp, deepspeed, maxtext, peft.
+            framework_version: Its release: a month (2022-06), a container (25.11) or Megatron-Core (0.15.0).
+            compile: PyTorch's layers compiled (torch.compile).
+            power_cap_w: Power limit of an accelerator.
+            host_memory_gb: Host memory for each accelerator.
+            method: full, lora, qlora, dora.
+            lora_rank: Rank of adapters.
+            optimizer: adamw, adamw_8bit, adafactor, ...
+            gradients: Format in which Megatron sums gradients: fp32, bf16.
+            tokens: Tokens of the whole run, for its days.
+            network_gbps: Network per accelerator, Gb/s.
+            tp: Tensor parallelism.
+            pp: Pipeline stages.
+            vpp: Chunks per stage (interleaved).
+            cp: Context parallelism.
+            ep: Expert parallelism.
+            etp: Tensor parallelism inside experts.
+            dp: Data parallelism.
+            micro_batch: Sequences of one pass.
+            sharding: What data ranks divide.
+            shard_group: Ranks that a shard spans (HSDP).
+            recompute: Activations computed again.
+            recompute_layers: Layers of a stage with full recomputation.
+            schedule: Order of passes.
+            first_stage_layers: Layers of the first stage.
+            last_stage_layers: Layers of the last stage.
+            sequence_parallel: Norms divided along the sequence.
+            offload_optimizer: States in host memory.
+            offload_parameters: Weights in host memory.
+            offload_activations: Inputs of layers in host memory.
+            sites: Such clusters far apart, each with this plan and its own batch.
+            between_gbps: Network between a site, or cluster, and the others, Gb/s.
+            inner_steps: Steps apart before parameters are averaged.
+            beside: A second cluster, of the same or other accelerators: 256xa100; --gpus is the first's.
+            beside_gbps: Its network per accelerator, Gb/s.
+            across: What lies on both sides: replicas (dp) or stages (pp).
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+    def vision(
+        self,
+        model: str,
+        *,
+        gpu: str,
+        images: int | str | None = ...,
+        image_size: str | None = ...,
+        image_scheme: str | None = ...,
+        tp: int | str | None = ...,
+        replicas: int | str | None = ...,
+        precision: str | None = ...,
+        engine: str | None = ...,
+        rate: float | str | None = ...,
+        concurrency: float | str | None = ...,
+        input_tokens: int | str | None = ...,
+        output_tokens: int | str | None = ...,
+        profile: str | None = ...,
+        length_dist: str | None = ...,
+        requests: int | str | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Simulate a vision-language model: tokens of an image, its encoder, and serving under a load.
+
+        Args:
+            model: Id, Hugging Face id or config.json.
+            gpu: Accelerator; h100 and the like will do.
+            images: Images of one request.
+            image_size: Pixels of an image.
+            image_scheme: How images become tokens: llava-1.5, qwen3-vl, ...
+            tp: Tensor parallelism.
+            replicas: Equal replicas behind a router.
+            precision: Weights.
+            engine: Serving engine.
+            rate: Requests per second: 10, 10/s or 600/min.
+            concurrency: Clients that each wait for one answer before the next request.
+            input_tokens: Mean prompt.
+            output_tokens: Mean answer.
+            profile: Published lengths: chat, rag, code, agent, batch, reasoning.
+            length_dist: fixed, uniform:0.8 or lognormal:SIGMA.
+            requests: How many are simulated.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+
+simulate: _Simulate
+
+class _Validate:
+    def collectives(
+        self,
+        cases: str | Path,
+        *,
+        predictions: str | Path | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Predict collectives and compare them with nccl-tests results.
+
+        Args:
+            cases: Table of cases; measured columns are only compared.
+            predictions: Write one prediction per row, with its 80 % interval.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+    def nccl_tests(
+        self,
+        file: str | Path,
+        *,
+        gpu: str | None = ...,
+        network: str | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Is my bus bandwidth normal? Hold nccl-tests output against what its machine should reach.
+
+        Args:
+            file: What all_reduce_perf and the like printed; - is stdin.
+            gpu: Accelerator.
+            network: Links in words: 'EFA 32x100Gb', 'RoCE 8x400Gb', 'PCIe4 no P2P'.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+    def serving(
+        self,
+        cases: str | Path,
+        *,
+        predictions: str | Path | None = ...,
+        view: Literal['replay', 'stranger'] | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Predict serving runs and compare them with published measurements.
+
+        Args:
+            cases: Table of cases; measured columns are only compared.
+            predictions: Write one prediction per row, with its 80 % interval.
+            view: What the predictions file holds: runs replayed as their scripts say, or as a stranger's.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+    def training(
+        self,
+        cases: str | Path,
+        *,
+        predictions: str | Path | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Predict training runs and compare them with published measurements.
+
+        Args:
+            cases: Table of cases; measured columns are only compared.
+            predictions: Write one prediction per row, with its 80 % interval.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+
+validate: _Validate
+
+class _Catalog:
+    def gpus(
+        self,
+        *,
+        vendor: str | None = ...,
+        family: str | None = ...,
+        engine: str | None = ...,
+        min_memory: float | str | None = ...,
+        sort: Literal['id', 'memory', 'bandwidth', 'bf16', 'fp8', 'fp4', 'power', 'released'] | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """List accelerators: memory, bandwidth, dense peaks, power, links.
+
+        Args:
+            vendor: Only this vendor, e.g. nvidia.
+            family: Only this architecture, e.g. hopper.
+            engine: Only what this engine runs on, e.g. vllm.
+            min_memory [B]: At least so much, e.g. 80GB.
+            sort: Order; numbers come largest first.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+    def coverage(
+        self,
+        *,
+        gpu: str | None = ...,
+        provider: str | Sequence[str] | None = ...,
+        price_file: str | Path | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Say what is priced, supported, measured and dated, and what is stale, of one seller, or without a price.
+
+        Args:
+            gpu: Only this accelerator.
+            provider: Only these providers.
+            price_file: Your own prices, which win.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+    def show(
+        self,
+        name: str,
+        *,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Show everything about one record, each figure with its source.
+
+        Args:
+            name: An accelerator, a model or an engine; h100 and 70b will do.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+    def models(
+        self,
+        *,
+        family: str | None = ...,
+        mixer: str | None = ...,
+        moe: bool | None = ...,
+        max_parameters: float | str | None = ...,
+        sort: Literal['id', 'parameters', 'active', 'context', 'kv'] | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """List models: parameters, layers, context, KV cache per token.
+
+        Args:
+            family: Only this family, e.g. qwen3.
+            mixer: Only with such layers: gqa, mla, gdn, mamba2.
+            moe: Only mixtures of experts, or none.
+            max_parameters: At most so many, e.g. 70B.
+            sort: Order; numbers come largest first.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+    def prices(
+        self,
+        *,
+        gpu: str | None = ...,
+        provider: str | Sequence[str] | None = ...,
+        term: str | Sequence[str] | None = ...,
+        region: str | None = ...,
+        sort: Literal['accelerator', 'price', 'provider', 'age'] | None = ...,
+        price_file: str | Path | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """List rental prices as known on a day, with their age.
+
+        Args:
+            gpu: Only this accelerator.
+            provider: Only these providers.
+            term: Terms, or all.
+            region: Only regions that begin so, e.g. us.
+            sort: Order; cheapest or newest first.
+            price_file: Your own prices, which win.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+    def parts(
+        self,
+        *,
+        category: str | None = ...,
+        name: str | None = ...,
+        max_price: float | str | None = ...,
+        price_file: str | Path | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """List parts of workstations with their figures and prices.
+
+        Args:
+            category: Only gpu, cpu, board, ram, psu, case, cooler, storage, system, ...
+            name: Only names that hold these words.
+            max_price: At most so much.
+            price_file: Your own prices (part, usd, observed_on), which win.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+    def engines(
+        self,
+        *,
+        vendor: str | None = ...,
+        precision: str | None = ...,
+        gpu: str | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """List serving engines: scheduler, defaults, formats, and what sources state that runs where.
+
+        Args:
+            vendor: Only what runs on this vendor's accelerators.
+            precision: Only what serves weights in this format, e.g. fp8.
+            gpu: What sources state that they support on this accelerator.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+
+catalog: _Catalog

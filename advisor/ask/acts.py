@@ -1,0 +1,171 @@
+"""For which work each option acts. Its declaration says so once; help, refusals and tests read it there.
+
+`acts(...)` stands in the annotation of an option beside its help: `Annotated[str | None, LIMITS(...), acts(...)]`.
+"""
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, get_args
+
+from advisor.ask.inputs import given, parameters_of
+from advisor.catalog.errors import AdvisorError
+
+Work = Literal[
+    "serve", "train", "finetune", "distill", "rl", "diffusion", "embed", "rerank", "speech", "vision", "batch"
+]
+TRAINING: Final = ("train", "finetune", "rl")
+ALL: Final = " ".join(get_args(Work))
+CHAT: Final = "serve vision"
+ITEMS: Final = "diffusion embed rerank speech"
+JOBS: Final = "train finetune distill rl"
+REPLICAS: Final = f"{CHAT} {ITEMS} batch"
+"""Work that is done by equal replicas of a model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acts:
+    """The questions that an option changes, or whose answer it shows otherwise."""
+
+    work: frozenset[str]
+    beside_plan: bool
+    """Whether it may change what a plan says that is asked again (--from)."""
+    beside_models: bool
+    """Whether it says something about all of several models (--models)."""
+    of_each_model: bool
+    """Whether each of several models may have its own: `--models 8b@20:profile=rag`."""
+    of_rent: bool
+    """Whether it says what may be rented, which does not act beside --own."""
+    instead: str
+    """Option with the same purpose for other work, as typed."""
+
+
+def acts(
+    work: str,
+    *,
+    plan: bool = False,
+    models: bool = False,
+    each: bool = False,
+    rent: bool = False,
+    instead: str = "",
+) -> Acts:
+    """Declare for which work an option acts; `work` holds workloads with spaces between them."""
+    return Acts(frozenset(work.split()), plan, models, each, rent, instead)
+
+
+def acts_of(inputs: type) -> Mapping[str, Acts]:
+    """Return what the options of a dataclass act for, by name; options that do not say so are left out."""
+    found = {each.name: get_args(each.annotation)[2:] for each in parameters_of(inputs)}
+    return {name: one for name, more in found.items() for one in more if isinstance(one, Acts)}
+
+
+def refuse_idle(asked: Any, typed: Collection[str] = frozenset()) -> None:
+    """Refuse the first option given that does nothing for the work that is asked for.
+
+    `asked` is the record of a command with a workload; `typed` names options that were given with their default.
+
+    Raises: AdvisorError: there is one, or one needs another.
+    """
+    known = acts_of(type(asked))
+    names = given(asked, typed)
+    # A plan says its own work; `serve` is what stands where none is typed.
+    has_plan = "from_plan" in names and (asked.workload in known["from_plan"].work or "workload" not in names)
+    has_models = not has_plan and "models" in names and asked.workload in known["models"].work
+    for name in names:
+        one = known[name]
+        if has_models and not one.beside_models:
+            raise _beside_models(name, one)
+        if has_plan and not one.beside_plan:
+            raise AdvisorError(
+                f"{option_of(name)} means nothing beside --from",
+                why="the plan says it; only limits and prices may change",
+                fix=f"drop {option_of(name)}, or ask without --from",
+            )
+        if asked.workload not in one.work and not has_plan:
+            raise _idle(name, asked.workload, known)
+    for name in names:
+        needed = _DEPENDENT.get(name)
+        if needed is not None and not needed.acts(asked):
+            raise AdvisorError(
+                f"{option_of(name)} does nothing here",
+                why=needed.why,
+                fix=f"{needed.fix}, or drop {option_of(name)}",
+            )
+    _refuse_rent(asked, [name for name in names if known[name].of_rent])
+
+
+class _Dependent(NamedTuple):
+    """An option that acts beside some values of another alone."""
+
+    acts: Callable[[Any], bool]
+    why: str
+    fix: str
+
+
+_OFFLINE: Final = "preference pairs are given: nothing is generated"
+_DEPENDENT: Final[Mapping[str, _Dependent]] = {
+    "lora_rank": _Dependent(
+        lambda asked: asked.training.method != "full",
+        "all weights are trained: there are no adapters",
+        "--method lora",
+    ),
+    "samples": _Dependent(lambda asked: asked.training.algorithm != "dpo", _OFFLINE, "--algorithm grpo"),
+    "placement": _Dependent(lambda asked: asked.training.algorithm != "dpo", _OFFLINE, "--algorithm grpo"),
+    "off_policy": _Dependent(
+        lambda asked: asked.training.algorithm != "dpo" and asked.training.placement != "colocated",
+        "outputs lag behind the weights only where other machines generate them",
+        "--algorithm grpo --placement disaggregated",
+    ),
+    "spot_losses_per_day": _Dependent(
+        lambda asked: "spot" in asked.where.term, "only machines rented as spot are taken back", "--term spot"
+    ),
+}
+
+
+def option_of(name: str) -> str:
+    """The option as typed that a field stands for."""
+    return "--from" if name == "from_plan" else f"--{name.replace('_', '-')}"
+
+
+def _idle(name: str, workload: str, known: Mapping[str, Acts]) -> AdvisorError:
+    """The refusal of an option that does nothing for a workload, with the one to type instead."""
+    option, one = option_of(name), known[name]
+    instead = one.instead
+    takers = [each for each in get_args(Work) if each in one.work]
+    fits = instead and workload in known[instead.removeprefix("--").replace("-", "_").split()[0]].work
+    return AdvisorError(
+        f"{option} means nothing for --workload {workload}",
+        why=f"it acts for {', '.join(takers)}",
+        fix=f"{instead}, or drop {option}" if fits else f"drop {option}",
+        hint=f"advisor recommend --workload {workload} --help lists what acts",
+    )
+
+
+def _beside_models(name: str, one: Acts) -> AdvisorError:
+    option = option_of(name)
+    return AdvisorError(
+        f"{option} means nothing beside --models",
+        why="each model has a load of its own" if one.of_each_model else "it is of one model",
+        fix=f"--models NAME@RATE{'' if name == 'rate' else f':{option[2:]}=VALUE'}"
+        if one.of_each_model
+        else f"drop {option}, or --models",
+    )
+
+
+def _refuse_rent(asked: Any, of_rent: list[str]) -> None:
+    """What is there already is bought nowhere; what is rented is fed by its seller."""
+    where = asked.where
+    if asked.workload in TRAINING:
+        of_rent = [name for name in of_rent if name != "region"]  # the grid whose carbon counts
+    if where.own is not None and of_rent:
+        option = option_of(of_rent[0])
+        raise AdvisorError(
+            f"--own and {option} exclude each other",
+            why=f"{option} says what may be rented, and what is there already is not",
+            fix=f"drop {option}, or --own",
+        )
+    if where.power_budget is not None and where.own is None:
+        raise AdvisorError(
+            "--power-budget is for machines of your own",
+            why="a seller feeds what is rented",
+            fix="--own 8xh100-sxm, or drop --power-budget",
+        )

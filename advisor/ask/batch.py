@@ -1,0 +1,43 @@
+"""A question about a batch: requests that are there already, and a deadline."""
+
+from dataclasses import replace
+from typing import Final
+
+from advisor.ask.levers import beside_of
+from advisor.ask.measures import parse_count, parse_seconds
+from advisor.ask.options import Shared
+from advisor.ask.scenario import scenario_of
+from advisor.ask.work import WorkQuestion
+from advisor.catalog.errors import AdvisorError
+from advisor.decide.batch.result import BatchJob
+from advisor.decide.scenario import Scenario
+
+_DEFAULT_DEADLINE: Final = "24h"
+_PROFILE: Final = "batch"
+
+
+def batch_question(
+    model: str, asked: WorkQuestion, shared: Shared
+) -> tuple[Scenario, BatchJob, tuple[str, ...]]:
+    """Return a question about requests that no client waits for, the job, and notes on what was understood.
+
+    The lengths are those of the profile `batch` where none are given.
+
+    Raises: AdvisorError and its kinds: something typed is malformed or unknown, or the batch has a rate.
+    """
+    load = asked.load
+    said = load.input_tokens or load.output_tokens or load.profile or load.trace
+    if load.rate is not None or load.concurrency is not None:
+        raise AdvisorError(
+            "a batch has no rate", why="its requests are there already", fix="--items N and --deadline TIME"
+        )
+    load = load if said else replace(load, profile=_PROFILE)
+    patient = replace(asked.objectives, ttft_p99="1d", tpot_p99="1d")
+    scenario, notes = scenario_of(model, load, patient, asked.where, asked.shown.top, shared)
+    scenario = scenario.model_copy(update={"beside": beside_of(asked.beside)})
+    job = BatchJob(
+        num_requests=round(parse_count(asked.item.items, "--items")),
+        deadline_s=parse_seconds(asked.training.deadline or _DEFAULT_DEADLINE, "--deadline"),
+        spot_losses_per_day=asked.training.spot_losses_per_day,
+    )
+    return scenario, job, notes

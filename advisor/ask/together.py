@@ -1,0 +1,42 @@
+"""Options that are not typed together, or that say nothing without another."""
+
+from collections.abc import Collection, Iterable
+from typing import NamedTuple
+
+from advisor.catalog.errors import AdvisorError
+
+
+class Apart(NamedTuple):
+    """Two options that are not typed together."""
+
+    one: str
+    other: str
+    why: str
+    fix: str = "drop one"
+
+
+class Needs(NamedTuple):
+    """An option that says nothing without another."""
+
+    option: str
+    other: str
+    fix: str
+    what: str = ""
+    """What is wrong, where that is more than that it needs the other."""
+    why: str = ""
+
+
+Rule = Apart | Needs
+
+
+def check_together(given: Collection[str], rules: Iterable[Rule]) -> None:
+    """Refuse options that do not go together; `given` are names of fields.
+
+    Raises: AdvisorError: they do not.
+    """
+    for rule in rules:
+        first, second = (name.removeprefix("--").replace("-", "_") in given for name in rule[:2])
+        if isinstance(rule, Needs) and first and not second:
+            raise AdvisorError(rule.what or f"{rule.option} needs {rule.other}", why=rule.why, fix=rule.fix)
+        if isinstance(rule, Apart) and first and second:
+            raise AdvisorError(f"{rule.one} and {rule.other} exclude each other", why=rule.why, fix=rule.fix)

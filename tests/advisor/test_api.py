@@ -1,0 +1,229 @@
+"""The Python interface: the same questions, refusals and documents as the command line, typed from the same records."""
+
+import dataclasses
+import datetime
+import importlib.util
+import inspect
+import json
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, get_args, get_origin
+
+import numpy
+import pytest
+
+import advisor
+from advisor import api
+from advisor.ask.inputs import option_name, parameters_of
+from advisor.catalog.errors import AdvisorError
+from advisor.cli.command import commands
+
+Cli = Callable[[str], Any]
+ROOT = Path(__file__).resolve().parents[2]
+DAY = "2026-11-20"
+QUESTIONS = [
+    ("catalog gpus --vendor amd", lambda: advisor.catalog.gpus(vendor="amd")),
+    ("catalog models --max-parameters 3000000000", lambda: advisor.catalog.models(max_parameters=3e9)),
+    ("catalog show h100", lambda: advisor.catalog.show("h100")),
+    ("roofline --gpu h100 --model 8b", lambda: advisor.roofline("8b", gpu="h100")),
+    (
+        "simulate serve --model 8b --gpu h100 --rate 2 --requests 200 --ttft 1s",
+        lambda: advisor.simulate.serve("8b", gpu="h100", rate=2, requests=200, ttft=1),
+    ),
+    (
+        "simulate collective --bytes 1GiB --gpus 16",
+        lambda: advisor.simulate.collective(bytes=2**30, gpus=16),
+    ),
+    ("simulate train --model 8b --gpus 8", lambda: advisor.simulate.train(model="8b", gpus=8)),
+    (
+        "recommend --model 8b --rate 2 --gpu l4,l40s --ttft-p99 500ms --fast --top 2",
+        lambda: advisor.recommend("8b", rate=2, gpu=["l4", "l40s"], ttft_p99=0.5, fast=True, top=2),
+    ),
+    (
+        "recommend --model bge-m3 --workload embed --rate 50 --gpu l4",
+        lambda: advisor.recommend("bge-m3", workload="embed", rate=50, gpu="l4"),
+    ),
+    (
+        "recommend --model 8b --workload train --tokens 1B --gpus 8 --gpu h100",
+        lambda: advisor.recommend("8b", workload="train", tokens=1e9, gpus=8, gpu="h100"),
+    ),
+    (
+        "build check --part '2x RTX 5090 $4500' --no-better --model 8b",
+        lambda: advisor.build.check(part=["2x RTX 5090 $4500"], better=False, model="8b"),
+    ),
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def _one_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("advisor.ask.options.today", lambda: datetime.date.fromisoformat(DAY))
+
+
+def without_times(document: Any) -> Any:
+    if isinstance(document, dict):
+        return {name: without_times(value) for name, value in document.items() if not name.endswith("wall_s")}
+    return [without_times(each) for each in document] if isinstance(document, list) else document
+
+
+@pytest.mark.parametrize(("words", "ask"), QUESTIONS, ids=[words for words, _ in QUESTIONS])
+def test_a_result_is_the_document_that_the_command_prints(
+    cli: Cli, words: str, ask: Callable[[], api.Result]
+) -> None:
+    run = cli(f"advisor {words} --json")
+    result = ask()
+    printed = json.loads(run.out)
+    assert without_times(json.loads(json.dumps(result.to_dict()))) == without_times(printed)
+    frame = result.to_frame()
+    assert len(frame) == (len(result.answer.rows()) if result.answer.records else 1)
+    page = result._repr_html_()
+    assert page.startswith("<div")
+    assert "<script" not in page
+    assert str(result).strip()
+
+
+def test_importing_loads_nothing() -> None:
+    heavy = "numpy pandas pydantic typer rich scipy torch advisor.api advisor.catalog".split()  # noqa: SIM905
+    code = (
+        "import time; start = time.process_time(); import advisor; took = time.process_time() - start\n"
+        f"import sys; print(took, sorted(set({heavy!r}) & set(sys.modules)), dir(advisor))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    took, _, rest = done.stdout.partition(" ")
+    assert float(took) < 0.1
+    assert rest.startswith("[]")
+    for name in ("recommend", "cost", "build", "simulate", "roofline", "calibrate", "validate", "catalog"):
+        assert f"'{name}'" in rest
+
+
+def test_a_lists_module_is_still_a_module() -> None:
+    from advisor.catalog import models
+
+    assert isinstance(models, ModuleType)
+    assert models.get("70b").record.id
+    with pytest.raises(AttributeError):
+        advisor.catalog.gpu  # noqa: B018  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError):
+        advisor.recomend  # noqa: B018  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match="it has adapters"):
+        advisor.simulate.server  # noqa: B018  # type: ignore[attr-defined]
+
+
+def names() -> list[str]:
+    """Every command that Python has."""
+    singles = [*api.FUNCTIONS, "build check"]
+    grouped = [f"{word} {each.replace('_', '-')}" for word in api.GROUPS for each in dir(api.Group(word))]
+    lists = [
+        f"catalog {each}" for each in ("gpus", "models", "prices", "parts", "engines", "coverage", "show")
+    ]
+    return [*singles, *grouped, *lists]
+
+
+def test_every_command_but_those_about_this_machine_is_a_function() -> None:
+    left_out = {"probe", "sweep", "config show", "catalog refresh"}
+    assert set(names()) == set(commands()) - left_out
+
+
+@pytest.mark.parametrize("name", names())
+def test_keywords_are_the_options_of_the_command(name: str) -> None:
+    known = api.keywords_of(name)
+    options = {each.name: option_name(each) for each in parameters_of(commands()[name].inputs)}
+    assert {each.parameter.name for each in known.values()} == {*options, *api.SHARED}
+    for word, each in known.items():
+        expected = {each.parameter.name, option_name(each.parameter)}
+        assert word in expected
+        assert each.help, word
+        assert f"    {word}" in api.documentation(name)
+    assert list(api.signature_of(name).parameters) == list(known)
+
+
+WRONG: dict[Any, Any] = {bool: "yes", int: 1.5, float: "fast", str: object(), Path: 7, datetime.date: "soon"}
+
+
+@pytest.mark.parametrize("name", names())
+def test_bad_input_is_refused_by_every_function_and_keyword(name: str) -> None:
+    """A wrong type, an unknown keyword and a missing one are an AdvisorError that says what to do."""
+    known = api.keywords_of(name)
+    needed = {word: "x" for word, each in known.items() if each.parameter.default is inspect.Parameter.empty}
+    bad = [
+        {**needed, "no_such_option": 1},
+        *({k: v for k, v in needed.items() if k != word} for word in needed),
+    ]
+    for word, each in known.items():
+        kind = list if get_origin(each.kind) is list else each.kind
+        choices = get_args(each.kind) if kind not in WRONG and kind is not list else ()
+        bad.append({**needed, word: "nothing-of-that-name" if choices else WRONG.get(kind, object())})
+        if each.unit is None and kind is str:
+            bad.append({**needed, word: 5})
+        if kind in (int, float):
+            bad += [{**needed, word: float("nan")}, {**needed, word: True}]
+    for options in bad:
+        with pytest.raises(AdvisorError) as raised:
+            api.call(name, (), options)
+        assert raised.value.fix, options
+        assert any("To fix" in note for note in raised.value.__notes__)
+
+
+def test_a_number_is_in_si_units() -> None:
+    known = api.keywords_of("recommend")
+    given = {
+        "rate": (10, "10"), "ttft_p99": (0.5, "0.5s"), "deadline": (86400, "86400s"), "power_budget": (5e3, "5000W"),
+        "max_context": ([65536, "1M"], "65536,1M"), "own": (["8xh100", "4xl40s"], "8xh100,4xl40s"),
+        "tokens": (1e12, "1000000000000"), "rl_steps": ("2k", 2000), "max_gpus": (8.0, 8), "top": (numpy.int64(3), 3),
+        "headroom": ("0.3", 0.3), "tpot_p99": (numpy.float64(0.05), "0.05s"), "price_file": ("a.csv", Path("a.csv")),
+        "as_of": ("2026-11-20", datetime.date(2026, 11, 20)),
+    }  # fmt: skip
+    for word, (value, taken) in given.items():
+        assert api.value_of(known[word], value) == taken, word
+        assert type(api.value_of(known[word], value)) is type(taken), word
+    sizes = api.keywords_of("simulate offload")
+    assert api.value_of(sizes["host_memory"], 512e9) == "512000000000B"
+    assert api.value_of(sizes["host_bandwidth"], 3e11) == "300000000000B/s"
+
+
+def test_a_budget_without_a_period_is_asked_for() -> None:
+    with pytest.raises(AdvisorError, match="dollars of what time"):
+        advisor.recommend("8b", budget=5000)
+    with pytest.raises(AdvisorError, match="means nothing for --workload serve"):
+        advisor.recommend("8b", gpus=8)
+
+
+def test_a_result_is_frozen_and_travels() -> None:
+    result = advisor.catalog.gpus(vendor="amd")
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        result.command = "other"
+    with pytest.raises(AttributeError, match="has no 'options'; it has accelerators"):
+        result.options  # noqa: B018
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        result.accelerators[0].id = "other"
+    assert result.accelerators[0].id == result.accelerators[0]["id"] == "mi210"
+    with pytest.raises(AttributeError, match="no field 'idd'; there are id"):
+        result.accelerators[0].idd  # noqa: B018
+    assert pickle.loads(pickle.dumps(result.accelerators[0])) == result.accelerators[0]
+    again = pickle.loads(pickle.dumps(result))
+    assert again.to_dict() == result.to_dict()
+    assert "accelerators" in dir(result)
+
+
+def test_a_result_is_saved_as_its_suffix_says(tmp_path: Path) -> None:
+    result = advisor.catalog.gpus(vendor="amd")
+    for suffix in ("json", "csv", "md", "html"):
+        result.save(tmp_path / f"gpus.{suffix}")
+    assert json.loads((tmp_path / "gpus.json").read_text()) == result.to_dict()
+    with pytest.raises(AdvisorError):
+        result.save(tmp_path / "gpus.xlsx")
+
+
+def test_the_types_are_those_of_the_options() -> None:
+    path = ROOT / "tools" / "api_stub.py"
+    spec = importlib.util.spec_from_file_location("api_stub", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert (ROOT / "advisor" / "__init__.pyi").read_text(encoding="utf-8") == module.stub(), (
+        "run python tools/api_stub.py"
+    )
