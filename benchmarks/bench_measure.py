@@ -24,7 +24,7 @@ import numpy as np
 
 from advisor.catalog import engines as engine_catalog
 from advisor.catalog import models
-from advisor.cli.options import Load
+from advisor.ask.options import Load
 from advisor.cli.traffic_input import traffic_of
 from advisor.decide import measure, race
 from advisor.decide.bounds import surface_requests_per_s, too_long_a_prompt
