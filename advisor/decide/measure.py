@@ -58,7 +58,8 @@ _MISSED: Final = 1.01
 """Least strain of a run that was given up."""
 _CLEAR: Final = (0.75, 0.85, 0.9)
 """Strain of the runs of one, two, and three or more seeds up to which further seeds are not asked. Without it a
-settled capacity of twenty deployments takes 1.6 times the requests and moves by 5 %. Measured by `python benchmarks/bench_measure.py --tables clear`."""
+settled capacity of twenty deployments takes 1.6 times the requests and moves by 5 %. Measured by
+`python benchmarks/bench_measure.py --tables clear`."""
 _START: Final[dict[Stage, float]] = {"screened": 0.8, "confirmed": 0.94, "settled": 1.0}
 """First load that is tried, over the bound of the deployment or the capacity of the stage before. It decides how much
 is simulated: a screened start of 0.7 takes 4 % more requests and one of 0.9 2 % fewer, and capacities move by 2 %.
@@ -67,8 +68,8 @@ _OPTIMISM: Final = 0.9
 """Capacity that confirming runs find over the one of screening runs, which begin empty and end before queues are full.
 Of 39 deployments drawn from those for sale it is 0.22 to 1.06, median 0.74 and 1.01 at the ninth decile; of those that
 lead it is about 1. Two standard errors above 0.9 is 1.14, so that no candidate which could lead is left behind; 0.8
-left one behind, and two races took 2 and 10 % more requests with it. Measured by `python benchmarks/bench_measure.py --tables optimism`.
-"""
+left one behind, and two races took 2 and 10 % more requests with it. Measured by
+`python benchmarks/bench_measure.py --tables optimism`."""
 _PRECISION: Final[dict[Stage, int]] = {"screened": 6, "confirmed": 2, "settled": 1}
 """Steps of the grid between the highest load that holds and the lowest that does not at which the search ends."""
 _MOST_RISE: Final[dict[Stage, float]] = {"screened": 1.0, "confirmed": 1.35, "settled": 1.15}
