@@ -506,7 +506,9 @@ class Race:
 
     def _children(self, trial: Trial, held: float) -> Iterator[Trial]:
         """Candidates with other batch limits, towards the objective that binds, where the hardware would allow more."""
-        if held >= _LEAST_GAIN * trial.rate_bound or self.scenario.traffic.concurrency is not None:
+        if self.scenario.traffic.concurrency is not None:
+            return
+        if trial.parent is None and held >= _LEAST_GAIN * trial.rate_bound:
             return
         before = (
             trial.parent.measurements.screened_load if trial.parent and trial.parent.measurements else 0.0

@@ -142,8 +142,9 @@ def _attempt(scenario: Scenario, progress: Report) -> Found | None:
         done = _searched(scenario, progress, width=1)
     except AdvisorError:
         return None
-    entries = done.race.entries(-1)
-    return min((plan.found for plan in entries), key=lambda found: found.purchase.cost, default=None)
+    names = [plan.found.accelerator_id for plan in done.race.entries(-1)]
+    able = [plan.found for name in names for plan in done.race.others(-1, name)]
+    return min(able, key=lambda found: found.purchase.cost, default=None)
 
 
 def recommend(scenario: Scenario, *, progress: Report = lambda line: None, whole: bool = True) -> Decision:

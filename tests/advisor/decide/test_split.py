@@ -18,7 +18,7 @@ from advisor.decide.load_runs import LoadShare, SplitModel, lengths_of, prompt_p
 from advisor.decide.race import shown
 from advisor.decide.ranking import Planned
 from advisor.decide.recommend import recommend
-from advisor.decide.scenario import Constraints, Objectives, Scenario
+from advisor.decide.scenario import Constraints, Scenario
 from advisor.decide.split import boundaries, traffic_in
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.replica_model import model_replica
@@ -165,14 +165,11 @@ def test_a_split_that_means_nothing_is_refused(tmp_path: Path) -> None:
 def test_parts_that_other_seeds_do_not_show_are_grown_or_others_taken(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    traffic = traffic_of(Load(rate="50", profile="code"))
-    steady = Objectives(tpot_p99_s=0.018)
     scenario = Scenario(
         model="llama-3.1-8b",
         as_of=DAY,
-        traffic=traffic,
-        objectives=steady,
-        constraints=H100,
+        traffic=traffic_of(Load(rate="5", profile="agent")),
+        constraints=H100.model_copy(update={"accelerators": ("h200-sxm",)}),
         levers=("split",),
         top=1,
     )

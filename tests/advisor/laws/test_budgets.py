@@ -10,10 +10,15 @@ MARKET = (
     Row("bolt", "rtx-4090", 2, 1.0),
     Row("crest", "h100-sxm", 8, 20.0, DAYS[1]),
 )
+B200 = (Row("bolt", "b200-sxm", 2, 12.07),)
+H200 = (Row("bolt", "h200-sxm", 2, 9.4),)
 FIXED = [
     (Question(MARKET, "8b", 12.0, ("rtx-4090",), "--engine vllm --precision fp8"), 2.5),
     (Question(MARKET, "8b", 5.0, ("l40s", "h100-sxm"), "--engine vllm --precision fp8"), 3.0),
     (Question(MARKET, "8b", 5.0, ("l40s",), "--engine vllm --precision bf16 --redundancy n+1"), 5.0),
+    (Question(MARKET, "8b", 11.0, ("l40s", "h100-sxm"), "--engine vllm"), 22.0),
+    (Question(B200, "qwen3-32b", 19.77, ("b200-sxm",), "--profile code --engine trt-llm,sglang"), 24.14),
+    (Question(H200, "qwen3-235b-a22b", 3.5, ("h200-sxm",), "--engine vllm --tpot-p99 60ms"), 9.41),
 ]
 
 
@@ -50,7 +55,11 @@ def test_what_a_load_costs_buys_that_load(question: Question, _: float) -> None:
     check_load(question)
 
 
-@pytest.mark.parametrize(("question", "usd"), FIXED, ids=("two boards", "two kinds", "n+1"))
+@pytest.mark.parametrize(
+    ("question", "usd"),
+    FIXED,
+    ids=("two boards", "two kinds", "n+1", "a machine of eight", "pairs", "large model"),
+)
 def test_what_a_budget_buys_costs_no_more(question: Question, usd: float) -> None:
     check_budget(question, usd)
 

@@ -24,6 +24,13 @@ PAIRS = [
     (SMALL, "--itl-p99 30ms"),
     (SMALL, "--max-price-age 30"),
     (SMALL, "--region us --provider acme"),
+    # One engine's capacity lies just below the load; those of the others must be looked at too.
+    (
+        "recommend --model qwen3-32b --profile code --rate 0.82 --gpu h100-sxm --engine trt-llm,vllm",
+        "--engine vllm",
+    ),
+    # The replica that is best within the tighter limit, with the smaller chunk, is found within the looser one too.
+    ("recommend --model 70b --gpu b200-sxm --engine vllm --tpot-p99 37.5ms", "--tpot-p99 25ms"),
     (OWN, "--power-budget 1kW"),
     (OWN, "--precision bf16"),
     (OWN, "--own 2xl40s"),
