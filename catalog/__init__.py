@@ -1,1 +1,1 @@
-"""Records of hardware, prices, models, engines and calibrations. Knows no other room."""
+"""Records of hardware, prices, models, engines and calibrations; imports no other room."""
