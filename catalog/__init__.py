@@ -1,4 +1,4 @@
-"""Records of hardware, prices, models, engines and calibrations. Knows no other room.
+"""Records of hardware, prices, models, engines and calibrations. Imports no other room.
 
 In Python, `advisor.catalog.gpus()`, `models()`, `prices()`, `parts()`, `engines()`, `coverage()` and `show(ID)` give
 what the commands of `advisor catalog` print.

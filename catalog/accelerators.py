@@ -1,4 +1,4 @@
-"""The accelerators of the catalog, and what people call them."""
+"""Accelerators of the catalog and their aliases."""
 
 import functools
 from pathlib import Path
@@ -17,7 +17,7 @@ _FOLDER: Final = DATA_DIR / "accelerators"
 
 @functools.cache
 def all_accelerators() -> tuple[Accelerator, ...]:
-    """Every accelerator of the catalog in the order of their files, ranked or not.
+    """Return every accelerator of the catalog in the order of their files, ranked or not.
 
     Raises: InputFileError: a bundled file is damaged.
     """
@@ -26,21 +26,21 @@ def all_accelerators() -> tuple[Accelerator, ...]:
 
 @functools.cache
 def all_ids() -> tuple[str, ...]:
-    """Ids of every accelerator, in the order of their files."""
+    """Return the ids of every accelerator, in the order of their files."""
     return tuple(sorted(toml_names(_FOLDER), key=lambda id_: f"{id_}.toml"))
 
 
 @functools.cache
 def aliases() -> dict[str, str]:
-    """Id by alias. `h100` is the SXM board, `a100` the 80 GB SXM board: the most rented form of each."""
+    """Return id by alias. `h100` is the SXM board, `a100` the 80 GB SXM board: the most rented form of each."""
     return stated_aliases(_FOLDER)
 
 
 @functools.cache
 def by_id(id_: str) -> Accelerator:
-    """The accelerator with exactly this id.
+    """Return the accelerator with exactly this id.
 
-    Raises: UnknownNameError: there is none; `hint` lists near misses. InputFileError: its file is damaged.
+    Raises: UnknownNameError: no record has this id; `hint` lists near misses. InputFileError: the file is damaged.
     """
     if id_ not in all_ids():
         raise unknown(id_, all_ids(), aliases(), "accelerator")
@@ -48,9 +48,9 @@ def by_id(id_: str) -> Accelerator:
 
 
 def get(name: str) -> Chosen[Accelerator]:
-    """The accelerator that a person means by `name`, and a note that says which was chosen.
+    """Return the accelerator that the user means by `name`, and a note that names the choice.
 
-    Raises: UnknownNameError: nothing, or more than one thing, is called so; `hint` lists near misses.
+    Raises: UnknownNameError: no record or several records have this name; `hint` lists near misses.
     """
     found = resolve(name, all_ids(), {} if name in all_ids() else aliases(), "accelerator")
     return Chosen(by_id(found.id), found.note)
@@ -77,16 +77,16 @@ class AcceleratorFile(Accelerator):
     id: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
     released: str = Field(default="", pattern=r"^(\d{4}(-\d{2}){0,2})?$")
     memory_gib: float | None = Field(default=None, gt=0, lt=1e5)
-    """Nominal capacity: a 'GB' on the box of a GPU is 2**30 bytes, as DRAM is made in powers of two."""
+    """Nominal capacity [GiB]: a 'GB' on the box of a GPU is 2**30 bytes, because DRAM is made in powers of two."""
     memory_gb: float | None = Field(default=None, gt=0, lt=1e5)
-    """Nominal capacity where the vendor counts in 10**9 bytes, or on-chip SRAM."""
+    """Nominal capacity [GB] if the vendor counts in 10**9 bytes, or on-chip SRAM."""
     usable_memory_mib: float | None = Field(default=None, gt=0, lt=1e8)
-    """As the driver reports it (nvidia-smi and its like)."""
+    """Memory that the driver reports, e.g. nvidia-smi [MiB]."""
     memory_bus_bits: int | None = Field(default=None, gt=0)
     memory_gbit_per_s_per_pin: float | None = Field(default=None, gt=0, lt=100)
     bandwidth_bytes_per_s: GbPerS | None = Field(default=None, validation_alias="bandwidth_gb_per_s")
     clock_hz: Mhz | None = Field(default=None, validation_alias="clock_mhz")
-    """The clock at which the peaks are stated, where that is below the largest boost clock."""
+    """Clock at which the peaks are stated, if it is below the largest boost clock [MHz in the file]."""
     l2_bytes: Megabytes | None = Field(default=None, validation_alias="l2_mb")
     pcie_generation: int | None = Field(default=None, ge=3, le=7)
     pcie_lanes: int | None = Field(default=None, ge=1, le=16)
@@ -117,7 +117,7 @@ class AcceleratorFile(Accelerator):
         return self
 
     def _missing(self) -> list[str]:
-        """Fields without which it cannot be ranked."""
+        """Return the required fields that are empty; without them the accelerator cannot be ranked."""
         needed = {
             "memory_gib": self.memory_gib or self.memory_gb or self.usable_memory_mib,
             "bandwidth_gb_per_s": self.bandwidth_bytes_per_s,
@@ -127,7 +127,7 @@ class AcceleratorFile(Accelerator):
         return [field for field, value in needed.items() if not value]
 
     def to_record(self) -> Accelerator:
-        """The accelerator as the rest of the program has it."""
+        """Return the accelerator as a catalog record."""
         sizes = ((self.usable_memory_mib, MIB), (self.memory_gib, GIB), (self.memory_gb, GB))
         values = {name: getattr(self, name) for name in Accelerator.model_fields}
         values |= {
@@ -141,7 +141,7 @@ class AcceleratorFile(Accelerator):
 
 @functools.cache
 def _record_fields() -> dict[str, str]:
-    """Fields of the record by the keys of a file under which a source may stand."""
+    """Return the record's field by each key of a file that may have a source of its own."""
     found = {
         str(field.validation_alias or name): name for name, field in AcceleratorFile.model_fields.items()
     }
@@ -150,9 +150,9 @@ def _record_fields() -> dict[str, str]:
 
 
 def read_accelerator(path: Path) -> Accelerator:
-    """The accelerator written in a TOML file, in SI units.
+    """Return the accelerator that a TOML file describes, in SI units.
 
-    Raises: InputFileError: it is not TOML, a field is wrong, or the file is not called <id>.toml.
+    Raises: InputFileError: the file is not TOML, a field is wrong, or its name is not <id>.toml.
     """
     values: dict[str, Any] = read_toml(path)
     written = checked(AcceleratorFile, values, str(path))

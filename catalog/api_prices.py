@@ -1,4 +1,4 @@
-"""List prices of tokens: what an API charges for the model that one could serve oneself."""
+"""Token list prices: what an API charges for a model that the user could serve instead."""
 
 import datetime
 import functools
@@ -18,12 +18,12 @@ REQUIRED_COLUMNS: Final = (
 )  # fmt: skip
 OPTIONAL_COLUMNS: Final = ("usd_per_million_cached_input", "url", "note", "source", "currency")
 LEAST_USD: Final = 2e-5
-"""Per million tokens; less is a price of one token."""
+"""Lowest price that is accepted for a million tokens [USD]; a lower value is the price of one token."""
 
 
 @functools.cache
 def bundled_api_prices() -> tuple[ApiPrice, ...]:
-    """Every list price that is shipped.
+    """Return every bundled list price.
 
     Raises: InputFileError: the bundled file is damaged.
     """
@@ -31,7 +31,7 @@ def bundled_api_prices() -> tuple[ApiPrice, ...]:
 
 
 def read_api_prices(path: Path) -> tuple[ApiPrice, ...]:
-    """The rows of a person's own list; a model may be written by alias, an unknown name is a closed model.
+    """Return the rows of the user's own list; a model may be written by alias, and an unknown name is a closed model.
 
     Raises: InputFileError: the file is unreadable or a row is wrong; the message has row, field, value and rule.
     """
@@ -39,7 +39,10 @@ def read_api_prices(path: Path) -> tuple[ApiPrice, ...]:
 
 
 def priced_models(user_file: Path | None = None) -> set[str]:
-    """Models that have a list price, of whatever day. Raises: InputFileError: the user's file is wrong."""
+    """Return the models that have a list price of any day.
+
+    Raises: InputFileError: the user's file is wrong.
+    """
     own = read_api_prices(user_file) if user_file is not None else ()
     return {price.model for price in (*bundled_api_prices(), *own)}
 
@@ -51,7 +54,7 @@ def api_prices_as_of(
     providers: Collection[str] | None = None,
     user_file: Path | None = None,
 ) -> tuple[ApiPrice, ...]:
-    """The newest list price of each provider and model that was known on a day, in order of provider.
+    """Return the newest list price of each provider and model that was known on a day, ordered by provider.
 
     A user's row wins over a bundled one of the same provider and model, whatever its date.
 
@@ -81,7 +84,7 @@ def api_prices_as_of(
 
 
 def _read_file(path: Path, *, names_are_ids: bool) -> tuple[ApiPrice, ...]:
-    """The rows of the bundled file, or of a person's own, whose units, days and names need a look."""
+    """Return the rows of the bundled file or of the user's own, whose units, days and names are checked."""
     found: list[ApiPrice] = []
     seen: dict[Hashable, int] = {}
     latest = max(datetime.date.today(), newest_reading())

@@ -8,7 +8,7 @@ from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.catalog.schema.efficiency import CollectiveRecord
 
-# Nearest measured relatives, nearest first: what the links are, then the age of the chips that drive them.
+# Nearest measured relatives, nearest first: similar links count before similar age of the accelerators.
 _RELATIVES: Final[dict[str, tuple[str, ...]]] = {
     "nvlink1": ("nvlink2", "nvlink3"),
     "nvlink2": ("nvlink3",),
@@ -26,14 +26,14 @@ _RELATIVES: Final[dict[str, tuple[str, ...]]] = {
     "pcie6": ("pcie5-x16", "pcie4-x16"),
 }
 _NARROW_HOST: Final = re.compile(r"pcie\d+-x[1-4]-host")
-"""Slots of a few lanes whose cards reach each other through host memory."""
+"""Ids of slots with few lanes whose cards reach each other through host memory."""
 _NARROW_HOST_RELATIVE: Final = "pcie4-x4-host"
 _RING_LIKE: Final = ("all_gather", "reduce_scatter", "all_to_all")
 _FALLBACK: Final = ("nvlink3", "nvlink4", "pcie4-x16")
 
 
 class ResolvedCollective(NamedTuple):
-    """A record, and the fabric it was measured on where that is not the one asked for."""
+    """Record of a collective, and the fabric that it was measured on if that is not the requested one."""
 
     record: CollectiveRecord
     transferred_from: str = ""
@@ -41,7 +41,7 @@ class ResolvedCollective(NamedTuple):
 
 @functools.cache
 def records() -> tuple[CollectiveRecord, ...]:
-    """All fitted collectives, in the file's order."""
+    """Return all fitted collectives, in the file's order."""
     data = read_toml(DATA_DIR / "efficiency" / "collectives.toml")
     sources = data["sources"]
     return tuple(
@@ -52,13 +52,12 @@ def records() -> tuple[CollectiveRecord, ...]:
 
 @functools.cache
 def collective(fabric: str, operation: str, algorithm: str) -> ResolvedCollective:
-    """Fitted parameters of a collective, from the nearest relative where the fabric was not measured.
+    """Return the fitted parameters of a collective, from the nearest relative if the fabric was not measured.
 
-    The same fabric's all-reduce comes before another fabric: its steps and its rate are those of the other ring
-    operations, and of an exchange within what is known.
+    The fabric's own all-reduce comes before another fabric: its steps and its rate are those of the other ring
+    operations, and of an exchange within what is known. docs/collectives.md shows how far relatives differ.
 
     Raises: UnknownNameError: the operation with this algorithm was measured on no relative of the fabric.
-    Source: own definition; how far relatives differ is in docs/collectives.md.
     """
     index = {(record.fabric, record.operation, record.algorithm): record for record in records()}
     operations = dict.fromkeys((operation, "all_reduce")) if operation in _RING_LIKE else (operation,)
@@ -76,7 +75,7 @@ def collective(fabric: str, operation: str, algorithm: str) -> ResolvedCollectiv
 
 
 def _relatives(fabric: str) -> tuple[str, ...]:
-    """Relatives by the longest known beginning of the id: nvlink4-bridge-h100nvl is an nvlink4."""
+    """Return the relatives by the longest known beginning of the id: nvlink4-bridge-h100nvl is an nvlink4."""
     if _NARROW_HOST.fullmatch(fabric):
         return (_NARROW_HOST_RELATIVE,)
     family = re.match(r"[a-z]+\d*", fabric)

@@ -1,4 +1,4 @@
-"""What the catalog knows and what it does not: prices, engines, measurements and dates, by accelerator and seller."""
+"""Coverage of the catalog: known and missing prices, engines, measurements and dates, by accelerator and provider."""
 
 import datetime
 from collections import defaultdict
@@ -20,37 +20,37 @@ TERMS: Final[tuple[Term, ...]] = get_args(Term)
 
 @dataclass(frozen=True, slots=True)
 class AcceleratorCoverage:
-    """What is known of one accelerator."""
+    """Coverage of one accelerator."""
 
     accelerator: str
     num_offers: int
-    """Offers that stand, of every kind and term."""
+    """Number of current offers of every kind and term."""
     sellers: tuple[str, ...]
     num_dedicated: int
-    """Of those the ones that one can plan with: dedicated, dated, and of a kind that one can expect to pay."""
+    """Number of offers that are plannable: dedicated, dated, and of a kind that a customer can expect to pay."""
     newest: datetime.date | None
-    """When the youngest of those was read."""
+    """Day on which the newest plannable offer was read; None without one."""
     num_fresh: int
-    """Of those the ones that are not stale."""
+    """Number of dedicated, dated offers that are not stale."""
     engines: tuple[str, ...]
-    """Engines of its record."""
+    """Engines that the accelerator's record lists."""
     engines_stated: tuple[str, ...]
-    """Engines that the support matrix names for its architecture."""
+    """Engines that the support matrix names for the accelerator's architecture."""
     measured_operators: tuple[str, ...]
-    """Operators measured on its architecture."""
+    """Operators measured on the accelerator's architecture."""
     has_purchase_price: bool
     unpriced_reason: str
-    """Why there is no price to plan with; empty where there is one."""
+    """Reason why no price is plannable; empty if there is one."""
 
     @property
     def is_single_source(self) -> bool:
-        """Whether only one seller's price is known."""
+        """Whether only one provider's price is known."""
         return len(self.sellers) == 1
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderCoverage:
-    """What is known of one seller."""
+    """Coverage of one provider."""
 
     provider: str
     num_offers: int
@@ -65,17 +65,17 @@ class ProviderCoverage:
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """What the catalog knows on a day."""
+    """Coverage of the whole catalog on a day."""
 
     as_of: datetime.date
     accelerators: tuple[AcceleratorCoverage, ...]
     providers: tuple[ProviderCoverage, ...]
     stale: tuple[Price, ...]
-    """Offers that were read too long ago, or nobody knows when; oldest first."""
+    """Offers that were read too long ago or bear no date; oldest first."""
     single_source: tuple[str, ...]
-    """Accelerators of which one seller's prices are all that is known."""
+    """Accelerators whose only known prices are one provider's."""
     unpriced: tuple[tuple[str, str], ...]
-    """Accelerators that an engine runs on and nothing to plan with is known of, with the reason."""
+    """Accelerators with engine support but without a plannable price, each with the reason."""
 
 
 def coverage(
@@ -86,12 +86,10 @@ def coverage(
     user_file: Path | None = None,
     cache_dir: Path | None = None,
 ) -> Coverage:
-    """What is priced, supported, measured and dated on a day, and what of it is stale or rests on one seller; of some
-    accelerators only, or of what some sellers offer, where they are named.
+    """Return what is priced, supported, measured and dated on a day, what of it is stale, and what rests on one
+    provider. `accelerators` and `providers` restrict it to those.
 
-    Raises: UnknownNameError: no such seller.
-    Raises: InputFileError: the user's file or the cache is wrong.
-    Source: the catalog's own records.
+    Raises: UnknownNameError: no such provider. InputFileError: the user's file or the cache is wrong.
     """
     offers = prices_as_of(
         as_of,
@@ -147,13 +145,13 @@ def _of_accelerator(
 
 
 def is_plannable(price: Price) -> bool:
-    """Whether one can plan with a price: the accelerator is the renter's alone, the price of a kind that one can expect
-    to pay, and its day known."""
+    """Whether a price can be planned with: the renter has the accelerator alone, the price is of a kind that a customer
+    can expect to pay, and its day is known."""
     return price.tenancy == "dedicated" and price.price_kind in COMPARED_KINDS and price.is_dated
 
 
 def _unpriced_reason(offers: Sequence[Price], is_sold: bool) -> str:
-    """What is wrong with the offers that there are, with their sellers."""
+    """Return the reason why none of the offers is plannable, with their providers."""
     if not offers:
         return "nobody is known to rent it out" + ("; a purchase price is known" if is_sold else "")
     sellers: dict[str, set[str]] = defaultdict(set)

@@ -1,4 +1,4 @@
-"""What a diffusion transformer stands in: text encoders before it, the decoder behind it, and its usual settings."""
+"""Diffusion pipelines: text encoders, image decoder and usual settings of each diffusion transformer."""
 
 from functools import lru_cache
 from typing import Literal
@@ -11,25 +11,25 @@ from advisor.catalog.schema.record import Record, Source
 
 
 class TextEncoder(Record):
-    """A text encoder that runs once per image."""
+    """Text encoder that runs once per image."""
 
     name: str
     parameters: float = Field(gt=0)
-    """Of its layers."""
+    """Parameters of the encoder's layers."""
     layers: int = Field(ge=1)
     hidden_size: int = Field(ge=1)
     tokens: int = Field(ge=1)
 
 
 class DiffusionPipeline(Record):
-    """Everything around one diffusion transformer of the catalog."""
+    """Components and settings around one diffusion transformer of the catalog."""
 
     id: str
     """Id of the model record."""
     pixels_per_token: int = Field(ge=1)
-    """Side of the square of pixels behind one token: 8 of the autoencoder times the patch."""
+    """Side of the square of pixels behind one token: the autoencoder's factor of 8 times the patch."""
     text_tokens: int = Field(default=0, ge=0)
-    """Text tokens that run through the transformer beside the image's."""
+    """Number of text tokens that run through the transformer together with the image's."""
     guidance: Literal["classifier_free", "distilled", "none"]
     """classifier_free runs every step twice; distilled models take the strength as an input."""
     default_steps: int = Field(ge=1)
@@ -43,7 +43,7 @@ class DiffusionPipeline(Record):
 
 @lru_cache(maxsize=1)
 def all_pipelines() -> dict[str, DiffusionPipeline]:
-    """Every pipeline by the id of its model.
+    """Return every pipeline by the id of its model.
 
     Source: data/diffusion.toml, each with its own sources.
     """
@@ -51,7 +51,7 @@ def all_pipelines() -> dict[str, DiffusionPipeline]:
 
 
 def get(model_id: str) -> DiffusionPipeline:
-    """The pipeline of a model.
+    """Return the pipeline of a model.
 
     Raises: UnknownNameError: no pipeline is recorded for it; near misses are in the hint.
     """

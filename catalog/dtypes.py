@@ -1,4 +1,4 @@
-"""Number formats: how many bits an element takes, and on which matrix unit it is multiplied."""
+"""Number formats: bits per element, and the matrix unit that multiplies them."""
 
 from typing import Final, Literal, get_args
 
@@ -56,17 +56,17 @@ Dtype = Literal[
 ]
 DTYPES: Final[tuple[str, ...]] = get_args(Dtype)
 GGUF_DTYPES: Final = tuple(name for name in DTYPES if name.startswith(("q", "iq")))
-"""Formats of llama.cpp's files, which hold input table and head too."""
+"""Formats of llama.cpp's files, which also cover input table and head."""
 EXL3_DTYPES: Final = tuple(name for name in DTYPES if name.startswith("exl3-"))
 """Formats of exllamav3's files at the average widths that are usually published."""
 EXL3_HEAD_DTYPE: Final = "exl3-6.0bpw"
-"""Width of their output head unless asked for otherwise (exllamav3, doc/convert.md)."""
+"""Width of the output head of EXL3 files unless another is requested (exllamav3, doc/convert.md)."""
 FILE_DTYPES: Final = GGUF_DTYPES + EXL3_DTYPES
 """Weight formats that only the engine of one kind of file reads; activations keep 16 bits or more."""
 
 
 def grouped_bits(bits: float, group_size: int, scale_bits: float, zero_point_bits: float = 0.0) -> float:
-    """Storage of one element of a format whose groups share a scale, and a zero point where it has one [bits].
+    """Storage of one element of a format whose groups share a scale and, where the format has one, a zero point [bits].
 
     bits + (scale_bits + zero_point_bits) / group_size
     """
@@ -104,7 +104,7 @@ _BITS_PER_ELEMENT: Final[dict[str, float]] = {
     "q2_k_s": 2.97,
     "q2_k": 3.16,
     "q3_k_s": 3.64,
-    "q3_k_m": 4.00,  # 3.91 in the table of Llama-2-7B, and more as its two neighbours are
+    "q3_k_m": 4.00,  # 3.91 in the table of Llama-2-7B; raised because the two neighbouring formats are
     "q3_k_l": 4.30,
     "q4_k_s": 4.67,
     "q4_k_m": 4.89,
@@ -128,12 +128,12 @@ _NAMES: Final = {
     "awq": "int4", "gptq": "int4", "w4a16": "int4", "w8a8": "int8", "bnb": "nf4", "bitsandbytes": "nf4",
     "bnb-4bit": "nf4", "fp4": "nvfp4", "bfloat16": "bf16", "float16": "fp16", "half": "fp16",
 }  # fmt: skip
-"""What people and checkpoints call a format, where it is not its name here."""
+"""Other names of a format among users and checkpoints."""
 
 
 def dtype_of(name: str, kind: str = "precision") -> Resolution:
-    """The format that a name stands for, whatever its case, and a note where it is another name: awq and gptq are
-    int4, as both hold groups of 4 bits.
+    """Return the format that a name stands for in any case, and a note if the name is an alias: awq and gptq are int4,
+    because both hold groups of 4 bits.
 
     Raises: UnknownNameError: there is no such format; `hint` lists near misses.
     """
@@ -153,7 +153,7 @@ def dtype_of(name: str, kind: str = "precision") -> Resolution:
 
 
 def known_dtype(name: str | None, option: str = "precision") -> tuple[str | None, str]:
-    """The number format that an option names, and a note where it goes by another name; None where none is named.
+    """Return the number format that an option names, and a note if the name is an alias; None if the option is empty.
 
     Raises: UnknownNameError: there is no such format.
     """
@@ -166,6 +166,6 @@ def known_dtype(name: str | None, option: str = "precision") -> tuple[str | None
 def bytes_per_element(dtype: str) -> float:
     """Storage of one element including its share of block scales [bytes].
 
-    Raises: KeyError: the format is not known.
+    Raises: KeyError: the format is unknown.
     """
     return _BITS_PER_ELEMENT[dtype] / 8.0

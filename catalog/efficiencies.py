@@ -1,9 +1,9 @@
 """Fitted efficiencies: look one up by architecture, operator, number format and engine.
 
 One file per operator and architecture, `data/efficiency/<operator>/<architecture>.toml`: a `[source]` table
-that all records of the file share, and `[[records]]` with what differs. Only the files that a question needs
-are parsed. Where nobody measured the pair that is asked for, the nearest measured relative answers, and the
-result says so.
+that all records of the file share, and `[[records]]` with what differs. Only the required
+files are parsed. If the requested pair was not measured, the record of the nearest measured relative is returned, and
+the result says so.
 """
 
 from dataclasses import dataclass
@@ -52,7 +52,7 @@ _FALLBACK_ARCHITECTURES: Final = (
 )
 
 _WITNESS: Final = "attention_decode"
-"""An operator that has records wherever somebody measured kernels."""
+"""Operator that has records for every architecture with measured kernels."""
 _NVIDIA: Final = ("volta", "turing", "ampere", "ada", "hopper", "blackwell", "rubin")
 
 # Formats whose kernels work alike, nearest first. fp16 and bf16 run at one rate on every unit that has both.
@@ -79,17 +79,17 @@ _ALIASES: Final[dict[str, str]] = {"int4": "int4_wo", "w4a16": "int4_wo", "fp16"
 
 @dataclass(frozen=True, slots=True)
 class ResolvedEfficiency:
-    """A record, and the pair it was measured for where that is not the pair asked for."""
+    """Record of an efficiency, and the pair that it was measured for if that is not the requested pair."""
 
     record: EfficiencyRecord
     transferred_from: str = ""
-    """`<architecture>/<dtype>` of the relative; empty when the record is for exactly what was asked."""
+    """`<architecture>/<dtype>` of the relative; empty if the record is for exactly the requested pair."""
     asked: str = ""
-    """The architecture that was asked for."""
+    """Requested architecture."""
 
     @property
     def median_abs_error(self) -> float:
-        """Expected median of |predicted / measured - 1|: of the fit, or of a transfer where there was one."""
+        """Expected median of |predicted / measured - 1|: of the fit, or of the transfer if there was one."""
         own = self.record.residual.median_abs_error
         return max(own, transfer_error(self.record.operator, self.asked)) if self.transferred_from else own
 
@@ -98,15 +98,14 @@ class ResolvedEfficiency:
 def efficiency(
     architecture: str, operator: str, dtype: str, engine: str = ANY_ENGINE, without: str = ""
 ) -> ResolvedEfficiency:
-    """Fitted parameters of an operator, from the nearest relative where the pair was not measured.
+    """Return the fitted parameters of an operator, from the nearest relative if the pair was not measured.
 
-    The candidate with the least distance wins: places along the list of relatives of the architecture plus
-    places along the list of related formats; on a tie the format that was asked for. The engine's own level
-    is used where it exists, else the level over all engines. `without` hides one architecture's records, to
-    measure what a transfer costs.
+    The candidate with the least distance wins: places along the list of relatives of the architecture plus places along
+    the list of related formats; on a tie, the requested format. The engine's own level is used if it exists, else the
+    level over all engines. `without` hides one architecture's records, to measure the error of a transfer. evidence/fit
+    measures that error, which is stored with the records.
 
     Raises: UnknownNameError: the operator has no records at all.
-    Source: own definition; how wrong a transfer is, is measured by evidence/fit and stored beside the records.
     """
     measured = tuple(name for name in _measured_architectures(operator) if name != without)
     if not measured:
@@ -121,7 +120,7 @@ def efficiency(
     best: tuple[int, int, EfficiencyRecord] | None = None
     for place, relative in enumerate(chain):
         if best is not None and place > best[0]:
-            break  # nothing further along can be nearer; its file need not be parsed
+            break  # later entries cannot be nearer, so their files need not be parsed
         records = _records(operator, relative)
         for distance, candidate in enumerate(formats):
             record = records.get((candidate, engine)) or records.get((candidate, ANY_ENGINE))
@@ -141,26 +140,26 @@ def efficiency(
 def transfer_error(operator: str, architecture: str = "hopper") -> float:
     """Median of |predicted / measured - 1| when a relative's record stands in for an architecture.
 
-    Measured by hiding each measured architecture in turn (evidence/fit/transfer.py), which tells of
-    neighbours of one vendor. Across vendors, and for operators measured too rarely to tell, it is 0.3: what
-    records of other GPUs miss by on the one Intel part that was measured.
+    Measured by hiding each measured architecture in turn (evidence/fit/transfer.py), which covers neighbours of one
+    vendor. Across vendors, and for operators with too few measurements, it is 0.3: the error of records of other GPUs
+    on the one Intel part that was measured.
     """
     same_vendor = architecture.startswith(_NVIDIA)
     return _transfer_errors().get(operator, _OTHER_VENDOR_ERROR) if same_vendor else _OTHER_VENDOR_ERROR
 
 
 def is_measured(architecture: str) -> bool:
-    """Whether somebody measured kernels on an architecture, or on one of its vendor, whose libraries are as mature."""
+    """Whether kernels were measured on an architecture, or on one of its vendor, whose libraries are as mature."""
     return architecture.startswith(_NVIDIA) or architecture in _measured_architectures(_WITNESS)
 
 
 def operators() -> tuple[str, ...]:
-    """Names of the operators that have fitted records."""
+    """Return the names of the operators that have fitted records."""
     return tuple(dict.fromkeys(name.split("/")[0] for name in _files() if "/" in name))
 
 
 def records(operator: str) -> tuple[EfficiencyRecord, ...]:
-    """All records of an operator, by architecture, format and engine."""
+    """Return all records of an operator, by architecture, format and engine."""
     return tuple(
         record
         for architecture in _measured_architectures(operator)
@@ -169,7 +168,7 @@ def records(operator: str) -> tuple[EfficiencyRecord, ...]:
 
 
 def measured_operators(architecture: str) -> tuple[str, ...]:
-    """Operators whose kernels were measured on an architecture itself, sorted."""
+    """Return the operators whose kernels were measured on an architecture itself, sorted."""
     return tuple(name for name in operators() if architecture in _measured_architectures(name))
 
 
@@ -209,14 +208,15 @@ def _records(operator: str, architecture: str) -> dict[tuple[str, str], Efficien
 
 
 class Fitted:
-    """A dataclass of an operator's parameters, whose fields bear the names that its records give them."""
+    """Base of the dataclasses of an operator's parameters; a subclass names its fields after the parameters of its
+    records."""
 
     __slots__ = ()
     __match_args__: ClassVar[tuple[str, ...]]
 
     @classmethod
     def from_record(cls, record: EfficiencyRecord) -> Self:
-        """The parameters of a record; a field for the number format takes the record's.
+        """Return the parameters of a record; a field for the number format takes the record's.
 
         Raises: TypeError: a parameter is missing.
         """

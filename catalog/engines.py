@@ -1,6 +1,5 @@
-"""The serving engines of the catalog: records, defaults on an accelerator, formats that they serve there, and what
-their sources say that they support; nothing here was run.
-"""
+"""Serving engines of the catalog: records, defaults on an accelerator, formats that they serve there, and the support
+that their sources state; no support was tested by running."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -24,17 +23,18 @@ from advisor.catalog.schema.record import Record, Source
 
 _FOLDER: Final = DATA_DIR / "engines"
 Verdict = Literal["native", "emulated", "no", "unknown"]
-"""native: a kernel of that format is chosen (int4 weights count, though they are multiplied in 16 bits); emulated: it
-loads, but weights are expanded first; no: refused, or absent from a complete list; unknown: nobody says."""
+"""native: a kernel of that format is chosen (int4 weights count, although they are multiplied in 16 bits); emulated:
+the checkpoint loads, but weights are expanded first; no: refused, or absent from a complete list; unknown: no source
+states it."""
 SUPPORT_FOLDER: Final = DATA_DIR / "support"
 _BEST_FIRST: Final = ("native", "emulated", "unknown", "no")
 _WAYS: Final = {"int4": ("int4-awq", "int4-gptq", "int4-mlx"), "int8": ("int8", "int8-mlx")}
-"""Formats of the catalog that engines tell apart by how their checkpoints are made."""
+"""Formats of the catalog that engines distinguish by how their checkpoints are made."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineDefaults:
-    """Scheduler and memory settings of an engine on one accelerator, as it would choose them itself."""
+    """Scheduler and memory settings of an engine on one accelerator, as the engine would choose them."""
 
     max_num_seqs: int
     max_num_batched_tokens: int
@@ -43,9 +43,9 @@ class EngineDefaults:
 
 
 def get(name: str) -> Chosen[Engine]:
-    """The engine that a person means by `name`, and a note that says which was chosen.
+    """Return the engine that the user means by `name`, and a note that names the choice.
 
-    Raises: UnknownNameError: nothing, or more than one thing, is called so; `hint` lists near misses.
+    Raises: UnknownNameError: no engine or several engines have this name; `hint` lists near misses.
     """
     found = resolve(name, all_ids(), {} if name in all_ids() else stated_aliases(_FOLDER), "engine")
     return Chosen(by_id(found.id), found.note)
@@ -53,15 +53,15 @@ def get(name: str) -> Chosen[Engine]:
 
 @cache
 def all_ids() -> tuple[str, ...]:
-    """Ids of every engine, sorted."""
+    """Return the ids of every engine, sorted."""
     return toml_names(_FOLDER)
 
 
 @cache
 def by_id(engine_id: str) -> Engine:
-    """The engine with exactly this id.
+    """Return the engine with exactly this id.
 
-    Raises: UnknownNameError: there is none. InputFileError: its file is damaged.
+    Raises: UnknownNameError: no engine has this id. InputFileError: the file is damaged.
     """
     if engine_id not in all_ids():
         return by_id(resolve(engine_id, all_ids(), {}, "engine").id)
@@ -70,7 +70,7 @@ def by_id(engine_id: str) -> Engine:
 
 
 def all_engines() -> tuple[Engine, ...]:
-    """Every engine of the catalog in the order of ids."""
+    """Return every engine of the catalog in the order of ids."""
     return tuple(by_id(engine_id) for engine_id in all_ids())
 
 
@@ -84,7 +84,7 @@ def defaults(
     dp: int = 1,
     usage: Literal["server", "offline"] = "server",
 ) -> EngineDefaults:
-    """The settings that the engine chooses itself on an accelerator with this memory.
+    """Return the settings that the engine chooses on an accelerator with this memory.
 
     The first entry of `defaults_for` that applies overrides the engine's own; a memory reserve gives
     fraction = 1 − reserve / memory, rounded to three digits as the engine does; graphs are captured up to the
@@ -116,7 +116,7 @@ def defaults(
 def graph_sizes(
     engine: Engine, max_num_seqs: int, graph_max: int | None = None, *, model: str = ""
 ) -> tuple[int, ...]:
-    """Batch sizes with a captured decode graph when at most `max_num_seqs` sequences of a model run.
+    """Return the batch sizes with a captured decode graph when at most `max_num_seqs` sequences of a model run.
 
     Source: the engines' own rules, cited in each record.
     """
@@ -149,7 +149,7 @@ def _memory_fraction(
 
 
 class NativeFormats(Record):
-    """Formats that an engine only serves where the accelerator multiplies in them, with the key of that peak."""
+    """Formats that an engine serves only if the accelerator multiplies in them, each with the key of that peak."""
 
     formats: dict[str, str]
     source: Source
@@ -161,7 +161,7 @@ def _native() -> dict[str, NativeFormats]:
 
 
 def weight_formats(engine: Engine, accelerator: Accelerator) -> tuple[str, ...]:
-    """Weight formats that an engine serves on an accelerator, in the engine's order.
+    """Return the weight formats that an engine serves on an accelerator, in the engine's order.
 
     Source: engine records; data/native_formats.toml.
     """
@@ -189,7 +189,7 @@ def _notes() -> dict[str, QualityNote]:
 
 
 def quality_note(model: Model, weight_dtype: str) -> str:
-    """One sentence on what serving a model in a weight format costs in quality, with its source.
+    """Return one sentence on the quality loss of a model in a weight format, with its source.
 
     Source: data/quality.toml.
     """
@@ -202,11 +202,11 @@ def quality_note(model: Model, weight_dtype: str) -> str:
 
 
 class Support(NamedTuple):
-    """Whether an engine supports something on an architecture, and who says so."""
+    """Support of a feature or format by an engine on an architecture, with its source."""
 
     verdict: Verdict
     version: str = ""
-    """Of the engine, of which this holds."""
+    """Engine version for which the statement holds."""
     source: str = ""
     note: str = ""
 
@@ -219,12 +219,13 @@ UNKNOWN: Final = Support("unknown")
 
 
 def support(engine: str, architecture: str, what: str) -> Support:
-    """Whether an engine serves a weight format, `kv:` cache format or `feature:` on an architecture.
+    """Return whether an engine serves a weight format, `kv:` cache format or `feature:` on an architecture, and the
+    source.
 
     `what` is a format of the catalog (int4: the better of awq and gptq; every GGUF and EXL3 format is one), fp8-block,
-    kv:fp8, feature:prefix_caching and the like, as `known_things` lists them.
+    kv:fp8, feature:prefix_caching or another name that `known_things` lists.
 
-    Assumes: ids of the catalog. What nobody states is unknown, never a guess.
+    Assumes: ids of the catalog. Without a statement the verdict is unknown, never a guess.
     Source: data/support/engines.csv, each row with its source.
     """
     if what in GGUF_DTYPES:
@@ -238,7 +239,7 @@ def support(engine: str, architecture: str, what: str) -> Support:
 
 
 def stated(engine: str = "", architecture: str = "") -> Mapping[tuple[str, str, str], Support]:
-    """Every statement by engine, architecture and thing; of one engine or architecture where it is named.
+    """Return every statement by engine, architecture and feature or format; `engine` and `architecture` restrict it.
 
     Source: data/support/engines.csv, each row with its source.
     """
@@ -248,12 +249,12 @@ def stated(engine: str = "", architecture: str = "") -> Mapping[tuple[str, str, 
 
 
 def known_things(engine: str = "") -> tuple[str, ...]:
-    """Every format and feature about which something is known, of one engine or of all, sorted."""
+    """Return every format and feature with a statement, of one engine or of all, sorted."""
     return tuple(sorted({what for name, _, what in _matrix() if engine in ("", name)}))
 
 
 def engines_on(architecture: str) -> tuple[str, ...]:
-    """Engines that are said to serve weights of some format on an architecture, sorted."""
+    """Return the engines whose sources state that they serve weights of some format on an architecture, sorted."""
     return tuple(
         sorted(
             {
@@ -267,7 +268,7 @@ def engines_on(architecture: str) -> tuple[str, ...]:
 
 @cache
 def sources_of(name: str) -> Mapping[str, str]:
-    """The numbered sources of a file of the folder."""
+    """Return the titles of the numbered sources of a file of the support folder."""
     rows = read_csv(SUPPORT_FOLDER / f"{name}_sources.csv", ("source", "title"))
     return {cells["source"]: cells["title"] for _, cells in rows}
 

@@ -1,10 +1,10 @@
-"""What a user can get wrong, told as what, why, what to do; the two checks that many numbers need."""
+"""User errors, each with what, why and fix, and the two checks that many numbers need."""
 
 import math
 
 
 class AdvisorError(Exception):
-    """A mistake that the user can mend: what happened, why, how to fix it, and a hint. Shown without traceback."""
+    """User mistake: what happened, why, how to fix it, and a hint. Shown without traceback."""
 
     exit_code = 2
 
@@ -17,29 +17,29 @@ class AdvisorError(Exception):
 
 
 class UnknownNameError(AdvisorError):
-    """A model, accelerator, provider or engine that the catalog does not hold."""
+    """Unknown name of a model, accelerator, provider or engine."""
 
 
 class InputFileError(AdvisorError):
-    """A file that is missing, unreadable or malformed; the message names file, row and field."""
+    """File that is missing, unreadable or malformed; the message names file, row and field."""
 
 
 class InfeasibleError(AdvisorError):
-    """Nothing satisfies the request."""
+    """Request that no option satisfies."""
 
     exit_code = 3
 
 
 class MissingHardwareError(AdvisorError):
-    """Hardware, driver or optional package is missing."""
+    """Missing hardware, driver or optional package."""
 
     exit_code = 6
 
 
 def whole(name: str, value: object, least: int = 1, most: int | None = None) -> None:
-    """Refuse what is not a whole number in a range.
+    """Refuse a value that is not a whole number in a range.
 
-    Raises: AdvisorError: it is none, or too small, or too large.
+    Raises: AdvisorError: the value is not whole, too small, or too large.
     """
     is_whole = isinstance(value, int) and not isinstance(value, bool)
     if not is_whole or value < least or (most is not None and value > most):  # type: ignore[operator]
@@ -47,9 +47,9 @@ def whole(name: str, value: object, least: int = 1, most: int | None = None) -> 
 
 
 def positive(name: str, value: float) -> None:
-    """Refuse what is not a positive and finite number.
+    """Refuse a value that is not a positive and finite number.
 
-    Raises: AdvisorError: it is not.
+    Raises: AdvisorError: the value is not positive and finite.
     """
     if isinstance(value, bool) or not (math.isfinite(value) and value > 0):
         raise AdvisorError(f"{name} must be positive and finite, not {value}")

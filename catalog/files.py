@@ -1,4 +1,4 @@
-"""Data files in the field's customary units: reading them, and telling a person what is wrong with one."""
+"""Data files in the field's customary units: readers, and errors that name the fault."""
 
 import contextlib
 import csv
@@ -19,15 +19,16 @@ from advisor.catalog.units import MB
 
 DATA_DIR: Final = Path(__file__).parent / "data"
 MOST_FILE_BYTES: Final = 512_000_000
-"""Of what is read line by line: prices, traces, results of sweeps."""
+"""Largest file that is read line by line [bytes]: prices, traces, results of sweeps."""
 MOST_DOCUMENT_BYTES: Final = 20_000_000
-"""Of what is parsed as a whole: a parsed JSON document takes up to 30 times its size in memory."""
+"""Largest file that is parsed as a whole [bytes]: a parsed JSON document takes up to 30 times its size in memory."""
 MOST_TOML_BYTES: Final = 1_000_000
-"""Of a TOML file: a megabyte of the costliest keys takes 1 s and 200 MB to parse."""
+"""Largest TOML file [bytes]: a megabyte of the costliest keys takes 1 s and 200 MB to parse."""
 _MOST_KEY_PARTS: Final = 16
-"""Parts of a dotted key: time and memory of the parser grow with their square."""
+"""Maximum number of parts of a dotted key: time and memory of the parser grow with their square."""
 _KEY_PART: Final = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"?|'[^'\n]*+'?)"""
-"""Nothing is tried twice, so that the time grows with the length: an open quotation ends with its line."""
+"""Pattern of one part of a key. No alternative is tried twice, so the time grows with the length: an open quotation
+ends with its line."""
 _DOTTED_KEY: Final = re.compile(rf"{_KEY_PART}(?:[ \t]*+\.[ \t]*+{_KEY_PART})*+")
 _BLOCK_BYTES: Final = 1_000_000
 _MOST_DIGITS: Final = 300
@@ -37,9 +38,9 @@ RecordT = TypeVar("RecordT", bound=BaseModel)
 
 
 def read_text(path: Path, most_bytes: int = MOST_DOCUMENT_BYTES) -> str:
-    """The whole text of a file, its lines ending in a line feed.
+    """Return the whole text of a file, with lines ending in a line feed.
 
-    Raises: InputFileError: it is missing, a folder, too large, unreadable or not UTF-8.
+    Raises: InputFileError: the file is missing, a folder, too large, unreadable or not UTF-8.
     """
     with _told(path), path.open("rb") as file:
         content = file.read(most_bytes + 1)
@@ -49,9 +50,9 @@ def read_text(path: Path, most_bytes: int = MOST_DOCUMENT_BYTES) -> str:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """The lines of a file, one at a time; each ends in a line feed, but for the last where the file does not.
+    """Yield the lines of a file. Each ends in a line feed, except the last line of a file without one at its end.
 
-    Raises: InputFileError: as `read_text`, or a line that is longer than a document may be.
+    Raises: InputFileError: see `read_text`; or a line is longer than a document may be.
     """
     with _told(path), path.open(encoding="utf-8-sig") as file:
         num_read = 0
@@ -63,7 +64,10 @@ def read_lines(path: Path) -> Iterator[str]:
 
 
 def content_hash(path: Path) -> str:
-    """A hash of what a file holds. Raises: InputFileError: as `read_text`."""
+    """Return a hash of the content of a file.
+
+    Raises: InputFileError: see `read_text`.
+    """
     digest, num_read = hashlib.sha256(), 0
     with _told(path), path.open("rb") as file:
         while block := file.read(_BLOCK_BYTES):
@@ -75,7 +79,7 @@ def content_hash(path: Path) -> str:
 
 
 def too_large(name: str, most_bytes: int) -> InputFileError:
-    """The refusal of an input that is larger than it may be."""
+    """Return the error for an input that is larger than it may be."""
     return InputFileError(
         f"{name}: is too large",
         why=f"more than {most_bytes / MB:g} MB",
@@ -84,7 +88,7 @@ def too_large(name: str, most_bytes: int) -> InputFileError:
 
 
 def check_link(path: Path, folder: Path | None = None) -> None:
-    """Refuse to write through a link out of the folder that was named; a device under /dev is what its name says.
+    """Refuse to write through a link that leads out of the named folder; devices under /dev are allowed.
 
     Raises: InputFileError: the path leads elsewhere. OSError, RuntimeError: the system cannot follow it.
     """
@@ -98,7 +102,7 @@ def check_link(path: Path, folder: Path | None = None) -> None:
 
 
 def too_many(path: Path, most: int, what: str) -> InputFileError:
-    """The refusal of a file with more entries than are kept in memory; `what` names them."""
+    """Return the error for a file with more entries than are kept in memory; `what` names them."""
     return InputFileError(
         f"{path}: has more than {most:,} {what}",
         why="they would not fit into the memory and time that one input may take",
@@ -108,7 +112,7 @@ def too_many(path: Path, most: int, what: str) -> InputFileError:
 
 @contextlib.contextmanager
 def _told(path: Path) -> Iterator[None]:
-    """What the system says of a file, as a person's mistake."""
+    """Turn the system's errors about a file into user errors."""
     try:
         yield
     except FileNotFoundError:
@@ -139,7 +143,7 @@ def _absent(name: str) -> InputFileError:
 
 @functools.cache
 def _joined_tables() -> dict[str, str]:
-    """Tables of the data's TOML files as JSON, by file name below `DATA_DIR`. Empty in a checkout.
+    """Return the tables of the data's TOML files as JSON, by file name below `DATA_DIR`. Empty in a checkout.
 
     An installed package holds them in one file (tools/wheel_hook.py); a checkout holds the TOML files themselves.
     """
@@ -149,7 +153,8 @@ def _joined_tables() -> dict[str, str]:
 
 
 def data_files(pattern: str) -> tuple[Path, ...]:
-    """Files of the data whose name below `DATA_DIR` matches a pattern, sorted; TOML files as `toml_names` has them.
+    """Return the files of the data whose name below `DATA_DIR` matches a pattern, sorted; for TOML files use
+    `toml_names`.
 
     Raises: InputFileError: no file matches.
     """
@@ -160,7 +165,7 @@ def data_files(pattern: str) -> tuple[Path, ...]:
 
 
 def stated_version() -> str | None:
-    """Version of the data that an installed package states (tools/wheel_hook.py); None in a checkout."""
+    """Return the version of the data that an installed package states (tools/wheel_hook.py); None in a checkout."""
     path = DATA_DIR / "version"
     return read_text(path) if path.exists() else None
 
@@ -172,9 +177,9 @@ def _joined(path: Path) -> str | None:
 
 
 def toml_names(folder: Path) -> tuple[str, ...]:
-    """Names of the TOML files below a folder of the data, relative to it and without their ending, sorted.
+    """Return the names of the TOML files below a folder of the data, relative to the folder and without suffix, sorted.
 
-    Raises: InputFileError: there is none.
+    Raises: InputFileError: the folder has no TOML file.
     """
     start = f"{folder.relative_to(DATA_DIR).as_posix()}/"
     found = [name.removeprefix(start) for name in _joined_tables() if name.startswith(start)]
@@ -185,9 +190,9 @@ def toml_names(folder: Path) -> tuple[str, ...]:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """The tables of a TOML file.
+    """Return the tables of a TOML file.
 
-    Raises: InputFileError: it cannot be read or is not TOML; the message has line and column.
+    Raises: InputFileError: the file cannot be read or is not TOML; the message has line and column.
     """
     if (joined := _joined(path)) is not None:
         return dict(json.loads(joined))
@@ -202,7 +207,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def _check_keys(text: str, path: Path) -> None:
-    """Refuse dotted keys that no table has, before the parser spends memory on them.
+    """Refuse dotted keys longer than any table has, before the parser spends memory on them.
 
     Raises: InputFileError: a key has too many parts.
     """
@@ -218,7 +223,7 @@ def _check_keys(text: str, path: Path) -> None:
 
 
 def stated_aliases(folder: Path) -> dict[str, str]:
-    """Id by alias of the records `<id>.toml` in a folder, of which only the list that states them is looked at.
+    """Return id by alias for the records `<id>.toml` in a folder; only their list of aliases is read.
 
     Raises: InputFileError: a file cannot be read.
     """
@@ -232,7 +237,10 @@ def stated_aliases(folder: Path) -> dict[str, str]:
 
 
 def parsed_json(text: str) -> Any:
-    """The value of a JSON text. Raises: ValueError: it is none, or holds a whole number that no float reaches."""
+    """Return the value of a JSON text.
+
+    Raises: ValueError: the text is not JSON, or holds a whole number larger than a float can hold.
+    """
     return json.loads(text, parse_int=_whole)
 
 
@@ -243,9 +251,9 @@ def _whole(digits: str) -> int:
 
 
 def read_json(path: Path, fix: str) -> Any:
-    """The content of a JSON file; `fix` says what to do where it is none.
+    """Return the content of a JSON file; `fix` says what to do if the file is not JSON.
 
-    Raises: InputFileError: the file is missing, no text or no JSON.
+    Raises: InputFileError: the file is missing, is not text or is not JSON.
     """
     try:
         return parsed_json(read_text(path))
@@ -258,9 +266,9 @@ def read_json(path: Path, fix: str) -> Any:
 def read_csv(
     path: Path, required: tuple[str, ...], optional: tuple[str, ...] = ()
 ) -> Iterator[tuple[int, dict[str, str]]]:
-    """Rows of a CSV file as (line number in the file, cells by column); lines that start with # are comments.
+    """Yield the rows of a CSV file as (line number in the file, cells by column); lines that start with # are comments.
 
-    Raises: InputFileError: it cannot be read or is no CSV, a column is missing or unknown, or a row has too
+    Raises: InputFileError: the file cannot be read or is not CSV, a column is missing or unknown, or a row has too
         many or too few cells.
     """
     number = 1
@@ -306,7 +314,7 @@ def _check_header(
 
 
 def checked(record_type: type[RecordT], values: Mapping[str, Any], where: str) -> RecordT:
-    """The record made of `values`; `where` names file and row in the message.
+    """Return the record made of `values`; `where` names file and row in the message.
 
     Raises: InputFileError: a field is missing, unknown, of the wrong type or out of bounds.
     """
@@ -325,10 +333,10 @@ def checked(record_type: type[RecordT], values: Mapping[str, Any], where: str) -
 
 
 def named_records(record_type: type[RecordT], file: str, table: str = "") -> dict[str, RecordT]:
-    """The tables of a file of the data, or of one table in it, by name as records: each has its name as its id where
-    its kind has one.
+    """Return the tables of a data file, or of one table in it, as records by name. The name is the record's id if its
+    type has one.
 
-    Raises: InputFileError: as `read_toml` and `checked`.
+    Raises: InputFileError: see `read_toml` and `checked`.
     """
     found = read_toml(DATA_DIR / file)
     has_id = "id" in record_type.model_fields
@@ -345,11 +353,11 @@ def _problem(detail: Any) -> tuple[str, str, str]:
 
 
 def read_cited_tables(path: Path, table: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Entries of an array of tables as (where, values), the names in their `sources` replaced by the sources.
+    """Yield the entries of an array of tables as (where, values), with the names in `sources` replaced by the sources.
 
     Long lists share few sources: the file states each once under [sources.NAME].
 
-    Raises: InputFileError: the file is no TOML, has no such table, or an entry names a source that it lacks.
+    Raises: InputFileError: the file is not TOML, has no such table, or an entry names a source that the file lacks.
     """
     data = read_toml(path)
     sources = data.get("sources", {})
@@ -369,9 +377,9 @@ def read_cited_tables(path: Path, table: str) -> Iterator[tuple[str, dict[str, A
 
 
 def check_currency(values: dict[str, object], where: str) -> None:
-    """Take a column `currency` out of a row, and refuse another one than dollars.
+    """Remove the column `currency` from a row, and refuse any currency but USD.
 
-    Raises: InputFileError: it says another currency.
+    Raises: InputFileError: the row has another currency.
     """
     currency = str(values.pop("currency", "USD") or "USD").strip().upper()
     if currency != "USD":
@@ -381,9 +389,9 @@ def check_currency(values: dict[str, object], where: str) -> None:
 
 
 def check_day(observed_on: datetime.date, latest: datetime.date, where: str) -> None:
-    """Refuse a price that was read after the latest day that it can have.
+    """Refuse a price whose day is after the latest possible day.
 
-    Raises: InputFileError: it was.
+    Raises: InputFileError: the day is later.
     """
     if observed_on > latest:
         raise InputFileError(
@@ -394,9 +402,9 @@ def check_day(observed_on: datetime.date, latest: datetime.date, where: str) -> 
 
 
 def check_repeat(seen: dict[Hashable, int], key: Hashable, number: int, place: str, *, fix: str) -> None:
-    """Note the row of a price, and refuse the same one twice.
+    """Note the row of a price, and refuse a repeated one.
 
-    Raises: InputFileError: an earlier row has it.
+    Raises: InputFileError: an earlier row has the price.
     """
     if key in seen:
         raise InputFileError(

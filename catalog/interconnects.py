@@ -1,4 +1,4 @@
-"""Link technologies: what joins accelerators inside a node, and nodes with each other."""
+"""Link technologies between accelerators of a node and between nodes."""
 
 import functools
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ class InterconnectFile(Interconnect):
 
 
 def read_interconnects(path: Path) -> Iterator[Interconnect]:
-    """The links written in a TOML file.
+    """Yield the links that a TOML file describes.
 
     Raises: InputFileError: the file or one of its entries is wrong.
     """
@@ -34,7 +34,7 @@ def read_interconnects(path: Path) -> Iterator[Interconnect]:
 
 @functools.cache
 def all_interconnects() -> tuple[Interconnect, ...]:
-    """Every link of the catalog, in the file's order."""
+    """Return every link of the catalog, in the file's order."""
     return tuple(read_interconnects(DATA_DIR / "interconnects.toml"))
 
 
@@ -44,9 +44,9 @@ def _by_id() -> dict[str, Interconnect]:
 
 
 def by_id(id_: str) -> Interconnect:
-    """The link with exactly this id.
+    """Return the link with exactly this id.
 
-    Raises: UnknownNameError: there is none; `hint` lists near misses.
+    Raises: UnknownNameError: no link has this id; `hint` lists near misses.
     """
     if id_ not in _by_id():
         raise unknown(id_, _by_id(), {}, "interconnect")

@@ -1,4 +1,4 @@
-"""How engines are started: the words of a command and the options of a file, from an engine's record and settings."""
+"""Start commands of engines: words of a command and options of a file, from an engine's record and settings."""
 
 import json
 import shlex
@@ -18,10 +18,10 @@ _SIXTEEN_BIT: Final = ("bf16", "fp16")
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """Speculation as an engine is told of it."""
+    """Settings of speculative decoding as an engine takes them."""
 
     method: str
-    """mtp, eagle, ngram or draft."""
+    """Method: mtp, eagle, ngram or draft."""
     num_tokens: int
     head: str = ""
     """Checkpoint of the head or of the draft model."""
@@ -29,7 +29,7 @@ class Guess:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchSettings:
-    """What a replica is started with."""
+    """Settings with which a replica is started."""
 
     tp: int = 1
     pp: int = 1
@@ -37,23 +37,23 @@ class LaunchSettings:
     ep: int = 1
     weight_dtype: str = "bf16"
     checkpoint_dtype: str = "bf16"
-    """In which the weights are stored."""
+    """Format in which the weights are stored."""
     kv_dtype: str = "bf16"
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
     max_model_len: int = 8192
     prefix_caching: bool | None = None
-    """None: as the engine has it."""
+    """Whether prefix caching is on; None keeps the engine's default."""
     guess: Guess | None = None
     adapters: tuple[int, int, int] | None = None
-    """How many, of which rank, how many at once."""
+    """LoRA adapters: number, rank, number at once; None without adapters."""
     role: str = ""
-    """In a pair of pools: prefill or decode."""
+    """Role in disaggregated serving: prefill or decode; empty otherwise."""
 
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """The words that start one replica, and what it reads from a file."""
+    """Command that starts one replica, and the options that it reads from a file."""
 
     argv: tuple[Line, ...]
     config: Mapping[str, Any] = field(default_factory=dict)
@@ -61,22 +61,22 @@ class Launch:
 
     @property
     def command(self) -> str:
-        """One line for a shell (bash, where there is a file)."""
+        """Shell command on one line (bash, if there is a file of options)."""
         line = shlex.join(self.argv)
         if not self.config:
             return line
         return f"{line} {self.config_flag} <(echo {shlex.quote(json.dumps(self.config))})"
 
     def words(self, config_path: str) -> tuple[Line, ...]:
-        """The words with the options' file in its place."""
+        """Return the command's words with the path of the options file in place."""
         return (*self.argv, Line(self.config_flag), Line(config_path)) if self.config else self.argv
 
 
 def launch(engine: Engine, model: str, settings: LaunchSettings) -> Launch:
-    """How the engine is started in a layout and precision.
+    """Return the start command of the engine for a layout and precision.
 
-    A weight format that the checkpoint already has needs no flag; another one is asked for by the engine's
-    flag for quantising on loading, where it has one.
+    A weight format that the checkpoint already has needs no flag; another one needs the engine's flag for quantising on
+    loading, if it has one.
 
     Assumes: one command per replica; several nodes need the engine's own multi-node flags in addition.
     Raises: InputFileError: a word is not one line of printable characters.
@@ -119,7 +119,7 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> Launch:
 
 
 def _lever_options(engine: Engine, settings: LaunchSettings) -> tuple[list[str], list[dict[str, Any]]]:
-    """Words and sections of the options' file for prefixes, speculation, adapters and pools."""
+    """Return the words and options-file sections for prefix caching, speculation, adapters and pools."""
     flags, templates = engine.flags, []
     if settings.prefix_caching is not None and settings.prefix_caching != engine.prefix_caching:
         on = settings.prefix_caching
@@ -144,7 +144,8 @@ def _lever_options(engine: Engine, settings: LaunchSettings) -> tuple[list[str],
 
 
 def _filled(option: Any, values: Mapping[str, object]) -> Any:
-    """Return an option of a file with its variables filled in. It was parsed before, so no value is read as YAML."""
+    """Return an option of a file with its variables filled in. The option is already parsed, so no value is read as
+    YAML."""
     if isinstance(option, dict):
         return {name: _filled(inner, values) for name, inner in option.items()}
     if not isinstance(option, str):
@@ -154,12 +155,12 @@ def _filled(option: Any, values: Mapping[str, object]) -> Any:
 
 
 def _usual_rank(rank: int) -> int:
-    """The next rank that engines are built for. Source: vLLM's LoRAConfig, multiples of two up to 512."""
+    """Return the next LoRA rank that engines are built for. Source: vLLM's LoRAConfig, multiples of two up to 512."""
     return next((known for known in (8, 16, 32, 64, 128, 256, 320, 512) if known >= rank), rank)
 
 
 def _merged(options: list[dict[str, Any]]) -> dict[str, Any]:
-    """The options of a file from its parts, which may name the same section."""
+    """Return the options of a file merged from its parts, which may name the same section."""
     merged: dict[str, Any] = {}
     for part in options:
         for key, value in part.items():

@@ -1,4 +1,4 @@
-"""Command-line options that releases of serving engines have, by which every command that is printed is checked."""
+"""Command-line options of engine releases, against which every printed command is checked."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -10,22 +10,22 @@ from advisor.catalog.files import read_csv
 
 
 class LaunchOptions(NamedTuple):
-    """The options of one release."""
+    """Options of one release."""
 
     release: str
     takes_value: Mapping[str, bool]
-    """By option."""
+    """Whether an option takes a value, by option."""
     source: str
 
 
 ROUTERS: Final = {"vllm": "vllm-router", "sglang": "sglang-router"}
-"""Of which options are kept too, by engine; TensorRT-LLM's is a command of the engine."""
+"""Routers whose options are also kept, by engine; TensorRT-LLM's router is a command of the engine."""
 _COLUMNS: Final = ("engine", "release", "flag", "takes_value", "source")
 
 
 @functools.cache
 def launch_options() -> Mapping[str, LaunchOptions]:
-    """Options by engine.
+    """Return the options of each engine.
 
     Source: data/support/flags.csv, read from the packages and files that flags_sources.csv names.
     """
@@ -41,7 +41,7 @@ def launch_options() -> Mapping[str, LaunchOptions]:
 def check_command(engine: str, argv: Sequence[str]) -> None:
     """Refuse a command with an option that the engine's release does not have, or one without its value.
 
-    Raises: AdvisorError: there is one, or no list of the engine's options is kept.
+    Raises: AdvisorError: an option is wrong, or no list of the engine's options is kept.
     """
     known = launch_options().get(engine)
     if known is None:

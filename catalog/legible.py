@@ -1,4 +1,4 @@
-r"""Text from files, names and servers, as a script, a page, a table or a terminal may hold it.
+"""Text from files, names and servers, made safe for a script, a page, a table or a terminal.
 
 `Line` is the type of a text that enters a script, a manifest or a comment; `legible` shows any other text with its
 control characters written out.
@@ -16,11 +16,12 @@ _OBEYED: Final = re.compile(
     "\u2060-\u206f\ud800-\udfff\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3"
     "\U0001d173-\U0001d17a\U000e0001-\U000e007f]"
 )
-"""Characters that a reader obeys or cannot see: control characters, changes of direction, separators of lines,
-characters without width, and halves of characters, which no encoding has. Tabs and line feeds stay."""
+"""Characters that a reader obeys or cannot see: control characters, changes of direction, line separators, zero-width
+characters, and surrogates, which no encoding has. Tabs and line feeds stay."""
 _ENTITY: Final = re.compile(r"&(?=#?\w+;)")
 _FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""Beginnings that make a spreadsheet compute a cell; the last four are full-width, which East Asian ones take too."""
+"""Beginnings that make a spreadsheet compute a cell; the last four are full-width, which East Asian spreadsheets also
+take."""
 _NUMBER: Final = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
 _MOST_SHOWN: Final = 100
 
@@ -31,9 +32,10 @@ class Line(str):
     __slots__ = ()
 
     def __new__(cls, text: object, of: str = "a name") -> Self:
-        """Return the text as it is.
+        """Return the text unchanged.
 
-        Raises: InputFileError: it has a line break or another character that is not printable; `of` names the text.
+        Raises: InputFileError: the text has a line break or another character that is not printable; `of` names the
+          text.
         """
         line = super().__new__(cls, text)
         if not line.isprintable():
@@ -47,7 +49,7 @@ class Line(str):
 
 
 def legible(text: str) -> str:
-    r"""The text with every character that a reader would obey or not see written as \uXXXX."""
+    r"""Return the text with every control or invisible character written as \uXXXX."""
     return _OBEYED.sub(lambda found: _written(found.group()), text)
 
 
@@ -67,7 +69,9 @@ def legible_in(value: Any) -> Any:
 
 
 def as_cell(text: str) -> str:
-    """Return the text as a spreadsheet shows it: with a quotation mark before what it would compute as a formula."""
+    """Return the text as a spreadsheet shows it, with a quotation mark before text that it would
+    compute as a formula.
+    """
     is_formula = text.startswith(_FORMULA_STARTS) and len(text) > 1 and not _NUMBER.fullmatch(text)
     return legible(f"'{text}" if is_formula else text)
 
@@ -78,12 +82,13 @@ def of_cell(cell: str) -> str:
 
 
 def escaped(json_text: str) -> str:
-    r"""The same JSON, in which such characters are written \uXXXX, as pairs beyond the first plane."""
+    r"""Return JSON text with control and invisible characters written \uXXXX, as surrogate pairs beyond the first
+    plane."""
     return _OBEYED.sub(lambda found: _as_pairs(found.group()), json_text)
 
 
 def markdown(text: str) -> str:
-    """Text that Markdown shows as it is: no HTML, no links or pictures that load something."""
+    """Return the text with HTML, links and pictures disabled, so that Markdown shows it as written."""
     shown = _ENTITY.sub("&amp;", legible(text)).replace("<", "&lt;").replace(">", "&gt;")
     return shown.replace("](", "]\\(")
 

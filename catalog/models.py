@@ -1,4 +1,4 @@
-"""The models of the catalog: by id, by what people type, by Hugging Face id, or from a local config.json."""
+"""Models of the catalog, found by id, alias, Hugging Face id or local config.json."""
 
 import re
 from collections.abc import Iterable
@@ -16,24 +16,24 @@ _FOLDER: Final = DATA_DIR / "models"
 NAMES_FILE: Final = _FOLDER / "names.csv"
 """Every name that is not an id: aliases and sizes, written by hand, and the Hugging Face ids of the records.
 
-It exists so that one name costs the reading of one record; a test holds it equal to the records.
+The file exists so that one name costs the reading of one record; a test holds it equal to the records.
 """
 _VARIANT: Final = re.compile(
     r"[-_.](instruct|it|chat|base|hf|thinking|fp8|fp4|bf16|fp16|f16|nvfp4|mxfp4|awq|gptq|int4|int8|w4a16|w8a8|w8a16"
     r"|w4a4|dynamic|static|block|pertensor|per-tensor|kv|gguf|i?q\d[\w]*|quantized|bnb|mlx|dwq|autoround|marlin"
     r"|[48]-?bit|preview|v0\.\d|(?!2507)\d{4})$"
 )
-"""Endings of checkpoint names that leave the shape alone: tuning, weight format, month of release; what Qwen published
-in July 2025 has another context and records of its own."""
+"""Endings of checkpoint names that do not change the shape: tuning, weight format, month of release. Qwen's models of
+July 2025 have another context and records of their own."""
 _HF_ID: Final = re.compile(r"[\w.-]+/[\w.-]+")
 _ACTIVE: Final = re.compile(r"-a\d+(\.\d+)?b$")
-"""The ending that counts active parameters, which people leave out: qwen3-235b."""
+"""Ending with the number of active parameters, which users leave out: qwen3-235b."""
 
 
 def get(ref: str) -> Chosen[Model]:
-    """The model that a person means: id, size ("70b"), Hugging Face id, config.json or its folder.
+    """Return the model that the user means: id, size ("70b"), Hugging Face id, config.json or its folder.
 
-    Raises: UnknownNameError: nothing, or more than one record, is called so; `hint` lists near misses.
+    Raises: UnknownNameError: no record or several records have this name; `hint` lists near misses.
         InputFileError: the config.json cannot be read as a model.
     """
     if is_path(ref):
@@ -60,19 +60,19 @@ def get(ref: str) -> Chosen[Model]:
 
 
 def by_hf_id(hf_id: str) -> Model | None:
-    """The record that lists this Hugging Face id, whatever its case, or None."""
+    """Return the record that lists this Hugging Face id in any case, or None."""
     found = _names().hf.get(hf_id.casefold())
     return None if found is None else by_id(found)
 
 
 @cache
 def all_ids() -> tuple[str, ...]:
-    """Ids of every model of the catalog, sorted."""
+    """Return the ids of every model of the catalog, sorted."""
     return toml_names(_FOLDER)
 
 
 def all_models() -> tuple[Model, ...]:
-    """Every model of the catalog in the order of ids.
+    """Return every model of the catalog in the order of ids.
 
     Raises: InputFileError: a bundled file is damaged.
     """
@@ -81,9 +81,9 @@ def all_models() -> tuple[Model, ...]:
 
 @cache
 def by_id(model_id: str) -> Model:
-    """The model with exactly this id.
+    """Return the model with exactly this id.
 
-    Raises: UnknownNameError: there is none. InputFileError: its file is damaged.
+    Raises: UnknownNameError: no model has this id. InputFileError: the file is damaged.
     """
     if model_id not in all_ids():
         return by_id(resolve(model_id, all_ids(), {}, "model").id)
@@ -92,7 +92,7 @@ def by_id(model_id: str) -> Model:
 
 
 def hf_id_rows(models: Iterable[Model]) -> list[tuple[str, str, str]]:
-    """The rows of names.csv that the records' own Hugging Face ids give: (name, id, kind)."""
+    """Return the rows of names.csv that the records' own Hugging Face ids give: (name, id, kind)."""
     return [(hf_id, model.id, "hf") for model in models for hf_id in model.hf_ids]
 
 
@@ -114,7 +114,8 @@ def _names() -> _Names:
 
 @cache
 def _without_active() -> dict[str, str]:
-    """Ids of mixtures of experts without their count of active parameters, where no other record is called so."""
+    """Return the ids of mixture-of-experts models without their number of active parameters, if the short name is
+    unique."""
     short: dict[str, list[str]] = {}
     for model_id in all_ids():
         short.setdefault(_ACTIVE.sub("", model_id), []).append(model_id)
@@ -122,7 +123,7 @@ def _without_active() -> dict[str, str]:
 
 
 def _variant_of(ref: str) -> str | None:
-    """The one id whose own or published name is `ref` but for organisation, tuning, format and date."""
+    """Return the one id whose own or published name is `ref` except for organisation, tuning, format and date."""
     names = _names()
     wanted = _core(ref)
     spelled = [(model_id, model_id) for model_id in all_ids()]

@@ -1,4 +1,4 @@
-"""What owning hardware rests on: cited figures with ranges, each of which a person's file may replace."""
+"""Assumptions of owning hardware: cited figures with ranges, each of which a user's file may replace."""
 
 import datetime
 import functools
@@ -28,12 +28,12 @@ _LIMITS: Final = {
     "reserved_1y_fraction": (0.0, 1.0),
     "spot_overhead_fraction": (0.0, 10.0),
 }
-"""What a value of one's own may be, where not everything from 0 on."""
+"""Allowed range of a user's value by assumption; others may be any value from 0 up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """Assumptions by name, a person's own in their place, and a person's own purchase prices by accelerator."""
+    """Assumptions by name and purchase prices by accelerator; the user's own replace the catalog's."""
 
     assumptions: Mapping[str, Assumption]
     purchases: Mapping[str, PurchasePrice]
@@ -42,19 +42,19 @@ class Ownership:
         return self.assumptions[name].value
 
     def site_power_w(self, accelerator_power_w: float) -> float:
-        """Power of accelerators at the meter of the site, their hosts and cooling included [W]."""
+        """Power of accelerators at the site's meter, hosts and cooling included [W]."""
         return self.system_power_w(accelerator_power_w) * self.value("pue")
 
     def system_power_w(self, accelerator_power_w: float) -> float:
-        """Power of whole machines around accelerators that draw so much [W]."""
+        """Power of whole machines whose accelerators draw `accelerator_power_w` [W]."""
         return accelerator_power_w * self.value("system_power_factor")
 
     def energy_usd_per_hour(self, accelerator_power_w: float) -> float:
-        """Electricity of an hour at which accelerators draw so much [USD/h], hosts and cooling included."""
+        """Electricity cost of accelerators that draw `accelerator_power_w`, hosts and cooling included [USD/h]."""
         return self.site_power_w(accelerator_power_w) / KILO * self.value("electricity_usd_per_kwh")
 
     def replaced(self, name: str, value: float) -> "Ownership":
-        """The same with one assumption at another value within or beyond its range."""
+        """Return a copy with one assumption at another value, within or beyond its range."""
         old = self.assumptions[name]
         changed = old.model_copy(
             update={"value": value, "low": min(old.low, value), "high": max(old.high, value)}
@@ -62,15 +62,15 @@ class Ownership:
         return Ownership({**self.assumptions, name: changed}, self.purchases)
 
     def with_purchase(self, accelerator: Accelerator, usd: float, as_of: datetime.date) -> "Ownership":
-        """The same with a person's own price of one accelerator.
+        """Return a copy with the user's own purchase price for one accelerator.
 
-        Raises: InputFileError: it is no price.
+        Raises: InputFileError: `usd` is not a price.
         """
         own = _purchase(accelerator, usd, as_of, f"the purchase price of {accelerator.id}")
         return Ownership(self.assumptions, {**self.purchases, accelerator.id: own})
 
     def with_electricity_of(self, region: Region) -> "Ownership":
-        """The same with the tariff of a region, where the region has one and the user gave none."""
+        """Return a copy with the tariff of a region, if the region has one and the user gave none."""
         old = self.assumptions["electricity_usd_per_kwh"]
         tariff, day = region.electricity_usd_per_kwh, region.electricity_observed_on
         if tariff is None or day is None or old.source == USER:
@@ -82,10 +82,10 @@ class Ownership:
 
 
 def ownership(as_of: datetime.date, user_file: Path | None = None) -> Ownership:
-    """The figures of ownership, with those of a user's file in the place of the catalog's.
+    """Return the ownership figures; a user's file replaces the catalog's.
 
-    Raises: InputFileError: the file is not TOML, names an assumption or an accelerator that there is none of, or a
-        value is negative, not finite or no number.
+    Raises: InputFileError: the file is not TOML, names an unknown assumption or accelerator, or a
+        value is negative, not finite or not a number.
     Source: data/ownership.toml, each with its own source.
     """
     bundled = _bundled()
@@ -95,9 +95,8 @@ def ownership(as_of: datetime.date, user_file: Path | None = None) -> Ownership:
 
 
 def purchase_price(known: Ownership, accelerator: Accelerator) -> PurchasePrice | None:
-    """What one accelerator costs to buy: the user's figure, else what the planner of workstations pays for it; None
-    where nobody says.
-    """
+    """Return the purchase price of one accelerator: the user's figure, else the price in the workstation planner's
+    book; None if no source states one."""
     if accelerator.id in known.purchases:
         return known.purchases[accelerator.id]
     found = accelerator_price(accelerator, price_book())

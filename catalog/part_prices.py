@@ -1,4 +1,4 @@
-"""What parts cost: a dated quote where one may be shipped, else an estimate for the class; the user's own file wins."""
+"""Prices of parts: a dated quote where one may be shipped, else an estimate for the class; the user's own file wins."""
 
 import datetime
 import functools
@@ -17,12 +17,13 @@ from advisor.catalog.schema import Accelerator
 from advisor.catalog.schema.part import GpuCard, Part, PartPrice
 
 STALE_AFTER_DAYS: Final = 90
-"""Parts move slower than rented hours, memory does not."""
+"""Age from which a part's price counts as stale [days]. Prices of parts change more slowly than rents, except those of
+memory."""
 _LISTINGS: Final = "docyx/pc-part-dataset@c52a04c, listings of new parts in the US"
 USED: Final = "used/"
-"""Before the key of a second-hand price, where new ones are sold too."""
+"""Prefix of the key of a second-hand price, for parts that are also sold new."""
 _WHOLE_ID: Final = re.compile(r"([0-9a-f]{8})(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
-"""An id as OpenDB writes it; the catalog has its first digits."""
+"""Id as OpenDB writes it; the catalog keeps its first digits."""
 USER_COLUMNS: Final = ("part", "usd", "observed_on")
 
 PriceBook = Mapping[str, PartPrice]
@@ -31,7 +32,7 @@ PriceBook = Mapping[str, PartPrice]
 
 @functools.cache
 def bundled_part_prices() -> PriceBook:
-    """Prices that are shipped, by class; a quote wins over an estimate of the same class.
+    """Return the bundled prices by class; a quote wins over an estimate of the same class.
 
     Raises: InputFileError: a bundled file is damaged.
     """
@@ -40,15 +41,15 @@ def bundled_part_prices() -> PriceBook:
 
 @functools.cache
 def _layers() -> tuple[PriceBook, ...]:
-    """What is shipped; a later layer wins."""
+    """Return the bundled prices in layers; a later layer wins."""
     return _list_prices(), _estimates(), _quotes()
 
 
 def price_book(
     user_file: Path | None = None, as_of: datetime.date = datetime.date.max, *, used: bool = False
 ) -> PriceBook:
-    """Every price that was known on a day, the user's above those that are shipped; `used` takes second-hand ones where
-    they are known.
+    """Return every price that was known on a day, with the user's above the bundled ones; `used` takes second-hand
+    prices where they are known.
 
     Raises: InputFileError: the user's file is unreadable or a row is wrong; near misses are in the hint.
     """
@@ -66,9 +67,9 @@ def _second_hand(book: PriceBook) -> dict[str, PartPrice]:
 
 
 def accelerator_price(accelerator: Accelerator, book: PriceBook) -> tuple[PartPrice, float, bool] | None:
-    """The price of an accelerator, how many of them it pays for, and whether the machine around them is in it: of a
-    card or module, else of a machine's share, else of a machine; None where nobody states one. An accelerator with
-    unified memory is sold as a machine only.
+    """Return the price of an accelerator, the number of accelerators that it pays for, and whether it includes the
+    machine around them. A card's or module's price comes first, then a machine's price per accelerator, then a whole
+    machine's; None if no source states one. An accelerator with unified memory is sold as a machine only.
 
     Source: data/parts: price_quotes.csv, price_estimates.csv, systems.toml; data/accelerators, msrp_usd.
     """
@@ -84,8 +85,8 @@ def accelerator_price(accelerator: Accelerator, book: PriceBook) -> tuple[PartPr
 
 
 def price_of(part: Part, book: PriceBook) -> PartPrice | None:
-    """The price of a part: the user's for it or any of its classes, else its own by id or name, else that of its
-    closest class; None where nobody states one."""
+    """Return the price of a part: the user's for the part or any of its classes, else its own by id or name, else the
+    price of its closest class; None if no source states one."""
     found = [
         book[key]
         for key in (part.id, part.name, *part.price_classes)
@@ -95,7 +96,7 @@ def price_of(part: Part, book: PriceBook) -> PartPrice | None:
 
 
 def read_part_prices(path: Path) -> dict[str, PartPrice]:
-    """The rows of a person's own file: part (a name, an id or a class), usd, observed_on; usd_low, usd_high,
+    """Return the rows of the user's own file: part (a name, an id or a class), usd, observed_on; usd_low, usd_high,
     condition, source and currency (USD) may follow.
 
     Raises: InputFileError: a row is wrong, or names a part that the catalog does not hold.
@@ -151,7 +152,7 @@ def _estimates() -> dict[str, PartPrice]:
 
 
 def _list_prices() -> dict[str, PartPrice]:
-    """Launch prices of accelerators, for cards that nobody quotes."""
+    """Return launch prices of accelerators, for cards without a quote."""
     found = {}
     for record in all_accelerators():
         if record.msrp_usd is None or not record.released:
@@ -168,7 +169,7 @@ def _list_prices() -> dict[str, PartPrice]:
 
 @functools.cache
 def _known_keys() -> dict[str, str]:
-    """Keys of prices by what a person may type for them, in lower case."""
+    """Return the keys of prices by the names that a user may type, in lower case."""
     keys = {key.lower(): key for key in bundled_part_prices()}
     for parts in all_parts().values():
         for part in parts:
@@ -202,5 +203,5 @@ def _resolved(name: str, known: Mapping[str, str], where: str) -> str:
 
 
 def _short(known: Iterable[str]) -> list[str]:
-    """Names that are worth suggesting: no identifiers of OpenDB."""
+    """Return the names that are worth suggesting, without identifiers of OpenDB."""
     return [name for name in known if len(name) < 60 and name.count("-") < 8]

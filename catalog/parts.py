@@ -1,4 +1,4 @@
-"""The parts of the catalog: cards, CPUs, boards, memory, supplies, cases and what else a workstation needs."""
+"""Parts of the catalog: cards, CPUs, boards, memory, supplies, cases and the other parts of a workstation."""
 
 import functools
 import re
@@ -37,7 +37,7 @@ _KINDS: Final[Mapping[str, type[Part]]] = {
     "gpu": GpuCard, "cpu": Cpu, "board": Board, "ram": RamKit, "psu": Psu, "case": Case, "cooler": Cooler,
     "storage": Storage, "riser": Riser, "bridge": Bridge, "link": PsuLink, "nic": Nic, "system": System,
 }  # fmt: skip
-"""By category, which is also the table of `more_parts.toml` that holds what the lists do not."""
+"""Record type by category, which is also the table of `more_parts.toml` with the parts that the lists lack."""
 _FILES: Final[Mapping[type[Part], str]] = {
     GpuCard: "gpu_cards", Cpu: "cpus", Board: "boards", RamKit: "ram", Psu: "psus", Case: "cases", Cooler: "coolers",
     Storage: "storage",
@@ -47,13 +47,13 @@ _NAMED_KINDS: Final = (Board, Psu, Case, Cooler, Storage)
 
 
 def all_parts() -> dict[str, tuple[Part, ...]]:
-    """Every part by category."""
+    """Return every part by category."""
     return {category: _listed(kind) for category, kind in _KINDS.items()}
 
 
 def listed(kind: type[PartT]) -> tuple[PartT, ...]:
-    """The parts of a kind among which the planner chooses, by name; boards that a source describes know the lanes of
-    several cards, the others those of one.
+    """Return the parts of a kind among which the planner chooses, by name. Boards that a source describes have the
+    lanes of several cards, the others the lanes of one.
 
     Raises: InputFileError: a bundled file is damaged.
     """
@@ -61,8 +61,8 @@ def listed(kind: type[PartT]) -> tuple[PartT, ...]:
 
 
 def named(kind: type[PartT]) -> tuple[PartT, ...]:
-    """The parts of a kind that lists name and the planner does not choose among, by name alone; of many nobody counted
-    the plugs.
+    """Return the parts of a kind that the lists name and the planner does not choose among, by name alone. For many of
+    them the number of plugs is unknown.
 
     Raises: InputFileError: a bundled file is damaged.
     """
@@ -70,7 +70,7 @@ def named(kind: type[PartT]) -> tuple[PartT, ...]:
 
 
 def named_parts(category: str) -> tuple[Part, ...]:
-    """The same by category."""
+    """Return the parts of a category that the lists name and the planner does not choose among."""
     return _named(_KINDS[category])
 
 
@@ -111,13 +111,13 @@ def _boards() -> Iterator[Board]:
 
 @functools.cache
 def cpu_series() -> dict[str, CpuSeries]:
-    """What CPUs of one series share, by id."""
+    """Return the lanes and memory that CPUs of one series share, by id of the series."""
     return named_records(CpuSeries, "parts/cpu_series.toml")
 
 
 @functools.cache
 def _wired() -> dict[str, dict[str, Any]]:
-    """Boards whose slots a table describes, by name, as reviewed ones are written."""
+    """Return the boards whose slots a table describes, by name, in the form of reviewed boards."""
     columns = ("name", "slots", "lane_modes", "flags", "basis", "source", "url")
     return {
         cells["name"]: {
@@ -132,7 +132,7 @@ def _wired() -> dict[str, dict[str, Any]]:
 
 @functools.cache
 def systems() -> tuple[System, ...]:
-    """Complete machines."""
+    """Return the complete machines."""
     path = FOLDER / "systems.toml"
     entries = read_toml(path)["system"]
     return tuple(checked(System, _si(entry), f"{path.name}: {entry.get('id')}") for entry in entries)
@@ -140,7 +140,7 @@ def systems() -> tuple[System, ...]:
 
 @functools.cache
 def power_floors() -> Mapping[str, PowerFloor]:
-    """Lowest power limits that drivers accept, by accelerator; of what is not listed none is known.
+    """Return the lowest power limits that drivers accept, by accelerator; an unlisted accelerator has no known limit.
 
     Raises: InputFileError: the bundled file is damaged.
     """
@@ -159,7 +159,7 @@ def _rows(file: str) -> Iterator[tuple[dict[str, str], str]]:
 
 @functools.cache
 def _header(file: str) -> tuple[str, ...]:
-    """The columns of a bundled file: its own header, as the records check what they hold."""
+    """Return the columns of a bundled file from its own header; the records check the content."""
     header = next(line for line in read_lines(FOLDER / file) if not line.startswith("#"))
     return tuple(header.strip().split(","))
 
@@ -176,7 +176,7 @@ _UNITS: Final[dict[str, tuple[str, float]]] = {
     "max_psu_mm": ("max_psu_m", 1.0 / KILO),
     "height_mm": ("height_m", 1.0 / KILO),
     "radiator_mm": ("radiator_m", 1.0 / KILO),
-    # Modules and what a board takes are sold in binary gigabytes, drives and accelerators in decimal ones.
+    # Modules and board capacities are sold in binary gigabytes, drives and accelerators in decimal ones.
     "max_ram_gb": ("max_ram_bytes", GIB),
     "ram_max_gb": ("ram_max_bytes", GIB),
     "module_gb": ("module_bytes", GIB),
@@ -187,7 +187,7 @@ _UNITS: Final[dict[str, tuple[str, float]]] = {
 
 
 def _si(cells: Mapping[str, Any]) -> dict[str, Any]:
-    """Cells of one part in SI units: lists split, empty ones left out, a CPU's series looked up."""
+    """Return the cells of one part in SI units: lists split, empty ones left out, a CPU's series looked up."""
     values: dict[str, Any] = {}
     for key, cell in cells.items():
         if cell == "":
@@ -212,7 +212,7 @@ def _cpu(values: dict[str, Any]) -> dict[str, Any]:
     unused = ("socket", "channels", "ram_types", "family")
     price_class = f"cpu/{series.id}/{values['cores']}-core"
     if series.id == "strx4":
-        # The class is that of the middle one; 64 cores cost far more than its median.
+        # The class is that of the middle model; 64 cores cost far more than its median.
         price_class = "cpu/threadripper-zen2" if int(values["cores"]) <= 32 else ""
     elif series.id.startswith(("threadripper", "epyc")):
         price_class = f"cpu/{series.id}-{values['name'].split()[-1].lower()}"
@@ -224,8 +224,8 @@ def _cpu(values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _listed_board(cells: dict[str, str], where: str, reviewed: Mapping[str, Any] | None = None) -> Board:
-    """A row of OpenDB: its first x16 slot has the CPU's lanes; of further ones only a source knows, a review of this
-    very board or the table of slots."""
+    """Return the board of an OpenDB row. Its first x16 slot has the CPU's lanes; further slots are known only from a
+    review of the board or the table of slots."""
     cells = dict(cells)
     slots = [
         int(generation)
@@ -238,7 +238,7 @@ def _listed_board(cells: dict[str, str], where: str, reviewed: Mapping[str, Any]
         "num_eps": int(cells["eps_8_pin"] or 1),
         "registered": cells["socket"] in _REGISTERED_SOCKETS,
         "slots": [{"position": 1, "pcie_generation": max(slots)}],
-        "slots_known": cells["form_factor"] == "Mini-ITX",  # which has room for one
+        "slots_known": cells["form_factor"] == "Mini-ITX",  # a Mini-ITX board has room for one
         "lane_modes": [[16]],
     }
     reviewed = reviewed or _wired().get(cells["name"])
@@ -255,7 +255,7 @@ def _own_board(entry: Mapping[str, Any]) -> Board:
 
 
 def _layout(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """Slots written position.generation and lanes by number of cards."""
+    """Return the board's slots from entries position.generation, and its lanes by number of cards."""
     pairs = (text.split(".") for text in entry["slots"])
     return {
         "slots_known": True,

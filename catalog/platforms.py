@@ -1,4 +1,4 @@
-"""Families of hardware as a team meets them, and hardware that is described rather than ranked."""
+"""Families of hardware as a team meets them, and hardware that is described but not ranked."""
 
 import datetime
 import functools
@@ -16,14 +16,14 @@ Weights = Literal["any", "adapters", "listed"]
 
 
 class FrameworkSupport(Record):
-    """How well a framework runs on a platform, and who says so."""
+    """Support level of a framework on a platform, with its source."""
 
     level: Support
     source: str
 
 
 class Published(Record):
-    """Whether somebody published results that others can check."""
+    """Whether results that others can check were published."""
 
     found: bool
     text: str
@@ -32,28 +32,28 @@ class Published(Record):
 
 
 class Hardware(Record):
-    """So many accelerators that would be bought together."""
+    """Number of accelerators that would be bought together."""
 
     count: int = Field(ge=1)
     accelerator: str
 
 
 class Platform(Record):
-    """A family of accelerators with one software stack."""
+    """Family of accelerators with one software stack."""
 
     id: str
     name: str
     vendors: tuple[str, ...]
     architectures: tuple[str, ...] = ()
-    """Of the vendors' accelerators, those of these architectures; empty is all."""
+    """Architectures of the vendors' accelerators that belong to the family; empty means all."""
     access: str
     service: str = ""
-    """Name of the API through which it is sold, where nobody rents out the hardware."""
+    """Name of the API through which the family is sold, if no provider rents out the hardware."""
     trains: bool
     weights: Weights
     weights_source: str = "open engines load any checkpoint"
     own: tuple[Hardware, ...] = ()
-    """What one would buy where nobody rents it."""
+    """Hardware to buy if no provider rents it out."""
     frameworks: Mapping[str, FrameworkSupport]
     inference: Published
     training: Published
@@ -66,7 +66,7 @@ class Platform(Record):
 
 
 class Described(Record):
-    """Hardware outside the ranking, as what it is."""
+    """Hardware outside the ranking, with what it is and what it is for."""
 
     id: str
     name: str
@@ -84,7 +84,7 @@ _FILE: Final = "platforms.toml"
 
 @functools.cache
 def all_platforms() -> tuple[Platform, ...]:
-    """Every family that is ranked.
+    """Return every family that is ranked.
 
     Raises: InputFileError: the bundled file is damaged.
     Source: data/platforms.toml, each fact with its own source.
@@ -94,7 +94,7 @@ def all_platforms() -> tuple[Platform, ...]:
 
 @functools.cache
 def all_described() -> tuple[Described, ...]:
-    """Every kind of hardware that is only described.
+    """Return every kind of hardware that is only described.
 
     Raises: InputFileError: the bundled file is damaged.
     Source: data/platforms.toml.

@@ -1,8 +1,8 @@
 """Dated prices of rented accelerators: three layers, half-open validity, the same answer for the same day.
 
-A row says what one provider asked for one SKU from `valid_from` until, not including, `valid_to`, and on which
+A row says the price of one provider for one SKU from `valid_from` until, not including, `valid_to`, and on which
 day that was read. Rows are appended, never edited: a newer row of the same offer takes over from its
-`valid_from` on. What was read after the day asked for is not known on that day.
+`valid_from` on. A price that was read after the requested day is not known on that day.
 """
 
 import datetime
@@ -35,9 +35,9 @@ from advisor.catalog.units import DAY_S, GIB, HOUR_S
 
 STALE_AFTER_DAYS: Final = 30
 KEPT: Final = "prices"
-"""Folder of refreshed prices in the cache of the program."""
+"""Folder of refreshed prices in the program's cache."""
 MOST_ROWS: Final = 100_000
-"""Of one price file; the bundled ones have two thousand together."""
+"""Maximum number of rows of one price file; the bundled files have two thousand together."""
 REQUIRED_COLUMNS: Final = (
     "provider", "accelerator", "num_accelerators", "term", "usd_per_hour", "observed_on",
 )  # fmt: skip
@@ -46,9 +46,9 @@ OPTIONAL_COLUMNS: Final = (
     "country", "min_quantity", "max_quantity", "storage_usd_per_gb_hour", "egress_usd_per_gb", "currency",
 )  # fmt: skip
 COMPARED_KINDS: Final[tuple[PriceKind, ...]] = ("list", "quote", "tracker", "marketplace_median")
-"""Prices that one can expect to pay; the others are where a seller's or a market's prices begin."""
+"""Kinds of prices that a customer can expect to pay; the other kinds are the lowest prices of a provider or market."""
 LEAST_USD, MOST_USD = 0.005, 250.0
-"""Of one accelerator and hour; what lies beyond was written in other units."""
+"""Limits of the price of one accelerator [USD/h]; a price outside them was written in other units."""
 _YEAR_H: Final = 365 * DAY_S / HOUR_S
 _COMMITTED_H: Final[Mapping[str, float]] = {
     "reserved_1m": _YEAR_H / 12,
@@ -72,7 +72,7 @@ Offer = tuple[str, str, str, str, int, str]
 
 
 class Provider(Record):
-    """One seller of accelerator time."""
+    """Provider of rented accelerators."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
@@ -82,9 +82,9 @@ class Provider(Record):
     per_accelerator: tuple[str, ...] = ()
     """Accelerators ("*": all) whose one-accelerator price also holds for several of one node."""
     node_of: int = Field(default=1, ge=1)
-    """Accelerators of the least that can be rented, where prices are quoted per accelerator."""
+    """Smallest number of accelerators that can be rented, where prices are quoted per accelerator."""
     largest_cluster: int | None = Field(default=None, ge=1)
-    """Most accelerators that it joins with a network, where it says so."""
+    """Largest number of accelerators that the provider joins with a network; None if it states none."""
 
     def sells_singly(self, accelerator: str) -> bool:
         return "*" in self.per_accelerator or accelerator in self.per_accelerator
@@ -92,7 +92,7 @@ class Provider(Record):
 
 @cache
 def all_providers() -> dict[str, Provider]:
-    """Every known provider by id.
+    """Return every known provider by id.
 
     Raises: InputFileError: the bundled file is damaged.
     """
@@ -101,7 +101,7 @@ def all_providers() -> dict[str, Provider]:
 
 @cache
 def bundled_prices() -> tuple[Price, ...]:
-    """Every price row that is shipped, whatever its date and term.
+    """Return every bundled price row of any date and term.
 
     Raises: InputFileError: a bundled file is damaged.
     """
@@ -109,7 +109,7 @@ def bundled_prices() -> tuple[Price, ...]:
 
 
 def read_prices(path: Path, as_of: datetime.date = datetime.date.min) -> tuple[Price, ...]:
-    """The rows of a person's own price file; accelerators may be written by alias.
+    """Return the rows of the user's own price file; accelerators may be written by alias.
 
     Needs provider, accelerator, num_accelerators, term, usd_per_hour (of the whole SKU) and observed_on; may
     have any of OPTIONAL_COLUMNS: without valid_from a price holds from observed_on on, without price_kind it is a
@@ -122,7 +122,7 @@ def read_prices(path: Path, as_of: datetime.date = datetime.date.min) -> tuple[P
 
 @cache
 def newest_reading() -> datetime.date:
-    """The last day on which a bundled price was read."""
+    """Return the last day on which a bundled price was read."""
     return max(price.observed_on for price in bundled_prices())
 
 
@@ -137,13 +137,13 @@ def prices_as_of(
     user_file: Path | None = None,
     cache_dir: Path | None = None,
 ) -> tuple[Price, ...]:
-    """Offers that were valid and known on `as_of`, one row for each, cheapest per accelerator first.
+    """Return the offers that were valid and known on `as_of`, one row for each, cheapest per accelerator first.
 
-    An offer is a provider's SKU in a region at a term. Where several layers have it, the user's file wins over
-    the refreshed cache, and that over bundled rows that were not read later; within a layer the latest
+    An offer is a provider's SKU in a region at a term. If several layers have it, the user's file wins over
+    the refreshed cache, and the cache over bundled rows that were not read later; within a layer the latest
     `valid_from` wins.
 
-    Assumes: `accelerators` are ids. None means all; COMPARED_KINDS are the kinds that one can expect to pay.
+    Assumes: `accelerators` are ids. None means all; COMPARED_KINDS are the kinds that a customer can expect to pay.
     Raises: UnknownNameError: a provider is in no layer; `hint` lists near misses.
         InputFileError: the user's file or the cache is wrong.
     """
@@ -154,7 +154,7 @@ def prices_as_of(
     wanted_providers = _resolved(providers, [bundled_prices(), cached, own])
     current = _current_of_layer(bundled_prices(), as_of)
     for offer, price in _current_of_layer(cached, as_of).items():
-        # A newer version of this program may bundle what an old refresh had not seen.
+        # A newer version of this program may bundle prices that an old refresh did not see.
         if offer not in current or current[offer].observed_on <= price.observed_on:
             current[offer] = price
     current |= _current_of_layer(own, as_of)
@@ -208,7 +208,7 @@ def _countries() -> Mapping[tuple[str, str], str]:
 
 
 def country_of(provider: str, region: str) -> str:
-    """The country of a seller's region as bundled rows state it; empty where none does."""
+    """Return the country of a provider's region as bundled rows state it; empty if none does."""
     return _countries().get((provider, region), "")
 
 
@@ -218,16 +218,15 @@ def age_days(price: Price, as_of: datetime.date) -> int:
 
 
 def commitment_usd(price: Price) -> float | None:
-    """What renting one SKU at this price commits to pay, used or not [USD]: usd_per_hour · hours of the term; 0 where
-    the term commits to nothing, None where its length is not stated.
-    """
+    """Commitment of renting one SKU at this price, used or not [USD]: usd_per_hour · hours of the term; 0 if the term
+    commits to nothing, None if its length is not stated."""
     if price.term == "reserved_unspecified":
         return None
     return price.usd_per_hour * committed_hours(price.term)
 
 
 def committed_hours(term: str) -> float:
-    """Hours that a term is paid for, used or not [h]; 0 where it commits to nothing, or nobody states its length."""
+    """Hours that a term is paid for, used or not [h]; 0 if it commits to nothing or its length is not stated."""
     return _COMMITTED_H.get(term, 0.0)
 
 
@@ -260,13 +259,13 @@ def _resolved(providers: Collection[str] | None, layers: list[tuple[Price, ...]]
 
 
 def kept_in(cache: Path) -> Path | None:
-    """The folder of refreshed prices in a cache of the program; None where nothing was ever refreshed."""
+    """Return the folder of refreshed prices in the program's cache; None if there was no refresh."""
     folder = cache / KEPT
     return folder if any(folder.glob("*.csv")) else None
 
 
 def read_folder(folder: Path) -> tuple[Price, ...]:
-    """Every price row of a folder, whatever its date and term.
+    """Return every price row of a folder, of any date and term.
 
     Raises: InputFileError: there is no such folder, or a file of it is damaged.
     """
@@ -276,7 +275,8 @@ def read_folder(folder: Path) -> tuple[Price, ...]:
 
 
 def read_file(path: Path, latest: datetime.date | None = None) -> tuple[Price, ...]:
-    """The rows of a file; with the latest day that its rows may bear, of a person's own.
+    """Return the rows of a price file. `latest` is the last day that the rows of a user's file may bear; None for a
+    bundled file.
 
     Raises: InputFileError: the file is damaged.
     """
@@ -312,7 +312,7 @@ def _price(cells: dict[str, str], where: str, latest: datetime.date | None) -> P
 
 
 def _own_price(values: dict[str, object], where: str, latest: datetime.date) -> Price:
-    """The row of a person's file, whose units and names need a look."""
+    """Return the price of a row of the user's file, whose units and names are checked."""
     check_currency(values, where)
     price = checked(Price, {"price_kind": "quote"} | values, where)
     if not LEAST_USD <= price.usd_per_accelerator_hour <= MOST_USD:
@@ -336,13 +336,13 @@ def _own_price(values: dict[str, object], where: str, latest: datetime.date) -> 
 
 @cache
 def price_sources() -> Mapping[str, tuple[str, str]]:
-    """Title and address of the sources of bundled rows, by their short names."""
+    """Return title and address of the sources of bundled rows, by their short names."""
     rows = read_csv(DATA_DIR / "price_sources.csv", ("source", "title", "url"))
     return {cells["source"]: (cells["title"], cells["url"]) for _, cells in rows}
 
 
 def _ram_bytes(cell: str, where: str) -> float:
-    """Clouds write GB and mean 2**30 bytes."""
+    """Return a RAM size in bytes; clouds write GB and mean 2**30 bytes."""
     try:
         return float(cell) * GIB
     except ValueError:
@@ -365,7 +365,7 @@ class PriceSpread(NamedTuple):
 
 
 def price_spread(age_days: float | None, kind: str) -> PriceSpread:
-    """Mean and standard deviation of the logarithm by which a price has moved since it was read.
+    """Return mean and standard deviation of the change of a price's logarithm since it was read.
 
     drift · days, √(start² + spread² · days); an unknown age counts as the oldest that was fitted, and none as older.
 
@@ -383,7 +383,7 @@ def price_spread(age_days: float | None, kind: str) -> PriceSpread:
 
 
 def spread_of(price: Price, as_of: datetime.date) -> PriceSpread:
-    """The same of one price on a day: by its kind, or as spot where it is; without a date as the oldest."""
+    """Return the spread of one price on a day, by its kind or as spot; a price without a date counts as the oldest."""
     age = age_days(price, as_of) if price.is_dated else None
     return price_spread(age, "spot" if price.term == "spot" else price.price_kind)
 

@@ -14,35 +14,40 @@ from advisor.catalog.schema.record import Record
 
 
 class Profile(Record):
-    """Lengths of one kind of traffic: lognormal with these means."""
+    """Token lengths of one kind of traffic: lognormal with these means."""
 
     mean_input_tokens: int = Field(ge=1)
     mean_output_tokens: int = Field(ge=1)
     input_sigma: float = Field(ge=0, le=5)
-    """Standard deviation of the logarithm of the prompt length: that of the lognormal with the trace's mean and p99."""
+    """Standard deviation of the logarithm of the prompt length, fitted so that the lognormal has the trace's mean and
+    p99."""
     output_sigma: float = Field(ge=0, le=5)
     median_input_tokens: int = Field(ge=1)
     median_output_tokens: int = Field(ge=1)
     p99_input_tokens: int = Field(ge=1)
     p99_output_tokens: int = Field(ge=1)
     max_input_tokens: int | None = Field(default=None, ge=1)
-    """Longest prompt of the set, which ends the lognormal's tail; None where that does not reach far past it."""
+    """Longest prompt of the set, which ends the lognormal's tail [tokens]; None if it does not
+    reach far past the p99.
+    """
     interarrival_cv: float | None = Field(default=None, gt=0)
-    """Standard deviation of the gaps between arrivals over their mean; 1 is Poisson, None where there are no times."""
+    """Standard deviation of the gaps between arrivals over their mean; 1 is Poisson, None if the set has no times."""
     peak_to_mean: float | None = Field(default=None, ge=1)
     """Busiest minute over the mean minute (10 minutes for reasoning)."""
     prefix_share_fraction: float | None = Field(default=None, ge=0, le=1)
-    """Prompt blocks that an earlier request had, an endless cache assumed; None where the set does not say."""
+    """Fraction of prompt blocks that an earlier request had, with an endless cache; None if the set
+    does not state it.
+    """
     session_turns: float | None = Field(default=None, ge=1)
-    """Mean turns of conversations that go on at all, within the window of the trace."""
+    """Mean number of turns of conversations with more than one, within the window of the trace."""
     think_time_s: float | None = Field(default=None, gt=0)
-    """Median gap between the turns of one conversation."""
+    """Median gap between the turns of one conversation [s]."""
     source: str
     arrivals_source: str = ""
-    """Where burstiness, prefixes and turns are from."""
+    """Source of burstiness, prefixes and turns."""
 
     def longest_prompt(self, mean_input_tokens: int) -> int | None:
-        """Tokens of the longest prompt of such traffic around another mean; None where the lognormal has no end."""
+        """Longest prompt of such traffic around another mean [tokens]; None if the lognormal has no end."""
         if self.max_input_tokens is None:
             return None
         return round(self.max_input_tokens * mean_input_tokens / self.mean_input_tokens)
@@ -50,7 +55,7 @@ class Profile(Record):
 
 @lru_cache(maxsize=1)
 def all_profiles() -> dict[str, Profile]:
-    """Every profile by its name.
+    """Return every profile by name.
 
     Source: data/profiles.toml, each with its own source.
     """
@@ -59,9 +64,9 @@ def all_profiles() -> dict[str, Profile]:
 
 
 def get(name: str) -> Profile:
-    """The profile of a name.
+    """Return the profile with this name.
 
-    Raises: UnknownNameError: no such profile; near misses are in the hint.
+    Raises: UnknownNameError: no profile has this name; near misses are in the hint.
     """
     profiles = all_profiles()
     return profiles[resolve(name, tuple(profiles), {}, "profile").id]
@@ -69,7 +74,7 @@ def get(name: str) -> Profile:
 
 @functools.cache
 def all_load_shapes() -> dict[str, LoadShape]:
-    """Every shape by its name.
+    """Return every load shape by name.
 
     Raises: InputFileError: the bundled file is damaged.
     Source: data/load_shapes.toml, each with its own source.
@@ -78,9 +83,10 @@ def all_load_shapes() -> dict[str, LoadShape]:
 
 
 def get_load_shape(name: str) -> LoadShape:
-    """The shape of a name, or of a TOML file with `levels` where the name ends in .toml.
+    """Return the load shape with this name, or the shape of a TOML file with `levels` if the name ends in .toml.
 
-    Raises: UnknownNameError: no such shape. InputFileError: the file is malformed or its levels are no load.
+    Raises: UnknownNameError: no shape has this name. InputFileError: the file is malformed or its levels are not a
+      load.
     """
     path = Path(name)
     if path.suffix == ".toml":

@@ -1,6 +1,5 @@
-"""Published checkpoints: which to load for a weight format and how sure it is that there is one, in which format one is
-stored, how long a context it reads.
-"""
+"""Published checkpoints: which one to load for a weight format and how certain it is that it exists, its storage
+format, and its context length."""
 
 import functools
 import re
@@ -35,15 +34,15 @@ _SIXTEEN_BIT = ("bf16", "fp16")
 
 
 class Checkpoint(NamedTuple):
-    """A published checkpoint and the format in which it stores its weights."""
+    """Published checkpoint and the format in which it stores its weights."""
 
     hf_id: str
     weight_dtype: str
 
 
 def checkpoint_for(model: Model, weight_dtype: str, engine: str = "") -> Checkpoint:
-    """The checkpoint that serves a model in a weight format: published in it where the record lists one, else the
-    16-bit or native one, which the engine quantises on loading.
+    """Return the checkpoint that serves a model in a weight format: published in that format if the record lists one,
+    else the 16-bit or native one, which the engine quantises on loading.
 
     NVIDIA's own checkpoints come first for TensorRT-LLM and last elsewhere; instruct models before base ones.
 
@@ -64,9 +63,9 @@ def checkpoint_for(model: Model, weight_dtype: str, engine: str = "") -> Checkpo
 
 
 def checkpoint_format(hf_id: str) -> str | None:
-    """Weight format in which the checkpoint of a Hugging Face id is published; None where no record lists it.
+    """Return the weight format in which the checkpoint of a Hugging Face id is published; None if no record lists it.
 
-    Assumes: as checkpoint_for; a name that says several says the one that counts first.
+    Assumes: see checkpoint_for; if a name contains several formats, the first counts.
     Source: names of checkpoints, else the record.
     """
     model = by_hf_id(hf_id)
@@ -90,15 +89,15 @@ def _order(hf_id: str, model: Model, engine: str) -> tuple[bool, bool, bool, int
 
 
 class PublishedCheckpoint(NamedTuple):
-    """A repository on the model hub that a source names; nobody looked whether it is still there."""
+    """Repository on the model hub that a source names; its present existence was not checked."""
 
     repository: str
     format: str
-    """As support() calls it; original where the source does not say in which format its publisher stores it."""
+    """Format as support() names it; original if the source does not state the publisher's storage format."""
     kind: Publisher
-    """official: the model's own publisher; vendor: a maker of chips or of an engine; community: others."""
+    """official: the model's own publisher; vendor: a maker of accelerators or of an engine; community: others."""
     is_seen: bool
-    """The source spells the name out; else it follows a pattern that the source states."""
+    """Whether the source spells the name out; if not, the name follows a pattern that the source states."""
     engines: tuple[str, ...]
     source: str
 
@@ -108,19 +107,20 @@ class PublishedCheckpoint(NamedTuple):
 
 
 class ContextLimits(NamedTuple):
-    """How many tokens a checkpoint reads."""
+    """Context lengths that a checkpoint reads."""
 
     native: int | None
-    """As its config.json has them; None where nobody says."""
+    """Context length of config.json [tokens]; None if no source states it."""
     with_scaling: int | None
-    """With the scaling that its own publisher states; None where nobody says."""
+    """Context length with the scaling that the publisher states [tokens]; None if no source states it."""
     source: str
     note: str = ""
 
 
 def published(model: Model, weight_dtype: str, engine: str = "") -> tuple[PublishedCheckpoint, ...]:
-    """Checkpoints of a model in a weight format that an engine loads, best first: the model's own publisher's before a
-    vendor's and a community's, names that were seen before those of a pattern. Empty: quantise first.
+    """Return the checkpoints of a model in a weight format that an engine loads, best first: the model's own
+    publisher's before a vendor's and a community's, names that were seen before those of a pattern. Empty means that
+    the model must be quantised first.
 
     Source: data/support/checkpoints.csv, each row with its source.
     """
@@ -143,12 +143,12 @@ def published(model: Model, weight_dtype: str, engine: str = "") -> tuple[Publis
 
 
 def best_first(model: Model, found: Iterable[PublishedCheckpoint]) -> tuple[PublishedCheckpoint, ...]:
-    """Checkpoints of a model in the order in which one would take them."""
+    """Return the checkpoints of a model in order of preference."""
     return tuple(sorted(found, key=lambda one: _place(one, model)))
 
 
 def _place(one: PublishedCheckpoint, model: Model) -> tuple[object, ...]:
-    """Place in the order: models that were tuned from this one under another name come last, base models late."""
+    """Return a sort key: models that were tuned from this one under another name come last, base models late."""
     name = one.repository.casefold().partition("/")[2]
     return (
         not all(part in name for part in model.id.split("-")) or "distill" in name,
@@ -162,13 +162,13 @@ def _place(one: PublishedCheckpoint, model: Model) -> tuple[object, ...]:
 
 
 def published_of(model: Model) -> tuple[PublishedCheckpoint, ...]:
-    """Return the known checkpoints of a model; none of a local folder, whose name may be that of another's model."""
+    """Return the known checkpoints of a model; none for a local folder, whose name may be that of another model."""
     return () if model.folder else all_published().get(model.id, ())
 
 
 @functools.cache
 def all_published() -> Mapping[str, tuple[PublishedCheckpoint, ...]]:
-    """Every known checkpoint by model id."""
+    """Return every known checkpoint by model id."""
     columns = ("repository", "model", "format", "kind", "is_seen", "engines", "source")
     titles = sources_of("checkpoints")
     found: dict[str, list[PublishedCheckpoint]] = defaultdict(list)
@@ -187,8 +187,8 @@ def all_published() -> Mapping[str, tuple[PublishedCheckpoint, ...]]:
 
 
 def context_limits(model: Model, repository: str = "") -> ContextLimits:
-    """The longest context of a model's checkpoint [tokens]: of the repository, else of the one served by default, as
-    configured and with the scaling that its publisher states.
+    """Return the longest context of a model's checkpoint [tokens], as configured and with the scaling that its
+    publisher states. Without `repository`, the checkpoint served by default counts.
 
     Assumes: where no source has that repository, the record's own figure holds.
     Source: data/support/windows.csv, each row with its source; model records.
@@ -218,29 +218,29 @@ def _windows() -> Mapping[str, ContextLimits]:
 
 @dataclass(frozen=True, slots=True)
 class ServedCheckpoint:
-    """What an engine loads."""
+    """Checkpoint that an engine loads."""
 
     repository: str
     format: str
-    """In which it is stored."""
+    """Format in which the checkpoint is stored."""
     origin: Origin
-    """published: a source spells its name out; pattern: a source states how such names are made, so look first;
-    local: a folder of which only the config.json was read; quantised on loading: the 16-bit one, which the engine
-    converts; quantise first: nobody published the format."""
+    """published: a source spells the name out; pattern: a source states how such names are made, so check it first;
+    local: a folder of which only the config.json was read; quantised on loading: the 16-bit checkpoint, which the
+    engine converts; quantise first: the format is not published."""
 
     @property
     def is_local(self) -> bool:
-        """Whether it is a folder of this machine: a path, which no name on a hub begins like."""
+        """Whether the checkpoint is a folder of this machine: a path, unlike any name on a hub."""
         return self.repository.startswith((".", "/"))
 
     @property
     def verified(self) -> bool:
-        """Whether a source names it; nobody looked whether a local folder holds weights."""
+        """Whether a source names the checkpoint; a local folder is not checked for weights."""
         return self.origin in ("published", "quantised on loading") and not self.is_local
 
 
 def served_checkpoint(model: Model, engine: Engine, dtype: str, accelerator: Accelerator) -> ServedCheckpoint:
-    """The checkpoint that an engine loads to serve a model in a weight format on an accelerator.
+    """Return the checkpoint that an engine loads to serve a model in a weight format on an accelerator.
 
     Source: data/support/checkpoints.csv; hf_ids of the model record; the engine's flags.
     """

@@ -1,4 +1,4 @@
-"""Places with a grid, by their own name or by that of a cloud's region there."""
+"""Places with an electricity grid, by their own name or by a cloud's region name."""
 
 import functools
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ EU_COUNTRIES = (
 
 @functools.cache
 def all_regions() -> Mapping[str, Region]:
-    """Every region by id.
+    """Return every region by id.
 
     Raises: InputFileError: the bundled file is damaged.
     Source: data/grid_carbon.toml, each with its own source.
@@ -36,7 +36,7 @@ def _region(name: str, entry: Mapping[str, Any], where: str) -> Region:
 
 
 def get_region(name: str) -> tuple[Region, str]:
-    """The region that a name stands for, and a note where it is not its id.
+    """Return the region that a name stands for, and a note if the name is not its id.
 
     Raises: UnknownNameError: no region and no cloud region in the table has this name; near misses are in the hint.
     """
@@ -49,13 +49,13 @@ def get_region(name: str) -> tuple[Region, str]:
 
 
 def region_of_offer(cloud_region: str) -> Region | None:
-    """The place of a cloud's region as price rows write it; None where the table does not know it."""
+    """Return the place of a cloud region as price rows write it; None if the table does not know it."""
     known = all_regions().get(cloud_region)
     return known or all_regions().get(_aliases().get(cloud_region.lower(), ""))
 
 
 def home_region(names: Sequence[str]) -> Region | None:
-    """The first place of the table among names of regions and countries; None where it knows none of them."""
+    """Return the first known place among names of regions and countries; None if the table knows none of them."""
     return next((region for name in names if (region := region_of_offer(name)) is not None), None)
 
 

@@ -1,7 +1,7 @@
-"""Releases of software: which span a run falls into, by version number or, where it names none, by date.
+"""Releases of software: the span that a run falls into, by version number or, without one, by date.
 
-A release is written as its version, its date, or both: `0.5.10 2026-04-05`. A span runs from one release on until
-another, which no longer belongs to it; an empty end is open.
+A release is written as its version, its date, or both: `0.5.10 2026-04-05`. A span starts with one release and
+ends before another; an empty end is open.
 """
 
 import re
@@ -11,11 +11,12 @@ from typing import Final
 _DATE: Final = re.compile(r"(19|20)\d\d-\d\d(-\d\d)?")
 _YEAR_DIGITS: Final = 4
 _COMMIT: Final = re.compile(r"[0-9a-f]{7,40}")
-"""A commit is no version, though it may begin with digits."""
+"""Pattern of a commit id. A commit is not a version, although it may begin with digits."""
 
 
 def belongs(since: str, until: str, *, version: str = "", date: str = "") -> bool:
-    """Whether a run, by its version or else by its date, used one of a span's releases; without either, the newest."""
+    """Whether a run used a release of a span, by its version or else by its date; without either, a run used the
+    newest."""
     if since and is_before(version, date, since):
         return False
     return not until or is_before(version, date, until)
@@ -23,10 +24,10 @@ def belongs(since: str, until: str, *, version: str = "", date: str = "") -> boo
 
 @lru_cache(maxsize=4096)
 def is_before(version: str, date: str, release: str) -> bool:
-    """Whether a run is older than a release: by version numbers where both have them, else by dates.
+    """Whether a run is older than a release: by version numbers if both have them, else by dates.
 
-    Source: own definition; version numbers compare by their leading integers, dates as ISO text, spans by their
-    middle; without version and date a run used the newest release.
+    Version numbers compare by their leading integers, dates as ISO text, spans by their middle; without version and
+    date a run used the newest release.
     """
     number, day = split(release)
     key = version_key(version)
@@ -36,7 +37,7 @@ def is_before(version: str, date: str, release: str) -> bool:
 
 
 def split(release: str) -> tuple[str, str]:
-    """Version and date of a release; an empty string for the part that it lacks."""
+    """Return version and date of a release; an empty string for a missing part."""
     words = release.split()
     dates = [word for word in words if _DATE.fullmatch(word)]
     versions = [word for word in words if word not in dates]
@@ -44,13 +45,13 @@ def split(release: str) -> tuple[str, str]:
 
 
 def is_release(text: str) -> bool:
-    """Whether a text is a version that has a number, a date, or one of each."""
+    """Whether a text is a version with a number, a date, or both."""
     version, date = split(text)
     return " " not in version + date and bool(version_key(version) or (date and not version))
 
 
 def spans_overlap(first: tuple[str, str], second: tuple[str, str]) -> bool:
-    """Whether some release belongs to both spans, each (since, until)."""
+    """Whether any release belongs to both spans, each (since, until)."""
     return not any(until and since and _is_at_least(since, until) for since, until in _crossed(first, second))
 
 
@@ -59,7 +60,7 @@ def _crossed(first: tuple[str, str], second: tuple[str, str]) -> tuple[tuple[str
 
 
 def _is_at_least(release: str, other: str) -> bool:
-    """Whether a release is another one or newer; no where one has only a version and the other only a date."""
+    """Whether a release equals another one or is newer; False if one has only a version and the other only a date."""
     (version, date), (other_version, other_date) = split(release), split(other)
     if version and other_version:
         return version_key(version) >= version_key(other_version)
@@ -67,16 +68,16 @@ def _is_at_least(release: str, other: str) -> bool:
 
 
 def middle_of(date: str) -> str:
-    """A date as ISO text: that of a year (2025) or of two (2025-2026) is its middle; others stay as they are."""
+    """Return a date as ISO text: for a year (2025) or two (2025-2026) the middle; others are unchanged."""
     years = date.split("-")
     if not all(len(year) == _YEAR_DIGITS and year.isdigit() for year in years):
         return date
-    middle = int(years[0]) + int(years[-1]) + 1  # of half years
+    middle = int(years[0]) + int(years[-1]) + 1  # counted in half years
     return f"{middle // 2}-{'07' if middle % 2 else '01'}-01"
 
 
 def version_key(version: str) -> tuple[int, ...]:
-    """Leading integers of a version without trailing zeros; () where there are none, as of a commit."""
+    """Return the leading integers of a version without trailing zeros; () if there are none, as in a commit."""
     parts: list[int] = []
     if _COMMIT.fullmatch(version) and not version.isdigit():
         return ()

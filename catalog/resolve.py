@@ -1,4 +1,4 @@
-"""What a person typed, turned into one catalog id: exactly, by alias, or not at all."""
+"""Resolution of a typed name to one catalog id: exactly, by alias, or not at all."""
 
 import difflib
 import re
@@ -12,28 +12,28 @@ RecordT = TypeVar("RecordT")
 NUM_NEAR_MISSES: Final = 5
 _SEPARATORS: Final = re.compile(r"[\s_/()-]+")
 _LISTED: Final = {"accelerator": "gpus", "model": "models", "engine": "engines"}
-"""Kinds of records too many to name in an error, and how `advisor catalog` calls them."""
+"""Kinds of records too numerous to list in an error, and their names in `advisor catalog`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Resolution:
-    """The id that a name stands for, and a sentence for the user where it is not the name itself."""
+    """Id that a name stands for, and a sentence for the user if it differs from the name."""
 
     id: str
     note: str = ""
 
 
 class Chosen(NamedTuple, Generic[RecordT]):
-    """The record that a name stands for, and a sentence for the user where the name is not its id."""
+    """Record that a name stands for, and a sentence for the user if the name is not its id."""
 
     record: RecordT
     note: str = ""
 
 
 def resolve(name: str, ids: Iterable[str], aliases: Mapping[str, str], kind: str) -> Resolution:
-    """The id that `name` stands for, and a note that says so where an alias or another spelling was used.
+    """Return the id that `name` stands for, and a note that names it if an alias or another spelling was used.
 
-    Order: id as typed; id in another case or with other separators; alias likewise. A part of a name is
+    Order: id as typed; id in another case or with other separators; alias in the same ways. A part of a name is
     never enough: a laptop GPU must not inherit the figures of its desktop namesake.
 
     Assumes: alias targets are ids.
@@ -59,7 +59,7 @@ def resolve(name: str, ids: Iterable[str], aliases: Mapping[str, str], kind: str
 
 
 def unknown(name: str, ids: Collection[str], aliases: Mapping[str, str], kind: str) -> UnknownNameError:
-    """The error of a name that no record has; `hint` lists near misses."""
+    """Return the error for a name that no record has; `hint` lists near misses."""
     near = near_misses(name, ids, aliases)
     listed = (
         f"an id that advisor catalog {_LISTED[kind]} lists" if kind in _LISTED else f"one of {', '.join(ids)}"
@@ -73,7 +73,7 @@ def unknown(name: str, ids: Collection[str], aliases: Mapping[str, str], kind: s
 
 
 def near_misses(name: str, ids: Iterable[str], aliases: Mapping[str, str]) -> tuple[str, ...]:
-    """Ids whose spelling or alias is close to `name`, best first, at most five.
+    """Return the ids whose spelling or alias is close to `name`, best first, at most five.
 
     Assumes: nothing; used for suggestions only, never to choose.
     Source: Ratcliff-Obershelp similarity of the standard library (difflib).
@@ -93,7 +93,7 @@ def near_misses(name: str, ids: Iterable[str], aliases: Mapping[str, str]) -> tu
 def known_value(name: str | None, known: Iterable[str], kind: str) -> None:
     """Refuse a filter value that no record has: an empty list would hide the typing mistake.
 
-    Raises: UnknownNameError: it is not among the known ones.
+    Raises: UnknownNameError: the value is not among the known ones.
     """
     values = sorted(set(known))
     if name is None or name in values:

@@ -1,4 +1,4 @@
-"""What guessing ahead usually gains, by method: guesses in a row, and the chance that one is accepted."""
+"""Speculative decoding by method: usual number of draft tokens, and the acceptance rate."""
 
 from functools import cache
 
@@ -9,7 +9,7 @@ from advisor.catalog.schema.record import Record, Source
 
 
 class Acceptance(Record):
-    """Chance that a guess is accepted, given that those before it were, and the range that was published."""
+    """Probability that a draft token is accepted, given that those before it were, and the published range."""
 
     most_draft_tokens: int = Field(ge=1)
     value: float = Field(ge=0, le=1)
@@ -19,7 +19,7 @@ class Acceptance(Record):
 
 
 class SpeculationMethod(Record):
-    """A method's usual number of guesses, and what is known of their acceptance."""
+    """Usual number of draft tokens of a method, and the published acceptance rates."""
 
     draft_tokens: int = Field(ge=1)
     acceptance: tuple[Acceptance, ...] = ()
@@ -27,7 +27,7 @@ class SpeculationMethod(Record):
 
 @cache
 def speculation_methods() -> dict[str, SpeculationMethod]:
-    """Every method by name.
+    """Return every method by name.
 
     Source: data/speculation.toml, each figure with its own source.
     """
@@ -35,9 +35,10 @@ def speculation_methods() -> dict[str, SpeculationMethod]:
 
 
 def usual_acceptance(method: str, draft_tokens: int) -> Acceptance | None:
-    """What was published for a method and so many guesses in a row; None where no figure is general.
+    """Return the published acceptance of a method with `draft_tokens` draft tokens in a row; None without a general
+    figure.
 
-    Raises: KeyError: the method is not known.
+    Raises: KeyError: the method is unknown.
     Source: data/speculation.toml.
     """
     known = speculation_methods()[method].acceptance

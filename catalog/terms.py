@@ -1,4 +1,5 @@
-"""The table of terms, `data/terms.csv`: every number that is not physics, a data sheet or a price, with its source.
+"""The table of terms, `data/terms.csv`: every number with its source that is not physics, a datasheet figure or a
+price.
 
 The efficiencies of operators (`data/efficiency`) and the forms of collectives have a reader of their own: 600 records
 of ten parameters each, fitted on kernels.
@@ -21,38 +22,38 @@ from advisor.catalog.releases import is_release, spans_overlap
 from advisor.catalog.schema.record import Record
 
 Scope = Literal["engine", "framework", "device"]
-"""Whose number it is: a serving engine's, a training framework's, an accelerator's, a network's."""
+"""Scope of a term: serving engine, training framework, or device (an accelerator or a network)."""
 Kind = Literal["read in source", "measured", "fitted on kernels", "fitted on runs", "assumed"]
-"""How it was found. Measured: with a probe or a running engine of our own; fitted on runs: of published ones."""
+"""How the value was found. Measured: with a probe or a running engine of our own; fitted on runs: on published ones."""
 
 
 class Term(Record):
-    """One row of the table of terms. An empty selector holds for everything."""
+    """Row of the table of terms. An empty selector holds for everything."""
 
     scope: Scope
     name: tuple[str, ...] = ()
-    """Of the scope, e.g. vllm; empty is every engine."""
+    """Names within the scope, e.g. vllm; empty means every name."""
     since: str = ""
     """First release, as version, date or both: `0.14.0 2026-01-20`."""
     until: str = ""
-    """First release that no longer belongs."""
+    """First release after the span; empty if the span has no end."""
     architecture: tuple[str, ...] = ()
-    """Of the accelerator; a star at the end stands for any ending."""
+    """Architectures of the accelerator; a star at the end stands for any ending."""
     mixer: tuple[str, ...] = ()
-    """Kind of a layer's mixer, e.g. mla."""
+    """Kinds of a layer's mixer, e.g. mla."""
     dtype: tuple[str, ...] = ()
-    """Of weights, or of the multiplication."""
+    """Number formats of weights, or of the multiplication."""
     operator: tuple[str, ...] = ()
     term: str
     value: float = Field(ge=0)
-    """What takes less than nothing has its cause in another term."""
+    """Value of the term; never negative, because a negative cost has its cause in another term."""
     unit: str = Field(min_length=1)
     kind: Kind
     source: str = Field(min_length=1)
     fitted_on: str = ""
-    """Campaigns of runs, or devices."""
+    """Campaigns of runs, or devices, that the value was fitted on."""
     residual: str = ""
-    """Median of |predicted / measured - 1| on what was left out of the fit."""
+    """Median of |predicted / measured - 1| on the cases left out of the fit."""
 
     @model_validator(mode="after")
     def _is_founded(self) -> Self:
@@ -66,7 +67,7 @@ class Term(Record):
 
     @property
     def specificity(self) -> int:
-        """Selectors that are filled; the span of releases is one."""
+        """Number of selectors that are filled; the span of releases counts as one."""
         selectors = (
             self.name,
             self.since or self.until,
@@ -80,14 +81,14 @@ class Term(Record):
 
 FILE: Final = DATA_DIR / "terms.csv"
 LISTS: Final = ("name", "architecture", "mixer", "dtype", "operator")
-"""Selectors of which a cell may hold several, with spaces between."""
+"""Selectors whose cell may hold several values, separated by spaces."""
 COLUMNS: Final = tuple(Term.model_fields)
 Terms = Mapping[tuple[str, str], tuple[Term, ...]]
 """Rows by scope and term, the most specific first."""
 
 
 def _units(**terms: str) -> dict[str, str]:
-    """Unit by term: as the ending of the term says; 1 without one."""
+    """Return unit by term, from the ending of the term; 1 without one."""
     endings = {
         "_bytes_per_s": "bytes/s", "_flop_per_s": "flop/s", "_s": "s", "_hz": "Hz", "_w": "W", "_bytes": "bytes",
         "_rows": "rows", "_kernels": "kernels",
@@ -129,12 +130,12 @@ UNITS: Final[Mapping[str, Mapping[str, str]]] = {
         draw="unloaded_fraction waiting_fraction memory_draw compute_draw",
     ),
 }  # fmt: skip
-"""The terms that the simulator asks for, by scope, with their units."""
+"""Terms that the simulator reads, by scope, with their units."""
 
 
 @cache
 def all_terms() -> tuple[Term, ...]:
-    """Every row that is shipped, in the order of the file.
+    """Return every bundled row, in the order of the file.
 
     Raises: InputFileError: the bundled file is damaged.
     """
@@ -143,12 +144,12 @@ def all_terms() -> tuple[Term, ...]:
 
 @cache
 def terms_by_name() -> Terms:
-    """The rows that are shipped by scope and term, the most specific first."""
+    """Return the bundled rows by scope and term, the most specific first."""
     return by_name(all_terms())
 
 
 def by_name(terms: Iterable[Term]) -> Terms:
-    """Rows by scope and term, the most specific first."""
+    """Return rows by scope and term, the most specific first."""
     found: dict[tuple[str, str], list[Term]] = defaultdict(list)
     for term in terms:
         found[term.scope, term.term].append(term)
@@ -156,10 +157,10 @@ def by_name(terms: Iterable[Term]) -> Terms:
 
 
 def read_terms(path: Path) -> tuple[Term, ...]:
-    """The rows of a table of terms.
+    """Return the rows of a table of terms.
 
-    Raises: InputFileError: the file is unreadable; a row has no unit, no source, an unknown term or kind, or says not
-        what it was fitted on; two rows tie. The message has file and row.
+    Raises: InputFileError: the file is unreadable; a row has no unit, no source, an unknown term or kind, or does not
+        state what it was fitted on; two rows tie. The message has file and row.
     """
     rows = [(number, _term(path, number, cells)) for number, cells in read_csv(path, COLUMNS)]
     _check_ties(path, rows)
@@ -167,7 +168,7 @@ def read_terms(path: Path) -> tuple[Term, ...]:
 
 
 def write_terms(path: Path, terms: Iterable[Term]) -> None:
-    """Replace a table of terms."""
+    """Write a table of terms in place of the old one."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -197,7 +198,7 @@ def _term(path: Path, number: int, cells: dict[str, str]) -> Term:
 
 
 def _check_ties(path: Path, rows: list[tuple[int, Term]]) -> None:
-    """Refuse two rows of which neither is the more specific where both hold."""
+    """Refuse two rows that both hold for some case, if neither is more specific."""
     rivals: dict[tuple[str, str, int], list[tuple[int, Term]]] = defaultdict(list)
     for number, term in rows:
         rivals[term.scope, term.term, term.specificity].append((number, term))
@@ -224,5 +225,5 @@ def _same(one: str, other: str) -> bool:
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Whether a name is a selector's, or begins with it where it ends with a star."""
+    """Whether a name equals a selector, or begins with it if the selector ends with a star."""
     return name.startswith(pattern[:-1]) if pattern.endswith("*") else name == pattern

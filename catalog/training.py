@@ -1,4 +1,4 @@
-"""Memory habits of training frameworks, by family or by a framework's own name."""
+"""Memory use of training frameworks, by family or by a framework's own name."""
 
 from functools import cache
 from typing import Final
@@ -11,7 +11,7 @@ _FILE: Final = DATA_DIR / "training" / "memory.toml"
 
 @cache
 def all_software() -> tuple[TrainingSoftware, ...]:
-    """Every record, in the file's order.
+    """Return every framework record, in the file's order.
 
     Raises: InputFileError: the bundled file is damaged.
     """
@@ -21,7 +21,7 @@ def all_software() -> tuple[TrainingSoftware, ...]:
 
 @cache
 def allocator() -> TrainingAllocator:
-    """The caching allocator of PyTorch and what a process holds beside it.
+    """Return the caching allocator of PyTorch, and the memory that a process holds in addition.
 
     Raises: InputFileError: the bundled file is damaged.
     """
@@ -30,8 +30,8 @@ def allocator() -> TrainingAllocator:
 
 @cache
 def software_of(family: str, name: str = "") -> TrainingSoftware:
-    """The record of a framework: by its whole name after an equals sign, or a word in it within its family, else the
-    family's own, else that of plain PyTorch (fsdp)."""
+    """Return the record of a framework: by its whole name after an equals sign, or a word in it within its family, else
+    the family's own, else the record of plain PyTorch (fsdp)."""
     words = name.casefold()
     for record in all_software():
         if f"={words}" in record.names:

@@ -1,7 +1,7 @@
-"""The only place for powers of ten and of two.
+"""Powers of ten and of two, which no other module defines.
 
-Everything inside the program is SI: seconds, bytes, flop, watts, dollars. Files and reports use the
-field's customary units; they are converted here, once when read and once when shown.
+Everything inside the program is SI: seconds, bytes, flop, watts, dollars. Files and reports use the field's customary
+units; they are converted here, once when read and once when shown.
 """
 
 from typing import Final

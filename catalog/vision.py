@@ -1,4 +1,4 @@
-"""How vision-language models turn an image into tokens, and the encoder that does it."""
+"""Image tokens of vision-language models, and the vision encoders that produce them."""
 
 from functools import lru_cache
 from typing import Literal
@@ -13,7 +13,7 @@ from advisor.catalog.schema.record import Record, Source
 
 
 class Tower(Record):
-    """A vision transformer."""
+    """Vision transformer of a vision-language model."""
 
     layers: int = Field(ge=1)
     hidden_size: int = Field(ge=1)
@@ -23,23 +23,23 @@ class Tower(Record):
 
 
 class ImageScheme(Record):
-    """From pixels to tokens."""
+    """Rule that turns an image's pixels into tokens."""
 
     id: str
     name: str
     kind: Literal["fixed", "grid", "tiles", "merged", "rows"]
     models: tuple[str, ...] = ()
-    """Beginnings of the ids of catalog models that use it."""
+    """Beginnings of the ids of catalog models that use the scheme."""
     patch: int = Field(ge=1)
     merge: int = Field(default=1, ge=1)
-    """Patches per side that become one token."""
+    """Number of patches per side that become one token."""
     tile: int = 0
-    """Side of a tile in pixels, of schemes with tiles."""
+    """Side of a tile [pixels]; 0 for schemes without tiles."""
     max_tiles: int = 0
     grids: tuple[tuple[int, int], ...] = ()
     """Columns and rows that a grid may have."""
     overview: bool = True
-    """The whole image goes beside its tiles."""
+    """Whether the whole image is encoded in addition to its tiles."""
     tokens_per_tile: int = 0
     extra_tokens: int = 0
     min_pixels: int = 0
@@ -50,11 +50,11 @@ class ImageScheme(Record):
 
     @property
     def patches_per_tile(self) -> int:
-        """Tokens inside the encoder of one tile."""
+        """Number of tokens inside the encoder per tile."""
         return (self.tile // self.patch) ** 2
 
     def tower_model(self) -> Model:
-        """The encoder as a model record."""
+        """Return the encoder as a model record."""
         tower = self.tower
         mixer = GroupedQueryAttention(
             num_heads=tower.num_heads,
@@ -76,7 +76,7 @@ class ImageScheme(Record):
 
 @lru_cache(maxsize=1)
 def all_schemes() -> dict[str, ImageScheme]:
-    """Every scheme by its name.
+    """Return every scheme by name.
 
     Source: data/vision.toml, each with its own sources.
     """
@@ -84,15 +84,15 @@ def all_schemes() -> dict[str, ImageScheme]:
 
 
 def get(name: str) -> ImageScheme:
-    """The scheme of a name.
+    """Return the scheme with this name.
 
-    Raises: UnknownNameError: there is none; near misses are in the hint.
+    Raises: UnknownNameError: no scheme has this name; near misses are in the hint.
     """
     return all_schemes()[resolve(name, tuple(all_schemes()), {}, "image scheme").id]
 
 
 def scheme_of(model_id: str) -> ImageScheme:
-    """The scheme of a catalog model.
+    """Return the scheme of a catalog model.
 
     Raises: UnknownNameError: no scheme is recorded for it.
     """

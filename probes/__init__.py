@@ -1,1 +1,1 @@
-"""What this machine really does."""
+"""Measurements of what this machine achieves."""

@@ -1,6 +1,8 @@
-"""A process beside the first step: it tells what torch knows of the GPUs, then compiles the kernels of later steps.
+"""Process that runs during the first step: it reports what torch knows of the GPUs, then compiles the kernels of later
+steps.
 
-Workers find the kernels in Triton's cache on disk. They time nothing until this process has ended: it holds their lock.
+Workers find the kernels in Triton's cache on disk. They time nothing until this process, which holds their lock, has
+ended.
 """
 
 import sys
@@ -16,7 +18,7 @@ from advisor.probes.memory import LARGEST_BUFFER_BYTES
 
 
 def main() -> int:
-    """Tell, then compile; what cannot be compiled here is compiled by the step that needs it."""
+    """Report the GPUs, then compile; a kernel that cannot be compiled here is compiled by the step that needs it."""
     events = claim_stdout()
     runtime, nccl, gpus = describe()
     emit(events, {"runtime": runtime, "nccl": nccl, "gpus": gpus})
@@ -31,7 +33,7 @@ def main() -> int:
 
 
 def launches_compile_alone() -> None:
-    """From here on, launches of this process compile their kernel, and what launches it, and stop there."""
+    """Make all further launches of this process compile the kernel and its launcher, without running it."""
     from triton.runtime import driver
     from triton.runtime.jit import JITFunction
 
@@ -39,7 +41,7 @@ def launches_compile_alone() -> None:
 
     def run(self: Any, *arguments: Any, grid: Any, warmup: bool, **options: Any) -> Any:
         kernel = launch(self, *arguments, grid=grid, warmup=True, **options)
-        with suppress(Exception):  # the part that Triton builds with the host's compiler
+        with suppress(Exception):  # this part is built by Triton with the host's compiler
             driver.active.launcher_cls(kernel.src, kernel.metadata)
         return kernel
 
@@ -47,7 +49,8 @@ def launches_compile_alone() -> None:
 
 
 def compile_kernels(size: int = SIZE, *, has_fp8: bool = True) -> None:
-    """Launches of a quick probe, in the order of its steps, on tensors of the meta device: they take no memory."""
+    """Compile the launches of a quick probe, in the order of its steps, on tensors of the meta device, which take no
+    memory."""
     from advisor.kernels import copy, empty, gemm
 
     def tensor(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:

@@ -1,4 +1,4 @@
-"""AMD GPUs by what the kernel's driver shows in sysfs: who they are, and their state while something runs.
+"""AMD GPUs as the kernel driver shows them in sysfs: identity, and state while work runs.
 
 Never verified on hardware; the files and units are those of the amdgpu driver's documentation, which amd-smi reads too.
 """
@@ -27,7 +27,7 @@ _READINGS: Final = {
 
 
 def devices() -> list[Path]:
-    """Folders of the AMD GPUs, in the order of their PCI addresses."""
+    """Return the folders of the AMD GPUs, in the order of their PCI addresses."""
     found = sorted(PCI_DEVICES.glob("*")) if PCI_DEVICES.is_dir() else []
     return [
         device
@@ -37,7 +37,7 @@ def devices() -> list[Path]:
 
 
 def read(path: Path) -> str:
-    """The text of a file without blanks around it; empty if it cannot be read."""
+    """Return the text of a file without surrounding blanks; empty if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8", errors="replace").strip()
     except OSError:
@@ -45,7 +45,7 @@ def read(path: Path) -> str:
 
 
 def identity(index: int, device: Path) -> Gpu:
-    """What the driver says of one GPU, its board not yet named."""
+    """Return the identity of one GPU from its driver, with the board not yet named."""
     pci_id = f"1002:{read(device / 'device')[2:]}"
     errors = re.search(r"ue: (\d+)", read(device / "ras" / "umc_err_count"))
     return Gpu(
@@ -68,7 +68,7 @@ def identity(index: int, device: Path) -> Gpu:
 
 
 def readings(device: Path) -> dict[str, float]:
-    """Power [W], temperatures [°C], clocks [Hz] and the PCIe link right now; what is not shown is left out."""
+    """Return power [W], temperatures [°C], clocks [Hz] and the PCIe link right now; missing readings are left out."""
     found = {name: _first(device, files, unit) for name, (files, unit) in _READINGS.items()}
     found["pcie_generation"] = _generation(device / "current_link_speed")
     found["pcie_width"] = _width(device / "current_link_width")
@@ -81,7 +81,7 @@ def _number(path: Path) -> float | None:
 
 
 def _first(device: Path, names: tuple[str, ...], unit: float) -> float | None:
-    """The first of these files in the GPU's hwmon folder, in SI units."""
+    """Value of the first of these files in the GPU's hwmon folder, in SI units; None if none has a number."""
     for name in names:
         for path in device.glob(f"hwmon/hwmon*/{name}"):
             if (value := _number(path)) is not None:
@@ -99,6 +99,6 @@ def _width(path: Path) -> int | None:
 
 
 def _highest_clock(path: Path) -> float | None:
-    """The highest clock of a table such as `1: 2100Mhz *` [Hz]."""
+    """Highest clock of a table such as `1: 2100Mhz *` [Hz]."""
     clocks = [int(clock) for clock in re.findall(r"(\d+)\s*Mhz", read(path), re.IGNORECASE)]
     return max(clocks) * MEGA if clocks else None

@@ -1,4 +1,4 @@
-"""Memory and products of an Apple GPU by MLX, beside what torch measures over Metal. Never run on hardware."""
+"""Memory and matmul rates of an Apple GPU by MLX, in addition to torch over Metal. Never run on hardware."""
 
 import importlib
 import time
@@ -18,14 +18,15 @@ _FORMATS: Final = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 
 
 def mlx(quick: bool) -> list[Measurement]:
-    """Read and copy of 1 GiB and square products in three formats, the median of several calls; Metal's events are not
-    MLX's to read, so that each time holds one launch."""
+    """Measure read and copy of 1 GiB and square matmuls in three formats, as the median of several calls. MLX cannot
+    read Metal's events, so each time includes one launch."""
     mx = importlib.import_module("mlx.core")
     return [_measured(mx, quick, *one) for one in _calls(mx)]
 
 
 def _calls(mx: Any) -> Iterator[tuple[str, str, Callable[[], Any], float, str]]:
-    """Check, pattern, a call that gives an array still to be computed, and what one moves or computes with its unit."""
+    """Yield check, pattern, a call that returns a lazy array, and the amount that one call moves or computes with its
+    unit."""
     x = mx.random.normal((_ARRAY_BYTES // 4,), dtype=mx.float32)
     mx.eval(x)
     yield "memory.read", "1 GiB, sum", lambda: mx.sum(x), float(_ARRAY_BYTES), "bytes/s"

@@ -1,4 +1,4 @@
-"""A recording to a verdict: every rule over the machine and what was measured on it, without any hardware."""
+"""Verdict on a recording: every rule over the machine and its measurements, without hardware."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -14,7 +14,7 @@ _MUST_BE_MEASURED: Final = ("host_link",)
 _GROUP_MUST_BE_MEASURED: Final = ("peer.copy", "collective.all_reduce")
 _JUDGED: Final = ("pass", "warn", "fail")
 HUNG: Final = "took longer than"
-"""How a step that was stopped explains itself."""
+"""Words in the note of a step that was stopped because it hung."""
 
 
 def assess(
@@ -23,9 +23,9 @@ def assess(
     ordered: Accelerator | None = None,
     num_ordered: int | None = None,
 ) -> list[Measurement]:
-    """All checks of a machine: identity, health, every rate, and whether enough was measured to say anything.
+    """Return all checks of a machine: identity, health, every rate, and whether enough was measured for a verdict.
 
-    `measured`: what the steps delivered, judged or not. A machine passes only where every GPU's memory, products,
+    `measured`: measurements of the steps, judged or not. A machine passes only if every GPU's memory, matmuls,
     sustained rate and host link were measured, and so were the copies and sums between GPUs.
     """
     found = [unjudged(m) for m in measured]
@@ -37,7 +37,8 @@ def assess(
 
 
 def claimed(machine: Machine) -> Accelerator | None:
-    """What the machine claims to be: the first GPU's board by its PCI id, else one made up of what its driver reports.
+    """Return the claimed board of the machine: the first GPU's board by its PCI id, else one derived from its driver's
+    figures.
 
     None without a GPU.
     """
@@ -51,10 +52,10 @@ UNKNOWN: Final = "unknown"
 
 
 def derived_board(gpu: Gpu) -> Accelerator:
-    """A board that the catalog does not have, from its driver's figures.
+    """Return a board that the catalog does not have, from its driver's figures.
 
     Bandwidth is bus × clock; matrix peaks are those of the slowest relative (the same compute capability) per
-    multiprocessor and clock. What does not follow stays empty and is not judged.
+    multiprocessor and clock. Figures that cannot be derived stay empty and are not judged.
     """
     relatives = [a for a in all_accelerators() if gpu.compute_capability == a.compute_capability != ""]
     peaks: dict[str, float] = {}
@@ -80,7 +81,7 @@ def derived_board(gpu: Gpu) -> Accelerator:
 
 
 def coverage(machine: Machine, judged: Sequence[Measurement]) -> list[Measurement]:
-    """Whether each GPU, and the group, was measured in everything that a verdict needs; a GPU that hung fails."""
+    """Check whether each GPU, and the group, was measured in everything that a verdict needs; a GPU that hung fails."""
     checks = []
     for gpu in machine.gpus:
         own = [m for m in judged if m.gpu == gpu.index]

@@ -1,4 +1,4 @@
-"""What the measuring steps share: the device, its telemetry, and how a timing becomes a measurement."""
+"""Device under test, its telemetry, and conversion of timings into measurements, for all measuring steps."""
 
 import time
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ _REST_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """One device under test."""
+    """Device under test."""
 
     device: torch.device
     gpu: int
-    """Index by which the report and the driver name it."""
+    """Index of the GPU in the report and in the driver."""
     quick: bool
     seed: int = 0
 
@@ -35,7 +35,7 @@ class Bench:
         return float(torch.mps.recommended_max_memory() - torch.mps.driver_allocated_memory())
 
     def rest(self) -> None:
-        """Let the board's power recover, so that every burst starts from the same state."""
+        """Let the board's power recover, so that every burst starts from an equal state."""
         synchronize(self.device)
         time.sleep(_REST_S)
 
@@ -52,7 +52,7 @@ class Bench:
         num_samples: int = 30,
         flush: ColdCache | None = None,
     ) -> Measurement:
-        """A rate: `amount` per call over the call's time, sampled with the GPU's state."""
+        """Measure a rate: `amount` per call over the call's time, sampled with the GPU's state."""
         with Sampler(self.gpu) as sampler:
             timing = time_calls(
                 call, self.device, num_warmup=num_warmup, num_samples=num_samples, flush=flush
@@ -62,7 +62,7 @@ class Bench:
     def graph_rate(
         self, check: str, instrument: str, pattern: str, calls: Sequence[Call], amount: float, unit: str
     ) -> Measurement:
-        """A rate from calls replayed back to back in one graph; they should rotate over several inputs."""
+        """Measure a rate from calls replayed back to back in one graph; the calls should rotate over several inputs."""
         self.rest()
         with Sampler(self.gpu) as sampler:
             timing = time_graph(calls, self.device, num_samples=10)
@@ -78,28 +78,29 @@ class Bench:
         unit: str,
         sampler: Sampler | None = None,
     ) -> Measurement:
-        """The measurement of a rate; p5 and p95 are of the rate, so the slow end comes first."""
+        """Return the measurement of a rate; p5 and p95 are of the rate, so the slow end comes first."""
         found = rated(check, instrument, pattern, timing, amount, unit)
         conditions = sampler.conditions() if sampler is not None else None
         return found.model_copy(update={"gpu": self.gpu, "conditions": conditions})
 
     def duration(self, check: str, instrument: str, pattern: str, timing: Timing) -> Measurement:
-        """The measurement of a time [s]."""
+        """Return the measurement of a time [s]."""
         return lasted(check, instrument, pattern, timing).model_copy(update={"gpu": self.gpu})
 
     def skipped(self, check: str, reason: str) -> Measurement:
-        """What was not measured, and why."""
+        """Return the record of a check that was not measured, with the reason."""
         return Measurement(id=check, gpu=self.gpu, status="not_measured", note=reason)
 
 
 def rated(check: str, instrument: str, pattern: str, timing: Timing, amount: float, unit: str) -> Measurement:
-    """A rate: `amount` over the time; p5 and p95 are of the rate, so the slow end comes first."""
+    """Return the measurement of a rate, `amount` over the time; p5 and p95 are of the rate, so the slow end comes
+    first."""
     value, p5, p95 = (amount / seconds for seconds in (timing.median_s, timing.p95_s, timing.p5_s))
     return _measured(check, instrument, pattern, timing, value=value, p5=p5, p95=p95, unit=unit)
 
 
 def lasted(check: str, instrument: str, pattern: str, timing: Timing) -> Measurement:
-    """A time [s]."""
+    """Return the measurement of a time [s]."""
     spread = {"value": timing.median_s, "p5": timing.p5_s, "p95": timing.p95_s}
     return _measured(check, instrument, pattern, timing, unit="s", **spread)
 

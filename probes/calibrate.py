@@ -1,4 +1,4 @@
-"""From a probe to the figures with which the simulator replaces its catalog values."""
+"""Conversion of a probe to the figures that replace catalog values in the simulator."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -11,16 +11,17 @@ from advisor.probes.fabric import fast_groups, pair_rates
 from advisor.probes.record import Measurement
 
 _SLOW_LIBRARY: Final = 0.9
-"""Of Triton's rate, below which the library, not the hardware, is what was measured."""
+"""If the vendor library reaches less than this fraction of Triton's rate, the library limits the measurement, not the
+hardware."""
 
 
 def calibration_of(probe: Probe) -> Calibration:
-    """Measured figures of the machine; what was not measured stays empty.
+    """Return the measured figures of the machine; a figure that was not measured stays empty.
 
-    Each rate is that of the slowest GPU: in a parallel job it sets the pace. Bandwidth is that of the better
-    instrument, products are the library's, which engines call.
+    Each rate is the slowest GPU's, which sets the pace of a parallel job. Bandwidth is from the better
+    instrument, matmul rates are the library's, which engines call.
 
-    Raises: InputFileError: the probe names no accelerator of the catalog, or measured nothing that is used.
+    Raises: InputFileError: the probe names no accelerator of the catalog, or measured no figure that is used.
     """
     if not probe.accelerator:
         raise InputFileError(
@@ -75,9 +76,10 @@ def calibration_of(probe: Probe) -> Calibration:
 
 
 def power_points(measurements: Sequence[Measurement]) -> tuple[PowerPoint, ...]:
-    """Rates and draw by power limit, lowest first; of several GPUs the slowest rate and the highest draw.
+    """Return rates and power draw by power limit, lowest first; with several GPUs, the slowest rate and the highest
+    draw.
 
-    A limit at which something is missing is left out, so that a sweep that was cut short is no curve with holes.
+    A limit with a missing figure is left out, so that an interrupted sweep gives a shorter curve, not one with holes.
     """
     seen: dict[float, dict[str, list[float]]] = {}
     for m in measurements:
@@ -109,7 +111,7 @@ def _num_ranks(measurement: Measurement) -> int:
 
 
 def slowest_gpu(measurements: Sequence[Measurement], check: str) -> float | None:
-    """The rate of the slowest GPU, each with its best instrument [SI]; None if none was measured."""
+    """Rate of the slowest GPU, each with its best instrument [SI]; None if none was measured."""
     best: dict[int | None, float] = {}
     for m in measurements:
         if m.id == check and isinstance(m.value, float):
@@ -118,7 +120,8 @@ def slowest_gpu(measurements: Sequence[Measurement], check: str) -> float | None
 
 
 def _product_rate(measurements: Sequence[Measurement], check: str) -> float | None:
-    """The library's rate on the slowest GPU [flop/s]; Triton's where the library is missing or slow in that format.
+    """Matmul rate of the library on the slowest GPU [flop/s]; Triton's rate if the library is missing or slow in the
+    format.
 
     Measured: the two differ by 2 % in bf16 and fp8, by 40 % in int8, where torch does not call the engines' kernel.
     """

@@ -1,6 +1,6 @@
 """One rank of the collective measurement: sweeps over operations and sizes, launched one by one and in a graph.
 
-Bus bandwidth as nccl-tests define it: the share of the message that every rank must send, over the time. It is
+Bus bandwidth follows nccl-tests: the fraction of the message that every rank must send, over the time. It is
 comparable between numbers of ranks; with reduction in the switch it may exceed the link.
 """
 
@@ -28,13 +28,14 @@ _NUM_SAMPLES: Final = {True: 8, False: 15}
 
 
 def bus_factor(operation: str, num_ranks: int) -> float:
-    """Bytes each rank must send per byte of the message [ratio]: 2 (n − 1) / n of an all-reduce, else (n − 1) / n."""
+    """Bytes that each rank must send per byte of the message [ratio]: 2 (n − 1) / n for an all-reduce, else (n − 1) /
+    n."""
     share = (num_ranks - 1) / num_ranks
     return 2 * share if operation == "all_reduce" else share
 
 
 def make_call(operation: str, num_bytes: int, num_ranks: int, device: torch.device) -> Call:
-    """A call of the operation on a message of this size (the whole of it, as nccl-tests count) in bf16."""
+    """Return a call of the operation on a message of this size in bf16, counted whole as nccl-tests do."""
     numel = max(num_ranks, num_bytes // 2 // num_ranks * num_ranks)
     whole = torch.randn(numel, device=device, dtype=torch.bfloat16)
     part = torch.empty(numel // num_ranks, device=device, dtype=torch.bfloat16)
@@ -49,7 +50,7 @@ def make_call(operation: str, num_bytes: int, num_ranks: int, device: torch.devi
 
 
 def time_group(call: Call, num_calls: int, num_samples: int, device: torch.device) -> Timing:
-    """Time of one call as the slowest rank sees it [s]."""
+    """Time of one call on the slowest rank [s]."""
 
     def many() -> None:
         for _ in range(num_calls):
@@ -67,7 +68,7 @@ def time_group(call: Call, num_calls: int, num_samples: int, device: torch.devic
 
 
 def verify(device: torch.device, rank: int, num_ranks: int) -> bool:
-    """Whether an all-reduce of numbers that only a right sum gives arrives right on this rank."""
+    """Whether an all-reduce gives the right sum on this rank, with numbers that only the right sum matches."""
     x = torch.arange(1 << 20, device=device, dtype=torch.float32) % 251 + rank
     expected = num_ranks * (torch.arange(1 << 20, device=device, dtype=torch.float32) % 251)
     expected += num_ranks * (num_ranks - 1) / 2
@@ -87,7 +88,7 @@ def _captured(call: Call, device: torch.device) -> Call:
 
 
 def describe(num_bytes: float) -> str:
-    """A size in words, e.g. 64 KiB."""
+    """Return a size in words, e.g. 64 KiB."""
     for unit, name in ((GIB, "GiB"), (MIB, "MiB"), (KIB, "KiB")):
         if num_bytes >= unit:
             return f"{num_bytes / unit:g} {name}"
@@ -97,7 +98,7 @@ def describe(num_bytes: float) -> str:
 def measure(
     operation: str, num_bytes: int, num_ranks: int, algorithm: str, quick: bool, device: torch.device
 ) -> list[Measurement]:
-    """One operation at one size: bus bandwidth, and time where it is latency that counts."""
+    """Measure one operation at one size: bus bandwidth, and the time if latency dominates."""
     call = make_call(operation, num_bytes, num_ranks, device)
     num_calls = max(1, min(20, int(64 * MIB // num_bytes)))
     is_largest = num_bytes == int(GIB)

@@ -1,4 +1,4 @@
-"""Two probes side by side: what both measured in the same way, and how far apart it is."""
+"""Comparison of two probes: quantities that both measured in one way, and their differences."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -7,12 +7,13 @@ from advisor.probes.document import Probe
 from advisor.probes.record import Measurement, Status
 
 ALIKE: Final = 0.03
-"""Two probes of one machine agree within this in every median above 100 µs."""
+"""Largest change between two probes that counts as equal. Two probes of one machine agree within 3 % in every median
+above 100 µs."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One quantity in two probes."""
+    """Change of one quantity between two probes."""
 
     id: str
     gpu: int | None
@@ -34,7 +35,7 @@ class Difference:
 
 
 def compare(first: Probe, second: Probe) -> list[Difference]:
-    """Every quantity that both probes have, largest change first."""
+    """Return every quantity that both probes have, largest change first."""
     others = {_key(m): m for m in second.measurements if isinstance(m.value, float)}
     found = [
         Difference(

@@ -1,4 +1,4 @@
-"""Matrix rate: the vendor's library and the compiler's kernels, by number format, data, shape and time."""
+"""Matmul rate of the vendor's library and of the compiler's kernels, by number format, data, shape and time."""
 
 import time
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from advisor.probes.telemetry import Sampler
 
 SIZE: Final = 8192
 SMALL_SIZE: Final = 4096
-"""For GPUs whose product of 8192 takes too long or does not fit."""
+"""Rows and columns of the square matmul on GPUs where 8192 takes too long or does not fit."""
 _SHAPES: Final = (
     (512, 4096, 4096),
     (512, 28672, 4096),
@@ -31,7 +31,7 @@ _BURST_CALLS: Final = 15
 
 
 def size_of(device: torch.device) -> int:
-    """Rows and columns of the square product on this device [count]."""
+    """Rows and columns of the square matmul on this device [count]."""
     if device.type != "cuda":
         return SMALL_SIZE
     num_sms = torch.cuda.get_device_properties(device).multi_processor_count
@@ -45,7 +45,7 @@ def _random(bench: Bench, rows: int, columns: int, dtype: torch.dtype) -> torch.
 
 
 def vendor_product(dtype_name: str, a: torch.Tensor, b: torch.Tensor) -> Call:
-    """A call that multiplies [m, k] by [n, k] transposed with the vendor's library in this format."""
+    """Return a call that multiplies [m, k] by [n, k] transposed with the vendor's library in this format."""
     if dtype_name == "fp8":
         one = torch.ones((), device=a.device)
         return lambda: torch._scaled_mm(
@@ -67,7 +67,9 @@ _FORMATS: Final[dict[str, torch.dtype]] = {
 
 
 def matmul(bench: Bench) -> list[Measurement]:
-    """Square product by number format with the vendor's library, random data; zeros for comparison."""
+    """Measure the square matmul by number format with the vendor's library on random data, and on
+    zeros for comparison.
+    """
     size = size_of(bench.device)
     names = ("bf16", "fp16", "tf32", "fp8") if bench.quick else tuple(_FORMATS)
     found = []
@@ -103,8 +105,8 @@ def _vendor_matmul(bench: Bench, name: str, size: int) -> Measurement:
 def _time_product(
     bench: Bench, name: str, data: str, call: Call, size: int, instrument: str = "torch"
 ) -> Measurement:
-    """A burst after a rest: the power limit of a loaded board sets in after some 30 ms, in steps that differ
-    from run to run; what it leaves is measured by the sustained rate."""
+    """Measure a burst after a rest. The power limit of a loaded board sets in after about 30 ms, in steps that differ
+    from run to run; the sustained rate shows its effect."""
     for _ in range(_WARMUP_CALLS):
         call()
     bench.rest()
@@ -134,7 +136,7 @@ def _data_gap(bench: Bench, random: Measurement, zeros: Measurement) -> Measurem
 
 
 def triton_matmul(bench: Bench) -> list[Measurement]:
-    """Square product with the compiler's kernels: the second instrument."""
+    """Measure the square matmul with the compiler's kernels, as the second instrument."""
     from advisor.kernels import w8a8
     from advisor.kernels.backend import has_fp8
 
@@ -161,7 +163,9 @@ def _gemm_call(bench: Bench, name: str, size: int) -> Call:
 
 
 def shape_sweep(bench: Bench) -> list[Measurement]:
-    """bf16 products of the sizes of language models, both instruments, in graphs (launches do not count)."""
+    """Measure bf16 matmuls of sizes of language models with both instruments, in graphs, so that
+    launches do not count.
+    """
     from advisor.kernels import gemm
 
     found = []
@@ -187,9 +191,9 @@ def shape_sweep(bench: Bench) -> list[Measurement]:
 
 
 def sustained(bench: Bench) -> list[Measurement]:
-    """Products without a pause: the rate of the first half second and of the second half of the run.
+    """Measure sustained matmuls: the rate of the first sixteenth and of the second half of the run.
 
-    In bf16, or in fp16 where the board has no matrix units for bf16.
+    The format is bf16, or fp16 if the board has no matrix units for bf16.
     """
     duration_s = _SUSTAINED_QUICK_S if bench.quick else _SUSTAINED_FULL_S
     name, call, amount = product_call(bench)
@@ -216,14 +220,14 @@ def sustained(bench: Bench) -> list[Measurement]:
 
 
 def product_call(bench: Bench) -> tuple[str, Call, float]:
-    """The library's square product in the board's 16-bit format: its name, a call, and flop per call."""
+    """Return the library's square matmul in the board's 16-bit format: its name, a call, and flop per call."""
     size, name = size_of(bench.device), _half_format(bench)
     a, b = (_random(bench, size, size, _FORMATS[name]) for _ in range(2))
     return name, vendor_product(name, a, b), 2.0 * size**3
 
 
 def _half_format(bench: Bench) -> str:
-    """bf16, or fp16 on NVIDIA's boards before Ampere."""
+    """Return bf16, or fp16 on NVIDIA boards before Ampere."""
     is_old = (
         bench.device.type == "cuda"
         and torch.version.hip is None

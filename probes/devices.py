@@ -1,4 +1,4 @@
-"""The device that torch offers, and what torch alone knows about it."""
+"""Device that torch offers, and facts that only torch knows about it."""
 
 import torch
 
@@ -6,9 +6,9 @@ from advisor.catalog.errors import MissingHardwareError
 
 
 def open_device() -> torch.device:
-    """The first device that this process may use: CUDA or ROCm, else Apple's Metal.
+    """Return the first device that this process may use: CUDA or ROCm, else Apple's Metal.
 
-    Raises: MissingHardwareError: torch sees none.
+    Raises: MissingHardwareError: torch sees no GPU.
     """
     if torch.cuda.is_available():
         return torch.device("cuda", 0)
@@ -22,21 +22,21 @@ def open_device() -> torch.device:
 
 
 def runtime_name() -> str:
-    """cuda, rocm or mps."""
+    """Return cuda, rocm or mps."""
     if torch.cuda.is_available():
         return "rocm" if torch.version.hip else "cuda"
     return "mps"
 
 
 def describe() -> tuple[str, str, list[dict[str, float | int | str]]]:
-    """Runtime, NCCL version and facts of every visible GPU, as one line of JSON carries them."""
+    """Return the runtime, NCCL version and facts of every visible GPU, in a form that fits one line of JSON."""
     number = torch.cuda.device_count() if torch.cuda.is_available() else 0
     nccl = ".".join(map(str, torch.cuda.nccl.version())) if number and torch.version.hip is None else ""
     return runtime_name(), nccl, [properties(index) for index in range(number)]
 
 
 def properties(index: int) -> dict[str, float | int | str]:
-    """Fields of a GPU's record that the driver's tools do not tell but torch does."""
+    """Return the fields of a GPU's record that torch reports but the driver's tools do not."""
     found = torch.cuda.get_device_properties(index)
     wanted = {
         "num_sms": "multi_processor_count",

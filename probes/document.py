@@ -1,4 +1,4 @@
-"""A probe's result as the document that scripts read, and that document read back."""
+"""JSON document of a probe's result: writer and reader."""
 
 import hashlib
 import json
@@ -16,40 +16,42 @@ from advisor.probes.verdict import verdict
 
 KIND: Final = "probe"
 BENCHMARK_VERSION: Final = 1
-"""Raised when a measurement changes so that figures are no longer comparable with earlier ones."""
+"""Version of the measurements, raised when a change makes figures incomparable with earlier ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """One probe of one machine."""
+    """Result of one probe of one machine."""
 
     machine: Machine
     measurements: tuple[Measurement, ...]
     accelerator: str = ""
-    """What it was judged as: the board that was ordered or, without an order, that it claims to be."""
+    """Board that the probe was judged as: the ordered one or, without an order, the claimed one."""
     mode: str = "quick"
     measured_on: str = ""
     tool_version: str = ""
     is_complete: bool = True
     is_sealed: bool = True
-    """The file's seal fits what it holds; files of versions before the seal have none."""
+    """Whether the file has a seal that fits its content; files of versions before the seal have none."""
 
     @property
     def verdict(self) -> Status:
         return verdict(self.measurements)
 
     def remediation(self) -> list[dict[str, object]]:
-        """What to do about every check that failed or warned, worst first."""
+        """Return the remedy for every check that failed or warned, worst first."""
         wrong = [m for m in self.measurements if m.status in ("fail", "warn")]
         wrong.sort(key=lambda m: m.status != "fail")
         return [{"id": m.id, "gpu": m.gpu, "status": m.status, "action": m.remediation} for m in wrong]
 
 
 def seal_of(probe: Probe) -> str:
-    """A digest of what was found: a file edited by hand no longer fits it. No signature: it proves no origin."""
+    """Return a digest of the results, which a file edited by hand no longer fits. The digest is not a signature and
+    proves no origin."""
     head = (probe.accelerator, probe.mode, probe.measured_on, str(probe.is_complete))
     digest = hashlib.sha256("\n".join(head).encode())
-    # As a file gives it back: numbers that torch delivered whole are floats in some fields.
+    # The seal covers the values as a file gives them back: numbers that torch delivered whole are floats in some
+    # fields.
     machine = Machine.model_validate(redacted(probe.machine).model_dump())
     for record in (machine, *probe.measurements):
         values = record.model_dump(mode="json", exclude_defaults=True)
@@ -58,7 +60,7 @@ def seal_of(probe: Probe) -> str:
 
 
 def content_of(probe: Probe) -> dict[str, object]:
-    """Fields of the JSON document; host name, serial numbers and UUIDs are redacted."""
+    """Return the fields of the JSON document; host name, serial numbers and UUIDs are redacted."""
     return {
         "kind": KIND,
         "benchmark_version": BENCHMARK_VERSION,
@@ -83,7 +85,7 @@ def probe_of(
     measured_on: str,
     is_complete: bool = True,
 ) -> Probe:
-    """A probe of what was measured; bare measurements say so by their place."""
+    """Return a probe made of measurements of one machine."""
     return Probe(
         machine=machine,
         measurements=tuple(measurements),
@@ -95,7 +97,7 @@ def probe_of(
 
 
 def bundled(path: Path) -> Path:
-    """The newest recording of the catalog that is called so, e.g. h200-sxm-x8, where no file has that name."""
+    """Return the newest recording of the catalog with this name, e.g. h200-sxm-x8, if no file has the name."""
     if path.exists() or path.suffix or len(path.parts) > 1:
         return path
     named = [file for file in _recorded() if _recording_name(file) == path.name]
@@ -103,7 +105,7 @@ def bundled(path: Path) -> Path:
 
 
 def recordings() -> list[str]:
-    """Names of the catalog's recordings of whole machines, e.g. h200-sxm-x8."""
+    """Return the names of the catalog's recordings of whole machines, e.g. h200-sxm-x8."""
     return sorted({_recording_name(file) for file in _recorded()})
 
 
@@ -112,14 +114,15 @@ def _recorded() -> tuple[Path, ...]:
 
 
 def _recording_name(file: Path) -> str:
-    """Name of a recording without the day at its end, e.g. h200-sxm-x8."""
+    """Return the name of a recording without the day at its end, e.g. h200-sxm-x8."""
     return file.stem.rsplit("-", 3)[0]
 
 
 def read_probe(path: Path) -> Probe:
-    """The probe in a JSON file, or the bundled recording of that name.
+    """Return the probe in a JSON file, or the bundled recording of that name.
 
-    Raises: InputFileError: the file cannot be read, is not JSON, or holds no probe that this version understands.
+    Raises: InputFileError: the file cannot be read, is not JSON, or does not hold a probe that this version
+      understands.
     """
     found = bundled(path)
     if not found.exists() and not path.suffix and len(path.parts) == 1:

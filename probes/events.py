@@ -1,4 +1,4 @@
-"""One line of JSON per event on a stream of its own, whatever libraries print to standard output."""
+"""Event stream with one line of JSON per event, separate from what libraries print to standard output."""
 
 import json
 import os
@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 
 def claim_stdout() -> TextIO:
-    """The real standard output for events alone; what others print there, C libraries included, goes to stderr."""
+    """Return the real standard output for events alone; other output to it, C libraries included, goes to stderr."""
     sys.stdout.flush()
     events = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
@@ -22,7 +22,7 @@ def emit(stream: TextIO, event: Mapping[str, object]) -> None:
 
 
 def parse(line: str) -> dict[str, Any] | None:
-    """The event of a line; None for a line that is none."""
+    """Return the event of a line; None if the line is not an event."""
     try:
         event = json.loads(line)
     except (ValueError, RecursionError):

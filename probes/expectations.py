@@ -1,4 +1,4 @@
-"""What a healthy machine achieves: measured elsewhere with the same pattern, or estimated from the datasheet."""
+"""Expected rates of a healthy machine: measured elsewhere with an equal pattern, or estimated from the datasheet."""
 
 import functools
 from collections.abc import Mapping
@@ -25,14 +25,16 @@ _COLUMNS: Final = (
 _KINDS: Final[Mapping[str, Basis]] = {"measured": "measured", "similar": "similar", "floor": "floor"}
 _UNITS: Final[Mapping[str, float]] = {"GB/s": GIGA, "TFLOP/s": TERA, "W": 1.0}
 FLOOR_FRACTION: Final = 0.95
-"""Healthy boards are above a published pass mark: what is expected is the mark over this, so that the mark passes."""
+"""Published pass mark over the expected rate. Healthy boards exceed a pass mark, so the expectation is the mark divided
+by this, and the mark itself passes."""
 PCIE_BYTES_PER_S_PER_LANE: Final[Mapping[int, float]] = {
     3: 8 * GIGA * 128 / 130 / 8,
     4: 16 * GIGA * 128 / 130 / 8,
     5: 32 * GIGA * 128 / 130 / 8,
     6: 64 * GIGA * 242 / 256 / 8,
 }
-"""One direction, after line coding (FLIT framing from generation 6 on)."""
+"""Rate of one PCIe lane in one direction by generation [bytes/s], after line coding (FLIT framing from generation 6
+on)."""
 ESTIMATED_FRACTIONS: Final[Mapping[str, float]] = {
     "memory.read": 0.88,
     "memory.copy": 0.84,
@@ -41,28 +43,30 @@ ESTIMATED_FRACTIONS: Final[Mapping[str, float]] = {
     "host_link.h2d": 0.85,
     "host_link.d2h": 0.85,
 }
-"""Share of the datasheet's peak that healthy boards reach; from the boards that were measured: read 83–98 %,
-copy 84–95 %, triad 88–96 %, matrix products 70–87 %, pinned copies 84–88 % of the PCIe link."""
+"""Fraction of the datasheet's peak that healthy boards reach; from the boards that were measured: read 83–98 %, copy
+84–95 %, triad 88–96 %, matmuls 70–87 %, pinned copies 84–88 % of the PCIe link."""
 AMD_FRACTIONS: Final[Mapping[str, float]] = {"memory": 0.70, "compute.matmul": 0.55}
-"""MI300X, MI325X and MI355X reach 51–62 % of their matrix peak and 61–79 % of their bandwidth."""
+"""Fraction of the datasheet's peak that AMD boards reach: MI300X, MI325X and MI355X reach 51–62 % of their matrix peak
+and 61–79 % of their bandwidth."""
 SMALL_BOARD_W: Final = 150.0
-"""Up to this limit, power decides products: L4 and T4 reach 59 and 64 % of their peak."""
+"""Power limit up to which power decides the matmul rate [W]: L4 and T4 reach 59 and 64 % of their peak."""
 SMALL_BOARD_FRACTION: Final = 0.60
 SUSTAINED_OF_BURST: Final = 0.85
-"""H100 86 %, H200 84 % (own measurements); boards of little power lose more."""
+"""Sustained over burst matmul rate: H100 86 %, H200 84 % (own measurements); boards of little power lose more."""
 SUSTAINED_OF_BURST_SMALL: Final = 0.65
 ECC_ON_GDDR: Final = 0.88
-"""What error correction leaves of GDDR's bandwidth: it takes 10 to 15 %."""
+"""Fraction of GDDR bandwidth that error correction leaves: it takes 10 to 15 %."""
 _ESTIMATED_FORMATS: Final = {
     "nvidia": ("bf16", "fp16", "tf32", "fp32", "fp8"),
     "amd": ("bf16", "fp16", "fp8"),
 }
-"""int8 has no kernel in torch that nears the peak; torch computes tf32 in fp32 on AMD boards."""
+"""Formats whose rate is estimated, by vendor: int8 has no kernel in torch that nears the peak; torch computes tf32 in
+fp32 on AMD boards."""
 
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """An achieved figure in SI units and how much it may be trusted."""
+    """Expected figure in SI units, and how far it can be trusted."""
 
     value: float
     kind: Basis
@@ -71,7 +75,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class CheckText:
-    """Words for people about one check."""
+    """Texts for users about one check."""
 
     title: str
     purpose: str
@@ -93,7 +97,7 @@ def _table() -> dict[tuple[str, int, str, str], Expectation]:
 def published(
     accelerator: Accelerator, check: str, num_gpus: int = 1, algorithm: str = ""
 ) -> Expectation | None:
-    """What somebody measured on this board, or else on its fabric [SI]; None if nobody published it."""
+    """Published measurement of the check on this board, or else on its fabric [SI]; None if there is none."""
     fabric = accelerator.scale_up.kind if accelerator.scale_up else ""
     table = _table()
     board = table.get((accelerator.id, num_gpus, check, algorithm))
@@ -103,14 +107,14 @@ def published(
 def expected(
     accelerator: Accelerator | None, check: str, num_gpus: int = 1, algorithm: str = ""
 ) -> Expectation | None:
-    """What the check should give on this board [SI]; None if neither a figure nor a datasheet peak is known."""
+    """Expected result of the check on this board [SI]; None if neither a figure nor a datasheet peak is known."""
     if accelerator is None:
         return None
     return published(accelerator, check, num_gpus, algorithm) or _estimate(accelerator, check)
 
 
 def as_found(accelerator: Accelerator, gpu: Gpu | None) -> Accelerator:
-    """The board with what its settings cost: error correction takes a share of GDDR's bandwidth."""
+    """Return the board at its settings: error correction takes a share of GDDR's bandwidth."""
     peak = accelerator.bandwidth_bytes_per_s
     if gpu is None or not gpu.ecc_enabled or peak is None or not accelerator.memory_type.startswith("GDDR"):
         return accelerator
@@ -118,7 +122,7 @@ def as_found(accelerator: Accelerator, gpu: Gpu | None) -> Accelerator:
 
 
 def pcie_bytes_per_s(accelerator: Accelerator) -> float | None:
-    """One direction of the board's PCIe link [bytes/s]; None if its generation or width is unknown."""
+    """Rate of the board's PCIe link in one direction [bytes/s]; None if its generation or width is unknown."""
     lane = PCIE_BYTES_PER_S_PER_LANE.get(accelerator.pcie_generation or 0)
     return lane * accelerator.pcie_lanes if lane and accelerator.pcie_lanes else None
 
@@ -145,7 +149,7 @@ def _estimate(accelerator: Accelerator, check: str) -> Expectation | None:
 
 
 def _lowest_published_fraction(accelerator: Accelerator) -> float:
-    """What a board held by its power reaches of its peak in other formats; 1 where none was published."""
+    """Lowest fraction of the peak that a board held by its power reaches in other formats; 1 if none was published."""
     known = {name: published(accelerator, f"compute.matmul.{name}") for name in accelerator.peak_flop_per_s}
     shares = [found.value / accelerator.peak_flop_per_s[name] for name, found in known.items() if found]
     return min(shares, default=1.0)
@@ -168,6 +172,6 @@ def _texts() -> dict[str, CheckText]:
 
 
 def text_of(check: str) -> CheckText:
-    """The words of the longest key that is a prefix of the check's id; empty ones if there is none."""
+    """Return the text of the longest key that is a prefix of the check's id; an empty text if there is none."""
     keys = [key for key in _texts() if check == key or check.startswith(f"{key}.")]
     return _texts()[max(keys, key=len)] if keys else CheckText(check, "", "", "")

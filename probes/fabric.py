@@ -1,4 +1,4 @@
-"""What the links between GPUs should give: switched and meshed fabrics, bridges over pairs, and PCIe."""
+"""Expected rates of links between GPUs: switched and meshed fabrics, bridges over pairs, and PCIe."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -17,29 +17,32 @@ LINK_BYTES_PER_S: Final = {
     "nvlink4": 25 * GIGA,
     "nvlink5": 50 * GIGA,
 }
-"""One direction of one NVLink by the longest key that the fabric's kind begins with (stas00/ml-engineering)."""
+"""Rate of one NVLink in one direction by the longest key that the fabric's kind begins with [bytes/s]
+(stas00/ml-engineering)."""
 PAIR_FRACTION: Final = {"nvlink": 0.84, "xgmi": 0.72}
-"""Of a pair's links: H100 84 %, H200 86 %, A100 92 %, GB200 83 %; AMD calls 48 of 64 GB/s usable."""
+"""Copy rate of a pair over its links: H100 84 %, H200 86 %, A100 92 %, GB200 83 %; AMD calls 48 of 64 GB/s usable."""
 GROUP_FRACTION: Final = {"ring": 0.74, "nvls": 0.90}
 """Bus bandwidth of an all-reduce of 1 GiB over a GPU's links: H200 0.73 to 0.78, A100 0.78; NVLS 0.80 to 1.03."""
 PCIE_PAIR_FRACTION: Final = 0.80
-"""RTX A6000 0.84, RTX PRO 6000 0.80 to 0.86 under one processor."""
+"""Copy rate of a pair over the PCIe link: RTX A6000 0.84, RTX PRO 6000 0.80 to 0.86 under one processor."""
 HOST_PAIR_FRACTION: Final = 0.40
 PCIE_GROUP_FRACTION: Final = 0.35
-"""Eight RTX 5090 0.44 of PCIe 5, eight RTX PRO 6000 0.35 with NCCL's defaults: the host decides, hence wide bands."""
+"""Bus bandwidth of an all-reduce over the PCIe link: eight RTX 5090 0.44 of PCIe 5, eight RTX PRO 6000 0.35 with NCCL's
+defaults. The host decides, hence the wide bands."""
 _LINKED_OVER_PCIE: Final = 1.2
 _AS_FAST: Final = 0.7
-"""Healthy pairs of one fabric differ by 3 %; across two processors PCIe loses 30 %, beside a bridge 80 %."""
+"""Fraction of the fastest pair's rate from which on pairs count as equally fast: healthy pairs of one fabric differ by
+3 %; across two processors PCIe loses 30 %, compared with a bridge 80 %."""
 _PAIR: Final = re.compile(r"(\d+) to (\d+) of")
 
 
 def fabric_of(accelerator: Accelerator) -> Interconnect | None:
-    """The link technology between boards of this kind; None where there is PCIe alone."""
+    """Return the link technology between boards of this kind; None if there is only PCIe."""
     return interconnects.by_id(accelerator.scale_up.kind) if accelerator.scale_up else None
 
 
 def num_links(accelerator: Accelerator) -> int | None:
-    """NVLinks of the board [count]: its rate over that of one link; None if it has none."""
+    """Number of NVLinks of the board [count]: its rate over the rate of one link; None if it has none."""
     kind = accelerator.scale_up.kind if accelerator.scale_up else ""
     keys = [key for key in LINK_BYTES_PER_S if kind.startswith(key)]
     if not keys or accelerator.scale_up is None:
@@ -48,13 +51,13 @@ def num_links(accelerator: Accelerator) -> int | None:
 
 
 def pair_of(measurement: Measurement) -> tuple[int, int] | None:
-    """Source and target of a copy between GPUs, from its pattern, e.g. "2 GPUs, 0 to 1 of 8, peer access"."""
+    """Return source and target of a copy between GPUs from its pattern, e.g. "2 GPUs, 0 to 1 of 8, peer access"."""
     found = _PAIR.search(measurement.pattern)
     return (int(found[1]), int(found[2])) if found else None
 
 
 def pair_rates(measurements: Iterable[Measurement]) -> dict[tuple[int, int], float]:
-    """Copies by pair [bytes/s], the slower direction for both."""
+    """Copy rate by pair [bytes/s], the slower direction for both."""
     rates: dict[tuple[int, int], float] = {}
     for m in measurements:
         pair = pair_of(m) if m.id == "peer.copy" else None
@@ -65,7 +68,8 @@ def pair_rates(measurements: Iterable[Measurement]) -> dict[tuple[int, int], flo
 
 
 def fast_groups(rates: Mapping[tuple[int, int], float]) -> tuple[tuple[int, ...], ...]:
-    """GPUs that reach each other nearly as fast as the fastest pair does, in groups; slower pairs lie between them."""
+    """Return the groups of GPUs that reach each other nearly as fast as the fastest pair; slower pairs lie between
+    groups."""
     limit = _AS_FAST * max(rates.values(), default=0.0)
     group = {gpu: {gpu} for pair in rates for gpu in pair}
     for (i, j), rate in rates.items():
@@ -79,10 +83,10 @@ def fast_groups(rates: Mapping[tuple[int, int], float]) -> tuple[tuple[int, ...]
 def linked_pairs(
     measurements: Iterable[Measurement], accelerator: Accelerator, machine: Machine | None
 ) -> set[tuple[int, int]]:
-    """Pairs that a bridge joins: as the topology says, else each GPU's fastest partner if its links are up.
+    """Return the pairs that a bridge joins: from the topology, else each GPU's fastest partner if its links are up.
 
-    Where the driver tells no links, pairs faster than PCIe allows. Empty for fabrics that join all boards. GPUs are
-    counted among those that were measured, as patterns count them.
+    If the driver reports no links, pairs faster than PCIe allows count. A fabric that joins all boards gives an empty
+    set. GPUs are numbered among the measured ones, as in patterns.
     """
     fabric = fabric_of(accelerator)
     if fabric is None or fabric.topology != "bridge":
@@ -107,7 +111,7 @@ def linked_pairs(
 
 
 def expected_pair(accelerator: Accelerator, measurement: Measurement, is_bridged: bool) -> Expectation | None:
-    """What a copy from one GPU to another should give [bytes/s]: the fabric's, else that of PCIe."""
+    """Expected rate of a copy from one GPU to another [bytes/s]: the fabric's, else that of PCIe."""
     fabric, scale_up = fabric_of(accelerator), accelerator.scale_up
     if fabric is None or scale_up is None or (fabric.topology == "bridge" and not is_bridged):
         return _over_pcie(accelerator, "through the host" in measurement.pattern)
@@ -135,7 +139,7 @@ def _over_pcie(accelerator: Accelerator, is_through_host: bool) -> Expectation |
 def expected_all_reduce(
     accelerator: Accelerator, num_ranks: int, algorithm: str, is_bridged: bool
 ) -> Expectation | None:
-    """Bus bandwidth that an all-reduce of 1 GiB should give [bytes/s], by the fabric of the board."""
+    """Expected bus bandwidth of an all-reduce of 1 GiB [bytes/s], by the fabric of the board."""
     fabric, scale_up = fabric_of(accelerator), accelerator.scale_up
     if fabric is None or scale_up is None or (fabric.topology == "bridge" and not is_bridged):
         link = pcie_bytes_per_s(accelerator)

@@ -1,4 +1,4 @@
-"""The host itself: memory bandwidth and arithmetic of the CPU, speed of the storage under the working folder."""
+"""Host measurements: memory bandwidth and arithmetic of the CPU, and storage speed under the working folder."""
 
 import contextlib
 import mmap
@@ -30,7 +30,7 @@ def _best_s(call: Callable[[], object], repeats: int = 5) -> float:
 
 
 def processor(quick: bool) -> list[Measurement]:
-    """Copy bandwidth and fp32 matrix rate of the CPU as NumPy gets them."""
+    """Measure copy bandwidth and fp32 matmul rate of the CPU with NumPy."""
     source = np.ones(_ARRAY_BYTES // 8)
     target = np.empty_like(source)
     size = _MATRIX // 2 if quick else _MATRIX
@@ -48,7 +48,7 @@ def processor(quick: bool) -> list[Measurement]:
 
 
 def storage(quick: bool, folder: Path | None = None) -> list[Measurement]:
-    """Sequential write to storage (synced) and read past the page cache, in the temporary folder."""
+    """Measure sequential write to storage (synced) and read past the page cache, in the temporary folder."""
     num_bytes = _FILE_BYTES[quick]
     pattern = f"{num_bytes / MIB:g} MiB, sequential, {_BLOCK_BYTES / MIB:g} MiB blocks"
     block = np.random.default_rng(0).integers(0, 256, _BLOCK_BYTES, dtype=np.uint8).tobytes()
@@ -82,7 +82,7 @@ def _write(handle: int, block: bytes, num_bytes: int) -> float:
 
 
 def _read(path: Path, num_bytes: int) -> tuple[float, bool]:
-    """Seconds of reading the file, and whether it went past the page cache."""
+    """Return the seconds of reading the file, and whether the read went past the page cache."""
     direct = getattr(os, "O_DIRECT", 0)
     try:
         handle = os.open(path, os.O_RDONLY | direct)

@@ -1,4 +1,4 @@
-"""Between host and GPU: pinned copies each way, both ways at once, and copies hidden behind computation."""
+"""Host link measurements: pinned copies each way, both ways at once, and copies hidden behind computation."""
 
 import os
 from pathlib import Path
@@ -18,12 +18,14 @@ _MATRIX: Final = 4096
 
 
 def host_link(bench: Bench) -> list[Measurement]:
-    """Pinned copies to the device, from it, and both at once; in full mode also pageable and overlapped ones."""
+    """Measure pinned copies to the device, from it, and both at once; in full mode also pageable
+    and overlapped ones.
+    """
     if bench.device.type != "cuda":
         return [bench.skipped("host_link.h2d", "host and device share their memory")]
     host = (
         torch.empty(_BYTES // 8, dtype=torch.int64).random_().view(torch.uint8).pin_memory()
-    )  # 8 bytes a draw
+    )  # one draw fills 8 bytes
     other = torch.empty(_BYTES, dtype=torch.uint8, pin_memory=True)
     device = host.to(bench.device)
     back = torch.empty_like(device)
@@ -77,7 +79,7 @@ def _both_ways(
 
 
 def _overlap(bench: Bench, host: torch.Tensor, device: torch.Tensor) -> Measurement:
-    """Share of the shorter of copy and computation that is hidden when both run at once."""
+    """Measure the fraction of the shorter of copy and computation that is hidden when both run at once."""
     a = torch.randn((_MATRIX, _MATRIX), device=bench.device, dtype=torch.bfloat16)
     side = _stream(bench)
 
@@ -112,7 +114,7 @@ def _overlap(bench: Bench, host: torch.Tensor, device: torch.Tensor) -> Measurem
 
 
 def _affinity(bench: Bench) -> Measurement:
-    """NUMA node of the GPU against the CPUs that this process may use."""
+    """Compare the NUMA node of the GPU with the CPUs that this process may use."""
     node = _gpu_node(bench.gpu)
     nodes = sorted({n for n in (_cpu_node(cpu) for cpu in os.sched_getaffinity(0)) if n is not None})
     known = node is not None and bool(nodes)

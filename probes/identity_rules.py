@@ -1,4 +1,6 @@
-"""Is this the machine that was sold? Rules over what drivers report, before and after anything was measured."""
+"""Rules of identity: whether this is the machine that was sold, from driver reports before and
+after the measurements.
+"""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -13,27 +15,30 @@ from advisor.probes.verdict import with_text
 
 MIN_MEMORY_FRACTION: Final = 0.98
 MIN_VISIBLE_FRACTION: Final = 0.95
-"""Firmware keeps up to 2.5 % of a small board's memory from programs (L4, T4)."""
+"""Minimum fraction of the memory that programs must see: firmware keeps up to 2.5 % of a small board's memory from
+programs (L4, T4)."""
 ECC_SHARE_OF_GDDR: Final = 15 / 16
-"""Error correction takes a sixteenth of GDDR6: an RTX A6000 shows 45 or 48 GiB, an L4 22.5 or 24."""
+"""Fraction of GDDR6 left with error correction, which takes a sixteenth: an RTX A6000 shows 45 or 48 GiB, an L4 22.5 or
+24."""
 MAX_MEMORY_FRACTION: Final = 1.10
-"""More than this is a board that somebody has modified."""
+"""Memory over the nominal capacity above which the board counts as modified."""
 BANDWIDTH_TOLERANCE: Final = 0.03
 MIN_POWER_FRACTION: Final = 0.97
 MAX_FOREIGN_BYTES: Final = 2 * GIB
 MAX_FOREIGN_UTILIZATION: Final = 0.10
 MAX_RETIRED_PAGES: Final = 60
-"""From so many on, NVIDIA takes a board back (dynamic page retirement guide)."""
+"""Number of retired pages from which on NVIDIA takes a board back (dynamic page retirement guide)."""
 CLOCK_WARN: Final = 0.90
 CLOCK_FAIL: Final = 0.80
-"""Of the highest clock: consumer boards compute at 97 % of their memory clock, boards at their limit still peak."""
+"""Fraction of the highest clock below which a board warns (0.90) or fails (0.80): consumer boards compute at 97 % of
+their memory clock, and boards at their power limit still peak."""
 WARM_C: Final = 85.0
 HOT_C: Final = 95.0
 DATA_RATE: Final = 2
 """Transfers per clock as NVML counts memory clocks."""
 USUAL_COUNTS: Final = (1, 2, 4, 8, 16)
 _SLICE_NAMES: Final = re.compile(r"\bMIG\b|^GRID |-\d+[ABCQ]$")
-"""How drivers name slices: MIG 3g.40gb, GRID V100-8C, NVIDIA A40-16Q."""
+"""Names that drivers give to slices: MIG 3g.40gb, GRID V100-8C, NVIDIA A40-16Q."""
 _SLOWDOWNS: Final = ("hw_slowdown", "hw_thermal", "hw_power_brake", "sw_thermal")
 Rule = Callable[[Gpu, Accelerator], Measurement | None]
 
@@ -41,7 +46,7 @@ Rule = Callable[[Gpu, Accelerator], Measurement | None]
 def check_machine(
     machine: Machine, accelerator: Accelerator | None, num_expected: int | None = None
 ) -> list[Measurement]:
-    """All identity checks of the machine against the accelerator that was sold (or that it claims to be)."""
+    """Return all identity checks of the machine against the accelerator that was sold (or that it claims to be)."""
     checks = [check_count(machine, num_expected)] if machine.gpus or num_expected else []
     for gpu in machine.gpus:
         if accelerator is not None:
@@ -82,7 +87,9 @@ def _compare(
 
 
 def check_count(machine: Machine, num_expected: int | None) -> Measurement:
-    """As many GPUs as were ordered; without an order, a number in which machines are sold."""
+    """Check that the machine has the ordered number of GPUs or, without an order, a number in which
+    machines are sold.
+    """
     number = len(machine.gpus)
     if num_expected is not None:
         fits = number == num_expected
@@ -97,7 +104,7 @@ def check_count(machine: Machine, num_expected: int | None) -> Measurement:
 
 
 def check_sku(gpu: Gpu, accelerator: Accelerator) -> Measurement:
-    """The board by its PCI id, and its name against it; an id that is not listed proves nothing and warns."""
+    """Check the board by its PCI id, and its name against it; an id that is not listed proves nothing and warns."""
     if not gpu.accelerator:
         note = f"PCI id {gpu.pci_device_id or 'unknown'} ({gpu.name}) is not in the list: judged as {accelerator.name}"
         return _compare("sku", gpu, gpu.name or "unknown", accelerator.id, "warn", source="order", note=note)
@@ -110,7 +117,7 @@ def check_sku(gpu: Gpu, accelerator: Accelerator) -> Measurement:
 
 
 def check_sms(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
-    """All multiprocessors of the board."""
+    """Check that all multiprocessors of the board are present."""
     if gpu.num_sms is None or accelerator.num_sms is None:
         return None
     fits = gpu.num_sms == accelerator.num_sms
@@ -118,7 +125,7 @@ def check_sms(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
 
 
 def check_memory(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
-    """The whole memory and no more; a nominal capacity gets 8 % of room for what firmware keeps."""
+    """Check that the GPU has the whole memory and no more; a nominal capacity gets 8 % of room for firmware."""
     if gpu.memory_bytes is None or accelerator.memory_bytes is None:
         return None
     fraction = MIN_MEMORY_FRACTION if accelerator.memory_is_measured else 0.92
@@ -139,7 +146,7 @@ def check_memory(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
 
 
 def check_bandwidth_peak(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
-    """Peak bandwidth by bus width × memory clock × 2."""
+    """Check the peak bandwidth: bus width × memory clock × 2."""
     if not gpu.bus_width_bits or not gpu.max_memory_clock_hz or not accelerator.bandwidth_bytes_per_s:
         return None
     peak = gpu.bus_width_bits / 8 * gpu.max_memory_clock_hz * DATA_RATE
@@ -150,7 +157,8 @@ def check_bandwidth_peak(gpu: Gpu, accelerator: Accelerator) -> Measurement | No
 
 
 def check_power_limit(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
-    """The enforced limit against what such boards are set to: a default that a host has lowered is no measure."""
+    """Check the enforced power limit against the usual limit of the board; a default that a host has lowered is no
+    reference."""
     known = expected(accelerator, "identity.power_limit")
     sheet = known.value if known else accelerator.tdp_w
     wanted = sheet or gpu.power_default_w
@@ -166,7 +174,7 @@ def check_power_limit(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
 
 
 def check_pcie(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
-    """The link that the slot and the board allow."""
+    """Check the PCIe link that the slot and the board allow."""
     wanted_generation, wanted_width = accelerator.pcie_generation, accelerator.pcie_lanes
     generation, width = gpu.pcie_max_generation, gpu.pcie_max_width
     if not generation or not width or not wanted_generation or not wanted_width:
@@ -177,7 +185,9 @@ def check_pcie(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
 
 
 def check_ecc(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
-    """Error correction is on; boards with GDDR memory are often sold with it off, for 10 % more bandwidth."""
+    """Check that error correction is on; boards with GDDR memory are often sold with it off, for 10
+    % more bandwidth.
+    """
     if gpu.ecc_enabled is None:
         return None
     is_default_on = accelerator.memory_type.upper().startswith("HBM")
@@ -186,7 +196,7 @@ def check_ecc(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
 
 
 def check_ecc_errors(gpu: Gpu) -> Measurement | None:
-    """No uncorrectable error, no row that waits for replacement, no memory that wears out."""
+    """Check that there is no uncorrectable error, no row that waits for replacement, and no memory that wears out."""
     if gpu.ecc_uncorrected is None and gpu.rows_remap_pending is None and gpu.num_retired_pages is None:
         return None
     pages = gpu.num_retired_pages or 0
@@ -203,14 +213,14 @@ def check_ecc_errors(gpu: Gpu) -> Measurement | None:
 
 
 def check_mig(gpu: Gpu) -> Measurement | None:
-    """The GPU is not sliced."""
+    """Check that the GPU is not sliced."""
     if gpu.mig_enabled is None:
         return None
     return _compare("mig", gpu, "on" if gpu.mig_enabled else "off", "off", not gpu.mig_enabled, source="rule")
 
 
 def check_virtualization(gpu: Gpu) -> Measurement | None:
-    """A whole GPU, bare or passed through; slices also show by the name that the driver gives them."""
+    """Check that the GPU is whole, bare or passed through; slices also show by the name that the driver gives them."""
     is_slice = bool(_SLICE_NAMES.search(gpu.name))
     if not gpu.virtualization and not is_slice:
         return None
@@ -220,7 +230,7 @@ def check_virtualization(gpu: Gpu) -> Measurement | None:
 
 
 def check_shared(gpu: Gpu) -> Measurement | None:
-    """Before anything ran here: nobody else computes on the GPU or holds its memory."""
+    """Check, before any work ran here, that no other process computes on the GPU or holds its memory."""
     if gpu.memory_used_bytes is None:
         return None
     busy = (gpu.utilization_fraction or 0.0) > MAX_FOREIGN_UTILIZATION
@@ -234,7 +244,7 @@ def check_shared(gpu: Gpu) -> Measurement | None:
 
 
 def check_nvlink(machine: Machine, accelerator: Accelerator) -> list[Measurement]:
-    """All of the board's NVLinks are up; bridges are sold apart, but half a bridge is a defect."""
+    """Check that all of the board's NVLinks are up; bridges are sold separately, but half a bridge is a defect."""
     wanted, fabric = num_links(accelerator), fabric_of(accelerator)
     if wanted is None or fabric is None or len(machine.gpus) < 2:
         return []
@@ -258,7 +268,7 @@ def check_nvlink(machine: Machine, accelerator: Accelerator) -> list[Measurement
 
 
 def check_conditions(measurements: Iterable[Measurement], gpus: Sequence[Gpu]) -> list[Measurement]:
-    """Heat, throttling and the PCIe link while work was done, from the samples of all measurements."""
+    """Check heat, throttling and the PCIe link under load, from the samples of all measurements."""
     checks = []
     for gpu in gpus:
         seen = [m.conditions for m in measurements if m.gpu == gpu.index and m.conditions is not None]
@@ -293,7 +303,7 @@ def _heat(gpu: Gpu, hottest_c: float) -> Measurement:
 
 
 def _clock(name: str, gpu: Gpu, seen_hz: float, highest_hz: float) -> Measurement:
-    """The best clock that was seen under load: one locked low never gets near the board's highest."""
+    """Check the best clock seen under load: a clock locked low never gets near the board's highest."""
     ratio = seen_hz / highest_hz
     status: Status = "pass" if ratio >= CLOCK_WARN else "warn" if ratio >= CLOCK_FAIL else "fail"
     required, source = CLOCK_FAIL * highest_hz, "the board's highest clock"

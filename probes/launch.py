@@ -1,4 +1,4 @@
-"""What a kernel costs that does nothing: launched one by one, in a replayed graph, and waited for."""
+"""Cost of a kernel that does nothing: launched one by one, in a replayed graph, and waited for."""
 
 import time
 from typing import Final
@@ -15,7 +15,9 @@ _NUM_SAMPLES: Final = 20
 
 
 def launch(bench: Bench) -> list[Measurement]:
-    """Interval of empty kernels in a stream and in a graph, and the round trip of one launch and its wait."""
+    """Measure the interval of empty kernels in a stream and in a graph, and the round trip of one
+    launch and its wait.
+    """
     if bench.device.type != "cuda":
         return [bench.skipped("launch.graph_interval", "the device has no graphs in torch")]
     x = torch.zeros(1, device=bench.device)
@@ -49,7 +51,7 @@ def _captured(many: Call) -> torch.cuda.CUDAGraph:
 
 
 def _interval(bench: Bench, check: str, instrument: str, many: Call) -> Measurement:
-    """Host time per launch while the queue never runs empty or full."""
+    """Measure host time per launch while the queue never runs empty or full."""
     many()
     torch.cuda.synchronize(bench.device)
     samples = []

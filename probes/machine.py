@@ -1,4 +1,4 @@
-"""Which machine this is, without torch: GPUs by driver or sysfs, CPU, memory, operating system, packages."""
+"""Identity of this machine without torch: GPUs by driver or sysfs, CPU, memory, operating system, packages."""
 
 import importlib.metadata
 import os
@@ -22,20 +22,21 @@ _SMI_FIELDS: Final = (
 )
 _DOUBLE_BIT: Final = 1
 _UNCORRECTED, _VOLATILE = 1, 0
-"""NVML_MEMORY_ERROR_TYPE_UNCORRECTED, and NVML_VOLATILE_ECC: since the driver was loaded, not in a lifetime."""
+"""Arguments NVML_MEMORY_ERROR_TYPE_UNCORRECTED and NVML_VOLATILE_ECC: errors since the driver was loaded, not over the
+lifetime."""
 _TIMEOUT_S: Final = 20.0
 
 
 def accelerator_of(pci_id: str) -> str:
-    """Catalog id of the board with this PCI vendor and device id, e.g. 10de:2335; empty if unknown."""
+    """Return the catalog id of the board with this PCI vendor and device id, e.g. 10de:2335; empty if unknown."""
     rows = read_csv(_PCI_IDS, ("pci_id", "accelerator"))
     return next((row["accelerator"] for _, row in rows if row["pci_id"] == pci_id.lower()), "")
 
 
 def identify(gpus: Sequence[int] | None = None) -> Machine:
-    """The machine and the GPUs with these indices (default: all), as the drivers report them.
+    """Return the machine and the GPUs with these indices (default: all), as the drivers report them.
 
-    Assumes: nothing is installed: what cannot be read stays empty and is listed under `missing`.
+    Assumes: no package is installed; a value that cannot be read stays empty and is listed under `missing`.
     """
     found, missing = _find_gpus()
     if gpus is not None:
@@ -140,7 +141,7 @@ def _nvml_gpu(index: int) -> Gpu:
 
 
 def _pci_pair(number: int) -> str:
-    """10de:2335 from NVML's 0x233510de."""
+    """Return PCI ids as text, e.g. 10de:2335 from NVML's 0x233510de."""
     return f"{number & 0xFFFF:04x}:{number >> 16 & 0xFFFF:04x}"
 
 
@@ -165,7 +166,7 @@ def _smi_gpus() -> tuple[Gpu, ...]:
 
 
 def smi_gpu(cells: Sequence[str]) -> Gpu:
-    """A GPU from one line of `nvidia-smi --query-gpu` with this module's fields."""
+    """Return a GPU from one line of `nvidia-smi --query-gpu` with this module's fields."""
     names = _SMI_FIELDS.split(",")
     row = {name: cell for name, cell in zip(names, cells, strict=True) if not cell.startswith("[")}
 

@@ -1,4 +1,4 @@
-"""Device memory: does all of it hold data, how fast is it by access pattern, how large and fast are the caches."""
+"""Device memory: whether all of it holds data, its speed by access pattern, and size and speed of the caches."""
 
 import time
 from functools import partial
@@ -14,19 +14,19 @@ from advisor.probes.telemetry import Sampler
 
 TOUCH_FRACTION: Final = 0.95
 _SLICE: Final = 16 * 1024 * 1024
-"""Words that are written and compared at a time: 64 MiB."""
+"""Number of words that are written and compared at a time: 64 MiB."""
 _RESERVE_BYTES: Final = 768 * MIB
 _RESERVE_FRACTION: Final = 0.02
-"""Left free for the driver, the smaller of the two."""
+"""Memory left free for the driver: the smaller of 768 MiB and 2 % of the total."""
 _CLEARING_S: Final = 1.5
 _MULTIPLIER: Final = -1640531535
-"""2³² ÷ golden ratio as a signed number (Knuth): neighbouring addresses get unlike patterns."""
+"""Multiplier 2³² ÷ golden ratio as a signed number (Knuth), which gives neighbouring addresses different patterns."""
 LARGEST_BUFFER_BYTES: Final = 4 * GIB
 _CACHE_SIZES_MIB: Final = (4, 8, 16, 24, 32, 40, 48, 64, 96, 128, 256)
 _LATENCY_SIZES: Final = (16 * KIB, 128 * KIB, 1 * MIB, 8 * MIB, 32 * MIB, 256 * MIB, 4 * GIB)
 _NUM_HOPS: Final = 4096
 _CACHED_BYTES: Final = 100 * MIB
-"""Below, repeated walks stay in a cache; above, the caches are cleared before each."""
+"""Array size below which repeated walks stay in a cache [bytes]; above, the caches are cleared before each walk."""
 _STRIDES: Final = (1, 2, 4, 8, 16, 32)
 
 
@@ -50,7 +50,7 @@ def touch(bench: Bench) -> list[Measurement]:
     fraction = (sum(chunk.numel() for chunk in chunks) + _SLICE) * 4.0 / total
     del chunks, expected, differs
     torch.cuda.empty_cache()
-    # The driver clears freed memory behind the scenes, at the cost of whoever measures next (12 % on an H200).
+    # The driver clears freed memory in the background, which slows the next measurement (12 % on an H200).
     time.sleep(_CLEARING_S)
     status: Status = "fail" if wrong else "pass" if fraction >= TOUCH_FRACTION else "warn"
     return [
@@ -73,7 +73,9 @@ def touch(bench: Bench) -> list[Measurement]:
 
 
 def _allocate(bench: Bench, reserve_bytes: float) -> list[torch.Tensor]:
-    """All the memory but a reserve, in chunks of 1 GiB and then smaller ones: launches need some room."""
+    """Allocate all the memory but a reserve, in chunks of 1 GiB and then smaller ones, because
+    launches need some room.
+    """
     chunks: list[torch.Tensor] = []
     num_elements = int(GIB) // 4
     while num_elements >= _SLICE:
@@ -103,13 +105,13 @@ def _count_wrong(chunk: torch.Tensor, expected: torch.Tensor, differs: torch.Ten
 
 
 def _buffer_elements(bench: Bench) -> int:
-    """Elements of each of three fp32 arrays: 4 GiB where there is room, else an eighth of what is free."""
+    """Elements of each of three fp32 arrays [count]: 4 GiB if there is room, else an eighth of the free memory."""
     num_bytes = min(LARGEST_BUFFER_BYTES, bench.free_bytes() / 8)
     return int(num_bytes // 4 // 4096 * 4096)
 
 
 def bandwidth(bench: Bench) -> list[Measurement]:
-    """Read, copy and triad over arrays far larger than any cache, by two instruments."""
+    """Measure read, copy and triad over arrays that exceed every cache, with two instruments."""
     numel = _buffer_elements(bench)
     num_samples = 20 if bench.quick else 50
     generator = torch.Generator(device=bench.device).manual_seed(bench.seed)
@@ -156,7 +158,7 @@ def _triton_bandwidth(
 
 
 def cache_curve(bench: Bench) -> list[Measurement]:
-    """Read bandwidth by array size: the plateau is the L2's, the cliff its size."""
+    """Measure read bandwidth by array size: the plateau is the L2's bandwidth, the cliff its size."""
     from advisor.kernels import copy
 
     found = []
@@ -173,7 +175,7 @@ def cache_curve(bench: Bench) -> list[Measurement]:
 
 
 def latency(bench: Bench) -> list[Measurement]:
-    """Time of one dependent load by array size: caches first, then device memory."""
+    """Measure the time of one dependent load by array size: caches first, then device memory."""
     from advisor.kernels import pointer_chase
 
     cold = ColdCache(bench.device)
@@ -189,7 +191,8 @@ def latency(bench: Bench) -> list[Measurement]:
 
 
 def stride_curve(bench: Bench) -> list[Measurement]:
-    """Useful bandwidth of reading every n-th fp32 element: a healthy curve falls as 1/n down to one sector each."""
+    """Measure the useful bandwidth of reading every n-th fp32 element: a healthy curve falls as 1/n down to one sector
+    each."""
     from advisor.kernels import gather
 
     numel = _buffer_elements(bench)

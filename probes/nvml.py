@@ -1,4 +1,4 @@
-"""What NVIDIA's driver reports, field by field; a field that it refuses is None, never an error."""
+"""Reports of NVIDIA's driver, field by field; a field that the driver refuses is None, never an error."""
 
 import functools
 from collections.abc import Callable
@@ -30,7 +30,7 @@ VIRTUALIZATION: Final[dict[int, str]] = {
 
 @functools.cache
 def library() -> Any:
-    """The NVML binding, initialised; None without the package, the driver or a GPU of NVIDIA."""
+    """Return the NVML binding, initialised; None without the package, the driver or an NVIDIA GPU."""
     try:
         import pynvml
     except ImportError:
@@ -43,7 +43,7 @@ def library() -> Any:
 
 
 def ask(call: Callable[..., Any] | None, *arguments: object) -> Any:
-    """The answer of one NVML call; None if the driver does not support it or the library lacks it."""
+    """Return the result of one NVML call; None if the driver does not support it or the library lacks it."""
     nvml = library()
     if nvml is None or call is None:
         return None
@@ -54,29 +54,29 @@ def ask(call: Callable[..., Any] | None, *arguments: object) -> Any:
 
 
 def field(name: str, *arguments: object) -> Any:
-    """The answer of the NVML function with this name, e.g. `nvmlDeviceGetSerial`; None if there is none."""
+    """Return the result of the NVML function with this name, e.g. `nvmlDeviceGetSerial`; None if there is none."""
     return ask(getattr(library(), name, None), *arguments)
 
 
 def text(value: object) -> str:
-    """A string that older bindings return as bytes; empty for None."""
+    """Return a string that older bindings return as bytes; empty for None."""
     if value is None:
         return ""
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def count() -> int:
-    """GPUs that the driver shows [count]; 0 without a driver."""
+    """Number of GPUs that the driver shows [count]; 0 without a driver."""
     return int(field("nvmlDeviceGetCount") or 0)
 
 
 def handle(index: int) -> Any:
-    """NVML's handle of a GPU by index; None if there is no such GPU."""
+    """Return NVML's handle of a GPU by index; None if there is no such GPU."""
     return field("nvmlDeviceGetHandleByIndex", index)
 
 
 def throttle_reasons(device: Any) -> tuple[str, ...]:
-    """Reasons why clocks are below their maximum right now, by name."""
+    """Return the names of the reasons why clocks are below their maximum right now."""
     bits = field("nvmlDeviceGetCurrentClocksEventReasons", device)
     if bits is None:
         bits = field("nvmlDeviceGetCurrentClocksThrottleReasons", device)
@@ -84,14 +84,14 @@ def throttle_reasons(device: Any) -> tuple[str, ...]:
 
 
 def num_nvlinks(device: Any) -> int | None:
-    """NVLinks that are up [count]; None if the driver does not say, as in most virtual machines."""
+    """Number of NVLinks that are up [count]; None if the driver does not report it, as in most virtual machines."""
     states = [field("nvmlDeviceGetNvLinkState", device, link) for link in range(MAX_NVLINKS)]
     known = [state for state in states if state is not None]
     return sum(known) if known else None
 
 
 def memory_temperature_c(device: Any) -> float | None:
-    """Temperature of the memory [°C]; None where the board has no such sensor."""
+    """Temperature of the memory [°C]; None if the board has no such sensor."""
     nvml = library()
     identifier = getattr(nvml, "NVML_FI_DEV_MEMORY_TEMP", None)
     values = field("nvmlDeviceGetFieldValues", device, [identifier]) if identifier is not None else None

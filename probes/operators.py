@@ -1,4 +1,4 @@
-"""Kernels of language models near the hardware's limit: what a slow kernel and a slow GPU look like apart."""
+"""Kernels of language models near the hardware's limit, which distinguish a slow kernel from a slow GPU."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ from advisor.probes.record import Measurement
 from advisor.probes.telemetry import Sampler
 
 _COLD_BYTES: Final = 600 * MIB
-"""Inputs that rotate in a graph add up to at least this: several times the largest cache."""
+"""Minimum total size of inputs that rotate in a graph [bytes]: several times the largest cache."""
 
 _HOPPER: Final = (9, 0)
 _WARM_UP_S: Final = 0.02
@@ -39,7 +39,7 @@ _WARM_UP_S: Final = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One operator at one size: calls that do the same work on different inputs, and how much work that is."""
+    """Operator at one size: calls that do equal work on different inputs, and the amount of that work."""
 
     check: str
     pattern: str
@@ -47,7 +47,7 @@ class Case:
     amount: float
     unit: str
     vendor: Sequence[Call] = ()
-    """The same with torch's own operators; empty where it has none."""
+    """Calls of torch's own operators for the same work; empty if torch has none."""
 
 
 def _case(
@@ -59,7 +59,7 @@ def _case(
     num_bytes: float = 0.0,
     flop: float = 0.0,
 ) -> Case:
-    """An operator by the bytes that it moves, or by its operations."""
+    """Return an operator measured by the bytes that it moves, or by its operations."""
     amount, unit = (flop, "flop/s") if flop else (num_bytes, "bytes/s")
     calls = [call] if callable(call) else call
     return Case(f"operator.{name}", pattern, calls, float(amount), unit, [vendor] if vendor else ())
@@ -70,7 +70,7 @@ def _copies(num_bytes: float) -> int:
 
 
 def rms_norm_case(device: torch.device, rows: int = 32768, columns: int = 8192) -> Case:
-    """RMSNorm with residual: two arrays read, two written."""
+    """Return the case of RMSNorm with residual: two arrays read, two written."""
     inputs = rms_norm.make_inputs(rows, columns, 0, device)
     out = (torch.empty_like(inputs[0]), torch.empty_like(inputs[0]))
     return _case(
@@ -82,7 +82,7 @@ def rms_norm_case(device: torch.device, rows: int = 32768, columns: int = 8192) 
 
 
 def layer_norm_case(device: torch.device, rows: int = 32768, columns: int = 8192) -> Case:
-    """LayerNorm: one array read, one written."""
+    """Return the case of LayerNorm: one array read, one written."""
     x, weight, bias = layer_norm.make_inputs(rows, columns, 0, device)
     out = torch.empty_like(x)
     return _case(
@@ -95,7 +95,7 @@ def layer_norm_case(device: torch.device, rows: int = 32768, columns: int = 8192
 
 
 def softmax_case(device: torch.device, rows: int = 32768, columns: int = 8192) -> Case:
-    """Softmax over rows."""
+    """Return the case of softmax over rows."""
     (x,) = softmax.make_inputs(rows, columns, 0, device)
     out = torch.empty_like(x)
     return _case(
@@ -108,7 +108,7 @@ def softmax_case(device: torch.device, rows: int = 32768, columns: int = 8192) -
 
 
 def swiglu_case(device: torch.device, rows: int = 16384, columns: int = 28672) -> Case:
-    """SwiGLU of gate and up."""
+    """Return the case of SwiGLU of gate and up."""
     (x,) = activations.make_inputs(rows, columns, 0, device)
     out = x.new_empty((rows, columns // 2))
     return _case(
@@ -120,7 +120,7 @@ def swiglu_case(device: torch.device, rows: int = 16384, columns: int = 28672) -
 
 
 def gelu_case(device: torch.device, rows: int = 32768, columns: int = 8192) -> Case:
-    """GELU of one array."""
+    """Return the case of GELU of one array."""
     (x,) = activations.make_inputs(rows, columns, 0, device)
     out = torch.empty_like(x)
     return _case(
@@ -133,7 +133,7 @@ def gelu_case(device: torch.device, rows: int = 32768, columns: int = 8192) -> C
 
 
 def transpose_case(device: torch.device, rows: int = 32768, columns: int = 8192) -> Case:
-    """Matrix transpose."""
+    """Return the case of a matrix transpose."""
     (x,) = transpose.make_inputs(rows, columns, 0, device)
     out = x.new_empty((columns, rows))
     return _case(
@@ -146,7 +146,7 @@ def transpose_case(device: torch.device, rows: int = 32768, columns: int = 8192)
 
 
 def attention_case(device: torch.device, tokens: int = 16384) -> Case:
-    """Causal attention of one long prompt, 32 heads of 128 over 8 key-value heads."""
+    """Return the case of causal attention of one long prompt, 32 heads of 128 over 8 key-value heads."""
     q, k, v = attention.make_inputs(1, tokens, tokens, 32, 8, 128, 0, device)
     out = torch.empty_like(q)
     q_bhsd, k_bgtd, v_bgtd = (x.transpose(1, 2) for x in (q, k, v))
@@ -162,7 +162,7 @@ def attention_case(device: torch.device, tokens: int = 16384) -> Case:
 
 
 def decode_case(device: torch.device, sequences: int = 64, tokens: int = 8192) -> Case:
-    """One token per sequence over a paged cache, 32 heads of 128 over 8, pages of 16."""
+    """Return the case of attention of one token per sequence over a paged cache, 32 heads of 128 over 8, pages of 16."""
     inputs = decode_attention.make_inputs(32, 8, 128, [tokens] * sequences, 16, 0, device)
     out = torch.empty_like(inputs[0])
     return _case(
@@ -174,7 +174,7 @@ def decode_case(device: torch.device, sequences: int = 64, tokens: int = 8192) -
 
 
 def w4a16_case(device: torch.device, m: int = 1, n: int = 57344, k: int = 8192) -> Case:
-    """4-bit weights times few rows; the rate counts weight bytes alone."""
+    """Return the case of 4-bit weights times few rows; the rate counts weight bytes alone."""
     weight_bytes = w4a16.weight_bytes(n, k)
     sets = [w4a16.make_inputs(m, n, k, seed, device) for seed in range(_copies(weight_bytes))]
     run: Callable[..., object] = w4a16_row.fastest(sets[0][0], n)
@@ -189,7 +189,7 @@ def w4a16_case(device: torch.device, m: int = 1, n: int = 57344, k: int = 8192) 
 
 
 def w8a8_case(device: torch.device, size: int = 8192) -> Case:
-    """8-bit integers with a scale per row."""
+    """Return the case of a matmul of 8-bit integers with a scale per row."""
     inputs = w8a8.make_inputs(size, size, size, 0, device)
     return _case(
         "w8a8",
@@ -203,7 +203,7 @@ def w8a8_case(device: torch.device, size: int = 8192) -> Case:
 def grouped_case(
     device: torch.device, rows: int = 16384, experts: int = 8, n: int = 14336, k: int = 4096
 ) -> Case:
-    """Rows sorted by expert times each expert's weights."""
+    """Return the case of a grouped matmul: rows sorted by expert times each expert's weights."""
     a, b, sizes = grouped_gemm.make_inputs(rows, experts, n, k, 0, device)
     out = a.new_empty((rows, n))
     return _case(
@@ -215,7 +215,7 @@ def grouped_case(
 
 
 def linear_case(device: torch.device, size: int = 8192) -> Case:
-    """Linear layer with GELU and residual in its epilogue, against the three operators one by one."""
+    """Return the case of a linear layer with GELU and residual in its epilogue, against the three operators one by one."""
     a, b, bias, residual = linear_gelu_residual.make_inputs(size, size, size, 0, device)
     return _case(
         "linear_gelu_residual",
@@ -227,7 +227,7 @@ def linear_case(device: torch.device, size: int = 8192) -> Case:
 
 
 def scan_case(device: torch.device, sequences: int = 8, tokens: int = 4096, channels: int = 5120) -> Case:
-    """Selective scan with 16 states per channel."""
+    """Return the case of a selective scan with 16 states per channel."""
     inputs = selective_scan.make_inputs(sequences, tokens, channels, 16, 0, device)
     twin = selective_scan_registers
     run: Callable[..., object] = twin.run if twin.is_supported(inputs[0]) else selective_scan.run
@@ -246,7 +246,7 @@ CASES: Final[tuple[Callable[[torch.device], Case], ...]] = (
 
 
 def operators(bench: Bench) -> list[Measurement]:
-    """Every operator with Triton, and with torch's own where it has one."""
+    """Measure every operator with Triton, and with torch's own if it has one."""
     if bench.device.type != "cuda":
         return [bench.skipped("operator", "Triton needs a GPU of NVIDIA or AMD")]
     found: list[Measurement] = []
@@ -260,9 +260,10 @@ def operators(bench: Bench) -> list[Measurement]:
 
 
 def _measured(bench: Bench, make: Callable[[torch.device], Case]) -> list[Measurement]:
-    """The case, in memory that torch still holds: what goes back to the driver is cleared beside the next case.
+    """Measure the case in memory that torch still holds, because the driver clears returned memory during the next
+    case.
 
-    Raises: torch.OutOfMemoryError: it does not fit even when everything was given back.
+    Raises: torch.OutOfMemoryError: the case does not fit even after all memory was given back.
     """
     try:
         return measure_case(bench, make(bench.device))
@@ -272,7 +273,7 @@ def _measured(bench: Bench, make: Callable[[torch.device], Case]) -> list[Measur
 
 
 def measure_case(bench: Bench, case: Case) -> list[Measurement]:
-    """The case with each instrument; calls are replayed in a graph, so launches do not count."""
+    """Measure the case with each instrument; calls are replayed in a graph, so launches do not count."""
     found = []
     for instrument, calls in (("triton", case.calls), ("torch", case.vendor)):
         if calls:
@@ -287,7 +288,8 @@ def measure_case(bench: Bench, case: Case) -> list[Measurement]:
 
 
 def _warm_up(bench: Bench, calls: Sequence[Call]) -> None:
-    """Compile, then run for some milliseconds before the rest: a kernel's first ones are up to 12 % slower."""
+    """Compile the calls, then run them for some milliseconds before the rest: a kernel's first runs are up to 12 %
+    slower."""
     for call in calls:
         call()
     synchronize(bench.device)

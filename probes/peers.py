@@ -1,4 +1,4 @@
-"""Copies from every GPU to every other: which pairs have a fast path, and which go through the host."""
+"""Copies from every GPU to every other: pairs with a fast path, and pairs that go through the host."""
 
 from typing import Any, Final
 
@@ -11,11 +11,13 @@ from advisor.probes.record import Measurement
 
 _BYTES: Final = int(256 * MIB)
 _NUM_SAMPLES: Final = 20
-"""Of 0.7 ms each over NVLink; with five, one pair of twelve in a healthy machine came out 3 % slow."""
+"""Number of samples of 0.7 ms each over NVLink; with five, one pair of twelve in a healthy machine
+appeared 3 % slow.
+"""
 
 
 def peer(num_gpus: int, quick: bool) -> list[Measurement]:
-    """One-way copies of all pairs; in full mode also both ways at once."""
+    """Measure one-way copies of all pairs; in full mode also both ways at once."""
     buffers = [torch.full((_BYTES,), gpu, dtype=torch.uint8, device=f"cuda:{gpu}") for gpu in range(num_gpus)]
     pairs = [(source, target) for source in range(num_gpus) for target in range(num_gpus) if source != target]
     found = [_one_way(buffers, source, target) for source, target in pairs]

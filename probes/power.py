@@ -1,6 +1,6 @@
-"""What a board does per joule at each power limit: the sweep, and limits that come back however it ends.
+"""Work per joule of a board at each power limit: the sweep, and the restoring of limits however it ends.
 
-Never run on hardware: the machines at hand may not be changed. Tested against a recorded NVML.
+Never run on hardware: the available machines may not be changed. Tested against a recorded NVML.
 """
 
 import contextlib
@@ -20,7 +20,7 @@ from advisor.probes.record import Gpu, Measurement
 
 NUM_LIMITS: Final = 6
 KEPT_RATE: Final = 0.85
-"""The sweet spot keeps at least this much of the rate at the highest limit."""
+"""Minimum fraction of the rate at the highest limit that the sweet spot keeps."""
 _WEIGHT_BYTES: Final = 16 * GIGA
 _FLOP_PER_TOKEN: Final = 16 * GIGA
 _SEQUENCES: Final = 64
@@ -29,7 +29,8 @@ _RESTORE_S: Final = 30.0
 
 
 def limits_of(gpu: Gpu) -> tuple[float, ...]:
-    """Limits to try on a board, lowest first, evenly from its lowest to its default [W]; empty where it tells none."""
+    """Power limits to try on a board, evenly from its lowest to its default, lowest first [W]; empty if the driver
+    reports none."""
     top = gpu.power_default_w or gpu.power_max_w
     if not gpu.power_min_w or not top or gpu.power_min_w >= top:
         return ()
@@ -40,7 +41,7 @@ def limits_of(gpu: Gpu) -> tuple[float, ...]:
 def set_limit(gpu: int, watts: float) -> None:
     """Set the power limit of a GPU.
 
-    Raises: MissingHardwareError: the driver does not permit it, or there is none.
+    Raises: MissingHardwareError: the driver does not permit it, or there is no driver.
     """
     library = nvml.library()
     try:
@@ -55,9 +56,9 @@ def set_limit(gpu: int, watts: float) -> None:
 
 @contextlib.contextmanager
 def restored(limits: Mapping[int, float]) -> Iterator[None]:
-    """Set these limits [W] again at the end, whether by return, error, signal or death of this process.
+    """Restore these limits [W] at the end, whether by return, error, signal or death of this process.
 
-    A process of its own waits for the end of a pipe that only this process holds open.
+    A separate process waits for the end of a pipe that only this process holds open.
     """
     command = [sys.executable, "-m", "advisor.probes.power", json.dumps(dict(limits))]
     guard = subprocess.Popen(
@@ -85,7 +86,7 @@ def restored(limits: Mapping[int, float]) -> Iterator[None]:
 
 
 def guard(limits: Mapping[int, float]) -> int:
-    """Wait until standard input ends, then set the limits; the signals that end the probe do not end this."""
+    """Wait until standard input ends, then set the limits; signals that end the probe do not end this process."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     sys.stdout.write("ready\n")
@@ -105,7 +106,7 @@ def guard(limits: Mapping[int, float]) -> int:
 
 
 def per_joule(points: Sequence[Measurement]) -> list[Measurement]:
-    """Tokens per joule at every limit, and the sweet spot of each GPU, from what the steps measured.
+    """Return tokens per joule at every limit, and the sweet spot of each GPU, from the measurements of the steps.
 
     The sweet spot is the limit with most prompt tokens per joule among those that keep 85 % of the rate.
     """

@@ -1,4 +1,4 @@
-"""Rate and power at the limit that is set now: products, then reads of device memory, without a pause."""
+"""Rate and power at the current limit: sustained matmuls, then sustained reads of device memory."""
 
 import time
 from typing import Final
@@ -19,7 +19,7 @@ _READ_BYTES: Final = int(2 * GIB)
 
 
 def power_point(bench: Bench) -> list[Measurement]:
-    """Two rates and the power drawn at each, by the board's energy counter where it has one."""
+    """Measure two rates and the power drawn at each, by the board's energy counter if it has one."""
     limit = nvml.field("nvmlDeviceGetEnforcedPowerLimit", nvml.handle(bench.gpu))
     pattern = f"at {(limit or 0) * nvml.MILLIWATT:.0f} W"
     _, product, flop = product_call(bench)
@@ -43,7 +43,7 @@ def power_point(bench: Bench) -> list[Measurement]:
 
 
 def _held(bench: Bench, call: Call, amount: float) -> tuple[float, float | None]:
-    """Rate and mean power once the limit has set in."""
+    """Return rate and mean power once the limit has set in."""
     device = nvml.handle(bench.gpu)
     _repeat(bench, call, _SETTLE_S)
     before = nvml.field("nvmlDeviceGetTotalEnergyConsumption", device)

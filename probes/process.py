@@ -1,4 +1,4 @@
-"""Child processes that measure: what they see, how long they may be silent, and ranks that work together."""
+"""Child processes that measure: their environment, their time limits, and ranks that work together."""
 
 import contextlib
 import fcntl
@@ -22,16 +22,16 @@ from advisor.probes.record import Measurement
 LOCK_FOLDER: Final = Path(tempfile.gettempdir())
 POLL_S: Final = 0.2
 START_S: Final = 120.0
-"""Importing torch and opening the device counts apart from the step, once per process."""
+"""Time for importing torch and opening the device [s], apart from the step, once per process."""
 GRACE_S: Final = 2.0
-"""In which a child may end by itself, once nothing more is read from it."""
+"""Time in which a child may end by itself after its output is no longer read [s]."""
 _STDERR_TAIL: Final = 400
 _NVLS_RANKS: Final = 5
-"""From so many GPUs on, NCCL reduces in the NVSwitch on an HGX H100 or H200, unless that is switched off."""
+"""Number of GPUs from which on NCCL reduces in the NVSwitch on an HGX H100 or H200, unless NVLS is switched off."""
 
 
 def environment(gpus: Sequence[int]) -> dict[str, str]:
-    """Environment of a worker that sees these GPUs alone, by the driver's order, and finds this package."""
+    """Return the environment of a worker that sees these GPUs alone, by the driver's order, and finds this package."""
     root = str(Path(advisor.__file__).parent.parent)
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH", "")])]
     return {
@@ -39,14 +39,14 @@ def environment(gpus: Sequence[int]) -> dict[str, str]:
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus)),
         "PYTHONPATH": os.pathsep.join(paths),
-        "PYTHONSAFEPATH": "1",  # a file of the working directory is not ours to import
+        "PYTHONSAFEPATH": "1",  # a file of the working directory must not be imported
         "PYTHONUNBUFFERED": "1",
     }
 
 
 @contextlib.contextmanager
 def alone() -> Iterator[None]:
-    """Hold the machine for one probe: two at once halve each other's rates.
+    """Hold the machine for one probe, because two at once halve each other's rates.
 
     Raises: AdvisorError: another probe of this machine is running.
     """
@@ -75,7 +75,7 @@ def alone() -> Iterator[None]:
 
 
 class Process:
-    """A child whose lines can be awaited with a time limit."""
+    """Child process whose lines can be awaited with a time limit."""
 
     def __init__(self, command: Sequence[str], env: dict[str, str]) -> None:
         self._process = subprocess.Popen(
@@ -90,7 +90,7 @@ class Process:
             pump.start()
 
     def next_line(self, timeout_s: float) -> str | None:
-        """The next line; None at the end, or after so long without one (then `timed_out` is set)."""
+        """Return the next line; None at the end, or after `timeout_s` without a line (then `timed_out` is set)."""
         deadline_s = time.monotonic() + timeout_s
         while time.monotonic() < deadline_s:
             try:
@@ -116,7 +116,7 @@ class Process:
         self._process.kill()
 
     def last_words(self) -> str:
-        """Exit code and the end of stderr, on one line."""
+        """Return exit code and the end of stderr, on one line."""
         told = " ".join(line.strip() for line in self._errors if line and line.strip())
         return f"ended with code {self._process.returncode}: {told[-_STDERR_TAIL:]}"
 
@@ -129,13 +129,13 @@ def _pump(stream: IO[str], sink: Callable[[Any], object]) -> None:
 
 
 def algorithm_of(num_ranks: int, env: dict[str, str]) -> str:
-    """How NCCL reduces among so many GPUs of one NVSwitch board: in the switch (nvls) or in a ring."""
+    """Return NCCL's algorithm among `num_ranks` GPUs of one NVSwitch board: in the switch (nvls) or in a ring."""
     off = env.get("NCCL_NVLS_ENABLE") == "0" or env.get("NCCL_ALGO", "").lower().startswith("ring")
     return "nvls" if num_ranks >= _NVLS_RANKS and not off else "ring"
 
 
 def run_collective(gpus: Sequence[int], quick: bool, limit_s: float) -> list[Measurement]:
-    """Collectives among these GPUs, one process per rank; what came before a hang or crash is kept."""
+    """Measure collectives among these GPUs, one process per rank; results before a hang or crash are kept."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

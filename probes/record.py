@@ -1,4 +1,4 @@
-"""What a probe writes down: the machine, measurements with their verdicts, and nothing that names its owner."""
+"""Records of a probe: the machine, and measurements with their verdicts, without anything that names the owner."""
 
 import re
 import socket
@@ -11,12 +11,12 @@ from advisor.catalog.schema import Record
 
 Status = Literal["pass", "warn", "fail", "info", "not_measured"]
 Basis = Literal["", "measured", "similar", "floor", "estimate", "host"]
-"""What a rate's expectation rests on: the same measurement elsewhere, a similar one, a published pass mark, a share of
-the datasheet's peak, or such a share of a link on which the host decides."""
+"""Basis of a rate's expectation: an equal measurement elsewhere, a similar one, a published pass mark, a share of the
+datasheet's peak, or a share of a link on which the host decides."""
 
 
 class Conditions(Record):
-    """State of the GPU while something was measured: lowest and highest of the samples taken meanwhile."""
+    """State of the GPU during a measurement: lowest and highest of the samples."""
 
     sm_clock_hz: tuple[float, float] | None = None
     memory_clock_hz: tuple[float, float] | None = None
@@ -31,17 +31,17 @@ class Conditions(Record):
 
 
 class Measurement(Record):
-    """One quantity, how it was measured, and what it was expected to be."""
+    """Measured quantity, how it was measured, and its expected value."""
 
     id: str
-    """E.g. memory.read, compute.matmul.bf16, identity.ecc."""
+    """Check id, e.g. memory.read, compute.matmul.bf16, identity.ecc."""
     gpu: int | None = None
     """Index of the GPU; None for the host or the whole machine."""
     title: str = ""
     instrument: str = ""
-    """Which program measured: triton, torch (vendor library), nccl, nvml, numpy, ..."""
+    """Program that measured: triton, torch (vendor library), nccl, nvml, numpy, ..."""
     pattern: str = ""
-    """Access pattern, shape or algorithm: a rate means little without it."""
+    """Access pattern, shape or algorithm, without which a rate means little."""
     value: float | str | None = None
     p5: float | None = None
     p95: float | None = None
@@ -52,9 +52,9 @@ class Measurement(Record):
     expected: float | str | None = None
     required: float | str | None = None
     operator: Literal["", ">=", "<=", "=="] = ""
-    """How `value` is held against `required`."""
+    """Comparison of `value` with `required`."""
     source: str = ""
-    """Where `expected` comes from."""
+    """Source of `expected`."""
     basis: Basis = ""
     status: Status = "info"
     purpose: str = ""
@@ -62,11 +62,11 @@ class Measurement(Record):
     note: str = ""
     conditions: Conditions | None = None
     step: str = ""
-    """Where and by which step it was measured, e.g. gpu0/matmul; empty for what follows from other measurements."""
+    """Place and step of the measurement, e.g. gpu0/matmul; empty if it follows from other measurements."""
 
     @classmethod
     def ruled(cls, id: str, value: str, wanted: str, status: Status | bool, **more: Any) -> "Measurement":
-        """What is so or not, by a rule."""
+        """Return a yes-or-no check by a rule."""
         if isinstance(status, bool):
             status = "pass" if status else "fail"
         against: dict[str, Any] = {"expected": wanted, "required": wanted, "operator": "=="}
@@ -74,7 +74,7 @@ class Measurement(Record):
 
 
 class Gpu(Record):
-    """Identity of one GPU as its driver reports it; None where the driver does not say."""
+    """Identity of one GPU as its driver reports it; None if the driver does not report the value."""
 
     index: int
     name: str = ""
@@ -82,7 +82,7 @@ class Gpu(Record):
     accelerator: str = ""
     """Catalog id by PCI id; empty if unknown."""
     pci_device_id: str = ""
-    """Vendor and device, e.g. 10de:2335."""
+    """PCI vendor and device id, e.g. 10de:2335."""
     pci_subsystem_id: str = ""
     uuid: str = ""
     serial: str = ""
@@ -91,7 +91,7 @@ class Gpu(Record):
     memory_bytes: float | None = None
     memory_used_bytes: float | None = None
     visible_memory_bytes: float | None = None
-    """What programs see of it; a driver's tool can be made to show more."""
+    """Memory that programs see [bytes]; a driver's tool can be made to show more."""
     bus_width_bits: int | None = None
     max_sm_clock_hz: float | None = None
     max_memory_clock_hz: float | None = None
@@ -105,14 +105,14 @@ class Gpu(Record):
     rows_remap_pending: bool | None = None
     rows_remap_failed: bool | None = None
     num_retired_pages: int | None = None
-    """Pages taken out of use for uncorrectable errors (boards before Ampere)."""
+    """Number of pages taken out of use for uncorrectable errors (boards before Ampere)."""
     mig_enabled: bool | None = None
     virtualization: str = ""
-    """none, passthrough, vgpu, host_vgpu, host_vsga, or empty where unknown."""
+    """Virtualization mode: none, passthrough, vgpu, host_vgpu, host_vsga, or empty if unknown."""
     pcie_max_generation: int | None = None
     pcie_max_width: int | None = None
     num_nvlinks: int | None = None
-    """NVLinks that are up; None where the driver does not say (virtual machines)."""
+    """Number of NVLinks that are up; None if the driver does not report it (virtual machines)."""
     utilization_fraction: float | None = None
     num_other_processes: int | None = None
     temperature_c: float | None = None
@@ -125,16 +125,18 @@ class Gpu(Record):
 
 
 class Topology(Record):
-    """How GPUs and network cards are joined, as `nvidia-smi topo -m` or `rocm-smi --showtopo` shows it."""
+    """Links between GPUs and network cards, as `nvidia-smi topo -m` or `rocm-smi --showtopo` shows them."""
 
     names: tuple[str, ...]
-    """GPU0, GPU1, ..., then NIC0, ..."""
+    """Names of devices: GPU0, GPU1, ..., then NIC0, ..."""
     links: tuple[tuple[str, ...], ...]
-    """Row by row: NV# and XGMI are direct links, PIX and PXB PCIe switches, PHB a processor, NODE and SYS beyond."""
+    """Links row by row: NV# and XGMI are direct links, PIX and PXB PCIe switches, PHB a processor,
+    NODE and SYS beyond.
+    """
     numa_nodes: tuple[str, ...] = ()
-    """Of each GPU; empty where it is not told."""
+    """NUMA node of each GPU; empty if it is not reported."""
     cpus: tuple[str, ...] = ()
-    """Processors beside each GPU."""
+    """Processors near each GPU."""
     nics: dict[str, str] = Field(default_factory=dict)
     """Names of network cards, e.g. NIC0: mlx5_0."""
 
@@ -143,19 +145,19 @@ class Topology(Record):
         return sum(name.startswith("GPU") for name in self.names)
 
     def num_nvlinks(self, gpu: int) -> int | None:
-        """NVLinks from a GPU to its best-linked partner [count]; None for a GPU that is not shown."""
+        """Number of NVLinks from a GPU to its best-linked partner [count]; None for a GPU that is not shown."""
         if gpu >= self.num_gpus:
             return None
         return max((int(link[2:]) for link in self.links[gpu] if re.fullmatch(r"NV\d+", link)), default=0)
 
     def nvlinked_pairs(self) -> set[tuple[int, int]]:
-        """Pairs of GPUs with a direct link."""
+        """Return the pairs of GPUs with a direct link."""
         gpus = range(self.num_gpus)
         return {(i, j) for i in gpus for j in gpus if self.links[i][j].startswith(("NV", "XGMI"))}
 
 
 class Machine(Record):
-    """The host and its GPUs."""
+    """Host and its GPUs."""
 
     host_name: str = ""
     system: str = ""
@@ -170,11 +172,11 @@ class Machine(Record):
     triton: str = ""
     nccl: str = ""
     runtime: str = ""
-    """cuda, rocm, mps or cpu."""
+    """Runtime: cuda, rocm, mps or cpu."""
     gpus: tuple[Gpu, ...] = ()
     topology: Topology | None = None
     missing: tuple[str, ...] = ()
-    """What was not there and what therefore was not measured."""
+    """Missing packages and drivers, each with what was therefore not measured."""
 
 
 REDACTED = "redacted"
@@ -185,11 +187,11 @@ _TRACES = re.compile(
     r"|(?<![\w:])(?:[0-9a-fA-F]{0,4}:){3,7}[0-9a-fA-F]{1,4}(?![\w:])"
     r"|(?<=/home/)[^/\s:'\"]+|(?<=/Users/)[^/\s:'\"]+"
 )
-"""UUIDs, addresses of IPv4 and IPv6, and names of people in paths."""
+"""Pattern of UUIDs, addresses of IPv4 and IPv6, and names of people in paths."""
 
 
 def without_traces(text: str, machine: Machine) -> str:
-    """What a crashed worker said, without host name, addresses, home, UUIDs and serial numbers."""
+    """Return the output of a crashed worker without host name, addresses, home, UUIDs and serial numbers."""
     known = {socket.gethostname(), machine.host_name, str(Path.home())}
     known |= {name for gpu in machine.gpus for name in (gpu.uuid, gpu.serial)}
     for name in sorted(known, key=len, reverse=True):
@@ -199,7 +201,7 @@ def without_traces(text: str, machine: Machine) -> str:
 
 
 def redacted(machine: Machine) -> Machine:
-    """The machine without what identifies its owner: host name, serial numbers, UUIDs.
+    """Return the machine without what identifies its owner: host name, serial numbers, UUIDs.
 
     Equal serials stay recognisable as equal only inside one file: they become redacted-0, redacted-1, ...
     """

@@ -1,6 +1,6 @@
 """A whole probe: identity first, then every GPU in a process of its own, then the group, the host, the verdict.
 
-What is finished is handed over at once, so that an interruption, a crash or a hang loses only the step it hit.
+Finished steps are handed over at once, so that an interruption, a crash or a hang loses only the step that it hit.
 """
 
 import fcntl
@@ -27,14 +27,14 @@ from advisor.probes.steps import Step, duration_s, plan, remaining_s, timeout_s
 from advisor.probes.verdict import unjudged
 
 _MAX_HUNG: Final = 2
-"""Steps in a row that hang before a GPU is given up."""
+"""Number of steps in a row that may hang before a GPU is given up."""
 _AHEAD: Final = "ahead"
-"""The file that is locked while kernels are compiled."""
+"""File that is locked while kernels are compiled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What is being done and how long the rest will take."""
+    """Current step and time left."""
 
     text: str
     num_done: int
@@ -48,34 +48,34 @@ class Session:
 
     quick: bool
     expected: Accelerator | None = None
-    """The board that was ordered; without one, the board that the first GPU claims to be."""
+    """Board that was ordered; None means the board that the first GPU claims to be."""
     num_expected: int | None = None
     gpus: Sequence[int] | None = None
     seed: int = 0
     power_sweep: bool = False
-    """Measure work per joule at several power limits; they are set back at the end."""
+    """Whether to measure work per joule at several power limits, which are restored at the end."""
     done: dict[str, list[Measurement]] = field(default_factory=dict)
     """Finished steps by key, e.g. "gpu0/matmul"; filled from an earlier file to resume."""
     resumed_from: Machine | None = None
-    """The machine of that file, which must be this one."""
+    """Machine of the file to resume, which must be this one; None without such a file."""
     report: Callable[[Progress], None] = lambda progress: None
     save: Callable[[Machine, list[Measurement]], None] = lambda machine, measurements: None
     _lock: Any = field(default_factory=threading.Lock)
     _saving: Any = field(default_factory=threading.Lock)
-    """Held from the snapshot to its file: a later one must not be overwritten by an earlier one."""
+    """Lock held from the snapshot to its file, so that an earlier snapshot does not overwrite a later one."""
     _live: set[Process] = field(default_factory=set)
     _facts: dict[str, Any] = field(default_factory=dict)
-    """What torch has told of the machine."""
+    """Facts of the machine that torch reported."""
     _machine: Machine = field(default_factory=Machine)
-    """As it was before torch was asked."""
+    """Machine as it was before torch was asked."""
     _planned: dict[str, Step] = field(default_factory=dict)
     """Every step by its key."""
 
     def run(self) -> tuple[Machine, list[Measurement]]:
-        """Everything this machine allows, judged.
+        """Measure and judge everything that this machine allows.
 
-        Raises: KeyboardInterrupt: the user stopped it; what was finished has been saved.
-            InputFileError: what is to be resumed was measured on another machine.
+        Raises: KeyboardInterrupt: the user stopped it; finished steps have been saved.
+            InputFileError: the file to resume was measured on another machine.
             AdvisorError: another probe is running.
         """
         machine = visible(identify(self.gpus))
@@ -99,14 +99,14 @@ class Session:
         return self.machine, self.judged()
 
     def judged(self) -> list[Measurement]:
-        """All measurements so far with identity, health, expectations and comparisons."""
+        """Return all measurements so far with identity, health, expectations and comparisons."""
         with self._lock:
             measured = [m for found in self.done.values() for m in found]
         return assess(self.machine, measured, self.expected, self.num_expected)
 
     @property
     def machine(self) -> Machine:
-        """The machine with what torch has told of it."""
+        """Machine with the facts that torch reported."""
         return self._machine.model_copy(update=self._facts)
 
     def _keys(self, machine: Machine) -> dict[str, Step]:
@@ -126,7 +126,7 @@ class Session:
         columns: dict[str, list[Step]] = {}
         for key, step in left.items():
             columns.setdefault(key.partition("/")[0], []).append(step)
-        # GPUs work side by side: the longest column counts, except for what they take turns at.
+        # GPUs work in parallel: the longest column counts, except for exclusive steps, which the GPUs take in turns.
         parallel = [
             remaining_s(steps, self.quick) for name, steps in columns.items() if name.startswith("gpu")
         ]
@@ -173,9 +173,9 @@ class Session:
                 thread.join(POLL_S)
 
     def _ask_torch(self, held: IO[str]) -> None:
-        """What torch alone knows of the machine, from a process that then compiles the kernels of later steps.
+        """Collect what only torch knows of the machine, from a process that then compiles the kernels of later steps.
 
-        Workers wait for what is held before they time anything: until the process has ended or is given up.
+        Workers wait for the lock before they time anything, until the process has ended or is given up.
         """
         known = self._machine.gpus
         with held:
@@ -199,7 +199,7 @@ class Session:
     def _measure_steps(
         self, place: str, steps: Sequence[Step], gpu: int = -1, folder: Path | None = None
     ) -> None:
-        """Run steps in a worker; after a crash or a hang, the rest in a new one."""
+        """Run steps in a worker; after a crash or a hang, run the rest in a new one."""
         waiting = [step for step in steps if f"{place}/{step.name}" not in self.done]
         num_hung = 0
         while waiting:
@@ -216,7 +216,7 @@ class Session:
                 return
 
     def _run_worker(self, place: str, steps: Sequence[Step], gpu: int, folder: Path | None) -> Step | None:
-        """One process over the steps; the step that it died of, or None when all are through."""
+        """Run one process over the steps; return the step that it died of, or None if all are finished."""
         names, gpus = {step.name: step for step in steps}, self._machine.gpus
         command = [
             sys.executable,
@@ -249,7 +249,7 @@ class Session:
                     self._tell(f"{place}: {step.title}")
                     continue
                 current = None
-                limit_s = START_S if step.is_timed else 2 * START_S  # the next one waits for kernels too
+                limit_s = START_S if step.is_timed else 2 * START_S  # the next step may also wait for kernels
                 if event["event"] == "done":
                     found = [Measurement.model_validate(m) for m in event["measurements"]]
                 else:
@@ -262,7 +262,7 @@ class Session:
         if not left:
             return None
         if current is None and len(left) < len(steps) and not worker.timed_out:
-            return left[0]  # it told of a broken context and left: the rest starts afresh
+            return left[0]  # the worker reported a broken context and left: the rest starts in a new one
         broken = current if current is not None else left[0]
         told = f"{HUNG} {limit_s:.0f} s: stopped" if worker.timed_out else worker.last_words()
         self._store(f"{place}/{broken.name}", [_lost(broken, gpu, told)])
@@ -286,7 +286,7 @@ class Session:
             self._store("group/collective", found)
 
     def _sweep_power(self) -> None:
-        """Each limit on all GPUs, one GPU after the other; what was set before is set again."""
+        """Measure at each limit on all GPUs, one GPU after the other; the previous limits are restored."""
         (step,), gpus = plan(self.quick, "power"), self._machine.gpus
         before = {gpu.index: gpu.power_limit_w for gpu in gpus if gpu.power_limit_w}
         refused = "" if before else "no GPU tells its power limit"
@@ -308,7 +308,7 @@ class Session:
 
 
 def visible(machine: Machine) -> Machine:
-    """The machine with the GPUs alone that CUDA_VISIBLE_DEVICES leaves, where it is set."""
+    """Return the machine with only the GPUs that CUDA_VISIBLE_DEVICES leaves, if it is set."""
     names = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
     if not names:
         return machine
@@ -319,10 +319,10 @@ def visible(machine: Machine) -> Machine:
 
 
 def check_same_machine(before: Machine, now: Machine, *, is_part: bool = False) -> None:
-    """Refuse to mix two machines in one verdict; serial numbers are redacted, so processor and boards must do.
+    """Refuse to mix two machines in one verdict; serial numbers are redacted, so processor and boards are compared.
 
     `is_part`: only some of this machine's GPUs were asked for, so those of the file may be others.
-    Raises: InputFileError: the processor differs, or a GPU of the file is not here.
+    Raises: InputFileError: the processor differs, or a GPU of the file is missing here.
     """
     here = {gpu.index: gpu.name for gpu in now.gpus}
     lost = [gpu for gpu in before.gpus if here.get(gpu.index, gpu.name if is_part else "") != gpu.name]
@@ -337,7 +337,7 @@ def check_same_machine(before: Machine, now: Machine, *, is_part: bool = False) 
 
 
 def resumed(measurements: Sequence[Measurement]) -> dict[str, list[Measurement]]:
-    """Finished steps of an earlier file, their judgement undone; steps that were lost are left out."""
+    """Return the finished steps of an earlier file without their judgement; steps that were lost are left out."""
     steps: dict[str, list[Measurement]] = {}
     for m in measurements:
         if m.step:
@@ -346,12 +346,12 @@ def resumed(measurements: Sequence[Measurement]) -> dict[str, list[Measurement]]
 
 
 def _indices(machine: Machine) -> list[int]:
-    """GPUs to measure; -1 is the one that only torch sees (Apple)."""
+    """Return the indices of GPUs to measure; 0 for the one that only torch sees (Apple)."""
     return [gpu.index for gpu in machine.gpus] or ([0] if sys.platform == "darwin" else [])
 
 
 def _apple_steps(quick: bool) -> list[Step]:
-    """What MLX measures, on a Mac where it is installed."""
+    """Return the steps that MLX measures, on a Mac with MLX installed."""
     return plan(quick, "apple") if sys.platform == "darwin" and find_spec("mlx") else []
 
 

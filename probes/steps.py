@@ -1,4 +1,4 @@
-"""The steps of a probe: their names, how long they take, and which function measures them.
+"""Steps of a probe: names, durations, and the functions that measure them.
 
 Functions are named as text and imported by the process that runs them: this module loads neither torch nor Triton.
 """
@@ -12,20 +12,22 @@ Place = Literal["gpu", "host", "group", "power", "apple"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One part of a probe that is measured, reported and resumed as a whole."""
+    """Part of a probe that is measured, reported and resumed as a whole."""
 
     name: str
     title: str
     function: str
     """Module and function, e.g. "memory:touch"."""
     quick_s: float
-    """Expected time in quick mode on an H200, 0 = not part of it; a step that takes ten times as long is stopped."""
+    """Expected time in quick mode on an H200 [s], 0 = not part of it; a step that takes ten times
+    as long is stopped.
+    """
     full_s: float
     place: Place = "gpu"
     is_exclusive: bool = False
-    """One GPU at a time: the GPUs share what is measured."""
+    """Whether only one GPU at a time runs the step, because the GPUs share what is measured."""
     is_timed: bool = True
-    """Its answer is a time or a rate, so nothing else may run beside it."""
+    """Whether the result is a time or a rate, so that no other work may run at the same time."""
 
 
 STEPS: Final[tuple[Step, ...]] = (
@@ -51,7 +53,7 @@ STEPS: Final[tuple[Step, ...]] = (
 
 
 def plan(quick: bool, place: Place) -> list[Step]:
-    """The steps of this mode and place in their order."""
+    """Return the steps of this mode and place in their order."""
     return [step for step in STEPS if step.place == place and duration_s(step, quick) > 0]
 
 
@@ -66,5 +68,5 @@ def timeout_s(step: Step, quick: bool) -> float:
 
 
 def remaining_s(steps: Sequence[Step], quick: bool) -> float:
-    """Expected time of the steps that are left [s]."""
+    """Expected time of the remaining steps [s]."""
     return sum(duration_s(step, quick) for step in steps)

@@ -1,4 +1,4 @@
-"""Clocks, power, temperatures and throttling of a GPU while something runs on it."""
+"""Clocks, power, temperatures and throttling of a GPU under load."""
 
 import threading
 from types import TracebackType
@@ -11,7 +11,8 @@ _INTERVAL_S: Final = 0.02
 
 
 class Sampler:
-    """Samples a GPU's state in a thread between entering and leaving; does nothing where no driver tells it."""
+    """Sampler of a GPU's state in a thread between entering and leaving; it does nothing if no driver reports the
+    state."""
 
     def __init__(self, index: int, interval_s: float = _INTERVAL_S) -> None:
         self._device: Any = nvml.handle(index)
@@ -67,7 +68,9 @@ class Sampler:
         self._num_samples += 1
 
     def conditions(self) -> Conditions:
-        """Range of every reading so far; the PCIe link is the best seen, since it trains down when idle."""
+        """Return the range of every reading so far; the PCIe link is the best seen, because it
+        trains down when idle.
+        """
 
         def span(name: str) -> tuple[float, float] | None:
             values = self._series.get(name)

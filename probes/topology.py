@@ -1,4 +1,4 @@
-"""How the GPUs of a machine are joined: read from the drivers' tools, and drawn."""
+"""Topology of a machine's GPUs: read from the drivers' tools, and drawn."""
 
 import re
 import subprocess
@@ -18,7 +18,7 @@ _TOOLS: Final = (("nvidia-smi", "topo", "-m"), ("rocm-smi", "--showtopo"))
 
 
 def read_topology() -> Topology | None:
-    """The topology by the first tool that answers; None where there is none, or it says nothing readable."""
+    """Return the topology by the first tool that answers; None if there is none, or its output is not readable."""
     for command in _TOOLS:
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
@@ -30,7 +30,7 @@ def read_topology() -> Topology | None:
 
 
 def parse(text: str) -> Topology | None:
-    """The matrix in the output of `nvidia-smi topo -m` or `rocm-smi --showtopo`; None if there is none."""
+    """Return the matrix in the output of `nvidia-smi topo -m` or `rocm-smi --showtopo`; None if there is none."""
     text = _ESCAPES.sub("", text)
     if "Link Type between" in text:
         text_of_links = text.partition("Link Type between")[2]
@@ -56,7 +56,7 @@ def parse(text: str) -> Topology | None:
 
 
 def _matrix(lines: Sequence[str]) -> tuple[tuple[str, ...], dict[str, list[str]]] | None:
-    """Names of the columns and cells by row; None unless every named row is there in full."""
+    """Return the names of the columns and the cells by row; None unless every named row is complete."""
     rows = [_CELLS.split(line.strip()) for line in lines]
     head = next((row for row in rows if row[0] == "GPU0" and not _is_row(row)), None)
     if head is None:
@@ -82,7 +82,7 @@ def _square(names: Sequence[str], rows: dict[str, list[str]]) -> tuple[tuple[str
 
 
 def picture(topology: Topology, rates: dict[tuple[int, int], float] | None = None) -> str:
-    """A tree of NUMA nodes, GPUs and network cards beside them, then what joins the GPUs directly.
+    """Return a tree of NUMA nodes with their GPUs and network cards, then the direct links between the GPUs.
 
     `rates`: measured copies between pairs [bytes/s], shown as the range of each kind of link.
     """

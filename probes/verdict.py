@@ -1,4 +1,4 @@
-"""From measurements to a verdict: pure rules over what was recorded, so that fixtures can test every one.
+"""Verdict from measurements: pure rules over recordings, so that fixtures can test every rule.
 
 No GPU fails by a single rate: two instruments must agree, and identity, capacity and health are judged apart.
 """
@@ -26,19 +26,21 @@ FAIL_FRACTION: Final[dict[Basis, float]] = {
     "estimate": 0.75,
     "host": 0.40,
 }
-"""Below 0.90 of what others measured a board is defective (gpu-fryer's rule); what was measured otherwise, and
-estimates, get more room, and paths on which the host decides the most."""
+"""Fraction of the expected rate below which a board fails, by basis. Below 0.90 of what others measured a board is
+defective (gpu-fryer's rule); other measurements and estimates get more room, and paths on which the host decides the
+most."""
 MIN_TOUCHED_FRACTION: Final = 0.95
 PEER_WARN: Final = 0.05
 PEER_FAIL: Final = 0.10
 NO_PEERS: Final = ("memory.cache_read", "host_link.h2d_pageable")
-"""Not compared between GPUs: where a buffer lies in the L2 or on the host decides, by up to 16 % on healthy H200s."""
+"""Checks that are not compared between GPUs: the place of a buffer in the L2 or on the host decides, by up to 16 % on
+healthy H200s."""
 RATE_UNITS: Final = ("bytes/s", "flop/s")
 WORST_FIRST: Final[tuple[Status, ...]] = ("fail", "warn", "pass")
 
 
 def judge_rate(value: float, expectation: Expectation) -> Status:
-    """Pass, warn or fail of a rate against what it should reach."""
+    """Return pass, warn or fail of a rate against its expectation."""
     ratio = value / expectation.value
     if ratio >= PASS_FRACTION[expectation.kind]:
         return "pass"
@@ -46,7 +48,7 @@ def judge_rate(value: float, expectation: Expectation) -> Status:
 
 
 def with_text(measurement: Measurement) -> Measurement:
-    """The measurement with title, purpose and, where something is wrong, remediation."""
+    """Return the measurement with title, purpose and, if something is wrong, remediation."""
     text = text_of(measurement.id)
     wrong = measurement.status in ("warn", "fail")
     return measurement.model_copy(
@@ -61,9 +63,9 @@ def with_text(measurement: Measurement) -> Measurement:
 def judge(
     measurements: Iterable[Measurement], accelerator: Accelerator | None, machine: Machine | None = None
 ) -> list[Measurement]:
-    """Every measurement with its expectation and status, and the comparisons between GPUs.
+    """Return every measurement with its expectation and status, and the comparisons between GPUs.
 
-    Measurements that were judged already (identity, health) keep their status. `machine`: what is known of the GPUs
+    Measurements that were judged already (identity, health) keep their status. `machine`: known facts of the GPUs
     (error correction, links that are up); without it, boards are judged as they are sold.
     """
     measurements = list(measurements)
@@ -74,7 +76,7 @@ def judge(
 
 
 def unjudged(measurement: Measurement) -> Measurement:
-    """The measurement as its step delivered it, so that it can be judged anew; rules' verdicts stay."""
+    """Return the measurement as its step delivered it, so that it can be judged again; verdicts of rules stay."""
     if measurement.unit not in RATE_UNITS or measurement.source == "rule" or measurement.expected is None:
         return measurement
     blank = {"expected": None, "required": None, "operator": "", "source": "", "status": "info", "basis": ""}
@@ -127,20 +129,21 @@ def _expectation(
 
 
 def _takes_detour(measurement: Measurement, accelerator: Accelerator) -> bool:
-    """Whether GPUs that can reach each other do not; consumer boards cannot, nor all pairs of a V100 cube."""
+    """Whether GPUs that can reach each other do not; consumer boards cannot, nor can all pairs of a V100 cube."""
     through_host = measurement.id == "peer.copy" and "through the host" in measurement.pattern
     return through_host and accelerator.pcie_peer_to_peer and accelerator.architecture != "volta"
 
 
 def _group(measurement: Measurement) -> tuple[int, str]:
-    """Ranks and algorithm of a collective, from its pattern, e.g. "8 ranks, ring, 1 GiB"."""
+    """Return ranks and algorithm of a collective from its pattern, e.g. "8 ranks, ring, 1 GiB"."""
     parts = [part.strip() for part in measurement.pattern.split(",")]
     first = parts[0].split(" ", 1)[0]
     return int(first) if first.isdigit() else 1, parts[1] if len(parts) > 1 else ""
 
 
 def _agree(measurements: Sequence[Measurement]) -> list[Measurement]:
-    """Where one instrument reaches what is expected, another that does not shows slow software, not hardware."""
+    """Return the measurements with slow instruments excused: if one instrument reaches the expectation, a slower one
+    shows slow software, not slow hardware."""
     best: dict[tuple[str, int | None, str], Measurement] = {}
     for m in measurements:
         if m.status in ("pass", "warn", "fail") and m.unit in RATE_UNITS and isinstance(m.value, float):
@@ -165,7 +168,7 @@ def _agree(measurements: Sequence[Measurement]) -> list[Measurement]:
 
 
 def compare_peers(measurements: Sequence[Measurement]) -> list[Measurement]:
-    """For every rate of several GPUs: the slowest against the best, each with its better instrument."""
+    """Compare, for every rate of several GPUs, the slowest with the best, each with its better instrument."""
     groups: dict[tuple[str, str], dict[int, Measurement]] = defaultdict(dict)
     for m in measurements:
         if m.gpu is None or m.id in NO_PEERS:
@@ -202,6 +205,6 @@ def _peers(check: str, members: Sequence[Measurement]) -> Measurement:
 
 
 def verdict(measurements: Iterable[Measurement]) -> Status:
-    """The worst status of all that were judged; not_measured if nothing was."""
+    """Return the worst status of all that were judged; not_measured if none was."""
     seen = {m.status for m in measurements}
     return next((status for status in WORST_FIRST if status in seen), "not_measured")

@@ -1,6 +1,6 @@
 """A process that measures one device step by step and prints each result as a line of JSON.
 
-Started by the session: a crash, a hang or a poisoned CUDA context ends this process, not the probe.
+The session starts it, so that a crash, a hang or a poisoned CUDA context ends this process, not the probe.
 """
 
 import argparse
@@ -18,7 +18,7 @@ from advisor.probes.steps import STEPS, Step
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the steps that the session asks for; always 0, failures are events."""
+    """Run the steps that the session asks for; failures are events, so the status is 0, or 1 after a CUDA error."""
     parser = argparse.ArgumentParser(prog="advisor.probes.worker")
     parser.add_argument("--steps", required=True)
     parser.add_argument("--gpu", type=int, default=-1)
@@ -33,7 +33,7 @@ def main(arguments: list[str] | None = None) -> int:
     for step in (step for step in STEPS if step.name in wanted):
         if step.is_timed:
             with _turn(options.ahead):
-                pass  # kernels are compiled, nothing else runs any more
+                pass  # kernels are compiled, and no other work runs
         emit(events, {"event": "start", "step": step.name})
         try:
             with _turn(options.lock if step.is_exclusive else None):
@@ -52,7 +52,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 @contextlib.contextmanager
 def _turn(lock: Path | None) -> Iterator[None]:
-    """Wait until no other worker holds the lock."""
+    """Wait until no other worker holds the lock; None means no waiting."""
     if lock is None:
         yield
         return
@@ -76,4 +76,4 @@ def _run(step: Step, options: argparse.Namespace) -> list[Measurement]:
 
 
 if __name__ == "__main__":
-    os._exit(main())  # all is said: the next step need not wait until torch has taken itself apart
+    os._exit(main())  # all results are written, so the next step need not wait for torch to shut down

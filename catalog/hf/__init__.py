@@ -1,1 +1,1 @@
-"""Any local Hugging Face config.json as a model record."""
+"""Readers that turn any local Hugging Face config.json into a model record."""

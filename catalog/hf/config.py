@@ -1,4 +1,4 @@
-"""Any local Hugging Face config.json as a model record."""
+"""Reader that turns any local Hugging Face config.json into a model record."""
 
 import re
 from collections import Counter
@@ -49,7 +49,7 @@ _TIED_FAMILIES: Final = (
     "bert",
     "xlm-roberta",
 )
-"""Model types whose embeddings are tied where the file is silent: the default of their class."""
+"""Model types whose embeddings are tied if the file does not state it: the default of their class."""
 _ENCODERS: Final = (
     "bert",
     "roberta",
@@ -63,18 +63,18 @@ _ENCODERS: Final = (
 _LEARNED_POSITIONS: Final = ("gpt2", "opt", "bert", "roberta", "xlm-roberta", "distilbert", "mpnet")
 
 _MOST_NAME_CHARACTERS: Final = 200
-"""Longest name of a local model. A hub takes 96 characters for a repository."""
+"""Longest name of a local model [characters]. A hub takes 96 characters for a repository."""
 _TYPES_FILE: Final = DATA_DIR / "model_types.txt"
 
 _Layer = tuple[Mixer | None, FeedForward | None]
 
 
 def model_from_hf_config(path: str | Path) -> Model:
-    """The model that a local config.json describes.
+    """Return the model that a local config.json describes.
 
     Reads dense, mixture-of-experts, latent-attention, sliding-window, linear-attention and state-space
     decoders, the text tower of vision-language files, encoders, Whisper, and diffusion transformers; layers
-    are told apart by the fields that are there, not by model names.
+    are distinguished by their fields, not by model names.
 
     Raises: InputFileError: the file cannot be read, a field is missing, absurd or contradicts another, or a name is not
         one line of printable characters.
@@ -85,7 +85,7 @@ def model_from_hf_config(path: str | Path) -> Model:
 
 
 def _folder(path: Path) -> Line:
-    """The path as no program takes it for an option or for a name on a hub."""
+    """Return the path in a form that no program takes for an option or for a name on a hub."""
     is_plain = path.is_absolute() or path.parts[:1] == ("..",)
     return Line(path if is_plain else f"./{path}", "the path of the model")
 
@@ -127,7 +127,7 @@ def _described(config: ConfigFields) -> Model:
 
 
 def grouped(layers: list[_Layer]) -> tuple[LayerGroup, ...]:
-    """Equal layers as one group, in the order in which they first occur."""
+    """Return equal layers as one group, in the order in which they first occur."""
     counts = Counter(layers)
     return tuple(
         LayerGroup(count=count, mixer=mixer, feed_forward=feed_forward)
@@ -136,7 +136,7 @@ def grouped(layers: list[_Layer]) -> tuple[LayerGroup, ...]:
 
 
 def known_types() -> set[str]:
-    """Model types that are read: those of the list, whose fields say all that counts, and those with readers.
+    """Return the model types that are read: listed types, whose fields are sufficient, and types with readers.
 
     Source: data/model_types.txt.
     """
@@ -197,7 +197,8 @@ def _without_causality(mixer: Mixer | None) -> Mixer | None:
 
 
 def _interleaved(text: ConfigFields) -> tuple[str, ...] | None:
-    """Nemotron-H: each layer is a mixer or a feed-forward part, as a string of letters or a list of names."""
+    """Return the parts of Nemotron-H layers, or None for other models. Each layer is a mixer or a feed-forward part,
+    given as a string of letters or a list of names."""
     pattern = text.text("hybrid_override_pattern")
     if pattern:
         num_layers = text.count(*_NUM_LAYERS)
@@ -224,7 +225,7 @@ def _single_part(text: ConfigFields, kind: str, hidden: int) -> _Layer:
 
 
 def _searched_layer(text: ConfigFields, index: int, hidden: int) -> _Layer:
-    """One block of a network found by architecture search (Nemotron NAS): parts may be absent or linear."""
+    """Return one block of a network found by architecture search (Nemotron NAS): parts may be absent or linear."""
     blocks = text.sequence("block_configs") or ()
     block = ConfigFields(blocks[index], text.file, f"{text.prefix}block_configs[{index}].")
     mixer_fields, part_fields = block.section("attention"), block.section("ffn")
@@ -244,7 +245,8 @@ def _searched_layer(text: ConfigFields, index: int, hidden: int) -> _Layer:
 
 
 def _extra_parameters(text: ConfigFields, hidden: int) -> float:
-    """Learned positions; per-layer input embeddings (Gemma 3n and 4 E-models) with their projections."""
+    """Number of parameters of learned positions, or of per-layer input embeddings (Gemma 3n and 4 E-models) with their
+    projections [count]."""
     if text.text("model_type") in _LEARNED_POSITIONS:
         return float((text.optional_count(*_CONTEXT) or 0) * hidden)
     width = text.optional_number("hidden_size_per_layer_input")
@@ -283,7 +285,7 @@ def _tied(config: ConfigFields, text: ConfigFields) -> bool:
 
 
 def _identity(config: ConfigFields) -> Line:
-    """A name from the file's own words: its repository name, else the folder or file it lies in."""
+    """Return a name from the file's own words: its repository name, else its folder or file name."""
     name = config.text("_name_or_path").rstrip("/").rsplit("/", 1)[-1]
     if not name or name in (".", "main"):
         file = Path(config.file).resolve()

@@ -1,4 +1,4 @@
-"""Diffusion transformers from their config.json."""
+"""Reader of diffusion transformers from their config.json."""
 
 from typing import Final
 
@@ -10,10 +10,10 @@ _TIME_FREQUENCIES: Final = 256
 
 
 def diffusion_model(config: ConfigFields, name: str) -> Model:
-    """A diffusion transformer of the diffusers library (FLUX, SD3, PixArt, DiT).
+    """Return a diffusion transformer of the diffusers library (FLUX, SD3, PixArt, DiT).
 
-    Blocks with two streams hold a second set of matrices for the text tokens: those, and the modulation of
-    every block by the time step, are parameters without work per image token.
+    Blocks with two streams hold a second set of matrices for the text tokens. These matrices, and the
+    modulation of every block by the time step, are parameters without work per image token.
 
     Assumes: MLP four times as wide as the stream; modulation by 6 (double), 3 (single) times the width; time
     embedded from 256 frequencies by two matrices, output modulated by 2 times the width.

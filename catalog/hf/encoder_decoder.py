@@ -1,4 +1,4 @@
-"""Models with an encoder and a decoder from their config.json: Whisper and the T5 family."""
+"""Readers of models with an encoder and a decoder from their config.json: Whisper and the T5 family."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -8,18 +8,19 @@ from advisor.catalog.schema import DenseFeedForward, GroupedQueryAttention, Laye
 from advisor.catalog.schema.model import CrossAttention
 
 _WHISPER_ENCODER_TOKENS: Final = 1500
-"""30 s of audio at 50 frames per second, whatever is said in it."""
+"""Number of audio tokens of Whisper's encoder: 30 s of audio at 50 frames per second, whatever the content."""
 
 
 def _whisper_stem(config: ConfigFields, hidden: int, tokens: int) -> int:
-    """Two convolutions of width 3 over the mel bands, and the positions of encoder and decoder."""
+    """Number of parameters of two convolutions of width 3 over the mel bands, and of the positions of encoder and
+    decoder [count]."""
     mel_bands = config.optional_count("num_mel_bins") or 80
     positions = tokens + (config.optional_count("max_target_positions") or 0)
     return (3 * mel_bands + 3 * hidden + positions) * hidden
 
 
 def speech_model(config: ConfigFields, name: str) -> Model:
-    """A Whisper model: encoder layers over 1500 audio tokens, decoder layers with cross-attention.
+    """Return a Whisper model: encoder layers over 1500 audio tokens, decoder layers with cross-attention.
 
     Raises: InputFileError: a layer or head count is missing or absurd.
     Source: transformers WhisperConfig.
@@ -58,9 +59,10 @@ def speech_model(config: ConfigFields, name: str) -> Model:
 
 
 def text_to_text_model(config: ConfigFields, name: str) -> Model:
-    """A T5 model: an encoder reads the prompt, a decoder with cross-attention writes.
+    """Return a T5 model: an encoder reads the prompt, a decoder with cross-attention writes.
 
-    Assumes: embeddings are tied where the file is silent, as in the class; the relative positions (32 buckets a head)
+    Assumes: embeddings are tied if the file does not state it, as in the class; the relative positions (32 buckets a
+      head)
     are left out.
     Raises: InputFileError: a layer or head count is missing or absurd.
     Source: transformers T5Config.
@@ -93,4 +95,4 @@ READERS: Final[Mapping[str, Callable[[ConfigFields, str], Model]]] = {
     "whisper": speech_model,
     **dict.fromkeys(("t5", "mt5", "umt5"), text_to_text_model),
 }
-"""By model type."""
+"""Reader of an encoder-decoder model, by model type."""

@@ -45,11 +45,11 @@ _ACTIVATION: Final = (
     "activation",
 )
 _FOUR_TIMES_HIDDEN: Final = ("n_embd", "n_head", "multi_query", "new_decoder_architecture")
-"""Fields of the GPT-2, BLOOM and Falcon formats, where a missing width means four times the hidden size."""
+"""Fields of the GPT-2, BLOOM and Falcon formats, in which a missing width means four times the hidden size."""
 
 
 def feed_forwards(config: ConfigFields, num_layers: int, hidden: int) -> tuple[FeedForward, ...]:
-    """Feed-forward part of each layer.
+    """Return the feed-forward part of each layer.
 
     Raises: InputFileError: a width or expert count is missing, absurd or contradicts another.
     Source: field names as written by the transformers library for its model types.
@@ -71,7 +71,7 @@ def feed_forwards(config: ConfigFields, num_layers: int, hidden: int) -> tuple[F
 
 
 def expert_part(config: ConfigFields) -> MoeFeedForward:
-    """The mixture-of-experts part; of layers that also have a dense MLP, that counts as shared expert.
+    """Return the mixture-of-experts part; in layers that also have a dense MLP, the MLP counts as a shared expert.
 
     Raises: InputFileError: a width or count is missing or contradicts another.
     Source: field names as written by the transformers library for its model types.
@@ -92,7 +92,7 @@ def expert_part(config: ConfigFields) -> MoeFeedForward:
 
 
 def is_gated(config: ConfigFields) -> bool:
-    """Whether the MLP has a gate (three matrices): by activation, and by format where gelu can mean both."""
+    """Whether the MLP has a gate (three matrices): by activation, and by format if gelu can mean both."""
     model_type, activation = config.text("model_type"), config.text(*_ACTIVATION).lower()
     if "glu" in activation or config.flag("is_gated_act", "gated_mlp") or config.has("hidden_activation"):
         return True
@@ -129,7 +129,7 @@ def _dense(config: ConfigFields, hidden: int, beside_experts: bool, width: Any) 
 
 
 def _moe_layers(config: ConfigFields, num_layers: int) -> tuple[bool, ...]:
-    """Which layers have experts, by whichever of the formats' ways of saying so is there."""
+    """Return which layers have experts, from whichever field of the known formats is present."""
     kinds = config.per_layer(num_layers, "mlp_layer_types")
     if kinds is not None:
         return tuple(kind in ("sparse", "moe") for kind in kinds)
@@ -166,7 +166,7 @@ def _listed_in_text(config: ConfigFields) -> tuple[int, ...] | None:
 def _doubled_where_kv_is_shared(
     config: ConfigFields, parts: tuple[FeedForward, ...]
 ) -> tuple[FeedForward, ...]:
-    """Gemma 4 E-models widen the MLP of the layers that reuse keys and values."""
+    """Return the parts with the MLP doubled in layers that reuse keys and values (Gemma 4 E-models)."""
     num_shared = config.optional_number("num_kv_shared_layers")
     if not num_shared or not config.flag("use_double_wide_mlp"):
         return parts

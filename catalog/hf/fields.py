@@ -1,4 +1,4 @@
-"""Fields of a model's config.json, read with every mistake named by file and field."""
+"""Fields of a model's config.json; each reading error names file and field."""
 
 import json
 from collections.abc import Mapping
@@ -11,25 +11,25 @@ from advisor.catalog.files import parsed_json, read_text
 
 _LARGEST_COUNT: Final = 100_000_000
 _MOST_LAYERS: Final = 10_000
-"""Ten times the deepest that was published; each costs work here."""
+"""Maximum number of layers that is read: ten times the deepest published model, because each layer costs work here."""
 _LAYERS: Final = ("layers", "n_layer", "depth")
 _TEXT_TOWER_KEYS: Final = ("text_config", "llm_config", "language_config", "thinker_config")
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigFields:
-    """One JSON object of a config file; the getters take the spellings of a field, first one present wins."""
+    """JSON object of a config file. The getters take alternative spellings of a field; the first one present wins."""
 
     values: Mapping[str, Any]
     file: str
     prefix: str = ""
 
     def has(self, *names: str) -> bool:
-        """Whether one of the spellings is there and not null."""
+        """Whether any of the spellings is present and not null."""
         return self._present(names) is not None
 
     def count(self, *names: str, hint: str = "") -> int:
-        """A positive whole number that must be there."""
+        """Return a positive whole number that must be present."""
         value = self.optional_count(*names)
         if value is None:
             self.fail(
@@ -42,34 +42,34 @@ class ConfigFields:
         return value
 
     def optional_count(self, *names: str) -> int | None:
-        """A positive whole number, or None where no spelling is there."""
+        """Return a positive whole number, or None if no spelling is present."""
         name = self._present(names)
         return None if name is None else self._checked(name, self.values[name], minimum=1)
 
     def optional_number(self, *names: str) -> int:
-        """A whole number of at least 0; 0 where no spelling is there."""
+        """Return a whole number of at least 0; 0 if no spelling is present."""
         name = self._present(names)
         return 0 if name is None else self._checked(name, self.values[name], minimum=0)
 
     def flag(self, *names: str) -> bool:
-        """True only where the field is there and true."""
+        """Whether the field is present and true."""
         name = self._present(names)
         return name is not None and self.values[name] is True
 
     def text(self, *names: str) -> str:
-        """A string; empty where no spelling is there."""
+        """Return a string; empty if no spelling is present."""
         name = self._present(names)
         return str(self.values[name]) if name is not None else ""
 
     def sequence(self, *names: str) -> tuple[Any, ...] | None:
-        """A list, or None where no spelling is there as a list."""
+        """Return a list, or None if no spelling is present as a list."""
         for name in names:
             if isinstance(self.values.get(name), list):
                 return tuple(self.values[name])
         return None
 
     def per_layer(self, num_layers: int, *names: str) -> tuple[Any, ...] | None:
-        """A list with one entry per layer; longer lists (entries of MTP layers) are cut."""
+        """Return a list with one entry per layer; longer lists (entries of MTP layers) are cut."""
         entries = self.sequence(*names)
         if entries is not None and len(entries) < num_layers:
             self.fail(
@@ -80,14 +80,14 @@ class ConfigFields:
         return None if entries is None else entries[:num_layers]
 
     def section(self, *names: str) -> "ConfigFields | None":
-        """A nested object, or None."""
+        """Return a nested object, or None."""
         for name in names:
             if isinstance(self.values.get(name), dict):
                 return ConfigFields(self.values[name], self.file, f"{self.prefix}{name}.")
         return None
 
     def text_tower(self) -> "ConfigFields":
-        """The language model's object: of a vision-language file the nested one, else this one."""
+        """Return the language model's object: in a vision-language file the nested one, else this one."""
         nested = self.section(*_TEXT_TOWER_KEYS)
         return nested.text_tower() if nested else self
 
@@ -118,7 +118,7 @@ class ConfigFields:
 
 
 def read_config(path: str | Path) -> ConfigFields:
-    """The fields of a config.json, given as the file or as its folder.
+    """Return the fields of a config.json, given as the file or as its folder.
 
     Raises: InputFileError: the file is missing, unreadable, not JSON, or not an object.
     Source: layout of Hugging Face model repositories.

@@ -9,11 +9,11 @@ from advisor.catalog.schema.model import GatedLinearAttention, Rwkv7
 
 _Layers = list[tuple[Mixer | None, FeedForward | None]]
 _GLA_DECAY_RANK: Final = 16
-"""Default of the layer, which the file does not hold (gate_low_rank_dim)."""
+"""Rank of the decay projection of GLA: the layer's default (gate_low_rank_dim), which the file does not hold."""
 
 
 def rwkv7_layers(config: ConfigFields, hidden: int) -> _Layers:
-    """Layers of RWKV-7; the first has no mix with earlier values.
+    """Return the layers of RWKV-7; the first has no mix with earlier values.
 
     Raises: InputFileError: a rank or size is missing, or heads do not divide.
     Source: flash-linear-attention, RWKV7Config.
@@ -38,7 +38,7 @@ def rwkv7_layers(config: ConfigFields, hidden: int) -> _Layers:
 
 
 def linear_layers(config: ConfigFields, hidden: int) -> _Layers:
-    """Layers of gated linear attention and of RetNet, whose decay is a constant of the head.
+    """Return the layers of gated linear attention or of RetNet, whose decay is a constant of the head.
 
     Raises: InputFileError: a size is missing, or heads do not divide.
     Source: flash-linear-attention, GLAConfig and RetNetConfig, with their defaults.
@@ -67,7 +67,7 @@ def linear_layers(config: ConfigFields, hidden: int) -> _Layers:
 
 
 def _expanded(config: ConfigFields, name: str, default: float, hidden: int, heads: int) -> int:
-    """Width of one head where the whole is a multiple of the hidden size."""
+    """Width of one head if the whole width is a multiple of the hidden size [elements]."""
     factor = config.values.get(name, default)
     if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor <= 16:
         config.fail(name, f"is {factor!r}, not a factor")
@@ -83,4 +83,4 @@ READERS: Final[Mapping[str, Callable[[ConfigFields, int], _Layers]]] = {
     "gla": linear_layers,
     "retnet": linear_layers,
 }
-"""By model type."""
+"""Reader of the layers, by model type."""

@@ -14,7 +14,7 @@ _SHORT_DTYPES: Final = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"
 
 
 def mixers(config: ConfigFields, num_layers: int, hidden: int) -> tuple[Mixer, ...]:
-    """Mixer of each layer.
+    """Return the mixer of each layer.
 
     Raises: InputFileError: a head count or size is missing, absurd or contradicts another.
     Source: field names as written by the transformers library for its model types.
@@ -32,7 +32,8 @@ def mixers(config: ConfigFields, num_layers: int, hidden: int) -> tuple[Mixer, .
 
 
 def layer_kinds(config: ConfigFields, num_layers: int) -> tuple[str, ...]:
-    """'full', 'window', 'linear' or 'mamba' for each layer, by whichever of the formats' ways is there."""
+    """Return 'full', 'window', 'linear' or 'mamba' for each layer, from whichever field of the known formats is
+    present."""
     listed = config.per_layer(num_layers, "layer_types", "layers_block_type")
     if listed is not None:
         return tuple(_kind_of(config, name) for name in listed)
@@ -101,9 +102,9 @@ def _mixer(config: ConfigFields, kind: str, layer: int, hidden: int, *, shared_k
 def attention(
     config: ConfigFields, hidden: int, *, windowed: bool = False, layer: int = 0, shared_kv: bool = False
 ) -> GroupedQueryAttention:
-    """Softmax attention of one layer.
+    """Return the softmax attention of one layer.
 
-    Raises: InputFileError: heads that do not divide, sizes that are missing or absurd.
+    Raises: InputFileError: heads do not divide, or sizes are missing or absurd.
     Source: field names as written by the transformers library for its model types.
     """
     own = {
@@ -148,7 +149,7 @@ def _windowed_fields(config: ConfigFields) -> dict[str, int | None]:
 
 
 def _global_fields(config: ConfigFields) -> dict[str, int | None]:
-    """Gemma 4: layers with full attention have heads of another size."""
+    """Return the head sizes of layers with full attention that differ from windowed layers (Gemma 4)."""
     return {
         "kv_heads": config.optional_count("num_global_key_value_heads"),
         "head_dim": config.optional_count("global_head_dim"),
@@ -156,7 +157,7 @@ def _global_fields(config: ConfigFields) -> dict[str, int | None]:
 
 
 def _layer_fields(config: ConfigFields, layer: int) -> dict[str, int]:
-    """Head counts that differ from layer to layer (DeciLM, Laguna)."""
+    """Return the head counts that differ from layer to layer (DeciLM, Laguna)."""
     found: dict[str, int] = {}
     for key, name in (
         ("heads", "num_attention_heads_per_layer"),
@@ -201,7 +202,7 @@ def _gated_delta_net(config: ConfigFields) -> GatedDeltaNet:
 
 
 def mamba(config: ConfigFields, hidden: int) -> Mamba2:
-    """State-space mixer; Mamba-1 fields give the Mamba-2 mixer with the same state and inner width.
+    """Return the state-space mixer; Mamba-1 fields give the Mamba-2 mixer with the same state and inner width.
 
     Raises: InputFileError: the state size is missing, or heads do not divide the inner width.
     Source: field names as written by the transformers library for its model types.
@@ -272,7 +273,8 @@ def _kimi_delta(linear: ConfigFields) -> GatedDeltaNet:
 
 
 def _compressed(config: ConfigFields, num_layers: int) -> tuple[Mixer, ...]:
-    """DeepSeek V4: one shared key-value head, compressed by the layer's ratio (0: only the window)."""
+    """Return the layers of DeepSeek V4: one shared key-value head, compressed by the layer's ratio (0: only the
+    window)."""
     ratios = config.per_layer(num_layers, "compress_ratios") or ()
     head_dim, rotary = config.count("head_dim"), config.count("qk_rope_head_dim")
     found: list[Mixer] = []

@@ -1,4 +1,4 @@
-"""In which format a checkpoint stores its weights, from the quantization fields of its config.json."""
+"""Weight format of a checkpoint, from the quantization fields of its config.json."""
 
 import json
 import re
@@ -32,12 +32,12 @@ _BY_BITS: Final = {4: "int4", 8: "int8"}
 _BITS_OF_FP8: Final = 8
 _NVFP4_GROUP_SIZE: Final = 16
 _WHOLE_ATTENTION: Final = re.compile(r"(self_attn|attention|q_proj|q_a_proj|qkv_proj)[.*$]*$")
-"""An exclusion of the attention's matrices, not of a norm or an indexer beside them."""
+"""Pattern of an exclusion of the attention's matrices, not only of a norm or an indexer."""
 
 
 @dataclass(frozen=True, slots=True)
 class WeightFormat:
-    """Format of the quantised matrices, which these are, and the format of the layers' other matrices."""
+    """Format of the quantised matrices, the choice of these matrices, and the format of the layers' other matrices."""
 
     dtype: str
     parts: Literal["all", "experts", "linear"] = "linear"
@@ -46,9 +46,9 @@ class WeightFormat:
 
 
 def published_weights(config: ConfigFields, *, has_experts: bool) -> WeightFormat:
-    """The weight format of a checkpoint; the plain dtype where nothing is quantised.
+    """Return the weight format of a checkpoint; the plain dtype if nothing is quantised.
 
-    Raises: InputFileError: a quantisation method that is not known.
+    Raises: InputFileError: the quantisation method is unknown.
     Source: quantization_config as written by transformers, compressed-tensors, GPTQ, AWQ and ModelOpt.
     """
     text = config.text_tower()
@@ -104,7 +104,7 @@ def _compressed_dtype(quantization: ConfigFields) -> str:
 
 
 def _group_dtypes(quantization: ConfigFields) -> set[str]:
-    """Formats of the groups of modules that compressed-tensors and ModelOpt list."""
+    """Return the formats of the module groups that compressed-tensors and ModelOpt list."""
     groups = quantization.values.get("config_groups")
     found: set[str] = set()
     for group in groups.values() if isinstance(groups, dict) else ():
@@ -124,7 +124,7 @@ def _number_format(weights: dict[str, Any]) -> str:
 
 
 def _modelopt_algorithm(config: ConfigFields) -> str:
-    """ModelOpt writes its algorithm into a file of its own beside config.json."""
+    """Return the algorithm that ModelOpt writes into a separate file next to config.json; empty if there is none."""
     file = Path(config.file).with_name("hf_quant_config.json")
     try:
         values = parsed_json(read_text(file))

@@ -1,1 +1,1 @@
-"""Price lists of sellers as quotes: what their documents say, which accelerator it is, whether it can be believed."""
+"""Providers' price lists as quotes: reading of documents, identification of accelerators, plausibility checks."""

@@ -1,4 +1,4 @@
-"""AWS's bulk price list: a CSV of every product of a region, hundreds of megabytes, read line by line."""
+"""Bulk price list of AWS: a CSV of every product of a region, hundreds of megabytes, read line by line."""
 
 import csv
 import datetime
@@ -12,7 +12,7 @@ from advisor.catalog.units import GIB
 
 ORIGIN: Final = "https://pricing.us-east-1.amazonaws.com"
 REGIONS: Final = ("us-east-1",)
-"""Regions that a refresh asks for unless told others: each is a large download."""
+"""Regions that a refresh requests by default; each is a large download."""
 _METADATA_ROWS: Final = 5
 _FIELDS: Final = (
     "TermType", "Unit", "PricePerUnit", "Currency", "Instance Type", "Tenancy", "Operating System",
@@ -25,7 +25,7 @@ _ACCELERATED: Final = ("p", "g", "inf", "trn", "dl")
 
 
 def offers_address(region: str, origin: str = ORIGIN) -> str:
-    """Address of a region's list.
+    """Return the address of a region's list.
 
     Source: docs.aws.amazon.com/awsaccountbilling, "Reading the service price list file": five rows of metadata, then
     the header.
@@ -34,9 +34,10 @@ def offers_address(region: str, origin: str = ORIGIN) -> str:
 
 
 def parse_offers(lines: Iterable[str], region: str, url: str, observed_on: datetime.date) -> Iterator[Quote]:
-    """Quotes of shared Linux machines with accelerators: on demand, and standard reservations without upfront payment.
+    """Yield the quotes of shared Linux machines with accelerators: on demand, and standard reservations without upfront
+    payment.
 
-    Raises: FeedError: the lines are not what the documentation describes.
+    Raises: FeedError: the lines do not follow the documented format.
     """
     rows = _rows(lines)
     metadata = list(islice(rows, _METADATA_ROWS))
@@ -48,7 +49,7 @@ def parse_offers(lines: Iterable[str], region: str, url: str, observed_on: datet
     for cells in rows:
         if len(cells) != len(header):
             raise FeedError(f"a row has {len(cells)} cells, the header has {len(header)}")
-        if not cells[product].startswith(_ACCELERATED):  # nearly all of a million rows
+        if not cells[product].startswith(_ACCELERATED):  # true of nearly all of a million rows
             continue
         quote = _quote(dict(zip(header, cells, strict=True)), region, url, observed_on)
         if quote is not None:

@@ -1,4 +1,4 @@
-"""Azure's retail price API: pages of meters as JSON, in US dollars, without a key."""
+"""Retail price API of Azure: pages of meters as JSON, in US dollars, without a key."""
 
 import datetime
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ from advisor.catalog.units import DAY_S, HOUR_S
 ORIGIN: Final = "https://prices.azure.com"
 PATH: Final = "/api/retail/prices"
 REGIONS: Final = ("eastus", "eastus2", "westus3", "westeurope")
-"""Regions that a refresh asks for unless told others."""
+"""Regions that a refresh requests by default."""
 _YEARS: Final[dict[str, tuple[Term, int]]] = {"1 Year": ("reserved_1y", 1), "3 Years": ("reserved_3y", 3)}
 _DAYS_PER_YEAR: Final = 365
 
 
 def first_page(region: str, origin: str = ORIGIN) -> str:
-    """Address of the first page of a region's machines with accelerators (the N family).
+    """Return the address of the first page of a region's machines with accelerators (the N family).
 
     Source: learn.microsoft.com/rest/api/cost-management/retail-prices/azure-retail-prices.
     """
@@ -27,12 +27,12 @@ def first_page(region: str, origin: str = ORIGIN) -> str:
 
 
 def parse_page(text: str, url: str, observed_on: datetime.date) -> tuple[list[Quote], str]:
-    """Quotes of one page, and the address of the next or an empty string.
+    """Return the quotes of one page, and the address of the next page or an empty string.
 
-    Windows, low-priority and developer-test meters are other products and are left out. A reservation's price is
-    that of the whole term, spread here over its hours.
+    Windows, low-priority and developer-test meters are other products and are left out. A reservation's price
+    covers the whole term; it is spread here over the term's hours.
 
-    Raises: FeedError: the text is not what the documentation describes.
+    Raises: FeedError: the text does not follow the documented format.
     """
     page = read_document(text)
     if not isinstance(page, dict) or not isinstance(page.get("Items"), list):
@@ -69,7 +69,7 @@ def _quote(item: object, url: str, observed_on: datetime.date) -> Quote | None:
 
 
 def _term(item: Mapping[str, Any]) -> Term | None:
-    """The term of a meter; None for products that are something else."""
+    """Return the term of a meter; None for other products."""
     if item["type"] == "Reservation":
         required(item, "reservationTerm")
         years = _YEARS.get(str(item.get("reservationTerm")))

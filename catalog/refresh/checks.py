@@ -1,4 +1,6 @@
-"""Whether quotes can be believed: every row by itself, against what is known of its accelerator, and all together."""
+"""Plausibility checks of quotes: each row by itself, against known prices of its accelerator, and
+the list as a whole.
+"""
 
 import math
 from collections import defaultdict
@@ -15,17 +17,17 @@ from advisor.catalog.refresh.quote import MOST_QUOTES, FeedError, Quote
 from advisor.catalog.schema import Price
 
 MOST_CHANGE: Final = 3.0
-"""Factor between two prices of the same offer beyond which a person must look: the largest cuts that sellers
+"""Factor between two prices of the same offer beyond which a person must look: the largest cuts that providers
 announced (44 % for AWS's H100 in June 2025) stay far below."""
 MOST_SPREAD: Final = 10.0
 """Factor to the median of an accelerator's known prices at the same term: an H100 costs from 2 to 12 dollars, and a
-host of a marketplace asks a fifth of what a large cloud does for an A100."""
+marketplace host asks a fifth of the price of a large cloud for an A100."""
 LEAST_DISCOUNTED_FRACTION: Final = 0.05
-"""Of the typical price on demand, where no price at a reserved or spot term is known."""
+"""Lowest plausible fraction of the typical on-demand price, if no price at a reserved or spot term is known."""
 LEAST_USD_PER_HOUR, MOST_USD_PER_HOUR = 0.01, 200.0
-"""Of one accelerator of which no price is known."""
+"""Plausible price of one accelerator without a known price [USD/h]."""
 LEAST_KEPT_FRACTION: Final = 0.5
-"""Of the offers that a list held last time; a list that lost more than half has changed its form."""
+"""Minimum fraction of the offers of the previous list; a list that lost more than half has changed its format."""
 MOST_REFUSED_FRACTION: Final = 0.5
 MAX_NAMES: Final = 5
 _COPIED: Final = (
@@ -36,17 +38,17 @@ LONGEST_SHOWN: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """A quote that may not be used, and why."""
+    """Quote that must not be used, and the reason."""
 
     quote: Quote
     reason: str
     sku: str
-    """The product's name in the catalog."""
+    """Name of the product in the catalog."""
 
 
 @dataclass(slots=True)
 class Checked:
-    """What became of the quotes of one list."""
+    """Outcome of the quotes of one list."""
 
     prices: list[Price] = field(default_factory=list)
     refused: list[Refused] = field(default_factory=list)
@@ -55,11 +57,11 @@ class Checked:
 
 
 def check_quotes(quotes: Iterable[Quote], known: Sequence[Price], *, accept_changes: bool = False) -> Checked:
-    """Sort quotes into prices, refused rows with reasons, and products that nobody has described.
+    """Sort quotes into prices, refused rows with reasons, and products that the catalog does not describe.
 
-    `known` are the prices that stand now, from any source; a person may accept what is implausible against them.
+    `known` are the current prices from any source; `accept_changes` accepts prices that are implausible against them.
 
-    Raises: FeedError: there are too many.
+    Raises: FeedError: there are too many quotes.
     """
     history = _History(known)
     found = Checked()
@@ -87,7 +89,7 @@ def check_quotes(quotes: Iterable[Quote], known: Sequence[Price], *, accept_chan
 def check_list(found: Checked, num_before: int) -> None:
     """Refuse a whole list that looks broken: empty, mostly refused, or half of it gone.
 
-    Raises: FeedError: with numbers.
+    Raises: FeedError: the list looks broken; the message has numbers.
     """
     num_prices, num_refused = len(found.prices), len(found.refused)
     if not num_prices and not num_refused and not found.unknown:
@@ -104,12 +106,12 @@ def check_list(found: Checked, num_before: int) -> None:
 
 
 def _legible(name: str) -> str:
-    """A name as a message may show it."""
+    """Return a name as a message may show it."""
     return "".join(letter if letter.isprintable() else "?" for letter in name[:LONGEST_SHOWN])
 
 
 class _History:
-    """What accelerators and offers have cost so far."""
+    """Known prices of accelerators and offers."""
 
     def __init__(self, known: Sequence[Price]) -> None:
         self.of_offer: dict[tuple[str, str, str, str], float] = {}
@@ -120,7 +122,7 @@ class _History:
         self.typical = {key: median(prices) for key, prices in by_accelerator.items()}
 
     def fault(self, quote: Quote, product: Product) -> str:
-        """Why a price is not plausible; empty where it is."""
+        """Return the reason why a price is not plausible; empty if it is."""
         before = self.of_offer.get((quote.provider, product.sku, quote.region, quote.term))
         if before is not None:
             if not before / MOST_CHANGE <= quote.usd_per_hour <= before * MOST_CHANGE:
@@ -141,7 +143,7 @@ class _History:
 
 
 def _fault(quote: Quote, product: Product) -> str:
-    """What is wrong with a quote by itself; empty where nothing is."""
+    """Return the fault of a quote by itself; empty if there is none."""
     if not quote.is_legible:
         return "its names are too long or hold control characters"
     if quote.currency != "USD":
@@ -167,7 +169,7 @@ def _count(quote: Quote, product: Product) -> int:
 
 
 def _price(quote: Quote, product: Product) -> Price:
-    """The row of the catalog.
+    """Return the catalog row of a quote.
 
     Raises: InputFileError: a field is out of bounds.
     """
@@ -184,7 +186,8 @@ def _price(quote: Quote, product: Product) -> Price:
 
 
 def _refuse_dear_spot(found: Checked) -> None:
-    """Spot is what is left over: a spot price above the same product's price on demand is a mistake."""
+    """Refuse spot prices above the same product's on-demand price. Spot sells spare capacity, so such a price is a
+    mistake."""
     on_demand = {(p.provider, p.sku, p.region): p.usd_per_hour for p in found.prices if p.term == "on_demand"}
     kept = []
     for price in found.prices:

@@ -1,4 +1,4 @@
-"""The gpuhunt catalogue of dstack: a zip with a CSV per cloud; asked for Google Cloud, whose own list needs a key."""
+"""The gpuhunt catalogue of dstack: a zip with a CSV per cloud, read for Google Cloud, whose own list needs a key."""
 
 import datetime
 import io
@@ -14,11 +14,11 @@ ORIGIN: Final = "https://dstack-gpu-pricing.s3.eu-west-1.amazonaws.com"
 PROVIDERS: Final = ("gcp",)
 _STEP_BYTES: Final = 1 << 20
 MOST_BYTES: Final = 200_000_000
-"""Of one unpacked file: the whole catalogue has some ten megabytes."""
+"""Maximum size of one unpacked file [bytes]; the whole catalogue has about ten megabytes."""
 
 
 def version_address(origin: str = ORIGIN) -> str:
-    """Address of the name of the newest catalogue.
+    """Return the address that gives the name of the newest catalogue.
 
     Source: dstackai/gpuhunt, src/gpuhunt/_internal/catalog.py.
     """
@@ -30,9 +30,9 @@ def catalog_address(version: str, origin: str = ORIGIN) -> str:
 
 
 def parse_version(text: str) -> tuple[str, datetime.date]:
-    """A catalogue's name and the day on which it was made, with which the name begins.
+    """Return a catalogue's name and the day on which it was made, with which the name begins.
 
-    Raises: FeedError: the text is no such name.
+    Raises: FeedError: the text is not a catalogue's name.
     """
     name = text.strip()
     found = re.fullmatch(r"(\d{4})(\d{2})(\d{2})[\w.-]*", name)
@@ -45,9 +45,9 @@ def parse_version(text: str) -> tuple[str, datetime.date]:
 
 
 def parse_catalog(content: bytes, url: str, observed_on: datetime.date) -> list[Quote]:
-    """Quotes of the machines with accelerators.
+    """Return the quotes of the machines with accelerators.
 
-    Raises: FeedError: the content is not what gpuhunt writes.
+    Raises: FeedError: the content does not follow gpuhunt's format.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -61,7 +61,7 @@ def parse_catalog(content: bytes, url: str, observed_on: datetime.date) -> list[
 
 
 def _member(archive: zipfile.ZipFile, name: str) -> str:
-    """A file of the archive, unpacked piece by piece: what the archive states of its size may be a lie."""
+    """Return a file of the archive, unpacked in pieces, because the size that the archive states may be wrong."""
     entry = archive.getinfo(name)
     if entry.file_size > MOST_BYTES:
         raise FeedError(f"{name} unpacks to {entry.file_size} bytes")

@@ -1,4 +1,5 @@
-"""Which accelerator of the catalog a seller's product holds, and how many: by its exact name, never by guess."""
+"""Identification of a provider's product: its accelerator in the catalog and their number, by exact name, never by
+guess."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -13,16 +14,17 @@ from advisor.catalog.prices import bundled_prices
 from advisor.catalog.refresh.quote import Quote
 
 MEMORY_TOLERANCE_FRACTION: Final = 0.15
-"""Drivers, sellers and data sheets count an accelerator's memory differently by so much; other sizes by more."""
+"""Tolerance between two statements of an accelerator's memory: drivers, providers and datasheets differ by up to this
+fraction; other memory sizes differ by more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Product:
-    """What a seller's SKU is."""
+    """Product behind a provider's SKU."""
 
     accelerator: str
     num_accelerators: int | None
-    """None where only the seller's document says it."""
+    """Number of accelerators; None if only the provider's document states it."""
     sku: str
 
 
@@ -34,7 +36,7 @@ class _Rule:
 
 
 def product_of(quote: Quote) -> Product | None:
-    """The product of a quote; None where nobody has said what this SKU is."""
+    """Return the product of a quote; None if the catalog does not describe this SKU."""
     known = _bundled_products().get((quote.provider, quote.sku))
     if known is not None:
         return known
@@ -52,7 +54,7 @@ def product_of(quote: Quote) -> Product | None:
 
 
 def has_memory_of(accelerator: str, memory_bytes: float | None) -> bool:
-    """Whether a stated memory is that of the accelerator; true where one of both is unknown."""
+    """Whether a stated memory fits the accelerator; True if either is unknown."""
     expected = accelerators.by_id(accelerator).memory_bytes
     if memory_bytes is None or expected is None:
         return True
@@ -69,7 +71,7 @@ def _bundled_products() -> Mapping[tuple[str, str], Product]:
 
 @cache
 def _rules() -> Mapping[str, Sequence[_Rule]]:
-    """Patterns by provider.
+    """Return the patterns by provider.
 
     Raises: InputFileError: the bundled file names an accelerator that the catalog lacks.
     """

@@ -1,4 +1,4 @@
-"""New prices beside old ones: rows are appended, unchanged ones only dated anew, vanished ones end."""
+"""Merging of new prices with old ones: rows are appended, unchanged ones get a new date, vanished ones end."""
 
 import datetime
 from collections import defaultdict
@@ -10,20 +10,20 @@ from advisor.catalog.schema import Price
 
 Offer = tuple[str, str, str, str]
 COARSE_REGIONS: Final = frozenset({"any", "us", "eu"})
-"""Regions of bundled rows that stand for several of a seller's."""
+"""Regions of bundled rows that stand for several regions of a provider."""
 
 
 Product = tuple[str, str, str]
-"""Provider, SKU, term."""
+"""Provider, SKU and term."""
 
 
 def merge(
     old: Sequence[Price], new: Sequence[Price], day: datetime.date, doubtful: Collection[Product] = ()
 ) -> list[Price]:
-    """The history of a list after another reading on `day`.
+    """Return the history of a list after another reading on `day`.
 
     A price that did not change keeps the first and the last day on which it was read. An offer that is no longer
-    listed ends on `day`, except of a doubtful product: it is listed, but its new price was refused. A second reading
+    listed ends on `day`, unless its product is doubtful: listed, but with a refused new price. A second reading
     on one day replaces the first.
     """
     histories: dict[Offer, list[Price]] = defaultdict(list)
@@ -52,10 +52,10 @@ def _same(one: Price, other: Price) -> bool:
 
 
 def to_known_regions(prices: Iterable[Price]) -> list[Price]:
-    """Prices under the regions that the bundled rows use for the same product.
+    """Return the prices under the regions that the bundled rows use for the same product.
 
     Where a bundled row has a coarse region (`us`, `any`), the cheapest region of the list takes its place;
-    otherwise the old row would stand beside the new ones for ever.
+    otherwise the old row would remain next to the new ones for ever.
     """
     bundled: dict[Offer, set[str]] = defaultdict(set)
     for price in bundled_prices():

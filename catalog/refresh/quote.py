@@ -1,4 +1,4 @@
-"""One offer as a seller's document states it, before anybody has checked it."""
+"""Offer as a provider's document states it, before any check."""
 
 import csv
 import datetime
@@ -12,35 +12,36 @@ from typing import Any, Final
 from advisor.catalog.schema.price import PriceKind, Tenancy, Term
 
 MOST_QUOTES: Final = 200_000
-"""Of one list: the largest has a few thousand."""
+"""Maximum number of quotes of one list; the largest has a few thousand."""
 _MOST_JSON_PARTS: Final = 2_000_000
-"""Brackets and commas of a document: each may cost a hundred bytes once it is read; a page has some 20 000."""
+"""Maximum number of brackets and commas of a document: each may cost a hundred bytes once it is read; a page has about
+20 000."""
 _LONGEST_NAME: Final = 500
 
 
 class FeedError(Exception):
-    """A document that is not what its seller documents: nothing of it may be used."""
+    """Document that does not follow its provider's documentation; none of it may be used."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """What a document says, in its own words and units where the fields allow."""
+    """Content of a document, in its own words and units if the fields allow."""
 
     provider: str
     sku: str
     region: str
     term: Term
     usd_per_hour: float
-    """Of the whole SKU; NaN where the document has no number there."""
+    """Price of the whole SKU [USD/h]; NaN if the document has no number there."""
     url: str
     observed_on: datetime.date
     valid_from: datetime.date | None = None
-    """Since when the seller asks this price, where the document says so."""
+    """First day of this price; None if the document does not state it."""
     gpu: str = ""
-    """The accelerator as the document calls it."""
+    """Name of the accelerator in the document."""
     num_accelerators: float | None = None
     memory_bytes: float | None = None
-    """Of one accelerator, where the document says so."""
+    """Memory of one accelerator [bytes]; None if the document does not state it."""
     vcpus: int | None = None
     ram_bytes: float | None = None
     currency: str = "USD"
@@ -49,15 +50,15 @@ class Quote:
 
     @property
     def is_legible(self) -> bool:
-        """Whether its names are what a table and a terminal can show: short, and no control characters."""
+        """Whether its names can be shown in a table and a terminal: short, and without control characters."""
         names = (self.sku, self.region, self.url, self.gpu, self.currency)
         return all(name.isprintable() and len(name) <= _LONGEST_NAME for name in names)
 
 
 def read_document(text: str) -> Any:
-    """The content of a document that is JSON.
+    """Return the content of a document that is JSON.
 
-    Raises: FeedError: it is none, nests too deep, or holds more than a page of prices can.
+    Raises: FeedError: the text is not JSON, nests too deeply, or holds more than a page of prices can.
     """
     if sum(map(text.count, "[{,")) > _MOST_JSON_PARTS:
         raise FeedError(f"more than {_MOST_JSON_PARTS} entries")
@@ -70,7 +71,7 @@ def read_document(text: str) -> Any:
 
 
 def number(value: object) -> float:
-    """A number of a document; NaN where there is none, which a check then refuses."""
+    """Return a number of a document; NaN if there is none, which a check then refuses."""
     if isinstance(value, bool) or value is None:
         return math.nan
     try:
@@ -80,7 +81,7 @@ def number(value: object) -> float:
 
 
 def whole(value: object) -> int | None:
-    """A count of a document; None where there is none."""
+    """Return a count of a document; None if there is none."""
     found = number(value)
     return int(found) if math.isfinite(found) and found == int(found) else None
 
@@ -96,9 +97,9 @@ def required(record: Mapping[str, Any], *names: str) -> None:
 
 
 def read_rows(text: str, *names: str) -> Iterator[dict[str, str]]:
-    """The rows of a document that is CSV with these columns.
+    """Yield the rows of a document that is CSV with these columns.
 
-    Raises: FeedError: it is none, a column is missing, or a row is not as long as the header.
+    Raises: FeedError: the text is not CSV, a column is missing, or a row is not as long as the header.
     """
     rows = csv.DictReader(io.StringIO(text), strict=True)
     try:
@@ -112,7 +113,7 @@ def read_rows(text: str, *names: str) -> Iterator[dict[str, str]]:
 
 
 def day(value: object) -> datetime.date | None:
-    """The day of a time as a document writes it; None where it is none."""
+    """Return the day of a time as a document writes it; None if it is not a time."""
     try:
         return datetime.datetime.fromisoformat(str(value)).date()
     except ValueError:

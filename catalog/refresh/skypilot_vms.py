@@ -1,4 +1,4 @@
-"""SkyPilot's catalogue: a CSV per cloud, kept in a repository; many are refreshed there every few hours."""
+"""Catalogue of SkyPilot: a CSV per cloud, kept in a repository; many are refreshed there every few hours."""
 
 import datetime
 from typing import Final
@@ -12,16 +12,16 @@ API_ORIGIN: Final = "https://api.github.com"
 REPOSITORY: Final = "skypilot-org/skypilot-catalog"
 _COLUMNS: Final[dict[Term, str]] = {"on_demand": "Price", "spot": "SpotPrice"}
 PROVIDERS: Final = ("lambda", "nebius", "verda", "hyperstack", "runpod")
-"""Clouds whose machines are told apart by their names; AWS and Azure are asked themselves."""
+"""Clouds whose machines are distinguished by name; AWS and Azure have refreshers of their own."""
 
 
 def vms_address(provider: str, origin: str = ORIGIN) -> str:
-    """Address of a cloud's list."""
+    """Return the address of a cloud's list."""
     return f"{origin}/{REPOSITORY}/master/{_path(provider)}"
 
 
 def history_address(provider: str, origin: str = API_ORIGIN) -> str:
-    """Address of the last change of a cloud's list: the lists themselves bear no date."""
+    """Return the address of the last change of a cloud's list; the lists themselves bear no date."""
     return f"{origin}/repos/{REPOSITORY}/commits?path={_path(provider)}&per_page=1"
 
 
@@ -30,9 +30,9 @@ def _path(provider: str) -> str:
 
 
 def parse_changed_on(text: str) -> datetime.date:
-    """The day of the last change of a list.
+    """Return the day of the last change of a list.
 
-    Raises: FeedError: the text is no answer of GitHub's list of commits.
+    Raises: FeedError: the text is not a list of commits from GitHub.
     """
     try:
         return datetime.datetime.fromisoformat(read_document(text)[0]["commit"]["committer"]["date"]).date()
@@ -41,9 +41,9 @@ def parse_changed_on(text: str) -> datetime.date:
 
 
 def parse_vms(provider: str, text: str, url: str, observed_on: datetime.date) -> list[Quote]:
-    """Quotes of machines with accelerators, on demand and spot; the cheapest zone of a region counts.
+    """Return the quotes of machines with accelerators, on demand and spot; the cheapest zone of a region counts.
 
-    Raises: FeedError: the text is not what SkyPilot's catalogues look like.
+    Raises: FeedError: the text does not follow SkyPilot's format.
     """
     found: dict[tuple[str, str, Term], Quote] = {}
     fields = ("InstanceType", "AcceleratorName", "AcceleratorCount", "Region", *_COLUMNS.values())
@@ -81,6 +81,6 @@ def _quote(
 def _keep_cheaper(found: dict[tuple[str, str, Term], Quote], quote: Quote) -> None:
     key = (quote.sku, quote.region, quote.term)
     rival = found.get(key)
-    # A price that is no number stays, so that the check sees it.
+    # A price that is not a number stays, so that the check sees it.
     if rival is None or not rival.usd_per_hour <= quote.usd_per_hour:
         found[key] = quote

@@ -1,4 +1,4 @@
-"""Vast.ai's market: single offers of many hosts as JSON; a price is the median of an accelerator's verified offers."""
+"""Market of Vast.ai: single offers of many hosts as JSON; a price is the median of an accelerator's verified offers."""
 
 import datetime
 import math
@@ -23,13 +23,14 @@ QUERY: Final[dict[str, object]] = {
 
 Source: docs.vast.ai, search offers."""
 LEAST_OFFERS: Final = 3
-"""Fewer are no market: one host's whim."""
+"""Minimum number of offers for a median; fewer are not a market."""
 
 
 def parse_bundles(text: str, url: str, observed_on: datetime.date) -> list[Quote]:
-    """A quote per accelerator and memory size: the median price of one accelerator over hosts, on demand and spot.
+    """Return a quote per accelerator and memory size: the median price of one accelerator over hosts, on demand and
+    spot.
 
-    Raises: FeedError: the text is not what the documentation describes.
+    Raises: FeedError: the text does not follow the documented format.
     """
     page = read_document(text)
     if not isinstance(page, dict) or not isinstance(page.get("offers"), list):
@@ -49,13 +50,13 @@ def parse_bundles(text: str, url: str, observed_on: datetime.date) -> list[Quote
 
 
 def _gib(mebibytes: object) -> int:
-    """Memory to the nearest 8 GiB: hosts report a little less than the board has."""
+    """Memory rounded to the nearest 8 GiB [GiB], because hosts report slightly less than the board has."""
     size = number(mebibytes)
     return round(size / 1024 / 8) * 8 if math.isfinite(size) else 0
 
 
 def _price_each(offer: Mapping[str, object], field: str) -> float:
-    """Of one accelerator [USD/h]; NaN where the offer does not say."""
+    """Price of one accelerator [USD/h]; NaN if the offer does not state it."""
     count = number(offer["num_gpus"])
     return number(offer[field]) / count if count > 0 else math.nan
 
@@ -76,7 +77,7 @@ def _quotes(
                 sku=f"{name.lower().replace(' ', '-')}-{size_gib}gb-median",
                 region="any",
                 term="spot" if term == "spot" else "on_demand",
-                # Without a market of prices the row is refused and the old one stays.
+                # Without enough prices for a market, the row is refused and the old one stays.
                 usd_per_hour=round(median(known), 4) if len(known) >= LEAST_OFFERS else math.nan,
                 url=url,
                 observed_on=observed_on,

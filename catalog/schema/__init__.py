@@ -1,4 +1,4 @@
-"""The record types through which the rooms talk."""
+"""Record types of the catalog, which every room reads and passes on."""
 
 from advisor.catalog.schema.accelerator import Accelerator, Interconnect, ScaleUp
 from advisor.catalog.schema.calibration import Calibration

@@ -1,4 +1,4 @@
-"""What a probe measured on one machine, in the form in which the simulator uses it."""
+"""Measured figures of one machine, in the form in which the simulator uses them."""
 
 from pydantic import Field
 
@@ -7,7 +7,8 @@ from advisor.catalog.schema.record import Record
 
 
 class Calibration(Record):
-    """Measured figures of one machine; replaces or scales catalog values. A file to read, edit and e-mail.
+    """Measured figures of one machine, which replace or scale catalog values. `advisor probe` writes them to a file
+    that users may read, edit and send.
 
     Every field is optional: what was not measured keeps its catalog value.
     """
@@ -20,21 +21,22 @@ class Calibration(Record):
     driver: str = ""
     tool_version: str = ""
     bandwidth_bytes_per_s: float | None = Field(default=None, gt=0)
-    """Best sustained read bandwidth of device memory."""
+    """Best sustained read bandwidth of device memory [bytes/s]."""
     matmul_flop_per_s: dict[str, float] = Field(default_factory=dict)
-    """Dense matmul rate by number format at a large shape, in a burst: under a power limit it falls within a second."""
+    """Dense matmul rate by number format at a large shape [FLOP/s], in a burst: under a power limit it falls within a
+    second."""
     sustained_flop_per_s: dict[str, float] = Field(default_factory=dict)
-    """The same without a pause, once the power limit holds."""
+    """Sustained dense matmul rate by number format, after the power limit has lowered the clock [FLOP/s]."""
     launch_s: float | None = Field(default=None, gt=0)
-    """Back-to-back interval of empty kernels in a replayed graph."""
+    """Back-to-back interval of empty kernels in a replayed graph [s]."""
     collective_bus_bytes_per_s: dict[str, float] = Field(default_factory=dict)
-    """Large-message bus bandwidth by operation."""
+    """Bus bandwidth of large messages by operation [bytes/s]."""
     collective_latency_s: dict[str, float] = Field(default_factory=dict)
-    """Small-message time by operation."""
+    """Time of small messages by operation [s]."""
     pair_bytes_per_s: dict[str, float] = Field(default_factory=dict)
-    """Copy from one accelerator to another by pair, e.g. "0-1", the slower direction."""
+    """Copy rate from one accelerator to another by pair, e.g. "0-1", the slower direction [bytes/s]."""
     fast_groups: tuple[tuple[int, ...], ...] = ()
-    """Accelerators that reach each other at full speed; one group where all do."""
+    """Groups of accelerators that reach each other at full speed; a single group if all do."""
     power_points: tuple[PowerPoint, ...] = ()
-    """Rates and draw by power limit, lowest first: of `advisor probe --power-sweep`."""
+    """Rates and power draw by power limit, lowest first, from `advisor probe --power-sweep`."""
     host_to_device_bytes_per_s: float | None = Field(default=None, gt=0)

@@ -1,4 +1,4 @@
-"""What money and carbon rest on: list prices of tokens, costs of owning, grids, daily load."""
+"""Records behind costs and carbon: token list prices, ownership assumptions, grids and daily load."""
 
 import datetime
 from typing import Literal
@@ -9,24 +9,26 @@ from advisor.catalog.schema.record import Provenance, Record
 
 
 class ApiPrice(Record):
-    """What a provider asks for a model's tokens on its public price list."""
+    """Price of a model's tokens on a provider's public price list."""
 
     provider: str
     model: str
-    """Catalog id, or the provider's own name where the model's weights are closed."""
+    """Catalog id, or the provider's own name if the model's weights are closed."""
     usd_per_million_input: float = Field(ge=0, lt=1e5)
     usd_per_million_cached_input: float | None = Field(default=None, ge=0, lt=1e5)
-    """Prompt tokens found in the provider's cache; None where it gives no discount."""
+    """Price of prompt tokens found in the provider's cache [USD per million]; None if the provider
+    gives no discount.
+    """
     usd_per_million_output: float = Field(ge=0, lt=1e5)
     observed_on: datetime.date
     url: str = ""
     source: str = ""
-    """Title of the same, where it is a table of many providers."""
+    """Title of the source behind `url` if it is a table of many providers."""
     note: str = ""
 
 
 class Assumption(Record):
-    """A figure of ownership that a person may replace, with the range that its sources span."""
+    """Ownership figure that a user may replace, with the range that its sources span."""
 
     value: float = Field(ge=0)
     low: float = Field(ge=0)
@@ -45,19 +47,19 @@ class Assumption(Record):
 
 
 class PurchasePrice(Record):
-    """What one accelerator costs to buy, without the machine around it unless `is_system`."""
+    """Purchase price of one accelerator, without the machine around it unless `is_system`."""
 
     accelerator: str
     usd: float = Field(gt=0, lt=1e7)
     low: float = Field(gt=0, lt=1e7)
     high: float = Field(gt=0, lt=1e7)
     is_system: bool = False
-    """The price includes the whole machine (a Mac, a DGX Spark)."""
+    """Whether the price includes the whole machine (a Mac, a DGX Spark)."""
     kind: Provenance
     condition: Literal["new", "used"] = "new"
     observed_on: datetime.date
     is_dated: bool = True
-    """False: the source bears no date, and observed_on is the earliest that it can have."""
+    """False if the source bears no date; observed_on is then the earliest possible day."""
     source: str
     url: str = ""
 
@@ -69,12 +71,12 @@ class PurchasePrice(Record):
 
 
 class Region(Record):
-    """A place with a grid: how much CO2e a kilowatt-hour carries, and what it costs there where that is known."""
+    """Place with an electricity grid: CO2e per kilowatt-hour, and the tariff where it is known."""
 
     id: str
     name: str
     aliases: tuple[str, ...] = ()
-    """Region names of clouds that lie there."""
+    """Cloud region names that lie there."""
     kg_co2e_per_kwh: float = Field(ge=0, le=2)
     carbon_year: int = Field(ge=2019, le=2100)
     carbon_source: str
@@ -84,7 +86,7 @@ class Region(Record):
 
 
 class LoadShape(Record):
-    """How a day's load is spread: levels over equal parts of a day, of which the mean is 1 after reading."""
+    """Distribution of load over the day: levels over equal parts of a day; `relative` has a mean of 1."""
 
     id: str
     levels: tuple[float, ...] = Field(min_length=1, max_length=168)
@@ -99,6 +101,6 @@ class LoadShape(Record):
 
     @property
     def relative(self) -> tuple[float, ...]:
-        """The levels over their mean."""
+        """Levels divided by their mean."""
         mean = sum(self.levels) / len(self.levels)
         return tuple(level / mean for level in self.levels)

@@ -6,7 +6,7 @@ from advisor.catalog.schema.record import Record, Source
 
 
 class Residual(Record):
-    """How far the fit is from what it was fitted on (and from what was left out)."""
+    """Error of a fit on the measurements that it was fitted on, and on those that were left out."""
 
     num_points: int = Field(ge=0)
     median_abs_error: float
@@ -15,7 +15,8 @@ class Residual(Record):
     bias: float
     """Median of predicted / measured − 1."""
     left_out_median_abs_error: float | None = None
-    """The same on accelerators of the architecture that were left out of the fit, where there is more than one."""
+    """Median of |predicted / measured − 1| on accelerators of the architecture that were left out of the fit; None if
+    there is only one accelerator."""
 
 
 class EfficiencyRecord(Record):
@@ -23,11 +24,12 @@ class EfficiencyRecord(Record):
 
     architecture: str
     operator: str
-    """matmul, grouped_matmul, attention_prefill, attention_decode, mla_prefill, mla_decode, gdn, mamba2, ..."""
+    """Operator name: matmul, grouped_matmul, attention_prefill, attention_decode, mla_prefill, mla_decode, gdn, mamba2,
+    ..."""
     dtype: str
     """Format in which the unit multiplies; for attention `bf16` or `fp8` of the KV cache."""
     engine: str = "any"
-    """A level for the engine whose kernels were timed; 'any' = over all of them."""
+    """Kernel level: the engine whose kernels were timed, or 'any' over all of them."""
     parameters: dict[str, float]
     residual: Residual
     source: Source
@@ -41,9 +43,9 @@ class CollectiveRecord(Record):
     fabric: str
     """Interconnect id."""
     operation: str
-    """all_reduce, all_gather, reduce_scatter, all_to_all, send_recv."""
+    """Operation name: all_reduce, all_gather, reduce_scatter, all_to_all, send_recv."""
     algorithm: str
-    """nccl, custom (engines' one- and two-shot), deepep_low_latency, ..."""
+    """Algorithm name: nccl, custom (engines' one- and two-shot), deepep_low_latency, ..."""
     num_ranks: int
     parameters: dict[str, float]
     residual: Residual

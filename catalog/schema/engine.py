@@ -1,4 +1,4 @@
-"""Serving engines: scheduler policy, defaults, formats, and what single releases do."""
+"""Serving engines: scheduler policy, defaults, formats, and differences between releases."""
 
 from typing import Literal
 
@@ -9,15 +9,15 @@ from advisor.catalog.schema.record import Record, Source
 
 
 class ReleaseSpan(Record):
-    """Releases of an engine from one on until another, which is the first that no longer belongs to them."""
+    """Engine releases from `since` up to, but not including, `until`."""
 
     since: str = ""
-    """Version, date or both: `0.5.6 2025-12-03`; empty is the first."""
+    """First release as version, date or both: `0.5.6 2025-12-03`; empty for the first release of all."""
     until: str = ""
-    """Empty is no end."""
+    """First release after the span; empty if the span has no end."""
 
     def holds(self, version: str, date: str) -> bool:
-        """Whether a run, by its version or else by its date, used one of these releases."""
+        """Whether a run used one of these releases, by its version or else by its date."""
         return belongs(self.since, self.until, version=version, date=date)
 
 
@@ -25,30 +25,31 @@ class KernelLevel(ReleaseSpan):
     """Releases whose kernels have efficiencies of their own."""
 
     level: str
-    """Of the records of efficiency."""
+    """Kernel level in the efficiency records."""
 
 
 class DefaultsFor(Record):
     """Defaults that hold on some accelerators or in one use; the first entry that applies counts."""
 
     usage: Literal["server", "offline"] | None = None
-    """server: HTTP server; offline: batch class or script. None is both."""
+    """server: HTTP server; offline: batch class or script; None: both."""
     min_memory_bytes: float = 0.0
     max_memory_bytes: float | None = None
-    """Exclusive."""
+    """Memory below which the entry applies, exclusive [bytes]; None means no upper limit."""
     except_architectures: tuple[str, ...] = ()
     min_tensor_parallel: int = 1
     max_num_seqs: int | None = None
-    """None keeps the engine's own."""
+    """Maximum number of sequences at once; None keeps the engine's own."""
     max_num_batched_tokens: int | None = None
     cuda_graph_max_size: int | None = None
 
 
 class MemoryReserve(Record):
-    """What an engine leaves free for activations and graphs when it computes its memory fraction.
+    """Memory that an engine leaves free for activations and graphs when it computes its memory fraction.
 
     fraction = 1 − reserve / memory; reserve = fixed + per chunk token + per graph size (+ its part per attention
-    data-parallel rank) + per accelerator of the replica, at least floor_bytes from floor_from_bytes of memory on.
+    data-parallel rank) + per accelerator of the replica. If the memory is floor_from_bytes or more, the reserve is at
+    least floor_bytes.
     """
 
     fixed_bytes: float = 0.0
@@ -64,72 +65,73 @@ class LaunchFlags(Record):
     """Spellings that fill the launch template; an empty string means that the engine needs no flag."""
 
     expert_parallel: str = ""
-    """May contain {ep}."""
+    """Flag of expert parallelism; may contain {ep}."""
     data_parallel: str = ""
-    """Attention data parallelism inside a replica; may contain {dp}."""
+    """Flag of attention data parallelism inside a replica; may contain {dp}."""
     weights: dict[str, str] = Field(default_factory=dict)
-    """By format: flag that quantises a 16-bit checkpoint on loading."""
+    """Flag that quantises a 16-bit checkpoint on loading, by weight format."""
     kv: dict[str, str] = Field(default_factory=dict)
-    """By cache format."""
+    """Flag of the KV cache format, by format."""
     yaml_data_parallel: str = ""
-    """Line of an options file, where the engine has no flag for it (TensorRT-LLM)."""
+    """Line of an options file for attention data parallelism, if the engine has no flag for it (TensorRT-LLM)."""
     yaml_kv: dict[str, str] = Field(default_factory=dict)
     yaml_file: str = ""
-    """Names that file."""
+    """Flag that names the options file."""
     prefix_caching_on: str = ""
     prefix_caching_off: str = ""
     yaml_prefix_off: str = ""
     speculation: dict[str, str] = Field(default_factory=dict)
-    """By method (mtp, eagle, ngram, draft): with $tokens guesses, $verified = $tokens + 1, and $head."""
+    """Flags of speculative decoding by method (mtp, eagle, ngram, draft), with $tokens draft tokens, $verified =
+    $tokens + 1, and $head."""
     yaml_speculation: dict[str, str] = Field(default_factory=dict)
     adapters: str = ""
-    """With $count, $rank and $slots."""
+    """Flags of LoRA adapters, with $count, $rank and $slots."""
     yaml_adapters: str = ""
     pools: dict[str, str] = Field(default_factory=dict)
-    """By role (prefill, decode) in a pair of pools; with $seqs sequences at once."""
+    """Flags by role (prefill, decode) in disaggregated serving, with $seqs sequences at once."""
     yaml_pools: dict[str, str] = Field(default_factory=dict)
     pool_port: str = ""
-    """Option that tells a prefill worker the port at which caches are asked for, with {port}."""
+    """Option that tells a prefill worker the port at which KV caches are requested, with {port}."""
     pool_env: dict[str, str] = Field(default_factory=dict)
-    """Variables that tell a worker of a pool where caches are asked for, with {host} and {port}."""
+    """Environment variables that tell a worker of a pool where KV caches are requested, with {host} and {port}."""
     pool_router: str = ""
-    """Router before both pools, with $workers and {port}."""
+    """Command of the router before both pools, with $workers and {port}."""
     pool_router_install: str = ""
     pool_router_worker: dict[str, str] = Field(default_factory=dict)
-    """One worker as the router is told of it, by role; with {url} and {port}, that of caches."""
+    """Router argument that names one worker, by role, with {url} and {port}, the port of KV caches."""
     sticky_router: str = ""
-    """Router that keeps conversations with their replica, with $workers and {port}; each is told as the worker named
-    replica."""
+    """Command of the router that keeps conversations with their replica, with $workers and {port}; each replica is
+    named by the entry `replica` of pool_router_worker."""
     sticky_header: str = ""
-    """Header of requests that names their conversation."""
+    """Request header that names the conversation."""
     address: str = ""
-    """Listens to everybody on {port}."""
+    """Flags that make the server listen on all addresses at {port}."""
     images: dict[str, str] = Field(default_factory=dict)
-    """Container by architecture or vendor of the accelerator."""
+    """Container image by architecture or vendor of the accelerator."""
     images_seen: tuple[str, ...] = ()
-    """Those of them that a source names with this tag; the others follow the publisher's pattern."""
+    """Keys of `images` whose tag a source names; the other tags are inferred from the publisher's pattern."""
     local: str = ""
-    """Names a file of weights, and `repository` one on the hub, where the engine tells them apart."""
+    """Flag for a local file of weights, if the engine distinguishes it from a hub repository; see `repository`."""
     repository: str = ""
     tp_counts_dp_ranks: bool = False
-    """{tp} is the number of accelerators of the replica, attention data-parallel ranks included (SGLang)."""
+    """Whether {tp} is the number of accelerators of the replica, attention data-parallel ranks included (SGLang)."""
 
 
 class WiderGraphs(Record):
-    """Models for which an engine captures decode graphs of larger batches than of others."""
+    """Models for which an engine captures decode graphs of larger batches than usual."""
 
     models: tuple[str, ...]
     sizes: tuple[int, ...]
-    """Beyond the engine's own, ascending."""
+    """Additional batch sizes beyond the engine's own, ascending."""
     source: Source
 
 
 class ReleasesInTurns(ReleaseSpan):
-    """Releases in which scheduler and device take turns on models whose layers carry a state, as long as they keep
-    prefixes: the state of a prefix is only there to be kept once its batch has ended.
+    """Releases in which scheduler and device take turns on models with recurrent state in their layers while prefix
+    caching is on: the state of a prefix can be kept only after its batch has ended.
 
-    The device then stands still while the host launches a prompt. The span also ends with a release that launches
-    prompts from captured graphs.
+    The device is then idle while the host launches a prompt. The span also ends with a release that launches prompts
+    from captured graphs.
     """
 
     source: Source
@@ -141,18 +143,19 @@ class PromptGraphs(ReleaseSpan):
 
     vendors: tuple[str, ...]
     max_latent_tokens: int = Field(default=0, ge=0)
-    """Most tokens of such an iteration of models with latent attention; of others, all that one carries."""
+    """Maximum number of tokens of an iteration replayed from a graph, for models with latent attention; other models
+    have no such limit."""
     data_parallel: bool = False
-    """Also with attention data-parallel ranks."""
+    """Whether the entry also holds with attention data-parallel ranks."""
     pipeline_parallel: bool = False
     except_families: tuple[str, ...] = ()
-    """Of models."""
+    """Model families that the entry leaves out."""
     except_experts_on: tuple[str, ...] = ()
-    """Architectures on which models with routed experts run a kernel that cannot be captured, but for those of
+    """Architectures on which models with routed experts run a kernel that cannot be captured, except the families in
     expert_families."""
     expert_families: tuple[str, ...] = ()
     vision_families: tuple[str, ...] = ()
-    """Of models that read images, those which it is about all the same."""
+    """Families of models that read images for which the entry holds although it leaves out other vision models."""
     source: Source
 
 
@@ -161,127 +164,134 @@ class KernelChoice(ReleaseSpan):
 
     architectures: tuple[str, ...]
     families: tuple[str, ...] = ()
-    """Of models; empty is any."""
+    """Model families; empty means any."""
     except_families: tuple[str, ...] = ()
     weight_dtypes: tuple[str, ...] = ()
-    """Empty is any."""
+    """Weight formats; empty means any."""
     needs_prefix_cache: bool = False
     except_shapes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """Routed experts of a rank that it is not about, by accelerator: how many x their columns, `8x7168`. Where some are
-    named, it is about models with others alone."""
+    """Shapes of a rank's routed experts that the entry leaves out, by accelerator: number x columns, `8x7168`. If
+    shapes are named, the entry holds only for models with other shapes."""
     operators: tuple[str, ...]
-    """As the records of efficiency name them, e.g. attention_decode."""
+    """Operator names of the efficiency records, e.g. attention_decode."""
     kernels: str
-    """Level of those records that stands for these kernels, e.g. sglang-triton."""
+    """Level of the efficiency records that stands for these kernels, e.g. sglang-triton."""
     source: Source
 
 
 class SparseLatentKernels(Record):
-    """Kernels of latent attention over keys that an indexer chose, on some architectures; the first entry that
+    """Kernels of latent attention over keys that an indexer selected, on some architectures; the first entry that
     applies counts."""
 
     architectures: tuple[str, ...]
     kv_dtypes: tuple[str, ...] = ()
-    """Formats of the cache for which it holds; empty is any."""
+    """KV cache formats for which the entry holds; empty means any."""
     below_heads: int | None = None
-    """Query heads of a rank from which on it does not hold; None is never."""
+    """Number of query heads of a rank from which on the entry no longer holds; None means no limit."""
     prompt: Literal["bf16", "fp8"]
-    """Format in which prompts' kernel reads the cache: the absorbed sparse kernel of FlashMLA."""
+    """Format in which the prefill kernel reads the cache: the absorbed sparse kernel of FlashMLA."""
     decode: Literal["bf16", "fp8", "latent"]
-    """The same for decode; latent: the engine's kernel of dense latent attention, given the chosen keys as pages."""
+    """Format in which the decode kernel reads the cache; latent: the engine's kernel of dense latent attention, given
+    the selected keys as pages."""
     prompt_head_multiple: int = Field(default=64, gt=0)
-    """Query heads are padded to a multiple of this."""
+    """Multiple to which query heads are padded in prefill."""
     decode_head_multiple: int = Field(default=64, gt=0)
     expands_short_prompts: bool = False
-    """A prompt no longer than the keys to be chosen runs dense, with its keys expanded, and nothing is scored."""
+    """Whether a prompt no longer than the number of keys to select runs dense, with its keys expanded and without
+    scoring."""
     source: Source
 
 
 class Engine(Record):
-    """A serving engine and its defaults."""
+    """Serving engine and its defaults."""
 
     id: str
     name: str
     aliases: tuple[str, ...] = ()
     scheduler: Literal["mixed", "prefill_first", "static", "single_stream"]
-    """mixed: prefill chunks ride in decode batches (vLLM V1, TensorRT-LLM with chunked context);
-    prefill_first: prefill batches run alone and go first (SGLang default); static: batch runs to its end;
-    single_stream: one sequence at a time (llama.cpp without batching)."""
+    """mixed: prefill chunks ride in decode batches (vLLM V1, TensorRT-LLM with chunked context); prefill_first: prefill
+    batches run alone and go first (SGLang default); static: batch runs to its end; single_stream: one sequence at a
+    time (llama.cpp without batching)."""
     chunked_prefill: bool = True
     """False: a prompt is processed whole or waits, and must fit into max_num_batched_tokens."""
     max_num_seqs: int = Field(gt=0)
     max_num_batched_tokens: int = Field(gt=0)
-    """New tokens of one iteration; where the scheduler is prefill_first, the chunk of one prefill batch."""
+    """New tokens of one iteration; if the scheduler is prefill_first, the chunk of one prefill batch."""
     token_budget_of: Literal["rank", "replica"] = "rank"
-    """Whose budget max_num_batched_tokens is under attention data parallelism: each rank's own, or what the ranks
-    share (SGLang divides its chunk among them)."""
+    """Owner of the budget max_num_batched_tokens under attention data parallelism: each rank has its own, or the ranks
+    of a replica share it (SGLang divides its chunk among them)."""
     balances_prompts: bool = False
-    """Under attention data parallelism, prompts wait until every rank has one, so that none computes alone
+    """Whether prompts wait, under attention data parallelism, until every rank has one, so that no rank computes alone
     (TensorRT-LLM's attention_dp_config, which its recipes switch on)."""
     memory_fraction: float = Field(gt=0, le=1)
     memory_fraction_of: Literal["total", "free_after_weights"] = "total"
-    """free_after_weights: the fraction applies to what is left once weights are loaded (TensorRT-LLM)."""
+    """free_after_weights: the fraction applies to the memory that is free once weights are loaded (TensorRT-LLM)."""
     memory_reserve: MemoryReserve | None = None
-    """Where set, memory_fraction is computed from it instead."""
+    """Reserve from which memory_fraction is computed; None means that memory_fraction itself holds."""
     kv_block_tokens: int = Field(gt=0)
     cuda_graph_sizes: tuple[int, ...] = ()
     """Batch sizes for which decode graphs are captured, ascending; a batch pads to the next one."""
     cuda_graph_sizes_per_seq: float | None = None
-    """Graphs are captured up to this multiple of max_num_seqs (vLLM: 2)."""
+    """Multiple of max_num_seqs up to which graphs are captured (vLLM: 2); None means no such limit."""
     wider_graphs: tuple[WiderGraphs, ...] = ()
     cuda_graph_padding: bool = True
-    """False: a batch between two sizes runs without a graph."""
+    """Whether a batch pads to the next graph size; if False, a batch between two sizes runs without a graph."""
     prefix_caching: bool = True
     embeds_on_host: bool = False
-    """Tokens are looked up in host memory: the input table takes none of an accelerator's own."""
+    """Whether tokens are looked up in host memory; the input table then takes no accelerator memory."""
     windowed_cache_fraction: float = Field(default=0.0, ge=0, le=1)
-    """Part of the cache that layers with a sliding window hold for every token, in and out of their window: 0 frees
-    what left it (vLLM), 1 keeps all (TensorRT-LLM without max_attention_window)."""
+    """Fraction of the cache that layers with a sliding window hold for tokens outside their window: 0 frees them
+    (vLLM), 1 keeps all (TensorRT-LLM without max_attention_window)."""
     reserve_output_fraction: float = Field(default=0.0, ge=0, le=1)
-    """Part of a request's output whose cache is reserved at admission: 0 preempts when it runs out (vLLM), 1 never
+    """Fraction of a request's output whose cache is reserved at admission: 0 preempts when it runs out (vLLM), 1 never
     does (TensorRT-LLM's guaranteed-no-evict)."""
     reserve_output_fraction_floor: float | None = Field(default=None, ge=0, le=1)
-    """Where the part falls while decoding goes well (SGLang), what it falls to ..."""
+    """Value to which reserve_output_fraction falls while decoding goes well (SGLang); None if it stays."""
     reserve_output_decay_steps: int = 0
-    """... and over how many decode steps."""
+    """Number of decode steps over which reserve_output_fraction falls to its floor."""
     overlap_scheduling: bool = False
-    """The next batch is composed while one runs, so arrivals and freed slots count one iteration later."""
+    """Whether the next batch is composed while the current one runs, so that arrivals and freed slots count one
+    iteration later."""
     prompt_launches: Literal["ahead", "each", "in_step", "in_turns"] = "each"
-    """How tokens wait for the host that launches a prompt's layers. ahead: an iteration of more tokens than are
-    captured ends no sooner than its launches, with which the host begins while the one before runs (vLLM); each: for
-    every layer, beside the device, and an iteration with prompts takes no less (SGLang); in_step: a first token for
-    layers with routed experts, the longer the more ranks have to keep step, and not at all on one (TensorRT-LLM);
-    in_turns: as each, but the device does nothing meanwhile."""
+    """How tokens wait for the host that launches a prompt's layers.
+
+    ahead: an iteration of more tokens than are captured ends no sooner than its launches, which the host begins while
+    the previous iteration runs (vLLM); each: the host launches every layer in parallel with the device, and an
+    iteration with prompts takes at least that long (SGLang); in_step: a first token waits for layers with routed
+    experts, longer the more ranks have to keep step, and not at all on one rank (TensorRT-LLM); in_turns: like each,
+    but the device is idle meanwhile.
+    """
     prompt_graphs: tuple[PromptGraphs, ...] = ()
     captured_prompt_tokens: int = Field(default=0, ge=0)
-    """Most tokens of an iteration with prompts that is replayed from a captured graph; of a release, filled from
-    prompt_graphs for a deployment."""
+    """Maximum number of tokens of an iteration with prompts that is replayed from a captured graph; filled from
+    prompt_graphs for a deployment of a release."""
     expert_operators: int = Field(default=12, gt=0)
-    """Operators that the host launches for a feed-forward part with routed experts, norm included."""
+    """Number of operators that the host launches for a feed-forward part with routed experts, norm included."""
     in_turns_with_state: ReleasesInTurns | None = None
     in_turns_guessing: tuple[str, ...] = ()
-    """Methods of guessing ahead, as a speculation names them, with which it takes turns with the device."""
+    """Methods of speculative decoding with which host and device take turns, as a speculation names them."""
     eager_with_data_parallel: ReleaseSpan | None = None
-    """Releases that decode without captured graphs where attention data-parallel ranks run in lockstep."""
+    """Releases that decode without captured graphs if attention data-parallel ranks run in lockstep."""
     eager_architectures: tuple[str, ...] = ()
     """Architectures on which decode steps are launched operator by operator, without captured graphs."""
     kernel_levels: tuple[KernelLevel, ...] = ()
     sparse_latent: tuple[SparseLatentKernels, ...] = ()
     kernel_choices: tuple[KernelChoice, ...] = ()
-    """The first that applies to an operator counts."""
+    """Kernel choices of releases; the first that applies to an operator counts."""
     expert_blocks_below_ranks: int | None = None
-    """Ranks that split each expert, from which on other kernels run than those that pad its rows to blocks."""
+    """Number of ranks that split each expert from which on other kernels run than those that pad its rows to blocks;
+    None means no limit."""
     sinks_in_unified_kernel: tuple[str, ...] = ()
-    """Architectures on which attention with sinks runs in the one kernel for prompts and decodes."""
+    """Architectures on which attention with sinks runs in one kernel for prompts and decodes."""
     defaults_for: tuple[DefaultsFor, ...] = ()
     weight_dtypes: tuple[str, ...] = ()
     kv_dtypes: tuple[str, ...] = ()
     vendors: tuple[str, ...] = ()
     vendor_weight_dtypes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
-    """Weight formats by vendor, where not all of weight_dtypes."""
+    """Weight formats by vendor, for vendors that do not have all of weight_dtypes."""
     launch_template: str = ""
-    """Launch command with {model}, {tp}, {pp}, {dp}, {dp_flag}, {ep_flag}, {dtype_flag}, {kv_flag},
-    {max_num_seqs}, {max_num_batched_tokens}, {max_model_len}, {total_context}."""
+    """Launch command with {model}, {tp}, {pp}, {dp}, {dp_flag}, {ep_flag}, {dtype_flag}, {kv_flag}, {max_num_seqs},
+    {max_num_batched_tokens}, {max_model_len}, {total_context}."""
     flags: LaunchFlags = LaunchFlags()
     notes: str = ""
     sources: tuple[Source, ...] = ()

@@ -1,4 +1,4 @@
-"""A neural network as the cost model sees it: groups of equal layers with a mixer and a feed-forward part."""
+"""Neural networks for the cost model: groups of equal layers with a mixer and a feed-forward part."""
 
 from typing import Annotated, Literal
 
@@ -17,26 +17,28 @@ class GroupedQueryAttention(Record):
     num_kv_heads: Count
     head_dim: Count
     window_tokens: Count | None = None
-    """Sliding window; None is full attention."""
+    """Sliding window [tokens]; None means full attention."""
     output_gate: bool = False
-    """The query projection also yields a gate of the size of the output (Qwen3-Next, Qwen3.5)."""
+    """Whether the query projection also yields a gate of the size of the output (Qwen3-Next, Qwen3.5)."""
     shared_kv: bool = False
-    """The layer reuses the keys and values of an earlier one (Gemma 3n / 4 E-models): no KV of its own."""
+    """Whether the layer reuses the keys and values of an earlier one (Gemma 3n / 4 E-models) and
+    has no KV of its own.
+    """
     v_head_dim: Count | None = None
-    """Where values are narrower than queries and keys (MiMo-V2); None is head_dim."""
+    """Head dimension of values narrower than queries and keys (MiMo-V2); None means head_dim."""
     keys_are_values: bool = False
-    """Keys and values share one projection (global layers of Gemma 4); the cache holds both."""
+    """Whether keys and values share one projection (global layers of Gemma 4); the cache holds both."""
     sparse_top_k: int | None = None
-    """Tokens attended to where an indexer selects blocks (MiniMax-M3); None is dense."""
+    """Number of tokens attended to when an indexer selects blocks (MiniMax-M3); None means dense attention."""
     indexer_num_heads: int = 0
     indexer_head_dim: int = 0
     sinks: bool = False
-    """A learned logit per head joins those of the keys (gpt-oss)."""
+    """Whether a learned logit per head joins those of the keys (gpt-oss)."""
     norm_over_heads: bool = False
-    """Queries and keys are normed over all heads together, so that tensor-parallel ranks sum their squares first
-    (MiniMax-M2)."""
+    """Whether queries and keys are normed over all heads together, so that tensor-parallel ranks sum their squares
+    first (MiniMax-M2)."""
     causal: bool = True
-    """False in encoders and diffusion transformers."""
+    """Whether a token attends only to earlier ones; False in encoders and diffusion transformers."""
 
 
 class LatentAttention(Record):
@@ -50,22 +52,22 @@ class LatentAttention(Record):
     qk_rope_head_dim: Count
     v_head_dim: Count
     sparse_top_k: int | None = None
-    """Tokens attended to under a lightning indexer (DeepSeek V3.2, GLM-5); None is dense."""
+    """Number of tokens attended to under a lightning indexer (DeepSeek V3.2, GLM-5); None means dense attention."""
     indexer_num_heads: int = 0
-    """0 where the layer reuses the selection of an earlier one (GLM-5.2) or has no indexer."""
+    """Number of indexer heads; 0 if the layer reuses the selection of an earlier one (GLM-5.2) or has no indexer."""
     indexer_head_dim: int = 0
     output_gate: bool = False
-    """A gate of the size of the heads' outputs, from a projection of its own (Kimi K3)."""
+    """Whether a projection of its own yields a gate of the size of the heads' outputs (Kimi K3)."""
     latent_only: bool = False
-    """Queries and outputs live in the latent space itself: no key and value up-projections, prefill attends
+    """Whether queries and outputs live in the latent space itself: no key and value up-projections, and prefill attends
     over one shared head as decode does (DeepSeek V4)."""
     compress_ratio: Count = 1
-    """The cache holds one entry per so many tokens, beside the latest window_tokens in full (DeepSeek V4)."""
+    """Number of tokens per cache entry, in addition to the latest window_tokens in full (DeepSeek V4)."""
     window_tokens: Count | None = None
-    """With compress_ratio 1 a plain sliding window; else the uncompressed tail."""
+    """Plain sliding window if compress_ratio is 1, else the uncompressed tail [tokens]."""
     output_groups: int | None = None
     output_lora_rank: int | None = None
-    """Output projection in two steps: heads in output_groups to this rank each, then to the hidden size."""
+    """Rank of an output projection in two steps: heads in output_groups to this rank each, then to the hidden size."""
 
 
 class GatedDeltaNet(Record):
@@ -78,9 +80,9 @@ class GatedDeltaNet(Record):
     value_head_dim: Count
     conv_kernel: int = 4
     channel_gate_rank: int | None = None
-    """Decay per channel through a projection of this rank (Kimi Delta Attention); None is one per head."""
+    """Rank of the projection of a decay per channel (Kimi Delta Attention); None means one decay per head."""
     output_gate_rank: int | None = None
-    """Rank of the output gate's projection (Kimi Linear); None is full."""
+    """Rank of the output gate's projection (Kimi Linear); None means full rank."""
     state_dtype: str = "fp32"
 
 
@@ -104,9 +106,9 @@ class Rwkv7(Record):
     head_dim: Count
     decay_rank: Count
     rate_rank: Count
-    """Of the in-context learning rate."""
+    """Low rank of the in-context learning rate."""
     value_rank: Count | None = None
-    """Of the mix with the first layer's values; the first layer has none."""
+    """Low rank of the mix with the first layer's values; None in the first layer, which has no such mix."""
     gate_rank: Count
     state_dtype: str = "fp32"
 
@@ -121,20 +123,20 @@ class GatedLinearAttention(Record):
     key_head_dim: Count
     value_head_dim: Count
     decay_rank: Count | None = None
-    """Rank of the projection of the decay per channel; None is a constant per head."""
+    """Rank of the projection of the decay per channel; None means a constant per head."""
     output_gate: bool = True
     conv_kernel: Count | None = None
     state_dtype: str = "fp32"
 
 
 class CrossAttention(Record):
-    """Attention of a decoder to what its encoder read."""
+    """Attention of a decoder to the output of its encoder."""
 
     kind: Literal["cross"] = "cross"
     num_heads: Count
     head_dim: Count
     source_tokens: Count | None = None
-    """Of every sequence, where inputs have one length (Whisper); None: the prompt."""
+    """Encoder tokens of every sequence if inputs have one length (Whisper); None means the prompt length."""
 
 
 Mixer = Annotated[
@@ -153,7 +155,7 @@ class DenseFeedForward(Record):
     kind: Literal["dense"] = "dense"
     intermediate_size: Count
     gated: bool = True
-    """SwiGLU/GeGLU: three matrices instead of two."""
+    """Whether the part is SwiGLU/GeGLU, with three matrices instead of two."""
 
 
 class MoeFeedForward(Record):
@@ -161,12 +163,14 @@ class MoeFeedForward(Record):
     num_experts: Count
     experts_per_token: Count
     intermediate_size: Count
-    """Of one expert."""
+    """Intermediate size of one expert."""
     shared_intermediate_size: int = 0
-    """Sum over shared experts; 0 where there are none."""
+    """Sum of the intermediate sizes of shared experts; 0 without shared experts."""
     gated: bool = True
     latent_size: int | None = None
-    """Experts work in a narrower space than hidden_size (Nemotron 3 Super)."""
+    """Width of the space in which experts work if narrower than hidden_size (Nemotron 3 Super);
+    None means hidden_size.
+    """
 
 
 FeedForward = Annotated[DenseFeedForward | MoeFeedForward, Field(discriminator="kind")]
@@ -183,21 +187,21 @@ class LayerGroup(Record):
 class VisionTower(Record):
     parameters: float = 0.0
     tokens_per_image: int | None = None
-    """Language-model tokens of one image at the default resolution."""
+    """Number of language-model tokens of one image at the default resolution."""
 
 
 class StoredFormat(Record):
-    """In which format a published checkpoint stores its weights."""
+    """Format in which a published checkpoint stores its weights."""
 
     hf_id: str
     weights: str
 
 
 class Model(Record):
-    """Architecture of a decoder (text tower). Order of layers does not matter for cost; groups are sums."""
+    """Architecture of a decoder (text tower). The order of layers does not matter for cost; groups are sums."""
 
     id: str
-    """Lower-case, e.g. llama-3.1-70b."""
+    """Lower-case id, e.g. llama-3.1-70b."""
     name: str
     hf_ids: tuple[str, ...] = ()
     """Published checkpoints with this architecture, precision variants included."""
@@ -210,27 +214,27 @@ class Model(Record):
     weights: str = "bf16"
     """Format in which the default checkpoint is published (bf16, fp8, mxfp4, int4, nvfp4)."""
     other_checkpoints: tuple[StoredFormat, ...] = ()
-    """Those of `hf_ids` that are published in another format without saying so in their names."""
+    """Checkpoints in `hf_ids` that are published in another format without naming it."""
     quantized_parts: Literal["all", "experts", "linear"] = "linear"
-    """What a weight format below 16 bits covers in this model's published low-bit checkpoints: 'experts' =
-    only the routed experts (gpt-oss mxfp4, Kimi int4), 'linear' = all matrices in layers; embeddings and head
-    stay bf16."""
+    """Parts that a weight format below 16 bits covers in this model's published low-bit checkpoints: 'experts' = only
+    the routed experts (gpt-oss mxfp4, Kimi int4), 'linear' = all matrices in layers; embeddings and head stay bf16."""
     weights_elsewhere: str = "bf16"
-    """Format of layer matrices that `quantized_parts` leaves out (DeepSeek V4: fp8 beside mxfp4 experts)."""
+    """Format of layer matrices that `quantized_parts` leaves out (DeepSeek V4: fp8 for them, mxfp4 for experts)."""
     fp8_scaling: Literal["tensor", "block"] = "tensor"
-    """How published fp8 checkpoints scale: one scale per tensor (or token), or 128 × 128 blocks (DeepSeek)."""
+    """Scaling of published fp8 checkpoints: one scale per tensor (or token), or per 128 × 128 block (DeepSeek)."""
     mtp_layers: int = 0
     extra_parameters: float = 0.0
-    """Parameters outside layers and embeddings that text needs too (per-layer embeddings and the like)."""
+    """Parameters outside layers and embeddings that text needs too, e.g. per-layer embeddings."""
     vision: VisionTower | None = None
     published_parameters: float | None = None
     published_active_parameters: float | None = None
     published_includes: tuple[Literal["vision", "mtp"], ...] = ()
-    """What the published total counts beside text layers and embeddings."""
+    """Parts that the published total counts in addition to text layers and embeddings."""
     released: str = ""
     workload: Literal["decoder", "encoder", "diffusion", "speech"] = "decoder"
     """encoder: one pass over the input (embedding models); speech: encoder and decoder (Whisper)."""
     folder: str = ""
-    """Path of the folder whose config.json describes it, never a name on a hub; empty for a model of the catalog."""
+    """Path of the folder whose config.json describes the model, never a name on a hub; empty for a model of the
+    catalog."""
     notes: str = ""
     sources: tuple[Source, ...] = ()

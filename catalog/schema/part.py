@@ -10,36 +10,37 @@ from advisor.catalog.schema.record import Record, Source
 from advisor.catalog.units import GB, GIB, KILO
 
 PriceBasis = Literal["quote", "estimate", "user"]
-"""quote: a stated price of a day; estimate: a class median, a list price or a price scaled from a quote;
+"""quote: a price that a source stated on a day; estimate: a class median, a list price or a price scaled from a quote;
 user: from the user's own file or list."""
 Cooling = Literal["open", "blower", "passive", "liquid"]
 
 
 class Part(Record):
-    """What every part has: which it is, and of which price class."""
+    """Fields that every part has: its identity and its price classes."""
 
     id: str = ""
-    """What a price may be given for beside its name; empty where the planner does not choose it."""
+    """Id under which a price may be given, as an alternative to the name; empty if the planner does not choose the
+    part."""
     name: str
     manufacturer: str = ""
     flags: tuple[str, ...] = ()
-    """Doubts about its figures: unverified (nobody checked the entry by hand), layout_assumed, ..."""
+    """Doubts about the figures: unverified (the entry was not checked by hand), layout_assumed, ..."""
     source: str = "OpenDB"
 
     @property
     def price_classes(self) -> tuple[str, ...]:
-        """Classes whose price stands for it, the closest first."""
+        """Classes whose price stands for the part, the closest first."""
         raise NotImplementedError
 
     @property
     def too_wide(self) -> str:
-        """The class among them whose estimate does not hold for it, as its middle is another thing; only the user's own
-        price of that class does."""
+        """Price class whose estimate does not hold for the part, because the class median describes a different tier;
+        only the user's own price of that class applies. Empty if there is none."""
         return ""
 
 
 class GpuCard(Part):
-    """One model of a card with an accelerator of the catalog."""
+    """One model of a graphics card with an accelerator of the catalog."""
 
     accelerator: str
     power_w: float = Field(gt=0, le=1200)
@@ -48,7 +49,7 @@ class GpuCard(Part):
     """Width in slots of 20.32 mm."""
     cooling: Cooling
     num_16_pin: int = Field(default=0, ge=0, le=2)
-    """12VHPWR or 12V-2x6."""
+    """Number of 12VHPWR or 12V-2x6 plugs."""
     num_8_pin: int = Field(default=0, ge=0, le=4)
     num_6_pin: int = Field(default=0, ge=0, le=4)
 
@@ -58,20 +59,20 @@ class GpuCard(Part):
 
 
 class CpuSeries(Record):
-    """What CPUs of one series share: lanes, memory."""
+    """Lanes and memory that CPUs of one series share."""
 
     id: str
     name: str
     socket: str
     chipsets: tuple[str, ...]
-    """Chipsets whose boards run it."""
+    """Chipsets whose boards run the CPUs."""
     slot_lanes: int = Field(ge=0, le=256)
-    """Lanes of the CPU that boards can lead to expansion slots, beside those of the chipset and of M.2."""
+    """Number of CPU lanes that boards can lead to expansion slots; lanes of the chipset and of M.2 are not included."""
     pcie_generation: int = Field(ge=3, le=6)
     channels: int = Field(ge=1, le=12)
     ram_types: tuple[str, ...]
     registered: bool
-    """Whether it takes registered modules, and only those."""
+    """Whether the CPUs take registered modules, and only those."""
     source: str = ""
 
 
@@ -79,7 +80,7 @@ class Cpu(Part):
     series: CpuSeries
     cores: int = Field(ge=1, le=256)
     power_w: float = Field(gt=0, le=600)
-    """Largest sustained: package power limit where known, else the rated power."""
+    """Largest sustained power [W]: package power limit where known, else the rated power."""
     ecc: bool
     max_ram_bytes: float = Field(gt=0)
     price_class: str = ""
@@ -90,10 +91,10 @@ class Cpu(Part):
 
 
 class Slot(Record):
-    """An expansion slot that takes an x16 card."""
+    """Expansion slot that takes an x16 card."""
 
     position: int = Field(ge=1, le=12)
-    """Counted in slot widths from the first position of an ATX case."""
+    """Position in slot widths from the first position of an ATX case."""
     pcie_generation: int = Field(ge=2, le=6)
 
 
@@ -108,7 +109,7 @@ _UPPER: Final = re.compile(
 
 
 def board_tier(name: str) -> str:
-    """What a maker's line of boards asks for, told by its name: flagship, upper, ordinary.
+    """Return the tier of a board by its product line's name: flagship, upper or ordinary.
 
     Source: own grouping; medians of the groups differ by a factor of two to three in price_estimates.csv.
     """
@@ -126,13 +127,13 @@ class Board(Part):
     ram_max_bytes: float = Field(gt=0)
     ram_slots: int = Field(ge=1, le=24)
     slots: tuple[Slot, ...]
-    """In the order in which cards are plugged."""
+    """Slots in the order in which cards are plugged."""
     lane_modes: tuple[tuple[int, ...], ...]
-    """Lanes of each occupied slot with one card, with two, ...; as far as a source says."""
+    """Lanes of each occupied slot with one card, with two, ..., up to the number of cards that a source describes."""
     slots_known: bool = False
-    """Whether a source describes every slot: there are no more than these."""
+    """Whether a source describes every slot, so that there are no others."""
     num_eps: int = Field(default=1, ge=0, le=4)
-    """8-pin CPU power plugs that it wants."""
+    """Number of 8-pin CPU power plugs that the board needs."""
     m2_slots: int = Field(default=0, ge=0)
     ecc: bool = False
 
@@ -146,7 +147,7 @@ class Board(Part):
 
     @property
     def max_cards(self) -> int:
-        """Cards whose lanes are known."""
+        """Number of cards whose lanes are known."""
         return len(self.lane_modes)
 
 
@@ -178,7 +179,7 @@ class Psu(Part):
 
     @property
     def is_atx3(self) -> bool:
-        """Whether it is built for the excursions of ATX 3: told by a 16-pin plug of its own."""
+        """Whether the supply is built for the excursions of ATX 3, judged by a 16-pin plug of its own."""
         return self.num_16_pin > 0
 
     @property
@@ -196,7 +197,7 @@ class Case(Part):
     expansion_slots: int = Field(ge=0, le=40)
     num_psus: int = Field(default=1, ge=1, le=4)
     open_frame: bool = False
-    """Cards hang on risers beside the board."""
+    """Whether the case is an open frame in which cards hang on risers next to the board."""
 
     @property
     def price_classes(self) -> tuple[str, ...]:
@@ -207,9 +208,9 @@ class Case(Part):
 class Cooler(Part):
     sockets: tuple[str, ...]
     height_m: float | None = None
-    """Of an air cooler."""
+    """Height of an air cooler [m]; None otherwise."""
     radiator_m: float | None = None
-    """Of a water cooler."""
+    """Radiator length of a water cooler [m]; None otherwise."""
     price_class: str = ""
 
     @property
@@ -230,7 +231,7 @@ class Storage(Part):
 
 
 class Riser(Part):
-    """A cable from a slot to a card."""
+    """Cable from a slot to a card."""
 
     pcie_generation: int
     length_m: float = Field(gt=0)
@@ -241,7 +242,7 @@ class Riser(Part):
 
 
 class Bridge(Part):
-    """An NVLink bridge between two cards."""
+    """NVLink bridge between two cards."""
 
     accelerators: tuple[str, ...]
     spacing_slots: int
@@ -252,7 +253,7 @@ class Bridge(Part):
 
 
 class PsuLink(Part):
-    """A lead that starts a second supply with the first."""
+    """Lead that starts a second supply with the first."""
 
     @property
     def price_classes(self) -> tuple[str, ...]:
@@ -269,15 +270,15 @@ class Nic(Part):
 
 
 class System(Part):
-    """A complete machine."""
+    """Complete machine."""
 
     accelerator: str
     num_accelerators: int = Field(ge=1)
     memory_bytes: float = Field(gt=0)
-    """What the GPU may use of one accelerator's memory."""
+    """Part of one accelerator's memory that the GPU may use [bytes]."""
     ram_bytes: float = 0.0
     power_w: float = Field(gt=0)
-    """At the wall under load."""
+    """Power at the wall under load [W]."""
     noise_db: float | None = None
     ecc: bool = False
     note: str = ""
@@ -288,29 +289,29 @@ class System(Part):
 
 
 class PowerFloor(Record):
-    """The lowest power limit that the driver of a card accepts."""
+    """Lowest power limit that the driver of a card accepts."""
 
     accelerator: str
     fraction: float = Field(gt=0, le=1)
-    """Over rated power."""
+    """Lowest limit over rated power."""
     basis: Literal["quote", "estimate"]
     observed_on: datetime.date
     source: str
 
 
 class PartPrice(Record):
-    """What a class of parts, or one part, cost on a day."""
+    """Price of a class of parts, or of one part, on a day."""
 
     key: str
-    """A price class, or the name of a part."""
+    """Price class, or the name of a part."""
     usd: float = Field(gt=0, lt=1e6)
     usd_low: float | None = Field(default=None, gt=0)
     usd_high: float | None = Field(default=None, gt=0)
     basis: PriceBasis
     condition: Literal["new", "used"] = "new"
     num_listings: int = 0
-    """Listings behind a median; 0 where one source states a price or a range (then usd is its middle)."""
+    """Number of listings behind a median; 0 if one source states a price or a range (then usd is its middle)."""
     observed_on: datetime.date
     is_dated: bool = True
-    """False: the source bears no date, and observed_on is the earliest that it can have."""
+    """False if the source bears no date; observed_on is then the earliest possible day."""
     source: Source

@@ -20,10 +20,12 @@ Term = Literal[
     "community",
 ]
 Tenancy = Literal["dedicated", "shared", "unknown"]
-"""dedicated: the accelerator is one renter's alone; shared: oversubscribed or serverless; unknown: hosts of others."""
+"""dedicated: one renter alone uses the accelerator; shared: oversubscribed or serverless; unknown:
+a marketplace host.
+"""
 PriceKind = Literal["list", "quote", "from", "tracker", "marketplace_median", "marketplace_min"]
-"""list: the seller's own price list, also when transcribed; quote: made to the person who gives it; from: "starting
-at"; tracker: a third party's figure; the last two are of offers of many hosts."""
+"""list: the provider's own price list, also when transcribed; quote: made to the person who gives it; from: "starting
+at"; tracker: a third party's figure; marketplace_median and marketplace_min: over the offers of many hosts."""
 
 
 _NAMED: Final[Mapping[str, str]] = {
@@ -39,7 +41,7 @@ def country_of_region(region: str) -> str:
 
 
 class Price(Record):
-    """One observation of one offer. Rows are appended, never edited; validity is half-open [valid_from, valid_to)."""
+    """Observation of one offer. Rows are appended, never edited; validity is half-open [valid_from, valid_to)."""
 
     provider: str
     sku: str
@@ -48,28 +50,32 @@ class Price(Record):
     num_accelerators: int = Field(ge=1, le=100_000)
     term: Term
     usd_per_hour: float = Field(gt=0, lt=1e6)
-    """Of the whole SKU."""
+    """Price of the whole SKU [USD/h]."""
     observed_on: datetime.date
     valid_from: datetime.date
     valid_to: datetime.date | None = None
     url: str = ""
-    """Page or file where it was read."""
+    """Page or file where the price was read."""
     source: str = ""
-    """Title of the same."""
+    """Title of the page or file."""
     is_dated: bool = True
-    """False: the source bears no date, and observed_on is the earliest day that it can have."""
+    """False if the source bears no date; observed_on is then the earliest possible day."""
     tenancy: Tenancy = "dedicated"
     price_kind: PriceKind = "list"
     country: str = ""
+<<<<<<< HEAD
     """ISO 3166 code, from the region's name where the row states none; empty where neither says one country."""
+=======
+    """ISO 3166 code; empty if the region spans countries or no source states one."""
+>>>>>>> words-catalog
     min_quantity: int | None = Field(default=None, ge=1)
-    """Accelerators of the least order at this price; None is the SKU's."""
+    """Number of accelerators of the smallest order at this price; None means the SKU's."""
     max_quantity: int | None = Field(default=None, ge=1)
-    """Accelerators of the largest; None where nobody says."""
+    """Number of accelerators of the largest order at this price; None if no source states a limit."""
     vcpus: int | None = Field(default=None, ge=0, le=1_000_000)
     ram_bytes: float | None = Field(default=None, ge=0, lt=1e18)
     storage_usd_per_gb_hour: float | None = Field(default=None, ge=0, lt=1)
-    """Beside usd_per_hour, where the seller states it."""
+    """Storage price on top of usd_per_hour [USD per GB and hour]; None if the provider does not state it."""
     egress_usd_per_gb: float | None = Field(default=None, ge=0, lt=10)
 
     @model_validator(mode="before")
@@ -93,7 +99,7 @@ class Price(Record):
 
     @property
     def offer(self) -> tuple[str, str, str, str]:
-        """Seller, product, region and term: what a price is of."""
+        """Provider, SKU, region and term that identify the offer."""
         return self.provider, self.sku, self.region, self.term
 
     @property

@@ -1,4 +1,4 @@
-"""What every catalog record shares: it is frozen, rejects unknown fields, and says where it comes from."""
+"""Base of every catalog record: frozen, strict about unknown fields, and with a source."""
 
 from typing import Literal
 
@@ -8,13 +8,13 @@ Provenance = Literal["datasheet", "measured", "derived", "estimate"]
 
 
 class Record(BaseModel):
-    """A frozen catalog record in SI units; an unknown field is an error."""
+    """Frozen catalog record in SI units; an unknown field is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 class Source(Record):
-    """Where a number was read, and when."""
+    """Place where a number was read, and the day."""
 
     kind: Provenance
     title: str
