@@ -1,1 +1,1 @@
-"""What would happen: operator times, memory, step costs and the serving simulation."""
+"""Prediction: operator times, memory, step costs, and the simulation of serving and training."""

@@ -1,7 +1,7 @@
-"""A device as it was measured: its bandwidth and peaks are scaled until the model reproduces the probe's figures.
+"""Calibrated devices: bandwidth and peaks are scaled until the model reproduces the measurements of a probe.
 
-Only the hardware is calibrated. How well an engine's kernels use it stays what was fitted on many machines, so a
-machine that measures what the model expects keeps its predictions.
+Only the hardware is calibrated. The efficiencies of an engine's kernels stay as fitted on many machines, so a machine
+that measures the expected figures keeps its predictions.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,22 +22,25 @@ from advisor.simulator.operators.elementwise import MemoryReadEfficiency, memory
 from advisor.simulator.operators.matmul import FORMATS, MatmulEfficiency, matmul_s
 
 PLAUSIBLE: Final = (0.3, 1.5)
-"""Measured over predicted: outside, another board, another unit or a failed measurement is likelier than a machine."""
+"""Plausible ratios of measured to predicted rate: outside, the cause is more likely another board, another unit or a
+failed measurement than this machine."""
 BANDWIDTH: Final = "bandwidth"
 LINK: Final = "scale-up link"
 _PROBE_SIZE: Final = 8192.0
 _PROBE_SIZE_OF_SMALL_GPUS: Final = 4096.0
 _LARGE_GPU_SMS: Final = 80
-"""Side of the probe's square product, and the SMs from which on it takes the larger one."""
+"""Number of SMs from which the probe multiplies the larger of its two square matrices."""
 _PROBE_MESSAGE_BYTES: Final = GIB
 _KERNELS: Final[Mapping[str, str]] = {"bf16": "bf16", "fp16": "bf16", "fp8": "fp8", "int8": "int8"}
-"""Measured formats whose product the model predicts, with the kernel that it predicts it by."""
+"""Kernel format by which the model predicts the measured matmul of each number format; other formats are not
+predicted."""
 _SAME_LIBRARY: Final = "tensorrt-llm"
-"""Level of the records of products that rest on the probe's own library, cuBLASLt; over all levels where none does."""
+"""Level of the matmul records that were measured with the probe's own library, cuBLASLt; the mean over all levels is
+used if it has none."""
 _BY_WIDTH: Final = ("fp64", "fp32", "tf32", "bf16", "fp16", "fp8", "int8", "fp6", "fp4", "int4")
-"""Formats whose units are alike stand side by side."""
+"""Number formats by width; formats with similar units are neighbours."""
 _LINK_OPERATIONS: Final[tuple[Operation, ...]] = ("all_gather", "reduce_scatter", "all_to_all")
-"""Operations in which a switch cannot add, so that their rate is the links' own."""
+"""Operations in which a switch cannot add, so that their rate is the rate of the links."""
 
 _MOST_STEPS: Final = 50
 _CLOSE: Final = 1e-7
@@ -45,25 +48,25 @@ _CLOSE: Final = 1e-7
 
 @dataclass(frozen=True, slots=True)
 class MeasuredFigure:
-    """One measured figure of a machine beside what was expected of it; SI, rates."""
+    """One measured rate of a machine with the expected rate (SI)."""
 
     name: str
-    """bandwidth, scale-up link, or a number format."""
+    """Name of the figure: bandwidth, scale-up link, or a number format."""
     measured: float
     datasheet: float
     predicted: float
-    """By the model, for the measurement's own pattern on the datasheet's hardware."""
+    """Rate that the model predicts for the measurement's own pattern on the datasheet's hardware."""
     scale: float
-    """Factor on the datasheet's figure with which the model gives the measured one."""
+    """Factor on the datasheet's figure for which the model predicts the measured rate."""
 
     @property
     def ratio(self) -> float:
-        """Measured over predicted."""
+        """Ratio of measured to predicted rate."""
         return self.measured / self.predicted
 
 
 def measured_figures(device: Device, calibration: Calibration) -> tuple[MeasuredFigure, ...]:
-    """Bandwidth and matrix rates of a calibration beside what the model expects of the device [SI].
+    """Return the measured bandwidth and matmul rates of a calibration with the rates that the model expects [SI].
 
     Raises: AdvisorError: a figure is implausible.
     Source: own definition.
@@ -81,7 +84,7 @@ def measured_figures(device: Device, calibration: Calibration) -> tuple[Measured
 
 
 def link_figure(accelerator: Accelerator, calibration: Calibration) -> MeasuredFigure | None:
-    """Bus bandwidth of large messages beside the model's for the same group [bytes/s]; None where none was measured.
+    """Return the measured and the predicted bus bandwidth of large messages [bytes/s], or None if none was measured.
 
     Of several operations the one that comes nearest to the model counts: links are at least that fast, and what
     holds another one back is the library.
@@ -113,7 +116,7 @@ def link_figure(accelerator: Accelerator, calibration: Calibration) -> MeasuredF
 
 
 def accelerator_figures(accelerator: Accelerator, calibration: Calibration) -> tuple[MeasuredFigure, ...]:
-    """Everything of a calibration that a prediction for this accelerator uses; nothing if it is of other hardware.
+    """Return all figures of a calibration that predictions for this accelerator use; empty if it is of other hardware.
 
     Raises: AdvisorError: a figure is implausible. InfeasibleError: the accelerator cannot be simulated.
     Source: own definition.
@@ -125,11 +128,11 @@ def accelerator_figures(accelerator: Accelerator, calibration: Calibration) -> t
 
 
 def calibrated_accelerator(accelerator: Accelerator, calibration: Calibration | None) -> Accelerator:
-    """The accelerator's record with the figures of one machine, for everything that is derived from it [record].
+    """Return the accelerator's record scaled to the figures of one measured machine [record].
 
     Each figure is scaled until the model predicts the measurement: one pass of reading for the bandwidth, the probe's
-    square product for each format. A format that was not measured takes the factor of its nearest relative. The same
-    record without a calibration, or with one of other hardware.
+    square matmul for each format. A format that was not measured takes the factor of the nearest measured format. The
+    record is unchanged without a calibration, or with a calibration of other hardware.
 
     Assumes: the time of an empty kernel, host links and small messages stay as fitted: the model has no such
         figure of its own to scale, engines do not send small messages through the vendor's library, and what a launch
@@ -162,7 +165,7 @@ def calibrated_accelerator(accelerator: Accelerator, calibration: Calibration | 
 
 
 def calibrated_deployment(deployment: Deployment, calibration: Calibration | None) -> Deployment:
-    """The deployment on the machine that was measured; unchanged without a calibration of its accelerator.
+    """Return the deployment on the measured machine; unchanged without a calibration of its accelerator.
 
     Raises: AdvisorError: as calibrated_accelerator.
     Source: own definition.
@@ -174,7 +177,8 @@ def calibrated_deployment(deployment: Deployment, calibration: Calibration | Non
 
 
 def _as_joined(accelerator: Accelerator, calibration: Calibration) -> Accelerator:
-    """The accelerator with the links that were found: slower groups, and no bridge where none carries a copy."""
+    """Return the accelerator with its links as measured: slower groups, and no bridge where no pair copies at its
+    rate."""
     if lacks_bridges(accelerator, calibration):
         return accelerator.model_copy(update={"scale_up": None})
     groups = placed_groups(accelerator, calibration)
@@ -200,7 +204,8 @@ def _peak(name: str, measured: float, device: Device) -> MeasuredFigure:
 def _figure(
     name: str, measured: float, datasheet: float, predict_scaled: Callable[[float], float]
 ) -> MeasuredFigure:
-    """A figure with its factor: a prediction is not quite proportional to the hardware's rate, so it is iterated."""
+    """Return a figure with its factor, found by iteration: a prediction is not quite proportional to the hardware's
+    rate."""
     predicted = predict_scaled(1.0)
     _check(name, measured, predicted)
     scale = measured / predicted
@@ -213,7 +218,7 @@ def _figure(
 
 
 def _product_flop_per_s(name: str, device: Device, factor: float) -> float:
-    """Rate of the probe's product, whose inputs are in their format already, with the peak times a factor."""
+    """Rate of the probe's matmul at `factor` times the peak [flop/s]; its inputs are already in their format."""
     kernel = _KERNELS[name]
     record = efficiency(device.architecture, "matmul", kernel, _SAME_LIBRARY).record
     fitted = MatmulEfficiency.from_record(record, kernel)
@@ -241,7 +246,7 @@ def _scaled(device: Device, figures: Sequence[MeasuredFigure]) -> Device:
 
 
 def _nearest(name: str, scales: Mapping[str, float]) -> float:
-    """The factor of a format, or of the measured one that is nearest in width, the wider of two."""
+    """Return the factor of a format, or of the measured format nearest in width; of two equally near, the wider."""
     measured = [known for known in _BY_WIDTH if known in scales]
     if name in scales or not measured or name not in _BY_WIDTH:
         return scales.get(name, 1.0)

@@ -1,4 +1,4 @@
-"""One way to run one model on some accelerators: the layout that everything else prices."""
+"""Deployments: a model on accelerators under an engine, with number formats and layout."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -32,9 +32,11 @@ class Deployment:
     is_calibrated: bool = False
     """Whether the accelerator's figures are those measured on one machine."""
     ranks_per_node: int | None = None
-    """Accelerators of a machine, where a replica is spread over more machines than its fabric asks for."""
+    """Accelerators per machine, if a replica is spread over more machines than its fabric requires; None: as the
+    fabric."""
     redundant_experts: int = 0
-    """Further copies of experts, so that slots divide among ranks and loads even out (expert load balancers)."""
+    """Number of additional copies of experts, so that slots divide among ranks and loads even out (expert load
+    balancers)."""
 
     @property
     def accelerators_per_replica(self) -> int:
@@ -54,7 +56,7 @@ class Deployment:
         return self.ranks_per_stage // self.expert_parallel
 
     def group(self, num_ranks: int, *, apart: int = 1) -> Topology:
-        """Where so many ranks of a replica sit, each so many places from the one before.
+        """Return the topology of `num_ranks` ranks of a replica whose neighbours are `apart` places from each other.
 
         Source: topology_of; a rack with one fabric is one domain however its trays are counted.
         """
@@ -64,7 +66,7 @@ class Deployment:
         return topology_of(self.accelerator, num_ranks, ranks_per_node=max(1, domain // apart))
 
     def expert_slots(self, num_experts: int) -> int:
-        """Places for experts on all ranks together, copies included."""
+        """Number of expert places on all ranks together, copies included."""
         return num_experts + self.redundant_experts
 
 
@@ -76,12 +78,13 @@ def is_local(engine: Engine) -> bool:
 def named_deployment(
     model: str, accelerator: str, engine: str = "vllm", *, weight_dtype: str | None = None, **layout: Any
 ) -> Deployment:
-    """A deployment of catalog records, by the names that people type.
+    """Return a deployment of catalog records, by the names that users type.
 
-    Weights are in the published checkpoint's format unless said otherwise, activations in what goes with it;
+    Weights have the published checkpoint's format unless `weight_dtype` is given, activations the format that goes with
+    it;
     `layout` sets the other fields of Deployment.
 
-    Raises: UnknownNameError: no record, or several, are called so.
+    Raises: UnknownNameError: no record, or several, have this name.
     Source: own definition.
     """
     chosen, chip = models.get(model).record, accelerators.get(accelerator).record
@@ -97,7 +100,7 @@ def named_deployment(
 
 
 def activation_dtype_for(weight_dtype: str, accelerator: Accelerator) -> str:
-    """Number format of activations that goes with a weight format on a chip.
+    """Return the number format of activations that goes with a weight format on a chip.
 
     fp8 weights multiply in fp8 where the chip has it; nvfp4 in nvfp4; every other low-bit format is weight-only.
 

@@ -1,4 +1,5 @@
-"""One accelerator as operator formulas see it: plain SI numbers, no record in a hot loop; what a power limit leaves."""
+"""Devices: the numbers of one accelerator that operator formulas use (plain SI), and what a power limit leaves of
+them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,7 @@ _ASSUMABLE: Final = ("num_sms", "clock_hz", "l2_bytes")
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """Numbers of one accelerator, SI."""
+    """Numbers of one accelerator (SI)."""
 
     id: str
     architecture: str
@@ -27,15 +28,15 @@ class Device:
     peak_flop_per_s: Mapping[str, float]
     """Dense peak by number format (bf16, fp8, ...)."""
     peak_scale: Mapping[str, float] = field(default_factory=dict)
-    """Of formats that were calibrated: that peak over the datasheet's, which tells how the unit is built."""
+    """Ratio of the calibrated peak to the datasheet's, by calibrated format; it tells how the unit is built."""
     assumed: tuple[str, ...] = ()
-    """Facts that the record lacks, for which those of a mid-size chip stand: what rests on them is assumed."""
+    """Facts that the record lacks and that a mid-size chip supplies: predictions that depend on them are assumed."""
 
 
 def device_of(accelerator: Accelerator) -> Device:
-    """The device view of an accelerator record.
+    """Return the device view of an accelerator record.
 
-    Assumes: where the record has no sourced SM count, clock or L2, those of a mid-size chip; memory, bandwidth and the
+    Assumes: a mid-size chip's values, if the record has no sourced SM count, clock or L2; memory, bandwidth and the
     bf16 or fp16 peak must be there.
     Raises: InfeasibleError: the record lacks memory, bandwidth or a 16-bit peak.
     Source: own definition; catalog/data/terms.csv.
@@ -72,28 +73,29 @@ def device_of(accelerator: Accelerator) -> Device:
 
 
 _CLOCK_EXPONENT = 1.0 / 3.0
-"""Power of switching grows with clock times voltage squared, and voltage about with the clock."""
+"""Exponent of clock over power: switching power grows with clock times voltage squared, and voltage about with the
+clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class PowerLimit:
-    """What a board does before it meets its power limit, and what that leaves.
+    """Work that a board does before it meets its power limit, and the rates that the limit leaves.
 
     Source: catalog/data/terms.csv; a calibration.
     """
 
     full_clock_s: float
-    """Work on prompts that a board which rested does before its clock falls."""
+    """Prefill work that a rested board does before its clock falls [s]."""
     flop_per_s: Mapping[str, float]
-    """Rate that products keep without a pause, by the format of the unit: so much work is in what the limit lets
-    through, at any clock."""
+    """Rate that matmuls keep without a pause, by the format of the unit [flop/s]: the limit lets this much work through
+    at any clock."""
     other_draw: float
-    """Of the limit, what everything else draws: decodes, attention, experts."""
+    """Fraction of the limit that all other work draws: decodes, attention, experts."""
 
 
 def power_limit(accelerator: Accelerator) -> PowerLimit | None:
-    """What the limit leaves of a board's prompts, as the machine was measured or else as others of its kind were; None
-    where neither was.
+    """Return the rates that the power limit leaves of a board's prefill, as measured on the machine or else on others
+    of its kind; None if neither was measured.
 
     Assumes: a board of the same architecture with a lower rated power keeps as much less as its cube root, one with a
     higher one keeps no more; formats that were not measured on the machine lose what 16 bits lose.
@@ -115,11 +117,11 @@ def power_limit(accelerator: Accelerator) -> PowerLimit | None:
 
 
 def with_power_cap(accelerator: Accelerator, power_cap_w: float | None) -> Accelerator:
-    """The accelerator under a power limit: peaks, rates without a pause, clock and bandwidth times
-    (cap / rated power)^(1/3), at most 1.
+    """Return the accelerator under a power limit: peaks, rates without a pause, clock and bandwidth times⏎(cap / rated
+    power)^(1/3), at most 1.
 
-    Where the machine was measured at several limits, times what it kept there of the highest one's rates, between two
-    limits in proportion. Memory keeps its own clock, but cores and caches that run slower ask for less of it.
+    If the machine was measured at several limits, the factor is the fraction of the highest limit's rates that it kept
+    there, in proportion between two limits. Memory keeps its own clock, but slower cores and caches ask for less of it.
 
     Assumes: work at full clocks draws the rated power, decoding too; a rated power that has no source leaves the
     accelerator as it is; below the lowest limit that was measured nothing changes any more.

@@ -1,4 +1,5 @@
-"""Two pools ready to be simulated: prefill workers, decode workers, and the links that carry caches between them."""
+"""Disaggregated prefill and decode: pools of workers ready to be simulated, and the links that carry caches between
+them."""
 
 import math
 from dataclasses import dataclass, replace
@@ -15,12 +16,12 @@ from advisor.simulator.serving.fleet import Pool
 from advisor.simulator.serving.policy import SchedulerPolicy
 
 _HANDSHAKE_S = 5.0 * MILLISECOND_S
-"""Asking for blocks, exchanging their addresses, and telling the decode worker: a round trip through the router."""
+"""Time to ask for blocks, exchange their addresses and tell the decode worker [s]: a round trip through the router."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolPlan:
-    """One kind of worker and how many of them."""
+    """Pool of equal workers: their deployment and number."""
 
     worker: Deployment
     num_workers: int
@@ -28,7 +29,7 @@ class PoolPlan:
 
 @dataclass(frozen=True, slots=True)
 class DisaggregatedModel:
-    """Everything that the simulator needs of both pools."""
+    """Disaggregated deployment of two pools, with all that the simulator needs."""
 
     prefill_worker: ReplicaModel
     decode_worker: ReplicaModel
@@ -54,7 +55,7 @@ def model_disaggregated(
     settings: EngineSettings | None = None,
     costs: EngineCosts | None = None,
 ) -> DisaggregatedModel:
-    """Surfaces, policies and links of two pools for a kind of traffic.
+    """Return surfaces, policies and links of two pools for the given lengths and concurrency.
 
     Each attention data-parallel rank of a prefill worker has a token budget of its own. A decode worker has slots and
     captured graphs for its share of the clients, or `decode_slots`, and sets blocks aside for whole answers.
@@ -84,7 +85,7 @@ def model_disaggregated(
 def prefill_replica(
     worker: Deployment, mean_input_tokens: float, settings: EngineSettings, costs: EngineCosts | None = None
 ) -> ReplicaModel:
-    """A worker that computes prompts and their first tokens.
+    """Return the model of a worker that computes prompts and their first tokens.
 
     Raises: InfeasibleError: it does not fit.
     Source: own composition.
@@ -117,7 +118,7 @@ def decode_replica(
     *,
     context_spread: float = 0.0,
 ) -> ReplicaModel:
-    """A worker that answers prompts which others have computed, with slots and graphs for so many at once.
+    """Return the model of a worker that decodes after prefill elsewhere, with `slots` sequences and graphs for as many.
 
     Raises: InfeasibleError: it does not fit.
     Source: own composition.
@@ -137,7 +138,7 @@ def decode_replica(
 def joined(
     prefill: PoolPlan, decode: PoolPlan, first: ReplicaModel, second: ReplicaModel
 ) -> DisaggregatedModel:
-    """Two pools of modelled workers, and their links.
+    """Return the disaggregated model of two pools of modelled workers, with their links.
 
     Raises: InfeasibleError: a pool without workers, or pools of unlike models.
     Source: own composition.
@@ -160,7 +161,7 @@ def _pool(name: str, worker: ReplicaModel, policy: SchedulerPolicy, plan: PoolPl
 
 
 def with_decode_worker(model: DisaggregatedModel, worker: ReplicaModel) -> DisaggregatedModel:
-    """The pools with another surface and cache of decode workers, such as those of a worker that guesses ahead.
+    """Return `model` with another surface and cache of the decode workers, e.g. those of speculative decoding.
 
     Source: own composition.
     """
@@ -171,7 +172,7 @@ def with_decode_worker(model: DisaggregatedModel, worker: ReplicaModel) -> Disag
 
 
 def kv_link(prefill: PoolPlan, decode: PoolPlan) -> KvLink:
-    """The links between two kinds of workers.
+    """Return the links that carry caches between two kinds of workers.
 
     A cache moves between the accelerators of one attention rank on each side, tensor-parallel ones in parallel, over
     the scale-up fabric where all workers stand in one domain of one kind, else over the network.
@@ -198,7 +199,7 @@ def kv_link(prefill: PoolPlan, decode: PoolPlan) -> KvLink:
 
 
 def _lane_bytes_per_s(prefill: PoolPlan, decode: PoolPlan) -> float:
-    """What one accelerator can send to one of the other pool [bytes/s]."""
+    """Rate at which one accelerator can send to one of the other pool [bytes/s]."""
     first, second = prefill.worker.accelerator, decode.worker.accelerator
     num_accelerators = sum(
         plan.num_workers * plan.worker.accelerators_per_replica for plan in (prefill, decode)

@@ -1,4 +1,5 @@
-"""What an engine and its release add to the kernels: host, launches, the way to the client, choices of kernels, era.
+"""Engine costs: what an engine and its release add to the kernels (host, launches, delivery to the client, kernel
+choice, era).
 
 Operator records are fitted on recent kernels. An early engine on the same chip read shared keys and values once per
 query head, multiplied few rows at a fraction of the matrix units' rate, or kept the device waiting longer between
@@ -32,60 +33,63 @@ from advisor.simulator.terms import Case, filled, find, value
 
 @dataclass(frozen=True, slots=True)
 class EngineCosts:
-    """What an engine and its host add, by the names of the table of terms; the defaults add nothing.
+    """Costs that an engine and its host add, by the names of the table of terms; the defaults add nothing.
 
     Source: catalog/data/terms.csv.
     """
 
     step_s: float = 0.0
-    """Exposed host time of each iteration: scheduling, input preparation, sampling, output handling."""
+    """Exposed host time of each iteration [s]: scheduling, input preparation, sampling, output handling."""
     sequence_s: float = 0.0
-    """Added per running sequence and iteration."""
+    """Time added per running sequence and iteration [s]."""
     mixed_step_s: float = 0.0
-    """Added to each iteration that carries prefill: new requests, block tables, no captured graph to replay."""
+    """Time added to each iteration that carries prefill [s]: new requests, block tables, no captured graph to
+    replay."""
     eager_launch_s: float = 0.0
-    """Host time per operator of an iteration outside captured graphs; hides behind longer kernels."""
+    """Host time per operator of an iteration outside captured graphs [s]; hides behind longer kernels."""
     collective_launch_s: float = 0.0
-    """Host time per collective of such an iteration, where the host runs ahead of the device."""
+    """Host time per collective of an iteration outside captured graphs [s], if the host runs ahead of the device."""
     eager_sequence_s: float = 0.0
-    """Host time per sequence of such an iteration where it decodes: scheduling, inputs, answers."""
+    """Host time per sequence that decodes in an iteration outside captured graphs [s]: scheduling, inputs, outputs."""
     kernel_scale: float = 1.0
-    """Kernels inside the running engine against kernels measured alone."""
+    """Ratio of kernel time inside the running engine to kernel time measured alone."""
     release_scale: float = 1.0
-    """Kernels of a release that lacks a configuration which others have, on top of kernel_scale."""
+    """Factor of kernel time in a release that lacks a configuration which others have, on top of kernel_scale."""
     release_layers_s: float = 0.0
-    """Decode time of kernels that a release runs and others do not, all layers together."""
+    """Decode time of kernels that a release runs and others do not, all layers together [s]."""
     prefill_scale: float = 1.0
-    """The same in iterations with prefill, on top of kernel_scale: a pass from rest takes longer than the sum of its
-    kernels measured in bursts. What a power limit costs comes on top, where products are fast enough to meet it."""
+    """Kernel time in iterations with prefill over kernel time measured alone, on top of kernel_scale: a pass that
+    starts from rest takes longer than its kernels measured in bursts. The cost of a power limit comes on top, if
+    matmuls are fast enough to reach it."""
     launch_scale: float = 1.0
-    """Launch time of a kernel behind another one against that of a kernel measured alone."""
+    """Ratio of a kernel's launch time behind another kernel to the launch time of a kernel measured alone."""
     expert_scale: float = 1.0
-    """The same for routed experts in decode iterations, on top of kernel_scale, where there are many of them: real
-    routing touches fewer than the measured kernels were given."""
+    """Factor of the time of routed experts in decode iterations, on top of kernel_scale, if the model has many of them:
+    real routing touches fewer than the measured kernels were given."""
     expert_prefill_scale: float = 1.0
-    """The same for routed experts in iterations with prefill."""
+    """Factor of the time of routed experts in iterations with prefill, on top of kernel_scale."""
     collective_wait_s: float = 0.0
-    """Added to each collective: ranks do not arrive together, as they do where it is measured alone."""
+    """Time added to each collective [s]: ranks do not arrive together, unlike in a measurement of the collective
+    alone."""
     network_wait_s: float = 0.0
-    """Added to each sum over tensor-parallel ranks of several nodes, for each rank."""
+    """Time added to each sum over tensor-parallel ranks of several nodes, for each rank [s]."""
     delivery_s: float = 0.0
-    """What the process that turns tokens into answers spends on each: it serves all sequences one after the other."""
+    """Time of the process that turns tokens into text, per token [s]: it serves all sequences one after the other."""
     message_s: float = 0.0
-    """What it spends besides on each message to a client, which carries one token unless the engine is asked to send
-    several at once."""
+    """Additional time of that process per message to a client [s]; a message carries one token unless the engine is
+    asked to send several at once."""
     request_s: float = 0.0
-    """From arrival to the scheduler and from the first token back: HTTP, tokenizer, detokenizer."""
+    """Time from arrival to the scheduler and from the first token back [s]: HTTP, tokenizer, detokenizer."""
     request_launch_s: float = 0.0
-    """Latency of a first token per layer that the engine's own Python launches."""
+    """Latency of a first token per layer that the engine's own Python launches [s]."""
     state_launch_s: float = 0.0
-    """The same on top of it, per layer with a recurrent state."""
+    """Additional first-token latency per layer with a recurrent state [s], on top of request_launch_s."""
 
 
 def unmeasured_scale(architecture: str) -> float:
-    """What kernels take on another vendor's hardware that nobody measured, in times what its relative's record makes.
+    """Ratio of kernel time on unmeasured hardware of another vendor to the time that its relative's record predicts.
 
-    A relative lends the shares of the data sheet that mature libraries reach, which others do not.
+    A relative lends the fractions of the datasheet that mature libraries reach, which other libraries do not.
 
     Source: catalog/data/terms.csv.
     """
@@ -93,9 +97,9 @@ def unmeasured_scale(architecture: str) -> float:
 
 
 def engine_in_turns(engine: Engine, model: Model, *, version: str = "", date: str = "") -> Engine:
-    """The engine as it schedules a model: a release that takes turns with the device does not overlap batches.
+    """Return the engine as it schedules a model: a release that takes turns with the device does not overlap batches.
 
-    Without version and date it is the newest release, which does not.
+    Without version and date the engine is the newest release, which overlaps them.
 
     Assumes: Kimi delta attention is served without a prefix cache, and therefore overlaps.
     Source: the engine's record; SGLang 0.5.9, server_args.py _handle_mamba_radix_cache.
@@ -113,11 +117,12 @@ _WHOLE_ITERATION = 2**31 - 1
 
 
 def captured_prompt_tokens(deployment: Deployment, *, version: str = "", date: str = "") -> int:
-    """Most tokens of an iteration with prompts that an engine's release replays from a captured graph [tokens].
+    """Highest number of tokens of an iteration with prefill that an engine's release replays from a captured graph
+    [tokens].
 
-    Without version and date it is the newest release.
+    Without version and date the engine is the newest release.
 
-    Assumes: nobody guesses ahead; releases that capture in pieces then do not.
+    Assumes: no speculative decoding; with it, releases that capture in pieces do not replay.
     Source: the engine's record.
     """
     graphs = next((each for each in deployment.engine.prompt_graphs if each.holds(version, date)), None)
@@ -146,18 +151,18 @@ def _is_latent(model: Model) -> bool:
 
 
 def taking_turns(engine: Engine) -> Engine:
-    """The engine where it composes no batch while the device runs one."""
+    """Return the engine in turns with the device: it composes no batch while the device runs one."""
     return engine.model_copy(update={"overlap_scheduling": False, "prompt_launches": "in_turns"})
 
 
 @cache
 def default_costs() -> EngineCosts:
-    """What an engine adds of which nothing is known. Source: catalog/data/terms.csv."""
+    """Return the costs of an engine without any known terms. Source: catalog/data/terms.csv."""
     return filled(EngineCosts, "engine", Case())
 
 
 def engine_costs(engine: Engine, *, version: str = "", date: str = "") -> EngineCosts:
-    """The costs of an engine's release on any hardware, for any model.
+    """Return the costs of an engine's release on any hardware, for any model.
 
     Source: catalog/data/terms.csv.
     """
@@ -172,8 +177,8 @@ def _engine_costs(engine_id: str, version: str, date: str) -> EngineCosts:
 def prompt_launch_s(deployment: Deployment, costs: EngineCosts) -> float:
     """Host time to launch the layers of a prompt that the engine's own Python launches [s].
 
-    Every layer; those with routed experts alone where the others are compiled or fused into a few operators, which the
-    floor of an iteration with prompts holds.
+    Every layer counts. Only layers with routed experts count if the others are compiled or fused into a few operators,
+    which the floor of an iteration with prefill holds.
 
     Source: engine costs, fitted by evidence/fit/engines.py; published dense prompts of TensorRT-LLM and vLLM wait for
     nothing, those with experts as long whatever their length. TensorRT-LLM looks its tuned experts up in Python for
@@ -187,16 +192,16 @@ def prompt_launch_s(deployment: Deployment, costs: EngineCosts) -> float:
 
 
 _TYPICAL_STEPS = 3.0
-"""1 + log2 of the four ranks that the parameter is told for."""
+"""Value of 1 + log2(ranks) for the four ranks at which the parameter is stated."""
 _COMPILED_SHARE = 0.15
-"""Of what launching experts takes elsewhere, where they are one operator and the rest of a prompt is compiled: what
-first tokens of published runs under vLLM wait beyond those of dense models."""
+"""Launch cost of experts that are one operator in a compiled prompt, as a fraction of their launch cost elsewhere: the
+wait of first tokens in published vLLM runs beyond that of dense models."""
 _ONE_OPERATOR_EXPERTS = ("mxfp4", "nvfp4")
 
 
 def launches_experts_apart(deployment: Deployment) -> bool:
-    """Whether an engine whose host runs ahead of the device takes experts apart in its own Python: routing, sorting,
-    quantising, each product. Those in four bits are one operator of FlashInfer's or Triton's.
+    """Whether an engine whose host runs ahead of the device launches experts kernel by kernel from its own Python:
+    routing, sorting, quantising, each matmul. Experts in four bits are one operator of FlashInfer or Triton.
 
     Source: vLLM 0.20.2, vllm/model_executor/layers/fused_moe (modular_kernel.py, experts).
     """
@@ -227,9 +232,9 @@ def eager_decode_s(
 
 
 def launch_ahead_s(deployment: Deployment, costs: EngineCosts) -> float:
-    """Host time to launch one stage that is not captured, where the host runs ahead of the device [s]; else 0.
+    """Host time to launch one stage that is not captured, if the host runs ahead of the device [s]; else 0.
 
-    The host begins while the device is busy with the iteration before, so that this counts from then.
+    The host begins while the device is busy with the previous iteration, so this time counts from then.
 
     Source: measured, catalog/data/measured/h100-sxm-vllm-iterations-2026-11-26.json.
     """
@@ -245,12 +250,13 @@ def launch_ahead_s(deployment: Deployment, costs: EngineCosts) -> float:
 
 
 def prompt_floor_s(deployment: Deployment, costs: EngineCosts, num_tokens: float) -> float:
-    """Host time to launch one stage of an iteration of so many tokens with prefill, which the device cannot undercut
+    """Host time to launch one stage of an iteration with prefill over `num_tokens`, which the device cannot undercut
     [s].
 
-    Where an engine launches every layer of a prompt itself, the device has nothing else to do until it is done: its
-    decode steps are captured, and at most one of them is queued. Nothing where the host runs ahead, or the iteration
-    is replayed from a captured graph.
+    If an engine launches every layer of a prompt itself, the device has no other work until the launches are done:
+    decode
+    steps are captured, and at most one of them is queued. The time is 0 if the host runs ahead, or if the iteration is
+    replayed from a captured graph.
 
     Source: engine costs.
     """
@@ -264,14 +270,16 @@ def prompt_floor_s(deployment: Deployment, costs: EngineCosts, num_tokens: float
 
 
 def request_latency_s(deployment: Deployment, costs: EngineCosts, prompt_tokens: float) -> float:
-    """What a request waits outside the scheduler before its first token arrives [s]; its prompt is computed in parts of
-    so many tokens.
+    """Time that a request waits outside the scheduler before its first token arrives [s].
 
-    Where ranks launch in step, n of them take (1 + log2 n) / 3 of what four take, and one nothing: published first
-    tokens of TensorRT-LLM come later with eight ranks than with two, although the prompt computes faster. Where the
-    host runs ahead and launches experts kernel by kernel, or each layer in turn, that is part of the iteration. Where
-    each layer is launched beside the device, a model with latent attention or a state, which has twice the kernels,
-    waits once more than the iteration does; a prompt that is replayed from a captured graph waits for nothing.
+    Its prompt is computed in chunks of `prompt_tokens`. If ranks launch in step, n of them take (1 + log2 n) / 3 of the
+    time of four ranks, and a single rank takes none: published first tokens of TensorRT-LLM come later with eight ranks
+    than with two, although the prompt computes faster. If the host runs ahead and launches experts kernel by kernel, or
+    launches each layer in turn, the time is part of the iteration. If each layer is launched while the device runs, a
+    model
+    with latent attention or a state, which has twice the kernels, waits once more than the iteration does. A prompt
+    that is
+    replayed from a captured graph waits for nothing.
 
     Source: engine costs, fitted by evidence/fit/engines.py; the form is empirical. An idle SGLang 0.5.17 on an H100
     answers 1 024 tokens of a dense model after 31 ms from a graph and after 40 without.
@@ -293,7 +301,7 @@ def request_latency_s(deployment: Deployment, costs: EngineCosts, prompt_tokens:
 def release_costs(
     deployment: Deployment, costs: EngineCosts, *, version: str = "", date: str = ""
 ) -> EngineCosts:
-    """An engine's costs as its release has them on the deployment's accelerator, for its model.
+    """Return an engine's costs in its release, on the deployment's accelerator and for its model.
 
     Assumes: kernels that are not tuned yet are slower by one factor whatever the batch; additional ones take the same
     time whatever the batch.
@@ -318,9 +326,9 @@ def release_costs(
 
 
 def chosen_kernels(deployment: Deployment, *, version: str = "", date: str = "") -> dict[str, str]:
-    """Level of the records of efficiency by operator, where the engine runs other kernels for this model.
+    """Return the level of the efficiency records by operator, where the engine runs other kernels for this model.
 
-    Without version and date it is the newest release.
+    Without version and date the engine is the newest release.
 
     Source: the engine's record.
     """
@@ -333,7 +341,7 @@ def chosen_kernels(deployment: Deployment, *, version: str = "", date: str = "")
 
 
 def operator_library(deployment: Deployment, *, version: str = "", date: str = "") -> OperatorLibrary:
-    """Time functions of the deployment's accelerator under its engine, with the kernels that the model gets.
+    """Return time functions of the deployment's accelerator under its engine, with the kernels that the model gets.
 
     Source: own composition.
     """
@@ -372,24 +380,24 @@ class EraKernels:
     """
 
     step_s: float = 0.0
-    """Added to every iteration."""
+    """Time added to every iteration [s]."""
     sequence_s: float = 0.0
-    """Added per sequence and decode step."""
+    """Time added per sequence and decode step [s]."""
     row_fraction: float = 0.0
-    """Of the 16-bit peak, at which further rows of a decode step multiply; 0 adds nothing."""
+    """Fraction of the 16-bit peak at which further rows of a decode step multiply; 0 adds nothing."""
     attention_repeat: float = 0.0
-    """How often each further query head of a group reads the cache again."""
+    """Number of times that each further query head of a group reads the cache again."""
     prefill_scale: float = 1.0
-    """Iterations with prompts, relative to the operators' records."""
+    """Factor of the time of iterations with prefill, relative to the operators' records."""
     wait_s: float = 0.0
-    """Added to every iteration per sum over tensor-parallel ranks."""
+    """Time added to every iteration per sum over tensor-parallel ranks [s]."""
 
 
 @lru_cache(maxsize=512)
 def era_kernels(
     engine_id: str, architecture: str, *, version: str = "", date: str = "", weight_dtype: str = ""
 ) -> EraKernels | None:
-    """The terms of an engine's release on an architecture, for weights of a format; None where it needs none.
+    """Return the terms of an engine's release on an architecture, for weights of a format; None if it needs none.
 
     Source: catalog/data/terms.csv.
     """
@@ -399,9 +407,9 @@ def era_kernels(
 
 
 def with_era_kernels(surface: StepSurface, deployment: Deployment, kernels: EraKernels) -> StepSurface:
-    """The surface of a deployment under an earlier engine [integer ps].
+    """Return the surface of a deployment under an earlier engine [integer ps].
 
-    Assumes: what is added per row is matrix work that the stage's accelerators share.
+    Assumes: the time added per row is matrix work that the stage's accelerators share.
     Source: own composition.
     """
     row_s = kernels.sequence_s

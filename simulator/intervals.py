@@ -1,6 +1,6 @@
-"""80 % intervals of predictions, and of the ratio of two of them: quantiles of errors that the fit did not see.
+"""80 % intervals of predictions and of ratios of two predictions: quantiles of errors on points left out of the fit.
 
-What two predictions get wrong alike cancels in their ratio, by what the two deployments differ in.
+Errors that two predictions share cancel in their ratio; which errors remain depends on how the two deployments differ.
 """
 
 import math
@@ -25,7 +25,7 @@ def _classes() -> dict[str, dict[str, list[float]]]:
 
 
 def load_of(sequences: float | None) -> str:
-    """The kind of load that a prediction's residuals depend on: few sequences at once, or many; None is many.
+    """Return the load class of a prediction's residuals: few or many concurrent sequences; None means many.
 
     Source: own definition.
     """
@@ -35,9 +35,11 @@ def load_of(sequences: float | None) -> str:
 def class_names(
     engine: str, architecture: str, load: str, *, transferred: bool, stranger: bool = False
 ) -> tuple[str, ...]:
-    """Classes of residuals that a prediction belongs to, the most special first: where kernels were transferred, by
-    architecture; else by engine, architecture and load. A stranger's server hides settings that decide how fast it is:
-    it errs more than one that was started as predicted.
+    """Return the classes of residuals that a prediction belongs to, most specific first.
+
+    Predictions with transferred kernels are classed by architecture, others by engine, architecture and load. A
+    third-party server hides settings that decide how fast it is, so its residuals are wider and form classes of their
+    own.
 
     Source: own definition.
     """
@@ -55,7 +57,7 @@ def prediction_class(
     sequences: float | None = None,
     stranger: bool = False,
 ) -> str:
-    """The most special class of residuals that is known of a prediction; without an architecture that of the engine.
+    """Return the most specific known class of residuals of a prediction; without an architecture, the engine's class.
 
     Source: data/intervals.toml.
     """
@@ -64,7 +66,7 @@ def prediction_class(
 
 
 def factors(metric: str, class_name: str) -> tuple[float, float]:
-    """(low, high) of measured / predicted between which 80 % of left-out points of the class lie.
+    """Return the (low, high) ratios of measured to predicted that contain 80 % of the left-out points of the class.
 
     Raises: KeyError: the metric is not known.
     Source: data/intervals.toml, by evidence/fit/engines.py, and data/local_intervals.toml, by evidence/fit/local.py.
@@ -77,7 +79,7 @@ def factors(metric: str, class_name: str) -> tuple[float, float]:
 def with_interval(
     value: float, metric: str, class_name: str, basis: Basis, *, sampling: tuple[float, float] = (1.0, 1.0)
 ) -> Quantity:
-    """A predicted value with its 80 % interval: model error by class, and the sampling error of the run.
+    """Return a predicted value with its 80 % interval: the model error of its class, and the sampling error of the run.
 
     Both are (low, high) factors; they add in squares on the logarithm.
 
@@ -93,8 +95,8 @@ def with_interval(
 
 
 def latency_factors(class_name: str, first_share: float) -> tuple[float, float]:
-    """(low, high) of measured / predicted of a request's whole time, of which `first_share` passes before its first
-    token.
+    """Return the (low, high) ratios of measured to predicted end-to-end time; the fraction `first_share` of that time
+    passes before the first token.
 
     Assumes: both parts err together.
     Source: `factors`.
@@ -106,7 +108,7 @@ def latency_factors(class_name: str, first_share: float) -> tuple[float, float]:
 
 
 def as_rate(value: float, latency: tuple[float, float], basis: Basis) -> Quantity:
-    """A rate that is one over a time, with the interval that the time's (low, high) factors leave it.
+    """Return a rate that is the inverse of a time, with the interval that the time's (low, high) factors imply.
 
     Source: arithmetic.
     """
@@ -119,28 +121,28 @@ _LEVEL_80: Final = 0.8
 
 
 class PairErrors(Record):
-    """|ln| by which predicted ratios of one class err."""
+    """Quantiles of the error of predicted ratios of one class, as |ln(measured / predicted)|."""
 
     quantiles: tuple[float, ...] = Field(min_length=len(LEVELS), max_length=len(LEVELS))
     num_pairs: int
     num_cells: int
-    """Combinations of model, accelerators and engines, each of which weighs the same."""
+    """Number of combinations of model, accelerators and engines; each has equal weight."""
     left_out: float
-    """Part of pairs of left-out models within the 80 % quantile of the others."""
+    """Fraction of the pairs of left-out models within the 80 % quantile of the other pairs."""
 
 
 class PairedIntervals(Record):
-    """The data file."""
+    """Contents of data/paired_intervals.toml."""
 
     levels: tuple[float, ...]
     unpaired: dict[str, float]
-    """80 % half width on the logarithm if both errors had nothing in common, by metric."""
+    """80 % half width on the logarithm if the two errors were independent, by metric."""
     classes: dict[str, dict[str, PairErrors]]
 
 
 @cache
 def paired_intervals() -> PairedIntervals:
-    """All classes.
+    """Return the errors of ratios of all classes.
 
     Source: data/paired_intervals.toml, written by evidence/fit/pairs.py.
     """
@@ -149,8 +151,8 @@ def paired_intervals() -> PairedIntervals:
 
 
 def class_of_pair(*, same_accelerator: bool, same_engine: bool, same_format: bool, transferred: bool) -> str:
-    """What two deployments of a model differ in most: hardware without measured kernels, the engine, the accelerator,
-    the weight format or the layout.
+    """Return the largest difference between two deployments of a model: hardware without measured kernels, the engine,
+    the accelerator, the weight format, or the layout.
 
     Source: own definition; too few engines were published side by side on one accelerator for a class of their own.
     """
@@ -164,7 +166,7 @@ def class_of_pair(*, same_accelerator: bool, same_engine: bool, same_format: boo
 
 
 def pair_class(first: ReplicaModel, second: ReplicaModel) -> str:
-    """The class of two replicas.
+    """Return the class of errors of the ratio of two replicas.
 
     Source: class_of_pair.
     """
@@ -178,7 +180,7 @@ def pair_class(first: ReplicaModel, second: ReplicaModel) -> str:
 
 
 def pair_errors(class_name: str, metric: str) -> PairErrors:
-    """How far ratios of a class err; of the widest class where too few pairs were published.
+    """Return the errors of ratios of a class, or of the widest class if too few pairs were published.
 
     Raises: KeyError: the metric is not known.
     Source: data/paired_intervals.toml.
@@ -194,7 +196,7 @@ def pair_errors(class_name: str, metric: str) -> PairErrors:
 
 
 def chance_above_one(log_ratio: float, class_name: str, metric: str) -> float:
-    """Chance that a ratio whose predicted logarithm is this is really above 1.
+    """Probability that a ratio with the predicted logarithm `log_ratio` is really above 1.
 
     0.5 + F(|x|) / 2 for x > 0, else its complement, F being the distribution of |ln| errors between the levels.
 

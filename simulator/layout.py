@@ -1,4 +1,4 @@
-"""Which layouts engines accept: heads, layers and experts that divide among accelerators."""
+"""Layouts that engines accept: heads, layers and experts must divide among accelerators."""
 
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Model
@@ -9,7 +9,7 @@ _OTHER_WORK = {"encoder": "embed", "diffusion": "diffusion", "speech": "speech"}
 
 
 def check_generates(model: Model) -> None:
-    """Refuse to serve as text what makes none: encoders, images, speech.
+    """Refuse models without text output: encoders, images, speech.
 
     Raises: AdvisorError: the model's record says that it does something else.
     Source: Model.workload.
@@ -75,7 +75,7 @@ def _check_expert_parallel(deployment: Deployment) -> None:
 
 
 def _refused_heads(model: Model, tensor_parallel: int) -> str:
-    """The heads that keep an engine from starting at this degree, in words; empty if none do."""
+    """Return the heads that keep an engine from starting at this degree, as a phrase; empty if none do."""
     refused = (
         layer.mixer.refused_heads(tensor_parallel) for layer in layers_of(model) if layer.mixer is not None
     )

@@ -1,4 +1,4 @@
-"""The step-cost surface of engines for one user's machine: llama.cpp, MLX and exllamav3."""
+"""Step-cost surfaces of engines for one user's machine: llama.cpp, MLX and exllamav3."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,14 +40,15 @@ from advisor.simulator.terms import Case, find
 FloatArray = NDArray[np.float64]
 
 MICRO_BATCH_TOKENS: Final = 512
-"""Tokens of a prompt that run together (llama.cpp, -ub)."""
+"""Prompt tokens of one micro-batch (llama.cpp, -ub)."""
 _DEEP_MICRO_BATCH_TOKENS: Final = 2048
 _OWN_KERNELS: Final = ("exllamav3", "mlx")
-"""Engines whose kernels are none of llama.cpp's back ends; they take prompts in chunks of their token budget."""
+"""Engines that use none of llama.cpp's back ends; they process prompts in chunks of their token budget."""
 _OWN_OPERATORS: Final = ("mlx",)
-"""Of them, those whose records are operators of their own: a relative lends them before another engine does."""
+"""Engines of `_OWN_KERNELS` whose records are operators of their own: a related chip lends its records before another
+engine does."""
 _EXPANDS_LATENT: Final = ("mlx",)
-"""Engines whose prompts attend to keys and values that are expanded from the latent (mlx-lm, models/deepseek_v3.py)."""
+"""Engines that compute prompt attention on keys and values expanded from the latent (mlx-lm, models/deepseek_v3.py)."""
 _BACK_ENDS: Final = ("rocm", "vulkan", "cuda", "metal", "sycl")
 _VENDOR_BACK_END: Final = {"nvidia": "cuda", "apple": "metal", "amd": "rocm", "intel": "vulkan"}
 _FAMILIES: Final = {
@@ -60,31 +61,31 @@ _FAMILIES: Final = {
     **dict.fromkeys(EXL3_DTYPES, "exl3"),
 }
 _MIXED_FORMATS: Final = {"mxfp4": "q8_0", "q4_k_xl": "q8_0", "q5_k_xl": "q8_0"}
-"""Format of what is not a routed expert, where published GGUF files keep more bits for it (ggml-org's gpt-oss files;
-Unsloth's dynamic ones)."""
+"""Format of the weights outside routed experts, where published GGUF files keep more bits for them (ggml-org's gpt-oss
+files; Unsloth's dynamic ones)."""
 _ACTIVATION_BYTES: Final = 4.0
-"""llama.cpp keeps activations in 32 bits."""
+"""Bytes per activation: llama.cpp keeps activations in 32 bits."""
 _HOST_SUM_BYTES: Final = 2.0
-"""exllamav3 rounds what it sums to 16 bits (exllamav3_ext/parallel/all_reduce_cpu.cu)."""
+"""Bytes per summed value: exllamav3 rounds sums to 16 bits (exllamav3_ext/parallel/all_reduce_cpu.cu)."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalWeights:
-    """What the whole model multiplies with, as GGUF files keep it."""
+    """Matmul weights of the whole model, as GGUF files store them."""
 
     dense_elements: float
     dense_bytes_per_element: float
     experts: tuple[tuple[int, Experts], ...]
-    """(layers, routed experts)."""
+    """Pairs of number of layers and their routed experts."""
     expert_bytes_per_element: float
 
     @property
     def expert_flop_per_token(self) -> float:
-        """Multiplications and additions with the experts that one token chose."""
+        """FLOP of the chosen experts per token: multiplications and additions."""
         return sum(2.0 * layers * e.per_token * e.elements for layers, e in self.experts)
 
     def read(self, num_tokens: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Bytes and elements that a step over so many tokens reads."""
+        """Return the bytes and the elements that a step over `num_tokens` tokens reads."""
         active = np.zeros_like(num_tokens)
         for layers, experts in self.experts:
             active += layers * experts.touched(num_tokens) * experts.elements
@@ -95,7 +96,7 @@ class LocalWeights:
 
 
 def local_weights(model: Model, weight_dtype: str) -> LocalWeights:
-    """What one step multiplies with, in a weight format.
+    """Return the matmul weights of one step in a weight format.
 
     Assumes: tokens choose experts independently and evenly; the input table is looked up, not multiplied with.
     Raises: KeyError: the format is not known.
@@ -113,7 +114,7 @@ def local_weights(model: Model, weight_dtype: str) -> LocalWeights:
 
 
 def back_end(version: str, vendor: str) -> str:
-    """The back end that a version's words name, else the vendor's own.
+    """Return the back end that the version text names, or else the vendor's default back end.
 
     Source: own definition.
     """
@@ -124,10 +125,10 @@ def back_end(version: str, vendor: str) -> str:
 
 
 def micro_batch_tokens(engine: Engine, name: str, context_depth: int = 0) -> int:
-    """Tokens of a prompt that run together in a published run on a back end [tokens].
+    """Prompt tokens of one micro-batch in a published run on a back end [tokens].
 
-    Assumes: who measures prompts behind a deep context gives ROCm micro-batches of a whole batch, as its published
-    long-context runs do; everybody else keeps the default.
+    Assumes: benchmarks of prompts behind a deep context give ROCm micro-batches of a whole batch, as published
+    long-context runs do; all others keep the default.
     Source: llama.cpp, common/common.h (n_batch 2048, n_ubatch 512); kyuz0/amd-strix-halo-toolboxes, benchmark.
     """
     if name == "rocm" and context_depth:
@@ -136,7 +137,7 @@ def micro_batch_tokens(engine: Engine, name: str, context_depth: int = 0) -> int
 
 
 def format_family(weight_dtype: str) -> str:
-    """The format under which the efficiency of a weight format is stored: 16 bits, 8, mxfp4, exl3, or fewer.
+    """Return the format under which the efficiency of a weight format is stored: 16 bits, 8, mxfp4, exl3, or fewer.
 
     Source: own definition; formats of one family share kernels of one structure.
     """
@@ -144,7 +145,7 @@ def format_family(weight_dtype: str) -> str:
 
 
 def kernel_level(engine: Engine, vendor: str, *, version: str = "", date: str = "") -> str:
-    """The name under which the efficiencies of an engine's kernels are stored: by back end, or by release.
+    """Return the name under which the efficiencies of an engine's kernels are stored: by back end, or by release.
 
     Source: own definition.
     """
@@ -155,7 +156,7 @@ def kernel_level(engine: Engine, vendor: str, *, version: str = "", date: str = 
 
 
 def default_micro_batch(engine: Engine) -> int:
-    """Tokens of a prompt that run together where nobody sets them [tokens].
+    """Prompt tokens of one micro-batch unless the user sets them [tokens].
 
     Source: llama.cpp, common/common.h; exllamav3, generator/generator.py (max_chunk_size); mlx-lm, generate.py
         (prefill_step_size).
@@ -166,7 +167,7 @@ def default_micro_batch(engine: Engine) -> int:
 def local_library(
     engine: Engine, accelerator: Accelerator, *, version: str = "", date: str = ""
 ) -> OperatorLibrary:
-    """The operators of an accelerator under an engine, by the back end that a version's words name or by release.
+    """Return the operators of an accelerator under an engine, by the back end that the version names or by release.
 
     Raises: ValueError: the record lacks memory, bandwidth or a 16-bit peak.
     Source: own composition.
@@ -177,7 +178,7 @@ def local_library(
 
 @dataclass(frozen=True, slots=True)
 class _Terms:
-    """What every part of the surface needs."""
+    """Deployment, library and inputs that every part of the surface needs."""
 
     deployment: Deployment
     device: Device
@@ -190,13 +191,13 @@ class _Terms:
         return num_layers(self.deployment.model)
 
     def multiply_s(self, rows: FloatArray, dense_elements: float) -> FloatArray:
-        """Products of rows with dense weights and with chosen experts on one accelerator's matrix units [s]."""
+        """Matmul time of rows with dense weights and with chosen experts on one accelerator's matrix units [s]."""
         dense = 2.0 * dense_elements / self.prefill.compute_fraction
         routed = self.weights.expert_flop_per_token / self.prefill.expert_fraction
         return rows * (dense + routed) / half_peak_flop_per_s(self.device)
 
     def small_s(self) -> float:
-        """Everything small in all layers, and their sums over accelerators that split them [s]."""
+        """Time of all small operators in all layers, and of their sums over tensor-parallel accelerators [s]."""
         split = self.deployment.tensor_parallel - 1
         routed = sum(layers for layers, _ in self.weights.experts)
         return (
@@ -280,7 +281,8 @@ def _prompt_s(terms: _Terms, max_num_tokens: int, micro_batch_tokens: int) -> Fl
 
 
 def _links_s(deployment: Deployment, rows: FloatArray) -> FloatArray:
-    """Activations between accelerators for one micro-batch [s]: handed on after a stage, summed in every layer."""
+    """Time to move activations between accelerators for one micro-batch [s]: sent on after a stage, summed in every
+    layer."""
     values = rows * deployment.model.hidden_size
     num_bytes = values * _ACTIVATION_BYTES
     stages, tp = deployment.pipeline_parallel, deployment.tensor_parallel
@@ -311,7 +313,7 @@ def _cache_slopes(terms: _Terms) -> tuple[float, float]:
 
 
 def _pair_slopes(terms: _Terms) -> tuple[float, float]:
-    """Time per pair of a query and a cached token [s]: of layers without, and with a window."""
+    """Time per pair of a query and a cached token [s], for layers without and with a window."""
     expands = terms.deployment.engine.id in _EXPANDS_LATENT
 
     def pair_s(a: Attention, per_value: float) -> float:
@@ -325,7 +327,7 @@ def _pair_slopes(terms: _Terms) -> tuple[float, float]:
 
 
 def _by_window(terms: _Terms, seconds: Callable[[Attention, float], float]) -> tuple[float, float]:
-    """Sum over layers without, and with a sliding window, divided among accelerators that split layers."""
+    """Sum over layers without and with a sliding window, divided among accelerators that split layers."""
     full = windowed = 0.0
     deployment = terms.deployment
     per_value = bytes_per_element(deployment.kv_dtype)

@@ -1,4 +1,4 @@
-"""What fits: weights, reserves and the KV cache of one accelerator."""
+"""Memory: weights, reserves and KV cache of one accelerator."""
 
 import math
 from dataclasses import dataclass
@@ -18,14 +18,14 @@ from advisor.simulator.graph.model import (
 from advisor.simulator.graph.operator import Layer
 
 _CONTEXT_BYTES = 0.5 * GIB
-"""Driver context of one process, as nvidia-smi shows it on an idle torch process."""
+"""Driver context of one process [bytes], as nvidia-smi shows it on an idle torch process."""
 _COMMUNICATOR_BYTES = 0.35 * GIB
-"""NCCL buffers and the all-reduce workspace of a rank in a group."""
+"""NCCL buffers and the all-reduce workspace of a rank in a group [bytes]."""
 _GRAPH_AND_LIBRARY_BYTES = 1.5 * GIB
-"""Captured graphs, library handles and fragmentation, which engines count before they size the cache: what is left
+"""Captured graphs, library handles and fragmentation [bytes], which engines count before they size the cache: the rest
 of two printed cache sizes of vLLM 0.20.2 on one H200 (1.3 and 1.9 GiB) after the profile run's peak."""
 _SAMPLER_BYTES_PER_LOGIT = 14.0
-"""bf16 logits, an fp32 copy, probabilities and noise (vLLM 0.20.2, v1/sample)."""
+"""Sampler bytes per logit: bf16 logits, an fp32 copy, probabilities and noise (vLLM 0.20.2, v1/sample)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,18 +36,19 @@ class MemoryPlan:
     weight_bytes: float
     activation_bytes: float
     runtime_bytes: float
-    """Context, communicators, captured graphs."""
+    """Memory of context, communicators and captured graphs [bytes]."""
     kv_bytes: float
-    """Left for the cache."""
+    """Memory left for the cache [bytes]."""
     kv_bytes_per_token: float
-    """Of one token of a long sequence on the fullest accelerator."""
+    """Cache of one token of a long sequence on the fullest accelerator [bytes]."""
     state_bytes_per_sequence: float
     kv_capacity_tokens: int
-    """Of the whole replica: all attention data-parallel ranks together."""
+    """Tokens that the cache of the whole replica holds: all attention data-parallel ranks together."""
 
 
 def weight_bytes(deployment: Deployment) -> float:
-    """Weights on the fullest accelerator [bytes]: layers of its stage, embeddings and head of the outer stages.
+    """Size of the weights on the fullest accelerator [bytes]: layers of its stage, embeddings and head of the outer
+    stages.
 
     Assumes: stages of equal layers, the first and last carrying embedding and head; vocabulary split by tensor
     parallelism; routed experts split over all accelerators of a stage.
@@ -74,14 +75,15 @@ def weight_bytes(deployment: Deployment) -> float:
 
 
 def _head_dtype(weight_dtype: str) -> str:
-    """Format of head and input table next to layers in a weight format."""
+    """Return the format of head and input table that goes with a weight format."""
     if weight_dtype in EXL3_DTYPES:
         return EXL3_HEAD_DTYPE
     return weight_dtype if weight_dtype in GGUF_DTYPES else "bf16"
 
 
 def _expert_ranks(deployment: Deployment, layer: Layer) -> float:
-    """Accelerators that share one copy of a layer's routed experts: fewer than the stage's where some have copies."""
+    """Number of accelerators that share one copy of a layer's routed experts: fewer than the stage's if some have
+    copies."""
     experts, ranks = layer.experts, deployment.ranks_per_stage
     if experts is None:
         return ranks
@@ -113,7 +115,7 @@ def plan_memory(
     memory_fraction: float | None = None,
     mean_context_tokens: float = 4096.0,
 ) -> MemoryPlan:
-    """Divide the memory of the fullest accelerator as the engine would, and count the KV tokens that are left.
+    """Divide the memory of the fullest accelerator as the engine would, and count the KV tokens that fit into the rest.
 
     `mean_context_tokens` spreads windowed layers and recurrent states, which a sequence owns once, over its tokens.
 

@@ -1,4 +1,4 @@
-"""How many blocks of a kernel an SM holds: threads, registers, shared memory or block slots end first."""
+"""Occupancy: how many blocks of a kernel an SM holds, limited by threads, registers, shared memory or block slots."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ _MAX_THREADS_PER_BLOCK: Final = 1024
 _MAX_REGISTERS_PER_THREAD: Final = 255
 _REGISTERS_PER_SM: Final = 65536
 _REGISTER_UNIT: Final = 256
-"""Registers are handed to a warp in units of so many."""
+"""Granularity of the registers allocated to a warp."""
 _PARTITIONS: Final = 4
-"""An SM's quarters, each with its own registers and warps."""
+"""Number of partitions of an SM, each with its own registers and warps."""
 
 
 @dataclass(frozen=True, slots=True)
 class SmLimits:
-    """What one SM of a compute capability has."""
+    """Resources of one SM of a compute capability."""
 
     max_threads: int
     max_blocks: int
     shared_bytes: int
     max_shared_bytes_per_block: int
     reserved_shared_bytes: int
-    """Taken by the driver for each block."""
+    """Shared memory that the driver takes for each block [bytes]."""
     shared_unit_bytes: int
 
     @property
@@ -60,34 +60,35 @@ LIMITS: Final[Mapping[str, SmLimits]] = {
     "12.0": _limits(1536, 24, 100, 99),
     "12.1": _limits(1536, 24, 100, 99),
 }
-"""By compute capability: NVIDIA, CUDA C++ Programming Guide, technical specifications per compute capability."""
+"""Limits by compute capability. Source: NVIDIA, CUDA C++ Programming Guide, technical specifications per compute
+capability."""
 
 
 @dataclass(frozen=True, slots=True)
 class Occupancy:
-    """How a kernel fills an SM."""
+    """Occupancy of an SM by a kernel."""
 
     blocks_per_sm: int
     warps_per_sm: int
     max_warps_per_sm: int
     blocks_by_limit: Mapping[str, int]
-    """Blocks that each resource alone would allow."""
+    """Number of blocks that each resource alone would allow."""
     shared_bytes_left: int
-    """Of the SM, beside what the blocks hold."""
+    """Shared memory of the SM that its blocks leave free [bytes]."""
 
     @property
     def fraction(self) -> float:
-        """Resident warps over the most there can be."""
+        """Resident warps as a fraction of the maximum."""
         return self.warps_per_sm / self.max_warps_per_sm
 
     @property
     def limits(self) -> tuple[str, ...]:
-        """The resources that end first."""
+        """Resources that limit the number of blocks."""
         return tuple(name for name, count in self.blocks_by_limit.items() if count == self.blocks_per_sm)
 
 
 def limits_of(compute_capability: str) -> SmLimits:
-    """The limits of an NVIDIA compute capability.
+    """Return the limits of an NVIDIA compute capability.
 
     Raises: AdvisorError: it is none, or its limits are not known.
     Source: NVIDIA, CUDA C++ Programming Guide.
@@ -104,7 +105,7 @@ def limits_of(compute_capability: str) -> SmLimits:
 def occupancy(
     limits: SmLimits, threads_per_block: int, registers_per_thread: int, shared_bytes_per_block: int = 0
 ) -> Occupancy:
-    """Blocks and warps of a kernel that one SM holds at once.
+    """Return the blocks and warps of a kernel that one SM holds at once.
 
     The least of: block slots; thread slots; registers, whole units per warp and whole warps per quarter of the SM;
     shared memory, whole units per block and the driver's part.

@@ -1,4 +1,5 @@
-"""The time functions of one accelerator under one engine, with their fitted parameters looked up once."""
+"""Operator libraries: the time functions of one accelerator under one engine, with their fitted parameters looked up
+once."""
 
 import math
 from collections.abc import Mapping
@@ -19,9 +20,9 @@ from advisor.simulator.operators.matmul import FORMATS, MatmulEfficiency, matmul
 FloatArray = NDArray[np.float64]
 
 _BETWEEN_WIDTHS = 0.75
-"""Bytes per weight from which a file format unpacks like 8-bit weights rather than like 4-bit ones."""
+"""Bytes per weight from which a file format is unpacked like 8-bit weights instead of 4-bit ones."""
 _WITHOUT_FACTS = "local_"
-"""Beginning of the names of operators that know nothing of SMs, clock and L2."""
+"""Prefix of the names of operators that do not depend on SMs, clock and L2."""
 _WEIGHT_ONLY = {
     "fp8": "int8_wo",
     "int8": "int8_wo",
@@ -34,11 +35,11 @@ _WEIGHT_ONLY = {
 }
 _MARLIN = "marlin"
 _STREAMED_BYTES_PER_S = 3.35e12 / 132
-"""Bandwidth of each SM of the H100 on which kernels that unpack weights were measured."""
+"""Bandwidth per SM of the H100 on which kernels that unpack weights were measured [bytes/s]."""
 
 
 def matmul_key(weight_dtype: str, activation_dtype: str, *, block_scaled: bool = False) -> str:
-    """Operator format of a weight format with an activation format: which kernel family multiplies them.
+    """Return the operator format of a weight format with an activation format: the kernel family that multiplies them.
 
     Source: kernel choice of vLLM and TensorRT-LLM: equal low-bit formats use the low-bit unit, unequal ones
     dequantise weights on the fly.
@@ -68,7 +69,7 @@ class ExpertLayer:
 
 
 class _FromRecord(Protocol):
-    """A parameter set that a catalog record can fill."""
+    """Parameter set that a catalog record can fill."""
 
     @classmethod
     def from_record(cls, record: EfficiencyRecord) -> Self: ...
@@ -79,36 +80,38 @@ EfficiencyT = TypeVar("EfficiencyT", bound=_FromRecord)
 
 @dataclass(slots=True)
 class OperatorLibrary:
-    """Time functions bound to a device and an engine; remembers which parameters were transferred."""
+    """Time functions bound to a device and an engine, with the names of transferred parameters."""
 
     device: Device
     engine: str
     transferred: set[str] = field(default_factory=set)
     expert_block_rows: float = 0.0
-    """Rows to which the engine pads those of each expert that a rank holds; 0 where experts without a row are left
-    out."""
+    """Number of rows to which the engine pads the rows of each expert that a rank holds; 0 if experts without a row are
+    left out."""
     uneven_streams: float = 0.0
-    """Share of its time that decode attention loses to contexts of unequal length, in the worst case on an H200."""
+    """Fraction of its time that decode attention loses to contexts of unequal length, in the worst case on an H200."""
     latent_stream_share: float = 0.0
-    """Share of the SMs over which the engine splits one sequence of latent attention, where it splits further than the
-    kernels that were measured; 0 where it does not."""
+    """Fraction of the SMs over which the engine splits one sequence of latent attention, if it splits further than the
+    measured kernels; 0 if it does not."""
     sustained_flop_per_s: Mapping[str, float] = field(default_factory=dict)
-    """What dense products do, by the format of the unit, instead of what their kernels would; empty: as they would."""
+    """Rate of dense matmuls by the format of the unit [flop/s], in place of the kernel model; empty: use the kernel
+    model."""
     fused_quantisation: bool = False
-    """Whether the operator in front of a product writes its fp8 input, where scales are those of a token or less."""
+    """Whether the operator in front of a matmul writes its fp8 input, if scales cover a token or less."""
     kernels: Mapping[str, str] = field(default_factory=dict)
     """Level of the records by operator, where it is not the engine's own."""
     launch_scale: float = 1.0
-    """Launch times of operators against those of kernels measured alone, where each waits for the one before."""
+    """Ratio of an operator's launch time to that of a kernel measured alone, which waits for the one before."""
     _resolved: dict[tuple[str, str], object] = field(default_factory=dict)
     _queued: dict[float, "OperatorLibrary"] = field(default_factory=dict)
     _products: dict[tuple[int, int, str, bool], tuple[FloatArray, FloatArray]] = field(
         default_factory=dict, init=False
     )
-    """Tokens and times of the last multiplication of each shape."""
+    """Cache of the tokens and times of the last matmul of each shape."""
 
     def queued(self, launch_scale: float) -> "OperatorLibrary":
-        """The same operators with this part of their launch times, as kernels that queue up on the device show it.
+        """Return a copy of the library with launch times multiplied by `launch_scale`, as seen for kernels queued on
+        the device.
 
         Source: own design; the fraction is an engine's, see EngineCosts.launch_scale.
         """
@@ -122,14 +125,15 @@ class OperatorLibrary:
         return self._queued[launch_scale]
 
     def sustaining(self, flop_per_s: Mapping[str, float]) -> "OperatorLibrary":
-        """The same operators where dense products do so many, by the format of the unit, whatever their kernels.
+        """Return a copy of the library whose matmuls run at a fixed FLOP/s per number format instead of by kernel
+        model.
 
         Source: own design.
         """
         return replace(self, sustained_flop_per_s=flop_per_s)
 
     def wide_format(self, name: str) -> str:
-        """Format of a product whose weights are not quantised: 16 bits, or fp32 where the engine keeps a router so.
+        """Return the format of a matmul with unquantised weights: 16 bits, or fp32 if the engine keeps a router so.
 
         Source: the engine's record.
         """
@@ -138,9 +142,9 @@ class OperatorLibrary:
     def matmul_s(
         self, tokens: FloatArray, columns: int, depth: int, dtype: str, *, behind_kernel: bool = True
     ) -> FloatArray:
-        """Dense multiplication of one layer [s], per entry of tokens.
+        """Time of the dense matmul of one layer [s], per entry of tokens.
 
-        `behind_kernel`: its input comes from a small operator, which may quantise it on the way, not from attention.
+        `behind_kernel`: the input comes from a small operator, which may quantise it on the way, not from attention.
 
         Source: operators.matmul.
         """
@@ -172,7 +176,7 @@ class OperatorLibrary:
     def _unpacked_s(
         self, tokens: FloatArray, columns: int, depth: int, dtype: str, kernel: str
     ) -> FloatArray:
-        """The same by a kernel that unpacks weights on their way to a 16-bit product [s].
+        """Time of a dense matmul by a kernel that unpacks weights on their way to a 16-bit product [s].
 
         Assumes: unpacked weights multiply no faster than 16-bit ones where reading these would cost nothing, and come
         no faster than an SM streams them where it was measured, so that a transferred record keeps the chip's limits.
@@ -187,7 +191,7 @@ class OperatorLibrary:
         return np.maximum(own_s, matmul_s(tokens, columns, depth, endless, plain))
 
     def experts_s(self, tokens: FloatArray, dtype: str, shape: ExpertLayer) -> FloatArray:
-        """Routed experts of one layer on one accelerator [s]. Source: operators.grouped_matmul."""
+        """Time of the routed experts of one layer on one accelerator [s]. Source: operators.grouped_matmul."""
         return moe_s(
             tokens,
             shape.hidden_size,
@@ -203,19 +207,20 @@ class OperatorLibrary:
         )
 
     def elementwise_s(self, num_bytes: FloatArray) -> FloatArray:
-        """One memory-bound small operator [s]. Source: operators.elementwise."""
+        """Time of one memory-bound small operator [s]. Source: operators.elementwise."""
         return elementwise_s(
             num_bytes, self.device, self.parameters(ElementwiseEfficiency, "elementwise", "bf16")
         )
 
     def assume(self, operator: str, dtype: str, parameters: object) -> None:
-        """Use these parameters instead of the catalog's, as a program that fits them does. Source: own design."""
+        """Use these parameters instead of the catalog's; programs that fit them call it. Source: own design."""
         self._resolved[(operator, dtype)] = parameters
         self._queued.clear()
         self._products.clear()
 
     def parameters(self, kind: type[EfficiencyT], operator: str, dtype: str) -> EfficiencyT:
-        """Fitted parameters of an operator in a format on this device, transferred where nobody measured them.
+        """Return the fitted parameters of an operator in a format on this device, transferred if they were not
+        measured.
 
         Raises: UnknownNameError: the operator has no records at all.
         """
@@ -234,7 +239,7 @@ class OperatorLibrary:
 
 
 def _with_launches(parameters: object, fraction: float) -> object:
-    """Parameters of an operator with all launch times multiplied."""
+    """Return the parameters of an operator with all launch times multiplied by `fraction`."""
     if fraction == 1.0:
         return parameters
     record = cast(Any, parameters)

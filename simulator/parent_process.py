@@ -1,4 +1,4 @@
-"""Children that do not outlive the process that started them, however it ends."""
+"""Child processes that end with the process that started them, however it ends."""
 
 import os
 import threading
@@ -11,7 +11,7 @@ _LOOKS_EVERY_S: Final = 0.5
 
 @cache
 def end_with(parent: int) -> None:
-    """End this process at once when it loses the parent of this number, by death or kill; None is returned.
+    """End this process at once when process `parent` dies or is killed.
 
     Assumes: called in a child; the system hands orphans to another process, as POSIX does. Elsewhere it does nothing.
     Source: own definition.

@@ -1,4 +1,4 @@
-"""Power that boards draw: by what they do, by how busy their units are, and on average while they serve.
+"""Power that boards draw: by state, by utilisation of their units, and on average while they serve.
 
 A board draws what it draws while a process waits on it, plus a share of its power limit for each unit of memory traffic
 and of matrix work, and never more than the limit:
@@ -22,35 +22,37 @@ from advisor.simulator.serving.metrics import ServingResult
 from advisor.simulator.terms import Case, find, value
 
 BoardState = Literal["unloaded", "waiting", "decode", "prefill"]
-"""Unloaded: rented, no process on it. Waiting: a model in memory, nothing to do. Else: working without a pause."""
+"""State of a board. Unloaded: rented, no process on it. Waiting: a model in memory, no work. Otherwise: working without
+a pause."""
 BOARD_STATES: Final = get_args(BoardState)
 _USUAL_LOADS: Final[dict[BoardState, tuple[float, float]]] = {"decode": (0.75, 0.06), "prefill": (0.1, 0.6)}
-"""Fractions of bandwidth and of peak rate where nobody counted them: H100, Llama-3.1-8B, 32 to 64 sequences; and any
+"""Fractions of bandwidth and of peak rate if they were not counted: H100, Llama-3.1-8B, 32 to 64 sequences; and any
 prompt of 512 tokens or more. Own choice among measured points."""
 _MEASURED_RANGE: Final = (0.94, 1.06)
-"""Measured over predicted draw on the board that the shares were fitted on: all of its 27 points."""
+"""Range of measured over predicted draw on the board on which the shares were fitted: all of its 27 points."""
 _SERVING_RANGE: Final = (0.85, 1.12)
-"""Real over predicted mean draw of a run on that board. Own assumption: the measured range, widened by the error of the
-predicted rates."""
+"""Range of real over predicted mean draw of a run on the fitted board. Own assumption: the measured range, widened by
+the error of the predicted rates."""
 _LENT_RANGE: Final[dict[BoardState, tuple[float, float]]] = {
     "unloaded": (0.4, 1.7),
     "waiting": (0.6, 1.6),
     "decode": (0.45, 1.2),
     "prefill": (0.7, 1.02),
 }
-"""Measured over predicted draw on other boards, 80 %. Working: 2,258 matrix products on an H200, a B200 and a GB200
-(NVIDIA AIConfigurator, systems data with power; 1 to 64 rows: 0.44 to 1.18, from 1,024 rows on: 0.68 to 0.99), which no
-fit has seen. Idle: the spread of the boards in catalog/data/terms.csv over the assumed fraction."""
+"""80 % range of measured over predicted draw on other boards. Working: 2,258 matrix products on an H200, a B200 and a
+GB200 (NVIDIA AIConfigurator, systems data with power; 1 to 64 rows: 0.44 to 1.18, from 1,024 rows on: 0.68 to 0.99),
+which no fit has seen. Idle: the spread of the boards in catalog/data/terms.csv over the assumed fraction."""
 _SUSTAINED_FRACTION: Final = 0.65
-"""Rate of prompts without a pause over the peak rate where no board of the architecture was measured. Own assumption,
-from the H100 (0.67 in bf16, 0.64 in fp8)."""
+"""Rate of prompts without a pause over the peak rate if no board of the architecture was measured. Own assumption, from
+the H100 (0.67 in bf16, 0.64 in fp8)."""
 
 
 _USUAL_RANGE: Final[dict[BoardState, tuple[float, float]]] = {"decode": (0.6, 1.23), "prefill": (0.95, 1.02)}
-"""Measured over predicted draw of the fitted board where nobody counted its load: decode steps of 1 to 256 sequences
-drew 472 to 691 W; engines that leave gaps between kernels draw less (137 to 300 W on an H200, arXiv:2605.11999)."""
+"""Range of measured over predicted draw of the fitted board if its load was not counted: decode steps of 1 to 256
+sequences drew 472 to 691 W; engines that leave gaps between kernels draw less (137 to 300 W on an H200,
+arXiv:2605.11999)."""
 _BOARD_RANGE: Final = (0.85, 1.2)
-"""Idle draw of one board over that of another of its kind: 15 to 24 W among ten A40, most at 23."""
+"""Range of the idle draw of one board over that of another of its kind: 15 to 24 W among ten A40, most at 23."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +82,7 @@ class _Draw:
 def board_power_w(
     accelerator: Accelerator, state: BoardState, power_limit_w: float | None = None
 ) -> Quantity | None:
-    """Draw of one board in a state [W]; None if its rated power has no source.
+    """Draw of one board in the given state [W]; None if its rated power has no source.
 
     Assumes: a lower power limit leaves idle draws as they are and cuts what work draws beyond it; usual loads of decode
     and prefill (`working_power_w` takes counted ones).
@@ -102,7 +104,8 @@ def working_power_w(
     compute_fraction: float,
     power_limit_w: float | None = None,
 ) -> Quantity | None:
-    """Draw of one board that works at fractions of its bandwidth and peak rate [W]; None as `board_power_w`.
+    """Draw of one board that works at fractions of its bandwidth and peak rate [W]; None if its rated power has no
+    source.
 
     Assumes: the draw of both adds up, as it did on the board that was measured, until the limit cuts it.
     Error: the module's ranges, those of prefill where matrix work draws more than memory traffic.
@@ -118,8 +121,10 @@ def working_power_w(
 
 
 def serving_power_w(result: ServingResult, replica: ReplicaModel) -> Quantity | None:
-    """Mean draw of one board over a run [W]: at the limit while it prefills, by its traffic while it decodes, waiting
-    for the rest; None as `board_power_w`.
+    """Mean draw of one board over a run [W]; None if its rated power has no source.
+
+    The board draws its limit while it prefills, a draw by its traffic while it decodes, and the waiting draw for the
+    rest.
 
     Assumes: prompts are computed at the rate that the limit leaves; an iteration reads the weights of a board once, of
     a mixture the experts that its sequences reach if each token chooses at random; attention's own products and the
@@ -155,7 +160,7 @@ def serving_power_w(result: ServingResult, replica: ReplicaModel) -> Quantity | 
 
 
 def _cache_bytes(result: ServingResult, replica: ReplicaModel) -> float:
-    """Cache that one board reads in a mean iteration [bytes]."""
+    """Cache bytes that one board reads in a mean iteration [bytes]."""
     return result.mean_kv_tokens / replica.deployment.data_parallel * replica.memory.kv_bytes_per_token
 
 
@@ -186,7 +191,8 @@ def _draw_of(accelerator: Accelerator, power_limit_w: float | None) -> _Draw | N
 
 
 def _rated_w(accelerator: Accelerator) -> float | None:
-    """Rated power of the kind: a record held to a power limit has that limit in the place of its own."""
+    """Rated power of the accelerator's kind [W]; None if it has no source. A power-capped record has its cap in that
+    field."""
     if accelerator.id in accelerators.all_ids():
         return accelerators.by_id(accelerator.id).tdp_w
     return accelerator.tdp_w

@@ -1,16 +1,16 @@
-"""A predicted number with its range and its basis: how a prediction leaves the simulator."""
+"""Predicted quantities: a number with its 80 % interval and its basis, as the simulator returns it."""
 
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 Basis = Literal["measured here", "calibrated", "modelled", "assumed"]
 BASES: tuple[Basis, ...] = get_args(Basis)
-"""From the surest to the least sure."""
+"""Bases of a prediction, most certain first."""
 
 
 @dataclass(frozen=True, slots=True)
 class Quantity:
-    """A value with its 80 % interval, in the unit that the field holding it names."""
+    """Value with its 80 % interval, in the unit that the field holding it names."""
 
     value: float
     low: float
@@ -23,7 +23,7 @@ class Quantity:
             raise ValueError(f"interval [{self.low}, {self.high}] does not hold {self.value}")
 
     def scaled(self, factor: float) -> "Quantity":
-        """The quantity times an exactly known number of at least 0, in the product's unit.
+        """Return the quantity multiplied by an exactly known number of at least 0, in the product's unit.
 
         Assumes: the factor has no error of its own, so the relative range stays.
         Raises: ValueError: the factor is negative or no number.
@@ -33,12 +33,13 @@ class Quantity:
         return Quantity(self.value * factor, self.low * factor, self.high * factor, self.basis)
 
     def __rtruediv__(self, amount: float) -> "Quantity":
-        """An exactly known positive amount over the quantity: a rate from a time, whose low end is the slow one's."""
+        """Return an exactly known positive amount divided by the quantity: a rate from a time; its low end comes from
+        the slow end of the time."""
         return Quantity(amount / self.value, amount / self.high, amount / self.low, self.basis)
 
 
 def weakest(*bases: Basis) -> Basis:
-    """The basis of a number that rests on several: the least sure of them.
+    """Return the basis of a number that depends on several others: the least certain of their bases.
 
     Raises: ValueError: no basis given.
     Source: definition.

@@ -1,4 +1,4 @@
-"""One replica ready to be simulated: its memory, its step-cost surface and its scheduler, from a deployment."""
+"""Replica models: memory, step-cost surface and scheduler of one replica, from a deployment."""
 
 import math
 from dataclasses import dataclass, replace
@@ -33,29 +33,30 @@ from advisor.simulator.surface import SurfaceInputs, build_surface
 from advisor.simulator.terms import Case, find
 
 _MINOR_OPERATORS = ("elementwise", "mla_absorb")
-"""Small parts of a step: lending their parameters from another architecture does not widen an interval."""
+"""Operators that take a small part of a step: transferring their parameters from another architecture does not widen an
+interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """What a person sets when starting the engine; None takes the engine's default."""
+    """Settings that a user gives when starting the engine; None takes the engine's default."""
 
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
     memory_fraction: float | None = None
     micro_batch_tokens: int | None = None
-    """Tokens of a prompt that run together, where the engine divides its batches (llama.cpp, -ub)."""
+    """Prompt tokens of one micro-batch, for engines that divide their batches (llama.cpp, -ub)."""
     prefix_caching: bool = True
-    """False: started without the prefix cache that the engine has by default."""
+    """False: the engine is started without the prefix cache that it has by default."""
     graphs_for_all_batches: bool = False
-    """Decode graphs are captured for every batch that can run, as recipes for one kind of load do."""
+    """Whether decode graphs are captured for every batch that can run, as recipes for one kind of load do."""
     version: str = ""
     date: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplicaModel:
-    """Everything that the simulator needs of one replica, and what an explanation needs besides."""
+    """One replica ready to be simulated, with what an explanation needs in addition."""
 
     deployment: Deployment
     memory: MemoryPlan
@@ -64,19 +65,19 @@ class ReplicaModel:
     costs: EngineCosts
     library: OperatorLibrary
     cuda_graph_sizes: tuple[int, ...] = ()
-    """Batches with a captured decode graph."""
+    """Batch sizes with a captured decode graph."""
 
     @property
     def transferred(self) -> tuple[str, ...]:
-        """Operators that matter whose parameters come from another architecture or format, and facts of the
-        accelerator that its record lacks."""
+        """Operators of weight whose parameters come from another architecture or format, and facts of the accelerator
+        that its record lacks."""
         return tuple(
             sorted(name for name in self.library.transferred if not name.startswith(_MINOR_OPERATORS))
         )
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Why ranges are wide, in sentences."""
+        """Reasons why intervals are wide, as sentences."""
         chip, unknown = self.deployment.accelerator, device_of(self.deployment.accelerator).assumed
         kernels = [name for name in self.transferred if name not in unknown]
         facts = [name for name in self.transferred if name in unknown]
@@ -86,7 +87,7 @@ class ReplicaModel:
 
     @property
     def basis(self) -> Basis:
-        """On what its predictions rest: parameters of related hardware outweigh a measured machine."""
+        """Basis of the predictions: parameters of related hardware outweigh a measured machine."""
         if self.transferred:
             return "assumed"
         return "calibrated" if self.deployment.is_calibrated else "modelled"
@@ -104,7 +105,7 @@ def model_replica(
     library: OperatorLibrary | None = None,
     calibration: Calibration | None = None,
 ) -> ReplicaModel:
-    """Memory, surface and policy of one replica for a kind of traffic.
+    """Return memory, surface and policy of one replica for the given lengths.
 
     `context_spread` is the standard deviation over the mean of the contexts that decode together, 0 where unknown.
     A calibration of the deployment's accelerator replaces the datasheet's figures; one of other hardware changes
@@ -155,7 +156,7 @@ def model_replica(
 
 
 def _micro_batch(engine: Engine) -> int:
-    """Tokens of a prompt that run together where the engine divides its batches, which local ones do; else 0."""
+    """Prompt tokens of one micro-batch of a local engine, which divides its batches [tokens]; 0 for other engines."""
     if not is_local(engine):
         return 0
     from advisor.simulator.local_surface import default_micro_batch
@@ -169,7 +170,7 @@ def replica_in_turns(
     mean_output_tokens: float,
     settings: EngineSettings | None = None,
 ) -> ReplicaModel:
-    """The replica where its engine composes no batch while the device runs one.
+    """Return the replica in turns with its device, if its engine composes no batch while the device runs one.
 
     Source: `in_turns` and `in_turns_guessing` of the engine's record, read in its source.
     """
@@ -196,7 +197,8 @@ def replica_in_turns(
 def _as_started(
     deployment: Deployment, settings: EngineSettings, calibration: Calibration | None
 ) -> Deployment:
-    """The deployment on hardware as measured, with its engine as these settings and this release run the model."""
+    """Return the deployment on hardware as measured, with its engine as these settings and this release run the
+    model."""
     if calibration is not None:
         from advisor.simulator.calibrated_device import calibrated_deployment
 
@@ -259,19 +261,19 @@ def _library(deployment: Deployment, settings: EngineSettings) -> OperatorLibrar
 
 
 def _engine_value(term: str, deployment: Deployment, settings: EngineSettings, dtype: str) -> float:
-    """A term of the engine's release on the deployment's accelerator; 0 without one."""
+    """Value of a term of the engine's release on the deployment's accelerator; 0 if the table has no row."""
     engine, architecture = deployment.engine, deployment.accelerator.architecture
     found = find("engine", term, Case(engine.id, settings.version, settings.date, architecture, dtype=dtype))
     return found.value if found else 0.0
 
 
 def _hands_on(deployment: Deployment) -> bool:
-    """Whether accelerators that hold layers in turn work on successive parts of one prompt."""
+    """Whether pipeline stages work at the same time on successive parts of one prompt."""
     return is_local(deployment.engine) and deployment.pipeline_parallel > 1
 
 
 def engine_defaults(deployment: Deployment) -> EngineDefaults:
-    """What the engine would choose itself for this deployment.
+    """Return the engine's own default settings for this deployment.
 
     Source: catalog.engines.defaults.
     """
@@ -287,13 +289,13 @@ def engine_defaults(deployment: Deployment) -> EngineDefaults:
 
 
 _NO_GRAPHS = (0,)
-"""A graph for no batch at all: every decode step is launched operator by operator."""
+"""Graph sizes that contain no batch: every decode step is launched operator by operator."""
 
 
 def _decode_graphs(
     deployment: Deployment, max_num_seqs: int, chosen: EngineDefaults, settings: EngineSettings
 ) -> tuple[int, ...]:
-    """Batches of the replica with a captured decode graph [sequences]; empty where launching never counts.
+    """Batch sizes of the replica with a captured decode graph [sequences]; empty if launch time never matters.
 
     Each attention data-parallel rank captures its own batches, so the replica's are that many times larger.
 
@@ -313,7 +315,7 @@ def _decode_graphs(
 
 
 def token_budget(engine: Engine, default_tokens: int, longest_request_tokens: float) -> int:
-    """New tokens of one iteration that a person would set for requests of this length [tokens].
+    """New tokens per iteration to configure for requests of the given length [tokens].
 
     An engine that processes prompts whole refuses those that exceed its budget, so there the budget must hold the
     longest request.
@@ -333,7 +335,7 @@ def policy_of(
     num_batched_tokens: int,
     chunk_tokens: float,
 ) -> SchedulerPolicy:
-    """The scheduler of a deployment's engine with this much cache, for prompts computed in parts of chunk_tokens.
+    """Return the scheduler of a deployment's engine with this cache, for prompts computed in chunks of chunk_tokens.
 
     Source: engine records.
     """
@@ -369,8 +371,8 @@ _MOST_STAGES = 16
 
 
 def nearest_layout(deployment: Deployment, request_tokens: int) -> Deployment | None:
-    """The deployment with more tensor parallelism, or then more pipeline stages, until it holds one request of so many
-    tokens; None where none of up to 8 × 16 accelerators does.
+    """Return the deployment with more tensor parallelism, then more pipeline stages, until it holds one request of
+    `request_tokens`; None if none of up to 8 × 16 accelerators does.
 
     Source: own search over the layouts that engines accept.
     """

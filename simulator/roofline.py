@@ -1,7 +1,7 @@
-"""The roofline: work of operators, ridge points, floors of a step, and the batch at which decode turns compute-bound.
+"""Roofline: work of operators, ridge points, floors of a step, and the batch at which decode turns compute-bound.
 
-Everything here is a lower bound from counts alone: no efficiency, no launch, no link. The fitted operators
-(`simulator/operators`) are what predictions use; this is what they are measured against.
+Everything here is a lower bound from counts alone: no efficiency, no launch, no link. Predictions use the fitted
+operators (`simulator/operators`), which are measured against these bounds.
 """
 
 import math
@@ -17,31 +17,31 @@ from advisor.simulator.graph.weights import Projection
 from advisor.simulator.operators.attention_kernels import attended_pairs
 
 _BYTES = 2.0
-"""Activations travel in 16 bits."""
+"""Bytes per activation: activations travel in 16 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What one operator computes, and the fewest bytes that it moves between memory and the chip."""
+    """FLOP of one operator, and the fewest bytes that it moves between memory and the chip."""
 
     flop: float
     num_bytes: float
 
     @property
     def intensity_flop_per_byte(self) -> float:
-        """Arithmetic intensity [flop/byte]; infinite where nothing moves."""
+        """Arithmetic intensity [flop/byte]; infinite if no byte moves."""
         return self.flop / self.num_bytes if self.num_bytes else math.inf
 
     def __add__(self, other: "Work") -> "Work":
         return Work(self.flop + other.flop, self.num_bytes + other.num_bytes)
 
     def times(self, count: float) -> "Work":
-        """`count` such operators, each with its own traffic."""
+        """Return the work of `count` such operators, each with its own traffic."""
         return Work(self.flop * count, self.num_bytes * count)
 
 
 def total_work(parts: Iterable[Work]) -> Work:
-    """Sum of works whose traffic is not shared."""
+    """Return the sum of works whose traffic is not shared."""
     return sum(parts, Work(0.0, 0.0))
 
 
@@ -56,7 +56,7 @@ def ridge_flop_per_byte(peak_flop_per_s: float, bandwidth_bytes_per_s: float) ->
 
 
 def floor_s(work: Work, peak_flop_per_s: float, bandwidth_bytes_per_s: float) -> float:
-    """Least time of some work on a device [s].
+    """Minimum time of some work on a device [s].
 
     max(flop / peak, bytes / bandwidth)
 
@@ -179,7 +179,7 @@ def mlp_fusion_saved_bytes(
 CACHE_PARTS: Final = ("attention", "state")
 _PARTS: Final = ("projections", "feed_forward", "experts", "head", *CACHE_PARTS)
 _STATE_FLOP_PER_ELEMENT: Final = 6.0
-"""Decay, update and read-out of one element of a recurrent state: a product and a sum each."""
+"""FLOP per element of a recurrent state: decay, update and read-out take a product and a sum each."""
 _WIDE: Final = 2.0
 
 
@@ -267,7 +267,7 @@ def _experts(layer: Layer, num_tokens: float, element_bytes: float) -> Work:
 
 
 def _prompt_attention(attention: Attention, num_tokens: int, kv_bytes: float) -> Work:
-    """Queries and outputs move once, new keys and values once."""
+    """Work of attention over one prompt: queries and outputs move once, new keys and values once."""
     seen = min(filter(None, (attention.window_tokens, attention.top_k)), default=None)
     pairs = float(attended_pairs(num_tokens, 0.0, seen)) if attention.causal else float(num_tokens) ** 2
     width = attention.key_dim + attention.value_dim
@@ -276,7 +276,7 @@ def _prompt_attention(attention: Attention, num_tokens: int, kv_bytes: float) ->
 
 
 def _state(layer: Layer, num_tokens: float, accesses: float) -> Work:
-    """A recurrent state is updated by every token, and moves so many times."""
+    """Work of a recurrent state that every token updates and that moves `accesses` times."""
     shape = layer.mixer.recurrence() if layer.mixer is not None else None
     if shape is None:
         return Work(0.0, 0.0)

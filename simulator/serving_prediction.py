@@ -1,4 +1,4 @@
-"""A simulated run as predictions: its latencies and rates with their 80 % intervals."""
+"""Predictions from a simulated run: latencies and rates with their 80 % intervals."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ PERCENTILES = (50, 90, 95, 99)
 
 @dataclass(frozen=True, slots=True)
 class ServingPrediction:
-    """What a deployment would show; times per request, rates of all replicas together."""
+    """Predicted performance of a deployment: times per request, rates of all replicas together."""
 
     ttft_s: Mapping[str, Quantity]
     tpot_s: Mapping[str, Quantity]
@@ -26,8 +26,8 @@ class ServingPrediction:
 
 
 def class_of(replica: ReplicaModel, sequences: float | None = None, *, stranger: bool = False) -> str:
-    """The class of residuals of what a replica shows with so many sequences at once; of a stranger's server, whose
-    settings nobody states, a wider one.
+    """Return the class of residuals of a replica with the given number of concurrent sequences; a wider class for a
+    third-party server, whose settings are unknown.
 
     Source: `prediction_class`.
     """
@@ -42,7 +42,7 @@ def class_of(replica: ReplicaModel, sequences: float | None = None, *, stranger:
 
 
 def predicted(result: ServingResult, replica: ReplicaModel) -> ServingPrediction:
-    """Latencies [s] by mean, p50, p90, p95, p99 and rates [1/s] of a run, with intervals of the replica's class.
+    """Return latencies [s] by mean, p50, p90, p95, p99 and rates [1/s] of a run, with intervals of the replica's class.
 
     Assumes: an end-to-end time errs as its parts do; the gap between two tokens errs as their mean does.
     Raises: ValueError: no request finished.
@@ -67,7 +67,8 @@ def predicted(result: ServingResult, replica: ReplicaModel) -> ServingPrediction
 def predicted_latencies(
     ttft: Distribution, tpot: Distribution, e2e: Distribution, replica: ReplicaModel
 ) -> dict[str, dict[str, Quantity]]:
-    """Latencies [s] by mean, p50, p90, p95, p99 of requests that replicas of one kind served, with their intervals.
+    """Return latencies [s] by mean, p50, p90, p95, p99 of requests that replicas of one kind served, with their
+    intervals.
 
     Source: `predicted`.
     """
@@ -81,7 +82,7 @@ def predicted_latencies(
 
 
 def predicted_rate(rate_per_s: float, replica: ReplicaModel) -> Quantity:
-    """A rate of requests or tokens that replicas of one kind sustained, with its interval [1/s].
+    """Return a rate of requests or tokens that replicas of one kind sustained, with its interval [1/s].
 
     Source: `predicted`.
     """
@@ -92,8 +93,8 @@ def predicted_rate(rate_per_s: float, replica: ReplicaModel) -> Quantity:
 def statistics(
     times: Distribution, metric: str, class_name: str, basis: Basis, percents: Sequence[float] = PERCENTILES
 ) -> dict[str, Quantity]:
-    """Mean and percentiles [s] with their intervals; nothing where no value was seen (the time per output token of
-    one-token answers).
+    """Return mean and percentiles [s] with their intervals; empty if there is no value (the time per output token of
+    one-token outputs).
 
     Source: `with_interval`; the sampling error of order statistics.
     """
@@ -112,7 +113,7 @@ def statistics(
 
 
 def values_of(times: Distribution, percents: Sequence[float] = PERCENTILES) -> dict[str, float]:
-    """Mean and percentiles [s] without their intervals, as far as they are finite."""
+    """Return mean and percentiles [s] without their intervals, as far as they are finite."""
     values = {"mean": times.mean_s} | {f"p{percent}": times.percentile_s(percent) for percent in percents}
     return {name: value for name, value in values.items() if math.isfinite(value)}
 
@@ -120,7 +121,7 @@ def values_of(times: Distribution, percents: Sequence[float] = PERCENTILES) -> d
 def end_to_end(
     values_s: Mapping[str, float], ttft: Mapping[str, Quantity], tpot: Mapping[str, Quantity]
 ) -> dict[str, Quantity]:
-    """Times of whole requests [s], whose ends are those of the first token and of the tokens after it.
+    """End-to-end times of requests [s], composed of the time to first token and the time of the tokens after it.
 
     A whole request takes its first token and then one interval between tokens after another. The part of the first
     token errs as the time to first token of the same statistic does, the rest as the time per output token does.

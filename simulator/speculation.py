@@ -1,6 +1,5 @@
-"""Speculative decoding: ways of guessing ahead by name, how many tokens a step yields, what drafting and verifying
-cost, when it stops paying.
-"""
+"""Speculative decoding: methods by name, expected tokens per step, cost of drafting and verification, and the batch at
+which it stops paying."""
 
 import math
 from dataclasses import dataclass, replace
@@ -27,9 +26,9 @@ from advisor.simulator.step_cost import StepSurface, decode_iteration_s
 Method = Literal["draft_model", "mtp", "eagle", "medusa", "ngram"]
 METHODS: tuple[Method, ...] = ("draft_model", "mtp", "eagle", "medusa", "ngram")
 _LAYERS_OF_A_HEAD = {"mtp": 1.0, "eagle": 1.0, "medusa": 0.0, "ngram": 0.0}
-"""Layers of the target's kind that propose one token."""
+"""Number of layers of the target's kind that propose one draft token, by method."""
 _LOOKUP_S = 50e-6
-"""Matching n-grams of a sequence on the host, once per sequence and step."""
+"""Time to match the n-grams of a sequence on the host [s], once per sequence and step."""
 NAMES: Final = ("mtp", "eagle", "medusa", "ngram", "lookahead")
 _DRAFT: Final = "draft"
 _METHODS: Final[dict[str, Method]] = {
@@ -39,10 +38,11 @@ _METHODS: Final[dict[str, Method]] = {
 
 @dataclass(frozen=True, slots=True)
 class Speculation:
-    """A way of guessing tokens ahead.
+    """Method of speculative decoding with its settings.
 
-    draft_model runs `draft` for each guess; mtp and eagle run one layer and the head for each; medusa guesses all
-    positions with one head each from one hidden state; ngram looks the guesses up in the text (lookahead's n-grams
+    draft_model runs `draft` for each draft token; mtp and eagle run one layer and the head for each; medusa proposes
+    all
+    positions with one head each from one hidden state; ngram looks the draft tokens up in the text (lookahead's n-grams
     count as such).
 
     Source: Leviathan et al. 2023, arXiv:2211.17192; DeepSeek-V3, arXiv:2412.19437; EAGLE, arXiv:2401.15077; Medusa,
@@ -51,12 +51,12 @@ class Speculation:
 
     method: Method
     draft_tokens: int
-    """Guesses per sequence and step, along the longest path."""
+    """Draft tokens per sequence and step, along the longest path."""
     acceptance: float
-    """Chance that a guess is accepted, given that those before it were."""
+    """Acceptance rate: probability that a draft token is accepted, given that those before it were."""
     draft: Deployment | None = None
     branches: int = 1
-    """Alternatives at each position of a tree; 1 is a chain."""
+    """Number of alternatives at each position of a tree; 1 is a chain."""
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -72,21 +72,21 @@ class Speculation:
 
     @property
     def tokens_per_step(self) -> float:
-        """Expected tokens of one step. Source: expected_tokens."""
+        """Expected number of tokens of one step. Source: expected_tokens."""
         return expected_tokens(self.acceptance, self.draft_tokens, self.branches)
 
     @property
     def verified_tokens(self) -> int:
-        """Tokens of one sequence that the target computes in one step: all guesses of the tree, and its own."""
+        """Tokens of one sequence that the target computes in one step: all draft tokens of the tree, and its own."""
         return 1 + self.branches * self.draft_tokens
 
 
 def expected_tokens(acceptance: float, draft_tokens: int, branches: int = 1) -> float:
-    """Expected tokens that one verification yields, its own one included [tokens].
+    """Expected tokens that one verification yields, its own token included [tokens].
 
     1 + Σ_{i=1..k} b^i = (1 - b^(k+1)) / (1 - b), b = 1 - (1 - acceptance)^branches
 
-    Assumes: guesses are accepted independently; a position of a tree holds if any of its branches does.
+    Assumes: draft tokens are accepted independently; a position of a tree holds if any of its branches does.
     Raises: AdvisorError: acceptance outside 0 to 1, or nothing drafted.
     Source: Leviathan et al. 2023, arXiv:2211.17192, eq. 1; Miao et al. 2024 (SpecInfer), arXiv:2305.09781, for trees.
     """
@@ -106,13 +106,13 @@ def speculative_replica(
     mean_output_tokens: float,
     settings: EngineSettings | None = None,
 ) -> ReplicaModel:
-    """The replica with speculation: its step costs per token, and the cache that drafting leaves.
+    """Return the replica with speculative decoding: its step costs per token, and the cache that drafting leaves.
 
-    A step drafts and verifies; verifying d sequences costs what decoding d · (guesses + 1) tokens costs, while
+    A step drafts and verifies; verifying d sequences costs as much as decoding d · (draft tokens + 1) tokens, while
     attention reads each cache once. The surface is a mean field: an iteration stands for one token, at 1 / expected
     tokens of the step's time.
 
-    An engine that takes turns with the device where it guesses so is priced as one that does.
+    An engine that takes turns with the device under this method of speculation is priced accordingly.
 
     Assumes: every step yields its expectation, so means hold and the spread of inter-token times is not modelled;
     sequences do not differ in acceptance; prompts also run through the draft model.
@@ -153,7 +153,8 @@ def speculative_replica(
 
 
 def crossover_batch(plain: StepSurface, speculative: StepSurface, context_tokens: float) -> int | None:
-    """Smallest batch from which speculation makes tokens dearer than plain decoding [sequences]; None: never here.
+    """Smallest batch from which a token costs more time with speculation than with plain decoding [sequences]; None if
+    no batch does.
 
     Source: definition.
     """
@@ -165,7 +166,7 @@ def crossover_batch(plain: StepSurface, speculative: StepSurface, context_tokens
 
 
 def speed_up(plain: StepSurface, speculative: StepSurface, batch: int, context_tokens: float) -> float:
-    """Tokens per second with speculation over those without, decoding alone [ratio].
+    """Ratio of tokens per second with speculation to those without it, decoding alone.
 
     Source: definition.
     """
@@ -181,7 +182,7 @@ def _verifying(
     mean_output_tokens: float,
     settings: EngineSettings | None,
 ) -> StepSurface:
-    """The target's surface over every token that it verifies in one step."""
+    """Return the target's surface over all tokens that it verifies in one step."""
     slots = (len(replica.surface.decode_base_ps) - 1) * speculation.verified_tokens
     wide = replace(settings or EngineSettings(), max_num_seqs=slots, graphs_for_all_batches=True)
     costs = replace(replica.costs, sequence_s=replica.costs.sequence_s / speculation.verified_tokens)
@@ -202,7 +203,8 @@ def _draft_surface(
     slots: int,
     plain: StepSurface,
 ) -> StepSurface | None:
-    """A draft model's own surface, its host hidden behind the target's; None where the target guesses itself."""
+    """Return the surface of the draft model, its host time hidden behind the target's; None if there is no draft
+    model."""
     if speculation.draft is None:
         return None
     settings = EngineSettings(
@@ -220,7 +222,7 @@ def _draft_surface(
 
 
 def _guess_ps(replica: ReplicaModel, speculation: Speculation, slots: int) -> list[int]:
-    """Time of all guesses of a step without a draft model, by batch [ps]: layers and heads, or a look-up."""
+    """Time to draft all tokens of a step without a draft model, by batch [ps]: layers and heads, or a look-up."""
     if speculation.method == "ngram":
         return [round(_LOOKUP_S * batch * PICOSECONDS_PER_S) for batch in range(slots + 1)]
     model, plain = replica.deployment.model, replica.surface
@@ -233,7 +235,7 @@ def _guess_ps(replica: ReplicaModel, speculation: Speculation, slots: int) -> li
 
 
 def _blocks_left(replica: ReplicaModel, speculation: Speculation) -> int | None:
-    """Cache blocks beside the draft's weights and its own cache."""
+    """Number of cache blocks left after the draft's weights and its own cache."""
     blocks, memory = replica.policy.kv_capacity_blocks, replica.memory
     if blocks is None or memory.kv_bytes <= 0:
         return blocks
@@ -257,20 +259,20 @@ def _blocks_left(replica: ReplicaModel, speculation: Speculation) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class ChosenSpeculation:
-    """A speculation, and how far its acceptance is known."""
+    """Speculation with the range of its acceptance rate."""
 
     name: str
-    """As it was named: mtp, draft:llama-3.2-1b."""
+    """Name as given: mtp, draft:llama-3.2-1b."""
     speculation: Speculation
     low: float
-    """Least acceptance that is likely; equal to the speculation's own where a person gave it."""
+    """Lowest likely acceptance rate; equal to the speculation's own if the user gave it."""
     high: float
     source: str
-    """Where the acceptance was published; empty where a person gave it."""
+    """Publication of the acceptance rate; empty if the user gave it."""
 
     @property
     def time_factors(self) -> tuple[float, float]:
-        """(low, high) factors of the time per token between the highest and the lowest likely acceptance."""
+        """Factors (low, high) of the time per token at the highest and the lowest likely acceptance rate."""
         guess = self.speculation
         most, least = (
             expected_tokens(chance, guess.draft_tokens, guess.branches) for chance in (self.high, self.low)
@@ -281,7 +283,7 @@ class ChosenSpeculation:
 def chosen_speculation(
     text: str, target: Deployment, *, draft_tokens: int | None = None, acceptance: float | None = None
 ) -> ChosenSpeculation:
-    """What a name, a number of guesses and a chance of acceptance stand for beside a target.
+    """Return the speculation that a name, a number of draft tokens and an acceptance rate mean for a target.
 
     Raises: AdvisorError: the name is not known, or there is no usual acceptance. InfeasibleError: the target has no
         such module, or the draft does not go with it. UnknownNameError: no such draft model.
@@ -319,7 +321,7 @@ def chosen_speculation(
 
 
 def _draft(name: str, target: Deployment) -> Deployment:
-    """A draft model on the target's accelerators, over as many of them as its heads divide among.
+    """Return the draft model on the target's accelerators, over as many of them as its heads divide among.
 
     Assumes: its own checkpoint's format.
     """
@@ -358,7 +360,7 @@ def _draft(name: str, target: Deployment) -> Deployment:
 def with_acceptance_range(
     prediction: ServingPrediction, chosen: ChosenSpeculation | None
 ) -> ServingPrediction:
-    """A prediction whose times per token and rates also err as far as acceptance is not known.
+    """Return the prediction with the uncertainty of the acceptance rate added to times per token and rates.
 
     Assumes: both errors are independent, so they add in squares on the logarithm; first tokens do not depend on it,
     so that a whole request errs by it in the tokens after the first.
@@ -381,7 +383,7 @@ def with_acceptance_range(
 
 
 def widened(quantity: Quantity, factors: tuple[float, float]) -> Quantity:
-    """A quantity with a further independent error of (low, high) factors.
+    """Return a quantity with an additional independent error of (low, high) factors.
 
     Source: errors add in squares on the logarithm.
     """

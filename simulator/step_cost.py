@@ -36,33 +36,34 @@ class StepSurface:
     """
 
     decode_base_ps: Sequence[int]
-    """[d], d = 0..max_num_seqs; [0] is unused."""
+    """Time by number of sequences d = 0..max_num_seqs [ps]; [0] is unused."""
     decode_context_ps: Sequence[int]
-    """[d], per token of summed context."""
+    """Time per token of summed context, by number of sequences d [ps]."""
     mixed_base_ps: Sequence[int]
-    """[T], T = 0..max_num_batched_tokens; [0] is unused."""
+    """Time by number of tokens T = 0..max_num_batched_tokens [ps]; [0] is unused."""
     prefill_pair_ps: float
     prefill_sequence_ps: int = 0
     window_tokens: int | None = None
     decode_window_ps: Sequence[int] = ()
-    """[d], per token of summed windowed context; empty without windows."""
+    """Time per token of summed windowed context, by number of sequences d [ps]; empty without windows."""
     prefill_window_pair_ps: float = 0.0
     num_stages: int = 1
     stage_transfer_ps: int = 0
     riding_sequence_ps: int = 0
-    """Per sequence that decodes in an iteration with prefill: states read and written (mixed batches)."""
+    """Time per sequence that decodes in an iteration with prefill [ps]: states read and written (mixed batches)."""
     launch_ps: int = 0
-    """Host time to launch an iteration of more than captured_tokens with prefill: no such iteration ends sooner after
-    the host began with it. It begins once it has composed the iteration, which is while the one before it runs."""
+    """Host time to launch an iteration of more than captured_tokens with prefill [ps]: the iteration ends no sooner
+    after the host began to launch it. The host begins once it has composed the iteration, while the previous iteration
+    runs."""
     captured_tokens: int = 0
     full_clock_ps: int = 0
-    """Work on prompts that a board which rested does at its full clock, before its power limit sets in."""
+    """Prefill work that a rested board does at its full clock before its power limit sets in [ps]."""
     limited_scale: float = 1.0
-    """What work beyond that takes, in times of what it takes at the full clock."""
+    """Time of prefill work beyond full_clock_ps over its time at the full clock."""
     clock_recovery: float = 0.0
-    """Work at the full clock that is regained, per time in which the replica decodes or waits."""
+    """Full-clock work regained per unit of time in which the replica decodes or waits."""
     reading_ps: int = 0
-    """Of an iteration with prefill, what is no such work: reading the weights."""
+    """Part of an iteration with prefill that reads weights and does not depend on its tokens [ps]."""
 
 
 def decode_iteration_s(surface: StepSurface, num_sequences: int, context_tokens: float) -> float:
@@ -79,7 +80,7 @@ def decode_iteration_s(surface: StepSurface, num_sequences: int, context_tokens:
 
 
 def prefill_iteration_s(surface: StepSurface, new_tokens: int, cached_tokens: float = 0.0) -> float:
-    """Time of one iteration that computes one chunk of a prompt behind cached tokens and nothing else [s].
+    """Time of one iteration that computes only one chunk of a prompt behind cached tokens [s].
 
     Source: StepSurface.
     """
@@ -96,7 +97,7 @@ def prefill_iteration_s(surface: StepSurface, new_tokens: int, cached_tokens: fl
 
 
 def prefill_s(surface: StepSurface, new_tokens: int, chunk_tokens: int, cached_tokens: float = 0.0) -> float:
-    """Time of a prompt of new tokens behind cached ones, in chunks of which each is one iteration [s].
+    """Time of a prompt of new tokens behind cached ones, computed in chunks of one iteration each [s].
 
     Source: StepSurface.
     """
@@ -111,7 +112,8 @@ def prefill_s(surface: StepSurface, new_tokens: int, chunk_tokens: int, cached_t
 
 
 def steadily_s(surface: StepSurface, work_s: float, other_s: float) -> float:
-    """Time of work on prompts at full clock that goes on without end, in turns with so much else [s].
+    """Mean time of `work_s` of prefill work at the full clock if it alternates without end with `other_s` of other work
+    [s].
 
     Source: the power limit of StepSurface, in the long run.
     """

@@ -1,4 +1,4 @@
-"""The roofline of whole passes: floor of a step, the batch that turns it compute-bound, and operators against their
+"""Roofline of whole passes: floor of a step, the batch that turns it compute-bound, and operators against their
 predicted times."""
 
 import math
@@ -37,57 +37,57 @@ _WORK_OF: Final[Mapping[str, str]] = {
 }
 """Part of the step's work behind each category of its time; other categories have no counted work."""
 _MANY: Final = 1e15
-"""A batch in which every expert gets a token."""
+"""Batch size at which every expert gets a token."""
 _LONGEST_TOKENS: Final = 1e9
 
 
 @dataclass(frozen=True, slots=True)
 class RooflineOperator:
-    """One kind of operator, summed over all layers of a pass on one accelerator."""
+    """Operator of one kind, summed over all layers of a pass on one accelerator."""
 
     phase: Phase
     name: str
     work: Work | None
-    """None where nothing is counted: small operators, whose tensors stay in the L2, and the host."""
+    """Counted work; None for small operators, whose tensors stay in the L2, and for the host."""
     peak_flop_per_s: float
-    """Of the unit that it multiplies on; 0 without work."""
+    """Peak rate of the unit that the operator multiplies on [flop/s]; 0 without work."""
     bound: str
-    """memory or compute, by the roof; cache for small operators; host."""
+    """Limit by the roof: memory or compute; cache for small operators; host."""
     floor_s: float
     predicted_s: Quantity
     share_fraction: float
-    """Of the pass."""
+    """Fraction of the time of the pass."""
 
     @property
     def achieved_flop_per_s(self) -> float:
-        """Arithmetic over predicted time [flop/s]."""
+        """Ratio of arithmetic to predicted time [flop/s]."""
         return self.work.flop / self.predicted_s.value if self.work else 0.0
 
     @property
     def roof_fraction(self) -> float:
-        """Floor over predicted time: how near the roof it runs."""
+        """Ratio of floor to predicted time: how near to the roof the operator runs."""
         return self.floor_s / self.predicted_s.value
 
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """A decode step or a prompt."""
+    """Roofline of a decode step or of a prompt."""
 
     phase: Phase
     num_sequences: int
     context_tokens: int
     predicted_s: Quantity
     floor_s: float
-    """Of all its operators one after the other."""
+    """Minimum time of all operators, one after the other [s]."""
     operators: tuple[RooflineOperator, ...]
 
 
 def roofline_passes(
     deployment: Deployment, batch_size: int, context_tokens: int, *, roof: Device | None = None
 ) -> tuple[Pass, Pass]:
-    """One decode step of `batch_size` sequences of this context, and the prompt of one sequence that long [s].
+    """Return one decode step of `batch_size` sequences of this context, and the prompt of one sequence that long [s].
 
-    Floors and bounds are those of the roof, by default the deployment's own accelerator.
+    Floors and bounds are those of `roof`, by default of the deployment's own accelerator.
 
     Assumes: one accelerator holds the whole model, however small its memory; a prompt runs in one piece; an
     operator errs as its pass does.
@@ -125,7 +125,7 @@ def decode_floor_s(
     weight_dtype: str = "bf16",
     kv_dtype: str = "bf16",
 ) -> float:
-    """Least time of one decode step on a device with this peak and bandwidth, which are sums over a group [s].
+    """Minimum time of one decode step on a device with this peak and bandwidth, which are sums over a group [s].
 
     max(Σ flop / peak, Σ bytes / bandwidth)
 
@@ -145,7 +145,7 @@ def crossover_batch(
     weight_dtype: str = "bf16",
     kv_dtype: str = "bf16",
 ) -> float | None:
-    """Batch at which arithmetic overtakes traffic in a decode step [sequences]; None where it never does.
+    """Batch at which arithmetic overtakes traffic in a decode step [sequences]; None if it never does.
 
     A sequence brings F flop and K bytes of cache. With weights W the batch is (W / B) / (F / P − K / B); where
     F / P ≤ K / B, every further sequence adds more reading than computing. With experts W grows with the batch,
@@ -175,7 +175,7 @@ def crossover_batch(
 def longest_compute_bound_context(
     model: Model, peak_flop_per_s: float, bandwidth_bytes_per_s: float, *, kv_dtype: str = "bf16"
 ) -> float:
-    """Context beyond which no batch makes decode compute-bound [tokens]; infinite where every context can be.
+    """Context beyond which no batch makes decode compute-bound [tokens]; infinite if every context can be.
 
     The context at which a sequence's flop / peak equals its cache bytes / bandwidth.
 

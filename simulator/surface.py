@@ -1,4 +1,5 @@
-"""From a deployment to its step-cost surface: the forward pass, attention lines and engine costs, tabulated once."""
+"""Step-cost surfaces of engines for servers: the forward pass, attention lines and engine costs of a deployment,
+tabulated once."""
 
 from array import array
 from collections.abc import Sequence
@@ -41,37 +42,38 @@ from advisor.simulator.terms import Case, value
 
 FloatArray = NDArray[np.float64]
 _Parts = dict[str, FloatArray]
-"""Seconds by category, over a grid."""
+"""Seconds by category over a grid."""
 
 _TILE_ROWS = 64
-"""Least rows of a tile of products that are computed many rows at a time."""
+"""Smallest number of rows of a tile, in matmuls that are computed many rows at a time."""
 _PRODUCTS = ("attention_projections", "feed_forward")
-"""Categories of dense products."""
+"""Categories of dense matmuls."""
 _READING_TOKENS = 128
-"""Of an iteration that takes as long as reading the weights, those of experts too."""
+"""Tokens of an iteration that takes as long as reading the weights, experts included."""
 _TILES_OF_OCTAVE = 8
-"""Edges of tiles that are looked at between a number of tokens and its double: beyond, one more tile matters little."""
+"""Number of tile edges tried between a number of tokens and its double: beyond, one more tile matters little."""
 
 
 @dataclass(frozen=True, slots=True)
 class SurfaceInputs:
-    """What a surface is tabulated for."""
+    """Inputs that a step-cost surface is tabulated for."""
 
     max_num_seqs: int
     max_num_batched_tokens: int
     mean_input_tokens: float
     mean_context_tokens: float
-    """Typical context during decode, around which attention is linearised."""
+    """Typical context during decode, around which attention is linearised [tokens]."""
     cuda_graph_sizes: tuple[int, ...] = ()
-    """Batches for which decode graphs are captured; empty where launching them never counts."""
+    """Batch sizes for which decode graphs are captured; empty if launch time never matters."""
     captured_tokens: int = 0
-    """Most tokens of an iteration whose layers are captured, prompts among them or not, where the engine does that."""
+    """Highest number of tokens of an iteration whose layers are captured, with or without prefill; 0 if the engine
+    captures none."""
     context_spread: float = 0.0
     """Standard deviation over mean of the contexts that decode together."""
 
     @property
     def chunk_tokens(self) -> float:
-        """Tokens of a typical prompt that one iteration takes."""
+        """Tokens of a typical prompt that one iteration computes."""
         return min(self.mean_input_tokens, float(self.max_num_batched_tokens))
 
 
@@ -131,7 +133,8 @@ def build_surface(
 def _limited(
     surface: StepSurface, limit: PowerLimit, full: _Parts, kept: _Parts, prefill_scale: float
 ) -> StepSurface:
-    """The surface with what the power limit leaves of its largest iteration; the same where that is all of it.
+    """Return the surface slowed to what the power limit leaves of its largest iteration; unchanged if the limit leaves
+    all.
 
     An iteration is as long as its energy takes to come through the limit: products by their work, the rest by its time.
     What other time leaves of the limit is work at the full clock that is regained.
@@ -161,7 +164,7 @@ def decode_breakdown_s(
     context_tokens: float,
     cuda_graph_sizes: Sequence[int] = (),
 ) -> dict[str, float]:
-    """Where the time of one decode iteration goes [s by category]; the values add up to the iteration of one stage.
+    """Time of one decode iteration by category [s]; the values add up to the iteration of one stage.
 
     The batch pads to the next captured size; launches that outlast the kernels of a batch without a graph count as
     host time.
@@ -195,7 +198,7 @@ def decode_breakdown_s(
 def prefill_breakdown_s(
     deployment: Deployment, library: OperatorLibrary, costs: EngineCosts, num_tokens: int
 ) -> dict[str, float]:
-    """Where the time of one iteration over the prompt of one sequence goes [s by category], all of it at once.
+    """Time of one iteration over the whole prompt of one sequence by category [s].
 
     Launches that outlast the kernels count as host time.
 
@@ -229,9 +232,9 @@ def prefill_breakdown_s(
 
 
 def _specific(deployment: Deployment, library: OperatorLibrary, costs: EngineCosts) -> EngineCosts:
-    """Costs whose scales fit hardware and model.
+    """Return the costs with scales that fit hardware and model.
 
-    Kernels take longer where only a relative's were measured, or a release lacks their configuration. Routing that
+    Kernels take longer if only a related chip's were measured, or if a release lacks their configuration. Routing that
     leaves some experts out saves reading them; kernels that pad their rows or have fixed shapes read all.
     """
     architecture = deployment.accelerator.architecture
@@ -308,7 +311,8 @@ def _prompt_parts(
     inputs: SurfaceInputs,
     grid: FloatArray,
 ) -> _Parts:
-    """Time of the device over so many tokens with prompts among them, without what grows with their contexts [s]."""
+    """Device time of iterations with prefill by number of tokens [s], without the part that grows with their
+    contexts."""
     pass_costs = token_costs(
         deployment,
         library,
@@ -325,7 +329,7 @@ def _total_s(deployment: Deployment, costs: EngineCosts, parts: _Parts) -> Float
 
 
 def _collective_wait_s(deployment: Deployment, costs: EngineCosts) -> float:
-    """What ranks wait for each other in one stage, beyond the collectives themselves [s]."""
+    """Time that the ranks of one stage wait for each other, beyond the collectives themselves [s]."""
     if deployment.ranks_per_stage == 1:
         return 0.0
     group = deployment.group(deployment.tensor_parallel)
@@ -352,7 +356,7 @@ def _scaled_seconds(
 def read_expert_share(
     deployment: Deployment, library: OperatorLibrary, costs: EngineCosts, num_sequences: int
 ) -> float:
-    """Experts that a decode step reads, as a part of those that even and independent routing would touch.
+    """Experts that a decode step reads, as a fraction of those that even and independent routing would touch.
 
     Source: popularity as routed experts are priced with, and engine costs, as build_surface has them.
     """
@@ -371,9 +375,11 @@ def read_expert_share(
 def _decode_expert_scale(
     deployment: Deployment, costs: EngineCosts, tokens: FloatArray
 ) -> FloatArray | float:
-    """Time of routed experts against that of independent routing: sequences of one batch resemble each other and
-    spare experts, until every expert has rows of some of them. What the busiest rank of an expert-parallel group has
-    beyond the mean is not spared."""
+    """Ratio of the time of routed experts to that under independent routing.
+
+    Sequences of one batch resemble each other and leave experts out, until every expert has rows of some of them. The
+    excess of the busiest rank of an expert-parallel group over the mean is not saved.
+    """
     mixtures = [experts for _, experts in routed_layers(deployment.model)]
     if not mixtures or costs.expert_scale >= 1.0:
         return costs.expert_scale
@@ -388,8 +394,8 @@ def _decode_expert_scale(
 
 
 def _grid(largest: int) -> FloatArray:
-    """Token counts at which operators are priced: powers of two and points between, and both sides of the edges at
-    which matrix products get another row of tiles, up to the largest.
+    """Return the token counts at which operators are priced: powers of two and points between, and both sides of the
+    edges at which matmuls get another row of tiles, up to the largest.
 
     Between whole tiles time is a staircase: points that are all multiples of tiles would price its foot.
     """
@@ -405,7 +411,8 @@ def _grid(largest: int) -> FloatArray:
 
 
 def _padded(graph_sizes: Sequence[int], max_num_seqs: int) -> FloatArray:
-    """Batch that really runs for 0..max_num_seqs sequences: the next captured size, or the batch itself beyond."""
+    """Return the batch that really runs for 0..max_num_seqs sequences: the next captured size, or the batch itself
+    beyond."""
     counts = np.arange(max_num_seqs + 1, dtype=np.float64)
     if not graph_sizes:
         return counts
@@ -419,5 +426,6 @@ def _spread(grid: FloatArray, seconds: FloatArray, largest: int) -> Sequence[int
 
 
 def _picoseconds(seconds: FloatArray) -> Sequence[int]:
-    """Whole numbers of Python's that numpy reads where they lie: most surfaces are bounded, and never simulated."""
+    """Return whole picoseconds as Python integers in a buffer that numpy reads in place: most surfaces are bounded, and
+    never simulated."""
     return array("q", np.rint(seconds * PICOSECONDS_PER_S).astype(np.int64).tobytes())

@@ -1,7 +1,7 @@
-"""The only way to a fitted, measured, read or assumed number: the row of the table that fits a case best.
+"""Lookup of terms: the only way to a fitted, measured, read or assumed number of the table of terms.
 
 Of the rows that hold for a case the most specific counts: the one that fills most selectors (name of the scope, span of
-releases, architecture, mixer, number format, operator). Two that tie are refused when the table is read.
+releases, architecture, mixer, number format, operator). A tie of two rows is refused when the table is read.
 """
 
 from dataclasses import dataclass, fields
@@ -16,13 +16,13 @@ RecordT = TypeVar("RecordT")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What a term is asked for; what is left empty is met only by rows that do not select by it."""
+    """Case that a term is looked up for; an empty field matches only rows that do not select by it."""
 
     name: str = ""
-    """Of the scope: an engine, a framework, a device, a fabric."""
+    """Name of the scope: an engine, a framework, a device, a fabric."""
     version: str = ""
     date: str = ""
-    """Of the run, where it names no version; without either it used the newest release."""
+    """Date of the run if it names no version; without version and date the run used the newest release."""
     architecture: str = ""
     mixer: str = ""
     dtype: str = ""
@@ -31,7 +31,7 @@ class Case:
 
 @lru_cache(maxsize=8192)
 def find(scope: Scope, term: str, case: Case) -> Term | None:
-    """The row of the shipped table that holds for a case; None where there is none.
+    """Return the row of the shipped table that holds for a case, or None.
 
     Source: catalog/data/terms.csv.
     """
@@ -39,7 +39,7 @@ def find(scope: Scope, term: str, case: Case) -> Term | None:
 
 
 def find_in(terms: Terms, scope: Scope, term: str, case: Case) -> Term | None:
-    """The same in any table, as a program that fits terms has it.
+    """Return the row of `terms` that holds for a case, or None. Fits use it with tables that are not shipped yet.
 
     Source: own definition.
     """
@@ -47,7 +47,7 @@ def find_in(terms: Terms, scope: Scope, term: str, case: Case) -> Term | None:
 
 
 def value(scope: Scope, term: str, case: Case) -> float:
-    """The number of a term, in its own unit.
+    """Return the number of a term, in its own unit.
 
     Raises: KeyError: no row holds for the case.
     Source: catalog/data/terms.csv.
@@ -61,7 +61,8 @@ def value(scope: Scope, term: str, case: Case) -> float:
 def filled(
     record_type: type[RecordT], scope: Scope, case: Case, *, prefix: str = "", terms: Terms | None = None
 ) -> RecordT:
-    """A record whose fields are terms, each in its own unit: prefix and name of the field; its default without a row.
+    """Return a record whose fields are terms (`prefix` plus the field's name), each in its own unit; a field without a
+    row keeps its default.
 
     Source: catalog/data/terms.csv.
     """

@@ -1,4 +1,4 @@
-"""Discrete-event simulation of serving: a step-cost surface, a scheduler policy and a workload in, metrics out."""
+"""Discrete-event simulation of serving: from a step-cost surface, a scheduler policy and a workload to metrics."""
 
 from advisor.simulator.serving.arrivals import (
     Arrivals,

@@ -1,4 +1,4 @@
-"""When requests arrive: Poisson, gamma-distributed gaps, given instants, or a closed loop of clients."""
+"""Arrival processes: Poisson, gamma-distributed gaps, given instants, varying rates, or a closed loop of clients."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -12,17 +12,18 @@ from advisor.catalog.errors import AdvisorError, positive, whole
 from advisor.catalog.units import DAY_S, PICOSECONDS_PER_S
 
 _CHUNK = 4096
-"""Requests drawn at once: keeps memory flat, and fixes the order in which the generator is used."""
+"""Number of requests drawn at once: bounds memory, and fixes the order in which the generator is used."""
 _DAY_STEPS = 96
-"""Of a daily swing: a quarter of an hour each."""
+"""Number of steps of a daily swing: a quarter of an hour each."""
 _LONGEST_S = 2.0e6
-"""Times stay below 2^62 picoseconds, so that 64-bit sums of two cannot overflow."""
+"""Longest time of a simulation [s]: times stay below 2^62 picoseconds, so that 64-bit sums of two cannot overflow."""
 _SURE_SIGMAS = 4.0
 
 
 @dataclass(frozen=True, slots=True)
 class ClosedLoop:
-    """`concurrency` clients, each of which sends its next request when the answer to its last one is complete.
+    """Closed loop of `concurrency` clients, each of which sends its next request when the output of its last is
+    complete.
 
     burst: all clients start at once, as benchmark clients do; staggered: evenly over ramp_s.
     With concurrency = number of requests this is the offline load, everything submitted at once.
@@ -42,7 +43,7 @@ class ClosedLoop:
             raise AdvisorError("ramp_s belongs to a staggered start", fix="start='staggered'")
 
     def start_instants_ps(self, num_clients: int) -> list[int]:
-        """When the first request of each client is sent [ps]."""
+        """Instants at which the clients send their first requests [ps]."""
         ramp_ps = round(self.ramp_s * PICOSECONDS_PER_S)
         return [ramp_ps * client // self.concurrency for client in range(num_clients)]
 
@@ -60,7 +61,7 @@ class Poisson:
         positive("rate_per_s", self.rate_per_s)
 
     def instants_ps(self, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
-        """Ascending arrival instants [ps], in chunks, without end."""
+        """Yield ascending arrival instants [ps], in chunks, without end."""
         return _accumulated(lambda: rng.standard_exponential(_CHUNK), 1.0 / self.rate_per_s)
 
 
@@ -79,7 +80,7 @@ class Gamma:
         positive("cv", self.cv)
 
     def instants_ps(self, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
-        """Ascending arrival instants [ps], in chunks, without end."""
+        """Yield ascending arrival instants [ps], in chunks, without end."""
         shape = 1.0 / self.cv**2
         return _accumulated(lambda: rng.standard_gamma(shape, _CHUNK), 1.0 / (shape * self.rate_per_s))
 
@@ -103,7 +104,7 @@ class TraceArrivals:
             )
 
     def instants_ps(self, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
-        """Arrival instants [ps], in chunks."""
+        """Yield arrival instants [ps], in chunks."""
         times = np.asarray(self.times_s, dtype=np.float64)
         for start in range(0, len(times), _CHUNK):
             yield np.rint(times[start : start + _CHUNK] * PICOSECONDS_PER_S).astype(np.int64)
@@ -111,7 +112,7 @@ class TraceArrivals:
 
 @dataclass(frozen=True, slots=True)
 class VaryingRate:
-    """Arrivals at a rate that changes in steps and begins anew after the last: days, bursts, ramps.
+    """Arrivals at a rate that changes in steps and repeats after the last step: days, bursts, ramps.
 
     Gaps of the time rescaled by the rate have mean 1 and coefficient of variation cv; 1 is Poisson.
 
@@ -119,7 +120,7 @@ class VaryingRate:
     """
 
     steps: tuple[tuple[float, float], ...]
-    """(duration [s], requests per second)"""
+    """Steps as (duration [s], requests per second)."""
     cv: float = 1.0
 
     def __post_init__(self) -> None:
@@ -133,11 +134,11 @@ class VaryingRate:
 
     @property
     def mean_rate_per_s(self) -> float:
-        """Requests per second over a whole round of the steps."""
+        """Mean request rate over a whole round of the steps [1/s]."""
         return sum(d * rate for d, rate in self.steps) / sum(d for d, _ in self.steps)
 
     def instants_ps(self, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
-        """Ascending arrival instants [ps], in chunks, without end."""
+        """Yield ascending arrival instants [ps], in chunks, without end."""
         ends_s = np.cumsum([0.0, *(duration_s for duration_s, _ in self.steps)])
         expected = np.cumsum([0.0, *(duration_s * rate for duration_s, rate in self.steps)])
         shape = 1.0 / self.cv**2
@@ -158,7 +159,8 @@ class VaryingRate:
 def diurnal(
     mean_rate_per_s: float, peak_to_mean: float, *, period_s: float = DAY_S, cv: float = 1.0
 ) -> VaryingRate:
-    """A rate that swings as a sine around its mean, from its lowest point: rate = mean (1 − (peak/mean − 1) cos 2πt/T).
+    """Return a rate that swings as a sine around its mean, from its lowest point: rate = mean (1 − (peak/mean − 1) cos
+    2πt/T).
 
     Raises: AdvisorError: a peak below the mean, or above twice the mean, where the rate would become negative.
     Source: own definition.
@@ -175,7 +177,7 @@ def diurnal(
 def bursts(
     base_rate_per_s: float, burst_rate_per_s: float, *, every_s: float, lasting_s: float, cv: float = 1.0
 ) -> VaryingRate:
-    """A base rate, with a burst of a given length at the end of each interval.
+    """Return a base rate with a burst of a given length at the end of each interval.
 
     Raises: AdvisorError: a burst that is not shorter than its interval.
     Source: own definition.
@@ -191,9 +193,9 @@ Arrivals = ClosedLoop | Poisson | Gamma | VaryingRate | TraceArrivals
 
 
 def check_span(num_requests: int, rate_per_s: float) -> None:
-    """Refuse requests that a mean rate spreads over more than a simulation lasts, before the first is drawn.
+    """Refuse requests that a mean rate spreads over more time than a simulation may last, before the first is drawn.
 
-    Raises: AdvisorError: it does.
+    Raises: AdvisorError: the span is too long.
     Source: own limit.
     """
     if num_requests / rate_per_s > _LONGEST_S:
@@ -205,7 +207,8 @@ def check_span(num_requests: int, rate_per_s: float) -> None:
 
 
 def most_requests(rate_per_s: float) -> int:
-    """Requests that come within a simulation at a mean rate; a Poisson process is late for them once in 30 000 times.
+    """Number of requests that arrive within the longest simulation at a mean rate; a Poisson process has not yet
+    reached it once in 30 000 times.
 
     Source: own limit; a Poisson count's spread is the root of its mean.
     """
@@ -218,7 +221,7 @@ def _accumulated(
     scale: float,
     instants_s_of: Callable[[NDArray[np.float64]], NDArray[np.float64]] = lambda sums: sums,
 ) -> Iterator[NDArray[np.int64]]:
-    """Running sums of scaled gaps, as the instants that they stand for [ps]."""
+    """Yield running sums of scaled gaps, converted to instants [ps]."""
     last = 0.0
     while True:
         sums = last + np.cumsum(draw()) * scale

@@ -1,4 +1,4 @@
-"""Sequences that share their iterations: what a replica must know of them to price, grow and finish them."""
+"""Batches: sequences that share their iterations, with the sums that a replica needs to price, grow and finish them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,20 +7,21 @@ from math import isqrt
 from operator import mul
 
 Request = tuple[int, int, int, int]
-"""(instant at which the scheduler can see it [ps], index, input tokens, output tokens)"""
+"""Request: (instant at which the scheduler can see it [ps], index, input tokens, output tokens)."""
 
 Decoding = tuple[int, int, Request, int, int, int]
-"""(tick at which it ends, admission number, request, admitted at [ps], first token at [ps], preemptions)"""
+"""Decoding sequence: (tick at which it ends, admission number, request, admitted at [ps], first token at [ps],
+preemptions)."""
 
 
 @dataclass(slots=True, eq=False)
 class Prefill:
-    """A request on its way to its first token, or back to decoding after a preemption."""
+    """Request on its way to its first token, or back to decoding after a preemption."""
 
     request: Request
     order: int
     target: int
-    """Tokens to compute."""
+    """Number of tokens to compute."""
     admitted_ps: int
     computed: int = 0
     first_token_ps: int = -1
@@ -33,9 +34,10 @@ class Prefill:
 class MicroBatch:
     """Sequences that decode together, and the run of iterations that is under way.
 
-    Every decode iteration adds one token to every sequence, so the batch counts ticks and a sequence is known by the
+    Every decode iteration adds one token to every sequence, so the batch counts ticks, and a sequence is stored with
+    the
     tick at which it ends; sums over the batch are updated, never recomputed. `context_sum` is the sum over sequences
-    of the tokens that the *next* iteration attends to, the one it processes included.
+    of the tokens that the *next* iteration attends to, including the token that it processes.
     """
 
     block_tokens: int
@@ -43,12 +45,12 @@ class MicroBatch:
     tick: int = 0
     decoding: list[Decoding] = field(default_factory=list)
     num_decoding: int = 0
-    """Sequences that an iteration computes; more than len(decoding) where finished ones are padded."""
+    """Number of sequences that an iteration computes; more than len(decoding) if finished ones are padded."""
     context_sum: int = 0
     phase_counts: list[int] = field(init=False)
     weights: list[int] = field(init=False)
     partial: Prefill | None = None
-    """The prompt that did not fit into the last iteration: there is at most one, as it took all the budget."""
+    """Prompt that did not fit into the last iteration: there is at most one, as it took all the budget."""
     completing: list[Prefill] = field(default_factory=list)
     """Prompts whose last chunk is in the iteration."""
     prefill_blocks: int = 0
@@ -69,9 +71,9 @@ class MicroBatch:
     num_admitted: int = 0
     chunk_tokens: int = 0
     pairs: int = 0
-    """Σ n(2c + n) of the iteration's chunks."""
+    """Σ n(2c + n) of the iteration's chunks of n new tokens on c cached ones."""
     window_pairs: int = 0
-    """The same within the window."""
+    """Σ n(2c + n) of the iteration's chunks, with contexts capped at the sliding window."""
     running: bool = False
     ticking: bool = False
     """Whether the iterations of the run decode; a pure prefill batch lets decoding wait."""
@@ -96,7 +98,7 @@ class MicroBatch:
         return run_ps(self.stage_ps, self.stage_slope_ps, self.num_iterations)
 
     def held_blocks(self) -> int:
-        """Cache blocks that the batch holds, those of the iteration under way or of the next one [blocks]."""
+        """Cache blocks that the batch holds: those of the iteration under way or of the next one [blocks]."""
         ahead = self.num_iterations - 1 if self.running and self.ticking else 0
         grown = self.context_sum + ahead * self.num_decoding
         return self.prefill_blocks + num_blocks(grown, self.phase_counts, self.tick + ahead, self.weights)
@@ -145,7 +147,7 @@ class MicroBatch:
                 self.window_sum += window
 
     def leave(self, order: int, context: int) -> None:
-        """Forget the sums of a sequence that ends or is preempted before an iteration on `context` tokens."""
+        """Remove a sequence that ends or is preempted before an iteration on `context` tokens from the sums."""
         self.num_decoding -= 1
         self.context_sum -= context
         self.phase_counts[(context - self.tick) % self.block_tokens] -= 1
@@ -174,7 +176,7 @@ class MicroBatch:
         return max(orders, default=0)
 
     def evict(self, order: int) -> Prefill:
-        """Take out a sequence by its admission number, as a request that has to recompute all its tokens."""
+        """Remove a sequence by its admission number and return it as a request that has to recompute all its tokens."""
         entry = self._evict_prefill(order)
         if entry is None:
             sequence = next(sequence for sequence in self.decoding if sequence[1] == order)
@@ -192,7 +194,7 @@ class MicroBatch:
         return entry
 
     def _evict_prefill(self, order: int) -> Prefill | None:
-        """Take out a prompt, if the admission number is that of one."""
+        """Remove a prompt and return it, if the admission number belongs to one."""
         entry = self.partial
         if entry is not None and entry.order == order:
             self.partial = None
@@ -244,7 +246,7 @@ def iterations_until(first_ps: int, slope_ps: int, target_ps: int) -> int:
 
 
 def descending_weights(block_tokens: int) -> list[int]:
-    """block_tokens-1 .. 0 twice: the table that num_blocks reads.
+    """Return block_tokens-1 .. 0 twice: the table that num_blocks reads.
 
     Source: own definition.
     """
@@ -275,7 +277,7 @@ def iterations_until_full(
     capacity_blocks: int,
     most: int,
 ) -> int:
-    """Iterations that fit into capacity_blocks, at most `most`; the first is known to fit [iterations].
+    """Number of iterations that fit into capacity_blocks, at most `most`; the first is known to fit [iterations].
 
     Tests a cheap upper bound first (every tail full), then bisects on the exact count.
 

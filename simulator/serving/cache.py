@@ -1,4 +1,4 @@
-"""The paged cache of one replica: what its batches hold and are promised, and blocks of prompts that stay."""
+"""Paged cache of one replica: blocks held by its batches, blocks reserved, and cached blocks of prompts."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from advisor.simulator.serving.policy import UNLIMITED, SchedulerPolicy
 
 
 class BlockLedger:
-    """Which blocks of the paged cache are taken and promised, and whether more may be had.
+    """Ledger of the paged cache: blocks taken and reserved, and whether more may be granted.
 
     Source: own formulation of the block managers of vLLM (blocks chunk by chunk, admission by the whole prompt:
     scheduler_reserve_full_isl) and TensorRT-LLM (guaranteed no evict).
@@ -29,7 +29,7 @@ class BlockLedger:
         self.reserved_blocks = 0
 
     def surely_free(self, batch: MicroBatch) -> int:
-        """Blocks that are free even if every last block is full: the cheap test, often enough."""
+        """Number of blocks that are free even if every last block is full: a cheap test that often suffices."""
         tokens = batch.context_sum + batch.num_decoding * self.tail_tokens
         free = self.capacity - tokens // self.block_tokens - batch.prefill_blocks
         if self.shared:
@@ -37,9 +37,9 @@ class BlockLedger:
         return free
 
     def fits(self, batch: MicroBatch, need: int) -> bool:
-        """Whether `need` more blocks are free beside what the batches hold.
+        """Whether `need` more blocks are free in addition to those that the batches hold.
 
-        A cheap upper bound is tried first; what was reserved to its end on admission always fits.
+        A cheap upper bound is tried first; blocks that were reserved to the end on admission always fit.
         """
         if need <= self.surely_free(batch) or self.reserve_fraction == 1.0:
             return True
@@ -47,9 +47,10 @@ class BlockLedger:
         return batch.held_blocks() + others + need <= self.capacity
 
     def grant(self, batch: MicroBatch, request: Request, need: int, *, alone: bool, shared: int = 0) -> bool:
-        """Whether a request whose first chunk needs `need` blocks may be admitted; reserves for its end if so.
+        """Whether a request whose first chunk needs `need` blocks may be admitted; if so, reserve blocks for its whole
+        length.
 
-        `shared` of the blocks that it would reserve are those of running requests.
+        `shared` of the blocks that it would reserve belong to running requests.
         """
         spare = batch.freed_blocks + (0 if alone else self.watermark)
         if not self.fits(batch, need + spare):
@@ -62,7 +63,7 @@ class BlockLedger:
         return True
 
     def reservation(self, request: Request) -> int:
-        """Blocks set aside for a request until it ends [blocks]."""
+        """Number of blocks set aside for a request until it ends [blocks]."""
         tokens = request[2] + int(self.reserve_fraction * (request[3] - 1))
         return -(-tokens // self.block_tokens)
 
@@ -75,9 +76,9 @@ class BlockLedger:
 class PrefixCache:
     """Cached blocks by content node: pinned while a running request uses them, idle after, evicted least recent first.
 
-    A node's cached blocks are always a beginning of it, and its parent's are then complete. A request pins its node,
+    A node's cached blocks are always its first ones, and its parent's are then complete. A request pins its node,
     a pinned node pins its parent, so that pins reach the root and cost no more than the part of the path that is new.
-    Idle nodes stand in the order in which their last user left, deeper ones of the same moment first: this is the
+    Idle nodes are in the order in which their last user left, deeper ones of the same moment first: this is the
     order of a free list to which blocks are returned tail first. An idle node at the front therefore never has a
     cached continuation, and eviction shortens it from its end.
 
@@ -88,17 +89,18 @@ class PrefixCache:
         self.parents, self.ends = tree.parents, tree.ends
         self.block_tokens = block_tokens
         self.extents: dict[int, int] = {}
-        """Cached blocks of a node, where there are any."""
+        """Number of cached blocks by node; nodes without any are missing."""
         self.pins: dict[int, int] = {ROOT: 1}
-        """Running requests and pinned continuations of a node, where there are any."""
+        """Number of running requests and pinned continuations by node; nodes without any are missing."""
         self.idle: OrderedDict[int, None] = OrderedDict()
         self.num_idle = 0
-        """Blocks that nobody uses and that may be evicted."""
+        """Number of blocks that no request uses and that may be evicted."""
         self.num_pinned = 0
-        """Blocks that running requests use, each counted once."""
+        """Number of blocks that running requests use, each counted once."""
 
     def match(self, node: int) -> tuple[int, int]:
-        """(blocks from the beginning of a node's content that are cached, those of them that are pinned)."""
+        """Return the number of blocks from the beginning of a node's content that are cached, and how many of them are
+        pinned."""
         parents, extents, pins = self.parents, self.extents, self.pins
         while node:
             extent = extents.get(node)
@@ -115,7 +117,7 @@ class PrefixCache:
         return cached, self.ends[parents[node]] // self.block_tokens + extents.get(node, 0)
 
     def pin(self, node: int) -> None:
-        """Keep what is cached of a node's content, and what will be, until it is unpinned."""
+        """Keep the cached part of a node's content, present and future, until it is unpinned."""
         parents, pins, extents = self.parents, self.pins, self.extents
         while node:
             count = pins.get(node)
@@ -131,7 +133,7 @@ class PrefixCache:
             node = parents[node]
 
     def unpin(self, node: int) -> None:
-        """Give up one use of a node's content; what nobody else uses becomes idle, its end first."""
+        """Give up one use of a node's content; blocks without another user become idle, the end first."""
         parents, pins, extents = self.parents, self.pins, self.extents
         while node:
             count = pins[node] - 1
@@ -162,7 +164,7 @@ class PrefixCache:
             node = parents[node]
 
     def keep(self, node: int) -> None:
-        """Hold all of a node's content as a request leaves it that has finished: cached, and idle. Nobody uses any."""
+        """Hold all of a node's content in the state in which a finished request leaves it: cached and idle."""
         parents, ends, extents, idle = self.parents, self.ends, self.extents, self.idle
         end = ends[node] // self.block_tokens
         while node:
@@ -176,7 +178,7 @@ class PrefixCache:
             node, end = above, start
 
     def evict(self, num_blocks: int) -> None:
-        """Forget idle blocks, those that were left first; fewer where there are not as many."""
+        """Evict idle blocks, least recently used first; fewer if there are not as many."""
         idle, extents = self.idle, self.extents
         while num_blocks > 0 and idle:
             node = next(iter(idle))

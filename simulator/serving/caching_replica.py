@@ -1,4 +1,4 @@
-"""A replica that keeps the cache of prompts it has served, and computes only what follows a cached beginning."""
+"""Replica with a prefix cache: it keeps the cache of served prompts and computes only what follows a cached prefix."""
 
 from advisor.simulator.serving.batch import MicroBatch, Prefill, Request
 from advisor.simulator.serving.cache import PrefixCache
@@ -10,18 +10,20 @@ from advisor.simulator.step_cost import StepSurface
 
 
 class CachingReplica(Replica):
-    """A replica whose requests share the blocks of common beginnings.
+    """Replica whose requests share the blocks of common prefixes.
 
-    Admission looks up the longest cached beginning of a prompt; at least one token is computed anew. The blocks of a
-    chunk can be hit from the moment at which it is scheduled; those of an answer, where a later request continues it,
-    once it is complete. Idle blocks count as free and are evicted when their room is taken. A prompt is admitted
-    only where all of it fits, hits that others use not counted.
+    Admission looks up the longest cached prefix of a prompt; at least one token is computed again. The blocks of a
+    chunk can be hit from the moment at which it is scheduled; the blocks of an output that a later request continues,
+    once
+    the output is complete. Idle blocks count as free and are evicted when their room is taken. A prompt is admitted
+    only if all of it fits, without counting hits that other requests use.
 
-    Batches count the blocks of every sequence in full. Of those, `overlap` are counted more often than they exist,
+    Batches count the blocks of every sequence in full. `overlap` of these blocks are counted more often than they
+    exist,
     and the ledger's capacity is larger by as many.
 
-    Assumes: a preempted request keeps its prompt in the cache as long as nobody takes the room, its answer not; of
-    two prompts that compute the same block at once, one copy stays.
+    Assumes: a preempted request keeps its prompt in the cache until another request takes the room, but loses its
+    output; of two prompts that compute the same block at once, one copy stays.
     Source: own design; vLLM's KV cache manager and scheduler (chunks are hashed when scheduled, the last token is
     always computed, and by default whole prompts must fit: scheduler_reserve_full_isl).
     """
@@ -45,11 +47,11 @@ class CachingReplica(Replica):
         self.real_capacity = self.blocks.capacity
         self.may_evict = self.blocks.limited
         self.covered: dict[int, int] = {}
-        """By request with pinned content: blocks of its content that it has hit or computed."""
+        """Number of content blocks that a request with pinned content has hit or computed, by request."""
         self.sum_covered = 0
 
     def used_fraction(self) -> float:
-        """Used part of the cache; idle blocks of a prefix cache are free. 0 where the cache is unlimited."""
+        """Fraction of the cache in use; idle blocks of a prefix cache are free. 0 if the cache is unlimited."""
         if not self.may_evict:
             return 0.0
         held = sum(batch.held_blocks() for batch in self.batches)
@@ -112,7 +114,8 @@ class CachingReplica(Replica):
         return entry
 
     def _continue_prefill(self, batch: MicroBatch) -> bool:
-        """Next chunk of the prompt that did not fit into one iteration; True where somebody had to go for it."""
+        """Compute the next chunk of the prompt that did not fit into one iteration; return True if a sequence was
+        preempted for it."""
         entry = batch.partial
         made_room = super()._continue_prefill(batch)
         if entry is not None and entry.request[1] in self.covered:
@@ -120,7 +123,7 @@ class CachingReplica(Replica):
         return made_room
 
     def _cover(self, entry: Prefill) -> None:
-        """Make what has been scheduled of a prompt's content known to the cache."""
+        """Enter the scheduled part of a prompt's content into the cache."""
         index, cache = entry.request[1], self.cache
         leaf, before = self.prompts[index], self.covered[index]
         covered = min(entry.computed, entry.request[2], cache.ends[leaf]) // self.block_tokens
@@ -131,14 +134,14 @@ class CachingReplica(Replica):
         self._count_overlap()
 
     def _count_overlap(self) -> None:
-        """Let the ledger know how many blocks are counted more often than they exist."""
+        """Tell the ledger how many blocks are counted more often than they exist."""
         if self.may_evict:
             self.blocks.capacity = self.real_capacity + self.sum_covered - self.cache.num_pinned
 
     def _make_space(self, batch: MicroBatch) -> None:
         """Evict idle blocks whose room running requests have taken, or take in the iteration being composed.
 
-        Between two lookups or completions blocks are only taken, so that it does not matter how often this is done.
+        Between two lookups or completions blocks are only taken, so the number of calls does not matter.
         """
         held = batch.held_blocks()
         if self.alone is None:
@@ -153,7 +156,7 @@ class CachingReplica(Replica):
     def _preempt_youngest(self) -> None:
         """Send the last admitted sequence back to the head of the queue; its prompt becomes idle in the cache.
 
-        Nobody is preempted while there is an idle block to take.
+        No sequence is preempted while there is an idle block to take.
         """
         self.cache.evict(self.cache.num_idle)
         super()._preempt_youngest()
@@ -165,7 +168,7 @@ class CachingReplica(Replica):
             self._count_overlap()
 
     def _commit(self, batch: MicroBatch) -> int:
-        """Book the run that has just ended; the blocks that it grew by are taken before any are given back."""
+        """Book the run that has just ended; the blocks that it grew by are taken before any are freed."""
         if self.may_evict:
             decoding = batch.decoding
             ends = batch.ticking and decoding and decoding[0][0] - batch.tick <= batch.num_iterations
@@ -178,7 +181,8 @@ class CachingReplica(Replica):
     def _finish(
         self, batch: MicroBatch, request: Request, admitted_ps: int, first_token_ps: int, num_preemptions: int
     ) -> None:
-        """Record a request whose last token is out; its blocks become idle, those of an answer too if it goes on."""
+        """Record a request whose last token is out; its blocks become idle, and those of its output too if a later
+        request continues it."""
         super()._finish(batch, request, admitted_ps, first_token_ps, num_preemptions)
         index, cache = request[1], self.cache
         covered = self.covered.pop(index, None)

@@ -1,4 +1,5 @@
-"""What prompts have in common: a tree of token sequences, in which a request is a node."""
+"""Contents of prompts: a tree of token sequences in which each request is a node; shared prefixes are common
+ancestors."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -9,14 +10,14 @@ import numpy as np
 from advisor.catalog.errors import AdvisorError, whole
 
 ROOT = 0
-"""The empty beginning, which all requests share."""
+"""Node of the empty prefix, which all requests share."""
 
 
 class ContentTree:
-    """Token sequences that continue each other: two requests share what lies above their nearest common node.
+    """Tree of token sequences that continue each other: two requests share the tokens above their nearest common node.
 
     A node stands for the tokens from its parent's end to its own. Whole blocks of a cache belong to the node in which
-    they end, since what identifies a block is everything up to its last token.
+    they end, because a block is identified by everything up to its last token.
 
     Source: own formulation of chained block hashes (vLLM) and of radix trees (SGLang, arXiv:2312.07104).
     """
@@ -26,10 +27,10 @@ class ContentTree:
     def __init__(self) -> None:
         self.parents: list[int] = [ROOT]
         self.ends: list[int] = [0]
-        """Tokens from the beginning of a request to the end of the node."""
+        """Number of tokens from the beginning of a request to the end of the node, by node."""
 
     def add(self, parent: int, num_tokens: int) -> int:
-        """A new continuation of a node by a number of tokens; its number."""
+        """Add a continuation of a node by a number of tokens; return its number."""
         self.parents.append(parent)
         self.ends.append(self.ends[parent] + num_tokens)
         return len(self.parents) - 1
@@ -37,29 +38,32 @@ class ContentTree:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Contents:
-    """Which content each request has: the node of its prompt, and of prompt and answer where others continue it; one
-    that reaches further than they do counts as far as they reach."""
+    """Content of each request: the node of its prompt, and of prompt and output if other requests continue them.
+
+    A node that reaches further than the request counts as far as the request reaches.
+    """
 
     tree: ContentTree
     prompts: Mapping[int, int] | Sequence[int]
-    """Node by request; tokens of the prompt that lie beyond its end are the request's own."""
+    """Node of the prompt by request; tokens of the prompt beyond the node's end are the request's own."""
     answers: Mapping[int, int] = field(default_factory=dict)
-    """Node of prompt and answer, by request; missing where nobody will send the answer back."""
+    """Node of prompt and output by request; missing if no request sends the output back."""
     kept: Sequence[int] = ()
-    """Nodes whose content earlier requests have left in the cache, the oldest first."""
+    """Nodes whose content earlier requests have left in the cache, oldest first."""
 
     @classmethod
     def empty(cls) -> "Contents":
-        """No requests."""
+        """Return contents without requests."""
         return cls(ContentTree(), [])
 
 
 def hashed_contents(
     hash_ids: Sequence[Sequence[int]], input_tokens: Sequence[int], unit_tokens: int
 ) -> Contents:
-    """Contents of prompts given as chains of ids, one per `unit_tokens` tokens, equal where the content is.
+    """Return the contents of prompts given as chains of ids, one per `unit_tokens` tokens; equal ids mean equal
+    content.
 
-    The last id covers what is left of the prompt. Runs of nodes that no request leaves become one node.
+    The last id covers the rest of the prompt. Runs of nodes at which no request leaves become one node.
 
     Source: own definition; the Mooncake traces have ids of 512 tokens.
     """
@@ -91,7 +95,7 @@ def hashed_contents(
 def _without_runs(
     parents: Sequence[int], ends: Sequence[int], num_children: Sequence[int], is_end: Sequence[bool]
 ) -> tuple[ContentTree, list[int]]:
-    """The tree of the nodes at which paths part or end, and for each old node the new one at or above it."""
+    """Return the tree of the nodes at which paths part or end, and for each old node the new one at or above it."""
     tree, above = ContentTree(), [ROOT]
     for node in range(1, len(parents)):
         parent = above[parents[node]]
@@ -102,7 +106,7 @@ def _without_runs(
 
 
 def infinite_cache_hit_fraction(hash_ids: Sequence[Sequence[int]]) -> float:
-    """Share of the blocks of all prompts that an earlier prompt had: hits of a cache that never evicts.
+    """Fraction of the blocks of all prompts that an earlier prompt had: hits of a cache that never evicts.
 
     Source: own definition; the statistic that the Mooncake traces are published with.
     """
@@ -116,7 +120,7 @@ def infinite_cache_hit_fraction(hash_ids: Sequence[Sequence[int]]) -> float:
 
 
 def mean_reused_tokens(contents: Contents) -> float:
-    """Tokens of the mean prompt that a cache without end would hold from earlier ones [tokens].
+    """Tokens of the mean prompt that an unlimited cache would hold from earlier prompts [tokens].
 
     Source: own definition.
     """
@@ -133,7 +137,7 @@ def mean_reused_tokens(contents: Contents) -> float:
 
 @dataclass(frozen=True, slots=True)
 class SharedPrefixes:
-    """Every prompt begins with one of `num_prefixes` texts of num_tokens, before the tokens of its own.
+    """Shared prefixes: every prompt begins with one of `num_prefixes` texts of num_tokens, followed by its own tokens.
 
     Text k, from 1 on, is chosen with probability proportional to 1 / k^skew; 0 is uniform.
 
@@ -144,7 +148,7 @@ class SharedPrefixes:
     num_prefixes: int = 1
     skew: float = 0.0
     is_warm: bool = False
-    """Earlier requests have left all of them in the cache, as far as it holds them."""
+    """Whether earlier requests have left all prefixes in the cache, as far as it holds them."""
 
     def __post_init__(self) -> None:
         whole("num_tokens of shared prefixes", self.num_tokens, most=10_000_000)
@@ -153,7 +157,7 @@ class SharedPrefixes:
             raise AdvisorError(f"skew of shared prefixes must lie in 0 to 10, not {self.skew}")
 
     def drawn(self, rng: np.random.Generator, num_requests: int) -> Contents:
-        """The prefix of each of a number of requests."""
+        """Draw the prefix of each of a number of requests."""
         tree = ContentTree()
         first = tree.add(ROOT, self.num_tokens)
         for _ in range(self.num_prefixes - 1):

@@ -1,4 +1,4 @@
-"""Prompts in one pool, decoding in another: two pools of unlike workers, a router before each, links between them."""
+"""Simulation of disaggregated serving: a prefill pool and a decode pool, a router before each, links between them."""
 
 from dataclasses import dataclass, field
 from heapq import heapreplace
@@ -19,7 +19,7 @@ from advisor.simulator.serving.workload import Client, Workload, draw_contents
 
 @dataclass(frozen=True, slots=True)
 class KvLink:
-    """What a transfer moves, and over what.
+    """Links of a worker, and what a transfer moves.
 
     A worker has `num_channels` independent links (its attention data-parallel ranks), each of which carries one
     request's cache at a time.
@@ -27,14 +27,15 @@ class KvLink:
 
     bytes_per_token: float
     bytes_per_s: float
-    """Of one channel, one direction."""
+    """Rate of one channel in one direction [bytes/s]."""
     latency_s: float = 0.0
-    """Once per request: blocks are announced, and asked for."""
+    """Latency per request [s]: blocks are announced, and asked for."""
     fixed_bytes: float = 0.0
-    """Recurrent state, whatever the length."""
+    """Bytes of recurrent state per request, whatever its length."""
     num_layers: int = 1
     layer_wise: bool = True
-    """A layer's cache leaves while the next layers are computed; otherwise all of it after the prompt."""
+    """Whether a layer's cache leaves while the next layers are computed; otherwise all of it leaves after the
+    prompt."""
     sender_channels: int = 1
     receiver_channels: int = 1
 
@@ -47,7 +48,7 @@ class KvLink:
 
 @dataclass(slots=True)
 class Channels:
-    """When each of a worker's links is free again [ps]."""
+    """Instants at which each of a worker's links is free again [ps]."""
 
     num_channels: int
     free_ps: list[int] = field(default_factory=list)
@@ -59,10 +60,11 @@ class Channels:
 def transferred_ps(
     link: KvLink, sender: Channels, receiver: Channels, tokens: int, computed_from_ps: int, computed_ps: int
 ) -> int:
-    """When the cache of a prompt that was computed between two instants is in place; occupies both links [ps].
+    """Instant at which the cache of a prompt is in place [ps]; occupies both links. The prompt was computed between two
+    instants.
 
-    It starts when both links are free, and, layer by layer, once the first layer is computed; it cannot end before
-    the last layer has followed the end of the computation:
+    The transfer starts when both links are free, and, layer by layer, once the first layer is computed; it cannot end
+    before the last layer has followed the end of the computation:
 
         start = max(links free, computed - (computed - computed_from) · (layers - 1) / layers)
         end = max(start + bytes / rate, computed + bytes / rate / layers) + latency
@@ -94,15 +96,16 @@ def simulate_disaggregated(
     slo: Slo | None = None,
     give_up_after_violations: int | None = None,
 ) -> ServingResult:
-    """Latencies and throughput of a prefill pool and a decode pool that serve a workload to its last request.
+    """Return latencies and throughput of a prefill pool and a decode pool that serve a workload to its last request.
 
     A request goes to the prefill worker with the fewest unfinished requests, which computes its prompt and first
     token; its cache moves to the decode worker with the fewest, which generates the rest once it has room. The client
     sees the first token when decoding begins. With give_up_after_violations the simulation stops as soon as more
-    finished requests than that miss the slo.
+    finished requests than this number miss the slo.
 
     Assumes: routers take no time; a prompt's cache leaves the prefill worker without holding up the next prompts;
-    decode workers set blocks aside for the whole output, and keep no prefixes: prefill workers do, where their policy
+    decode workers set blocks aside for the whole output, and keep no prefixes; prefill workers keep them if their
+    policy
     says so, and send whole prompts on. A prompt that no prefill worker could hold is refused.
     Raises: AdvisorError: what `simulate` raises.
     Source: own design; DistServe (arXiv:2401.09670), Splitwise (arXiv:2311.18677).
@@ -121,11 +124,11 @@ def simulate_disaggregated(
 
 
 class DecodeReplica(Replica):
-    """A replica whose requests arrive with their cache filled.
+    """Replica whose requests arrive with their cache filled.
 
     A request (visible, index, cached tokens, output tokens) takes blocks for its cached tokens and joins the next
     iteration as a decoding sequence; the iteration yields its first output token here. Blocks for all its output are
-    set aside at admission, so nothing is ever computed again.
+    set aside at admission, so nothing is ever recomputed.
 
     Assumes: reserve_output_fraction is 1; the cache is in place when the request becomes visible.
     Source: own design; decode workers of TensorRT-LLM and SGLang admit a request once its blocks are there.
@@ -149,7 +152,7 @@ class DecodeReplica(Replica):
             slots -= 1
 
     def _start_mixed(self, batch: MicroBatch) -> None:
-        """One decode iteration of the running sequences and of those that have just come."""
+        """Start one decode iteration of the running sequences and of those that have just arrived."""
         tables, window = self.tables, self.tables.window_tokens
         cached = [entry.target for entry in batch.completing]
         num_sequences = batch.num_decoding + len(cached)
@@ -164,7 +167,7 @@ class DecodeReplica(Replica):
 
 
 class _Worker(Site):
-    """A replica of a pool, with its links."""
+    """Replica of a pool, with its links."""
 
     __slots__ = ("channels",)
 
@@ -175,7 +178,7 @@ class _Worker(Site):
 
 
 class _Service(EventLoop):
-    """Clients and both pools; a finished prompt moves."""
+    """Clients and both pools; the cache of a finished prompt moves from one pool to the other."""
 
     def __init__(
         self,
@@ -201,7 +204,7 @@ class _Service(EventLoop):
             for number in range(decode.num_replicas)
         ]
         self.under_way: dict[int, Request] = {}
-        """What the client asked for, by index, until its last token is out."""
+        """Requests of the clients by index, until their last token is out."""
         self.rows: list[int] = []
         self.limit, self.block = NEVER, BLOCK
         self.come_from(client.arrivals())
@@ -218,7 +221,7 @@ class _Service(EventLoop):
         self.hand_over(worker, (seen_ps, index, input_tokens, 1))
 
     def completed(self, site: Site, num_finished: int) -> None:
-        """Move the caches of prompts that are computed, and answer requests whose last token is out."""
+        """Move the caches of computed prompts, and answer requests whose last token is out."""
         site.answered(num_finished)
         done = site.replica.finished
         rows = [done[at : at + NUM_FIELDS] for at in range(0, len(done), NUM_FIELDS)]
@@ -251,7 +254,7 @@ class _Service(EventLoop):
             self.client.send(max(self.now_ps, end_ps), self._begin)
 
     def record(self, least: int) -> None:
-        """Hand over what has ended, once it is more than `least`."""
+        """Pass ended requests to the recorder, once there are more than `least`."""
         if len(self.rows) >= least:
             self.recorder.take_finished(self.rows)
             self.enough = self.recorder.num_violations > self.limit

@@ -1,4 +1,4 @@
-"""Distributions of times that stay small however many values they take in: mean, quantiles, maximum."""
+"""Distributions of times in bounded memory, however many values they take in: mean, quantiles, maximum."""
 
 import math
 
@@ -11,13 +11,13 @@ _SUB_BINS_LOG2 = 10
 _SHIFT = 52 - _SUB_BINS_LOG2
 _FIRST_BIN = int(np.float64(1.0).view(np.int64)) >> _SHIFT
 _NUM_BINS = (63 << _SUB_BINS_LOG2) + 1
-"""Bin 0 holds zeros; then 1024 bins for each power of two up to 2^62 ps, each at most 0.1 % wide."""
+"""Number of bins: bin 0 holds zeros; then 1024 bins for each power of two up to 2^62 ps, each at most 0.1 % wide."""
 _NORMAL_80 = 1.2816
 """Standard deviations of a normal distribution that hold 80 % around its middle."""
 _EXACT_VALUES = 1 << 16
-"""Up to so many values, or runs of them, are kept as they are."""
+"""Highest number of values, or of runs of them, that are kept exactly."""
 _Runs = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
-"""First values, slopes, lengths and weights."""
+"""First values, slopes, lengths and weights of runs."""
 
 
 class Distribution:
@@ -70,7 +70,7 @@ class Distribution:
         self._stay_small()
 
     def merge(self, other: "Distribution") -> None:
-        """Take in all values of another distribution; the same as if each had been added here."""
+        """Take in all values of another distribution, as if each had been added here."""
         self._num += other._num
         self._sum += other._sum
         self._max = max(self._max, other._max)
@@ -84,7 +84,7 @@ class Distribution:
 
     @property
     def num_samples(self) -> int:
-        """Values taken in, each as often as its weight says."""
+        """Number of values taken in, each counted with its weight."""
         return self._num
 
     @property
@@ -103,7 +103,8 @@ class Distribution:
         return self._max / PICOSECONDS_PER_S if self._num else math.nan
 
     def quantile_s(self, fraction: float) -> float:
-        """Value below which a fraction of the values lies, interpolated between order statistics [s]; nan without."""
+        """Value below which a fraction of the values lies, interpolated between order statistics [s]; nan without
+        values."""
         if not 0.0 <= fraction <= 1.0:
             raise ValueError(f"a quantile's fraction lies in 0 to 1, not {fraction}")
         if not self._num:
@@ -123,9 +124,9 @@ class Distribution:
         return min(value, float(self._max)) / PICOSECONDS_PER_S
 
     def sampling_factors(self, fraction: float) -> tuple[float, float]:
-        """(low, high) times a quantile, between which it lies in 80 % of repetitions of the run.
+        """Factors (low, high) of a quantile between which it lies in 80 % of repetitions of the run.
 
-        The values at the ranks n p ± 1.28 √(n p (1 − p)). Where the upper one lies beyond the largest value, the tail
+        The values at the ranks n p ± 1.28 √(n p (1 − p)). If the upper one lies beyond the largest value, the tail
         goes on above the quantile as far as it came below it. Equal values have no sampling error.
 
         Assumes: values are independent.
@@ -140,7 +141,7 @@ class Distribution:
         return min(1.0, low), max(1.0, high, 2.0 - low if fraction + half > 1.0 else 1.0)
 
     def percentile_s(self, percent: float) -> float:
-        """The quantile at percent / 100 [s]."""
+        """Quantile at percent / 100 [s]."""
         return self.quantile_s(percent / 100.0)
 
     @property
@@ -164,13 +165,13 @@ class Distribution:
         return self.quantile_s(0.99)
 
     def _stay_small(self) -> None:
-        """Spill where many values or runs have been kept, or others are in the histogram already."""
+        """Move kept values to the histogram if there are many, or if the histogram is in use already."""
         too_many = self._num_runs if self._runs else self._num
         if self._counts is not None or too_many > _EXACT_VALUES:
             self._spill()
 
     def _spill(self) -> None:
-        """Turn what was kept so far into the histogram."""
+        """Move all kept values to the histogram."""
         if not self._kept and not self._runs and self._counts is not None:
             return
         self._cumulative = None
@@ -190,8 +191,7 @@ class Distribution:
 
 
 def _between_ranks(values: NDArray[np.int64], rank: float) -> float:
-    """The value at a rank, linear between whole ones, as numpy.quantile gives it to the last bit, in a tenth of its
-    time."""
+    """Value at a rank, linear between whole ranks: equal to numpy.quantile to the last bit, in a tenth of its time."""
     below = int(rank)
     above = min(below + 1, len(values) - 1)
     low, high = np.partition(values, (below, above))[[below, above]].tolist()
@@ -222,7 +222,7 @@ def _spread(
     low: NDArray[np.int64],
     high: NDArray[np.int64],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """How many values of each ascending run fall into each bin between its lowest and its highest."""
+    """Number of values of each ascending run in each bin between its lowest and its highest."""
     widths = high - low + 1
     run = np.repeat(np.arange(len(first)), widths)
     offsets = np.arange(int(widths.sum())) - np.repeat(np.cumsum(widths) - widths, widths)
@@ -236,7 +236,7 @@ def _spread(
 
 
 def _weighted_sum(ends: NDArray[np.int64], num_values: NDArray[np.int64], weight: NDArray[np.int64]) -> int:
-    """Twice the weighted sum of all runs' values; in Python's integers where 64 bits might not hold it."""
+    """Twice the weighted sum of all runs' values; in Python's integers if 64 bits might not hold it."""
     if int(ends.max()) * int(num_values.max()) < 1 << 62 and int(weight.sum()) < 1 << 31:
         return _exact_sum(ends * num_values, weight)
     runs = zip(ends.tolist(), num_values.tolist(), weight.tolist(), strict=True)
@@ -244,6 +244,6 @@ def _weighted_sum(ends: NDArray[np.int64], num_values: NDArray[np.int64], weight
 
 
 def _exact_sum(values: NDArray[np.int64], weight: NDArray[np.int64] | int = 1) -> int:
-    """Weighted sum that cannot overflow: high and low halves apart."""
+    """Weighted sum that cannot overflow: high and low halves are added separately."""
     high, low = values >> 31, values & ((1 << 31) - 1)
     return (int((high * weight).sum()) << 31) + int((low * weight).sum())

@@ -1,4 +1,4 @@
-"""What a fleet is: pools of equal replicas, how requests find them, how their number changes, what goes wrong."""
+"""Fleets: pools of equal replicas, their routing, scaling, failures and deployments."""
 
 import math
 from dataclasses import dataclass, field
@@ -15,9 +15,9 @@ RouterRule = Literal["round_robin", "least_outstanding", "prefix_affinity", "ses
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColdStart:
-    """From the decision to start a replica until it serves [s]: machine, image, weights, engine.
+    """Cold start: time from the decision to start a replica until it serves [s], by machine, image, weights and engine.
 
-    Source: own definition; sizes over bandwidths, times as stated by whoever describes the fleet.
+    Source: own definition; sizes over bandwidths, times as the description of the fleet gives them.
     """
 
     provision_s: float = 0.0
@@ -29,7 +29,7 @@ class ColdStart:
 
     @property
     def total_s(self) -> float:
-        """All of it in turn [s]."""
+        """Sum of all parts of the cold start [s]."""
         return (
             self.provision_s
             + self.image_bytes / self.image_bytes_per_s
@@ -40,10 +40,12 @@ class ColdStart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scaling:
-    """As many replicas as bring a metric per replica to its target, within bounds; decided every interval.
+    """Autoscaling: the number of replicas that brings a metric per replica to its target, within bounds; decided every
+    interval.
 
     rate: requests per second; outstanding: unfinished requests; kv: used fraction of the cache. Wanted = ceil(current ×
-    metric / target), untouched within the tolerance; the largest wish of the last down_window_s counts, so that a
+    metric / target), untouched within the tolerance; the largest number wanted in the last down_window_s counts, so
+    that a
     short lull does not shrink the fleet.
 
     Source: the Kubernetes horizontal pod autoscaler's algorithm (ratio, tolerance 0.1, stabilisation window 300 s).
@@ -74,7 +76,7 @@ class Scaling:
 
 
 def wanted_replicas(scaling: Scaling, current: int, per_replica: float) -> int:
-    """Replicas that bring a metric per replica to its target, within bounds.
+    """Number of replicas that brings a metric per replica to its target, within bounds.
 
     Source: Scaling.
     """
@@ -85,7 +87,7 @@ def wanted_replicas(scaling: Scaling, current: int, per_replica: float) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
-    """Replicas that break now and then: exponential time between failures, a fixed time until another serves."""
+    """Random failures: exponential time between failures, and a fixed time until a replacement serves."""
 
     mtbf_s: float
     repair_s: float
@@ -97,7 +99,7 @@ class Failures:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpotLoss:
-    """Machines that are taken away: exponential life, a notice in which no new requests come, a wait for another.
+    """Reclaimed spot machines: exponential life, a notice without new requests, a wait for another machine.
 
     Source: own definition; notices of 120 s (AWS) and 30 s (Azure, Google Cloud), as their documentation says.
     """
@@ -105,7 +107,7 @@ class SpotLoss:
     mean_life_s: float
     notice_s: float = 120.0
     wait_s: float = 0.0
-    """Until the provider has another machine, after the notice has been given; then the cold start begins."""
+    """Time after the notice until the provider has another machine [s]; then the cold start begins."""
 
     def __post_init__(self) -> None:
         positive("mean_life_s", self.mean_life_s)
@@ -115,7 +117,7 @@ class SpotLoss:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deploy:
-    """A new version that replaces the replicas of a pool, some at a time: surge starts new ones first.
+    """Rolling update: a new version replaces the replicas of a pool, a few at a time; a surge starts new ones first.
 
     Source: own definition; rolling update of Kubernetes (maxSurge, maxUnavailable).
     """
@@ -131,23 +133,23 @@ class Deploy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """Equal replicas that are bought and scaled together."""
+    """Pool of equal replicas that are bought and scaled together."""
 
     name: str
     surface: StepSurface
     policy: SchedulerPolicy
     num_replicas: int
     usd_per_hour: float = 0.0
-    """Of one replica, from the beginning of its start to its end."""
+    """Price of one replica, from the beginning of its start to its end [$/h]."""
     min_input_tokens: int = 0
     max_input_tokens: int | None = None
-    """Longest prompt that comes here; None: any."""
+    """Longest prompt that the pool takes [tokens]; None: any length."""
     tenants: tuple[str, ...] = ()
-    """Whose requests come here; empty: everybody's."""
+    """Names of the tenants that the pool serves; empty: all."""
     spill_above: int | None = None
-    """Unfinished requests on its least loaded replica from which on the next pool is taken; None: never."""
+    """Unfinished requests on the pool's least loaded replica from which on the next pool is taken; None: never."""
     max_outstanding: int | None = None
-    """Unfinished requests of a replica at which it takes no more; None: any number."""
+    """Unfinished requests of a replica at which it takes no more; None: no limit."""
     order: QueueOrder = "arrival"
     cold_start: ColdStart = field(default_factory=ColdStart)
     scaling: Scaling | None = None
@@ -162,12 +164,12 @@ class Pool:
 
     @property
     def changes(self) -> bool:
-        """Whether the number of its replicas may change."""
+        """Whether the number of replicas may change."""
         return bool(self.scaling or self.failures or self.spot or self.deploys)
 
     @property
     def token_limits(self) -> tuple[int, int, int]:
-        """Least and most tokens of a prompt, and most of prompt and answer, that come here and can be served."""
+        """Least and most tokens of a prompt, and most of prompt and output, that the pool takes and can serve."""
         prompts = [self.max_input_tokens, self.policy.largest_prompt_tokens]
         most = min([limit for limit in prompts if limit is not None], default=UNLIMITED)
         whole = self.policy.largest_request_tokens
@@ -176,7 +178,7 @@ class Pool:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """When affinity gives way to load, and how much of a prompt must be known to count.
+    """Balance of affinity and load: when load outweighs affinity, and how much of a prompt must be known to count.
 
     Source: defaults of SGLang's router (lightseekorg/smg, docs/getting-started/load-balancing.md, cache_aware): matched
     share 0.3, imbalance by 64 requests and by a factor of 1.5.

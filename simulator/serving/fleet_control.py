@@ -1,4 +1,4 @@
-"""What changes a fleet while it serves: SimPy processes that start, open, drain and lose replicas."""
+"""Fleet control: SimPy processes that start, open, drain and remove replicas during a simulation."""
 
 from collections.abc import Generator
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ _FAILURE_STREAM, _SPOT_STREAM = 10, 11
 
 @dataclass(frozen=True, slots=True)
 class FleetEvent:
-    """Something that happened to a replica."""
+    """One event in the life of a replica."""
 
     at_s: float
     pool: str
@@ -29,7 +29,8 @@ class FleetEvent:
 
 
 class FleetControl:
-    """The processes beside the data path. They act between its events: before what falls on the same instant.
+    """Processes that change the fleet. They act between the events of the data path: first at an instant that both
+    share.
 
     Random lives are drawn per replica from (seed, stream, number of the replica), so that they do not depend on the
     order in which things happen.
@@ -49,7 +50,7 @@ class FleetControl:
                 self.env.process(self._deploy(number, deploy))
 
     def run(self) -> None:
-        """Serve the load to its last request, while the processes do what they do."""
+        """Serve the load to its last request while the processes change the fleet."""
         env, loop = self.env, self.loop
         while not loop.is_done:
             next_ps = env.peek()
@@ -109,7 +110,8 @@ class FleetControl:
     # Processes -----------------------------------------------------------------------------------------------
 
     def _scale(self, number: int, scaling: Scaling) -> Process:
-        """Look at the metric every interval; add what is missing at once, take away what was not needed for a while."""
+        """Read the metric every interval; add missing replicas at once, remove those that were not needed for a
+        while."""
         loop, interval_ps = self.loop, seconds_to_ps(scaling.interval_s)
         wishes = [(0, loop.fleet.pools[number].num_replicas)]  # what is there at first counts as asked for
         routed = 0
@@ -133,7 +135,7 @@ class FleetControl:
                     self._drain(site)
 
     def _fail(self, site: FleetSite, failures: Failures) -> Process:
-        """Break after an exponential time; another serves after the repair."""
+        """Fail after an exponential time; a replacement serves after the repair."""
         yield self.env.timeout(self._life_ps(site, _FAILURE_STREAM, failures.mtbf_s))
         if site.state == "gone":
             return
@@ -146,7 +148,8 @@ class FleetControl:
             self._open(self._start(site.pool_number))
 
     def _reclaim(self, site: FleetSite, spot: SpotLoss) -> Process:
-        """Give notice after an exponential life: no new requests, another machine is asked for; then it is gone."""
+        """Give notice after an exponential life: the replica takes no new requests, another machine is requested, then
+        it is gone."""
         yield self.env.timeout(self._life_ps(site, _SPOT_STREAM, spot.mean_life_s))
         if site.state == "gone":
             return
@@ -158,7 +161,7 @@ class FleetControl:
         self._lose(site, "lost")
 
     def _deploy(self, number: int, deploy: Deploy) -> Process:
-        """Replace the replicas that serve at the beginning, some at a time."""
+        """Replace the replicas that serve at the beginning, a few at a time."""
         yield self.env.timeout(seconds_to_ps(deploy.at_s))
         old = self._ready(number)
         for first in range(0, len(old), deploy.at_a_time):
@@ -178,7 +181,7 @@ class FleetControl:
 
 
 def observed(scaling: Scaling, ready: list[FleetSite], arrivals_per_s: float) -> float:
-    """A scaling metric summed over the replicas of a pool.
+    """Scaling metric summed over the replicas of a pool.
 
     Source: own definition.
     """

@@ -1,4 +1,4 @@
-"""The requests of a fleet under way: which replica gets which, and what becomes of them when replicas come and go."""
+"""Requests of a fleet under way: routing to replicas, and what happens to requests when replicas come and go."""
 
 from heapq import heappush
 from typing import Literal
@@ -17,7 +17,7 @@ from advisor.simulator.step_cost import StepSurface
 
 
 class FleetSite(Site):
-    """A replica of a pool from the moment at which it is ordered until it is given back."""
+    """Replica of a pool from the moment at which it is ordered until it is given back."""
 
     __slots__ = ("opened_ps", "pool_number", "started_ps", "state", "stopped_ps")
 
@@ -26,11 +26,12 @@ class FleetSite(Site):
         self.pool_number, self.started_ps = pool_number, started_ps
         self.state: Literal["starting", "ready", "draining", "gone"] = "starting"
         self.opened_ps = self.stopped_ps = -1
-        """-1 before it has happened."""
+        """Instants at which the replica opened and stopped [ps]; -1 before that."""
 
 
 class FleetLoop(EventLoop):
-    """Routes what arrives, records what is finished, sends what follows it."""
+    """Event loop of a fleet: routes arriving requests, records finished ones, and sends the requests that follow
+    them."""
 
     def __init__(self, fleet: Fleet, load: FleetLoad, recorder: FleetRecorder, *, jump: bool = True) -> None:
         super().__init__()
@@ -38,7 +39,7 @@ class FleetLoop(EventLoop):
         self.api_ps = [pool.policy.api_overhead_ps for pool in fleet.pools]
         self.tables = [step_tables(pool.surface, pool.policy) for pool in fleet.pools]
         self.sites: list[FleetSite] = []
-        """Of all times."""
+        """All replicas that ever existed."""
         self.router = Router(
             fleet,
             load.contents,
@@ -58,7 +59,7 @@ class FleetLoop(EventLoop):
     # Replicas ------------------------------------------------------------------------------------------------
 
     def start_site(self, pool_number: int) -> FleetSite:
-        """A new replica that does not serve yet; it is paid for from now on."""
+        """Order a new replica that does not serve yet; it is paid for from now on."""
         pool, tables = self.fleet.pools[pool_number], self.tables[pool_number]
         reports = self.recorder.lists[pool_number]
         replica = fleet_replica(pool, tables, self.load, reports, jump=self.jump)
@@ -75,7 +76,7 @@ class FleetLoop(EventLoop):
             self._route(arrival)
 
     def drain_site(self, site: FleetSite) -> None:
-        """Send a replica nothing more; it ends when it has finished what it has."""
+        """Send a replica no further requests; it ends when it has finished those that it has."""
         if site.state == "ready":
             self.router.leave(site)
             site.state = "draining"
@@ -83,7 +84,7 @@ class FleetLoop(EventLoop):
             self._stop(site)
 
     def lose_site(self, site: FleetSite) -> None:
-        """End a replica at once; its unfinished requests go to others, from the beginning."""
+        """End a replica at once; its unfinished requests start again on other replicas."""
         if site.state == "ready":
             self.router.leave(site)
         lost = site.replica.unfinished()
@@ -105,13 +106,14 @@ class FleetLoop(EventLoop):
         return not self.num_in_system and self.expects_nobody
 
     def run_until(self, limit_ps: int) -> None:
-        """Everything that happens before an instant; the clock stands there then, or at the last completion."""
+        """Process all events before an instant; the clock then is at this instant, or at the last completion."""
         super().run_until(limit_ps)
         if limit_ps != NEVER and not self.is_done:
             self.now_ps = limit_ps
 
     def _count(self, more: int) -> None:
-        """So many requests more are in the system from now on."""
+        """Change the number of requests in the system by `more`, after integrating it over time up to now (Little's
+        law)."""
         self.area += self.num_in_system * (self.now_ps - self.counted_ps)
         self.counted_ps = self.now_ps
         self.num_in_system += more
@@ -143,7 +145,7 @@ class FleetLoop(EventLoop):
             self.hand_over(site, (seen_ps, index, input_tokens, output_tokens))
 
     def completed(self, site: Site, num_finished: int) -> None:
-        """Record what a replica has finished, and let it go where it was to end with that."""
+        """Record the requests that a replica has finished, and end the replica if it is draining and empty."""
         assert isinstance(site, FleetSite)
         finished = site.replica.finished
         first_row = len(finished) - NUM_FIELDS * num_finished
@@ -163,7 +165,7 @@ class FleetLoop(EventLoop):
             self.recorder.take_finished(site.pool_number)
 
     def _answered(self, index: int, heard_ps: int) -> None:
-        """Send the requests that have waited for this answer and need no other."""
+        """Send the requests that have waited for this output and need no other."""
         load = self.load
         for follower in load.followers.get(index, ()):
             left = self.awaited.get(follower, 1) - 1
@@ -182,7 +184,7 @@ def fleet_replica(
     *,
     jump: bool = True,
 ) -> Replica:
-    """A replica of the kind that a pool's queue and cache ask for, with the lists that it reports to.
+    """Return a replica with the pool's queue and cache, and with the lists that it reports to.
 
     Source: own definition.
     """
@@ -193,7 +195,7 @@ def fleet_replica(
 
 
 def _rank(pool: Pool, load: FleetLoad) -> Rank:
-    """Priority of a request's tenant, or the instant by which its first token is promised."""
+    """Return the rank of requests: their tenant's priority, or the instant by which the first token is promised."""
     tenants = load.tenants
     tenant_of = [0] * len(load) if load.tenant_of is None else load.tenant_of.tolist()
     if pool.order == "priority":

@@ -1,4 +1,4 @@
-"""What becomes of a fleet's requests: by pool and tenant, and over time."""
+"""Fleet records: the outcome of requests by pool and tenant, and over time."""
 
 from collections.abc import Iterable
 
@@ -19,9 +19,9 @@ from advisor.simulator.serving.metrics import (
 
 
 class Timeline:
-    """Counts per interval of time: sums of what happened in it.
+    """Counts per interval of time.
 
-    Where more intervals would be needed than may be, each two become one. What is counted does not depend on the order.
+    Beyond the highest number of intervals, each two become one. The counts do not depend on the order of events.
     """
 
     COLUMNS = ("arrived", "finished", "good", "turned_away", "output_tokens", "ttft_ps")
@@ -47,7 +47,7 @@ class Timeline:
             np.add.at(row, bins, weights)
 
     def merge(self, other: "Timeline") -> None:
-        """Take in another's counts."""
+        """Add the counts of another timeline."""
         while self.interval_ps < other.interval_ps:
             self._coarsen()
         while other.interval_ps < self.interval_ps:
@@ -59,18 +59,19 @@ class Timeline:
         self.sums += more
 
     def _coarsen(self) -> None:
-        """Make one interval of each two."""
+        """Join each two intervals into one."""
         halved = self.sums[:, 0::2] + self.sums[:, 1::2]
         self.sums = np.pad(halved, ((0, 0), (0, halved.shape[1])))
         self.interval_ps *= 2
 
 
 class FleetRecorder:
-    """Takes in what the replicas of all pools report."""
+    """Recorder of what the replicas of all pools report."""
 
     def __init__(self, fleet: Fleet, load: FleetLoad, timeline: Timeline, *, keep: bool) -> None:
         self.lists: list[tuple[list[int], list[int]]] = [([], []) for _ in fleet.pools]
-        """Finished requests of each pool's replicas, not yet taken in, and their token gaps, which nobody asks for."""
+        """Finished requests of each pool's replicas that are not yet taken in, and their token gaps, which are not
+        used."""
         self.recorders = [
             [
                 Recorder(api_overhead_ps=pool.policy.api_overhead_ps, slo=tenant.slo, keep=keep)
@@ -78,14 +79,14 @@ class FleetRecorder:
             ]
             for pool in fleet.pools
         ]
-        """Of each pool, one for each tenant."""
+        """Recorders by pool, one for each tenant."""
         self.num_turned_away = [0] * len(load.tenants)
         self.sum_turned_away_ps = 0
         """Time in the system of requests that were turned away after a wait [ps]."""
         self.tenant_of = load.tenant_of
         self.timeline = timeline
         self.arrived_at: dict[int, int] = {}
-        """Instants of requests that were handed to a replica later than they came [ps]."""
+        """Arrival instants of requests that were handed to a replica after a wait [ps]."""
 
     def take_finished(self, pool_number: int) -> None:
         """Take in a pool's finished requests, and empty its lists."""
@@ -127,27 +128,27 @@ class FleetRecorder:
         self.timeline.add("turned_away", instant)
 
     def close(self) -> None:
-        """Take in what is left."""
+        """Take in the finished requests that are left."""
         for number in range(len(self.lists)):
             self.take_finished(number)
 
     def merge(self, other: "FleetRecorder") -> None:
-        """Take in another recorder of the same fleet and load, whose requests are others."""
+        """Take in another recorder of the same fleet and load, with different requests."""
         for own, more in zip(self.recorders, other.recorders, strict=True):
             for mine, theirs in zip(own, more, strict=True):
                 mine.merge(theirs)
         self.timeline.merge(other.timeline)
 
     def of_pool(self, number: int) -> Recorder:
-        """What a pool did for all tenants."""
+        """Return what one pool did for all tenants."""
         return _together(self.recorders[number])
 
     def of_tenant(self, number: int) -> Recorder:
-        """What all pools did for a tenant."""
+        """Return what all pools did for one tenant."""
         return _together(own[number] for own in self.recorders)
 
     def of_all(self) -> Recorder:
-        """What all pools did for everybody."""
+        """Return what all pools did for all tenants."""
         return _together(recorder for own in self.recorders for recorder in own)
 
 

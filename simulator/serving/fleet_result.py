@@ -1,4 +1,4 @@
-"""What a simulated fleet gave: by pool, by tenant, over time, and what it cost."""
+"""Results of a simulated fleet: by pool, by tenant, over time, and its cost."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from advisor.simulator.serving.pipeline import NEVER
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Served:
-    """What somebody's requests got."""
+    """Service that a group of requests got: counts, latencies and tokens."""
 
     name: str
     num_finished: int
     num_good: int
-    """Within the objective of their tenants."""
+    """Number of requests within the objective of their tenants."""
     input_tokens: int
     output_tokens: int
     ttft: Distribution
@@ -32,33 +32,33 @@ class Served:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PoolResult(Served):
-    """What one pool did, and its bill."""
+    """Service and bill of one pool."""
 
     num_preemptions: int
     num_iterations: int
     num_events: int
     prefix_hit_fraction: float | None
     replica_hours: float
-    """Paid for: from the beginning of each start to its end, or to the end of the run."""
+    """Paid hours of all replicas: from the beginning of each start to its end, or to the end of the run."""
     busy_fraction: float
-    """Share of the paid time in which replicas computed."""
+    """Fraction of the paid time in which replicas computed."""
     num_replicas_started: int
-    """After the beginning."""
+    """Number of replicas started after the beginning."""
     usd: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class TenantResult(Served):
-    """What one tenant got."""
+    """Service that one tenant got."""
 
     num_turned_away: int
     goodput_fraction: float | None
-    """Share of this tenant's requests, those turned away included, that met the objective."""
+    """Fraction of this tenant's requests, those turned away included, that met the objective."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineRow:
-    """One interval: what happened in it, and how many replicas served on average."""
+    """One interval of the timeline: its requests, and the mean number of replicas that served."""
 
     from_s: float
     arrived_per_s: float
@@ -66,30 +66,30 @@ class TimelineRow:
     good_per_s: float
     output_tokens_per_s: float
     mean_ttft_s: float | None
-    """Of the requests that arrived in it."""
+    """Mean time to first token of the requests that arrived in the interval [s]."""
     num_ready: float
     num_paid: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class FleetResult:
-    """A fleet that served a load to its last request."""
+    """Result of a fleet that served a load to its last request."""
 
     num_requests: int
-    """Sent: finished, refused and rejected."""
+    """Number of requests sent: finished, refused and rejected."""
     num_finished: int
     num_refused: int
-    """Longer than any pool that accepts them can hold."""
+    """Number of requests longer than any pool that accepts them can hold."""
     num_rejected: int
-    """Turned away because every replica was at its limit."""
+    """Number of requests turned away because every replica was at its limit."""
     num_retried: int
-    """Times that a request lost its replica and began again on another."""
+    """Number of times that a request lost its replica and began again on another."""
     duration_s: float
-    """From the beginning to the last completion."""
+    """Time from the beginning to the last completion [s]."""
     mean_in_system: float
-    """Requests under way, averaged over the duration; Little's law has been checked."""
+    """Mean number of requests under way over the duration; Little's law has been checked."""
     goodput_fraction: float
-    """Share of all requests that finished within their tenant's objective."""
+    """Fraction of all requests that finished within their tenant's objective."""
     pools: tuple[PoolResult, ...]
     tenants: tuple[TenantResult, ...]
     timeline: tuple[TimelineRow, ...]
@@ -99,34 +99,34 @@ class FleetResult:
 
     @property
     def output_tokens(self) -> int:
-        """Tokens of all answers."""
+        """Number of output tokens of all requests."""
         return sum(pool.output_tokens for pool in self.pools)
 
     @property
     def total_tokens(self) -> int:
-        """Tokens of all prompts and answers."""
+        """Number of prompt and output tokens of all requests."""
         return self.output_tokens + sum(pool.input_tokens for pool in self.pools)
 
     @property
     def usd_per_million_tokens(self) -> float | None:
-        """The whole bill over all tokens in and out [$]; None without tokens."""
+        """Whole bill per million input and output tokens [$]; None without tokens."""
         return MILLION * self.usd / self.total_tokens if self.total_tokens else None
 
     @property
     def usd_per_million_output_tokens(self) -> float | None:
-        """The whole bill over all answers' tokens [$]; None without tokens."""
+        """Whole bill per million output tokens [$]; None without tokens."""
         return MILLION * self.usd / self.output_tokens if self.output_tokens else None
 
 
 @dataclass(frozen=True, slots=True)
 class SiteTally:
-    """What one replica did, and when it was there [ps]."""
+    """Service of one replica, and the time for which it existed [ps]."""
 
     pool_number: int
     started_ps: int
     opened_ps: int
     stopped_ps: int
-    """NEVER where it was still there at the end."""
+    """Instant at which the replica stopped [ps]; NEVER if it was still there at the end."""
     num_preemptions: int
     num_iterations: int
     num_events: int
@@ -139,7 +139,7 @@ _WORK = SiteTally.__slots__[4:]
 
 
 def site_tally(site: FleetSite) -> SiteTally:
-    """What a site did so far.
+    """Return the service of a site so far.
 
     Source: own definition.
     """
@@ -149,7 +149,7 @@ def site_tally(site: FleetSite) -> SiteTally:
 
 
 def pool_result(pool: Pool, own: Recorder, sites: Sequence[SiteTally], end_ps: int) -> PoolResult:
-    """What a pool did.
+    """Return service and bill of a pool.
 
     Source: own definition.
     """
@@ -169,7 +169,7 @@ def pool_result(pool: Pool, own: Recorder, sites: Sequence[SiteTally], end_ps: i
 
 
 def tenant_result(tenant: Tenant, own: Recorder, num_turned_away: int) -> TenantResult:
-    """What a tenant got.
+    """Return the service that a tenant got.
 
     Source: own definition.
     """
@@ -194,7 +194,7 @@ def _served(name: str, own: Recorder) -> dict[str, Any]:
 
 
 def timeline_rows(timeline: Timeline, sites: Sequence[SiteTally], end_ps: int) -> tuple[TimelineRow, ...]:
-    """The counts of each interval as rates, with the replicas that served in it.
+    """Return the counts of each interval as rates, with the replicas that served in it.
 
     Source: own definition.
     """

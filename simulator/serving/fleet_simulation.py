@@ -1,4 +1,4 @@
-"""Simulate a fleet under a load: all at once, or replica by replica where they do not depend on each other."""
+"""Simulation of a fleet under a load: as a whole, or replica by replica if they do not depend on each other."""
 
 import math
 import os
@@ -33,17 +33,18 @@ from advisor.simulator.serving.pipeline import NEVER, step_tables
 from advisor.simulator.serving.replica import Replica
 
 _INTERVALS = 48
-"""Rows that a timeline has about, where nobody says how long an interval is."""
+"""Approximate number of rows of a timeline, unless the user gives the interval."""
 _MOST_INTERVALS = 100_000
 _AHEAD = 1024
-"""Requests handed to a replica at once."""
+"""Number of requests handed to a replica at once."""
 _Share = tuple[Fleet, FleetLoad, NDArray[np.int64], range, float | None, bool]
-"""(fleet, load, routed requests in order of arrival, replicas, interval [s], records wanted)"""
+"""Share of a simulation: (fleet, load, routed requests in order of arrival, replicas, interval [s], whether to keep
+records)."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Outcome:
-    """What became of the requests that did not simply finish, and of the replicas."""
+    """Requests that did not finish normally, and events of the replicas."""
 
     num_sent: int
     num_refused: int = 0
@@ -61,7 +62,7 @@ def simulate_fleet(
     seed: int = 0,
     interval_s: float | None = None,
 ) -> FleetResult:
-    """Latencies, goodput, cost and timeline of a fleet that serves a load to its last request.
+    """Return latencies, goodput, cost and timeline of a fleet that serves a load to its last request.
 
     Assumes: routing takes no time; a request that loses its replica begins again; replicas that are open at the
     beginning have no cold start.
@@ -82,7 +83,8 @@ def simulate_fleet(
 
 
 def is_separable(fleet: Fleet, load: FleetLoad) -> bool:
-    """Whether it is known beforehand which replica gets which request: in turn, with replicas that stay.
+    """Whether the replica of each request is known in advance: replicas take requests in turn, and their number is
+    fixed.
 
     Source: own definition.
     """
@@ -105,7 +107,7 @@ def simulate_in_parts(
     records: bool = False,
     interval_s: float | None = None,
 ) -> FleetResult:
-    """The result of `simulate_fleet`, with the same records, for a fleet that `is_separable`.
+    """Return the result of `simulate_fleet`, with the same records, for a fleet that `is_separable`.
 
     Replica r of n serves every n-th request from the r-th on. Histograms and sums of parts add up to those of the
     whole, whatever the number of processes.
@@ -152,7 +154,7 @@ def _run_all(shares: list[_Share]) -> Iterator[tuple[FleetRecorder, list[SiteTal
 
 
 def _routed(fleet: Fleet, load: FleetLoad) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Requests that the pool takes, in order of arrival, and those that it does not."""
+    """Return the requests that the pool takes, in order of arrival, and those that it refuses."""
     order = np.argsort(load.instants_ps, kind="stable")
     inputs, outputs = load.input_tokens[order].astype(np.int64), load.output_tokens[order]
     least_prompt, most_prompt, most_tokens = fleet.pools[0].token_limits
@@ -161,7 +163,7 @@ def _routed(fleet: Fleet, load: FleetLoad) -> tuple[NDArray[np.int64], NDArray[n
 
 
 def _run_share(share: _Share) -> tuple[FleetRecorder, list[SiteTally]]:
-    """Simulate some of the replicas, one after the other."""
+    """Simulate a share of the replicas, one after the other."""
     fleet, load, routed, numbers, interval_s, keep = share
     pool = fleet.pools[0]
     recorder = FleetRecorder(fleet, load, _timeline_of(load, interval_s), keep=keep)
@@ -178,7 +180,7 @@ def _run_share(share: _Share) -> tuple[FleetRecorder, list[SiteTally]]:
 
 
 class _Part(EventLoop):
-    """One replica that sees its requests beforehand."""
+    """One replica that knows its requests in advance."""
 
     def __init__(self, site: Site, recorder: FleetRecorder, arrivals: Iterator[Arrival], api_ps: int) -> None:
         super().__init__()
@@ -188,7 +190,7 @@ class _Part(EventLoop):
         self.touch(site)
 
     def completed(self, site: Site, num_finished: int) -> None:
-        """Record."""
+        """Pass finished requests to the recorder once a block of them has accumulated."""
         if len(site.replica.finished) > BLOCK or len(site.replica.token_gaps) > BLOCK:
             self.recorder.take_finished(0)
 
@@ -217,7 +219,7 @@ def _check_fleet(fleet: Fleet, load: FleetLoad) -> None:
 
 
 def _timeline_of(load: FleetLoad, interval_s: float | None) -> Timeline:
-    """An empty timeline whose rows are as long as given, or about a 48th of the span of the known arrivals.
+    """Return an empty timeline with rows of the given interval, or of about a 48th of the span of the known arrivals.
 
     Raises: AdvisorError: an interval that is no positive time.
     """
@@ -232,8 +234,9 @@ def _timeline_of(load: FleetLoad, interval_s: float | None) -> Timeline:
 
 
 def _check_laws(loop: FleetLoop, recorder: FleetRecorder) -> None:
-    """Conservation, and Little's law in whole picoseconds: the time integral of the requests under way is the sum of
-    their times in the system.
+    """Check conservation of requests, and Little's law in whole picoseconds.
+
+    Little's law: the time integral of the requests under way is the sum of their times in the system.
 
     Raises: AssertionError: a defect of the simulator.
     """
@@ -254,7 +257,7 @@ def _check_laws(loop: FleetLoop, recorder: FleetRecorder) -> None:
 def _fleet_result(
     fleet: Fleet, load: FleetLoad, recorder: FleetRecorder, sites: Sequence[SiteTally], outcome: _Outcome
 ) -> FleetResult:
-    """The result of a run that has ended."""
+    """Return the result of a run that has ended."""
     whole = recorder.of_all()
     end_ps = max(whole.last_end_ps, 1)
     pools = tuple(

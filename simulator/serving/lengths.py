@@ -1,4 +1,4 @@
-"""How long prompts and answers are: fixed, uniform, lognormal or drawn from observed pairs."""
+"""Lengths of prompts and outputs: fixed, uniform, lognormal or drawn from observed pairs."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ _LONGEST_TOKENS = 100_000_000
 
 @dataclass(frozen=True, slots=True)
 class FixedLengths:
-    """Every request has the same lengths. In a closed loop this locks the clients in step: prefer some spread."""
+    """Fixed lengths, equal for every request. In a closed loop they lock the clients in step: prefer some spread."""
 
     input_tokens: int
     output_tokens: int
@@ -28,14 +28,15 @@ class FixedLengths:
         _check_tokens(self.input_tokens, self.output_tokens)
 
     def chunks(self, inputs: np.random.Generator, outputs: np.random.Generator) -> Iterator[LengthChunk]:
-        """Lengths of consecutive requests, in chunks, without end."""
+        """Yield lengths of consecutive requests, in chunks, without end."""
         while True:
             yield np.full(_CHUNK, self.input_tokens, np.int64), np.full(_CHUNK, self.output_tokens, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class UniformLengths:
-    """Whole numbers from low_fraction × nominal up to nominal, as the usual benchmark client draws them.
+    """Uniform lengths: whole numbers from low_fraction × nominal up to nominal, as the usual benchmark client draws
+    them.
 
     The mean is (1 + low_fraction) / 2 of the nominal length.
     Source: own definition; the random-dataset client of vLLM and SGLang.
@@ -51,7 +52,7 @@ class UniformLengths:
             raise AdvisorError(f"low_fraction must lie in 0 to 1, not {self.low_fraction}")
 
     def chunks(self, inputs: np.random.Generator, outputs: np.random.Generator) -> Iterator[LengthChunk]:
-        """Lengths of consecutive requests, in chunks, without end."""
+        """Yield lengths of consecutive requests, in chunks, without end."""
         low_input = max(1, int(self.low_fraction * self.input_tokens))
         low_output = max(1, int(self.low_fraction * self.output_tokens))
         while True:
@@ -75,7 +76,7 @@ class LognormalLengths:
     max_input_tokens: int | None = None
     max_output_tokens: int | None = None
     output_sigma: float | None = None
-    """Of the output lengths, where it differs from that of the inputs."""
+    """Log-standard-deviation of the output lengths; None: equal to that of the inputs."""
 
     def __post_init__(self) -> None:
         _check_tokens(self.input_tokens, self.output_tokens)
@@ -92,7 +93,7 @@ class LognormalLengths:
                 raise AdvisorError(f"a largest length of {largest} does not allow a mean of {mean} tokens")
 
     def chunks(self, inputs: np.random.Generator, outputs: np.random.Generator) -> Iterator[LengthChunk]:
-        """Lengths of consecutive requests, in chunks, without end."""
+        """Yield lengths of consecutive requests, in chunks, without end."""
         max_input = self.max_input_tokens or _LONGEST_TOKENS
         max_output = self.max_output_tokens or _LONGEST_TOKENS
         output_sigma = self.output_sigma or self.sigma
@@ -107,7 +108,7 @@ class LognormalLengths:
 
 @dataclass(frozen=True, slots=True)
 class EmpiricalLengths:
-    """Observed (input, output) pairs, drawn with replacement, or replayed in order where in_order is set."""
+    """Observed (input, output) pairs, drawn with replacement, or replayed in order if in_order is set."""
 
     pairs: Sequence[tuple[int, int]]
     in_order: bool = False
@@ -125,7 +126,7 @@ class EmpiricalLengths:
                 )
 
     def chunks(self, inputs: np.random.Generator, outputs: np.random.Generator) -> Iterator[LengthChunk]:
-        """Lengths of consecutive requests, in chunks; without end unless replayed in order."""
+        """Yield lengths of consecutive requests, in chunks; without end unless replayed in order."""
         table = np.asarray(self.pairs, dtype=np.int64)
         if self.in_order:
             for start in range(0, len(table), _CHUNK):
@@ -143,7 +144,7 @@ Lengths = FixedLengths | UniformLengths | LognormalLengths | EmpiricalLengths
 def context_spread(lengths: Lengths, beginning_tokens: float = 0.0) -> float:
     """Standard deviation over mean of the contexts of requests that decode together.
 
-    A request counts for as long as it decodes, and is anywhere in its answer; all begin with so many tokens besides.
+    A request counts for as long as it decodes, and is anywhere in its output; all have `beginning_tokens` in addition.
 
     Source: moments of the first lengths that a run would draw.
     """
@@ -153,7 +154,7 @@ def context_spread(lengths: Lengths, beginning_tokens: float = 0.0) -> float:
 
 
 def spread_while_decoding(prompts: NDArray[Any], answers: NDArray[Any]) -> float:
-    """The same of requests with these lengths.
+    """Standard deviation over mean of the contexts of requests with these lengths that decode together.
 
     Source: own derivation, moments over requests and places in their answers.
     """
@@ -194,7 +195,7 @@ def _lognormal(rng: np.random.Generator, location: float, sigma: float, largest:
 
 
 def _are_lengths(tokens: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which numbers can be lengths."""
+    """Return which numbers can be lengths."""
     if not np.issubdtype(tokens.dtype, np.integer):
         return np.zeros(tokens.shape, dtype=np.bool_)
     return np.asarray((tokens > 0) & (tokens <= _LONGEST_TOKENS))

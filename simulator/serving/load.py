@@ -1,4 +1,4 @@
-"""The requests of a fleet, drawn beforehand: columns of instants, lengths, tenants, contents, and what follows what."""
+"""Loads of a fleet, drawn in advance: columns of instants, lengths, tenants, contents, and followers."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,56 +22,57 @@ from advisor.simulator.serving.workload import (
 _BLOCK = 8192
 
 Arrival = tuple[int, int, int, int]
-"""(instant [ps], index, input tokens, output tokens)"""
+"""Arrival of a request: (instant [ps], index, input tokens, output tokens)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
-    """Whose requests they are: what they were promised, and how urgent they are."""
+    """Tenant: the objectives promised to its requests, and their priority."""
 
     name: str = "all"
     slo: Slo | None = None
     priority: int = 0
-    """Less goes first, where the queues are ordered by priority."""
+    """Priority; lower values go first, if the queues are ordered by priority."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class FleetLoad:
-    """`N` requests by index. Those without an instant follow others."""
+    """`N` requests by index; requests without an instant follow others."""
 
     instants_ps: NDArray[np.int64]
-    """When a request is sent, where that is known beforehand; -1 where it follows others."""
+    """Instant at which each request is sent, if known in advance; -1 if it follows others."""
     input_tokens: NDArray[np.int32]
     output_tokens: NDArray[np.int32]
     tenant_of: NDArray[np.int16] | None = None
     tenants: tuple[Tenant, ...] = (Tenant(),)
     contents: Contents | None = None
     sessions: Sequence[int] | None = None
-    """Session of each request."""
+    """Session of each request; None without sessions."""
     followers: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
-    """Requests that are sent once this one, and whatever else they wait for, has been answered."""
+    """Requests to send once this one, and every other one that they wait for, has been answered."""
     num_awaited: Mapping[int, int] = field(default_factory=dict)
-    """Answers that a request waits for, where it is more than one."""
+    """Number of outputs that a request waits for, if more than one."""
     think_ps: Sequence[int] = ()
-    """From the last answer that a request waits for until it is sent [ps]; by index, where there are followers."""
+    """Time from the last output that a request waits for until the request is sent [ps]; by index, if there are
+    followers."""
 
     def __len__(self) -> int:
         return len(self.instants_ps)
 
     @property
     def last_instant_ps(self) -> int:
-        """The last instant that is known beforehand [ps]."""
+        """Last instant that is known in advance [ps]."""
         return int(self.instants_ps.max())
 
     def arrivals(self) -> Iterator[Arrival]:
-        """The requests whose instants are known beforehand, in order of arrival."""
+        """Yield the requests whose instants are known in advance, in order of arrival."""
         known = np.flatnonzero(self.instants_ps >= 0)
         order = known[np.argsort(self.instants_ps[known], kind="stable")]
         return arrivals_of(self, order)
 
 
 def arrivals_of(load: FleetLoad, order: NDArray[np.int64]) -> Iterator[Arrival]:
-    """These requests of a load, in this order.
+    """Yield these requests of a load, in this order.
 
     Source: own definition.
     """
@@ -87,7 +88,7 @@ def arrivals_of(load: FleetLoad, order: NDArray[np.int64]) -> Iterator[Arrival]:
 
 
 def draw_load(workload: Workload, seed: int, tenant: Tenant | None = None) -> FleetLoad:
-    """The requests of an open-loop workload: those that `simulate` would send with this seed.
+    """Return the requests of an open-loop workload: those that `simulate` would send with this seed.
 
     Raises: AdvisorError: a closed loop; its clients are sessions of one turn.
     Source: own definition.
@@ -111,7 +112,7 @@ def draw_load(workload: Workload, seed: int, tenant: Tenant | None = None) -> Fl
 
 
 def _first(chunks: Iterable[tuple[NDArray[np.int64], ...]], count: int) -> NDArray[np.int64]:
-    """The first rows of chunks of columns."""
+    """Return the first rows of chunks of columns."""
     parts = []
     for chunk in chunks:
         parts.append(np.array(chunk)[:, :count])
@@ -122,7 +123,7 @@ def _first(chunks: Iterable[tuple[NDArray[np.int64], ...]], count: int) -> NDArr
 
 
 def merged(loads: Sequence[FleetLoad]) -> FleetLoad:
-    """The requests of several tenants as one load; each keeps its order, its contents and its sessions.
+    """Return the requests of several tenants as one load; each tenant keeps its order, its contents and its sessions.
 
     Source: own definition.
     """
@@ -156,7 +157,7 @@ def merged(loads: Sequence[FleetLoad]) -> FleetLoad:
 
 
 def _merged_contents(loads: Sequence[FleetLoad], offsets: Sequence[int]) -> Contents | None:
-    """The tenants' trees under one root; nobody shares a beginning with another tenant."""
+    """Return the tenants' trees under one root; no tenant shares a prefix with another."""
     if all(load.contents is None for load in loads):
         return None
     merged_tree = Contents.empty()
@@ -176,7 +177,7 @@ def _merged_contents(loads: Sequence[FleetLoad], offsets: Sequence[int]) -> Cont
 
 
 def seconds_to_ps(time_s: float) -> int:
-    """A time in whole picoseconds.
+    """Return a time in whole picoseconds.
 
     Source: own definition.
     """

@@ -1,4 +1,4 @@
-"""The event loop of all serving: replicas that say when they next change, and requests that come to them."""
+"""Event loop of all serving simulations: replicas announce their next change, requests arrive between the changes."""
 
 from collections.abc import Iterator
 from heapq import heappop, heappush
@@ -8,28 +8,30 @@ from advisor.simulator.serving.pipeline import NEVER
 from advisor.simulator.serving.replica import Replica
 
 BLOCK = 1 << 15
-"""Integers that replicas collect before a recorder takes them in."""
+"""Number of integers that replicas collect before a recorder takes them in."""
 Arrival = tuple[int, int, int, int]
-"""(instant at which it is sent [ps], index, input tokens, output tokens)"""
+"""Arrival of a request: (instant at which it is sent [ps], index, input tokens, output tokens)."""
 _NOBODY: Arrival = (NEVER, -1, 0, 0)
 
 
 class LoadIndex:
-    """Replicas that take requests, by how many unfinished ones each has; the least loaded in constant time.
+    """Index of replicas by number of unfinished requests; finds the least loaded in constant time.
 
-    Replicas of one number of requests are the bits of one whole number, so that the first of them is its lowest bit.
+    The replicas with a given number of requests are the bits of one whole number, so that the first of them is its
+    lowest
+    bit.
     """
 
     __slots__ = ("least", "loads", "masks", "members")
 
     def __init__(self) -> None:
         self.loads: dict[int, int] = {}
-        """Unfinished requests of each member."""
+        """Number of unfinished requests of each member."""
         self.masks: list[int] = [0]
         self.least = 0
-        """No member has fewer than this."""
+        """Lower bound of the unfinished requests of every member."""
         self.members: list[int] = []
-        """Ascending."""
+        """Numbers of the replicas, ascending."""
 
     def join(self, number: int) -> None:
         """Take in a replica without requests."""
@@ -39,13 +41,13 @@ class LoadIndex:
         self.members = sorted(self.loads)
 
     def leave(self, number: int) -> None:
-        """Send a replica nothing more."""
+        """Send a replica no further requests."""
         load = self.loads.pop(number)
         self.masks[load] ^= 1 << number
         self.members.remove(number)
 
     def more(self, number: int) -> None:
-        """A member has one request more."""
+        """Add one request to a member's count."""
         load = self.loads[number] + 1
         self.loads[number] = load
         bit, masks = 1 << number, self.masks
@@ -56,7 +58,7 @@ class LoadIndex:
             masks[load] |= bit
 
     def fewer(self, number: int, count: int) -> None:
-        """A member has `count` requests fewer."""
+        """Subtract `count` requests from a member's count."""
         before = self.loads[number]
         load = before - count
         self.loads[number] = load
@@ -67,7 +69,7 @@ class LoadIndex:
             self.least = load
 
     def least_loaded(self) -> int:
-        """The member with the fewest unfinished requests, the first of them in a tie."""
+        """Return the member with the fewest unfinished requests, the first of them in a tie."""
         masks, least = self.masks, self.least
         while not masks[least]:
             least += 1
@@ -76,36 +78,36 @@ class LoadIndex:
         return (mask & -mask).bit_length() - 1
 
     def least_load(self) -> int:
-        """Unfinished requests of the least loaded member."""
+        """Number of unfinished requests of the least loaded member."""
         return self.loads[self.least_loaded()]
 
 
 class Site:
-    """A replica among others: what it is, what it has to do, when it next changes."""
+    """Replica in an event loop, with its load and its place in the heap of changes."""
 
     __slots__ = ("is_touched", "load_index", "num_outstanding", "number", "replica", "ticket")
 
     def __init__(self, number: int, replica: Replica, load_index: LoadIndex) -> None:
         self.number, self.replica, self.load_index = number, replica, load_index
         self.num_outstanding = 0
-        """Requests that it was sent and has not answered."""
+        """Number of requests that the replica was sent and has not answered."""
         self.ticket = 0
-        """Of its entry in the loop's heap that counts: earlier ones are out of date."""
+        """Ticket of the replica's valid entry in the loop's heap: entries with earlier tickets are out of date."""
         self.is_touched = False
-        """Whether something happened to it at this instant, so that a run may start."""
+        """Whether something happened to the replica at this instant, so that a run may start."""
 
     def answered(self, num_requests: int) -> None:
-        """Note that it has finished requests."""
+        """Note that the replica has finished requests."""
         self.num_outstanding -= num_requests
         self.load_index.fewer(self.number, num_requests)
 
 
 class EventLoop:
-    """What falls on one instant happens in the order runs end, requests arrive, runs start.
+    """Event loop in which, at one instant, runs end first, then requests arrive, then runs start.
 
-    Each replica's next instant stands in a heap. A replica goes on without it as long as nothing else happens, which
-    is all the time where it is alone and knows its requests beforehand. What changes the replicas themselves (scaling,
-    failures) happens between two calls of `run_until`.
+    Each replica's next instant is in a heap. A replica continues without it as long as nothing else happens, which
+    is always the case if it is alone and knows its requests in advance. Changes to the replicas themselves (scaling,
+    failures) happen between two calls of `run_until`.
     """
 
     def __init__(self) -> None:
@@ -117,29 +119,29 @@ class EventLoop:
         self.next_known: Arrival = _NOBODY
         self.touched: list[Site] = []
         self.enough = False
-        """Set to end the simulation at once."""
+        """Whether the simulation ends at once."""
         self._ticket = 0
 
     def arrive(self, arrival: Arrival) -> None:
-        """Give a request that is sent now to a replica, or to nobody."""
+        """Give a request that is sent now to a replica, or drop it."""
         raise NotImplementedError
 
     def completed(self, site: Site, num_finished: int) -> None:
-        """Take note of requests that a replica has finished now."""
+        """Handle the requests that a replica has just finished."""
         raise NotImplementedError
 
     def come_from(self, source: Iterator[Arrival]) -> None:
-        """Take requests whose instants are known beforehand, in order of time."""
+        """Take requests whose instants are known in advance, in order of time."""
         self.source = source
         self.next_known = next(source, _NOBODY)
 
     @property
     def expects_nobody(self) -> bool:
-        """Whether no request is to come whose instant is known."""
+        """Whether no request with a known instant is still to come."""
         return self.next_known[0] == NEVER and not self.due
 
     def touch(self, site: Site) -> None:
-        """Let a replica start what it can once all of this instant has come."""
+        """Let a replica start runs once all events of this instant have been processed."""
         if not site.is_touched:
             site.is_touched = True
             self.touched.append(site)
@@ -152,13 +154,13 @@ class EventLoop:
             self.touch(site)
 
     def forget(self, site: Site) -> None:
-        """Let nothing happen to a replica any more."""
+        """Remove a replica from all future events."""
         site.ticket = -1
         if site in self.touched:
             self.touched.remove(site)
 
     def run_until(self, limit_ps: int) -> None:
-        """Everything that happens before an instant."""
+        """Process all events before an instant."""
         heap, due, touched = self.heap, self.due, self.touched
         while not self.enough:
             now_ps = self.now_ps if touched else self._next_ps()
@@ -194,7 +196,7 @@ class EventLoop:
         return next_ps
 
     def _expect(self, site: Site, next_ps: int) -> None:
-        """Note when a replica next changes."""
+        """Note the instant at which a replica next changes."""
         if next_ps < self.now_ps:
             raise AssertionError(f"replica {site.number} neither works nor waits at {self.now_ps} ps")
         self._ticket = site.ticket = ticket = self._ticket + 1

@@ -1,4 +1,4 @@
-"""From finished requests and token gaps to records, and to the metrics that a person asks for."""
+"""Metrics: from finished requests and token gaps to records, distributions and rates."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from advisor.simulator.serving.policy import Slo
 IntColumn = NDArray[np.int64]
 NUM_FIELDS = 8
 VISIBLE, INDEX, INPUT, OUTPUT, ADMITTED, FIRST, END = range(NUM_FIELDS - 1)
-"""Places in the row of a finished request; preemptions come last."""
+"""Columns of the row of a finished request; preemptions come last."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,7 +42,7 @@ class Records:
         return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in self.__slots__)
 
     def rows(self) -> Iterator[dict[str, float | int | None]]:
-        """Flat dictionaries: instants `*_at_s`, durations `*_s`; tpot_s is None for a single output token."""
+        """Yield flat dictionaries: instants `*_at_s`, durations `*_s`; tpot_s is None for a single output token."""
         columns = [getattr(self, name).tolist() for name in self.__slots__]
         for index, arrived, admitted, first, finished, inputs, outputs, preemptions in zip(
             *columns, strict=True
@@ -64,7 +64,7 @@ class Records:
 
 
 def records_of(parts: Sequence[NDArray[np.int64]]) -> Records:
-    """Records from blocks of rows as the recorder keeps them, ordered by request.
+    """Return records from blocks of rows as the recorder keeps them, ordered by request.
 
     Source: own definition.
     """
@@ -78,7 +78,7 @@ NUM_GAP_FIELDS = 6
 
 
 class Recorder:
-    """Takes in what replicas report, in blocks; memory does not grow with the number of requests."""
+    """Recorder of what replicas report, in blocks; its memory does not grow with the number of requests."""
 
     def __init__(
         self, *, api_overhead_ps: int, slo: Slo | None, keep: bool, num_expected: int = 0, ramp: int = 0
@@ -94,7 +94,7 @@ class Recorder:
         """Cached tokens that decoding attended to, summed over iterations."""
         self.max_context = 0
         self.marks = (ramp, num_expected - ramp)
-        """Completions between which the system is taken to be in its steady state."""
+        """Numbers of completions between which the system counts as being in its steady state."""
         self.mark_ps: list[int] = []
         self.mark_tokens: list[int] = []
         self.parts: list[NDArray[np.int64]] | None = [] if keep else None
@@ -108,7 +108,7 @@ class Recorder:
         self.take_rows(rows)
 
     def take_rows(self, rows: IntColumn) -> NDArray[np.bool_]:
-        """Take in finished requests in order of completion; which of them met the objective.
+        """Take in finished requests in order of completion; return which of them met the objective.
 
         The first column then holds their arrivals.
         """
@@ -137,7 +137,7 @@ class Recorder:
         return good
 
     def take_gaps(self, flat: list[int]) -> None:
-        """Take in decode runs: inter-token times and cached tokens; and empty the list."""
+        """Take in decode runs, inter-token times and cached tokens, and empty the list."""
         if not flat:
             return
         runs = np.fromiter(flat, np.int64, len(flat)).reshape(-1, NUM_GAP_FIELDS)
@@ -151,7 +151,7 @@ class Recorder:
         self.max_context = max(self.max_context, int(last.max()))
 
     def merge(self, other: "Recorder") -> None:
-        """Take in what another recorder has; steady rates are lost."""
+        """Take in the contents of another recorder; steady rates are lost."""
         for name in ("ttft", "tpot", "e2e", "queueing", "itl"):
             getattr(self, name).merge(getattr(other, name))
         for name in ("num_finished", "num_violations", "input_tokens", "output_tokens", "context_sum"):
@@ -163,7 +163,7 @@ class Recorder:
             self.parts += other.parts
 
     def steady_rates(self) -> tuple[float | None, float | None]:
-        """Requests and output tokens per second between the two marks [1/s]; None where there is no such span."""
+        """Requests and output tokens per second between the two marks [1/s]; None if there is no such span."""
         if len(self.mark_ps) < 2 or self.marks[0] < 1 or self.mark_ps[1] <= self.mark_ps[0]:
             return None, None
         span_s = (self.mark_ps[1] - self.mark_ps[0]) / PICOSECONDS_PER_S
@@ -171,13 +171,13 @@ class Recorder:
         return (self.marks[1] - self.marks[0]) / span_s, tokens / span_s
 
     def goodput_fraction(self) -> float | None:
-        """Share of finished requests that met the objective; None without an objective or without requests."""
+        """Fraction of finished requests that met the objective; None without an objective or without requests."""
         if self.slo is None or not self.num_finished:
             return None
         return 1.0 - self.num_violations / self.num_finished
 
     def records(self) -> Records | None:
-        """The records, where they were to be kept."""
+        """Records of the finished requests; None if they were not kept."""
         return None if self.parts is None else records_of(self.parts)
 
     def _mark(self, end: NDArray[np.int64], outputs: NDArray[np.int64]) -> None:
@@ -191,22 +191,22 @@ class Recorder:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ServingResult:
-    """What a simulated run of serving gave. Times in s; distributions answer mean, quantiles, number of samples.
+    """Result of a simulated run of serving. Times in s; distributions give mean, quantiles and number of samples.
 
     TTFT counts from arrival, queueing and api overhead included; TPOT = (last - first token) / (output tokens - 1),
     undefined for one token; goodput_fraction is the share of finished requests that met the objective.
     """
 
     num_requests: int
-    """Requests that arrived: finished, in flight and refused."""
+    """Number of requests that arrived: finished, in flight and refused."""
     num_finished: int
     num_refused: int
     num_in_flight: int
     num_preemptions: int
     num_iterations: int
-    """Iterations that the engine would run."""
+    """Number of iterations that the engine would run."""
     num_events: int
-    """Iterations and jumps really processed."""
+    """Number of iterations and jumps that the simulator processed."""
     gave_up: bool
     ttft: Distribution
     tpot: Distribution
@@ -214,27 +214,27 @@ class ServingResult:
     queueing: Distribution
     itl: Distribution
     duration_s: float
-    """From the first arrival to the last completion."""
+    """Time from the first arrival to the last completion [s]."""
     input_tokens: int
     output_tokens: int
     steady_output_tokens_per_s: float | None
-    """Without the first and the last tenth of the completions, or `concurrency` of them if that is more; None where
-    nothing is left."""
+    """Output tokens per second without the first and the last tenth of the completions, or `concurrency` of them if
+    that is more; None if nothing is left."""
     steady_requests_per_s: float | None
     busy_fraction: float
-    """Share of the time in which a replica computes; of its first stage under pipeline parallelism."""
+    """Fraction of the time in which a replica computes; its first stage under pipeline parallelism."""
     mean_batch: float
-    """Tokens after the first of their requests per iteration: decoding sequences."""
+    """Mean number of decoding sequences per iteration: tokens after the first of their requests."""
     mean_kv_tokens: float
     """Cached tokens of decoding sequences, averaged over iterations, per replica."""
     max_kv_tokens: int
     kv_capacity_tokens: int | None
     goodput_fraction: float | None
     num_violations: int
-    """Finished requests that missed the objective."""
+    """Number of finished requests that missed the objective."""
     records: Records | None
     prefix_hit_fraction: float | None = None
-    """Share of the prompts' tokens that were found in a prefix cache; None without one."""
+    """Fraction of the prompts' tokens that were found in a prefix cache; None without one."""
 
     @property
     def output_tokens_per_s(self) -> float:
@@ -253,8 +253,9 @@ class ServingResult:
 
 
 def pooled(results: Sequence[ServingResult]) -> ServingResult:
-    """Runs of one replica under one load as if they were a single long one: distributions and counts of all, means
-    over their time.
+    """Return several runs of one replica under one load as if they were a single long one.
+
+    Distributions and counts are those of all runs, means are over their time.
 
     Assumes: equal loads of different seeds; records are not kept.
     Raises: ValueError: no run.

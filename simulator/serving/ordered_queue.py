@@ -1,4 +1,4 @@
-"""Waiting requests that are not served in order of arrival: by priority, or by the deadline of their first token."""
+"""Queues ordered by priority, or by the deadline of the first token, instead of by arrival."""
 
 from bisect import bisect_right
 from collections import deque
@@ -9,13 +9,13 @@ from advisor.simulator.serving.batch import Request
 from advisor.simulator.serving.pipeline import NEVER
 
 Rank = Callable[[Request], int]
-"""Less is served first."""
+"""Rank of a request; lower ranks are served first."""
 
 
 class OrderedInbox:
-    """An inbox whose visible requests are taken by rank; those of one rank in order of arrival.
+    """Inbox whose visible requests are taken by rank; requests of equal rank in order of arrival.
 
-    It answers what a replica asks of its inbox: its first request, its last, how many. Preempted requests still go
+    The inbox answers the questions of a replica: its first request, its last, their number. Preempted requests still go
     first, and the youngest is still the one that is preempted.
 
     Source: own design; vLLM's --scheduling-policy priority, earliest deadline first.
@@ -24,9 +24,9 @@ class OrderedInbox:
     def __init__(self, rank: Rank) -> None:
         self.rank = rank
         self.visible: list[tuple[int, Request]] = []
-        """A heap of what the scheduler has looked at."""
+        """Heap of the requests that the scheduler has ranked."""
         self.later: deque[Request] = deque()
-        """What it has not, in order of the instants at which it can."""
+        """Requests that the scheduler has not ranked, in order of the instants at which it can see them."""
 
     def reveal(self, now_ps: int) -> None:
         """Rank the requests that the scheduler can see by now."""
@@ -36,14 +36,15 @@ class OrderedInbox:
             heappush(self.visible, (self.rank(request), request))
 
     def next_ps(self) -> int:
-        """When the next request is seen that has not been ranked, or NEVER [ps]."""
+        """Instant at which the next unranked request can be seen, or NEVER [ps]."""
         return self.later[0][0] if self.later else NEVER
 
     def __len__(self) -> int:
         return len(self.visible) + len(self.later)
 
     def __getitem__(self, index: int) -> Request:
-        """The first request to be served; for the last, one that all may follow: `append` finds their place."""
+        """Return the first request to be served; as the last, return one that every request may follow: `append` finds
+        their place."""
         if index:
             return (0, -1, 0, 0)
         return self.visible[0][1] if self.visible else self.later[0]

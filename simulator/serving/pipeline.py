@@ -1,4 +1,5 @@
-"""How long iterations take, when runs of them begin and end on the stages of a replica, and when clients get tokens."""
+"""Timing of iterations: their duration, when runs of them begin and end on a replica's stages, and when clients get
+tokens."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,7 +13,7 @@ from advisor.simulator.serving.policy import SchedulerPolicy
 from advisor.simulator.step_cost import StepSurface
 
 NEVER = 1 << 62
-"""Later than every instant of a simulation [ps]."""
+"""Instant later than every instant of a simulation [ps]."""
 
 
 class Pipeline:
@@ -29,11 +30,12 @@ class Pipeline:
         self.num_stages, self.transfer_ps = tables.num_stages, tables.stage_transfer_ps
         self.launch_ps, self.captured_tokens = tables.launch_ps, tables.captured_tokens
         self.launched_ps = 0
-        """When the host is done with the last iteration that it launched itself."""
+        """Instant at which the host is done with the last iteration that it launched itself [ps]."""
         self.slowdown, self.clock_recovery = tables.limited_scale - 1.0, tables.clock_recovery
         self.full_clock_ps, self.reading_ps = tables.full_clock_ps, tables.reading_ps
         self.clock_left_ps, self.prompted_ps = tables.full_clock_ps, 0
-        """Work that the board could still do at its full clock when it was done with the last prompts."""
+        """Work that the board could still do at its full clock when it finished the last prompts, and the instant of
+        that [ps]."""
         self.batches = batches
         self.plain = tables.num_stages == 1 and not tables.stage_transfer_ps
         """Whether time in the pipeline is time in its one stage."""
@@ -62,8 +64,8 @@ class Pipeline:
                 self._occupy(batch)
 
     def prompts_ps(self, batch: MicroBatch, stage_ps: int, num_tokens: int) -> int:
-        """Time in one stage of an iteration with prefill that takes stage_ps at the full clock [ps]; one that is not
-        captured is launched first."""
+        """Time in one stage of an iteration with prefill that takes stage_ps at the full clock [ps]; an iteration that
+        is not captured is launched first."""
         if self.slowdown:
             stage_ps = self._clocked_ps(batch, stage_ps)
         if self.launch_ps and num_tokens > self.captured_tokens:
@@ -71,7 +73,7 @@ class Pipeline:
         return stage_ps
 
     def _clocked_ps(self, batch: MicroBatch, stage_ps: int) -> int:
-        """The time at the clock that the board has [ps].
+        """Time of an iteration with prefill at the clock that the board has [ps].
 
         A board draws more than its limit for a while, then it lowers its clock, until it has made up for that.
         """
@@ -85,8 +87,10 @@ class Pipeline:
         return stage_ps
 
     def _launched_ps(self, batch: MicroBatch, stage_ps: int) -> int:
-        """The time of an iteration that ends no sooner than its launches [ps]. The host begins with them when it has
-        composed it, unless it is still busy with those before."""
+        """Time of an iteration that ends no sooner than its launches [ps].
+
+        The host begins to launch an iteration once it has composed it, unless it is still busy with earlier launches.
+        """
         if not self.plain:
             return max(stage_ps, self.launch_ps)
         self.launched_ps = max(batch.cutoff_ps, self.launched_ps) + self.launch_ps
@@ -105,7 +109,7 @@ class Pipeline:
     def next_event_ps(self, now_ps: int, head_ps: int) -> int:
         """Earliest end of a run, or start of a batch that waits for the first stage or for a request [ps].
 
-        `head_ps` is the instant from which a request waits. What could start now already has.
+        `head_ps` is the instant from which a request waits. Every run that could start now has started already.
         """
         events = [NEVER]
         for batch in self.batches:
@@ -127,7 +131,7 @@ class Pipeline:
         batch.first_ps = instant - batch.start_ps
 
     def _occupy(self, batch: MicroBatch) -> None:
-        """Note until when the last iteration of a run that is alone holds each stage."""
+        """Note the instant until which the last iteration of a run that is alone holds each stage."""
         steps = batch.num_iterations - 1
         stage_ps = batch.stage_ps + batch.stage_slope_ps * steps
         left = batch.end_ps - batch.first_ps - batch.slope_ps * steps
@@ -138,10 +142,10 @@ class Pipeline:
 
 
 class Delivery:
-    """A queue with one server: detokenizer and HTTP of an engine spend a fixed time on each token of any sequence.
+    """Queue with one server: detokenizer and HTTP of an engine spend a fixed time on each token of any sequence.
 
     The engine does not wait for it, so tokens that come faster than they are delivered queue here, and a closed loop's
-    clients, who ask again when they have their last token, then keep fewer requests in the engine.
+    clients, who send again when they have their last token, then keep fewer requests in the engine.
 
     Source: own formulation, Lindley's recursion over the iterations of a run.
     """
@@ -151,13 +155,15 @@ class Delivery:
     def __init__(self, token_ps: int) -> None:
         self.token_ps = token_ps
         self.done_ps = 0
-        """When the last token so far reaches its client; that of its iteration where delivery takes no time."""
+        """Instant at which the last token so far reaches its client [ps]; the end of its iteration if delivery takes no
+        time."""
 
     def take(self, batch: MicroBatch) -> None:
         """Queue the tokens of a run that has just ended, before its sequences are booked.
 
-        A run's iterations get longer from one to the next, if anything: the longest wait begins with what is there
-        already, with its first iteration or with its last.
+        The iterations of a run never get shorter from one to the next: the longest wait begins with the tokens already
+        in
+        the queue, with the first iteration or with the last.
         """
         num_tokens = len(batch.completing)
         if batch.ticking:
@@ -190,7 +196,7 @@ def mixed_ps(surface: StepSurface, batch: MicroBatch, riding: int) -> int:
 
 
 def decode_ps(surface: StepSurface, batch: MicroBatch) -> tuple[int, int]:
-    """Time in one stage of the next decode iteration, and what each further one adds [ps].
+    """Time in one stage of the next decode iteration, and the time that each further one adds [ps].
 
     Source: StepSurface.
     """
@@ -207,7 +213,7 @@ def decode_ps(surface: StepSurface, batch: MicroBatch) -> tuple[int, int]:
 
 @lru_cache(maxsize=8)
 def step_tables(surface: StepSurface, policy: SchedulerPolicy) -> StepSurface:
-    """The surface with plain lists, once it is known to cover everything that the policy can compose.
+    """Return the surface with plain lists, after checking that it covers everything that the policy can compose.
 
     Raises: AdvisorError: the surface is too small for the policy, or has negative or all-zero times.
     Source: own definition.
@@ -246,7 +252,7 @@ def step_tables(surface: StepSurface, policy: SchedulerPolicy) -> StepSurface:
 
 
 def _covering(name: str, column: Sequence[int], largest: int) -> list[int]:
-    """The column as plain integers 0..largest."""
+    """Return the column as plain integers 0..largest."""
     if len(column) <= largest:
         raise AdvisorError(
             f"the step-cost surface tabulates {name} up to {len(column) - 1}, the policy needs {largest}",

@@ -1,4 +1,4 @@
-"""How an engine composes its iterations: the scheduler's rules and limits, without any hardware."""
+"""Scheduler policies: how an engine composes its iterations, independent of hardware."""
 
 import math
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from advisor.catalog.errors import AdvisorError, whole
 
 SchedulerKind = Literal["mixed", "prefill_first", "static", "single_stream"]
 UNLIMITED = 1 << 62
-"""More than any number of tokens or blocks."""
+"""Value larger than any number of tokens or blocks."""
 _KINDS = ("mixed", "prefill_first", "static", "single_stream")
 
 
@@ -31,29 +31,31 @@ class SchedulerPolicy:
     kind: SchedulerKind = "mixed"
     max_num_seqs: int = 256
     max_num_batched_tokens: int = 8192
-    """mixed: tokens of one iteration, decodes included; otherwise tokens of one prefill batch."""
+    """Token limit. mixed: tokens of one iteration, decodes included; otherwise: tokens of one prefill batch."""
     chunked_prefill: bool = True
     kv_capacity_blocks: int | None = None
-    """None: the cache never runs out."""
+    """Blocks of the cache; None: the cache never runs out."""
     block_tokens: int = 16
     watermark_blocks: int = 0
-    """Blocks that admission leaves free, unless the engine is empty."""
+    """Number of blocks that admission leaves free, unless the engine is empty."""
     reserve_output_fraction: float = 0.0
-    """Part of each request's output whose blocks must be free when it is admitted: 0 vLLM, 1 TensorRT-LLM's
+    """Fraction of each request's output whose blocks must be free when it is admitted: 0 vLLM, 1 TensorRT-LLM's
     guaranteed-no-evict (then nothing is ever preempted)."""
     max_context_tokens: int | None = None
-    """Requests whose prompt and output exceed it are refused."""
+    """Longest request, prompt and output together [tokens]; longer ones are refused. None: no limit."""
     max_sequences_by_state: int | None = None
-    """Slots for recurrent state (state-space and linear-attention layers); limits sequences as max_num_seqs does."""
+    """Slots for recurrent state (state-space and linear-attention layers), which limit sequences as max_num_seqs does;
+    None: no limit."""
     prefix_caching: bool = False
     overlap_scheduling: bool = False
-    """The batch of an iteration is composed while the one before it runs: whoever arrives or frees a slot meanwhile
-    counts one iteration later."""
+    """Whether the batch of an iteration is composed while the previous one runs: a request that arrives, or a slot that
+    is freed, in the meantime counts one iteration later."""
     api_overhead_ps: int = 0
-    """Once per request between the client and the scheduler: HTTP, tokenizer, detokenizer. Part of TTFT and E2E."""
+    """Time per request between the client and the scheduler [ps]: HTTP, tokenizer, detokenizer. Part of TTFT and
+    E2E."""
     delivery_ps: int = 0
-    """What each token costs the one process that turns tokens into answers (detokenizer, HTTP) and serves all sequences
-    one after the other: more tokens per second do not reach the clients. The engine itself does not wait for it."""
+    """Time per token of the one process that turns tokens into text (detokenizer, HTTP) and serves all sequences one
+    after the other [ps]: more tokens per second do not reach the clients. The engine itself does not wait for it."""
     admission_ps: int = 0
     """Host time that each newly admitted request adds to its first iteration."""
 
@@ -83,16 +85,16 @@ class SchedulerPolicy:
 
     @property
     def num_slots(self) -> int:
-        """Sequences that may run at once."""
+        """Number of sequences that may run at once."""
         limit = 1 if self.kind == "single_stream" else self.max_num_seqs
         return limit if self.max_sequences_by_state is None else min(limit, self.max_sequences_by_state)
 
     @property
     def largest_request_tokens(self) -> int | None:
-        """Prompt and output of the largest request that can ever be served; None: no limit.
+        """Prompt and output tokens of the largest request that can ever be served; None: no limit.
 
         The last token that a request generates is never cached, hence the one beyond the cache.
-        Assumes: without chunked prefill a preempted request must fit into one iteration when it is recomputed; where
+        Assumes: without chunked prefill a preempted request must fit into one iteration when it is recomputed; if
         the whole output is reserved, nothing is preempted.
         """
         limits = [] if self.max_context_tokens is None else [self.max_context_tokens]
@@ -104,7 +106,7 @@ class SchedulerPolicy:
 
     @property
     def largest_prompt_tokens(self) -> int | None:
-        """Tokens of the largest prompt that one iteration can compute whole, where it must; None: no limit.
+        """Tokens of the largest prompt that one iteration can compute whole, if it must; None: no limit.
 
         Source: TensorRT-LLM documentation, max_num_tokens without chunked context.
         """
@@ -113,7 +115,7 @@ class SchedulerPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Slo:
-    """What one request must reach to count as good; None: not asked.
+    """Limits that one request must meet to count as good; None: no limit.
 
     Source: own definition; goodput as in Zhong et al. 2024 (DistServe), arXiv:2401.09670.
     """

@@ -22,8 +22,8 @@ from advisor.simulator.step_cost import StepSurface
 class Replica:
     """One replica: waiting requests, running batches (one per pipeline stage), cache blocks, counters.
 
-    `submit` requests, then alternate `resume(now)`, which starts what can start and returns the next instant at
-    which something happens, and `advance(now)`, which completes what is due then.
+    `submit` requests, then alternate `resume(now)`, which starts all possible runs and returns the next instant at
+    which something happens, and `advance(now)`, which completes the runs that are due then.
     """
 
     __slots__ = (
@@ -46,9 +46,9 @@ class Replica:
 
         self.ordered = None if rank is None else OrderedInbox(rank)
         self.inbox: deque[Request] = deque() if rank is None else self.ordered  # type: ignore[assignment]
-        """Requests not yet admitted in the order in which the scheduler sees them, future ones included."""
+        """Requests not yet admitted, in the order in which the scheduler sees them, future ones included."""
         self.refill: Callable[[], None] | None = None
-        """Called when the inbox has run empty: adds further requests if there are any."""
+        """Callback for an empty inbox: it adds further requests if there are any."""
         self.preempted: deque[Prefill] = deque()
         num_batches = 1 if self.static else min(tables.num_stages, self.num_slots)
         self.batches = [MicroBatch(policy.block_tokens, tables.window_tokens) for _ in range(num_batches)]
@@ -62,21 +62,22 @@ class Replica:
         self.plain = self.pipeline.plain
         self.now_ps = self.num_running = self.num_admissions = 0
         self.batch_closed = False
-        """static: decoding has begun, so nobody joins until the batch has ended."""
+        """Whether a static batch has begun to decode, so that no request joins until the batch has ended."""
 
         self.finished: list[int] = []
-        """Flat: visible [ps], index, input and output tokens, admitted, first token and last delivered [ps],
-        preemptions."""
+        """Finished requests as a flat list: visible [ps], index, input and output tokens, admitted, first token and
+        last delivered [ps], preemptions."""
         self.token_gaps: list[int] = []
-        """Flat decode runs: first inter-token time [ps], its growth per iteration, iterations, sequences that yield
-        tokens, cached tokens of the first iteration, their growth per iteration."""
+        """Decode runs as a flat list: first inter-token time [ps], its growth per iteration, iterations, sequences that
+        yield tokens, cached tokens of the first iteration, their growth per iteration."""
         self.num_finished = self.num_preemptions = self.num_iterations = self.num_events = self.busy_ps = 0
         self.num_prompt_tokens = self.num_cached_tokens = 0
-        """With a prefix cache, of requests admitted first: tokens of their prompts, and those found in the cache."""
+        """Prompt tokens of newly admitted requests, and those of them found in the cache; counted with a prefix cache
+        only."""
         self.max_used_blocks = 0  # with a prefix cache, at once, each counted once
 
     def submit(self, request: Request) -> bool:
-        """Add a request; whether the next instant at which something happens may have changed.
+        """Add a request; return whether the next instant at which something happens may have changed.
 
         A decode run under way ends with the first iteration after the request can be seen.
         """
@@ -94,7 +95,7 @@ class Replica:
         return changed
 
     def resume(self, now_ps: int) -> int:
-        """Start every run that can start now; the next instant at which something happens, or NEVER [ps].
+        """Start every run that can start now; return the next instant at which something happens, or NEVER [ps].
 
         Raises: ValueError: now lies before the instant of an earlier call.
         """
@@ -114,14 +115,14 @@ class Replica:
         return pipeline.next_event_ps(now_ps, head_ps)
 
     def advance(self, now_ps: int) -> int:
-        """Complete the runs that end now; the number of requests that finished."""
+        """Complete the runs that end now; return the number of requests that finished."""
         batch = self.alone
         if batch is not None:
             return self._commit(batch) if batch.running and batch.end_ps <= now_ps else 0
         return sum(self._commit(batch) for batch in self.batches if batch.running and batch.end_ps <= now_ps)
 
     def unfinished(self) -> list[Request]:
-        """Requests that it has and has not answered, in order of arrival; those not yet visible too."""
+        """Return the requests that the replica has not answered, in order of arrival; those not yet visible too."""
         requests = [*self.inbox, *(entry.request for entry in self.preempted)]
         for batch in self.batches:
             requests += [sequence[2] for sequence in batch.decoding]
@@ -131,14 +132,14 @@ class Replica:
         return sorted(requests)
 
     def used_fraction(self) -> float:
-        """Used part of the cache; idle blocks of a prefix cache are free. 0 where the cache is unlimited."""
+        """Fraction of the cache in use; idle blocks of a prefix cache are free. 0 if the cache is unlimited."""
         held = sum(batch.held_blocks() for batch in self.batches) if self.blocks.limited else 0
         return held / self.blocks.capacity
 
     # Composing -----------------------------------------------------------------------------------------------
 
     def _plan(self, batch: MicroBatch, now_ps: int) -> bool:
-        """Compose and start the next run of a batch; False where it has nothing to do."""
+        """Compose and start the next run of a batch; return False if it has no work."""
         batch.start_ps = now_ps
         if not self.overlap:
             batch.cutoff_ps = now_ps
@@ -164,7 +165,8 @@ class Replica:
         return True
 
     def _make_room(self, batch: MicroBatch) -> bool:
-        """Preempt the last admitted until the batch can grow by a token each; True where somebody had to go."""
+        """Preempt the last admitted sequence until the batch can grow by a token each; return True if one was
+        preempted."""
         made_room = False
         while batch.num_decoding and not self.blocks.fits(batch, 0):
             self._preempt_youngest()
@@ -172,7 +174,8 @@ class Replica:
         return made_room
 
     def _continue_prefill(self, batch: MicroBatch) -> bool:
-        """Next chunk of the prompt that did not fit into one iteration; True where somebody had to go for it."""
+        """Compute the next chunk of the prompt that did not fit into one iteration; return True if a sequence was
+        preempted for it."""
         entry = batch.partial
         assert entry is not None
         computed, block_tokens = entry.computed, self.block_tokens
@@ -191,7 +194,7 @@ class Replica:
     def _preempt_youngest(self) -> None:
         """Send the last admitted sequence back to the head of the queue, even out of an iteration under way.
 
-        The oldest sequence therefore always gets on, whatever batch it is in.
+        The oldest sequence therefore always makes progress, whatever batch it is in.
         """
         batch = self.alone or max(self.batches, key=methodcaller("last_admitted"))
         entry = batch.evict(batch.last_admitted())
@@ -203,7 +206,8 @@ class Replica:
     def _admit(self, batch: MicroBatch, free: int) -> None:
         """Admit waiting requests in order of arrival while budget, sequence slots and blocks last.
 
-        A prompt that comes in chunks is admitted once all of it has room: one that is admitted for its first chunk and
+        A prompt that comes in chunks is admitted once all of it has room: a prompt that is admitted for its first chunk
+        and
         evicted for its second would be computed over and over. While `free` blocks suffice, the ledger need not be
         asked.
         """
@@ -246,7 +250,7 @@ class Replica:
     # Pricing -------------------------------------------------------------------------------------------------
 
     def _start_mixed(self, batch: MicroBatch) -> None:
-        """One iteration with prompt tokens; decoding rides along in mixed batches and waits otherwise."""
+        """Start one iteration with prompt tokens; decoding rides along in mixed batches and waits otherwise."""
         riding = batch.num_decoding if self.mixed else 0
         stage_ps = mixed_ps(self.tables, batch, riding) + self.admission_ps * batch.num_admitted
         stage_ps = self.pipeline.prompts_ps(batch, stage_ps, riding + batch.chunk_tokens)
@@ -254,7 +258,8 @@ class Replica:
         self.pipeline.start(batch, stage_ps, 0, 1)
 
     def _start_decode(self, batch: MicroBatch, made_room: bool) -> None:
-        """Decode iterations until the next completion, arrival, exhaustion of blocks or saturation of a window."""
+        """Start decode iterations until the next completion, arrival, exhaustion of blocks or saturation of a
+        window."""
         stage_ps, slope_ps = decode_ps(self.tables, batch)
         batch.ticking = True
         self.batch_closed = self.static
@@ -274,7 +279,7 @@ class Replica:
                 self.pipeline.end_at(batch, next_ps)
 
     def _most_iterations(self, batch: MicroBatch, waiting: bool) -> int:
-        """Decode iterations until something other than an arrival must end the run.
+        """Number of decode iterations until something other than an arrival must end the run.
 
         A waiting request that could not be admitted cannot be until a sequence ends: blocks only get scarcer.
         """
@@ -301,7 +306,8 @@ class Replica:
     # Committing ----------------------------------------------------------------------------------------------
 
     def _commit(self, batch: MicroBatch) -> int:
-        """Book the run that has just ended: tokens, completions, first tokens; the number of finished requests."""
+        """Book the run that has just ended (tokens, completions, first tokens); return the number of finished
+        requests."""
         before, end_ps = self.num_finished, batch.end_ps
         batch.running = False
         self.num_events += 1
@@ -330,7 +336,7 @@ class Replica:
         return self.num_finished - before
 
     def _tick(self, batch: MicroBatch) -> None:
-        """Add the decoded tokens and end the sequences that have them all."""
+        """Add the decoded tokens and end the sequences that are complete."""
         num_iterations, num_decoding, decoding = batch.num_iterations, batch.num_decoding, batch.decoding
         if batch.start_ps == batch.last_token_ps and not batch.stalled:
             gaps, num_sequences, context = self.token_gaps, len(decoding), batch.context_sum
@@ -348,7 +354,8 @@ class Replica:
             self._finish(batch, request, admitted_ps, first_token_ps, num_preemptions)
 
     def _book_gaps(self, batch: MicroBatch) -> None:
-        """Inter-token times of a run whose first also spans what kept sequences waiting since their last token."""
+        """Book the inter-token times of a run; the first also spans the time for which sequences waited since their
+        last token."""
         gaps, context, growth = self.token_gaps, batch.context_sum, batch.num_decoding
         first_ps, slope_ps = batch.first_ps, batch.slope_ps
         num_sequences, end_ps = len(batch.decoding), batch.start_ps + first_ps
@@ -362,7 +369,7 @@ class Replica:
             gaps += (first_ps + slope_ps, slope_ps, more, num_sequences, context + growth, growth)
 
     def _first_tokens(self, batch: MicroBatch, stalls: bool) -> None:
-        """Prompts that are complete yield a token; their sequences decode from the next iteration on."""
+        """Let complete prompts yield a token; their sequences decode from the next iteration on."""
         end_ps, tick, block_tokens = batch.end_ps, batch.tick, self.block_tokens
         for entry in batch.completing:
             request = entry.request
@@ -388,7 +395,7 @@ class Replica:
     def _finish(
         self, batch: MicroBatch, request: Request, admitted_ps: int, first_token_ps: int, num_preemptions: int
     ) -> None:
-        """Record a request whose last token is out, and free what it held."""
+        """Record a request whose last token is out, and free its slot and blocks."""
         finished = self.finished
         finished += request
         finished += (admitted_ps, first_token_ps, self.delivery.done_ps, num_preemptions)

@@ -1,4 +1,4 @@
-"""The router before replicas: first the pool, then the replica in it, by what it knows of them."""
+"""Router before replicas: it chooses the pool, then the replica in it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -17,13 +17,14 @@ Refusal = Literal["full", "unservable"]
 
 
 class Router:
-    """Takes the first pool of the fleet that accepts a request and is not above its limit, then a replica by the rule.
+    """Router that takes the first pool of the fleet that accepts a request and is below its limit, then a replica by
+    the rule.
 
-    A pool above `spill_above` on its least loaded replica is passed over as long as another accepts; where all are,
-    the one with the least loaded replica counts. A replica at max_outstanding takes nothing; where none of any pool
+    A pool above `spill_above` on its least loaded replica is passed over as long as another accepts; if all are,
+    the pool with the least loaded replica counts. A replica at max_outstanding takes nothing; if no replica of any pool
     has room, the request is rejected.
 
-    Assumes: routing takes no time; the router knows of answers at once.
+    Assumes: routing takes no time; the router knows of completed outputs at once.
     """
 
     def __init__(
@@ -66,12 +67,12 @@ class Router:
         self.sites[site.number] = site
 
     def leave(self, site: Site) -> None:
-        """Send a replica nothing more."""
+        """Send a replica no further requests."""
         site.load_index.leave(site.number)
         del self.sites[site.number]
 
     def choose(self, index: int, input_tokens: int, output_tokens: int) -> Site | Refusal | None:
-        """The replica for a request; None where none of the pools that accept it has one in service now."""
+        """Return the replica for a request; None if no pool that accepts it has a replica in service now."""
         pool_number = self._pool(index, input_tokens, output_tokens)
         if not isinstance(pool_number, int):
             return pool_number
@@ -84,7 +85,7 @@ class Router:
         return self.sites[number]
 
     def _pool(self, index: int, input_tokens: int, output_tokens: int) -> int | Refusal | None:
-        """Number of the pool for a request."""
+        """Return the number of the pool for a request, or the reason of its refusal."""
         tenant = self.tenants[0 if self.tenant_of is None else self.tenant_of[index]]
         fallback: tuple[int, int] | None = None
         found: Refusal | None = UNSERVABLE
@@ -111,7 +112,7 @@ class Router:
         return found if fallback is None else fallback[1]
 
     def _replica(self, pool_number: int, loads: LoadIndex, index: int, input_tokens: int) -> int:
-        """Number of the replica within the pool."""
+        """Return the number of the replica within the pool."""
         if self.rule == "least_outstanding":
             return loads.least_loaded()
         if self.rule == "round_robin":
@@ -131,7 +132,8 @@ class Router:
 
 
 def unless_overloaded(home: int | None, loads: Mapping[int, int], least_loaded: int, balance: Balance) -> int:
-    """The replica that has a request's past, or the least loaded one where there is none or it has far too much.
+    """Return the replica `home` that has a request's prefix, or the least loaded one if there is none or it is
+    overloaded.
 
     Source: own formulation; SGLang's router.
     """
@@ -144,7 +146,7 @@ def unless_overloaded(home: int | None, loads: Mapping[int, int], least_loaded: 
 
 
 class PrefixHomes:
-    """Which replica computed a content node last: what a router remembers of the prompts that it has seen.
+    """Index of the replica that last computed each content node: the router's memory of the prompts that it has seen.
 
     Assumes: the router is not told of evictions.
     Source: own formulation; SGLang's router keeps a radix tree of what it sent to each worker.
@@ -159,7 +161,7 @@ class PrefixHomes:
     def find(
         self, node: int, input_tokens: int, least_fraction: float, members: Mapping[int, int]
     ) -> int | None:
-        """The replica with the longest known beginning of a prompt, if that is long enough."""
+        """Return the replica with the longest known prefix of a prompt, or None if the prefix is too short."""
         homes, parents, least = self.homes, self.parents, least_fraction * input_tokens
         while node and self.ends[node] >= least:
             home = homes.get(node)

@@ -1,4 +1,4 @@
-"""Sessions: conversations whose context grows with every turn, and agents that hand parts of a task to others."""
+"""Sessions: conversations whose context grows with every turn, and agents that delegate parts of a task."""
 
 import math
 from array import array
@@ -20,25 +20,25 @@ _ARRIVALS, _INPUTS, _OUTPUTS, _TURNS, _THINK = 0, 1, 2, 20, 21
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sessions:
-    """`num_sessions` conversations. A turn sends all that has been said before, and new tokens.
+    """`num_sessions` conversations; each turn sends the whole conversation so far, and new tokens.
 
-    Each begins with the system prompt that all share. Turns are geometric with a mean, or fixed. The next turn is
-    sent a thinking time after the answer: exponential with a mean. With `branches` above 0 the answer to each turn
-    but the last starts as many sub-agents, whose prompts continue it by new tokens; the next turn waits for all of
-    them and holds their answers too.
+    Each begins with the shared system prompt. Turns are geometric with a mean, or fixed. The next turn is
+    sent a thinking time after the output: exponential with a mean. With `branches` above 0 the output of each turn
+    except the last starts as many sub-agents, whose prompts continue it by new tokens; the next turn waits for all of
+    them and holds their outputs too.
     """
 
     arrivals: Poisson | Gamma | VaryingRate | TraceArrivals | ClosedLoop
-    """Of sessions. A closed loop is that many users, each of whom begins the next session after the last."""
+    """Arrivals of sessions. In a closed loop each user begins the next session after the last one."""
     lengths: Lengths
-    """New tokens of a turn and tokens of its answer."""
+    """New tokens of a turn, and output tokens."""
     num_sessions: int
     mean_turns: float = 5.0
     fixed_turns: bool = False
     think_s: float = 10.0
     system_tokens: int = 0
     max_context_tokens: int = 131_072
-    """A session ends before a turn that would exceed it."""
+    """Longest context [tokens]: a session ends before a turn that would exceed it."""
     branches: int = 0
 
     def __post_init__(self) -> None:
@@ -58,7 +58,7 @@ class Sessions:
 
 
 def draw_sessions(sessions: Sessions, seed: int, tenant: Tenant | None = None) -> FleetLoad:
-    """All turns of all sessions as a load: the first ones with their instants, the others as followers.
+    """Return all turns of all sessions as a load: the first turns with their instants, the others as followers.
 
     Source: own definition.
     """
@@ -82,7 +82,7 @@ def draw_sessions(sessions: Sessions, seed: int, tenant: Tenant | None = None) -
 
 
 class _Draft:
-    """Sessions as they are drawn: columns by request."""
+    """Sessions while they are drawn: columns by request."""
 
     def __init__(self, sessions: Sessions, seed: int) -> None:
         self.sessions = sessions
@@ -106,7 +106,7 @@ class _Draft:
         )
 
     def add_session(self, number: int) -> None:
-        """Draw one session; in a closed loop it follows the one before it of the same user."""
+        """Draw one session; in a closed loop it follows the previous session of the same user."""
         sessions = self.sessions
         mean = sessions.mean_turns
         num_turns = int(mean) if sessions.fixed_turns else int(self.turns_rng.geometric(1.0 / mean))
@@ -130,7 +130,7 @@ class _Draft:
             self.think_ps[self.first_requests[number]] = self._think()
 
     def _branch(self, number: int, parent: int) -> tuple[tuple[int, ...], int]:
-        """Sub-agents that continue an answer: their requests, and the tokens that they report."""
+        """Draw the sub-agents that continue an output; return their requests and the tokens that they report."""
         node, made, tokens = self.answers[parent], [], 0
         for _ in range(self.sessions.branches):
             new, output = next(self.pairs)
@@ -162,7 +162,7 @@ class _Draft:
 
 
 def _starts(sessions: Sessions, rng: np.random.Generator) -> list[int]:
-    """When the sessions begin of which it is known beforehand [ps]."""
+    """Start instants of the sessions whose start does not depend on others [ps]."""
     arrivals, count = sessions.arrivals, sessions.num_sessions
     if isinstance(arrivals, ClosedLoop):
         return arrivals.start_instants_ps(min(arrivals.concurrency, count))

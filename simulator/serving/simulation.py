@@ -1,4 +1,4 @@
-"""Simulate equal replicas that share a workload: one that takes all of it, or several behind a router."""
+"""Simulation of equal replicas that share a workload: a single replica, or several behind a router."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from advisor.simulator.serving.router import Router
 
 WATCHED_BLOCK = 1 << 10
-"""Integers that replicas collect while violations are watched."""
+"""Number of integers that replicas collect while violations are counted."""
 
 
 def simulate(
@@ -39,15 +39,16 @@ def simulate(
     slo: Slo | None = None,
     give_up_after_violations: int | None = None,
 ) -> ServingResult:
-    """Latencies and throughput of equal replicas that serve a workload to its last request.
+    """Return latencies and throughput of equal replicas that serve a workload to its last request.
 
-    round_robin takes the replicas in turn; least_outstanding, the usual one, that with the fewest unfinished requests,
-    the first of them in a tie; prefix_affinity the one that has computed the longest beginning of the prompt. With
-    jump=False every iteration is processed by itself; all records are the same. With give_up_after_violations the
-    simulation stops as soon as more finished requests than that miss the slo.
+    round_robin takes the replicas in turn; least_outstanding, the default, takes the replica with the fewest unfinished
+    requests, the first of them in a tie; prefix_affinity takes the replica that has computed the longest prefix of the
+    prompt. With jump=False every iteration is processed by itself; all records are the same. With
+    give_up_after_violations
+    the simulation stops as soon as more finished requests than this number miss the slo.
 
     Assumes: what StepSurface and SchedulerPolicy assume; the router takes no time and never moves a request again.
-    Raises: AdvisorError: the surface does not cover the policy, no replica, affinity without common beginnings, or
+    Raises: AdvisorError: the surface does not cover the policy, no replica, affinity without common prefixes, or
         give_up_after_violations without slo, or negative.
     Source: own design.
     """
@@ -75,7 +76,7 @@ def _router(
     rule: "RouterRule | None",
     contents: Contents | None,
 ) -> "Router | None":
-    """What stands before several replicas, or before one where a rule is given."""
+    """Return the router before several replicas, or before a single one if a rule is given; else None."""
     whole("num_replicas", num_replicas)
     if num_replicas == 1 and rule is None:
         return None
@@ -87,7 +88,8 @@ def _router(
 
 
 class _Service(EventLoop):
-    """Clients and the replicas that answer them: through a router, or one that sees its requests beforehand."""
+    """Clients and the replicas that answer them: through a router, or a single replica that knows its requests in
+    advance."""
 
     def __init__(
         self,
@@ -128,7 +130,7 @@ class _Service(EventLoop):
         self.hand_over(site, request)
 
     def completed(self, site: Site, num_finished: int) -> None:
-        """Record, and send the next request of every client that has been answered."""
+        """Record finished requests, and send the next request of every client that has been answered."""
         if self.router is not None:
             site.answered(num_finished)
         if len(self.finished) > self.block:
@@ -144,7 +146,7 @@ class _Service(EventLoop):
                 self.send(heard_ps, self.submit)
 
     def record(self) -> None:
-        """Hand over what the replicas report."""
+        """Pass what the replicas report to the recorder."""
         self.recorder.take_finished(self.finished)
         self.recorder.take_gaps(self.gaps)
         self.enough = self.recorder.num_violations > self.limit
@@ -158,7 +160,7 @@ def new_replica(
     jump: bool = True,
     rank: Rank | None = None,
 ) -> Replica:
-    """A replica, with a prefix cache where the policy has one and the requests have anything in common.
+    """Return a replica, with a prefix cache if the policy has one and the requests have anything in common.
 
     A static batch holds its blocks to its end and computes all prompts.
     Source: own definition.
@@ -171,7 +173,7 @@ def new_replica(
 def result_of(
     loop: EventLoop, replicas: Sequence[Replica], client: Client, recorder: Recorder, policy: SchedulerPolicy
 ) -> ServingResult:
-    """Metrics of a simulation that has ended, once every request is accounted for.
+    """Return the metrics of a simulation that has ended, after checking that every request is accounted for.
 
     Raises: AssertionError: arrived is not done + in flight + refused; a defect of the simulator.
     Source: own definition.

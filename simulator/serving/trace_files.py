@@ -1,4 +1,4 @@
-"""Recorded traffic: files with one request per row, in the layouts of the public traces and in our own."""
+"""Recorded traffic: files with one request per row, in the layouts of the public traces and of this project."""
 
 import csv
 import datetime
@@ -17,32 +17,34 @@ from advisor.catalog.units import HOUR_S, MILLISECOND_S
 HASH_TOKENS: Final = 512
 """Tokens of a hashed block, as in the Mooncake traces."""
 LONGEST_GAP_S: Final = HOUR_S
-"""Between two requests of one recording; longer ones are holes, over which rates and caches mean nothing."""
+"""Longest gap between two requests of one recording [s]; longer gaps are holes, over which rates and caches mean
+nothing."""
 LARGEST_TOKENS: Final = 10_000_000
 MOST_REQUESTS: Final = 1_000_000
-"""Requests of one trace, as many as one simulation takes."""
+"""Highest number of requests of one trace: as many as one simulation takes."""
 MOST_HASH_IDS: Final = 5_000_000
-"""Ids of the blocks of all prompts of a trace: 400 MB."""
+"""Highest number of block ids of all prompts of a trace: 400 MB."""
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """Requests in order of arrival: instants [s] from the first one on, and (input, output) tokens."""
+    """Requests in order of arrival: instants counted from the first arrival [s], and (input, output) tokens."""
 
     times_s: tuple[float, ...]
     pairs: tuple[tuple[int, int], ...]
     hash_ids: tuple[tuple[int, ...], ...] | None = None
-    """Of each prompt, one for every HASH_TOKENS tokens, equal where two prompts begin alike; None: not recorded."""
+    """Block ids of each prompt, one for every HASH_TOKENS tokens, equal where two prompts share a prefix; None: not
+    recorded."""
     rows: Sequence[int] = field(default=(), hash=False)
-    """Row of the file that each request stands in."""
+    """Row of the file that holds each request."""
 
     @property
     def rate_per_s(self) -> float | None:
-        """Mean arrivals per second; None where all come at once."""
+        """Mean arrival rate [1/s]; None if all requests arrive at once."""
         return len(self.pairs) / self.duration_s if self.duration_s else None
 
     def sped_up(self, factor: float) -> "Trace":
-        """The same requests, `factor` times as fast.
+        """Return the trace with its requests arriving `factor` times as fast.
 
         Raises: AdvisorError: a factor that is not positive and finite.
         """
@@ -53,7 +55,7 @@ class Trace:
     def check_fits(self, max_context_tokens: int | None, model: str, path: Path) -> None:
         """Refuse a request that is longer than a model's context.
 
-        Raises: InputFileError: there is one; with file and row.
+        Raises: InputFileError: a request is longer; the error names file and row.
         """
         if max_context_tokens is None:
             return
@@ -68,17 +70,17 @@ class Trace:
 
     @property
     def duration_s(self) -> float:
-        """From the first arrival to the last [s]."""
+        """Time from the first arrival to the last [s]."""
         return self.times_s[-1]
 
     @property
     def mean_input_tokens(self) -> float:
-        """Tokens of the mean prompt."""
+        """Mean prompt length [tokens]."""
         return sum(pair[0] for pair in self.pairs) / len(self.pairs)
 
     @property
     def mean_output_tokens(self) -> float:
-        """Tokens of the mean answer."""
+        """Mean output length [tokens]."""
         return sum(pair[1] for pair in self.pairs) / len(self.pairs)
 
 
@@ -91,7 +93,7 @@ class _Layout:
 
 
 def _clock(value: Any) -> float:
-    """Seconds of a calendar instant such as 2023-11-16 18:17:03.9799600; its seventh decimal is dropped."""
+    """Return the seconds of a calendar instant such as 2023-11-16 18:17:03.9799600; its seventh decimal is dropped."""
     day, _, fraction = str(value).partition(".")
     instant = datetime.datetime.fromisoformat(day).replace(tzinfo=datetime.UTC)
     return instant.timestamp() + float(f"0.{fraction or 0}")
@@ -102,14 +104,14 @@ LAYOUTS: Final = (
     _Layout("TIMESTAMP", "ContextTokens", "GeneratedTokens", _clock),
     _Layout("timestamp", "input_length", "output_length", lambda value: float(value) * MILLISECOND_S),
 )
-"""Our own, Azure's (calendar instants) and Mooncake's (milliseconds)."""
+"""Layouts of trace files: this project's own, Azure's (calendar instants) and Mooncake's (milliseconds)."""
 
 
 def read_trace(path: Path) -> Trace:
-    """The requests of a CSV file with a header or of a JSON-lines file, counted from the first arrival.
+    """Return the requests of a CSV file with a header or of a JSON-lines file, counted from the first arrival.
 
     Columns are arrived_at_s, input_tokens, output_tokens; or those of the Azure LLM inference traces; or those of
-    the Mooncake traces. hash_ids, a list or numbers with spaces between them, say which prompts begin alike. Further
+    the Mooncake traces. hash_ids, a list or numbers separated by spaces, tell which prompts share a prefix. Further
     columns are ignored.
 
     Raises: InputFileError: the file cannot be read, has no known columns or no rows, or a row is wrong: an instant
@@ -154,7 +156,7 @@ def read_trace(path: Path) -> Trace:
 
 
 def _check_step(step_s: float, layout: _Layout, where: str) -> None:
-    """Time goes on from row to row, and not by too much."""
+    """Refuse a row whose instant is earlier than the previous row's, or later by more than LONGEST_GAP_S."""
     if step_s < 0:
         raise InputFileError(
             f"{where}: field {layout.time}: earlier than the row before it", fix="sort the trace by time"
@@ -168,7 +170,7 @@ def _check_step(step_s: float, layout: _Layout, where: str) -> None:
 
 
 def _hash_ids(value: Any, input_tokens: int, where: str) -> tuple[int, ...]:
-    """Ids of the blocks of one prompt."""
+    """Return the ids of the blocks of one prompt."""
     try:
         ids = tuple(int(part) for part in (value.split() if isinstance(value, str) else value))
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""A recorded trace as a workload: replayed as it was, as one replica's share of it, or as a profile fitted to it."""
+"""Recorded traces as workloads: replayed in full, as one replica's share, or as synthetic traffic fitted to them."""
 
 import math
 from collections.abc import Sequence
@@ -22,12 +22,12 @@ from advisor.simulator.serving.trace_files import HASH_TOKENS, Trace
 from advisor.simulator.serving.workload import Workload
 
 _LOGNORMAL_DISTANCE = 0.1
-"""Largest distance between two distribution functions at which a lognormal still stands for the lengths."""
+"""Largest distance between two distribution functions at which a lognormal still represents the lengths."""
 
 
 @lru_cache(maxsize=4)
 def contents_of(trace: Trace) -> Contents | None:
-    """What the prompts of a trace have in common; None where it does not say.
+    """Return the shared prefixes of a trace's prompts; None if the trace does not record them.
 
     Source: `hashed_contents`.
     """
@@ -37,7 +37,7 @@ def contents_of(trace: Trace) -> Contents | None:
 
 
 def replay(trace: Trace, num_requests: int | None = None) -> Workload:
-    """The first requests of a trace, or all of them, at their own instants.
+    """Return the first requests of a trace, or all of them, at their own instants.
 
     Source: own definition.
     """
@@ -46,11 +46,11 @@ def replay(trace: Trace, num_requests: int | None = None) -> Workload:
 
 
 def share_of_replay(trace: Trace, rate_per_s: float, num_requests: int) -> Workload:
-    """What one of several replicas sees of a trace at a mean rate: every n-th request at its own instants.
+    """Return one replica's share of a trace at a mean rate: every n-th request at its own instants.
 
-    n is the whole number that comes nearest; time is stretched by the rest. A share that is shorter than asked for
-    goes on with the shares of further replicas, up to the whole trace. Where prompts begin alike, as many requests as
-    half the number asked for come before those that are replayed, and only leave their prompts in the cache.
+    n is the nearest whole number; time is stretched by the rest. A share with fewer requests than `num_requests`
+    continues with the shares of further replicas, up to the whole trace. If prompts share prefixes, half of
+    `num_requests` further requests come before those that are replayed, and only leave their prompts in the cache.
 
     Raises: AdvisorError: all requests of the trace come at once.
     Source: own definition; a router that deals requests out in turn thins bursts as it thins the rate.
@@ -94,11 +94,11 @@ def _picked(
 
 @dataclass(frozen=True, slots=True)
 class LengthFit:
-    """Lengths of prompts or answers: their moments, and how well a lognormal stands for them."""
+    """Lengths of prompts or outputs: their moments, and how well a lognormal represents them."""
 
     mean_tokens: float
     sigma: float
-    """Standard deviation of the logarithm."""
+    """Standard deviation of the logarithm of the lengths."""
     p50_tokens: float
     p99_tokens: float
     max_tokens: int
@@ -109,7 +109,7 @@ class LengthFit:
 
 @dataclass(frozen=True, slots=True)
 class TraceFit:
-    """A trace in a few numbers, from which traffic like it can be drawn."""
+    """Fitted parameters of a trace, from which similar traffic can be drawn."""
 
     num_requests: int
     duration_s: float
@@ -119,17 +119,17 @@ class TraceFit:
     inputs: LengthFit
     outputs: LengthFit
     lengths: Literal["lognormal", "empirical"]
-    """Which of the two stands for the lengths."""
+    """Distribution from which lengths are drawn: the fitted lognormal or the observed lengths."""
     length_correlation: float | None
-    """Of the logarithms of input and output; drawn lognormal lengths have none."""
+    """Correlation of the logarithms of input and output length; drawn lognormal lengths have none."""
     block_hit_fraction: float | None
-    """Share of hashed blocks that an earlier prompt had; None without hash_ids."""
+    """Fraction of hashed blocks that an earlier prompt had; None without hash_ids."""
     num_shared_prefixes: int | None
-    """Beginnings that at least two prompts share and that no longer shared beginning contains."""
+    """Number of prefixes that at least two prompts share and that no longer shared prefix contains."""
 
 
 def fit_trace(trace: Trace) -> TraceFit:
-    """Rate, burstiness, lengths and common beginnings of a trace.
+    """Return rate, burstiness, lengths and common prefixes of a trace.
 
     Source: moments; Kolmogorov-Smirnov distance; own count of shared beginnings.
     """
@@ -154,7 +154,7 @@ def fit_trace(trace: Trace) -> TraceFit:
 
 
 def synthetic(trace: Trace, fit: TraceFit, num_requests: int) -> Workload:
-    """Traffic like that of a trace: gamma gaps, fitted or resampled lengths, and as many hits in an endless cache.
+    """Return traffic similar to a trace: gamma gaps, fitted or resampled lengths, and equal hits in an unlimited cache.
 
     Hits come from shared prefixes of one length: with K of them among N requests, a share h of all tokens is hit if
     each is h · mean / (1 − K/N) tokens long.
@@ -206,7 +206,7 @@ def _length_fit(tokens: NDArray[np.float64]) -> LengthFit:
 
 
 def _num_shared(hash_ids: Sequence[Sequence[int]]) -> int:
-    """Longest beginnings that at least two prompts share."""
+    """Number of longest prefixes that at least two prompts share."""
     contents = hashed_contents(hash_ids, [HASH_TOKENS * len(ids) for ids in hash_ids], HASH_TOKENS)
     parents = contents.tree.parents
     uses = [0] * len(parents)

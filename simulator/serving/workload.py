@@ -1,4 +1,4 @@
-"""A workload: when requests come, how long they are, how many; and the stream of requests drawn from it."""
+"""Workloads: arrivals, lengths and number of requests; and the stream of requests drawn from them."""
 
 from collections import deque
 from collections.abc import Callable, Iterator
@@ -18,19 +18,19 @@ from advisor.simulator.serving.metrics import Recorder
 from advisor.simulator.serving.policy import UNLIMITED, SchedulerPolicy, Slo
 
 _AHEAD = 1024
-"""Open-loop requests handed over at once."""
+"""Number of open-loop requests handed over at once."""
 _ARRIVAL_STREAM, _INPUT_STREAM, _OUTPUT_STREAM, _PREFIX_STREAM = 0, 1, 2, 3
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """`num_requests` requests with their arrivals and lengths, and what their prompts have in common."""
+    """Workload of `num_requests` requests with their arrivals and lengths, and the shared prefixes of their prompts."""
 
     arrivals: Arrivals
     lengths: Lengths
     num_requests: int
     contents: Contents | SharedPrefixes | None = None
-    """None: no prompt begins like another. Shared prefixes come before the drawn input."""
+    """Contents of the prompts; None: no two prompts share a prefix. Shared prefixes come before the drawn input."""
 
     def __post_init__(self) -> None:
         whole("num_requests", self.num_requests)
@@ -52,7 +52,7 @@ class Workload:
 
 
 def draw_requests(workload: Workload, seed: int) -> Iterator[tuple[int, int, int]]:
-    """(index, input tokens, output tokens) of the workload's requests in order of arrival.
+    """Yield (index, input tokens, output tokens) of the workload's requests in order of arrival.
 
     Inputs, outputs and arrivals have a random stream each: request i is the same whatever the rate.
     Source: own definition.
@@ -74,7 +74,7 @@ def _numbered(workload: Workload, seed: int) -> Iterator[Iterator[tuple[int, int
 
 
 def draw_length_chunks(workload: Workload, seed: int) -> Iterator[LengthChunk]:
-    """Input and output tokens of consecutive requests, in chunks that may reach beyond the last request.
+    """Yield input and output tokens of consecutive requests, in chunks that may reach beyond the last request.
 
     Source: own definition.
     """
@@ -108,7 +108,7 @@ def _drawn_lengths(lengths: Lengths, seed: int) -> Iterator[LengthChunk]:
 
 
 def draw_arrivals(workload: Workload, seed: int) -> Iterator[int]:
-    """Ascending arrival instants [ps] of an open-loop workload's requests.
+    """Yield ascending arrival instants [ps] of an open-loop workload's requests.
 
     Source: own definition.
     """
@@ -121,7 +121,7 @@ def draw_arrivals(workload: Workload, seed: int) -> Iterator[int]:
 
 
 def draw_arrival_chunks(workload: Workload, seed: int) -> Iterator[NDArray[np.int64]]:
-    """Ascending arrival instants [ps], in chunks that may reach beyond the last request.
+    """Yield ascending arrival instants [ps], in chunks that may reach beyond the last request.
 
     Source: own definition.
     """
@@ -131,7 +131,7 @@ def draw_arrival_chunks(workload: Workload, seed: int) -> Iterator[NDArray[np.in
 
 
 def draw_contents(workload: Workload, seed: int) -> Contents | None:
-    """What the prompts of the workload's requests have in common.
+    """Return the contents of the workload's prompts; None if no two share a prefix.
 
     Source: own definition.
     """
@@ -143,7 +143,8 @@ def draw_contents(workload: Workload, seed: int) -> Contents | None:
 
 
 class Client:
-    """Sends requests in order of arrival; those that the service could never hold count as refused.
+    """Client side of a workload: sends requests in order of arrival, and counts those that no replica can hold as
+    refused.
 
     A closed loop sends the next request when one has finished, as long as there are any; the others know their
     instants beforehand.
@@ -153,7 +154,7 @@ class Client:
         self, workload: Workload, policy: SchedulerPolicy, seed: int, *, most_prompt_tokens: int = UNLIMITED
     ) -> None:
         self.num_sent = 0
-        """Requests sent so far, refused ones included."""
+        """Number of requests sent so far, refused ones included."""
         self.num_refused = 0
         self._largest = policy.largest_request_tokens or UNLIMITED
         self._largest_prompt = min(policy.largest_prompt_tokens or UNLIMITED, most_prompt_tokens)
@@ -177,13 +178,13 @@ class Client:
         """Arrivals that do not depend on completions: all of an open loop, the first ones of a closed loop [ps]."""
 
     def recorder(self, slo: Slo | None, *, keep: bool) -> Recorder:
-        """What takes note of the answers."""
+        """Return the recorder of the outputs."""
         return Recorder(
             api_overhead_ps=self.api_ps, slo=slo, keep=keep, num_expected=self.num_requests, ramp=self.ramp
         )
 
     def send(self, now_ps: int, submit: Callable[[Request], object]) -> None:
-        """Send a client's next request now, if there is one; a refused one is followed by the next at once."""
+        """Send a client's next request now, if there is one; after a refused request, send the next at once."""
         for index, input_tokens, output_tokens in self._drawn:
             self.num_sent = index + 1
             if input_tokens + output_tokens <= self._largest and input_tokens <= self._largest_prompt:
@@ -192,7 +193,7 @@ class Client:
             self.num_refused += 1
 
     def refill(self, submit: Callable[[Request], object]) -> None:
-        """Send the next requests whose instants are known beforehand, at least one if there is any."""
+        """Send the next requests whose instants are known in advance, at least one if there is any."""
         if self.is_closed_loop:
             for instant_ps in self._instants:
                 self.send(instant_ps, submit)
@@ -212,7 +213,7 @@ class Client:
                 return
 
     def arrivals(self) -> Iterator[Request]:
-        """The same requests one after the other, with the instants at which they are sent."""
+        """Yield the requests one after the other, with the instants at which they are sent."""
         ahead = self.ahead
         while True:
             self.refill(ahead.append)
