@@ -2,8 +2,8 @@
 
 Usage: python tools/check_words.py [PATH ...] [--kind KIND]
 
-Without a path, all Python files of the project are read and the exit status is 1 if a kind exceeds its limit. With paths
-(files or folders), the findings in them are listed and no limit applies.
+Without a path, all Python files of the project are read, and the exit status is 1 if a kind exceeds its limit. With
+paths (files or folders), the findings in them are listed and no limit applies.
 """
 
 import argparse
@@ -26,15 +26,25 @@ LIMITS = {
 }
 """Highest number of findings by kind. A number may only fall: lower it in the commit that mends findings."""
 
-BACKWARD_WORDS = frozenset(
-    """The-same The-like The-other The-others The-one It Its That This Those These They Their Such So As Likewise Both
-    Again Also There Else Then And But Only Because What Which Whose Who Where When""".split()
+
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of `text`."""
+    return frozenset(text.split())
+
+
+BACKWARD_WORDS = word_set(
+    """
+    The-same The-like The-other The-others The-one It Its That This Those These They Their Such So As Likewise
+    Both Again Also There Else Then And But Only Because What Which Whose Who Where When
+    """
 )
 """Openings that refer to a name or text above. `-` stands for a space."""
 
-PREPOSITIONS = frozenset(
-    """After At Before Beside Besides Between By For From In Inside Of On Over Per Than To Until Up-to With Within
-    Without""".split()
+PREPOSITIONS = word_set(
+    """
+    After At Before Beside Besides Between By For From In Inside Of On Over Per Than To Until Up-to With Within
+    Without
+    """
 )
 """Openings of a phrase whose noun is missing. Tests state facts in sentences ("On one node ..."), so may open with
 all but `Of`."""
@@ -49,18 +59,21 @@ VAGUE = re.compile(
 )
 """Words that leave open how many, who or which."""
 
-IRREGULAR = frozenset(
-    """built bought chosen drawn driven found given grown held hidden kept known laid led lost made met paid said seen
-    sent shown sold spent spoken started stood taken thought told torn understood won written begun broken done fed
-    felt forgotten gone got meant overlaid rebuilt reread rewritten sought struck sunk swept thrown undone wound""".split()
+IRREGULAR = word_set(
+    """
+    built bought chosen drawn driven found given grown held hidden kept known laid led lost made met paid said
+    seen sent shown sold spent spoken started stood taken thought told torn understood won written begun broken
+    done fed felt forgotten gone got meant overlaid rebuilt reread rewritten sought struck sunk swept thrown
+    undone wound
+    """
 )
 """Participles that do not end in -ed, as far as they are met in names."""
 
-NOUNS_AND_VERBS_IN_ED = frozenset(
-    "bed bleed breed deed embed exceed feed hundred need proceed seed shed speed".split()
+NOUNS_AND_VERBS_IN_ED = word_set(
+    "bed bleed breed deed embed exceed feed hundred need proceed seed shed speed"
 )
-LEADING_VERBS = frozenset("are can does has is may must needs test visit was".split())
-LINKS = frozenset("as at by for from in into like of on out over per to under with within without".split())
+LEADING_VERBS = word_set("are can does has is may must needs test visit was")
+LINKS = word_set("as at by for from in into like of on out over per to under with within without")
 """Words after a participle which show that it is the name's verb: `sold_by`, and not `exposed_time`."""
 
 DATA_DECORATORS = re.compile(
