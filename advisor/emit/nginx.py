@@ -25,7 +25,7 @@ _PROXY: Final = (
 
 
 def bytes_of(prompt_tokens: int) -> int:
-    """Return the request size up to which a prompt counts as `prompt_tokens` or fewer [bytes], rounded to two digits."""
+    """Return the request size up to which a prompt counts as at most `prompt_tokens` [bytes], rounded to two digits."""
     size = BYTES_PER_TOKEN * prompt_tokens
     step: int = 10 ** max(0, len(str(size)) - _LEADING)
     return round(size / step) * step
