@@ -1,5 +1,5 @@
-"""Two parts of a fleet as files: workers of each, with the ports and variables of caches that they send each other, and
-the router: the engine's own before two pools, nginx before pools by length of prompt."""
+"""Files for two pools that differ: their workers, with the ports and variables for sending caches to each other, and
+the router: the engine's own for prefill and decode pools, nginx for pools by prompt length."""
 
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,14 +19,15 @@ from advisor.emit.plan import Plan, plan_of
 from advisor.emit.shell import FIRST_PORT, commented
 
 FIRST_CACHE_PORT: Final = 5600
-"""At which workers ask for caches: vLLM's default, and as good as another for SGLang."""
+"""First port on which a worker serves its KV cache to others. Default of vLLM; SGLang has none, so its workers use the
+same."""
 ROUTER_FILE: Final = "router.yaml"
 TRT_POOLS: Final = {"prefill": "context_servers", "decode": "generation_servers"}
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the router finds a worker."""
+    """Address of one worker, as the router uses it."""
 
     share: str
     host: str
@@ -36,12 +37,12 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class FleetPlan:
-    """Two unlike parts ready to be written down."""
+    """Two pools that differ, ready to be written as files."""
 
     name: Line
     parts: tuple[Plan, ...]
     is_shared: bool
-    """Whether one machine holds both."""
+    """Whether one machine holds both pools."""
 
     @property
     def whole(self) -> Plan:
@@ -49,7 +50,7 @@ class FleetPlan:
 
     @property
     def comments(self) -> tuple[Line, ...]:
-        """What stands above every file; the parts share what was quantised and what is to be verified."""
+        """Comment lines above every file; pools repeat neither quantisation steps nor checks."""
         shares = (f"{plan.layout_words}, for {plan.option.share_words}" for plan in self.parts)
         hosts = (line for plan in self.parts for line in plan.host_words)
         remarks = (line for plan in self.parts for line in plan.remarks)
@@ -58,13 +59,13 @@ class FleetPlan:
 
     @property
     def checks(self) -> tuple[Line, ...]:
-        """What to do or to look at before the parts are started."""
+        """Lines that say what to do or verify before the pools are started."""
         of_parts = (line for plan in self.parts for line in plan.checks)
         return tuple(map(Line, (*dict.fromkeys(of_parts), self._doubt)))
 
     @property
     def _doubt(self) -> str:
-        """What to look at before it is started."""
+        """Line that says what to verify about the router or the transfer of caches."""
         flags = self.whole.engine.flags
         if share_of(self.whole) == "replica":
             return f"verify: each request names its conversation in the header {flags.sticky_header}"
@@ -75,27 +76,27 @@ class FleetPlan:
 
     @property
     def longest_short(self) -> int | None:
-        """Tokens of a prompt up to which it goes to the first part; None where both have a part in every request."""
+        """Longest prompt that goes to the first pool [tokens]; None if both pools take part in every request."""
         return self.parts[0].option.max_prompt_tokens
 
     @property
     def router_file(self) -> str:
-        """What the router reads, where it reads a file."""
+        """Name of the file from which the router reads its configuration."""
         return ROUTER_FILE if self.longest_short is None else nginx.FILE
 
     @property
     def router_install(self) -> str:
-        """What the router must be installed with; empty where it comes with the engine."""
+        """Command that installs the router; empty if it comes with the engine."""
         if self.longest_short is not None:
             return "apt-get update && apt-get install --yes nginx"
         return self.whole.engine.flags.pool_router_install
 
     def first(self, part: Plan) -> int:
-        """Number of workers of the same machine before those of a part."""
+        """Number of workers on the same machine before those of `part`."""
         return self.parts[0].num_replicas if self.is_shared and part is not self.parts[0] else 0
 
     def devices_before(self, part: Plan) -> int:
-        """Accelerators of the same machine before those of a part."""
+        """Number of accelerators on the same machine before those of `part`."""
         return self.first(part) * self.parts[0].accelerators_per_replica
 
     def per_machine(self, part: Plan) -> int:
@@ -103,11 +104,11 @@ class FleetPlan:
 
     @property
     def cache_stride(self) -> int:
-        """Ports of one worker: each attention rank has one."""
+        """Number of cache ports per worker: each attention rank has one."""
         return max(part.option.replica_layout.data_parallel for part in self.parts)
 
     def addresses(self) -> Iterator[Address]:
-        """Of all workers, machines by name where there are several."""
+        """Yield the addresses of all workers; machines have placeholder names if there are several."""
         for part in self.parts:
             each, share = self.per_machine(part), share_of(part)
             for place in range(part.num_replicas):
@@ -116,7 +117,7 @@ class FleetPlan:
                 yield Address(share, host, FIRST_PORT + number, FIRST_CACHE_PORT + number * self.cache_stride)
 
     def router(self, addresses: Sequence[Address]) -> str:
-        """The router's command line. Source: engine records; nginx's documentation."""
+        """Return the router's command line. Source: engine records; nginx's documentation."""
         if self.longest_short is not None:
             return f'nginx -c "$PWD/{nginx.FILE}" -g "daemon off;"'
         flags = self.whole.engine.flags
@@ -133,7 +134,7 @@ class FleetPlan:
         return command
 
     def router_files(self, addresses: Sequence[Address]) -> dict[str, str]:
-        """What the router reads, where it takes its workers from a file."""
+        """Return the router's configuration file by name; empty if the router takes its workers on the command line."""
         if self.longest_short is not None:
             servers = {
                 share_of(part): "\n    ".join(
@@ -151,7 +152,7 @@ class FleetPlan:
         return {ROUTER_FILE: commented(self.comments) + yaml.safe_dump(content, sort_keys=False)}
 
     def router_conf(self, servers: Mapping[str, str]) -> str:
-        """The configuration of nginx; `servers` by part."""
+        """Return the configuration of nginx; `servers` holds the upstream lines by pool."""
         counts = " and ".join(f"{part.num_replicas} for {part.option.share_words}" for part in self.parts)
         return nginx.conf(f"Replicas: {counts}", servers, self.longest_short)
 
@@ -160,14 +161,14 @@ class FleetPlan:
 
     @property
     def hosts_note(self) -> str:
-        """What is to be filled in where the parts stand on several machines."""
+        """Comment that says which machine names to fill in; used if the pools are on several machines."""
         names = ", ".join(f"{share_of(part).upper()}_HOST_1" for part in self.parts)
         where = f" in {nginx.FILE}" if self.longest_short is not None else ""
         return f"# Put the names of your machines in place of {names} and so on{where}.\n"
 
 
 def fleet_plan(model: str, option: Option) -> FleetPlan:
-    """An option of unlike parts as it is started.
+    """Return the plan that starts an option of two pools, or of replicas behind a sticky router.
 
     Raises: AdvisorError: as a plan of equal replicas; no router of its engine is known.
     """
@@ -186,33 +187,33 @@ def fleet_plan(model: str, option: Option) -> FleetPlan:
 
 
 def _whole_part(option: Option) -> Option:
-    """Equal replicas behind a router that keeps conversations with them."""
+    """Return the option as equal replicas behind a router that keeps each conversation on one of them."""
     return replace(option, role="replica")
 
 
 def router_of(part: Plan) -> str:
-    """The engine's router before workers like these; empty where none is known."""
+    """Return the engine's router for workers like these; empty if none is known."""
     flags = part.engine.flags
     return flags.sticky_router if share_of(part) == "replica" else flags.pool_router
 
 
 def share_of(plan: Plan) -> str:
-    """Of the work: prefill or decode, short or long."""
+    """Return the role of the workers: prefill or decode, short or long, or replica."""
     return plan.option.role
 
 
 def moves_caches(plan: Plan) -> bool:
-    """Whether its workers send caches to others, or get them."""
+    """Whether the workers send caches to others or receive them."""
     return share_of(plan) in TRT_POOLS
 
 
 def told(part: Plan, port: object, cache_port: object) -> str:
-    """The address of a worker, and where its caches are asked for."""
+    """Return the options for a worker's port and, for prefill, its cache port."""
     asked = part.engine.flags.pool_port.format(port=cache_port) if share_of(part) == "prefill" else ""
     return f"{part.address(port)} {asked}".strip()
 
 
 def variables(part: Plan, host: str, cache_port: object) -> dict[str, str]:
-    """What tells a worker where its caches are asked for."""
+    """Return the environment variables that tell a worker its cache address; empty if it moves no caches."""
     found = part.engine.flags.pool_env if moves_caches(part) else {}
     return {name: text.format(host=host, port=cache_port) for name, text in found.items()}

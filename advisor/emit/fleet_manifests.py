@@ -1,4 +1,4 @@
-"""Two unlike parts as YAML: Docker Compose, Kubernetes, SkyPilot."""
+"""Two pools that differ, as YAML: Docker Compose, Kubernetes, SkyPilot."""
 
 import shlex
 from collections.abc import Sequence
@@ -31,7 +31,7 @@ _PYTHON: Final = "python:3.12-slim"
 
 
 def _router_container(fleet: FleetPlan, addresses: Sequence[Address]) -> tuple[str, list[Line]]:
-    """Image and words of the router in a container."""
+    """Return image and command of the router in a container."""
     flags = fleet.whole.engine.flags
     if fleet.longest_short is not None:
         return nginx.IMAGE, [*map(Line, ("nginx", "-c", f"{MOUNTED}/{nginx.FILE}", "-g", "daemon off;"))]
@@ -43,7 +43,8 @@ def _router_container(fleet: FleetPlan, addresses: Sequence[Address]) -> tuple[s
 
 
 def compose_files(fleet: FleetPlan) -> dict[str, str]:
-    """Services of one machine, router included; of several, one file for each pool and a script with the router."""
+    """Return Compose files: one with the router for one machine; for several, one per pool and a script with the
+    router."""
     addresses, services = list(fleet.addresses()), dict[str, dict[str, Any]]()
     for part in fleet.parts:
         share, each = share_of(part), part.accelerators_per_replica
@@ -86,8 +87,8 @@ def compose_files(fleet: FleetPlan) -> dict[str, str]:
 
 
 def kubernetes_files(fleet: FleetPlan) -> dict[str, str]:
-    """A StatefulSet for each pool, whose pods have names, or a Deployment and its Service where the router needs none;
-    and the router with the Service before it."""
+    """Return the router with its Service and, per pool, a StatefulSet, whose pods have names, or a Deployment with a
+    Service if the router needs no names."""
     if fleet.longest_short is not None:
         apart = [document for part in fleet.parts for document in replica_documents(part)]
         services = [Address(share_of(part), part.name, PORT, None) for part in fleet.parts]
@@ -157,8 +158,8 @@ def _router_documents(fleet: FleetPlan, addresses: Sequence[Address]) -> list[di
 
 
 def skypilot_files(fleet: FleetPlan) -> dict[str, str]:
-    """A service of SkyPilot whose one replica is the machine that holds both parts; of parts by length of prompt on
-    several machines one for each, and a script that puts the router before them.
+    """Return a SkyPilot service whose one replica is the machine that holds both pools. Pools by prompt length on
+    several machines become one service each, and a script that starts the router.
 
     Raises: AdvisorError: several machines hold two pools, between which SkyPilot promises no network for caches.
     """

@@ -1,4 +1,4 @@
-"""Two unlike parts as shell scripts: plain commands, docker, Slurm."""
+"""Two pools that differ, as shell scripts: plain commands, docker, Slurm."""
 
 import shlex
 from string import Template
@@ -31,7 +31,7 @@ from advisor.emit.shell import (
 
 
 def _loop(fleet: FleetPlan, part: Plan, body: str) -> str:
-    """The loop over a part's workers of one machine: their accelerators and ports."""
+    """Return the shell loop over a pool's workers on one machine, with their accelerators and ports."""
     each, before = part.accelerators_per_replica, fleet.devices_before(part)
     number, stride, name = fleet.first(part), fleet.cache_stride, f"{share_of(part).upper()}_WORKERS"
     several = ""
@@ -80,7 +80,7 @@ def _container_body(fleet: FleetPlan, part: Plan) -> str:
 
 
 def _scripts(fleet: FleetPlan, bodies: dict[str, str], *, stay: str) -> dict[str, str]:
-    """One script where one machine holds all, else one for each pool and one for the router."""
+    """Return one script if one machine holds all workers, else one per pool and one for the router."""
     addresses = list(fleet.addresses())
     router, files = f"{fleet.install()}exec {fleet.router(addresses)}\n", fleet.router_files(addresses)
     if fleet.is_shared:
@@ -94,19 +94,19 @@ def _scripts(fleet: FleetPlan, bodies: dict[str, str], *, stay: str) -> dict[str
 
 
 def command_files(fleet: FleetPlan) -> dict[str, str]:
-    """Scripts that start the workers of a machine, and the router."""
+    """Return scripts that start the workers of a machine, and the router."""
     bodies = {share_of(part): _loop(fleet, part, _worker_body(fleet, part)) for part in fleet.parts}
     return _scripts(fleet, bodies, stay="wait\n")
 
 
 def docker_files(fleet: FleetPlan) -> dict[str, str]:
-    """Scripts that start a container for each worker of a machine, and the router beside them."""
+    """Return scripts that start a container for each worker of a machine, and the router."""
     bodies = {share_of(part): _loop(fleet, part, _container_body(fleet, part)) for part in fleet.parts}
     return _scripts(fleet, bodies, stay="")
 
 
 def slurm_files(fleet: FleetPlan) -> dict[str, str]:
-    """A job array for each pool, and a script that puts the router before them."""
+    """Return a job array for each pool, and a script that starts the router."""
     files = {}
     for part in fleet.parts:
         share, stride = share_of(part), fleet.cache_stride
@@ -129,7 +129,7 @@ def slurm_files(fleet: FleetPlan) -> dict[str, str]:
 
 
 def _slurm_router(fleet: FleetPlan) -> str:
-    """Once the workers run: tells the router where they are."""
+    """Return the shell lines that start the engine's router with the workers' addresses, once they run."""
     flags, lines = (
         fleet.whole.engine.flags,
         ["# Once the workers run: starts the router with their addresses."],
@@ -162,7 +162,7 @@ def _slurm_router(fleet: FleetPlan) -> str:
 
 
 def _slurm_nginx(fleet: FleetPlan) -> str:
-    """Writes the configuration of nginx with the addresses that the workers left, and starts it."""
+    """Return the shell lines that write the configuration of nginx from the workers' addresses and start it."""
     lines, marks = [], {share_of(part): f"@{share_of(part)}@" for part in fleet.parts}
     for share in marks:
         loop = f'while read -r host port; do echo "server $host:$port;"; done < <(cat endpoints/{share}/*)'

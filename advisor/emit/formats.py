@@ -1,4 +1,4 @@
-"""The formats in which a plan is written, and the folder that it becomes."""
+"""Formats in which a plan is written, and the folder of files that results."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -35,8 +35,8 @@ _IN_CONTAINERS: Final = ("docker", "compose", "k8s", "skypilot")
 
 
 def emitted(model: str, option: Option, form: Format, port: int = PORT) -> dict[str, str]:
-    """Files that start an option, by name; README.md says in three lines what, how and what to look at. It is asked at
-    a port.
+    """Return the files that start an option, by name; clients use `port`. README.md says in three lines what is
+    started, how, and what to verify.
 
     Raises: AdvisorError: an option of the command is not the release's, or this form does not go with the hardware.
     """
@@ -50,7 +50,7 @@ def emitted(model: str, option: Option, form: Format, port: int = PORT) -> dict[
 
 
 def check_form(plan: Plan, form: Format) -> None:
-    """Refuse containers for hardware of which no source says how they see it, and paths that Docker does not take.
+    """Refuse containers for hardware without a documented container option, and paths that Docker does not accept.
 
     Raises: AdvisorError: the form does not go with the hardware or with the path of a local model.
     """
@@ -68,7 +68,7 @@ def check_form(plan: Plan, form: Format) -> None:
 
 
 def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
-    """Files that start the parts of a fleet and their router, and the same three lines."""
+    """Return the files that start the pools of a fleet and their router, and a README.md of three lines."""
     files = _FLEET_WRITERS[form](fleet)
     for part in fleet.parts:
         files |= part.files()
@@ -95,7 +95,7 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
 
 
 def _before(files: Mapping[str, str], quote: str = "") -> str:
-    """What is done once, before anything is started."""
+    """Return the commands that run once before the start; empty if there are none."""
     first = f"{quote}bash quantise.sh{quote}, then " if "quantise.sh" in files else ""
     limit = f"{quote}sudo bash power.sh{quote} on each machine, then " if "power.sh" in files else ""
     return first + limit

@@ -17,7 +17,7 @@ _RESOURCE: Final = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 
 
 class _Readable(yaml.SafeDumper):  # type: ignore[misc]  # the library has no types
-    """Writes out what stands twice, and texts of several lines as such."""
+    """YAML dumper that repeats shared values instead of using aliases, and writes multi-line texts as blocks."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True
@@ -32,7 +32,7 @@ _Readable.add_representer(str, _text)
 
 
 def dumped(comments: Sequence[Line], *documents: dict[str, Any]) -> str:
-    """YAML documents below what is to be known of them."""
+    """Return YAML documents below the comment lines."""
     text: str = yaml.dump_all(
         documents, Dumper=_Readable, sort_keys=False, width=110, explicit_start=len(documents) > 1
     )
@@ -40,7 +40,7 @@ def dumped(comments: Sequence[Line], *documents: dict[str, Any]) -> str:
 
 
 def compose_files(plan: Plan) -> dict[str, str]:
-    """Services of one machine: its replicas, each on its accelerators, and the router."""
+    """Return Compose services for one machine: its replicas, each on its accelerators, and the router."""
     services: dict[str, Any] = {}
     names = [f"replica-{place}" for place in range(plan.replicas_per_host)]
     each = plan.accelerators_per_replica
@@ -66,17 +66,17 @@ def compose_files(plan: Plan) -> dict[str, str]:
 
 
 def in_compose(words: Sequence[Line]) -> list[str]:
-    """Words in which Docker Compose replaces no variable."""
+    """Return command words with `$` escaped, so that Docker Compose replaces no variable."""
     return [word.replace("$", "$$") for word in words]
 
 
 def in_kubernetes(words: Sequence[Line]) -> list[str]:
-    """Words in which Kubernetes replaces no variable."""
+    """Return command words with `$` escaped, so that Kubernetes replaces no variable."""
     return [word.replace("$(", "$$(") for word in words]
 
 
 def compose_volumes(plan: Plan, folder: str) -> list[Any]:
-    """What a service sees: the cache of weights, the folder of the plan, and a local model outside it."""
+    """Return the volumes of a service: the cache of weights, the folder of the plan, and a local model outside it."""
     found: list[Any] = [f"${{HOME}}/.cache/huggingface:{CACHE}", f"{folder}:{MOUNTED}"]
     if plan.model_folder:
         source = plan.model_folder.replace("$", "$$")
@@ -85,7 +85,7 @@ def compose_volumes(plan: Plan, folder: str) -> list[Any]:
 
 
 def compose_replica(plan: Plan, devices: list[str], *, is_alone: bool) -> dict[str, Any]:
-    """A service with one replica on its accelerators."""
+    """Return the Compose service of one replica on its accelerators."""
     words = plan.all_words()
     service: dict[str, Any] = {
         "image": plan.image,
@@ -117,12 +117,12 @@ def compose_replica(plan: Plan, devices: list[str], *, is_alone: bool) -> dict[s
 
 
 def kubernetes_files(plan: Plan) -> dict[str, str]:
-    """A Deployment with one pod for each replica, and the Service before them."""
+    """Return a manifest of a Deployment with one pod per replica, and its Service."""
     return {"plan.k8s.yaml": dumped(plan.comments, *replica_documents(plan))}
 
 
 def replica_documents(plan: Plan) -> list[dict[str, Any]]:
-    """The same as documents."""
+    """Return the Deployment and the Service as YAML documents."""
     labels = {"app": plan.name}
     documents: list[dict[str, Any]] = []
     if plan.launch.config:
@@ -145,21 +145,21 @@ def replica_documents(plan: Plan) -> list[dict[str, Any]]:
 
 
 def service(name: str, labels: Mapping[str, str], **more: Any) -> dict[str, Any]:
-    """What pods are reached by."""
+    """Return a Kubernetes Service that reaches the pods with `labels`."""
     ports = [{"name": "http", "port": PORT, "targetPort": PORT}]
     spec = {**more, "selector": labels, "ports": ports}
     return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "labels": labels}, "spec": spec}
 
 
 def config_map(name: str, labels: Mapping[str, str], data: Mapping[str, str]) -> dict[str, Any]:
-    """Files that pods see."""
+    """Return a Kubernetes ConfigMap with files for the pods."""
     return {
         "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels}, "data": data,
     }  # fmt: skip
 
 
 def pod_of(plan: Plan) -> dict[str, Any]:
-    """A pod with one replica."""
+    """Return the specification of a pod with one replica."""
     probe = {"httpGet": {"path": HEALTH, "port": PORT}}
     resources = {
         "cpu": str(plan.num_cpus),
@@ -202,7 +202,7 @@ def pod_of(plan: Plan) -> dict[str, Any]:
 
 
 def skypilot_files(plan: Plan) -> dict[str, str]:
-    """A service of SkyPilot, which brings the router and the replicas."""
+    """Return a SkyPilot service, which brings its own router and replicas."""
     task: dict[str, Any] = {
         "name": plan.name,
         "service": {
@@ -224,7 +224,7 @@ def skypilot_files(plan: Plan) -> dict[str, str]:
 
 
 def sky_resources(plan: Plan, num_accelerators: int, num_cpus: int, memory_gib: int) -> dict[str, Any]:
-    """What SkyPilot rents for one replica of a service."""
+    """Return the resources that SkyPilot rents for one replica of a service."""
     found = {
         "accelerators": f"{_sky_name(plan)}:{num_accelerators}",
         "cpus": f"{num_cpus}+",
@@ -242,7 +242,7 @@ _SKY: Final = {
 
 
 def _sky_name(plan: Plan) -> str:
-    """SkyPilot's name of the accelerator: the chip's, without its form.
+    """Return SkyPilot's name of the accelerator: the chip's name without its form factor.
 
     Source: `sky show-gpus` of SkyPilot, whose names are those of the chips.
     """

@@ -1,4 +1,5 @@
-"""nginx before replicas: whoever has the fewest requests gets the next, in the pool for its length of prompt."""
+"""Configuration of nginx as router: it sends a request to the replica with the fewest, in the pool for its prompt
+length."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -8,15 +9,15 @@ from advisor.catalog.launch import PORT
 FILE: Final = "nginx.conf"
 IMAGE: Final = "nginx:1.29"
 BYTES_PER_TOKEN: Final = 4
-"""Of a request's body. Source: OpenAI, What are tokens and how to count them: about 4 characters of English."""
+"""Bytes of a request body per prompt token. Source: OpenAI, What are tokens and how to count them: about 4 characters
+of English."""
 _CONNECTIONS: Final = 16_384
-"""Of one worker, two for a request under way: 8192 requests at once, where nginx by itself takes 256. Files may be open
-for as many, which takes no root below the hard limit.
-"""
+"""Connections of one nginx worker. A request under way takes two, so this allows 8,192 requests at once; the default
+of nginx allows 256. Open files are raised to the same number, which needs no root below the hard limit."""
 _LEADING: Final = 2
-"""Digits of a number of bytes that are not zero, so that an expression tells smaller ones."""
+"""Significant digits of a size limit in bytes, so that a regular expression can recognise smaller numbers."""
 _WRITTEN: Final = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-"""Of what nginx makes folders as it starts."""
+"""Temporary folders that nginx creates at its start, by the prefix of their directive."""
 _PROXY: Final = (
     "      proxy_buffering off;\n"
     "      proxy_read_timeout 1h;\n"
@@ -24,14 +25,14 @@ _PROXY: Final = (
 
 
 def bytes_of(prompt_tokens: int) -> int:
-    """Bytes of a request up to which its prompt is taken to have at most so many tokens, two digits of it."""
+    """Return the request size up to which a prompt counts as at most `prompt_tokens` [bytes], rounded to two digits."""
     size = BYTES_PER_TOKEN * prompt_tokens
     step: int = 10 ** max(0, len(str(size)) - _LEADING)
     return round(size / step) * step
 
 
 def below(limit: int) -> str:
-    """A regular expression of the whole numbers below one of two digits and zeros."""
+    """Return a regular expression for whole numbers below `limit`, which is two digits followed by zeros."""
     digits = str(limit).rstrip("0")
     rest = len(str(limit)) - len(digits)
     found = [f"[0-9]{{1,{len(str(limit)) - 1}}}"] if limit > 9 else []
@@ -46,9 +47,8 @@ def below(limit: int) -> str:
 def conf(
     words: str, upstreams: Mapping[str, str], max_prompt_tokens: int | None = None, port: int = PORT
 ) -> str:
-    """A configuration; upstreams are lines such as `server HOST:PORT;`, by name. Of two, the first gets prompts up to a
-    length, and what it refuses as too long goes to the second.
-    """
+    """Return a configuration of nginx. `upstreams` holds lines such as `server HOST:PORT;` by pool. With two pools,
+    the first gets prompts up to `max_prompt_tokens`; a request that it rejects as too long goes to the second."""
     groups = "".join(
         f"  upstream {name} {{\n    least_conn;\n    {servers}\n  }}\n" for name, servers in upstreams.items()
     )

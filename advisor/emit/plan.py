@@ -1,4 +1,4 @@
-"""What is started: an option of a recommendation with its replicas on machines, the same for every format."""
+"""Plan of a start: an option of a recommendation with its replicas on machines, for all output formats."""
 
 import math
 import re
@@ -20,24 +20,24 @@ from advisor.emit.quantise import recipe
 SHARES: Final = get_args(Share)
 CONFIG: Final = "engine.yaml"
 HEALTH: Final = "/health"
-"""Path that answers once a replica is ready, of all engines whose commands are written."""
+"""Path that answers once a replica is ready, on all engines whose commands are written."""
 START_S: Final = 1800
-"""Until a replica must answer: weights may have to be downloaded first."""
+"""Time allowed until a replica answers [s]; weights may have to be downloaded first."""
 MOUNTED: Final = "/plan"
-"""Where a container sees the folder of the plan."""
+"""Path in a container at which the folder of the plan is mounted."""
 MODEL: Final = "/model"
-"""Where a container sees a local model that lies outside that folder."""
+"""Path in a container at which a local model outside that folder is mounted."""
 CACHE: Final = "/root/.cache/huggingface"
-"""Where a container keeps weights: the publishers' images run as root."""
+"""Path in a container at which weights are cached; the publishers' images run as root."""
 _VISIBLE: Final = {
     "nvidia": "CUDA_VISIBLE_DEVICES", "amd": "HIP_VISIBLE_DEVICES", "intel": "ZE_AFFINITY_MASK",
     "huawei": "ASCEND_RT_VISIBLE_DEVICES", "google": "TPU_VISIBLE_CHIPS",
 }  # fmt: skip
 _CPUS: Final = 8
-"""Per accelerator: one process each, tokenisers and the server."""
+"""CPU cores per accelerator, for its process, the tokenisers and the server."""
 _SPARE_BYTES: Final = 32 * GIB
 _LOADING: Final = 1.2
-"""Host memory over weights while they load."""
+"""Host memory while weights load, over the size of the weights."""
 
 _POWER: Final = """\
 #!/usr/bin/env bash
@@ -50,18 +50,18 @@ nvidia-smi --persistence-mode=1
 
 
 _MOST_NAME_CHARACTERS: Final = 48
-"""Longest name of a deployment. Kubernetes takes 63, which leaves room for a part and a number."""
+"""Longest name of a deployment [characters]. Kubernetes accepts 63, which leaves room for a pool and a number."""
 
 
 def slug(text: str, otherwise: str = "model") -> Line:
-    """Return a name that Kubernetes, Docker, Slurm and file systems take: a letter, then letters, digits, hyphens."""
+    """Return a name that Kubernetes, Docker, Slurm and file systems accept: a letter, then letters, digits, hyphens."""
     name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_MOST_NAME_CHARACTERS].strip("-")
     return Line(name if name[:1].isalpha() else f"{otherwise}-{name}".strip("-"))
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """An option ready to be written down."""
+    """Option of a recommendation, ready to be written as files."""
 
     name: Line
     model: Line
@@ -69,11 +69,12 @@ class Plan:
     engine: Engine
     vendor: str
     launch: Launch
-    """Of one replica, without its address."""
+    """Start command of one replica, without its address."""
     config_name: str = CONFIG
-    """File of its options, where it reads them from one."""
+    """Name of the options file, for engines that read their options from one."""
     port: int = PORT
-    """At which it is asked: of the router where there are several replicas, which have the ports after it."""
+    """Port that clients use: the replica's or, with several replicas, the router's; the replicas then use the
+    following ports."""
 
     @property
     def release(self) -> str:
@@ -89,7 +90,7 @@ class Plan:
 
     @property
     def replicas_per_host(self) -> int:
-        """On one node."""
+        """Number of replicas on one machine."""
         return min(
             self.num_replicas,
             max(1, self.option.machine.accelerators_per_node // self.accelerators_per_replica),
@@ -101,23 +102,23 @@ class Plan:
 
     @property
     def visible(self) -> str:
-        """The variable by which a process is given its accelerators."""
+        """Name of the environment variable that gives a process its accelerators."""
         return _VISIBLE.get(self.vendor, "")
 
     @property
     def num_cpus(self) -> int:
-        """Of one replica."""
+        """CPU cores of one replica."""
         return _CPUS * self.accelerators_per_replica
 
     @property
     def memory_gib(self) -> int:
-        """Of the host, for one replica: its weights as they load, and room for the server."""
+        """Host memory of one replica [GiB]: its weights while they load, and room for the server."""
         weights = self.option.explained.memory_bytes["weight_bytes"] * self.accelerators_per_replica
         return math.ceil((_LOADING * weights + _SPARE_BYTES) / GIB)
 
     @property
     def image(self) -> str:
-        """The container of the engine's release.
+        """Container image of the engine's release.
 
         Raises: AdvisorError: none is known for this hardware.
         """
@@ -132,27 +133,27 @@ class Plan:
 
     @property
     def image_doubt(self) -> tuple[Line, ...]:
-        """What to look at before the container is pulled."""
+        """Lines that say what to verify before the image is pulled; empty if a source names its tag."""
         if self.image in self.engine.flags.images_seen:
             return ()
         return (Line(f"verify: the tag of {self.image} follows its publisher's pattern"),)
 
     @property
     def model_folder(self) -> Line | None:
-        """A local model that does not lie below the folder of the plan, which containers do not see by themselves."""
+        """Path of a local model outside the folder of the plan, which needs its own mount; None for any other model."""
         path = self.local_path
         is_apart = path is not None and not path.startswith("./") and path in self.launch.argv
         return path if is_apart else None
 
     @property
     def local_path(self) -> Line | None:
-        """The path of a local model; None for one that the engine downloads."""
+        """Path of a local model; None for a model that the engine downloads."""
         checkpoint = self.option.started.checkpoint
         is_local = checkpoint is not None and checkpoint.is_local
         return Line(checkpoint.repository) if checkpoint is not None and is_local else None
 
     def words(self, *, in_container: bool = False) -> tuple[Line, ...]:
-        """The words that start a replica beside the plan's files, without its address."""
+        """Return the command that starts a replica from the folder of the plan, without its address."""
         if not in_container:
             return self.launch.words(f"./{self.config_name}")
         return tuple(map(self._in_container, self.launch.words(f"{MOUNTED}/{self.config_name}")))
@@ -166,25 +167,25 @@ class Plan:
         return self.engine.flags.address.format(port=port)
 
     def all_words(self) -> tuple[Line, ...]:
-        """The words in a container, its address included."""
+        """Return the command that starts a replica in a container, with its address."""
         return (*self.words(in_container=True), *map(Line, shlex.split(self.address())))
 
     @property
     def comments(self) -> tuple[Line, ...]:
-        """What stands above every file: what this is, and what to look at before it is started."""
+        """Comment lines above every file: what is started, and what to verify first."""
         lines = (self.title, self.layout_words, *self.host_words, *self.checks, *self.remarks)
         return tuple(map(Line, lines))
 
     @property
     def title(self) -> Line:
-        """Model, number formats and engine."""
+        """Line with model, number formats and engine."""
         layout = self.option.replica_layout
         formats = f"{layout.weight_dtype}, cache {layout.kv_dtype}"
         return Line(f"{self.model} ({formats}) with {self.engine.name} {self.release}")
 
     @property
     def layout_words(self) -> Line:
-        """Replicas and their parallelism."""
+        """Line with the number of replicas and their layout."""
         layout, each = (
             self.option.replica_layout,
             f"{self.accelerators_per_replica} x {self.option.machine.accelerator}",
@@ -197,7 +198,7 @@ class Plan:
 
     @property
     def host_words(self) -> tuple[Line, ...]:
-        """How replicas stand on machines, where there are several."""
+        """Line with the replicas per machine; empty if there is one machine."""
         if self.num_hosts == 1:
             return ()
         rest = self.num_replicas - (self.num_hosts - 1) * self.replicas_per_host
@@ -206,7 +207,7 @@ class Plan:
 
     @property
     def checks(self) -> tuple[Line, ...]:
-        """What to do or to look at before it is started."""
+        """Lines that say what to do or verify before the start."""
         one, lines = self.option, list[str]()
         checkpoint = one.started.checkpoint
         if checkpoint is not None and checkpoint.origin == "quantise first":
@@ -232,13 +233,14 @@ class Plan:
 
     @property
     def remarks(self) -> tuple[Line, ...]:
-        """What else is to be known."""
+        """Lines with further remarks, such as on the paths of adapters."""
         if not self.option.levers.get("adapters"):
             return ()
         return (Line("adapters are loaded by name: see the engine's documentation for their paths"),)
 
     def files(self) -> dict[str, str]:
-        """Files that every format may need: the options' file, and the recipe where nobody published the weights."""
+        """Return files that any format may need: options file, power limits, and a quantisation recipe if no weights
+        are published."""
         import yaml
 
         found = {}
@@ -261,7 +263,7 @@ class Plan:
 
 
 def plan_of(model: str, option: Option) -> Plan:
-    """An option, or a part of one, as it is started.
+    """Return the plan that starts an option, or one pool of an option.
 
     Raises: AdvisorError: its engine's options are not known, one of the command is not among them, or a replica spans
         machines.

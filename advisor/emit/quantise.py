@@ -1,4 +1,4 @@
-"""How weights are quantised that nobody published: the recipe of the tool that each engine loads from."""
+"""Recipes that quantise weights which no publisher offers, with the tool that each engine loads from."""
 
 import shlex
 from string import Template
@@ -50,7 +50,7 @@ _RECIPES: Final = {
 
 
 def recipe(repository: Line, weight_dtype: str, target: Line, engine: str, *, is_local: bool = False) -> str:
-    """A script that quantises a checkpoint, published or in a local folder, into a folder (a file, for GGUF).
+    """Return a script that quantises a checkpoint, published or in a local folder, into a folder (a file, for GGUF).
 
     Source: READMEs and examples of vllm-project/llm-compressor, NVIDIA/Model-Optimizer, ggml-org/llama.cpp,
         turboderp-org/exllamav3, ml-explore/mlx-lm.

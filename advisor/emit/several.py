@@ -1,4 +1,4 @@
-"""Several models on one fleet as files: a folder for each, and a script or Compose file for each kind of machine."""
+"""Files for several models on one fleet: a folder per model, and a script or Compose file per kind of machine."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,40 +15,41 @@ from advisor.emit.plan import Plan, plan_of, slug
 from advisor.emit.shell import commented, container_lines, replica_line, replica_loop, router_conf, script
 
 _PORTS: Final = 1000
-"""Between those of two models."""
+"""Distance between the ports of two models."""
 _BY_MACHINE: Final = ("command", "docker", "compose")
 
 
 @dataclass(frozen=True, slots=True)
 class _Served:
-    """One of the models as it is started, and the folder of its own files."""
+    """Plan of one of the models, and the folder of its files."""
 
     folder: Line
     plan: Plan
 
     @property
     def first_port(self) -> int:
-        """Of its replicas: they have those after the router's, one alone has that itself."""
+        """Port of the first replica. With several replicas the router takes the plan's port and they use the following
+        ones."""
         return self.plan.port + (self.plan.num_replicas > 1)
 
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
-    """Replicas of a model on one machine."""
+    """Replicas of one model on one machine."""
 
     served: _Served
     count: int
     first_device: int
 
     def devices(self, place: int) -> list[str]:
-        """Of one of its replicas."""
+        """Return the accelerators of the replica at `place`, as device numbers."""
         each = self.served.plan.accelerators_per_replica
         first = self.first_device + place * each
         return [str(number) for number in range(first, first + each)]
 
 
 def emitted_models(fleet: Option, form: Format) -> dict[str, str]:
-    """Files that start all models, by name; each model is asked at a port of its own.
+    """Return the files that start all models, by name; each model has its own port.
 
     Raises: AdvisorError: as of one model; models share machines, and the form has none.
     """
@@ -79,13 +80,13 @@ def emitted_models(fleet: Option, form: Format) -> dict[str, str]:
 
 
 def _on_one_node(option: Option) -> Option:
-    """The option as if one node held all of it: which replicas stand on which machine is told apart."""
+    """Return the option as if one node held all of it; machines are assigned separately."""
     machine = replace(option.machine, accelerators_per_node=option.machine.num_accelerators, num_nodes=1)
     return replace(option, machine=machine)
 
 
 def _by_machine(fleet: Option, served: Sequence[_Served], form: Format) -> dict[str, str]:
-    """A script or Compose file for each kind of machine, and what each model needs in its folder."""
+    """Return a script or Compose file for each kind of machine, and the files that each model needs in its folder."""
     machines = [each for bought in fleet.purchases for each in bought.machines]
     comments = _comments(served)
     is_one = sum(each.count for each in machines) == 1
@@ -114,12 +115,12 @@ def _by_machine(fleet: Option, served: Sequence[_Served], form: Format) -> dict[
 
 
 def _comments(served: Sequence[_Served]) -> tuple[Line, ...]:
-    """What stands above every file of a machine."""
+    """Return the comment lines above every file of a machine."""
     return tuple(line for each in served for line in each.plan.comments)
 
 
 def _standing(machine: SharedMachines, served: Sequence[_Served]) -> Iterator[_Standing]:
-    """What stands on a machine, the largest replicas first."""
+    """Yield the replicas on a machine, the largest first."""
     places = sorted(range(len(served)), key=lambda place: -served[place].plan.accelerators_per_replica)
     device = 0
     for place in places:
@@ -130,7 +131,7 @@ def _standing(machine: SharedMachines, served: Sequence[_Served]) -> Iterator[_S
 
 
 def _script(standing: Sequence[_Standing], form: Format) -> str:
-    """Starts the replicas of one machine, each model in its folder."""
+    """Return the commands that start the replicas of one machine, each model in its folder."""
     parts = []
     for each in standing:
         plan, folder = each.served.plan, each.served.folder
@@ -144,7 +145,7 @@ def _script(standing: Sequence[_Standing], form: Format) -> str:
 
 
 def _compose(name: str, comments: tuple[Line, ...], standing: Sequence[_Standing], *, is_one: bool) -> str:
-    """Services of one machine; routers too where there is no other machine."""
+    """Return the Compose services of one machine; they include the routers if it is the only machine."""
     services: dict[str, Any] = {}
     for each in standing:
         plan, folder = each.served.plan, each.served.folder
@@ -173,7 +174,7 @@ def _servers(
     is_one: bool,
     in_network: bool,
 ) -> Iterator[str]:
-    """Replicas of a model as nginx names them, machines by HOST_1 and so on."""
+    """Yield the replicas of a model as lines of nginx; machines are called HOST_1 and so on."""
     host = 0
     for machine in machines:
         for _ in range(machine.count):
@@ -186,7 +187,7 @@ def _servers(
 
 
 def _host(one: _Served, machines: Sequence[SharedMachines], served: Sequence[_Served]) -> str:
-    """The first machine that holds a model."""
+    """Return the name of the first machine that holds the model."""
     server = next(_servers(one, machines, served, is_one=False, in_network=False))
     return server.split()[1].partition(":")[0]
 
@@ -199,7 +200,7 @@ def _readme(
     *,
     in_network: bool,
 ) -> str:
-    """What, how to start it, where each model is asked."""
+    """Return README.md: what is started, how, and at which address each model answers."""
     first = [
         f"in {each.folder} `bash quantise.sh`" for each in served if f"{each.folder}/quantise.sh" in files
     ]

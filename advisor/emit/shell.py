@@ -1,4 +1,4 @@
-"""Plans as shell scripts: plain commands, docker, Slurm; and the router before several replicas."""
+"""Plans as shell scripts: plain commands, docker, Slurm, and the router for several replicas."""
 
 import shlex
 from collections.abc import Sequence
@@ -11,49 +11,49 @@ from advisor.emit import nginx
 from advisor.emit.plan import CACHE, HEALTH, MODEL, MOUNTED, START_S, Plan
 
 FIRST_PORT = PORT + 1
-"""Of the replicas of a machine that has several."""
+"""Port of the first replica on a machine with several; the router has the port before it."""
 
 DOCKER_DEVICES: Final = {
     "nvidia": '--gpus "\\"device=$devices\\""',
     "amd": '--device /dev/kfd --device /dev/dri --group-add video --env HIP_VISIBLE_DEVICES="$devices"',
 }
-"""Gives a container its accelerators, by vendor."""
+"""Options of `docker run` that give a container its accelerators, by vendor."""
 
 UNTIL_HEALTHY: Final = (
     f"until curl --silent --fail http://localhost:$port{HEALTH} > /dev/null; do sleep 5; done"
 )
-"""Waits for a replica of this machine."""
+"""Shell loop that waits until a replica of this machine answers."""
 
 
 def quoted(words: Sequence[Line]) -> str:
-    """Words as a shell reads them again."""
+    """Return the words quoted for a shell."""
     return shlex.join(words)
 
 
 def mounted_model(plan: Plan) -> str:
-    """The option by which a container sees a local model outside the folder of the plan; empty for any other."""
+    """Return the option that mounts a local model outside the folder of the plan; empty for any other model."""
     return f" --volume {shlex.quote(f'{plan.model_folder}:{MODEL}:ro')}" if plan.model_folder else ""
 
 
 def commented(lines: Sequence[Line]) -> str:
-    """Lines as comments of a script, a manifest or a configuration."""
+    """Return the lines as comments of a script, a manifest or a configuration."""
     return "".join(f"# {line}\n" for line in lines)
 
 
 def script(comments: Sequence[Line], body: str, *directives: str) -> str:
-    """A bash script below what is to be known of it."""
+    """Return a bash script that starts with `directives` and the comment lines."""
     head = "".join(f"{line}\n" for line in directives)
     return f"#!/usr/bin/env bash\n{head}{commented(comments)}set -euo pipefail\n\n{body}"
 
 
 def _replicas(plan: Plan) -> str:
-    """The loop over the replicas of a machine: their number, accelerators and ports."""
+    """Return the shell loop over the replicas of a machine, with their number, accelerators and ports."""
     several = f"  # of {plan.num_replicas}; the last machine has fewer" if plan.num_hosts > 1 else ""
     return f"REPLICAS=${{REPLICAS:-{plan.replicas_per_host}}}{several}\n{replica_loop(plan, 'REPLICAS')}"
 
 
 def replica_loop(plan: Plan, count: object, first_device: int = 0) -> str:
-    """The head of a loop over so many replicas, on accelerators from one on."""
+    """Return the head of a shell loop over `count` replicas, the first one on accelerator `first_device`."""
     each, before = plan.accelerators_per_replica, f"{first_device} + " if first_device else ""
     first_port = plan.port + (plan.num_replicas > 1)
     return (
@@ -64,7 +64,7 @@ def replica_loop(plan: Plan, count: object, first_device: int = 0) -> str:
 
 
 def replica_line(plan: Plan) -> str:
-    """What starts one replica in that loop.
+    """Return the shell line that starts one replica in the loop of `replica_loop`.
 
     Raises: AdvisorError: its engine cannot be told a port.
     """
@@ -79,7 +79,7 @@ def replica_line(plan: Plan) -> str:
 
 
 def command_files(plan: Plan) -> dict[str, str]:
-    """One script that starts the replicas of a machine and waits until they answer."""
+    """Return one script that starts the replicas of a machine and waits until they answer."""
     if plan.replicas_per_host == 1:
         alone = plan.address(PORT if plan.num_replicas == 1 else FIRST_PORT)
         line = f"{quoted(plan.words())} {alone}".rstrip()
@@ -92,14 +92,14 @@ def command_files(plan: Plan) -> dict[str, str]:
 
 
 def docker_files(plan: Plan) -> dict[str, str]:
-    """One script that starts a container for each replica of a machine."""
+    """Return one script that starts a container for each replica of a machine."""
     return {
         "start.sh": script(plan.comments, f"{_replicas(plan)}{container_lines(plan)}done\n")
     } | router_files(plan)
 
 
 def container_lines(plan: Plan) -> str:
-    """What starts one replica in a container in that loop."""
+    """Return the shell lines that start one replica in a container in the loop of `replica_loop`."""
     words = plan.all_words()
     devices = DOCKER_DEVICES[plan.vendor]
     health = shlex.quote(f"curl --silent --fail http://localhost:{PORT}{HEALTH} || exit 1")
@@ -115,7 +115,7 @@ def container_lines(plan: Plan) -> str:
 
 
 def slurm_directives(plan: Plan) -> tuple[str, ...]:
-    """What a job array with one task for each replica asks for."""
+    """Return the directives of a job array with one task per replica."""
     return (
         f"#SBATCH --job-name={plan.name}",
         f"#SBATCH --array=0-{plan.num_replicas - 1}",
@@ -128,7 +128,7 @@ def slurm_directives(plan: Plan) -> tuple[str, ...]:
 
 
 def slurm_files(plan: Plan) -> dict[str, str]:
-    """A job array with one task for each replica, and a script that puts a router before them."""
+    """Return a job array with one task per replica, and a script that starts the router."""
     directives = slurm_directives(plan)
     if not plan.address():
         raise AdvisorError(
@@ -155,13 +155,14 @@ def slurm_files(plan: Plan) -> dict[str, str]:
 
 
 def all_there(folder: str, num_replicas: int) -> str:
-    """A line that ends a script unless so many jobs have written where they are."""
+    """Return a shell line that ends the script unless `num_replicas` jobs have written their addresses to `folder`."""
     told = f"not {num_replicas} of them in {folder}: wait until all jobs run, remove what earlier ones left"
     return f'[ "$(ls {folder} | wc -l)" -eq {num_replicas} ] || {{ echo "{told}" >&2; exit 1; }}'
 
 
 def router_files(plan: Plan) -> dict[str, str]:
-    """A router before several replicas: whoever has the fewest requests gets the next."""
+    """Return the configuration of a router that sends each request to the replica with the fewest; empty for one
+    replica."""
     if plan.num_replicas == 1:
         return {}
     local = plan.num_hosts == 1
@@ -175,5 +176,5 @@ def router_files(plan: Plan) -> dict[str, str]:
 
 
 def router_conf(plan: Plan, servers: str) -> str:
-    """The router's configuration; `servers` are lines such as `server HOST:PORT;`."""
+    """Return the router's configuration; `servers` holds lines such as `server HOST:PORT;`."""
     return nginx.conf(f"{plan.num_replicas} replicas", {"replicas": servers}, port=plan.port)

@@ -1,1 +1,1 @@
-"""Live prices: fetch lists that need no key, check them, keep them beside the bundled ones."""
+"""Live prices: lists that need no key are fetched, checked and kept next to the bundled ones."""

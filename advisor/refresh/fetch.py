@@ -1,4 +1,4 @@
-"""Documents from the network: with time-outs, retries that back off, a pace per host, and limits on size and time."""
+"""Downloads from price sources, with time-outs, retries that back off, a pace per host, and limits on size and time."""
 
 import datetime
 import email.utils
@@ -30,11 +30,11 @@ Origin = tuple[str, str, int]
 
 
 class FetchError(Exception):
-    """A document could not be had: what the last of the attempts met."""
+    """Failure to fetch a document; the message is that of the last attempt."""
 
 
 class _PassingError(Exception):
-    """A failure that may pass; `wait_s` is how long the server asked to wait."""
+    """Failure that may pass; `wait_s` is the wait that the server asked for [s]."""
 
     def __init__(self, what: str, wait_s: float | None = None, *, nobody_answers: bool = False) -> None:
         super().__init__(what)
@@ -44,29 +44,29 @@ class _PassingError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How long and how often to try, and how much to accept."""
+    """Limits on time, attempts and size of requests."""
 
     connect_s: float = 5.0
     read_s: float = 30.0
-    """Longest silence."""
+    """Longest silence of the server [s]."""
     total_s: float = 600.0
-    """Longest request, from the connection to the last byte, however steadily it trickles."""
+    """Longest request, from the connection to the last byte, however steadily bytes arrive [s]."""
     attempts: int = 4
     connect_attempts: int = 2
-    """Where nobody answers at all: without a network that is soon said."""
+    """Attempts if no server answers; fewer than `attempts`, because without a network waiting does not help."""
     first_pause_s: float = 1.0
     longest_pause_s: float = 60.0
     least_gap_s: float = 0.2
-    """Between two requests to one host."""
+    """Shortest time between two requests to one host [s]."""
     most_bytes: float = 32 * MB
-    """After decoding, as before it."""
+    """Largest document in memory [bytes], both as sent and after decompression."""
     most_file_bytes: float = 2 * GB
-    """Of a document that goes to a file."""
+    """Largest document that goes to a file [bytes]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """A document and the tag by which its server knows this version: its ETag, else when it last changed."""
+    """Document and the tag by which its server knows this version: its ETag, else its date of change."""
 
     content: bytes
     etag: str
@@ -78,23 +78,23 @@ class Received:
 
 @dataclass(slots=True)
 class Fetcher:
-    """Fetches documents; several threads may share one."""
+    """Client that fetches documents; several threads may share one."""
 
     client: "httpx.Client"
     limits: Limits = field(default_factory=Limits)
     origins: frozenset[Origin] = frozenset()
-    """Where requests and redirects may go; with none named, only where the document itself is."""
+    """Origins that requests and redirects may contact; if empty, only the origin of the document."""
     sleep: Callable[[float], None] = time.sleep
     clock: Callable[[], float] = time.monotonic
     _next_request: dict[str, float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def within(self, addresses: frozenset[str]) -> "Fetcher":
-        """The same fetcher, which goes nowhere but where these addresses are."""
+        """Return a copy of this fetcher that may contact only the origins of `addresses`."""
         return replace(self, origins=frozenset(origin_of(address) for address in addresses))
 
     def get(self, url: str, *, etag: str = "", body: Mapping[str, object] | None = None) -> Received | None:
-        """The document at an address, or None where the server says that the tagged version still holds.
+        """Return the document at an address, or None if the server says that the tagged version is current.
 
         With a body the request is a POST of JSON.
 
@@ -108,7 +108,8 @@ class Fetcher:
 
     @contextmanager
     def download(self, url: str, *, etag: str = "") -> Iterator[tuple[Path, str] | None]:
-        """A large document as a file that is gone afterwards, and its tag; None where the tagged version still holds.
+        """Yield a large document as a file that is removed afterwards, and its tag; None if the tagged version is
+        current.
 
         Raises: FetchError: as `get`.
         """
@@ -176,7 +177,7 @@ class Fetcher:
     def _sent(
         self, request: "httpx.Request", allowed: Collection[Origin], deadline: Deadline
     ) -> "httpx.Response":
-        """The answer to a request, redirects followed as far as they are allowed."""
+        """Return the response to a request, after redirects to allowed origins."""
         for _ in range(MOST_REDIRECTS + 1):
             if origin_of(str(request.url)) not in allowed:
                 scheme, host, port = origin_of(str(request.url))
@@ -201,7 +202,7 @@ class Fetcher:
 
 @contextmanager
 def open_fetcher(limits: Limits | None = None) -> Iterator[Fetcher]:
-    """A fetcher with a client that is closed afterwards; proxies and certificates as the environment says."""
+    """Yield a fetcher whose client is closed afterwards; proxies and certificates come from the environment."""
     import httpx
 
     wanted = limits or Limits()
@@ -214,7 +215,7 @@ def open_fetcher(limits: Limits | None = None) -> Iterator[Fetcher]:
 
 
 def origin_of(address: str) -> Origin:
-    """Scheme, host and port of an address.
+    """Return scheme, host and port of an address.
 
     Raises: FetchError: it is no address.
     """
@@ -234,7 +235,7 @@ def _check_status(response: "httpx.Response") -> None:
 
 
 def _tag(headers: "httpx.Headers") -> str:
-    """By what the server knows this version; empty where it says nothing that can be sent back."""
+    """Return the server's tag for this version; empty if there is none that can be sent back."""
     tag = str(headers.get("etag") or headers.get("last-modified", ""))
     return tag if tag.isascii() and tag.isprintable() and len(tag) <= _LONGEST_TAG else ""
 
@@ -244,7 +245,7 @@ def _told(error: Exception) -> str:
 
 
 def _asked_wait_s(header: str) -> float | None:
-    """Seconds that a Retry-After header asks for, as a number or a date; None where it says nothing."""
+    """Wait that a Retry-After header asks for [s], as a number or a date; None if it is neither."""
     if header.strip().isascii() and header.strip().isdigit():
         return float(header)
     try:

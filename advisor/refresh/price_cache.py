@@ -1,4 +1,4 @@
-"""Where refreshed prices are kept: a CSV per list, what was refused, and which version it is; each whole or absent."""
+"""Folder of refreshed prices: per list a CSV, the refused offers and the version; each file whole or absent."""
 
 import csv
 import hashlib
@@ -35,13 +35,13 @@ _REFUSED_COLUMNS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class PriceCache:
-    """A folder of refreshed prices."""
+    """Folder of refreshed prices."""
 
     folder: Path
 
     @property
     def prices_folder(self) -> Path:
-        """What `catalog.prices.prices_as_of` reads as its cache."""
+        """Folder that `catalog.prices.prices_as_of` reads as its cache."""
         return self.folder / KEPT
 
     @property
@@ -50,7 +50,7 @@ class PriceCache:
 
     @property
     def version(self) -> str:
-        """Short hash over the kept prices; empty where there are none.
+        """Short hash over the kept prices; empty if there are none.
 
         Raises: OSError: a file cannot be read.
         """
@@ -62,7 +62,7 @@ class PriceCache:
         return digest.hexdigest()[:12]
 
     def keep_copy(self, folder: Path) -> None:
-        """Copy the prices into another folder, from which the same answers can be had later.
+        """Copy the prices into another folder, so that the same answers can be reproduced later.
 
         Raises: OSError: it cannot be written.
         """
@@ -70,7 +70,7 @@ class PriceCache:
         shutil.copytree(self.prices_folder, folder / KEPT)
 
     def prices(self, name: str) -> tuple[Price, ...]:
-        """Rows of a list; none where it was never fetched.
+        """Return the rows of a list; none if it was never fetched.
 
         Raises: InputFileError: the file is damaged.
         """
@@ -78,7 +78,7 @@ class PriceCache:
         return read_file(path) if path.exists() else ()
 
     def etag(self, name: str) -> str:
-        """Tag of the version that is kept; empty where there is none or its record is damaged."""
+        """Return the tag of the kept version; empty if there is none or its record is damaged."""
         try:
             state = json.loads(self._state_path(name).read_text(encoding="utf-8"))
         except (OSError, ValueError, RecursionError):
@@ -87,9 +87,9 @@ class PriceCache:
         return str(state.get("etag", "")) if kept else ""
 
     def replace(self, name: str, prices: Sequence[Price], refused: Sequence[Refused], etag: str) -> None:
-        """Put a list in place of the kept one: every file in one step, the prices first.
+        """Replace the kept version of a list: every file in one step, the prices first.
 
-        Raises: OSError: the folder cannot be written; what was there stays.
+        Raises: OSError: the folder cannot be written; the kept version stays.
         """
         for path, text in (
             (self._prices_path(name), _csv(_COLUMNS, map(_price_row, prices))),
@@ -99,7 +99,7 @@ class PriceCache:
             _replace(path, text)
 
     def clear(self) -> int:
-        """Delete what is kept; returns the number of lists.
+        """Delete the kept lists and return their number.
 
         Raises: OSError: a file cannot be deleted.
         """

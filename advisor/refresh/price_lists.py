@@ -1,4 +1,4 @@
-"""The price lists that a refresh can fetch, each with what it takes to turn it into quotes."""
+"""Price lists that a refresh can fetch, each with its function from document to quotes."""
 
 import datetime
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,36 +26,38 @@ class Fetched:
 
 @dataclass(frozen=True, slots=True)
 class PriceList:
-    """One document or chain of pages; kept, checked and replaced as a whole."""
+    """Price list of one document or chain of pages; kept, checked and replaced as a whole."""
 
     name: str
     source: str
     url: str
     fetch: Callable[[Fetcher, str, datetime.date], Fetched | None]
-    """Takes the tag of the version that is kept and the day; None where that version still holds."""
+    """Function that fetches the list, given the tag of the kept version and the day; None if that version is current.
+    """
     addresses: frozenset[str] = frozenset()
-    """Where its documents may come from, also after a redirect, beside `url`."""
+    """Addresses besides `url` from which its documents may come, also after a redirect."""
     is_live: bool = True
-    """Its seller serves it, so that what it says today holds today; else it bears a date of its own."""
+    """Whether the provider serves the list, so that its prices hold on the day of the fetch; otherwise the list has
+    its own date."""
 
 
 At = Callable[[str], str]
-"""Where what is usually served at an address is served now."""
+"""Function from the usual address of a document to the address to fetch now."""
 
 
 @dataclass(frozen=True, slots=True)
 class PriceSource:
-    """Who publishes price lists, without a key."""
+    """Publisher of price lists that need no key."""
 
     lists: Callable[[Sequence[str], At], Iterable[PriceList]]
-    """The lists for some regions, all of its usual ones where none is named."""
+    """Function that returns the lists of the given regions, or of the usual regions if none is given."""
     by_default: bool = True
 
 
 def price_lists(
     sources: Iterable[str], regions: Sequence[str] = (), at: At = lambda address: address
 ) -> tuple[PriceList, ...]:
-    """The lists of the named sources; regions narrow those of Azure and AWS.
+    """Return the lists of the named sources; regions restrict those of Azure and AWS.
 
     Raises: UnknownNameError: there is no such source.
     """
@@ -164,6 +166,8 @@ SOURCES: Final[Mapping[str, PriceSource]] = {
     "skypilot": PriceSource(_skypilot),
     "gpuhunt": PriceSource(_gpuhunt, by_default=False),
 }
-"""A new source is a parser in catalog.refresh, an entry here, and patterns of its products in price_skus.toml."""
+"""Sources by name. A new source needs a parser in catalog.refresh, an entry here, and patterns of its products in
+price_skus.toml."""
 BY_DEFAULT: Final = tuple(name for name, source in SOURCES.items() if source.by_default)
-"""AWS's list is hundreds of megabytes and gpuhunt's second-hand: both are asked for by name."""
+"""Sources that a refresh fetches if none is named. AWS (hundreds of megabytes) and gpuhunt (second-hand) must be
+named."""

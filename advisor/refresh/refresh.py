@@ -1,4 +1,4 @@
-"""Refresh price lists: fetch all at once, check, merge, replace. A list that fails leaves what was there."""
+"""Refresh of price lists: fetch all at once, check, merge, replace. A list that fails keeps its old version."""
 
 import datetime
 from collections.abc import Callable, Iterable, Sequence
@@ -23,25 +23,25 @@ Status = Literal["refreshed", "unchanged", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What became of one list."""
+    """Result of the refresh of one list."""
 
     name: str
     source: str
     url: str
     status: Status
     reason: str = ""
-    """Why it failed."""
+    """Cause of the failure; empty otherwise."""
     num_prices: int = 0
-    """Offers that stand now."""
+    """Number of offers in the list after the refresh."""
     num_new: int = 0
-    """Offers that were not there before."""
+    """Number of offers that the old version did not have."""
     num_changed: int = 0
-    """Offers with another price than before."""
+    """Number of offers with another price than in the old version."""
     newest: datetime.date | None = None
-    """When the youngest of its prices was read; None where there are none."""
+    """Date of the youngest price; None if there are no prices."""
     refused: tuple[Refused, ...] = ()
     unknown: tuple[str, ...] = ()
-    """Products that the catalog cannot name."""
+    """Names of products that the catalog does not know."""
 
 
 def refresh(
@@ -54,8 +54,8 @@ def refresh(
     accept_changes: bool = False,
     progress: Callable[[str], None] = lambda line: None,
 ) -> list[Outcome]:
-    """Fetch all lists at once and replace those that came; a rehearsal writes nothing, accepted changes are not held
-    against old prices.
+    """Fetch all lists at once and replace those that came. A rehearsal writes nothing; accepted changes are not
+    checked against old prices.
 
     Raises: OSError: the cache cannot be written.
     """
@@ -81,7 +81,7 @@ def refresh(
 
 
 def failures(outcomes: Iterable[Outcome]) -> tuple[tuple[str, str], ...]:
-    """What failed and why, once for each source and reason."""
+    """Return the failed lists with their reasons, once per source and reason."""
     lines: dict[tuple[str, str], list[str]] = {}
     for outcome in outcomes:
         if outcome.status == "failed":
@@ -144,7 +144,7 @@ def _refreshed(
 
 
 def _line(error: Exception) -> str:
-    """What a failure says, as one line that a terminal can show."""
+    """Return the message of a failure as one printable line."""
     text = " ".join(str(error).split())
     text = "".join(letter if letter.isprintable() else "?" for letter in text)
     return text if len(text) <= LONGEST_REASON else f"{text[:LONGEST_REASON]}..."
@@ -153,7 +153,7 @@ def _line(error: Exception) -> str:
 def _unchanged(
     one: PriceList, cache: PriceCache, old: Sequence[Price], etag: str, day: datetime.date, is_rehearsal: bool
 ) -> Outcome:
-    """The kept version still holds: where its seller serves it, it was read again today."""
+    """Return the outcome of a current version; offers of a live list are dated today."""
     if not one.is_live:
         return _outcome(one, "unchanged", old, old)
     again = [price.model_copy(update={"observed_on": day}) for price in _current(old)]
@@ -164,7 +164,7 @@ def _unchanged(
 
 
 def _current(prices: Sequence[Price]) -> list[Price]:
-    """The last row of every offer that has not ended."""
+    """Return the last row of every offer that has not ended."""
     last = {price.offer: price for price in prices}
     return [price for price in last.values() if price.valid_to is None]
 

@@ -1,6 +1,5 @@
-"""An answer that ends in time and in size: even where a server sends its headers one byte at a time, or few bytes that
-unfold into many.
-"""
+"""Responses bounded in time and size, even from a server that sends headers one byte at a time, or a small body that
+decompresses into a large one."""
 
 import contextlib
 import socket
@@ -13,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from advisor.catalog.units import MB
 
 _STEP_BYTES: Final = 1 << 20
-"""Most that is unfolded at a time."""
+"""Largest piece that is decompressed at a time [bytes]."""
 _PLAIN: Final = ("", "identity")
 _GZIP: Final = ("gzip", "x-gzip")
 
 
 class Deadline:
-    """Within the block a request's connections are cut once so many seconds are over; time-outs only see silence."""
+    """Context manager that cuts a request's connections after `total_s`; time-outs of the client notice only silence."""
 
     def __init__(self, total_s: float) -> None:
         self.total_s = total_s
@@ -31,11 +30,11 @@ class Deadline:
 
     @property
     def words(self) -> str:
-        """That the time is over; empty before."""
+        """Message that the time is over; empty before."""
         return f"not whole after {self.total_s:g} s" if self._is_over else ""
 
     def watch(self, event: str, details: Mapping[str, Any]) -> None:
-        """Take note of a connection that was opened: an `httpcore` trace."""
+        """Register a connection that was opened; called as an `httpcore` trace."""
         if event.endswith(("connect_tcp.complete", "start_tls.complete")):
             opened = details["return_value"].get_extra_info("socket")
             with self._lock:
@@ -66,11 +65,11 @@ if TYPE_CHECKING:
 
 
 class DecodingError(Exception):
-    """A body that is too large, coded in a way that was not asked for, or damaged."""
+    """Body that is too large, coded in a way that was not requested, or damaged."""
 
 
 def decoded(response: "httpx.Response", most_bytes: float) -> Iterator[bytes]:
-    """The bytes of a body that is plain or compressed once.
+    """Yield the bytes of a body that is plain or compressed once.
 
     Raises: DecodingError: more than `most_bytes` come or unfold, the coding is another, or it is damaged.
     """

@@ -1,1 +1,1 @@
-"""One answer, many faces: terminal, JSON, CSV, Markdown, HTML."""
+"""Renderers of an answer: terminal, JSON, CSV, Markdown, HTML."""

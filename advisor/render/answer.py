@@ -1,4 +1,4 @@
-"""What a command found, before it takes a shape: the only thing that renderers see."""
+"""Answer of a command before it is rendered: the only input of renderers."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,19 +8,19 @@ from typing import Final, Literal
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table for people."""
+    """Column of a table for people."""
 
     header: str
     align: Literal["left", "right"] = "left"
     fold: bool = False
-    """May break over lines; the other columns do so only where the terminal is narrower than a table."""
+    """Whether cells may break over lines; other columns break only if the terminal is narrower than the table."""
     optional: bool = False
-    """Left out where the table does not fit otherwise; the last one first."""
+    """Whether the column is dropped if the table does not fit; the last optional column goes first."""
 
 
 def columns(*headers: str) -> tuple[Column, ...]:
-    """Columns by their headers, written `name | $/h> | reason~`: `>` aligns right, `~` lets cells break, a
-    `?` behind them lets the column go where there is no room."""
+    """Return columns by their headers, written `name | $/h> | reason~`: `>` aligns right, `~` lets cells break, and a
+    final `?` makes the column optional."""
     return tuple(
         Column(
             header.rstrip(">~?"),
@@ -35,13 +35,13 @@ def columns(*headers: str) -> tuple[Column, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table for people: cells are finished text."""
+    """Table for people: cells are finished text."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
     title: str = ""
     details: tuple[tuple["Block", ...], ...] = ()
-    """What a page unfolds below each row; terminals and Markdown leave it out. Empty, or one entry per row."""
+    """Blocks that a page unfolds below each row; terminals and Markdown omit them. Empty, or one entry per row."""
 
     def __post_init__(self) -> None:
         name = self.title or "table"
@@ -54,14 +54,14 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Paragraph:
-    """A sentence or a few; `emphasis` marks the one line that answers the question."""
+    """One sentence or a few; `emphasis` marks the one line that answers the question."""
 
     text: str
     emphasis: bool = False
 
 
 def bulleted(title: str, lines: Iterable[str]) -> Paragraph:
-    """Lines as a list under a title that ends without a colon."""
+    """Return a list of lines under a title that ends without a colon."""
     return Paragraph("\n".join([f"{title}:", *(f"- {line}" for line in lines)]))
 
 
@@ -74,59 +74,59 @@ class Figure:
 
 
 ChartKind = Literal["line", "scatter", "bar", "stacked", "waterfall", "range"]
-"""line: y over numbers x, intervals as a band. scatter: points, intervals as whiskers.
-bar: one bar per category (x is its name) and series. stacked: the series of a category on each other.
-waterfall: one series whose points add up; the renderer appends their sum. range: a bar from low to high per
-category around a base y (a tornado: put the longest first)."""
+"""Kinds of chart. line: y over numbers x, intervals as a band. scatter: points, intervals as whiskers. bar: one bar
+per category (x is its name) and series. stacked: the series of a category on each other. waterfall: one series whose
+points add up; the renderer appends their sum. range: a bar from low to high per category around a base y (a tornado:
+put the longest first)."""
 CATEGORICAL: Final = ("bar", "stacked", "waterfall", "range")
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What an axis means and the unit of its numbers; the data come in that unit."""
+    """Axis of a chart: the meaning and unit of its numbers; the data have that unit."""
 
     title: str
     unit: str = ""
     hint: str = ""
-    """Which way is good, e.g. `left is faster`."""
+    """Direction that is good, e.g. `left is faster`."""
     is_log: bool = False
 
     @property
     def label(self) -> str:
-        """`TPOT p99, ms (left is faster)`."""
+        """Label such as `TPOT p99, ms (left is faster)`."""
         return ", ".join(filter(None, (self.title, self.unit))) + (f" ({self.hint})" if self.hint else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Datum:
-    """One point of a series: a number or a category's name, a value, and what is known about both."""
+    """One point of a series: a number or a category's name as x, a value y, and its interval."""
 
     x: float | str
     y: float
     low: float | None = None
-    """Ends of the interval of y, both or none."""
+    """Lower end of the interval of y; None without an interval. `high` is set if and only if `low` is."""
     high: float | None = None
     label: str = ""
-    """What the point is: shown on hovering and in the table of the chart."""
+    """Description of the point, shown on hovering and in the table of the chart."""
     mark: str = ""
-    """One character that stands for it in a plot of characters."""
+    """Character that marks the point in a text plot."""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """Points that belong together, under the name that the legend shows."""
+    """Points that belong together; the legend shows their name."""
 
     name: str
     points: tuple[Datum, ...]
     is_joined: bool = False
-    """Points of a scatter are joined by a line, e.g. a Pareto front; a line chart joins all of its series."""
+    """Whether a line joins the points of a scatter, e.g. a Pareto front; a line chart joins all of its series."""
     is_muted: bool = False
-    """Drawn in grey: what is left over, context."""
+    """Whether the series is drawn in grey, as a rest or as context."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A line across a chart at one value of an axis: a limit, a break-even."""
+    """Line across a chart at one value of an axis: a limit, a break-even."""
 
     axis: Literal["x", "y"]
     value: float
@@ -135,7 +135,7 @@ class Reference:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """Numbers as a drawing: interactive on a page, characters in a terminal, a small table in Markdown."""
+    """Chart of numbers: interactive on a page, characters in a terminal, a small table in Markdown."""
 
     kind: ChartKind
     title: str
@@ -143,10 +143,10 @@ class Chart:
     y: Axis
     series: tuple[Series, ...]
     description: str = ""
-    """One sentence that says what the drawing shows, for people who cannot see it."""
+    """One sentence that says what the chart shows, for people who cannot see it."""
     references: tuple[Reference, ...] = ()
     is_in_terminal: bool = True
-    """Whether a terminal shows it too; a page always does."""
+    """Whether a terminal shows the chart too; a page always does."""
 
     def __post_init__(self) -> None:
         if self.kind == "waterfall" and len(self.series) != 1:
@@ -157,7 +157,7 @@ class Chart:
                 raise ValueError(f"{self.title}: {fault}: {point}")
 
     def _fault(self, point: Datum) -> str:
-        """Why a point cannot be drawn; empty where it can."""
+        """Return why a point cannot be drawn; empty if it can."""
         ys = [y for y in (point.y, point.low, point.high) if y is not None]
         if len(ys) == 2 or (self.kind == "range" and len(ys) < 3):
             return "an interval needs two ends"
@@ -176,7 +176,7 @@ class Chart:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing to draw: renderers skip it."""
+        """Whether there is nothing to draw, so that renderers skip the chart."""
         return not any(series.points for series in self.series)
 
 
@@ -185,7 +185,7 @@ Block = Table | Paragraph | Figure | Chart
 
 @dataclass(frozen=True, slots=True)
 class Tile:
-    """A key figure at the head of a page: `$0.42`, `per million tokens`, `0.37 to 0.49, calibrated`."""
+    """Key figure at the head of a page: `$0.42`, `per million tokens`, `0.37 to 0.49, calibrated`."""
 
     value: str
     label: str
@@ -194,7 +194,7 @@ class Tile:
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """A part of a page under its own heading, which the page's contents list."""
+    """Part of a page under its own heading, which the page's contents list."""
 
     title: str
     blocks: tuple[Block, ...]
@@ -202,33 +202,34 @@ class Section:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The result of one command in SI units, and how a person reads it."""
+    """Result of one command in SI units, and the blocks that people read."""
 
     result: Mapping[str, object]
     """Top-level fields of the JSON document, after the envelope."""
     inputs: Mapping[str, object]
-    """Everything the answer rests on, resolved, defaults included."""
+    """Resolved inputs on which the answer rests, defaults included."""
     blocks: tuple[Block, ...]
-    """The same for people, in order."""
+    """Blocks that present the result to people, in order."""
     question: str = ""
-    """What was asked, in a sentence: a page shows it under the headline."""
+    """Question as understood, in a sentence: a page shows it under the headline."""
     tiles: tuple[Tile, ...] = ()
     """Key figures that a page shows at its head."""
     sections: tuple[Section, ...] = ()
-    """How a page tells it, where that is more than `blocks` in order; inputs, warnings and origin are added."""
+    """Sections of a page, if they are more than `blocks` in order; inputs, warnings and origin are added."""
     records: str = ""
-    """The list in `result` that a CSV file holds; empty where the answer has no natural table."""
+    """Name of the list in `result` that a CSV file holds; empty if the answer has no natural table."""
     warnings: tuple[str, ...] = ()
-    """What may make the answer wrong: on stderr, and in the JSON document."""
+    """Warnings of what may make the answer wrong: on stderr, and in the JSON document."""
     notes: tuple[str, ...] = ()
-    """What was understood or chosen on the way: on stderr."""
+    """Notes on how the input was understood and what was chosen: on stderr."""
     svg: str = ""
-    """A drawing of it, for files that can hold one; empty where there is none."""
+    """Drawing of the answer, for files that can hold one; empty if there is none."""
     exit_code: int = 0
-    """Beyond 0 only for a verdict (4, 5) or a study whose rows are all reasons (3): failures are raised otherwise."""
+    """Exit code; above 0 only for a verdict (4, 5) or a study whose rows are all reasons (3). Failures are raised
+    instead."""
 
     def rows(self) -> Sequence[object]:
-        """The records of the CSV file.
+        """Return the records of the CSV file.
 
         Raises: KeyError: the answer has no list of that name.
         """

@@ -1,4 +1,4 @@
-"""Files that are there whole or not at all."""
+"""Files that are written completely or not at all."""
 
 import os
 import shlex
@@ -14,7 +14,7 @@ _PREFIX: Final = ".advisor-"
 
 
 class UnwritableError(InputFileError):
-    """An output file cannot be written; nothing was left behind."""
+    """Output file that cannot be written; no partial file remains."""
 
 
 def check_writable(path: Path) -> None:
@@ -57,7 +57,7 @@ def write_text(path: Path, text: str | bytes) -> None:
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Write files by their names below a folder, which is made where it is missing.
+    """Write files by their names below a folder, which is created if it is missing.
 
     Raises: UnwritableError: the system refused. InputFileError: a link leads out of the folder.
     """
@@ -91,7 +91,7 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 def _mode_of(path: Path) -> int:
-    """Permission bits of the file that is replaced, or those that the umask leaves to a new one."""
+    """Return the permission bits of the file that is replaced, or those that the umask leaves to a new one."""
     if path.exists():
         return path.stat().st_mode & 0o777
     mask = os.umask(0)

@@ -1,4 +1,4 @@
-"""What a calibration changed in an answer: each figure as measured, beside the datasheet's and the model's."""
+"""Effect of a calibration on an answer: each figure as measured, with the datasheet's and the model's."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -12,14 +12,14 @@ from advisor.simulator.calibrated_device import BANDWIDTH, LINK, MeasuredFigure,
 from advisor.simulator.collectives.measured_pairs import PlacedGroup, placed_groups
 
 _MANY: Final = 5
-"""Names that a warning lists."""
+"""Number of names that a warning lists."""
 _KEYS: Final = {BANDWIDTH: "bandwidth_bytes_per_s", LINK: "scale_up_link_bytes_per_s"}
 
 
 def with_calibration(
     answer: Answer, calibration: Calibration | None, considered: Collection[str] = ()
 ) -> Answer:
-    """The answer with a note on the figures that the calibration replaced, or a warning that it replaced none.
+    """Return the answer with a note on the figures that the calibration replaced, or a warning that it replaced none.
 
     `considered` are the ids of the accelerators that the answer is about; none stands for the whole catalog.
     """
@@ -56,14 +56,16 @@ def with_calibration(
 
 
 def calibration_note(accelerator: str, figures: Sequence[MeasuredFigure]) -> str:
-    """One line: `h200-sxm calibrated: bandwidth 4.26 of 4.80 TB/s (x 0.91 of the model's), bf16 ...; ≈ ...`."""
+    """Return one line such as `h200-sxm calibrated: bandwidth 4.26 of 4.80 TB/s (x 0.91 of the model's), bf16 ...; ≈
+    ...`."""
     first, *others = (_words(figure) for figure in figures)
     words = ", ".join([f"{first} of the model's)", *(f"{x})" for x in others)])
     return f"{accelerator} calibrated: {words}; ≈ stands for figures that rest on them"
 
 
 def groups_note(groups: Collection[PlacedGroup]) -> str:
-    """Where groups of usual sizes are placed, and the copy between the two members that are farthest apart."""
+    """Return a line with the placement of groups of usual sizes, and the copy rate between their two most distant
+    members."""
     largest = max(len(group.members) for group in groups)
     words = ", ".join(
         f"{','.join(map(str, group.members))} at {show(group.slowest_bytes_per_s, RATE)}"
@@ -74,7 +76,7 @@ def groups_note(groups: Collection[PlacedGroup]) -> str:
 
 
 def calibration_fields(figures: Sequence[MeasuredFigure]) -> dict[str, dict[str, float]]:
-    """The figures for the JSON document, SI, by name and unit."""
+    """Return the figures for the JSON document, SI, by name and unit."""
     return {
         _KEYS.get(figure.name, f"{figure.name}_flop_per_s"): {
             "measured": figure.measured,

@@ -1,4 +1,4 @@
-"""Charts in characters: for terminals, and as the table that stands for the drawing elsewhere."""
+"""Charts as characters for terminals, and as tables that replace the drawing elsewhere."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -12,12 +12,12 @@ BAR_WIDTH: Final = 40
 _EIGHTHS: Final = " ▏▎▍▌▋▊▉"
 _FILLS: Final = "█▓▒░▚▞▤▥"
 _SEGMENTS: Final = 60
-"""Characters that a joined line is drawn with between two points."""
+"""Number of characters with which a joined line is drawn between two points."""
 _LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
 
 
 def chart_figure(chart: Chart) -> Figure:
-    """The chart as text of at most 100 columns."""
+    """Return the chart as text of at most 100 columns."""
     if chart.kind in CATEGORICAL:
         draw = {"waterfall": _waterfall, "range": _ranges}.get(chart.kind, _bars)
         return Figure("\n".join(draw(chart)), chart.title)
@@ -29,7 +29,7 @@ def chart_figure(chart: Chart) -> Figure:
 
 
 def chart_table(chart: Chart) -> Table:
-    """Every number of the chart, a row each."""
+    """Return a table with every number of the chart, a row each."""
     points = [(series, point) for series in chart.series for point in series.points]
     has_series = len(chart.series) > 1
     has_labels = any(point.label for _, point in points)
@@ -55,7 +55,7 @@ def chart_table(chart: Chart) -> Table:
 
 
 def interval_words(point: Datum) -> str:
-    """`0.37-0.49`, or a dash where nothing is known."""
+    """Return an interval such as `0.37-0.49`, or a dash if there is none."""
     return MISSING if point.low is None or point.high is None else range_words(point.low, point.high)
 
 
@@ -69,7 +69,7 @@ def _marks(chart: Chart) -> list[str]:
 
 
 def _points(chart: Chart, series: Series, letter: str) -> Iterator[plot.Point]:
-    """The points of a series, then dots of the lines between them, which give way to any point."""
+    """Yield the points of a series, then dots of the lines between them; any point covers a dot."""
     for point in series.points:
         yield plot.Point(float(point.x), point.y, point.mark or letter)
     if chart.kind == "line" or series.is_joined:
@@ -85,7 +85,7 @@ def _between(one: float, other: float, part: float, is_log: bool) -> float:
 
 
 def _legend(chart: Chart) -> list[str]:
-    """What letters and lines mean, where there is more than one thing to see."""
+    """Return lines that explain letters and reference lines, if there is more than one thing to see."""
     lettered = zip(_marks(chart), chart.series, strict=True)
     named = [
         f"{letter} {s.name}" for letter, s in lettered if s.name and not all(point.mark for point in s.points)
@@ -101,7 +101,7 @@ def _reference_words(chart: Chart, i: int) -> str:
 
 
 def _bars(chart: Chart) -> Iterator[str]:
-    """Rows of bars; the series of a stacked chart follow each other in one row."""
+    """Yield rows of bars; the series of a stacked chart follow each other in one row."""
     categories = list(dict.fromkeys(str(point.x) for series in chart.series for point in series.points))
     values = {(s.name, str(p.x)): p.y for s in chart.series for p in s.points}
     names = [series.name for series in chart.series]
@@ -124,7 +124,7 @@ def _bars(chart: Chart) -> Iterator[str]:
 
 
 def _waterfall(chart: Chart) -> Iterator[str]:
-    """Each bar starts where the one before it ends; the sum comes last."""
+    """Yield bars that start where the previous one ends; the sum comes last."""
     points = chart.series[0].points
     ends = [0.0]
     for point in points:
@@ -137,7 +137,7 @@ def _waterfall(chart: Chart) -> Iterator[str]:
 
 
 def _ranges(chart: Chart) -> Iterator[str]:
-    """Bars from low to high on one scale, the base marked."""
+    """Yield bars from low to high on one scale, with the base marked."""
     points: Sequence[Datum] = [point for series in chart.series for point in series.points]
     ends = [y for p in points for y in (p.low, p.high, p.y) if y is not None]
     low, high = min(ends), max(ends)
@@ -170,5 +170,5 @@ def _value(value: float, chart: Chart) -> str:
 
 
 def with_unit(number: str, unit: str) -> str:
-    """`4.95 ms`, but `$4.95/h`: a currency goes first."""
+    """Return a number with its unit: `4.95 ms`, but `$4.95/h`, as a currency comes first."""
     return f"${number}{unit[1:]}" if unit.startswith("$") else f"{number} {unit}".rstrip()

@@ -1,4 +1,4 @@
-"""The one way from records to JSON, and the envelope that every document has: the same for every command and file."""
+"""Conversion of records to JSON, and the envelope of every document: the same for every command and file."""
 
 import datetime
 import enum
@@ -22,7 +22,7 @@ Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | Non
 
 
 def to_json(value: object, path: str = "$") -> Json:
-    """Plain JSON data of records, dataclasses, arrays and their nestings.
+    """Return plain JSON data for records, dataclasses, arrays and their nestings.
 
     Raises: ValueError: a number is not finite (JSON has no NaN, and no prediction is one).
     Raises: TypeError: the value is of no kind that has a JSON form.
@@ -51,7 +51,8 @@ def to_json(value: object, path: str = "$") -> Json:
 
 
 def _from_record(value: object, path: str) -> Json:
-    """JSON of what names its fields; numpy and pydantic are told by their shape, so neither is imported.
+    """Return JSON for a value that names its fields. numpy and pydantic are recognised by their methods, so neither is
+    imported.
 
     A record whose document is not its fields, such as a reason, states that document in `document_fields`.
     """
@@ -70,18 +71,18 @@ def _from_record(value: object, path: str) -> Json:
 
 
 def fields_of(record: object, *without: str) -> dict[str, object]:
-    """Fields of a dataclass or model by name, as they are, but for some."""
+    """Return the fields of a dataclass or model by name, unconverted, except those in `without`."""
     names = getattr(type(record), "model_fields", None) or getattr(type(record), "__dataclass_fields__", {})
     return {name: getattr(record, name) for name in names if name not in without}
 
 
 def picked(record: object, *names: str) -> dict[str, object]:
-    """Some attributes of a record, as they are; a text may hold several names."""
+    """Return some attributes of a record by name, unconverted; a text may hold several names."""
     return {name: getattr(record, name) for text in names for name in text.split()}
 
 
 def flatten(record: Json, prefix: str = "") -> dict[str, Json]:
-    """One flat row of a nested record: a quantity under X becomes X, X_low, X_high and X_basis.
+    """Return a nested record as one flat row: a quantity under X becomes X, X_low, X_high and X_basis.
 
     Lists of plain values are joined with spaces, lists of records have no place in a row; other nested fields
     become X_Y.
@@ -105,7 +106,7 @@ SCHEMA_VERSION: Final = 2
 
 @cache
 def catalog_version() -> str:
-    """Name of the catalog's data: equal data, equal answers.
+    """Return the version of the catalog's data: equal data give equal answers.
 
     An installed package states that of the checkout it was built from, because it holds the data in other files.
     """
@@ -115,7 +116,7 @@ def catalog_version() -> str:
 
 
 def data_hash(data: Traversable) -> str:
-    """Short hash over names and contents of the files of a folder of data."""
+    """Return a short hash over names and contents of the files of a data folder."""
     digest = hashlib.sha256()
     for name, file in sorted(_walk(data, "").items()):
         digest.update(name.encode() + b"\0" + file.read_bytes() + b"\0")
@@ -133,7 +134,7 @@ def _walk(folder: Traversable, prefix: str) -> dict[str, Traversable]:
 
 
 def document(answer: Answer, *, seed: int, shared: Mapping[str, object]) -> dict[str, Json]:
-    """The JSON document of an answer: the envelope's fields first, then the result's.
+    """Return the JSON document of an answer: the envelope's fields first, then the result's.
 
     Raises: ValueError: a field of the result bears the name of one of the envelope's.
     """
@@ -152,5 +153,5 @@ def document(answer: Answer, *, seed: int, shared: Mapping[str, object]) -> dict
 
 
 def dump(content: Json) -> str:
-    """JSON text, indented, UTF-8 as it is but for characters that a terminal would obey."""
+    """Return indented JSON text in UTF-8; only characters that control a terminal are escaped."""
     return escaped(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)) + "\n"

@@ -1,4 +1,4 @@
-"""An answer as a file: the format follows from the suffix."""
+"""Answers as files: the suffix of the name decides the format."""
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,12 +18,12 @@ Writer = Callable[[Answer, Mapping[str, Json]], str | bytes]
 
 
 def as_json(answer: Answer, content: Mapping[str, Json]) -> str:
-    """The same document that --json prints."""
+    """Return the document that --json prints."""
     return dump(dict(content))
 
 
 def as_csv(answer: Answer, content: Mapping[str, Json]) -> str:
-    """The answer's list of records, one flat row each, SI units in the column names.
+    """Return the answer's list of records as CSV, one flat row each, SI units in the column names.
 
     Raises: AdvisorError: the answer is not a list.
     """
@@ -31,7 +31,10 @@ def as_csv(answer: Answer, content: Mapping[str, Json]) -> str:
 
 
 def as_parquet(answer: Answer, content: Mapping[str, Json]) -> bytes:
-    """The same as Parquet; raises as `as_csv`, and MissingHardwareError where pyarrow is not installed."""
+    """Return the answer's list of records as Parquet.
+
+    Raises: AdvisorError: the answer is not a list. MissingHardwareError: pyarrow is not installed.
+    """
     return parquet_bytes(_records(answer, "Parquet"))
 
 
@@ -58,7 +61,7 @@ def _no_drawing() -> AdvisorError:
 
 
 def check_form(path: Path, *, has_table: bool, has_drawing: bool) -> None:
-    """Refuse a form that a command's answers do not have, before the work.
+    """Refuse a format that a command's answers do not have, before the work.
 
     Raises: AdvisorError: a table or a drawing is asked of answers without.
     """
@@ -70,7 +73,7 @@ def check_form(path: Path, *, has_table: bool, has_drawing: bool) -> None:
 
 
 def as_markdown(answer: Answer, content: Mapping[str, Json]) -> str:
-    """What the terminal shows, as Markdown, with a line that says where it comes from."""
+    """Return the terminal's blocks as Markdown, with a line on their origin."""
     parts = [_markdown(block) for block in answer.blocks if not (isinstance(block, Chart) and block.is_empty)]
     return "\n\n".join([*parts, f"*{origin(content)}*"]) + "\n"
 
@@ -100,7 +103,7 @@ def _markdown_row(cells: Iterable[str]) -> str:
 
 
 def as_svg(answer: Answer, content: Mapping[str, Json]) -> str:
-    """The answer's drawing.
+    """Return the answer's drawing as SVG.
 
     Raises: AdvisorError: it has none.
     """
@@ -116,7 +119,7 @@ _FOR_ALL: Final = (".json", ".csv", ".md", ".html")
 
 
 def writer_for(path: Path) -> Writer:
-    """The writer that a file name asks for.
+    """Return the writer for the suffix of a file name.
 
     Raises: AdvisorError: the suffix is of no known format. MissingHardwareError: nothing here can write it.
     """

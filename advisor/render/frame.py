@@ -1,4 +1,4 @@
-"""Records as a table of pandas: what a CSV or Parquet file holds."""
+"""Records as a pandas table, which a CSV or Parquet file holds."""
 
 import importlib.util
 import io
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def frame_of(records: Iterable[object]) -> "pandas.DataFrame":
-    """One flat row a record, SI units in the names of columns; a column for every field that any of them has."""
+    """Return one flat row per record, with SI units in the column names; each field of any record has a column."""
     import pandas
 
     rows = [flatten(to_json(record)) for record in records]
@@ -23,7 +23,7 @@ def frame_of(records: Iterable[object]) -> "pandas.DataFrame":
 
 
 def csv_text(records: Iterable[object]) -> str:
-    """CSV of records; truth is written `true` and `false`, and no text is a formula to a spreadsheet."""
+    """Return records as CSV; booleans are written `true` and `false`, and no text acts as a formula in a spreadsheet."""
     frame = frame_of(records)
     for name in frame:
         frame[name] = _objects(map(_cell, frame[name]))
@@ -37,14 +37,14 @@ def _cell(value: object) -> object:
 
 
 def _objects(values: Iterable[object]) -> "pandas.Series[Any]":
-    """A column of objects, so that whole numbers beside gaps stay whole."""
+    """Return a column of objects, so that whole numbers stay whole in a column with gaps."""
     import pandas
 
     return pandas.Series(list(values), dtype=object)
 
 
 def parquet_bytes(records: Iterable[object]) -> bytes:
-    """Parquet of records; a column holds one type: numbers, or else text.
+    """Return records as Parquet; a column holds one type: numbers, or else text.
 
     Raises: MissingHardwareError: pyarrow is not installed.
     """
@@ -61,7 +61,7 @@ def parquet_bytes(records: Iterable[object]) -> bytes:
 
 
 def check_parquet() -> None:
-    """Refuse before the work starts where nothing can write Parquet.
+    """Refuse, before the work starts, if no package can write Parquet.
 
     Raises: MissingHardwareError: pyarrow is not installed.
     """

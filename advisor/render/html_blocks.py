@@ -12,12 +12,13 @@ from advisor.render.numbers import BINARY_SIZE, COMPUTE, COUNT, GLYPHS, MISSING,
 
 LEAST_ROWS_TO_FILTER: Final = 9
 LEAST_ROWS_TO_SCROLL: Final = 25
-"""Longer tables get a window of their own; on paper they are whole."""
+"""Number of rows above which a table scrolls in a window of its own; on paper it is complete."""
 LEAST_COLUMNS_TO_STACK: Final = 4
-"""Tables of so many columns become a card a row on a telephone."""
+"""Number of columns from which a table shows each row as a card on a telephone."""
 _ADDRESS: Final = re.compile(r"https?://[^\s<>\"']+[^\s<>\"'.,;)]")
 _RANGE: Final = re.compile(r"(.*\d\S*(?: \S+)?) (\([^()]*\)(?: [✓≈·?])?)")
-"""A number, its interval and the glyph of its basis: a page sets the interval in small type on its own line."""
+"""Pattern of a number, its interval and the glyph of its basis: a page sets the interval in small type on its own
+line."""
 _DATE: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _ITEM: Final = re.compile(r"[-*] ")
 
@@ -33,12 +34,12 @@ _PLAIN_WORDS: Final = re.compile(r"[a-zA-Z$][\w$/. ]*")
 
 
 def blocks_html(blocks: Sequence[Block], new_id: Callable[[], str]) -> str:
-    """Blocks in order; `new_id` gives names that occur once on the page."""
+    """Return blocks in order; `new_id` returns names that occur once on the page."""
     return "\n".join(block_html(block, new_id) for block in blocks)
 
 
 def block_html(block: Block, new_id: Callable[[], str]) -> str:
-    """One block."""
+    """Return one block as HTML."""
     match block:
         case Paragraph(text=text, emphasis=emphasis):
             return _paragraph(text, "lead" if emphasis else "")
@@ -59,7 +60,7 @@ def heading(title: str) -> str:
 
 
 def linked(text: str) -> str:
-    """Escaped text whose web addresses are links; what stands between backticks is code."""
+    """Return escaped text whose web addresses are links; text between backticks is code."""
     pieces = text.split("`")
     if len(pieces) % 2 == 0:
         return _with_links(text)
@@ -80,7 +81,7 @@ def _with_links(text: str) -> str:
 
 
 def _paragraph(text: str, kind: str) -> str:
-    """Lines of text; those that begin with a dash are a list."""
+    """Return lines of text as HTML; lines that begin with a dash form a list."""
     mark = f' class="{kind}"' if kind else ""
     out: list[str] = []
     lines: list[str] = []
@@ -106,13 +107,14 @@ def _paragraph(text: str, kind: str) -> str:
 
 
 def _figure(text: str) -> str:
-    """Text with a fixed layout; a single line is a command, which may wrap."""
+    """Return text with a fixed layout; a single line is a command, which may wrap."""
     kind = "" if "\n" in text else ' class="command"'
     return f'<div class="figure"><pre{kind} tabindex="0">{html.escape(text)}</pre></div>'
 
 
 def table_html(table: Table, new_id: Callable[[], str], *, is_plain: bool = False) -> str:
-    """The table; unless it is plain, the page's script makes it sortable, and filterable from nine rows on."""
+    """Return a table as HTML. Unless it is plain, the page's script makes it sortable, and from nine rows on
+    filterable."""
     num_rows = len(table.rows)
     sortable = " data-sortable" if num_rows > 1 and not is_plain else ""
     marks = sortable + (" data-filter" if num_rows >= LEAST_ROWS_TO_FILTER and not is_plain else "")
@@ -154,7 +156,7 @@ def _rows(table: Table, new_id: Callable[[], str]) -> Iterator[str]:
 
 
 def _detail(block: Block, new_id: Callable[[], str]) -> str:
-    """A part of a row's details: its tables are short lists of facts, which nobody sorts."""
+    """Return a part of a row's details; its tables are short lists of facts, so they are not sortable."""
     if isinstance(block, Table):
         return heading(block.title) + table_html(block, new_id, is_plain=True)
     return block_html(block, new_id)
@@ -181,7 +183,7 @@ def _align(column: Column) -> str:
 
 
 def sort_key(cell: str) -> float | None:
-    """The number that a cell shows, in SI where its unit is one that answers use; none where it is text.
+    """Return the number that a cell shows, in SI if the unit is one that answers use; None for text.
 
     `$1,234.50`, `4.95 ms (4.4-5.5) ≈`, `12 %` and `80.9 requests/s` are numbers; `8 x mi355x`, a date and a dash
     are not.
@@ -202,5 +204,5 @@ def is_missing(cell: str) -> bool:
 
 
 def _is_unit(words: str) -> bool:
-    """A unit without a ladder, e.g. `tokens/s` or `/h`: one word, perhaps per another."""
+    """Whether the words are a unit without a ladder, e.g. `tokens/s` or `/h`: one word, perhaps per another."""
     return " " not in words and _PLAIN_WORDS.fullmatch(words.lstrip("/")) is not None

@@ -1,4 +1,4 @@
-"""A chart on a page: its data for the drawing, its words for people who do not see it."""
+"""Charts on a page: data for the drawing, and a description for people who cannot see it."""
 
 import html
 import json
@@ -14,7 +14,7 @@ _SHORT_UNIT = 8
 
 
 def chart_html(chart: Chart, table: str) -> str:
-    """The figure: caption, description, place of the drawing, its data, and `table` with the same numbers."""
+    """Return the figure: caption, description, place of the drawing, its data, and `table` with the same numbers."""
     name, about = html.escape(chart.title), html.escape(chart.description)
     description = f'<p class="description">{about}</p>' if about else ""
     label = html.escape(f"{chart.title}. {describe(chart)}", quote=True)
@@ -29,7 +29,7 @@ def chart_html(chart: Chart, table: str) -> str:
 
 
 def describe(chart: Chart) -> str:
-    """What the drawing shows in words: its own description, then axes, series and extremes."""
+    """Return a description of the drawing: its own text, then axes, series and extremes."""
     points = [point for series in chart.series for point in series.points]
     names = ", ".join(series.name for series in chart.series if series.name)
     low, high = min(points, key=lambda p: p.y), max(points, key=lambda p: p.y)
@@ -50,7 +50,7 @@ def _named(point: Datum, axis: Axis) -> str:
 
 
 def chart_data(chart: Chart) -> dict[str, Any]:
-    """What the page's script draws from; every number that it prints comes as text, too."""
+    """Return the data for the page's script; every number that it prints is included as text too."""
     data: dict[str, Any] = {
         "kind": chart.kind,
         "title": chart.title,
@@ -117,7 +117,7 @@ def _sums(chart: Chart) -> Mapping[str, str]:
 
 
 def embedded(data: object) -> str:
-    """JSON that cannot end the script element that holds it."""
+    """Return JSON that cannot end the script element that holds it."""
     return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace(
         "<", "\\u003c"
     )

@@ -1,4 +1,4 @@
-"""An answer as one page without outside resources: it opens offline, prints, and follows light and dark."""
+"""Answers as one page without outside resources: it opens offline, prints, and follows light and dark mode."""
 
 import html
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,9 +16,9 @@ from advisor.render.html_blocks import blocks_html, linked
 BUNDLE: Final = "echarts-slim.js"
 LICENCES: Final = "echarts-slim.LICENSES.txt"
 POLICY: Final = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:"
-"""The browser itself refuses every request to a network."""
+"""Content security policy with which the browser refuses every request to a network."""
 LONG_TITLE: Final = 110
-"""Characters from which a headline is set smaller."""
+"""Length from which a headline is set in smaller type [characters]."""
 _LOGO: Final = (
     '<svg viewBox="0 0 32 32" aria-hidden="true"><rect width="32" height="32" rx="7" fill="#0b5cad"/>'
     '<path d="M7 23.5 13.5 15l4.5 4L25 9" fill="none" stroke="#fff" stroke-width="3" stroke-linecap="round" '
@@ -37,7 +37,7 @@ _EARLY_THEME: Final = (
 
 
 def as_html(answer: Answer, content: Mapping[str, Json]) -> str:
-    """The page: the answer first, then how it came about.
+    """Return the page: the answer first, then its inputs and origin.
 
     The charting library is part of the page only where there is a chart.
     """
@@ -75,12 +75,12 @@ def as_html(answer: Answer, content: Mapping[str, Json]) -> str:
 
 
 def origin(content: Mapping[str, Json]) -> str:
-    """Program, data and seed in a line."""
+    """Return a line with program, data and seed."""
     return f"advisor {content['tool_version']}, catalog {content['catalog_version']}, seed {content['seed']}"
 
 
 def _told(answer: Answer) -> tuple[str, list[Section]]:
-    """Headline and sections without it; where the answer names no sections, its blocks are the one."""
+    """Return the headline, and the sections without it; an answer without sections gets one section with its blocks."""
     headline = next((b for b in answer.blocks if isinstance(b, Paragraph) and b.emphasis), None)
     title = headline.text if headline else _title(answer.blocks)
     parts = answer.sections or (Section("Result", answer.blocks),)
@@ -96,14 +96,14 @@ def _says(block: Block, title: str) -> bool:
 
 
 def _title(blocks: Sequence[Block]) -> str:
-    """A name for an answer without headline: its first table's, else its first sentence."""
+    """Return a title for an answer without headline: its first table's, else its first sentence."""
     titles = [block.title for block in blocks if isinstance(block, Table) and block.title]
     sentences = [block.text.split(". ")[0].split("\n")[0] for block in blocks if isinstance(block, Paragraph)]
     return next(iter([*titles, *sentences]), "Answer").rstrip(".")
 
 
 def _closing(answer: Answer, content: Mapping[str, Json]) -> Iterator[Section]:
-    """What every page ends with: the question as it was understood, and what the answer rests on."""
+    """Yield the last sections of every page: the question as understood, and the inputs and origin of the answer."""
     flat = {name: value for name, value in flatten(content["inputs"]).items() if value not in (None, "")}
     rows = tuple(
         (name, str(value).lower() if isinstance(value, bool) else str(value)) for name, value in flat.items()
@@ -198,5 +198,5 @@ def _scripts(*, has_charts: bool) -> Iterator[str]:
 
 @cache
 def asset(name: str) -> str:
-    """A file that is part of every page."""
+    """Return the text of a file that is part of every page."""
     return (files("advisor.render") / "assets" / name).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""SI numbers as people read them: three significant digits, a fitting unit, a range, a glyph of the basis."""
+"""SI numbers for people: three significant digits, a fitting unit, an interval, a glyph of the basis."""
 
 import math
 from typing import Final, Protocol
@@ -38,7 +38,7 @@ MISSING: Final = "-"
 
 
 def digits(value: float, significant: int = 3) -> str:
-    """A number with so many significant digits, thousands separated, never in exponents."""
+    """Return a number with `significant` digits, thousands separated, never in exponents."""
     if value == 0:
         return "0"
     decimals = max(0, significant - 1 - math.floor(math.log10(abs(value))))
@@ -48,13 +48,13 @@ def digits(value: float, significant: int = 3) -> str:
 
 
 def rung(value: float, ladder: Ladder) -> tuple[float, str]:
-    """The largest unit in which the value is at least 1 when rounded to three digits, else the smallest unit."""
+    """Return the largest unit in which the value is at least 1 when rounded to three digits, else the smallest unit."""
     fitting = [step for step in ladder if abs(value) >= 0.9995 * step[0]]
     return fitting[-1] if fitting else ladder[0]
 
 
 def show(value: float | None, ladder: Ladder = PLAIN) -> str:
-    """A number with its unit; a dash where there is none."""
+    """Return a number with its unit; a dash for None."""
     if value is None:
         return MISSING
     factor, unit = rung(value, ladder)
@@ -62,12 +62,12 @@ def show(value: float | None, ladder: Ladder = PLAIN) -> str:
 
 
 def show_in(value: float | None, factor: float) -> str:
-    """A number in a unit that the column's header names."""
+    """Return a number in the unit that the column's header names; a dash for None."""
     return MISSING if value is None else digits(value / factor)
 
 
 def usd(value: float | None) -> str:
-    """Dollars: cents below 100, whole dollars above, two digits below ten cents."""
+    """Return an amount in dollars: cents below 100, whole dollars above, two digits below ten cents."""
     if value is None:
         return MISSING
     if abs(value) < 0.1:
@@ -80,7 +80,7 @@ def percent(fraction: float | None) -> str:
 
 
 class LaidOut(Protocol):
-    """Whatever names the degrees of a replica."""
+    """Any record with the degrees of parallelism of a replica."""
 
     @property
     def tensor_parallel(self) -> int: ...
@@ -93,12 +93,12 @@ class LaidOut(Protocol):
 
 
 def degree_words(**degrees: int) -> str:
-    """Degrees above one, short: `TP4 PP2`."""
+    """Return the degrees above one, short: `TP4 PP2`."""
     return " ".join(f"{name}{degree}" for name, degree in degrees.items() if degree > 1)
 
 
 def layout_words(laid: LaidOut, accelerator: str, num_replicas: int) -> str:
-    """A deployment in words: `4 x h100-sxm (TP4)`, `40 x h100-sxm = 5 x (TP8)`, `3 x l40s = 3 replicas`."""
+    """Return a deployment in words: `4 x h100-sxm (TP4)`, `40 x h100-sxm = 5 x (TP8)`, `3 x l40s = 3 replicas`."""
     tp, pp, dp, ep = laid.tensor_parallel, laid.pipeline_parallel, laid.data_parallel, laid.expert_parallel
     inner = degree_words(TP=tp, PP=pp, DP=dp, EP=ep)
     total = f"{num_replicas * tp * pp * dp} x {accelerator}"
@@ -108,19 +108,19 @@ def layout_words(laid: LaidOut, accelerator: str, num_replicas: int) -> str:
 
 
 def runs_words(engine: str, weight_dtype: str) -> str:
-    """What runs on it, short: `trt-llm fp8`."""
+    """Return engine and weight format, short: `trt-llm fp8`."""
     return f"{'trt-llm' if engine == 'tensorrt-llm' else engine} {weight_dtype}"
 
 
 def price_words(provider: str, kind: str, tenancy: str, age_days: int | None) -> str:
-    """Seller, kind of price where not a list's, whose hardware, age: `tensorwave, tracker, 195d`."""
+    """Return provider, kind of price unless it is a list price, tenancy, and age: `tensorwave, tracker, 195d`."""
     whose = {"unknown": "others' hosts", "shared": "shared"}.get(tenancy, "")
     age = "undated" if age_days is None else f"{age_days}d"
     return ", ".join(filter(None, (provider, kind.replace("_", " ") if kind != "list" else "", whose, age)))
 
 
 class Bought(Protocol):
-    """What is bought: accelerators of one kind, which may be more than the replicas need."""
+    """Any record of bought accelerators of one kind; the replicas may need fewer."""
 
     @property
     def accelerator(self) -> str: ...
@@ -129,14 +129,14 @@ class Bought(Protocol):
 
 
 class Replicated(LaidOut, Protocol):
-    """Replicas of one layout."""
+    """Any record of replicas of one layout."""
 
     @property
     def num_replicas(self) -> int: ...
 
 
 def bought_words(bought: Bought, laid: Replicated) -> str:
-    """What is bought, short: `29 x b200-sxm`, `4 x TP2 h100-sxm`, or `8 x h100-sxm as 2 x TP2` where some stay idle."""
+    """Return a purchase in words: `29 x b200-sxm`, `4 x TP2 h100-sxm`, or `8 x h100-sxm as 2 x TP2` if some stay idle."""
     tp, pp, dp = laid.tensor_parallel, laid.pipeline_parallel, laid.data_parallel
     inner = degree_words(TP=tp, PP=pp, DP=dp)
     whole = f"{bought.num_accelerators} x {bought.accelerator}"
@@ -148,7 +148,8 @@ def bought_words(bought: Bought, laid: Replicated) -> str:
 
 
 def show_quantity(quantity: Quantity | None, ladder: Ladder = PLAIN) -> str:
-    """A prediction with its range in one unit and the glyph of its basis, `4.95 ms (4.4-5.5) ≈`; a dash for none."""
+    """Return a prediction with its interval in one unit and the glyph of its basis, `4.95 ms (4.4-5.5) ≈`; a dash for
+    None."""
     if quantity is None:
         return MISSING
     factor, unit = rung(quantity.value, ladder)
@@ -159,19 +160,19 @@ def show_quantity(quantity: Quantity | None, ladder: Ladder = PLAIN) -> str:
 
 
 def range_words(low: float, high: float) -> str:
-    """An interval with two digits, with three where its ends lie within a tenth of each other."""
+    """Return an interval with two digits, or with three if its ends lie within a tenth of each other."""
     significant = 2 if high > 1.1 * low else 3
     return f"{digits(low, significant)}-{digits(high, significant)}"
 
 
 def usd_range(quantity: Quantity) -> str:
-    """Dollars with their range beside them: `$0.18 0.15-0.24`; without one where they are certain."""
+    """Return dollars with their interval after them, `$0.18 0.15-0.24`; certain dollars have none."""
     span = f" {range_words(quantity.low, quantity.high)}" if quantity.low < quantity.high else ""
     return f"{usd(quantity.value)}{span}"
 
 
 def usd_quantity(quantity: Quantity) -> str:
-    """Dollars with their range: `$0.42 (0.37-0.49) ≈`."""
+    """Return dollars with their interval: `$0.42 (0.37-0.49) ≈`."""
     span = range_words(quantity.low, quantity.high)
     return f"${digits(quantity.value, 2)} ({span}) {GLYPHS[quantity.basis]}"
 
@@ -188,7 +189,7 @@ _LADDERS: Final[dict[str, Ladder]] = {
 
 
 def show_unit(value: float | str | None, unit: str) -> str:
-    """A probe's figure in its unit, whatever that is; a dash where there is none."""
+    """Return a probe's figure in its own unit; a dash for None."""
     if value is None:
         return MISSING
     if isinstance(value, str):

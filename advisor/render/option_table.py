@@ -1,4 +1,4 @@
-"""Columns by which options are shown: one list for serving, one for batches and one for images, texts and audio."""
+"""Columns of tables of options: one list for serving, one for batches and one for images, texts and audio."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,10 +30,10 @@ _METRICS: Final = {"ttft": "TTFT", "tpot": "TPOT", "itl": "ITL", "e2e": "E2E"}
 
 @dataclass(frozen=True, slots=True)
 class OptionColumn:
-    """A column of options: its header with its marks, and how an option fills it."""
+    """Column of a table of options: its header with its marks, and the function that fills it."""
 
     header: str
-    """As `answer.columns` reads it."""
+    """Header in the notation of `answer.columns`."""
     cell: Callable[[Option], str]
 
 
@@ -43,7 +43,7 @@ def table_of(
     title: str,
     details: Sequence[Sequence[Block]] = (),
 ) -> Table:
-    """A row for each option; a page unfolds its details."""
+    """Return a table with one row per option; a page unfolds its details."""
     return Table(
         columns(*(column.header for column in chosen)),
         tuple(tuple(column.cell(option) for column in chosen) for option in options),
@@ -53,14 +53,14 @@ def table_of(
 
 
 def cells_of(option: Option | None, chosen: Sequence[OptionColumn], why: str) -> tuple[str, ...]:
-    """The cells of an option behind the demand that it is for; where there is none, why in the first of them."""
+    """Return the cells of an option, which follow that of its load; without an option, the first cell says why."""
     if option is None:
         return (why, *(MISSING,) * (len(chosen) - 1))
     return tuple(column.cell(option) for column in chosen)
 
 
 def serving_columns(levels: Sequence[ServiceLevel], *, shows_rate: bool) -> tuple[OptionColumn, ...]:
-    """Columns of the options of one load; `shows_rate` where they carry different loads."""
+    """Return the columns for options of one load; `shows_rate` adds the rate if their loads differ."""
     runs = OptionColumn("runs~?" if shows_rate else "runs~", runs_of)
     rate = OptionColumn("req/s>", lambda option: digits(option.served.requests_per_s.value))
     return (
@@ -78,7 +78,7 @@ def serving_columns(levels: Sequence[ServiceLevel], *, shows_rate: bool) -> tupl
 
 
 def ladder_columns(levels: Sequence[ServiceLevel]) -> tuple[OptionColumn, ...]:
-    """Columns of what to take for each of several loads."""
+    """Return the columns for the first option of each of several loads."""
     return (
         OptionColumn("take~", take_words),
         OptionColumn("runs~?", runs_of),
@@ -91,7 +91,7 @@ def ladder_columns(levels: Sequence[ServiceLevel]) -> tuple[OptionColumn, ...]:
 
 
 def job_columns() -> tuple[OptionColumn, ...]:
-    """Columns of the ways to get a batch of requests done."""
+    """Return the columns for options that complete a batch of requests."""
     return (
         OptionColumn("#>", lambda option: str(option.rank)),
         OptionColumn("take~", take_words),
@@ -113,7 +113,7 @@ def _hours_range(option: Option) -> str:
 
 
 def item_columns(unit: str) -> tuple[OptionColumn, ...]:
-    """Columns of fleets for images, texts or audio."""
+    """Return the columns for fleets that process images, texts or audio."""
     return (
         OptionColumn("#>", lambda option: str(option.rank)),
         OptionColumn("take~", split_words),
@@ -128,7 +128,7 @@ def item_columns(unit: str) -> tuple[OptionColumn, ...]:
 
 
 def split_words(option: Option) -> str:
-    """What is taken, and how batches are split over the accelerators of a replica."""
+    """Return the purchase, and how batches are split over the accelerators of a replica."""
     split = option.levers.get("split")
     machine = option.machine
     how = f" ({option.replica_layout.num_replicas} x {split})" if split else ""
@@ -136,18 +136,18 @@ def split_words(option: Option) -> str:
 
 
 def latency_columns(levels: Sequence[ServiceLevel]) -> tuple[OptionColumn, ...]:
-    """A column for each objective that was asked, at its own percentile."""
+    """Return a column for each objective of the question, at its own percentile."""
     return tuple(OptionColumn(f"{level_words(level)}>", latency_cell(level)) for level in levels)
 
 
 def level_words(level: ServiceLevel) -> str:
-    """Header of an objective: the metric, and its percentile where that is not the 99th."""
+    """Return the header of an objective: the metric, and its percentile unless that is the 99th."""
     name = _METRICS[level.metric]
     return name if level.percent == 99 else f"{name} p{level.percent:g}"
 
 
 def latency_cell(level: ServiceLevel) -> Callable[[Option], str]:
-    """How an option fills the column of an objective."""
+    """Return the function that fills the column of an objective."""
     name = f"p{level.percent:g}"
 
     def cell(option: Option) -> str:
@@ -158,7 +158,7 @@ def latency_cell(level: ServiceLevel) -> Callable[[Option], str]:
 
 
 def time_words(quantity: Quantity | None) -> str:
-    """A time with two digits; a dash where there is none."""
+    """Return a time with two digits; a dash for None."""
     if quantity is None:
         return MISSING
     factor, unit = rung(quantity.value, TIME)
@@ -166,29 +166,29 @@ def time_words(quantity: Quantity | None) -> str:
 
 
 def runs_of(option: Option) -> str:
-    """Engine and weight format of an option, short."""
+    """Return engine and weight format of an option, short."""
     return runs_words(option.replica_layout.engine, option.replica_layout.weight_dtype)
 
 
 def per_hour(option: Option) -> str:
-    """What an option costs by the hour, as far as it is known."""
+    """Return the cost of an option per hour, as far as it is known."""
     return usd(option.bill.usd_per_hour)
 
 
 def per_month(option: Option) -> str:
-    """What an option costs by the month, as far as it is known."""
+    """Return the cost of an option per month, as far as it is known."""
     return usd(option.bill.usd_per_month)
 
 
 def offer_words(offer: Offer | None) -> str:
-    """Provider, kind and age of a price; `own` for hardware that is already there."""
+    """Return provider, kind and age of a price; `own` for hardware that the user has."""
     if offer is None:
         return "own"
     return price_words(offer.provider, offer.kind, offer.tenancy, offer.age_days)
 
 
 def take_words(option: Option) -> str:
-    """What is taken, part by part where a deployment has unlike ones: `4 x mi300x: 3 prefill + 1 decode`."""
+    """Return the purchase of an option, pool by pool if its pools differ: `4 x mi300x: 3 prefill + 1 decode`."""
     machine = option.machine
     if not option.parts:
         limit = f" at {machine.power_limit_w:.0f} W" if machine.power_limit_w else ""
@@ -202,7 +202,7 @@ def take_words(option: Option) -> str:
 
 
 def replica_words(option: Option) -> str:
-    """How many replicas of which layout: `4 x TP2`."""
+    """Return number and layout of replicas: `4 x TP2`."""
     layout = option.replica_layout
     inner = degree_words(TP=layout.tensor_parallel, PP=layout.pipeline_parallel, DP=layout.data_parallel)
     return f"{layout.num_replicas} x {inner}" if inner else f"{layout.num_replicas}"

@@ -1,4 +1,4 @@
-"""A plot of points in characters."""
+"""Plots of points in characters."""
 
 import math
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from advisor.render.numbers import digits
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A point and the one character that marks it."""
+    """Point, and the one character that marks it."""
 
     x: float
     y: float
@@ -18,7 +18,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """What an axis means and the unit in which it is labelled."""
+    """Axis of a plot: its meaning, and the unit of its labels."""
 
     title: str
     factor: float = 1.0
@@ -26,7 +26,7 @@ class Axis:
 
 
 def scatter(points: Sequence[Point], x: Axis, y: Axis, *, width: int = 72, height: int = 14) -> str:
-    """Points on two axes, lower left is best; of two points in one cell the one that comes first is shown.
+    """Return points on two axes, lower left is best; if two points share a cell, the first is shown.
 
     Raises: ValueError: a coordinate is not finite, or not positive on a logarithmic axis.
     """
@@ -53,7 +53,7 @@ def scatter(points: Sequence[Point], x: Axis, y: Axis, *, width: int = 72, heigh
 
 @dataclass(frozen=True, slots=True)
 class _Scale:
-    """Ends of an axis."""
+    """Scale of an axis: its two ends."""
 
     low: float
     high: float
@@ -81,14 +81,14 @@ class _Scale:
         return min(count - 1, int(part * count))
 
     def label(self, step: int, height: int, factor: float) -> str:
-        """Labels on the lowest, middle and highest line."""
+        """Return the labels on the lowest, middle and highest line."""
         if step not in (0, height // 2, height - 1):
             return ""
         return digits(self.at((step + 0.5) / height) / factor)
 
 
 def _limits(values: Sequence[float]) -> tuple[float, float]:
-    """Ends of an axis with 5 % of its length free on both sides, at least a factor of two apart."""
+    """Return the ends of an axis with 5 % of its length free on both sides, at least a factor of two apart."""
     low, high = min(values), max(values)
     middle = math.sqrt(low * high)
     half = max(math.log(high / low) / 2.0 * 1.1, math.log(2.0) / 2.0)

@@ -1,4 +1,4 @@
-"""Answers that were saved and are read again: plans and reports, of the schema that this program writes."""
+"""Saved answers that are read again: plans and reports, of the schema that this program writes."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -10,7 +10,7 @@ from advisor.decide.reason import reason_codes
 from advisor.render.document import SCHEMA_VERSION
 
 _COMMANDS: Final = {"report": "cost"}
-"""Command by the kind of its documents, where that is not `recommend`."""
+"""Command by the kind of its documents, if it is not `recommend`."""
 OPTION_KINDS: Final = frozenset({"plan", "batch_plan", "item_plan", "fleet", "report"})
 """Kinds of documents that hold options, bills or reasons."""
 
@@ -50,7 +50,7 @@ def check_saved(path: Path, content: Mapping[str, Any]) -> None:
 
 
 def _again(path: Path, content: Mapping[str, Any]) -> str:
-    """The command that asks the question of a document again, as far as its inputs name the question."""
+    """Return the command that asks the question of a document again, as far as its inputs name the question."""
     inputs = content.get("inputs")
     asked = inputs if isinstance(inputs, Mapping) else {}
     command = _COMMANDS.get(str(content.get("kind")), "recommend")
@@ -63,7 +63,7 @@ def _again(path: Path, content: Mapping[str, Any]) -> str:
 
 
 def _codes(value: Any, where: str) -> Iterator[tuple[str, object]]:
-    """Codes of all reasons of a document, with their places; `inputs` hold none."""
+    """Yield the codes of all reasons of a document, with their places; `inputs` hold none."""
     if isinstance(value, list):
         for number, item in enumerate(value):
             yield from _codes(item, f"{where}[{number}]")

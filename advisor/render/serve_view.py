@@ -1,4 +1,4 @@
-"""A simulated run of serving as an answer."""
+"""Answer of a simulated serving run."""
 
 import math
 from collections.abc import Mapping
@@ -28,12 +28,12 @@ from advisor.simulator.serving import ServingResult
 from advisor.simulator.serving_prediction import ServingPrediction
 
 STATISTICS: Final = ("mean", "p50", "p90", "p99")
-"""Those that the table has room for; documents have p95 too."""
+"""Statistics that the table has room for; documents have p95 too."""
 
 
 @dataclass(frozen=True, slots=True)
 class SpeculationGain:
-    """What guessing ahead gains in a run."""
+    """Gain of speculative decoding in a run."""
 
     method: str
     draft_tokens: int
@@ -41,33 +41,33 @@ class SpeculationGain:
     acceptance_low: float
     acceptance_high: float
     acceptance_source: str
-    """Empty where a person gave it."""
+    """Source of the acceptance rate; empty if the user gave it."""
     tokens_per_step: float
     batch: int
-    """Sequences that decoded together on average."""
+    """Mean number of sequences that decoded together."""
     speed_up: float
-    """Tokens per second while decoding at that batch over those without."""
+    """Decode rate at that batch [tokens/s] over the rate without speculative decoding."""
     largest_batch_that_pays: int
-    """No batch up to this one is slower than without."""
+    """Largest batch up to which no batch is slower with speculative decoding than without."""
     num_slots: int
 
 
 @dataclass(frozen=True, slots=True)
 class ServeRun:
-    """A finished run of one replica of a deployment."""
+    """Finished run of one replica of a deployment."""
 
     replica: ReplicaModel
     result: ServingResult
     prediction: ServingPrediction
-    """Of the whole deployment."""
+    """Prediction for the whole deployment."""
     wall_s: float
     speculation: SpeculationGain | None = None
     pools: str = ""
-    """Where two pools run, in words; empty for one."""
+    """Description of the prefill and decode pools; empty if there is one pool."""
 
     @property
     def board_power_w(self) -> Quantity | None:
-        """Mean draw of one board [W]; None if its rated power is unknown, or if boards of two pools are mixed."""
+        """Mean power of one board [W]; None if its rated power is unknown, or if boards of two pools are mixed."""
         return None if self.pools else serving_power_w(self.result, self.replica)
 
     @property
@@ -84,7 +84,7 @@ class ServeRun:
 def serve_answer(
     run: ServeRun, traffic: Traffic, inputs: Mapping[str, object], notes: tuple[str, ...]
 ) -> Answer:
-    """Latencies, rates and state of one deployment under one load."""
+    """Return the answer with latencies, rates and state of one deployment under one load."""
     prediction, result, replica = run.prediction, run.result, run.replica
     metrics = fields_of(prediction) | {
         **picked(result, "goodput_fraction num_refused num_preemptions prefix_hit_fraction"),
@@ -164,7 +164,7 @@ def _power(run: ServeRun) -> list[str]:
 
 
 def _speculation(gain: SpeculationGain | None) -> list[str]:
-    """How guesses are made, what they gain here, and from where on they cost."""
+    """Return lines on the draft, its gain here, and the batch from which it costs more than it gains."""
     if gain is None:
         return []
     accepted = f"accepted with {gain.acceptance:g}"
@@ -182,7 +182,7 @@ def _speculation(gain: SpeculationGain | None) -> list[str]:
 
 
 def _headline(replica: ReplicaModel, traffic: Traffic, pools: str) -> str:
-    """Deployment and load in one line: `llama-3.1-70b (fp8) on 4 x h100-sxm (TP4), vllm, 5 requests/s`."""
+    """Return deployment and load in one line: `llama-3.1-70b (fp8) on 4 x h100-sxm (TP4), vllm, 5 requests/s`."""
     deployment = replica.deployment
     where = pools or layout_words(deployment, deployment.accelerator.id, deployment.num_replicas)
     load = f"{traffic.concurrency} clients"

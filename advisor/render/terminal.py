@@ -1,4 +1,4 @@
-"""An answer on the terminal: rich tables that fit 100 columns."""
+"""Answers on the terminal: rich tables that fit 100 columns."""
 
 import os
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from advisor.catalog.legible import legible
 from advisor.render.answer import Block, Chart, Figure, Paragraph, Table
 
 PIPE_WIDTH: Final = 100
-"""Columns where nobody says how wide the output is: a pipe, a file, a test."""
+"""Width of the output if no terminal states one (a pipe, a file, a test) [columns]."""
 
 GAP: Final = 2
 """Blanks between two columns."""
@@ -32,7 +32,7 @@ class _Console(Console):
 
 
 def console_for(stream: IO[str]) -> Console:
-    """A console that honours NO_COLOR, COLUMNS and whether a person is watching."""
+    """Return a console that honours NO_COLOR and COLUMNS and recognises whether the output is a terminal."""
     fixed = None if stream.isatty() or "COLUMNS" in os.environ else PIPE_WIDTH
     return _Console(file=stream, width=fixed, highlight=False, markup=False, emoji=False)
 
@@ -83,9 +83,8 @@ def _print_table(block: Table, console: Console) -> None:
 
 
 def _at_hyphens(text: str, width: int) -> str:
-    """The text with words that are wider than their column parted behind their hyphens: `rtx-pro-6000- server`; without
-    a comma for which alone there is no room.
-    """
+    """Return the text with words wider than their column split after hyphens: `rtx-pro-6000- server`. A comma at the
+    end of a word is dropped if only the comma has no room."""
     parts = []
     for word in text.split(" "):
         rest = word
@@ -99,12 +98,12 @@ def _at_hyphens(text: str, width: int) -> str:
 
 
 def _on_one_line(block: Table) -> Table:
-    """The table with cells that a terminal only shows."""
+    """Return the table with control characters made visible, which keeps each cell on one line."""
     return Table(block.columns, tuple(tuple(map(legible, row)) for row in block.rows))
 
 
 def _that_fits(block: Table, available: int) -> Table:
-    """The table without the optional columns for which there is no room."""
+    """Return the table without the optional columns for which there is no room."""
     while sum(_least_widths(block)) + GAP * (len(block.columns) - 1) > available:
         optional = [i for i, column in enumerate(block.columns) if column.optional]
         if not optional:
@@ -116,7 +115,8 @@ def _that_fits(block: Table, available: int) -> Table:
 
 
 def _least_widths(block: Table) -> list[int]:
-    """Width below which a cell would break inside a word, or at all where its column does not fold."""
+    """Width of each column below which a cell would break inside a word, or at all if the column does not fold
+    [characters]."""
     texts = [[column.header, *cells] for column, cells in zip(block.columns, _transposed(block), strict=True)]
     return [
         max(

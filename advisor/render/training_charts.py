@@ -1,4 +1,4 @@
-"""Drawings of a training plan: where a step goes, memory by stage, days against dollars."""
+"""Charts of a training plan: parts of a step, memory by stage, days against dollars."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -24,7 +24,7 @@ PARTS: Final[Mapping[str, str]] = {
     "data_loading": "data loading",
     "straggler": "stragglers",
 }
-"""Parts of a step in the order in which they come, by the name that people read."""
+"""Parts of a step in their order, by the name that people read."""
 MEMORY_PARTS: Final[Mapping[str, str]] = {
     "weight": "weights",
     "gradient": "gradients",
@@ -37,11 +37,11 @@ MEMORY_PARTS: Final[Mapping[str, str]] = {
     "context": "context",
 }
 MOST_STAGES: Final = 16
-"""Bars of a terminal's chart; longer pipelines show every n-th stage."""
+"""Number of bars in a terminal's chart; longer pipelines show every n-th stage."""
 
 
 def waterfall_chart(breakdown: Mapping[str, float], title: str) -> Chart:
-    """One step by part, in order; the sum is the step."""
+    """Return a chart of one step by part, in order; the sum is the step."""
     total = sum(breakdown.values())
     unit, factor = ("s", 1.0) if total >= 1.0 else ("ms", MILLISECOND_S)
     points = tuple(
@@ -60,7 +60,7 @@ def waterfall_chart(breakdown: Mapping[str, float], title: str) -> Chart:
 
 
 def stage_chart(stages: Sequence[StageMemory], limit_bytes: float | None) -> Chart:
-    """Memory of each pipeline stage at its fullest instant, by part."""
+    """Return a chart of the memory of each pipeline stage at its fullest instant, by part."""
     every = -(-len(stages) // MOST_STAGES)
     shown = [stage for stage in stages if stage.stage % every == 0 or stage is stages[-1]]
     names = [f"stage {stage.stage}" for stage in shown]
@@ -88,7 +88,7 @@ def stage_chart(stages: Sequence[StageMemory], limit_bytes: float | None) -> Cha
 def days_chart(
     options: Sequence[TrainingOption], pareto: Sequence[ParetoPoint], *, is_in_terminal: bool = True
 ) -> Chart:
-    """Options and their other cluster sizes by days and dollars."""
+    """Return a chart of options and their other cluster sizes by days and dollars."""
     best = tuple(_point(option, str(option.rank)[-1]) for option in options)
     others = tuple(_point(variant, ".") for option in options for variant in option.variants)
     front = tuple(

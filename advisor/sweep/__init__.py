@@ -1,1 +1,1 @@
-"""Studies: one command asked at many points, on one machine or many, interrupted and resumed at will."""
+"""Studies: one command asked at many points, on one machine or many; they can be interrupted and resumed."""

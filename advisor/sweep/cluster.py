@@ -1,4 +1,4 @@
-"""An existing Dask or Ray cluster as joblib's backend."""
+"""Existing Dask or Ray cluster as the backend of joblib."""
 
 import logging
 import socket
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from advisor.catalog.errors import AdvisorError, MissingHardwareError
 
 Versions = Callable[[], tuple[str, str, str]]
-"""Program, catalog and refreshed prices of the process that is asked; a function that workers can import."""
+"""Function that returns the versions of program, catalog and refreshed prices of its process; workers can import it."""
 CONNECT_S: Final = 10.0
 _RAY: Final = ("ray://", "ray")
 _DASK: Final = ("tcp://", "tls://", "ws://", "wss://", "ucx://")
@@ -19,12 +19,12 @@ _DASK: Final = ("tcp://", "tls://", "ws://", "wss://", "ucx://")
 
 @contextmanager
 def cluster_backend(address: str, versions: Versions) -> Iterator[None]:
-    """Within the block joblib runs on the cluster at an address: tcp://HOST:PORT is Dask, ray://HOST:PORT is Ray.
+    """Run joblib on a cluster within the block: tcp://HOST:PORT is Dask, ray://HOST:PORT is Ray.
 
-    Workers must have this process's versions.
+    Workers must have the versions of this process.
 
-    Raises: AdvisorError: the address is no address. MissingHardwareError: its package is missing, nobody answers,
-        there are no workers, or their versions differ.
+    Raises: AdvisorError: the address is not valid. MissingHardwareError: its package is missing, no server answers,
+    there are no workers, or their versions differ.
     """
     if address.startswith(_RAY):
         with _ray(address, versions):
@@ -39,7 +39,7 @@ def cluster_backend(address: str, versions: Versions) -> Iterator[None]:
 
 
 def streams(address: str) -> bool:
-    """Whether results of a cluster come back one by one: Ray's joblib backend hands them back together."""
+    """Whether results of a cluster come back one by one; Ray's joblib backend returns them together."""
     return not address.startswith(_RAY)
 
 
@@ -98,7 +98,7 @@ def _ray(address: str, versions: Versions) -> Iterator[None]:
 
 
 def _check_listening(address: str) -> None:
-    """Tell at once that nobody listens; the client itself would keep trying."""
+    """Refuse an address at which no server listens; the client itself would keep trying."""
     parts = urlsplit(address)
     try:
         with socket.create_connection((parts.hostname or "", parts.port or 0), timeout=CONNECT_S):
@@ -108,7 +108,7 @@ def _check_listening(address: str) -> None:
 
 
 def unreachable(address: str, error: BaseException) -> MissingHardwareError:
-    """The refusal of a cluster that does not answer."""
+    """Return the error for a cluster that does not answer."""
     return MissingHardwareError(
         f"no cluster answers at {address}",
         why=" ".join(str(error).split()) or type(error).__name__,

@@ -1,4 +1,4 @@
-"""Ask many points: in this process, in processes of this machine, or on a cluster that already runs."""
+"""Execution of points in this process, in processes of this machine, or on an existing cluster."""
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -13,33 +13,33 @@ from advisor.sweep.journal import Row
 from advisor.sweep.points import Point
 
 Ask = Callable[[Mapping[str, Any]], Row]
-"""The row of one question; a function that another process can import."""
+"""Function that returns the row of one point; other processes can import it."""
 Outcome = tuple[str, Row]
 _STRIKES: Final = 2
-"""Losses of workers without a finished point in between, after which each point left is asked on its own."""
+"""Losses of workers without a finished point in between, after which each remaining point runs alone."""
 _ROUND: Final = 8
-"""Points per worker and round, where results do not stream."""
+"""Points per worker and round, if results do not stream."""
 _DIED: Final = {"status": "failed", "reason": "its worker died: out of memory or killed"}
 
 
 @dataclass(frozen=True, slots=True)
 class Workers:
-    """Where points are asked."""
+    """Processes or cluster that run the points."""
 
     num_processes: int
     cluster: AbstractContextManager[Any] | None = None
-    """Makes a cluster joblib's backend; None is this machine."""
+    """Context manager that makes a cluster joblib's backend; None means this machine."""
     streams: bool = True
-    """Results come back one by one; otherwise (Ray's backend) by rounds of a few points per worker."""
+    """Whether results come back one by one; otherwise (Ray's backend) in rounds of a few points per worker."""
 
 
 def usable_processes() -> int:
-    """Processes that this machine has cores for."""
+    """Number of processes that this machine has cores for."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def require_joblib() -> None:
-    """Refuse to use several processes without the package that runs them.
+    """Refuse several processes if the package that runs them is missing.
 
     Raises: MissingHardwareError: joblib is not installed.
     """
@@ -52,7 +52,7 @@ def require_joblib() -> None:
 
 
 def outcomes(ask: Ask, points: Iterable[Point], workers: Workers) -> Iterator[Outcome]:
-    """Rows of all points as they finish, each point once, whichever workers die on the way.
+    """Yield the rows of all points as they finish, each point once, even if workers die.
 
     A lost worker costs the points that it had in hand; they are asked again. A point that keeps killing its workers
     gets a row that says so.
@@ -103,7 +103,7 @@ def _labelled(ask: Ask, point_id: str, options: Mapping[str, Any], parent: int |
 
 
 def _alone(ask: Ask, point: Point, workers: Workers) -> Outcome:
-    """One point, with no other in flight, so that a death is its own."""
+    """Return the outcome of one point that runs alone, so that a death of its worker is due to it."""
     try:
         return next(iter(_in_parallel(ask, (point,), workers)))
     except _losses() as error:
@@ -112,7 +112,7 @@ def _alone(ask: Ask, point: Point, workers: Workers) -> Outcome:
 
 
 def _losses() -> tuple[type[BaseException], ...]:
-    """What a backend raises when workers are gone."""
+    """Return the errors that a backend raises when workers are lost."""
     from joblib.externals.loky.process_executor import BrokenProcessPool
 
     if find_spec("distributed") is None:

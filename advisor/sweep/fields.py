@@ -1,4 +1,4 @@
-"""What a command accepts, as fields of a study: names, types and bounds, and how a TOML value becomes one."""
+"""Options of a command as fields of a study: names, types, bounds, and the conversion of TOML values."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -10,9 +10,9 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.resolve import near_misses
 
 Value = str | int | float | bool
-"""What a study file can hold for one field."""
+"""Types of value that a study file can hold for one field."""
 DEFAULT: Final = "default"
-"""Written in a list, it stands for what the command takes where the field is not given."""
+"""Entry of a list that stands for the value which the command uses if the field is not given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,23 +21,23 @@ class Field:
 
     name: str
     kind: type
-    """str, int, float, bool or Path."""
+    """Type of the value: str, int, float, bool or Path."""
     choices: tuple[str, ...] = ()
     low: float | None = None
     high: float | None = None
     required: bool = False
     or_name: bool = False
-    """A path, or the name of something that is no file (an example)."""
+    """Whether a path may also be the name of something that is no file (an example)."""
     parameter: str = ""
-    """What the command's function calls it, where that is not the option's name."""
+    """Name of the parameter of the command's function, if it differs from the option's name."""
 
 
 class FieldError(AdvisorError):
-    """A value that a field does not take; the caller adds file and line."""
+    """Value that a field does not accept; the caller adds file and line."""
 
 
 def checked_value(field: Field, value: object, folder: Path) -> Value:
-    """A TOML value as the command takes it; a relative path counts from the study's folder.
+    """Return a TOML value as the command takes it; a relative path starts at the study's folder.
 
     Raises: FieldError: wrong type, out of bounds, not among the choices, or no such file.
     """
@@ -58,7 +58,7 @@ def checked_value(field: Field, value: object, folder: Path) -> Value:
 
 
 def unknown_field(name: str, fields: Mapping[str, Field], command: str) -> FieldError:
-    """The refusal of a name that the command does not have."""
+    """Return the error for a name that the command does not have."""
     near = near_misses(name, fields, {})
     return FieldError(
         f"unknown field {name!r}",
@@ -97,7 +97,7 @@ def _file(field: Field, name: str, folder: Path) -> str:
 
 
 def _text(value: object) -> str | None:
-    """Numbers are text to options that also take units: rate = 10 is "10"."""
+    """Return text, or a number as text for options that also take units: rate = 10 is "10"."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return None
     if isinstance(value, float) and not math.isfinite(value):

@@ -1,4 +1,5 @@
-"""What a sweep has finished, kept line by line beside its output: a kill loses nothing but the points in flight."""
+"""Journal of a sweep: its finished points, line by line, in a file next to its output. A kill loses only the points in
+flight."""
 
 import contextlib
 import json
@@ -18,15 +19,16 @@ from advisor.catalog.files import MOST_FILE_BYTES, check_link, too_large
 Row = Mapping[str, Any]
 VERSION: Final = 1
 UNKNOWN: Final = "unknown"
-"""In journals of releases that did not write it."""
+"""Value of fields that journals of older releases do not contain."""
 _BEGINNING: Final = '{"journal": '
 _SYNC_S: Final = 1.0
-"""Lines reach the system at once, which a kill survives; the disk once a second, which a power cut survives."""
+"""Interval between writes to the disk, which survive a power cut [s]; the system gets every line at once, which
+survives a kill."""
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What all rows of a journal have in common; rows of another program or catalog must not mix with them."""
+    """Versions that all rows of a journal share; rows of another program or catalog must not mix with them."""
 
     command: str
     tool_version: str
@@ -34,29 +36,29 @@ class Header:
     as_of: str
     seed: int
     prices: str = UNKNOWN
-    """Which refreshed prices count: a hash, empty where only the bundled ones do."""
+    """Hash of the refreshed prices in use; empty if only bundled prices are used."""
     calibration: str = UNKNOWN
-    """Hash of the calibration; empty where there is none."""
+    """Hash of the calibration; empty if there is none."""
     calibration_file: str = ""
 
 
 @dataclass(slots=True)
 class Kept:
-    """What a journal held when it was opened."""
+    """Content of a journal when it was opened."""
 
     rows: dict[str, Row] = field(default_factory=dict)
     complete: bool = False
     damaged_lines: tuple[int, ...] = ()
-    """Torn by a power cut; their points are asked again."""
+    """Numbers of lines that a power cut damaged; their points are asked again."""
 
 
 def journal_path(output: Path) -> Path:
-    """The journal of an output file, beside it."""
+    """Return the path of an output file's journal, in the same folder."""
     return output.with_name(output.name + ".journal")
 
 
 def read_journal(path: Path) -> tuple[Header | None, Kept]:
-    """Header and rows of a journal; (None, nothing) where there is none.
+    """Return header and rows of a journal; (None, no rows) if there is no journal.
 
     Raises: InputFileError: the file is no journal, or too large. AdvisorError: another sweep writes to it.
     """
@@ -94,7 +96,7 @@ def read_journal(path: Path) -> tuple[Header | None, Kept]:
 
 
 def _never_began(text: str) -> bool:
-    """Whether a power cut came before the first line was whole: nothing, zeros, or the beginning of a header."""
+    """Whether a power cut came before the first line was complete: nothing, zeros, or the beginning of a header."""
     rest = text.strip("\0\n")
     return not rest or ("\n" not in text and _BEGINNING.startswith(rest[: len(_BEGINNING)]))
 
@@ -126,10 +128,10 @@ def _refuse(constant: str) -> float:
 
 
 class Journal:
-    """An open journal: rows are appended, never changed; one sweep at a time."""
+    """Open journal: rows are appended, never changed; one sweep writes at a time."""
 
     def __init__(self, path: Path, header: Header, *, keep: bool) -> None:
-        """Open for appending behind what is kept, or begin anew.
+        """Open the journal to append to its rows, or start an empty one if `keep` is false.
 
         Raises: AdvisorError: another sweep writes to it, or it cannot be written.
         """
@@ -159,11 +161,11 @@ class Journal:
                 self._file.write(b"\n")
 
     def add(self, point_id: str, row: Row) -> None:
-        """Keep the row of a finished point."""
+        """Append the row of a finished point."""
         self._append({"id": point_id, "row": row})
 
     def complete(self) -> None:
-        """Mark that every point of the study is in."""
+        """Mark the study as complete."""
         self._append({"complete": True})
 
     def _append(self, entry: Mapping[str, Any]) -> None:
@@ -191,7 +193,7 @@ class Journal:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Let the name of a new file survive a power cut, where the system can."""
+    """Make the name of a new file survive a power cut, if the system can."""
     with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
         try:
@@ -201,7 +203,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def check_free(path: Path) -> None:
-    """Refuse a journal that another sweep is writing, before anything is said about what it holds.
+    """Refuse a journal that another sweep is writing, before its content is shown.
 
     Raises: AdvisorError: another sweep writes to it.
     """
@@ -210,7 +212,7 @@ def check_free(path: Path) -> None:
 
 
 def _lock(file: IO[bytes], path: Path) -> None:
-    """Refuse a second writer; the lock ends with the process, however it ends."""
+    """Refuse a second writer; the lock ends with the process, however the process ends."""
     if sys.platform == "win32":
         return
     import fcntl

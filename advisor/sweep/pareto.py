@@ -1,4 +1,4 @@
-"""The points that no other beats in every objective."""
+"""Pareto front of a table: rows that no other row beats in every objective."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ _SIGNS: Final = {"min": 1.0, "max": -1.0}
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """A column and which way is better."""
+    """Objective: a column, and whether low or high is better."""
 
     column: str
     direction: str
-    """min or max."""
+    """Direction of the optimum: min or max."""
 
 
 def parse_objectives(texts: Sequence[str], columns: Sequence[str]) -> tuple[Objective, ...]:
-    """Objectives written `min COLUMN` or `max COLUMN`.
+    """Return the objectives written as `min COLUMN` or `max COLUMN`.
 
     Raises: AdvisorError: written otherwise, or the results have no such column.
     """
@@ -46,7 +46,7 @@ def parse_objectives(texts: Sequence[str], columns: Sequence[str]) -> tuple[Obje
 
 
 def pareto_front(rows: Sequence[Mapping[str, Any]], objectives: Sequence[Objective]) -> tuple[int, ...]:
-    """Indices of the rows that no other row beats: at least as good everywhere and better somewhere.
+    """Return the indices of the rows that no other row beats: at least as good everywhere and better somewhere.
 
     Rows that lack a number for an objective cannot be judged and stay out. Of equal rows all stay. Sorted by the
     first objective, best first.

@@ -1,4 +1,4 @@
-"""The points of a study: every case with every combination of the grid with every draw, each under a stable id."""
+"""Points of a study: every case with every combination of the grid and every draw, each with a stable id."""
 
 import hashlib
 import itertools
@@ -21,17 +21,17 @@ _DRAWN_DIGITS: Final = 6
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One question: the command's options that are not its defaults."""
+    """One point: the command's options that differ from its defaults."""
 
     id: str
-    """Hash of command and options; of a file its content counts, not its name."""
+    """Hash of command and options; a file counts by its content, not by its name."""
     options: Mapping[str, Value]
 
 
 def points_of(
     study: Study, fields: Mapping[str, Field], common: Mapping[str, Value]
 ) -> tuple[tuple[Point, ...], int]:
-    """Every point once, in the order of the file, and how many were named again.
+    """Return every point once, in the order of the file, and the number of repeated points.
 
     `common` holds what the whole study shares (seed, day); a field of the study wins over it. Draws of a field
     depend on seed and name only, so that more points or fields leave the others as they were.
@@ -50,7 +50,7 @@ def points_of(
 
 
 def point_id(command: str, options: Mapping[str, Value], fields: Mapping[str, Field]) -> str:
-    """The stable id of a question [16 hexadecimal digits].
+    """Return the stable id of a point [16 hexadecimal digits].
 
     Source: SHA-256 of its canonical JSON.
     """
@@ -77,7 +77,7 @@ def _draws(study: Study, fields: Mapping[str, Field], seed: int) -> Iterator[dic
 
 
 def _column(name: str, source: Range | tuple[Value, ...], field: Field, count: int, seed: int) -> list[Value]:
-    """Draws of one field, from a stream of its own."""
+    """Return the draws of one field, from a random stream of its own."""
     stream = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big")
     uniform = np.random.Generator(np.random.PCG64([seed, stream])).random(count)
     if not isinstance(source, Range):
@@ -107,5 +107,5 @@ def _content_of(path: Path) -> str:
 
 @cache
 def _content_hash(path: Path, changed_ns: int, size: int) -> str:
-    """Hash of a file as it is; the state is there to read it again once it changes."""
+    """Return the hash of a file; change time and size are arguments so that the cache reads a changed file again."""
     return content_hash(path)

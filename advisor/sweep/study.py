@@ -1,4 +1,4 @@
-"""A study file: which command, which fields stay, which vary and how; every mistake is told with its line."""
+"""Study files: the command, its fixed fields, and its varied fields; errors name the line."""
 
 import math
 import re
@@ -20,25 +20,25 @@ _RANGE_KEYS: Final = ("low", "high", "log", "unit")
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Where a field is drawn from: evenly between two numbers, or evenly in their logarithm."""
+    """Range from which a field is drawn: uniform between two numbers, or uniform in their logarithm."""
 
     low: float
     high: float
     log: bool = False
     unit: str = ""
-    """Written behind the number: 50 with ms is 50ms."""
+    """Unit written behind the number: 50 with ms is 50ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A study, checked: every value is one that its field takes."""
+    """Checked study: its field accepts every value."""
 
     path: Path
     command: str
     base: Mapping[str, Value]
     grid: Mapping[str, tuple[Value, ...]]
     cases: tuple[Mapping[str, Value], ...]
-    """Values that belong together; every case meets every point of the grid."""
+    """Sets of values that belong together; every set is combined with every point of the grid."""
     draws: Mapping[str, Range | tuple[Value, ...]]
     num_draws: int
     draw_seed: int | None
@@ -51,13 +51,13 @@ class Study:
 
 
 class CommandFields(Protocol):
-    """The fields of a command by its name."""
+    """Function that returns the fields of a command by its name."""
 
     def __call__(self, command: str) -> Mapping[str, Field]: ...
 
 
 def read_study(path: Path, commands: tuple[str, ...], fields_of: CommandFields) -> Study:
-    """The study of a file.
+    """Return the study of a file.
 
     Raises: InputFileError: the file is no TOML, names no command that can be swept, has an unknown table or field,
         a value of the wrong type or out of bounds, or too many points; with file and line.
@@ -135,7 +135,7 @@ def _check_whole(study: Study, reader: "_Reader", where: "_Where") -> None:
 
 
 class _Where:
-    """Finds the line of an entry again, which the TOML reader forgets."""
+    """Finder of the line of an entry, which the TOML reader does not keep."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -144,7 +144,7 @@ class _Where:
     def error(
         self, table: str, name: str, what: str, *, why: str = "", fix: str = "", hint: str = ""
     ) -> InputFileError:
-        """A refusal that names file, line, table and field."""
+        """Return an error that names file, line, table and field."""
         line = self._line(table, name)
         spot = ".".join(part for part in (table, name) if part)
         return InputFileError(
@@ -169,29 +169,29 @@ class _Where:
 
 
 class _Reader:
-    """Checks the tables of one study against the fields of its command."""
+    """Checker of the tables of one study against the fields of its command."""
 
     def __init__(self, where: _Where, fields: Mapping[str, Field], command: str) -> None:
         self.where, self.fields, self.command = where, fields, command
 
     def values(self, table: str, entries: object) -> dict[str, Value]:
-        """One value per field."""
+        """Return one value per field."""
         return {name: self.value(table, name, value) for name, value in self.table(table, entries).items()}
 
     def grid(self, entries: object) -> dict[str, tuple[Value, ...]]:
-        """A list per field."""
+        """Return a list of values per field."""
         return {
             name: self.choices("grid", name, values) for name, values in self.table("grid", entries).items()
         }
 
     def cases(self, entries: object) -> tuple[dict[str, Value], ...]:
-        """Tables of values that belong together."""
+        """Return the sets of values that belong together."""
         if not isinstance(entries, list):
             raise self.where.error("case", "", "cases are written [[case]]", fix="two brackets")
         return tuple(self.values("case", entry) for entry in entries)
 
     def draws(self, entries: object) -> dict[str, Range | tuple[Value, ...]]:
-        """A range or a list per field."""
+        """Return a range or a list per field."""
         table = dict(self.table("random", entries))
         for name in ("points", "seed"):
             if name in table and name not in self.fields:
@@ -203,7 +203,7 @@ class _Reader:
         }
 
     def count(self, entries: Mapping[str, Any], name: str, default: int) -> int:
-        """A positive whole number of the table random."""
+        """Return a positive whole number of the table `random`."""
         value = entries.get(name, default)
         if isinstance(value, bool) or not isinstance(value, int) or value < min(default, 1):
             raise self.where.error(
@@ -212,14 +212,14 @@ class _Reader:
         return value
 
     def seed(self, entries: Mapping[str, Any]) -> int | None:
-        """Seed of the draws; None where the study names none, or where it is a field of the command."""
+        """Return the seed of the draws; None if the study names none, or if it is a field of the command."""
         value = entries.get("seed")
         if value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**63):
             return value
         raise self.where.error("random", "seed", f"{value!r} is no seed", fix="seed = 7")
 
     def pareto(self, entries: object) -> tuple[str, ...]:
-        """Objectives as written: min COLUMN or max COLUMN."""
+        """Return the objectives as written: min COLUMN or max COLUMN."""
         if isinstance(entries, list) and all(isinstance(entry, str) for entry in entries):
             return tuple(entries)
         raise self.where.error("", "pareto", "objectives are a list of texts", fix='pareto = ["min COLUMN"]')
@@ -275,5 +275,5 @@ def _fitting(field: Field, number: float) -> Value:
 
 
 def is_default(value: Value) -> bool:
-    """Whether a value stands for what the command takes by itself."""
+    """Whether a value stands for the command's own default."""
     return value == DEFAULT

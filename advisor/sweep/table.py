@@ -1,4 +1,4 @@
-"""Results of a sweep read back."""
+"""Results of a sweep, read from its file."""
 
 import csv
 import math
@@ -11,11 +11,11 @@ from advisor.catalog.files import read_lines, too_many
 from advisor.catalog.legible import of_cell
 
 MOST_CELLS: Final = 5_000_000
-"""Cells of a table of results that are kept in memory: about 500 MB."""
+"""Largest table of results that is kept in memory [cells]: about 500 MB."""
 
 
 def read_table(path: Path) -> list[dict[str, Any]]:
-    """Rows of a .csv or .parquet file: numbers as numbers, empty cells as None.
+    """Return the rows of a .csv or .parquet file: numbers as numbers, empty cells as None.
 
     Raises: InputFileError: the file is missing, is no table, or holds no point. MissingHardwareError: pyarrow is not
         installed.
@@ -31,7 +31,8 @@ def read_table(path: Path) -> list[dict[str, Any]]:
 
 
 def with_numbers(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Rows whose columns of inputs hold numbers where every value reads as one: a rate written 10/s stays text."""
+    """Return rows in which a column of inputs holds numbers if every value reads as one: a rate written 10/s stays
+    text."""
     columns = {name for row in rows for name in row if name.startswith("in_")}
     numeric = {
         name
@@ -64,7 +65,7 @@ def _parquet(path: Path) -> list[dict[str, Any]]:
 
 
 def _finite(value: Any) -> Any:
-    """A value as a document can hold it: nothing for NaN, text for infinity."""
+    """Return a value as a document can hold it: None for NaN, text for infinity."""
     if not isinstance(value, float) or math.isfinite(value):
         return value
     return None if math.isnan(value) else str(value)
