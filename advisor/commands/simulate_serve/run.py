@@ -1,7 +1,7 @@
 """Run one stated deployment under one load."""
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,13 +14,13 @@ from advisor.catalog.schema import Calibration, Model
 from advisor.commands.simulate_serve.options import Guessing, ServeInput
 from advisor.render.answer import Answer
 from advisor.render.atomic import check_writable, write_text
-from advisor.render.serve_view import ServeRun, serve_answer
+from advisor.render.serve_view import ServeRun, SpeculationGain, serve_answer
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica, nearest_layout
 from advisor.simulator.serving import ServingResult, Slo, Workload, simulate
 from advisor.simulator.serving.content import SharedPrefixes
 from advisor.simulator.serving.metrics import pooled
-from advisor.simulator.serving_prediction import predicted
+from advisor.simulator.serving_prediction import ServingPrediction, predicted
 
 if TYPE_CHECKING:
     from advisor.commands.simulate_serve.pools import Pools
@@ -42,55 +42,81 @@ def serve(asked: ServeInput, shared: Shared) -> Answer:
 
         model, trace = deployment.model, asked.load.trace
         read_trace(trace).check_fits(model.max_context_tokens, model.id, trace)
-    started, shares = time.perf_counter(), None
-    seeds = _seeds(asked, shared.seed)
-    if _is_shared_out(asked):
-        from advisor.commands.simulate_serve.shares import in_shares
-
-        made = partial(_share_replica, calibration=calibration)
-        shares = in_shares(asked, deployment, made, seeds)
-        plan, plain, speculating, replica = shares.plan, shares.replica, None, shares.replica
-        result, where = shares.result, shares.words
-    else:
-        plan = load_of(asked.load)
-        pools, plain, speculating, replica = _replicas(deployment, plan, asked, calibration)
-        served = _run if pools is None else partial(_run_pools, pools)
-        runs = [
-            served(replica, _workload_of(plan, asked, seed, deployment.model), asked, seed, slo)
-            for seed in seeds
-        ]
-        result = runs[0] if len(runs) == 1 else pooled(runs)
-        where = "" if pools is None else pools.words
+    started = time.perf_counter()
+    run = _run_in_shares if _is_shared_out(asked) else _run_whole
+    ran = run(asked, deployment, calibration, _seeds(asked, shared.seed), slo)
     wall_s = time.perf_counter() - started
-    check_served(result)
-    if asked.records is not None and result.records is not None:
+    check_served(ran.result)
+    if asked.records is not None and ran.result.records is not None:
         from advisor.render.frame import csv_text
 
-        write_text(asked.records, csv_text(result.records.rows()))
+        write_text(asked.records, csv_text(ran.result.records.rows()))
         notes = (*notes, f"wrote {asked.records}")
-    prediction = predicted(result, replica) if shares is None else shares.of_all(predicted(result, replica))
-    run = ServeRun(
-        replica,
-        result,
-        prediction if speculating is None else speculating.as_sure(prediction),
-        wall_s,
-        None if speculating is None else speculating.gain(plain, plan, result),
-        where,
-    )
-    inputs = as_inputs(replica.deployment, plan) | {
+    inputs = as_inputs(ran.replica.deployment, ran.plan) | {
         "pools": asked.pools if asked.pools.is_given else None,
         "long_prompts": asked.long_prompts,
         "router": asked.layout.router,
-        "prefix_caching": replica.policy.prefix_caching,
+        "prefix_caching": ran.replica.policy.prefix_caching,
         "power_cap": asked.power_cap,
-        "contents": _contents_of(plan.workload),
+        "contents": _contents_of(ran.plan.workload),
     }
-    answer = serve_answer(run, plan.traffic, inputs, notes)
+    shown = ServeRun(ran.replica, ran.result, ran.prediction, wall_s, ran.gain, ran.words)
+    answer = serve_answer(shown, ran.plan.traffic, inputs, notes)
     if calibration is None:
         return answer
     from advisor.render.calibration_view import with_calibration
 
     return with_calibration(answer, calibration, (deployment.accelerator.id,))
+
+
+@dataclass(frozen=True, slots=True)
+class _Ran:
+    """What was run and what came of it."""
+
+    plan: LoadPlan
+    replica: ReplicaModel
+    result: ServingResult
+    prediction: ServingPrediction
+    gain: SpeculationGain | None
+    """What guessing ahead gains over the same load without it; None without guessing."""
+    words: str
+    """What the answer says about pools or shares; empty for one pool that takes the whole load."""
+
+
+def _run_in_shares(
+    asked: ServeInput,
+    deployment: Deployment,
+    calibration: Calibration | None,
+    seeds: tuple[int, ...],
+    slo: Slo,
+) -> _Ran:
+    """Run one replica with its share of the load."""
+    from advisor.commands.simulate_serve.shares import in_shares
+
+    shares = in_shares(asked, deployment, partial(_share_replica, calibration=calibration), seeds)
+    prediction = shares.of_all(predicted(shares.result, shares.replica))
+    return _Ran(shares.plan, shares.replica, shares.result, prediction, None, shares.words)
+
+
+def _run_whole(
+    asked: ServeInput,
+    deployment: Deployment,
+    calibration: Calibration | None,
+    seeds: tuple[int, ...],
+    slo: Slo,
+) -> _Ran:
+    """Run all replicas, or both pools, with the whole load, once for each seed."""
+    plan = load_of(asked.load)
+    pools, plain, speculating, replica = _replicas(deployment, plan, asked, calibration)
+    served = _run if pools is None else partial(_run_pools, pools)
+    runs = [
+        served(replica, _workload_of(plan, asked, seed, deployment.model), asked, seed, slo) for seed in seeds
+    ]
+    result = runs[0] if len(runs) == 1 else pooled(runs)
+    prediction, gain = predicted(result, replica), None
+    if speculating is not None:
+        prediction, gain = speculating.as_sure(prediction), speculating.gain(plain, plan, result)
+    return _Ran(plan, replica, result, prediction, gain, "" if pools is None else pools.words)
 
 
 def _is_shared_out(asked: ServeInput) -> bool:
