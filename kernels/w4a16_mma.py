@@ -1,8 +1,8 @@
 """W4A16 for few rows on NVIDIA's matrix units, with layouts chosen by hand (Gluon): the twin of `w4a16`.
 
 A thread's words hold exactly the weights of its own fragment of the matrix instruction, in an order of k that the
-activations follow: after three operations per pair of weights they are multiplied where they are. Neither shuffles
-nor shared memory stand between memory and the matrix unit.
+activations follow: after three operations per pair of weights they are multiplied where they are. No shuffles and
+no shared memory are needed between memory and the matrix unit.
 """
 
 from typing import Final
