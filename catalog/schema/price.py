@@ -63,11 +63,7 @@ class Price(Record):
     tenancy: Tenancy = "dedicated"
     price_kind: PriceKind = "list"
     country: str = ""
-<<<<<<< HEAD
-    """ISO 3166 code, from the region's name where the row states none; empty where neither says one country."""
-=======
-    """ISO 3166 code; empty if the region spans countries or no source states one."""
->>>>>>> words-catalog
+    """ISO 3166 code, from the region's name if the row states none; empty if neither names one country."""
     min_quantity: int | None = Field(default=None, ge=1)
     """Number of accelerators of the smallest order at this price; None means the SKU's."""
     max_quantity: int | None = Field(default=None, ge=1)
