@@ -56,7 +56,7 @@ def api_prices_as_of(
 ) -> tuple[ApiPrice, ...]:
     """Return the newest list price of each provider and model that was known on a day, ordered by provider.
 
-    A user's row wins over a bundled one of the same provider and model, whatever its date.
+    A user's row wins over a bundled one of the same provider and model, regardless of its date.
 
     Raises: UnknownNameError: no such provider has any price. InputFileError: the user's file is wrong.
     """

@@ -174,7 +174,7 @@ def prices_as_of(
 
 _LEAST_FRACTION: Final = 1 / 3
 """Price of one accelerator over the lowest on-demand price of any source below which a row of a person's own file is
-taken for a mistake, such as the price of two cards beside a count of eight. Own choice; a larger fraction refuses
+taken for a mistake, such as the price of two cards for a count of eight. Own choice; a larger fraction refuses
 discounts that contracts give."""
 
 

@@ -1,4 +1,4 @@
-"""Activations between the two matrix products of a feed-forward part: GELU of one array, SwiGLU of a pair."""
+"""Activations between the two matmuls of a feed-forward part: GELU of one array, SwiGLU of a pair."""
 
 from typing import Final, Literal
 
@@ -19,7 +19,7 @@ _LOG2_E = tl.constexpr(1.4426950408889634)
 
 @triton.jit
 def gelu(x):
-    """x · Φ(x) of an fp32 block.
+    """Return x · Φ(x) of an fp32 block.
 
     The library's error function is limited by arithmetic (63 % of an H200's bandwidth). This one is off by less
     than 1.5e-7: a polynomial in 1 / (1 + p |z|) times exp(−z²).
@@ -53,7 +53,7 @@ def _swiglu_kernel(x_ptr, y_ptr, num_columns, BLOCK: tl.constexpr):
 
 
 def reference(activation: Activation, x: torch.Tensor) -> torch.Tensor:
-    """The activation in fp32.
+    """Return the activation in fp32.
 
     Shapes: x [R, C] -> [R, C] for gelu, [R, C / 2] for swiglu (gate in the first half of the columns).
     """
@@ -64,7 +64,7 @@ def reference(activation: Activation, x: torch.Tensor) -> torch.Tensor:
 
 
 def run(activation: Activation, x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
-    """The activation.
+    """Compute the activation.
 
     Shapes: x [R, C] contiguous -> [R, C] for gelu, [R, C / 2] for swiglu.
     Raises: ValueError: swiglu of an odd number of columns.
@@ -98,7 +98,7 @@ def bytes(activation: Activation, num_outputs: int, element_bytes: int) -> int:
 def make_inputs(
     num_rows: int, num_columns: int, seed: int, device: torch.device, dtype: torch.dtype = torch.bfloat16
 ) -> tuple[torch.Tensor]:
-    """Random pre-activations.
+    """Return random pre-activations.
 
     Shapes: [num_rows, num_columns].
     """

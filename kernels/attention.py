@@ -23,7 +23,7 @@ _MASKED = tl.constexpr(-1e30)
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Queries and keys per step of one program."""
+    """Numbers of queries and keys per step of one program, with warps and stages."""
 
     block_m: int
     block_n: int
@@ -36,7 +36,7 @@ CONFIGS: Final[dict[int, Config]] = {
     128: Config(block_m=64, block_n=64, num_warps=4, num_stages=3),
     256: Config(block_m=128, block_n=64, num_warps=8, num_stages=2),
 }
-"""By head size."""
+"""Configuration by head size."""
 _INTERPRETER_CONFIG: Final = Config(block_m=32, block_n=32, num_warps=4, num_stages=1)
 
 
@@ -61,7 +61,7 @@ def _attend(
     MASKED: tl.constexpr,
     CAUSAL: tl.constexpr,
 ):
-    """Goes over keys [begin, end): running maximum, sum of exponentials and weighted values of each query."""
+    """Update running maximum, sum of exponentials and weighted values of each query over keys [begin, end)."""
     for first in tl.range(begin, end, BLOCK_N):
         k = tl.reshape(k_desc.load([batch, first, kv_head, 0]), (BLOCK_N, HEAD_DIM))
         scores = dot(q, k.T, tl.zeros((q.shape[0], BLOCK_N), tl.float32))
@@ -130,7 +130,7 @@ def _attention_kernel(
 
 
 def reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = True) -> torch.Tensor:
-    """Attention in fp32 with all scores in memory.
+    """Return attention in fp32 with all scores in memory.
 
     Shapes: q [B, S, H, D], k [B, T, G, D], v [B, T, G, D] -> [B, S, H, D].
     """
@@ -153,7 +153,7 @@ def run(
     out: torch.Tensor | None = None,
     config: Config | None = None,
 ) -> torch.Tensor:
-    """Attention of every query over the keys of its sequence.
+    """Compute attention of every query over the keys of its sequence.
 
     Shapes: q [B, S, H, D], k [B, T, G, D], v [B, T, G, D], contiguous, bf16 or fp16 -> [B, S, H, D].
     Raises: ValueError: a head size other than 64, 128, 256; heads that do not divide; more queries than keys.
@@ -186,7 +186,7 @@ def run(
 
 
 def flop(batch: int, num_queries: int, num_keys: int, num_heads: int, head_dim: int, causal: bool) -> int:
-    """Multiplications and additions of the two products [flop]: 4 · visible pairs · heads · head size.
+    """Multiplications and additions of the two matmuls [flop]: 4 · visible pairs · heads · head size.
 
     Assumes: softmax is not counted; with `causal` only pairs below the diagonal count.
     """
@@ -220,7 +220,7 @@ def make_inputs(
     device: torch.device,
     dtype: torch.dtype = torch.bfloat16,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Random queries, keys and values.
+    """Return random queries, keys and values.
 
     Shapes: q [B, S, H, D], k [B, T, G, D], v [B, T, G, D].
     """

@@ -1,4 +1,4 @@
-"""Where a kernel runs, on a GPU or in Triton's interpreter on a CPU, and what differs between the two."""
+"""Backend of kernels: a GPU, or Triton's interpreter on a CPU, and the differences between them."""
 
 import functools
 from collections.abc import Callable
@@ -8,22 +8,22 @@ import triton
 import triton.language as tl
 
 INTERPRET = tl.constexpr(bool(triton.knobs.runtime.interpret))
-"""True if kernels run in the interpreter (TRITON_INTERPRET=1 before this import)."""
+"""Whether kernels run in the interpreter (TRITON_INTERPRET=1 before this import)."""
 
 DEFAULT_NUM_SMS = 4
-"""Programs of a persistent grid in the interpreter: few, so that each of them loops."""
+"""Number of programs of a persistent grid in the interpreter: few, so that each of them loops."""
 
 
 @functools.lru_cache
 def num_sms(device_index: int) -> int:
-    """Streaming multiprocessors (compute units) of a GPU [count]."""
+    """Number of streaming multiprocessors (compute units) of a GPU [count]."""
     return int(torch.cuda.get_device_properties(device_index).multi_processor_count)
 
 
 def persistent_programs(device: torch.device) -> int:
-    """Programs of a persistent grid with one program per multiprocessor [count].
+    """Number of programs of a persistent grid with one program per multiprocessor [count].
 
-    Tensors of the meta device stand for those of the first GPU, whose kernels are compiled ahead.
+    A tensor of the meta device stands for one of the first GPU, whose kernels are compiled ahead.
     """
     return num_sms(device.index or 0) if device.type in ("cuda", "meta") else DEFAULT_NUM_SMS
 
@@ -31,7 +31,7 @@ def persistent_programs(device: torch.device) -> int:
 def normal(
     seed: int, device: torch.device, dtype: torch.dtype = torch.float32
 ) -> Callable[..., torch.Tensor]:
-    """Draws of normal numbers by their shape, one after the other from a seed."""
+    """Return a function that draws normal numbers by shape, one array after the other from a seed."""
     generator = torch.Generator(device=device).manual_seed(seed)
     return lambda *shape: torch.randn(shape, generator=generator, device=device, dtype=dtype)
 
@@ -45,9 +45,9 @@ def has_fp8(device: torch.device) -> bool:
 
 @triton.jit
 def wide(x):
-    """The block in a format whose arithmetic is right everywhere.
+    """Return the block in a format whose arithmetic is right everywhere.
 
-    The interpreter computes on the raw bits of bf16, so there a block becomes fp32 right after its load.
+    The interpreter computes on the raw bits of bf16, so it converts a block to fp32 right after its load.
     """
     if INTERPRET:
         return x.to(tl.float32)
@@ -57,7 +57,7 @@ def wide(x):
 
 @triton.jit
 def dot(a, b, acc):
-    """acc + a @ b with fp32 accumulation; fp32 operands are multiplied in full precision."""
+    """Return acc + a @ b with fp32 accumulation; fp32 operands are multiplied in full precision."""
     if INTERPRET:
         return acc + tl.dot(a.to(tl.float32), b.to(tl.float32), input_precision="ieee")
     else:

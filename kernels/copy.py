@@ -1,4 +1,4 @@
-"""Device memory by three access patterns: read only, copy (a read, a write) and triad (two reads, a write).
+"""Device memory kernels with three access patterns: read only, copy (a read, a write) and triad (two reads, a write).
 
 Healthy memory gives different rates for each, so a bandwidth without its pattern means little.
 """
@@ -14,17 +14,17 @@ from advisor.kernels.backend import INTERPRET, normal, persistent_programs, wide
 
 Pattern = Literal["read", "copy", "triad"]
 SCALAR = 0.5
-"""Factor of the triad: a power of two, so that the product is exact in every format."""
+"""Factor of the triad: a power of two, so that its multiplication is exact in every format."""
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """How a one-dimensional array is cut."""
+    """Division of a one-dimensional array into blocks."""
 
     block: int
     num_warps: int
     programs_per_sm: int
-    """Programs of the persistent grid; 0 gives every block its own program."""
+    """Number of programs of the persistent grid; 0 gives every block its own program."""
 
 
 CONFIGS: dict[Pattern, Config] = {
@@ -80,7 +80,7 @@ def _triad_kernel(x_ptr, y_ptr, out_ptr, scalar, numel, num_blocks, BLOCK: tl.co
 
 
 def reference(pattern: Pattern, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-    """What the pattern computes: the sum, x, or x + SCALAR · y.
+    """Return the result of the pattern: the sum, x, or x + SCALAR · y.
 
     Shapes: x [n], y [n] -> [] for read, else [n].
     """
@@ -98,7 +98,7 @@ def run(
     out: torch.Tensor | None = None,
     config: Config | None = None,
 ) -> torch.Tensor:
-    """The pattern over one-dimensional arrays; `out` saves the allocation (read: the partial sums, fp32).
+    """Run the pattern over one-dimensional arrays; `out` saves the allocation (read: the partial sums, fp32).
 
     Shapes: x [n], y [n] -> [programs] partial sums for read, else [n].
     """
@@ -122,10 +122,11 @@ def run(
 
 
 def run_repeated_read(x: torch.Tensor, num_passes: int, out: torch.Tensor | None = None) -> torch.Tensor:
-    """Partial sums over the array read several times in one launch: what fits in a cache is read from there.
+    """Return partial sums over the array, read several times in one launch; an array that fits in a cache is read from
+    there.
 
     Shapes: x [n] with n a multiple of 4096 -> [programs] fp32.
-    Raises: ValueError: the array is no multiple of a block.
+    Raises: ValueError: the array is not a multiple of a block.
     """
     if x.numel() % _REPEAT_BLOCK:
         raise ValueError(f"{x.numel()} elements are no multiple of {_REPEAT_BLOCK}")
@@ -149,7 +150,7 @@ def bytes(pattern: Pattern, numel: int, element_bytes: int) -> int:
 def make_inputs(
     numel: int, seed: int, device: torch.device, dtype: torch.dtype = torch.float32
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Two random arrays.
+    """Return two random arrays.
 
     Shapes: x [numel], y [numel].
     """

@@ -18,18 +18,18 @@ from advisor.kernels.backend import INTERPRET, dot, persistent_programs
 
 _MASKED = tl.constexpr(-1e30)
 _MIN_DOT_ROWS: Final = 16
-"""Fewest rows the matrix unit takes: query heads of one key-value head are padded to it."""
+"""Fewest rows that the matrix unit takes: query heads of one key-value head are padded to this number."""
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """Tokens per step of one program and how many programs share a sequence."""
+    """Number of tokens per step of one program, and the target number of programs per multiprocessor."""
 
     block_n: int
     num_warps: int
     num_stages: int
     programs_per_sm: int = 4
-    """Programs that the split aims for, per multiprocessor."""
+    """Target number of programs per multiprocessor when sequences are split."""
 
 
 CONFIG: Final = Config(block_n=64, num_warps=4, num_stages=3)
@@ -55,7 +55,7 @@ def _part_kernel(
     BLOCK_N: tl.constexpr,
     HEAD_DIM: tl.constexpr,
 ):
-    # Programs of the same tokens and neighbouring heads run together: their rows share pages of DRAM.
+    # Programs of equal tokens and neighbouring heads run together, because their rows share pages of DRAM.
     kv_head = tl.program_id(0)
     part = tl.program_id(1)
     num_parts = tl.num_programs(1)
@@ -120,7 +120,7 @@ def reference(
     block_table: torch.Tensor,
     lengths: torch.Tensor,
 ) -> torch.Tensor:
-    """Attention of each query over its sequence's tokens, gathered from the pages, in fp32.
+    """Return attention of each query over its sequence's tokens, gathered from the pages, in fp32.
 
     Shapes: q [B, H, D], pages [P, T, G, D], block_table [B, pages], lengths [B] -> [B, H, D].
     """
@@ -139,7 +139,7 @@ def reference(
 
 
 def choose_parts(num_sequences: int, num_kv_heads: int, max_length: int, config: Config, num_sms: int) -> int:
-    """Parts per sequence [count]: as many as run at once, at least four steps each.
+    """Number of parts per sequence [count]: as many as run at once, at least four steps each.
 
     One program more than fits would make all the others wait for a second round.
 
@@ -159,12 +159,12 @@ def run(
     out: torch.Tensor | None = None,
     config: Config | None = None,
 ) -> torch.Tensor:
-    """Attention of one query per sequence over its cached tokens.
+    """Compute attention of one query per sequence over its cached tokens.
 
     Shapes: q [B, H, D], pages [P, T, G, D] contiguous bf16 or fp16, block_table [B, pages] int32,
     lengths [B] int32 -> [B, H, D].
 
-    Assumes: every length is at least 1; `max_length` (default: what the table can hold) bounds them.
+    Assumes: every length is at least 1; `max_length` (default: the capacity of the table) bounds them.
     Raises: ValueError: the heads do not divide, or the head size is not a power of two.
     """
     num_sequences, num_heads, head_dim = q.shape
@@ -206,7 +206,7 @@ def run(
 
 
 def flop(num_heads: int, head_dim: int, total_tokens: int) -> int:
-    """Multiplications and additions of the two products [flop]; `total_tokens` over all sequences."""
+    """Multiplications and additions of the two matmuls [flop]; `total_tokens` over all sequences."""
     return 4 * num_heads * head_dim * total_tokens
 
 
@@ -228,7 +228,7 @@ def make_inputs(
     device: torch.device,
     dtype: torch.dtype = torch.bfloat16,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Random queries and a cache whose pages lie scattered, as after hours of serving.
+    """Return random queries and a cache whose pages lie scattered, like after hours of serving.
 
     Shapes: q [B, H, D], k_pages [P, T, G, D], v_pages [P, T, G, D], block_table [B, pages], lengths [B].
     """

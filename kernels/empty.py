@@ -1,4 +1,4 @@
-"""A kernel that does nothing: what is left of its time is the launch."""
+"""Kernel that does nothing, so that its time is the launch."""
 
 import torch
 import triton
@@ -10,7 +10,7 @@ def _empty_kernel(x_ptr):
 
 
 def reference(x: torch.Tensor) -> torch.Tensor:
-    """The tensor as it was.
+    """Return the tensor unchanged.
 
     Shapes: x [n] -> [n].
     """
@@ -37,7 +37,7 @@ def bytes() -> int:
 
 
 def make_inputs(seed: int, device: torch.device) -> tuple[torch.Tensor]:
-    """One number.
+    """Return a tensor of one number.
 
     Shapes: [1].
     """

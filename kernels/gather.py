@@ -1,6 +1,6 @@
-"""Access that is not contiguous: a strided read, and whole rows picked by an index (an embedding table).
+"""Kernels with access that is not contiguous: a strided read, and whole rows picked by an index (an embedding table).
 
-Memory moves sectors of 32 bytes: a stride of s elements uses 1/s of what is moved until each element has a
+Memory moves sectors of 32 bytes: a stride of s elements uses 1/s of the traffic until each element has a
 sector of its own. The curve over the stride is the measurement.
 """
 
@@ -35,7 +35,7 @@ def _gather_rows_kernel(table_ptr, index_ptr, out_ptr, num_columns, BLOCK: tl.co
 
 
 def reference_strided(x: torch.Tensor, stride: int) -> torch.Tensor:
-    """Sum of every stride-th element.
+    """Return the sum of every stride-th element.
 
     Shapes: x [n] -> [].
     """
@@ -43,7 +43,7 @@ def reference_strided(x: torch.Tensor, stride: int) -> torch.Tensor:
 
 
 def reference(table: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
-    """The rows of the table at the index.
+    """Return the rows of the table at the index.
 
     Shapes: table [V, C], index [R] -> [R, C].
     """
@@ -51,7 +51,7 @@ def reference(table: torch.Tensor, index: torch.Tensor) -> torch.Tensor:
 
 
 def run_strided(x: torch.Tensor, stride: int, out: torch.Tensor | None = None) -> torch.Tensor:
-    """Partial sums over every stride-th element.
+    """Return partial sums over every stride-th element.
 
     Shapes: x [n] -> [programs] fp32.
     """
@@ -63,7 +63,7 @@ def run_strided(x: torch.Tensor, stride: int, out: torch.Tensor | None = None) -
 
 
 def run(table: torch.Tensor, index: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
-    """The rows of the table at the index, bit for bit.
+    """Return the rows of the table at the index, bit for bit.
 
     Shapes: table [V, C] contiguous, index [R] int -> [R, C].
     """
@@ -104,7 +104,7 @@ def make_inputs(
     device: torch.device,
     dtype: torch.dtype = torch.bfloat16,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """A random table and a random index.
+    """Return a random table and a random index.
 
     Shapes: table [num_table_rows, num_columns], index [num_rows] int64.
     """

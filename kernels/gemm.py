@@ -1,7 +1,7 @@
-"""Matrix product C = A · Bᵀ for bf16, fp16 and fp8, stored as linear layers do: A [M, K], weights B [N, K].
+"""Matmul C = A · Bᵀ for bf16, fp16 and fp8, stored as linear layers do: A [M, K], weights B [N, K].
 
 One persistent program per multiprocessor walks over output tiles. Operands come through tensor descriptors
-(TMA on Hopper and later), and the next tile's loads overlap the last tile's store. Where the last wave of tiles would
+(TMA on Hopper and later), and the next tile's loads overlap the last tile's store. If the last wave of tiles would
 leave most multiprocessors idle, its tiles are cut into pieces, one per program.
 """
 
@@ -17,12 +17,12 @@ from triton.tools.tensor_descriptor import TensorDescriptor
 from advisor.kernels.backend import INTERPRET, dot, normal, persistent_programs
 
 DESCRIPTOR_ALIGNMENT_BYTES: Final = 16
-"""A tensor descriptor needs rows that start on multiples of this."""
+"""Alignment of rows that a tensor descriptor needs [bytes]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """One way of cutting the product into tiles."""
+    """Division of a matmul into tiles."""
 
     block_m: int
     block_n: int
@@ -30,24 +30,24 @@ class Config:
     num_warps: int
     num_stages: int
     group_m: int = 8
-    """Rows of tiles that are walked together, so that their columns of B stay in the L2."""
+    """Number of rows of tiles that are walked together, so that their columns of B stay in the L2."""
     split_epilogue: bool = True
-    """Store the tile in two halves: half the staging memory, so one more stage fits."""
+    """Whether the tile is stored in two halves, which halves the staging memory and makes room for one more stage."""
     pieces: int = 1
-    """Pieces, side by side, into which the tiles of an incomplete last wave are cut."""
+    """Number of pieces, side by side, into which the tiles of an incomplete last wave are cut."""
     rate: float = 1.0
-    """Speed per output element relative to the fastest tile shape (measured on an H200)."""
+    """Speed per output element, relative to the fastest tile shape (measured on an H200)."""
     piece_rate: float = 1.0
-    """The same of a piece."""
+    """Speed of a piece per output element, relative to the fastest tile shape (measured on an H200)."""
 
     @property
     def launch(self) -> dict[str, int]:
-        """Arguments of a kernel that walks over tiles."""
+        """Launch arguments of a kernel that walks over tiles."""
         blocks = {"BLOCK_M": self.block_m, "BLOCK_N": self.block_n, "BLOCK_K": self.block_k}
         return blocks | {"GROUP_M": self.group_m, "num_warps": self.num_warps, "num_stages": self.num_stages}
 
     def num_tiles(self, m: int, n: int) -> int:
-        """Tiles of a product of m rows and n columns [count]."""
+        """Number of tiles of a matmul with m rows and n columns [count]."""
         return int(triton.cdiv(m, self.block_m) * triton.cdiv(n, self.block_n))
 
 
@@ -69,14 +69,14 @@ CONFIGS: Final[dict[int, tuple[Config, ...]]] = {
         Config(64, 128, 128, num_warps=4, num_stages=6, split_epilogue=False, rate=0.75),
     ),
 }
-"""By bytes per operand element."""
+"""Candidate tile shapes by bytes per operand element."""
 _PIECE_STAGES: Final = 6
 _INTERPRETER_CONFIG: Final = Config(64, 64, 32, num_warps=4, num_stages=1)
 
 
 @triton.jit
 def tile_position(tile_id, num_tiles_m, num_tiles_n, GROUP_M: tl.constexpr):
-    """Row and column of a tile when GROUP_M rows of tiles are walked column by column."""
+    """Return row and column of a tile when GROUP_M rows of tiles are walked column by column."""
     tiles_per_group = GROUP_M * num_tiles_n
     first_m = (tile_id // tiles_per_group) * GROUP_M
     rows = min(num_tiles_m - first_m, GROUP_M)
@@ -143,7 +143,7 @@ def _gemm_kernel(
 
 
 def reference(a: torch.Tensor, b: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
-    """A · Bᵀ · scale in fp32 from the rounded operands.
+    """Return A · Bᵀ · scale in fp32 from the rounded operands.
 
     Shapes: a [M, K], b [N, K] -> [M, N].
     """
@@ -151,12 +151,12 @@ def reference(a: torch.Tensor, b: torch.Tensor, scale: float = 1.0) -> torch.Ten
 
 
 def choose_config(m: int, n: int, element_bytes: int, programs: int) -> Config:
-    """The tile shape with the least predicted time, and whether the last wave is cut into pieces [Config].
+    """Return the tile shape with the least predicted time, and whether the last wave is cut into pieces.
 
     time ∝ block_m · block_n · (whole waves / rate + 1 / (pieces · piece rate)); without pieces the last wave is whole
 
-    Assumes: every wave takes a whole tile's time; K does not change the order of the candidates. Nothing is cut where
-    half of a tile's rows would be empty.
+    Assumes: every wave takes a whole tile's time; K does not change the order of the candidates. No wave is cut if half
+    of a tile's rows would be empty.
     """
     if INTERPRET:
         return _INTERPRETER_CONFIG
@@ -179,7 +179,7 @@ def _can_cut(num_tiles: int, pieces: int, programs: int) -> bool:
 
 
 def align_rows(x: torch.Tensor) -> torch.Tensor:
-    """The matrix with rows padded by zeros to what a tensor descriptor accepts; the same tensor if they are.
+    """Return the matrix with rows padded by zeros to the alignment of a tensor descriptor; an aligned one is unchanged.
 
     Shapes: x [R, C] -> [R, C'] with C' ≥ C.
     """
@@ -193,7 +193,8 @@ def align_rows(x: torch.Tensor) -> torch.Tensor:
 
 
 def empty_output(m: int, n: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """An output whose rows suit a tensor descriptor: a view of the first n columns where n does not.
+    """Return an output whose rows are aligned for a tensor descriptor: a view of the first n columns if n is not
+    aligned.
 
     Shapes: -> [m, n].
     """
@@ -208,7 +209,7 @@ def run(
     out: torch.Tensor | None = None,
     config: Config | None = None,
 ) -> torch.Tensor:
-    """A · Bᵀ · scale; bf16 and fp16 keep their format, fp8 gives bf16.
+    """Compute A · Bᵀ · scale; bf16 and fp16 keep their format, fp8 gives bf16.
 
     Shapes: a [M, K], b [N, K], scale [1] fp32 (fp8) -> [M, N].
     Raises: ValueError: the inner sizes or the formats differ, or the last wave cannot be cut.
@@ -265,7 +266,7 @@ def bytes(m: int, n: int, k: int, element_bytes: int, out_bytes: int = 2) -> int
 def make_inputs(
     m: int, n: int, k: int, seed: int, device: torch.device, dtype: torch.dtype = torch.bfloat16
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Random operands with unit variance (fp8: rounded to e4m3).
+    """Return random operands with unit variance (fp8: rounded to e4m3).
 
     Shapes: a [m, k], b [n, k].
     """

@@ -1,4 +1,4 @@
-"""Matrix products of a mixture of experts: rows sorted by expert, each group times its expert's weights.
+"""Grouped matmul of a mixture of experts: rows sorted by expert, each group times its expert's weights.
 
 Groups have unequal sizes that only the device knows. A schedule of row tiles is made on the device, so that the
 whole layer can be captured in a graph; programs without a tile leave at once.
@@ -24,7 +24,7 @@ _INTERPRETER_CONFIG: Final = Config(16, 32, 32, num_warps=4, num_stages=1, split
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Row tiles of all groups, padded to the most there can be; expert −1 marks an unused slot."""
+    """Row tiles of all groups, padded to their largest possible number; expert −1 marks an unused slot."""
 
     expert: torch.Tensor
     first_row: torch.Tensor
@@ -62,7 +62,7 @@ def _grouped_kernel(
                 a = a_desc.load([first_row, k * BLOCK_K])
                 b = tl.reshape(b_desc.load([expert, column, k * BLOCK_K]), (BLOCK_N, BLOCK_K))
                 acc = dot(a, b.T, acc)
-            # The tile's last rows may belong to the next expert: those are another program's to write.
+            # The tile's last rows may belong to the next expert: another program writes those.
             rows = first_row + tl.arange(0, BLOCK_M)
             columns = column + tl.arange(0, BLOCK_N)
             out = out_ptr + rows.to(tl.int64)[:, None] * N + columns[None, :]
@@ -71,7 +71,7 @@ def _grouped_kernel(
 
 
 def make_schedule(group_sizes: torch.Tensor, num_rows: int, block_m: int) -> Schedule:
-    """Row tiles of every group, computed on the device without waiting for it.
+    """Return the row tiles of every group, computed on the device without waiting for it.
 
     Shapes: group_sizes [E] int -> three tensors [⌈num_rows / block_m⌉ + E] int32.
     """
@@ -91,7 +91,7 @@ def make_schedule(group_sizes: torch.Tensor, num_rows: int, block_m: int) -> Sch
 
 
 def reference(a: torch.Tensor, b: torch.Tensor, group_sizes: torch.Tensor) -> torch.Tensor:
-    """Each group of rows times its expert's weights, in fp32.
+    """Return each group of rows times its expert's weights, in fp32.
 
     Shapes: a [R, K] sorted by expert, b [E, N, K], group_sizes [E] -> [R, N].
     """
@@ -100,7 +100,7 @@ def reference(a: torch.Tensor, b: torch.Tensor, group_sizes: torch.Tensor) -> to
 
 
 def choose_config(num_rows: int, num_experts: int) -> Config:
-    """Tile shape by the mean rows per expert [Config]."""
+    """Return the tile shape for the mean rows per expert."""
     if INTERPRET:
         return _INTERPRETER_CONFIG
     return SMALL_GROUPS if num_rows < _SMALL_GROUP_ROWS * num_experts else LARGE_GROUPS
@@ -114,7 +114,7 @@ def run(
     config: Config | None = None,
     schedule: Schedule | None = None,
 ) -> torch.Tensor:
-    """Each group of rows times its expert's weights.
+    """Compute each group of rows times its expert's weights.
 
     Shapes: a [R, K] sorted by expert, b [E, N, K] contiguous, group_sizes [E] with sum R, bf16 or fp16 -> [R, N].
     Raises: ValueError: the inner sizes differ or K is not a multiple of 8.
@@ -163,7 +163,7 @@ def make_inputs(
     device: torch.device,
     dtype: torch.dtype = torch.bfloat16,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Random rows and weights; every row draws its expert uniformly, so some experts may get none.
+    """Return random rows and weights; every row draws its expert uniformly, so some experts may get none.
 
     Shapes: a [num_rows, k], b [num_experts, n, k], group_sizes [num_experts] int64.
     """

@@ -11,7 +11,8 @@ from advisor.kernels.rms_norm import row_launch
 
 _ELEMENTS_PER_PROGRAM: Final = 4096 if INTERPRET else 16384
 _ELEMENTS_PER_THREAD: Final = 64
-"""With one array to read, a program needs two rows in flight to keep the memory busy (H200: 3.9 to 4.1 TB/s)."""
+"""Number of elements that one thread holds: with one array to read, a program needs two rows in flight to keep the
+memory busy (H200: 3.9 to 4.1 TB/s)."""
 
 
 @triton.jit
@@ -43,7 +44,7 @@ def _layer_norm_kernel(
 def reference(
     x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, epsilon: float = 1e-5
 ) -> torch.Tensor:
-    """Normalised rows in fp32.
+    """Return normalised rows in fp32.
 
     Shapes: x [R, C], weight [C], bias [C] -> [R, C].
     """
@@ -58,7 +59,7 @@ def run(
     epsilon: float = 1e-5,
     out: torch.Tensor | None = None,
 ) -> torch.Tensor:
-    """Normalised rows.
+    """Compute normalised rows.
 
     Shapes: x [R, C], weight [C], bias [C], contiguous -> [R, C].
     Raises: ValueError: the row is wider than a program holds.
@@ -85,7 +86,7 @@ def bytes(num_rows: int, num_columns: int, element_bytes: int) -> int:
 def make_inputs(
     num_rows: int, num_columns: int, seed: int, device: torch.device, dtype: torch.dtype = torch.bfloat16
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Random rows with a mean of three, weights around one, small biases.
+    """Return random rows with a mean of three, weights around one, small biases.
 
     Shapes: [num_rows, num_columns], [num_columns], [num_columns].
     """

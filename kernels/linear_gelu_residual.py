@@ -1,4 +1,4 @@
-"""Linear layer with its epilogue: out = residual + GELU(A · Bᵀ + bias), without a trip through memory between."""
+"""Linear layer with its epilogue, out = residual + GELU(A · Bᵀ + bias), without an intermediate trip through memory."""
 
 from typing import Final
 
@@ -56,7 +56,7 @@ def _linear_kernel(
 
 
 def reference(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor, residual: torch.Tensor) -> torch.Tensor:
-    """residual + GELU(A · Bᵀ + bias) in fp32.
+    """Return residual + GELU(A · Bᵀ + bias) in fp32.
 
     Shapes: a [M, K], b [N, K], bias [N], residual [M, N] -> [M, N].
     """
@@ -71,7 +71,7 @@ def run(
     out: torch.Tensor | None = None,
     config: Config | None = None,
 ) -> torch.Tensor:
-    """residual + GELU(A · Bᵀ + bias).
+    """Compute residual + GELU(A · Bᵀ + bias).
 
     Shapes: a [M, K], b [N, K], bias [N], residual [M, N], bf16 or fp16 -> [M, N].
     """
@@ -97,7 +97,7 @@ def run(
 
 
 def flop(m: int, n: int, k: int) -> int:
-    """Operations [flop]: the product, and seven per output (bias, GELU counted as five, residual)."""
+    """Operations [flop]: the matmul, and seven per output (bias, GELU counted as five, residual)."""
     return 2 * m * n * k + 7 * m * n
 
 
@@ -109,7 +109,7 @@ def bytes(m: int, n: int, k: int, element_bytes: int) -> int:
 def make_inputs(
     m: int, n: int, k: int, seed: int, device: torch.device, dtype: torch.dtype = torch.bfloat16
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Random activations, weights scaled so that pre-activations have unit variance, bias and residual.
+    """Return random activations, weights scaled so that pre-activations have unit variance, bias and residual.
 
     Shapes: a [m, k], b [n, k], bias [n], residual [m, n].
     """

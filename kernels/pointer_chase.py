@@ -1,4 +1,5 @@
-"""Latency of memory: one thread follows a chain of addresses, each known only once the last one has arrived."""
+"""Memory latency: one thread follows a chain of addresses, each of which is known only after the previous one has
+arrived."""
 
 from typing import Final
 
@@ -7,7 +8,7 @@ import triton
 import triton.language as tl
 
 LINE_BYTES: Final = 128
-"""Distance of two elements of the chain: every hop touches a cache line of its own."""
+"""Distance of two elements of the chain [bytes], so that every hop touches a cache line of its own."""
 _ELEMENTS_PER_LINE: Final = LINE_BYTES // 4
 
 
@@ -20,7 +21,7 @@ def _chase_kernel(next_ptr, last_ptr, num_hops):
 
 
 def reference(chain: torch.Tensor, num_hops: int) -> int:
-    """Where the chain leads from position 0 after so many hops.
+    """Return the position that the chain reaches from position 0 after `num_hops` hops.
 
     Shapes: chain [n] int32.
     """
@@ -31,7 +32,7 @@ def reference(chain: torch.Tensor, num_hops: int) -> int:
 
 
 def run(chain: torch.Tensor, num_hops: int, out: torch.Tensor | None = None) -> torch.Tensor:
-    """The position after so many hops.
+    """Compute the position after `num_hops` hops.
 
     Shapes: chain [n] int32 -> [1] int32.
     """
@@ -51,14 +52,14 @@ def bytes(num_hops: int) -> int:
 
 
 def make_inputs(num_bytes: int, seed: int, device: torch.device) -> tuple[torch.Tensor]:
-    """A random cycle through every line of an array of this size.
+    """Return a random cycle through every line of an array of this size.
 
     Shapes: [num_bytes / 4] int32.
     """
     num_lines = max(2, num_bytes // LINE_BYTES)
     generator = torch.Generator(device=device).manual_seed(seed)
     order = torch.randperm(num_lines, generator=generator, device=device) * _ELEMENTS_PER_LINE
-    # The walk starts at position 0: turn the cycle so that it begins there.
+    # The walk starts at position 0, so the cycle is turned to begin there.
     order = torch.roll(order, -int(torch.nonzero(order == 0)[0]))
     chain = torch.zeros(num_lines * _ELEMENTS_PER_LINE, dtype=torch.int32, device=device)
     chain[order] = torch.roll(order, -1).to(torch.int32)

@@ -1,4 +1,4 @@
-"""RMSNorm with residual: the elementwise step between two matrix products of a transformer layer.
+"""RMSNorm with residual: the elementwise step between two matmuls of a transformer layer.
 
 residual' = x + residual, y = residual' / rms(residual') · weight, in one pass over memory.
 """
@@ -12,7 +12,7 @@ import triton.language as tl
 from advisor.kernels.backend import normal
 
 MAX_COLUMNS: Final = 65536
-"""A whole row stays in registers; no published model is wider than a third of this."""
+"""Widest row: a whole row stays in registers, and no published model is wider than a third of this."""
 _ELEMENTS_PER_PROGRAM: Final = 4096
 _ELEMENTS_PER_THREAD: Final = 32
 
@@ -46,7 +46,7 @@ def _rms_norm_kernel(
 def row_launch(
     num_columns: int, per_program: int = _ELEMENTS_PER_PROGRAM, per_thread: int = _ELEMENTS_PER_THREAD
 ) -> tuple[int, int, int]:
-    """Rows per program, padded columns and warps for a kernel that holds whole rows [counts].
+    """Numbers of rows per program, padded columns and warps for a kernel that holds whole rows [counts].
 
     Raises: ValueError: the row is wider than MAX_COLUMNS.
     """
@@ -61,7 +61,7 @@ def row_launch(
 def reference(
     x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, epsilon: float = 1e-6
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Normalised rows and the new residual, in fp32.
+    """Return normalised rows and the new residual, in fp32.
 
     Shapes: x [R, C], residual [R, C], weight [C] -> [R, C], [R, C].
     """
@@ -78,7 +78,7 @@ def run(
     out: tuple[torch.Tensor, torch.Tensor] | None = None,
     num_warps: int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Normalised rows and the new residual; `out` may reuse the inputs.
+    """Compute normalised rows and the new residual; `out` may reuse the inputs.
 
     Shapes: x [R, C], residual [R, C], weight [C], contiguous -> [R, C], [R, C].
     Raises: ValueError: the row is wider than MAX_COLUMNS.
@@ -115,7 +115,7 @@ def bytes(num_rows: int, num_columns: int, element_bytes: int) -> int:
 def make_inputs(
     num_rows: int, num_columns: int, seed: int, device: torch.device, dtype: torch.dtype = torch.bfloat16
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Random activations, residual and weights around one.
+    """Return random activations, residual and weights around one.
 
     Shapes: [num_rows, num_columns], [num_rows, num_columns], [num_columns].
     """

@@ -20,7 +20,7 @@ _NUM_WARPS: Final = 4
 
 @triton.jit
 def _compose(decay_first, add_first, decay_second, add_second):
-    """Two steps h → decay · h + add as one."""
+    """Return two steps h → decay · h + add combined into one."""
     return decay_first * decay_second, add_first * decay_second + add_second
 
 
@@ -55,7 +55,7 @@ def _scan_kernel(
         mask = is_token[:, None] & is_channel[None, :]
         offsets = (start + tokens)[:, None] * num_channels + channels[None, :]
         u = tl.load(u_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
-        # Beyond the end Δ is 0: the state stays as it is.
+        # Beyond the end Δ is 0, so the state stays unchanged.
         delta = tl.load(delta_ptr + offsets, mask=mask, other=0.0).to(tl.float32)
         bc_offsets = (start + tokens)[:, None] * N + states[None, :]
         b = tl.load(b_ptr + bc_offsets, mask=is_token[:, None], other=0.0).to(tl.float32)
@@ -79,7 +79,7 @@ def reference(
     c: torch.Tensor,
     skip: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Outputs and last state, token by token in fp32.
+    """Return outputs and last state, token by token in fp32.
 
     Shapes: u [B, L, D], delta [B, L, D], a [D, N], b [B, L, N], c [B, L, N], skip [D] -> [B, L, D], [B, D, N].
     """
@@ -102,7 +102,7 @@ def run(
     skip: torch.Tensor,
     out: torch.Tensor | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Outputs in the format of u, and the last state in fp32.
+    """Compute outputs in the format of u, and the last state in fp32.
 
     Shapes: u [B, L, D], delta [B, L, D], a [D, N] fp32, b [B, L, N], c [B, L, N], skip [D] fp32, contiguous
     -> [B, L, D], [B, D, N].
@@ -155,7 +155,7 @@ def make_inputs(
     device: torch.device,
     dtype: torch.dtype = torch.bfloat16,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Random inputs with Mamba's initial A (−1 … −N) and step sizes around 0.1.
+    """Return random inputs with Mamba's initial A (−1 … −N) and step sizes around 0.1.
 
     Shapes: u [B, L, D], delta [B, L, D], a [D, N], b [B, L, N], c [B, L, N], skip [D].
     """

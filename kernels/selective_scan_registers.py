@@ -1,6 +1,6 @@
 """Selective scan with the states of a channel in the registers of two or four lanes (Gluon): twin of `selective_scan`.
 
-A thread walks through the tokens with its states at hand: nothing is exchanged but the sum over states, by one or
+A thread walks through the tokens with its states in registers: only the sum over states is exchanged, by one or
 two shuffles.
 """
 
@@ -18,19 +18,20 @@ _LOG2_E = gl.constexpr(1.4426950408889634)
 _PAIR_TO_FP32 = gl.constexpr("shl.b32 $0, $2, 16; and.b32 $1, $2, 0xffff0000;")
 _WARPS: Final = 1
 _MOST_WARPS_PER_SM: Final = 10
-"""With more, further lanes exchange more than they hide."""
+"""Maximum number of warps per multiprocessor before a channel gets more lanes: with more warps, further lanes exchange
+more than they hide."""
 _FEWEST_LANES: Final = 2
 _MOST_LANES: Final = 8
-"""One lane per channel holds too many registers to load ahead; eight are for few channels."""
+"""Range of lanes per channel: one lane holds too many registers to load ahead; eight are for few channels."""
 _RATES: Final = {4: (24, 0.98), 8: (16, 1.07)}
-"""Warps that a multiprocessor holds with two lanes, and the rate that they give together [TB/s on an H200], by tokens
-whose inputs are on their way while as many before them are computed."""
+"""Number of warps that a multiprocessor holds with two lanes, and their total rate [TB/s on an H200], by number of
+tokens whose inputs are loaded while an equal number before them is computed."""
 _MOST_UNROLL: Final = 12
 
 
 @gluon.constexpr_function
 def _words_layout(width, lanes, num_warps):
-    """The words of a thread's states to that thread, the same in every group of so many lanes."""
+    """Return the layout that gives a thread the words of its own states, equal in every group of `lanes` lanes."""
     per_lane = width // lanes
     return gl.DistributedLinearLayout(
         reg_bases=[[1 << bit] for bit in range(per_lane.bit_length() - 1)],
@@ -43,8 +44,8 @@ def _words_layout(width, lanes, num_warps):
 
 @gluon.jit
 def _load_tokens(u_at, delta_at, b_at, c_at, UNROLL: gl.constexpr, D: gl.constexpr):
-    """Everything that the next tokens need. All distances are constants: no address is computed."""
-    us = ()  # Triton's frontend knows no unpacking inside a tuple
+    """Load the inputs of the next tokens. All distances are constants, so no address is computed."""
+    us = ()  # Triton's frontend does not support unpacking inside a tuple
     deltas = ()
     bs = ()
     cs = ()
@@ -59,7 +60,8 @@ def _load_tokens(u_at, delta_at, b_at, c_at, UNROLL: gl.constexpr, D: gl.constex
 
 @gluon.jit
 def _by_state(x, IS_PAIRS: gl.constexpr, layout: gl.constexpr):
-    """fp32 of what belongs to the states; of a pair of bf16 each is the upper half of its fp32: one operation."""
+    """Return the values of the states in fp32; each half of a pair of bf16 becomes the upper half of an fp32 in one
+    operation."""
     if IS_PAIRS:
         low, high = gl.inline_asm_elementwise(
             _PAIR_TO_FP32, "=r,=r,r", [x], dtype=(gl.float32, gl.float32), is_pure=True, pack=1
@@ -72,7 +74,7 @@ def _by_state(x, IS_PAIRS: gl.constexpr, layout: gl.constexpr):
 
 @gluon.jit
 def _step(state, u, delta, b, c, a, skip):
-    """State after one token, and the token's output."""
+    """Return the state after one token, and the token's output."""
     u = u.to(gl.float32)
     delta = delta.to(gl.float32)
     decay = gl.exp2(delta[None, :] * a)
@@ -82,7 +84,7 @@ def _step(state, u, delta, b, c, a, skip):
 
 @gluon.jit
 def _ahead(u_at, delta_at, b_at, c_at, tokens, D: gl.constexpr, WIDTH: gl.constexpr):
-    """Where the inputs lie that many tokens further."""
+    """Return the pointers to the inputs `tokens` tokens further."""
     return u_at + tokens * D, delta_at + tokens * D, b_at + tokens * WIDTH, c_at + tokens * WIDTH
 
 
@@ -91,7 +93,7 @@ def _scan_rest(
     state, u_at, delta_at, b_at, c_at, y_at, is_channel, a, skip, num_tokens,
     D: gl.constexpr, WIDTH: gl.constexpr, IS_PAIRS: gl.constexpr, by_state: gl.constexpr,
 ):  # fmt: skip
-    """State after the tokens that fill no round, one by one."""
+    """Return the state after the tokens that fill no round, one by one."""
     for _ in range(num_tokens):
         b = _by_state(gl.load(b_at), IS_PAIRS, by_state)
         c = _by_state(gl.load(c_at), IS_PAIRS, by_state)
@@ -121,14 +123,14 @@ def _scan_kernel(
     IS_PAIRS: gl.constexpr,
     num_warps: gl.constexpr,
 ):
-    """Every thread holds N / LANES states of one channel."""
+    """Scan with every thread holding N / LANES states of one channel."""
     layout: gl.constexpr = gl.BlockedLayout([N // LANES, 1], [LANES, 32 // LANES], [1, num_warps], [0, 1])
     by_channel: gl.constexpr = gl.SliceLayout(0, layout)
     by_state: gl.constexpr = gl.SliceLayout(1, layout)
     sequence = gl.program_id(1).to(gl.int64)
     all_channels = gl.program_id(0) * BLOCK_D + gl.arange(0, BLOCK_D, layout=by_channel)
     states = gl.arange(0, N, layout=by_state)
-    # With pairs a thread's states come as half as many words, which stay words until they are used.
+    # With pairs a thread's states arrive as half as many words, which stay words until they are used.
     WIDTH: gl.constexpr = N // 2 if IS_PAIRS else N
     words = gl.arange(0, WIDTH, layout=_words_layout(WIDTH, LANES, num_warps))
     is_channel = all_channels < D  # beyond the last channel the last one is computed again, and not stored
@@ -146,7 +148,7 @@ def _scan_kernel(
     if num_rounds > 0:
         us, deltas, bs, cs = _load_tokens(u_at, delta_at, b_at, c_at, UNROLL, D)
         for num_left in range(num_rounds - 1, -1, -1):
-            # After the last round its inputs are loaded once more, so that nothing depends on a condition.
+            # After the last round its inputs are loaded once more, so that no load depends on a condition.
             ahead = min(num_left, 1) * UNROLL
             u_at, delta_at, b_at, c_at = _ahead(u_at, delta_at, b_at, c_at, ahead, D, WIDTH)
             next_us, next_deltas, next_bs, next_cs = _load_tokens(u_at, delta_at, b_at, c_at, UNROLL, D)
@@ -166,12 +168,12 @@ def _scan_kernel(
 
 
 def is_supported(u: torch.Tensor) -> bool:
-    """Whether this kernel runs: on NVIDIA's GPUs, whose warps have 32 lanes."""
+    """Whether this kernel runs: on NVIDIA GPUs, whose warps have 32 lanes."""
     return not INTERPRET and u.device.type == "cuda" and torch.version.hip is None
 
 
 def choose_lanes(num_scans: int, num_states: int, sms: int) -> int:
-    """Lanes that share a channel's states [count]: more where few would leave multiprocessors almost empty.
+    """Number of lanes that share a channel's states [count]: more if few would leave multiprocessors almost empty.
 
     `num_scans` are channels times sequences.
     """
@@ -182,7 +184,8 @@ def choose_lanes(num_scans: int, num_states: int, sms: int) -> int:
 
 
 def choose_unroll(num_scans: int, lanes: int, sms: int) -> int:
-    """Tokens to load ahead [count]: as many as pay where warps follow each other in rounds, most where they are few.
+    """Number of tokens to load ahead [count]: the fastest if warps follow each other in rounds, the maximum if they are
+    few.
 
     time ∝ rounds · warps at once / rate
     """
@@ -209,7 +212,7 @@ def run(
     unroll: int | None = None,
     num_warps: int = _WARPS,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Outputs in the format of u, and the last state in fp32.
+    """Compute outputs in the format of u, and the last state in fp32.
 
     Shapes: u [B, L, D], delta [B, L, D], a [D, N] fp32, b [B, L, N], c [B, L, N], skip [D] fp32, contiguous
     -> [B, L, D], [B, D, N].

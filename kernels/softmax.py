@@ -40,7 +40,8 @@ def _sweeping_kernel(x_ptr, y_ptr, num_columns, CHUNK: tl.constexpr):
         columns = first + tl.arange(0, CHUNK)
         mask = columns < num_columns
         x = tl.load(x_ptr + start + columns, mask=mask, other=float("-inf")).to(tl.float32) * _LOG2_E
-        # One maximum for the whole chunk: a single exponential per element, whose units are the bottleneck.
+        # One maximum covers the whole chunk, so that each element costs a single exponential, whose units are the
+        # bottleneck.
         higher = tl.maximum(top, tl.max(x))
         total = total * tl.exp2(top - higher) + tl.exp2(x - higher)
         top = higher
@@ -53,7 +54,7 @@ def _sweeping_kernel(x_ptr, y_ptr, num_columns, CHUNK: tl.constexpr):
 
 
 def reference(x: torch.Tensor) -> torch.Tensor:
-    """Softmax of each row in fp32.
+    """Return the softmax of each row in fp32.
 
     Shapes: x [R, C] -> [R, C].
     """
@@ -61,7 +62,7 @@ def reference(x: torch.Tensor) -> torch.Tensor:
 
 
 def run(x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
-    """Softmax of each row.
+    """Compute the softmax of each row.
 
     Shapes: x [R, C] contiguous -> [R, C].
     """
@@ -89,7 +90,7 @@ def bytes(num_rows: int, num_columns: int, element_bytes: int) -> int:
 def make_inputs(
     num_rows: int, num_columns: int, seed: int, device: torch.device, dtype: torch.dtype = torch.bfloat16
 ) -> tuple[torch.Tensor]:
-    """Random logits with a spread of three.
+    """Return random logits with a spread of three.
 
     Shapes: [num_rows, num_columns].
     """

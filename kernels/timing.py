@@ -1,4 +1,4 @@
-"""How long device work takes: events or graph replays, a cold L2, and the spread, not one number."""
+"""Timing of device work by events or graph replays with a cold L2; the result is a distribution, not one number."""
 
 import math
 import time
@@ -9,9 +9,11 @@ from typing import Final
 import torch
 
 FLUSH_BYTES: Final = 256 * 1024 * 1024
-"""Several times the largest L2 (126 MB on GB200); AMD's 256 MB Infinity Cache is cleared once over."""
+"""Size of the buffer that flushes the caches [bytes]: several times the largest L2 (126 MB on GB200); AMD's 256 MB
+Infinity Cache is cleared once over."""
 _HEAD_START_CYCLES: Final = 2_000_000
-"""The GPU spins about a millisecond while the host queues the first samples: launch gaps stay outside."""
+"""Cycles that the GPU spins, about a millisecond, while the host queues the first samples, so that launch gaps are not
+measured."""
 
 Call = Callable[[], object]
 
@@ -28,7 +30,7 @@ class Timing:
     """Standard deviation ÷ mean."""
 
     def per_call(self, num_calls: int) -> "Timing":
-        """The same distribution when each sample covered `num_calls` calls."""
+        """Return the distribution per call if each sample covered `num_calls` calls."""
         return Timing(
             self.p5_s / num_calls,
             self.median_s / num_calls,
@@ -41,7 +43,7 @@ class Timing:
 def summarize(samples_s: Sequence[float]) -> Timing:
     """Percentiles of measured times [s].
 
-    Raises: ValueError: no sample.
+    Raises: ValueError: there is no sample.
     """
     if not samples_s:
         raise ValueError("no samples")
@@ -60,7 +62,7 @@ def summarize(samples_s: Sequence[float]) -> Timing:
 
 
 def synchronize(device: torch.device) -> None:
-    """Waits until all work queued on the device is done."""
+    """Wait until all work queued on the device is done."""
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     elif device.type == "mps":
@@ -68,9 +70,9 @@ def synchronize(device: torch.device) -> None:
 
 
 class ColdCache:
-    """Pushes everything out of the caches by reading a large buffer.
+    """Cache flush that reads a large buffer.
 
-    Reading leaves no modified lines: after a memset their write-back would be charged to what is timed.
+    Reading leaves no modified lines: after a memset their write-back would be charged to the timed work.
     """
 
     def __init__(self, device: torch.device, num_bytes: int = FLUSH_BYTES) -> None:
@@ -87,7 +89,7 @@ def time_calls(
     """Time of each call between two events on the device, caches flushed before each [s].
 
     Assumes: on CUDA all samples are queued without waiting, so the time excludes the host unless one call
-    outlasts its own launch plus the flush. Elsewhere it is host time around a synchronised call.
+    outlasts its own launch plus the flush. On other devices the time is host time around a synchronised call.
     """
     for _ in range(num_warmup):
         call()
@@ -108,7 +110,7 @@ def time_calls(
 
 
 def time_once(call: Call, device: torch.device) -> float:
-    """Time of one call between two events on the device's current stream, waited for [s].
+    """Time of one call between two events on the device's current stream, including the wait [s].
 
     Assumes: CUDA.
     """
@@ -126,7 +128,7 @@ def time_graph(
 ) -> Timing:
     """Time per call when the calls are captured back to back in one graph and replayed [s].
 
-    Assumes: the calls together touch several times the L2 (rotate over inputs), else it measures the cache.
+    Assumes: the calls together touch several times the L2 (rotate over inputs), otherwise the cache is measured.
     Without CUDA graphs the calls run one after the other and are timed on the host.
     """
     num_calls = len(calls) * num_repeats

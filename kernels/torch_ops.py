@@ -1,6 +1,6 @@
-"""The kernels that are useful to others as operators of torch: `torch.ops.advisor.*`, traceable by torch.compile.
+"""Kernels as operators of torch for use outside this program: `torch.ops.advisor.*`, traceable by torch.compile.
 
-Importing this module registers them.
+Importing this module registers the operators.
 """
 
 import torch
@@ -10,7 +10,7 @@ from advisor.kernels import attention, decode_attention, gemm, grouped_gemm, rms
 
 @torch.library.custom_op("advisor::gemm", mutates_args=())
 def gemm_op(a: torch.Tensor, b: torch.Tensor, scale: torch.Tensor | None = None) -> torch.Tensor:
-    """A · Bᵀ · scale.
+    """Compute A · Bᵀ · scale.
 
     Shapes: a [M, K], b [N, K], scale [1] or None -> [M, N].
     """
@@ -27,7 +27,7 @@ def _(a: torch.Tensor, b: torch.Tensor, scale: torch.Tensor | None = None) -> to
 def rms_norm_op(
     x: torch.Tensor, residual: torch.Tensor, weight: torch.Tensor, epsilon: float = 1e-6
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Normalised rows and the new residual.
+    """Compute normalised rows and the new residual.
 
     Shapes: x [R, C], residual [R, C], weight [C] -> [R, C], [R, C].
     """
@@ -43,7 +43,7 @@ def _(
 
 @torch.library.custom_op("advisor::attention", mutates_args=())
 def attention_op(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = True) -> torch.Tensor:
-    """Attention of a whole prompt.
+    """Compute attention of a whole prompt.
 
     Shapes: q [B, S, H, D], k [B, T, G, D], v [B, T, G, D] -> [B, S, H, D].
     """
@@ -64,7 +64,7 @@ def decode_attention_op(
     lengths: torch.Tensor,
     max_length: int,
 ) -> torch.Tensor:
-    """Attention of one token per sequence over a paged cache.
+    """Compute attention of one token per sequence over a paged cache.
 
     Shapes: q [B, H, D], pages [P, T, G, D], block_table [B, pages], lengths [B] -> [B, H, D].
     """
@@ -85,7 +85,7 @@ def _(
 
 @torch.library.custom_op("advisor::grouped_gemm", mutates_args=())
 def grouped_gemm_op(a: torch.Tensor, b: torch.Tensor, group_sizes: torch.Tensor) -> torch.Tensor:
-    """Rows sorted by expert times each expert's weights.
+    """Compute rows sorted by expert times each expert's weights.
 
     Shapes: a [R, K], b [E, N, K], group_sizes [E] -> [R, N].
     """
@@ -99,7 +99,7 @@ def _(a: torch.Tensor, b: torch.Tensor, group_sizes: torch.Tensor) -> torch.Tens
 
 @torch.library.custom_op("advisor::w4a16", mutates_args=())
 def w4a16_op(x: torch.Tensor, words: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    """Activations times packed 4-bit weights, with the fastest of the kernels that can.
+    """Compute activations times packed 4-bit weights, with the fastest kernel that supports the sizes.
 
     Shapes: x [M, K], words [N, K / 8] int32, scale [K / 128, N] -> [M, N].
     """
@@ -113,7 +113,7 @@ def _(x: torch.Tensor, words: torch.Tensor, scale: torch.Tensor) -> torch.Tensor
 
 @torch.library.custom_op("advisor::w8a8", mutates_args=())
 def w8a8_op(a: torch.Tensor, a_scale: torch.Tensor, b: torch.Tensor, b_scale: torch.Tensor) -> torch.Tensor:
-    """Product of 8-bit integers with a scale per row, in bf16.
+    """Compute the matmul of 8-bit integers with a scale per row, in bf16.
 
     Shapes: a [M, K] int8, a_scale [M], b [N, K] int8, b_scale [N] -> [M, N].
     """

@@ -23,7 +23,7 @@ def _transpose_kernel(x_ptr, y_ptr, num_rows, num_columns, TILE: tl.constexpr):
 
 
 def reference(x: torch.Tensor) -> torch.Tensor:
-    """The transposed matrix.
+    """Return the transposed matrix.
 
     Shapes: x [R, C] -> [C, R].
     """
@@ -31,7 +31,7 @@ def reference(x: torch.Tensor) -> torch.Tensor:
 
 
 def run(x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
-    """The transposed matrix, bit for bit.
+    """Compute the transposed matrix, bit for bit.
 
     Shapes: x [R, C] contiguous -> [C, R].
     """
@@ -55,7 +55,7 @@ def bytes(num_rows: int, num_columns: int, element_bytes: int) -> int:
 def make_inputs(
     num_rows: int, num_columns: int, seed: int, device: torch.device, dtype: torch.dtype = torch.bfloat16
 ) -> tuple[torch.Tensor]:
-    """A random matrix.
+    """Return a random matrix.
 
     Shapes: [num_rows, num_columns].
     """

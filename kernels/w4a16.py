@@ -15,7 +15,7 @@ from advisor.kernels.backend import INTERPRET, dot
 
 GROUP: Final = 128
 _WORDS_PER_WARP: Final = 128
-"""Four per thread, so that words and activations fall to the same threads."""
+"""Number of words per warp: four per thread, so that the words and their activations belong to equal threads."""
 _WEIGHTS_PER_WORD = tl.constexpr(8)
 _WORDS_PER_GROUP = tl.constexpr(16)
 _ZERO_POINT = tl.constexpr(8)
@@ -23,14 +23,14 @@ _ONE_BITS: Final = 0x3F800000
 _HIGH_SLOT = tl.constexpr(0x000F0000)
 _LOW_SLOT = tl.constexpr(0x0000F000)
 LARGEST_VECTOR_M: Final = 1
-"""Up to this many rows the product runs on the ordinary units, above on the matrix units."""
+"""Largest number of rows for which the vector units are used; above, the matrix units."""
 
 
 @triton.jit
 def _slot_as_float(words, one_bits, SLOT: tl.constexpr):
-    """1 + q · 2⁻⁷ (high slot) or 1 + q · 2⁻¹¹ (low slot): the four bits become part of a float's mantissa.
+    """Return 1 + q · 2⁻⁷ (high slot) or 1 + q · 2⁻¹¹ (low slot): the four bits become part of a float's mantissa.
 
-    One logic operation instead of a conversion, whose units would be slower than the memory. It takes a single
+    One logic operation replaces a conversion, whose units would be slower than the memory. The operation takes a single
     constant, so the other (the bits of 1.0) comes as an argument.
     """
     return ((words & SLOT) | one_bits).to(tl.float32, bitcast=True)
@@ -38,7 +38,7 @@ def _slot_as_float(words, one_bits, SLOT: tl.constexpr):
 
 @triton.jit
 def _load_x(x_row, first, num_weights, PAIR: tl.constexpr, BLOCK_W: tl.constexpr):
-    """Activations of the nibbles PAIR and PAIR + 4 of every word, as two rows."""
+    """Load the activations of nibbles PAIR and PAIR + 4 of every word, as two rows."""
     place = 2 * first + tl.arange(0, 2 * BLOCK_W)[None, :]
     offsets = (place // 32) * 128 + place % 32 + 32 * PAIR
     x = tl.load(x_row + offsets, mask=offsets < num_weights, other=0.0).to(tl.float32)
@@ -53,7 +53,7 @@ def _load_words(w_rows, is_row, index, words_per_row):
 
 @triton.jit
 def _sum_quads(x):
-    """Sums of four neighbours along the row, all of one thread and of one group."""
+    """Return the sums of four neighbours along the row, all of one thread and of one group."""
     return tl.sum(tl.reshape(x, (x.shape[0], x.shape[1] // 4, 4)), axis=2)
 
 
@@ -61,7 +61,7 @@ def _sum_quads(x):
 def _vector_kernel(
     x_ptr, w_ptr, scale_ptr, out_ptr, N, words_per_row, one_bits, BLOCK_N: tl.constexpr, BLOCK_W: tl.constexpr
 ):
-    """One row of activations: each program multiplies BLOCK_N rows of weights, reading each word once."""
+    """Multiply one row of activations: each program takes BLOCK_N rows of weights and reads each word once."""
     num_weights = words_per_row * _WEIGHTS_PER_WORD
     x_row = x_ptr + tl.program_id(1) * num_weights
     rows = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
@@ -69,7 +69,7 @@ def _vector_kernel(
     groups_per_row = words_per_row // _WORDS_PER_GROUP
     w_rows = w_ptr + rows.to(tl.int64)[:, None] * words_per_row
     scale_rows = scale_ptr + rows[:, None]
-    # Activations are loaded as one row of the words' block: the same threads then hold both, without an exchange.
+    # Activations are loaded as one row of the words' block, so that equal threads hold both without an exchange.
     words = tl.arange(0, BLOCK_W)[None, :]
     quads = 4 * tl.arange(0, BLOCK_W // 4)[None, :]
     acc = tl.zeros((BLOCK_N, BLOCK_W // 4), tl.float32)
@@ -79,7 +79,7 @@ def _vector_kernel(
         ahead = _load_words(w_rows, is_row, first + BLOCK_W + words, words_per_row)
         group = (first + quads) // _WORDS_PER_GROUP
         scale = tl.load(scale_rows + group * N, mask=is_row[:, None] & (group < groups_per_row), other=0.0)
-        # Bits 16–19 and 12–15 are the slots; three moves bring the other three pairs of nibbles there.
+        # Bits 16–19 and 12–15 are the slots; three shifts bring the other three pairs of nibbles there.
         x0, x4 = _load_x(x_row, first, num_weights, 0, BLOCK_W)
         x1, x5 = _load_x(x_row, first, num_weights, 1, BLOCK_W)
         x2, x6 = _load_x(x_row, first, num_weights, 2, BLOCK_W)
@@ -114,7 +114,7 @@ def _matrix_kernel(
     BLOCK_N: tl.constexpr,
     BLOCK_W: tl.constexpr,
 ):
-    """Several rows of activations: weights become 16-bit numbers in registers and go to the matrix units."""
+    """Multiply several rows of activations: weights become 16-bit numbers in registers and go to the matrix units."""
     rows = tl.program_id(1) * BLOCK_M + tl.arange(0, BLOCK_M)
     columns = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
     k = words_per_row * _WEIGHTS_PER_WORD
@@ -140,7 +140,7 @@ def _matrix_kernel(
 
 
 def pack(q: torch.Tensor) -> torch.Tensor:
-    """Four-bit numbers packed in the order that the kernels read.
+    """Return four-bit numbers packed in the order that the kernels read.
 
     Shapes: q [N, K] int in 0 … 15 -> [N, K / 8] int32.
     """
@@ -152,7 +152,7 @@ def pack(q: torch.Tensor) -> torch.Tensor:
 
 
 def unpack(words: torch.Tensor) -> torch.Tensor:
-    """The four-bit numbers in the order of the weights.
+    """Return the four-bit numbers in the order of the weights.
 
     Shapes: words [N, K / 8] int32 -> [N, K] int32.
     """
@@ -163,7 +163,7 @@ def unpack(words: torch.Tensor) -> torch.Tensor:
 
 
 def reference(x: torch.Tensor, words: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
-    """The product with the dequantised weights, in fp32.
+    """Return the product with the dequantised weights, in fp32.
 
     Shapes: x [M, K], words [N, K / 8] int32, scale [K / 128, N] -> [M, N].
     """
@@ -189,7 +189,7 @@ def run(
     block_n: int = 4,
     num_warps: int = 4,
 ) -> torch.Tensor:
-    """Activations times packed weights.
+    """Compute activations times packed weights.
 
     Shapes: x [M, K] bf16 or fp16, words [N, K / 8] int32, scale [K / 128, N], all contiguous -> [M, N].
     Raises: ValueError: K is not a multiple of 128 or the sizes differ.
@@ -236,7 +236,7 @@ def flop(m: int, n: int, k: int) -> int:
 
 
 def weight_bytes(n: int, k: int, scale_bytes: int = 2) -> int:
-    """Stored weights and scales [bytes]."""
+    """Size of stored weights and scales [bytes]."""
     return n * k // 2 + n * (k // GROUP) * scale_bytes
 
 
@@ -248,7 +248,7 @@ def bytes(m: int, n: int, k: int, element_bytes: int = 2) -> int:
 def make_inputs(
     m: int, n: int, k: int, seed: int, device: torch.device, dtype: torch.dtype = torch.bfloat16
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Random activations, words and scales.
+    """Return random activations, words and scales.
 
     Shapes: x [m, k], words [n, k / 8] int32, scale [k / 128, n].
     """

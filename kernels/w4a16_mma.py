@@ -1,8 +1,8 @@
 """W4A16 for few rows on NVIDIA's matrix units, with layouts chosen by hand (Gluon): the twin of `w4a16`.
 
 A thread's words hold exactly the weights of its own fragment of the matrix instruction, in an order of k that the
-activations follow: after three operations per pair of weights they are multiplied where they are. Neither shuffles
-nor shared memory stand between memory and the matrix unit.
+activations follow: after three operations per pair of weights they are multiplied where they are. No shuffles and
+no shared memory are needed between memory and the matrix unit.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ _WARPS: Final = 4
 _ROWS: Final = 16 * _WARPS
 _PROGRAMS_PER_SM: Final = 7
 _MAX_REGISTERS: Final = 72
-"""Per thread; what lets so many programs run at once."""
+"""Maximum number of registers per thread; a low number lets `_PROGRAMS_PER_SM` programs run at once."""
 _TO_BF16 = gl.constexpr(
     """{
     .reg .b32 a<4>, one, zero_point;
@@ -45,7 +45,7 @@ _TO_BF16 = gl.constexpr(
     mov.b32 {$6, $7}, a3;
     }"""
 )
-"""128 + q has q as the last bits of a bf16; minus 136 it is q − 8, exactly."""
+"""Unpacking of weights to bf16. 128 + q has q as the last bits of a bf16; minus 136 it is q − 8, exactly."""
 _TO_FP16 = gl.constexpr(
     """{
     .reg .b32 a<4>, zero_point;
@@ -67,7 +67,7 @@ _TO_FP16 = gl.constexpr(
     mov.b32 {$6, $7}, a3;
     }"""
 )
-"""The same with 1024 + q, the last bits of an fp16."""
+"""Unpacking of weights to fp16. 1024 + q has q as the last bits of an fp16; minus 1032 it is q − 8, exactly."""
 _OPERANDS = gl.constexpr("=h,=h,=h,=h,=h,=h,=h,=h,r")
 _EIGHT_BF16 = gl.constexpr((gl.bfloat16,) * 8)
 _EIGHT_FP16 = gl.constexpr((gl.float16,) * 8)
@@ -77,7 +77,8 @@ _barrier = gl.barrier if hasattr(gl, "barrier") else gl.thread_barrier
 
 @gluon.constexpr_function
 def _words_layout(num_warps):
-    """Rows g and g + 8 of the instruction's 16, and four neighbouring words of each, to one thread."""
+    """Return the layout that gives one thread rows g and g + 8 of the instruction's 16, and four neighbouring words of
+    each."""
     warps = [[16 << bit, 0] for bit in range(num_warps.bit_length() - 1)]
     return gl.DistributedLinearLayout(
         reg_bases=[[0, 1], [0, 2], [8, 0]],
@@ -90,7 +91,8 @@ def _words_layout(num_warps):
 
 @gluon.constexpr_function
 def _x_layout(num_warps, block_m):
-    """Activations of the same weights to the same thread: eight neighbours at a time, row g and every eighth."""
+    """Return the layout that gives a thread the activations of its weights: eight neighbours at a time, row g and every
+    eighth."""
     rows = [[8 << bit, 0] for bit in range((block_m // 8).bit_length() - 1)]
     return gl.DistributedLinearLayout(
         reg_bases=[[0, 1], [0, 2], [0, 4], [0, 32], [0, 64], *rows],
@@ -103,7 +105,7 @@ def _x_layout(num_warps, block_m):
 
 @gluon.jit
 def _weights(words, IS_BF16: gl.constexpr, layout: gl.constexpr):
-    """The fragment [rows, 128] of (q − 8) from the words [rows, 16]."""
+    """Return the fragment [rows, 128] of (q − 8) from the words [rows, 16]."""
     rows: gl.constexpr = words.shape[0]
     if IS_BF16:
         p0, p4, p1, p5, p2, p6, p3, p7 = gl.inline_asm_elementwise(
@@ -122,9 +124,9 @@ def _weights(words, IS_BF16: gl.constexpr, layout: gl.constexpr):
 
 @gluon.jit
 def _load_words(w_places, tile, group, N, words_per_row, ROWS: gl.constexpr):
-    """Words of one group of one tile, past the first cache, where the activations stay.
+    """Load the words of one group of one tile, bypassing the first cache, where the activations stay.
 
-    The last tile, and any beyond it, moves up so as to end with the last row.
+    The last tile, and any beyond it, moves up to end with the last row.
     """
     first_row = min(tile * ROWS, N - ROWS).to(gl.int64)
     return gl.load(w_places + (first_row * words_per_row + group * 16), cache_modifier=".cg")
@@ -132,7 +134,7 @@ def _load_words(w_places, tile, group, N, words_per_row, ROWS: gl.constexpr):
 
 @gluon.jit
 def _load_scale(scale_places, tile, group, N, ROWS: gl.constexpr):
-    """Scales of one group of one tile."""
+    """Load the scales of one group of one tile."""
     return gl.load(scale_places + (group * N + min(tile * ROWS, N - ROWS)))
 
 
@@ -148,7 +150,7 @@ def _multiply(
     a_layout: gl.constexpr,
     b_layout: gl.constexpr,
 ):
-    """acc + scale · (weights of one group · activations)."""
+    """Return acc + scale · (weights of one group · activations)."""
     x = gl.load(x_places + group * 128)
     nicwe = gl.reshape(x, [BLOCK_M, 2, 2, 4, 4, 2])
     x_nk = gl.reshape(gl.permute(nicwe, [0, 4, 1, 2, 3, 5]), [BLOCK_M, 128])
@@ -160,7 +162,7 @@ def _multiply(
 
 @gluon.jit
 def _store(acc, tile, pairs, units_per_program, rows, columns, out_ptr, part_ptr, count_ptr, M, N, ROWS):
-    """Hand over a tile, or this program's part of it; the last program of a tile to finish adds up all parts."""
+    """Store a tile, or this program's part of it; the last program of a tile to finish adds up all parts."""
     first = tile * pairs // units_per_program
     num_parts = ((tile + 1) * pairs - 1) // units_per_program - first + 1
     mask = (columns < M)[None, :] & (rows >= 0)[:, None]
@@ -168,7 +170,7 @@ def _store(acc, tile, pairs, units_per_program, rows, columns, out_ptr, part_ptr
     if num_parts == 1:
         gl.store(out, acc.to(out_ptr.dtype.element_ty), mask=mask)
     else:
-        # Rows that two tiles share have a place in each: parts of one must not meet those of the other.
+        # Rows that two tiles share have a place in each, because parts of one must not mix with those of the other.
         num_places = (N + ROWS - 1) // ROWS * ROWS
         parts = part_ptr + tile * ROWS + columns[None, :] * num_places + rows[:, None]
         gl.store(parts + (gl.program_id(0) - first) * M * num_places, acc, mask=mask)
@@ -183,7 +185,8 @@ def _store(acc, tile, pairs, units_per_program, rows, columns, out_ptr, part_ptr
 
 @gluon.jit
 def _wait_for_x(EARLY: gl.constexpr):
-    """Weights are nobody's output: their first words are on their way before the kernel before has ended."""
+    """Wait until the previous kernel has written the activations. No kernel writes weights, so their first words are
+    loaded before it has ended."""
     if EARLY:
         gdc_launch_dependents()
         gdc_wait()
@@ -207,7 +210,7 @@ def _mma_kernel(
     EARLY: gl.constexpr,
     num_warps: gl.constexpr,
 ):
-    """Every program gets the same number of units; a unit is a pair of groups of k of one tile of rows."""
+    """Multiply an equal number of units in every program; a unit is a pair of groups of k of one tile of rows."""
     acc_layout: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [num_warps, 1], [16, 8])
     a_layout: gl.constexpr = gl.DotOperandLayout(0, acc_layout, 2)
     b_layout: gl.constexpr = gl.DotOperandLayout(1, acc_layout, 2)
@@ -223,9 +226,9 @@ def _mma_kernel(
     out_rows = gl.arange(0, ROWS, layout=gl.SliceLayout(1, acc_layout))
     columns = gl.arange(0, BLOCK_M, layout=gl.SliceLayout(0, acc_layout))
     w_places = w_ptr + rows[:, None] * words_per_row + words[None, :]
-    # Rows of x beyond the end repeat the last one; what they give is never stored.
+    # Rows of x beyond the end repeat the last one; their results are never stored.
     x_places = x_ptr + x_rows[:, None] * (words_per_row * 8) + x_columns[None, :]
-    # While one group is multiplied, the words and scales of the next are on their way.
+    # While one group is multiplied, the words and scales of the next are loaded.
     tile = begin // pairs
     group = begin % pairs * 2
     even = _load_words(w_places, tile, group, N, words_per_row, ROWS)
@@ -256,7 +259,7 @@ _counters: dict[torch.device, torch.Tensor] = {}
 
 
 def _counter(device: torch.device, num_tiles: int) -> torch.Tensor:
-    """Zeros, one per tile; every launch leaves them at zero again."""
+    """Return zeros, one per tile; every launch leaves them at zero again."""
     found = _counters.get(device)
     if found is None or found.numel() < num_tiles:
         found = _counters[device] = torch.zeros(max(4096, num_tiles), dtype=torch.int32, device=device)
@@ -274,12 +277,12 @@ def is_supported(x: torch.Tensor, num_rows: int) -> bool:
 
 
 def units_per_program(num_units: int, sms: int, programs_per_sm: int = _PROGRAMS_PER_SM) -> int:
-    """Units of each program [count]: all programs run at once, and all get the same."""
+    """Number of units of each program [count]: all programs run at once, with equal numbers of units."""
     return int(triton.cdiv(num_units, min(num_units, programs_per_sm * sms)))
 
 
 def most_parts(units_per_tile: int, units: int) -> int:
-    """Most programs that can share one tile when each has so many units [count]."""
+    """Largest number of programs that can share one tile when each has `units` units [count]."""
     return int(triton.cdiv(units_per_tile - 1, units)) + 1
 
 
@@ -292,11 +295,11 @@ def run(
     max_registers: int = _MAX_REGISTERS,
     early: bool = False,
 ) -> torch.Tensor:
-    """Activations times packed weights.
+    """Compute activations times packed weights.
 
     Shapes: x [M, K] bf16 or fp16, M ≤ 32, K a multiple of 256, words [N, K / 8] int32, N ≥ 64, scale [K / 128, N]
     -> [M, N].
-    `early` starts loading weights before the kernel before has ended (Hopper and later).
+    `early` starts loading weights before the previous kernel has ended (Hopper and later).
 
     Assumes: launches on one device follow each other in one stream (they share counters); with `early`, nothing that
     still runs in the stream writes the weights.

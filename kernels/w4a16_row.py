@@ -2,7 +2,7 @@
 
 The matrix instruction multiplies 16 rows of weights by eight columns, and one row of activations fills one of them.
 Here all columns hold the same slice of the activations, another one in every warp, and warp s multiplies slice s of the
-weights of 16 rows. So a program finishes its 16 outputs alone, by one sum through shared memory, where `w4a16_mma`
+weights of 16 rows. A program thus finishes its 16 outputs alone, by one sum through shared memory, where `w4a16_mma`
 sums parts of several programs through device memory.
 """
 
@@ -26,20 +26,20 @@ _ROWS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How many warps share a tile's k, and what each of them holds."""
+    """Number of warps that share a tile's k, and what each of them holds."""
 
     slices: int
     depth: int
-    """Groups of every slice that are on their way."""
+    """Number of groups of every slice that are loaded ahead."""
     max_registers: int | None
-    """Per thread; what lets so many programs run at once."""
+    """Maximum number of registers per thread; a low number lets several programs run at once."""
     programs_per_sm: int
 
 
 PLANS: Final = (Plan(16, 1, 64, 2), Plan(8, 2, 80, 3))
 _MOST_WAVES: Final = 2
 _LEAST_FILLED: Final = 0.8
-"""Of the places of all waves."""
+"""Minimum fraction of the program slots of all waves that must be filled."""
 _MOST_WEIGHTS: Final = 10**8
 _WARP = gl.constexpr("""{
     .reg .u32 thread;
@@ -51,14 +51,14 @@ _WARP = gl.constexpr("""{
 
 @gluon.jit
 def _own_warp(zeros):
-    """The number of the warp that asks, in every element: more than the layout says, which repeats x in all warps."""
+    """Return the number of the executing warp in every element, although the layout repeats x in all warps."""
     return gl.inline_asm_elementwise(_WARP, "=r,r", [zeros], dtype=gl.int32, is_pure=True, pack=1)
 
 
 @gluon.jit
 def _load_ahead(w_places, scale_places, first, groups, N, DEPTH: gl.constexpr):
-    """Words and scales of the next groups of every slice, if there are as many; words pass by the first cache, where
-    the activations stay."""
+    """Load the words and scales of the next groups of every slice, up to the last group; words bypass the first cache,
+    where the activations stay."""
     words = ()
     scales = ()
     for j in gl.static_range(DEPTH):
@@ -74,7 +74,7 @@ def _load_ahead(w_places, scale_places, first, groups, N, DEPTH: gl.constexpr):
 def _multiply(
     acc, words, scale, x_places, group, IS_BF16: gl.constexpr, a_layout: gl.constexpr, b_layout: gl.constexpr
 ):
-    """acc + scale · (weights of one group of every slice · its activations)."""
+    """Return acc + scale · (weights of one group of every slice · its activations)."""
     x = gl.load(x_places + group * 128)
     nicwe = gl.reshape(x, [8, 2, 2, 4, 4, 2])
     x_nk = gl.reshape(gl.permute(nicwe, [0, 4, 1, 2, 3, 5]), [8, 128])
@@ -99,7 +99,7 @@ def _row_kernel(
     EARLY: gl.constexpr,
     num_warps: gl.constexpr,
 ):
-    """`groups` of each slice; a row of a block is one row of weights in one slice."""
+    """Multiply `groups` of each slice; a row of a block is one row of weights in one slice."""
     acc_layout: gl.constexpr = gl.NVMMADistributedLayout([2, 0], [num_warps, 1], [16, 8])
     a_layout: gl.constexpr = gl.DotOperandLayout(0, acc_layout, 2)
     b_layout: gl.constexpr = gl.DotOperandLayout(1, acc_layout, 2)
@@ -110,7 +110,7 @@ def _row_kernel(
     x_rows = _own_warp(gl.zeros([8], gl.int32, gl.SliceLayout(1, x_layout)))
     out_rows = gl.arange(0, 16 * num_warps, layout=gl.SliceLayout(1, acc_layout))
     out_columns = gl.arange(0, 8, layout=gl.SliceLayout(0, acc_layout))
-    # The last tile moves up so as to end with the last row.
+    # The last tile moves up to end with the last row.
     first_row = min(gl.program_id(0) * 16, N - 16)
     w_rows = (first_row + rows % 16).to(gl.int64) * words_per_row + (rows // 16) * (groups * 16)
     w_places = w_ptr + w_rows[:, None] + words[None, :]
@@ -145,10 +145,10 @@ def _row_kernel(
 
 
 def choose_plan(n: int, k: int, sms: int) -> Plan | None:
-    """The plan whose programs, one per 16 rows of weights, fill one or two waves; none: `w4a16_mma` is faster.
+    """Return the plan whose programs, one per 16 rows of weights, fill one or two waves; None if `w4a16_mma` is faster.
 
-    That one gives every program the same share whatever the size and has more bytes on their way, and pays for it with
-    sums across programs: 2 µs.
+    The kernel of `w4a16_mma` gives every program an equal share at any size and has more bytes in flight, but sums
+    across programs, which costs 2 µs.
     """
     tiles = triton.cdiv(n, _ROWS)
     if n * k > _MOST_WEIGHTS:
@@ -166,7 +166,7 @@ def choose_plan(n: int, k: int, sms: int) -> Plan | None:
 
 
 def fastest(x: torch.Tensor, num_rows: int) -> Callable[..., torch.Tensor]:
-    """The launch function that takes the least time for these activations and so many rows of weights."""
+    """Return the launch function that takes the least time for these activations and `num_rows` rows of weights."""
     if not w4a16_mma.is_supported(x, num_rows):
         return w4a16.run
     if x.shape[0] == 1 and (plan := choose_plan(num_rows, x.shape[1], num_sms(x.device.index or 0))):
@@ -182,11 +182,11 @@ def run(
     plan: Plan = PLANS[1],
     early: bool = False,
 ) -> torch.Tensor:
-    """One row of activations times packed weights.
+    """Compute one row of activations times packed weights.
 
     Shapes: x [1, K] bf16 or fp16, K a multiple of 128 · slices, words [N, K / 8] int32, N ≥ 16, scale [K / 128, N]
     -> [1, N].
-    `early` starts loading weights before the kernel before has ended (Hopper and later).
+    `early` starts loading weights before the previous kernel has ended (Hopper and later).
 
     Assumes: with `early`, nothing that still runs in the stream writes the weights.
     Raises: ValueError: the sizes differ, several rows, or K that the plan cannot slice.

@@ -1,4 +1,4 @@
-"""Matrix product of 8-bit integers, W8A8: one scale per token (row of A) and one per output channel (row of B)."""
+"""Matmul of 8-bit integers, W8A8: one scale per token (row of A) and one per output channel (row of B)."""
 
 from typing import Final
 
@@ -53,7 +53,7 @@ def _w8a8_kernel(
 
 
 def quantize(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Rows as 8-bit integers and the scale of each row.
+    """Return rows as 8-bit integers and the scale of each row.
 
     scale = max |row| / 127, integers = round(row / scale)
 
@@ -64,7 +64,7 @@ def quantize(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def reference(a: torch.Tensor, a_scale: torch.Tensor, b: torch.Tensor, b_scale: torch.Tensor) -> torch.Tensor:
-    """The product of the dequantised operands; integer sums below 2²⁴ are exact in fp32, above in fp64.
+    """Return the product of the dequantised operands; integer sums below 2²⁴ are exact in fp32, above in fp64.
 
     Shapes: a [M, K] int8, a_scale [M], b [N, K] int8, b_scale [N] -> [M, N].
     """
@@ -79,7 +79,7 @@ def run(
     out: torch.Tensor | None = None,
     config: Config | None = None,
 ) -> torch.Tensor:
-    """The scaled product in bf16.
+    """Compute the scaled product in bf16.
 
     Shapes: a [M, K] int8, a_scale [M] fp32, b [N, K] int8, b_scale [N] fp32 -> [M, N].
     """
@@ -116,7 +116,7 @@ def bytes(m: int, n: int, k: int) -> int:
 def make_inputs(
     m: int, n: int, k: int, seed: int, device: torch.device
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Random operands, quantised.
+    """Return random operands, quantised.
 
     Shapes: a [m, k] int8, a_scale [m], b [n, k] int8, b_scale [n].
     """

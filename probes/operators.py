@@ -162,7 +162,8 @@ def attention_case(device: torch.device, tokens: int = 16384) -> Case:
 
 
 def decode_case(device: torch.device, sequences: int = 64, tokens: int = 8192) -> Case:
-    """Return the case of attention of one token per sequence over a paged cache, 32 heads of 128 over 8, pages of 16."""
+    """Return the case of attention of one token per sequence over a paged cache, 32 heads of 128 over 8, pages of
+    16."""
     inputs = decode_attention.make_inputs(32, 8, 128, [tokens] * sequences, 16, 0, device)
     out = torch.empty_like(inputs[0])
     return _case(
@@ -215,7 +216,8 @@ def grouped_case(
 
 
 def linear_case(device: torch.device, size: int = 8192) -> Case:
-    """Return the case of a linear layer with GELU and residual in its epilogue, against the three operators one by one."""
+    """Return the case of a linear layer with GELU and residual in its epilogue, against the three operators
+    one by one."""
     a, b, bias, residual = linear_gelu_residual.make_inputs(size, size, size, 0, device)
     return _case(
         "linear_gelu_residual",

@@ -180,7 +180,7 @@ def _layers(text: ConfigFields, hidden: int) -> list[_Layer]:
     if model_type == "falcon_h1":  # attention and state space side by side in every layer
         return _beside_mamba(text, hidden, num_layers, [(attention(text, hidden), part) for part in parts])
     layers: list[_Layer] = list(zip(mixers(text, num_layers, hidden), parts, strict=True))
-    if model_type.startswith("zamba"):  # attention blocks beside the Mamba layers that call them
+    if model_type.startswith("zamba"):  # attention blocks in addition to the Mamba layers that call them
         calls = [(mixer, part) for mixer, part in layers if mixer is not None and mixer.kind == "gqa"]
         return _beside_mamba(text, hidden, num_layers, calls)
     if model_type in _ENCODERS:
