@@ -22,9 +22,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from advisor.ask.options import Load
 from advisor.catalog import engines as engine_catalog
 from advisor.catalog import models
-from advisor.ask.options import Load
 from advisor.cli.traffic_input import traffic_of
 from advisor.decide import measure, race
 from advisor.decide.bounds import surface_requests_per_s, too_long_a_prompt

@@ -31,10 +31,10 @@ HOMONYMS = {
     "Axis": 2, "Beside": 2, "Bill": 2, "Block": 2, "Candidate": 2, "Case": 3,
     "Checkpoint": 2, "Comparison": 3, "Conditions": 2, "Config": 4, "Exchange": 2, "Failures": 2,
     "Fleet": 2, "Hardware": 2, "Kept": 2, "Launch": 2, "Layout": 2, "Limits": 2, "Line": 3, "Load": 2,
-    "Machine": 2, "Market": 2, "Needs": 2, "Objectives": 2, "Operators": 7, "Order": 2,
+    "Machine": 2, "Needs": 2, "Objectives": 2, "Operators": 7, "Order": 2,
     "Outcome": 2, "Ownership": 2, "Pair": 2, "Parameter": 3, "Part": 2, "Pass": 3, "Performance": 2,
     "Plan": 2, "Point": 5, "PowerLimit": 2, "PowerPoint": 2, "Progress": 2,
-    "Row": 3, "Run": 2, "Score": 2, "Served": 2, "Shared": 2, "ShowInput": 2, "StageMemory": 2,
+    "Row": 3, "Run": 2, "Score": 2, "Shared": 2, "ShowInput": 2, "StageMemory": 2,
     "Step": 2, "Table": 2, "Topology": 2, "TrainingInput": 2,
 }  # fmt: skip
 """Public class names with several meanings, and how many: what is left to rename.

@@ -39,7 +39,7 @@ ROBUST_SCALES = {"ttft": 0.25, "tpot": 0.12, "throughput": 0.12}
 
 
 @dataclass(frozen=True)
-class Line:
+class FittedRow:
     """One measured value near the default parameters: log(predicted / measured) and its slopes in their logarithms."""
 
     campaign: str
@@ -56,7 +56,7 @@ Shifts = dict[Place, dict[str, float]]
 """Logarithm of each parameter over its default, by era."""
 
 
-def solve(lines: Sequence[Line], strengths: Strengths) -> Shifts:
+def solve(lines: Sequence[FittedRow], strengths: Strengths) -> Shifts:
     """What fits the lines best; an era without lines has what its engine has, and that what all have."""
     names, places = list(strengths), sorted({line.place for line in lines})
     owners = [
@@ -92,12 +92,12 @@ def _may_differ(name: str, place: Place) -> bool:
     return OF_ENGINE.get(name, place[0]) == place[0]
 
 
-def _slope(line: Line, name: str, owner: tuple[str, ...]) -> float:
+def _slope(line: FittedRow, name: str, owner: tuple[str, ...]) -> float:
     is_its = _may_differ(name, line.place) and (owner == ("",) or owner in ((line.place[0],), line.place))
     return line.slopes.get(name, 0.0) if is_its else 0.0
 
 
-def shifted(line: Line, shifts: Shifts) -> float:
+def shifted(line: FittedRow, shifts: Shifts) -> float:
     """The logarithm of predicted / measured of a line with these parameters; an era that was not seen is as another of
     its engine, an engine that was not seen as the mean of all."""
     own = of_place(shifts, line.place)
@@ -113,7 +113,7 @@ def of_place(shifts: Shifts, place: Place) -> dict[str, float]:
     return {name: float(np.mean([each[name] for each in kin if name in each])) for name in sorted(names)}
 
 
-def left_out_loss(lines: Sequence[Line], strengths: Strengths) -> float:
+def left_out_loss(lines: Sequence[FittedRow], strengths: Strengths) -> float:
     """Robust loss of every campaign with what the others say."""
     total = 0.0
     for campaign in sorted({line.campaign for line in lines}):
@@ -124,7 +124,7 @@ def left_out_loss(lines: Sequence[Line], strengths: Strengths) -> float:
     return total
 
 
-def chosen_levels(lines: Sequence[Line]) -> Strengths:
+def chosen_levels(lines: Sequence[FittedRow]) -> Strengths:
     """Parameters that help campaigns which were left out, each as far down the hierarchy as it does."""
     strengths: Strengths = {}
     loss = left_out_loss(lines, strengths)

@@ -36,7 +36,7 @@ from advisor.evidence.fit.engine_rows import (
 from advisor.evidence.fit.engine_solver import (
     OF_ENGINE,
     PRIORS,
-    Line,
+    FittedRow,
     Shifts,
     chosen_levels,
     of_place,
@@ -61,7 +61,7 @@ def costs_of(row: Row) -> EngineCosts:
     return replace(shipped, **{name: value for name, (value, _) in PRIORS.items()})
 
 
-def lines_of(job: tuple[Row, int]) -> list[Line]:
+def lines_of(job: tuple[Row, int]) -> list[FittedRow]:
     """A row's values as lines around the defaults."""
     row, drawn = job
     costs = costs_of(row)
@@ -71,7 +71,7 @@ def lines_of(job: tuple[Row, int]) -> list[Line]:
         for name in PRIORS
     }
     return [
-        Line(
+        FittedRow(
             campaign_of(row), place_of(row), metric, math.log(ratio),
             {name: math.log(other[metric] / ratio) / STEP for name, other in moved.items() if metric in other},
             weight,

@@ -56,7 +56,6 @@ _DEFAULT_SEQUENCE: Final = {"maxtext": 2048}
 _ROUNDS: Final = 8
 _COMPILED_LOSS_SINCE: Final = "2025-03"
 """torchtitan compiles the loss with the model (components/loss.py, _maybe_compile). Since when is an own estimate."""
-_NODE: Final = 8
 _DEFAULT_RANK: Final = 16
 
 
@@ -91,7 +90,7 @@ def parse_case(row: Mapping[str, str], row_number: int) -> TrainingCase:
     unstated: set[str] = set()
     cluster, num_accelerators = cluster_of(cells, unstated)
     family = family_of(cells.text("framework"), cells.text("sharding"))
-    plan = _plan(cells, num_accelerators, family, unstated)
+    plan = _plan(cells, num_accelerators, cluster.accelerator.node_size, family, unstated)
     plan, job = _job(cells, plan, cluster.accelerator, family, unstated)
     if cells.degree("ep") is None and "layout" not in unstated:
         plan = replace(plan, expert_parallel=_expert_parallel(job, plan, cluster.domain))
@@ -108,7 +107,9 @@ def parse_case(row: Mapping[str, str], row_number: int) -> TrainingCase:
     )
 
 
-def _plan(cells: Cells, num_accelerators: int, family: str, unstated: set[str]) -> TrainingPlan:
+def _plan(
+    cells: Cells, num_accelerators: int, node_size: int, family: str, unstated: set[str]
+) -> TrainingPlan:
     tp, pp, cp = (cells.degree(name) or 1 for name in ("tp", "pp", "cp"))
     dp = cells.degree("dp")
     tp, dp = _chips(cells, num_accelerators, tp, pp, cp, dp)
@@ -144,7 +145,7 @@ def _plan(cells: Cells, num_accelerators: int, family: str, unstated: set[str]) 
         data_parallel=dp,
         micro_batch=cells.degree("micro_batch") or 1,
         sharding=_sharding(cells, dp * cp, family, unstated),
-        shard_group=_shard_group(cells, tp, dp * cp, unstated),
+        shard_group=_shard_group(cells, tp, dp * cp, node_size, unstated),
         recompute=recompute if recompute in RECOMPUTES else "full",
         schedule=schedule,
         sequence_parallel=tp > 1
@@ -165,11 +166,11 @@ def _chips(
     return tp // inside, dp // (cores // inside)
 
 
-def _shard_group(cells: Cells, tp: int, ranks: int, unstated: set[str]) -> int:
+def _shard_group(cells: Cells, tp: int, ranks: int, node_size: int, unstated: set[str]) -> int:
     """Ranks that a shard spans; 0 is all. Fewer than a node has are a count of replicas or of dimensions: parameters
     are copied between nodes, not inside one."""
     stated = cells.degree("shard_group") or 0
-    in_node = max(1, (cells.degree("gpus_per_node") or _NODE) // tp)
+    in_node = max(1, (cells.degree("gpus_per_node") or node_size) // tp)
     if stated and stated < min(ranks, in_node):
         unstated.add("shard_group")
         return 0

@@ -13,13 +13,15 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
+from advisor.catalog.files import read_text
+
 _FILE: Final = Path(__file__).resolve().parents[1] / "data" / "training_recipes.csv"
 _FIRST: Final = "25.11"
 _DISPATCHERS: Final = {"hybridep": "hybrid_dispatcher", "alltoall": "alltoall_dispatcher", "deepep": ""}
 
 
 @dataclass(frozen=True, slots=True)
-class BenchmarkRecipe:
+class TrainingRecipe:
     """Switches of one recipe."""
 
     features: frozenset[str]
@@ -31,11 +33,10 @@ class BenchmarkRecipe:
 @cache
 def all_rows() -> tuple[dict[str, str], ...]:
     """Return the rows of the table, none of which holds for the same case as another."""
-    with _FILE.open(encoding="utf-8", newline="") as stream:
-        return tuple(csv.DictReader(stream))
+    return tuple(csv.DictReader(read_text(_FILE).splitlines()))
 
 
-def recipe_of(model: str, accelerator: str, precision: str, version: str) -> BenchmarkRecipe | None:
+def recipe_of(model: str, accelerator: str, precision: str, version: str) -> TrainingRecipe | None:
     """Return the recipe of a container for a model on an accelerator in a format; None where the table has none."""
     for row in all_rows():
         if (
@@ -49,7 +50,7 @@ def recipe_of(model: str, accelerator: str, precision: str, version: str) -> Ben
             named |= {f"recomputed_{part}" for part in row["recompute"].split() if part != "modules"}
             named |= {"overlapped_experts"} if row["overlapped"] else set()
             named |= {"fused_experts"} if row["fused"] else set()
-            return BenchmarkRecipe(frozenset(named - {""}), bool(row["recompute"]))
+            return TrainingRecipe(frozenset(named - {""}), bool(row["recompute"]))
     return None
 
 

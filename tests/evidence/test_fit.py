@@ -15,7 +15,7 @@ from advisor.evidence.fit import engine_intervals, kernels, training_parameters
 from advisor.evidence.fit.__main__ import NAMES
 from advisor.evidence.fit.base import Options, cauchy, errors_in_words, merged
 from advisor.evidence.fit.engine_intervals import METRICS, Error
-from advisor.evidence.fit.engine_solver import PRIORS, Line, chosen_levels, shifted, solve
+from advisor.evidence.fit.engine_solver import PRIORS, FittedRow, chosen_levels, shifted, solve
 from advisor.evidence.fit.engines import rows_of
 from advisor.simulator.operators.elementwise import ElementwiseEfficiency, elementwise_s
 
@@ -115,8 +115,8 @@ def test_a_fit_replaces_rows_of_the_table_of_terms_and_keeps_their_sources() -> 
     assert of_engines[0].value == pytest.approx(PRIORS["request_launch_s"][0] * np.exp(0.7), rel=0.01)
 
 
-def line(campaign: str, engine: str, miss: float) -> Line:
-    return Line(campaign, (engine, ""), "tpot", miss, {"request_launch_s": 1.0}, 1.0)
+def line(campaign: str, engine: str, miss: float) -> FittedRow:
+    return FittedRow(campaign, (engine, ""), "tpot", miss, {"request_launch_s": 1.0}, 1.0)
 
 
 def test_a_level_stays_only_where_campaigns_that_were_left_out_are_predicted_better() -> None:
@@ -136,7 +136,7 @@ def test_a_level_stays_only_where_campaigns_that_were_left_out_are_predicted_bet
 
 def test_an_era_that_nobody_ran_is_as_its_kin() -> None:
     shifts = solve([line("a", "vllm", -0.3), line("b", "vllm", -0.3)], {"request_launch_s": (1.0, 0.3, 0.0)})
-    unseen = Line("c", ("vllm", "0.14.0"), "tpot", -0.3, {"request_launch_s": 1.0}, 1.0)
+    unseen = FittedRow("c", ("vllm", "0.14.0"), "tpot", -0.3, {"request_launch_s": 1.0}, 1.0)
     assert abs(shifted(unseen, shifts)) < 0.1
     assert shifted(unseen, {}) == -0.3
 

@@ -88,7 +88,7 @@ def _run_in_shares(
     deployment: Deployment,
     calibration: Calibration | None,
     seeds: tuple[int, ...],
-    slo: Slo,
+    slo: Slo | None,
 ) -> _Ran:
     """Run one replica with its share of the load."""
     from advisor.commands.simulate_serve.shares import in_shares
@@ -103,7 +103,7 @@ def _run_whole(
     deployment: Deployment,
     calibration: Calibration | None,
     seeds: tuple[int, ...],
-    slo: Slo,
+    slo: Slo | None,
 ) -> _Ran:
     """Run all replicas, or both pools, with the whole load, once for each seed."""
     plan = load_of(asked.load)
