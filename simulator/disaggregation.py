@@ -144,7 +144,7 @@ def joined(
     Source: own composition.
     """
     _check(prefill, decode)
-    # Pools stand behind a router with processes of its own, as many as it needs.
+    # Pools are behind a router with processes of its own, as many as it needs.
     prompts_only = replace(first.policy, delivery_ps=0)
     whole_answers = replace(second.policy, reserve_output_fraction=1.0, chunked_prefill=True, delivery_ps=0)
     return DisaggregatedModel(
@@ -175,7 +175,7 @@ def kv_link(prefill: PoolPlan, decode: PoolPlan) -> KvLink:
     """Return the links that carry caches between two kinds of workers.
 
     A cache moves between the accelerators of one attention rank on each side, tensor-parallel ones in parallel, over
-    the scale-up fabric where all workers stand in one domain of one kind, else over the network.
+    the scale-up fabric if all workers are in one domain of one kind, else over the network.
 
     Assumes: the slower side's accelerators set the rate; pages in the prefill worker's cache format.
     Source: own composition; TensorRT-LLM and SGLang documentation of disaggregated serving (NIXL, UCX).

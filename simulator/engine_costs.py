@@ -181,8 +181,8 @@ def prompt_launch_s(deployment: Deployment, costs: EngineCosts) -> float:
     which the floor of an iteration with prefill holds.
 
     Source: engine costs, fitted by evidence/fit/engines.py; published dense prompts of TensorRT-LLM and vLLM wait for
-    nothing, those with experts as long whatever their length. TensorRT-LLM looks its tuned experts up in Python for
-    every call (NVIDIA/TensorRT-LLM pull request 13116).
+    nothing, prompts with experts wait equally long whatever their length. TensorRT-LLM looks its tuned experts up in
+    Python for every call (NVIDIA/TensorRT-LLM pull request 13116).
     """
     every = deployment.engine.prompt_launches in ("each", "in_turns")
     layers = layers_of(deployment.model)

@@ -271,7 +271,7 @@ def _prompt_s(terms: _Terms, max_num_tokens: int, micro_batch_tokens: int) -> Fl
     rows = np.maximum(1.0, tokens / micro_batches)
     in_layers = (
         terms.weights.dense_elements - model.vocab_size * model.hidden_size
-    )  # the head runs on one row
+    )  # The head runs on one row.
     streamed_s = stream_weights_s(*terms.weights.read(rows), terms.device, terms.decode)
     one_s = (terms.multiply_s(rows, in_layers) + streamed_s) / terms.deployment.tensor_parallel
     one_s += terms.small_s() + _links_s(terms.deployment, rows)

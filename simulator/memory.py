@@ -133,10 +133,10 @@ def plan_memory(
     context = _CONTEXT_BYTES + (_COMMUNICATOR_BYTES if ranks > 1 else 0.0)
     runtime = _GRAPH_AND_LIBRARY_BYTES
     if engine.memory_reserve is not None:
-        # The fraction already leaves room for activations and graphs; it applies to what was free before loading.
+        # The fraction already leaves room for activations and graphs; it applies to the memory free before loading.
         left = (total - context) * fraction - weights
     elif engine.memory_fraction_of == "total":
-        # Context and communicators live in the part that is not requested.
+        # Context and communicators are in the part that is not requested.
         left = total * fraction - weights - activations - runtime
     else:
         runtime += context
@@ -149,7 +149,7 @@ def plan_memory(
         raise _too_small(deployment, weights, total * fraction, -left)
     tokens = _tokens_that_fit(left, per_token, state, mean_context_tokens)
     if engine.memory_reserve is not None:
-        # Nothing is set aside for the most sequences that are allowed: as many are sampled as the cache holds.
+        # The engine reserves nothing for the highest allowed number of sequences: it samples those in the cache.
         num_held = max(1, min(num_seqs, int(tokens * deployment.data_parallel / mean_context_tokens)))
         activations = activation_bytes(deployment, num_batched_tokens, num_held)
     return MemoryPlan(

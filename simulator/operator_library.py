@@ -150,7 +150,7 @@ class OperatorLibrary:
         """
         key = (columns, depth, dtype, behind_kernel)
         known, seconds = self._products.get(key, (tokens, None))
-        # A surface asks for prompts first, then for decoding, whose tokens are the first of these.
+        # A surface asks for prefill first, then for decode, whose token counts are the first of these.
         if seconds is None or not np.array_equal(known[: len(tokens)], tokens):
             rate = self.sustained_flop_per_s.get(FORMATS[dtype].peak[0])
             if rate is None:

@@ -1,6 +1,6 @@
 """Power that boards draw: by state, by utilisation of their units, and on average while they serve.
 
-A board draws what it draws while a process waits on it, plus a share of its power limit for each unit of memory traffic
+A board draws its waiting power, plus a share of its power limit for each unit of memory traffic
 and of matrix work, and never more than the limit:
 
     P = min(limit, waiting + limit · (memory_draw · read bytes/s over bandwidth + compute_draw · FLOP/s over peak))

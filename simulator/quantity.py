@@ -18,7 +18,7 @@ class Quantity:
     basis: Basis
 
     def __post_init__(self) -> None:
-        # A NaN fails every comparison, so this also refuses what is not a number.
+        # A NaN fails every comparison, so this also refuses values that are not numbers.
         if not self.low <= self.value <= self.high:
             raise ValueError(f"interval [{self.low}, {self.high}] does not hold {self.value}")
 

@@ -69,8 +69,8 @@ class ReplicaModel:
 
     @property
     def transferred(self) -> tuple[str, ...]:
-        """Operators of weight whose parameters come from another architecture or format, and facts of the accelerator
-        that its record lacks."""
+        """Operators, minor ones excluded, whose parameters come from another architecture or format, and facts of the
+        accelerator that its record lacks."""
         return tuple(
             sorted(name for name in self.library.transferred if not name.startswith(_MINOR_OPERATORS))
         )
@@ -244,7 +244,7 @@ def _library(deployment: Deployment, settings: EngineSettings) -> OperatorLibrar
             deployment.engine, deployment.accelerator, version=settings.version, date=settings.date
         )
     fused = _engine_value("fused_quantisation", deployment, settings, deployment.weight_dtype) > 0
-    # Rows to which an engine pads those of each expert of a rank; 0 where experts without rows are left out.
+    # Number of rows to which an engine pads each expert of a rank; 0 if experts without rows are left out.
     rows = _engine_value("expert_block_rows", deployment, settings, expert_format(deployment))
     ranks = deployment.engine.expert_blocks_below_ranks
     if rows > 1 and ranks and deployment.expert_tensor_parallel >= ranks:
@@ -342,7 +342,7 @@ def policy_of(
     engine = deployment.engine
     stateful, state_slots = has_state(deployment.model), None
     if stateful and memory.state_bytes_per_sequence > 0:
-        # The state of every running sequence lives in the same pool as the cache.
+        # The state of every running sequence is in the same pool as the cache.
         state_slots = (
             max(1, int(memory.kv_bytes / memory.state_bytes_per_sequence)) * deployment.data_parallel
         )
@@ -358,7 +358,7 @@ def policy_of(
         # The state of a recurrent layer cannot be cut at a block, so engines leave such models uncached by default.
         prefix_caching=engine.prefix_caching and not stateful,
         overlap_scheduling=engine.overlap_scheduling,
-        # Attention data-parallel ranks come with as many front ends (vLLM, --api-server-count).
+        # Each attention data-parallel rank has a front end of its own (vLLM, --api-server-count).
         delivery_ps=round(
             (costs.delivery_s + costs.message_s) / deployment.data_parallel * PICOSECONDS_PER_S
         ),

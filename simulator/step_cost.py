@@ -1,4 +1,4 @@
-"""The step-cost surface: where physics meets scheduling.
+"""Step-cost surface: tabulated iteration times of one deployment, which the scheduler reads.
 
 Everything that an iteration of one deployment costs depends on few aggregates. The surface tabulates them once;
 the scheduler then prices an iteration with a handful of integer additions. Times are integer picoseconds so that

@@ -1,4 +1,4 @@
-"""Collective communication: what each operation costs on a group of ranks, in one node and over many."""
+"""Collective communication: cost of each operation on a group of ranks, in one node and over many."""
 
 from advisor.simulator.collectives.expert_parallel import moe_combine_s, moe_dispatch_s
 from advisor.simulator.collectives.operations import (

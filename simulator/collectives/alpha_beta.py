@@ -1,4 +1,5 @@
-"""The one formula behind every collective: a start, steps of fixed latency, and bytes over a link; rings and trees."""
+"""Alpha-beta model, the formula behind every collective: a start, steps of fixed latency, and bytes over a link; rings
+and trees."""
 
 import functools
 import math
@@ -15,8 +16,8 @@ from advisor.simulator.collectives.topology import FITTED_RANKS, Topology
 FloatArray = NDArray[np.float64]
 
 PROTOCOLS = ("ll", "ll128", "simple", "bulk")
-"""How NCCL hands data over: flags in every word, in every line, or behind a fence, the last also in its largest
-chunks. Each needs more time to start than the one before and moves more payload per byte on the wire."""
+"""Protocols by which NCCL hands data over: flags in every word, in every line, or behind a fence, the last also in its
+largest chunks. Each needs more time to start than the one before and moves more payload per byte on the wire."""
 
 
 _FULL_GROUP = 8
@@ -32,14 +33,14 @@ class AlphaBeta:
     step_s: tuple[float, ...]
     efficiency: tuple[float, ...]
     small_group_loss: float = 0.0
-    """Small groups keep fewer links busy: the rate is multiplied by 1 − loss / group."""
+    """Loss of small groups, which keep fewer links busy: the rate is multiplied by 1 − loss / group."""
 
     def fitting(self, by_protocol: tuple[float, ...]) -> tuple[float, ...]:
-        """The last values of a tuple over all protocols: a curve with fewer branches lacks the first ones."""
+        """Return the last values of a tuple over all protocols: a curve with fewer branches lacks the first ones."""
         return by_protocol[len(by_protocol) - len(self.base_s) :]
 
     def rate_fraction(self, group: int) -> float:
-        """Share of the link rate that the best branch reaches in a group of this size."""
+        """Fraction of the link rate that the best branch reaches in a group of this size."""
         return self.efficiency[-1] * (1.0 - self.small_group_loss / group)
 
 
@@ -77,7 +78,7 @@ def group_s(
 
 @functools.cache
 def curve_of(fabric: str, operation: str, algorithm: str) -> AlphaBeta:
-    """Fitted branches of an algorithm on a fabric, or on its nearest measured relative.
+    """Return the fitted branches of an algorithm on a fabric, or on its nearest measured relative.
 
     Assumes: where links join chips directly, a small group has fewer of them but uses each fully, so the loss
     that a switched relative shows in small groups does not carry over.
@@ -93,7 +94,8 @@ def curve_of(fabric: str, operation: str, algorithm: str) -> AlphaBeta:
 
 @functools.cache
 def streaming_curve(fabric: str) -> AlphaBeta:
-    """Fitted branches of a stream in one direction (broadcast, send): the fabric's own, or from its all-gather.
+    """Return the fitted branches of a stream in one direction (broadcast, send): the fabric's own, or from its
+    all-gather.
 
     Assumes: a stream keeps its links as busy as an all-gather of eight does, in groups of any size.
     Raises: UnknownNameError: no relative was measured either.
@@ -109,7 +111,7 @@ def streaming_curve(fabric: str) -> AlphaBeta:
 
 
 def alpha_beta(parameters: Mapping[str, float]) -> AlphaBeta:
-    """Branches from the parameters of a record; a branch that was not fitted is left out.
+    """Return the branches of a record's parameters; a branch that was not fitted is left out.
 
     Source: own definition of the records' parameters.
     """
@@ -123,7 +125,7 @@ def alpha_beta(parameters: Mapping[str, float]) -> AlphaBeta:
 
 
 def checked_bytes(num_bytes: Any) -> FloatArray:
-    """Message sizes as a float array [bytes].
+    """Return message sizes as a float array [bytes].
 
     Raises: ValueError: a size is negative or not finite.
     Source: own definition.
@@ -207,7 +209,7 @@ def network_all_to_all_s(sizes: FloatArray, topology: Topology) -> FloatArray:
 
 
 def tree_egress(topology: Topology) -> float:
-    """Buffers that a node sends over the network in a tree all-reduce: one between two nodes, else two.
+    """Number of buffers that a node sends over the network in a tree all-reduce: one between two nodes, else two.
 
     Source: a node of a double binary tree sends up once and, where it has children, down once.
     """
@@ -227,7 +229,7 @@ def node_bytes_per_s(topology: Topology) -> float:
 
 
 def network_parameters(operation: str) -> dict[str, float]:
-    """Fitted parameters of what happens between nodes."""
+    """Return the fitted parameters of an operation between nodes."""
     return collective("network", operation, "nccl").record.parameters
 
 
@@ -243,7 +245,7 @@ def protocol_hops(algorithm: str) -> tuple[float, ...]:
 def _latencies_s(
     curve: AlphaBeta, intra_steps: int, inter_steps: int, passes: int, topology: Topology, algorithm: str
 ) -> tuple[float, ...]:
-    """Start of every protocol.
+    """Start of every protocol [s].
 
     The fitted step of the protocols for large messages holds the filling of their chunks, which a longer ring does
     not repeat: steps beyond one domain's cost no more than those of the light protocols.
@@ -264,7 +266,7 @@ def _latencies_s(
 def _rates(
     curve: AlphaBeta, topology: Topology, network: float, scale_up_fraction: float = 1.0
 ) -> tuple[float, ...]:
-    """Bytes per second of every protocol: the slower of scale-up link and network, each at its efficiency."""
+    """Rate of every protocol [bytes/s]: the slower of scale-up link and network, each at its efficiency."""
     if topology.ranks_in_node == 1:
         scale_up = math.inf
     else:

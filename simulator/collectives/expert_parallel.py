@@ -14,7 +14,7 @@ from advisor.simulator.collectives.topology import Topology
 
 Mode = Literal["low_latency", "normal"]
 FP8_SCALED_BYTES = stored_bytes("fp8") + stored_bytes("fp32") / 128
-"""An fp8 activation with its share of one fp32 scale per 128 values."""
+"""Bytes of an fp8 activation with its share of one fp32 scale per 128 values."""
 
 
 def moe_dispatch_s(
@@ -34,7 +34,7 @@ def moe_dispatch_s(
     network_exchange. Low-latency mode sends one copy per expert; normal mode one per rank that holds a chosen
     expert, over the network one per node.
 
-    Assumes: uniform routing, or `neighbours`, experts one after the other; one hidden vector per copy; 20 SMs in normal
+    Assumes: uniform routing, or with `neighbours` consecutive experts; one hidden vector per copy; 20 SMs in normal
         mode, all in low-latency mode.
     Raises: ValueError: a count is negative or not finite, or a size is below 1.
     Error: docs/collectives.md.
@@ -57,7 +57,7 @@ def moe_combine_s(
 ) -> FloatArray:
     """Time to bring the experts' outputs of num_tokens per rank back and sum them [s].
 
-    As moe_dispatch_s in the other direction, in bf16.
+    Combine is dispatch (moe_dispatch_s) in the other direction, in bf16.
 
     Assumes: as moe_dispatch_s.
     Raises: ValueError: as moe_dispatch_s.
@@ -70,21 +70,22 @@ def moe_combine_s(
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """What is sent for one token."""
+    """Data sent for one token in dispatch or combine."""
 
     vector_bytes: float
     experts_per_token: int
     num_experts: int
     mode: Mode
     neighbours: bool = False
-    """Whether a token's experts are neighbours, as benchmarks with a gate of their own choose them."""
+    """Whether a token's experts are neighbours, as in benchmarks with a gate of their own."""
 
     def __post_init__(self) -> None:
         if not self.vector_bytes > 0 or self.experts_per_token < 1 or self.num_experts < 1:
             raise ValueError("hidden size, bytes per element, experts and experts per token must be positive")
 
     def copies(self, num_holders: int) -> float:
-        """Copies of a token: one per expert in low-latency mode, one per holder of a chosen expert in normal."""
+        """Number of copies of a token: one per expert in low-latency mode, one per holder of a chosen expert in normal
+        mode."""
         if self.mode == "low_latency":
             return float(self.experts_per_token)
         if self.neighbours:
@@ -93,7 +94,7 @@ class Exchange:
 
 
 def distinct_holders(num_holders: int, experts_per_token: int) -> float:
-    """Expected number of different ranks (or nodes) that the chosen experts of one token sit on.
+    """Expected number of different ranks (or nodes) that hold the chosen experts of one token.
 
     h · (1 − (1 − 1/h)^k)
 
@@ -104,7 +105,7 @@ def distinct_holders(num_holders: int, experts_per_token: int) -> float:
 
 
 def neighbouring_holders(experts_each: int, experts_per_token: int) -> float:
-    """Mean number of ranks (or nodes) of so many experts each that k experts one after the other sit on.
+    """Mean number of ranks (or nodes), with `experts_each` experts each, that hold k consecutive experts.
 
     (k + e − gcd(k, e)) / e: token t begins at expert t · k, so that only multiples of the divisor are beginnings.
 
@@ -120,7 +121,7 @@ def scale_up_exchange(
     """Start [s] and time per token [s] of the part inside a scale-up domain.
 
     start = base + expert · experts per rank; per token copies · copy time + (copies · (k − 1)/k + extra) · vector
-    / rate, k ranks in the domain. `extra` is the token's own vector, read or written beside the copies. In
+    / rate, k ranks in the domain. `extra` is the token's own vector, read or written in addition to the copies. In
     low-latency mode every expert has its own thread blocks: below `full_experts` part of the chip is idle.
 
     Source: as moe_dispatch_s.
@@ -155,7 +156,7 @@ def exchange_times(
 ) -> tuple[float, float]:
     """Start [s] and time per token [s] of a whole exchange.
 
-    Between nodes the slower of scale-up and network; forwarding what arrives leaves `forward_fraction` of the
+    Between nodes the slower of scale-up and network; forwarding of received tokens leaves `forward_fraction` of the
     scale-up rate.
 
     Source: as moe_dispatch_s.

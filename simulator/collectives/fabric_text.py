@@ -1,4 +1,4 @@
-"""The line of text by which published results name their fabric, read into a group."""
+"""Fabric texts: the line by which published results name their fabric, read into a topology."""
 
 import re
 from dataclasses import replace
@@ -9,11 +9,11 @@ from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA, MICROSECOND_S
 from advisor.simulator.collectives.topology import INFINIBAND_HOP_S, Slots, Topology, topology_of
 
 ASSUMED_NODES: Final = 4
-"""Nodes of a run over a network whose size the source does not give."""
+"""Number of nodes of a run over a network if the source does not give it."""
 _EFA_HOP_S: Final = {100.0: 27.0 * MICROSECOND_S, 200.0: 19.0 * MICROSECOND_S, 400.0: 15.0 * MICROSECOND_S}
-"""Small-message step by rate of one adapter [Gb/s], from two-node sweeps on p5 and p5en instances."""
+"""Small-message step by rate of one adapter [Gb/s] in [s], from two-node sweeps on p5 and p5en instances."""
 _EFA_FIRST_HOP_S: Final = 70.0 * MICROSECOND_S
-"""The first generation, four adapters of 100 Gb/s in a node (p4d, p4de)."""
+"""Small-message step of the first generation [s]: four adapters of 100 Gb/s in a node (p4d, p4de)."""
 _EFA_EFFICIENCY: Final = 0.96
 """Bulk rate of EFA relative to InfiniBand, from the same sweeps."""
 _NETWORK: Final = re.compile(
@@ -27,7 +27,7 @@ KNOWN_NETWORKS: Final = (
     "InfiniBand NDR 8x400Gb", "InfiniBand HDR 8x200Gb", "RoCE 8x400Gb", "EFA 32x100Gb", "EFA 16x200Gb", "TCP 25Gb",
     "Ethernet 100Gb", "NVLink", "MNNVL", "PCIe Gen5",
 )  # fmt: skip
-"""One text of each kind that is understood."""
+"""Examples of the network texts that are understood, one of each kind."""
 _SLOWEST_PORT_GBIT: Final = 10.0
 _FASTEST_PORT_GBIT: Final = 800.0
 _NIC_GBIT: Final = {"hdr": 200.0, "ndr": 400.0, "xdr": 800.0, "edr": 100.0, "cx7": 400.0, "cx8": 800.0}
@@ -42,7 +42,7 @@ def is_understood(fabric: str) -> bool:
 def describe(
     accelerator: Accelerator, fabric: str, num_ranks: int | None, num_nodes: int | None, nvls: str = ""
 ) -> tuple[Topology, tuple[str, ...]]:
-    """The group that a line of text such as `NVLink4 + IB NDR 8x400` stands for, and what had to be assumed.
+    """Return the group that a line of text such as `NVLink4 + IB NDR 8x400` stands for, and the assumptions made.
 
     Assumes: a network named without ports is the accelerator's usual one; ports are per node.
     Source: vocabulary of published nccl-tests results.
@@ -64,7 +64,7 @@ def describe(
 
 
 def _as_wired(accelerator: Accelerator, words: str) -> Accelerator:
-    """The accelerator without bridges where the text names PCIe alone, and at the slots' generation."""
+    """Return the accelerator without bridges if the text names PCIe alone, and at the slots' generation."""
     changes: dict[str, object] = {}
     bridged = accelerator.scale_up is not None and "bridge" in accelerator.scale_up.kind
     if "no nvlink" in words or (bridged and "pcie" in words and "nvlink" not in words):
@@ -78,7 +78,7 @@ def _as_wired(accelerator: Accelerator, words: str) -> Accelerator:
 def _ranks_per_node(
     accelerator: Accelerator, words: str, num_ranks: int | None, num_nodes: int | None, networked: bool
 ) -> int:
-    """Ranks that share one scale-up domain: a rack with multi-node NVLink, else what a node holds."""
+    """Number of ranks that share one scale-up domain: a rack with multi-node NVLink, else the ranks of a node."""
     if "mnnvl" in words:
         return accelerator.scale_up_domain
     if num_ranks is not None and (num_nodes or not networked):
@@ -87,7 +87,8 @@ def _ranks_per_node(
 
 
 def _intra(topology: Topology, words: str, nvls: str) -> Topology:
-    """What the text says of the scale-up side: switched sums on or off, peer access, PCIe instead of NVLink."""
+    """Return the topology with the scale-up side that the text states: switched sums on or off, peer access, PCIe
+    instead of NVLink."""
     in_switch = topology.in_network_reduction
     if (
         nvls in ("0", "0.0")
@@ -107,7 +108,7 @@ def _intra(topology: Topology, words: str, nvls: str) -> Topology:
 
 
 def _network(topology: Topology, words: str) -> tuple[Topology, tuple[str, ...]]:
-    """Network rate per rank and step between nodes from the text."""
+    """Return the topology with network rate per rank and step between nodes from the text, and the assumptions made."""
     efa = "efa" in words
     ports, gbit = _ports(words, topology.ranks_in_node)
     assumed: tuple[str, ...] = ()
@@ -129,10 +130,11 @@ def _network(topology: Topology, words: str) -> tuple[Topology, tuple[str, ...]]
 
 
 def _ports(words: str, ranks_in_node: int) -> tuple[float, float | None]:
-    """Ports of a node and Gb/s of one; (1, None) where no rate is said.
+    """Return the ports of a node and the rate of one [Gb/s]; (1, None) if the text states no rate.
 
-    Read are `8x400Gb`, `NDR 8 x 400`, `400G x8`, `4x HDR200`, `8x NDR`, `200Gb` and `CX7` (a port per accelerator), and
-    a rate above any port's, or of TCP, as that of the whole node.
+    Understood are `8x400Gb`, `NDR 8 x 400`, `400G x8`, `4x HDR200`, `8x NDR`, `200Gb` and `CX7` (a port per
+    accelerator);
+    a rate above any port's, or of TCP, is the rate of the whole node.
     """
     found = re.search(r"\b(\d+)\s*[x×]\s*(?:[a-z]+-?)?\s*(\d+)\s*(?:g|/|\b)", words)
     if found and float(found[2]) >= _SLOWEST_PORT_GBIT:

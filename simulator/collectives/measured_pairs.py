@@ -1,4 +1,5 @@
-"""Which accelerators of a machine a group takes, and what its slowest link leaves: from copies between pairs."""
+"""Measured pairs: the accelerators of a machine that a group takes and the rate of its slowest link, from copies
+between pairs."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,31 +10,33 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator, Calibration
 
 ALIKE: Final = 0.9
-"""Healthy pairs of one fabric differ by 3 % (recordings of four and eight H200s): so close counts as the same."""
+"""Rates count as equal above this ratio: healthy pairs of one fabric differ by 3 % (recordings of four and eight
+H200s)."""
 _BRIDGE_IS_THERE: Final = 0.5
-"""Of a bridge's rate: bridged pairs copy at 84 % of it (RTX A6000), PCIe 5 at a tenth."""
+"""Fraction of a bridge's rate above which a pair counts as bridged: bridged pairs copy at 84 % of it (RTX A6000), PCIe
+5 at a tenth."""
 _MOST: Final = 16
-"""Accelerators of one machine; all groups among them are tried."""
+"""Highest number of accelerators of one machine; all groups among them are tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlacedGroup:
-    """The best place for a group of some size on the machine that was measured."""
+    """Best placement of a group of one size on the measured machine."""
 
     members: tuple[int, ...]
     slowest_bytes_per_s: float
-    """Copy between the two of them that are farthest apart."""
+    """Copy rate between the two members that are farthest apart [bytes/s]."""
     fraction: float
-    """Of what the same links give between the fastest pair; 1 where they are alike."""
+    """Ratio of the slowest pair's rate to the fastest pair's over equal links; 1 if they are equal."""
 
 
 def placed_groups(accelerator: Accelerator, calibration: Calibration) -> dict[int, PlacedGroup]:
-    """By number of ranks, the members whose slowest pair is fastest, and how fast it is [bytes/s, fraction].
+    """Return, by number of ranks, the members whose slowest pair is fastest, and its rate [bytes/s, fraction].
 
-    Among cards joined by bridges, groups within a bridge are held against the fastest pair, larger ones, which go over
-    PCIe, against the fastest pair without a bridge. Empty where no pairs were measured.
+    Among cards joined by bridges, groups within a bridge are compared with the fastest pair; larger ones, which go over
+    PCIe, with the fastest pair without a bridge. Empty if no pairs were measured.
 
-    Assumes: a group has its best members to itself; two groups at once on one machine may have to share what is left.
+    Assumes: a group has its best members to itself; two groups at once on one machine may have to share the others.
     Every two members exchange, so the slowest link between any two of them sets the pace.
     Raises: AdvisorError: a pair is not written as two numbers, or its rate is not positive.
     Source: own definition.
@@ -57,7 +60,7 @@ def placed_groups(accelerator: Accelerator, calibration: Calibration) -> dict[in
 
 
 def lacks_bridges(accelerator: Accelerator, calibration: Calibration) -> bool:
-    """Whether cards that bridges can join copy no faster than PCIe would on the machine that was measured [yes or no].
+    """Whether cards that bridges can join copy no faster than PCIe would on the measured machine [yes or no].
 
     Source: own definition.
     """

@@ -1,4 +1,4 @@
-"""Is my bus bandwidth normal? Reads pasted nccl-tests output and holds each size against the expected band."""
+"""Verdicts on pasted nccl-tests output: whether each message size has the expected bus bandwidth."""
 
 import re
 from dataclasses import dataclass, replace
@@ -26,12 +26,12 @@ _PROGRAMS: Final[dict[str, Operation]] = {
 _LARGE_BYTES: Final = 16 * MIB
 _NUMBER: Final = re.compile(r"^[+-]?\d+(\.\d+)?([eE][+-]?\d+)?$")
 _TIMED: Final = 4
-"""Columns of one timing: time, algbw, busbw, errors."""
+"""Number of columns of one timing: time, algbw, busbw, errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class NcclTestsRow:
-    """One line of results, out of place; SI."""
+    """One line of results, out of place (SI)."""
 
     num_bytes: int
     time_s: float
@@ -41,19 +41,19 @@ class NcclTestsRow:
 
 @dataclass(frozen=True, slots=True)
 class NcclTestsRun:
-    """What a pasted output says."""
+    """Content of a pasted output: operation, group, device and rows."""
 
     operation: Operation
     num_ranks: int
     num_nodes: int
     device: str
-    """As the driver calls it; empty where the header was not pasted."""
+    """Device name as the driver states it; empty if the header was not pasted."""
     rows: tuple[NcclTestsRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class SizeVerdict:
-    """One message size held against its band."""
+    """One message size compared with its band."""
 
     num_bytes: int
     measured_bus_bytes_per_s: float
@@ -63,7 +63,7 @@ class SizeVerdict:
 
 @dataclass(frozen=True, slots=True)
 class RunVerdict:
-    """A whole run: the verdict over its large messages, and what slow ones look like."""
+    """Verdict on a whole run: that of its large messages, and the known faults that slow ones resemble."""
 
     run: NcclTestsRun
     accelerator: str
@@ -74,7 +74,7 @@ class RunVerdict:
 
 
 def parse_nccl_tests(text: str) -> NcclTestsRun:
-    """Operation, group, device and rows of nccl-tests output (or rccl-tests, which prints the same).
+    """Return operation, group, device and rows of nccl-tests output (or rccl-tests, which prints the same).
 
     The operation comes from the program's name, else from the ratio of busbw to algbw; ranks and hosts from the
     header, else from that ratio.
@@ -102,9 +102,9 @@ def parse_nccl_tests(text: str) -> NcclTestsRun:
 
 
 def judge_nccl_tests(text: str, accelerator_id: str = "", *, topology: Topology | None = None) -> RunVerdict:
-    """Whether the bus bandwidth of a pasted run is normal for its machine.
+    """Return whether the bus bandwidth of a pasted run is normal for its machine.
 
-    Each size is held against the predicted 80 % band; the verdict is that of most messages of 16 MiB and more (of
+    Each size is compared with the predicted 80 % band; the verdict is that of most messages of 16 MiB and more (of
     all, if none is that large). A slow run is compared with known faults: switch sums off, peer access off, half
     of the network.
 
@@ -125,7 +125,8 @@ def judge_nccl_tests(text: str, accelerator_id: str = "", *, topology: Topology 
 
 
 def _row(line: str) -> NcclTestsRow | None:
-    """A line of results: size, count, type, some of redop and root, then one or two timings."""
+    """Return a line of results: size, count, type, possibly redop and root, then one or two timings; None for other
+    lines."""
     tokens = line.split()
     if len(tokens) < 3 + _TIMED or not (tokens[0].isdigit() and tokens[1].isdigit()):
         return None
@@ -144,7 +145,7 @@ def _row(line: str) -> NcclTestsRow | None:
 
 
 def _ratio(rows: tuple[NcclTestsRow, ...]) -> float | None:
-    """Bus over algorithm bandwidth, from the fastest row, where rounding matters least."""
+    """Ratio of bus to algorithm bandwidth, from the fastest row, where rounding matters least."""
     best = max(rows, key=lambda row: row.algorithm_bytes_per_s)
     if best.algorithm_bytes_per_s < GB:
         return None
@@ -174,7 +175,7 @@ def _ranks_from_ratio(operation: Operation, rows: tuple[NcclTestsRow, ...]) -> i
 
 
 def _accelerator(device: str) -> Accelerator:
-    """The catalog's record of a driver's device name, with or without the maker's name in front."""
+    """Return the catalog's record of a driver's device name, with or without the vendor's name in front."""
     if not device:
         raise AdvisorError(
             "the text does not name the device",
@@ -204,7 +205,7 @@ def _verdict(operation: Operation, row: NcclTestsRow, topology: Topology) -> Siz
 
 
 def _explanations(run: NcclTestsRun, topology: Topology) -> tuple[str, ...]:
-    """Known faults whose prediction the largest message fits within 15 %."""
+    """Return the known faults whose prediction is within 15 % of the largest message."""
     suspects: list[tuple[str, Topology]] = []
     if topology.in_network_reduction and run.operation == "all_reduce":
         without = replace(topology, in_network_reduction=False)

@@ -29,11 +29,12 @@ from advisor.simulator.collectives.topology import FITTED_RANKS, Topology, pair_
 _DIMENSIONS = {"ici-v4": 3, "ici-v5p": 3, "ici-tpu7x": 3}
 _DEFAULT_DIMENSIONS = 2
 Algorithm = Literal["engine", "vllm", "sglang", "sglang-0.5.14", "tensorrt-llm", "nccl"]
-"""`engine` is the level over all engines; `sglang-0.5.14` SGLang from that version on, with a faster small sum."""
+"""Algorithm choice. `engine` is the level over all engines; `sglang-0.5.14` is SGLang from that version on, with a
+faster small sum."""
 
 
 def in_switch_all_reduce_s(sizes: FloatArray, topology: Topology) -> dict[str, FloatArray]:
-    """Time of NVLS, or of its tree over several nodes [s]; empty where the switch cannot reduce.
+    """Time of NVLS, or of its tree over several nodes, by name [s]; empty if the switch cannot reduce.
 
     The switch reads each rank's buffer once and writes the sum once, of which a rank itself stores 1/n:
     size · (1 + 1/n) over the link. Domains wider than one board lose `loss_per_doubling` with each doubling.
@@ -99,9 +100,10 @@ def torus_all_to_all_s(sizes: FloatArray, topology: Topology) -> FloatArray:
 
 
 def _torus_s(sizes: FloatArray, topology: Topology, passes: int, travel: float) -> FloatArray:
-    """`travel`: of the side, that each byte goes along every axis; at least one link.
+    """Time of a collective on a torus [s]; each byte travels the fraction `travel` of the side along every axis, at
+    least one link.
 
-    What leaves a torus that is smaller than the group goes through its nodes' networks besides.
+    Data that leaves a torus smaller than the group also goes through the networks of its nodes.
     """
     parameters, n, dimensions = _parameters(topology), topology.num_ranks, _dimensions(topology)
     side = n ** (1.0 / dimensions)
@@ -126,7 +128,7 @@ def _parameters(topology: Topology) -> dict[str, float]:
 
 
 def custom_all_reduce_s(sizes: FloatArray, topology: Topology, engine: str = "any") -> list[FloatArray]:
-    """Times of an engine's one-shot, two-shot and multicast kernels [s]; empty where the engine has none.
+    """Times of an engine's one-shot, two-shot and multicast kernels [s]; empty if the engine has none.
 
     one-shot: every rank reads all peers' buffers, size · (n − 1) over the link; two-shot: reduce-scatter and
     all-gather, 2 · size · (n − 1) / n; multicast: through the switch, size · (1 + 1/n). Each starts after
@@ -314,7 +316,7 @@ def bus_factor(op: str, num_ranks: int) -> float:
 
 
 def _nothing_for_nothing(times: FloatArray, sizes: FloatArray) -> FloatArray:
-    """An empty message is not sent."""
+    """Return the times with 0 for empty messages, which are not sent."""
     return np.where(sizes > 0, times, 0.0)
 
 

@@ -1,4 +1,5 @@
-"""One collective predicted whole: time with its range, the algorithm that wins, and where another takes over."""
+"""Predictions of single collectives: time with its interval, the fastest algorithm, and the sizes at which it
+changes."""
 
 import itertools
 import math
@@ -35,10 +36,10 @@ _STANDARD_DEVIATIONS_OF_80_PERCENT: Final = 1.2816
 Operation = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"]
 OPERATIONS: Final[tuple[Operation, ...]] = get_args(Operation)
 SWEEP_BYTES: Final = tuple((KIB * 4.0 ** np.arange(12)).tolist())
-"""Message sizes from 1 KiB to 4 GiB."""
+"""Message sizes of a sweep, from 1 KiB to 4 GiB."""
 Z80_FROM_MEDIAN: Final = 0.626
-"""Where the 80th percentile of a half-normal error lies between its median and its 90th percentile:
-(1.282 - 0.674) / (1.645 - 0.674)."""
+"""Position of the 80th percentile of a half-normal error between its median and its 90th percentile: (1.282 - 0.674) /
+(1.645 - 0.674)."""
 
 
 def interval_factor(operation: str, num_bytes: float, topology: Topology) -> float:
@@ -74,7 +75,7 @@ def is_transferred(topology: Topology) -> bool:
 
 
 def spread(middle: float, factor: float, basis: Basis) -> Quantity:
-    """A value with the interval [value / factor, value · factor].
+    """Return a value with the interval [value / factor, value · factor].
 
     Source: definition.
     """
@@ -92,7 +93,7 @@ _SINGLE: Final[dict[str, Callable[[FloatArray, Topology], FloatArray]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Crossover:
-    """The message size from which another algorithm is faster."""
+    """Message size from which another algorithm is faster."""
 
     num_bytes: float
     slower: str
@@ -101,7 +102,7 @@ class Crossover:
 
 @dataclass(frozen=True, slots=True)
 class CollectivePrediction:
-    """One message size."""
+    """Prediction for one collective of one message size."""
 
     num_bytes: float
     algorithm: str
@@ -112,7 +113,7 @@ class CollectivePrediction:
 def predict(
     operation: Operation, num_bytes: float, topology: Topology, *, algorithm: Algorithm = "engine"
 ) -> CollectivePrediction:
-    """Time [s], winning algorithm and nccl-tests bus bandwidth [bytes/s] of one collective, with 80 % ranges.
+    """Return time [s], fastest algorithm and nccl-tests bus bandwidth [bytes/s] of one collective, with 80 % intervals.
 
     The range is that of published measurements of the fabric and size; engines' own kernels, of which none are
     published, take the residual of their fit.
@@ -138,7 +139,7 @@ def predict(
 def candidates_s(
     operation: Operation, sizes: FloatArray, topology: Topology, algorithm: Algorithm = "engine"
 ) -> dict[str, FloatArray]:
-    """Times by the name of each algorithm that could run [s].
+    """Times of the algorithms that could run, by name [s].
 
     Raises: ValueError: a size is negative or not finite.
     Source: as all_reduce_s.
@@ -180,7 +181,7 @@ def _only_name(operation: str, topology: Topology) -> str:
 
 
 def _range_of(operation: Operation, winner: str, num_bytes: float, topology: Topology) -> tuple[float, Basis]:
-    """Factor of the 80 % interval, and the basis, of the fit that an algorithm rests on."""
+    """Factor of the 80 % interval, and basis, of the fit that an algorithm depends on."""
     if winner == "none":
         return 1.0, "modelled"
     found = collective(*_record_key(operation, winner, topology))

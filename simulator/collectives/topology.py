@@ -1,4 +1,4 @@
-"""Where the ranks of one communicator sit, as a person places them, and how fast the links between them are."""
+"""Topology: the nodes in which the ranks of one communicator are, and the rates of the links between them."""
 
 import math
 from dataclasses import dataclass, replace
@@ -17,51 +17,53 @@ PCIE_LANE_BYTES_PER_S: Final[dict[int, float]] = {
         (6, 64.0, 242 / 256),
     )
 }
-"""Payload rate of one lane and direction after line coding (PCI-SIG); generation 6 after FLIT framing."""
+"""Payload rate of one lane and direction after line coding, by PCIe generation [bytes/s] (PCI-SIG); generation 6 after
+FLIT framing."""
 
 INFINIBAND_HOP_S: Final = 5.0 * MICROSECOND_S
-"""Small-message step between two nodes over InfiniBand or RoCE: NCCL's own tuning constant (tuning.cc, NET,
+"""Small-message step between two nodes over InfiniBand or RoCE [s]: NCCL's own tuning constant (tuning.cc, NET,
 tree)."""
 ETHERNET_BYTES_PER_S: Final = 3.125 * GB
-"""25 Gb/s: what a node without a sourced network figure is taken to have."""
+"""Network rate of a node without a sourced figure [bytes/s]: 25 Gb/s."""
 FITTED_RANKS: Final = 8
-"""Ranks of the widest group inside one domain whose times the fits of NVLink rest on; wider groups extrapolate."""
+"""Number of ranks of the widest group inside one domain on which NVLink times were fitted; wider groups extrapolate."""
 _SOCKET_RANKS: Final = 4
 _MEASURED_ACROSS_SOCKETS: Final = ("pcie5",)
-"""PCIe whose records are of eight cards in one server: what crosses sockets is in them."""
+"""PCIe fabrics whose records are of eight cards in one server: they contain the traffic that crosses sockets."""
 _MEASURED_IN_A_SOCKET: Final = ("pcie5-x16",)
-"""PCIe with records of their own of cards that share a socket or a switch."""
+"""PCIe fabrics with records of their own of cards that share a socket or a switch."""
 Slots = Literal["root", "switch"]
-"""Where PCIe cards of one group meet: in the processor's root complex, or in a switch below it."""
+"""Place where PCIe cards of one group meet: in the processor's root complex, or in a switch below it."""
 _MESH_KINDS: Final = ("xgmi", "gaudi")
 _CUBE_MESH_RINGS: Final = {2: 1.0, 3: 2.0, 4: 4.0, 5: 1.6, 6: 2.0, 7: 4.0, 8: 6.0}
-"""Rings over the first n GPUs of a DGX-1; among five one GPU hangs on a single peer, so part goes over PCIe."""
+"""Number of rings over the first n GPUs of a DGX-1; among five, one GPU is attached to a single peer, so part goes over
+PCIe."""
 _SWITCHED_REDUCTION: Final = ("nvlink4", "nvlink5", "nvlink6")
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """Where the ranks of one group sit; rates are one direction per rank, SI."""
+    """Placement of the ranks of one group; rates are one direction per rank (SI)."""
 
     num_ranks: int
     ranks_per_node: int
-    """Consecutive ranks that share one scale-up domain (a node, or a rack with multi-node NVLink)."""
+    """Number of consecutive ranks that share one scale-up domain (a node, or a rack with multi-node NVLink)."""
     intra_fabric: str
     """Interconnect id: nvlink4, pcie4-x16, xgmi-mi300x, ici-v5p, ..."""
     intra_bytes_per_s: float
-    """What one rank can send to this group inside the domain; on a full mesh only the links to its
-    members."""
+    """Rate at which one rank can send to this group inside the domain [bytes/s]; on a full mesh only the links to its
+    members count."""
     inter_bytes_per_s: float = 0.0
-    """Network per rank; 0 where the group stays in one domain."""
+    """Network rate per rank [bytes/s]; 0 if the group stays in one domain."""
     inter_latency_s: float = INFINIBAND_HOP_S
-    """One small-message step between nodes."""
+    """Time of one small-message step between nodes [s]."""
     in_network_reduction: bool = False
-    """The scale-up switch reduces (NVLink SHARP)."""
+    """Whether the scale-up switch reduces (NVLink SHARP)."""
     peer_to_peer: bool = True
-    """Devices read each other over PCIe; False stages every message in host memory."""
+    """Whether devices read each other over PCIe; False stages every message in host memory."""
     slots: Slots = "root"
     network_reduction: bool = False
-    """The network's switches reduce (InfiniBand SHARP)."""
+    """Whether the network's switches reduce (InfiniBand SHARP)."""
 
     def __post_init__(self) -> None:
         if self.num_ranks < 1 or self.ranks_per_node < 1:
@@ -75,13 +77,13 @@ class Topology:
 
     @property
     def num_nodes(self) -> int:
-        """Scale-up domains that the group touches."""
+        """Number of scale-up domains that the group touches."""
         return -(-self.num_ranks // self.ranks_per_node)
 
     @property
     def fit_fabric(self) -> str:
-        """Fabric under which the fits are stored: PCIe staged through host memory is a fabric of its own, and PCIe
-        within one socket."""
+        """Fabric under which the fits are stored. PCIe staged through host memory is a fabric of its own, and so is
+        PCIe within one socket."""
         staged = not self.peer_to_peer and self.intra_fabric.startswith("pcie")
         if self.peer_to_peer and self.intra_fabric in _MEASURED_IN_A_SOCKET and self._in_a_socket:
             return f"{self.intra_fabric.partition('-')[0]}-{self.slots}"
@@ -93,12 +95,12 @@ class Topology:
 
     @property
     def ranks_in_node(self) -> int:
-        """Ranks of the group in one full domain."""
+        """Number of ranks of the group in one full domain."""
         return min(self.num_ranks, self.ranks_per_node)
 
 
 def topology_of(accelerator: Accelerator, num_ranks: int, *, ranks_per_node: int | None = None) -> Topology:
-    """Topology of a group of equal accelerators in their usual node.
+    """Return the topology of a group of equal accelerators in their usual node.
 
     Assumes: consecutive ranks fill a scale-up domain before the next begins; cards joined by bridges, and cards
     without a scale-up fabric, stand on PCIe, as many as a node has; without a sourced network figure a node has 25 Gb/s
@@ -132,9 +134,9 @@ def topology_of(accelerator: Accelerator, num_ranks: int, *, ranks_per_node: int
 
 
 def usable_link_fraction(fabric: str, num_ranks: int, domain: int) -> float:
-    """Share of a rank's scale-up links that lead to members of its group.
+    """Fraction of a rank's scale-up links that lead to members of its group.
 
-    All of a switch's; (n − 1) of (domain − 1) on a full mesh; on the hybrid cube mesh of eight V100s the rings that
+    All links on a switch; (n − 1) of (domain − 1) on a full mesh; on the hybrid cube mesh of eight V100s the rings that
     fit among the first n GPUs, of the six that fit among all.
 
     Source: AMD CDNA 3 white paper (mesh); NVIDIA DGX-1 with V100 white paper, figure 4 (cube mesh).
@@ -147,7 +149,7 @@ def usable_link_fraction(fabric: str, num_ranks: int, domain: int) -> float:
 
 
 def pair_of(topology: Topology) -> Topology:
-    """Two ranks of the group: in different nodes where it spans nodes, else neighbours.
+    """Return the topology of two ranks of the group: in different nodes if it spans nodes, else neighbours.
 
     Assumes: on a full mesh a pair has one of the links that the group's rate counts.
     Source: own definition.
@@ -166,20 +168,21 @@ def _pcie(accelerator: Accelerator) -> tuple[str, float]:
 
 
 NODES_PER_LEAF: Final = 32
-"""Nodes of one scalable unit in a rail-optimised fabric: one leaf switch per rail joins them (NVIDIA DGX SuperPOD
-reference architecture)."""
+"""Number of nodes of one scalable unit in a rail-optimised fabric: one leaf switch per rail joins them (NVIDIA DGX
+SuperPOD reference architecture)."""
 
 
 def oversubscribed(
     topology: Topology, operation: str, oversubscription: float, nodes_per_leaf: int = NODES_PER_LEAF
 ) -> Topology:
-    """The group behind leaves whose uplinks carry 1/oversubscription of what their nodes can send.
+    """Return the group behind leaves whose uplinks carry 1/oversubscription of the rate that their nodes can send.
 
-    Within one leaf nothing changes. A ring passes from leaf to leaf once per rail: it slows only where a leaf has
-    fewer nodes than the oversubscription. Of an all-to-all the share (N − L)/(N − 1) of every rank's traffic climbs,
-    with L of N nodes in its leaf, and shares what is there: the rate falls by share · oversubscription.
+    Within one leaf nothing changes. A ring passes from leaf to leaf once per rail: it slows only if a leaf has
+    fewer nodes than the oversubscription. Of an all-to-all the share (N − L)/(N − 1) of every rank's traffic goes up,
+    with L of N nodes in its leaf, and shares the uplinks: the rate falls by share · oversubscription.
 
-    Assumes: nodes fill a leaf before the next; adaptive routing spreads flows evenly over the uplinks; nobody else uses
+    Assumes: nodes fill a leaf before the next; adaptive routing spreads flows evenly over the uplinks; no other job
+    uses
         them.
     Raises: AdvisorError: an oversubscription below 1.
     Source: own derivation; Leiserson 1985, Fat-trees: universal networks for hardware-efficient supercomputing.
@@ -205,7 +208,7 @@ MAX_RANKS: Final = 1_000_000
 
 
 def placed(accelerator: Accelerator, num_gpus: int, num_nodes: int | None = None) -> Topology:
-    """Topology of num_gpus accelerators over num_nodes nodes.
+    """Return the topology of num_gpus accelerators over num_nodes nodes.
 
     Assumes: the trays of a rack with one fabric (NVL72) form one domain however many they are; without a number
     of nodes as few as the fabric allows.

@@ -1,4 +1,4 @@
-"""What the backward pass finds again of the forward pass of one layer, and which matrices adapters stand beside.
+"""Backward side of a layer: the tensors kept from the forward pass, and the matrices that adapters are added to.
 
 Bytes per token split by what divides them: `residual` by tensor parallelism only with sequence parallelism, `sharded`
 by tensor parallelism always, `key_value` up to the key-value heads, `expert` by expert and tensor parallelism.
@@ -13,20 +13,21 @@ WIDE: Final = 2.0
 """Bytes of an activation in 16 bits."""
 FP32: Final = 4.0
 SCORE_BYTES: Final = 5.0
-"""Unfused attention keeps per score: softmax and its dropout output in 16 bits, and the mask (2205.05198, eq. 1)."""
+"""Bytes that unfused attention keeps per score: softmax and its dropout output in 16 bits, and the mask (2205.05198,
+eq. 1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """Bytes per token of one layer."""
+    """Tensors that one layer keeps for its backward pass [bytes per token]."""
 
     residual: float = 0.0
     sharded: float = 0.0
     key_value: float = 0.0
     expert: float = 0.0
-    """Inside routed experts and their exchange, for all experts of a token."""
+    """Bytes inside routed experts and their exchange, for all experts of a token."""
     exchanged: float = 0.0
-    """Of `expert`, the copies at full width that expert tensor parallelism gathers instead of dividing."""
+    """Part of `expert` in copies at full width, which expert tensor parallelism gathers instead of dividing [bytes]."""
 
     def __add__(self, other: "Kept") -> "Kept":
         return Kept(
@@ -38,7 +39,7 @@ class Kept:
         )
 
     def times(self, share: float) -> "Kept":
-        """This share of it."""
+        """Return the kept tensors multiplied by `share`."""
         return Kept(
             share * self.residual,
             share * self.sharded,
@@ -50,30 +51,32 @@ class Kept:
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How the kernels of a framework keep a layer's tensors."""
+    """Way in which the kernels of a framework keep a layer's tensors."""
 
     fused: bool = True
     compiled: bool = False
     frozen: bool = False
     low_bit: bool = False
-    """Inputs of matrices are kept in 8 bits."""
+    """Whether inputs of matrices are kept in 8 bits."""
     autocast: bool = False
-    """Weights and residual are fp32; each matrix casts its own copy of a norm's output."""
+    """Whether weights and residual are fp32, and each matrix casts its own copy of a norm's output."""
     dropout: bool = False
     adapts_last: bool = True
-    """The last matrix of a feed-forward part learns, or an adapter on it does."""
+    """Whether the last matrix of a feed-forward part, or an adapter on it, learns."""
     repeats_key_value: bool = False
     splits_one_projection: bool = False
     score_tokens: int = 0
-    """Keys of each query whose scores are stored; 0 where attention is fused."""
+    """Number of keys of each query whose scores are stored; 0 if attention is fused."""
     norm_bytes: float = WIDE
-    """That an RMS norm keeps beside its output, per hidden value."""
+    """Bytes that an RMS norm keeps in addition to its output, per hidden value."""
     layer_norm_bytes: float = WIDE
-    """The same of LayerNorm: one kernel, which keeps its 16-bit input."""
+    """Bytes that a LayerNorm keeps in addition to its output, per hidden value: one kernel, which keeps its 16-bit
+    input."""
 
     @property
     def input_bytes(self) -> float:
-        """Of a tensor kept only as the input of a matrix that learns; 0 where none does or it is computed again."""
+        """Bytes per value of a tensor kept only as the input of a matrix that learns; 0 if none learns or the tensor is
+        recomputed."""
         if self.frozen or self.compiled:
             return 0.0
         return 1.0 if self.low_bit else WIDE
@@ -83,13 +86,13 @@ class Linear(NamedTuple):
     """One matrix as adapters see it, unfused."""
 
     tensor: str
-    """Which tensor it multiplies; matrices of one tensor share it."""
+    """Name of the tensor that the matrix multiplies; matrices of one tensor share it."""
     inputs: int
     outputs: int
 
 
 class MixerBackward:
-    """The backward side of a mixer; a kind says what it keeps."""
+    """Backward side of a mixer; each kind defines the tensors that it keeps."""
 
     kind: str = ""
     hidden: int = 0
@@ -102,9 +105,9 @@ class MixerBackward:
         return self.hidden
 
     def kept(self, style: Style) -> Kept:
-        """Of one token from the forward to the backward pass, norms apart [bytes].
+        """Activation bytes kept per token from the forward to the backward pass, norms excluded.
 
-        Raises: InfeasibleError: nobody has said what the kind keeps.
+        Raises: InfeasibleError: the kind does not define the tensors that it keeps.
         Source: each kind's own.
         """
         raise InfeasibleError(
@@ -114,8 +117,7 @@ class MixerBackward:
         )
 
     def every_second(self, kept: Kept) -> Kept:
-        """The part of `kept` that stays where every second multiplication and attention are saved, and the residual is
-        the layer's input [bytes].
+        """Part of `kept` if every second matmul and attention are saved, and the residual is the layer's input [bytes].
 
         Assumes: half of it.
         Source: torchtitan distributed/activation_checkpoint.py.
@@ -123,14 +125,14 @@ class MixerBackward:
         return Kept(sharded=kept.sharded / 2.0)
 
     def without_modules(self, kept: Kept, style: Style) -> Kept:
-        """The part of `kept` that stays where cheap modules are computed again [bytes]: all of a mixer without any.
+        """Part of `kept` if cheap modules are recomputed [bytes]: all of a mixer without any.
 
         Source: Megatron-Core, --recompute-modules.
         """
         return kept
 
     def linears(self, *, every: bool) -> tuple[Linear, ...]:
-        """The matrices that have an adapter: those of queries and values, or every one.
+        """Return the matrices that have an adapter: those of queries and values, or all.
 
         Assumes: mixers without separate queries and values are adapted at their input and output.
         Source: huggingface/peft, tuners/lora.
@@ -139,7 +141,7 @@ class MixerBackward:
 
 
 class FeedForwardBackward:
-    """The backward side of a feed-forward part."""
+    """Backward side of a feed-forward part."""
 
     hidden: int
 
@@ -150,36 +152,40 @@ class FeedForwardBackward:
 
     @property
     def matrix_width(self) -> int:
-        """The side of its widest matrix that is not the hidden size."""
+        """Largest matrix dimension that is not the hidden size."""
         raise NotImplementedError
 
     @property
     def is_layer_norm(self) -> bool:
-        """Models without a gate (GPT, MPT, StableLM alpha) come with LayerNorm; RMS norms may be written in Python."""
+        """Whether the norm is LayerNorm, which comes with models without a gate (GPT, MPT, StableLM alpha); RMS norms
+        may be written in Python."""
         return False
 
     def kept(self, style: Style) -> Kept:
-        """Of one token from the forward to the backward pass, norms apart [bytes]. Source: each kind's own."""
+        """Activation bytes kept per token from the forward to the backward pass, norms excluded. Source: each kind's
+        own."""
         raise NotImplementedError
 
     def every_second(self, kept: Kept) -> Kept:
-        """As `MixerBackward.every_second`. Source: torchtitan distributed/activation_checkpoint.py."""
+        """Part of `kept` if every second matmul is saved [bytes]. Source: torchtitan
+        distributed/activation_checkpoint.py."""
         return Kept(WIDE * self.hidden, 0.0, 0.0, kept.expert / 2.0, kept.exchanged / 2.0)
 
     def without_modules(self, kept: Kept, style: Style) -> Kept:
-        """As `MixerBackward.without_modules`. Source: Megatron-Core, --recompute-modules."""
+        """Part of `kept` if cheap modules are recomputed [bytes]. Source: Megatron-Core, --recompute-modules."""
         return kept
 
     def linears(self, *, every: bool) -> tuple[Linear, ...]:
-        """The matrices that have an adapter. Source: huggingface/peft: routed experts have none."""
+        """Return the matrices that have an adapter. Source: huggingface/peft: routed experts have none."""
         return ()
 
 
 def activation_bytes(width: int, gated: bool, style: Style) -> float:
-    """Inside a feed-forward part: before the activation function, in between, and its result [bytes per token].
+    """Tensors kept inside a feed-forward part: before the activation function, in between, and its result [bytes per
+    token].
 
     Source: Korthikanti et al. (arXiv:2205.05198) section 4.1; torch.compile's partitioner keeps the input of the last
-    matrix too, though it could compute it again.
+    matrix too, though it could recompute it.
     """
     before = WIDE * (2 if gated else 1)
     between = WIDE if gated and not (style.fused or style.compiled) else 0.0

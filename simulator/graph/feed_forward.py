@@ -6,13 +6,14 @@ from advisor.simulator.graph.operator import Experts, FeedForwardOperators
 from advisor.simulator.graph.weights import Block, Matrix
 
 _DENSE_OPERATORS = 4
-"""Norm, two projections and activation."""
+"""Number of launches of a dense part: norm, two projections and activation."""
 _ACTIVATION_PASSES = 0.75
-"""Of the fused gate and up: both are read, one is written."""
+"""Reads and writes of the activation, relative to the fused gate and up: both are read, one is written."""
 
 
 class Dense(FeedForwardOperators):
-    """Two matrices, or three with a gate, which is fused with the first (SwiGLU, arXiv:2002.05202)."""
+    """Dense feed-forward part: two matrices, or three with a gate, which is fused with the first (SwiGLU,
+    arXiv:2002.05202)."""
 
     def __init__(self, record: DenseFeedForward, hidden: int) -> None:
         super().__init__(_pair("feed_forward", record.intermediate_size, record.gated, hidden))
@@ -44,7 +45,7 @@ class Dense(FeedForwardOperators):
         return Kept(sharded=activation_bytes(self.inner_size, self.gated, style))
 
     def every_second(self, kept: Kept) -> Kept:
-        """The first and the last matrix."""
+        """Tensors kept when every second matmul is saved: those of the first and the last matrix."""
         return Kept(WIDE * self.hidden, WIDE * self.inner_size)
 
     def linears(self, *, every: bool) -> tuple[Linear, ...]:
@@ -55,7 +56,8 @@ class Dense(FeedForwardOperators):
 
 
 class Routed(FeedForwardOperators):
-    """Router, shared experts and projections into a narrower space as matrices; routed experts beside them."""
+    """Feed-forward part with routed experts; router, shared experts and projections into a narrower space are its
+    matrices."""
 
     def __init__(self, record: MoeFeedForward, hidden: int) -> None:
         matrices = [
@@ -83,7 +85,8 @@ class Routed(FeedForwardOperators):
         return expert_operators
 
     def pass_widths(self, tensor_parallel: int) -> list[float]:
-        """Gating, top-k and, with shared experts, their activation and the final sum."""
+        """Values per token of small operators: gating, top-k and, with shared experts, their activation and the final
+        sum."""
         widths = [float(self.routed.num_experts), 2.0 * self.routed.per_token]
         if self.inner_size:
             shared = self.local(tensor_parallel)[-2]
@@ -104,8 +107,12 @@ class Routed(FeedForwardOperators):
         return self.routed.intermediate_size
 
     def kept(self, style: Style) -> Kept:
-        """Beside the activations, routed copies of the token in front of the experts, and their outputs, whose
-        weighting has a gradient."""
+        """Tensors kept for the backward pass.
+
+        In addition to the activations: routed copies of the token in front of the experts, and the experts' outputs,
+        whose
+        weighting has a gradient.
+        """
         routed = self.routed
         latent = 0 if routed.hidden_size == self.hidden else routed.hidden_size
         return Kept(
@@ -116,8 +123,11 @@ class Routed(FeedForwardOperators):
         )
 
     def without_modules(self, kept: Kept, style: Style) -> Kept:
-        """Routed copies and what goes into the activation function, in 8 bits where matrices multiply so; weights of
-        experts are applied inside it, so that their outputs have no use.
+        """Tensors kept when cheap modules are recomputed: routed copies and the inputs of the activation function.
+
+        They are in 8 bits if matrices multiply in 8 bits; weights of experts are applied inside the function, so that
+        their
+        outputs have no use.
 
         Source: DeepSeek-V3 (arXiv:2412.19437), section 3.3.3; Megatron-Core, moe_act.
         """
@@ -132,7 +142,7 @@ class Routed(FeedForwardOperators):
 
 
 def feed_forward_operators(record: FeedForward, hidden: int) -> FeedForwardOperators:
-    """The operators behind a record. Source: own definition."""
+    """Return the operators behind a feed-forward record. Source: own definition."""
     return Dense(record, hidden) if isinstance(record, DenseFeedForward) else Routed(record, hidden)
 
 

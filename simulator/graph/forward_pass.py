@@ -1,4 +1,4 @@
-"""Time of one pass of all layers on one accelerator: what its tokens cost, and attention over the cache.
+"""Time of one pass of all layers on one accelerator: cost of its tokens, and attention over the cache.
 
 The pass of one pipeline stage is a sum over layer groups of projections, experts, collectives and small operators,
 each priced by its own time function over a whole grid of token counts at once. Attention over the cache is a sum of
@@ -41,9 +41,9 @@ CATEGORIES = (
     "attention",
 )
 _ALL_REDUCE: Mapping[str, Algorithm] = {"vllm": "vllm", "sglang": "sglang", "tensorrt-llm": "tensorrt-llm"}
-"""Levels of the all-reduce fits; other engines take the level over all."""
-_BYTES = 2.0  # activations travel in 16 bits
-_NORM_BYTES = 8.0  # fp32 sums of squares of a token's queries and keys
+"""Level of the all-reduce fits by engine; other engines take the level over all engines."""
+_BYTES = 2.0  # Activations travel in 16 bits.
+_NORM_BYTES = 8.0  # Sums of squares of a token's queries and keys are fp32.
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class DecodeLines:
     window_tokens: int | None = None
 
     def growing_s(self, context_tokens: float) -> FloatArray:
-        """What every sequence of such a context adds to the intercept [s], at each batch size."""
+        """Time that sequences of this context add to the intercept [s], at each batch size."""
         windowed = min(context_tokens, self.window_tokens or 0)
         return self.slope_s * context_tokens + self.window_slope_s * windowed
 
@@ -99,7 +99,7 @@ def token_costs(
     `input_tokens`. Kernels of chosen keys, whose time depends on the tokens alone, count here as `attention`.
 
     Assumes: attention data-parallel ranks run in lockstep, so the busiest decides: decoding sequences are dealt out
-    evenly, a prompt of `prompt_tokens` lies on one rank; stages hold equal shares of the layers.
+    evenly, a prompt of `prompt_tokens` is on one rank; stages hold equal shares of the layers.
     Raises: KeyError: the device has no 16-bit peak.
     Source: own composition; operators as documented in their modules.
     """
@@ -115,7 +115,7 @@ def token_costs(
 
 
 def busiest_rank_tokens(tokens: FloatArray, num_ranks: int, prompt_tokens: float = 1.0) -> FloatArray:
-    """Tokens on the busiest of attention data-parallel ranks that share some, prompt by prompt [tokens].
+    """Number of tokens on the busiest of attention data-parallel ranks that share `tokens` prompt by prompt [tokens].
 
     min(tokens, ⌈tokens / (ranks · prompt)⌉ · prompt), at least 1
 
@@ -127,9 +127,9 @@ def busiest_rank_tokens(tokens: FloatArray, num_ranks: int, prompt_tokens: float
 
 
 def riding_state_s(deployment: Deployment, library: OperatorLibrary) -> float:
-    """Time of one stage for the states of one more sequence that decodes beside a prompt [s].
+    """Time of one stage for the states of one more sequence that decodes in an iteration with prefill [s].
 
-    Recurrent layers read and write its states as in a step without prompts; everything else of it is part of the
+    Recurrent layers read and write its states as in a step without prompts; all other work on it is part of the
     tokens of the iteration.
 
     Assumes: engines step such sequences apart from prompts, as recent vLLM does; its 0.18 runs gated delta nets of all
@@ -171,7 +171,7 @@ def decode_lines(
     context_high: float,
     context_spread: float = 0.0,
 ) -> DecodeLines:
-    """Decode attention of one pipeline stage, per number of sequences of the replica.
+    """Return decode attention of one pipeline stage as lines, per number of sequences of the replica.
 
     Attention data-parallel ranks each hold their share of the sequences, so a slope per token of the replica's
     summed context is the rank's slope divided by the number of ranks.
@@ -197,10 +197,10 @@ def decode_lines(
 def prefill_lines(
     deployment: Deployment, library: OperatorLibrary, chunk_tokens: float, cached_tokens: float
 ) -> PrefillLines:
-    """Prefill attention of one pipeline stage around a typical chunk on a typical cache.
+    """Return prefill attention of one pipeline stage as lines around a typical chunk on a typical cache.
 
-    Two chunk sizes separate what a sequence costs once from what each of its tokens costs. Where an indexer chooses
-    keys for absorbed prompts, only its scores grow with the pairs.
+    Two chunk sizes separate the cost per sequence from the cost per token. If an indexer chooses keys for absorbed
+    prompts, only its scores grow with the pairs.
 
     Source: the mixers' own lines.
     """
@@ -228,13 +228,13 @@ def prefill_lines(
 
 
 def expert_format(deployment: Deployment) -> str:
-    """Operator format of a deployment's routed experts. Source: operator_library.matmul_key."""
+    """Return the operator format of a deployment's routed experts. Source: operator_library.matmul_key."""
     block = deployment.model.fp8_scaling == "block"
     return matmul_key(*_formats(deployment.weight_dtype, deployment), block_scaled=block)
 
 
 class _Pricing:
-    """Prices one layer at a time over a fixed grid of tokens."""
+    """Pricing of single layers over a fixed grid of tokens."""
 
     def __init__(self, at: Pass) -> None:
         self.at, self.deployment, self.library = at, at.deployment, at.library
@@ -284,7 +284,7 @@ class _Pricing:
             self._all_reduce(parts, self.hidden * _BYTES)
 
     def _matmuls_s(self, projections: tuple[Projection, ...], *, core: bool = False) -> FloatArray:
-        """Time of some products, of which the last follows attention in a mixer whose core that is."""
+        """Time of several matmuls [s]; the last follows attention in a mixer if `core` is set."""
         last, seconds = len(projections) - 1 if core else -1, np.zeros_like(self.at.rank_tokens)
         for order, p in enumerate(projections):
             form = self.dense_key if p.low_bit else self.library.wide_format(p.name)
@@ -306,7 +306,7 @@ class _Pricing:
         return self.library.experts_s(self.at.tokens, self.expert_key, layer)
 
     def _small_s(self, widths: list[float]) -> FloatArray:
-        """Small operators that read and write about so many 16-bit values per token."""
+        """Time of small operators that read and write the given numbers of 16-bit values per token [s]."""
         num_bytes = np.outer(widths, self.at.rank_tokens) * 2.0 * _BYTES
         return np.asarray(self.library.elementwise_s(num_bytes).sum(axis=0))
 
@@ -316,9 +316,9 @@ class _Pricing:
             _add(parts, "collectives", all_reduce_s(num_bytes, self.tp_group, algorithm=self.all_reduce))
 
     def _exchange_s(self, experts: Experts) -> FloatArray:
-        """Tokens of all attention ranks reach their experts and return, in the cheaper of the ways an engine has.
+        """Time to send tokens of all attention ranks to their experts and back, in the cheaper of an engine's ways [s].
 
-        Either every rank gathers all tokens and sums are scattered back; or, where whole experts sit on ranks, each
+        Either every rank gathers all tokens and sums are scattered back; or, if whole experts are on ranks, each
         token goes to the ranks of its experts alone: low-latency kernels for decode, normal ones for prompts.
         """
         tokens, deployment = self.at.tokens, self.deployment

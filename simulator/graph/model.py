@@ -1,4 +1,5 @@
-"""What the shape of a model alone fixes: parameters, weights of a rank, cache and state, launches, collectives."""
+"""Sums that depend on the shape of a model alone: parameters, weights of a rank, cache and state, launches,
+collectives."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,7 +14,8 @@ from advisor.simulator.graph.feed_forward import feed_forward_operators
 from advisor.simulator.graph.operator import Experts, Layer, MixerOperators
 
 EXPERT_OPERATORS: Final = 12
-"""Norm, routing, sorting, two grouped products, activation and their sum."""
+"""Number of launches of a part with routed experts: norm, routing, sorting, two grouped matmuls, activation and their
+sum."""
 _UNLIKE_PUBLISHED: Final = 0.05
 _FOUR_BIT: Final = ("nvfp4", "mxfp4", "int4")
 _SIXTEEN_BIT: Final = ("bf16", "fp16")
@@ -25,11 +27,12 @@ class ParameterCount:
 
     total: float
     active: float
-    """What one token multiplies with: layers with the chosen experts, and the head; not the look-up."""
+    """Number of weights that one token multiplies with: layers with the chosen experts, and the head; not the
+    look-up."""
     embedding: float
-    """Input table; it is the head too where embeddings are tied."""
+    """Parameters of the input table, which is the head too if embeddings are tied."""
     head: float
-    """0 where embeddings are tied."""
+    """Parameters of the output head; 0 if embeddings are tied."""
     extra: float
     mtp: float
     vision: float
@@ -41,11 +44,11 @@ class KvFootprint:
     """Cache that sequences take on the whole deployment; tensor parallelism divides or repeats it."""
 
     full_bytes_per_token: float
-    """Layers that keep every token."""
+    """Cache of the layers that keep every token [bytes per token]."""
     windowed: tuple[tuple[int, float], ...]
-    """(window_tokens, bytes_per_token) of layers that keep the latest tokens only, by ascending window."""
+    """Pairs (window_tokens, bytes_per_token) of the layers that keep the latest tokens only, by ascending window."""
     state_bytes_per_sequence: float
-    """Recurrent and convolution state, keys and values of an encoder: the same at every context."""
+    """Recurrent and convolution state, keys and values of an encoder: equal at every context [bytes per sequence]."""
 
     def bytes_of(self, context_tokens: int) -> float:
         """Cache of one sequence with this context [bytes]."""
@@ -54,14 +57,14 @@ class KvFootprint:
 
 
 def layers_of(model: Model) -> tuple[Layer, ...]:
-    """The operators of a model's layers, one entry per layer group in its order. Source: own definition."""
+    """Return the operators of a model's layers, one entry per layer group in its order. Source: own definition."""
     return tuple(layer_of(group, model.hidden_size) for group in model.layers)
 
 
 def layers_in(model: Model, *, decode: bool) -> tuple[Layer, ...]:
-    """The layers that tokens of a step or of a prompt pass: all, but in a model with encoder and decoder.
+    """Return the layers that the tokens of a step or of a prompt pass: all, except in a model with encoder and decoder.
 
-    An encoder reads prompts; cross-attention keeps what it read; the rest of a decoder sees what it writes.
+    An encoder reads prompts; cross-attention keeps the encoder's output; the rest of a decoder sees the text it writes.
 
     Source: own definition.
     """
@@ -75,14 +78,14 @@ def layers_in(model: Model, *, decode: bool) -> tuple[Layer, ...]:
 
 @lru_cache(maxsize=4096)
 def layer_of(group: LayerGroup, hidden: int) -> Layer:
-    """The operators of one layer group. Source: own definition."""
+    """Return the operators of one layer group. Source: own definition."""
     mixer = mixer_operators(group.mixer, hidden) if group.mixer is not None else None
     part = feed_forward_operators(group.feed_forward, hidden) if group.feed_forward is not None else None
     return Layer(group.count, mixer, part)
 
 
 def parameter_count(model: Model) -> ParameterCount:
-    """Parameters of a model from its shape.
+    """Return the parameters of a model from its shape.
 
     total = embedding + head + extra + Σ count · (mixer + feed-forward): all matrices and convolutions;
     norms and biases are left out.
@@ -136,11 +139,11 @@ def _mtp_layer(layers: tuple[Layer, ...], hidden: int) -> float:
 
 
 def kv_bytes_per_token(model: Model, kv_dtype: str = "bf16") -> KvFootprint:
-    """Cache of a sequence by what it grows with [bytes per token, bytes per sequence].
+    """Return the cache of a sequence by the quantity that it grows with [bytes per token, bytes per sequence].
 
     Per token and layer: num_kv_heads · (head_dim + v_head_dim) values, or kv_lora_rank + qk_rope_head_dim
     values with latent attention; an indexer adds its own key in fp8 with one fp32 scale. Compressed layers
-    keep one entry per compress_ratio tokens beside their window.
+    keep one entry per compress_ratio tokens in addition to their window.
 
     Assumes: layers that share the keys and values of another keep none.
     Raises: KeyError: the format is not known.
@@ -166,7 +169,7 @@ def kv_bytes_per_token(model: Model, kv_dtype: str = "bf16") -> KvFootprint:
 
 
 def kv_share(model: Model, tensor_parallel: int) -> float:
-    """Part of the model's KV cache that one tensor-parallel rank holds: 1/tp, more where heads are replicated.
+    """Fraction of the model's KV cache that one tensor-parallel rank holds: 1/tp, more if heads are replicated.
 
     Source: key-value heads are replicated when there are fewer than ranks; latent vectors always are.
     """
@@ -181,7 +184,7 @@ def kv_share(model: Model, tensor_parallel: int) -> float:
 
 
 def window_of(model: Model) -> int | None:
-    """The window, in tokens, that most windowed layers share; top-k of sparse attention counts as one.
+    """Return the window that most windowed layers share [tokens]; top-k of sparse attention counts as one.
 
     Assumes: one window per model; published models with windows have one.
     Source: own definition.
@@ -194,7 +197,7 @@ def window_of(model: Model) -> int | None:
 
 
 def routed_layers(model: Model) -> tuple[tuple[int, Experts], ...]:
-    """(layers, routed experts) of each layer group that has some. Source: own definition."""
+    """Return (layers, routed experts) of each layer group with routed experts. Source: own definition."""
     return tuple((layer.count, layer.experts) for layer in layers_of(model) if layer.experts is not None)
 
 
@@ -204,7 +207,7 @@ def is_moe(model: Model) -> bool:
 
 
 def num_experts(model: Model) -> int:
-    """Routed experts of a layer, of the one with most; 0 for a dense model. Source: own definition."""
+    """Number of routed experts of the layer with most; 0 for a dense model. Source: own definition."""
     return max((experts.num_experts for _, experts in routed_layers(model)), default=0)
 
 
@@ -214,13 +217,13 @@ def has_state(model: Model) -> bool:
 
 
 def num_layers(model: Model) -> int:
-    """Layers of a model. Source: definition."""
+    """Number of layers of a model. Source: definition."""
     return sum(group.count for group in model.layers)
 
 
 @lru_cache(maxsize=256)
 def with_depth(model: Model, num_layers: int | None) -> Model:
-    """The model with so many layers: each kind keeps its share, and at least one layer where there is room.
+    """Return the model with `num_layers` layers: each kind keeps its share, and at least one layer if there is room.
 
     Source: own definition.
     """
@@ -241,9 +244,9 @@ def with_depth(model: Model, num_layers: int | None) -> Model:
 
 
 def num_operators(model: Model, expert_operators: int = EXPERT_OPERATORS) -> int:
-    """Operators that the host launches for one pass of a model, counted by layer type.
+    """Number of operators that the host launches for one pass of a model, counted by layer type.
 
-    `expert_operators` are those of a feed-forward part with routed experts, of which engines fuse more or less.
+    `expert_operators` is the number for a feed-forward part with routed experts, of which engines fuse more or less.
 
     Assumes: the counts of each kind, which are those of vLLM's and SGLang's model definitions, fused where they fuse.
     Source: own count.
@@ -259,8 +262,10 @@ def num_operators(model: Model, expert_operators: int = EXPERT_OPERATORS) -> int
 
 
 def num_collectives(model: Model) -> int:
-    """Sums over tensor-parallel ranks in one pass of a model: one after each mixer and each feed-forward, one within a
-    mixer whose norm covers the heads of all ranks.
+    """Number of sums over tensor-parallel ranks in one pass of a model.
+
+    One follows each mixer and each feed-forward part, and one is within a mixer whose norm covers the heads of all
+    ranks.
 
     Source: Megatron-LM, arXiv:1909.08053, section 3.
     """
@@ -276,10 +281,10 @@ def num_collectives(model: Model) -> int:
 
 
 def dense_dtype(model: Model, weight_dtype: str) -> str:
-    """Format of the dense matrices outside the routed experts.
+    """Return the format of the dense matrices outside the routed experts.
 
-    Published 4-bit checkpoints of mixture-of-experts models quantise the experts and leave attention in 16 bits,
-    or in the format that the model's record names (DeepSeek V4: fp8 beside mxfp4 experts).
+    Published 4-bit checkpoints of mixture-of-experts models quantise the experts and leave attention in 16 bits, or in
+    the format that the model's record names (DeepSeek V4: fp8 with mxfp4 experts).
 
     Source: nvidia/DeepSeek-R1-FP4, moonshotai/Kimi-K2.5 and openai/gpt-oss-120b quantization_config.
     """
@@ -291,7 +296,7 @@ def dense_dtype(model: Model, weight_dtype: str) -> str:
 
 
 def dense_weight_bytes(model: Model, layer: Layer, weight_dtype: str, tensor_parallel: int) -> float:
-    """Weights of one layer but its routed experts on one accelerator [bytes].
+    """Size of the weights of one layer without its routed experts on one accelerator [bytes].
 
     Assumes: norms and biases are negligible.
     Source: own definition, from the matrices.
@@ -302,14 +307,14 @@ def dense_weight_bytes(model: Model, layer: Layer, weight_dtype: str, tensor_par
 
 
 def expert_weight_bytes(layer: Layer, weight_dtype: str) -> float:
-    """All routed experts of one layer [bytes]. Source: own definition."""
+    """Size of all routed experts of one layer [bytes]. Source: own definition."""
     experts = layer.experts
     return experts.num_experts * experts.elements * bytes_per_element(weight_dtype) if experts else 0.0
 
 
 @lru_cache(maxsize=4096)
 def mixer_operators(record: Mixer, hidden: int) -> MixerOperators:
-    """The operators behind a mixer's record.
+    """Return the operators behind a mixer's record.
 
     Raises: AdvisorError: the kind has no file, or its file leaves out what a mixer must say.
     Source: own definition.
@@ -327,7 +332,7 @@ def mixer_operators(record: Mixer, hidden: int) -> MixerOperators:
 
 
 def _missing(operators: MixerOperators) -> str:
-    """What a kind does not say of itself, in words; empty where it is complete."""
+    """Return the properties that a kind of mixer does not state, as a phrase; empty if it is complete."""
     if (operators.attention is None) == (operators.recurrence() is None):
         return "a mixer has either attention over a cache or a recurrence"
     if not operators.matrices or not operators.launches or not operators.head_counts:

@@ -1,6 +1,6 @@
-"""What training makes of a model's layers: parameters and how ranks divide them, flop, and activations kept.
+"""Sums over a model's layers for training: parameters and how ranks divide them, flop, and activations kept.
 
-Which layers a pipeline stage holds is told by `training.stages`; columns are arrays with one entry for each plan.
+`training.stages` decides which layers a pipeline stage holds; columns are arrays with one entry for each plan.
 """
 
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 _SHORT_FRACTION: Final = 0.125
-"""A dense group of a mixture-of-experts model with at most so many of its layers comes first (DeepSeek: 3 of 61)."""
+"""Largest fraction of a mixture-of-experts model's layers at which a dense group comes first (DeepSeek: 3 of 61)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,14 +28,15 @@ class ModelShape:
 
     layers: tuple[Layer, ...]
     leading: tuple[bool, ...]
-    """Whether the layers of a group come before the others instead of between them."""
+    """Whether the layers of a group come before the others instead of between them, by group."""
     hidden: int
     embedding: float
-    """Input table, divided along the vocabulary by tensor parallelism, on the first stage."""
+    """Parameters of the input table, divided along the vocabulary by tensor parallelism, on the first stage."""
     head: float
-    """Of the output, on the last stage; 0 where tied, but a last stage of its own holds a copy (`table_parameters`)."""
+    """Parameters of the output head, on the last stage; 0 if tied, but a last stage of its own holds a copy
+    (`table_parameters`)."""
     extra: float
-    """On the first stage, divided by tensor parallelism: per-layer embeddings, vision tower."""
+    """Parameters on the first stage that tensor parallelism divides: per-layer embeddings, vision tower."""
 
     @property
     def num_layers(self) -> int:
@@ -52,7 +53,7 @@ class ModelShape:
         return layers + self.embedding + self.head + self.hidden + self.extra
 
     def dense(self, layer: Layer, tensor_parallel: FloatArray) -> FloatArray:
-        """Parameters of one layer on one rank but its routed experts, a norm before each part included.
+        """Number of parameters of one layer on one rank without its routed experts, including a norm before each part.
 
         Source: Megatron-LM (arXiv:1909.08053); norms are on every rank.
         """
@@ -70,14 +71,14 @@ class LayerColumns:
     """Parameters of one layer of each group that an accelerator holds: arrays [group, plan]."""
 
     dense: FloatArray
-    """Everything but routed experts; data-parallel copies of it are on data × context ranks."""
+    """Parameters outside routed experts; data-parallel copies of them are on data × context ranks."""
     expert: FloatArray
-    """Routed experts; copies of them are on `PlanLattice.expert_copies` ranks."""
+    """Parameters of routed experts; copies of them are on `PlanLattice.expert_copies` ranks."""
 
 
 @cache
 def model_shape(model: Model) -> ModelShape:
-    """Parameters of a model by how they are divided [parameters].
+    """Return the parameters of a model by how they are divided [parameters].
 
     Assumes: multi-token-prediction layers are not trained.
     Source: shapes as published (`graph.model.parameter_count`).
@@ -96,8 +97,9 @@ def model_shape(model: Model) -> ModelShape:
 
 
 def layer_parameters(shape: ModelShape, tensor_parallel: IntArray, expert_ranks: IntArray) -> LayerColumns:
-    """Parameters of one layer of each group on one accelerator [parameters], for each plan; `expert_ranks` of expert
-    and expert tensor parallelism divide the routed experts.
+    """Number of parameters of one layer of each group on one accelerator [parameters], for each plan.
+
+    `expert_ranks`, the ranks of expert and expert tensor parallelism, divide the routed experts.
 
     Source: Megatron-LM (arXiv:1909.08053); expert parallelism of Megatron-Core.
     """
@@ -110,7 +112,8 @@ def layer_parameters(shape: ModelShape, tensor_parallel: IntArray, expert_ranks:
 
 
 def expert_parameters(layer: Layer) -> float:
-    """All routed experts of one layer [parameters]; expert and expert tensor parallelism divide them.
+    """Number of parameters of all routed experts of one layer [parameters]; expert and expert tensor parallelism divide
+    them.
 
     Source: expert parallelism of Megatron-Core (by EP × ETP and not by TP, Megatron-LM issue 4050).
     """
@@ -120,9 +123,10 @@ def expert_parameters(layer: Layer) -> float:
 def table_parameters(
     shape: ModelShape, tensor_parallel: IntArray, has_embedding: FloatArray, has_head: FloatArray
 ) -> FloatArray:
-    """Parameters outside the layers on one accelerator of a stage: input table, extras, output head, last norm.
+    """Number of parameters outside the layers on one accelerator of a stage: input table, extras, output head, last
+    norm.
 
-    A tied head on a stage without the input table is a copy of the table; beside it, it is the table.
+    A tied head on a stage without the input table is a copy of the table; on a stage with the table, it is the table.
 
     Source: Megatron-LM (arXiv:1909.08053), vocabulary-parallel embedding; its first and last stage both hold a tied
     table.
@@ -132,7 +136,7 @@ def table_parameters(
 
 
 def head_parameters(shape: ModelShape, tensor_parallel: IntArray, has_embedding: FloatArray) -> FloatArray:
-    """Parameters of the output head and the last norm on one accelerator of the stage that computes the loss.
+    """Number of parameters of the output head and the last norm on one accelerator of the stage that computes the loss.
 
     Source: as `table_parameters`.
     """
@@ -141,7 +145,8 @@ def head_parameters(shape: ModelShape, tensor_parallel: IntArray, has_embedding:
 
 
 def attention_flop_per_token(model: Model, sequence_tokens: int) -> float:
-    """Scores and their product with the values in one forward pass, per token [flop]: causal, so half of the square.
+    """FLOP of the scores and their product with the values in one forward pass, per token [flop]: causal, so half of
+    the square.
 
     Σ layers · heads · 2 (d_qk + d_v) · s / 2; a window caps s.
 
@@ -159,7 +164,7 @@ def attention_flop_per_token(model: Model, sequence_tokens: int) -> float:
 
 
 def layer_flop_per_token(model: Model) -> float:
-    """Multiplications with the weights of all layers in one forward pass, per token [flop].
+    """FLOP of the multiplications with the weights of all layers in one forward pass, per token [flop].
 
     Source: two per active parameter (Kaplan et al. 2020, arXiv:2001.08361).
     """
@@ -189,15 +194,17 @@ def kept_per_token(layer: Layer, hidden: int, style: Style) -> Kept:
 
 
 def _norm(hidden: int, num_matrices: int, norm_bytes: float, style: Style) -> Kept:
-    """A norm, its output as the input of the next matrices, and the dropout mask of the residual behind it."""
+    """Bytes kept by a norm, by its output as the input of the next matrices, and by the dropout mask of the residual
+    behind it."""
     copies = num_matrices if style.autocast and not style.compiled else 1
     return Kept(residual=hidden * (norm_bytes + copies * style.input_bytes + (1.0 if style.dropout else 0.0)))
 
 
 def without_modules_per_token(layer: Layer, hidden: int, style: Style) -> Kept:
-    """What a layer keeps where norms, latent up-projections and experts' activation are computed again [bytes].
+    """Tensors that a layer keeps if norms, latent up-projections and experts' activation are recomputed [bytes per
+    token].
 
-    Assumes: dense feed-forward parts keep what they do (Megatron-Core recomputes the activation of experts alone).
+    Assumes: dense feed-forward parts keep all their tensors (Megatron-Core recomputes the activation of experts alone).
     Source: Megatron-Core, --recompute-modules layernorm mla_up_proj moe_act; DeepSeek-V3 (arXiv:2412.19437), section
     3.2.3.
     """
@@ -209,10 +216,10 @@ def without_modules_per_token(layer: Layer, hidden: int, style: Style) -> Kept:
 
 
 def selected_per_token(layer: Layer, hidden: int, style: Style, kept: Kept, *, every_second: bool) -> Kept:
-    """What a layer keeps under selective recomputation [bytes per token], of `kept` without it.
+    """Tensors that a layer keeps under selective recomputation [bytes per token]; `kept` is without it.
 
-    Megatron computes attention's core again: its scores go, flash attention keeps none anyway. torchtitan keeps the
-    layer's input, attention's output and `every_second` matrix multiplication: queries, values, the first and the last
+    Megatron recomputes attention's core: its scores go, flash attention keeps none anyway. torchtitan keeps the
+    layer's input, attention's output and `every_second` matmul: queries, values, the first and the last
     matrix of the feed-forward part.
 
     Source: Korthikanti et al. (arXiv:2205.05198) section 5; torchtitan distributed/activation_checkpoint.py.

@@ -19,11 +19,11 @@ class Block:
 
     @property
     def size(self) -> int:
-        """Columns or rows of the whole."""
+        """Number of columns or rows of all blocks."""
         return self.count * self.width
 
     def local(self, tensor_parallel: int) -> int:
-        """Columns or rows of one rank; blocks fewer than ranks are repeated."""
+        """Number of columns or rows of one rank; blocks fewer than ranks are repeated."""
         return (max(1, self.count // tensor_parallel) if self.divided else self.count) * self.width
 
     @overload
@@ -31,7 +31,7 @@ class Block:
     @overload
     def share(self, tensor_parallel: FloatArray) -> FloatArray: ...
     def share(self, tensor_parallel: float | FloatArray) -> float | FloatArray:
-        """Columns or rows of one rank where blocks may be cut, for one degree or an array of them."""
+        """Number of columns or rows of one rank if blocks may be cut, for one degree or an array of degrees."""
         parts = np.minimum(tensor_parallel, max(self.count, 1)) if self.divided else 1.0
         return self.size / parts
 
@@ -44,9 +44,10 @@ class Projection:
     columns: int
     depth: int
     low_bit: bool = True
-    """Stored in the deployment's weight format; otherwise in bf16."""
+    """Whether the matrix is stored in the deployment's weight format; otherwise in bf16."""
     prefill_only: bool = False
-    """Decode uses an absorbed form instead (up-projection of latent attention)."""
+    """Whether only prefill uses the matrix; decode uses an absorbed form instead (up-projection of latent
+    attention)."""
 
     @property
     def elements(self) -> int:
@@ -61,17 +62,18 @@ class Matrix:
     columns: tuple[Block, ...]
     depth: Block
     low_bit: bool = True
-    """Stored in the deployment's weight format; otherwise in bf16."""
+    """Whether the matrix is stored in the deployment's weight format; otherwise in bf16."""
     prefill_only: bool = False
-    """Decode uses an absorbed form instead (up-projection of latent attention)."""
+    """Whether only prefill uses the matrix; decode uses an absorbed form instead (up-projection of latent
+    attention)."""
 
     @property
     def elements(self) -> int:
-        """Weights of the whole."""
+        """Number of weights of the whole matrix."""
         return sum(block.size for block in self.columns) * self.depth.size
 
     def local(self, tensor_parallel: int) -> Projection:
-        """The part that one rank multiplies with."""
+        """Return the part of the matrix that one rank multiplies with."""
         columns = sum(block.local(tensor_parallel) for block in self.columns)
         depth = self.depth.local(tensor_parallel)
         return Projection(self.name, columns, depth, self.low_bit, self.prefill_only)
@@ -81,23 +83,23 @@ class Matrix:
     @overload
     def held(self, tensor_parallel: FloatArray) -> FloatArray: ...
     def held(self, tensor_parallel: float | FloatArray) -> float | FloatArray:
-        """Weights on one rank, for one degree or an array of them."""
+        """Number of weights on one rank, for one degree or an array of degrees."""
         columns = sum(block.share(tensor_parallel) for block in self.columns)
         return columns * self.depth.share(tensor_parallel)
 
 
 class Weighted:
-    """A part of a layer that has matrices."""
+    """Part of a layer with matrices."""
 
     def __init__(self, matrices: tuple[Matrix, ...], convolutions: tuple[Matrix, ...] = ()) -> None:
         self.matrices = matrices
         self.convolutions = convolutions
-        """Weights that small operators read, as many per channel as the kernel is long."""
+        """Number of weights that small operators read, as many per channel as the kernel is long."""
         self._local: dict[int, tuple[Projection, ...]] = {}
         self._held: dict[int, tuple[float, float]] = {}
 
     def local(self, tensor_parallel: int) -> tuple[Projection, ...]:
-        """The matrices as one of so many ranks multiplies with them.
+        """Return the matrices as one of `tensor_parallel` ranks multiplies with them.
 
         Source: Megatron-LM column and row split (arXiv:1909.08053).
         """
@@ -106,7 +108,7 @@ class Weighted:
         return self._local[tensor_parallel]
 
     def held(self, tensor_parallel: int) -> tuple[float, float]:
-        """Weights but those of routed experts on one rank: in the deployment's format, and in 16 bits."""
+        """Number of weights outside routed experts on one rank: in the deployment's format, and in 16 bits."""
         if tensor_parallel not in self._held:
             held = [(matrix.low_bit, float(matrix.held(tensor_parallel))) for matrix in self.stored]
             low_bit = sum(elements for is_low, elements in held if is_low)
@@ -115,10 +117,10 @@ class Weighted:
 
     @property
     def stored(self) -> tuple[Matrix, ...]:
-        """All weights but those of routed experts."""
+        """All weights except those of routed experts."""
         return self.matrices + self.convolutions
 
     @property
     def parameters(self) -> float:
-        """All weights of the part."""
+        """Number of weights of the part."""
         return float(sum(matrix.elements for matrix in self.stored))

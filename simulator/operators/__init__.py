@@ -1,1 +1,1 @@
-"""Time functions of the operators that a model is made of; one module per kind of operator."""
+"""Time functions of a model's operators; one module per kind of operator."""

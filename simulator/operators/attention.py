@@ -34,7 +34,7 @@ def attention_prefill_s(
 
     The tile form of `prefill_kernel_s` with 4 head_dim flop per score and heads (n c + n (n + 1) / 2) scores.
 
-    Assumes: equal sequences; no other kernel runs beside it.
+    Assumes: equal sequences; no other kernel runs at the same time.
     Error: see `residual` of the catalog records; tests/simulator/test_attention.py repeats it.
     Source: operators.attention_kernels; constants from catalog/data/efficiency/attention_prefill.
     """

@@ -1,4 +1,4 @@
-"""What all attention kernels share: tiles of query rows in prefill, split streams of cache in decode.
+"""Common forms of all attention kernels: tiles of query rows in prefill, split streams of cache in decode.
 
 Softmax attention and latent attention differ in bytes per token and flop per score only; both forms are here,
 with the constants that are fitted on measured kernels.
@@ -17,10 +17,10 @@ from advisor.simulator.device import Device
 Floats = NDArray[np.float64]
 
 QUERY_TILE_ROWS: Final = 64
-"""Query rows of one warpgroup; the M of the matrix instruction."""
+"""Number of query rows of one warpgroup; the M of the matrix instruction."""
 ACTIVATION_BYTES: Final = 2.0
 _NARROW_HEAD_FLOP: Final = 4.0 * 128.0
-# The overhead of a tile hides in part behind the scores of its neighbour on the SM, in every measured kernel alike.
+# In every measured kernel, the overhead of a tile hides in part behind the scores of its neighbour on the SM.
 _TILE_EXPONENT: Final = 2.0
 _L2_SHARPNESS: Final = 12.0
 _H200_BYTES_PER_S_AND_SM: Final = 4.8e12 / 132
@@ -32,23 +32,23 @@ class PrefillEfficiency(Fitted):
 
     launch_s: float
     peak_fraction: float
-    """Of the dense matrix peak, far from any edge."""
+    """Fraction of the dense matrix peak, far from any edge."""
     wide_head_slowdown: float
-    """Extra matrix time per 128 of head width above 128, where accumulators spill."""
+    """Additional matrix time per 128 of head width above 128, where accumulators spill."""
     scores_per_cycle: float
-    """Softmax exponentials per clock and SM."""
+    """Number of softmax exponentials per clock and SM."""
     overlap_exponent: float
-    """Norm that joins matrix and softmax time: 1 is one after the other, large is hidden."""
+    """Exponent of the norm that joins matrix and softmax time: 1 is one after the other, large is hidden."""
     tile_overhead_cycles: float
-    """Prologue and epilogue of a tile of 64 query rows on one SM."""
+    """Cycles of prologue and epilogue of a tile of 64 query rows on one SM."""
     serial_rows: float
-    """Query rows that one SM works off alone at the end of a sequence (the tail)."""
+    """Number of query rows that one SM computes alone at the end of a sequence (the tail)."""
     tail_exponent: float
-    """Norm that joins the tail with all tiles' share: 1 is after them, large is hidden."""
+    """Exponent of the norm that joins the tail with all tiles' share: 1 is after them, large is hidden."""
     query_passes: float
-    """How often queries and outputs travel to memory (rotary embedding, quantisation)."""
+    """Number of times that queries and outputs travel to memory (rotary embedding, quantisation)."""
     key_passes: float
-    """How often new keys and values travel to memory (rotary embedding, cache write, re-reading)."""
+    """Number of times that new keys and values travel to memory (rotary embedding, cache write, re-reading)."""
     compute_dtype: str = "bf16"
 
 
@@ -59,26 +59,26 @@ class DecodeEfficiency(Fitted):
     launch_s: float
     bandwidth_fraction: float
     ramp_bytes_per_sm: float
-    """What filling the memory pipeline and joining splits costs, as bytes that every SM could have read."""
+    """Cost of filling the memory pipeline and joining splits, as bytes that every SM could have read."""
     ramp_half_bytes_per_sm: float
-    """Bytes per SM at which half of that is paid."""
+    """Bytes per SM at which half of the ramp is paid."""
     unit_overhead_cycles: float
-    """Fixed cost of one stream (a sequence's cache for one KV head) on one SM."""
+    """Cycles of fixed cost of one stream (a sequence's cache for one KV head) on one SM."""
     overlap_exponent: float
-    """Norm that joins fixed cost, memory and matrix time: 1 is one after the other."""
+    """Exponent of the norm that joins fixed cost, memory and matrix time: 1 is one after the other."""
     stream_sms: float
-    """SMs that one stream can keep busy: the limit of split-KV."""
+    """Number of SMs that one stream can keep busy: the limit of split-KV."""
     compute_fraction: float
-    """Of the dense 16-bit peak, in tiles of 64 query rows."""
+    """Fraction of the dense 16-bit peak, in tiles of 64 query rows."""
     l2_fraction: float
-    """Share of the L2 up to which a repeated call finds the cache there (only in benchmarks)."""
+    """Fraction of the L2 up to which a repeated call finds the cache there (only in benchmarks)."""
     l2_speedup: float
 
 
 def attended_pairs(
     new_tokens: ArrayLike, cached_tokens: ArrayLike, window_tokens: int | None = None
 ) -> Floats:
-    """Query-key pairs of one causal sequence: n c + n (n + 1) / 2, each query capped at the window.
+    """Number of query-key pairs of one causal sequence: n c + n (n + 1) / 2, each query capped at the window.
 
     Assumes: a query sees its own key; with a window w it sees the last w keys.
     Source: definition of causal attention.
@@ -163,7 +163,7 @@ def decode_kernel_s(
 
     Streams of unequal length add `uneven_streams` to the time after the launch.
 
-    Assumes: equal streams but for that. Between two steps the weights flush the L2, so the cache comes from memory;
+    Assumes: equal streams except for that. Between two steps the weights flush the L2, so the cache comes from memory;
     `warm_l2` prices a benchmark that repeats the call on the same cache.
     Source: own form.
     """
@@ -190,11 +190,12 @@ def decode_kernel_s(
 
 
 def uneven_streams(num_streams: Floats, uneven_share: float, spread: float, device: Device) -> Floats:
-    """Time that streams of unequal length add, as a share of what equal ones of the same bytes take.
+    """Additional time of streams of unequal length, as a fraction of the time of equal ones of the same bytes.
 
-    The kernel cuts what is longer than an SM's share of all streams and deals the pieces out in turn. Where there are
-    about as many streams as SMs, some SMs get a second piece while others are done; where there are many, the last long
-    ones are waited for. SMs that are left over read faster, the less of the bandwidth each needs anyway.
+    The kernel cuts streams that are longer than an SM's share of all streams and deals the pieces out in turn. If there
+    are
+    about as many streams as SMs, some SMs get a second piece while others are done; if there are many, the last long
+    ones are waited for. SMs without work leave bandwidth to the others, the less of it each needs anyway.
 
         share (b / b0)^1.6 · min(1, 4 spread) · min(1, (u / 0.485)²) · min(1, (0.92 / u)^(0.46 / spread))
 
@@ -259,7 +260,7 @@ def secant_over_cache(
 
 
 def joined(exponent: float, *parts: Floats) -> Floats:
-    """p-norm of times that overlap in part: 1 adds them, infinity takes the longest.
+    """Return the p-norm of times that overlap in part: 1 adds them, infinity takes the longest.
 
     Assumes: no time is negative.
     Source: definition of the p-norm.
@@ -270,7 +271,7 @@ def joined(exponent: float, *parts: Floats) -> Floats:
 
 
 def bytes_past_l2(num_bytes: Floats, l2_bytes: float, l2_speedup: float) -> Floats:
-    """Bytes from memory that take as long as `num_bytes` used a moment ago, which the L2 holds in part.
+    """Number of bytes from memory that take as long as `num_bytes` recently used ones, which the L2 holds in part.
 
     Assumes: the share that the L2 holds falls from 1 to 0 around l2_bytes; its rate is l2_speedup times higher.
     Source: own form.

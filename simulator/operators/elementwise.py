@@ -13,7 +13,8 @@ from advisor.simulator.device import Device
 FloatArray = NDArray[np.float64]
 
 _SHARPNESS: Final = 4.0
-"""How suddenly a tensor that outgrows the L2 falls back to main memory (a cliff in measurements)."""
+"""Exponent that tells how suddenly a tensor that outgrows the L2 falls back to main memory (a cliff in
+measurements)."""
 _INPUT_BYTES: Final = 2.0
 
 
@@ -23,19 +24,19 @@ class ElementwiseEfficiency(Fitted):
 
     dtype: str
     launch_s: float
-    """One kernel inside a captured graph; of quantisation: all its kernels."""
+    """Launch time of one kernel inside a captured graph [s]; of quantisation: all its kernels."""
     memory_fraction: float
-    """Of the bandwidth, reached by tensors larger than the L2."""
+    """Fraction of the bandwidth, reached by tensors larger than the L2."""
     l2_bytes_per_cycle: float
-    """Per SM, reached by tensors that stay in the L2."""
+    """L2 rate per SM, reached by tensors that stay in the L2 [bytes per cycle]."""
     l2_share: float
-    """Of the L2 that one operator's input and output can use."""
+    """Fraction of the L2 that one operator's input and output can use."""
 
 
 def elementwise_s(
     num_bytes: FloatArray | float, device: Device, efficiency: ElementwiseEfficiency
 ) -> FloatArray:
-    """Time of one memory-bound kernel that reads and writes `num_bytes` in all [s].
+    """Time of one memory-bound kernel that reads and writes `num_bytes` in total [s].
 
     t = launch + bytes · (h / L2 rate + (1 - h) / (bandwidth · fraction)), h = 1 / (1 + (bytes / L2 share)^4)
 
@@ -60,7 +61,7 @@ def quantize_s(
 ) -> FloatArray:
     """Time of quantising activations from 16 bits to `dtype`, scales included [s].
 
-    As `elementwise_s` with rows · columns · (2 + bytes of the target) bytes.
+    The formula is that of `elementwise_s` with rows · columns · (2 + bytes of the target) bytes.
 
     Assumes: the efficiency is the record of the target format, which counts every kernel that is started.
     Raises: KeyError: the format is not known.
@@ -72,10 +73,10 @@ def quantize_s(
 
 @dataclass(frozen=True, slots=True)
 class MemoryReadEfficiency(Fitted):
-    """What healthy boards of one architecture reach."""
+    """Read rate that healthy boards of one architecture reach."""
 
     bandwidth_fraction: float
-    """Of the datasheet's bandwidth."""
+    """Fraction of the datasheet's bandwidth."""
 
 
 def memory_read_s(num_bytes: float, device: Device, efficiency: MemoryReadEfficiency) -> float:

@@ -1,4 +1,4 @@
-"""Routed experts of a mixture-of-experts layer: two grouped matrix multiplications and what surrounds them.
+"""Routed experts of a mixture-of-experts layer: two grouped matmuls and the operators around them.
 
 Tokens pick experts; the busiest rank of the expert-parallel group sets the time. Its weight traffic is that
 of the experts that got a token at all, its compute that of whole tiles per expert.
@@ -29,36 +29,36 @@ TILE_ROWS: Final = (16.0, 32.0, 64.0, 128.0)
 _TILE_COLUMNS: Final = (64.0, 128.0, 256.0)
 _ACTIVATION_BYTES: Final = 2.0
 TYPICAL_SKEW: Final = 0.7
-"""Coefficient of variation of expert popularity where none is known: what the token counts of 16 experts of
-DeepSeek-V3 in sgl-project/sglang pull request 5524 give, without a load balancer."""
+"""Coefficient of variation of expert popularity if none is known: the token counts of 16 experts of DeepSeek-V3 in
+sgl-project/sglang pull request 5524, without a load balancer."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpertShape:
-    """The expert weights of one layer as one accelerator holds them; scalars, or arrays along the tokens."""
+    """Expert weights of one layer as one accelerator holds them; scalars, or arrays along the tokens."""
 
     hidden_size: FloatArray | float
     intermediate_size: FloatArray | float
-    """After tensor parallelism."""
+    """Inner width of an expert after tensor parallelism."""
     up_columns: FloatArray | float
-    """Columns of the first multiplication: twice intermediate_size with a gate."""
+    """Number of columns of the first multiplication: twice intermediate_size with a gate."""
     num_local_experts: FloatArray | float
 
 
 @dataclass(frozen=True, slots=True)
 class ExpertLoad:
-    """What routing gives the busiest rank, per number of tokens."""
+    """Load that routing gives the busiest rank, per number of tokens."""
 
     active_experts: FloatArray
-    """Experts of the rank that get at least one token."""
+    """Number of experts of the rank that get at least one token."""
     rows: FloatArray
-    """(token, expert) pairs on the rank."""
+    """Number of (token, expert) pairs on the rank."""
     all_rows: FloatArray
-    """The same on all ranks together."""
+    """Number of (token, expert) pairs on all ranks together."""
     row_tiles: FloatArray
-    """Tiles along the rows, summed over experts [TILE_ROWS, tokens]."""
+    """Number of tiles along the rows, summed over experts [TILE_ROWS, tokens]."""
     padding_rows: float = 0.0
-    """Rows that are not multiplied, but travel like the others."""
+    """Number of rows that are not multiplied, but travel like the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,11 @@ class GroupedMatmulEfficiency(ProductEfficiency):
     """Fitted parameters of routed experts; a launch is routing, permutation, both multiplications and the sum."""
 
     expert_s: float
-    """Extra per expert that the rank holds: sorting tokens, descriptors, empty groups."""
+    """Additional time per expert that the rank holds [s]: sorting tokens, descriptors, empty groups."""
     row_passes: float
-    """How often activations travel to memory around the multiplications, relative to once per tensor."""
+    """Number of times that activations travel to memory around the multiplications, relative to once per tensor."""
     foreign_passes: float
-    """The same for rows that belong to other ranks, in kernels that do not compact their rows."""
+    """Number of times that rows of other ranks travel to memory, in kernels that do not compact their rows."""
 
 
 def moe_s(
@@ -117,7 +117,7 @@ def expert_load(
     expert_parallel: int = 1,
     skew: float = TYPICAL_SKEW,
 ) -> ExpertLoad:
-    """Experts and rows that random routing gives the busiest of `expert_parallel` ranks.
+    """Return the experts and rows that random routing gives the busiest of `expert_parallel` ranks.
 
     Popularities are the quantiles of a lognormal distribution with coefficient of variation `skew`. An expert
     with mean load l of T tokens is idle with probability (1 - l/T)^T. The busiest rank has
@@ -147,7 +147,7 @@ def expert_load(
 def busiest_rank_surplus(
     pairs: FloatArray, num_experts: int, expert_parallel: int, skew: float = TYPICAL_SKEW
 ) -> FloatArray:
-    """Load of the busiest of `expert_parallel` ranks over the mean of all, for so many (token, expert) pairs.
+    """Ratio of the load of the busiest of `expert_parallel` ranks to the mean load, for `pairs` (token, expert) pairs.
 
     1 + sqrt(2 ln(ranks) v), where v is the relative variance of a rank's load: of popularity and of chance.
 
@@ -161,9 +161,9 @@ def busiest_rank_surplus(
 
 
 def padded_load(load: ExpertLoad, num_local_experts: float, block_rows: float) -> ExpertLoad:
-    """The load of kernels whose rows are padded to whole blocks, one at least for each expert of the rank.
+    """Return the load of kernels whose rows are padded to whole blocks, one at least for each expert of the rank.
 
-    Assumes: the blocks of padding are as many as when each expert has one row beyond its last block; they read
+    Assumes: the number of padding blocks is that of experts with one row each beyond their last block; they read
     weights and are not multiplied.
     Source: own formulation of vLLM's compute_aligned_M.
     """
@@ -183,7 +183,7 @@ def experts_s(
 ) -> FloatArray:
     """Time of the routed experts for a given load [s].
 
-    As `moe_s`, with the load of the busiest rank known.
+    The formula is that of `moe_s`, with the load of the busiest rank known.
 
     Assumes: as `moe_s`.
     Raises: KeyError: the device has no 16-bit peak.
@@ -210,7 +210,7 @@ def _grouped_s(
     device: Device,
     e: GroupedMatmulEfficiency,
 ) -> FloatArray:
-    """Time of one grouped multiplication, the best over tile shapes."""
+    """Time of one grouped multiplication, the best over tile shapes [s]."""
     form = FORMATS[e.dtype]
     peak = peak_flop_per_s(e.dtype, device)
     relative = relative_sm_rate(datasheet_peak_flop_per_s(e.dtype, device), device, e.sm_flop_per_cycle)

@@ -1,7 +1,7 @@
-"""Multi-head latent attention (DeepSeek): the core in prefill and decode, and the absorbed products.
+"""Multi-head latent attention (DeepSeek): the core in prefill and decode, and the absorbed matmuls.
 
 The cache holds one vector of kv_lora_rank + qk_rope_head_dim per token. Prefill expands it to keys and values
-per head (the expansion is a matrix product that the caller prices); decode multiplies queries and outputs by
+per head (the expansion is a matmul that the caller prices); decode multiplies queries and outputs by
 absorbed weights instead and attends in the latent space. Heads are those of one accelerator, times of a layer.
 """
 
@@ -26,9 +26,9 @@ from advisor.simulator.operators.attention_kernels import (
 
 _MOST_HEADS = (24, 47)
 _TILES = np.array((1, 2, 1))
-"""Tiles that read the cache, with up to so many heads and with more: TensorRT-LLM's and FlashInfer's kernel for
-Blackwell takes up to 24 heads in one, then two of 16 heads each, and from 48 on tiles of 64. On B200, B300, GB200 and
-GB300 32 heads take half as long again as 16, and longer than 64 and 128."""
+"""Number of tiles that read the cache, by number of heads: TensorRT-LLM's and FlashInfer's kernel for Blackwell takes
+up to 24 heads in one tile, then two of 16 heads each, and from 48 on tiles of 64. On B200, B300, GB200 and GB300 32
+heads take half as long again as 16, and longer than 64 and 128."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,28 +36,28 @@ class LatentDecodeEfficiency(DecodeEfficiency):
     """Fitted constants of a latent decode kernel on one architecture."""
 
     second_tile_share: float = 0.0
-    """What the second of two tiles of heads reads again, as a part of the cache."""
+    """Part of the cache that the second of two tiles of heads reads again, as a fraction."""
 
 
 @dataclass(frozen=True, slots=True)
 class AbsorbEfficiency:
-    """Fitted constants of the batched products with absorbed weights."""
+    """Fitted constants of the batched matmuls with absorbed weights."""
 
     launch_s: float
-    """Of one of the two products."""
+    """Launch time of one of the two matmuls [s]."""
     bandwidth_fraction: float
     peak_fraction: float
     overlap_exponent: float
     activation_passes: float
-    """How often inputs and outputs travel; above 1 where they are quantised first."""
+    """Number of times that inputs and outputs travel; above 1 if they are quantised first."""
     l2_fraction: float
-    """Share of the L2 up to which data that was just used is still there."""
+    """Fraction of the L2 up to which recently used data is still there."""
     l2_speedup: float
     weight_bytes: float
 
     @classmethod
     def from_record(cls, record: EfficiencyRecord) -> Self:
-        """The constants of a catalog record of operator mla_absorb. Source: own definition."""
+        """Return the constants of a catalog record of operator mla_absorb. Source: own definition."""
         return cls(**record.parameters, weight_bytes=1.0 if record.dtype == "fp8" else 2.0)
 
 
@@ -112,7 +112,7 @@ def mla_decode_s(
     """Time of one decode step of latent attention, all heads on the one latent stream of a sequence [s].
 
     The stream form of `decode_kernel_s`: (kv_lora_rank + rope) elements and 2 (2 kv_lora_rank + rope) flop
-    per key and head. With many heads it is the matrix unit that limits, not memory.
+    per key and head. With many heads the matrix unit is the limit, not memory.
 
     Assumes: equal contexts; `warm_l2` prices a benchmark that repeats the call.
     Error: see `residual` of the catalog records; tests/simulator/test_latent_attention.py repeats it.
@@ -142,7 +142,7 @@ def mla_absorb_s(
     device: Device,
     efficiency: AbsorbEfficiency,
 ) -> Floats:
-    """Time of the two batched products of decode: queries into the latent space, outputs out of it [s].
+    """Time of the two batched matmuls of decode: queries into the latent space, outputs out of it [s].
 
     Per head q[tokens, nope] W[nope, rank] before and o[tokens, rank] W[rank, v] after attention.
 
@@ -168,7 +168,7 @@ def absorbed_product_s(
     *,
     warm_l2: bool = False,
 ) -> Floats:
-    """Time of one batched product y[head, token, column] = x[head, token, depth] W[head, depth, column] [s].
+    """Time of one batched matmul y[head, token, column] = x[head, token, depth] W[head, depth, column] [s].
 
     t = launch + ‖bytes / (e bandwidth), flop / (c peak)‖
 

@@ -17,14 +17,16 @@ from advisor.simulator.device import Device
 FloatArray = NDArray[np.float64]
 
 _MAX_COPIES: Final = 4
-"""Micro-batches under way at once (llama.cpp, GGML_SCHED_MAX_COPIES)."""
+"""Highest number of micro-batches under way at once (llama.cpp, GGML_SCHED_MAX_COPIES)."""
 _WIDEST_FULL_TILE: Final = 256.0
 _OVERLAP_NORM: Final = 3.0
-"""p of the norm that joins reading and unpacking: they overlap but for the ends of each kernel."""
+"""Exponent p of the norm that joins reading and unpacking: they overlap except at the ends of each kernel."""
 _HALF_ACCUMULATE: Final = ("turing", "ampere-geforce", "ada", "blackwell-geforce")
-"""Boards whose matrix units run twice as fast where sums are kept in 16 bits, unless made for workstations."""
+"""Architectures of boards whose matrix units run twice as fast if sums are kept in 16 bits, unless made for
+workstations."""
 _HALF_OVER_FP32: Final = 4.0
-"""Their rate with 16-bit sums over that of their general-purpose units (NVIDIA Ampere GA102 white paper, table 2)."""
+"""Ratio of those boards' rate with 16-bit sums to the rate of their general-purpose units (NVIDIA Ampere GA102 white
+paper, table 2)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +34,20 @@ class LocalDecodeEfficiency(Fitted):
     """Fitted parameters of one (architecture, format, engine and back end)."""
 
     memory_fraction: float
-    """Of the bandwidth, reached by matrix-vector products."""
+    """Fraction of the bandwidth, reached by matrix-vector products."""
     element_flop: float
-    """Work of general-purpose units on one weight, in flop of their fp32 rate."""
+    """Work of general-purpose units on one weight [flop of their fp32 rate]."""
     layer_s: float
-    """Everything small in a layer: launches, norms, routing, the gap between kernels."""
+    """Time of all small operators in a layer [s]: launches, norms, routing, the gap between kernels."""
     cache_fraction: float
-    """Of the bandwidth, reached when reading keys and values."""
+    """Fraction of the bandwidth, reached when reading keys and values."""
     cache_repeat: float
-    """How often each further query head reads its keys and values again; 0 where attention is fused over a group."""
+    """Number of times that each further query head reads its keys and values again; 0 if attention is fused over a
+    group."""
     sync_s: float
-    """Per layer and further accelerator, where each layer is split; per hand-over where layers are divided."""
+    """Time per layer and further accelerator if each layer is split [s]; per hand-over if layers are divided."""
     expert_layer_s: float = 0.0
-    """Added to each layer with routed experts."""
+    """Time added to each layer with routed experts [s]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +55,13 @@ class LocalPrefillEfficiency(Fitted):
     """Fitted parameters of one (architecture, format, engine and back end)."""
 
     compute_fraction: float
-    """Of the peak with 16-bit sums, reached by dense products."""
+    """Fraction of the peak with 16-bit sums, reached by dense matmuls."""
     expert_fraction: float
-    """The same for products of routed experts, whose rows are few and scattered."""
+    """Fraction of that peak reached by matmuls of routed experts, whose rows are few and scattered."""
     attention_fraction: float
-    """The same for attention of prompts over heads of up to 256 values."""
+    """Fraction of that peak reached by attention of prompts over heads of up to 256 values."""
     attention_rows: float
-    """Queries that share one pass over cached keys and values."""
+    """Number of queries that share one pass over cached keys and values."""
 
 
 def stream_weights_s(
@@ -79,7 +82,7 @@ def stream_weights_s(
 
 
 def read_cache_s(num_bytes: float, group_size: float, device: Device, e: LocalDecodeEfficiency) -> float:
-    """Time to attend over cached keys and values of so many bytes, `group_size` query heads sharing each [s].
+    """Time to attend over `num_bytes` of cached keys and values, which `group_size` query heads share [s].
 
     bytes · (1 + repeat · (group − 1)) / (bandwidth · fraction)
 
@@ -124,8 +127,8 @@ def half_peak_flop_per_s(device: Device) -> float:
 def host_sum_s(num_bytes: FloatArray | float, num_ranks: int, bytes_per_s: float) -> FloatArray:
     """Time to sum buffers of num_bytes of every rank in one process of the host [s]: ranks · bytes / rate.
 
-    Assumes: the process adds more slowly than links carry, and ranks write and read while it adds, so the slowest
-    of the three is all that is seen.
+    Assumes: the process adds more slowly than links carry, and ranks write and read while it adds, so only the slowest
+    of the three takes time.
     Raises: ValueError: there is no rank, or the rate is not positive.
     Error: `residual` of the term, measured by evidence/fit/local.py.
     Source: exllamav3, exllamav3_ext/parallel/all_reduce_cpu.cu: chunks go to host memory, one process adds them.

@@ -1,4 +1,4 @@
-"""Matrix multiplication: y[m, n] = x[m, k] w[k, n] with m tokens, as a kernel library would run it.
+"""Matmul: y[m, n] = x[m, k] w[k, n] with m tokens, as a kernel library would run it.
 
 The library picks, for every shape, the best of a few tile sizes and K splits. Each candidate pays for whole
 tiles and whole waves of tiles over the SMs, for filling its pipeline along K, for feeding small tiles, and
@@ -22,17 +22,17 @@ _OUTPUT_BYTES: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class MatmulFormat:
-    """What a number format means for one multiplication."""
+    """Number format of a matmul: its peaks and its bytes per activation."""
 
     peak: tuple[str, ...]
     """Keys of the device's peak table, best first: a unit without the format multiplies in the next one."""
     weight_bytes: float
     activation_bytes: float
-    """Per element as read by the multiplication."""
+    """Bytes per activation element as the multiplication reads it."""
 
     @property
     def is_unpacked(self) -> bool:
-        """Whether a kernel unpacks weights on their way to a product of 16 bits."""
+        """Whether a kernel unpacks weights on their way to a matmul in 16 bits."""
         return self.weight_bytes < self.activation_bytes == _OUTPUT_BYTES
 
 
@@ -50,7 +50,7 @@ FORMATS: Final[dict[str, MatmulFormat]] = {
     "mxfp4_wo": MatmulFormat(("bf16", "fp16"), 0.53125, 2.0),
     "int8_wo": MatmulFormat(("bf16", "fp16"), 1.0, 2.0),
     "int4_wo": MatmulFormat(("bf16", "fp16"), 0.515625, 2.0),
-    # bitsandbytes writes the weights out in 16 bits and multiplies with those.
+    # bitsandbytes writes the weights out in 16 bits and multiplies with the copy.
     "nf4": MatmulFormat(("bf16", "fp16"), bytes_per_element("nf4") + 4.0, 2.0),
     "fp6": MatmulFormat(("fp6", "fp8", "bf16", "fp16"), 0.75, 1.0),
     **{name: MatmulFormat(("bf16", "fp16"), bytes_per_element(name), 2.0) for name in FILE_DTYPES},
@@ -62,7 +62,7 @@ _PARTIAL_SUM_BYTES: Final = 4.0
 _TILES: Final = ((16, 64), (16, 128), (64, 64), (64, 128), (128, 64), (128, 128), (128, 256), (256, 128))
 _SPLITS: Final = (1, 2, 4, 8, 16)
 _MIN_SPLIT_DEPTH: Final = 256
-"""No library splits K into pieces shorter than a few pipeline stages."""
+"""Smallest depth of a K split: no library splits K into pieces shorter than a few pipeline stages."""
 _CANDIDATES: Final = np.array([(*tile, split) for tile in _TILES for split in _SPLITS], dtype=np.float64)
 
 _WARPGROUP_UNITS: Final = ("hopper", "blackwell", "blackwell-ultra", "rubin")
@@ -73,38 +73,38 @@ _SMALL_ROWS: Final = 64.0
 _MEDIUM_ROWS: Final = 128.0
 _LARGE_ROWS: Final = 8192.0
 _LARGE_DEPTH: Final = 6144.0
-"""Input from which on CUTLASS products of engines take tiles of 256 rows."""
+"""Depth from which on CUTLASS matmuls of engines take tiles of 256 rows."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProductEfficiency:
-    """Fitted parameters of products on one (architecture, format, engine)."""
+    """Fitted parameters of matmuls on one (architecture, format, engine)."""
 
     dtype: str
     launch_s: float
-    """All kernels of one call inside a captured graph."""
+    """Launch time of all kernels of one call inside a captured graph [s]."""
     compute_fraction: float
-    """Of the dense peak, reached by an endless big tile."""
+    """Fraction of the dense peak, reached by an endless big tile."""
     memory_fraction: float
-    """Of the bandwidth, reached when every SM streams."""
+    """Fraction of the bandwidth, reached when every SM streams."""
     tile_half: float
     """Tile side at which feeding the tile costs as much as multiplying it [elements]."""
     ramp_depth: float
-    """Depth of K that filling and draining one tile's pipeline costs [elements]."""
+    """Depth of K that costs as much as filling and draining one tile's pipeline [elements]."""
     wave_smoothing: float
     """0: every wave of tiles is paid in full; 1: tiles spread over the SMs without remainder."""
     depth_cycles: float
-    """Least time of one step of depth in a tile's loop, however small the tile: load latency [cycles]."""
+    """Minimum time of one step of depth in a tile's loop, however small the tile: load latency [cycles]."""
     overlap_norm: float
-    """p of the norm that joins compute and memory time; infinite = perfect overlap."""
+    """Exponent p of the norm that joins compute and memory time; infinite = perfect overlap."""
     sm_flop_per_cycle: float
-    """Dense rate of one SM of the devices that were measured [flop per cycle]."""
+    """Dense rate of one SM of the measured devices [flop per cycle]."""
 
     @classmethod
     def from_record(cls, record: EfficiencyRecord, dtype: str = "") -> Self:
-        """The parameters of a catalog record, used for `dtype` (default: the format it was fitted for).
+        """Return the parameters of a catalog record, used for `dtype` (default: the format it was fitted for).
 
-        Assumes: a record of a related format may stand in for one that nobody measured, with the bytes and the peak
+        Assumes: a record of a related format may stand in for an unmeasured one, with the bytes and the peak
         of the format that is asked for.
         Raises: KeyError: a parameter is missing or the format unknown.
         """
@@ -118,22 +118,23 @@ class ProductEfficiency:
 
 @dataclass(frozen=True, slots=True)
 class MatmulEfficiency(ProductEfficiency):
-    """Fitted parameters of one multiplication, whose launch holds its quantisation's kernels too."""
+    """Fitted parameters of one multiplication; its launch time includes the kernels of quantisation."""
 
     split_cycles: float
     """Fixed cost of summing the parts of a split K [cycles]."""
     quantize_bytes: float
-    """Extra traffic per activation element of quantisation in front of the multiplication."""
+    """Additional traffic of quantisation in front of the multiplication, per activation element [bytes]."""
     quantize_row_cycles: float
     """Time of one SM per activation row of that quantisation, however short the row [cycles]."""
     throttle: float
-    """Slow-down of calls so big that power, not the matrix unit, limits them."""
+    """Slow-down of calls so large that power, not the matrix unit, limits them."""
     throttle_flop: float
     """Work of a call per SM at which half of that slow-down is reached [flop]."""
     partial_tiles: float
-    """Time that tiles without any row would add to those of a kernel of fixed tiles: what is empty is not free."""
+    """Additional time of tiles without any row in kernels of fixed tiles: empty tiles are not free."""
     narrow_rows: float
-    """Rows up to which such a kernel has a tile as narrow; 0 where a library picks the best of several kernels."""
+    """Number of rows up to which such a kernel has an equally narrow tile; 0 if a library picks the best of several
+    kernels."""
 
 
 def matmul_s(
@@ -153,7 +154,7 @@ def matmul_s(
     Error: `residual` of the catalog record, measured by evidence/fit/matmul.py.
     Source: own model, fitted to GEMM measurements of ai-dynamo/aiconfigurator (Apache-2.0).
     """
-    # What is one number for all shapes stays one: most of the work is per shape and candidate.
+    # Values common to all shapes stay scalars: most of the work is per shape and candidate.
     rows, columns, inner = (
         np.atleast_1d(np.asarray(size, dtype=np.float64)) for size in (num_rows, num_columns, depth)
     )
@@ -165,10 +166,10 @@ def matmul_s(
 
 
 def of_one_warp(device: Device) -> Device:
-    """The device as kernels see it whose matrix instructions are those of one warp, Ampere's: later data-centre units
-    reach their rate with instructions of several warps alone.
+    """Return the device as seen by kernels with matrix instructions of one warp, Ampere's: later data-centre
+    units⏎reach their rate only with instructions of several warps.
 
-    Assumes: units that came after Hopper's are as it is.
+    Assumes: units that came after Hopper's behave as Hopper's.
     Source: Luo and others, Benchmarking and Dissecting the Nvidia Hopper GPU Architecture via Microbenchmarking (arXiv
     2402.13499): 62.9 % of the peak on average.
     """
@@ -189,7 +190,7 @@ def peak_flop_per_s(dtype: str, device: Device) -> float:
 
 
 def datasheet_peak_flop_per_s(dtype: str, device: Device) -> float:
-    """The same rate before any calibration: how fast the unit is built, not how fast this one runs [flop/s].
+    """Dense rate of a format before any calibration: how fast the unit is built, not how fast this one runs [flop/s].
 
     Raises: KeyError: the device has no 16-bit peak.
     Source: own definition.
@@ -227,11 +228,12 @@ class _Kernels:
     tile_columns: FloatArray
     split: FloatArray
     cluster_rows: FloatArray
-    """Of the tiles below each other that run together."""
+    """Number of tiles below each other that run together."""
 
 
 def _kernels(rows: FloatArray, depth: FloatArray, e: MatmulEfficiency) -> _Kernels:
-    """What runs y = x w: the best of a library's, or one kernel for so many rows, in clusters of tiles along them.
+    """Return the kernels for y = x w: the best of a library's, or one kernel per range of rows, in clusters of tiles
+    along them.
 
     Source: vLLM, csrc/quantization/w8a8/cutlass/c3x/scaled_mm_sm90_fp8_dispatch.cuh (Apache-2.0): tiles of 64×64 up to
     64 rows (16 wide up to 16 of them), of 64×128 in clusters of two up to 128, then of 128×128 in clusters of two, of
@@ -291,7 +293,7 @@ def _compute_s(
     slow = 1.0 + most * flop_per_sm / (flop_per_sm + e.throttle_flop)
     fraction = e.compute_fraction
     if FORMATS[e.dtype].is_unpacked:
-        # Weights are unpacked by other instructions of the SM, for which a slower matrix unit waits a smaller part.
+        # Other instructions of the SM unpack the weights; a slower matrix unit waits a smaller part of its time.
         fraction = 1.0 / (1.0 + (1.0 / fraction - 1.0) * relative)
     sm_flop_per_s = peak * fraction / device.num_sms
     return np.asarray(waves * work / sm_flop_per_s * slow)
@@ -316,11 +318,11 @@ def _memory_s(
 
 
 def paid_waves(num_tiles: FloatArray, num_sms: int, smoothing: float) -> FloatArray:
-    """Rounds of tiles that the kernel's time pays for [rounds].
+    """Number of rounds of tiles that the kernel's time pays for [rounds].
 
     (1 - smoothing) ceil(tiles / SMs) + smoothing max(tiles / SMs, 1)
 
-    Assumes: equal tiles, one at a time per SM; `smoothing` stands for what spreads a partial last round
+    Assumes: equal tiles, one at a time per SM; `smoothing` stands for the effects that spread a partial last round
     (several small tiles per SM, splits along K, tiles of unequal size).
     Source: NVIDIA, Matrix Multiplication Background User's Guide, "Wave quantization".
     """
@@ -335,7 +337,7 @@ def tile_flop(
     ramp_depth: float,
     tile_half: float,
 ) -> FloatArray:
-    """Work of one tile in units of what an endless big tile does in the same time [flop].
+    """Work of one tile, as the flop that an endless big tile does in the same time [flop].
 
     2 rows columns (depth + ramp_depth) (1 + tile_half (1 / rows + 1 / columns) / 2)
 

@@ -1,7 +1,7 @@
 """Latent attention over chosen keys (DeepSeek V3.2, GLM-5): the sparse kernel, and the indexer that chooses.
 
 The sparse kernel runs absorbed for prompts and decode alike: each query gathers its own keys from the latent cache,
-so queries do not share tiles of keys, and nothing is saved where a query sees fewer keys than it may choose. Times
+so queries do not share tiles of keys, and nothing is saved if a query sees fewer keys than it may choose. Times
 of a layer; heads are those of one accelerator.
 """
 
@@ -16,11 +16,11 @@ from advisor.simulator.device import Device
 from advisor.simulator.operators.attention_kernels import Floats, attended_pairs
 
 TILE_HEADS: Final = 64
-"""Query heads that one thread block multiplies, present or not; the M of the matrix instruction."""
+"""Number of query heads that one thread block multiplies, present or not; the M of the matrix instruction."""
 _KEY_SCALE_BYTES: Final = 4.0
 _SCORE_BYTES: Final = 4.0
 _SCORE_PASSES: Final = 3.0
-"""Scores are written once and read twice: the selection counts, then picks."""
+"""Number of times that scores travel: written once, read twice, as the selection counts, then picks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class SparseLatentEfficiency(Fitted):
 
     launch_s: float
     peak_fraction: float
-    """Of the dense 16-bit peak; keys kept in 8 bits are converted before they are multiplied."""
+    """Fraction of the dense 16-bit peak; keys kept in 8 bits are converted before they are multiplied."""
     tile_overhead_cycles: float
-    """Prologue and epilogue of one query's tile of heads on one SM."""
+    """Cycles of prologue and epilogue of one query's tile of heads on one SM."""
     wave_smoothing: float
     """0: a tile stays on one SM, and a last partial round costs a whole one; 1: keys of a tile are split over SMs."""
 
@@ -42,7 +42,7 @@ class IndexerEfficiency(Fitted):
 
     launch_s: float
     peak_fraction: float
-    """Of the dense 8-bit peak."""
+    """Fraction of the dense 8-bit peak."""
     bandwidth_fraction: float
 
 
@@ -57,7 +57,7 @@ def sparse_latent_s(
     *,
     head_multiple: int = TILE_HEADS,
 ) -> Floats:
-    """Time of sparse latent attention of so many queries, each over `top_k` chosen keys [s].
+    """Time of sparse latent attention of `num_queries` queries, each over `top_k` chosen keys [s].
 
     Heads are padded to `head_multiple` and go in tiles of 64; a tile costs a fixed overhead and
     2 · 64 (2 rank + rope) flop per key, and tiles share the SMs in rounds:
@@ -106,7 +106,7 @@ def indexer_s(
 
 
 def selection_s(num_scores: ArrayLike, device: Device, efficiency: IndexerEfficiency) -> Floats:
-    """Time that scores of the indexer travel: written once, read twice to choose the best [s].
+    """Time of moving the indexer's scores: written once, read twice to choose the best [s].
 
     Assumes: fp32 scores past the L2, at the share of bandwidth that the scoring kernel reaches.
     Source: own count, of a selection by radix histograms (vLLM, top_k_per_row).

@@ -1,6 +1,6 @@
 """Mixers with a constant state: gated delta net, Kimi delta attention, Mamba-2, with their short convolution.
 
-Prefill works in chunks: matrix products inside a chunk, and a chain of states from chunk to chunk that one SM
+Prefill works in chunks: matmuls inside a chunk, and a chain of states from chunk to chunk that one SM
 walks per head. Decode reads and writes the state once per token: a memory stream. Times are of one layer on one
 accelerator of a tensor-parallel group that splits the heads.
 """
@@ -23,48 +23,48 @@ class RecurrenceEfficiency(Fitted):
     """Fitted constants of one kind of state mixer on one architecture."""
 
     chunk_launch_s: float
-    """All kernels of one chunked prefill call."""
+    """Launch time of all kernels of one chunked prefill call [s]."""
     chunk_peak_fraction: float
-    """Of the dense 16-bit peak inside a chunk."""
+    """Fraction of the dense 16-bit peak inside a chunk."""
     chunk_stream_cycles: float
-    """Fixed cost of one (sequence, head) on one SM."""
+    """Cycles of fixed cost of one (sequence, head) on one SM."""
     chunk_serial_share: float
-    """Share of a head's work that its chain of chunks keeps on one SM; 1 is all of it."""
+    """Fraction of a head's work that its chain of chunks keeps on one SM; 1 is all of it."""
     chunk_token_passes: float
-    """How often queries, keys, values and outputs travel to memory."""
+    """Number of times that queries, keys, values and outputs travel to memory."""
     chunk_l2_fraction: float
-    """Share of the L2 up to which what one kernel of the chain writes is there for the next."""
+    """Fraction of the L2 up to which the output of one kernel of the chain is there for the next."""
     chunk_l2_speedup: float
     step_launch_s: float
     step_bandwidth_fraction: float
-    """Of the bandwidth, for reading and writing the state in decode."""
+    """Fraction of the bandwidth, for reading and writing the state in decode."""
     step_l2_fraction: float
-    """Share of the L2 up to which a repeated call finds the state there (only in benchmarks)."""
+    """Fraction of the L2 up to which a repeated call finds the state there (only in benchmarks)."""
     step_l2_speedup: float
     conv_launch_s: float
     conv_passes: float
     conv_l2_fraction: float
-    """Share of the L2 up to which inputs are still there from the projection."""
+    """Fraction of the L2 up to which inputs are still there from the projection."""
     conv_l2_speedup: float
     conv_stream_cycles: float
-    """Fixed cost of one (sequence, channel) of the convolution on one SM."""
+    """Cycles of fixed cost of one (sequence, channel) of the convolution on one SM."""
     conv_step_launch_s: float
     conv_step_passes: float
 
 
 @dataclass(frozen=True, slots=True)
 class RecurrenceShape:
-    """What a state mixer moves and multiplies on one accelerator."""
+    """Traffic and work of a state mixer on one accelerator."""
 
     num_heads: float
-    """Heads with a state of their own."""
+    """Number of heads with a state of their own."""
     chunk_tokens: int
     chunk_flop: float
-    """Per chunk and head."""
+    """FLOP per chunk and head."""
     token_elements: float
-    """Queries, keys, values and outputs of one token, all heads."""
+    """Number of values of queries, keys, values and outputs of one token, all heads."""
     state_elements: float
-    """Of one sequence."""
+    """Number of state values of one sequence."""
     state_bytes: float
     conv_channels: float
     conv_kernel: int
@@ -189,7 +189,7 @@ def convolution_step_s(
 
     t = launch + passes channels (2 kernel) bytes / bandwidth
 
-    Assumes: the window of kernel − 1 inputs is read and written beside one input and one output.
+    Assumes: the window of kernel − 1 inputs is read and written together with one input and one output.
     Source: own form.
     """
     sequences = np.asarray(num_sequences, float)

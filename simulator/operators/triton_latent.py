@@ -15,14 +15,14 @@ from advisor.simulator.device import Device
 from advisor.simulator.operators.attention_kernels import Floats
 
 KERNELS: Final = "sglang-triton"
-"""Level of the records of efficiency that stands for SGLang's Triton kernels."""
+"""Level of the efficiency records for SGLang's Triton kernels."""
 _MOST_SPLITS: Final = 8.0
 _LEAST_SPLIT: Final = 32.0
-"""Keys of a split, at least."""
+"""Minimum number of keys of a split."""
 _BLOCK_HEADS: Final = 16.0
-"""Query heads that one block multiplies."""
+"""Number of query heads that one block multiplies."""
 _UNSPLIT_TOKENS: Final = 64.0
-"""Splits grow with the logarithm of the context over this."""
+"""Context in the logarithm of which splits grow [tokens]: splits grow with log(context / this)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,11 +30,11 @@ class TritonLatentEfficiency(Fitted):
     """Fitted constants of the kernel."""
 
     launch_s: float
-    """Both stages, inside a captured graph."""
+    """Launch time of both stages inside a captured graph [s]."""
     key_cycles: float
-    """Of a block on one key, its latency from memory included [cycles]."""
+    """Cycles of a block on one key, its latency from memory included [cycles]."""
     blocks_per_sm: float
-    """Blocks that an SM runs at once without slowing any."""
+    """Number of blocks that an SM runs at once without slowing any."""
 
 
 def triton_latent_s(

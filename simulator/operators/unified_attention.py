@@ -1,7 +1,8 @@
-"""Attention in one kernel for prompts and decodes: tiles of 16 query rows, as engines run it where no faster one fits.
+"""Attention in one kernel for prompts and decodes: tiles of 16 query rows, which engines use if no faster kernel fits.
 
-vLLM's Triton kernel takes what FlashAttention-2 cannot, sinks among it. Sixteen rows fill one matrix instruction, so a
-tile spends its time on issuing and waiting, not on the matrix unit's rate: cycles of an SM per key, whatever the chip.
+vLLM's Triton kernel takes the cases that FlashAttention-2 cannot, e.g. sinks. Sixteen rows fill one matrix
+instruction, so a tile spends its time on issuing and waiting, not on the matrix unit's rate: cycles of an SM per key,
+whatever the chip.
 """
 
 from dataclasses import dataclass
@@ -20,12 +21,12 @@ from advisor.simulator.operators.attention_kernels import (
 
 TILE_ROWS: Final = 16
 _KEY_TILE: Final = 32
-"""Keys that a tile takes in at once."""
+"""Number of keys that a tile takes in at once."""
 _SPLITS: Final = 16
-"""Parts into which a decode step divides a cache while its tiles are few."""
+"""Number of parts into which a decode step divides a cache while its tiles are few."""
 _FEW_TILES: Final = 128
 _TILES_PER_SEQUENCE: Final = 1.5
-"""Tiles that the kernel counts for a decoding sequence and KV head: its bound, for tiles of two tokens."""
+"""Number of tiles that the kernel counts per decoding sequence and KV head: its bound, for tiles of two tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,17 +35,17 @@ class UnifiedAttentionEfficiency(Fitted):
 
     launch_s: float
     tile_cycles: float
-    """Of every tile: its start, its queries, its output."""
+    """Cycles of every tile: its start, its queries, its output."""
     key_cycles: float
-    """Of every key of a tile while tiles fill the SM, and its exponentials."""
+    """Cycles of every key of a tile while tiles fill the SM, exponentials included."""
     key_dim_cycles: float
-    """The same per element of a head: products, and reading the key and its value."""
+    """Cycles of every key of a tile per element of a head: products, and reading the key and its value."""
     chain_cycles: float
-    """Of every key of a tile that is alone on its SM: each step waits for the one before."""
+    """Cycles of every key of a tile that is alone on its SM: each step waits for the one before."""
     chain_dim_cycles: float
     bandwidth_fraction: float
     overlap_norm: float
-    """p of the norm that joins work, the longest chain and memory."""
+    """Exponent p of the norm that joins work, the longest chain and memory."""
 
 
 def unified_prefill_s(
@@ -89,8 +90,9 @@ def unified_decode_s(
 ) -> Floats:
     """Time of one decode step of attention for `batch_size` sequences of `context_tokens` each [s].
 
-    As `unified_prefill_s`, and no faster than the cache is read. Few sequences have their cache divided among
-    sixteen tiles; more have one tile per KV head, whose keys follow each other.
+    The form is that of `unified_prefill_s`, and no faster than the cache is read. Few sequences have their cache
+    divided
+    among sixteen tiles; more have one tile per KV head, whose keys follow each other.
 
     Assumes: equal contexts, capped at the window (version 0.11 reads past it while it divides caches).
     Error: see `residual` of the catalog record.
@@ -117,7 +119,7 @@ def _kernel_s(
     device: Device,
     e: UnifiedAttentionEfficiency,
 ) -> Floats:
-    """Time of so many tiles over so many keys each [s]."""
+    """Time of `tiles` tiles over `keys` keys each [s]."""
     width = 2.0 ** np.ceil(np.log2(head_dim))  # heads are padded to a power of two
     cycle_s = 1.0 / device.clock_hz
     key_cycles = e.key_cycles + width * e.key_dim_cycles

@@ -146,7 +146,7 @@ class VaryingRate:
 
         def rescaled(counts: NDArray[np.float64]) -> NDArray[np.float64]:
             rounds, within = np.divmod(counts, expected[-1])
-            # Where the rate is 0 the expectation stands still; its last instant is the one that counts.
+            # While the rate is 0 the expectation does not grow; the last instant of that time counts.
             step = np.searchsorted(expected, within, side="right") - 1
             instants: NDArray[np.float64] = (
                 rounds * ends_s[-1] + ends_s[step] + (within - expected[step]) / rates[step]

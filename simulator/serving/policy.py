@@ -57,7 +57,7 @@ class SchedulerPolicy:
     """Time per token of the one process that turns tokens into text (detokenizer, HTTP) and serves all sequences one
     after the other [ps]: more tokens per second do not reach the clients. The engine itself does not wait for it."""
     admission_ps: int = 0
-    """Host time that each newly admitted request adds to its first iteration."""
+    """Host time that each newly admitted request adds to its first iteration [ps]."""
 
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:

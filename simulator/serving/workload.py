@@ -83,7 +83,7 @@ def draw_length_chunks(workload: Workload, seed: int) -> Iterator[LengthChunk]:
     lengths = workload.lengths
     chunks = _drawn_lengths(lengths, seed)
     if not isinstance(lengths, EmpiricalLengths):
-        # A search asks for the same few requests over and over.
+        # A search draws the same few requests repeatedly.
         chunks = chain((_first_chunk(lengths, seed),), islice(chunks, 1, None))
     return _behind(chunks, prefix_tokens) if prefix_tokens else chunks
 

@@ -1,1 +1,1 @@
-"""Training: what a plan needs in memory, how long a step takes, what a run costs."""
+"""Training: memory of a plan, time of a step, and cost of a run."""

@@ -1,4 +1,4 @@
-"""The machines of a training run, and the collectives of groups of their ranks, for many plans at once."""
+"""Training clusters: the machines of a run, and the collectives of groups of their ranks, for many plans at once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -30,14 +30,14 @@ _ANY_SIZE: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """What joins equal accelerators to unlike ones of the same job."""
+    """Link between equal accelerators and the unlike ones of the same job."""
 
     bytes_per_s: float
-    """Between both parts, all accelerators together, one direction."""
+    """Rate between both parts, all accelerators together, one direction [bytes/s]."""
     num_ranks: int
-    """Accelerators of the whole job."""
+    """Number of accelerators of the whole job."""
     part_ranks: int
-    """Of this part."""
+    """Number of accelerators of this part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +46,20 @@ class TrainingCluster:
 
     accelerator: Accelerator
     ranks_per_node: int = 0
-    """Accelerators that share one scale-up domain (a node, or a rack with one fabric); 0 is the usual node."""
+    """Number of accelerators that share one scale-up domain (a node, or a rack with one fabric); 0 is the usual
+    node."""
     network_bytes_per_s: float = 0.0
-    """Per accelerator, one direction; 0 is what the catalog has."""
+    """Network rate per accelerator, one direction [bytes/s]; 0 takes the catalog's rate."""
     link: Link | None = None
-    """To the other part of the job, which data-parallel groups cross."""
+    """Link to the other part of the job, which data-parallel groups cross; None without another part."""
 
     @property
     def domain(self) -> int:
-        """Accelerators of one scale-up domain."""
+        """Number of accelerators of one scale-up domain."""
         return self.ranks_per_node or topology_of(self.accelerator, _ANY_SIZE).ranks_per_node
 
     def group(self, num_ranks: int, stride: int = 1) -> Topology:
-        """Where the ranks of a group sit whose neighbours are `stride` accelerators apart.
+        """Return the topology of a group whose neighbouring ranks are `stride` accelerators apart.
 
         A domain holds domain / stride of them. All groups of a layout communicate at the same time, so each
         accelerator keeps its own share of the network.
@@ -69,7 +70,7 @@ class TrainingCluster:
         return self.group_in_nodes(num_ranks, self.domain // max(1, stride))
 
     def group_in_nodes(self, num_ranks: int, ranks_in_node: int) -> Topology:
-        """The same for a group of which each domain holds `ranks_in_node`.
+        """Return the topology of a group of which each domain holds `ranks_in_node` ranks.
 
         Raises: ValueError: fewer than one rank.
         """
@@ -80,7 +81,7 @@ class TrainingCluster:
         return found
 
     def group_across(self, num_ranks: int, ranks_in_node: int) -> Topology:
-        """The same for a group that crosses the link to the other part, where there is one.
+        """Return the topology of a group that crosses the link to the other part, if there is one.
 
         Assumes: all groups of its kind cross at the same time, each as one ring through both parts (NCCL), so that it
             has its share of the link.
@@ -95,12 +96,13 @@ class TrainingCluster:
 
 
 def on_bus(cluster: TrainingCluster, num_ranks: int) -> bool:
-    """Whether so many neighbours share PCIe alone. Source: own definition."""
+    """Whether `num_ranks` neighbours share PCIe alone. Source: own definition."""
     return cluster.group(num_ranks).intra_fabric.startswith("pcie")
 
 
 def host_link_bytes_per_s(accelerator: Accelerator) -> float:
-    """What one accelerator exchanges with host memory [bytes/s]: its PCIe link, as far as copies reach it.
+    """Rate at which one accelerator exchanges data with host memory [bytes/s]: the share of its PCIe link that copies
+    reach.
 
     Source: PCI-SIG rates; the share as host copies reach it.
     """
@@ -110,8 +112,8 @@ def host_link_bytes_per_s(accelerator: Accelerator) -> float:
 
 
 class Groups:
-    """The groups of one kind (tensor, data, expert parallel, ...), one per plan; those `across` cross the link of a
-    cluster in two parts."""
+    """Groups of one kind (tensor, data, expert parallel, ...), one per plan; `across` marks those that cross the link
+    of a cluster in two parts."""
 
     def __init__(
         self,
@@ -146,23 +148,23 @@ class Groups:
         return np.asarray((self._inside | self._on_bus)[self._of])
 
     def all_reduce_s(self, num_bytes: FloatArray) -> FloatArray:
-        """Sum of so many bytes over each plan's group [s]. Source: simulator.collectives."""
+        """Time of an all-reduce of num_bytes over each plan's group [s]. Source: simulator.collectives."""
         return self._run(lambda sizes, group: all_reduce_s(sizes, group, algorithm="nccl"), num_bytes)
 
     def all_gather_s(self, num_bytes: FloatArray) -> FloatArray:
-        """Gather of so many bytes in all [s]. Source: simulator.collectives."""
+        """Time of an all-gather of num_bytes in total [s]. Source: simulator.collectives."""
         return self._run(all_gather_s, num_bytes)
 
     def reduce_scatter_s(self, num_bytes: FloatArray) -> FloatArray:
-        """Sum of so many bytes, a share to each rank [s]. Source: simulator.collectives."""
+        """Time of a reduce-scatter of num_bytes, a share to each rank [s]. Source: simulator.collectives."""
         return self._run(reduce_scatter_s, num_bytes)
 
     def all_to_all_s(self, num_bytes: FloatArray) -> FloatArray:
-        """Exchange of so many bytes of each rank [s]. Source: simulator.collectives."""
+        """Time of an all-to-all of num_bytes of each rank [s]. Source: simulator.collectives."""
         return self._run(all_to_all_s, num_bytes)
 
     def send_recv_s(self, num_bytes: FloatArray) -> FloatArray:
-        """One rank's buffer to its neighbour [s]. Source: simulator.collectives."""
+        """Time to send one rank's buffer to its neighbour [s]. Source: simulator.collectives."""
         return self._run(send_recv_s, num_bytes)
 
     def expert_exchange_s(
@@ -174,7 +176,7 @@ class Groups:
         *,
         neighbours: bool = False,
     ) -> FloatArray:
-        """Tokens of each rank to their experts and back [s], one copy per rank that holds a chosen expert.
+        """Time to send tokens of each rank to their experts and back [s], one copy per rank that holds a chosen expert.
 
         Source: simulator.collectives.expert_parallel, normal mode, bf16 both ways.
         """

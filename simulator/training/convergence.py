@@ -1,4 +1,4 @@
-"""How long a published benchmark trains until it reaches its target: tokens, and the evaluations on the way."""
+"""Convergence: tokens that a published benchmark trains until it reaches its target, and the evaluations on the way."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -12,7 +12,7 @@ from advisor.simulator.training.job import TrainingJob
 _FILE: Final = DATA_DIR / "training" / "convergence.toml"
 
 _BEYOND: Final = 2.0
-"""How far outside its references' batches a run still counts as the benchmark."""
+"""Factor beyond its references' batches up to which a run still counts as the benchmark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,30 +21,30 @@ class Convergence:
 
     batches: tuple[float, ...]
     samples: tuple[float, ...]
-    """Sequences until the target is reached, at each of the batches."""
+    """Number of sequences until the target is reached, at each of the batches."""
     evaluation_interval: float
-    """Sequences between evaluations."""
+    """Number of sequences between evaluations."""
     evaluation_samples: float
-    """Sequences of one evaluation."""
+    """Number of sequences of one evaluation."""
     first_evaluation: float
-    """Sequences before the first one."""
+    """Number of sequences before the first evaluation."""
 
     def samples_at(self, global_batch: int) -> float:
-        """Sequences until the target at this batch: between references linear in the logarithm of the batch.
+        """Number of sequences until the target at this batch: linear between references in the logarithm of the batch.
 
-        Assumes: below the smallest and above the largest reference as at it.
+        Assumes: below the smallest and above the largest reference, the number at that reference.
         """
         return float(np.interp(np.log(global_batch), np.log(self.batches), self.samples))
 
     def evaluated_at(self, global_batch: int) -> float:
-        """Sequences evaluated on the way [sequences]."""
+        """Number of sequences evaluated on the way to the target [sequences]."""
         trained = self.samples_at(global_batch)
         rounds = 1.0 + max(0.0, trained - self.first_evaluation) // self.evaluation_interval
         return rounds * self.evaluation_samples
 
 
 def convergence_of(job: TrainingJob) -> Convergence | None:
-    """Reference convergence of the benchmark that a job is, or None where it is none or its batch is far off.
+    """Return the reference convergence of a job's benchmark; None if the job is no benchmark or its batch is far off.
 
     Source: catalog/data/training/convergence.toml (MLCommons reference convergence points).
     """

@@ -1,4 +1,4 @@
-"""A training run as processes that fail and start again: what the closed forms of goodput are held against."""
+"""Simulated training runs that fail and start again: the reference for the closed forms of goodput."""
 
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ Draw = Callable[[], float]
 
 @dataclass(slots=True)
 class _Progress:
-    """Segments between checkpoints: done, and safe in storage; a failure begins another epoch."""
+    """Progress in segments between checkpoints: done, and safe in storage; a failure begins another epoch."""
 
     safe: int = 0
     done: int = 0
@@ -31,10 +31,10 @@ def simulated_goodput(
     num_segments: int = 3000,
     next_failure_s: Draw | None = None,
 ) -> float:
-    """Share of the time that becomes progress in one simulated run [fraction].
+    """Fraction of the time that becomes progress in one simulated run [fraction].
 
-    A job works, stalls for a checkpoint, writes it behind the next segment; a failure throws it back to what is safe
-    and costs a restart, which can fail too.
+    A job works, stalls for a checkpoint, writes it behind the next segment; a failure throws it back to the last safe
+    state and costs a restart, which can fail too.
 
     Assumes: failures come at random with the model's mean, unless `next_failure_s` draws them.
     Source: processes of SimPy; the same assumptions as expected_wall_s, which has no randomness left.

@@ -1,4 +1,4 @@
-"""How much compute training is: 6ND, what MFU and HFU count of a plan, and how many tokens a model is worth."""
+"""Compute of training: 6ND, the FLOP that MFU and HFU count for a plan, and the compute-optimal number of tokens."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -11,14 +11,16 @@ from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import TrainingPlan
 
 FLOP_PER_PARAMETER_AND_TOKEN: Final = 6.0
-"""Two forward, four backward: one multiplication and one addition each."""
+"""FLOP per parameter and token: two forward, four backward; one multiplication and one addition each."""
 TOKENS_PER_PARAMETER: Final = 20.0
-"""Hoffmann et al. 2022, arXiv:2203.15556, table 3: 70B parameters and 1.4 T tokens."""
+"""Compute-optimal tokens per parameter: Hoffmann et al. 2022, arXiv:2203.15556, table 3: 70B parameters and 1.4 T
+tokens."""
 
 
 _FORWARD, _BACKWARD = 2.0, 4.0
 _FROZEN_BACKWARD: Final = 2.0
-"""Frozen weights have no gradients of their own: only those of the inputs pass through them."""
+"""FLOP per frozen weight and token in the backward pass: frozen weights have no gradients of their own, only those of
+the inputs pass through them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,11 +34,11 @@ class LossLaw:
     beta: float
 
     def loss(self, parameters: float, tokens: float) -> float:
-        """Expected loss of so many parameters trained on so many tokens [nats per token]."""
+        """Expected loss of a model with `parameters` parameters trained on `tokens` tokens [nats per token]."""
         return float(self.irreducible + self.a / parameters**self.alpha + self.b / tokens**self.beta)
 
     def best_tokens(self, training_flop: float) -> float:
-        """Tokens that make the best of a compute budget 6ND [tokens].
+        """Number of tokens with the lowest loss for a compute budget 6ND [tokens].
 
         D* = (C/6)^(α/(α+β)) / G with G = (αA / βB)^(1/(α+β)).
         """
@@ -46,8 +48,8 @@ class LossLaw:
 
 
 CHINCHILLA: Final = LossLaw(1.8172, 482.01, 2085.43, 0.3478, 0.3658)
-"""Refit of Hoffmann's data: Besiroglu et al. 2024, arXiv:2404.10102 (the original fit of approach 3 does not match the
-paper's own two other approaches)."""
+"""Loss law refitted to Hoffmann's data: Besiroglu et al. 2024, arXiv:2404.10102 (the original fit of approach 3 does
+not match the paper's own two other approaches)."""
 
 
 def training_flop(model: Model, tokens: float) -> float:
@@ -59,9 +61,9 @@ def training_flop(model: Model, tokens: float) -> float:
 
 
 def compute_optimal_tokens(model: Model) -> float:
-    """Tokens for which a model of this size is the best use of the compute [tokens]: 20 per parameter.
+    """Number of tokens for which a model of this size is the best use of the compute [tokens]: 20 per parameter.
 
-    Assumes: for mixtures of experts the active parameters count, which underestimates their appetite.
+    Assumes: for mixtures of experts the active parameters count, which underestimates their need for tokens.
     Source: Hoffmann et al. 2022, arXiv:2203.15556, table 3.
     """
     count = parameter_count(model)
@@ -76,7 +78,7 @@ def training_days(
     mfu_fraction: float,
     goodput_fraction: float = 1.0,
 ) -> float:
-    """Days that a run takes [days]: flop over accelerators · peak · MFU · goodput.
+    """Duration of a run [days]: flop over accelerators · peak · MFU · goodput.
 
     Source: definition of model flop utilisation, Chowdhery et al. 2022, arXiv:2204.02311, appendix B.
     """
@@ -84,7 +86,7 @@ def training_days(
 
 
 def model_flop_per_token(job: TrainingJob) -> float:
-    """Flop that training one token needs, whatever the layout [flop]: 6 N + attention; with adapters 4 N.
+    """FLOP that training one token needs, whatever the layout [flop]: 6 N + attention; with adapters 4 N.
 
     Source: Chowdhery et al. 2022, arXiv:2204.02311, appendix B; Kaplan et al. 2020, arXiv:2001.08361.
     """
@@ -95,7 +97,7 @@ def model_flop_per_token(job: TrainingJob) -> float:
 
 
 def hardware_flop_per_token(job: TrainingJob, plan: TrainingPlan) -> float:
-    """Flop that a plan really computes per token [flop]: recomputation counts again.
+    """FLOP that a plan really computes per token [flop]: recomputation counts again.
 
     Source: Korthikanti et al. 2022, arXiv:2205.05198, section 5.
     """

@@ -1,4 +1,4 @@
-"""What a training framework adds to kernels: launches, unfused passes, communication that it fails to hide."""
+"""Framework costs: launches, unfused passes and unhidden communication that a training framework adds to kernels."""
 
 import re
 from dataclasses import dataclass, replace
@@ -17,99 +17,112 @@ _CONTAINER: Final = re.compile(r"2\d\.\d\d(\.|$)")
 _DATE: Final = re.compile(r"20\d\d-\d\d")
 _CORE: Final = re.compile(r"0\.(\d\d)(\.|$)")
 _CORE_RELEASES: Final = ((18, "2026-06"), (15, "2025-12"), (11, "2025-04"))
-"""Minor versions of Megatron-Core and when they came (files of core_v0.18.0 and core_v0.15.0; conda, 0.11.0)."""
+"""Minor versions of Megatron-Core and the month in which they came (files of core_v0.18.0 and core_v0.15.0; conda,
+0.11.0)."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrameworkCosts:
-    """What one family of frameworks adds in one era, by the names of the table of terms; the defaults add nothing.
+    """Costs that one family of frameworks adds in one era, by the names of the table of terms; the defaults add
+    nothing.
 
     Source: catalog/data/terms.csv.
     """
 
     kernel_scale: float = 1.0
-    """Time of matrix multiplications over what isolated kernels take: heat, clocks and memory traffic beside them."""
+    """Ratio of the time of matrix multiplications to that of isolated kernels: heat, clocks and concurrent memory
+    traffic."""
     low_bit_scale: float = 1.0
-    """The same for formats below 16 bits, whose scaling kernels are part of it."""
+    """Ratio of the time of matrix multiplications in formats below 16 bits to that of isolated kernels; their scaling
+    kernels are part of it."""
     attention_scale: float = 1.0
-    """Time of attention's forward pass over that of serving kernels."""
+    """Ratio of the time of attention's forward pass to that of serving kernels."""
     attention_backward: float = 1.0
-    """Backward over forward pass of attention: 2.5 times the flop at a lower rate."""
+    """Ratio of the time of attention's backward pass to that of its forward pass: 2.5 times the flop at a lower
+    rate."""
     recurrence_scale: float = 1.0
-    """Time of state-space and linear-attention mixers over that of serving kernels."""
+    """Ratio of the time of state-space and linear-attention mixers to that of serving kernels."""
     low_bit_expert_scale: float = 1.0
-    """Time of routed experts in formats below 16 bits over that of serving kernels, which are closer to the peak;
-    in 16 bits `kernel_scale` is theirs too."""
+    """Ratio of the time of routed experts in formats below 16 bits to that of serving kernels, which are closer to the
+    peak; in 16 bits `kernel_scale` applies to experts too."""
     fused_expert_scale: float = 1.0
-    """Time of experts whose products, activations and casts are one grouped kernel over that of separate ones."""
+    """Ratio of the time of experts whose matmuls, activations and casts are one grouped kernel to that of separate
+    ones."""
     expert_capacity: float = 0.0
-    """Rows of each expert over an even share of the tokens, where every expert computes a fixed number of them in one
-    batched dense product and drops the rest; 0 where rows are grouped as they come."""
+    """Ratio of the rows of each expert to an even share of the tokens, if every expert computes a fixed number of rows
+    in one batched dense matmul and drops the rest; 0 if rows are grouped as they come."""
     elementwise_passes: float = 1.0
-    """Traffic of norms, activations and residuals over what fused kernels need."""
+    """Ratio of the traffic of norms, activations and residuals to that of fused kernels."""
     eager_passes: float = 1.0
-    """The same again where RMS norms, rotary embedding and gated activations run as chains of single kernels, and
-    so many more kernels: PyTorch without torch.compile or fused layers."""
+    """Further factor of that traffic, and of the number of kernels, if RMS norms, rotary embedding and gated
+    activations run as chains of single kernels: PyTorch without torch.compile or fused layers."""
     launch_s: float = 0.0
-    """Host time per kernel launched from Python."""
+    """Host time per kernel launched from Python [s]."""
     kernels_per_layer: float = 0.0
-    """Kernels of one layer's forward pass; the backward pass launches as many again for each gradient."""
+    """Number of kernels of one layer's forward pass; the backward pass launches as many again for each gradient."""
     tensor_kernels: float = 0.0
-    """More of them under tensor parallelism: collectives and their synchronisation."""
+    """Number of additional kernels of a layer under tensor parallelism: collectives and their synchronisation."""
     expert_kernels: float = 0.0
-    """More of them in a layer with routed experts."""
+    """Number of additional kernels in a layer with routed experts."""
     local_expert_kernels: float = 0.0
-    """More of them for each expert that a rank holds, where grouped products are loops of single ones."""
+    """Number of additional kernels for each expert that a rank holds, if grouped matmuls are loops of single ones."""
     block_scaled_expert_kernels: float = 0.0
-    """The same in mxfp8 and nvfp4, where scales of every expert are made, transposed and put in order by themselves."""
+    """Number of additional kernels for each expert of a rank in mxfp8 and nvfp4, where scales of every expert are made,
+    transposed and put in order by themselves."""
     fp8_kernels: float = 1.0
-    """Kernels of a layer in fp8 over those in 16 bits: casts and scales."""
+    """Ratio of the kernels of a layer in fp8 to those in 16 bits: casts and scales."""
     block_scaled_kernels: float = 1.0
-    """The same in mxfp8 and nvfp4, which scale small blocks and keep transposed copies."""
+    """Ratio of the kernels of a layer in mxfp8 and nvfp4 to those in 16 bits: these formats scale small blocks and keep
+    transposed copies."""
     pipeline_sync_s: float = 0.0
-    """Each send between stages beside its bytes: the host waits for it before it launches the next pass."""
+    """Time of each send between stages in addition to its bytes [s]: the host waits for it before it launches the next
+    pass."""
     communication_scale: float = 1.0
-    """Time of collectives between layers over that of the same collectives alone: ranks do not arrive together."""
+    """Ratio of the time of collectives between layers to that of the collectives alone: ranks do not arrive
+    together."""
     tensor_overlap: float = 0.0
-    """Share of the multiplications' time in which pieces of their operands travel."""
+    """Fraction of the multiplications' time in which pieces of their operands travel."""
     hidden_by_weights: float = 0.0
-    """Share of the weight gradient's time behind which the sum of input gradients hides."""
+    """Fraction of the weight gradient's time behind which the sum of input gradients hides."""
     expert_overlap: float = 0.0
-    """Share of a layer's computation beside which its experts' tokens travel."""
+    """Fraction of a layer's computation during which its experts' tokens travel."""
     context_overlap: float = 0.0
     data_overlap: float = 0.0
-    """Share of gradient sums and parameter gathers that may hide behind computation."""
+    """Fraction of gradient sums and parameter gathers that may hide behind computation."""
     gather_overlap: float = 0.0
-    """The same of the gather of parameters after a divided optimizer's update."""
+    """Fraction of the gather of parameters after a divided optimizer's update that may hide behind computation."""
     interference: float = 0.0
-    """Slow-down of computation per time of communication beside it: they share SMs and memory."""
+    """Slow-down of computation per time of concurrent communication: they share SMs and memory."""
     shard_copies: float = 0.0
-    """1 where gathered and scattered parameters pass through a copy of their own (FSDP2), else 0."""
+    """Whether gathered and scattered parameters pass through a copy of their own (FSDP2): 1, else 0."""
     main_gradient_bytes: float = 0.0
-    """Read and written per weight and micro-batch beside the multiplication that computes the gradient: 8 where it adds
-    to an fp32 gradient."""
+    """Bytes read and written per weight and micro-batch in addition to the multiplication that computes the gradient: 8
+    if it adds to an fp32 gradient."""
     partial_recompute: float = 0.0
-    """1 where recomputing a layer stops at the last tensor that the backward pass needs, before its last matrix."""
+    """Whether recomputing a layer stops at the last tensor that the backward pass needs, before its last matrix: 1,
+    else 0."""
     table_exposed: float = 0.0
-    """1 where the gradient of the input table, the last to be ready, is summed by itself after the backward pass."""
+    """Whether the gradient of the input table, the last to be ready, is summed by itself after the backward pass: 1,
+    else 0."""
     optimizer_passes: float = 1.0
-    """Traffic of the optimizer step over that of one fused kernel."""
+    """Ratio of the traffic of the optimizer step to that of one fused kernel."""
     gradient_bytes: float = 4.0
-    """Of one gradient as it is summed over data-parallel ranks."""
+    """Bytes of one gradient as it is summed over data-parallel ranks."""
     straggler: float = 0.0
     """Relative spread of the accelerators' step times."""
     backward_launches: float = 1.0
-    """Launches of the backward pass over those of the forward pass, in time of the host."""
+    """Ratio of the launches of the backward pass to those of the forward pass, in time of the host."""
     overlapped_launches: float = 1.0
-    """The same of layers that are cut into pieces, so that one micro-batch's run beside another's."""
+    """Ratio of the launches of layers that are cut into pieces to those of whole layers: the pieces let two
+    micro-batches run concurrently."""
     adapter_launches: float = 1.0
-    """The same of a layer with adapters over one without."""
+    """Ratio of the launches of a layer with adapters to those of one without."""
     graphs: float = 0.0
-    """Share of launches that captured graphs or compiled regions remove."""
+    """Fraction of launches that captured graphs or compiled regions remove."""
 
 
 def framework_costs(job: TrainingJob, architecture: str, terms: Terms | None = None) -> FrameworkCosts:
-    """The terms of the job's framework in its era on an architecture, of the shipped table or of another.
+    """Return the terms of the job's framework in its era on an architecture, of the shipped table or of another.
 
     Assumes: a job without a date runs on releases of spring 2026.
     Source: catalog/data/terms.csv; evidence/fit/training.py.
@@ -126,10 +139,11 @@ def framework_costs(job: TrainingJob, architecture: str, terms: Terms | None = N
 
 
 def at_power(costs: FrameworkCosts, accelerator: Accelerator) -> FrameworkCosts:
-    """The terms on a board whose power per unit of 16-bit peak is not that of the boards they were fitted on.
+    """Return the terms on a board whose power per unit of 16-bit peak differs from the boards on which they were
+    fitted.
 
     scale (reference / own)^(1/3), with the rated power over the 16-bit peak: a board that has more power for its matrix
-    units keeps more of its clock; no less than 1 in 16 bits, where it is heat alone.
+    units keeps more of its clock; no less than 1 in 16 bits, where heat alone counts.
 
     Assumes: power grows with the cube of the clock; an architecture without a reference has one kind of board.
     Source: dynamic power of CMOS; catalog/data/terms.csv, kernel_scale_w_per_tflop.
@@ -148,7 +162,7 @@ def at_power(costs: FrameworkCosts, accelerator: Accelerator) -> FrameworkCosts:
 
 
 def common_term(name: str) -> float:
-    """A number of training that is every framework's, in its own unit. Source: catalog/data/terms.csv."""
+    """Return a number of training that is common to all frameworks, in its own unit. Source: catalog/data/terms.csv."""
     return value("framework", name, Case())
 
 
@@ -158,24 +172,31 @@ def _shipped(case: Case) -> FrameworkCosts:
 
 
 def year_month_of(job: TrainingJob) -> str:
-    """Month of the job's software: of a Megatron-Core release, a container, or a date; empty where none is stated."""
+    """Return the month of the job's software (a Megatron-Core release, a container or a date); empty if none is stated.
+
+    Source: own definition.
+    """
     core = _core_release(job.framework_version) if job.framework == "megatron" else ""
     return core or _year_month(job.framework_version) or _year_month(job.date)
 
 
 def release_month(text: str) -> str:
-    """Month of a release as a person names it: Megatron-Core's 0.15.0, a container 25.11, a date; empty for others."""
+    """Return the month of a release as a user names it: Megatron-Core's 0.15.0, a container 25.11, a date; else empty.
+
+    Source: own definition.
+    """
     return _core_release(text) or _year_month(text)
 
 
 def _core_release(version: str) -> str:
-    """When the newest Megatron-Core of known date came that is no newer than a version; empty for other software."""
+    """Return the month of the newest Megatron-Core of known date that is no newer than a version; empty for other
+    software."""
     core = _CORE.match(version)
     return next((came for minor, came in _CORE_RELEASES if core and minor <= int(core[1])), "")
 
 
 def _year_month(era: str) -> str:
-    """2024-04 from 2024-04-22 or from a container version 24.04; empty where it is neither."""
+    """Return 2024-04 from 2024-04-22 or from a container version 24.04; empty for other texts."""
     if _CONTAINER.match(era):
         return f"20{era[:2]}-{era[3:5]}"
     return era[:7] if _DATE.match(era) else ""

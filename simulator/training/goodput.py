@@ -1,4 +1,5 @@
-"""What failures leave of a training run: rates by scale, checkpoints, the best interval, restart, spot, shrink."""
+"""Goodput: the part of a training run that failures leave; failure rates by scale, checkpoints, the best interval,
+restart, spot, shrink."""
 
 import math
 from dataclasses import dataclass, replace
@@ -8,49 +9,51 @@ from typing import Final
 from advisor.catalog.units import DAY_S, GB, HOUR_S, MICROSECOND_S
 
 ACCELERATOR_MTBF_S: Final = 50_000.0 * HOUR_S
-"""Mean time between interruptions of one accelerator with its share of host and network: 419 unexpected ones in 54 days
-on 16 384 H100s are one per 50 700 h (Llama Team 2024, arXiv:2407.21783, section 3.3.4)."""
+"""Mean time between interruptions of one accelerator with its share of host and network [s]: 419 unexpected ones in 54
+days on 16 384 H100s are one per 50 700 h (Llama Team 2024, arXiv:2407.21783, section 3.3.4)."""
 RESTART_S: Final = 600.0
-"""Detecting, isolating, rescheduling and starting again, without loading: under ten minutes (MegaScale,
+"""Time of detecting, isolating, rescheduling and starting again, without loading [s]: under ten minutes (MegaScale,
 arXiv:2402.15627, section 6.3)."""
 STORAGE_BYTES_PER_S_PER_NODE: Final = 1.0 * GB
-"""Sustained writing of one node: 2 TB/s over about 2 000 nodes (Llama Team 2024, section 3.3.1)."""
+"""Sustained write rate of one node [bytes/s]: 2 TB/s over about 2 000 nodes (Llama Team 2024, section 3.3.1)."""
 HOST_COPY_BYTES_PER_S: Final = 20.0 * GB
-"""One accelerator's state to host memory over PCIe 4 or 5 from pinned buffers, several copying at a time."""
+"""Copy rate of one accelerator's state to host memory over PCIe 4 or 5 from pinned buffers, several copying at a time
+[bytes/s]."""
 SPOT_INTERRUPTIONS_PER_NODE_S: Final = 1.0 / DAY_S
-"""One a day and node: an assumption; providers publish monthly bands at most."""
+"""Spot interruptions per node [1/s]: one a day and node. Own assumption; providers publish monthly bands at most."""
 REPLACEMENT_S: Final = 1800.0
-"""Until a lost node is back where training goes on without it."""
+"""Time until a lost node is back if training goes on without it [s]."""
 _LEAST_STALL_FRACTION: Final = 0.001
-"""Of its writing: what even a checkpoint without a stall costs in contention."""
+"""Smallest stall of an asynchronous checkpoint, as a fraction of its write time (contention)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """How the state of a run is saved."""
+    """Way in which the state of a run is saved."""
 
     state_bytes: float
-    """Whole model: master weights, moments, and the copy in the format of the computation."""
+    """Size of the whole state [bytes]: master weights, moments, and the copy in the format of the computation."""
     num_nodes: int
     num_accelerators: int
     asynchronous: bool = True
-    """Written behind the computation: training stops only while the state is copied to host memory."""
+    """Whether a checkpoint is written during computation: training stops only while the state is copied to host
+    memory."""
     sharded: bool = True
-    """Every node writes its part; else one node writes all."""
+    """Whether every node writes its part; otherwise one node writes all."""
     storage_bytes_per_s_per_node: float = STORAGE_BYTES_PER_S_PER_NODE
     storage_bytes_per_s: float = math.inf
-    """What the file system takes from all nodes together."""
+    """Rate that the file system takes from all nodes together [bytes/s]."""
 
     @property
     def write_s(self) -> float:
-        """Time until the state is safe [s]: bytes over what the writing nodes and the file system carry."""
+        """Time until the state is safe [s]: bytes over the rate that the writing nodes and the file system carry."""
         nodes = self.num_nodes if self.sharded else 1
         rate = min(nodes * self.storage_bytes_per_s_per_node, self.storage_bytes_per_s)
         return self.state_bytes / rate
 
     @property
     def stall_s(self) -> float:
-        """Time for which training stands still [s]."""
+        """Time for which training stops for a checkpoint [s]."""
         if not self.asynchronous:
             return self.write_s
         writers = self.num_accelerators if self.sharded else 1
@@ -59,30 +62,30 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class FailureModel:
-    """What interrupts a run, and what an interruption costs."""
+    """Failures of a run, and the cost of an interruption."""
 
     mtbf_s: float
-    """Of the whole cluster."""
+    """Mean time between failures of the whole cluster [s]."""
     checkpoint_stall_s: float
     checkpoint_write_s: float = 0.0
-    """Until a checkpoint is safe; the stall where it is synchronous."""
+    """Time until a checkpoint is safe [s]; the stall if it is synchronous."""
     restart_s: float = RESTART_S
-    """From the failure to the first new step, loading included."""
+    """Time from the failure to the first new step, loading included [s]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Goodput:
-    """Share of the time that becomes progress, and where the rest goes; the fractions add up to 1."""
+    """Fraction of the time that becomes progress, and the fractions of all losses; the fractions add up to 1."""
 
     goodput_fraction: float
     checkpoint_fraction: float
     replay_fraction: float
-    """Work done twice, because it was lost."""
+    """Fraction of the time in work done twice, because it was lost."""
     restart_fraction: float
     lost_capacity_fraction: float
-    """Nodes missing while training goes on without them."""
+    """Fraction of the capacity missing while training goes on without some nodes."""
     interval_s: float
-    """Between checkpoints."""
+    """Time between checkpoints [s]."""
     mtbf_s: float
     num_interruptions_per_day: float
 
@@ -120,11 +123,13 @@ def daly_interval_s(mtbf_s: float, checkpoint_s: float) -> float:
 
 
 def expected_wall_s(work_s: float, interval_s: float, model: FailureModel) -> float:
-    """Expected time of so much work under random failures [s].
+    """Expected time of `work_s` of work under random failures [s].
 
     Every interval τ and its stall δ must pass without a failure; a failure costs the restart R, which can fail too,
-    and what was not yet safe. With synchronous checkpoints, M e^{R/M} (e^{(τ + δ)/M} − 1) per interval. What is being
-    written behind the computation when a failure strikes (w beyond the stall) is lost as well: w / M more per interval.
+    and the work that was not yet safe. With synchronous checkpoints, M e^{R/M} (e^{(τ + δ)/M} − 1) per interval. A
+    checkpoint that is being written during computation when a failure strikes (w beyond the stall) is lost as well: w /
+    M
+    more per interval.
 
     Assumes: exponential failures of mean M; a checkpoint is complete before the next begins.
     Raises: ValueError: an interval that is not positive.
@@ -143,7 +148,7 @@ def expected_wall_s(work_s: float, interval_s: float, model: FailureModel) -> fl
 
 
 def best_interval_s(model: FailureModel) -> float:
-    """Checkpoint interval with the least expected time [s]: Daly's, or longer where a write takes longer.
+    """Checkpoint interval with the least expected time [s]: Daly's, or longer if a write takes longer.
 
     Source: daly_interval_s.
     """
@@ -152,9 +157,9 @@ def best_interval_s(model: FailureModel) -> float:
 
 
 def goodput(model: FailureModel, interval_s: float | None = None) -> Goodput:
-    """Share of the time that becomes progress, at the best interval unless one is given [fraction].
+    """Return the fraction of the time that becomes progress, at the best interval unless one is given [fraction].
 
-    Source: expected_wall_s; the shares of checkpoints and restarts counted, replay as what remains.
+    Source: expected_wall_s; the shares of checkpoints and restarts counted, replay as the remainder.
     """
     interval = interval_s or best_interval_s(model)
     wall_s = expected_wall_s(interval, interval, model)
@@ -180,7 +185,7 @@ def goodput(model: FailureModel, interval_s: float | None = None) -> Goodput:
 
 
 def with_spot(model: FailureModel, num_nodes: int, interruptions_per_node_s: float) -> FailureModel:
-    """The model with nodes that the provider takes back: both rates add up.
+    """Return the model with nodes that the provider takes back: both rates add up.
 
     Source: superposition of Poisson processes.
     """
@@ -196,10 +201,11 @@ def elastic_goodput(
     replacement_s: float = REPLACEMENT_S,
     reshape_s: float = 60.0,
 ) -> Goodput:
-    """Share of the time that becomes progress where training goes on without the lost replica [fraction].
+    """Return the fraction of the time that becomes progress if training goes on without the lost replica [fraction].
 
     A failure costs a reshaping and, until the node is back, the data-parallel replica it belongs to: on average
-    rate · replacement time nodes are out, each taking a whole replica. No work is lost but the step under way, as the
+    rate · replacement time nodes are out, each taking a whole replica. No work is lost except the step under way, as
+    the
     other replicas hold the state.
 
     Assumes: at least one whole replica remains; losses are few enough not to meet in one replica.
@@ -224,7 +230,7 @@ def elastic_goodput(
 
 
 def straggler_factor(num_ranks: int, spread_fraction: float) -> float:
-    """How much longer a synchronous step takes than that of a mean rank: it waits for the slowest of n.
+    """Ratio of the time of a synchronous step to that of a mean rank: the step waits for the slowest of n ranks.
 
     1 + spread · E[max of n standard normals] with Blom's approximation Φ⁻¹((n − 0.375)/(n + 0.25)).
 

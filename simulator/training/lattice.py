@@ -1,4 +1,4 @@
-"""Every plan that a job, a cluster size and a framework allow, as one lattice of columns."""
+"""Lattice of all plans that a job, a cluster size and a framework allow, as columns."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -30,32 +30,32 @@ _MOST_VIRTUAL_STAGES: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class LatticeLimits:
-    """Which values of each degree are enumerated."""
+    """Limits of the enumeration: the values tried for each degree."""
 
     domain: int
-    """Accelerators of one scale-up domain: tensor parallelism stays inside it."""
+    """Number of accelerators of one scale-up domain: tensor parallelism stays inside it."""
     tensor_parallel: tuple[int, ...] = ()
-    """Empty: powers of two and the domain's width."""
+    """Degrees of tensor parallelism tried; empty: powers of two and the domain's width."""
     pipeline_parallel: tuple[int, ...] = ()
-    """Empty: every divisor of the accelerators up to the number of layers."""
+    """Numbers of stages tried; empty: every divisor of the accelerators up to the number of layers."""
     context_parallel: tuple[int, ...] = ()
     expert_parallel: tuple[int, ...] = ()
     micro_batch: tuple[int, ...] = ()
     recompute: tuple[Recompute, ...] = ("none", "selective", "full")
     recompute_shares: tuple[float, ...] = (1.0,)
-    """Of a stage's layers, with full recomputation."""
+    """Fractions of a stage's layers with full recomputation."""
     sharding: tuple[Sharding, ...] = ("none", "zero1", "zero2", "zero3")
     schedules: tuple[Schedule, ...] = ("1f1b", "interleaved")
     shard_groups: tuple[int, ...] = (0,)
     offload: tuple[bool, ...] = (False,)
-    """Optimizer states in host memory."""
+    """Choices of keeping optimizer states in host memory."""
     offload_parameters: tuple[bool, ...] = (False,)
-    """Weights in host memory, streamed in for every pass."""
+    """Choices of keeping weights in host memory, streamed in for every pass."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelLimits:
-    """What of a model bounds its plans."""
+    """Properties of a model that bound its plans."""
 
     num_layers: int
     num_heads: int
@@ -63,7 +63,7 @@ class ModelLimits:
 
 
 def model_limits(model: Model) -> ModelLimits:
-    """Layers, the common divisor of the attention heads, and routed experts of a model.
+    """Return the number of layers, the common divisor of the attention heads, and the routed experts of a model.
 
     Source: definition.
     """
@@ -77,7 +77,7 @@ def model_limits(model: Model) -> ModelLimits:
 
 
 def enumerate_lattice(job: TrainingJob, num_accelerators: int, limits: LatticeLimits) -> PlanLattice:
-    """All plans of exactly so many accelerators, before memory decides.
+    """Return all plans of exactly num_accelerators accelerators, before memory decides.
 
     Tensor parallelism divides the heads and stays in a domain; stages divide the layers; context ranks divide the
     sequence in halves; expert ranks divide the experts and tensor × context × data ranks; micro-batches divide the
@@ -121,15 +121,17 @@ def _dense_degrees(
 
 
 def _outer_layers(num_layers: int, stages: int) -> int:
-    """Layers of the first and last stage where one fewer than on the others divides the rest evenly; else 0: all
-    equal, or a remainder on late stages."""
+    """Number of layers of the first and last stage, if one fewer than on the others divides the rest evenly.
+
+    Otherwise 0: all stages are equal, or late stages take a remainder.
+    """
     if num_layers % stages and stages > 2 and (num_layers + 2) % stages == 0:
         return (num_layers + 2) // stages - 1
     return 0
 
 
 def _schedules(stages: int, num_layers: int, limits: LatticeLimits) -> Iterator[tuple[Schedule, int]]:
-    """(schedule, chunks per stage) for so many stages."""
+    """Yield (schedule, chunks per stage) for `stages` stages."""
     if stages == 1:
         yield "1f1b", 1
         return
@@ -144,7 +146,9 @@ def _schedules(stages: int, num_layers: int, limits: LatticeLimits) -> Iterator[
 
 
 def _chunks(num_layers: int, stages: int) -> list[int]:
-    """Chunks per stage: equal ones, or equal but the first and the last, which the tables stand in for a layer of.
+    """Return the numbers of chunks per stage: equal chunks, or equal except the first and the last.
+
+    The tables replace a layer of the first and of the last.
 
     Source: Megatron-Core, account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split.
     """
@@ -157,7 +161,7 @@ def _chunks(num_layers: int, stages: int) -> list[int]:
 
 
 def runs(schedule: Schedule, stages: int, num_micro_batches: int) -> bool:
-    """Whether a schedule exists for so many micro-batches on so many stages.
+    """Whether a schedule exists for num_micro_batches micro-batches on `stages` stages.
 
     Source: as advisor.simulator.training.schedule_orders.order_of.
     """
@@ -171,7 +175,7 @@ def runs(schedule: Schedule, stages: int, num_micro_batches: int) -> bool:
 def _expert_degrees(
     tp: int, cp: int, dp: int, limits: LatticeLimits, shape: ModelLimits
 ) -> Iterator[tuple[int, int]]:
-    """(expert parallel, expert tensor parallel); ETP is either that of the dense layers or none."""
+    """Yield (expert parallel, expert tensor parallel); ETP is either that of the dense layers or none."""
     if not shape.num_experts:
         yield 1, 0
         return
@@ -186,7 +190,7 @@ def _micro_batches(limits: LatticeLimits) -> tuple[int, ...]:
 
 
 def _recomputes(layers_per_stage: int, limits: LatticeLimits) -> list[tuple[int, int]]:
-    """(what is recomputed, layers of a stage); -1 is all of them."""
+    """Return pairs of kind of recomputation and recomputed layers of a stage; -1 is all of them."""
     found = []
     for recompute in limits.recompute:
         if recompute != "full":
@@ -208,7 +212,7 @@ _CHOSEN: Final = (
 """Columns that are chosen together; the last ones change fastest."""
 _Choices = Sequence[tuple[int, ...]]
 _Block = tuple[tuple[int, ...], tuple[_Choices, ...]]
-"""Plans that share their dense degrees and schedule: the fixed columns, and the choices, all of which go together."""
+"""Plans that share their dense degrees and schedule: the fixed columns, and the choices, which all combine."""
 
 
 def _block(
@@ -231,7 +235,7 @@ def _block(
 
 
 def _joined(blocks: Sequence[_Block]) -> PlanLattice:
-    """The plans of all blocks, one after the other."""
+    """Return the plans of all blocks, one after the other."""
     if not blocks:
         return PlanLattice.of([])
     sizes = np.array([[len(options) for options in choices] for _, choices in blocks])

@@ -1,4 +1,4 @@
-"""A plan as the options of the frameworks that run it: Megatron-LM, NeMo, torchtitan, MaxText."""
+"""Launch flags: a plan as the options of the frameworks that run it (Megatron-LM, NeMo, torchtitan, MaxText)."""
 
 from typing import Final
 
@@ -17,7 +17,8 @@ TORCH_SCHEDULES: Final[dict[Schedule, str]] = {
     "zbv": "ZBVZeroBubble",
     "dualpipe": "DualPipeV",
 }
-"""Names in torch.distributed.pipelining; DualPipe runs there in the folded form that stores parameters once."""
+"""Names of schedules in torch.distributed.pipelining; DualPipe runs there in the folded form that stores parameters
+once."""
 _MODULES: Final = ("layernorm", "mla_up_proj", "moe_act")
 _MEGATRON_PRECISIONS: Final = {
     "bf16": "--bf16",
@@ -47,15 +48,16 @@ _TITAN_PRECISIONS: Final = {
 }
 _MAXTEXT_OPTIMIZERS: Final = {"adamw": "adamw", "sgd": "sgd", "muon": "muon"}
 _MAXTEXT_RECOMPUTES: Final = {"none": "minimal_with_context", "full": "full"}
-"""The least that MaxText computes again: norms and activation functions, as compiled layers do anyway."""
+"""Smallest recomputation that MaxText offers: norms and activation functions, as compiled layers do anyway."""
 _FAMILIES: Final = {
     "megatron-lm": ("megatron",), "nemo": ("megatron",), "torchtitan": ("torchtitan", "fsdp"),
     "trl": ("peft", "fsdp", "deepspeed"), "deepspeed": ("deepspeed",), "maxtext": ("maxtext",),
 }  # fmt: skip
-"""Whose memory and time a command's framework has."""
+"""Framework families with the memory and time of each command's framework."""
 
 _STAGES_FIRST: Final = {"megatron-lm": "--use-tp-pp-dp-mapping", "nemo": "dist.use_tp_pp_dp_mapping=true"}
-"""Options for stages before replicas in the order of ranks, of those that also take a layout of stages."""
+"""Options that put stages before replicas in the order of ranks, for the frameworks that also take a layout of
+stages."""
 
 
 def launch_flags(
@@ -68,10 +70,12 @@ def launch_flags(
     replicas_apart: bool = False,
     node_size: int = ASSUMED_ACCELERATORS_PER_NODE,
 ) -> dict[str, str]:
-    """By framework, the options that make it run this plan; frameworks that lack an option for any part are left out.
+    """Return, by framework, the options that make it run this plan; frameworks that lack an option for any part are
+    left out.
+
     `on_bus`: tensor-parallel ranks share PCIe alone, where nothing overlaps with multiplications. `as_priced`: only
     frameworks of the job's own family, whose memory and time the plan was priced with. `layout`: layers of each stage
-    as Megatron-Core writes them, where they are a user's own. `replicas_apart`: ranks are numbered so that a replica's
+    as Megatron-Core writes them, if they are a user's own. `replicas_apart`: ranks are numbered so that a replica's
     stages are neighbours. `node_size`: accelerators of one node.
 
     Source: each framework's own function; NVIDIA/Megatron-LM, --use-tp-pp-dp-mapping (not with expert or context
@@ -91,7 +95,7 @@ def _all_flags(
 ) -> dict[str, str]:
     found = {}
     if job.mean_sequence_tokens and job.framework not in _FAMILIES["trl"]:
-        return {}  # data loaders of pre-training know no padding
+        return {}  # Data loaders of pre-training do not pad.
     if deepspeed_runs(job, plan):
         found["deepspeed"] = deepspeed_flags(job, plan, node_size)
     if job.method != "full":
@@ -110,7 +114,10 @@ def _all_flags(
 
 
 def _megatron_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
-    """Gradients and parameters are divided by Megatron's own FSDP alone, which has no pipeline."""
+    """Whether Megatron-LM has options for all of a plan.
+
+    Gradients and parameters are divided only by Megatron's own FSDP, which has no pipeline.
+    """
     divided = plan.sharding in ("zero2", "zero3")
     return (
         plan.schedule in ("1f1b", "interleaved")
@@ -122,8 +129,11 @@ def _megatron_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
 
 
 def _torchtitan_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
-    """Host memory takes weights, gradients and optimizer together or none of them; of the optimizer nothing else than
-    AdamW is an option; layers are recomputed all or one in so many."""
+    """Whether torchtitan has options for all of a plan.
+
+    Host memory takes weights, gradients and optimizer together or none of them; AdamW is the only optimizer that is an
+    option; layers are recomputed all, or one in a fixed number.
+    """
     parts = (plan.offload_optimizer, plan.offload_parameters)
     stages = plan.pipeline_parallel * plan.virtual_stages
     return (
@@ -141,7 +151,7 @@ def _torchtitan_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
 
 
 def _every_so_many(job: TrainingJob, plan: TrainingPlan) -> int | None:
-    """One layer in how many torchtitan recomputes; 1 is all, None what it cannot say."""
+    """Interval of the layers that torchtitan recomputes: 1 is all; None if torchtitan has no option for it."""
     if plan.recompute != "full" or plan.recompute_layers < 0:
         return 1
     per_stage = -(-model_limits(job.model).num_layers // plan.pipeline_parallel)
@@ -150,7 +160,8 @@ def _every_so_many(job: TrainingJob, plan: TrainingPlan) -> int | None:
 
 
 def _shorter_ends(job: TrainingJob, plan: TrainingPlan, chunks: int) -> int | None:
-    """Layers that the first and the last chunk have fewer than the others, 0 or 1; None where it is another number."""
+    """Number of layers by which the first and the last chunk are shorter than the others, 0 or 1; None for another
+    number."""
     layers = model_limits(job.model).num_layers
     for fewer in (0, 1):
         uneven = plan.first_stage_layers or plan.last_stage_layers
@@ -160,7 +171,7 @@ def _shorter_ends(job: TrainingJob, plan: TrainingPlan, chunks: int) -> int | No
 
 
 def megatron_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False, layout: str = "") -> str:
-    """Options of Megatron-LM's pretrain_gpt.py.
+    """Return the options of Megatron-LM's pretrain_gpt.py.
 
     Source: NVIDIA/Megatron-LM, megatron/training/arguments.py; Megatron Core parallelism strategies guide.
     """
@@ -221,7 +232,7 @@ def megatron_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False
 
 
 def recomputed_modules(job: TrainingJob) -> list[str]:
-    """The modules of `modules` recomputation that a model has. Source: Megatron-LM, --recompute-modules."""
+    """Return the modules of `modules` recomputation that a model has. Source: Megatron-LM, --recompute-modules."""
     limits = model_limits(job.model)
     latent = any(layer.attention is not None and layer.attention.latent for layer in layers_of(job.model))
     present = (True, latent, bool(limits.num_experts))
@@ -229,7 +240,8 @@ def recomputed_modules(job: TrainingJob) -> list[str]:
 
 
 def stage_layout(job: TrainingJob, plan: TrainingPlan) -> str:
-    """Layers of each stage as Megatron-Core writes them where they do not divide evenly: Et*3|t*4|t*4L; else empty.
+    """Return the layers of each stage as Megatron-Core writes them if they do not divide evenly: Et*3|t*4|t*4L; else
+    empty.
 
     Source: Megatron-Core, custom pipeline model parallel layout (E embedding, t layer, L loss).
     """
@@ -244,7 +256,7 @@ def stage_layout(job: TrainingJob, plan: TrainingPlan) -> str:
 
 
 def nemo_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False, layout: str = "") -> str:
-    """Overrides of a NeMo (Megatron-Bridge) recipe.
+    """Return the overrides of a NeMo (Megatron-Bridge) recipe.
 
     Source: NVIDIA-NeMo/Megatron-Bridge, overrides of run_recipe.py.
     """
@@ -296,7 +308,7 @@ def nemo_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False, la
 
 
 def torchtitan_flags(job: TrainingJob, plan: TrainingPlan) -> str:
-    """Options of torchtitan's trainer.
+    """Return the options of torchtitan's trainer.
 
     Source: pytorch/torchtitan, torchtitan/config/job_config.py.
     """
@@ -338,7 +350,7 @@ def torchtitan_flags(job: TrainingJob, plan: TrainingPlan) -> str:
 
 
 def _titan_layers(job: TrainingJob, plan: TrainingPlan) -> str:
-    """Layers of a chunk, and how many fewer the first and the last one have."""
+    """Return the options for the layers of a chunk, and for how many fewer the first and the last one have."""
     chunks = plan.pipeline_parallel * plan.virtual_stages
     fewer = _shorter_ends(job, plan, chunks) or 0
     layers = (model_limits(job.model).num_layers + 2 * fewer) // chunks
@@ -349,14 +361,17 @@ def _titan_layers(job: TrainingJob, plan: TrainingPlan) -> str:
 
 
 def _micro_batches_of_a_pass(job: TrainingJob, plan: TrainingPlan) -> int:
-    """A pipeline takes the whole local batch at once and cuts it itself."""
+    """Number of micro-batches of one pass: a pipeline takes the whole local batch at once and cuts it itself."""
     if plan.pipeline_parallel == 1:
         return 1
     return job.global_batch // (plan.data_parallel * plan.micro_batch)
 
 
 def _maxtext_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
-    """Parameters are divided over all chips that tensor, context and expert ranks leave; there is no other sharding."""
+    """Whether MaxText has options for all of a plan.
+
+    Parameters are divided over all chips that tensor, context and expert ranks leave; there is no other sharding.
+    """
     return (
         plan.pipeline_parallel == 1
         and (plan.sharding == "zero3" or plan.data_parallel * plan.context_parallel == 1)
@@ -371,7 +386,7 @@ def _maxtext_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
 
 
 def maxtext_flags(job: TrainingJob, plan: TrainingPlan) -> str:
-    """Options of MaxText's trainer; what is left of the chips, within slices and across them, divides parameters.
+    """Return the options of MaxText's trainer; the remaining chips, within slices and across them, divide parameters.
 
     A micro-batch is a batch per device times the devices; tensor and context ranks share a sequence.
 

@@ -1,4 +1,4 @@
-"""A loop of generation and training as a command of the frameworks that run it: verl, OpenRLHF."""
+"""Launch commands of a loop of generation and training, for verl and OpenRLHF."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -9,26 +9,29 @@ from advisor.simulator.training.launch_tuning import LORA_ALPHA_PER_RANK
 from advisor.simulator.training.plan import TrainingPlan
 
 _ESTIMATORS: Final = {"grpo": "group_norm", "ppo": "gae"}
-"""Of advantages, in OpenRLHF."""
+"""Advantage estimators in OpenRLHF by algorithm."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopShape:
-    """One step of a loop: prompts, answers to each, their lengths, and what generates."""
+    """One step of a loop: prompts, outputs for each, their lengths, and the generating engine."""
 
     algorithm: str
     prompts: int
     samples: int
     lengths: tuple[int, int]
-    """Tokens of a prompt and of the longest answer."""
+    """Number of tokens of a prompt and of the longest output."""
     rollout_tensor_parallel: int
     num_rollout_accelerators: int
     ranks_per_node: int
 
 
 def verl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
-    """Whether verl has options for all of a plan: Megatron with its distributed optimizer and no adapters, or FSDP
-    without layers divided, both in bf16 with AdamW.
+    """Whether verl has options for all of a plan.
+
+    Verl takes Megatron with its distributed optimizer and no adapters, or FSDP without layers divided, both in bf16
+    with
+    AdamW.
 
     Source: as `verl_flags`.
     """
@@ -46,7 +49,7 @@ def verl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
 
 
 def verl_flags(job: TrainingJob, plan: TrainingPlan, loop: LoopShape) -> str:
-    """A command of verl for one loop of generation and training on the same accelerators.
+    """Return a command of verl for one loop of generation and training on the same accelerators.
 
     Source: volcengine/verl, verl/trainer/config (ppo_trainer.yaml, Megatron and FSDP workers).
     """
@@ -137,7 +140,7 @@ def openrlhf_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
 def openrlhf_flags(
     job: TrainingJob, plan: TrainingPlan, loop: LoopShape, *, steps_off_policy: int = 0, together: bool = True
 ) -> str:
-    """A command of OpenRLHF, with generation on the training accelerators or apart.
+    """Return a command of OpenRLHF, with generation on the training accelerators or apart.
 
     Source: OpenRLHF/OpenRLHF, openrlhf/cli/train_ppo_ray.py.
     """

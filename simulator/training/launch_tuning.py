@@ -1,4 +1,4 @@
-"""A plan as a command of the frameworks that fine-tune: TRL under Accelerate or DeepSpeed's own launcher."""
+"""Launch commands of a plan for the frameworks that fine-tune: TRL under Accelerate, or DeepSpeed's own launcher."""
 
 import json
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ _OPTIMIZERS: Final[Mapping[str, str]] = {
     "sgd": "--optim sgd",
 }  # fmt: skip
 _TRAINERS: Final = ("sft", "dpo", "grpo")
-"""Of TRL's command line."""
+"""Trainers of TRL's command line."""
 """Accelerators of one machine."""
 
 
@@ -34,7 +34,7 @@ def trl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
 
 
 def trl_flags(job: TrainingJob, plan: TrainingPlan, trainer: str = "sft", more: str = "") -> str:
-    """A command of TRL; several accelerators run under Accelerate, which shards and keeps states in host memory.
+    """Return a command of TRL; several accelerators run under Accelerate, which shards and keeps states in host memory.
 
     Source: huggingface/trl, command-line interface and ModelConfig; huggingface/accelerate, `accelerate launch`.
     """
@@ -52,7 +52,7 @@ def trl_flags(job: TrainingJob, plan: TrainingPlan, trainer: str = "sft", more: 
 
 
 def _sequences(job: TrainingJob) -> str:
-    """Sequences packed full, or each padded to the longest beside it."""
+    """Return the options for sequences packed full, or each padded to the longest of its micro-batch."""
     packing = "" if job.mean_sequence_tokens else " --packing"
     return f"--max_length {job.sequence_tokens}{packing}"
 
@@ -62,7 +62,7 @@ def _accumulation(job: TrainingJob, plan: TrainingPlan) -> int:
 
 
 def _trainer_flags(job: TrainingJob, plan: TrainingPlan) -> list[str]:
-    """What every trainer of transformers takes: batches, format, optimizer, adapters, recomputation."""
+    """Return the options of every trainer of transformers: batches, format, optimizer, adapters, recomputation."""
     accumulate = _accumulation(job, plan)
     flags = [
         f"--per_device_train_batch_size {plan.micro_batch} --gradient_accumulation_steps {accumulate}",
@@ -87,7 +87,7 @@ def _in_host(plan: TrainingPlan) -> bool:
 
 
 def _launcher(job: TrainingJob, plan: TrainingPlan, trainer: str) -> str:
-    """The command itself, or Accelerate in front of the trainer's script where states live in host memory."""
+    """Return the command itself, or Accelerate in front of the trainer's script if states live in host memory."""
     if not _in_host(plan):
         return f"trl {trainer}"
     processes = f"--num_processes {plan.data_parallel}"
@@ -101,7 +101,8 @@ def _launcher(job: TrainingJob, plan: TrainingPlan, trainer: str) -> str:
 
 
 def _stage(plan: TrainingPlan) -> int:
-    """Of ZeRO: states go to the host from stage 1 on, gradients with them from stage 2, parameters in stage 3."""
+    """Return the ZeRO stage: states go to the host from stage 1 on, gradients with them from stage 2, parameters in
+    stage 3."""
     if plan.offload_parameters:
         return 3
     stage = {"zero3": 3, "zero2": 2, "zero1": 1}.get(plan.sharding, 0)
@@ -114,7 +115,7 @@ def deepspeed_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
 
 
 def deepspeed_flags(job: TrainingJob, plan: TrainingPlan, node_size: int) -> str:
-    """A command of DeepSpeed's launcher with its configuration as JSON, for a trainer of transformers.
+    """Return a command of DeepSpeed's launcher with its configuration as JSON, for a trainer of transformers.
 
     Source: deepspeedai/DeepSpeed, configuration JSON and launcher; transformers, TrainingArguments.deepspeed.
     """

@@ -38,19 +38,19 @@ class StageParameters:
     expert: FloatArray
     trained_fraction: float = 1.0
     table: FloatArray | float = 0.0
-    """Of `dense`, those of one input table or head."""
+    """Part of `dense` in one input table or head."""
 
 
 @dataclass(frozen=True, slots=True)
 class StageLayers:
-    """The busiest stage of each plan."""
+    """Busiest stage of each plan."""
 
     parts: dict[str, FloatArray]
     """Time of one micro-batch by part [s]."""
     others_s: FloatArray
     """Forward and backward pass of one micro-batch, averaged over the other stages [s]; 0 without any."""
     num_layers: FloatArray
-    """That one micro-batch passes."""
+    """Number of layers that one micro-batch passes through in this stage."""
     parameters: StageParameters
 
 
@@ -59,20 +59,20 @@ class PassColumns:
     """Times of one micro-batch through the busiest stage [s], per plan, and the sums over all stages."""
 
     parts: dict[str, FloatArray]
-    """By the step's column that they count for."""
+    """Times of one micro-batch by the step's column that they count for [s]."""
     forward_s: FloatArray
     input_s: FloatArray
     weight_s: FloatArray
     other_stages_share: FloatArray
-    """Time of an average other stage over that of the busiest."""
+    """Ratio of the time of an average other stage to that of the busiest."""
     send_s: FloatArray
     activation_bytes: FloatArray
-    """Output of a layer on one accelerator."""
+    """Size of the output of a layer on one accelerator [bytes]."""
     hidden_forward_s: FloatArray
-    """Communication that already runs beside the forward pass."""
+    """Communication time that the forward pass already hides [s]."""
     hidden_backward_s: FloatArray
     layer_waits_s: tuple[FloatArray, FloatArray]
-    """Layers' own communication that the forward and the backward pass wait for."""
+    """Time that the forward and the backward pass wait for the layers' own communication [s]."""
     stages: StageLayers
 
 
@@ -118,7 +118,7 @@ def pass_times(
 
 
 def _slices(job: TrainingJob, lattice: PlanLattice) -> tuple[Slices, IntArray]:
-    """Distinct combinations of what prices a layer, and which of them each plan has."""
+    """Return the distinct combinations of the values that price a layer, and the combination of each plan."""
     split = np.where(lattice.sequence_parallel == 1, lattice.tensor_parallel, 1)
     columns = (
         lattice.tensor_parallel,
@@ -176,7 +176,7 @@ def _layer_parts(
 
 
 def selectively_again_s(job: TrainingJob, times: LayerTimes) -> FloatArray:
-    """What selective recomputation of a layer repeats [s]: attention's core.
+    """Time that selective recomputation of a layer repeats [s]: attention's core.
 
     torchtitan's saves every second multiplication and attention instead, and repeats all the rest.
 
@@ -188,14 +188,14 @@ def selectively_again_s(job: TrainingJob, times: LayerTimes) -> FloatArray:
 
 
 def recomputed_share(job: TrainingJob, lattice: PlanLattice) -> FloatArray:
-    """Share of a stage's layers to which the plan's recomputation applies. Source: own definition."""
+    """Fraction of a stage's layers to which the plan's recomputation applies. Source: own definition."""
     per_stage = num_layers(job.model) / lattice.pipeline_parallel
     some = lattice.recompute_layers >= 0
     return np.where(some, np.minimum(1.0, lattice.recompute_layers / per_stage), 1.0)
 
 
 def computed_sequence(job: TrainingJob, micro_batch: FloatArray) -> FloatArray:
-    """Tokens of a sequence as they are computed: all of a packed one, else the longest of the micro-batch.
+    """Number of tokens of a sequence as they are computed: all of a packed one, else the longest of the micro-batch.
 
     min(sequence, mean (1 + spread sqrt(2 ln micro-batch))) and the learned tokens of prompt tuning
 
@@ -214,7 +214,7 @@ def computed_sequence(job: TrainingJob, micro_batch: FloatArray) -> FloatArray:
 def _stage_layers(
     job: TrainingJob, lattice: PlanLattice, layers: list[dict[str, FloatArray]], head: dict[str, FloatArray]
 ) -> StageLayers:
-    """Times and parameters of the stage that takes longest, for each plan.
+    """Return times and parameters of the stage that takes longest, for each plan.
 
     Assumes: the stages that differ are those with other layers, with the input table, or with the head.
     Raises: InfeasibleError: a plan has more stages than layers.
@@ -235,7 +235,7 @@ def _stage_layers(
         has_embedding[mask], has_head[mask] = kinds[busiest, -3], kinds[busiest, -2]
         rest = kinds[:, -1] @ seconds - np.max(seconds, axis=0)
         others[mask] = np.maximum(0.0, rest) / max(key[0] - 1, 1)
-    # A mirrored stage holds two parts of the model, of which a micro-batch passes one.
+    # A mirrored stage holds two parts of the model; a micro-batch passes one of them.
     mirrored = np.isin(lattice.schedule, [SCHEDULES.index(name) for name in MIRRORED])
     passed = np.where(mirrored, 0.5, 1.0)
     parts = {
@@ -269,7 +269,8 @@ def _trained_fraction(job: TrainingJob, total: float) -> float:
 
 
 def _kinds(groups: IntArray, schedule: Schedule) -> FloatArray:
-    """Distinct stages: layers of each group, whether it holds the input table and the head, how many are alike."""
+    """Return the distinct stages: layers of each group, whether it holds the input table and the head, how many are
+    alike."""
     num_stages = len(groups)
     flags = [
         (holds_embedding(stage, num_stages, schedule), holds_head(stage, num_stages, schedule))

@@ -1,4 +1,4 @@
-"""Pipeline schedules: run as event graphs (when every pass starts and ends, activations held), and in closed form."""
+"""Pipeline schedules, run as event graphs (when every pass starts and ends, activations held), and in closed form."""
 
 from collections import defaultdict
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ class ChunkTimes:
 
     forward_s: tuple[float, ...]
     input_s: tuple[float, ...]
-    """Gradients of the inputs, recomputation included."""
+    """Time of the gradients of the inputs, recomputation included [s]."""
     weight_s: tuple[float, ...]
     send_s: float = 0.0
 
@@ -25,7 +25,7 @@ class ChunkTimes:
     def equal(
         cls, num_chunks: int, forward_s: float, input_s: float, weight_s: float, send_s: float = 0.0
     ) -> Self:
-        """The same times for every chunk [s]."""
+        """Return times that are equal for every chunk [s]."""
         return cls((forward_s,) * num_chunks, (input_s,) * num_chunks, (weight_s,) * num_chunks, send_s)
 
     def of(self, step: Pass) -> float:
@@ -50,16 +50,16 @@ class TimedSlot(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PipelineRun:
-    """One optimizer step's passes through a pipeline."""
+    """Passes of one optimizer step through a pipeline."""
 
     schedule: Schedule
     num_micro_batches: int
     chunks_per_stage: int
     slots: tuple[tuple[TimedSlot, ...], ...]
-    """By stage, in time."""
+    """Slots of each stage, in order of time."""
     busy_s: tuple[float, ...]
     max_in_flight: tuple[float, ...]
-    """By stage, the most micro-batches whose activations of the whole stage are held at once."""
+    """Highest number of micro-batches whose activations of the whole stage are held at once, by stage."""
 
     @property
     def num_stages(self) -> int:
@@ -67,7 +67,7 @@ class PipelineRun:
 
     @property
     def makespan_s(self) -> float:
-        """From the first start to the last end [s]."""
+        """Time from the first start to the last end [s]."""
         return max(stage[-1].end_at_s for stage in self.slots)
 
     @property
@@ -77,20 +77,24 @@ class PipelineRun:
 
     @property
     def bubble_fraction(self) -> float:
-        """Idle share of stages × time."""
+        """Idle fraction of stages × time."""
         return self.bubble_s / self.makespan_s if self.makespan_s else 0.0
 
     @property
     def period_s(self) -> float:
-        """Longest time between a stage's own first start and last end [s]: what a step costs where stages do not
-        wait for each other between steps (optimizer post-validation of the zero-bubble schedules)."""
+        """Longest time between a stage's own first start and last end [s].
+
+        The period is the time of a step if stages do not wait for each other between steps (optimizer post-validation
+        of the
+        zero-bubble schedules).
+        """
         return max(stage[-1].end_at_s - stage[0].start_at_s for stage in self.slots)
 
 
 def run_schedule(
     schedule: Schedule, num_stages: int, num_micro_batches: int, times: ChunkTimes, *, virtual_stages: int = 1
 ) -> PipelineRun:
-    """One step of a schedule: instants of every pass [s], bubble, activations in flight.
+    """Return one step of a schedule: instants of every pass [s], bubble, activations in flight.
 
     A pass starts when its stage is free, its input has arrived and, going backward, its own forward pass is done.
 
@@ -115,8 +119,10 @@ def run_schedule(
 
 
 def _chunks_a_pass_counts(order: Order) -> int:
-    """Chunks over which one micro-batch's activations of a stage are spread: DualPipe's two chunks serve different
-    micro-batches."""
+    """Number of chunks over which one micro-batch's activations of a stage are spread.
+
+    DualPipe's two chunks serve different micro-batches, so it is 1 there.
+    """
     return 1 if order.num_positions == len(order.stages) else order.chunks_per_stage
 
 
@@ -130,7 +136,7 @@ def _max_in_flight(stage: Sequence[Slot]) -> int:
 
 
 def _timed(order: Order, times: ChunkTimes) -> tuple[tuple[TimedSlot, ...], ...]:
-    """Instants of all slots: every stage advances until it waits for a pass that has no end yet."""
+    """Return the instants of all slots: every stage advances until it waits for a pass that has no end yet."""
     ends: dict[tuple[bool, int, int], float] = {}
     timed: list[list[TimedSlot]] = [[] for _ in order.stages]
     waiting: dict[tuple[bool, int, int], list[int]] = defaultdict(list)
@@ -164,7 +170,7 @@ def _timed(order: Order, times: ChunkTimes) -> tuple[tuple[TimedSlot, ...], ...]
 
 
 def _needs(step: Pass, order: Order, send_s: float) -> list[tuple[tuple[bool, int, int], float]]:
-    """What must have ended before a pass starts, and how long its result travels."""
+    """Return the passes that must have ended before a pass starts, and how long their results travel [s]."""
     micro, position = step.micro_batch, step.position
     if step.kind is Kind.WEIGHT:
         return [((False, micro, position), 0.0)]
@@ -195,7 +201,7 @@ def bubbles_s(
     gpipe, 1f1b (p − 1)(F + B); interleaved (p − 1)(F + B)/v; zb_h1 (p − 1)(F + I − W); zbv (p − 1) F/2;
     dualpipe (p/2 − 1)(F + 2I − W). None is negative.
 
-    Zbv idles not at all where stages do not wait for each other between steps (`PipelineRun.period_s`).
+    Zbv does not idle at all if stages do not wait for each other between steps (`PipelineRun.period_s`).
 
     Assumes: enough micro-batches to fill the pipeline and free sends; for zb_h1, zbv and dualpipe F, I and W are about
         equal. Tests hold it to `run_schedule`.

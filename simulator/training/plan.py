@@ -1,4 +1,4 @@
-"""How a training step is laid out over accelerators: one plan, or a lattice of plans as columns.
+"""Plans: the layout of a training step over accelerators, as one plan or as a lattice of plans in columns.
 
 Formulas of memory and time take a `PlanLattice`, whose columns are arrays of one length, so that one plan and a
 million plans go through the same lines.
@@ -15,12 +15,12 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 Sharding = Literal["none", "zero1", "zero2", "zero3"]
-"""What data-parallel ranks divide among themselves: nothing, the optimizer (ZeRO-1, Megatron's distributed
+"""State that data-parallel ranks divide among themselves: nothing, the optimizer (ZeRO-1, Megatron's distributed
 optimizer), with it the gradients (ZeRO-2), with them the parameters (ZeRO-3, FSDP; HSDP with a shard group)."""
 SHARDINGS: Final[tuple[Sharding, ...]] = get_args(Sharding)
 
 Recompute = Literal["none", "selective", "full", "modules"]
-"""Activations computed again in the backward pass: none, attention's core, every layer from its input, or the cheap
+"""Activations recomputed in the backward pass: none, attention's core, every layer from its input, or the cheap
 modules: norms, activation functions, latent up-projections (Megatron-Core --recompute-modules; DeepSeek-V3)."""
 RECOMPUTES: Final[tuple[Recompute, ...]] = get_args(Recompute)
 
@@ -34,35 +34,35 @@ _CODES: Final[dict[str, tuple[str, ...]]] = {
     "schedule": SCHEDULES,
 }
 _CODES_PER_PLAN: Final = 16
-"""Up to so many possible codes for each plan, a table finds distinct ones faster than sorting."""
+"""Number of possible codes per plan up to which a table finds distinct ones faster than sorting."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingPlan:
-    """One layout. The ranks are tensor × context × pipeline × data parallel; experts divide data × context ranks."""
+    """One plan. The ranks are tensor × context × pipeline × data parallel; experts divide data × context ranks."""
 
     tensor_parallel: int = 1
     pipeline_parallel: int = 1
     virtual_stages: int = 1
-    """Model chunks that each pipeline stage holds (VPP)."""
+    """Number of model chunks that each pipeline stage holds (VPP)."""
     context_parallel: int = 1
     expert_parallel: int = 1
     expert_tensor_parallel: int = 0
-    """Tensor parallelism inside one expert; 0 is that of the dense layers."""
+    """Degree of tensor parallelism inside one expert; 0 is that of the dense layers."""
     data_parallel: int = 1
     micro_batch: int = 1
-    """Sequences of one forward pass."""
+    """Number of sequences of one forward pass."""
     sharding: Sharding = "none"
     shard_group: int = 0
-    """Ranks that one shard spans (HSDP, ZeRO within a node); 0 is all data-parallel ranks."""
+    """Number of ranks that one shard spans (HSDP, ZeRO within a node); 0 is all data-parallel ranks."""
     recompute: Recompute = "none"
     recompute_layers: int = -1
-    """Layers of a stage that are recomputed; -1 is all of them."""
+    """Number of layers of a stage that are recomputed; -1 is all of them."""
     schedule: Schedule = "1f1b"
     sequence_parallel: bool = True
-    """Norms and residuals divided along the sequence over the tensor-parallel ranks."""
+    """Whether norms and residuals are divided along the sequence over the tensor-parallel ranks."""
     first_stage_layers: int = 0
-    """Layers of the first stage, where it differs; 0 divides evenly."""
+    """Number of layers of the first stage, if it differs; 0 divides evenly."""
     last_stage_layers: int = 0
     offload_optimizer: bool = False
     offload_parameters: bool = False
@@ -75,7 +75,7 @@ class TrainingPlan:
 
 @dataclass(frozen=True, slots=True)
 class PlanLattice:
-    """Many plans of one job: every column of `TrainingPlan` as an array; words as their index in SHARDINGS,
+    """Plans of one job in columns: every field of `TrainingPlan` as an array; words as their index in SHARDINGS,
     RECOMPUTES and SCHEDULES, flags as 0 and 1."""
 
     tensor_parallel: IntArray
@@ -100,7 +100,7 @@ class PlanLattice:
 
     @classmethod
     def of(cls, plans: Iterable[TrainingPlan]) -> Self:
-        """The lattice of these plans, in their order."""
+        """Return the lattice of these plans, in their order."""
         rows = list(plans)
         columns: dict[str, IntArray] = {}
         for field in fields(cls):
@@ -114,11 +114,11 @@ class PlanLattice:
         return len(self.tensor_parallel)
 
     def take(self, rows: IntArray | NDArray[np.bool_]) -> Self:
-        """The plans at these positions, or where the mask holds."""
+        """Return the plans at these positions, or those where the mask is true."""
         return type(self)(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
 
     def plan(self, row: int) -> TrainingPlan:
-        """One plan of the lattice."""
+        """Return one plan of the lattice."""
         values: dict[str, object] = {}
         for field in fields(self):
             code = int(getattr(self, field.name)[row])
@@ -134,29 +134,32 @@ class PlanLattice:
 
     @property
     def tensor_parallel_of_experts(self) -> IntArray:
-        """Tensor parallelism inside one expert."""
+        """Degree of tensor parallelism inside one expert."""
         return np.where(self.expert_tensor_parallel == 0, self.tensor_parallel, self.expert_tensor_parallel)
 
     @property
     def expert_ranks(self) -> IntArray:
-        """Ranks that divide the routed experts of a layer."""
+        """Number of ranks that divide the routed experts of a layer."""
         return self.expert_parallel * self.tensor_parallel_of_experts
 
     @property
     def expert_copies(self) -> FloatArray:
-        """Accelerators of a stage that hold the same experts: tp · cp · dp / (ep · etp) (arXiv:2504.14960)."""
+        """Number of accelerators of a stage that hold the same experts: tp · cp · dp / (ep · etp)
+        (arXiv:2504.14960)."""
         ranks = self.tensor_parallel * self.context_parallel * self.data_parallel
         return np.maximum(ranks / self.expert_ranks, 1.0)
 
     @property
     def shard_ranks(self) -> IntArray:
-        """Ranks over which a dense parameter's states are divided; context-parallel ranks hold the same weights."""
+        """Number of ranks over which a dense parameter's states are divided; context-parallel ranks hold the same
+        weights."""
         ranks = self.data_parallel * self.context_parallel
         return np.where(self.shard_group == 0, ranks, np.minimum(self.shard_group, ranks))
 
 
 def distinct(columns: Sequence[IntArray]) -> tuple[IntArray, IntArray]:
-    """The first plan of each distinct combination of these columns, and which combination each plan has.
+    """Return the index of the first plan of each distinct combination of these columns, and the combination of each
+    plan.
 
     Source: own definition.
     """

@@ -1,4 +1,4 @@
-"""Why a stated plan cannot run, and the nearest one that can."""
+"""Checks of stated plans: why one cannot run, and the nearest one that can."""
 
 from collections.abc import Iterator
 
@@ -20,7 +20,7 @@ from advisor.simulator.training.stages import tables_as_layers
 
 
 def nearest_plan(plan: TrainingPlan, lattice: PlanLattice) -> TrainingPlan | None:
-    """The plan of a lattice that differs least from a wanted one; None for an empty lattice.
+    """Return the plan of a lattice that differs least from a wanted one; None for an empty lattice.
 
     Distance: Σ |log2(degree / wanted degree)| over degrees and micro-batch, plus one for each other setting
     that differs.
@@ -45,7 +45,7 @@ def _distances(plan: TrainingPlan, lattice: PlanLattice) -> NDArray[np.float64]:
 def check_plan(plan: TrainingPlan, job: TrainingJob, domain: int) -> None:
     """Refuse a stated plan that no launcher would accept, with the nearest valid one as the hint.
 
-    Raises: InfeasibleError: a degree does not divide what it divides, or there is nothing for it to divide.
+    Raises: InfeasibleError: a degree does not divide the quantity it splits, or there is nothing for it to divide.
     Source: the rules of enumerate_lattice.
     """
     found = next(faults(plan, job, domain), None)
@@ -58,7 +58,7 @@ def check_plan(plan: TrainingPlan, job: TrainingJob, domain: int) -> None:
 
 
 def faults(plan: TrainingPlan, job: TrainingJob, domain: int) -> Iterator[tuple[str, str]]:
-    """Every rule that a plan breaks, as (what, why).
+    """Yield every rule that a plan breaks, as (what, why).
 
     Source: the rules of enumerate_lattice.
     """
@@ -130,7 +130,7 @@ def _expert_faults(plan: TrainingPlan, shape: ModelLimits) -> Iterator[tuple[str
 
 
 def _nearest_valid(plan: TrainingPlan, job: TrainingJob, domain: int) -> TrainingPlan | None:
-    """The nearest plan for as many accelerators, or for the powers of two around them."""
+    """Return the nearest plan for equally many accelerators, or for the powers of two around them; None without any."""
     count = plan.num_accelerators
     limits = LatticeLimits(
         domain,
@@ -146,7 +146,7 @@ def _nearest_valid(plan: TrainingPlan, job: TrainingJob, domain: int) -> Trainin
 
 
 def plan_words(plan: TrainingPlan) -> str:
-    """A plan in words: `TP8 PP16 VPP6 DP8, micro-batch 1, zero1, selective recomputation, interleaved`.
+    """Return a plan in words: `TP8 PP16 VPP6 DP8, micro-batch 1, zero1, selective recomputation, interleaved`.
 
     Source: own definition.
     """

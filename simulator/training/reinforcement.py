@@ -23,18 +23,19 @@ _SHARED_PARTS: Final = (
     "tensor_parallel", "context_parallel", "expert_parallel", "pipeline", "bubble", "host", "data_loading", "straggler",
 )  # fmt: skip
 _FORWARD_SHARE: Final = 1.0 / 3.0
-"""Of what forward and backward passes share: a forward pass is a third of a training step's work."""
+"""Fraction of a training step's work that is the forward pass; applies to the parts that forward and backward passes
+share."""
 _16_BIT_BYTES: Final = 2.0
 
 _ENGINE_BYTES: Final = 1.5 * GIB
-"""Captured graphs and workspaces of the generating engine, as in serving."""
+"""Memory of captured graphs and workspaces of the generating engine, as in serving [bytes]."""
 _LOGPROB_BYTES: Final = 6.0
-"""Per logit of a forward pass that keeps nothing: 16-bit logits and their fp32 log-softmax."""
+"""Bytes per logit of a forward pass that keeps nothing: 16-bit logits and their fp32 log-softmax."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopTimes:
-    """Parts of one step [s]."""
+    """Times of the parts of one step of a loop [s]."""
 
     rollout_s: float
     reward_s: float
@@ -44,14 +45,14 @@ class LoopTimes:
 
     @property
     def work_s(self) -> float:
-        """All parts one after another [s]."""
+        """Sum of all parts, one after another [s]."""
         return self.rollout_s + self.reward_s + self.logprob_s + self.training_s + self.weight_sync_s
 
     def step_s(self, *, apart: bool, steps_off_policy: int) -> float:
         """Time of one step of the loop [s].
 
-        Together, or strictly on policy, parts follow each other. Apart and with answers that may lag, generation of one
-        step runs beside training on the one before it: the longer side decides.
+        Together, or strictly on policy, parts follow each other. Apart and with outputs that may lag, generation of one
+        step runs at the same time as training on the one before it: the longer side decides.
         """
         if not apart or steps_off_policy == 0:
             return self.work_s
@@ -60,7 +61,7 @@ class LoopTimes:
 
 
 def forward_s(breakdown_s: Mapping[str, float]) -> float:
-    """A forward pass over the batch of a training step, as for log-probabilities [s].
+    """Time of a forward pass over the batch of a training step, as for log-probabilities [s].
 
     Source: parts of the step; a forward pass is a third of forward and backward (Kaplan et al. 2020, arXiv:2001.08361).
     """
@@ -69,8 +70,9 @@ def forward_s(breakdown_s: Mapping[str, float]) -> float:
 
 
 def num_forwards(algorithm: Algorithm) -> int:
-    """Forward passes beside training: GRPO asks the policy that generated and a frozen reference; PPO a critic too;
-    DPO the reference only.
+    """Number of forward passes in addition to training.
+
+    GRPO asks the policy that generated and a frozen reference; PPO a critic too; DPO the reference only.
 
     Source: Shao et al. 2024, arXiv:2402.03300; Schulman et al. 2017, arXiv:1707.06347; Rafailov et al. 2023,
         arXiv:2305.18290.
@@ -79,7 +81,7 @@ def num_forwards(algorithm: Algorithm) -> int:
 
 
 def num_trained_models(algorithm: Algorithm) -> int:
-    """Models that learn in each step: PPO trains a critic of the policy's size beside it.
+    """Number of models that learn in each step: PPO also trains a critic of the policy's size.
 
     Source: as num_forwards.
     """
@@ -87,7 +89,7 @@ def num_trained_models(algorithm: Algorithm) -> int:
 
 
 def judge_s(reward_model: Model, tokens: float, num_accelerators: int, peak_flop_per_s: float) -> float:
-    """A reward model's forward pass over all samples [s]: 2 N tokens over accelerators · peak · utilisation.
+    """Time of a reward model's forward pass over all samples [s]: 2 N tokens over accelerators · peak · utilisation.
 
     Source: Kaplan et al. 2020, arXiv:2001.08361; the utilisation is an assumption.
     """
@@ -98,10 +100,11 @@ def judge_s(reward_model: Model, tokens: float, num_accelerators: int, peak_flop
 def colocated_sync_s(
     model: Model, accelerator: Accelerator, rollout_tensor_parallel: int, state_bytes: float
 ) -> float:
-    """Handing new weights to an engine on the same accelerators [s].
+    """Time to hand new weights to an engine on the same accelerators [s].
 
-    Each accelerator gathers its part of the engine's weights over the scale-up fabric or network, and what training
-    holds goes to host memory and comes back: 2 · state / host link.
+    Each accelerator gathers its part of the engine's weights over the scale-up fabric or network, and the training
+    state
+    goes to host memory and comes back: 2 · state / host link.
 
     Assumes: training states and the engine's cache do not fit side by side.
     Source: verl's hybrid engine (arXiv:2409.19256, section 5.2); own composition.
@@ -114,7 +117,7 @@ def colocated_sync_s(
 def disaggregated_sync_s(
     model: Model, accelerator: Accelerator, rollout_tensor_parallel: int, num_training: int
 ) -> float:
-    """Sending new weights from the training to the generating accelerators [s].
+    """Time to send new weights from the training to the generating accelerators [s].
 
     Every generating accelerator receives its part over its own network; the trainers send all copies between them,
     each once: the slower side decides, a broadcast tree lets receivers forward.
@@ -132,53 +135,55 @@ def disaggregated_sync_s(
 
 @dataclass(frozen=True, slots=True)
 class Companions:
-    """Models that stand beside the policy."""
+    """Models of a loop in addition to the policy."""
 
     algorithm: Algorithm
     has_reference: bool = True
-    """A frozen copy of the starting policy, for the KL term; adapters need none: they are switched off."""
+    """Whether the loop has a frozen copy of the starting policy, for the KL term; adapters need none: they are switched
+    off."""
     critic: Model | None = None
-    """PPO's value model; None is one of the policy's shape."""
+    """Value model of PPO; None is one of the policy's shape."""
     reward_model: Model | None = None
-    """None where rewards come from rules or another machine."""
+    """Reward model; None if rewards come from rules or another machine."""
     frozen_on_host: bool = False
-    """Reference and reward model wait in host memory between their passes."""
+    """Whether reference and reward model wait in host memory between their passes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """The rollout engine on the training machines."""
+    """Rollout engine on the training machines."""
 
     tensor_parallel: int
     kv_tokens: int
-    """Tokens in the cache of one replica at once."""
+    """Number of tokens in the cache of one replica at once."""
     weight_dtype: str = "bf16"
     kv_dtype: str = "bf16"
     training_on_host: bool = True
-    """Weights, gradients and optimizer of training move to the host while the engine generates."""
+    """Whether weights, gradients and optimizer of training move to the host while the engine generates."""
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseMemory:
-    """One phase of a loop on the fullest accelerator [bytes]."""
+    """Memory of one phase of a loop on the fullest accelerator [bytes]."""
 
     name: str
     policy_bytes: float
-    """Weights, gradients, optimizer, and while it trains activations and buffers of the policy."""
+    """Memory of the policy's weights, gradients, optimizer, and while it trains of its activations and buffers
+    [bytes]."""
     critic_bytes: float
     frozen_bytes: float
-    """Reference and reward model."""
+    """Memory of the reference and reward model [bytes]."""
     engine_bytes: float
-    """Weights and workspaces of the generating engine."""
+    """Memory of weights and workspaces of the generating engine [bytes]."""
     kv_bytes: float
     working_bytes: float
-    """Logits of the log-probability pass."""
+    """Memory of the logits of the log-probability pass [bytes]."""
     outside_bytes: float
-    """Driver context and communicators."""
+    """Memory of driver context and communicators [bytes]."""
 
     @property
     def peak_bytes(self) -> float:
-        """What the accelerator must have."""
+        """Memory that the accelerator must have [bytes]."""
         return (
             self.policy_bytes
             + self.critic_bytes
@@ -191,16 +196,17 @@ class PhaseMemory:
 
 
 def preference_job(job: TrainingJob, algorithm: Algorithm) -> TrainingJob:
-    """The job whose step memory is that of the algorithm: DPO runs a chosen and a rejected answer through the policy.
+    """Return the job whose step memory is that of the algorithm: DPO runs a chosen and a rejected output through the
+    policy.
 
-    Assumes: both answers have the job's sequence length and go through in one pass, as a packed pair.
+    Assumes: both outputs have the job's sequence length and go through in one pass, as a packed pair.
     Source: Rafailov et al. 2023 (arXiv:2305.18290), equation 7.
     """
     return replace(job, sequence_tokens=2 * job.sequence_tokens) if algorithm == "dpo" else job
 
 
 def companion_bytes(job: TrainingJob, lattice: PlanLattice, companions: Companions) -> FloatArray:
-    """What the other models hold on each accelerator while the policy trains [bytes], for each plan.
+    """Memory of the other models on each accelerator while the policy trains [bytes], for each plan.
 
     A reference or reward model is 16-bit weights, divided as the plan divides weights; PPO's critic has weights,
     gradients and optimizer of its own.
@@ -215,10 +221,11 @@ def companion_bytes(job: TrainingJob, lattice: PlanLattice, companions: Companio
 def loop_memory(
     job: TrainingJob, plan: TrainingPlan, companions: Companions, generation: Generation | None = None
 ) -> tuple[PhaseMemory, ...]:
-    """Memory of the phases of one loop on the fullest accelerator of training [bytes]: generation, log-probabilities,
-    training. The peak is the largest of them, not their sum.
+    """Return the memory of the phases of one loop on the fullest accelerator of training [bytes].
 
-    `generation` is None where other machines generate, and for DPO, which does not.
+    The phases are generation, log-probabilities and training. The peak is the largest of them, not their sum.
+
+    `generation` is None if other machines generate, and for DPO, which does not.
 
     Assumes: parameters of training and of the engine are separate copies; the engine's cache is freed before training.
     Raises: InfeasibleError: more pipeline stages than layers.
@@ -272,7 +279,7 @@ def _critic_bytes(job: TrainingJob, lattice: PlanLattice, companions: Companions
 
 
 def _weights_only(job: TrainingJob, model: Model, lattice: PlanLattice) -> FloatArray:
-    """16-bit weights of a model that does not learn: those of a base without adapters."""
+    """Memory of the 16-bit weights of a model that does not learn [bytes]: those of a base without adapters."""
     frozen = replace(job, model=model, method="lora", lora_rank=0, trainable_parameters=0.0)
     return peak_memory(frozen, lattice).weight_bytes
 

@@ -1,4 +1,4 @@
-"""Which release of a training framework a plan needs, and what a release switches on by itself."""
+"""Releases of training frameworks: the one that a plan needs, and the features that a release switches on by itself."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -35,12 +35,13 @@ _SINCE: Final = {
     ("deepspeed", "zero3"): FirstRelease("2021-03", "DeepSpeed 0.3.13"),
     ("fsdp", "zero3"): FirstRelease("2022-06", "PyTorch 1.12"),
 }  # fmt: skip
-"""By framework and feature. Months are an own record, not checked against release notes: one may be off by a few."""
+"""First releases by framework and feature. Months are an own record, not checked against release notes: one may be off
+by a few."""
 
 
 @dataclass(frozen=True, slots=True)
 class MissingFeature:
-    """A feature of a plan that a framework's release does not have."""
+    """Feature of a plan that a framework's release does not have."""
 
     framework: str
     feature: str
@@ -52,7 +53,7 @@ class MissingFeature:
 
 
 def missing_features(job: TrainingJob, plan: TrainingPlan) -> Iterator[MissingFeature]:
-    """Yield every feature of a plan that is newer than the job's release; nothing where no release is stated.
+    """Yield every feature of a plan that is newer than the job's release; nothing if no release is stated.
 
     Source: own record, `_SINCE`.
     """
@@ -80,7 +81,7 @@ def _features(job: TrainingJob, plan: TrainingPlan) -> Iterator[str]:
 
 
 def features_at(framework: str, month: str) -> frozenset[str]:
-    """Features that a framework of a month has unless it is told otherwise: Megatron-LM's attention with stored scores.
+    """Return the features that a framework of a month has by default: Megatron-LM's attention with stored scores.
 
     Source: as UNFUSED_UNTIL.
     """

@@ -1,4 +1,5 @@
-"""Generating the samples of one reinforcement-learning step: the serving simulator, run until the last sample ends."""
+"""Rollouts: generating the samples of one reinforcement-learning step, by the serving simulator run until the last
+sample ends."""
 
 import math
 from collections.abc import Iterator
@@ -24,15 +25,16 @@ from advisor.simulator.serving import (
 from advisor.simulator.serving.content import ROOT, Contents, ContentTree
 
 _MOST_SEQUENCES = 1024
-"""Sequences that a rollout engine is told to run at once on one replica."""
+"""Number of sequences that a rollout engine is told to run at once on one replica."""
 _MOST_SIMULATED = 2048
-"""Samples of a replica that are simulated; more of them take what its second half added."""
+"""Number of samples of a replica that are simulated; each further sample takes the time that the second half of these
+added."""
 _Z99_9 = 3.09
 _SHARED_FRACTION = 0.95
-"""Of the mean prompt: what all samples of a prompt surely have in common, as drawn prompts vary a little."""
+"""Fraction of the mean prompt that all samples of a prompt surely share, as drawn prompts vary a little."""
 _MAX_TENSOR_PARALLEL = 8
 _PROMPT_SIGMA = 0.01
-"""Prompts are taken to be alike; lengths drawn need some spread."""
+"""Log-standard-deviation of prompt lengths: prompts are assumed alike, but drawn lengths need some spread."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +44,14 @@ class RolloutLoad:
     num_samples: int
     prompt_tokens: int
     response_tokens: int
-    """Mean."""
+    """Mean response length [tokens]."""
     response_sigma: float = 0.0
-    """Spread of the logarithm of response lengths."""
+    """Log-standard-deviation of response lengths."""
     samples_per_prompt: int = 1
-    """Samples that share a prompt: an engine with a prefix cache computes and holds it once."""
+    """Number of samples that share a prompt: an engine with a prefix cache computes and holds it once."""
 
     def contents(self, num_samples: int) -> Contents | None:
-        """Which samples have which prompt; None where none has a companion."""
+        """Return the prompt of each sample; None if no two samples share one."""
         shared = int(_SHARED_FRACTION * self.prompt_tokens)
         if self.samples_per_prompt < 2 or shared < 1:
             return None
@@ -60,11 +62,12 @@ class RolloutLoad:
 
     @property
     def held_tokens(self) -> float:
-        """Tokens of cache that a finished sample of mean length holds, its share of a common prompt included."""
+        """Number of cached tokens that a finished sample of mean length holds, its share of a common prompt
+        included."""
         return self.prompt_tokens / self.samples_per_prompt + self.response_tokens
 
     def lengths(self) -> Lengths:
-        """Prompts of one length, responses with their spread."""
+        """Return the lengths of the samples: prompts of one length, responses with their spread."""
         if self.response_sigma <= 0:
             return FixedLengths(self.prompt_tokens, self.response_tokens)
         return LognormalLengths(
@@ -73,19 +76,19 @@ class RolloutLoad:
 
     @property
     def longest_tokens(self) -> int:
-        """Tokens of a sample that one in a thousand exceeds."""
+        """Number of tokens of a sample that one in a thousand exceeds."""
         spread = math.exp(_Z99_9 * self.response_sigma - self.response_sigma**2 / 2.0)
         return round(self.prompt_tokens + self.response_tokens * spread)
 
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """One step's generation on a number of accelerators."""
+    """Generation of one step on a number of accelerators."""
 
     time_s: float
-    """Until the last sample ends."""
+    """Time until the last sample ends [s]."""
     half_done_s: float
-    """Until half of the samples have ended: the rest is the tail in which the batch empties."""
+    """Time until half of the samples have ended [s]: the rest is the tail in which the batch empties."""
     output_tokens_per_s: float
     tensor_parallel: int
     num_replicas: int
@@ -94,7 +97,7 @@ class Rollout:
 
     @property
     def tail_fraction(self) -> float:
-        """Share of the time after half of the samples have ended."""
+        """Fraction of the time after half of the samples have ended."""
         return 1.0 - self.half_done_s / self.time_s
 
 
@@ -108,14 +111,14 @@ def rollout(
     memory_fraction: float = 0.85,
     seed: int = 0,
 ) -> Rollout:
-    """Time until all samples of a step are generated [s], with the tensor parallelism that makes it shortest.
+    """Return the generation of all samples of a step [s], with the tensor parallelism that makes it shortest.
 
     All samples are submitted at once and dealt evenly to equal replicas; the step ends with the slowest sample.
     Replicas are alike, so one is simulated with its share.
 
     Assumes: the engine gets `memory_fraction` of the memory while it generates, and is told to run no more samples at
         once than its cache holds at their full mean length; samples of one prompt go to the same
-        replica; lengths are known to nobody, so no replica gets the longer ones.
+        replica; lengths are unknown in advance, so no replica gets the longer ones.
     Raises: InfeasibleError: no layout holds the model and one sample. UnknownNameError: no such engine.
     Source: advisor.simulator.serving.
     """
@@ -127,7 +130,7 @@ def rollout(
             replica = _replica(model, accelerator, engine, tensor_parallel, load, memory_fraction)
             held = replica.memory.kv_capacity_tokens / load.held_tokens
             if held < _MOST_SEQUENCES:
-                # More at once would only evict each other and compute prompts again.
+                # More sequences at once would only evict each other and recompute prompts.
                 concurrency = max(1, int(held))
                 replica = _replica(
                     model, accelerator, engine, tensor_parallel, load, memory_fraction, concurrency

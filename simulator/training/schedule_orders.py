@@ -1,4 +1,4 @@
-"""In which order each pipeline stage runs its forward and backward passes: GPipe to DualPipe, as lists of slots.
+"""Schedules: the order in which each pipeline stage runs its passes, from GPipe to DualPipe, as lists of slots.
 
 A *position* numbers the chunks of the model in forward order, 0 to stages · chunks − 1. A *pass* is one micro-batch
 through one position. A *slot* holds the passes that a stage starts together: one, or two that overlap (DualPipe).
@@ -13,15 +13,15 @@ from advisor.simulator.training.plan import Schedule
 
 
 class Kind(IntEnum):
-    """What a pass computes."""
+    """Kind of a pass by its computation."""
 
     FORWARD = 0
     BACKWARD = 1
     """Gradients of inputs and of weights together."""
     INPUT = 2
-    """Gradients of the inputs alone: what the stage before waits for."""
+    """Gradients of the inputs alone, for which the previous stage waits."""
     WEIGHT = 3
-    """Gradients of the weights alone: nobody waits for them before the optimizer."""
+    """Gradients of the weights alone, for which no stage waits before the optimizer."""
 
 
 class Pass(NamedTuple):
@@ -37,22 +37,22 @@ StageOrder = tuple[Slot, ...]
 
 
 class Order(NamedTuple):
-    """A whole schedule: what every stage does in turn, and which stage holds a position."""
+    """Order of a whole schedule: the slots of every stage, and the stage of each position."""
 
     stages: tuple[StageOrder, ...]
     num_positions: int
     stage_of: Callable[[int, int], int]
     """Stage of (micro-batch, position)."""
     chunks_per_stage: int
-    """Chunks that a stage holds; parameters are stored for each of them."""
+    """Number of chunks that a stage holds; parameters are stored for each of them."""
 
 
 CHUNKS: Final[dict[str, int]] = {"zbv": 2, "dualpipe": 2}
-"""Chunks per stage that a schedule prescribes."""
+"""Number of chunks per stage that a schedule prescribes."""
 
 
 def order_of(schedule: Schedule, num_stages: int, num_micro_batches: int, virtual_stages: int = 1) -> Order:
-    """The order of a schedule for so many stages, micro-batches and, where interleaved, chunks per stage.
+    """Return the order of a schedule for given numbers of stages, micro-batches and, if interleaved, chunks per stage.
 
     Raises: AdvisorError: the schedule does not exist for these numbers.
     Source: each schedule's own function.
@@ -76,7 +76,7 @@ def order_of(schedule: Schedule, num_stages: int, num_micro_batches: int, virtua
 
 
 def gpipe_order(num_stages: int, num_micro_batches: int) -> Order:
-    """All forward passes, then all backward passes.
+    """Return the order of all forward passes, then all backward passes.
 
     Source: Huang et al. 2019, arXiv:1811.06965.
     """
@@ -90,7 +90,7 @@ def gpipe_order(num_stages: int, num_micro_batches: int) -> Order:
 
 
 def one_forward_one_backward_order(num_stages: int, num_micro_batches: int) -> Order:
-    """As many forward passes as stages follow, then one forward and one backward pass in turn.
+    """Return the 1F1B order: as many forward passes as stages follow, then one forward and one backward pass in turn.
 
     Source: Narayanan et al. 2021, arXiv:2104.04473, section 2.2.1 (PipeDream-Flush).
     """
@@ -106,7 +106,8 @@ def one_forward_one_backward_order(num_stages: int, num_micro_batches: int) -> O
 
 
 def zb_h1_order(num_stages: int, num_micro_batches: int) -> Order:
-    """1F1B with the backward pass in two; stage s postpones the weight gradients of s micro-batches.
+    """Return the ZB-H1 order: 1F1B with the backward pass in two; stage s postpones the weight gradients of s
+    micro-batches.
 
     The stages before then get their gradients earlier, and the postponed work fills the end. No stage holds more
     micro-batches than the first one of 1F1B.
@@ -131,7 +132,8 @@ def zb_h1_order(num_stages: int, num_micro_batches: int) -> Order:
 
 
 def interleaved_order(num_stages: int, num_micro_batches: int, virtual_stages: int) -> Order:
-    """1F1B over chunks: stage s holds positions s, s + stages, …; micro-batches go round in groups of `num_stages`.
+    """Return the interleaved order: 1F1B over chunks. Stage s holds positions s, s + stages, …; micro-batches go round
+    in groups of `num_stages`.
 
     Raises: AdvisorError: the micro-batches are not a multiple of the stages.
     Source: Narayanan et al. 2021, arXiv:2104.04473, section 2.2.2.
@@ -162,7 +164,8 @@ def interleaved_order(num_stages: int, num_micro_batches: int, virtual_stages: i
 
 
 def zbv_order(num_stages: int, num_micro_batches: int) -> Order:
-    """Two chunks per stage in a V: down the stages and back up, so that the last position ends where the first began.
+    """Return the ZB-V order: two chunks per stage, down the stages and back up, so that the last position ends where
+    the first began.
 
     Every stage holds at most as many activations as the first one of 1F1B. With fewer than 2 · stages − 1
     micro-batches the pattern does not fill; its surplus passes are left out.
@@ -198,8 +201,11 @@ def zbv_order(num_stages: int, num_micro_batches: int) -> Order:
 
 
 def dualpipe_order(num_stages: int, num_micro_batches: int) -> Order:
-    """Half of the micro-batches enter at each end; a forward pass of one direction overlaps a backward pass of the
-    other. Every stage holds its chunk of both directions, so parameters are stored twice.
+    """Return the DualPipe order: half of the micro-batches enter at each end of the pipeline.
+
+    A forward pass of one direction overlaps a backward pass of the other. Every stage holds its chunk of both
+    directions,
+    so parameters are stored twice.
 
     Raises: AdvisorError: odd numbers, or fewer than two micro-batches per stage.
     Source: DeepSeek-AI 2024, arXiv:2412.19437, section 3.2.1 and figure 5; phases of deepseek-ai/DualPipe.
@@ -220,7 +226,7 @@ def dualpipe_order(num_stages: int, num_micro_batches: int) -> Order:
 
 
 def _dualpipe_stage(stage: int, num_stages: int, half: int) -> StageOrder:
-    """Phases of one stage; `near` is the direction whose entrance is closer."""
+    """Return the slots of one stage by phases; `near` is the direction whose entrance is closer."""
     mirrored = stage >= num_stages // 2
     depth = min(stage, num_stages - 1 - stage)
     rest = num_stages // 2 - depth - 1
@@ -258,7 +264,7 @@ def _dualpipe_stage(stage: int, num_stages: int, half: int) -> StageOrder:
 
 
 class _Chunk:
-    """Counts the passes of one chunk of a stage."""
+    """Counter of the passes of one chunk of a stage."""
 
     def __init__(self, position: int, first: int = 0) -> None:
         self._position = position
@@ -286,6 +292,6 @@ def _one_by_one(passes: list[Pass]) -> StageOrder:
 
 
 def _straight(num_stages: int, passes: Callable[[int], list[Pass]]) -> Order:
-    """One chunk per stage: positions are stages."""
+    """Return the order for one chunk per stage: positions are stages."""
     stages = tuple(_one_by_one(passes(stage)) for stage in range(num_stages))
     return Order(stages, num_stages, lambda _, position: position, 1)

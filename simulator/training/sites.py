@@ -1,4 +1,4 @@
-"""Training over sites that a slow network joins: gradients across it every step, or parameters now and then."""
+"""Training over sites that a slow network joins: gradients cross it every step, or parameters from time to time."""
 
 from dataclasses import dataclass
 
@@ -9,13 +9,13 @@ class Sites:
 
     num_sites: int
     bytes_per_s: float
-    """Between one site and the others, of each direction."""
+    """Rate between one site and the others, in each direction [bytes/s]."""
     latency_s: float = 0.03
-    """There and back: 30 ms are some 3 000 km of fibre."""
+    """Round-trip time between sites [s]; 30 ms is about 3 000 km of fibre."""
 
 
 def exchange_s(sites: Sites, num_bytes: float) -> float:
-    """Time to average so many bytes over all sites [s]: 2 (s − 1) / s of them over a site's link, in 2 (s − 1) hops.
+    """Time to average num_bytes over all sites [s]: 2 (s − 1) / s of them over a site's link, in 2 (s − 1) hops.
 
     Assumes: a ring; every site's accelerators share its link evenly, so that its size does not matter.
     Raises: ValueError: the link has no rate.
@@ -28,7 +28,7 @@ def exchange_s(sites: Sites, num_bytes: float) -> float:
 
 
 def synchronous_step_s(sites: Sites, step_s: float, backward_s: float, gradient_bytes: float) -> float:
-    """Time of a step whose gradients cross the sites every time [s]; what the backward pass covers is hidden.
+    """Time of a step whose gradients cross the sites every time [s]; the part that the backward pass covers is hidden.
 
     step + max(0, exchange − backward)
 
@@ -40,10 +40,10 @@ def synchronous_step_s(sites: Sites, step_s: float, backward_s: float, gradient_
 def local_step_s(
     sites: Sites, step_s: float, inner_steps: int, parameter_bytes: float, *, overlapped: bool = False
 ) -> float:
-    """Mean time of a step where sites train apart and average their parameters every so many steps [s].
+    """Mean time of a step if sites train apart and average their parameters every `inner_steps` steps [s].
 
-    step + exchange / inner steps; overlapped, the exchange runs beside the next inner steps and shows only where it
-    outlasts them.
+    step + exchange / inner steps; overlapped, the exchange runs during the next inner steps, and only the part that
+    outlasts them is exposed.
 
     Assumes: the outer optimizer's update takes no time; how far sites may drift apart is not judged here.
     Raises: ValueError: fewer than one inner step.

@@ -1,4 +1,5 @@
-"""Pipeline stages: which layers each holds, which can be the fullest, and how many micro-batches it holds at once."""
+"""Pipeline stages: the layers that each holds, the candidates for the fullest, and the micro-batches that each holds at
+once."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -11,20 +12,23 @@ from advisor.simulator.graph.training import ModelShape
 from advisor.simulator.training.plan import SCHEDULES, FloatArray, IntArray, PlanLattice, Schedule, distinct
 
 FOLDED: Final[frozenset[Schedule]] = frozenset({"zbv"})
-"""The second half of the model runs back over the stages: the first stage holds the last layers too."""
+"""Schedules in which the second half of the model runs back over the stages: the first stage holds the last layers
+too."""
 MIRRORED: Final[frozenset[Schedule]] = frozenset({"dualpipe"})
-"""Two whole models run in opposite directions: stage s holds the layers of stages s and pp − 1 − s."""
+"""Schedules in which two whole models run in opposite directions: stage s holds the layers of stages s and pp − 1 −
+s."""
 _GPIPE, _INTERLEAVED, _DUALPIPE = (SCHEDULES.index(name) for name in ("gpipe", "interleaved", "dualpipe"))
 _WHOLE_PIPELINE: Final = tuple(SCHEDULES.index(name) for name in ("zb_h1", "zbv"))
 
 PipelineKey = tuple[int, int, int, int, Schedule]
-"""Stages, chunks of each, layers of the first and of the last stage where they differ, schedule."""
+"""Key of a pipeline: stages, chunks of each, layers of the first and of the last stage if they differ, schedule."""
 _Row = tuple[int, tuple[int, ...], bool, bool]
 
 
 @cache
 def layer_order(shape: ModelShape) -> tuple[int, ...]:
-    """Group of each layer from first to last: leading groups, then the others spread evenly among each other.
+    """Return the group of each layer from first to last: leading groups, then the others spread evenly among each
+    other.
 
     Assumes: a record tells how many layers of a kind there are, not where: kinds alternate at their ratio, except
     the few dense layers of a mixture of experts, which come first.
@@ -42,7 +46,8 @@ def layer_order(shape: ModelShape) -> tuple[int, ...]:
 
 
 def layers_per_stage(num_layers: int, num_stages: int, first: int = 0, last: int = 0) -> tuple[int, ...]:
-    """Layers of each stage: first and last as asked, the others even; a remainder goes to late stages but the last.
+    """Number of layers of each stage: first and last as asked, the others even; a remainder goes to late stages except
+    the last.
 
     Late stages hold the activations of fewer micro-batches; the last holds the logits.
 
@@ -75,7 +80,7 @@ def stage_groups(
     last: int = 0,
     schedule: Schedule = "1f1b",
 ) -> IntArray:
-    """Layers of each group that each stage holds: an array [stage, group], all chunks of a stage together.
+    """Number of layers of each group that each stage holds: an array [stage, group], all chunks of a stage together.
 
     Chunk c of stage s is the (c · stages + s)-th part of the model; folded schedules run every second chunk backwards;
     mirrored ones hold two models, so that the sum over stages is twice the model's layers.
@@ -105,8 +110,11 @@ def stage_groups(
 
 
 def tables_as_layers(num_layers: int, num_parts: int) -> int:
-    """How many of input table and loss fill a part of the pipeline by themselves: the loss, or both, where the model
-    has one or two layers fewer than there are parts; 0 where layers fill all parts or too many would stay empty.
+    """Number of parts of the pipeline that input table and loss fill by themselves.
+
+    The loss, or both, fill a part if the model has one or two layers fewer than there are parts; 0 if layers fill all
+    parts
+    or too many would stay empty.
 
     Source: Megatron-Core, account_for_embedding_in_pipeline_split and account_for_loss_in_pipeline_split.
     """
@@ -115,8 +123,11 @@ def tables_as_layers(num_layers: int, num_parts: int) -> int:
 
 
 def chunk_sizes(num_layers: int, num_stages: int, chunks: int, first: int, last: int) -> tuple[int, ...]:
-    """Layers of each chunk in forward order. What the first stage has fewer than its chunks' even share, its first
-    chunk has, and of the last stage its last; none where a table fills the chunk.
+    """Number of layers of each chunk in forward order.
+
+    If the first stage has fewer layers than its chunks' even share, its first chunk has fewer; of the last stage, its
+    last
+    chunk. A chunk that a table fills has none.
 
     Source: Megatron-Core, account_for_embedding_in_pipeline_split.
     """
@@ -150,7 +161,7 @@ def holds_head(stage: int, num_stages: int, schedule: Schedule) -> bool:
 
 
 def pipelines(lattice: PlanLattice) -> tuple[list[PipelineKey], IntArray]:
-    """Distinct pipelines of a lattice, and which of them each plan has.
+    """Return the distinct pipelines of a lattice, and the index of each plan's pipeline.
 
     Source: own definition.
     """
@@ -169,7 +180,7 @@ class Stages:
 
     stage: IntArray
     layers: FloatArray
-    """Layers of each group: an array [group, plan]."""
+    """Number of layers of each group: an array [group, plan]."""
     has_embedding: FloatArray
     has_head: FloatArray
 
@@ -177,7 +188,8 @@ class Stages:
 def micro_batches_in_flight(
     lattice: PlanLattice, stage: IntArray, num_micro_batches: FloatArray
 ) -> FloatArray:
-    """Micro-batches whose activations a stage holds at its fullest, in units of all its layers, for each plan.
+    """Number of micro-batches whose activations a stage holds at its fullest, in units of all its layers, for each
+    plan.
 
     GPipe m; 1F1B min(p − s, m); interleaved with v chunks (2 (p − s − 1) + (v − 1) p + 1) / v, on the first stage
     p (1 + (p − 1) / (p v)); zero-bubble H1 and V p, since weight gradients wait; DualPipe (p + 1) / 2 of the layers of
@@ -200,7 +212,7 @@ def micro_batches_in_flight(
 
 
 def candidate_stages(shape: ModelShape, lattice: PlanLattice) -> tuple[Stages, ...]:
-    """The stages among which the fullest of each plan is, as one column set per candidate.
+    """Return the stages among which the fullest of each plan is, as one column set per candidate.
 
     A stage that holds no more layers of any kind than an earlier one holds no more memory either, since earlier stages
     have at least as many micro-batches in flight; only the stage of the head is added.
@@ -219,7 +231,7 @@ def candidate_stages(shape: ModelShape, lattice: PlanLattice) -> tuple[Stages, .
 
 
 def stages_at(shape: ModelShape, lattice: PlanLattice, stage: int) -> Stages:
-    """The same stage of every plan.
+    """Return stage `stage` of every plan.
 
     Raises: InfeasibleError: a plan has more stages than layers.
     Source: own definition.

@@ -1,6 +1,6 @@
-"""Time of one optimizer step for every plan of a lattice, where it goes, and its 80 % interval.
+"""Time of one optimizer step for every plan of a lattice, its parts, and its 80 % interval.
 
-The interval is that of quantiles of measured / predicted over published runs whose source was left out.
+The interval comes from quantiles of measured / predicted over published runs whose source was left out.
 """
 
 from dataclasses import dataclass, fields
@@ -26,36 +26,36 @@ _FILE: Final = DATA_DIR / "training_intervals.toml"
 _TESTED_FAMILIES: Final = ("megatron", "fsdp", "maxtext", "peft", "torchtitan", "deepspeed")
 _TESTED_ARCHITECTURES: Final = ("ampere", "ada", "hopper", "blackwell", "tpu")
 _SMALL_JOB: Final = 8
-"""Accelerators up to which a run counts as one node among the residuals, whatever its nodes hold. The classes of
-training_intervals.toml were fitted with this boundary; it is no fact about hardware."""
+"""Largest number of accelerators at which a run counts as one node among the residuals, whatever its nodes hold. The
+classes of training_intervals.toml were fitted with this boundary; it is no fact about hardware."""
 _DUALPIPE: Final = SCHEDULES.index("dualpipe")
 
 
 @dataclass(frozen=True, slots=True)
 class StepColumns:
-    """Where the time of one optimizer step goes [s], per plan; all columns but the last add up to the step."""
+    """Parts of the time of one optimizer step [s], per plan; all columns except the last add up to the step."""
 
     forward_s: FloatArray
     backward_s: FloatArray
     recompute_s: FloatArray
     tensor_parallel_s: FloatArray
-    """Exposed, as all communication here."""
+    """Exposed communication of tensor parallelism [s]; all communication columns hold exposed time."""
     context_parallel_s: FloatArray
     expert_parallel_s: FloatArray
     pipeline_s: FloatArray
-    """Sends between stages."""
+    """Time of sends between stages [s]."""
     bubble_s: FloatArray
-    """Waiting for other stages."""
+    """Time of waiting for other stages [s]."""
     data_parallel_s: FloatArray
-    """Gradients and parameters of data-parallel ranks, and what they slow beside them."""
+    """Time of gradients and parameters of data-parallel ranks, and of the computation that they slow [s]."""
     optimizer_s: FloatArray
     host_s: FloatArray
-    """Launches that outlast the kernels, and what is done once per step."""
+    """Time of launches that outlast the kernels, and of the work done once per step [s]."""
     data_loading_s: FloatArray
     straggler_s: FloatArray
-    """Waiting for the slowest accelerator."""
+    """Time of waiting for the slowest accelerator [s]."""
     hidden_s: FloatArray
-    """Communication beside computation; not part of the step."""
+    """Communication time that computation hides; not part of the step [s]."""
 
     @property
     def step_s(self) -> FloatArray:
@@ -63,7 +63,7 @@ class StepColumns:
         return np.asarray(sum(getattr(self, name) for name in _PARTS), dtype=np.float64)
 
     def breakdown_s(self, row: int) -> dict[str, float]:
-        """The parts of one plan's step by name [s]."""
+        """Return the parts of one plan's step by name [s]."""
         return {name[:-2]: float(getattr(self, name)[row]) for name in _PARTS}
 
 
@@ -121,7 +121,7 @@ def step_time(
 
 
 def num_micro_batches(job: TrainingJob, lattice: PlanLattice) -> FloatArray:
-    """Micro-batches of one data-parallel rank and step; a last one that is not full counts whole.
+    """Number of micro-batches of one data-parallel rank and step; a last one that is not full counts whole.
 
     Source: definition of gradient accumulation.
     """
@@ -129,7 +129,7 @@ def num_micro_batches(job: TrainingJob, lattice: PlanLattice) -> FloatArray:
 
 
 def _offloaded_s(lattice: PlanLattice, passes: PassColumns) -> FloatArray:
-    """What moving the layers' inputs to the host and back outlasts the passes beside it [s per micro-batch]."""
+    """Time by which moving the layers' inputs to the host and back outlasts the passes [s per micro-batch]."""
     copy_s = passes.stages.num_layers * passes.activation_bytes / common_term("host_copy_bytes_per_s")
     shown = np.maximum(0.0, copy_s - passes.forward_s)
     shown = shown + np.maximum(0.0, copy_s - passes.input_s - passes.weight_s)
@@ -137,7 +137,7 @@ def _offloaded_s(lattice: PlanLattice, passes: PassColumns) -> FloatArray:
 
 
 def _exposed_sends(lattice: PlanLattice) -> FloatArray:
-    """Sends of each kind per micro-batch that a stage waits for; DualPipe's travel beside other passes."""
+    """Number of sends of each kind per micro-batch that a stage waits for; DualPipe's travel during other passes."""
     chunks = np.maximum(lattice.virtual_stages, 1.0)
     waits = (lattice.pipeline_parallel > 1) & (lattice.schedule != _DUALPIPE)
     return np.where(waits, chunks, 0.0)
@@ -146,10 +146,10 @@ def _exposed_sends(lattice: PlanLattice) -> FloatArray:
 def step_class(
     job: TrainingJob, cluster: TrainingCluster, num_accelerators: int, *, assumed: bool = False
 ) -> str:
-    """The class of residuals that a step belongs to.
+    """Return the class of residuals that a step belongs to.
 
-    Untested where no published run of the framework or of the kind of chip was at hand, or the chip's record lacks
-    facts that those of the runs had; `assumed` where the layout had to be chosen; other vendors' chips, adapters,
+    Untested if no published run of the framework or of the kind of chip was at hand, or if the chip's record lacks
+    facts that those of the runs had; `assumed` if the layout had to be chosen; other vendors' chips, adapters,
     experts, and the rest by whether it leaves a node.
 
     Source: own definition.
@@ -174,7 +174,7 @@ def _is_tested(job: TrainingJob, cluster: TrainingCluster) -> bool:
 
 
 def step_quantity(seconds: float, class_name: str, basis: Basis = "modelled") -> Quantity:
-    """A step time with its 80 % interval [s].
+    """Return a step time with its 80 % interval [s].
 
     Source: catalog/data/training_intervals.toml, written by evidence/fit/training.py.
     """
@@ -183,7 +183,8 @@ def step_quantity(seconds: float, class_name: str, basis: Basis = "modelled") ->
 
 
 def step_factors(class_name: str) -> tuple[float, float]:
-    """(low, high) of measured / predicted step time between which 80 % of left-out runs of the class lie.
+    """Return the (low, high) ratios of measured to predicted step time between which 80 % of left-out runs of the class
+    lie.
 
     Source: as step_quantity.
     """

@@ -27,12 +27,13 @@ class LayerExchanges:
     expert_forward_s: FloatArray
     expert_backward_s: FloatArray
     hidden_forward_s: FloatArray
-    """Communication of the forward pass that runs beside its computation."""
+    """Communication time of the forward pass that its computation hides [s]."""
     hidden_backward_s: FloatArray
 
 
 class Exchange(NamedTuple):
-    """One kind of communication of a layer [s], per plan: what a pass waits for, and what runs beside computation."""
+    """Communication of one kind in a layer [s], per plan: the time that a pass waits for, and the time that computation
+    hides."""
 
     forward_s: FloatArray
     backward_s: FloatArray
@@ -65,7 +66,7 @@ class Exchanges:
     def layer(self, layer: Layer, times: LayerTimes) -> LayerExchanges:
         """Exposed communication of one layer [s]. Source: own composition, see docs/training-time.md."""
         tensor, context = self._tensor(layer, times), self._context(layer, times)
-        # A second of computation covers a second of communication, whosever it is.
+        # A second of computation covers a second of communication, of whichever micro-batch.
         free_f = times.forward_s - tensor.hidden_forward_s - context.hidden_forward_s
         free_b = times.input_s + times.weight_s - tensor.hidden_backward_s - context.hidden_backward_s
         expert = self._expert(layer, np.maximum(free_f, 0.0), np.maximum(free_b, 0.0))
@@ -77,19 +78,22 @@ class Exchanges:
         )  # fmt: skip
 
     def send_s(self) -> FloatArray:
-        """One activation from a stage to the next [s]: micro-batch · sequence / cp · hidden, over tp where divided."""
+        """Time to send one activation from a stage to the next [s]: micro-batch · sequence / cp · hidden, over tp if
+        divided."""
         return self.stages.send_recv_s(self.activation_bytes())
 
     def activation_bytes(self) -> FloatArray:
-        """Output of a layer on one accelerator [bytes]."""
+        """Size of the output of a layer on one accelerator [bytes]."""
         split = np.where(self.lattice.sequence_parallel == 1, self.lattice.tensor_parallel, 1)
         return self.rows * self.job.model.hidden_size * _BYTES / split
 
     def _tensor(self, layer: Layer, times: LayerTimes) -> Exchange:
-        """Sums of the outputs of attention and feed-forward part, or gather and scatter along the sequence.
+        """Time of sums of the outputs of attention and feed-forward part, or of gather and scatter along the sequence
+        [s].
 
-        Multiplications cover what pieces of their own operands travel meanwhile: all but the first piece of a gather
-        and the last of a scatter, where ranks write into each other's memory.
+        Multiplications hide the pieces of their own operands that travel meanwhile: all except the first piece of a
+        gather
+        and the last of a scatter, if ranks write into each other's memory.
         """
         experts, tp = layer.experts, self.lattice.tensor_parallel
         parts = layer.num_parts - (experts is not None)
@@ -100,7 +104,7 @@ class Exchanges:
         wire_s = parts * whole_s * self.costs.communication_scale
         pieces = np.where(divided & self.tensor.shares_memory, 1.0 - 1.0 / tp, 0.0)
         hidden_f = np.minimum(pieces * wire_s, self._tensor_overlap() * times.matmul_forward_s)
-        # The input is gathered again for the weight gradient, beside the input gradient's multiplication.
+        # The input is gathered again for the weight gradient, during the input gradient's multiplication.
         by_weights = np.minimum(0.5 * (wire_s - hidden_f), self._hidden_by_weights() * times.weight_s)
         forward, backward = wire_s - hidden_f, wire_s - hidden_f - by_weights
         if experts is not None:
@@ -112,7 +116,7 @@ class Exchanges:
         return Exchange(forward, backward, hidden_f, hidden_f + by_weights)
 
     def _hidden_by_weights(self) -> float:
-        """Share of the weight gradients' time that covers what backward passes send along the sequence."""
+        """Fraction of the weight gradients' time that covers communication of backward passes along the sequence."""
         return (
             common_term("hidden_by_weights")
             if "async_tp" in self.job.features
@@ -120,11 +124,12 @@ class Exchanges:
         )
 
     def _tensor_overlap(self) -> float:
-        """Share of the multiplications' time in which the link is busy with their operands."""
+        """Fraction of the multiplications' time in which the link is busy with their operands."""
         return max(self.costs.tensor_overlap, 0.5 if "async_tp" in self.job.features else 0.0)
 
     def _context(self, layer: Layer, times: LayerTimes) -> Exchange:
-        """Keys and values around a ring beside attention, or heads for sequence by all-to-all (Ulysses)."""
+        """Time of keys and values around a ring during attention, or of heads for sequence by all-to-all (Ulysses)
+        [s]."""
         attention, cp = layer.attention, self.lattice.context_parallel
         zero = np.zeros_like(self.rows)
         if layer.mixer is None or not np.any(cp > 1):
@@ -135,7 +140,7 @@ class Exchanges:
             seconds = 2.0 * self.context.all_to_all_s(num_bytes)
             return Exchange(seconds, seconds, zero, zero)
         width = np.maximum(1.0, attention.num_kv_heads / tp) * (attention.key_dim + attention.value_dim)
-        # A ring of cp − 1 sends moves what one gather does.
+        # A ring of cp − 1 sends moves as many bytes as one gather.
         ring_s = self.context.all_gather_s(self.rows * width * _BYTES * cp)
         shown = 1.0 - self.costs.context_overlap
         forward = np.maximum(ring_s - times.core_s, shown * ring_s)
@@ -145,11 +150,12 @@ class Exchanges:
         return Exchange(forward, backward, ring_s - forward, 2.0 * ring_s - backward)
 
     def _expert(self, layer: Layer, free_forward_s: FloatArray, free_backward_s: FloatArray) -> Exchange:
-        """Tokens to their experts' ranks and back; the backward pass sends the gradients the same ways.
+        """Time of tokens to their experts' ranks and back [s]; the backward pass sends the gradients the same ways.
 
-        DualPipe, and Megatron's `overlap_moe_expert_parallel_comm` (overlapped_experts), run a forward beside a
-        backward pass, so that all of one's computation covers the other's exchange; elsewhere a part of the layer's own
-        does. The kernels that move tokens take processors from those that compute.
+        DualPipe, and Megatron's `overlap_moe_expert_parallel_comm` (overlapped_experts), run a forward and a
+        backward pass together, so that all of one's computation covers the other's exchange; elsewhere a part of the
+        layer's
+        own does. The kernels that move tokens take processors from those that compute.
 
         Source: DeepSeek-V3 (arXiv:2412.19437), sections 3.2.1 and 3.2.2.
         """

@@ -1,4 +1,4 @@
-"""The host's side of a step: when the accelerator waits for launches, or for weights that live in host memory."""
+"""Host time of a step: when the accelerator waits for launches, or for weights that live in host memory."""
 
 from dataclasses import dataclass, replace
 from typing import Final, Self
@@ -18,24 +18,25 @@ from advisor.simulator.training.plan import RECOMPUTES, SHARDINGS, FloatArray, P
 from advisor.simulator.training.step_layers import BLOCK_SCALED, SIXTEEN_BIT, is_autocast, is_eager
 
 HOST_BYTES_PER_ACCELERATOR: Final = 240.0 * GB
-"""Host memory that a machine has for each accelerator, less what the system takes: 1 872 to 2 048 GiB for eight in a
-DGX H100 and in what clouds rent with eight H100s."""
+"""Host memory that a machine has for each accelerator, without the part that the system takes [bytes]: 1 872 to 2 048
+GiB for eight in a DGX H100 and in rented machines with eight H100s."""
 _FP32: Final = 4.0
 
 
 @dataclass(frozen=True, slots=True)
 class PassTimes:
-    """Of one micro-batch through one stage [s], per plan."""
+    """Times of one micro-batch through one stage [s], per plan."""
 
     forward_s: FloatArray
     backward_s: FloatArray
-    """Recomputation included."""
+    """Time of the backward pass, recomputation included [s]."""
 
     def waits(self, in_pipeline: NDArray[np.bool_], forward_s: FloatArray, backward_s: FloatArray) -> Self:
-        """How long the accelerator waits for launches that take as long as these passes, beside its own times [s].
+        """Return the time that the accelerator waits for launches that take as long as these passes, in addition to its
+        own times [s].
 
-        Without a pipeline the host runs ahead, so that only the sum of both passes counts; in a pipeline it stands
-        still between them until a neighbour has sent.
+        Without a pipeline the host runs ahead, so that only the sum of both passes counts; in a pipeline it waits
+        between them until a neighbour has sent.
         """
         together = np.maximum(0.0, self.forward_s + self.backward_s - forward_s - backward_s)
         return type(self)(
@@ -55,8 +56,8 @@ def launch_times(
 
     (layers + 1) · kernels · launch; kernels of a layer are the framework's, more under tensor parallelism, for routed
     experts and for each local one, and in formats that need casts; the backward pass launches `backward_launches`
-    times as many, and the forward pass again for what is recomputed. What a CUDA graph holds (the mixers and norms of
-    layers, their routers, or the whole step) is not launched.
+    times as many, and the forward pass again for recomputed layers. Kernels in a CUDA graph (the mixers and norms of
+    layers, their routers, or the whole step) are not launched.
 
     Assumes: embedding and head together launch as much as a layer.
     Source: own model, fitted on small models (catalog/data/terms.csv).
@@ -95,12 +96,12 @@ def launch_times(
 
 
 def expert_layers_share(model: Model) -> float:
-    """Share of the layers that have routed experts. Source: own definition."""
+    """Fraction of the layers that have routed experts. Source: own definition."""
     return sum(count for count, _ in routed_layers(model)) / num_layers(model)
 
 
 def resident_weight_bytes(job: TrainingJob, lattice: PlanLattice) -> FloatArray:
-    """Weights of an accelerator as if none lived in host memory [bytes], per plan.
+    """Size of the weights of an accelerator as if none lived in host memory [bytes], per plan.
 
     Source: advisor.simulator.training.memory.
     """
@@ -113,8 +114,11 @@ def _all_resident(job: TrainingJob, lattice: PlanLattice) -> MemoryColumns:
 
 
 def host_bytes(job: TrainingJob, lattice: PlanLattice) -> FloatArray:
-    """Host memory that a plan takes for each accelerator [bytes]: what it keeps there of weights, and of the optimizer
-    its states with gradients in fp32, in which the processor updates.
+    """Host memory that a plan takes for each accelerator [bytes].
+
+    It holds the plan's weights on the host, and of the optimizer its states with gradients in fp32, in which the
+    processor
+    updates.
 
     Source: ZeRO-Offload (arXiv:2101.06840), section 4; deepspeed/runtime/zero/stage_1_and_2.py.
     """
@@ -131,12 +135,12 @@ def exposed_stream_s(
     num_micro_batches: FloatArray,
     compute_s: FloatArray,
 ) -> FloatArray:
-    """Time of a step that waits for weights from host memory [s], per plan; 0 where they stay on the accelerator.
+    """Time of a step that waits for weights from host memory [s], per plan; 0 if they stay on the accelerator.
 
     max(0, 2 m · weights / host link − computation): every micro-batch reads the weights once forward and once
     backward, the next layer while the one before computes.
 
-    Where ranks divide the weights (ZeRO-3), their gather starts from the host, and what it waits counts there.
+    If ranks divide the weights (ZeRO-3), their gather starts from the host, and its wait counts there.
 
     Assumes: gradients of frozen weights do not travel; those of trained ones stay on the accelerator until the end.
     Source: own composition; ZeRO-Infinity, arXiv:2104.07857, section 4 (bandwidth-centric partitioning).

@@ -29,50 +29,53 @@ OPERATOR_DTYPES: Final = {
     "bf16": "bf16", "fp16": "bf16", "fp32": "bf16", "tf32": "bf16", "fp8": "fp8", "mxfp8": "fp8", "nvfp4": "nvfp4",
     "int8": "int8",
 }  # fmt: skip
-"""Matrix format whose measured kernels stand for a compute format."""
+"""Matrix format whose measured kernels represent a compute format."""
 BLOCK_SCALED: Final = ("mxfp8", "nvfp4")
 SIXTEEN_BIT: Final = ("bf16", "fp16", "fp32", "tf32")
 _BYTES: Final = 2.0
 _AUTOCAST_BYTES: Final = 6.0
-"""Moved per weight by autocast in the forward pass, fp32 to 16 bits, and again for its gradient, 16 bits to fp32."""
+"""Bytes moved per weight by autocast in the forward pass, fp32 to 16 bits, and again for its gradient, 16 bits to
+fp32."""
 _CAST_BYTES: Final = {"fp8": 1.0, "nvfp4": 7.0}
-"""Moved per activation or gradient beside what the multiplication's own cast moves: the transposed copy, and for
-nvfp4 a pass for the scale and one through the random rotation."""
+"""Bytes moved per activation or gradient in addition to the cast of the multiplication itself: the transposed copy, and
+for nvfp4 a pass for the scale and one through the random rotation."""
 _CLAMPING: Final = ("gpt_oss",)
 """Families of models whose experts have biases and clamp both halves of their gates."""
 _OF_FIRST_PRODUCT: Final = {"megatron": (12.2, 24.0), "fsdp": (8.0, 6.0)}
-"""Passes over a tensor of the inner size beside the first product, forward and backward: Megatron clamps both halves
-and joins them, as an H100 takes it (tools/measure_experts.py; by its bytes 8 and 10); AutoModel adds a bias expert by
-expert, by its bytes, and clamps in a compiled kernel."""
+"""Passes over a tensor of the inner size in addition to the first matmul, forward and backward: Megatron clamps both
+halves and joins them, as measured on an H100 (tools/measure_experts.py; by its bytes 8 and 10); AutoModel adds a bias
+expert by expert, by its bytes, and clamps in a compiled kernel."""
 _BIAS_WEIGHED: Final = {"bf16": (8.6, 14.3), "fp32": (19.4, 27.7)}
-"""Passes over a tensor of the hidden size for the second product's bias, weighed by each token's share of the router:
-measured as above, by the format of the shares (fp32 where the dispatcher takes nothing else)."""
+"""Passes over a tensor of the hidden size for the second matmul's bias, weighted by each token's share of the router:
+measured with tools/measure_experts.py on an H100, by the format of the shares (fp32 if the dispatcher takes nothing
+else)."""
 _WELL: Final = 2.0
 _HARDLY: Final = 1.1
-"""How a product overlaps with the traffic of the fp32 gradient that it adds to (1 is not at all): a large one, and each
-expert's own, as measured on an H100 with 1 024 and 4 096 rows (tools/measure_experts.py)."""
+"""Overlap exponents of a matmul with the traffic of the fp32 gradient that it adds to (1 is no overlap): `_WELL` for a
+large matmul, `_HARDLY` for each expert's own, as measured on an H100 with 1 024 and 4 096 rows
+(tools/measure_experts.py)."""
 _LATENT_UP: Final = ("query_up", "kv_up")
 _EAGER_FAMILIES: Final = ("fsdp", "torchtitan", "peft", "deepspeed")
 _FUSED_SOFTWARE: Final = ("intern", "megatron", "unsloth", "liger", "xtuner")
 _UNFUSED_FORWARD_BYTES: Final = 13.0
 _UNFUSED_BACKWARD_BYTES: Final = 19.0
 _LOSS_BYTES: Final = {"unfused": (16.0, 12.0), "usual": (8.0, 6.0), "chunked": (4.0, 4.0)}
-"""Moved per logit by the loss, forward and backward."""
+"""Bytes moved per logit by the loss, forward and backward."""
 
 
 @dataclass(frozen=True, slots=True)
 class Slices:
-    """Distinct combinations of what one accelerator computes of a layer; arrays of one length."""
+    """Distinct combinations of the layer work of one accelerator; arrays of one length."""
 
     sequence: FloatArray
-    """Tokens of a sequence as it is computed."""
+    """Number of tokens of a sequence as it is computed."""
     rows: FloatArray
-    """Tokens of a micro-batch on this rank: micro-batch · sequence / context parallel."""
+    """Number of tokens of a micro-batch on this rank: micro-batch · sequence / context parallel."""
     micro_batch: FloatArray
     tensor_parallel: IntArray
     context_parallel: FloatArray
     sequence_split: FloatArray
-    """Ranks that divide norms and residuals among them."""
+    """Number of ranks that divide norms and residuals among them."""
     expert_parallel: IntArray
     expert_tensor_parallel: IntArray
 
@@ -83,26 +86,26 @@ class LayerTimes:
 
     forward_s: FloatArray
     input_s: FloatArray
-    """Gradients of the inputs, attention's backward pass and small operators included."""
+    """Time of the gradients of the inputs, attention's backward pass and small operators included [s]."""
     weight_s: FloatArray
     core_s: FloatArray
-    """Part of forward_s in the core of attention or recurrence, which selective recomputation repeats."""
+    """Part of forward_s in the core of attention or recurrence, which selective recomputation repeats [s]."""
     matmul_forward_s: FloatArray
-    """Part of forward_s in dense multiplications, behind which communication can hide."""
+    """Part of forward_s in dense multiplications, behind which communication can hide [s]."""
     last_matmul_s: FloatArray
-    """Part of matmul_forward_s in the layer's last matrix, whose output no gradient needs."""
+    """Part of matmul_forward_s in the layer's last matrix, whose output no gradient needs [s]."""
     modules_s: FloatArray
-    """Part of forward_s in norms, activations and latent up-projections."""
+    """Part of forward_s in norms, activations and latent up-projections [s]."""
     experts_s: FloatArray
-    """Part of forward_s in routed experts."""
+    """Part of forward_s in routed experts [s]."""
 
     def taken(self, rows: IntArray) -> "LayerTimes":
-        """The times at these slices. Source: own definition."""
+        """Return the times at these slices. Source: own definition."""
         return LayerTimes(*(getattr(self, field.name)[rows] for field in fields(self)))
 
 
 def elementwise_passes(job: TrainingJob, costs: FrameworkCosts) -> float:
-    """Traffic of small operators over that of fused kernels.
+    """Ratio of the traffic of small operators to that of fused kernels.
 
     Source: own model; torch.compile fuses what stands between multiplications.
     """
@@ -123,7 +126,7 @@ def is_eager(job: TrainingJob) -> bool:
 
 
 class LayerPricing:
-    """Prices layers of one job on one device."""
+    """Pricing of the layers of one job on one device."""
 
     def __init__(
         self, job: TrainingJob, library: OperatorLibrary, costs: FrameworkCosts, slices: Slices
@@ -145,7 +148,8 @@ class LayerPricing:
         self.tensor_degrees = np.unique(slices.tensor_parallel)
 
     def layer(self, layer: Layer) -> LayerTimes:
-        """Kernel times of one layer under the job's method [s]. Source: own composition of simulator.operators."""
+        """Return the kernel times of one layer under the job's method [s]. Source: own composition of
+        simulator.operators."""
         matmul_f, matmul_i, matmul_w, last, latent = self._projections(layer)
         core_f, core_b = self._mixer_core(layer.mixer)
         small_f, small_b = self._small(layer)
@@ -163,10 +167,11 @@ class LayerPricing:
         )
 
     def head(self) -> dict[str, FloatArray]:
-        """Forward pass, gradients of inputs and of weights of the head with its loss, and of the input table [s].
+        """Time of forward pass, gradients of inputs and gradients of weights of the head with its loss, and of the
+        input table [s].
 
-        The head is a matrix of vocabulary / tp columns; the loss passes over the logits: in 16 bits where it is fused,
-        with copies in fp32 where it is not.
+        The head is a matrix of vocabulary / tp columns; the loss passes over the logits: in 16 bits if it is fused,
+        with copies in fp32 if it is not.
 
         Assumes: the vocabulary is divided over tensor-parallel ranks; the head multiplies in 16 bits.
         Source: Megatron-LM vocabulary-parallel cross entropy (arXiv:1909.08053, section 3).
@@ -185,11 +190,11 @@ class LayerPricing:
     def matmul(
         self, columns: FloatArray, depth: FloatArray, dtype: str, rows: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Forward, input gradient and weight gradient of y[rows, columns] = x[rows, depth] W [s].
+        """Time of forward pass, input gradient and weight gradient of y[rows, columns] = x[rows, depth] W [s].
 
         The gradients are dx[rows, depth] = dy Wᵀ and dW[depth, columns] = xᵀ dy, which adds to the fp32 gradient.
 
-        Assumes: transposed operands cost what plain ones do.
+        Assumes: transposed operands cost as much as plain ones.
         Source: operators.matmul; chain rule.
         """
         rows, norm = (self.slices.rows, _WELL) if rows is None else (rows, _HARDLY)
@@ -203,12 +208,14 @@ class LayerPricing:
         return (scale * forward + cast, scale * inputs, overlapped_s(scale * weights, traffic, norm) + cast)
 
     def stream_s(self, num_bytes: FloatArray | float) -> FloatArray:
-        """Time of memory-bound operators that move so many bytes [s]."""
+        """Time of memory-bound operators that move num_bytes [s]."""
         return np.asarray(num_bytes / (self.device.bandwidth_bytes_per_s * common_term("stream_fraction")))
 
     def _projections(self, layer: Layer) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-        """All dense multiplications of a layer, and the forward passes of the last one where it ends the layer and of
-        those that come up from a latent space."""
+        """Time of all dense multiplications of a layer, and of two parts of the forward pass [s].
+
+        The parts are the last multiplication, if it ends the layer, and those that come up from a latent space.
+        """
         by_degree = [layer.local(int(tp)) for tp in self.tensor_degrees]
         place = np.searchsorted(self.tensor_degrees, self.slices.tensor_parallel)
         totals = [np.zeros_like(self.slices.rows) for _ in range(3)]
@@ -227,12 +234,12 @@ class LayerPricing:
         return totals[0], totals[1], totals[2], last, latent
 
     def _adapters(self, layer: Layer) -> tuple[FloatArray, FloatArray]:
-        """What adapters add to a forward pass, and what preparing frozen weights adds to every pass [s].
+        """Time that adapters add to a forward pass, and time that preparing frozen weights adds to every pass [s].
 
         LoRA adds per matrix x A B of rank r: inputs and outputs travel once more; the backward pass twice that. QLoRA
         unpacks 4-bit weights to 16 bits before each use; DoRA reads every weight for the norm of its columns.
 
-        Assumes: adapters beside every dense matrix of the layer.
+        Assumes: adapters on every dense matrix of the layer.
         Source: LoRA (arXiv:2106.09685), QLoRA (arXiv:2305.14314), DoRA (arXiv:2402.09353).
         """
         s, job = self.slices, self.job
@@ -241,7 +248,7 @@ class LayerPricing:
             return travel, weights
         for tp in self.tensor_degrees:
             mask = s.tensor_parallel == tp
-            # Tensors of the whole hidden size lie divided along the sequence; the others are divided already.
+            # Tensors of the whole hidden size are divided along the sequence; the others are divided already.
             split = s.sequence_split[mask]
             for matrix in layer.local(int(tp)):
                 for size, times in ((matrix.depth, 1.0), (matrix.columns, 2.0)):
@@ -255,7 +262,7 @@ class LayerPricing:
         return beside, self.stream_s(6.0 * weights) if job.method == "dora" else np.zeros_like(beside)
 
     def _mixer_core(self, mixer: MixerOperators | None) -> tuple[FloatArray, FloatArray]:
-        """Attention or recurrence without projections, forward and backward [s]."""
+        """Time of attention or recurrence without projections, forward and backward [s]."""
         s = self.slices
         if mixer is None:
             return np.zeros_like(s.rows), np.zeros_like(s.rows)
@@ -274,7 +281,8 @@ class LayerPricing:
         return forward, self.costs.attention_backward * forward
 
     def _unfused(self, attention: Attention) -> tuple[FloatArray, FloatArray]:
-        """Scores stored: two batched multiplications and passes of scale, mask, softmax and dropout over them."""
+        """Time of attention with stored scores [s]: two batched multiplications and passes of scale, mask, softmax and
+        dropout over them."""
         s = self.slices
         queries = s.micro_batch * s.sequence / s.tensor_parallel
         scores = attention.num_heads * queries * s.sequence / s.context_parallel
@@ -284,10 +292,10 @@ class LayerPricing:
         return forward, 2.0 * product_s + self.stream_s(_UNFUSED_BACKWARD_BYTES * scores)
 
     def _small(self, layer: Layer) -> tuple[FloatArray, FloatArray]:
-        """Norms, residuals, rotary embedding, activation and dropout: forward and backward [s]."""
+        """Time of norms, residuals, rotary embedding, activation and dropout, forward and backward [s]."""
         s, tp = self.slices, self.slices.tensor_parallel
         # Per token: a norm reads and writes, a residual reads two and writes one; backward reads about twice as much.
-        # Under autocast the residual stream and what norms and rotary embedding write is fp32.
+        # Under autocast the residual stream and the outputs of norms and rotary embedding are fp32.
         wide = 2.0 if is_autocast(self.job) else 1.0
         whole = wide * layer.num_parts * 5.0 * self.hidden * _BYTES * s.rows / s.sequence_split
         widths = wide * layer.mixer.rotary_values if layer.mixer is not None else 0.0
@@ -301,7 +309,7 @@ class LayerPricing:
         )
 
     def _experts(self, experts: Experts | None) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Routed experts: forward, gradients of inputs, gradients of weights [s]."""
+        """Time of routed experts: forward, gradients of inputs, gradients of weights [s]."""
         s, forward = self.slices, np.zeros_like(self.slices.rows)
         if experts is None:
             return forward, forward, forward
@@ -326,11 +334,13 @@ class LayerPricing:
         return forward + beside_f, forward + beside_b, weight_s
 
     def _beside_experts(self, experts: Experts) -> tuple[FloatArray, FloatArray]:
-        """What reorders tokens by expert and back, and what clamps and biases their activations one tensor at a time,
-        beside the products: forward and backward [s].
+        """Time of the operators around the matmuls of experts, forward and backward [s].
 
-        A copy of a token is read and written where it is sorted, after an exchange once more by local expert, and the
-        same on its way back, where the copies are summed; HybridEP writes them in order.
+        These operators reorder tokens by expert and back, and clamp and bias their activations one tensor at a time. A
+        copy of a
+        token is read and written when it is sorted, after an exchange once more by local expert, and again on its way
+        back,
+        where the copies are summed; HybridEP writes them in order.
 
         Source: NVIDIA/Megatron-LM, core/transformer/moe: token_dispatcher.py (permutation 1 and 2),
             experts.py (_apply_bias), core/fusions/fused_bias_geglu.py (clamp and cat in front of the fused kernel);
@@ -353,8 +363,11 @@ class LayerPricing:
         return self.stream_s(_BYTES * copies * forward), self.stream_s(_BYTES * copies * backward)
 
     def _dense_experts(self, experts: Experts) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Routed experts as a dense product each: in 16 bits cuBLAS on several streams, which reaches the rate of one
-        large product (tools/measure_experts.py); in MaxText as many rows each, what exceeds them dropped.
+        """Time of routed experts as a dense matmul each [s].
+
+        In 16 bits cuBLAS on several streams reaches the rate of one large matmul (tools/measure_experts.py); in MaxText
+        every
+        expert has equally many rows, and the excess is dropped.
 
         Source: TransformerEngine, nvte_multi_stream_cublas_gemm; grouped_gemm (CublasGroupedGemm) on Hopper; MaxText,
             layers/moe.py (dense_matmul) with sparse_matmul=False and a capacity factor.
@@ -374,7 +387,8 @@ class LayerPricing:
         return forward + beside_f, inputs + beside_b, weights
 
     def _grouped(self, experts: Experts, ep: int, etp: int, tokens: FloatArray) -> FloatArray:
-        """Experts of one rank for the pairs that reach it; each rank of the expert group brings `tokens` [s].
+        """Time of the experts of one rank for the pairs that reach it [s]; each rank of the expert group brings
+        `tokens`.
 
         Assumes: losses and biases keep routing even.
         """
@@ -384,7 +398,7 @@ class LayerPricing:
         shape = ExpertShape(
             experts.hidden_size, inner, inner * (2.0 if experts.gated else 1.0), experts.num_experts / ep
         )
-        # Training kernels see their own rows alone: they arrive sorted by expert.
+        # Training kernels get only their own rows, already sorted by expert.
         return experts_s(tokens * etp, shape, replace(load, all_rows=load.rows), self.device, efficiency)
 
 

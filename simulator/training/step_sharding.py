@@ -1,4 +1,5 @@
-"""Data parallelism and the optimizer: gradients summed, parameters gathered, states updated; once per step or more."""
+"""Data parallelism and the optimizer: gradients summed, parameters gathered, states updated, once per step or more
+often."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -18,12 +19,12 @@ _OPTIMIZER_BYTES: Final = {
     "adamw": 30.0, "adamw_bf16": 22.0, "adamw_8bit": 18.0, "adafactor": 20.0, "lion": 22.0, "muon": 24.0, "sgd": 18.0,
     "lora_fa": 30.0,
 }  # fmt: skip
-"""Read and written per parameter: gradient, fp32 master copy, moments, 16-bit copy."""
+"""Bytes read and written per parameter, by optimizer: gradient, fp32 master copy, moments, 16-bit copy."""
 _SHORT_OPTIMIZER_BYTES: Final = {"adamw": 22.0, "sgd": 6.0}
-"""The same where everything is in 16 bits; Adam's 14 bytes are stretched, as its update computes in fp32 and fused
-kernels reach less of the bandwidth (measured on an H200)."""
+"""Bytes read and written per parameter if everything is in 16 bits, by optimizer; Adam's 14 bytes are stretched, as its
+update computes in fp32 and fused kernels reach less of the bandwidth (measured on an H200)."""
 _NORM_BYTES: Final = 8.0
-"""Gradients are read for their norm, and read and written where it clips."""
+"""Bytes moved per gradient for clipping: gradients are read for their norm, and read and written where it clips."""
 _MUON_PASSES: Final = 30.0
 """Multiply-adds per parameter and unit of the smaller side: five Newton-Schulz steps of three products."""
 
@@ -34,10 +35,10 @@ class ShardingTimes:
 
     exchange_s: FloatArray
     interference_s: FloatArray
-    """What communication beside it costs the computation."""
+    """Time that hidden communication adds to the computation [s]."""
     optimizer_s: FloatArray
     hidden_s: FloatArray
-    """Communication beside computation."""
+    """Communication time that computation hides [s]."""
 
 
 def sharding_times(
@@ -51,13 +52,15 @@ def sharding_times(
     """Time of data-parallel communication that computation does not hide, and of the optimizer step [s].
 
     The passes of one micro-batch through the busiest stage are the windows behind which gathers and sums hide.
-    Gradients: an all-reduce, or a reduce-scatter and a gather of parameters where the optimizer is divided; with
-    divided parameters (ZeRO-3, FSDP) a gather per pass and a scatter per backward pass of every micro-batch. What
+    Gradients: an all-reduce, or a reduce-scatter and a gather of parameters if the optimizer is divided; with
+    divided parameters (ZeRO-3, FSDP) a gather per pass and a scatter per backward pass of every micro-batch. The part
+    that
     exceeds its window is exposed, and at least one layer's share of it always is.
 
-    Where data ranks share the fabric of the layers' own communication, the windows are what that leaves of computation.
+    If data ranks share the fabric of the layers' own communication, the windows are the computation without the time in
+    which that communication uses the fabric.
 
-    Assumes: gradients are summed in the last micro-batch's backward pass, in every one's where they are divided
+    Assumes: gradients are summed in the last micro-batch's backward pass, in every one's if they are divided
         (ZeRO-2: a rank has no room for the others' sums); parameters gathered in the first's forward pass; HSDP adds an
         all-reduce of the shard over the replicas; PyTorch's pipelines gather a stage once for all micro-batches.
     Source: Megatron-Core distributed optimizer (overlap_grad_reduce, overlap_param_gather); PyTorch FSDP
@@ -77,7 +80,7 @@ def sharding_times(
     table = costs.table_exposed * parameters.table / np.maximum(parameters.dense, 1.0)
     alone = np.maximum(1.0 / np.maximum(passes.stages.num_layers, 1.0), table)
     once = _exposed(reduce, overlap * backward_s, alone)
-    # A sum that another micro-batch follows has all of that one's time too.
+    # A sum before another micro-batch can also hide behind all of that micro-batch.
     once = once + (sums - 1.0) * np.maximum(reduce - overlap * (forward_s + backward_s), 0.0)
     once = once + _exposed(gather_once, costs.gather_overlap * forward_s, alone)
     per_pass = _exposed(gather, overlap * forward_s, alone)
@@ -100,10 +103,10 @@ def sharding_times(
 def _windows_s(
     lattice: PlanLattice, cluster: TrainingCluster, passes: PassColumns
 ) -> tuple[FloatArray, FloatArray]:
-    """What the forward and the backward pass of a micro-batch can cover of data-parallel communication [s].
+    """Data-parallel communication time that the forward and the backward pass of a micro-batch can hide [s].
 
-    A second fabric (the network between nodes) is free all the time; the one that layers use is busy while they wait
-    for it and while they compute beside it.
+    A second fabric (the network between nodes) is free all the time; the fabric that layers use is busy while they wait
+    for it and while they communicate during computation.
     """
     ranks = lattice.data_parallel * lattice.context_parallel
     same = Groups(cluster, ranks, lattice.tensor_parallel, ranks > 1).inside
@@ -121,11 +124,11 @@ def _communication_s(
     costs: FrameworkCosts,
     parameters: StageParameters,
 ) -> tuple[FloatArray, FloatArray]:
-    """Sum of all gradients, and gather of all parameters of a stage [s]."""
+    """Time of the sum of all gradients, and of the gather of all parameters of a stage [s]."""
     shard, tp = lattice.shard_ranks, lattice.tensor_parallel
     ranks = lattice.data_parallel * lattice.context_parallel
     copies = np.maximum(1, np.rint(lattice.expert_copies)).astype(np.int64)
-    # Of a job in two parts, whoever holds the same weights sits in both; a shard group smaller than that in one.
+    # In a job of two parts, ranks with the same weights are in both parts; a smaller shard group is in one part.
     sharded, everyone = Groups(cluster, shard, tp, shard == ranks), Groups(cluster, ranks, tp, ranks > 1)
     replicas = Groups(cluster, np.maximum(ranks // shard, 1), tp * shard, shard < ranks)
     expert_ranks = lattice.expert_parallel * lattice.tensor_parallel_of_experts
@@ -149,7 +152,7 @@ def _communication_s(
 
 
 def gradient_bytes(job: TrainingJob, costs: FrameworkCosts) -> float:
-    """Bytes of one gradient as it is summed over ranks: what is stated, else the framework's default.
+    """Bytes of one gradient as it is summed over ranks: the stated format's, else the framework's default.
 
     Source: PyTorch DistributedDataParallel sums in the weights' format, FSDP in `reduce_dtype`.
     """
@@ -159,14 +162,15 @@ def gradient_bytes(job: TrainingJob, costs: FrameworkCosts) -> float:
 
 
 def _exposed(seconds: FloatArray, window_s: FloatArray, alone: FloatArray) -> FloatArray:
-    """What of a communication outlasts its window; the share of the first or last group has nothing to hide behind."""
+    """Communication time beyond its window [s]; the share of the first or last group has no computation to hide
+    behind."""
     return np.maximum(seconds - window_s, seconds * alone)
 
 
 def _optimizer_s(
     job: TrainingJob, lattice: PlanLattice, costs: FrameworkCosts, device: Device, parameters: StageParameters
 ) -> FloatArray:
-    """Update of the states that a rank holds [s]: bytes per parameter over bandwidth, or over the host's link."""
+    """Time to update the states that a rank holds [s]: bytes per parameter over bandwidth, or over the host's link."""
     shard = np.where(lattice.sharding == SHARDINGS.index("none"), 1, lattice.shard_ranks)
     copies = np.where(lattice.sharding == SHARDINGS.index("none"), 1.0, lattice.expert_copies)
     owned = parameters.trained_fraction * (parameters.dense / shard + parameters.expert / copies)

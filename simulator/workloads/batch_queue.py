@@ -1,4 +1,5 @@
-"""Requests that are served in batches and all at once: images, embeddings, audio; how many servers a promise takes."""
+"""Queue of requests that are served in batches, all at once (images, embeddings, audio), and the number of servers that
+an objective takes."""
 
 import heapq
 from collections.abc import Sequence
@@ -10,19 +11,19 @@ from numpy.typing import NDArray
 
 FloatArray = NDArray[np.float64]
 NUM_REQUESTS: Final = 20_000
-"""Two hundred of them lie beyond the 99th percentile."""
+"""Number of requests of a run: two hundred of them lie beyond the 99th percentile."""
 WARM_UP_FRACTION: Final = 0.1
 _QUANTILE: Final = 99.0
 _HALVINGS: Final = 10
-"""Bisections of a rate: to a thousandth of the highest."""
+"""Number of bisections of a rate: to a thousandth of the highest."""
 _MOST_SERVERS: Final = 1_000_000
 _ROUNDING: Final = 1e-9
-"""A share of the load that is a server's very capacity, after division and multiplication."""
+"""Rounding tolerance of a share of the load that equals a server's capacity, after division and multiplication."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchFleet:
-    """Servers that keep a promise, each taking up to `max_batch` waiting requests at a time."""
+    """Servers that hold an objective, each taking up to `max_batch` waiting requests at a time."""
 
     num_servers: int
     max_batch: int
@@ -34,22 +35,22 @@ class BatchFleet:
 
 @dataclass(frozen=True, slots=True)
 class BatchRun:
-    """What a simulated run saw after its warm-up."""
+    """Latencies of a simulated run after its warm-up."""
 
     latencies_s: FloatArray
     mean_batch: float
     busy_fraction: float
 
     def percentile_s(self, percent: float) -> float:
-        """Latency that `percent` % of requests keep [s]. Source: order statistic."""
+        """Latency within which `percent` % of requests end [s]. Source: order statistic."""
         return float(np.percentile(self.latencies_s, percent))
 
 
 def simulate_batches(arrivals_s: Sequence[float], batch_s: Sequence[float], num_servers: int) -> BatchRun:
-    """Latencies of requests that free servers take from one queue in batches, as many as wait and fit [s].
+    """Return the latencies of requests that free servers take from one queue in batches, as many as wait and fit [s].
 
     batch_s[n] is the time of a batch of n; batch_s[0] is unused, the last entry is the largest batch. A free server
-    never waits for more company.
+    never waits for more requests.
 
     Assumes: one queue in order of arrival; a batch leaves as a whole.
     Raises: ValueError: no server, or no batch size.
@@ -79,7 +80,7 @@ def simulate_batches(arrivals_s: Sequence[float], batch_s: Sequence[float], num_
 
 
 def poisson_arrivals(rate_per_s: float, num_requests: int, seed: int) -> list[float]:
-    """Instants of a Poisson process [s]; the same gaps at every rate, scaled. Source: definition."""
+    """Return the instants of a Poisson process [s]; the same gaps at every rate, scaled. Source: definition."""
     gaps = np.random.Generator(np.random.PCG64(seed)).exponential(1.0, num_requests)
     return [float(instant) for instant in np.cumsum(gaps) / rate_per_s]
 
@@ -93,10 +94,10 @@ def servers_for(
     seed: int = 0,
     num_requests: int = NUM_REQUESTS,
 ) -> BatchFleet | None:
-    """Fewest servers whose p99 latency keeps a promise under a Poisson load; None where one request alone breaks it.
+    """Return the fewest servers whose p99 latency holds under a Poisson load; None if one request alone misses it.
 
     With headroom h the fleet also keeps up if every batch takes h times as long, whatever latency that gives. Batch
-    limits are tried by powers of two: a larger one carries more and lets the unlucky wait longer. The number of
+    limits are tried by powers of two: a larger one carries more and lets some requests wait longer. The number of
     servers is found by bisection over runs that see the same requests.
 
     Assumes: more servers are never slower.
@@ -117,7 +118,7 @@ def servers_for(
 
 
 def batch_within(batch_s: Sequence[float], latency_s: float) -> int:
-    """Largest batch that does not itself last longer than a latency; 0 where not even one request does.
+    """Largest batch that does not itself last longer than a latency; 0 if a single request lasts longer.
 
     Source: definition.
     """
@@ -132,7 +133,7 @@ def highest_rate(
     seed: int = 0,
     num_requests: int = NUM_REQUESTS,
 ) -> float:
-    """Highest Poisson rate that one server carries within a p99 latency [1/s]; 0 where one request alone breaks it.
+    """Highest Poisson rate that one server carries within a p99 latency [1/s]; 0 if one request alone misses it.
 
     Assumes: headroom as in servers_for.
     Source: bisection over runs that see the same requests.

@@ -1,4 +1,4 @@
-"""Diffusion transformers: the time of a step, of an image with its decoder, and what splitting an image buys."""
+"""Diffusion transformers: time of a step, time of an image with its decoder, and the gain from splitting an image."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -22,27 +22,27 @@ Split = Literal["ulysses", "ring", "patch"]
 SPLITS: tuple[Split, ...] = get_args(Split)
 TORCH = RUNTIMES["torch-compile"]
 STEP_S = 0.2e-3
-"""Host time between two steps: the scheduler's update of the latents and the next call."""
+"""Host time between two steps [s]: the scheduler's update of the latents and the next call."""
 _MODULATION_WIDTHS = 4.0
-"""Values per token and width that a block's scales, gates, query-key norms and rotations read and write beyond a
-language model's layer."""
+"""Values per token and width that a block's scales, gates, query-key norms and rotations read and write in addition to
+a language model's layer."""
 _ROUND_S = 6.0e-6
-"""Starting a transfer and the attention of a round."""
+"""Time of starting a transfer and the attention of a round [s]."""
 _BYTES = 2.0
 _MEMORY_FRACTION = 0.92
 _LATENT_SHARE = 3.0
-"""Live copies of the widest feature map while an image is decoded."""
+"""Number of live copies of the widest feature map while an image is decoded."""
 
 
 @dataclass(frozen=True, slots=True)
 class ImageJob:
-    """What is asked for one image."""
+    """Request for one image: size, steps and guidance."""
 
     width: int
     height: int
     steps: int
     guided: bool
-    """Each step also runs without the prompt: twice the sequences (classifier-free guidance)."""
+    """Whether each step also runs without the prompt: twice the sequences (classifier-free guidance)."""
 
     def __post_init__(self) -> None:
         if self.steps < 1:
@@ -56,12 +56,12 @@ class ImageJob:
 
 @dataclass(frozen=True, slots=True)
 class Parallel:
-    """How one batch is split over accelerators: its tokens, and the two halves of guidance."""
+    """Split of one batch over accelerators: its tokens, and the two halves of guidance."""
 
     split: Split = "ulysses"
     sequence: int = 1
     guidance: int = 1
-    """2 puts the guided and the unguided half on accelerators of their own."""
+    """Degree of guidance parallelism; 2 puts the guided and the unguided half on accelerators of their own."""
 
     @property
     def num_accelerators(self) -> int:
@@ -83,7 +83,7 @@ class ImageCost:
 
 
 def image_tokens(pipeline: DiffusionPipeline, job: ImageJob) -> int:
-    """Tokens of one image inside the transformer: latent patches and text. Source: the pipeline's record."""
+    """Number of tokens of one image inside the transformer: latent patches and text. Source: the pipeline's record."""
     side = pipeline.pixels_per_token
     return (job.width // side) * (job.height // side) + pipeline.text_tokens
 
@@ -103,7 +103,7 @@ def images_s(
     text encoders + steps · (pass over images · (2 if guided) sequences + host) + decoder
 
     Assumes: every image takes all steps; modulation by the time step is computed per batch, not per token; the decoder
-    runs on one accelerator; blocks with two streams cost what blocks with one cost.
+    runs on one accelerator; blocks with two streams cost as much as blocks with one.
     Raises: AdvisorError: the split does not divide the heads. InfeasibleError: it does not fit.
     Error: FLUX.1 dev on H100s, tests/simulator/workloads/test_published_diffusion.py.
     Source: Peebles and Xie 2022, arXiv:2212.09748; Fang et al. 2024 (xDiT), arXiv:2411.01738.
@@ -132,10 +132,11 @@ def transformer_step(
     parallel: Parallel,
     runtime: Runtime = TORCH,
 ) -> PassCost:
-    """One pass of the transformer over batches of latents, split over accelerators, by category [s].
+    """Time of one pass of the transformer over batches of latents, split over accelerators, by category [s].
 
     Ulysses exchanges tokens for heads; ring passes keys and values around while attention computes; patch
-    (DistriFusion, PipeFusion) uses the neighbours' last step, so that only what exceeds the whole pass shows.
+    (DistriFusion, PipeFusion) uses the neighbours' last step, so that only communication longer than the whole pass is
+    exposed.
 
     Source: Ulysses, arXiv:2309.14509; ring, arXiv:2310.01889; DistriFusion, arXiv:2402.19481.
     """
@@ -181,11 +182,11 @@ def check_parallel(deployment: Deployment, job: ImageJob, parallel: Parallel) ->
 
 
 def largest_batch(deployment: Deployment, pipeline: DiffusionPipeline, job: ImageJob) -> int:
-    """Images that one accelerator can hold at once beside the weights.
+    """Number of images that one accelerator can hold at once in addition to the weights.
 
     (memory − weights of transformer, text encoders and decoder) / (widest feature map of the decoder + activations)
 
-    Raises: InfeasibleError: the weights, or one image beside them, do not fit.
+    Raises: InfeasibleError: the weights, or one image in addition to them, do not fit.
     Source: own derivation.
     """
     memory = (deployment.accelerator.memory_bytes or 0.0) * _MEMORY_FRACTION
@@ -206,14 +207,15 @@ def largest_batch(deployment: Deployment, pipeline: DiffusionPipeline, job: Imag
 
 
 def pipeline_weight_bytes(deployment: Deployment, pipeline: DiffusionPipeline) -> float:
-    """Weights of transformer, text encoders and decoder [bytes]. Source: parameter counts of the records."""
+    """Size of the weights of transformer, text encoders and decoder [bytes]. Source: parameter counts of the
+    records."""
     rest = sum(encoder.parameters for encoder in pipeline.text_encoders) + pipeline.decoder_parameters
     transformer = parameter_count(deployment.model).total * bytes_per_element(deployment.weight_dtype)
     return transformer + rest * bytes_per_element("bf16")
 
 
 def _text_encoders_s(library: OperatorLibrary, pipeline: DiffusionPipeline, images: FloatArray) -> FloatArray:
-    """Prompts through the text encoders, priced as one multiplication of their parameters per layer [s]."""
+    """Time of prompts through the text encoders, priced as one multiplication of their parameters per layer [s]."""
     total = np.zeros_like(images)
     for encoder in pipeline.text_encoders:
         matrix = encoder.parameters / encoder.layers
@@ -231,7 +233,7 @@ def _travelling_s(
     attention_s: FloatArray,
     computed_s: FloatArray,
 ) -> FloatArray:
-    """What moving keys and values adds to a pass [s]."""
+    """Time that moving keys and values adds to a pass [s]."""
     model, ranks = deployment.model, parallel.sequence
     topology = topology_of(deployment.accelerator, ranks)
     layers = sum(group.count for group in model.layers if group.mixer is not None)
@@ -246,7 +248,7 @@ def _travelling_s(
 
 _KERNEL_AREA = 9
 _PASSES = 3.0
-"""Group norm, activation and residual around a convolution: reads and writes of its output."""
+"""Reads and writes of a convolution's output by group norm, activation and residual around it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,12 +262,12 @@ class Convolution:
 
     @property
     def flop(self) -> float:
-        """Floating-point operations of all of them [flop]. Source: definition."""
+        """FLOP of all convolutions [flop]. Source: definition."""
         return 2.0 * self.count * self.pixels * _KERNEL_AREA * self.inputs * self.outputs
 
 
 def decoder_convolutions(width: int, height: int, latent_channels: int) -> tuple[Convolution, ...]:
-    """The convolutions of the KL decoder of Stable Diffusion and FLUX for one image.
+    """Return the convolutions of the KL decoder of Stable Diffusion and FLUX for one image.
 
     Latents have 1/8 of the width and height; four levels of 512, 512, 256 and 128 channels with three residual blocks
     each, of which the first changes the channels; two more blocks in the middle.
@@ -293,7 +295,7 @@ def decoder_s(
     each convolution as a multiplication of (pixels) × (9 · inputs) by (9 · inputs) × (outputs), and three passes over
     its output
 
-    Assumes: implicit-GEMM convolutions reach what matrix multiplications of that shape reach.
+    Assumes: implicit-GEMM convolutions reach the rate of matmuls of that shape.
     Source: operators.matmul, operators.elementwise.
     """
     images = np.atleast_1d(np.asarray(num_images, dtype=np.float64))

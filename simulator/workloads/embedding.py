@@ -14,20 +14,21 @@ from advisor.simulator.workloads.encoder_pass import RUNTIMES, PassCost, Runtime
 
 FloatArray = NDArray[np.float64]
 HOST_S = 0.5e-3
-"""Tokenising a batch in parallel, copies to and fro, pooling and the answer."""
+"""Host time of a batch [s]: tokenising in parallel, copies to and fro, pooling and the response."""
 _MEMORY_FRACTION = 0.9
 _LIVE_WIDTHS = 12.0
-"""Live values per token and hidden width: residual, queries to values, and the feed-forward part's inner width."""
+"""Number of live values per token and hidden width: residual, queries to values, and the feed-forward part's inner
+width."""
 MAX_BATCH = 256
 
 
 @dataclass(frozen=True, slots=True)
 class Texts:
-    """What is embedded: texts of so many tokens; a reranker reads query and document together."""
+    """Texts of one length to embed; a reranker reads query and document together."""
 
     tokens: int
     query_tokens: int = 0
-    """Of a reranker's query, read again with every document."""
+    """Tokens of a reranker's query, which is read again with every document."""
 
     @property
     def tokens_per_pass(self) -> int:
@@ -63,7 +64,7 @@ def embedding_s(
 
 
 def largest_text_batch(deployment: Deployment, texts: Texts) -> int:
-    """Texts that one accelerator can hold beside the weights, at most MAX_BATCH.
+    """Number of texts that one accelerator can hold in addition to the weights, at most MAX_BATCH.
 
     Raises: InfeasibleError: not even one fits.
     Source: own derivation; engines' default client batches.

@@ -1,6 +1,6 @@
-"""One pass of all layers over whole sequences, without a cache, and the runtimes that take it outside the engines.
+"""Passes of all layers over whole sequences, without a cache, and the runtimes that run them outside the engines.
 
-Encoders, vision towers and diffusion transformers are run so.
+Encoders, vision towers and diffusion transformers run in this way.
 """
 
 from collections.abc import Mapping
@@ -20,25 +20,25 @@ from advisor.simulator.operator_library import OperatorLibrary
 FloatArray = NDArray[np.float64]
 _BYTES = 2.0  # activations travel in 16 bits
 EAGER_LAUNCH_S: Final = 40.0e-6
-"""Python and driver time of one operator in PyTorch, its small companions (reshapes, casts, copies) included."""
+"""Python and driver time of one operator in PyTorch [s], its small companions (reshapes, casts, copies) included."""
 
 
 @dataclass(frozen=True, slots=True)
 class Runtime:
-    """A way to run a model that is not a serving engine.
+    """Runtime of a model that is not a serving engine.
 
-    `kernel_scale` and the interval are those of published runs over what operators measured alone add up to; the
+    `kernel_scale` and the interval come from published runs, relative to the sum of operators measured alone; the
     runs are repeated in tests/simulator/workloads.
     """
 
     name: str
     kernel_scale: float
-    """Published time over the sum of its operators."""
+    """Ratio of published time to the sum of the operators' times."""
     launch_s: float
-    """Host time per operator, which floors a pass; 0 where a captured graph launches all at once."""
+    """Host time per operator, the lower bound of a pass [s]; 0 if a captured graph launches all at once."""
     low: float
     high: float
-    """80 % of published over predicted times lie between."""
+    """Upper end of the range that contains 80 % of the ratios of published to predicted time."""
 
 
 RUNTIMES: Final[Mapping[str, Runtime]] = {
@@ -48,16 +48,16 @@ RUNTIMES: Final[Mapping[str, Runtime]] = {
         Runtime("tensorrt", 1.0, 0.0, 0.85, 1.15),
         # FLUX.1 dev, 28 steps of 1024 x 1024 on one H100: 4.30 s (xdit-project/xDiT, docs/performance/flux.md).
         Runtime("torch-compile", 1.25, 0.0, 0.75, 1.3),
-        # The same without compilation, 6.71 s, and 50 steps of 512 x 512 on an L40S, 8.71 s (pruna.ai, 2025-02-17).
+        # FLUX.1 dev without compilation: 6.71 s; 50 steps of 512 x 512 on an L40S: 8.71 s (pruna.ai, 2025-02-17).
         Runtime("torch-eager", 1.77, EAGER_LAUNCH_S, 0.75, 1.4),
     )
 }
 
 
 def runtime_of(name: str) -> Runtime:
-    """The runtime of a name.
+    """Return the runtime of a name.
 
-    Raises: AdvisorError: there is none of that name.
+    Raises: AdvisorError: no runtime has that name.
     Source: RUNTIMES.
     """
     if name not in RUNTIMES:
@@ -90,11 +90,11 @@ def encoder_pass(
     """Time of one pass over batches of equal sequences on one replica, by category [s].
 
     linear parts of (sequences · tokens / sequence_parallel) tokens + attention of every layer group over whole
-    sequences + the exchange of heads for tokens where the sequence is split
+    sequences + the exchange of heads for tokens if the sequence is split
 
     Assumes: no padding; sequences split by heads (Ulysses): each rank computes its tokens' projections, then its
     heads' attention over all tokens, with four all-to-alls a layer; an eager pass lasts at least as long as its
-    launches; kernels take the runtime's multiple of what they take alone.
+    launches; kernels take the runtime's multiple of their time alone.
     Raises: KeyError: the device has no 16-bit peak.
     Error: tests/simulator/workloads/test_published_encoders.py: BERT-large on A100.
     Source: operators; Ulysses: Jacobs et al. 2023, arXiv:2309.14509.
@@ -115,7 +115,7 @@ def encoder_pass(
 
 
 def as_run(seconds: Mapping[str, FloatArray], runtime: Runtime, num_launches: int) -> dict[str, FloatArray]:
-    """Times of kernels alone as a runtime takes them, its launches included where they show, by category [s].
+    """Return the times of kernels as a runtime runs them, exposed launch time included, by category [s].
 
     Source: runtimes.RUNTIMES.
     """
@@ -130,7 +130,7 @@ def as_run(seconds: Mapping[str, FloatArray], runtime: Runtime, num_launches: in
 
 
 def pass_flop(deployment: Deployment, tokens_per_sequence: float) -> float:
-    """Floating-point operations of one pass over one sequence [flop].
+    """FLOP of one pass over one sequence [flop].
 
     2 · parameters of the layers · tokens + 4 · heads · head_dim · scores of every attention layer
 
@@ -148,7 +148,7 @@ def pass_flop(deployment: Deployment, tokens_per_sequence: float) -> float:
 
 
 def _exchange_s(deployment: Deployment, rank_tokens: FloatArray, ranks: int) -> FloatArray:
-    """Queries, keys, values and outputs of every layer change their split: four all-to-alls [s]."""
+    """Time of the four all-to-alls by which queries, keys, values and outputs of every layer change their split [s]."""
     topology = topology_of(deployment.accelerator, ranks)
     num_bytes = rank_tokens * deployment.model.hidden_size * _BYTES / deployment.tensor_parallel
     layers = sum(group.count for group in deployment.model.layers if group.mixer is not None)

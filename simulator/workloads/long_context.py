@@ -14,7 +14,8 @@ from advisor.simulator.graph.model import kv_bytes_per_token, layers_of
 from advisor.simulator.operator_library import OperatorLibrary
 
 SPREAD_HIGH: Final = 2.0
-"""Published over predicted prefill on several groups, at most: 1.3 and 1.94 (arXiv:2411.01783)."""
+"""Highest ratio of published to predicted prefill time on several groups: 1.3 and 1.94 were published
+(arXiv:2411.01783)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,7 @@ def ring_prefill(
 
 
 def _exposed_ring_s(deployment: Deployment, tokens: int, ranks: int, attention_s: float) -> float:
-    """What passing the cache around shows beside attention [s]."""
+    """Time of passing the cache around that attention does not hide [s]."""
     if ranks == 1:
         return 0.0
     layers = sum(group.count for group in deployment.model.layers if group.mixer is not None)
@@ -80,14 +81,14 @@ def _exposed_ring_s(deployment: Deployment, tokens: int, ranks: int, attention_s
 
 @dataclass(frozen=True, slots=True)
 class CachePolicy:
-    """How a cache is kept smaller than every token in 16 bits."""
+    """Way to keep a cache smaller than every token in 16 bits."""
 
     name: str
     kv_dtype: str = "bf16"
     keep_fraction: float = 1.0
-    """Of a prompt's tokens that stay after it was read."""
+    """Fraction of a prompt's tokens that stay after prefill."""
     window_tokens: int | None = None
-    """Latest tokens that stay besides `sink_tokens`; everything older goes."""
+    """Number of latest tokens that stay in addition to `sink_tokens`; older ones are dropped. None: all stay."""
     sink_tokens: int = 4
     quality: str = ""
     source: str = ""
@@ -126,7 +127,7 @@ CACHE_POLICIES: Final[Mapping[str, CachePolicy]] = {
 
 
 def kept_bytes(deployment: Deployment, policy: CachePolicy, context_tokens: int) -> float:
-    """Cache of one sequence under a policy [bytes]. Source: graph.model.kv_bytes_per_token."""
+    """Size of the cache of one sequence under a policy [bytes]. Source: graph.model.kv_bytes_per_token."""
     footprint = kv_bytes_per_token(deployment.model, policy.kv_dtype)
     tokens = context_tokens * policy.keep_fraction
     if policy.window_tokens is not None:
@@ -135,5 +136,5 @@ def kept_bytes(deployment: Deployment, policy: CachePolicy, context_tokens: int)
 
 
 def with_cache_policy(deployment: Deployment, policy: CachePolicy) -> Deployment:
-    """The deployment whose cache has the policy's format. Source: definition."""
+    """Return the deployment whose cache has the policy's format. Source: definition."""
     return replace(deployment, kv_dtype=policy.kv_dtype)

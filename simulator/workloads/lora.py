@@ -1,4 +1,5 @@
-"""Many LoRA adapters on one base model: their memory, what they add to a step, and what loading a cold one costs."""
+"""LoRA adapters on one base model: their memory, the time that they add to a step, and the cost of loading a cold
+one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,23 +19,23 @@ from advisor.simulator.replica_model import ReplicaModel
 
 FloatArray = NDArray[np.float64]
 _KERNELS: Final = 2
-"""Shrink to the rank and expand from it, for every adapted matrix."""
+"""Number of kernels per adapted matrix: shrink to the rank and expand from it."""
 _BYTES: Final = 2.0
 USUAL_RANK: Final = 16
 MOST_SLOTS: Final = 64
-"""Adapters in the accelerators' memory at once, where nobody says: more hardly fit into one batch."""
+"""Number of adapters in the accelerators' memory at once if the user gives none: more hardly fit into one batch."""
 OVERHEAD_RANGE: Final = (0.5, 2.5)
-"""Real over predicted time that adapters add to a step: Punica's 2 ms against 0.8 to 2.4 ms predicted."""
+"""Range of real over predicted time that adapters add to a step: Punica's 2 ms against 0.8 to 2.4 ms predicted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adapters:
-    """A set of adapters and how requests choose among them."""
+    """Set of adapters and how requests choose among them."""
 
     count: int
     rank: int
     slots: int
-    """Adapters in the accelerators' memory at once (vLLM: max_loras)."""
+    """Number of adapters in the accelerators' memory at once (vLLM: max_loras)."""
     popularity: float = 1.0
     """Exponent of Zipf's law; 0 is uniform."""
 
@@ -48,13 +49,13 @@ class Adapters:
 
     @property
     def probabilities(self) -> FloatArray:
-        """Share of requests that go to each adapter. Source: Zipf's law."""
+        """Fraction of requests that go to each adapter. Source: Zipf's law."""
         weights = np.arange(1, self.count + 1, dtype=np.float64) ** -self.popularity
         return np.asarray(weights / weights.sum())
 
 
 def adapter_bytes(model: Model, rank: int) -> float:
-    """One adapter on every projection of every layer [bytes].
+    """Size of one adapter on every projection of every layer [bytes].
 
     Σ rank · (columns + depth) · 2
 
@@ -93,7 +94,7 @@ def distinct_adapters(probabilities: FloatArray, num_sequences: FloatArray) -> F
 
 
 def lru_hit_fraction(probabilities: FloatArray, slots: int) -> float:
-    """Share of requests whose adapter is among the `slots` last used [fraction].
+    """Fraction of requests whose adapter is among the `slots` last used [fraction].
 
     Σ p (1 − e^(−p T)) with T such that Σ (1 − e^(−p T)) = slots
 
@@ -119,12 +120,12 @@ def adapter_step_s(
     num_tokens: FloatArray,
     num_sequences: FloatArray,
 ) -> FloatArray:
-    """What adapters add to an iteration [s], per entry of tokens and sequences.
+    """Time that adapters add to an iteration [s], per entry of tokens and sequences.
 
     per adapted matrix two kernels that read the distinct adapters' factors, tokens in, rank in between, tokens out
 
     Assumes: gathered kernels (SGMV) read each distinct adapter once and are memory-bound, as they are up to ranks of
-    some hundreds; split like the matrices they belong to.
+    several hundred; split like the matrices they belong to.
     Error: 2 ms a token on Llama-2-7B at rank 16 and batches up to 32 (Punica, section 7): within a factor of two.
     Source: Chen et al. 2023 (Punica), arXiv:2310.18547; Sheng et al. 2023 (S-LoRA), arXiv:2311.03285.
     """
@@ -140,9 +141,9 @@ def adapter_step_s(
 
 
 def lora_replica(replica: ReplicaModel, adapters: Adapters) -> ReplicaModel:
-    """The replica with adapters: dearer steps, and their slots beside the cache.
+    """Return the replica with adapters: steps take longer, and slots of adapters reduce the cache.
 
-    The number of sequences at once is held to where the expected number of different adapters fits the slots.
+    The number of concurrent sequences is limited so that the expected number of different adapters fits the slots.
 
     Assumes: every request uses an adapter.
     Raises: InfeasibleError: the slots leave no room for a cache.

@@ -1,4 +1,4 @@
-"""One replica that serves images, texts or audio in batches: the time of every batch size, and what it rests on."""
+"""Services for images, texts or audio in batches: the time of every batch size on one replica, and its basis."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -36,12 +36,12 @@ _MAX_BATCH = 256
 _VENDORS: Mapping[str, tuple[str, ...]] = {"tensorrt": ("nvidia",)}
 _TORCH_VENDORS = ("nvidia", "amd")
 _KERNELS_OF = "vllm"
-"""The engine whose level of operator efficiencies counts: PyTorch's libraries, as it uses them."""
+"""Engine whose level of operator efficiencies counts: PyTorch's libraries, as it uses them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ItemJob:
-    """What one item is, and how it is served."""
+    """Kind and size of one item, and how it is served."""
 
     workload: ItemWorkload
     runtime: str
@@ -52,7 +52,7 @@ class ItemJob:
 
     @property
     def unit(self) -> str:
-        """What is counted. Source: UNITS."""
+        """Unit in which items are counted. Source: UNITS."""
         return UNITS[self.workload]
 
 
@@ -68,31 +68,32 @@ class ItemService:
     """Time of a batch of one, by part [s]."""
     transferred: tuple[str, ...]
     time_range: tuple[float, float]
-    """80 % of real over predicted times lie between."""
+    """Range that contains 80 % of the ratios of real to predicted time."""
 
     @property
     def accelerators_per_replica(self) -> int:
-        """Accelerators that work on one batch. Source: definition."""
+        """Number of accelerators that work on one batch. Source: definition."""
         return self.deployment.accelerators_per_replica * self.parallel.num_accelerators
 
     @property
     def basis(self) -> Basis:
-        """On what it rests: parameters of related hardware are assumed. Source: definition."""
+        """Basis of the times: assumed if they use parameters of related hardware. Source: definition."""
         return "assumed" if self.transferred else "modelled"
 
     @property
     def headroom(self) -> float:
-        """What a fleet must bear: batches as slow as the end of their range. Source: time_range."""
+        """Factor that a fleet must bear: batches as slow as the end of their range. Source: time_range."""
         return max(1.0, self.time_range[1])
 
     def best_items_per_s(self, latency_s: float) -> float:
-        """Highest rate of endless demand in batches that last no longer than a latency [1/s]. Source: definition."""
+        """Highest rate under unlimited demand in batches that last no longer than a latency [1/s]. Source:
+        definition."""
         most = batch_within(self.batch_s, latency_s)
         return max((size / self.batch_s[size] for size in range(1, most + 1)), default=0.0)
 
 
 def time_range(job: ItemJob) -> tuple[float, float]:
-    """(low, high) of real over predicted times between which 80 % of published runs lie.
+    """Return the (low, high) ratios of real to predicted time between which 80 % of published runs lie.
 
     Source: runtimes.RUNTIMES; speech.RANGE.
     """
@@ -103,7 +104,7 @@ def time_range(job: ItemJob) -> tuple[float, float]:
 
 
 def check_model(model: Model, workload: ItemWorkload) -> None:
-    """Refuse models that do not do such work.
+    """Refuse models that are not made for the workload.
 
     Raises: AdvisorError: the model's record says that it does something else.
     Source: Model.workload.
@@ -132,7 +133,7 @@ def item_service(
     weight_dtype: str | None = None,
     parallel: Parallel | None = None,
 ) -> ItemService:
-    """The time of every batch size of one replica.
+    """Return the time of every batch size of one replica.
 
     Raises: InfeasibleError: nothing runs the model there, or it does not fit. AdvisorError: the job does not suit it.
     Source: diffusion.images_s, embedding.embedding_s, speech.transcription_s.
@@ -170,7 +171,7 @@ def item_service(
 
 
 def quantity(service: ItemService, value: float, *, is_rate: bool = False) -> Quantity:
-    """A time of a service, or a rate, with its 80 % interval.
+    """Return a time or rate of a service with its 80 % interval.
 
     Source: published runs by runtime (runtimes.RUNTIMES), and of transcription (speech.RANGE).
     """

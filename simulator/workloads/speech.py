@@ -17,13 +17,14 @@ from advisor.simulator.workloads.encoder_pass import RUNTIMES, Runtime, as_run, 
 
 FloatArray = NDArray[np.float64]
 SEGMENT_S = 30.0
-"""Audio of one pass of the encoder, whatever is said in it."""
+"""Length of audio of one pass of the encoder, whatever it contains [s]."""
 TOKENS_PER_S = 3.5
 """Text tokens per second of speech: 150 words a minute at 1.33 tokens a word, and timestamps."""
 PROMPT_TOKENS = 4
-"""Start, language, task and timestamp marks that the decoder reads first."""
+"""Number of marks that the decoder reads first: start, language, task and timestamp."""
 RANGE = (0.55, 2.4)
-"""80 % of published over predicted times lie between: three published runs, test_published_speech.py."""
+"""Range that contains 80 % of the ratios of published to predicted time: three published runs,
+test_published_speech.py."""
 _MEMORY_FRACTION = 0.9
 
 
@@ -42,12 +43,12 @@ class SpeechCost:
 
 
 def encoder_of(model: Model) -> Model:
-    """The layers that read audio. Source: the model record."""
+    """Return the layers that read audio. Source: the model record."""
     return _part_of(model, reads=True)
 
 
 def decoder_of(model: Model) -> Model:
-    """The layers that write text. Source: the model record."""
+    """Return the layers that write text. Source: the model record."""
     return _part_of(model, reads=False)
 
 
@@ -94,7 +95,7 @@ def decode_step_s(
     mean_text_tokens: float,
     runtime: Runtime,
 ) -> dict[str, FloatArray]:
-    """One decoder step over a batch, by category [s].
+    """Time of one decoder step over a batch, by category [s].
 
     Source: graph.forward_pass.
     """
@@ -111,7 +112,7 @@ def decode_step_s(
 
 
 def largest_segment_batch(deployment: Deployment) -> int:
-    """Segments whose caches fit beside the weights: audio keys of every decoder layer, and text.
+    """Number of segments whose caches fit in addition to the weights: audio keys of every decoder layer, and text.
 
     Raises: InfeasibleError: not even one fits.
     Source: graph.model.kv_bytes_per_token.
@@ -142,7 +143,7 @@ def _positions(model: Model) -> int:
 
 
 def _cross_keys_s(deployment: Deployment, library: OperatorLibrary, rows: FloatArray) -> FloatArray:
-    """Keys and values of the audio for every decoder layer [s]."""
+    """Time of the keys and values of the audio for every decoder layer [s]."""
     total = np.zeros_like(rows)
     for layer in layers_of(deployment.model):
         if layer.mixer is not None and layer.mixer.follows_encoder:

@@ -1,4 +1,4 @@
-"""Caches and experts outside the accelerator's memory: what fetching costs, and when it beats computing again."""
+"""Caches and experts outside the accelerator's memory: cost of fetching, and when it beats recomputing."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,40 +14,43 @@ from advisor.simulator.memory import weight_bytes
 from advisor.simulator.step_cost import StepSurface, prefill_s
 
 _PCIE_GB_PER_LANE: Final = {3: 0.985, 4: 1.969, 5: 3.938, 6: 7.563}
-"""Of one direction after line coding [GB/s]."""
+"""Rate of one direction after line coding, by PCIe generation [GB/s per lane]."""
 _PCIE_FRACTION: Final = 0.83
-"""Of that, reached by large copies from pinned memory."""
+"""Fraction of the PCIe rate reached by large copies from pinned memory."""
 _COHERENT_LINK_BYTES_PER_S: Final = {"gh200": 450 * GB, "gb200": 225 * GB, "gb300": 225 * GB}
-"""NVLink-C2C to the processor's memory, one direction, the share of one accelerator [bytes/s], by beginning of id."""
+"""Rate of NVLink-C2C to the processor's memory, one direction, the share of one accelerator, by prefix of its id
+[bytes/s]."""
 LINK_RANGE: Final = (0.85, 1.5)
-"""Real over predicted time of a copy: pinned and alone at best, beside other traffic at worst; an assumption."""
+"""Range of real over predicted time of a copy: pinned and alone at best, together with other traffic at worst. Own
+assumption."""
 OFFLOAD_RANGE: Final = (0.8, 1.6)
-"""Real over predicted time of experts in host memory: four published runs within 5 % (KTransformers), hosts differ."""
+"""Range of real over predicted time of experts in host memory: four published runs within 5 % (KTransformers), hosts
+differ."""
 DEFAULT_HOST_BYTES_PER_S: Final = 614 * GB
-"""Memory bandwidth of a two-socket server with eight channels of DDR5-4800 each."""
+"""Memory bandwidth of a two-socket server with eight channels of DDR5-4800 each [bytes/s]."""
 _HOST_EFFICIENCY: Final = 0.57
-"""Part of that bandwidth that experts on the processors reach: two further experts a token take 9.0 ms with both
-sockets and 17.4 with one (KTransformers 0.2, DeepSeek-V3 in 4 bits)."""
+"""Fraction of the host bandwidth that experts on the processors reach: two further experts a token take 9.0 ms with
+both sockets and 17.4 with one (KTransformers 0.2, DeepSeek-V3 in 4 bits)."""
 _HAND_OVER_S: Final = 0.5e-3
-"""To the processors and back, per layer with experts there: what the same runs take beyond them and the accelerator."""
+"""Time to the processors and back, per layer with experts there [s]: the rest of the time of the same runs."""
 _RESERVED_BYTES: Final = 4 * GB
-"""Of each accelerator, for caches and what is computed."""
+"""Memory of each accelerator reserved for caches and computation [bytes]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tier:
-    """A place for caches below the accelerator's memory."""
+    """Place for caches below the accelerator's memory."""
 
     name: str
     bytes_per_s: float
-    """Per accelerator, towards it."""
+    """Rate per accelerator, towards it [bytes/s]."""
     latency_s: float
     usd_per_gb_month: float
     source: str = ""
 
 
 def host_link_bytes_per_s(accelerator: Accelerator) -> float:
-    """What an accelerator reads from host memory [bytes/s].
+    """Rate at which an accelerator reads from host memory [bytes/s].
 
     0.83 · lanes · rate of the PCIe generation, or of the share of NVLink-C2C on boards that have it
 
@@ -65,14 +68,15 @@ def host_link_bytes_per_s(accelerator: Accelerator) -> float:
 
 
 _NVME_DRIVES: Final = 4
-"""Local flash drives of one node. Own assumption."""
+"""Number of local flash drives of one node. Own assumption."""
 
 
 def tiers_of(accelerator: Accelerator) -> tuple[Tier, ...]:
-    """Host memory, local flash and a remote store as servers of this accelerator usually have them, nearest first.
+    """Return host memory, local flash and a remote store as servers of this accelerator usually have them, nearest
+    first.
 
     Assumes: the accelerators of a node share four NVMe drives of 7 GB/s; the remote store is reached over the
-    accelerator's own network port, 25 Gbit/s where none is recorded.
+    accelerator's own network port, 25 Gbit/s if none is recorded.
     Source: PCIe rates; NVMe: datasheets of PCIe 4 drives; prices: rounded street and cloud list prices, 2026.
     """
     drives, sharing = _NVME_DRIVES * 7.0 * GB, accelerator.node_size
@@ -93,7 +97,7 @@ def tiers_of(accelerator: Accelerator) -> tuple[Tier, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Fetch:
-    """Reading a cached prefix back, against computing it again."""
+    """Time of reading a cached prefix back, compared with recomputing it."""
 
     tier: Tier
     num_bytes: float
@@ -109,7 +113,7 @@ class Fetch:
 def fetch_or_recompute(
     deployment: Deployment, surface: StepSurface, prefix_tokens: int, tiers: Sequence[Tier], chunk_tokens: int
 ) -> tuple[Fetch, ...]:
-    """For each tier, the time to read a prefix of a prompt back and the time to compute it again [s].
+    """Return, for each tier, the time to read a prefix of a prompt back and the time to recompute it [s].
 
     fetch = latency + cache / (bytes per second · accelerators); recompute = prefill in chunks
 
@@ -127,7 +131,7 @@ def fetch_or_recompute(
 
 
 def worth_keeping_s(fetch: Fetch, usd_per_accelerator_hour: float, num_accelerators: int) -> float:
-    """How long a cache may wait for its next use before keeping it costs more than computing it again [s].
+    """Longest wait of a cache for its next use before keeping it costs more than recomputing it [s].
 
     saved accelerator time · price / price of the bytes per second kept
 
@@ -146,16 +150,16 @@ class ExpertOffload:
     """Decoding with routed experts in host memory."""
 
     resident_fraction: float
-    """Of the experts' weights that fit the accelerators."""
+    """Fraction of the experts' weights that fit the accelerators."""
     step_read_s: float
-    """Fetching the chosen experts over the link, per step of one sequence."""
+    """Time of fetching the chosen experts over the link, per step of one sequence [s]."""
     step_host_s: float
-    """Multiplying them where they are, with the host's processors."""
+    """Time of multiplying the chosen experts with the host's processors [s]."""
     host_bytes: float
 
     @property
     def best_s(self) -> float:
-        """The faster of the two [s]."""
+        """Time of the faster of the two ways [s]."""
         return min(self.step_read_s, self.step_host_s)
 
 

@@ -1,4 +1,4 @@
-"""Images as input of a language model: tokens, cost of encoding, and what both do to serving."""
+"""Images as input of a language model: tokens, cost of encoding, and the effect of both on serving."""
 
 import math
 from dataclasses import dataclass, replace
@@ -20,18 +20,18 @@ class ImageTokens:
     """One image as the model sees it."""
 
     language_tokens: int
-    """Tokens that enter the language model, separators included."""
+    """Number of tokens that enter the language model, separators included."""
     num_passes: int
-    """Sequences of the encoder: tiles, or one for the whole image."""
+    """Number of sequences of the encoder: tiles, or one for the whole image."""
     patches_per_pass: int
-    """Tokens of one of them inside the encoder."""
+    """Number of tokens of one of these sequences inside the encoder."""
 
 
 def tokens_of_image(scheme: ImageScheme, width: int, height: int) -> ImageTokens:
-    """Tokens of one image of width × height pixels under a scheme.
+    """Return the tokens of one image of width × height pixels under a scheme.
 
-    fixed: always the same. grid: tiles of fixed size by the best fitting grid, with the whole image beside them.
-    tiles: the same with a token count per tile. merged: the image itself in patches, of which merge² become one token.
+    fixed: always the same number. grid: tiles of fixed size by the best fitting grid, together with the whole image.
+    tiles: as grid, with a token count per tile. merged: the image itself in patches, of which merge² become one token.
 
     Raises: AdvisorError: the image has no pixels, or sides more than 200 to 1.
     Source: the scheme's record; processors of the transformers library.
@@ -50,7 +50,8 @@ def tokens_of_image(scheme: ImageScheme, width: int, height: int) -> ImageTokens
 
 
 def _merged(scheme: ImageScheme, width: int, height: int) -> ImageTokens:
-    """Sides rounded to whole tokens, area kept between the scheme's bounds."""
+    """Return the tokens of an image whose sides are rounded to whole tokens, its area kept between the scheme's
+    bounds."""
     unit = scheme.patch * scheme.merge
     rows, columns = max(unit, round(height / unit) * unit), max(unit, round(width / unit) * unit)
     if rows * columns > scheme.max_pixels:
@@ -65,7 +66,8 @@ def _merged(scheme: ImageScheme, width: int, height: int) -> ImageTokens:
 
 
 def _rows(scheme: ImageScheme, width: int, height: int) -> ImageTokens:
-    """Sides shrunk to the longest allowed, a separator behind every row of tokens."""
+    """Return the tokens of an image whose sides are shrunk to the longest allowed, with a separator behind every row of
+    tokens."""
     unit = scheme.patch * scheme.merge
     shrink = max(1.0, max(width, height) / scheme.max_side)
     columns, rows = (max(1, math.ceil(int(side / shrink) / unit)) for side in (width, height))
@@ -73,7 +75,8 @@ def _rows(scheme: ImageScheme, width: int, height: int) -> ImageTokens:
 
 
 def _tiles(scheme: ImageScheme, width: int, height: int) -> ImageTokens:
-    """The grid of tiles whose aspect is nearest the image's; on a tie the larger one if filled by half."""
+    """Return the tokens of the grid of tiles whose aspect is nearest the image's; in a tie, of the larger one if filled
+    by half."""
     ratio = width / height
     best = (1, 1)
     for columns, rows in _grids(scheme.max_tiles):
@@ -97,7 +100,8 @@ def _grids(most: int) -> list[tuple[int, int]]:
 
 
 def _grid(scheme: ImageScheme, width: int, height: int) -> ImageTokens:
-    """The grid that keeps most of the image and wastes least, padding cut off, a separator per row of tokens."""
+    """Return the tokens of the grid that keeps most of the image and wastes least, padding cut off, a separator per row
+    of tokens."""
     side = scheme.tile
 
     def kept(grid: tuple[int, int]) -> tuple[int, int]:
@@ -145,7 +149,7 @@ def vision_replica(
     images_per_request: float,
     mean_input_tokens: float,
 ) -> ReplicaModel:
-    """The replica with an image encoder in front: its time in every prompt, its weights beside the cache.
+    """Return the replica with an image encoder in front: its time is in every prompt, its weights reduce the cache.
 
     An iteration with a prompt's chunk also encodes that chunk's share of the prompt's images.
 

@@ -1,1 +1,1 @@
-"""One file per kind of mixer, named as the `kind` of its record; each defines `Operators(record, hidden_size)`."""
+"""Mixers: one file per kind, named as the `kind` of its record; each defines `Operators(record, hidden_size)`."""

@@ -1,4 +1,4 @@
-"""Cross-attention: a decoder's queries on keys and values of what its encoder read (Whisper, T5)."""
+"""Cross-attention: a decoder's queries on keys and values of its encoder's output (Whisper, T5)."""
 
 from dataclasses import replace
 
@@ -16,10 +16,12 @@ _KEY_VALUE = "cross_key_value"
 
 
 class Operators(gqa.Operators):
-    """Keys and values are projected once from what the encoder read; a token brings its query alone.
+    """Operators of cross-attention. Keys and values are projected once from the encoder's output; a token brings its
+    query alone.
 
-    A prompt is read by an encoder, and kept here; what a decoder writes is kept by its own attention. Where both have
-    heads of one shape, every token of the context is kept and read once, which the decoder's own attention counts.
+    An encoder reads the prompt, whose keys and values this layer keeps; the decoder's own attention keeps those of the
+    text that it writes. Where both have heads of one shape, every token of the context is kept and read once, which the
+    decoder's own attention counts.
 
     Assumes: in training, a decoder reads as many tokens as it writes.
     """
@@ -54,7 +56,7 @@ class Operators(gqa.Operators):
         return tuple(matrix for matrix in local if (matrix.name == _KEY_VALUE) != decode)
 
     def decode_lines(self, at: Decoding, batch: FloatArray, low: float, high: float) -> tuple[Line, ...]:
-        """The same at every context."""
+        """Return decode attention as lines without slope: its time is equal at every context."""
         key = "fp8" if at.deployment.kv_dtype == "fp8" else "bf16"
         heads, kv_heads, dim = self._shape(at.deployment)
         one_s = attention_decode_s(

@@ -13,7 +13,8 @@ CHUNK_TOKENS: Final = 64
 
 
 class Operators(MixerOperators):
-    """One fused input projection, a short convolution, the delta rule, and a gated norm before the output."""
+    """Operators of gated delta nets: one fused input projection, a short convolution, the delta rule, and a gated norm
+    before the output."""
 
     kind = "gdn"
     launches = 26
@@ -48,7 +49,8 @@ class Operators(MixerOperators):
         self.cached_state = record.channel_gate_rank is None
 
     def kept(self, style: Style) -> Kept:
-        """Projections before and after the convolution, the output before and after its gated norm, chunk matrices."""
+        """Tensors kept for the backward pass: projections before and after the convolution, the output before and after
+        its gated norm, chunk matrices."""
         record = self.record
         values = record.num_value_heads * record.value_head_dim
         channels = 2 * record.num_key_heads * record.key_head_dim + values

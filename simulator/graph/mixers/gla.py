@@ -11,9 +11,10 @@ _CHUNK_TOKENS = 64
 
 
 class Operators(MixerOperators):
-    """Queries, keys, values and an output gate as one matrix; the decay per channel goes through a low rank.
+    """Operators of gated linear attention. Queries, keys, values and an output gate are one matrix; the decay per
+    channel goes through a low rank.
 
-    Assumes: kernels do as those of Mamba-2, whose chunks have the same products.
+    Assumes: kernels perform as those of Mamba-2, whose chunks have the same products.
     Source: arXiv:2312.06635, section 4; arXiv:2307.08621, section 2; flash-linear-attention, layers/gla.py.
     """
 
@@ -46,7 +47,8 @@ class Operators(MixerOperators):
         self.repeated_heads = record.num_kv_heads
 
     def kept(self, style: Style) -> Kept:
-        """Queries, keys, values, gate and decay, and the output before and after its norm.
+        """Tensors kept for the backward pass: queries, keys, values, gate and decay, and the output before and after
+        its norm.
 
         Source: own count over flash-linear-attention, layers/gla.py.
         """
@@ -58,7 +60,8 @@ class Operators(MixerOperators):
         return Kept(residual=WIDE * (record.decay_rank or 0), sharded=WIDE * (projected + passes * outputs))
 
     def recurrence(self, tensor_parallel: int = 1) -> RecurrenceShape:
-        """Per chunk of C tokens and head: scores and outputs inside, 2 C² (k + v) flop, and 4 C k v against the state.
+        """Work of the recurrence. A chunk of C tokens takes, per head, 2 C² (k + v) flop for scores and outputs inside,
+        and 4 C k v against the state.
 
         Source: arXiv:2312.06635, section 3.2 (chunkwise form).
         """

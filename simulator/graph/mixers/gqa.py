@@ -33,7 +33,8 @@ from advisor.simulator.operators.unified_attention import (
 
 
 class Operators(MixerOperators):
-    """Query, key and value are one matrix; key-value heads are repeated where there are fewer than ranks."""
+    """Operators of grouped-query attention. Query, key and value are one matrix; key-value heads are repeated if there
+    are fewer than ranks."""
 
     kind = "gqa"
     attention: Attention
@@ -77,10 +78,11 @@ class Operators(MixerOperators):
         return self.record.num_heads * (self.record.v_head_dim or self.record.head_dim)
 
     def kept(self, style: Style) -> Kept:
-        """Queries, keys, values, the output and the sums of its softmax; scores where attention stores them."""
+        """Tensors kept for the backward pass: queries, keys, values, the output and the sums of its softmax; scores if
+        attention stores them."""
         record, output = self.record, self.attended_values
         query = record.num_heads * record.head_dim
-        # Compiled, the transposed output is written out for the matrix behind it.
+        # In compiled layers the transposed output is written out for the matrix behind it.
         outputs = output * (2 if style.compiled and not style.frozen else 1)
         kept = WIDE * (query + outputs) + FP32 * record.num_heads
         if record.output_gate:
@@ -99,7 +101,8 @@ class Operators(MixerOperators):
         return Kept(sharded=kept, key_value=WIDE * (keys + values))
 
     def every_second(self, kept: Kept) -> Kept:
-        """Queries and values of the projections, and attention's output."""
+        """Tensors kept when every second matmul is saved: queries and values of the projections, and attention's
+        output."""
         record = self.record
         return Kept(
             sharded=WIDE * 2 * record.num_heads * record.head_dim + FP32 * record.num_heads,
@@ -154,7 +157,7 @@ class Operators(MixerOperators):
             )  # fmt: skip
 
         line = secant_over_cache(time_s, chunk, 0.0, cached)
-        # An encoder's queries meet all tokens, twice as many as those before them.
+        # An encoder's queries attend to all tokens, twice as many as the earlier ones.
         return float(line[0]), float(line[1]) * (1.0 if self.record.causal else 2.0)
 
     def sequence_s(
@@ -175,13 +178,13 @@ class Operators(MixerOperators):
         )  # fmt: skip
 
     def _shape(self, deployment: Deployment) -> tuple[int, int, int]:
-        """Query heads, key-value heads and the mean size of keys and values on one rank."""
+        """Return query heads, key-value heads and the mean size of keys and values on one rank."""
         tp = deployment.tensor_parallel
         return self.record.num_heads // tp, max(1, self.record.num_kv_heads // tp), self.head_dim
 
 
 def runs_unified(mixer: GroupedQueryAttention, deployment: Deployment) -> bool:
-    """Whether an engine runs this attention in its one kernel for prompts and decodes, as for sinks without
+    """Whether an engine runs this attention in its one kernel for prompts and decodes, e.g. sinks without
     FlashAttention-3.
 
     Source: the engine's record.

@@ -1,4 +1,5 @@
-"""Mamba-2 (Nemotron-H, Granite 4, Zamba, Jamba as Mamba-2 equivalent): a state-space mixer with a constant state."""
+"""Mamba-2 mixers (Nemotron-H, Granite 4, Zamba, Jamba as Mamba-2 equivalent): a state-space model with a constant
+state."""
 
 from typing import Final
 
@@ -13,7 +14,8 @@ CHUNK_TOKENS: Final = 128
 
 
 class Operators(MixerOperators):
-    """One fused input projection, a short convolution, the scan, and a gated norm before the output."""
+    """Operators of Mamba-2: one fused input projection, a short convolution, the scan, and a gated norm before the
+    output."""
 
     kind = "mamba2"
     launches = 20
@@ -39,7 +41,8 @@ class Operators(MixerOperators):
         self.head_counts = (record.num_heads,)
 
     def kept(self, style: Style) -> Kept:
-        """The input projection, from which the fused scan computes again, and the output before and after its norm."""
+        """Tensors kept for the backward pass: the input projection, from which the fused scan recomputes, and the
+        output before and after its norm."""
         record = self.record
         inner = record.num_heads * record.head_dim
         projected = 2 * inner + 2 * record.num_groups * record.state_dim + record.num_heads

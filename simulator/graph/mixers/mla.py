@@ -1,4 +1,4 @@
-"""Multi-head latent attention (DeepSeek), expanded, absorbed, and over keys that an indexer chooses."""
+"""Multi-head latent attention (DeepSeek): expanded, absorbed, and over keys that an indexer chooses."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -48,12 +48,14 @@ from advisor.simulator.operators.triton_latent import TritonLatentEfficiency, tr
 _OVERLAPPING_COMPRESS_RATIO: Final = 4
 _LAUNCHES: Final = 22
 _INDEXER_LAUNCHES: Final = 14
-"""Projections with quantised inputs, norm, rotary embedding, quantised queries, weights, cache write, cleared list,
-scores, choice and its translation; queries joined and padded (vLLM's Indexer and sparse_attn_indexer)."""
+"""Number of launches of an indexer: projections with quantised inputs, norm, rotary embedding, quantised queries,
+weights, cache write, cleared list, scores, choice and its translation; queries joined and padded (vLLM's Indexer and
+sparse_attn_indexer)."""
 
 
 class Operators(MixerOperators):
-    """The down-projections are repeated on every rank, the up-projections split by heads (arXiv:2405.04434)."""
+    """Operators of latent attention. The down-projections are repeated on every rank, the up-projections split by heads
+    (arXiv:2405.04434)."""
 
     kind = "mla"
 
@@ -81,7 +83,8 @@ class Operators(MixerOperators):
         )
 
     def kept(self, style: Style) -> Kept:
-        """Latents before and after their norms; queries, keys, values, the up-projection behind them, the output."""
+        """Tensors kept for the backward pass: latents before and after their norms; queries, keys, values, the
+        up-projection behind them, the output."""
         record = self.record
         heads, nope, rope = record.num_heads, record.qk_nope_head_dim, record.qk_rope_head_dim
         value, down = record.v_head_dim, (record.q_lora_rank or 0) + record.kv_lora_rank
@@ -94,7 +97,8 @@ class Operators(MixerOperators):
         return Kept(WIDE * (latent + rope), WIDE * attention + sums)
 
     def without_modules(self, kept: Kept, style: Style) -> Kept:
-        """Latents in front of their norms and attention's output; queries, keys and values come up again."""
+        """Tensors kept when cheap modules are recomputed: latents in front of their norms and attention's output;
+        queries, keys and values are projected again."""
         record = self.record
         down = (record.q_lora_rank or 0) + record.kv_lora_rank
         output = record.num_heads * (WIDE * record.v_head_dim + FP32)
@@ -112,8 +116,12 @@ class Operators(MixerOperators):
         return sparse_widths(self.record, self.record.num_heads // at.deployment.tensor_parallel)
 
     def pass_s(self, at: Pass) -> Mapping[str, FloatArray]:
-        """Absorbed, queries go into the latent space and outputs out of it; kernels of chosen keys, whose time depends
-        on the tokens alone, attend."""
+        """Time of latent attention that depends on the tokens of a pass alone, by category [s].
+
+        If attention runs absorbed, it contains the matmuls of queries into the latent space and of outputs out of it,
+        and the
+        kernels of chosen keys.
+        """
         if not self._absorbed(at):
             return {}
         record, library = self.record, at.library
@@ -131,8 +139,12 @@ class Operators(MixerOperators):
         return parts
 
     def decode_lines(self, at: Decoding, batch: FloatArray, low: float, high: float) -> tuple[Line, ...]:
-        """Sparse kernels cost the same whatever the context, and are counted with the tokens; the indexer scores every
-        token of the context, whatever the attention then reads."""
+        """Return decode attention of one layer as lines in the summed context [s].
+
+        Sparse kernels cost the same whatever the context, and are counted with the tokens; the indexer scores every
+        token
+        of the context, whatever the attention then reads.
+        """
         record, top_k = self.record, self.record.sparse_top_k
         lines: list[Line] = []
         if top_k and record.indexer_num_heads:
@@ -246,7 +258,7 @@ def _matrices(record: LatentAttention, hidden: int) -> tuple[Matrix, ...]:
 
 
 def _compressor(record: LatentAttention, inputs: Block) -> Matrix:
-    """Two matrices for entries of the cache and keys of the indexer, twice as wide where entries overlap."""
+    """Return two matrices for entries of the cache and keys of the indexer, twice as wide if entries overlap."""
     entry = record.kv_lora_rank + record.qk_rope_head_dim
     compressed = entry + (record.indexer_head_dim if record.indexer_num_heads else 0)
     overlap = 2 if record.compress_ratio == _OVERLAPPING_COMPRESS_RATIO else 1
@@ -258,14 +270,15 @@ def _whole(size: int) -> Block:
 
 
 def _expanded_prefill(library: OperatorLibrary) -> str:
-    """Operator whose records price prompts with expanded keys: Triton has one kernel for all attention of prompts."""
+    """Return the operator whose records price prompts with expanded keys; Triton has one kernel for all attention of
+    prompts."""
     return "attention_prefill" if library.kernels.get("attention_prefill") == TRITON else "mla_prefill"
 
 
 def sparse_kernels_of(
     engine: Engine, architecture: str, kv_dtype: str, num_heads: int
 ) -> SparseLatentKernels | None:
-    """The sparse kernels of an engine for so many query heads of a rank; None where its record names none.
+    """Return the sparse kernels of an engine for `num_heads` query heads of a rank; None if its record names none.
 
     Source: the engine's record.
     """
@@ -278,8 +291,9 @@ def sparse_kernels_of(
 
 
 def kernels_for(deployment: Deployment, mixer: LatentAttention) -> SparseLatentKernels | None:
-    """The sparse kernels that a deployment runs a layer with; None where the layer attends to all keys, or to others
-    than an indexer's choice too (DeepSeek V4).
+    """Return the sparse kernels that a deployment runs a layer with.
+
+    None if the layer attends to all keys, or also to keys other than an indexer's choice (DeepSeek V4).
 
     Source: own definition.
     """
@@ -294,7 +308,7 @@ def kernels_for(deployment: Deployment, mixer: LatentAttention) -> SparseLatentK
 
 
 def runs_absorbed(deployment: Deployment, mixer: LatentAttention, input_tokens: float) -> bool:
-    """Whether prompts of so many tokens run through the sparse kernel, absorbed as in decode.
+    """Whether prompts of `input_tokens` tokens run through the sparse kernel, absorbed as in decode.
 
     Source: the engine's record.
     """
@@ -305,7 +319,7 @@ def runs_absorbed(deployment: Deployment, mixer: LatentAttention, input_tokens: 
 
 
 def scores_prompts(deployment: Deployment, mixer: LatentAttention, input_tokens: float) -> bool:
-    """Whether a layer's indexer scores prompts of so many tokens. Source: the engine's record."""
+    """Whether a layer's indexer scores prompts of `input_tokens` tokens. Source: the engine's record."""
     if mixer.latent_only or not (mixer.sparse_top_k and mixer.indexer_num_heads):
         return False
     return kernels_for(deployment, mixer) is None or runs_absorbed(deployment, mixer, input_tokens)
@@ -319,7 +333,7 @@ def sparse_pass_s(
     *,
     decode: bool,
 ) -> FloatArray:
-    """Time of a layer's sparse kernel over so many tokens of a rank [s]; 0 where another kernel attends.
+    """Time of a layer's sparse kernel over `tokens` tokens of a rank [s]; 0 if another kernel attends.
 
     Assumes: prompts run absorbed, see `runs_absorbed`; one call for all tokens of an iteration.
     Source: operators.sparse_attention.
@@ -377,7 +391,7 @@ def scoring_s(
     cached_tokens: float,
     batch_size: FloatArray,
 ) -> FloatArray:
-    """Time of one layer's indexer [s]: scores of new tokens against all before them, and the choice among them.
+    """Time of one layer's indexer [s]: scores of new tokens against all earlier ones, and the choice among them.
 
     Source: operators.sparse_attention.
     """

@@ -1,4 +1,4 @@
-"""RWKV-7 "Goose": a generalised delta rule with a decay per channel, and gates through low ranks."""
+"""RWKV-7 "Goose" mixers: a generalised delta rule with a decay per channel, and gates through low ranks."""
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema.model import Rwkv7
@@ -11,9 +11,10 @@ _CHUNK_TOKENS = 64
 
 
 class Operators(MixerOperators):
-    """Receptance, key, value and output are square; decay, learning rate, value mix and gate go through low ranks.
+    """Operators of RWKV-7. Receptance, key, value and output are square; decay, learning rate, value mix and gate go
+    through low ranks.
 
-    Assumes: kernels do as those of Kimi delta attention, whose rule is a special case; the shift of one token is a
+    Assumes: kernels perform as those of Kimi delta attention, whose rule is a special case; the shift of one token is a
     convolution of two, and counts for the feed-forward part too.
     Source: arXiv:2503.14456, section 4; flash-linear-attention, layers/rwkv7.py.
     """
@@ -45,7 +46,8 @@ class Operators(MixerOperators):
         self.head_counts = (record.num_heads,)
 
     def kept(self, style: Style) -> Kept:
-        """Six mixes of a token with the one before, what the rule takes, its output twice, and the gate.
+        """Tensors kept for the backward pass: six mixes of a token with the previous one, the inputs of the rule, its
+        output twice, and the gate.
 
         Source: own count over flash-linear-attention, layers/rwkv7.py (chunk_rwkv7 keeps its six inputs).
         """
@@ -57,8 +59,8 @@ class Operators(MixerOperators):
         )
 
     def recurrence(self, tensor_parallel: int = 1) -> RecurrenceShape:
-        """Per chunk of C tokens and head of width d: four matrices of scores, a triangular solve and three products
-        with values inside, four products with the state.
+        """Work of the recurrence. A chunk of C tokens takes, per head of width d, four matrices of scores, a triangular
+        solve and three products with values inside the chunk, and four products with the state.
 
         Source: own count of the chunkwise form for a transition of diagonal plus rank one.
         """

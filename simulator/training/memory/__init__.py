@@ -1,4 +1,5 @@
-"""Memory of a training step: what each accelerator of each pipeline stage holds, at the instant when it holds most."""
+"""Memory of a training step: the memory of each accelerator of each pipeline stage, at the instant when it is
+highest."""
 
 from advisor.simulator.training.memory.peak import (
     MemoryColumns,

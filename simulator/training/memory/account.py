@@ -30,29 +30,29 @@ _LOW_BIT: Final = ("fp8", "mxfp8", "nvfp4")
 
 @dataclass(frozen=True, slots=True)
 class LayerBytes:
-    """One layer of each group on one accelerator: arrays [group, plan], bytes."""
+    """Memory of one layer of each group on one accelerator: arrays [group, plan], bytes."""
 
     weights: FloatArray
     gradients: FloatArray
     optimizer: FloatArray
     step: FloatArray
     gathered: FloatArray
-    """Whole weights and, in the backward pass, whole gradients, where they are sharded between steps."""
+    """Size of whole weights and, in the backward pass, whole gradients, if they are sharded between steps [bytes]."""
     placeholder: FloatArray
-    """Empty 16-bit gradients of the dense matrices, one for each shape."""
+    """Size of empty 16-bit gradients of the dense matrices, one for each shape [bytes]."""
     casts: FloatArray
-    """16-bit copies of fp32 weights that autocast makes and the forward pass keeps."""
+    """Size of the 16-bit copies of fp32 weights that autocast makes and the forward pass keeps [bytes]."""
     kept: FloatArray
-    """Of one micro-batch, from its forward to its backward pass."""
+    """Activations of one micro-batch kept from its forward to its backward pass [bytes]."""
     again: FloatArray
-    """Computed again for the backward pass of this layer."""
+    """Activations recomputed for the backward pass of this layer [bytes]."""
     workspace: FloatArray
-    """Gradients of activations while the layer runs backwards, gathered inputs, dequantised weights."""
+    """Size of gradients of activations while the layer runs backwards, gathered inputs, dequantised weights [bytes]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Shards:
-    """Shares of a parameter's weights, gradients and optimizer on one rank."""
+    """Fractions of a parameter's weights, gradients and optimizer on one rank."""
 
     weights: FloatArray
     gradients: FloatArray
@@ -69,7 +69,7 @@ class Shards:
 
 
 def layer_bytes(job: TrainingJob, formats: Formats, shape: ModelShape, lattice: PlanLattice) -> LayerBytes:
-    """Bytes of one layer of each group on one accelerator, for each plan.
+    """Return the memory of one layer of each group on one accelerator [bytes], for each plan.
 
     States: parameters · bytes per parameter ÷ ranks of the shard. Activations: micro-batch · tokens / cp times bytes
     per token, the residual divided by tp only with sequence parallelism.
@@ -103,7 +103,7 @@ def layer_bytes(job: TrainingJob, formats: Formats, shape: ModelShape, lattice: 
 
 
 def expert_shards(lattice: PlanLattice) -> Shards:
-    """Shares of routed experts: divided by the ranks that hold the same experts.
+    """Return the shares of routed experts: divided by the ranks that hold the same experts.
 
     Source: as `PlanLattice.expert_copies`.
     """
@@ -114,7 +114,7 @@ def expert_shards(lattice: PlanLattice) -> Shards:
 def states_of(
     size: ParameterBytes, dense: FloatArray, shards: Shards, expert: FloatArray, expert_shards: Shards
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """(weights, gradients, optimizer, temporaries of the step) of these parameters [bytes].
+    """Size of weights, gradients, optimizer and temporaries of the step of these parameters [bytes].
 
     Source: ZeRO (arXiv:1910.02054), section 5.
     """
@@ -138,7 +138,7 @@ def _adapters(layer: Layer, job: TrainingJob, formats: Formats, shape: ModelShap
 
 
 def style_of(job: TrainingJob, formats: Formats) -> Style:
-    """How the kernels of a job's framework keep the tensors of a layer.
+    """Return the style in which the kernels of a job's framework keep the tensors of a layer.
 
     A norm of compiled layers is computed again from the residual itself. RMS norms written in Python keep an fp32 copy,
     and one more where their weight learns; LayerNorm is one kernel.
@@ -171,7 +171,7 @@ def style_of(job: TrainingJob, formats: Formats) -> Style:
 
 
 def kept_by_layer(layer: Layer, job: TrainingJob, formats: Formats, style: Style) -> Kept:
-    """What one layer with its adapters keeps for its backward pass without recomputation [bytes per token].
+    """Tensors that one layer with its adapters keeps for its backward pass without recomputation [bytes per token].
 
     Source: as `kept_per_token`.
     """
@@ -229,8 +229,10 @@ def _activations(
 
 
 def _dequantized(layer: Layer, job: TrainingJob) -> float:
-    """The largest matrix of a layer in 16 bits, which QLoRA makes of NF4 before it multiplies, and DoRA to find the
-    norms of its columns [bytes]."""
+    """Size of the largest matrix of a layer in 16 bits [bytes].
+
+    QLoRA makes it of NF4 before it multiplies, and DoRA to find the norms of its columns.
+    """
     if job.method not in ("qlora", "dora"):
         return 0.0
     width = layer.feed_forward.matrix_width if layer.feed_forward is not None else job.model.hidden_size
@@ -238,7 +240,7 @@ def _dequantized(layer: Layer, job: TrainingJob) -> float:
 
 
 def adapter_parameters(layer: Layer, job: TrainingJob, formats: Formats) -> float:
-    """Adapter parameters of one layer.
+    """Number of adapter parameters of one layer.
 
     LoRA on a matrix of d inputs and k outputs has r (d + k); DoRA adds k magnitudes. On queries and values, or on
     all linear matrices of attention and dense feed-forward part.
@@ -252,10 +254,10 @@ def adapter_parameters(layer: Layer, job: TrainingJob, formats: Formats) -> floa
 
 
 def adapter_input_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> float:
-    """What adapters of one layer keep per token for their own gradients: their inputs in their format [bytes].
+    """Inputs that adapters of one layer keep for their own gradients, in their format [bytes per token].
 
     Adapters in the activations' format share an input; fp32 adapters cast it for each matrix, and dropout copies it
-    for each matrix beside a mask of a byte. DoRA keeps the outputs of matrix and adapter too, and so does a framework
+    for each matrix, with a mask of a byte. DoRA keeps the outputs of matrix and adapter too, and so does a framework
     that puts adapters on queries and values into the output of one matrix for all three (index_copy_).
 
     Assumes: an adapter that is not of LoRA's kind (`other_adapter`) keeps one input of the hidden size.
@@ -278,8 +280,11 @@ def adapter_input_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> flo
 
 def quantized_input_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> float:
     """Inputs of NF4 matrices of one layer that an autograd function keeps although nothing learns from them [bytes per
-    token]: those in front of attention and feed-forward part and of its last matrix; with those of the micro-batch
-    before, where its graph still lives, also attention's output, which the graph itself has given back.
+    token].
+
+    These are the inputs in front of attention and feed-forward part and of its last matrix; with those of the
+    micro-batch
+    before, if its graph still lives, also attention's output, which the graph itself has given back.
 
     Source: bitsandbytes before 0.43.3, MatMul4Bit.forward (`ctx.tensors = (A, B)`).
     """
@@ -295,9 +300,10 @@ def quantized_input_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> f
 
 
 def adapter_identity_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> float:
-    """What DoRA keeps of one layer however few its tokens [bytes]: per matrix an fp32 identity as wide as its inputs.
+    """Memory that DoRA keeps of one layer however few its tokens [bytes]: per matrix an fp32 identity as wide as its
+    inputs.
 
-    It goes through the adapter to find the norms of the columns, and autograd keeps it.
+    The identity goes through the adapter to find the norms of the columns, and autograd keeps it.
 
     Source: huggingface/peft tuners/lora/dora.py (`x_eye`); tensors counted with torch.autograd.graph hooks.
     """
@@ -309,7 +315,7 @@ def adapter_identity_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> 
 def adapts_every_matrix(job: TrainingJob, software: TrainingSoftware) -> bool:
     """Whether adapters are on every linear matrix, or on queries and values only.
 
-    Source: the recipe's habit, where the job's features do not say.
+    Source: the recipe's habit, if the job's features do not tell.
     """
     if "adapters_all_linear" in job.features:
         return True
@@ -317,7 +323,7 @@ def adapts_every_matrix(job: TrainingJob, software: TrainingSoftware) -> bool:
 
 
 def _targets(layer: Layer, job: TrainingJob, formats: Formats) -> tuple[Linear, ...]:
-    """The matrices that have an adapter."""
+    """Return the matrices that have an adapter."""
     every = adapts_every_matrix(job, formats.software)
     parts = (part for part in (layer.mixer, layer.feed_forward) if part is not None)
     return tuple(linear for part in parts for linear in part.linears(every=every))

@@ -18,7 +18,7 @@ _ABSMAX_BITS: Final = 32.0
 _OUTER_ABSMAX_BITS: Final = 8.0
 _EIGHT_BIT_GROUP: Final = 256
 _QUANTIZED_COPY_BYTES: Final = {"fp8": 2.0, "mxfp8": 2.0 * (1 + 1 / 32), "nvfp4": 2.0 * (0.5 + 1 / 16)}
-"""A low-bit copy for the forward pass and its transpose for the backward pass."""
+"""Bytes per parameter of a low-bit copy for the forward pass and its transpose for the backward pass."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +27,12 @@ class ParameterBytes:
 
     weights: float
     gathered: float
-    """Of a gathered copy."""
+    """Bytes per parameter of a gathered copy."""
     gradients: float
     optimizer: float
-    """Master copy and moments."""
+    """Bytes per parameter of master copy and moments."""
     step: float
-    """Temporaries of the optimizer step."""
+    """Bytes per parameter of temporaries of the optimizer step."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,31 +41,32 @@ class Formats:
 
     software: TrainingSoftware
     layers: ParameterBytes
-    """Matrices in layers."""
+    """Bytes per parameter of matrices in layers."""
     tables: ParameterBytes
-    """Input table, head and norms."""
+    """Bytes per parameter of input table, head and norms."""
     adapters: ParameterBytes
-    """Parameters beside frozen weights; where all learn there are none."""
+    """Bytes per parameter of adapters on frozen weights; none if all parameters learn."""
     quantized_copy: float
-    """Low-bit copies of layer matrices that the matrix units read, beside the weights."""
+    """Bytes per parameter of low-bit copies of layer matrices that the matrix units read, in addition to the
+    weights."""
     table_copies: float
-    """What is held of the input table's size beside it."""
+    """Number of 16-bit copies of the input table that are held in addition to it."""
     head_saved: float
-    """Bytes per parameter that the head is smaller than a table: where it is quantised with the layers."""
+    """Bytes per parameter by which the head is smaller than a table, if it is quantised with the layers."""
     frozen: bool
-    """Only adapters learn."""
+    """Whether only adapters learn."""
     keeps_gradients: bool
-    """Gradients live through the whole step."""
+    """Whether gradients live through the whole step."""
     drops_gradients: bool
-    """The optimizer runs inside the backward pass, layer by layer."""
+    """Whether the optimizer runs inside the backward pass, layer by layer."""
     autocast: bool
-    """Weights are fp32 and every matrix multiplication casts them, which the forward pass keeps."""
+    """Whether weights are fp32 and every matrix multiplication casts them; the forward pass keeps the casts."""
     pages_optimizer: bool
-    """The optimizer's state lives in memory that the driver pages to the host."""
+    """Whether the optimizer's state lives in memory that the driver pages to the host."""
 
 
 def shape_of(job: TrainingJob) -> ModelShape:
-    """Parameters of a job's model as its framework holds them.
+    """Return the parameters of a job's model as its framework holds them.
 
     Source: catalog/data/training/memory.toml (which frameworks untie tables).
     """
@@ -81,7 +82,7 @@ def _untied(model: Model) -> Model:
 
 
 def nf4_bytes_per_parameter(*, double_quantization: bool = True) -> float:
-    """Storage of one NF4 parameter with its scales [bytes].
+    """Size of one NF4 parameter with its scales [bytes].
 
     4 bits + 32 / 64 of a scale per 64 parameters; with double quantisation the scale has 8 bits and 32 / 256 of
     a scale per 256 of them: 4.127 bits.
@@ -94,12 +95,12 @@ def nf4_bytes_per_parameter(*, double_quantization: bool = True) -> float:
 
 
 def formats_of(job: TrainingJob) -> Formats:
-    """Bytes per parameter of a job's weights, gradients and optimizer.
+    """Return the bytes per parameter of a job's weights, gradients and optimizer.
 
     Mixed-precision AdamW is 16 bytes: 2 weights, 2 gradients, 4 master, 8 moments (ZeRO); Megatron keeps gradients
     in fp32, 18 bytes; FSDP keeps fp32 shards, 16 bytes; a bf16 recipe keeps everything in bf16, 8 bytes.
 
-    Assumes: what a job's features do not say is the framework's habit; a frozen base of QLoRA is NF4 with double
+    Assumes: the framework's habit, unless a job's features tell otherwise; a frozen base of QLoRA is NF4 with double
     quantisation, its tables and norms bf16.
     Source: ZeRO (arXiv:1910.02054) section 3; Megatron-Core distributed optimizer; catalog/data/training/memory.toml.
     """
@@ -159,7 +160,7 @@ def _trained(job: TrainingJob, software: TrainingSoftware) -> ParameterBytes:
 
 
 def _moments(job: TrainingJob, moment_bytes: float) -> float:
-    """Optimizer state per parameter [bytes]: two moments, or fewer and smaller ones.
+    """Size of the optimizer state per parameter [bytes]: two moments, or fewer and smaller ones.
 
     Source: AdamW; 8-bit blocks of 256 with an fp32 scale (arXiv:2110.02861); Adafactor keeps a row and a column per
     matrix (arXiv:1804.04235); Muon and Lion (arXiv:2302.06675) keep one momentum, plain SGD nothing.

@@ -1,4 +1,4 @@
-"""What one pipeline stage of each plan holds at each instant."""
+"""Memory of one pipeline stage of each plan at each instant of a step."""
 
 from dataclasses import dataclass, fields, replace
 from typing import Final, Generic, TypeVar
@@ -14,8 +14,8 @@ from advisor.simulator.training.plan import RECOMPUTES, SHARDINGS, FloatArray, P
 from advisor.simulator.training.stages import Stages, micro_batches_in_flight
 
 INSTANTS: Final = ("loss", "first backward", "last backward", "optimizer")
-"""Activations of all layers with the logits; with the workspace of the first layer that runs backwards; the last layer
-to run backwards, with all gradients; the step of the optimizer."""
+"""Instants of a step: activations of all layers with the logits; with the workspace of the first layer that runs
+backwards; the last layer to run backwards, with all gradients; the step of the optimizer."""
 Bytes = TypeVar("Bytes", float, FloatArray)
 _ZERO1, _ZERO2, _ZERO3 = (SHARDINGS.index(name) for name in ("zero1", "zero2", "zero3"))
 _NO_RECOMPUTE: Final = RECOMPUTES.index("none")
@@ -23,33 +23,35 @@ _BF16: Final = 2.0
 _FP32: Final = 4.0
 _FORWARD_LOSS_BYTES: Final = 8.0
 _OFFLOADED_LAYERS: Final = 2.0
-"""Layers whose activations are on the accelerator while others travel to the host."""
+"""Number of layers whose activations are on the accelerator while others travel to the host."""
 _BUCKET_COPIES: Final = 2.0
-"""Of the gradients, that DistributedDataParallel holds all the while: its buckets and those of its first iteration.
-Measured on two and four H200 (data/training/measured-h200-2026-11-20.csv), with gradients as views of buckets."""
+"""Copies of the gradients that DistributedDataParallel holds all the while: its buckets and those of its first
+iteration. Measured on two and four H200 (data/training/measured-h200-2026-11-20.csv), with gradients as views of
+buckets."""
 _BUCKETED: Final = ("fsdp", "peft", "torchtitan")
 """Families whose data parallelism without shards copies gradients into buckets (torch DistributedDataParallel)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held(Generic[Bytes]):
-    """What an accelerator holds at one instant [bytes]: of one stage, or as columns of one stage of each plan."""
+    """Memory that an accelerator holds at one instant [bytes]: of one stage, or as columns of one stage of each
+    plan."""
 
     weight_bytes: Bytes
     gradient_bytes: Bytes
     optimizer_bytes: Bytes
     activation_bytes: Bytes
-    """Kept for the backward pass, over all micro-batches in flight."""
+    """Activations kept for the backward pass, over all micro-batches in flight [bytes]."""
     loss_bytes: Bytes
-    """Logits and what the loss makes of them."""
+    """Size of the logits and of the loss's own tensors [bytes]."""
     workspace_bytes: Bytes
-    """Of the layer or the optimizer step that runs."""
+    """Workspace of the layer or the optimizer step that runs [bytes]."""
     buffer_bytes: Bytes
-    """Gathered weights and buckets of communication."""
+    """Size of gathered weights and buckets of communication [bytes]."""
 
     @property
     def allocated_bytes(self) -> Bytes:
-        """In tensors (torch.cuda.max_memory_allocated)."""
+        """Memory in tensors [bytes] (torch.cuda.max_memory_allocated)."""
         return (
             self.weight_bytes
             + self.gradient_bytes
@@ -65,7 +67,7 @@ PARTS: Final = tuple(field.name for field in fields(Held))
 
 
 def held_where(mask: NDArray[np.bool_], mine: Held[FloatArray], other: Held[FloatArray]) -> Held[FloatArray]:
-    """The one where the mask holds, the other elsewhere.
+    """Return `mine` where `mask` is true and `other` elsewhere.
 
     Source: own definition.
     """
@@ -75,7 +77,7 @@ def held_where(mask: NDArray[np.bool_], mine: Held[FloatArray], other: Held[Floa
 
 @dataclass(frozen=True, slots=True)
 class _Tables:
-    """Input table, head and last norm of a stage [bytes]."""
+    """Memory of input table, head and last norm of a stage [bytes]."""
 
     weights: FloatArray
     gradients: FloatArray
@@ -83,7 +85,7 @@ class _Tables:
     step: FloatArray
     gathered: FloatArray
     head: FloatArray
-    """The head in 16 bits."""
+    """Size of the head in 16 bits [bytes]."""
 
 
 def stage_instants(
@@ -94,7 +96,7 @@ def stage_instants(
     layers: LayerBytes,
     stages: Stages,
 ) -> tuple[Held[FloatArray], ...]:
-    """What one stage of each plan holds at each of INSTANTS [bytes].
+    """Return the memory of one stage of each plan at each of INSTANTS [bytes].
 
     Source: as `peak_memory`.
     """
@@ -107,7 +109,7 @@ def stage_instants(
     if formats.drops_gradients:
         gradients = np.zeros_like(gradients)
     if formats.software.offloads_gradients:
-        # Those that ranks divide go to the optimizer in host memory as soon as they are summed.
+        # Gradients that ranks divide go to the optimizer in host memory as soon as they are summed.
         gradients = gradients * (1 - lattice.offload_optimizer * (lattice.sharding >= _ZERO2))
     num_micro = np.maximum(job.global_batch / (lattice.data_parallel * lattice.micro_batch), 1.0)
     if formats.software.accumulates_whole_gradients and not formats.frozen:
@@ -136,7 +138,7 @@ def stage_instants(
 
 
 def fullest(instants: tuple[Held[FloatArray], ...]) -> tuple[Held[FloatArray], FloatArray, NDArray[np.int64]]:
-    """The instant at which each stage holds most, its total [bytes], and its index in INSTANTS.
+    """Return the instant at which each stage holds most, its total [bytes], and its index in INSTANTS.
 
     Source: own definition.
     """
@@ -151,8 +153,9 @@ def fullest(instants: tuple[Held[FloatArray], ...]) -> tuple[Held[FloatArray], F
 
 
 def held_blocks(instants: tuple[Held[FloatArray], ...]) -> FloatArray:
-    """What the allocator holds at the step where its temporaries fit into no cached block [bytes]: the step, and beside
-    it the blocks of activations and logits.
+    """Memory of the allocator at the step if its temporaries fit into no cached block [bytes].
+
+    The sum of the step's own memory and the blocks of activations and logits.
 
     Source: PyTorch CUDACachingAllocator: large blocks are split but never joined across allocations.
     """
@@ -169,7 +172,7 @@ def _whole_gradients(
     gradients: FloatArray,
     num_micro: FloatArray,
 ) -> FloatArray:
-    """Gradients that are not sharded before the last micro-batch [bytes].
+    """Size of the gradients that are not sharded before the last micro-batch [bytes].
 
     Source: FullyShardedDataParallel.no_sync, PyTorch documentation.
     """
@@ -185,7 +188,7 @@ def _summed(count: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def _most(values: FloatArray, count: FloatArray) -> FloatArray:
-    """The largest among the groups that the stage holds."""
+    """Largest value among the groups that the stage holds."""
     if len(values) == 1:
         return np.asarray(np.where(count[0] > 0, values[0], 0.0))
     return np.asarray(np.max(np.where(count > 0, values, 0.0), axis=0, initial=0.0))
@@ -209,9 +212,10 @@ def _tables(formats: Formats, shape: ModelShape, lattice: PlanLattice, stages: S
 def _activations(
     lattice: PlanLattice, layers: LayerBytes, stages: Stages, num_micro: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """(kept by all micro-batches in flight, kept by one layer, computed again for one, workspace of one) [bytes].
+    """Activations kept by all micro-batches in flight, kept by one layer, recomputed for one, and workspace of one
+    [bytes].
 
-    Of `recompute_layers` of a stage, so many are computed again and the others keep everything.
+    `recompute_layers` layers of a stage are recomputed and the others keep everything.
     """
     count = stages.layers
     one = _summed(count, layers.kept)
@@ -231,7 +235,7 @@ def _activations(
 
 
 def _loss(job: TrainingJob, formats: Formats, lattice: PlanLattice) -> FloatArray:
-    """Logits and what the loss makes of them, for one micro-batch [bytes]: tokens · vocabulary / tp · bytes.
+    """Size of the logits and of the loss's own tensors, for one micro-batch [bytes]: tokens · vocabulary / tp · bytes.
 
     Source: torch.nn.functional.cross_entropy on fp32 logits keeps the log-softmax and makes two gradients; Megatron's
     vocabulary-parallel loss works in place; chunked and linear-fused losses hold a part at a time.
@@ -244,10 +248,10 @@ def _loss(job: TrainingJob, formats: Formats, lattice: PlanLattice) -> FloatArra
     if not job.features.isdisjoint({"chunked_ce", "fused_ce"}):
         whole = divided = software.fused_loss_bytes
     if "linear_ce" in job.features:
-        # As many chunks as the vocabulary is wider than the hidden size: a chunk's logits and their gradient.
+        # The number of chunks is vocabulary over hidden size; memory holds one chunk's logits and their gradient.
         whole = divided = 2.0 * _FP32 * job.model.hidden_size / job.model.vocab_size
     if software.keeps_last_graph and job.method == "qlora":
-        # It goes with the old loss, before the backward pass: the fullest instant has logits and log-softmax alone.
+        # The loss buffer is freed before the backward pass, so the peak is logits plus log-softmax.
         whole = divided = min(whole, _FORWARD_LOSS_BYTES)
     tp = lattice.tensor_parallel.astype(np.float64)
     tokens = lattice.micro_batch * (job.computed_tokens / lattice.context_parallel)
@@ -264,12 +268,12 @@ def _buffers(
     tables: _Tables,
     gradients: FloatArray,
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Gathered weights, whole gradients and buckets at the loss, in the first and the last layer to run backwards, and
-    at the step [bytes].
+    """Size of gathered weights, whole gradients and buckets at four instants [bytes].
 
-    FSDP holds `gathered_layers` whole layers, one of them with its whole gradients, and input table and head too where
-    they are wrapped with the whole model; with pipeline parallelism it gathers a stage once for all micro-batches and
-    adds up whole gradients. DistributedDataParallel copies gradients into buckets; DeepSpeed's have a fixed size.
+    The instants are the loss, the first and the last layer to run backwards, and the step. FSDP holds `gathered_layers`
+    whole layers, one of them with its whole gradients, and input table and head too if they are wrapped with the whole
+    model; with pipeline parallelism it gathers a stage once for all micro-batches and adds up whole gradients.
+    DistributedDataParallel copies gradients into buckets; DeepSpeed's have a fixed size.
 
     Source: PyTorch FSDP (arXiv:2304.11277) section 3; torch/nn/parallel/distributed.py; DeepSpeed zero/config.py.
     """

@@ -1,4 +1,4 @@
-"""Peak memory of every plan of a lattice at once, and of every stage of one plan for a person to read."""
+"""Peak memory of every plan of a lattice at once, and of every stage of one plan for display."""
 
 from dataclasses import dataclass, fields
 from typing import Final, Literal
@@ -27,7 +27,7 @@ from advisor.simulator.training.stages import candidate_stages, stages_at
 _ZERO3: Final = SHARDINGS.index("zero3")
 MemoryVerdict = Literal["fits", "tight", "does not fit"]
 _CHUNK: Final = 16384
-"""Plans at a time, so that columns stay in the processor's cache."""
+"""Number of plans at a time, so that columns stay in the processor's cache."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,13 +35,13 @@ class MemoryColumns(Held[FloatArray]):
     """Memory of the fullest accelerator of each plan [bytes], with its parts at the instant of the peak."""
 
     peak_bytes: FloatArray
-    """What the accelerator must have: reserved by the allocator, with context and communicators."""
+    """Memory that the accelerator must have [bytes]: reserved by the allocator, with context and communicators."""
     reserved_bytes: FloatArray
-    """Held by the caching allocator (torch.cuda.max_memory_reserved)."""
+    """Memory held by the caching allocator [bytes] (torch.cuda.max_memory_reserved)."""
     stage: IntArray
-    """The fullest pipeline stage."""
+    """Index of the fullest pipeline stage."""
     instant: IntArray
-    """Index in INSTANTS."""
+    """Index in INSTANTS of the peak."""
 
     def __len__(self) -> int:
         return len(self.peak_bytes)
@@ -49,7 +49,7 @@ class MemoryColumns(Held[FloatArray]):
 
 @dataclass(frozen=True, slots=True)
 class InstantMemory(Held[float]):
-    """What an accelerator holds at one instant [bytes]."""
+    """Memory that an accelerator holds at one instant [bytes]."""
 
     name: str
 
@@ -62,33 +62,35 @@ class StageMemory:
     num_layers: int
     instants: tuple[InstantMemory, ...]
     cached_bytes: float
-    """What the allocator holds at the step beside cached blocks of activations; 0 where they are used again."""
+    """Memory of the allocator at the step with cached blocks of activations [bytes]; 0 if these blocks are used
+    again."""
     reserved_factor: float
-    """Bytes that the allocator holds over those in tensors."""
+    """Ratio of the bytes that the allocator holds to those in tensors."""
     outside_bytes: float
-    """Driver context and communicators."""
+    """Memory of driver context and communicators [bytes]."""
 
     @property
     def fullest(self) -> InstantMemory:
-        """The instant of the peak."""
+        """Memory at the instant of the peak."""
         return max(self.instants, key=lambda instant: instant.allocated_bytes)
 
     @property
     def peak_bytes(self) -> float:
-        """What the accelerator must have."""
+        """Memory that the accelerator must have [bytes]."""
         return (
             max(self.fullest.allocated_bytes, self.cached_bytes) * self.reserved_factor + self.outside_bytes
         )
 
 
 def peak_memory(job: TrainingJob, lattice: PlanLattice) -> MemoryColumns:
-    """Memory of the fullest accelerator of each plan, as the maximum over pipeline stages and instants [bytes].
+    """Return the memory of the fullest accelerator of each plan, as the maximum over pipeline stages and instants
+    [bytes].
 
     loss: weights + gradients* + optimizer + activations of all micro-batches in flight + logits
     backward: the same without logits, with the running layer's workspace and recomputed activations; or all gradients
     with the activations of one layer
     optimizer: weights + gradients + optimizer + temporaries of the step
-    * where they outlive the step, or an earlier micro-batch left them.
+    * if they outlive the step, or an earlier micro-batch left them.
 
     reserved = allocated · factor; peak = reserved + context + communicators.
 
@@ -124,8 +126,8 @@ def fits(columns: MemoryColumns, memory_bytes: float) -> NDArray[np.bool_]:
 
 
 def memory_verdict(peak: Quantity, memory_bytes: float) -> MemoryVerdict:
-    """Whether a peak is within the memory: `fits` where the whole 80 % interval is, `tight` where only the expected
-    peak is.
+    """Return the verdict on a peak: `fits` if its whole 80 % interval is within the memory, `tight` if only the peak
+    is.
 
     Source: own definition.
     """
@@ -135,7 +137,7 @@ def memory_verdict(peak: Quantity, memory_bytes: float) -> MemoryVerdict:
 
 
 def reserved_factor(software: TrainingSoftware, lattice: PlanLattice) -> FloatArray:
-    """Bytes that the caching allocator holds over those in tensors, for each plan.
+    """Ratio of the bytes that the caching allocator holds to those in tensors, for each plan.
 
     Source: catalog/data/training/memory.toml.
     """
@@ -146,7 +148,7 @@ def reserved_factor(software: TrainingSoftware, lattice: PlanLattice) -> FloatAr
 
 
 def communicators(lattice: PlanLattice) -> FloatArray:
-    """Communicators of a rank: one for each kind of parallelism of more than one rank.
+    """Number of communicators of a rank: one for each kind of parallelism of more than one rank.
 
     Source: own definition.
     """
@@ -164,7 +166,7 @@ def communicators(lattice: PlanLattice) -> FloatArray:
 
 
 def stage_memory(job: TrainingJob, plan: TrainingPlan) -> tuple[StageMemory, ...]:
-    """Memory of each pipeline stage of a plan with its instants [bytes].
+    """Return the memory of each pipeline stage of a plan with its instants [bytes].
 
     Assumes: as `peak_memory`, of which this is the account.
     Raises: InfeasibleError: more pipeline stages than layers.
@@ -190,7 +192,7 @@ def stage_memory(job: TrainingJob, plan: TrainingPlan) -> tuple[StageMemory, ...
 
 
 def _rows(lattice: PlanLattice, rows: slice) -> PlanLattice:
-    """Consecutive plans, as views."""
+    """Return consecutive plans, as views."""
     return PlanLattice(**{field.name: getattr(lattice, field.name)[rows] for field in fields(PlanLattice)})
 
 
