@@ -92,7 +92,7 @@ def score(rows: Sequence[Comparison]) -> Score:
     """Errors over measured values: |predicted / measured - 1|, its mean, median and 90th percentile.
 
     Raises: ValueError: there are no rows.
-    Source: own definition; MAPE as usual in forecasting.
+    Source: MAPE as usual in forecasting.
     """
     if not rows:
         raise ValueError("a score needs at least one measured value")

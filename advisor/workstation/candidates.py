@@ -299,7 +299,8 @@ def _plainness(choice: object) -> tuple[bool, float]:
 
 
 def _front(costs: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return a mask of rows that no earlier row is at most equal to in every column; rows are in lexicographic order."""
+    """Return a mask of rows that no earlier row is at most equal to in every column; rows are sorted
+    lexicographically."""
     keep = np.ones(len(costs), dtype=bool)
     for i in range(len(costs)):
         if keep[i]:

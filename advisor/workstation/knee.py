@@ -1,4 +1,4 @@
-"""Value for money: the extra speed of each machine that costs more, and the price above which money buys little speed."""
+"""Value for money: the extra speed of each machine that costs more, and the price above which money buys little more."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -206,7 +206,7 @@ def _script(cells: Cells) -> str:
 
 
 def _length_dist(cells: Cells) -> tuple[str, float | None]:
-    """Return kind and parameter of a distribution, from cells such as uniform:0.8 or lognormal:600/200,0.8 clipped ..."""
+    """Return kind and parameter of a distribution, from cells such as uniform:0.8 or lognormal:600/200,0.8 clipped."""
     text = cells.text("length_dist") or "fixed"
     kind, _, detail = text.partition(":")
     if kind not in LENGTH_DISTS:

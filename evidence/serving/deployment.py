@@ -93,7 +93,7 @@ def _memory_is_an_option(engine: Engine) -> bool:
 
 
 def deployment_of(case: ServingCase, calibration: Calibration | None = None) -> Deployment:
-    """The deployment that a case describes.
+    """Return the deployment that a case describes.
 
     Raises: UnknownNameError: model, accelerator or engine is not in the catalog.
     """

@@ -210,7 +210,7 @@ def all_recipes() -> tuple[BenchmarkRecipe, ...]:
 
 @lru_cache(maxsize=1)
 def all_layouts() -> tuple[BenchmarkLayout, ...]:
-    """Return every layout that scripts chose and results did not state. Source: data/layouts.toml, each with its own."""
+    """Return every layout that scripts chose and results do not state. Source: data/layouts.toml, each with its own."""
     return _records("layouts", "layout", BenchmarkLayout)
 
 
