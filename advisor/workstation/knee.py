@@ -1,4 +1,4 @@
-"""Value for money: the extra speed of each machine that costs more, and the price above which money buys little more."""
+"""Value for money: the extra speed of each machine that costs more, and the price above which money buys little."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

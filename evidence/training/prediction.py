@@ -93,7 +93,7 @@ def counted_flop_per_token(version: str, case: TrainingCase, found: ResolvedCase
     """Model FLOP of a token as the framework of the case counts them [flop].
 
     Source: formulas of llm-foundry, NeMo and MaxText count all scores; Megatron-Bridge those that causality leaves;
-        InternEvo's counts recomputation too, and DeepSpeed beside transformers has no counter but the user's, who
+        InternEvo counts recomputation too, and DeepSpeed with transformers has no counter but the user's, who
         counts the causal half (stas00/ml-engineering).
     """
     flop = model_flop_per_token(found.job)
