@@ -276,7 +276,7 @@ class _Reader:
         stated = replace(found, unit_price_usd=usd, price_low_usd=low, price_high_usd=high)
         return replace(stated, price_basis="user", source="your list")
 
-    # One resolver for each category: the part that a line means, and how many.
+    # Each category has a resolver, which returns the part that a line means and its number.
 
     def gpu(self, line: TypedLine) -> tuple[Part | None, int]:
         accelerator = accelerator_in(line.what)

@@ -165,7 +165,7 @@ class Program:
     def _add_triple(self, rule: MatchRule) -> None:
         """Add the inequalities x_a + x_b − 1 ≤ Σ x_c over the c that go with both."""
         sides = [self._classes(rule, place) for place in rule.between]
-        # The place with the most kinds stands on the right: fewer rows.
+        # The place with the most kinds is on the right, which needs fewer rows.
         order = sorted(range(3), key=lambda i: len(sides[i]))
         first, second, third = (sides[i] for i in order)
         everything = sum(map(len, third))

@@ -212,7 +212,7 @@ def psu_of(watts: float, line: TypedLine) -> Psu:
         )
     graded = [psu for psu in same if psu.grade in line.what.lower()]
     pool = graded or [psu for psu in same if psu.grade in ("gold", "platinum")] or same
-    # New ones of this size are ATX 3; the note says which one was taken.
+    # New supplies of this size are ATX 3; the note says which one was taken.
     current = [psu for psu in pool if psu.is_atx3] or pool
     ordered = sorted(current, key=lambda psu: (psu.num_16_pin, psu.num_8_pin, psu.name))
     return ordered[len(ordered) // 2]

@@ -148,7 +148,7 @@ def prefill_fit(options: Options) -> OperatorFit:
         "vllm_flashinfer_trtllmdecode",
     )
     table = common_kernels(newest(options.kernels("attention_context")), side)
-    # A cache in fp8 with 16-bit queries is read once and widened: the bf16 record prices it.
+    # The bf16 record prices a cache in fp8 with 16-bit queries, which is read once and widened.
     table = table[(table["attn_dtype"] == "fp8") | (table["kv_cache_dtype"] == "bfloat16")].copy()
     table["dtype"] = table["attn_dtype"].map(DTYPES)
     source = source_of(

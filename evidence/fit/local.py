@@ -200,7 +200,7 @@ def fit(points: list[Point], center: Values, share: float) -> Values:
     weight = np.array([count[group_of(point)] ** -0.25 for point in points])
 
     def loss(shifted: FloatArray) -> FloatArray:
-        x = shifted - 1.0  # steps of a derivative are relative, so zero is no place to start
+        x = shifted - 1.0  # steps of a derivative are relative, so a start at zero would not move
         values = dict(zip(keys, np.exp(middle + x * sigma).tolist(), strict=True))
         miss = np.log([predicted_s(point, of_family(values, point.family)) for point in points]) - measured
         return np.concatenate([weight * cauchy(miss / ROBUST), x])

@@ -70,12 +70,12 @@ def point_of(row: Mapping[str, str], predicted: Prediction) -> Point | None:
         ("tpot", "tpot_ms_mean"),
         ("throughput", "output_tok_s"),
     ):
-        # Where all requests come at once, latencies are the line's, not the deployment's.
+        # If all requests come at once, latencies measure the queue, not the deployment.
         counts = metric == "throughput" or row["load"] != "offline"
         if counts and measured.get(column) and value[column] > 0:
             errors[metric] = math.log(value[column] / measured[column])
     if "throughput" not in errors and {"ttft", "tpot"} <= set(errors) and row["load"] == "closed":
-        # Clients that wait for answers: their rate is inverse to the time of an answer.
+        # The rate of clients that wait for outputs is the inverse of the time of an output.
         steps = UNIFORM_MEAN * float(row["osl"]) - 1.0
         spent = [each["ttft_ms_mean"] + steps * each["tpot_ms_mean"] for each in (value, measured)]
         errors["throughput"] = math.log(spent[1] / spent[0])

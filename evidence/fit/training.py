@@ -263,7 +263,9 @@ def write_intervals(rows: Sequence[Row], ratios: FloatArray) -> None:
         if len(chosen) < MIN_INTERVAL_POINTS:
             continue
         count = Counter(rows[index].source for index in chosen)
-        power = 1.0 if name in ("any", "untested") else 0.5  # what nobody tested is one more source
+        power = (
+            1.0 if name in ("any", "untested") else 0.5
+        )  # each source counts the same for an untested run, which is one more source
         weights = np.array([1.0 / count[rows[index].source] ** power for index in chosen])
         blind = 1.0 / ratios[[index for index in chosen if index < num_left_out]]
         for share in np.arange(0.8, 0.99, 0.02):

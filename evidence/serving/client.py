@@ -75,7 +75,7 @@ def lengths_of(case: ServingCase) -> CaseLengths:
     if case.length_dist == "mean":
         return _published_means(case)
     if case.num_requests is None and case.load == "closed" and not _stays_in_step(case):
-        # A client whose protocol is not stated sits behind HTTP: answers jitter, and slots do not stay in step.
+        # A client whose protocol is not stated uses HTTP: outputs jitter, and slots do not stay in step.
         return LognormalLengths(isl, osl, JITTER_SIGMA)
     return FixedLengths(isl, osl)
 

@@ -78,10 +78,10 @@ def replica_of(
         replica = started(settings)
     except InfeasibleError:
         if not case.weights_stated and deployment.weight_dtype == "bf16":
-            # What was measured did fit: 16 bits are those of a checkpoint that no row would name.
+            # The measured run did fit, so its weights had fewer bits: the 16 bits only stand for an unstated format.
             eight = replace(case, weight_dtype="fp8", weights_stated=True)
             return replica_of(eight, costs=costs, calibration=calibration)
-        # A published run did fit: who started it raised a fraction of memory that is an option, not a computed one.
+        # A published run did fit: its memory fraction was raised, where that is an option and not computed.
         if case.view == "stranger" or not _memory_is_an_option(deployment.engine):
             raise
         replica = started(replace(settings, memory_fraction=_RAISED_MEMORY_FRACTION))

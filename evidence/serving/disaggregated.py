@@ -63,7 +63,7 @@ def disaggregated_model(
     except InfeasibleError:
         if case.view == "stranger":
             raise
-        # What was measured did fit: where weights leave no room, recipes give the engine nearly all memory.
+        # The measured run did fit: if weights leave no room, recipes give the engine nearly all memory.
         return model(replace(settings, memory_fraction=_RECIPE_MEMORY_FRACTION))
 
 

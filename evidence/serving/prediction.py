@@ -218,11 +218,11 @@ def _online(replica: ReplicaModel, workload: Workload, seed: int) -> Measured:
 
 
 def _offline(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
-    # Long enough that filling and draining the batch is a small part of the run.
+    # The run is so long that filling and draining the batch is a small part of it.
     num_requests = case.num_requests or 4 * replica.policy.num_slots
     policy = replace(replica.policy, api_overhead_ps=0)
     if case.num_requests is None:
-        # A highest throughput: of the engine's own benchmark, in whose process no server streams answers to clients.
+        # A highest throughput comes from the engine's own benchmark, without a server that streams outputs.
         policy = replace(policy, delivery_ps=0)
     workload = Workload(ClosedLoop(num_requests), lengths_of(case), num_requests, shared_prefixes(case))
     result = simulate(replica.surface, policy, workload, seed=seed)

@@ -119,7 +119,7 @@ def _plan(
     if dp is None:
         dp = max(1, num_accelerators // (tp * pp * cp))
     if tp * pp * cp * dp != num_accelerators:
-        # Somebody counted differently (nodes, cores, replicas): what divides the model is believed before copies are.
+        # The source counts other units (nodes, cores, replicas): degrees that divide the model count before copies.
         unstated.add("data_parallel")
         dp = max(1, num_accelerators // (tp * pp * cp))
     if num_accelerators > 1 and not any(cells.text(name) for name in ("tp", "pp", "dp", "sharding")):
@@ -281,7 +281,7 @@ def _batches(cells: Cells, plan: TrainingPlan, family: str, unstated: set[str]) 
     ):
         micro = whole // (dp * accumulation)
     if family == "maxtext" and micro is None and whole:
-        # MaxText runs a batch at once: what a chip has of it, or a piece of a sequence where chips are more.
+        # MaxText runs a batch at once: a chip's part of it, or a piece of a sequence if there are more chips.
         if whole < dp and dp % whole == 0 and cells.degree("cp") is None:
             unstated.add("context_parallel")
             plan = replace(plan, context_parallel=plan.context_parallel * dp // whole, data_parallel=whole)
@@ -308,6 +308,6 @@ def _precision(cells: Cells, accelerator: Accelerator, family: str, unstated: se
     for part, precision in _PRECISION_PARTS:
         if part in text:
             return precision
-    # NVIDIA's own recipes train in fp8 wherever the chip has it; a framework that says nothing else runs in bf16.
+    # NVIDIA's own recipes train in fp8 if the chip has it; other frameworks run in bf16 by default.
     has_fp8 = "fp8" in accelerator.peak_flop_per_s
     return "fp8" if family in ("megatron", "deepspeed") and has_fp8 else "bf16"
