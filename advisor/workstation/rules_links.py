@@ -51,7 +51,7 @@ def cpu_lanes(cards: Cards, board: Board, cpu: Cpu, setting: Setting) -> Finding
     if not lanes:
         return None
     given = cpu.series.slot_lanes
-    # Desktop boards: the first two slots share the CPU's lanes, or the second is connected to the chipset, as a third is.
+    # Desktop boards: the first two slots share the CPU's lanes, or the second is on the chipset, as a third is.
     used = sum(lanes) if given > 16 or lanes[0] > given else sum(lanes[: 2 if lanes[0] < given else 1])
     why = f"slots want {used} lanes of the CPU, {cpu.name} gives {given} to slots"
     return at_most(used, given, why, "a CPU with more lanes, or fewer cards")

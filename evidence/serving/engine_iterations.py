@@ -75,7 +75,7 @@ def predicted_iteration_s(row: EngineIteration) -> float:
         return decode_s
     mixed_s = mixed_ps(tables, batch, row.sequences) / PICOSECONDS_PER_S
     if row.new_tokens > row.input_tokens:
-        # Batches of several prompts follow each other without a pause; a single prompt starts on a board that has idled.
+        # Batches of several prompts follow each other without a pause; a single prompt starts on an idle board.
         work_s = max(0.0, mixed_s - tables.reading_ps / PICOSECONDS_PER_S)
         mixed_s += (tables.limited_scale - 1.0) * work_s
     if row.sequences + row.new_tokens <= tables.captured_tokens:
