@@ -40,7 +40,7 @@ ROBUST_SCALES = {"ttft": 0.25, "tpot": 0.12, "throughput": 0.12}
 
 
 @dataclass(frozen=True)
-class Line:
+class FittedRow:
     """Measured value near the default parameters: log(predicted / measured) and its slopes in their logarithms."""
 
     campaign: str
@@ -57,7 +57,7 @@ Shifts = dict[Place, dict[str, float]]
 """Logarithm of each parameter over its default, by era."""
 
 
-def solve(lines: Sequence[Line], strengths: Strengths) -> Shifts:
+def solve(lines: Sequence[FittedRow], strengths: Strengths) -> Shifts:
     """Return the shifts that fit the lines best; an era without lines gets those of its engine, and an engine without
     lines those of all."""
     names, places = list(strengths), sorted({line.place for line in lines})
@@ -99,7 +99,7 @@ def _slope(line: FittedRow, name: str, owner: tuple[str, ...]) -> float:
     return line.slopes.get(name, 0.0) if is_its else 0.0
 
 
-def shifted(line: Line, shifts: Shifts) -> float:
+def shifted(line: FittedRow, shifts: Shifts) -> float:
     """Logarithm of predicted / measured of a line under these shifts. An era that was not seen is as another of its
     engine, an engine that was not seen as the mean of all."""
     own = of_place(shifts, line.place)
@@ -115,7 +115,7 @@ def of_place(shifts: Shifts, place: Place) -> dict[str, float]:
     return {name: float(np.mean([each[name] for each in kin if name in each])) for name in sorted(names)}
 
 
-def left_out_loss(lines: Sequence[Line], strengths: Strengths) -> float:
+def left_out_loss(lines: Sequence[FittedRow], strengths: Strengths) -> float:
     """Robust loss of every campaign under the shifts fitted on the others."""
     total = 0.0
     for campaign in sorted({line.campaign for line in lines}):
@@ -126,7 +126,7 @@ def left_out_loss(lines: Sequence[Line], strengths: Strengths) -> float:
     return total
 
 
-def chosen_levels(lines: Sequence[Line]) -> Strengths:
+def chosen_levels(lines: Sequence[FittedRow]) -> Strengths:
     """Return the parameters that improve left-out campaigns, each as far down the hierarchy as it does."""
     strengths: Strengths = {}
     loss = left_out_loss(lines, strengths)

@@ -60,7 +60,7 @@ def costs_of(row: Row) -> EngineCosts:
     return replace(shipped, **{name: value for name, (value, _) in PRIORS.items()})
 
 
-def lines_of(job: tuple[Row, int]) -> list[Line]:
+def lines_of(job: tuple[Row, int]) -> list[FittedRow]:
     """Return a row's values as lines around the defaults."""
     row, drawn = job
     costs = costs_of(row)

@@ -57,7 +57,6 @@ _DEFAULT_SEQUENCE: Final = {"maxtext": 2048}
 _ROUNDS: Final = 8
 _COMPILED_LOSS_SINCE: Final = "2025-03"
 """Date from which torchtitan compiles the loss with the model (components/loss.py, _maybe_compile). Own estimate."""
-_NODE: Final = 8
 _DEFAULT_RANK: Final = 16
 
 
@@ -169,7 +168,7 @@ def _chips(
     return tp // inside, dp // (cores // inside)
 
 
-def _shard_group(cells: Cells, tp: int, ranks: int, unstated: set[str]) -> int:
+def _shard_group(cells: Cells, tp: int, ranks: int, node_size: int, unstated: set[str]) -> int:
     """Ranks that a shard spans; 0 means all. A number below a node's accelerators is a count of replicas or of
     dimensions: parameters are copied between nodes, not inside one."""
     stated = cells.degree("shard_group") or 0

@@ -36,7 +36,7 @@ def all_rows() -> tuple[dict[str, str], ...]:
     return tuple(csv.DictReader(read_text(_FILE).splitlines()))
 
 
-def recipe_of(model: str, accelerator: str, precision: str, version: str) -> BenchmarkRecipe | None:
+def recipe_of(model: str, accelerator: str, precision: str, version: str) -> TrainingRecipe | None:
     """Return the recipe of a container for a model on an accelerator in a format; None if the table has none."""
     for row in all_rows():
         if (
