@@ -1,1 +1,1 @@
-"""What was measured elsewhere, and how predictions stand against it: replay of archives, scores, fits."""
+"""Published measurements and the judgement of predictions by them: replay of runs, scores, fits."""

@@ -1,4 +1,4 @@
-"""The answer to one published case, whatever its kind, and how what is wrong with a row becomes a status."""
+"""Prediction of one published case of any kind, with a status if the row cannot be predicted."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -11,23 +11,23 @@ CaseT = TypeVar("CaseT")
 
 
 class UnsupportedCaseError(AdvisorError):
-    """The row is well formed but asks for something that is not modelled."""
+    """Well-formed row that asks for a mechanism which is not modelled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """The answer to one case: metrics in the units of the truth's columns, or why there is none."""
+    """Prediction of one case: metrics in the units of the measured columns, or the reason why there is none."""
 
     case_id: str
     status: str
-    """ok, unsupported (something that is not told or not modelled), infeasible (does not fit), error."""
+    """Status: ok, unsupported (a condition is unknown or not modelled), infeasible (does not fit), error."""
     reason: str = ""
     basis: Basis = "modelled"
     metrics: Mapping[str, Quantity] = field(default_factory=dict)
 
 
 def answered(case_id: str, parse: Callable[[], CaseT], predict: Callable[[CaseT], Prediction]) -> Prediction:
-    """What is predicted for a row; a row that cannot be read or is not modelled says so in its status."""
+    """Return the prediction of a row; the status says if the row cannot be read or is not modelled."""
     try:
         return predict(parse())
     except UnsupportedCaseError as error:

@@ -1,4 +1,4 @@
-"""How far predictions are from measurements: errors and interval coverage, overall and by group."""
+"""Errors and interval coverage of predictions against measurements, overall and by group."""
 
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,11 +9,11 @@ import numpy as np
 from advisor.simulator.quantity import Quantity
 
 MISSING_ERROR = 1.0
-"""Relative error that a measured value without prediction counts as, where the missing ones count."""
+"""Relative error of a measured value without prediction, in scores that count missing predictions."""
 
 
 def measured_value(cells: Mapping[str, str], metric: str) -> float | None:
-    """What was measured of a metric, where a row gives it as a positive number; in the column's unit."""
+    """Return the measured value of a metric, in the column's unit; None if the row has no positive number."""
     try:
         value = float(cells.get(metric) or "nan")
     except ValueError:
@@ -23,7 +23,7 @@ def measured_value(cells: Mapping[str, str], metric: str) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class JudgedRow:
-    """A row of a table of cases, and what was predicted for it by column; empty without a prediction."""
+    """Row of a table of cases with its prediction by column; empty without a prediction."""
 
     cells: Mapping[str, str]
     predicted: Mapping[str, Quantity]
@@ -31,13 +31,13 @@ class JudgedRow:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """One measured value, and what was predicted for it, if anything."""
+    """One measured value with its prediction, if there is one."""
 
     metric: str
     measured: float
     predicted: Quantity | None
     groups: Mapping[str, str] = field(default_factory=dict)
-    """By the name of a column: gpu, engine, model, source, tier."""
+    """Groups of the row, by name of the column: gpu, engine, model, source, tier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,33 +45,34 @@ class Score:
     """Errors of the predictions of one metric; fractions, e.g. 0.08 is 8 %."""
 
     n: int
-    """Measured values with a prediction."""
+    """Number of measured values with a prediction."""
     num_missing: int
-    """Measured values without one."""
+    """Number of measured values without a prediction."""
     mape: float | None
     median_ape: float | None
     p90_ape: float | None
     bias: float | None
-    """Median of predicted / measured - 1."""
+    """Median of predicted / measured - 1; None without predictions."""
     interval_coverage: float | None
-    """Share of measured values inside the 80 % interval."""
+    """Fraction of measured values inside the 80 % interval; None without intervals."""
     median_ape_missing_as_1: float
-    """Median error when a missing prediction counts as 100 %."""
+    """Median error if a missing prediction counts as 100 %."""
 
 
 @dataclass(frozen=True, slots=True)
 class MetricScore:
-    """A metric over all rows, by group, and averaged over groups so that large ones do not drown small ones."""
+    """Scores of a metric over all rows, by group, and averaged over groups so that small groups count as much as large
+    ones."""
 
     overall: Score
     macro: Mapping[str, Mapping[str, float]]
-    """By column: mean over its groups of mape, median_ape and interval_coverage."""
+    """Mean over the groups of a column of mape, median_ape and interval_coverage, by column."""
     by: Mapping[str, Mapping[str, Score]]
-    """By column, then by its value."""
+    """Scores by column, then by the column's value."""
 
 
 def comparisons(rows: Iterable[JudgedRow], metric: str) -> list[Comparison]:
-    """What was measured of a metric and what was predicted, in the order of the rows that give it."""
+    """Return measured values of a metric with their predictions, in the order of the rows."""
     return [
         Comparison(metric, measured, row.predicted.get(metric), row.cells)
         for row in rows
@@ -80,7 +81,7 @@ def comparisons(rows: Iterable[JudgedRow], metric: str) -> list[Comparison]:
 
 
 def score_metrics(comparisons: Iterable[Comparison], columns: Sequence[str]) -> dict[str, MetricScore]:
-    """Scores of every metric that was measured at all, in the order in which metrics first appear."""
+    """Return the scores of every metric that any row measured, in the order in which metrics first appear."""
     by_metric: dict[str, list[Comparison]] = {}
     for comparison in comparisons:
         by_metric.setdefault(comparison.metric, []).append(comparison)
@@ -91,7 +92,7 @@ def score(rows: Sequence[Comparison]) -> Score:
     """Errors over measured values: |predicted / measured - 1|, its mean, median and 90th percentile.
 
     Raises: ValueError: there are no rows.
-    Source: own definition; MAPE as usual in forecasting.
+    Source: MAPE as usual in forecasting.
     """
     if not rows:
         raise ValueError("a score needs at least one measured value")

@@ -1,4 +1,4 @@
-"""Tables of cases: reading them row by row so that one bad row does not stop the others, and the cells of a row."""
+"""Tables of cases, read row by row so that a bad row does not stop the others, and the cells of a row."""
 
 import csv
 import io
@@ -16,15 +16,15 @@ class CaseRow:
     """One data row of a table."""
 
     number: int
-    """Line in the file, the header being 1."""
+    """Line in the file; the header is line 1."""
     cells: Mapping[str, str]
     problem: str = ""
-    """Why the row cannot be read; empty if it can."""
+    """Reason why the row cannot be read; empty if it can."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """The cells of a row; blank means unknown."""
+    """Cells of a row; a blank cell means unknown."""
 
     row: Mapping[str, str]
     row_number: int
@@ -33,7 +33,7 @@ class Cells:
         return (self.row.get(name) or "").strip()
 
     def number(self, name: str) -> float | None:
-        """A finite number of at least 0, or None where blank.
+        """Return a finite number of at least 0, or None if the cell is blank.
 
         Raises: InputFileError: it is none; names row and field.
         """
@@ -49,7 +49,7 @@ class Cells:
         return value
 
     def whole(self, name: str) -> int | None:
-        """A whole number of at least 0, or None where blank.
+        """Return a whole number of at least 0, or None if the cell is blank.
 
         Raises: InputFileError: it is none; names row and field.
         """
@@ -59,7 +59,7 @@ class Cells:
         return None if value is None else round(value)
 
     def positive(self, name: str) -> float | None:
-        """A number above 0, or None where blank.
+        """Return a number above 0, or None if the cell is blank.
 
         Raises: InputFileError: it is none; names row and field.
         """
@@ -69,7 +69,7 @@ class Cells:
         return value
 
     def degree(self, name: str) -> int | None:
-        """A whole number of at least 1, or None where blank.
+        """Return a whole number of at least 1, or None if the cell is blank.
 
         Raises: InputFileError: it is none; names row and field.
         """
@@ -79,7 +79,7 @@ class Cells:
         return value
 
     def flag(self, name: str) -> bool | None:
-        """1 or 0 as truth, or None where blank.
+        """Return 1 or 0 as a boolean, or None if the cell is blank.
 
         Raises: InputFileError: it is none; names row and field.
         """
@@ -90,7 +90,7 @@ class Cells:
 
 
 def read_cases(path: Path, needed: Sequence[str]) -> list[CaseRow]:
-    """Data rows of a CSV file with a header; a ragged row is kept with its problem.
+    """Return the data rows of a CSV file with a header; a ragged row is kept with its problem.
 
     Raises: InputFileError: the file is missing, no text or no CSV, lacks a needed column, or has no rows.
     """

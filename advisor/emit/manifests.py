@@ -177,7 +177,7 @@ def pod_of(plan: Plan) -> dict[str, Any]:
     if plan.model_folder:
         volumes.append({"name": "model", "persistentVolumeClaim": {"claimName": "model"}})
         mounts.append({"name": "model", "mountPath": MODEL, "readOnly": True})
-    if local:  # weights or heads that nobody published
+    if local:  # weights or draft heads without a published checkpoint
         volumes.append({"name": "plan", "persistentVolumeClaim": {"claimName": "models"}})
         mounts.append({"name": "plan", "mountPath": MOUNTED})
     if plan.launch.config:

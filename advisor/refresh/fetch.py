@@ -208,7 +208,7 @@ def open_fetcher(limits: Limits | None = None) -> Iterator[Fetcher]:
     wanted = limits or Limits()
     timeout = httpx.Timeout(wanted.read_s, connect=wanted.connect_s)
     agent = {"User-Agent": f"ai-hardware-advisor/{__version__}", "Accept-Encoding": "gzip"}
-    # A connection of its own for each request, so that a deadline can end it without harm to another.
+    # Each request has its own connection, so that a deadline can end it without harm to another.
     pool = httpx.Limits(max_keepalive_connections=0)
     with httpx.Client(timeout=timeout, headers=agent, limits=pool) as client:
         yield Fetcher(client, wanted)

@@ -95,7 +95,7 @@ def failures(outcomes: Iterable[Outcome]) -> tuple[tuple[str, str], ...]:
 def _kept(one: PriceList, cache: PriceCache) -> tuple[Sequence[Price], str]:
     try:
         return cache.prices(one.name), cache.etag(one.name)
-    except InputFileError:  # a damaged copy is worth nothing: fetch it as if it were not there
+    except InputFileError:  # a damaged copy counts as absent, so the list is fetched
         return (), ""
 
 
@@ -106,7 +106,7 @@ def _fetched(
         return one.fetch(fetcher.within(one.addresses | {one.url}), etag, day)
     except (FetchError, FeedError) as error:
         return error
-    except Exception as error:  # a document that breaks a reader is broken: its list ends, the others go on
+    except Exception as error:  # a document that the reader fails on fails its own list only
         return _broken(error)
 
 

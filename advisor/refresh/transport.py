@@ -18,7 +18,7 @@ _GZIP: Final = ("gzip", "x-gzip")
 
 
 class Deadline:
-    """Context manager that cuts a request's connections after `total_s`; the client's time-outs notice only silence."""
+    """Context manager that cuts a request's connections after `total_s`; time-outs of the client see only silence."""
 
     def __init__(self, total_s: float) -> None:
         self.total_s = total_s

@@ -144,7 +144,9 @@ def _ranges(chart: Chart) -> Iterator[str]:
     margin = max(len(str(point.x)) for point in points)
     span = high - low or 1.0
     for point in points:
-        if point.low is None or point.high is None:  # a range chart has both: Chart sees to it
+        if (
+            point.low is None or point.high is None
+        ):  # never in a range chart, as Chart checks that both are there
             continue
         first, base, last = (
             round((y - low) / span * (BAR_WIDTH - 1)) for y in (point.low, point.y, point.high)

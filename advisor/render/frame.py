@@ -23,7 +23,7 @@ def frame_of(records: Iterable[object]) -> "pandas.DataFrame":
 
 
 def csv_text(records: Iterable[object]) -> str:
-    """Return records as CSV; booleans become `true` and `false`, and no text acts as a formula in a spreadsheet."""
+    """Return records as CSV; booleans are written `true` and `false`, and a spreadsheet takes no text as a formula."""
     frame = frame_of(records)
     for name in frame:
         frame[name] = _objects(map(_cell, frame[name]))

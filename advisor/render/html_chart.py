@@ -111,7 +111,7 @@ def _sums(chart: Chart) -> Mapping[str, str]:
     for series in chart.series:
         for point in series.points:
             sums[str(point.x)] = sums.get(str(point.x), 0.0) + point.y
-    # What does not fit beside a bar stands at the axis.
+    # A label that does not fit beside the bar is set at the axis.
     unit = chart.y.unit if len(chart.y.unit) <= _SHORT_UNIT else ""
     return {name: with_unit(digits(value), unit) for name, value in sums.items()}
 

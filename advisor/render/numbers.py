@@ -136,7 +136,7 @@ class Replicated(LaidOut, Protocol):
 
 
 def bought_words(bought: Bought, laid: Replicated) -> str:
-    """Return a purchase in words: `29 x b200-sxm`, `4 x TP2 h100-sxm`, `8 x h100-sxm as 2 x TP2` if some stay idle."""
+    """Return a purchase in words: `29 x b200-sxm`, `4 x TP2 h100-sxm`, or `8 x h100-sxm as 2 x TP2` if some idle."""
     tp, pp, dp = laid.tensor_parallel, laid.pipeline_parallel, laid.data_parallel
     inner = degree_words(TP=tp, PP=pp, DP=dp)
     whole = f"{bought.num_accelerators} x {bought.accelerator}"

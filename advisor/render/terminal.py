@@ -92,7 +92,7 @@ def _at_hyphens(text: str, width: int) -> str:
             parts.append(rest[:end])
             rest = rest[end:]
         if cell_len(rest) == width + 1 and rest.endswith(","):
-            rest = rest[:-1]  # the end of the line says as much
+            rest = rest[:-1]  # the end of the line separates as well as the comma
         parts.append(rest)
     return " ".join(parts)
 

@@ -55,7 +55,7 @@ def _dask(address: str, versions: Versions) -> Iterator[None]:
         client: Any = Client(address, timeout=CONNECT_S, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, TimeoutError, ValueError) as error:
         raise unreachable(address, error) from None
-    # A lost scheduler or worker is told once and in our words, not by the library's threads as well.
+    # The loss of a scheduler or worker is reported once, by this module and not by the library's threads too.
     for part in ("", ".client", ".comm", ".core", ".batched"):
         logging.getLogger(f"distributed{part}").setLevel(logging.CRITICAL)
     with client:
@@ -71,7 +71,7 @@ def _dask(address: str, versions: Versions) -> Iterator[None]:
         with parallel_config(backend="dask", client=client, n_jobs=-1):
             backend, _ = get_active_backend()
             threads = backend.effective_n_jobs
-            # joblib computes in this process where a backend has one job: a cluster of one thread would stay idle.
+            # joblib computes in this process if a backend has one job: a cluster of one thread would stay idle.
             backend.effective_n_jobs = lambda n_jobs: max(2, threads(n_jobs))
             yield
 

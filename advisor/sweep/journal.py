@@ -188,7 +188,7 @@ class Journal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        with contextlib.suppress(OSError):  # a full disk was told when the row was written
+        with contextlib.suppress(OSError):  # the error of a full disk was raised when the row was written
             self._file.close()
 
 

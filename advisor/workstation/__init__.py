@@ -1,1 +1,1 @@
-"""Workstations under a desk: which parts, whether they fit together, what they run and what that costs."""
+"""Workstations: which parts to buy, whether they fit together, what they run and what that costs."""

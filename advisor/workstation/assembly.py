@@ -1,4 +1,4 @@
-"""A machine as its parts, and the conditions under which it is judged."""
+"""Machine as a set of parts, and the conditions under which rules judge it."""
 
 import math
 from dataclasses import dataclass, field, fields
@@ -22,19 +22,19 @@ from advisor.catalog.schema.part import (
 from advisor.catalog.units import GB
 
 EFFICIENCY: Final = {"bronze": 0.85, "silver": 0.87, "gold": 0.90, "platinum": 0.92, "titanium": 0.94}
-"""Of a supply at half to full load, 115 V (80 PLUS requirements)."""
+"""Efficiency of a supply at half to full load, 115 V, by grade (80 PLUS requirements)."""
 OTHERS_W: Final = 60.0
-"""Board, memory, drives and fans of a machine."""
+"""Power of board, memory, drives and fans of a machine [W]."""
 PLUGS_UNKNOWN: Final = "plugs_unknown"
-"""Flag of supplies whose plugs nobody counted."""
+"""Flag of supplies whose plugs no source counts."""
 CPU_RUNNING_FRACTION: Final = 0.4
-"""Part of its power limit that a CPU draws while GPUs run a model: a core or two for each. An estimate; supplies and
-circuits are sized for all of it."""
+"""Power of a CPU while GPUs run a model, as a fraction of its limit: one or two cores are busy per GPU. Own estimate;
+supplies and circuits are sized for the whole limit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cards:
-    """The GPUs of a machine and the limit that the driver holds them to."""
+    """Cards of a machine, and the power limit that the driver sets."""
 
     cards: tuple[GpuCard, ...]
     power_fraction: float = 1.0
@@ -46,7 +46,7 @@ class Cards:
 
     @property
     def power_w(self) -> float:
-        """Sustained power of all cards under the limit."""
+        """Sustained power of all cards under the limit [W]."""
         return sum(card.power_w for card in self.cards) * self.power_fraction
 
     @property
@@ -88,7 +88,7 @@ class Supplies:
 
 @dataclass(frozen=True, slots=True)
 class Risers:
-    """Cables between slots and cards; none where cards are plugged."""
+    """Cables between slots and cards; none if cards are plugged into the board."""
 
     riser: Riser | None = None
     num: int = 0
@@ -96,7 +96,7 @@ class Risers:
 
 @dataclass(frozen=True, slots=True)
 class Assembly:
-    """A machine; what is None is not known and not judged."""
+    """Machine as parts; a part that is None is unknown and is not judged."""
 
     cards: Cards | None = None
     cpu: Cpu | None = None
@@ -111,7 +111,7 @@ class Assembly:
     nics: tuple[Nic, ...] = ()
 
     def bill(self) -> list[tuple[str, Part, int]]:
-        """Category, part and number of everything to buy."""
+        """Return category, part and number of everything to buy."""
         lines: list[tuple[str, Part, int]] = []
         for kind in fields(self):
             lines += _bill_of(kind.name, getattr(self, kind.name))
@@ -141,12 +141,12 @@ def _counted(category: str, parts: tuple[Part, ...]) -> list[tuple[str, Part, in
 
 @dataclass(frozen=True, slots=True)
 class Circuit:
-    """The wall circuit that the machine hangs on."""
+    """Wall circuit that powers the machine."""
 
     volts: float
     amps: float
     continuous_fraction: float = 0.8
-    """Part of its rating that a load of hours may take (NEC 210.20, and the usual practice elsewhere)."""
+    """Fraction of the rating that a load may draw for hours (NEC 210.20, and the usual practice elsewhere)."""
 
     @property
     def continuous_w(self) -> float:
@@ -158,19 +158,19 @@ class Circuit:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a machine must stand up to."""
+    """Conditions that a machine must meet."""
 
     circuit: Circuit = field(default_factory=lambda: Circuit(120.0, 15.0))
     ram_needed_bytes: float = 16 * GB
-    """System memory that loading the model needs."""
+    """System memory that loading the model needs [bytes]."""
     storage_needed_bytes: float = 500 * GB
     min_lanes: int = 8
     """Electrical PCIe lanes that each card needs."""
     needs_ecc: bool = False
     room_cooling_w: float = 1500.0
-    """Heat that the room loses without getting hot: a small window unit or an open door."""
+    """Heat that the room removes without getting hot [W]: a small window unit or an open door."""
     max_noise_db: float = 50.0
-    """At one metre, A-weighted; a loud office."""
+    """Noise limit at one metre, A-weighted [dB]; a loud office."""
 
 
 Severity = Literal["hard", "advice"]
@@ -178,7 +178,7 @@ Severity = Literal["hard", "advice"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One rule applied to one machine."""
+    """Result of one rule on one machine."""
 
     rule: str
     title: str
@@ -190,18 +190,18 @@ class Check:
     why: str
     remedy: str = ""
     is_unknown: bool = False
-    """It does not pass, because what it reads is in no record."""
+    """Whether the check fails only because a figure that it reads is in no record."""
 
     @property
     def verdict(self) -> str:
-        """ok, broken, advice or unknown."""
+        """Verdict of the check: ok, broken, advice or unknown."""
         if self.passed:
             return "ok"
         return "unknown" if self.is_unknown else "broken" if self.severity == "hard" else "advice"
 
     @property
     def excess(self) -> float:
-        """By how much it is over, or short of, its limit; 0 where it passes."""
+        """Amount by which the figure exceeds its limit or falls short of it; 0 if the check passes."""
         if self.passed or self.is_unknown:
             return 0.0
         return abs(self.actual - self.limit)
@@ -214,5 +214,5 @@ def running_power_w(cards: Cards | None, cpu: Cpu | None) -> float:
 
 
 def slot_widths(cards: Cards) -> tuple[int, ...]:
-    """Whole slots that each card covers."""
+    """Return the number of whole slots that each card covers."""
     return tuple(math.ceil(card.slots - 1e-9) for card in cards.cards)

@@ -1,4 +1,4 @@
-"""What each place of a machine may hold: parts with a price, without those that another one beats in everything."""
+"""Candidate parts for each place of a machine: parts with a price that no other candidate beats in every figure."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -33,36 +33,38 @@ COUNTS: Final = (1, 2, 3, 4, 6, 8)
 SCREEN_GENERATION: Final = 4
 """PCIe generation at which sets of cards are compared; the builds shown run on their own links."""
 USUAL_HOST_BYTES_PER_S: Final = 2 * 8 * 5200 * MEGA
-"""Two channels of DDR5-5200, with which sets of cards are compared where layers run on the CPU."""
+"""Memory bandwidth at which sets of cards are compared if layers run on the CPU [bytes/s]: two channels of DDR5-5200.
+"""
 MAX_KITS: Final = 2
 CASE_SHARE: Final = 0.01
-"""Part of a budget that a case costs at least: thousands of dollars of cards do not go into the cheapest box."""
+"""Smallest price of a case as a fraction of the budget: thousands of dollars of cards do not go into the cheapest
+case."""
 MOST_OF_CASE_USD: Final = 150.0
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One thing that a place may hold, and its price."""
+    """One candidate for a place of the machine, and its price."""
 
     place: str
     choice: Any
     usd: float
     run: Run | None = None
-    """Of a set of cards: what it does with the model."""
+    """Run of the model on a set of cards; None for any other part."""
 
     @property
     def tokens_per_s(self) -> float:
-        """Of a set of cards, else 0."""
+        """Decode rate of a set of cards [tokens/s]; 0 for any other part."""
         return self.run.output_tokens_per_s.value if self.run else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What the user leaves open."""
+    """Limits that the user sets on the search."""
 
     max_cards: int = 4
     accelerators: tuple[str, ...] = ()
-    """Only these; none is all."""
+    """Ids of the accelerators to consider; empty means all."""
     power_points: tuple[float, ...] = POWER_POINTS
     max_usd: float = float("inf")
 
@@ -70,7 +72,7 @@ class Limits:
 def all_candidates(
     load: Load, setting: Setting, book: PriceBook, limits: Limits
 ) -> dict[str, list[Candidate]]:
-    """By place, everything that can be part of a best machine.
+    """Return, by place, every part that a best machine can contain.
 
     Source: parts of the catalog with a price; dominance over every figure that a rule reads.
     """
@@ -91,14 +93,14 @@ def all_candidates(
 
 
 def usd_of(part: Part, book: PriceBook) -> float | None:
-    """Price of a part [USD]; None where nobody states one."""
+    """Price of a part [USD]; None if no source states one."""
     found = price_of(part, book)
     return None if found is None else found.usd
 
 
 def card_candidates(load: Load, setting: Setting, book: PriceBook, limits: Limits) -> list[Candidate]:
-    """Sets of equal cards that run the model, at every power limit; where it is larger than all of them, with layers
-    on the CPU."""
+    """Return sets of equal cards that run the model, at every power limit. If the model exceeds all of them, layers
+    run on the CPU."""
     alone = _card_sets(load, setting, book, limits, 0.0)
     return alone or _card_sets(load, setting, book, limits, USUAL_HOST_BYTES_PER_S)
 
@@ -126,8 +128,8 @@ def _card_sets(
 
 
 def _cards_by_accelerator(book: PriceBook, limits: Limits) -> dict[str, list[tuple[GpuCard, float]]]:
-    """Cards with a price, of each accelerator those that no other of its kind beats; liquid-cooled ones need a loop or
-    a place for a radiator that no case record states, so they are left to the user."""
+    """Return, by accelerator, the cards with a price that no other of their kind beats. Liquid-cooled cards are left
+    out: they need a loop or a place for a radiator that no case record states."""
     groups: dict[str, list[Candidate]] = {}
     for card in parts.listed(GpuCard):
         usd = usd_of(card, book)
@@ -144,7 +146,7 @@ def _cards_by_accelerator(book: PriceBook, limits: Limits) -> dict[str, list[tup
 
 
 def _plugs(card: GpuCard) -> float:
-    """8-pin plugs that a card takes where the supply has none of 16 pins."""
+    """Number of 8-pin plugs that a card takes if the supply has no 16-pin plug."""
     return card.num_8_pin + card.num_6_pin + card.num_16_pin * -(-card.power_w // EIGHT_PIN_W)
 
 
@@ -154,7 +156,7 @@ def _card_cost(cards: Cards) -> tuple[float, ...]:
 
 
 def cpu_candidates(book: PriceBook) -> list[Candidate]:
-    """CPUs: of each series the cheapest for its cores and power."""
+    """Return CPUs: of each series the cheapest for its cores and power."""
 
     def cost(cpu: Cpu) -> tuple[float, ...]:
         return -cpu.cores, cpu.power_w, -cpu.ecc, -cpu.max_ram_bytes
@@ -163,7 +165,7 @@ def cpu_candidates(book: PriceBook) -> list[Candidate]:
 
 
 def board_candidates(book: PriceBook) -> list[Candidate]:
-    """Boards: of each kind of slots and memory the cheapest."""
+    """Return boards: of each kind of slots and memory the cheapest."""
 
     def kind(board: Board) -> object:
         runs = tuple(s.id for s in parts.cpu_series().values() if board.chipset in s.chipsets)
@@ -178,7 +180,7 @@ def board_candidates(book: PriceBook) -> list[Candidate]:
 
 
 def memory_candidates(book: PriceBook) -> list[Candidate]:
-    """Memory: of each kind of module the cheapest for its capacity and its number of slots."""
+    """Return memory: of each kind of module the cheapest for its capacity and number of modules."""
 
     def kind(memory: Memory) -> object:
         return memory.kit.ram_type, memory.kit.registered, memory.kit.ecc, memory.num_modules
@@ -192,7 +194,7 @@ def memory_candidates(book: PriceBook) -> list[Candidate]:
 
 
 def supply_candidates(book: PriceBook) -> list[Candidate]:
-    """Power supplies, and pairs of equal ones with the lead that joins them."""
+    """Return power supplies, and pairs of equal ones with the lead that joins them."""
 
     def kind(supplies: Supplies) -> object:
         return len(supplies.psus), supplies.psus[0].is_atx3
@@ -215,7 +217,8 @@ def supply_candidates(book: PriceBook) -> list[Candidate]:
 
 
 def case_candidates(book: PriceBook, least_usd: float = 0.0) -> list[Candidate]:
-    """Cases: of each size the cheapest for the room inside, from a price on that fits the money spent; frames stay."""
+    """Return cases from `least_usd` on: of each size the cheapest for the room inside; open frames have no least
+    price."""
 
     def kind(case: Case) -> object:
         return frozenset(case.boards), case.num_psus, case.open_frame
@@ -230,7 +233,7 @@ def case_candidates(book: PriceBook, least_usd: float = 0.0) -> list[Candidate]:
 
 
 def cooler_candidates(book: PriceBook) -> list[Candidate]:
-    """Coolers: of each set of sockets the cheapest for its height."""
+    """Return coolers: of each set of sockets the cheapest for its height."""
 
     def cost(cooler: Cooler) -> tuple[float, ...]:
         return cooler.height_m or 0.0, -cooler_capacity_w(cooler, Setting())
@@ -241,13 +244,13 @@ def cooler_candidates(book: PriceBook) -> list[Candidate]:
 
 
 def storage_candidates(book: PriceBook) -> list[Candidate]:
-    """Drives: the cheapest for each capacity."""
+    """Return drives: the cheapest for each capacity."""
     priced = _priced("storage", parts.listed(Storage), book)
     return undominated(priced, cost=lambda drive: (-drive.capacity_bytes,))
 
 
 def riser_candidates(book: PriceBook, most: int) -> list[Candidate]:
-    """No riser, or one of the screening generation for each of so many cards."""
+    """Return the choices of risers: none, or one of the screening generation for each of up to `most` cards."""
     found = [Candidate("risers", Risers(), 0.0)]
     for riser in parts.listed(Riser):
         usd = usd_of(riser, book)
@@ -267,8 +270,8 @@ def undominated(
     *,
     cost: Callable[[Any], tuple[float, ...]],
 ) -> list[Candidate]:
-    """Those of each kind that no other beats or equals in price, speed and every part of its cost; of equals the
-    plainest."""
+    """Return the candidates of each kind that no other matches or beats in price, speed and every cost; among equals,
+    the plainest."""
 
     def whole(candidate: Candidate) -> tuple[float, ...]:
         return candidate.usd, -candidate.tokens_per_s, *cost(candidate.choice)
@@ -285,7 +288,7 @@ def undominated(
 
 
 def _plainness(choice: object) -> tuple[bool, float]:
-    """What is preferred among equals, as a price of a class holds best for it: no doubtful figures, slow memory."""
+    """Sort key among equal candidates, which a class price fits best: no doubtful figures, then slow memory first."""
     part = choice
     if isinstance(choice, Memory):
         part = choice.kit
@@ -296,7 +299,8 @@ def _plainness(choice: object) -> tuple[bool, float]:
 
 
 def _front(costs: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Rows that no earlier row is at most equal to in every column; rows come in lexicographic order."""
+    """Return a mask of rows that no earlier row is at most equal to in every column; rows are sorted
+    lexicographically."""
     keep = np.ones(len(costs), dtype=bool)
     for i in range(len(costs)):
         if keep[i]:

@@ -1,4 +1,4 @@
-"""What a machine costs over its life, against renting the same accelerators."""
+"""Cost of a machine over its life, compared with renting the same accelerators."""
 
 import datetime
 from dataclasses import dataclass
@@ -12,23 +12,23 @@ DAYS_PER_YEAR: Final = 365.0
 
 @dataclass(frozen=True, slots=True)
 class Ownership:
-    """How the machine is used and what is left of it."""
+    """Use of the machine, and its value at the end."""
 
     hours_per_day: float = 8.0
     years: float = 3.0
     usd_per_kwh: float = 0.1437
     resale_fraction: float = 0.37
-    """Of the purchase price, at the end."""
+    """Resale value at the end, as a fraction of the purchase price."""
 
     @property
     def hours(self) -> float:
-        """Hours of work over its life [h]."""
+        """Hours of work over the machine's life [h]."""
         return self.hours_per_day * DAYS_PER_YEAR * self.years
 
 
 @dataclass(frozen=True, slots=True)
 class Rent:
-    """The cheapest hardware to rent that is at least as fast."""
+    """Cheapest hardware to rent that is at least as fast."""
 
     accelerator: str
     num: int
@@ -40,7 +40,7 @@ class Rent:
 
 @dataclass(frozen=True, slots=True)
 class Economics:
-    """Dollars of owning and of renting; None where nobody rents the accelerator out."""
+    """Dollars of owning and of renting; rental figures are None if no provider rents the accelerator out."""
 
     own_usd_per_hour: float
     energy_usd_per_hour: float
@@ -49,11 +49,11 @@ class Economics:
     resale_usd: float
     rent: Rent | None = None
     rent_usd_per_million_tokens: float | None = None
-    """Of the rented hardware at this machine's speed: what it would bill for the same work."""
+    """Rent per million tokens at this machine's speed [USD]: the bill of the rented hardware for the same work."""
     break_even_hours: float | None = None
-    """Hours of work after which owning is cheaper; None where it never is."""
+    """Hours of work after which owning is cheaper [h]; None if it never is."""
     break_even_days: float | None = None
-    """The same at the stated hours a day."""
+    """Days after which owning is cheaper, at the stated hours a day; None if it never is."""
 
 
 def usual_ownership(
@@ -63,7 +63,7 @@ def usual_ownership(
     usd_per_kwh: float | None = None,
     resale_fraction: float | None = None,
 ) -> Ownership:
-    """How a machine is used; what is not said as the catalog's figures of ownership have it.
+    """Return the use of a machine; values that are not given come from the catalog's figures of ownership.
 
     Value left after y years: (1 − decay)^y.
 
@@ -82,7 +82,7 @@ def energy_usd_per_hour(power_w: float, usd_per_kwh: float) -> float:
 
 
 def break_even_hours(loss_usd: float, rent_usd_per_hour: float, running_usd_per_hour: float) -> float | None:
-    """Hours of work after which what is lost on the machine equals what renting would have cost more [h].
+    """Hours of work after which the loss of value equals the extra cost of renting [h].
 
     loss / (rent − running); None where running it costs as much as renting.
 
@@ -95,7 +95,7 @@ def break_even_hours(loss_usd: float, rent_usd_per_hour: float, running_usd_per_
 def economics(
     usd: float, power_w: float, tokens_per_s: tuple[float, float], rent: Rent | None, use: Ownership
 ) -> Economics:
-    """Owning a machine against renting; tokens_per_s is all tokens, then output alone."""
+    """Return the costs of owning and of renting; `tokens_per_s` is the rate of all tokens, then of output alone."""
     resale = usd * use.resale_fraction
     energy = energy_usd_per_hour(power_w, use.usd_per_kwh)
     own = (usd - resale) / use.hours + energy
@@ -115,5 +115,5 @@ def economics(
 
 
 def usd_per_million(usd_per_hour: float, tokens_per_s: float) -> float | None:
-    """Dollars per million tokens at a rate [USD]; None without tokens. Source: definition."""
+    """Cost of a million tokens at a rate [USD]; None without tokens. Source: definition."""
     return usd_per_hour / (tokens_per_s * HOUR_S) * MILLION if tokens_per_s > 0 else None

@@ -1,4 +1,4 @@
-"""QLoRA on a few cards: whether it fits, how fast it learns, and the largest model that would fit."""
+"""QLoRA on a few cards: whether it fits, its speed, and the largest model that would fit."""
 
 from functools import lru_cache
 from typing import Final
@@ -16,17 +16,17 @@ from advisor.workstation.hardware import Hardware, Run
 
 RANK: Final = 16
 SEQUENCES: Final = 8
-"""Sequences of one optimizer step."""
+"""Number of sequences of one optimizer step."""
 UNTESTED: Final = (0.6, 1.7)
-"""Interval of the step time over its prediction where nothing was published."""
+"""Interval of the step time over its prediction if no run was published."""
 VENDORS: Final = ("nvidia", "amd", "intel")
-"""Whose accelerators the 4-bit kernels of bitsandbytes run on."""
+"""Vendors whose accelerators run the 4-bit kernels of bitsandbytes."""
 SIZES: Final = ("llama-3.1-8b", "qwen3-14b", "gemma-3-27b", "qwen3-32b", "llama-3.1-70b", "llama-3.1-405b")
-"""Dense models by size, to say what fits."""
+"""Dense models in order of size, of which the largest that fits is reported."""
 
 
 def tuning_job(model: Model, sequence_tokens: int) -> TrainingJob:
-    """QLoRA as people run it at home: rank-16 adapters on every linear layer, batches of eight sequences.
+    """Return the usual QLoRA job on a workstation: rank-16 adapters on every linear layer, batches of eight sequences.
 
     Source: Dettmers et al. 2023, arXiv:2305.14314; defaults of PEFT recipes.
     """
@@ -34,7 +34,7 @@ def tuning_job(model: Model, sequence_tokens: int) -> TrainingJob:
 
 
 def tuning_plans(num: int) -> tuple[tuple[str, TrainingPlan], ...]:
-    """Ways to lay it out on so many cards, in words."""
+    """Return the training plans for `num` cards, each with its name."""
     if num == 1:
         return (("one card", TrainingPlan(recompute="full")),)
     return (
@@ -44,7 +44,7 @@ def tuning_plans(num: int) -> tuple[tuple[str, TrainingPlan], ...]:
 
 
 def best_tuning(hardware: Hardware, model: Model, sequence_tokens: int) -> Run | None:
-    """The fastest layout of QLoRA that fits; its speed is trained tokens per second; None where none fits."""
+    """Return the fastest plan of QLoRA that fits, with trained tokens per second as its speed; None if none fits."""
     accelerator = hardware.record()
     if accelerator.vendor not in VENDORS:
         return None
@@ -77,7 +77,8 @@ def best_tuning(hardware: Hardware, model: Model, sequence_tokens: int) -> Run |
 
 
 def _interval(seconds: float, class_name: str) -> Quantity:
-    """A step time with its interval; on a kind of chip that no published run is of, a wide one that is assumed."""
+    """Return a step time with its interval; for a kind of chip without published runs the interval is wide and
+    assumed."""
     if class_name == "untested":
         return Quantity(seconds, seconds * UNTESTED[0], seconds * UNTESTED[1], "assumed")
     return step_quantity(seconds, class_name)
@@ -85,13 +86,13 @@ def _interval(seconds: float, class_name: str) -> Quantity:
 
 @lru_cache(maxsize=256)
 def tuning_bytes(model_id: str, num: int, sequence_tokens: int) -> float:
-    """Least memory per card that QLoRA of a model takes on so many cards [bytes]."""
+    """Least memory per card that QLoRA of a model takes on `num` cards [bytes]."""
     job = tuning_job(models.get(model_id).record, sequence_tokens)
     return float(peak_memory(job, PlanLattice.of(plan for _, plan in tuning_plans(num))).peak_bytes.min())
 
 
 def largest_tuning(hardware: Hardware, sequence_tokens: int) -> str:
-    """The largest of a few dense models that QLoRA fits on the hardware; empty if none does."""
+    """Return the largest of a few dense models that QLoRA fits on the hardware; empty if none does."""
     memory = hardware.record().memory_bytes or 0.0
     fitting = [name for name in SIZES if tuning_bytes(name, hardware.num, sequence_tokens) <= memory]
     return fitting[-1] if fitting else ""

@@ -1,4 +1,4 @@
-"""Accelerators as they stand in one machine, and one way to run a model on them."""
+"""Accelerators in one machine, and one way to run a model on them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,11 +13,12 @@ from advisor.simulator.quantity import Quantity
 POWER_POINTS: Final = (1.0, 0.8, 0.7, 0.6)
 """Power limits to consider, over rated power."""
 NEAR: Final = 0.02
-"""Limits that differ by less are one."""
+"""Difference below which two power limits count as one, over rated power."""
 
 
 def power_points_of(accelerator: str, points: Sequence[float] = POWER_POINTS) -> tuple[float, ...]:
-    """Power limits that a card's driver accepts, highest first: those below its floor are replaced by the floor.
+    """Return the power limits that a card's driver accepts, highest first: those below its floor are replaced by the
+    floor.
 
     Source: power_floors of the catalog.
     """
@@ -32,24 +33,24 @@ def power_points_of(accelerator: str, points: Sequence[float] = POWER_POINTS) ->
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One way to run the model on some cards, and how fast it would be."""
+    """One way to run the model on the cards, and its speed."""
 
     engine: str
     split: str
-    """one card, layers in turn, tensor parallel, or how many layers are on the CPU."""
+    """Division of the model in words: one card, layers in turn, tensor parallel, or the number of layers on the CPU."""
     weight_dtype: str
     output_tokens_per_s: Quantity
-    """All streams together, while they decode."""
+    """Output rate of all streams together while they decode [tokens/s]."""
     ttft_s: float | None
-    """One prompt on an idle machine; None where nothing is served."""
+    """Time to first token of one prompt on an idle machine [s]; None if the run does not serve."""
     weight_bytes_per_card: float
     kv_tokens: int
-    """Tokens that the cache holds."""
+    """Capacity of the KV cache [tokens]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """Equal accelerators in one machine, with the links and the limit under which they run."""
+    """Equal accelerators in one machine, with their links and power limit."""
 
     accelerator: str
     num: int
@@ -57,13 +58,13 @@ class Hardware:
     pcie_generation: int | None = None
     pcie_lanes: int | None = None
     memory_bytes: float | None = None
-    """Where it is not the record's (unified memory)."""
+    """Memory per accelerator if it is not the record's (unified memory) [bytes]; None means the record's."""
     bridged: bool = False
     host_bytes_per_s: float = 0.0
-    """Bandwidth of the main memory, where layers may run on the CPU; 0 where they may not."""
+    """Bandwidth of the main memory [bytes/s], if layers may run on the CPU; 0 if they may not."""
 
     def record(self, calibration: Calibration | None = None) -> Accelerator:
-        """The accelerator as it runs here, with the figures of a machine that was measured."""
+        """Return the accelerator's record under these conditions, with measured figures if `calibration` has them."""
         found = calibrated_accelerator(accelerators.by_id(self.accelerator), calibration)
         changes: dict[str, object] = {}
         if self.pcie_generation is not None:

@@ -1,4 +1,4 @@
-"""What each dearer machine gives for its money, and from which one on money buys little."""
+"""Value for money: the extra speed of each machine that costs more, and the price above which money buys little."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ from typing import Final
 from advisor.workstation.plan import Build
 
 WORTH_IT: Final = 0.5
-"""A step is worth its money where speed grows at least half as much as the price, both as fractions."""
+"""Ratio of speed growth to price growth, both as fractions, from which a step is worth its money."""
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """From one machine to the next dearer one that is faster."""
+    """Step from one machine to the next one that costs more and is faster."""
 
     name: str
     total_usd: float
@@ -22,12 +22,13 @@ class Step:
 
     @property
     def words(self) -> str:
-        """`+11 % speed for +$19,000 (4 x rtx-5090)`."""
+        """Words such as `+11 % speed for +$19,000 (4 x rtx-5090)`."""
         return f"+{100 * self.more_speed_fraction:.0f} % speed for +${self.more_usd:,.0f} ({self.name})"
 
 
 def steps(builds: Sequence[Build]) -> tuple[Step, ...]:
-    """The machines that no other beats in price and speed, cheapest first, each with what it adds to the one before."""
+    """Return the machines that no other beats in price and speed, cheapest first, each with its gain over the previous
+    one."""
     found: list[Step] = []
     speeds = ((build, build.performance.decode_tokens_per_s.value) for build in builds if build.performance)
     for build, speed in sorted(speeds, key=lambda pair: (pair[0].total_usd, -pair[1])):
@@ -41,7 +42,8 @@ def steps(builds: Sequence[Build]) -> tuple[Step, ...]:
 
 
 def knee(found: Sequence[Step]) -> Step | None:
-    """The dearest machine that is worth its money against the last one that is; None where nothing runs.
+    """Return the most expensive machine that is worth its money against the last one that is; None if none runs the
+    model.
 
     Source: own definition, WORTH_IT.
     """
@@ -57,7 +59,7 @@ def knee(found: Sequence[Step]) -> Step | None:
 
 
 def knee_words(found: Sequence[Step]) -> str:
-    """Where money stops buying speed, and what the machines beyond give; empty where there is one machine."""
+    """Return words on where extra money stops buying speed, and what the machines beyond add; empty for one machine."""
     best = knee(found)
     if best is None or len(found) < 2:
         return ""

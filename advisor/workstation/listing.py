@@ -1,4 +1,4 @@
-"""A person's list of parts, free text or fields, turned into a machine with its bill."""
+"""User's parts list, as free text or fields, turned into a machine with its bill."""
 
 import difflib
 import re
@@ -57,27 +57,27 @@ from advisor.workstation.typed_line import TypedLine, price_number, read_line
 
 _DISK: Final = re.compile(r"\brpm\b|hard drive|\bhdd\b|\bsata\b|2\.5\"", re.IGNORECASE)
 MOST_PARTS: Final = 256
-"""Parts of one list. A tower of eight cards has about 40."""
+"""Largest number of parts in one list. A tower of eight cards has about 40."""
 FIELDS: Final = ("category", "name", "quantity", "price_usd", "claims")
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """A list as understood."""
+    """Parts list as understood."""
 
     machine: Assembly
     bill: tuple[PartLine, ...]
     lines: tuple[TypedLine, ...]
-    """In the order of the bill."""
+    """Lines in the order of the bill."""
     catalog_usd: tuple[float | None, ...]
-    """What the catalog says for each line."""
+    """Price from the catalog for each line [USD]; None if it has none."""
     notes: tuple[str, ...]
     unjudged: tuple[str, ...]
-    """Lines that name a kind of part, not which: priced, not judged."""
+    """Lines that name a kind of part but no model: priced, not judged."""
     unknown: tuple[UnknownPartError, ...]
-    """Lines that name what is in no record, or in several: named, priced, judged unknown."""
+    """Lines whose part is in no record, or in several: named, priced, judged unknown."""
     claims: dict[str, int]
-    """channels, lanes: what the list says about its CPU."""
+    """Numbers that the list states about its CPU: channels, lanes."""
 
     @property
     def total_usd(self) -> float:
@@ -85,9 +85,9 @@ class Listing:
 
 
 def read_listing(path: Path | None, book: PriceBook, texts: Sequence[str] = ()) -> Listing:
-    """The machine that a TOML file lists: `parts = ["2x RTX 5090 $4500", ...]`, or tables [[part]] with category,
-    name, quantity, price_usd; or a text file with a part in each row, as PCPartPicker writes them; and further lines
-    as typed.
+    """Return the machine of a TOML file (`parts = ["2x RTX 5090 $4500", ...]`, or tables [[part]] with category, name,
+    quantity, price_usd), of a text file with a part in each row, as PCPartPicker writes it, and of further lines as
+    typed.
 
     Raises: InputFileError: the file cannot be read, lists nothing, or nothing that the catalog holds.
     """
@@ -161,7 +161,7 @@ def _table_line(entry: dict[str, Any], where: str) -> TypedLine:
 
 
 class _Reader:
-    """Resolves lines one by one; the board is looked at first, as memory depends on it."""
+    """Reader that resolves lines one by one; it reads the board first, as memory depends on it."""
 
     def __init__(self, book: PriceBook) -> None:
         self._book = book
@@ -197,7 +197,7 @@ class _Reader:
         )
 
     def _category_of(self, line: TypedLine) -> str:
-        """The kind of part that a line names; unknown where nothing in it is known."""
+        """Return the kind of part that a line names; `unknown` if nothing in it is known."""
         try:
             return line.category or category_of(line)
         except UnknownPartError as error:
@@ -205,7 +205,7 @@ class _Reader:
             return "unknown"
 
     def _resolved(self, line: TypedLine, category: str) -> tuple[Part | None, int]:
-        """The part that a line means and how many; None where no model is named, or none that is known."""
+        """Return the part that a line means and its number; None if no model is named, or none that is known."""
         if category not in _RESOLVERS:
             if category != "unknown":
                 self._unjudged.append(line.what)
@@ -276,7 +276,7 @@ class _Reader:
         stated = replace(found, unit_price_usd=usd, price_low_usd=low, price_high_usd=high)
         return replace(stated, price_basis="user", source="your list")
 
-    # One resolver for each category: the part that a line means, and how many.
+    # Each category has a resolver, which returns the part that a line means and its number.
 
     def gpu(self, line: TypedLine) -> tuple[Part | None, int]:
         accelerator = accelerator_in(line.what)
@@ -315,7 +315,7 @@ class _Reader:
         return board, 1
 
     def _named_board(self, line: TypedLine, words: str) -> Board | None:
-        """The board of that name; another maker's board with the same chipset is not it."""
+        """Return the board of that name; another maker's board with the same chipset does not count."""
         found = all_by_words(words, parts.listed(Board), strict=True) or all_by_words(
             words, parts.named(Board), strict=True
         )

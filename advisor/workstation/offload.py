@@ -1,4 +1,4 @@
-"""Models that are larger than the cards: the layers that do not fit run on the CPU, as llama.cpp does it."""
+"""Models that are larger than the cards: the layers that do not fit run on the CPU, as in llama.cpp."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,25 +12,25 @@ from advisor.simulator.replica_model import ReplicaModel
 from advisor.workstation.hardware import Hardware
 
 HOST_FRACTION: Final = 0.65
-"""Part of the modules' peak bandwidth that a CPU reads weights with. An own estimate; nothing here was measured."""
+"""Fraction of the modules' peak bandwidth at which a CPU reads weights. Own estimate; nothing here was measured."""
 PCIE_FRACTION: Final = 0.8
-"""Part of a link's rate that copies of weights reach. An own estimate."""
+"""Fraction of a link's rate that copies of weights reach. Own estimate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offloaded:
-    """The layers on the cards, and what the CPU adds."""
+    """Layers on the cards, and the time that the layers on the CPU add."""
 
     replica: ReplicaModel
-    """Of the model with the layers that fit alone."""
+    """Replica of the model reduced to the layers that fit."""
     cpu_layers: int
     num_layers: int
     step_s: float
-    """That the CPU's layers add to one decode iteration."""
+    """Time that the CPU's layers add to one decode iteration [s]."""
     prefill_s: float
-    """That sending the CPU's layers to a card adds to each prompt."""
+    """Time to send the CPU's layers to a card, which each prompt needs [s]."""
     prefill_factor: float
-    """How much more the cards compute of a prompt than for their own layers."""
+    """Computation of a prompt on the cards over that for their own layers alone."""
 
     @property
     def split(self) -> str:
@@ -41,7 +41,7 @@ def offloaded(
     model: Model, hardware: Hardware, weights: str, context_tokens: float, num_streams: int,
     modelled: Callable[[Model], ReplicaModel | None],
 ) -> Offloaded | None:  # fmt: skip
-    """As many layers on the cards as fit, the others on the CPU; None where not even one fits a card.
+    """Place as many layers on the cards as fit, and the others on the CPU; None if not even one fits a card.
 
     The CPU reads its layers' active weights and cache for every token from main memory; a prompt's layers are sent to
     the cards.
@@ -80,7 +80,7 @@ def offloaded(
 
 
 def with_layers(model: Model, num: int) -> Model:
-    """The model with so many of its layers, of each kind about the same part."""
+    """Return the model with `num` of its layers, about the same fraction of each kind."""
     total = sum(group.count for group in model.layers)
     left, groups = num, []
     for group in model.layers:

@@ -1,4 +1,4 @@
-"""The mixed-integer program: one binary for each candidate, one row for each rule, solved by HiGHS."""
+"""Mixed-integer program of a machine: one binary per candidate, one row per rule, solved by HiGHS."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ FloatArray = NDArray[np.float64]
 SOLVER_TOLERANCE: Final = 1e-6
 """Gap below which HiGHS takes a solution as optimal (mip_abs_gap)."""
 _MOST_S: Final = 60.0
-"""Of one search."""
+"""Time limit of one solver run [s]."""
 
 
 class _Row(NamedTuple):
@@ -29,22 +29,22 @@ class _Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """A machine that the solver proved best, up to the gap."""
+    """Machine that the solver proved best, up to the gap."""
 
     machine: Assembly
     candidates: tuple[Candidate, ...]
     usd: float
     tokens_per_s: float
     gap: float
-    """(bound − value) / value at the end of the search; 0 is proven optimal."""
+    """Relative gap at the end of the search, (bound − value) / value; 0 means proven optimal."""
 
 
 class Program:
     """All machines that keep the hard rules, as linear inequalities over binaries.
 
-    x_i = 1 where candidate i is taken; each place takes exactly one. A rule that adds up is one row; a rule on a pair
-    says that a part may be taken only with one of those that go with it; a rule on three likewise for each pair of the
-    first two. Parts that a rule treats alike share a row.
+    x_i = 1 if candidate i is taken; each place takes exactly one. A rule on a sum is one row. A rule on a pair says
+    that a part may be taken only with one of the parts that go with it; a rule on three parts says so for each pair of
+    the first two. Parts that a rule treats alike share a row.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class Program:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Binaries and inequalities."""
+        """Numbers of binaries and inequalities."""
         return len(self.candidates), len(self._rows)
 
     def solve(
@@ -79,7 +79,7 @@ class Program:
         maximise_speed: bool,
         without: str = "",
     ) -> Solution | None:
-        """The fastest machine for the money, or the cheapest that is fast enough; None where there is none.
+        """Return the fastest machine for the money, or the cheapest that is fast enough; None if there is none.
 
         `without` names a rule that is not kept, to see what it costs.
 
@@ -106,7 +106,8 @@ class Program:
         return self._solution(found)
 
     def _objective(self, maximise_speed: bool) -> FloatArray:
-        """What is minimised: minus speed, or dollars less a thousandth of a cent for each token per second."""
+        """Coefficients of the function to minimise: minus speed, or dollars less a thousandth of a cent for each token
+        per second."""
         return -self.speed if maximise_speed else self.usd - 1e-5 * self.speed
 
     def _solution(self, found: Any) -> Solution:
@@ -131,7 +132,7 @@ class Program:
         return matrix, np.array([row.bound for row in rows])
 
     def _alone(self, place: str, found: Sequence[Candidate]) -> list[Candidate]:
-        """Candidates that keep the rules which look at them alone."""
+        """Return the candidates that keep the rules on a single part."""
         rules = [r for r in self._rules if isinstance(r, MatchRule) and r.between == (place,)]
         return [c for c in found if all(rule.allows((c.choice,), self._setting) for rule in rules)]
 
@@ -153,7 +154,7 @@ class Program:
         self._rows.append(_Row(scaled, bound / scale + 1e-9, rule.id))
 
     def _add_pair(self, rule: MatchRule) -> None:
-        """x_a ≤ Σ x_b over the b that go with a."""
+        """Add the inequalities x_a ≤ Σ x_b over the b that go with a."""
         first, second = (self._classes(rule, place) for place in rule.between)
         for group in first:
             allowed = [b for other in second if self._allows(rule, group[0], other[0]) for b in other]
@@ -162,9 +163,9 @@ class Program:
                 self._rows.append(_Row(row, 0.0, rule.id))
 
     def _add_triple(self, rule: MatchRule) -> None:
-        """x_a + x_b − 1 ≤ Σ x_c over the c that go with both."""
+        """Add the inequalities x_a + x_b − 1 ≤ Σ x_c over the c that go with both."""
         sides = [self._classes(rule, place) for place in rule.between]
-        # The place with the most kinds stands on the right: fewer rows.
+        # The place with the most kinds is on the right, which needs fewer rows.
         order = sorted(range(3), key=lambda i: len(sides[i]))
         first, second, third = (sides[i] for i in order)
         everything = sum(map(len, third))
@@ -184,7 +185,7 @@ class Program:
                 self._rows.append(_Row({**taken, **dict.fromkeys(allowed, -1.0)}, 1.0, rule.id))
 
     def _classes(self, rule: MatchRule, place: str) -> list[list[int]]:
-        """Candidates of a place, those together that the rule cannot tell apart."""
+        """Return the candidates of a place in groups that the rule cannot distinguish."""
         reads = rule.reads.get(place)
         if reads is None:
             return [[index] for index in self._places[place]]
@@ -198,7 +199,7 @@ class Program:
 
 
 def _restored(order: Sequence[int], values: tuple[int, int, int]) -> tuple[int, ...]:
-    """Values that were put in an order, back in the rule's own."""
+    """Return values that were reordered, in the rule's own order."""
     restored = [0, 0, 0]
     for position, value in zip(order, values, strict=True):
         restored[position] = value
@@ -206,7 +207,7 @@ def _restored(order: Sequence[int], values: tuple[int, int, int]) -> tuple[int, 
 
 
 def _indices(places: Iterable[str], candidates: Sequence[Candidate]) -> dict[str, list[int]]:
-    """Candidates by place, the empty ones too."""
+    """Return the candidates' indices by place, places without candidates included."""
     found: dict[str, list[int]] = {place: [] for place in places}
     for index, candidate in enumerate(candidates):
         found[candidate.place].append(index)

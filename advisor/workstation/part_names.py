@@ -1,6 +1,5 @@
-"""Which part of the catalog a few typed words mean: the words that tell one from another, and what is near where they
-mean none.
-"""
+"""Names of parts: which part of the catalog typed words mean, by the words that distinguish it, and near misses
+otherwise."""
 
 import difflib
 import re
@@ -23,7 +22,7 @@ _GENERIC: Final = re.compile(
     "cooling|liquid|air|water|case|tower|mid|mini|e?atx|micro|computer|chassis|tempered|glass|am[45]|lga\\d{4}|"
     "eeb|ceb|ssi|sp[356]|swrx8|str[45]|strx4|memory|kit|video|ecc|registered|[ru]?dimm"
 )
-"""Words that say what a part is, not which."""
+"""Words that name the kind of a part, not the model."""
 _MEASURE: Final = re.compile(r"\b\d+(?:\.\d+)?\s*(?:cfm|mm|ghz|mhz|dba?|rpm)\b", re.IGNORECASE)
 _SIZE: Final = re.compile(r"\d+(?:\.\d+)?(?:x\d+)?(?:gb|tb|w)?|ddr[45]|cl\d\d")
 _JOINED_UNIT: Final = re.compile(r"(\d)\s+(gb|tb|w)\b", re.IGNORECASE)
@@ -44,12 +43,13 @@ _MODEL_NUMBER: Final = re.compile(r"(?:\b(?:RTX|GTX|RX|ARC|TESLA|QUADRO|RADEON|G
 GIGABYTES: Final = re.compile(r"(?:(\d{1,2})\s*[x×]\s*)?(\d{1,4}(?:\.\d+)?)\s*(GB|TB|GiB)\b", re.IGNORECASE)
 WATTS: Final = re.compile(r"(\d{3,4})\s*W(?:att)?s?\b", re.IGNORECASE)
 _USUAL_MTS: Final = {"DDR4": 3200.0, "DDR5": 4800.0}
-"""Of modules of which only the size is named: what every board runs."""
+"""Speed of modules of which only the size is named, by kind [MT/s]; every board runs it."""
 _LARGEST_MODULE: Final = 64 * GIB
 
 
 def by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> PartT | None:
-    """The part whose name holds every telling word of the text; the shortest name of several, None where one lacks.
+    """Return the part whose name contains every distinguishing word of the text, of several the one with the shortest
+    name; None if there is none.
 
     Words that no part of the pool bears are overlooked unless `strict`: shops add what a maker's name does not have.
     """
@@ -59,7 +59,7 @@ def by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> Part
 
 
 def all_by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> list[PartT]:
-    """Every part that the words of a text may mean."""
+    """Return every part that the words of a text may mean."""
     pool = [(part, set(_telling(part.name))) for part in found]
     words = _telling(text)
     if not strict:
@@ -74,7 +74,7 @@ def all_by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> 
 
 
 def _telling(text: str) -> list[str]:
-    """The words that tell one part from another of its kind; a size is one word with its unit."""
+    """Return the words that distinguish a part from others of its kind; a size is one word with its unit."""
     joined = _JOINED_UNIT.sub(r"\1\2", _MEASURE.sub(" ", text))
     return [
         word.strip(".")
@@ -95,12 +95,12 @@ def names_a_model(text: str, *allowed: str) -> bool:
 
 
 def plain_words(text: str) -> str:
-    """Words as they are compared: small letters, without makers that nobody types."""
+    """Return the words in the form in which they are compared: lower case, without makers that users do not type."""
     return " ".join(re.findall(r"[a-z0-9.+]+", text.lower().replace("geforce", " ").replace("nvidia", " ")))
 
 
 def category_of(line: TypedLine) -> str:
-    """The kind of part that a line names.
+    """Return the kind of part that a line names.
 
     Raises: InputFileError: nothing in it is known; near misses are in the hint.
     """
@@ -131,7 +131,7 @@ def category_of(line: TypedLine) -> str:
 
 
 def accelerator_in(text: str) -> str | None:
-    """The accelerator whose name is among the words, the longest name that fits."""
+    """Return the accelerator whose name is among the words, the longest name that fits."""
     known = _accelerator_names()
     words = plain_words(text).split()
     for length in range(min(6, len(words)), 0, -1):
@@ -153,7 +153,7 @@ def _accelerator_names() -> dict[str, str]:
 
 
 def cpu_in(text: str) -> Cpu | None:
-    """The CPU whose model number is among the words."""
+    """Return the CPU whose model number is among the words."""
     words = set(plain_words(text).split())
     best: Cpu | None = None
     for cpu in parts.listed(Cpu):
@@ -165,13 +165,14 @@ def cpu_in(text: str) -> Cpu | None:
 
 
 def typical_card(cards: Sequence[GpuCard]) -> GpuCard:
-    """The card in the middle of its kind by width, then by length: what an unnamed one most likely is."""
+    """Return the card in the middle of its kind by width, then by length: the most likely one if a line names no
+    model."""
     ordered = sorted(cards, key=lambda card: (card.slots, card.length_m, card.name))
     return ordered[len(ordered) // 2]
 
 
 def board_by_chipset(text: str) -> Board | None:
-    """Of the chipset that is named, the board that knows the lanes of most cards."""
+    """Return, of the named chipset, the board that knows the lanes of most cards."""
     words = set(plain_words(text).upper().split())
     found = [board for board in parts.listed(Board) if board.chipset in words and board.chipset != "SP3"]
     return max(
@@ -187,7 +188,7 @@ def board_by_chipset(text: str) -> Board | None:
 
 
 def named_supply(watts: float, line: TypedLine) -> Psu:
-    """A supply that no record holds, with the size that the line says; nobody knows its plugs."""
+    """Return a supply that no record holds, with the size of the line; its plugs are unknown."""
     grade = next((name for name in EFFICIENCY if name in line.what.lower()), "bronze")
     return Psu(
         id="typed-supply", name=line.what, power_w=watts, grade=grade, num_eps=0, flags=(PLUGS_UNKNOWN,),
@@ -196,7 +197,7 @@ def named_supply(watts: float, line: TypedLine) -> Psu:
 
 
 def psu_of(watts: float, line: TypedLine) -> Psu:
-    """A usual supply of that size and grade.
+    """Return a usual supply of that size and grade.
 
     Raises: InputFileError: none has that size.
     """
@@ -211,14 +212,14 @@ def psu_of(watts: float, line: TypedLine) -> Psu:
         )
     graded = [psu for psu in same if psu.grade in line.what.lower()]
     pool = graded or [psu for psu in same if psu.grade in ("gold", "platinum")] or same
-    # New ones of this size are ATX 3; the note says which one was taken.
+    # New supplies of this size are ATX 3; the note says which one was taken.
     current = [psu for psu in pool if psu.is_atx3] or pool
     ordered = sorted(current, key=lambda psu: (psu.num_16_pin, psu.num_8_pin, psu.name))
     return ordered[len(ordered) // 2]
 
 
 def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | None:
-    """Memory of the capacity that is named; what is not said follows board and CPU."""
+    """Return memory of the capacity that is named; anything else follows board and CPU."""
     sizes = list(GIGABYTES.finditer(line.what))
     if not sizes:
         return None
@@ -249,7 +250,7 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
 
 
 def without_words(text: str, words: Iterable[str]) -> str:
-    """A text less some words."""
+    """Return a text without some words."""
     return " ".join(word for word in text.split() if word.lower() not in words)
 
 
@@ -260,7 +261,7 @@ def is_bare(text: str, category: str) -> bool:
 
 
 def gpu_names() -> list[str]:
-    """Accelerators that the catalog has cards of."""
+    """Return the accelerators of which the catalog has cards."""
     return sorted(
         {record.id for record in accelerators.all_accelerators()}
         & {c.accelerator for c in parts.listed(GpuCard)}
@@ -268,7 +269,7 @@ def gpu_names() -> list[str]:
 
 
 def near_names(name: str, names: Iterable[str]) -> list[str]:
-    """Names that look like one, the nearest first."""
+    """Return names that look like `name`, the nearest first."""
     by_plain = {plain_words(candidate): candidate for candidate in names}
     wanted = plain_words(name).replace(" ", "")
     joined = {plain.replace(" ", ""): candidate for plain, candidate in by_plain.items()}
@@ -277,11 +278,11 @@ def near_names(name: str, names: Iterable[str]) -> list[str]:
 
 
 class UnknownPartError(InputFileError):
-    """A line that names a part of which there is no record, or several."""
+    """Line that names a part of which there is no record, or several."""
 
 
 def ambiguous_part(line: TypedLine, kind: str, found: Iterable[Part]) -> UnknownPartError:
-    """The error for a line that can mean parts with unlike figures."""
+    """Return the error for a line that can mean parts with different figures."""
     names = sorted({part.name for part in found}, key=lambda name: (len(name), name))[:4]
     return UnknownPartError(
         f"{line.where}: {kind} {line.what!r} can mean several",
@@ -292,7 +293,7 @@ def ambiguous_part(line: TypedLine, kind: str, found: Iterable[Part]) -> Unknown
 
 
 def unknown_part(line: TypedLine, kind: str, names: Iterable[str]) -> UnknownPartError:
-    """The error for a line that names nothing known, with what is near."""
+    """Return the error for a line that names nothing known, with near misses."""
     close = near_names(line.what, names)
     return UnknownPartError(
         f"{line.where}: unknown {kind} {line.what!r}",

@@ -1,4 +1,4 @@
-"""What a set of cards does with a model: engines, splits and formats that fit, through the serving simulator."""
+"""Performance of a set of cards with a model: engines, splits and formats that fit, through the serving simulator."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -21,36 +21,36 @@ from advisor.workstation.hardware import Hardware, Run
 from advisor.workstation.offload import offloaded
 
 FOUR_BITS: Final = {"llama.cpp": "q4_k_m", "mlx": "q4_k_m", "vllm": "int4"}
-"""What people run at home on each engine, where they name no format."""
+"""Four-bit weight format that users run at home on each engine; taken if they name none."""
 LADDER: Final = {
     "llama.cpp": ("bf16", "q8_0", "q6_k", "q5_k_m", "q4_k_m"),
     "mlx": ("bf16", "q8_0", "q4_k_m"),
     "vllm": ("bf16", "fp8", "int4"),
 }
-"""Formats from the most bits to the fewest."""
+"""Weight formats by engine, from the most bits to the fewest."""
 ENGINES: Final = ("llama.cpp", "vllm", "mlx")
 OFFLOADING: Final = "llama.cpp"
-"""The engine that runs on the CPU what does not fit the cards."""
+"""Engine that runs layers on the CPU if they do not fit the cards."""
 TOKEN_BUDGET: Final = 2048
-"""Tokens of one engine step, as engines choose on cards of this size: more would take memory from the cache."""
+"""Tokens of one iteration, as engines choose on cards of this size: more would take memory from the cache."""
 _LEAST_REQUESTS: Final = 40
-"""Of the run that is simulated."""
+"""Fewest requests of a simulated run."""
 SYSTEM_MEMORY_BYTES: Final = 8 * GB
-"""What the system and the engine's processes keep of the main memory."""
+"""Main memory that the operating system and the engine's processes occupy [bytes]."""
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What the machine is asked for."""
+    """Model, its use and its load on the machine."""
 
     model: Model
     concurrency: int = 1
     input_tokens: int = 2048
     output_tokens: int = 512
     workload: str = "serve"
-    """serve, or finetune: QLoRA on sequences of input and output tokens."""
+    """Kind of use: serve, or finetune (QLoRA on sequences of input and output tokens)."""
     precision: str | None = None
-    """Weight format; None is four bits, or what the model is published in if that is less."""
+    """Weight format; None means four bits, or the published format if that has fewer."""
     engine: str | None = None
     calibration: Calibration | None = None
 
@@ -60,7 +60,7 @@ class Load:
 
 
 def formats(load: Load, engine: str) -> tuple[str, ...]:
-    """The weight formats to try on an engine.
+    """Return the weight formats to try on an engine.
 
     Raises: UnknownNameError: the format asked for does not exist.
     """
@@ -78,7 +78,7 @@ def formats(load: Load, engine: str) -> tuple[str, ...]:
 
 
 def best_run(hardware: Hardware, load: Load) -> Run | None:
-    """The fastest way to run the model on the hardware; None where it fits in none.
+    """Return the fastest way to run the model on the hardware; None if it fits in none.
 
     Source: simulator.replica_model for each engine, split and format.
     """
@@ -91,7 +91,7 @@ def best_run(hardware: Hardware, load: Load) -> Run | None:
 
 
 def finest_format(hardware: Hardware, load: Load) -> Run | None:
-    """The run with the most bits per weight that fits, the fastest among equals; None where none fits."""
+    """Return the run with the most bits per weight that fits, the fastest among equals; None if none fits."""
     if load.workload == "finetune":
         return None
     best: Run | None = None
@@ -126,7 +126,7 @@ def _runs(hardware: Hardware, load: Load, engine: str) -> list[Run]:
 
 
 def _splits(num: int, engine: str) -> list[tuple[str, int, int]]:
-    """Ways to divide a model among cards, as (words, tensor parallel, stages)."""
+    """Return the ways to divide a model among cards, as (words, tensor parallel, stages)."""
     if num == 1:
         return [("one card", 1, 1)]
     if engine == "vllm":
@@ -176,7 +176,7 @@ def _run(replica: ReplicaModel, load: Load, split: str) -> Run:
 
 
 def _partly_on_cpu(hardware: Hardware, load: Load) -> Run | None:
-    """The model with the layers that do not fit the cards on the CPU; None where nothing fits."""
+    """Return the run with the layers that do not fit the cards on the CPU; None if nothing fits."""
     for weights in formats(load, OFFLOADING):
 
         def modelled(part: Model, weights: str = weights) -> ReplicaModel | None:
@@ -212,17 +212,17 @@ def _partly_on_cpu(hardware: Hardware, load: Load) -> Run | None:
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """A run as the event simulator sees it: streams that each wait for their answer."""
+    """Simulated run: streams that each wait for their output before the next request."""
 
     output_tokens_per_s: Quantity
-    """Over whole requests, prompts included."""
+    """Output rate over whole requests, prompts included [tokens/s]."""
     input_tokens_per_s: float
     ttft_s: Quantity | None
     tpot_s: Quantity | None
 
 
 def simulate_run(hardware: Hardware, load: Load, run: Run, *, seed: int = 0) -> Simulated:
-    """The chosen run under its load, request by request.
+    """Simulate the run under its load, request by request.
 
     Raises: InfeasibleError: it does not fit after all.
     Source: simulator.serving, closed loop of fixed lengths; a training run is its step, repeated.
@@ -250,7 +250,7 @@ def simulate_run(hardware: Hardware, load: Load, run: Run, *, seed: int = 0) -> 
 
 
 def _simulated_in_sum(run: Run, load: Load) -> Simulated:
-    """A run with layers on the CPU: prompt after prompt, then all streams decode together."""
+    """Return a run with layers on the CPU: prompt after prompt, then all streams decode together."""
     tokens, prompt_s = float(load.output_tokens), run.ttft_s or 0.0
     rate = run.output_tokens_per_s
     step_s = load.concurrency / rate.value
@@ -266,7 +266,7 @@ def _simulated_in_sum(run: Run, load: Load) -> Simulated:
 
 
 def model_file_bytes(load: Load) -> float:
-    """Size of the model's files in the format asked for, at most [bytes]."""
+    """Upper bound of the size of the model's files in the requested format [bytes]."""
     widest = max(
         (bytes_per_element(weights) for engine in ENGINES for weights in formats(load, engine)),
         default=bytes_per_element(load.model.weights),
@@ -275,7 +275,7 @@ def model_file_bytes(load: Load) -> float:
 
 
 def ram_needed_bytes(load: Load) -> float:
-    """Main memory that loading takes [bytes]: the files pass through the page cache, beside the system's own share.
+    """Main memory that loading takes [bytes]: the files pass through the page cache, next to the system's own share.
 
     Assumes: weights are read once through memory, as llama.cpp and safetensors map them; a smaller memory loads too,
     but reads files again whenever another process pushes them out.

@@ -1,4 +1,4 @@
-"""Lists as PCPartPicker exports them, as text or as Markdown: `CPU: AMD Ryzen 9 9950X 4.3 GHz ... ($498.99 @ Shop)`."""
+"""Lists as PCPartPicker exports them, as text or Markdown: `CPU: AMD Ryzen 9 9950X 4.3 GHz ... ($498.99 @ Shop)`."""
 
 import re
 from collections.abc import Iterator
@@ -14,13 +14,13 @@ CATEGORIES: Final = {
     "cpu": "cpu", "cpu cooler": "cooler", "motherboard": "board", "memory": "ram", "storage": "storage",
     "video card": "gpu", "case": "case", "power supply": "psu", "wired network adapter": "nic",
 }  # fmt: skip
-"""What their kinds of part are called here."""
+"""Category of the catalog by the list's name of the kind of part."""
 OTHERS: Final = (
     "case fan", "case accessory", "fan controller", "thermal compound", "operating system", "software", "monitor",
     "optical drive", "external storage", "sound card", "wireless network adapter", "headphones", "keyboard", "mouse",
     "speakers", "webcam", "ups system", "ups",
 )  # fmt: skip
-"""Kinds that no rule reads: priced, not judged."""
+"""Kinds of part that no rule reads: priced, not judged."""
 CUSTOM: Final = "custom"
 _MARKDOWN: Final = re.compile(r"^\*\*(?P<kind>[^*]+)\*\*\s*\|\s*(?P<what>[^|]*)(?:\|\s*(?P<price>.*))?$")
 _LINK: Final = re.compile(r"\[([^\]]*)\]\([^)]*\)")
@@ -36,7 +36,7 @@ _SKIPPED: Final = re.compile(
 
 
 def read_picker_text(path: Path) -> list[TypedLine]:
-    """The parts of a list that was exported as text, or of any text with a part in each line.
+    """Return the parts of a list that was exported as text, or of any text with a part in each line.
 
     Raises: InputFileError: the file cannot be read, or a row's price is wrong or in another currency.
     """
@@ -51,7 +51,8 @@ def _lines(text: str, path: Path) -> Iterator[TypedLine]:
 
 
 def _line(row: str, where: str) -> TypedLine:
-    """One row: a kind of part before a colon or in bold, the part, and its price in brackets or in a column."""
+    """Return one row as a line: a kind of part before a colon or in bold, the part, and its price in brackets or in a
+    column."""
     found = _MARKDOWN.match(row)
     if found is not None:
         kind, what, price = (
@@ -92,7 +93,8 @@ def _is_price(text: str) -> bool:
 
 
 def _merged(lines: Iterator[TypedLine]) -> list[TypedLine]:
-    """Lines that say the same part twice as one of two; exports repeat a part instead of counting it."""
+    """Return the lines with repetitions of a part counted as one line of several; exports repeat a part instead of
+    counting it."""
     found: dict[tuple[str, str | None], TypedLine] = {}
     for line in lines:
         key = (line.what.lower(), line.category)

@@ -1,4 +1,4 @@
-"""The answer of the planner: machines with their bill, their checks, what they run and what that costs."""
+"""Result of the planner: machines with their bills, checks, performance and costs."""
 
 import datetime
 import math
@@ -17,7 +17,7 @@ from advisor.workstation.performance import Load
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of the planner."""
+    """Question to the planner."""
 
     load: Load
     budget_usd: float | None = None
@@ -30,9 +30,9 @@ class Question:
     seed: int = 0
     systems: bool = True
     used: bool = False
-    """Whether second-hand prices count where they are known."""
+    """Whether second-hand prices count if they are known."""
     price_cache: Path | None = None
-    """Folder of refreshed rental prices, which count before the bundled ones."""
+    """Folder of refreshed rental prices, which count before the bundled ones; None means bundled prices only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,19 +50,19 @@ class PartLine:
     condition: str = "new"
     num_listings: int = 0
     source: str = ""
-    """Where the price was read."""
+    """Source of the price."""
     part_source: str = ""
-    """Where the part's figures come from."""
+    """Source of the part's figures."""
     flags: tuple[str, ...] = ()
 
     @property
     def usd(self) -> float:
-        """Of all of them, to the cent."""
+        """Price of all pieces, to the cent [USD]."""
         return round((self.unit_price_usd or 0.0) * self.quantity, 2)
 
 
 def part_line(category: str, part: Part, quantity: int, price: PartPrice | None) -> PartLine:
-    """A line of the bill; a part that nobody prices keeps an empty price."""
+    """Return a line of the bill; a part without a known price keeps an empty price."""
     line = PartLine(category, part.name, quantity, part_source=part.source, flags=part.flags)
     if price is None:
         return line
@@ -80,35 +80,35 @@ def total_of(lines: Sequence[PartLine]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PowerPoint:
-    """The machine under one power limit of its cards."""
+    """Machine under one power limit of its cards."""
 
     power_fraction: float
     power_w: float
-    """At the wall."""
+    """Power at the wall [W]."""
     output_tokens_per_s: float
     output_tokens_per_joule: float
 
 
 @dataclass(frozen=True, slots=True)
 class Performance:
-    """What a machine does with the model."""
+    """Performance of a machine with the model."""
 
     run: Run
     output_tokens_per_s: Quantity
-    """Over whole requests."""
+    """Output rate over whole requests [tokens/s]."""
     input_tokens_per_s: float
     decode_tokens_per_s: Quantity
     ttft_s: Quantity | None
     tpot_s: Quantity | None
     other_runs: tuple[Run, ...] = ()
-    """The best of each other engine."""
+    """Best run of each other engine."""
     finest: Run | None = None
-    """The run with the most bits per weight that fits."""
+    """Run with the most bits per weight that fits."""
     qlora_bytes_per_card: float = 0.0
-    """What QLoRA of the model takes of each card."""
+    """Memory of each card that QLoRA of the model takes [bytes]."""
     qlora_fits: bool = False
     largest_qlora: str = ""
-    """The largest of a few dense models that QLoRA fits."""
+    """Largest of a few dense models that QLoRA fits; empty if none does."""
     power_points: tuple[PowerPoint, ...] = ()
 
 
@@ -118,38 +118,38 @@ class Build:
 
     name: str
     kind: str
-    """parts or system."""
+    """Kind of machine: parts or system."""
     parts: tuple[PartLine, ...]
     total_usd: float
     checks: tuple[Check, ...]
     performance: Performance | None
     economics: Economics | None
     power_w: float
-    """At the wall while it runs the model."""
+    """Power at the wall while the machine runs the model [W]."""
     optimality_gap: float
     note: str = ""
     machine: Assembly | None = None
 
     @property
     def broken(self) -> tuple[Check, ...]:
-        """Hard rules that it breaks."""
+        """Failed checks of hard rules."""
         return tuple(check for check in self.checks if check.verdict == "broken")
 
     @property
     def unknown(self) -> tuple[Check, ...]:
-        """Rules of which nobody can say whether it keeps them."""
+        """Checks of rules whose result is unknown."""
         return tuple(check for check in self.checks if check.verdict == "unknown")
 
 
 @dataclass(frozen=True, slots=True)
 class PlanResult:
-    """What the planner found."""
+    """Result of the planner."""
 
     builds: tuple[Build, ...]
     unpriced: Mapping[str, int]
-    """Parts by category that nobody prices and that were left out."""
+    """Number of parts by category that have no price and were left out."""
     num_binaries: int
     num_inequalities: int
     wall_s: float
     left_out: Sequence[str] = ()
-    """Complete systems that break a hard rule, and which."""
+    """Complete systems that break a hard rule, with the rule."""

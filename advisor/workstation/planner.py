@@ -1,4 +1,4 @@
-"""Best machines for a budget or a target: the exact frontier of parts, and complete systems beside it."""
+"""Best machines for a budget or a target: the exact frontier of parts, and complete systems."""
 
 import math
 import time
@@ -22,16 +22,16 @@ from advisor.workstation.rules_power import POWER_RULES
 from advisor.workstation.valuation import build_of, system_of
 
 CHEAPER_BY: Final = 0.85
-"""Each further build costs at most this part of the one before."""
+"""Highest price of each further build over that of the one before."""
 SAME_SPEED: Final = 0.95
-"""Speeds that differ by less are taken as equal: no prediction is that sure, and money is."""
+"""Ratio of speeds above which two machines count as equally fast: predictions err by more, and prices do not."""
 SYSTEM_FILES_BYTES: Final = 200 * GB
 USUAL_DRIVES: Final = ((15_000.0, 4000 * GB), (5_000.0, 2000 * GB))
-"""Budget from which on a drive of that size is usual: models are many, and the drive is the least of it."""
+"""Budget from which a drive of that size is usual [USD, bytes]: users keep many models, and the drive costs little."""
 
 
 def plan(question: Question, book: PriceBook, market: RentMarket | None = None) -> PlanResult:
-    """The fastest machine within the budget, or the cheapest that reaches the target, and what less money buys.
+    """Return the fastest machine within the budget, or the cheapest that reaches the target, and what less money buys.
 
     Raises: InfeasibleError: no machine of parts that have a price does it; the hint is the cheapest that does.
     """
@@ -59,7 +59,7 @@ def plan(question: Question, book: PriceBook, market: RentMarket | None = None) 
 
 
 def completed(question: Question) -> Question:
-    """The question with what its model needs of memory and drive, and what is usual for the money."""
+    """Return the question with the memory and drive that its model needs, and the usual drive for the budget."""
     needed = ram_needed_bytes(question.load)
     usual = next((size for limit, size in USUAL_DRIVES if (question.budget_usd or 0.0) >= limit), 0.0)
     setting = replace(
@@ -73,7 +73,7 @@ def completed(question: Question) -> Question:
 
 
 def program_for(question: Question, book: PriceBook) -> Program:
-    """The program over everything that can be part of an answer.
+    """Return the program over every part that an answer can contain.
 
     Raises: AdvisorError: a format does not exist.
     """
@@ -83,7 +83,7 @@ def program_for(question: Question, book: PriceBook) -> Program:
 
 
 def _frontier(program: Program, question: Question) -> list[Solution]:
-    """Machines from the best down, each the fastest for its money (or, with a target, the cheapest first)."""
+    """Return the machines from the best down, each the fastest for its money (with a target, the cheapest first)."""
     money = question.budget_usd if question.budget_usd is not None else math.inf
     found: list[Solution] = []
     if question.target_tokens_per_s is not None:
@@ -100,7 +100,7 @@ def _frontier(program: Program, question: Question) -> list[Solution]:
 
 
 def fastest_for(program: Program, money: float) -> Solution | None:
-    """The cheapest machine that is as fast as any for the money, up to what a prediction can tell apart.
+    """Return the cheapest machine that is as fast as any for the money, within the error of a prediction.
 
     Source: two programs: the highest speed, then the lowest price within SAME_SPEED of it.
     """
@@ -115,7 +115,7 @@ def fastest_for(program: Program, money: float) -> Solution | None:
 
 
 def _faster(program: Program, first: Solution, money: float, top: int) -> list[Solution]:
-    """The cheapest machine that is fast enough, then the cheapest that are a quarter faster each."""
+    """Return the cheapest machine that is fast enough, then the cheapest ones that are each a quarter faster."""
     found = [first]
     while len(found) < top:
         target = 1.25 * found[-1].tokens_per_s
@@ -150,7 +150,8 @@ def _is_fast_enough(build: Build, question: Question) -> bool:
 
 
 def _ordered(builds: list[Build], question: Question) -> tuple[Build, ...]:
-    """With a target the cheapest first, else the fastest; machines that another beats in both go last."""
+    """Return the builds, with a target the cheapest first, else the fastest; builds that another beats in both go
+    last."""
 
     def speed(build: Build) -> float:
         return build.performance.decode_tokens_per_s.value if build.performance else 0.0
@@ -169,7 +170,7 @@ def _ordered(builds: list[Build], question: Question) -> tuple[Build, ...]:
 
 
 def machine_name(machine: Assembly) -> str:
-    """A machine by its cards: `2 x rtx-3090 at 70% power`."""
+    """Return a machine's name by its cards: `2 x rtx-3090 at 70% power`."""
     cards = machine.cards
     if cards is None:
         return "machine"
@@ -179,7 +180,7 @@ def machine_name(machine: Assembly) -> str:
 
 
 def _nothing(program: Program, question: Question, book: PriceBook) -> InfeasibleError:
-    """Why there is no machine, and the cheapest that there is."""
+    """Return the error that says why there is no machine, and the cheapest machine without the budget."""
     target = question.target_tokens_per_s or 0.0
     model = question.load.model.id
     wanted = f" at {target:g} tokens/s" if target else ""
@@ -207,7 +208,8 @@ def _nothing(program: Program, question: Question, book: PriceBook) -> Infeasibl
 
 
 def _in_the_way(program: Program, question: Question, target: float) -> str:
-    """Which rule stands alone in the way, and by how much the cheapest machine without it breaks it."""
+    """Return words on the single rule that excludes every machine, and by how much the cheapest machine without it
+    breaks it."""
     if not any(candidate.place == "cards" for candidate in program.candidates):
         return f"the model fits no {question.limits.max_cards} cards that have a price, in any format tried"
     fastest = float(program.speed.max(initial=0.0))
@@ -224,7 +226,7 @@ def _in_the_way(program: Program, question: Question, target: float) -> str:
 
 
 def unpriced(book: PriceBook) -> Mapping[str, int]:
-    """Parts that nobody prices, by category."""
+    """Return the number of parts without a price, by category."""
     counts: dict[str, int] = {}
     for category, found in parts.all_parts().items():
         missing = sum(usd_of(part, book) is None for part in _distinct(found))

@@ -1,4 +1,4 @@
-"""Rented hardware that does a machine's work: the cheapest that is at least as fast."""
+"""Rented hardware that replaces a machine: the cheapest that is at least as fast."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -16,17 +16,17 @@ COUNTS: Final = (1, 2, 4, 8)
 
 @dataclass(frozen=True, slots=True)
 class RentMarket:
-    """What can be rented for a question, cheapest first."""
+    """Hardware that can be rented for a question, cheapest first."""
 
     offers: tuple[Rent, ...]
 
     def cheapest(self, tokens_per_s: float) -> Rent | None:
-        """The cheapest hardware that is at least so fast; None where nothing is."""
+        """Return the cheapest hardware with at least this rate; None if there is none."""
         return next((rent for rent in self.offers if rent.tokens_per_s >= tokens_per_s), None)
 
 
 def rent_market(question: Question) -> RentMarket:
-    """Accelerators of the price table with the question's model on them, one offer for each number of them.
+    """Return the accelerators of the price table that run the question's model, one offer for each number of them.
 
     Assumes: the price of one accelerator holds for several of the same offer, as marketplaces bill; a node that is
     sold whole is rented whole.

@@ -1,4 +1,4 @@
-"""All rules, and a machine judged by them."""
+"""All rules, and the judgement of a machine by them."""
 
 from advisor.workstation.assembly import Assembly, Check, Setting
 from advisor.workstation.rules import Rule
@@ -8,21 +8,21 @@ from advisor.workstation.rules_power import POWER_RULES
 
 
 def rules_for(setting: Setting) -> tuple[Rule, ...]:
-    """The rules under a setting: error correction is advice unless it is asked for."""
+    """Return the rules under a setting: error correction is advice unless the setting requires it."""
     return (*FIT_RULES, ECC_REQUIRED if setting.needs_ecc else ecc, *LINK_RULES, *POWER_RULES)
 
 
 def judge(machine: Assembly, setting: Setting) -> tuple[Check, ...]:
-    """Every rule that concerns the machine, in order; hard ones that fail first."""
+    """Return the check of every rule that concerns the machine, the worst first."""
     checks = [check for rule in rules_for(setting) if (check := rule.check(machine, setting)) is not None]
     return tuple(sorted(checks, key=worst_first))
 
 
 def worst_first(check: Check) -> tuple[bool, bool, bool]:
-    """Place in an account: what is broken, then what is unknown, advice, and what is kept."""
+    """Sort key of a check: broken rules first, then unknown ones, advice, and passed ones."""
     return check.passed, check.verdict != "broken", check.severity != "hard"
 
 
 def violations(machine: Assembly, setting: Setting) -> tuple[Check, ...]:
-    """Hard rules that a machine breaks."""
+    """Return the failed checks of hard rules."""
     return tuple(check for check in judge(machine, setting) if not check.passed and check.severity == "hard")

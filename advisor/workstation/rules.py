@@ -1,4 +1,4 @@
-"""Two shapes of rule; each is stated once and read by the check of a machine and by the optimiser's model alike."""
+"""Two kinds of rule; each rule is written once, for the check of a machine and for the optimiser's program."""
 
 import inspect
 from collections.abc import Callable, Hashable, Sequence
@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from advisor.workstation.assembly import Assembly, Check, Setting, Severity
 
 Choice = Any
-"""What a machine holds in one place: Cards, a Cpu, a Board, Memory, Supplies, a Case, ..."""
+"""Content of one place of a machine: Cards, a Cpu, a Board, Memory, Supplies, a Case, ..."""
 
 
 class Finding(NamedTuple):
-    """What a rule measures on the parts that it looks at."""
+    """Measurement of a rule on its parts."""
 
     actual: float
     limit: float
@@ -20,48 +20,48 @@ class Finding(NamedTuple):
     why: str
     remedy: str = ""
     is_unknown: bool = False
-    """Nobody can say: what the rule reads is in no record. It does not pass, and is not broken either."""
+    """Whether a figure that the rule reads is in no record: the rule does not pass, and is not broken either."""
 
 
 def at_most(actual: float, limit: float, why: str, remedy: str) -> Finding:
-    """What passes up to its limit."""
+    """Return a finding that passes up to its limit."""
     return Finding(actual, limit, actual <= limit, why, remedy)
 
 
 def at_least(actual: float, limit: float, why: str, remedy: str) -> Finding:
-    """What passes from its limit on."""
+    """Return a finding that passes from its limit on."""
     return Finding(actual, limit, actual >= limit, why, remedy)
 
 
 def holds(fits: bool, why: str, remedy: str) -> Finding:
-    """What is so or not."""
+    """Return a finding that passes if `fits`."""
     return Finding(float(fits), 1, fits, why, remedy)
 
 
 @dataclass(frozen=True, slots=True)
 class MatchRule:
-    """Two or three parts either go together or do not."""
+    """Rule by which two or three parts go together or do not."""
 
     id: str
     title: str
     between: tuple[str, ...]
     """Places of the parts, in the order of the function's arguments."""
     judge: Callable[..., Finding | None]
-    """(parts..., setting) -> finding; None where the rule does not concern them."""
+    """Function (parts..., setting) -> finding; it returns None if the rule does not concern the parts."""
     unit: str = ""
     severity: Severity = "hard"
     planned: bool = True
-    """Whether the planner keeps it; of advice only what its estimates are good enough for."""
+    """Whether the planner keeps the rule; of advice only if its estimates are good enough for that."""
     reads: dict[str, Callable[[Choice], Hashable]] = field(default_factory=dict)
-    """What the rule reads of the part in a place, where parts that agree in it need not be judged twice."""
+    """Function by place that returns the figures which the rule reads; parts with equal figures are judged once."""
 
     def check(self, machine: Assembly, setting: Setting) -> Check | None:
-        """The rule applied to a machine; None where a part is not known or the rule does not concern it."""
+        """Return the check of a machine; None if a part is not known or the rule does not concern it."""
         parts = [getattr(machine, place) for place in self.between]
         return None if any(part is None for part in parts) else self.check_parts(parts, setting)
 
     def check_parts(self, parts: Sequence[Choice], setting: Setting) -> Check | None:
-        """The rule applied to the parts that it is about; None where it does not concern them."""
+        """Return the check of the rule's own parts; None if the rule does not concern them."""
         found = self.judge(*parts, setting)
         if found is None:
             return None
@@ -78,38 +78,38 @@ class MatchRule:
 
 @dataclass(frozen=True, slots=True)
 class SumRule:
-    """What parts need, added up, must not exceed what parts give, added up."""
+    """Rule by which the sum of needs of parts must not exceed the sum that parts give."""
 
     id: str
     title: str
     needs: dict[str, Callable[[Choice, Setting], float]]
-    """By place."""
+    """Function by place that returns the need of a part."""
     gives: dict[str, Callable[[Choice, Setting], float]]
     words: Callable[[float, float, Assembly, Setting], tuple[str, str]]
-    """(actual, limit, machine, setting) -> why, remedy."""
+    """Function (actual, limit, machine, setting) -> why, remedy."""
     base_need: Callable[[Setting], float] = lambda setting: 0.0
     base_give: Callable[[Setting], float] = lambda setting: 0.0
     unit: str = "W"
     severity: Severity = "hard"
     planned: bool = True
     show: Callable[[float], float] = lambda value: value
-    """From the quantity that adds up to the one that people read (decibels)."""
+    """Function from the quantity that adds up to the one that is shown (decibels)."""
     required: tuple[str, ...] = ()
-    """Places without which nothing can be said."""
+    """Places without which the rule has no result."""
     in_doubt: Callable[[Assembly], bool] = lambda machine: False
-    """Whether a figure of a machine that does not pass is in no record."""
+    """Whether the figure that makes a machine fail is in no record."""
 
     def coefficient(self, place: str, part: Choice, setting: Setting) -> float:
-        """Need minus give of one part: what it adds to the left of  Σ coefficients ≤ bound."""
+        """Need minus give of one part: its coefficient on the left of Σ coefficients ≤ bound."""
         need, give = self.needs.get(place), self.gives.get(place)
         return (need(part, setting) if need else 0.0) - (give(part, setting) if give else 0.0)
 
     def bound(self, setting: Setting) -> float:
-        """The right side: what is given minus what is needed whatever the parts."""
+        """Right side of the inequality: give minus need that do not depend on the parts."""
         return self.base_give(setting) - self.base_need(setting)
 
     def check(self, machine: Assembly, setting: Setting) -> Check | None:
-        """The rule applied to a machine; None where a part that it needs to know is missing."""
+        """Return the check of a machine; None if a part that the rule requires is missing."""
         if any(getattr(machine, place) is None for place in self.required):
             return None
 
@@ -140,7 +140,8 @@ def match_rule(
     planned: bool = True,
     **reads: Callable[[Choice], Hashable],
 ) -> Callable[[Callable[..., Finding | None]], MatchRule]:
-    """The function below as a rule between the parts that its parameters name; the setting is the last."""
+    """Return a decorator that makes a function a rule between the parts that its parameters name; the setting comes
+    last."""
 
     def rule(judge: Callable[..., Finding | None]) -> MatchRule:
         between = tuple(inspect.signature(judge).parameters)[:-1]
@@ -150,5 +151,5 @@ def match_rule(
 
 
 def sum_rule(id: str, title: str, **fields: Any) -> Callable[[Callable[..., tuple[str, str]]], SumRule]:
-    """The function below as the words of a rule on sums."""
+    """Return a decorator that makes a function the words of a rule on sums."""
     return lambda words: SumRule(id, title, words=words, **fields)

@@ -1,4 +1,4 @@
-"""Rules on what fits: sockets, memory, slots, lengths, cases, coolers."""
+"""Rules on fit: sockets, memory, slots, lengths, cases, coolers."""
 
 from dataclasses import replace
 from itertools import combinations, pairwise
@@ -12,7 +12,7 @@ from advisor.workstation.rules import Finding, at_least, at_most, holds, match_r
 
 @match_rule("socket", "CPU and board")
 def socket(cpu: Cpu, board: Board, setting: Setting) -> Finding:
-    """The CPU's socket, and whether the chipset takes its series."""
+    """Compare the CPU's socket with the board's, and its series with those that the chipset takes."""
     series = cpu.series
     if series.socket != board.socket:
         why = f"{cpu.name} is {series.socket}, {board.name} is {board.socket}"
@@ -26,7 +26,7 @@ def socket(cpu: Cpu, board: Board, setting: Setting) -> Finding:
 
 @match_rule("memory-kind", "memory and board")
 def memory_kind(memory: Memory, board: Board, setting: Setting) -> Finding:
-    """Kind of module: DDR generation, registered or not."""
+    """Compare the kind of module with the board's: DDR generation, registered or not."""
     wanted, given = (
         f"{one.ram_type} {'registered' if one.registered else 'unbuffered'}" for one in (board, memory.kit)
     )
@@ -36,7 +36,7 @@ def memory_kind(memory: Memory, board: Board, setting: Setting) -> Finding:
 
 @match_rule("memory-slots", "memory slots", "modules")
 def memory_slots(memory: Memory, board: Board, setting: Setting) -> Finding:
-    """Modules against slots."""
+    """Compare the number of modules with the board's slots."""
     num = memory.num_modules
     return at_most(
         num, board.ram_slots, f"{num} modules for {board.ram_slots} slots", "fewer, larger modules"
@@ -50,7 +50,7 @@ def memory_slots(memory: Memory, board: Board, setting: Setting) -> Finding:
     cpu=lambda cpu: cpu.max_ram_bytes,
 )  # fmt: skip
 def memory_size(memory: Memory, board: Board, cpu: Cpu, setting: Setting) -> Finding:
-    """Capacity against what board and CPU address."""
+    """Compare the capacity with what board and CPU address."""
     most = min(board.ram_max_bytes, cpu.max_ram_bytes)
     why = f"{memory.capacity_bytes / GIB:.0f} GB, at most {most / GIB:.0f} GB"
     return at_most(memory.capacity_bytes / GB, most / GB, why, "less memory")
@@ -58,7 +58,7 @@ def memory_size(memory: Memory, board: Board, cpu: Cpu, setting: Setting) -> Fin
 
 @match_rule("memory-channels", "memory channels", "modules", "advice")
 def channels(memory: Memory, cpu: Cpu, setting: Setting) -> Finding:
-    """Modules against the CPU's channels."""
+    """Compare the modules with the CPU's channels."""
     num, wanted = memory.num_modules, cpu.series.channels
     remedy = f"a kit of {wanted} modules: bandwidth counts when a CPU helps"
     return at_least(num, wanted, f"{num} modules on {wanted} channels", remedy)
@@ -73,7 +73,7 @@ def channels(memory: Memory, cpu: Cpu, setting: Setting) -> Finding:
     required=("memory",),
 )  # fmt: skip
 def ram_loading(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
-    """System memory against what loading the model takes."""
+    """Return words on the system memory against what loading the model takes."""
     why = f"loading the model takes {actual:.0f} GB of system memory, there are {limit:.0f} GB"
     return why, "more system memory"
 
@@ -85,7 +85,7 @@ def ram_loading(actual: float, limit: float, machine: Assembly, setting: Setting
     cpu=lambda cpu: cpu.ecc,
 )  # fmt: skip
 def ecc(memory: Memory, board: Board, cpu: Cpu, setting: Setting) -> Finding:
-    """Error correction needs all three: modules, board, CPU."""
+    """Judge error correction, which needs all three: modules, board, CPU."""
     able = {"modules": memory.kit.ecc, "board": board.ecc or board.registered, "CPU": cpu.ecc}
     lacking = [name for name, has in able.items() if not has]
     why = f"without error correction: {', '.join(lacking)}" if lacking else (
@@ -99,14 +99,14 @@ ECC_REQUIRED: Final = replace(ecc, severity="hard", planned=True)
 
 @match_rule("board-fits", "board and case")
 def board_fits(board: Board, case: Case, setting: Setting) -> Finding:
-    """Form factor of the board against the case; boards of servers go where EATX goes."""
+    """Compare the board's form factor with the case's; server boards fit where EATX does."""
     kinds = {board.form_factor} | ({"EATX"} if board.form_factor.startswith("SSI") else set())
     why = f"{board.form_factor} board; {case.name} takes {', '.join(case.boards)}"
     return holds(bool(kinds & set(case.boards)), why, "a case that takes it")
 
 
 def needed_positions(widths: tuple[int, ...], positions: tuple[int, ...]) -> int | None:
-    """Case slots that plugged cards need so that none overlaps the next [slots]; None where they overlap.
+    """Case slots that plugged cards need so that none overlaps the next [slots]; None if they overlap.
 
     Widths and positions in the order of plugging; the least over all orders of the cards.
     """
@@ -128,7 +128,7 @@ def _positions(board: Board) -> tuple[int, ...]:
 
 
 def _are_alike(board: Board) -> bool:
-    """Whether the slots whose lanes are known have the same however many are taken."""
+    """Whether the slots with known lanes have the same lanes for every number of cards."""
     return len(set().union(*board.lane_modes)) == 1
 
 
@@ -139,7 +139,8 @@ def _are_alike(board: Board) -> bool:
     case=lambda case: (case.open_frame, case.expansion_slots),
 )  # fmt: skip
 def slots(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding:
-    """Cards in the board's slots and the case's openings; in an open frame cards hang on risers side by side."""
+    """Compare cards with the board's slots and the case's openings; in an open frame cards hang on risers side by
+    side."""
     widths, room = slot_widths(cards), case.expansion_slots
     if case.open_frame:
         total = sum(widths)
@@ -161,8 +162,8 @@ def slots(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding:
 
 
 def layouts(board: Board, num: int) -> list[tuple[int, ...]]:
-    """Slot positions that a number of cards may take: any where all slots are wired alike, else the first ones in the
-    order of plugging."""
+    """Return the slot positions that `num` cards may take: any if all slots are wired alike, else the first ones in
+    the order of plugging."""
     positions = _positions(board)
     if _are_alike(board):
         return list(combinations(sorted(positions[: board.max_cards]), num))
@@ -170,21 +171,21 @@ def layouts(board: Board, num: int) -> list[tuple[int, ...]]:
 
 
 def _length(what: str, length_m: float, room_m: float, remedy: str) -> Finding:
-    """A length against the room for it."""
+    """Return the finding of a length against the room for it."""
     length, room = length_m * KILO, room_m * KILO
     return at_most(length, room, f"{length:.0f} mm {what}, {room:.0f} mm of room", remedy)
 
 
 @match_rule("card-length", "card length", "mm")
 def card_length(cards: Cards, case: Case, setting: Setting) -> Finding:
-    """Longest card against the case."""
+    """Compare the longest card with the case."""
     longest = max(card.length_m for card in cards.cards)
     return _length("card", longest, case.max_gpu_m, "a shorter card or a longer case")
 
 
 @match_rule("card-cooling", "passive cards", "cards")
 def card_cooling(cards: Cards, case: Case, setting: Setting) -> Finding | None:
-    """Passive cards need the wind of a server."""
+    """Judge passive cards, which need the airflow of a server."""
     passive = sum(card.cooling == "passive" for card in cards.cards)
     why = f"{passive} cards without fans need the air of a server chassis; {case.name} has none"
     return Finding(passive, 0, False, why, "cards with fans, or a server") if passive else None
@@ -197,7 +198,7 @@ def card_cooling(cards: Cards, case: Case, setting: Setting) -> Finding | None:
     case=lambda case: case.open_frame,
 )  # fmt: skip
 def spacing(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding | None:
-    """Cards with open fans want a free slot below them; blowers do not."""
+    """Judge the distance of cards: those with open fans need a free slot below them, blowers do not."""
     widths = slot_widths(cards)
     open_cards = [w for card, w in zip(cards.cards, widths, strict=True) if card.cooling == "open"]
     if cards.num < 2 or case.open_frame or not open_cards:
@@ -214,7 +215,7 @@ def spacing(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding
 
 @match_rule("risers", "risers", "risers")
 def all_risers(cards: Cards, case: Case, risers: Risers, setting: Setting) -> Finding | None:
-    """An open frame needs a riser for each card."""
+    """Judge an open frame, which needs a riser for each card."""
     if not case.open_frame:
         return None
     why = f"{cards.num} cards hang beside the board on {risers.num} risers"
@@ -223,7 +224,7 @@ def all_risers(cards: Cards, case: Case, risers: Risers, setting: Setting) -> Fi
 
 @match_rule("psu-fits", "supply and case", "mm")
 def supply_fits(supplies: Supplies, case: Case, setting: Setting) -> Finding | None:
-    """Length of the supply, where the case states one."""
+    """Compare the length of the supply with the case; None if the case states no length."""
     lengths = [psu.length_m for psu in supplies.psus if psu.length_m]
     if case.max_psu_m is None or not lengths:
         return None
@@ -232,7 +233,7 @@ def supply_fits(supplies: Supplies, case: Case, setting: Setting) -> Finding | N
 
 @match_rule("cooler-socket", "cooler and socket")
 def cooler_socket(cooler: Cooler, cpu: Cpu, setting: Setting) -> Finding:
-    """Mounting of the cooler."""
+    """Compare the cooler's mounting with the CPU's socket."""
     mount = cpu.series.socket
     why = f"{cooler.name} mounts on {', '.join(cooler.sockets)}; the CPU is {mount}"
     return holds(mount in cooler.sockets, why, f"a cooler for {mount}")
@@ -240,7 +241,7 @@ def cooler_socket(cooler: Cooler, cpu: Cpu, setting: Setting) -> Finding:
 
 @match_rule("cooler-height", "cooler and case", "mm")
 def cooler_height(cooler: Cooler, case: Case, setting: Setting) -> Finding | None:
-    """Height of an air cooler."""
+    """Compare the height of an air cooler with the case."""
     if cooler.height_m is None or case.max_cooler_m is None or case.open_frame:
         return None
     return _length("cooler", cooler.height_m, case.max_cooler_m, "a lower cooler or a wider case")
@@ -255,13 +256,13 @@ def cooler_height(cooler: Cooler, case: Case, setting: Setting) -> Finding | Non
     required=("storage",),
 )  # fmt: skip
 def storage_room(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
-    """The drive against what is kept on it."""
+    """Return words on the drive against the files kept on it."""
     return f"system and model files take {actual:.0f} GB, the drive holds {limit:.0f} GB", "a larger drive"
 
 
 @match_rule("m2", "place for the drive", "drives")
 def drive(storage: Storage, board: Board, setting: Setting) -> Finding:
-    """An M.2 place for the drive."""
+    """Judge the M.2 place for the drive."""
     return Finding(1, board.m2_slots, board.m2_slots >= 1, f"{board.m2_slots} M.2 places", "an adapter card")
 
 

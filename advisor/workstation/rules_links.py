@@ -9,14 +9,14 @@ from advisor.workstation.assembly import Assembly, Cards, Risers, Setting
 from advisor.workstation.rules import Finding, at_least, at_most, holds, match_rule, sum_rule
 
 MAX_RISER_M: Final = {3: 0.6, 4: 0.3, 5: 0.2}
-"""Length up to which passive cables of a generation usually train without errors; beyond, redrivers or retimers
-(istonecase.com, PCIe Gen4 vs Gen5 risers; an estimate)."""
+"""Cable length up to which passive cables of a generation usually train without errors [m]; longer links need
+redrivers or retimers (istonecase.com, PCIe Gen4 vs Gen5 risers; an estimate)."""
 CORES_PER_CARD: Final = 2
 CORES_FOR_SYSTEM: Final = 2
 
 
 def lanes_of(cards: Cards, board: Board) -> tuple[int, ...]:
-    """Electrical lanes of each card's slot; empty where no source says."""
+    """Return the electrical lanes of each card's slot; empty if no source states them."""
     return board.lane_modes[cards.num - 1] if cards.num <= board.max_cards else ()
 
 
@@ -26,7 +26,7 @@ def lanes_of(cards: Cards, board: Board) -> tuple[int, ...]:
     board=lambda board: board.lane_modes,
 )  # fmt: skip
 def lanes_of_cards(cards: Cards, board: Board, setting: Setting) -> Finding:
-    """The narrowest slot against what a card needs."""
+    """Compare the narrowest slot with the lanes that a card needs."""
     lanes = lanes_of(cards, board)
     if not lanes:
         if board.slots_known:
@@ -46,19 +46,19 @@ def lanes_of_cards(cards: Cards, board: Board, setting: Setting) -> Finding:
     cpu=lambda cpu: cpu.series.slot_lanes,
 )  # fmt: skip
 def cpu_lanes(cards: Cards, board: Board, cpu: Cpu, setting: Setting) -> Finding | None:
-    """Lanes of occupied slots against those that the CPU gives to slots."""
+    """Compare the lanes of occupied slots with those that the CPU gives to slots."""
     lanes = lanes_of(cards, board)
     if not lanes:
         return None
     given = cpu.series.slot_lanes
-    # Desktop boards: the first two slots share the CPU's lanes, or the second hangs on the chipset, as a third does.
+    # Desktop boards: the first two slots share the CPU's lanes, or the second is on the chipset, as a third is.
     used = sum(lanes) if given > 16 or lanes[0] > given else sum(lanes[: 2 if lanes[0] < given else 1])
     why = f"slots want {used} lanes of the CPU, {cpu.name} gives {given} to slots"
     return at_most(used, given, why, "a CPU with more lanes, or fewer cards")
 
 
 def generation_of(cards: Cards, board: Board, cpu: Cpu | None, risers: Risers | None = None) -> int:
-    """PCIe generation that every card's link reaches: the least of card, slot, CPU and riser."""
+    """Return the PCIe generation that every card's link reaches: the least of card, slot, CPU and riser."""
     found = [accelerators.by_id(name).pcie_generation or 4 for name in cards.accelerators]
     found += [slot.pcie_generation for slot in board.slots[: cards.num]]
     if cpu is not None:
@@ -70,7 +70,7 @@ def generation_of(cards: Cards, board: Board, cpu: Cpu | None, risers: Risers | 
 
 @match_rule("pcie-generation", "PCIe generation", "gen", "advice", planned=False)
 def generation(cards: Cards, board: Board, cpu: Cpu, risers: Risers, setting: Setting) -> Finding:
-    """The link against what the card could do."""
+    """Compare the link's generation with the card's own."""
     able = max(accelerators.by_id(name).pcie_generation or 4 for name in cards.accelerators)
     gen = generation_of(cards, board, cpu, risers)
     why = f"links run at PCIe {gen}.0, the cards do {able}.0"
@@ -79,7 +79,7 @@ def generation(cards: Cards, board: Board, cpu: Cpu, risers: Risers, setting: Se
 
 @match_rule("riser-length", "riser length", "mm")
 def riser_length(risers: Risers, setting: Setting) -> Finding | None:
-    """Length of a cable against what its generation bears."""
+    """Compare the length of a riser cable with the limit of its generation."""
     riser = risers.riser
     if riser is None or not risers.num:
         return None
@@ -90,7 +90,7 @@ def riser_length(risers: Risers, setting: Setting) -> Finding | None:
 
 @match_rule("nvlink", "NVLink bridge", "bridges")
 def nvlink(cards: Cards, bridges: tuple[Bridge, ...], setting: Setting) -> Finding | None:
-    """NVLink bridges only where the cards have the connector, and one for two cards."""
+    """Judge NVLink bridges: the cards need the connector, and two cards share one bridge."""
     if not bridges:
         return None
     unfit = [
@@ -106,7 +106,7 @@ def nvlink(cards: Cards, bridges: tuple[Bridge, ...], setting: Setting) -> Findi
 
 @match_rule("peer-to-peer", "cards as one", "", "advice", planned=False)
 def pooling(cards: Cards, setting: Setting) -> Finding | None:
-    """Memory of several cards is not one memory: a model is split among them."""
+    """Judge several cards: their memories are not one memory, so a model is split among them."""
     if cards.num < 2:
         return None
     peer = all(accelerators.by_id(name).pcie_peer_to_peer for name in cards.accelerators)
@@ -125,7 +125,7 @@ def pooling(cards: Cards, setting: Setting) -> Finding | None:
     required=("cards", "cpu"),
 )  # fmt: skip
 def cores(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
-    """Cores of the CPU against those that cards and system keep busy."""
+    """Return words on the CPU's cores against those that cards and system keep busy."""
     return f"{actual:.0f} cores keep the cards fed, the CPU has {limit:.0f}", "a CPU with more cores"
 
 

@@ -18,24 +18,24 @@ from advisor.workstation.assembly import (
 from advisor.workstation.rules import Finding, at_least, at_most, match_rule, sum_rule
 
 HEADROOM: Final = 0.9
-"""Part of a supply's rating that a load of hours may take."""
+"""Fraction of a supply's rating that a load of hours may draw."""
 EXCURSION: Final = 1.57
 """Power of a card for less than a millisecond over its limit: an RTX 5090 peaks at 901 W of 575 (Igor's Lab, 2025)."""
 ATX3_EXCURSION: Final = 2.0
-"""What an ATX 3.x supply rides through for 100 µs over its rating (Intel, ATX Version 3 design guide)."""
+"""Load over its rating that an ATX 3.x supply withstands for 100 µs (Intel, ATX Version 3 design guide)."""
 ATX2_EXCURSION: Final = 1.2
-"""What older supplies take before their over-current protection trips; not specified, so an estimate."""
+"""Load over its rating at which the over-current protection of an older supply trips; not specified, so an estimate."""
 EIGHT_PIN_W: Final = 150.0
 SIXTEEN_PIN_W: Final = 600.0
 CASE_AIRFLOW_W: Final = {"Full": 1500.0, "Mid": 1000.0, "Mini": 500.0, "Open": 1e5}
-"""Heat that a case carries off with the fans that it has room for (six, four, two of 120 mm): each moves about
-100 m³/h through filters, which at 15 K is half a kilowatt; half of it is taken as reaching the cards."""
+"""Heat that a case removes with the fans that it has room for [W] (six, four, two of 120 mm): each moves about 100
+m³/h through filters, which at 15 K is half a kilowatt; half of it is taken as reaching the cards."""
 NOISE_DB: Final = {"open": 38.0, "blower": 46.0, "passive": 0.0, "liquid": 36.0}
-"""Of one card at full power at one metre; estimates from reviews' typical figures."""
+"""Noise of one card at full power at one metre, by kind of cooling [dB]; estimates from reviews' typical figures."""
 COOLER_DB: Final = 35.0
 NOISE_PER_HALVING_DB: Final = 9.0
-"""Fans of a cooler that has half the heat to move turn at about 70 %, and noise grows with the fifth power of speed
-(50 log10 1.5)."""
+"""Noise reduction if a cooler removes half the heat [dB]: its fans turn at about 70 %, and noise grows with the fifth
+power of speed (50 log10 1.5)."""
 
 
 def _cards_w(cards: Cards, setting: Setting) -> float:
@@ -53,7 +53,7 @@ def _tolerated_w(supplies: Supplies, setting: Setting) -> float:
 _power_rule: Final = partial(
     sum_rule, needs={"cards": _cards_w, "cpu": _cpu_w}, base_need=lambda setting: OTHERS_W
 )
-"""What cards, CPU and the rest draw against what something gives or takes away."""
+"""Decorator for rules that compare the power of cards, CPU and the rest with a limit."""
 
 
 @_power_rule(
@@ -62,7 +62,7 @@ _power_rule: Final = partial(
     required=("cards", "supplies"),
 )  # fmt: skip
 def psu_headroom(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
-    """A load of hours takes no more than a part of what supplies are rated for."""
+    """Return words on supplies: a load of hours draws no more than `HEADROOM` of their rating."""
     rated = limit / HEADROOM
     needed = math.ceil(actual / HEADROOM / 50.0) * 50
     why = f"{actual:.0f} W under load; {rated:.0f} W of supply may carry {limit:.0f} W for hours ({HEADROOM:.0%})"
@@ -70,7 +70,7 @@ def psu_headroom(actual: float, limit: float, machine: Assembly, setting: Settin
 
 
 def _cap_that_fits(actual: float, limit: float, machine: Assembly) -> str:
-    """The power limit of the cards that would keep a limit, in words."""
+    """Return words on the power limit of the cards that would meet a limit."""
     if machine.cards is None:
         return "less power"
     left = limit - (actual - machine.cards.power_w)
@@ -91,7 +91,7 @@ def _is_generation_unknown(machine: Assembly) -> bool:
     in_doubt=_is_generation_unknown,
 )  # fmt: skip
 def psu_transient(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
-    """Peaks below a millisecond stay under what trips the supplies."""
+    """Return words on peaks below a millisecond, which stay under the load that trips the supplies."""
     old = machine.supplies is not None and not all(psu.is_atx3 for psu in machine.supplies.psus)
     kind = "an older supply trips near" if old else "ATX 3 supplies ride through"
     why = f"all cards may peak together at {actual:.0f} W for less than a millisecond; {kind} {limit:.0f} W"
@@ -100,7 +100,7 @@ def psu_transient(actual: float, limit: float, machine: Assembly, setting: Setti
 
 @match_rule("psu-plugs", "power plugs for the cards", "plugs")
 def psu_plugs(cards: Cards, supplies: Supplies, setting: Setting) -> Finding:
-    """8-pin plugs that are needed once 16-pin ones are used up, against those that there are.
+    """Compare the 8-pin plugs that are needed once 16-pin ones are used up with those of the supplies.
 
     A 16-pin card without a plug of its kind takes an adapter with one 8-pin plug per 150 W.
     """
@@ -126,7 +126,7 @@ def psu_plugs(cards: Cards, supplies: Supplies, setting: Setting) -> Finding:
 
 @match_rule("eps-plugs", "power plugs for the CPU", "plugs")
 def eps_plugs(board: Board, supplies: Supplies, setting: Setting) -> Finding:
-    """8-pin CPU plugs that the board wants, against those of the supply."""
+    """Compare the 8-pin CPU plugs that the board takes with those of the supply."""
     given = sum(psu.num_eps for psu in supplies.psus)
     if any(PLUGS_UNKNOWN in psu.flags for psu in supplies.psus):
         why = f"the board wants {board.num_eps} CPU plugs; no record counts those of the supply"
@@ -137,7 +137,7 @@ def eps_plugs(board: Board, supplies: Supplies, setting: Setting) -> Finding:
 
 @match_rule("dual-psu", "second supply", "supplies")
 def two_supplies(supplies: Supplies, case: Case, setting: Setting) -> Finding | None:
-    """A second supply needs a place and a lead that starts it."""
+    """Judge a second supply, which needs a place and a lead that starts it."""
     num = len(supplies.psus)
     if num == 1:
         return None
@@ -155,7 +155,7 @@ def two_supplies(supplies: Supplies, case: Case, setting: Setting) -> Finding | 
     required=("cards", "supplies"),
 )  # fmt: skip
 def circuit(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
-    """What the machine draws for hours against what its circuit carries."""
+    """Return words on the power that the machine draws for hours against the limit of its circuit."""
     efficiency = machine.supplies.efficiency if machine.supplies else 1.0
     wall = setting.circuit
     why = (
@@ -171,7 +171,7 @@ def circuit(actual: float, limit: float, machine: Assembly, setting: Setting) ->
     required=("cards", "supplies"),
 )  # fmt: skip
 def room_heat(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
-    """All power becomes heat in the room."""
+    """Return words on the room, in which all power becomes heat."""
     efficiency = machine.supplies.efficiency if machine.supplies else 1.0
     heat = actual / efficiency
     why = f"{heat:.0f} W of heat ({heat * 3.412:.0f} BTU/h) into a room that loses {setting.room_cooling_w:.0f} W"
@@ -188,14 +188,14 @@ def _airflow_w(case: Case, setting: Setting) -> float:
     required=("cards", "case"),
 )  # fmt: skip
 def case_airflow(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
-    """Heat inside against what the case's fans carry off."""
+    """Return words on the heat inside against what the case's fans remove."""
     name = machine.case.form_factor if machine.case else "case"
     why = f"{actual:.0f} W inside; the fans of a {name} carry off about {limit:.0f} W"
     return why, "a larger case or an open frame"
 
 
 def loudness(level_db: float) -> float:
-    """What adds up where levels do not: 10^(L / 10)."""
+    """Sound power in units in which sources add up: 10^(L / 10), for a level L in decibels."""
     return float(10.0 ** (level_db / 10.0))
 
 
@@ -214,13 +214,13 @@ def _cards_loudness(cards: Cards, setting: Setting) -> float:
     required=("cards",),
 )  # fmt: skip
 def noise(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
-    """Levels add up as powers."""
+    """Return words on the noise; sources add up as powers."""
     why = f"about {actual:.0f} dB(A) at one metre under load, estimated"
     return why, "lower power limits, or another room"
 
 
 def cooler_capacity_w(cooler: Cooler, setting: Setting) -> float:
-    """Heat that a cooler takes from a CPU [W]: by radiator, or by height; towers for the large sockets alone cover
+    """Heat that a cooler takes from a CPU [W], by radiator or by height; towers made only for the large sockets cover
     their heat spreader and take more.
 
     Source: own estimate from reviews' typical figures; makers rate few of them.
@@ -246,7 +246,7 @@ LARGE_SOCKETS: Final = ("sTRX4", "sTR5", "SP3", "SP5", "SP6")
     required=("cpu", "cooler"),
 )  # fmt: skip
 def cooler_power(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
-    """The CPU's heat against what its cooler takes."""
+    """Return words on the CPU's heat against the cooler's limit."""
     return f"the CPU takes up to {actual:.0f} W, a cooler like this about {limit:.0f} W", "a larger cooler"
 
 
@@ -257,6 +257,6 @@ POWER_RULES: Final = (
 
 
 def wall_power_w(machine: Assembly) -> float:
-    """Power at the wall while the cards run a model [W]: what the parts draw over the supply's efficiency."""
+    """Power at the wall while the cards run a model [W]: the draw of the parts over the supply's efficiency."""
     efficiency = machine.supplies.efficiency if machine.supplies else EFFICIENCY["gold"]
     return running_power_w(machine.cards, machine.cpu) / efficiency

@@ -1,4 +1,5 @@
-"""Rules for complete systems, whose power and noise are stated as a whole, with the limits of machines of parts."""
+"""Rules for complete systems, whose power and noise are stated as a whole, with the limits of machines built from
+parts."""
 
 from dataclasses import replace
 from typing import Final
@@ -10,7 +11,7 @@ from advisor.workstation.rules import Finding, at_most, holds, match_rule
 
 @match_rule("circuit", "wall circuit", "W")
 def circuit(system: System, setting: Setting) -> Finding:
-    """Power at the wall against what the circuit carries for hours."""
+    """Compare the power at the wall with the limit of the circuit for hours."""
     limit = setting.circuit.continuous_w
     why = f"{system.power_w:.0f} W at the wall, {setting.circuit} carries {limit:.0f} W for hours"
     return at_most(system.power_w, limit, why, "another circuit (--circuit)")
@@ -18,7 +19,7 @@ def circuit(system: System, setting: Setting) -> Finding:
 
 @match_rule("room-heat", "heat into the room", "W", "advice")
 def room_heat(system: System, setting: Setting) -> Finding:
-    """All power becomes heat in the room."""
+    """Judge the heat in the room, which equals the power."""
     limit = setting.room_cooling_w
     why = f"{system.power_w:.0f} W of heat into a room that loses {limit:.0f} W"
     return at_most(system.power_w, limit, why, "cooling for the room (--room-cooling)")
@@ -26,7 +27,7 @@ def room_heat(system: System, setting: Setting) -> Finding:
 
 @match_rule("noise", "noise", "dB(A)", "advice")
 def noise(system: System, setting: Setting) -> Finding | None:
-    """Stated or typical noise; nothing where nobody says."""
+    """Judge the stated or typical noise; None if no source states it."""
     if system.noise_db is None:
         return None
     why = f"{system.noise_db:.0f} dB(A) at one metre, wanted at most {setting.max_noise_db:.0f}"
@@ -35,7 +36,7 @@ def noise(system: System, setting: Setting) -> Finding | None:
 
 @match_rule("ecc", "error correction", "of 1", "advice")
 def ecc(system: System, setting: Setting) -> Finding:
-    """Whether its memory corrects errors."""
+    """Judge whether the memory corrects errors."""
     why = "memory corrects errors" if system.ecc else "nobody says that its memory corrects errors"
     return holds(system.ecc, why, "a machine with ECC memory")
 
@@ -44,7 +45,7 @@ ECC_REQUIRED: Final = replace(ecc, severity="hard")
 
 
 def judge_system(system: System, setting: Setting) -> tuple[Check, ...]:
-    """Every rule that can be told from a system's record; hard ones that fail first."""
+    """Return the check of every rule that a system's record allows; failed hard ones come first."""
     rules = (circuit, room_heat, noise, ECC_REQUIRED if setting.needs_ecc else ecc)
     checks = [check for rule in rules if (check := rule.check_parts((system,), setting)) is not None]
     return tuple(sorted(checks, key=lambda check: (check.passed, check.severity != "hard")))

@@ -1,4 +1,4 @@
-"""One line of a person's list: how many, of what, for how much, and what is claimed about it."""
+"""One line of a user's parts list: number, name, price, and claims about the part."""
 
 import math
 import re
@@ -15,11 +15,11 @@ _QUANTITY: Final = re.compile(
 _QUANTITY_LAST: Final = re.compile(
     rf"\s(?:x\s+|[×*]\s*)({_COUNT})\s*$|\sx(\d{{1,2}}|[-+−]\d+|\d{{5,}})\s*$", re.IGNORECASE
 )
-"""Three or four digits that stand close behind an X are a chipset: X870."""
+"""Number at the end of a line. Three or four digits directly after an X are a chipset: X870."""
 _CPU_NUMBER: Final = re.compile(
     r"^\s*[1-9][6-9]\d[05]x(?!\s+(?:rtx|gtx|rx|geforce|radeon|arc|instinct)\b)", re.IGNORECASE
 )
-"""A desktop CPU that is named by its number alone, such as 9950X, and no count of cards."""
+"""Desktop CPU that is named by its number alone, such as 9950X, and no count of cards."""
 MOST_OF_ONE: Final = 99
 _NEGATIVE_PRICE: Final = re.compile(r"(?:^|[\s(])[-−](?:\$|USD)\s*\d", re.IGNORECASE)
 _AMOUNT: Final = r"-?\d[\d  ,.]*\d|-?\d"
@@ -35,26 +35,26 @@ _NOISE: Final = re.compile(r"[\"“”'()\[\],;]+")
 
 @dataclass(frozen=True, slots=True)
 class TypedLine:
-    """A line as understood."""
+    """Parsed line of a parts list."""
 
     text: str
     what: str
-    """The name without quantity, price and claims."""
+    """Name without quantity, price and claims."""
     where: str
     """File and line, for messages."""
     quantity: int = 1
     usd: float | None = None
-    """Of the whole line; of a range its middle."""
+    """Price of the whole line [USD], the middle of a range; None if the line states none."""
     usd_low: float | None = None
     usd_high: float | None = None
     claims: dict[str, int] = field(default_factory=dict)
-    """channels, lanes: what the line says about a CPU."""
+    """Numbers that the line states about a CPU: channels, lanes."""
     category: str | None = None
-    """Where the file says it."""
+    """Category if the file states it; None otherwise."""
 
 
 def read_line(text: str, where: str) -> TypedLine:
-    """A line such as `2x RTX 5090 $4500`, `Threadripper 7960X (8-channel, 88 lanes) $1 400` or `case $300`.
+    """Parse a line such as `2x RTX 5090 $4500`, `Threadripper 7960X (8-channel, 88 lanes) $1 400` or `case $300`.
 
     A price is of the whole line unless it says `each`.
 
@@ -101,7 +101,7 @@ def _without_quantity(text: str, where: str) -> tuple[int, str]:
 
 
 def _without_price(text: str, where: str) -> tuple[str, float | None, float | None, float | None, bool]:
-    """The text without its price, then the price with its range, and whether it is of one piece."""
+    """Return the text without its price, then the price with its range, and whether it is the price of one piece."""
     negative = _NEGATIVE_PRICE.search(text)
     if negative is not None:
         raise _not_positive(negative.group().strip(" ("), where)
@@ -124,7 +124,7 @@ def _without_price(text: str, where: str) -> tuple[str, float | None, float | No
 
 
 def price_number(text: str, where: str) -> float:
-    """Dollars as people write them: 4500, 4,500, 4 500, 1,399.99.
+    """Return an amount as users write it: 4500, 4,500, 4 500, 1,399.99 [USD].
 
     Raises: InputFileError: it is none, or not positive.
     """

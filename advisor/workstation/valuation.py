@@ -1,4 +1,4 @@
-"""A machine described: its bill with prices, what it runs on its own links, what that costs."""
+"""Description of a machine: its bill with prices, its performance on its own links, and its costs."""
 
 from collections import defaultdict
 from dataclasses import replace
@@ -21,18 +21,18 @@ from advisor.workstation.rules_power import wall_power_w
 from advisor.workstation.rules_systems import judge_system
 
 BUS_BYTES: Final = 8
-"""Of one memory channel."""
+"""Width of one memory channel [bytes]."""
 POWER_COMMANDS: Final = defaultdict(
     lambda: "by the driver's tool",
     nvidia="nvidia-smi -pl {watts:.0f}",
     amd="rocm-smi --setpoweroverdrive {watts:.0f}",
     intel="xpu-smi config -d 0 --powerlimit {watts:.0f}",
 )
-"""How a power limit is set, by vendor."""
+"""Command that sets a power limit, by vendor."""
 
 
 def hardware_of(machine: Assembly) -> Hardware | None:
-    """The machine's accelerators with the links that its board gives them.
+    """Return the machine's accelerators with the links that its board gives them.
 
     Assumes: of unlike cards all as the slowest, with the memory of the smallest; where lanes are not known, x8.
     """
@@ -57,7 +57,8 @@ def hardware_of(machine: Assembly) -> Hardware | None:
 
 
 def _host_bytes_per_s(machine: Assembly) -> float:
-    """Peak bandwidth of the main memory [bytes/s]: channels with a module, eight bytes each a transfer; 0 unknown."""
+    """Peak bandwidth of the main memory [bytes/s]: channels with a module, eight bytes per transfer each; 0 if
+    unknown."""
     if machine.memory is None or machine.cpu is None:
         return 0.0
     channels = min(machine.cpu.series.channels, machine.memory.num_modules)
@@ -65,7 +66,7 @@ def _host_bytes_per_s(machine: Assembly) -> float:
 
 
 def performance_of(hardware: Hardware, question: Question, power_w: float) -> Performance | None:
-    """What the hardware does with the model; None where it does not fit."""
+    """Return the performance of the hardware with the model; None if it does not fit."""
     load = question.load
     run = best_run(hardware, load)
     if run is None:
@@ -92,7 +93,7 @@ def performance_of(hardware: Hardware, question: Question, power_w: float) -> Pe
 
 
 def _power_points(hardware: Hardware, question: Question, run: Run, power_w: float) -> list[PowerPoint]:
-    """The same run under each power limit."""
+    """Return the run's results under each power limit."""
     rated = accelerators.by_id(hardware.accelerator).tdp_w
     if rated is None:
         return []
@@ -109,7 +110,7 @@ def _power_points(hardware: Hardware, question: Question, run: Run, power_w: flo
 
 
 def _as_run(question: Question, run: Run) -> Load:
-    """The load on the engine of a run."""
+    """Return the load on the engine of a run."""
     if question.load.workload == "finetune":
         return question.load
     return replace(question.load, engine=run.engine)
@@ -118,7 +119,7 @@ def _as_run(question: Question, run: Run) -> Load:
 def build_of(
     name: str, machine: Assembly, question: Question, book: PriceBook, market: RentMarket, *, gap: float = 0.0
 ) -> Build:
-    """A machine made of parts, priced, judged and simulated."""
+    """Return a machine made of parts, priced, judged and simulated."""
     lines = tuple(
         part_line(category, part, num, price_of(part, book)) for category, part, num in machine.bill()
     )
@@ -134,7 +135,7 @@ def assembled(
     *,
     gap: float = 0.0,
 ) -> Build:
-    """A machine with a bill that is already priced."""
+    """Return a machine whose bill is already priced."""
     total = total_of(lines)
     power = wall_power_w(machine)
     hardware = hardware_of(machine)
@@ -155,7 +156,7 @@ def assembled(
 
 
 def system_of(system: System, question: Question, book: PriceBook, market: RentMarket) -> Build | None:
-    """A complete machine, priced and simulated; None where it has no price or the model does not fit."""
+    """Return a complete machine, priced and simulated; None if it has no price or the model does not fit."""
     line = part_line("system", system, 1, price_of(system, book))
     hardware = Hardware(
         system.accelerator, system.num_accelerators, memory_bytes=system.memory_bytes, bridged=True

@@ -1,4 +1,4 @@
-"""A person's list judged: the rules, the claims, the prices, and what else the money buys."""
+"""Judgement of a user's parts list: rules, claims, prices, and what else the money buys."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -16,7 +16,7 @@ from advisor.workstation.rule_book import rules_for, worst_first
 from advisor.workstation.valuation import assembled, build_of
 
 PRICE_TOLERANCE: Final = 0.25
-"""A stated price that is further below the catalog's is likely not to be had."""
+"""Fraction below the catalog's price from which a stated price is doubtful."""
 PLACES: Final = {
     "cards": "GPU", "cpu": "CPU", "board": "board", "memory": "memory", "supplies": "power supply", "case": "case",
     "cooler": "CPU cooler", "storage": "drive",
@@ -25,26 +25,27 @@ PLACES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What is to be said about a list."""
+    """Judgement of a parts list."""
 
     build: Build
-    """As listed, at the list's prices; its checks hold claims and prices too."""
+    """Machine as listed, at the list's prices; its checks include claims and prices."""
     catalog_total_usd: float
-    """The same parts at the catalog's prices where it has them."""
+    """Price of the parts in the catalog [USD]; a part without one counts with the price of the list."""
     repaired: Build | None
-    """The cheapest machine that works with as many of the same accelerators, whatever it costs."""
+    """Cheapest machine that works with as many of the same accelerators, whatever it costs; None if there is none or
+    none was requested."""
     better: Build | None
-    """The fastest machine for the listed money."""
+    """Fastest machine for the listed money; None if it was not requested or there is none."""
     why_no_better: str = ""
 
     @property
     def broken(self) -> tuple[Check, ...]:
-        """Hard rules that the list breaks."""
+        """Failed checks of hard rules."""
         return self.build.broken
 
 
 def judge_listing(listing: Listing, question: Question, book: PriceBook, *, better: bool) -> Verdict:
-    """A list under the rules, and the fastest machine for the same money.
+    """Judge a list by the rules, and find the fastest machine for the same money.
 
     Raises: AdvisorError: a format does not exist.
     """
@@ -74,7 +75,8 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
 
 
 def repair(listing: Listing, question: Question, book: PriceBook, market: RentMarket) -> Build | None:
-    """The cheapest machine that keeps every rule with as many of the list's accelerators; None where there is none."""
+    """Return the cheapest machine that keeps every rule with as many of the list's accelerators; None if there is
+    none."""
     cards = listing.machine.cards
     if cards is None or len(cards.accelerators) != 1:
         return None
@@ -89,7 +91,7 @@ def repair(listing: Listing, question: Question, book: PriceBook, market: RentMa
 
 
 def unknown_checks(listing: Listing) -> list[Check]:
-    """Lines that name what is in no record, or in several, each by its place in the list."""
+    """Return a check for each line whose part is in no record, or in several, with its place in the list."""
     known, num = len(listing.lines) - len(listing.unknown), len(listing.lines)
     return [
         Check("part-known", "part that is known", known, num, "parts", False, "hard", f"{error.what}: {error.why}",
@@ -99,7 +101,7 @@ def unknown_checks(listing: Listing) -> list[Check]:
 
 
 def claim_checks(listing: Listing) -> list[Check]:
-    """What the list says about its CPU, against the record."""
+    """Return checks of the list's claims about its CPU against the record."""
     cpu = listing.machine.cpu
     if cpu is None:
         return []
@@ -125,7 +127,7 @@ def claim_checks(listing: Listing) -> list[Check]:
 
 
 def missing_checks(listing: Listing) -> list[Check]:
-    """Parts without which nothing starts; a line that names no model counts as there."""
+    """Return checks for parts without which nothing starts; a line that names no model counts as present."""
     listed = {line.category for line in listing.bill}
     categories = {"cards": "gpu", "memory": "ram", "supplies": "psu"}
     missing = [words for place, words in PLACES.items() if categories.get(place, place) not in listed]
@@ -135,7 +137,7 @@ def missing_checks(listing: Listing) -> list[Check]:
 
 
 def price_checks(listing: Listing) -> list[Check]:
-    """Stated prices against the catalog's."""
+    """Return checks of stated prices against the catalog's."""
     found = []
     for line, catalog in zip(listing.bill, listing.catalog_usd, strict=True):
         if line.price_basis != "user" or catalog is None:

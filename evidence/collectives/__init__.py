@@ -1,1 +1,1 @@
-"""Published collectives and what is predicted for them."""
+"""Published collectives and their predictions."""

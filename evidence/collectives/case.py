@@ -1,4 +1,4 @@
-"""One published collective measurement as a question: its columns, parsed into a group and a message."""
+"""Published collective measurement as a case: its columns, parsed into a group and a message."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -14,38 +14,39 @@ from advisor.simulator.collectives.fabric_text import describe
 from advisor.simulator.collectives.topology import Topology
 
 INPUT_COLUMNS: Final = ("case_id", "gpu", "n_gpus", "nodes", "fabric", "nvls", "collective", "msg_bytes")
-"""All that a prediction may see: notes, source, source_ref and what was measured are not among them."""
+"""Columns that a prediction may read; notes, source, source_ref and measured values are not among them."""
 METRICS: Final = ("time_us", "algbw_gbs", "busbw_gbs")
 COLLECTIVES: Final = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv")
 EXPERT_EXCHANGES: Final = ("ep_dispatch", "ep_combine")
 PEAK_BYTES: Final = 8 * 2**30
-"""Message of a statement of peak bandwidth."""
+"""Message size that stands for a statement of peak bandwidth [bytes]."""
 
 _AMD_DEFAULT: Final = "mi355x"
-"""Sold with AMD's own network cards, the only clue that some results give."""
+"""Accelerator assumed if only AMD's own network cards are named; it is sold with them."""
 
 
 @dataclass(frozen=True, slots=True)
 class CollectiveCase:
-    """One point to predict."""
+    """One collective measurement to predict."""
 
     case_id: str
     collective: str
     topology: Topology
     num_bytes: float | None
-    """None where only a peak bandwidth is stated."""
+    """Message size [bytes]; None if only a peak bandwidth is stated."""
     assumptions: tuple[str, ...] = ()
 
 
 def parse_case(
     row: Mapping[str, str], row_number: int, calibration: Calibration | None = None
 ) -> CollectiveCase:
-    """A case from a CSV row; blanks mean unknown. A calibration of its accelerator gives the links their rate.
+    """Return a case from a CSV row; blanks mean unknown. A calibration of its accelerator gives the links their rate.
 
-    Raises: InputFileError: a field is not a number of the right kind or the collective is unknown; names row and
-        field. UnsupportedCaseError: the accelerator is not named or not in the catalog. AdvisorError: a figure of the
-        calibration is implausible.
-    Source: own definition of the columns, see docs/collectives.md.
+    Raises: InputFileError: a field is not a number of the right kind or the collective is unknown; names row and field.
+    UnsupportedCaseError: the accelerator is not named or not in the catalog. AdvisorError: a figure of the calibration
+    is implausible.
+
+    Columns: see docs/collectives.md.
     """
     cells = Cells(row, row_number)
     collective = cells.text("collective")
@@ -76,7 +77,7 @@ def parse_case(
 
 
 def _accelerator(cells: Cells) -> tuple[Accelerator, tuple[str, ...]]:
-    """The accelerator, and the assumption where only its maker can be told from the network."""
+    """Return the accelerator, and the assumption made if only the network tells its vendor."""
     name = cells.text("gpu")
     if not name and "amd" in cells.text("fabric").lower():
         return by_id(_AMD_DEFAULT), (_AMD_DEFAULT,)

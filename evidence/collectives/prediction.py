@@ -1,4 +1,4 @@
-"""Predict published collective times from their conditions, with 80 % intervals."""
+"""Predictions of published collective times from their conditions, with 80 % intervals."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, cast
@@ -16,18 +16,18 @@ from advisor.simulator.collectives.prediction import Operation, candidates_s, in
 from advisor.simulator.quantity import Basis, Quantity
 
 _EXCHANGE_FACTOR: Final = 1.4
-"""Half width of the interval of expert exchange: library generations differ by that much."""
+"""Half width of the interval of expert exchange, as a factor: library generations differ by that much."""
 
 
 def predict_rows(rows: Iterable[Mapping[str, str]]) -> list[Prediction]:
-    """Predictions of all rows, in order; a bad row is reported by its number and does not stop the others."""
+    """Return predictions of all rows, in order; a bad row is reported by its number and does not stop the others."""
     return [predict_row(row, number) for number, row in enumerate(rows, 2)]
 
 
 def predict_row(
     row: Mapping[str, str], row_number: int, calibration: Calibration | None = None
 ) -> Prediction:
-    """Prediction of one row; never raises for what a row can contain.
+    """Return the prediction of one row; no content of a row raises an error.
 
     A calibration counts for rows of its accelerator alone.
     """
@@ -41,7 +41,7 @@ def predict_row(
 
 
 def predict_case(case: CollectiveCase) -> dict[str, Quantity]:
-    """time_us, algbw_gbs and busbw_gbs of a case [µs, GB/s]."""
+    """Return time_us, algbw_gbs and busbw_gbs of a case [µs, GB/s]."""
     basis = _basis(case)
     if case.collective in EXPERT_EXCHANGES:
         return {"busbw_gbs": _exchange_bandwidth(case, basis)}
@@ -63,7 +63,7 @@ def _basis(case: CollectiveCase) -> Basis:
 
 
 def _time_s(case: CollectiveCase, size: float) -> float:
-    """As nccl-tests would time it [s]: the library's algorithms only."""
+    """Time that nccl-tests would report [s]: the library's algorithms only."""
     times = candidates_s(cast(Operation, case.collective), np.asarray([size]), case.topology, "nccl")
     return float(min(time[0] for time in times.values()))
 

@@ -1,8 +1,8 @@
 """Derive records for architectures of which only the best published rates are known.
 
-The record over all engines of a relative is taken over; its compute and memory fractions are scaled so that the
-largest multiplications and reads reach what was published. Everything else stays a transfer, and so does the error.
-Decode of latent attention on CDNA3 and routed experts on TPUs are scaled to published serving.
+The record over all engines of a relative is the start; its compute and memory fractions are scaled so that the largest
+multiplications and reads reach the published rates. Everything else stays a transfer, and so does the error. Decode of
+latent attention on CDNA3 and routed experts on TPUs are scaled to published serving.
 """
 
 from dataclasses import dataclass
@@ -54,22 +54,22 @@ ANCHORS = (
 )
 
 LATENT_SHARES = {"bf16": 0.6, "fp8": 0.3}
-"""What decode of latent attention reaches on CDNA3 of what it reaches on Hopper, both as shares of the data sheet.
+"""Efficiency of decode of latent attention on CDNA3 over that on Hopper, both as fractions of the data sheet.
 Published runs of DeepSeek-R1 under SGLang 0.5.9 and 0.5.12 on eight MI300Xs, whose caches are fp8: their time per token
-grows three times as much from contexts of 1 500 to 8 700 tokens as with Hopper's share. A key of 16 bits is taken to
-cost as much as one of 8."""
+grows three times as much from contexts of 1 500 to 8 700 tokens as with Hopper's efficiency. A key of 16 bits is taken
+to cost as much as one of 8."""
 
 
 COMPILED_COMPUTE_SHARE, COMPILED_LAUNCH_SHARE = 0.33, 0.25
-"""What routed experts reach of the peak on TPUs, and what starting them takes, against Hopper's. Published runs of
-Qwen3.5-397B under vLLM on eight TPU v7s: the first token of 8 192 takes 1.4 times as long as with Hopper's share, and
-with four clients a token takes 1 ms less than with its launches, which one compiled program does not have."""
+"""Efficiency of routed experts on TPUs, and the time to start them, over Hopper's. Published runs of Qwen3.5-397B
+under vLLM on eight TPU v7s: the first token of 8 192 takes 1.4 times as long as with Hopper's efficiency, and with four
+clients a token takes 1 ms less than with its launches, which one compiled program does not have."""
 
 
 UNTUNED_SHARES = {"grouped_matmul": 0.42, "matmul": 0.25}
-"""What Triton's untuned kernels reach on RDNA 4 of what Ada's reach, both as shares of the data sheet: of routed
-experts in any format, and of products that widen four bits. Published runs under vLLM on one and two R9700: a token of
-Qwen3-30B-A3B in int4 takes 45 to 52 ms where Ada's shares make 20, of gpt-oss-20b 55 to 61 where they make 16, and a
+"""Efficiency of Triton's untuned kernels on RDNA 4 over Ada's, both as fractions of the data sheet: of routed experts
+in any format, and of matmuls that widen four bits. Published runs under vLLM on one and two R9700: a token of
+Qwen3-30B-A3B in int4 takes 45 to 52 ms where Ada's fractions make 20, of gpt-oss-20b 55 to 61 where they make 16, and a
 dense model in int4 is 2.4 to 5 times as slow; dense models in 16 and 8 bits are not."""
 UNTUNED_DTYPES = {
     "grouped_matmul": ("bf16", "fp8", "fp8_block", "mxfp4_wo", "int4_wo"),
@@ -78,7 +78,7 @@ UNTUNED_DTYPES = {
 
 
 def untuned_records(operator: str) -> list[dict[str, object]]:
-    """Records of RDNA 4 where its kernels are untuned, from vLLM's on Ada."""
+    """Return records of RDNA 4 for formats whose kernels are untuned, from vLLM's on Ada."""
     derived: list[dict[str, object]] = []
     for dtype in UNTUNED_DTYPES[operator]:
         parameters = dict(efficiency("ada", operator, dtype, "vllm").record.parameters)
@@ -89,7 +89,7 @@ def untuned_records(operator: str) -> list[dict[str, object]]:
 
 
 def compute_ratio(anchor: Anchor) -> float:
-    """Published rate over the rate that the relative's record predicts, middle over accelerators."""
+    """Published rate over the rate that the relative's record predicts, median over accelerators."""
     record = efficiency(anchor.relative, "matmul", "bf16").record
     parameters = MatmulEfficiency.from_record(record)
     ratios = []
@@ -101,7 +101,7 @@ def compute_ratio(anchor: Anchor) -> float:
 
 
 def derived_records(anchor: Anchor, operator: str) -> list[dict[str, object]]:
-    """One record per format, scaled from the relative's."""
+    """Return one record per format, scaled from the relative's."""
     ratio = compute_ratio(anchor)
     derived: list[dict[str, object]] = []
     for dtype in DTYPES:
@@ -114,7 +114,7 @@ def derived_records(anchor: Anchor, operator: str) -> list[dict[str, object]]:
 
 
 def compiled_records() -> list[dict[str, object]]:
-    """Routed experts of compiled programs on TPUs, one record per format, from vLLM's on Hopper."""
+    """Return routed experts of compiled programs on TPUs, one record per format, from vLLM's on Hopper."""
     derived: list[dict[str, object]] = []
     for dtype in DTYPES:
         parameters = dict(efficiency("hopper", "grouped_matmul", dtype, "vllm").record.parameters)
@@ -125,7 +125,7 @@ def compiled_records() -> list[dict[str, object]]:
 
 
 def latent_record(dtype: str, share: float) -> dict[str, object]:
-    """Decode of latent attention on CDNA3, from Hopper's; what a call costs besides stays."""
+    """Return decode of latent attention on CDNA3, scaled from Hopper's; the fixed cost of a call stays."""
     parameters = dict(efficiency("hopper", "mla_decode", dtype, "sglang").record.parameters)
     for name in ("bandwidth_fraction", "compute_fraction", "ramp_bytes_per_sm"):
         parameters[name] *= share
@@ -143,7 +143,7 @@ def _source(title: str, where: str, accessed: str, note: str) -> dict[str, str]:
 
 
 def run(options: Options) -> None:
-    """Derive all of them."""
+    """Derive all records."""
     program = "anchor_published"
     for anchor in ANCHORS:
         note = f"records of {anchor.relative} scaled to published rates"

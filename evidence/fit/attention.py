@@ -89,7 +89,7 @@ def predict_prefill(parameters: Values, rows: pd.DataFrame, dtype: str) -> Float
 
 
 def predict_encoder(parameters: Values, rows: pd.DataFrame, dtype: str) -> FloatArray:
-    """Times of table rows of a vision tower's attention [s]."""
+    """Times of a vision tower's attention, for table rows [s]."""
     efficiency = PrefillEfficiency(**parameters)  # type: ignore[arg-type]
 
     def price(device: Device, keys: tuple[str, ...], rows: pd.DataFrame) -> FloatArray:
@@ -100,7 +100,7 @@ def predict_encoder(parameters: Values, rows: pd.DataFrame, dtype: str) -> Float
 
 
 def shape_weight(table: pd.DataFrame) -> FloatArray:
-    """Weight of a row: shapes that language models run after tensor parallelism count most."""
+    """Weight of each row: shapes that language models run after tensor parallelism count most."""
     kv_heads, heads = table["num_key_value_heads"], table["num_heads"]
     weight = np.where(kv_heads <= 8, 1.0, 0.3) * np.where(heads <= 64, 1.0, 0.4)
     weight = weight * np.where((kv_heads == heads) & (heads > 8), 0.5, 1.0)
@@ -109,12 +109,12 @@ def shape_weight(table: pd.DataFrame) -> FloatArray:
 
 
 def long_first(table: pd.DataFrame) -> FloatArray:
-    """Shape weight, doubled for calls that last: a step is made of them."""
+    """Shape weight, doubled for long calls, because an iteration consists of them."""
     return np.asarray(shape_weight(table) * np.where(table["time_s"] > 5e-5, 2.0, 1.0))
 
 
 def typical(table: pd.DataFrame, from_s: float, min_tokens: int) -> NDArray[np.bool_]:
-    """Rows by which a fit is judged: not launch-bound, full attention, at most 8 KV heads."""
+    """Mask of the rows that judge a fit: not launch-bound, full attention, at most 8 KV heads."""
     tokens = table["isl"] + table["step"]
     return np.asarray(
         (table["time_s"] > from_s)
@@ -127,7 +127,7 @@ def typical(table: pd.DataFrame, from_s: float, min_tokens: int) -> NDArray[np.b
 
 
 def common_kernels(table: pd.DataFrame, side_kernels: tuple[str, ...]) -> pd.DataFrame:
-    """Rows of the kernels that engines take for ordinary shapes, without those for sinks or odd head counts.
+    """Return rows of the kernels that engines take for ordinary shapes, without those for sinks or odd head counts.
 
     SGLang's Triton kernels on data-centre Blackwell are a level of their own: some models run on them.
     """
@@ -140,7 +140,7 @@ def common_kernels(table: pd.DataFrame, side_kernels: tuple[str, ...]) -> pd.Dat
 
 
 def prefill_fit(options: Options) -> OperatorFit:
-    """Attention of prompts."""
+    """Return the fit of prefill attention."""
     side = (
         "vllm_triton_attn",
         "vllm_flash_attn_fa4",
@@ -148,7 +148,7 @@ def prefill_fit(options: Options) -> OperatorFit:
         "vllm_flashinfer_trtllmdecode",
     )
     table = common_kernels(newest(options.kernels("attention_context")), side)
-    # A cache in fp8 with 16-bit queries is read once and widened: the bf16 record prices it.
+    # The bf16 record prices a cache in fp8 with 16-bit queries, which is read once and widened.
     table = table[(table["attn_dtype"] == "fp8") | (table["kv_cache_dtype"] == "bfloat16")].copy()
     table["dtype"] = table["attn_dtype"].map(DTYPES)
     source = source_of(
@@ -162,7 +162,7 @@ def prefill_fit(options: Options) -> OperatorFit:
 
 
 def decode_fit(options: Options) -> OperatorFit:
-    """Attention of decode steps."""
+    """Return the fit of decode attention."""
     side = ("vllm_triton_attn", "vllm_flash_attn_fa4", "torch_flow_flashinfer")
     table = common_kernels(newest(options.kernels("attention_generation")), side)
     # TensorRT-LLM's A100 rows read the cache at up to 1.6 times the memory bandwidth: not a time of this work.
@@ -182,7 +182,7 @@ def decode_fit(options: Options) -> OperatorFit:
 
 
 def encoder_fit(options: Options) -> OperatorFit:
-    """Attention of vision towers."""
+    """Return the fit of attention of vision towers."""
     table = newest(options.kernels("encoder_attention"))
     # SGLang's Triton kernel for vision towers is several times slower than the others, and erratic.
     table = table[table["kernel_source"] != "triton"].assign(dtype="bf16")
@@ -198,5 +198,5 @@ def encoder_fit(options: Options) -> OperatorFit:
 
 
 def run(options: Options) -> None:
-    """Fit attention of prompts, decode steps and vision towers."""
+    """Fit attention of prefill, decode and vision towers."""
     fit_operators((build(options) for build in (prefill_fit, decode_fit, encoder_fit)), options, "attention")

@@ -1,4 +1,4 @@
-"""What all programs share: options, published rows, robust losses, how errors are told, and rows of terms."""
+"""Common parts of all programs: options, published rows, robust losses, words for errors, and rows of terms."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -16,51 +16,52 @@ ItemT = TypeVar("ItemT")
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _FOUND = ("value", "unit", "kind", "source", "fitted_on", "residual")
-"""What a fit finds; the other fields say for which case."""
+"""Fields that a fit determines; the other fields name the case."""
 
 
 @dataclass(frozen=True)
 class Options:
-    """The command line of every program."""
+    """Command line of every program."""
 
     data: Path
     """Folder of measured tables: kernels and truth."""
     truth: Path | None
-    """A table of published runs instead of the folder's own."""
+    """Table of published runs to use; None means the folder's own."""
     write: bool
     only: str
-    """Architectures, an engine or an engine/era, as the program divides its work; empty is all."""
+    """Part of the work to do, in the program's own division: architectures, an engine or an engine/era; empty means
+    all."""
     points: int
-    """Measurements drawn per fit of kernels."""
+    """Number of measurements drawn per fit of kernels."""
     dump: Path | None
     processes: int = 1
-    """That run at once."""
+    """Number of processes that run at once."""
 
     def published(self, kind: str) -> Path:
-        """The table of published runs of a kind: serving, training or collectives."""
+        """Return the table of published runs of a kind: serving, training or collectives."""
         return self.truth or self.data / "truth" / f"{kind}.csv"
 
     def all_published(self, kind: str) -> list[Path]:
-        """That table, and those of blind rounds that are over."""
+        """Return the table of published runs of a kind, and the tables of blind rounds that are over."""
         path = self.published(kind)
         return [path, *sorted(path.parent.glob(f"{path.stem}_blind*.csv"))]
 
     def kernels(self, name: str) -> Path:
-        """A table of measured kernels."""
+        """Return a table of measured kernels."""
         return self.data / "kernels" / f"{name}.parquet"
 
     def wants(self, part: str) -> bool:
-        """Whether a part of the work was asked for."""
+        """Whether a part of the work was requested."""
         return not self.only or part in self.only.split(",")
 
 
 def published_rows(path: Path) -> Iterator[tuple[int, Mapping[str, str]]]:
-    """Number and cells of the rows of a table that can be read."""
+    """Yield number and cells of the readable rows of a table."""
     return ((row.number, row.cells) for row in read_cases(path, ()) if not row.problem)
 
 
 def errors_in_words(ratios: ArrayLike) -> str:
-    """Number, median, 90th percentile and bias of predicted over measured."""
+    """Return number, median, 90th percentile and bias of predicted over measured, in words."""
     values = np.asarray(ratios, dtype=np.float64) - 1.0
     if not values.size:
         return "-"
@@ -69,7 +70,7 @@ def errors_in_words(ratios: ArrayLike) -> str:
 
 
 def by_key(items: Iterable[tuple[str, ItemT]]) -> dict[str, list[ItemT]]:
-    """Items by their key, in the order in which keys first appear."""
+    """Return items by their key, in the order in which keys first appear."""
     found: dict[str, list[ItemT]] = {}
     for key, item in items:
         found.setdefault(key, []).append(item)
@@ -77,13 +78,13 @@ def by_key(items: Iterable[tuple[str, ItemT]]) -> dict[str, list[ItemT]]:
 
 
 def cauchy(scaled: FloatArray) -> FloatArray:
-    """Residuals whose squares are Cauchy's loss: what is far off counts little."""
+    """Return residuals whose squares are Cauchy's loss, which limits the influence of outliers."""
     return np.asarray(np.copysign(np.sqrt(np.log1p(scaled**2)), scaled))
 
 
 def merged(terms: Iterable[Term], found: Iterable[Term]) -> list[Term]:
-    """The rows, with those of a fit in place of the ones for the same case; new cases follow at the end. A row keeps
-    its source: what a person wrote about the case."""
+    """Return the rows, with those of a fit in place of the ones for the same case; new cases follow at the end. A row
+    keeps its source, which a person wrote about the case."""
     new = {_case(term): term for term in found}
     kept = [
         new.pop(_case(term)).model_copy(update={"source": term.source}) if _case(term) in new else term

@@ -20,15 +20,15 @@ NVLS_FACTS = {
     "nvlink4": {"min_ranks": 5.0, "loss_per_doubling": 0.05},
     "nvlink5": {"min_ranks": 6.0, "loss_per_doubling": 0.05},
 }
-"""Where NCCL starts to use the switch (stas00/ml-engineering, network), and what wider domains lose (published
-72-rank results against 8-rank ones)."""
+"""Number of ranks from which NCCL uses the switch (stas00/ml-engineering, network), and the loss of wider domains
+(published 72-rank results against 8-rank ones)."""
 SMS = 20
-"""DeepEP's default share of SMs in normal mode."""
+"""DeepEP's default number of SMs in normal mode."""
 NETWORK_PORT = 50e9
 STARTS = 8
 LARGE_BYTES = 64 * 2**20
 LARGE_WEIGHT = 2.0
-"""Large messages carry training; without weight the many small sizes decide the slope."""
+"""Weight of large messages, which carry training; without it the many small sizes would decide the slope."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Fit:
 def best_fit(
     predicted: Callable[[FloatArray], FloatArray], measured: FloatArray, weight: FloatArray, start: FloatArray
 ) -> FloatArray:
-    """Parameters of the least robust squared log error over several starts."""
+    """Return the parameters with the least robust squared log error over several starts."""
     low, high = np.full(len(start), -19.0), np.full(len(start), 6.0)
     best, cost = start, np.inf
     for seed in range(STARTS):
@@ -66,7 +66,7 @@ def best_fit(
 
 
 def between(x: FloatArray | float, low: float, high: float) -> FloatArray:
-    """A free number as one inside (low, high)."""
+    """Return a free number mapped into (low, high)."""
     return np.asarray(low + (high - low) / (1.0 + np.exp(-np.asarray(x))))
 
 
@@ -75,7 +75,7 @@ def weights(sizes: FloatArray) -> FloatArray:
 
 
 def fit_library(rows: pd.DataFrame) -> Iterable[Fit]:
-    """Rings and pairwise exchange, per fabric and operation, from rows without in-switch sums."""
+    """Yield fits of rings and pairwise exchange, per fabric and operation, from rows without in-switch sums."""
     rings = rows[~rows.in_switch.astype(bool) | (rows.operation != "all_reduce")]
     for (fabric, operation), group in rings.groupby(["fabric", "operation"]):
         if len(group) >= 8:
@@ -107,7 +107,7 @@ def fit_protocols(fabric: str, operation: str, rows: pd.DataFrame) -> Fit:
 
 
 def protocols(x: FloatArray, fabric: str) -> AlphaBeta:
-    """Branches that each start later and run faster than the one before.
+    """Return branches that each start later and run faster than the one before.
 
     Over PCIe, wider groups cross sockets: there the loss may be a gain of small groups.
     """
@@ -132,7 +132,7 @@ def protocol_parameters(curve: AlphaBeta) -> dict[str, float]:
 
 
 def fit_switches(rows: pd.DataFrame, rings: Mapping[tuple[str, str], AlphaBeta]) -> Iterable[Fit]:
-    """In-switch sums, in the groups large enough for NCCL to use the switch."""
+    """Yield fits of in-switch sums, in the groups large enough for NCCL to use the switch."""
     chosen = rows[rows.in_switch.astype(bool) & (rows.operation == "all_reduce")]
     for fabric, group in chosen[chosen.fabric.isin(NVLS_FACTS)].groupby("fabric"):
         group = group[group.num_gpus >= NVLS_FACTS[str(fabric)]["min_ranks"]]
@@ -185,7 +185,7 @@ def fit_engines(
     rings: Mapping[tuple[str, str], AlphaBeta],
     switches: Mapping[str, Mapping[str, float]],
 ) -> Iterable[Fit]:
-    """Engines' own all-reduce, per engine and over all; the library takes over where it is faster."""
+    """Yield fits of engines' own all-reduce, per engine and over all; the library takes over where it is faster."""
     rack = rows.system.isin(("gb200", "gb300")) & (rows.num_gpus > 4)
     rows = rows[~rack & ~(rows.fabric.str.startswith("pcie") & (rows.num_gpus > 2))]
     for fabric, group in rows.groupby("fabric"):
@@ -245,7 +245,7 @@ def fit_engine(
 
 
 def fit_expert_exchange(options: Options) -> Iterable[Fit]:
-    """Dispatch and combine inside a domain, then what the network adds."""
+    """Yield fits of dispatch and combine inside a domain, then of the network's addition."""
     rows = pd.read_parquet(options.kernels("deepep"))
     rows = located(rows[rows.kernel_source == "deepep"])
     ranks = rows.system.map({"gb200": 4, "gb300": 4}).fillna(8).astype(int) * rows.node_num.astype(int)
@@ -295,7 +295,7 @@ def network_parameters(x: FloatArray, mode: Mode) -> dict[str, float]:
 def fit_shapes(
     rows: pd.DataFrame, element: float, mode: Mode, local: dict[str, float] | None
 ) -> tuple[dict[str, float], FloatArray]:
-    """Parameters over all shapes; `local` given means that the network's are sought."""
+    """Return parameters over all shapes; if `local` is given, those of the network are fitted."""
     keys = ("system", "num_gpus", "node_num", "rate", "hidden_size", "num_topk", "num_experts", "num_token")
     table = medians(rows, keys)
     shapes = [
@@ -323,7 +323,7 @@ def fit_shapes(
 
 
 def all_fits(library: pd.DataFrame, engines: pd.DataFrame) -> list[Fit]:
-    """Fits of library and engines; expert exchange apart."""
+    """Return fits of library and engines, without expert exchange."""
     fits = list(fit_library(library))
     rings = {(fit.fabric, fit.operation): alpha_beta(fit.parameters) for fit in fits}
     fits.extend(fit_switches(library, rings))

@@ -23,17 +23,17 @@ OPERATIONS = {"all_reduce": "all_reduce", "all_gather": "all_gather"}
 OPERATIONS |= {"reduce_scatter": "reduce_scatter", "alltoall": "all_to_all"}
 ENGINES = {"vll": "vllm", "sgl": "sglang", "trt": "tensorrt-llm"}
 SGLANG_NEW = "0.5.14"
-"""From here on SGLang's small sums take 2.7 µs instead of 4.5: a level of its own."""
+"""First SGLang version whose small all-reduces take 2.7 µs instead of 4.5; it is fitted as a level of its own."""
 HEALTHY_HOST = {"l40s": ("0.5.12",), "rtx_pro_6000_server": ("0.5.14", "0.24.0", "1.3.0rc20")}
-"""Versions swept on a host whose PCIe works: the other L40S sweeps reach 1.4 GB/s over eight GPUs, below one PCIe 3
-x2 link, and the other RTX PRO 6000 sweeps 15 GB/s between two, the rate of PCIe 3."""
+"""Versions swept on a host whose PCIe works: the other L40S sweeps reach 1.4 GB/s over eight GPUs, below one PCIe 3 x2
+link, and the other RTX PRO 6000 sweeps 15 GB/s between two, the rate of PCIe 3."""
 LAUNCH_BOUND_BYTES = 2**20
-"""Below this, runs launched from Python show the launch, not the fabric."""
+"""Size below which runs launched from Python show the launch, not the fabric [bytes]."""
 COLUMNS = ["system", "fabric", "rate", "operation", "num_gpus", "num_bytes", "time_s", "in_switch"]
 
 
 def nccl_rows(options: Options) -> pd.DataFrame:
-    """Library sweeps; int8 sums and groups up to four cannot use the switch."""
+    """Return library sweeps; int8 sums and groups up to four cannot use the switch."""
     rows = pd.read_parquet(options.kernels("nccl"))
     rows = rows[(rows.latency > 0) & (rows.system != "l40s")]
     size = rows.message_size * rows.nccl_dtype.map({"half": 2, "int8": 1})
@@ -44,7 +44,7 @@ def nccl_rows(options: Options) -> pd.DataFrame:
 
 
 def engine_rows(options: Options) -> pd.DataFrame:
-    """All-reduce as engines call it, from captured graphs; eager rows hold Python time."""
+    """Return all-reduce as engines call it, from captured graphs; eager rows contain Python time."""
     rows = pd.read_parquet(options.kernels("custom_allreduce"))
     backend = rows.ar_backend.fillna("trtllm")
     rows = rows[(rows.latency > 0) & ~backend.str.contains("eager")]
@@ -57,7 +57,7 @@ def engine_rows(options: Options) -> pd.DataFrame:
 
 
 def handed_over(engines: pd.DataFrame) -> pd.DataFrame:
-    """Engine rows in which the engine leaves the work to the library: 1 GiB, and PCIe groups above two."""
+    """Return engine rows in which the engine leaves the work to the library: 1 GiB, and PCIe groups above two."""
     pcie = engines.fabric.str.startswith("pcie")
     library = (engines.num_bytes > 2**29) | (
         pcie & ((engines.num_gpus > 2) | (engines.fabric == "pcie4-x16"))
@@ -67,7 +67,8 @@ def handed_over(engines: pd.DataFrame) -> pd.DataFrame:
 
 
 def published_sweeps(options: Options, left_out: str = "") -> pd.DataFrame:
-    """Published sweeps of single nodes, without one source; the source takes the place of the system."""
+    """Return published sweeps of single nodes, without the source `left_out`; the source takes the place of the
+    system."""
     kept = [
         found
         for number, row in published_rows(options.published("collectives"))
@@ -100,7 +101,7 @@ def single_node(row: Mapping[str, str], number: int) -> dict[str, object] | None
 
 
 def own_rows() -> pd.DataFrame:
-    """Broadcast and send/receive, which no table has: 8 x H200, benchmarks/measure_collectives.py.
+    """Return broadcast and send/receive, which no table has: 8 x H200, benchmarks/measure_collectives.py.
 
     A pair sends as a broadcast to one. The other operations of that file stay out of the fits, to test them.
     """
@@ -129,10 +130,10 @@ def located(rows: pd.DataFrame) -> pd.DataFrame:
 def medians(
     rows: pd.DataFrame, keys: tuple[str, ...] = ("system", "num_gpus", "num_bytes", "rate")
 ) -> pd.DataFrame:
-    """Median over library versions and formats."""
+    """Return the median over library versions and formats."""
     return rows.groupby(list(keys)).time_s.median().reset_index()
 
 
 def accelerator_ids(rows: pd.DataFrame) -> list[str]:
-    """Accelerators that the rows were measured on."""
+    """Return the accelerators on which the rows were measured."""
     return sorted({SYSTEMS[s][0] if s in SYSTEMS else s.rsplit(" ", 1)[1] for s in rows.system.unique()})

@@ -34,14 +34,14 @@ def run(options: Options) -> None:
 
 
 def fit_all(options: Options, left_out: str = "") -> list[Fit]:
-    """Fits of library, engines and expert exchange, without one source of published rows."""
+    """Return fits of library, engines and expert exchange, without one source of published rows."""
     engines = engine_rows(options)
     rows = [nccl_rows(options), handed_over(engines), published_sweeps(options, left_out), own_rows()]
     return [*all_fits(pd.concat(rows), engines), *fit_expert_exchange(options)]
 
 
 def write(fits: list[Fit], out: Path) -> None:
-    """The fitted records after the hand-written ones, which rest on single published facts."""
+    """Write the fitted records after the hand-written ones, which rest on single published facts."""
     lines = [HEAD.read_text(encoding="utf-8").rstrip(), ""]
     for fit in fits:
         ids = ", ".join(f'"{name}"' for name in fit.fitted_on)

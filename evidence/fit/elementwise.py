@@ -29,7 +29,7 @@ _BYTES_PER_ELEMENT = 3.0
 
 
 def load(options: Options) -> pd.DataFrame:
-    """Seconds per (system, backend, rows, columns) of the static kernel (bf16) and of all kernels (fp8)."""
+    """Return seconds per (system, backend, rows, columns) of the static kernel (bf16) and of all kernels (fp8)."""
     # SGLang's table times one old kernel at a tenth of the bandwidth, far above what its fp8 GEMM calls take.
     table = timed(pd.read_parquet(options.kernels("quantize"), filters=[("backend", "!=", "sglang")]))
     keys = ["system", "backend", "engine", "accelerator", "architecture", "m", "k"]
@@ -42,7 +42,7 @@ def load(options: Options) -> pd.DataFrame:
 
 
 def predict(parameters: Values, rows: pd.DataFrame, dtype: str) -> FloatArray:
-    """Predicted seconds of every row."""
+    """Predicted times of every row [s]."""
     efficiency = ElementwiseEfficiency(dtype=dtype, **parameters)
     return by_system(
         rows, [], lambda device, _, rows: elementwise_s(rows["bytes"].to_numpy(float), device, efficiency)
@@ -50,7 +50,7 @@ def predict(parameters: Values, rows: pd.DataFrame, dtype: str) -> FloatArray:
 
 
 def operator(options: Options) -> OperatorFit:
-    """The operator with its measurements."""
+    """Return the operator with its measurements."""
     where = "systems data, computescale and scale_matrix tables"
     source = source_of(where, title="activation quantisation measurements")
     return OperatorFit("elementwise", load(options), predict, PARAMETERS, source)

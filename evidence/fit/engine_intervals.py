@@ -1,10 +1,10 @@
-"""80 % intervals of serving predictions from campaigns that were left out: by engine, architecture and load, once over
-all rows (a stranger's server) and once over those whose start-up scripts are published (a server that was started as
-predicted, e.g. by a printed command).
+"""80 % intervals of serving predictions from left-out campaigns, by engine, architecture and load: once over all rows
+(a third-party server) and once over those with published start-up scripts (a server started as predicted, e.g. by a
+printed command).
 
-Quantiles of measured / predicted, in which every group (accelerator, model, engine) counts by the square root of its
-rows. A class is drawn towards the one above it as far as it has few groups: a stranger's server hides settings, which
-shows between groups and not within one.
+Intervals are quantiles of measured / predicted, in which every group (accelerator, model, engine) counts by the square
+root of its rows. A class with few groups is drawn towards the class above it: a third-party server hides settings,
+which differ between groups and not within one.
 """
 
 import math
@@ -20,25 +20,27 @@ from advisor.evidence.fit.engine_rows import Row, campaign_of, has_kernels
 from advisor.simulator.intervals import METRICS, class_names, load_of
 
 TAIL, SCRIPTED_TAIL = 0.1, 0.08
-"""Beyond either end of an interval: few groups are scripted, whose quantiles are too narrow for the next one."""
+"""Probability beyond either end of an interval. Few groups are scripted, so their quantiles are too narrow for the
+next group and the second tail is smaller."""
 SCRIPTED = ("A1", "A3", "OWN")
 """Tiers whose start-up scripts are known."""
 GROUPS_OF_PARENT = 4.0
-"""Groups that a class's parent counts as; like the tails chosen by the coverage of what is left out, see `coverage`."""
+"""Number of groups that a class's parent counts as; chosen, like the tails, by the coverage of left-out campaigns, see
+`coverage`."""
 MIN_POINTS, MIN_GROUPS = 15, 2
 KEPT = {"ttft": 0.9, "tpot": 0.85, "throughput": 1.0}
-"""Of the logarithm of a class whose kernels somebody measured, what is kept: as drawn towards wider classes, 84 to 89 %
-of the core were inside in both rounds, and so 80 to 86 %. Throughput, which follows from both, keeps all where it
+"""Fraction that is kept of the logarithm of a class whose kernels were measured. As drawn towards wider classes, 84 to
+89 % of the core were inside in both rounds, and so 80 to 86 %. Throughput, which follows from both, keeps all where it
 stands alone."""
 Pair = tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Error:
-    """ln(measured / predicted) of one value, and where it belongs."""
+    """Error ln(measured / predicted) of one value, with its classes, group and campaign."""
 
     classes: tuple[str, ...]
-    """The most special first."""
+    """Classes of the value, the most specific first."""
     metric: str
     group: str
     campaign: str
@@ -46,7 +48,7 @@ class Error:
 
 
 def errors_of(rows: Sequence[Row], ratios: Sequence[Mapping[str, float]]) -> list[Error]:
-    """Errors of all values that were predicted."""
+    """Return the errors of all values that were predicted."""
     found = []
     for row, ratio in zip(rows, ratios, strict=True):
         architecture, transferred = accelerators.by_id(row.case.gpu).architecture, not has_kernels(row)
@@ -68,7 +70,7 @@ def is_stranger(error: Error) -> bool:
 
 
 def quantiles(errors: Sequence[Error]) -> Pair:
-    """Weighted quantiles of errors at the tails."""
+    """Return weighted quantiles of errors at the tails."""
     tail = TAIL if is_stranger(errors[0]) else SCRIPTED_TAIL
     counts = Counter(error.group for error in errors)
     ordered = sorted(errors, key=lambda error: error.value)
@@ -79,7 +81,7 @@ def quantiles(errors: Sequence[Error]) -> Pair:
 
 
 def fitted(errors: Sequence[Error], parent_groups: float = GROUPS_OF_PARENT) -> dict[str, dict[str, Pair]]:
-    """Quantiles by class and metric, the general classes first."""
+    """Return quantiles by class and metric, the general classes first."""
     members: dict[tuple[str, str], list[Error]] = defaultdict(list)
     depth: dict[str, int] = {}
     parents: dict[str, str] = {}
@@ -109,7 +111,7 @@ def fitted(errors: Sequence[Error], parent_groups: float = GROUPS_OF_PARENT) -> 
 
 
 def coverage(errors: Sequence[Error], parent_groups: float, part: Callable[[Error], str]) -> dict[str, float]:
-    """Share of the values of each part (a campaign, a group) inside the intervals of the others, by metric."""
+    """Fraction of the values of each part (a campaign, a group) inside the intervals of the others, by metric."""
     inside: dict[str, list[bool]] = defaultdict(list)
     for left_out in {part(error) for error in errors}:
         known = fitted([error for error in errors if part(error) != left_out], parent_groups)
@@ -123,7 +125,7 @@ def coverage(errors: Sequence[Error], parent_groups: float, part: Callable[[Erro
 
 
 def text_of(classes: Mapping[str, Mapping[str, Pair]]) -> str:
-    """The data file; transferred hardware is never surer than hardware that somebody measured."""
+    """Return the data file; transferred hardware never has narrower intervals than measured hardware."""
     lines = [
         "# (low, high) of measured / predicted that hold 80 % of the points of campaigns left out of the fit, by",
         "# engine, architecture and load, and metric: of runs whose start-up scripts are published, and of all runs",

@@ -1,4 +1,4 @@
-"""Published serving runs that engines are fitted on, and what the simulator predicts for them."""
+"""Published serving runs for the fit of engines, and the simulator's predictions for them."""
 
 import math
 from collections.abc import Iterable
@@ -24,20 +24,22 @@ RELEASES = {
     "sglang": "0.5.10 2026-04-05",
     "tensorrt-llm": "1.2.0 2026-03-12",
 }
-"""First release of what may differ from all before it: asynchronous scheduling by default (vLLM), prompts from captured
-graphs (SGLang), expert kernels chosen by model (TensorRT-LLM)."""
+"""First release of a new era by engine: asynchronous scheduling by default (vLLM), prompts from captured graphs
+(SGLang), expert kernels chosen by model (TensorRT-LLM)."""
 WEIGHTS = {"ttft": 1.0, "tpot": 1.0, "throughput": 0.7}
 DOUBTFUL = ("B2", "B4", "B5")
 DOUBTFUL_SHARE = 0.5
 NOT_BY_LATENCY = ("B2",)
-"""Its concurrency is at times the server's limit and not the client's: throughput counts, latency does not."""
+"""Tiers whose concurrency is at times the server's limit and not the client's: their throughput counts, their latency
+does not."""
 MOST_CLIENTS = 512
-"""Longer runs are scored, not fitted: they take long and say little about an engine's costs."""
+"""Most clients of a run in the fit. Longer runs are scored, not fitted: they take long and say little about an
+engine's costs."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A case with what was measured."""
+    """Case with its measured values."""
 
     case: ServingCase
     group: str
@@ -47,7 +49,7 @@ class Row:
 
 
 def read_rows(path: Path) -> list[Row]:
-    """Aggregated runs without speculative decoding of which all conditions are known."""
+    """Return aggregated runs without speculative decoding whose conditions are all known."""
     rows = []
     for number, raw in published_rows(path):
         if is_core(raw):
@@ -57,7 +59,7 @@ def read_rows(path: Path) -> list[Row]:
 
 
 def place_of(row: Row) -> Place:
-    """(engine, first release of its era) of a row; empty for the first era."""
+    """Return (engine, first release of its era) of a row; the release is empty for the first era."""
     case = dated(row.case)
     since = RELEASES.get(case.engine, "")
     later = since and not is_before(case.engine_version, case.date, since)
@@ -65,13 +67,13 @@ def place_of(row: Row) -> Place:
 
 
 def campaign_of(row: Row) -> str:
-    """The archive that a row comes from: sources that share their scripts and machines are one."""
+    """Return the campaign of a row: sources that share their scripts and machines are one."""
     return SAME_ARCHIVE.get(row.source, row.source)
 
 
 def weight_of(row: Row, metric: str, drawn: int) -> float:
-    """Weight of a value: a group counts by the fourth root of the rows drawn of it, as neighbours are almost collinear;
-    sources whose set-up is doubtful count half."""
+    """Weight of a value: a group counts by the fourth root of its drawn rows, as neighbours are almost collinear;
+    sources with a doubtful set-up count half."""
     if row.tier in NOT_BY_LATENCY and metric != "throughput":
         return 0.0
     quality = DOUBTFUL_SHARE if row.tier in DOUBTFUL else 1.0
@@ -79,12 +81,12 @@ def weight_of(row: Row, metric: str, drawn: int) -> float:
 
 
 def has_kernels(row: Row) -> bool:
-    """Whether the accelerator's architecture was measured, so that misses are the engine's."""
+    """Whether the accelerator's architecture was measured, so that errors are the engine's."""
     return accelerators.by_id(row.case.gpu).architecture in KERNEL_ARCHITECTURES
 
 
 def predicted_ratios(row: Row, costs: EngineCosts | None) -> dict[str, float]:
-    """Predicted / measured by metric; empty where there is no prediction."""
+    """Predicted / measured by metric; empty without a prediction."""
     metrics = predict_case(row.case, costs=costs).metrics
     return {
         name: metrics[METRICS[name]].value / value
@@ -94,7 +96,7 @@ def predicted_ratios(row: Row, costs: EngineCosts | None) -> dict[str, float]:
 
 
 def thinned(rows: Iterable[Row], most_of_a_group: int, seed: int = 0) -> list[Row]:
-    """Rows to fit on: at most so many of each group, drawn at random, without very long runs."""
+    """Return rows to fit on: at most `most_of_a_group` of each group, drawn at random, without very long runs."""
     rng = np.random.default_rng(seed)
     short = (row for row in rows if row.case.load == "offline" or (row.case.concurrency or 1) <= MOST_CLIENTS)
     chosen = []

@@ -1,9 +1,9 @@
 """Engine parameters as a hierarchy (all engines, an engine, a release), from logarithms of predicted / measured that
 are linear in the logarithms of parameters.
 
-What belongs to a release is added to what belongs to its engine, and that to what all engines have; priors hold each.
-How far down a parameter goes is chosen by campaigns (archives of runs) that were left out whole: a level stays only
-where runs that nobody has seen are predicted better with it.
+The shift of a release is added to that of its engine, and this to that of all engines; priors hold each. How far down a
+parameter goes is chosen by campaigns that were left out whole: a level stays only if it improves predictions of runs
+that the fit has not seen.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ from scipy.optimize import least_squares
 from advisor.evidence.fit.base import FloatArray, cauchy
 
 Place = tuple[str, str]
-"""An engine and the first release of its era."""
+"""Engine, and the first release of its era."""
 PRIORS: Mapping[str, tuple[float, float]] = {
     "request_launch_s": (1.1e-3, 0.6),
     "request_s": (0.005, 0.4),
@@ -23,8 +23,8 @@ PRIORS: Mapping[str, tuple[float, float]] = {
 }
 """Parameters that may be fitted: default, and standard deviation of the logarithm around it that experience allows."""
 OF_ENGINE: Mapping[str, str] = {"launch_scale": "sglang"}
-"""The only engine whose parameter may differ from the default: SGLang launches what stands between large kernels one by
-one. Fitted for all, campaigns of the others that were left out are predicted worse."""
+"""Parameters that may differ from the default in one engine only: SGLang launches the operators between large kernels
+one by one. Fitted for all engines, left-out campaigns of the others are predicted worse."""
 LEVELS: tuple[tuple[float, float, float], ...] = (
     (1.0, 0.0, 0.0),
     (1.0, 0.3, 0.0),
@@ -33,14 +33,15 @@ LEVELS: tuple[tuple[float, float, float], ...] = (
 )
 """Strengths of (all engines, engine, release) that are tried, in parts of a prior's deviation, the simplest first."""
 LEAST_GAIN = 0.015
-"""Part of the defaults' loss on left-out campaigns by which a parameter or a level must lower it to stay."""
+"""Least gain by which a parameter or a level must lower the loss on left-out campaigns to stay, as a fraction of the
+defaults' loss."""
 ROBUST_SCALES = {"ttft": 0.25, "tpot": 0.12, "throughput": 0.12}
 """Relative error from which on a point counts as an outlier (Cauchy loss)."""
 
 
 @dataclass(frozen=True)
 class FittedRow:
-    """One measured value near the default parameters: log(predicted / measured) and its slopes in their logarithms."""
+    """Measured value near the default parameters: log(predicted / measured) and its slopes in their logarithms."""
 
     campaign: str
     place: Place
@@ -51,13 +52,14 @@ class FittedRow:
 
 
 Strengths = dict[str, tuple[float, float, float]]
-"""By parameter that is fitted."""
+"""Strengths of (all engines, engine, release), by parameter that is fitted."""
 Shifts = dict[Place, dict[str, float]]
 """Logarithm of each parameter over its default, by era."""
 
 
 def solve(lines: Sequence[FittedRow], strengths: Strengths) -> Shifts:
-    """What fits the lines best; an era without lines has what its engine has, and that what all have."""
+    """Return the shifts that fit the lines best; an era without lines gets those of its engine, and an engine without
+    lines those of all."""
     names, places = list(strengths), sorted({line.place for line in lines})
     owners = [
         [("",), *((engine,) for engine in sorted({place[0] for place in places})), *places] for _ in names
@@ -98,14 +100,14 @@ def _slope(line: FittedRow, name: str, owner: tuple[str, ...]) -> float:
 
 
 def shifted(line: FittedRow, shifts: Shifts) -> float:
-    """The logarithm of predicted / measured of a line with these parameters; an era that was not seen is as another of
-    its engine, an engine that was not seen as the mean of all."""
+    """Logarithm of predicted / measured of a line under these shifts. An era that was not seen is as another of its
+    engine, an engine that was not seen as the mean of all."""
     own = of_place(shifts, line.place)
     return line.miss + sum(line.slopes.get(name, 0.0) * value for name, value in own.items())
 
 
 def of_place(shifts: Shifts, place: Place) -> dict[str, float]:
-    """What an era has: its own, else the mean of its engine's eras or of all."""
+    """Return the shifts of an era: its own, else the mean of its engine's eras or of all."""
     if place in shifts:
         return shifts[place]
     kin = [each for other, each in shifts.items() if other[0] == place[0]] or list(shifts.values())
@@ -114,7 +116,7 @@ def of_place(shifts: Shifts, place: Place) -> dict[str, float]:
 
 
 def left_out_loss(lines: Sequence[FittedRow], strengths: Strengths) -> float:
-    """Robust loss of every campaign with what the others say."""
+    """Robust loss of every campaign under the shifts fitted on the others."""
     total = 0.0
     for campaign in sorted({line.campaign for line in lines}):
         shifts = solve([line for line in lines if line.campaign != campaign], strengths) if strengths else {}
@@ -125,7 +127,7 @@ def left_out_loss(lines: Sequence[FittedRow], strengths: Strengths) -> float:
 
 
 def chosen_levels(lines: Sequence[FittedRow]) -> Strengths:
-    """Parameters that help campaigns which were left out, each as far down the hierarchy as it does."""
+    """Return the parameters that improve left-out campaigns, each as far down the hierarchy as it does."""
     strengths: Strengths = {}
     loss = left_out_loss(lines, strengths)
     least_gain = LEAST_GAIN * loss

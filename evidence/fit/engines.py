@@ -1,9 +1,8 @@
-"""Fit what engines add to their kernels on published serving measurements, and how far what results is off elsewhere.
+"""Fit the costs that engines add to their kernels on published serving measurements, and measure the errors elsewhere.
 
-Only conditions of a row enter its prediction. Whole campaigns (archives of runs) are left out in turn: to choose which
-parameters are fitted and how far down they go (all engines, an engine, a release), and to see how the simulator does on
-what the fit has not seen. Writes the parameters into the table of terms and the left-out quantiles into
-data/intervals.toml.
+Only conditions of a row enter its prediction. Whole campaigns are left out in turn: to choose which parameters are
+fitted and how far down they go (all engines, an engine, a release), and to score the simulator on runs that the fit has
+not seen. Writes the parameters into the table of terms and the left-out quantiles into data/intervals.toml.
 
 Predictions are linearised around the defaults (some rows of every group); left-out errors are those of the simulator.
 """
@@ -49,20 +48,20 @@ Ratios = dict[str, float]
 
 ROWS_OF_A_GROUP = 10
 SAME = 0.01
-"""Relative difference below which an era has what all have."""
+"""Relative difference from the common value below which an era takes that value."""
 STEP = 0.4
-"""Of a parameter's logarithm: wide, as the simulator is a step function when looked at closely."""
+"""Step of a parameter's logarithm for its slope: wide, because the simulator is a step function at small scales."""
 
 
 def costs_of(row: Row) -> EngineCosts:
-    """The shipped parameters of a row's release, with the defaults of those that are fitted."""
+    """Return the shipped parameters of a row's release, with the defaults of those that are fitted."""
     case = dated(row.case)
     shipped = engine_costs(engines.by_id(case.engine), version=case.engine_version, date=case.date)
     return replace(shipped, **{name: value for name, (value, _) in PRIORS.items()})
 
 
 def lines_of(job: tuple[Row, int]) -> list[FittedRow]:
-    """A row's values as lines around the defaults."""
+    """Return a row's values as lines around the defaults."""
     row, drawn = job
     costs = costs_of(row)
     base = predicted_ratios(row, costs)
@@ -82,25 +81,25 @@ def lines_of(job: tuple[Row, int]) -> list[FittedRow]:
 
 
 def with_shifts(row: Row, shifts: Shifts) -> EngineCosts:
-    """A row's parameters with what was fitted."""
+    """Return a row's parameters with the fitted shifts."""
     costs = costs_of(row)
     own = of_place(shifts, place_of(row))
     return replace(costs, **{name: getattr(costs, name) * math.exp(value) for name, value in own.items()})
 
 
 def scored(job: tuple[Row, EngineCosts]) -> Ratios:
-    """Predicted / measured of a row with these parameters."""
+    """Return predicted / measured of a row under these parameters."""
     return predicted_ratios(*job)
 
 
 def left_out(rows: list[Row], without: dict[str, Shifts], pool: Pool) -> list[Ratios]:
-    """Ratios of all rows, each with parameters of a fit that has not seen its campaign."""
+    """Return the ratios of all rows, each with parameters of a fit that has not seen its campaign."""
     jobs = [(row, with_shifts(row, without[campaign_of(row)])) for row in rows]
     return list(pool.imap(scored, jobs, chunksize=8))
 
 
 def report(rows: list[Row], ratios: list[Ratios]) -> None:
-    """Errors by campaign and engine on the screen."""
+    """Print errors by campaign and engine."""
     keys = [(campaign_of(row), row.case.engine) for row in rows]
     for key in [*sorted(set(keys)), None]:
         own = [ratio for other, ratio in zip(keys, ratios, strict=True) if key in (other, None)]
@@ -110,7 +109,8 @@ def report(rows: list[Row], ratios: list[Ratios]) -> None:
 
 
 def rows_of(shifts: Shifts, rows: list[Row], ratios: list[Ratios]) -> list[Term]:
-    """What was found, as rows of the table of terms: one for all engines where none has more of its own."""
+    """Return the fitted parameters as rows of the table of terms: one row for all engines unless an engine has its
+    own."""
     names = sorted({name for own in shifts.values() for name in own})
     errors = ", ".join(f"{name} {error:.3f}" for name, error in medians(ratios).items())
     found = []
@@ -140,13 +140,13 @@ def rows_of(shifts: Shifts, rows: list[Row], ratios: list[Ratios]) -> list[Term]
 
 
 def medians(ratios: list[Ratios]) -> Ratios:
-    """Median absolute error by metric."""
+    """Return the median absolute error by metric."""
     values = {name: [abs(ratio[name] - 1.0) for ratio in ratios if name in ratio] for name in METRICS}
     return {name: float(np.median(some)) for name, some in values.items() if some}
 
 
 def run(options: Options) -> None:
-    """Choose and fit the parameters, judge them by campaigns left out, write."""
+    """Choose and fit the parameters, judge them by left-out campaigns, and write them."""
     everything = [row for path in options.all_published("serving") for row in read_rows(path)]
     everything = [row for row in everything if row.case.engine in engines.all_ids()]
     rows = [row for row in everything if has_kernels(row)]

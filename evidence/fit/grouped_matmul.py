@@ -54,7 +54,7 @@ PARAMETERS = (
     Parameter("foreign_passes", 0.1, 0.001, 10.0),
 )
 _UNMEASURED_FOREIGN = 1.0
-"""Passes over other ranks' rows where none were measured: SGLang's and vLLM's kernels skip their products, but write
+"""Passes over other ranks' rows if none were measured: SGLang's and vLLM's kernels skip their matmuls, but write
 zeros, activate them and sum them like the rest."""
 _NUM_DRAWS = 8
 _UNTUNED = 3.0
@@ -64,7 +64,7 @@ _WARM_L2_SHARE = 1.2
 
 
 def load(options: Options) -> pd.DataFrame:
-    """Measured layers, in seconds, without what is not the kernel that an engine runs."""
+    """Return measured layers, in seconds, without kernels that engines do not run."""
     table = pd.read_parquet(options.kernels("moe"))
     table["dtype"] = table.pop("moe_dtype").map(DTYPES)
     table = _with_generated_kernels(table)
@@ -117,8 +117,8 @@ def load(options: Options) -> pd.DataFrame:
 
 
 def _with_generated_kernels(table: pd.DataFrame) -> pd.DataFrame:
-    """nvfp4 and block-scaled fp8 experts of TensorRT-LLM on Blackwell as its recipes run them: generated kernels, of
-    which SGLang's sweep (through FlashInfer) timed far more shapes than its own."""
+    """Return nvfp4 and block-scaled fp8 experts of TensorRT-LLM on Blackwell as its recipes run them: generated
+    kernels, of which SGLang's sweep (through FlashInfer) timed far more shapes than TensorRT-LLM's own."""
     blackwell = table.system.isin(_GENERATED_SYSTEMS) & table.dtype.isin(("nvfp4", "fp8_block"))
     own = blackwell & (table.backend == "trtllm") & ~table.kernel_source.str.contains("min_latency")
     shared = table[blackwell & (table.kernel_source == "sglang_flashinfer_trtllm_moe")]
@@ -126,7 +126,8 @@ def _with_generated_kernels(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _warm(table: pd.DataFrame) -> NDArray[np.bool_]:
-    """Rows whose active weights stay in the L2 between repetitions; in serving every layer's weights are cold."""
+    """Mask of rows whose active weights stay in the L2 between repetitions; in serving the weights of each layer are
+    cold."""
     experts = np.minimum(
         np.maximum(table.num_tokens * table.topk / table.moe_ep_size, 1.0),
         table.num_experts / table.moe_ep_size,
@@ -146,7 +147,7 @@ def _warm(table: pd.DataFrame) -> NDArray[np.bool_]:
 def measured_load(
     tokens: int, topk: int, num_experts: int, ranks: int, distribution: str
 ) -> tuple[float, ...]:
-    """(active experts, rows, row tiles per tile size...) of rank 0 in the measured load patterns."""
+    """Return (active experts, rows, row tiles per tile size...) of rank 0 in the measured load patterns."""
     if distribution == "balanced":
         # Pair j of token i goes to expert (i + j stride) mod experts: as even as whole tokens allow.
         pairs = tokens * topk / ranks
@@ -162,7 +163,7 @@ def measured_load(
 
 
 def _busiest_rank(tokens: int, topk: int, num_experts: int, ranks: int, draw: int) -> FloatArray:
-    """Loads of the busiest rank's active experts under the power law of the measurements (exponent 1.2)."""
+    """Return the loads of the busiest rank's active experts under the power law of the measurements (exponent 1.2)."""
     exponent = 1.0 - 1.2
     low, high = (1.0, tokens * 0.8) if tokens * topk > num_experts else (0.01, 2.0)
     uniform = np.random.default_rng(draw).random(num_experts)
@@ -185,7 +186,7 @@ def _settle(per_rank: FloatArray, missing: int, most: int) -> None:
 
 
 def with_loads(table: pd.DataFrame) -> pd.DataFrame:
-    """The table with what the model needs of each row's load, so that a fit only evaluates."""
+    """Return the table with columns for each row's load, so that a fit only evaluates."""
     names = ["num_tokens", "topk", "num_experts", "moe_ep_size", "distribution"]
     loads = np.array([measured_load(*pattern) for pattern in zip(*(table[n] for n in names), strict=True)])
     columns = ("active", "rows", *(f"tiles_{size}" for size in TILE_ROWS))
@@ -193,7 +194,7 @@ def with_loads(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def predict(parameters: Values, rows: pd.DataFrame, dtype: str) -> FloatArray:
-    """Predicted seconds of every row."""
+    """Predicted times of every row [s]."""
     efficiency = GroupedMatmulEfficiency(dtype=dtype, **parameters)
 
     def price(device: Device, _: tuple[str, ...], rows: pd.DataFrame) -> FloatArray:
@@ -213,12 +214,12 @@ def predict(parameters: Values, rows: pd.DataFrame, dtype: str) -> FloatArray:
 
 
 def usual(table: pd.DataFrame) -> NDArray[np.bool_]:
-    """Deployments that people run."""
+    """Mask of deployments that users run."""
     return np.asarray((table["moe_tp_size"] * table["moe_ep_size"] <= 16) & (table["num_tokens"] <= 16384))
 
 
 def known(rows: pd.DataFrame, dtype: str) -> Values:
-    """The rate of the devices, and passes over other ranks' rows where there were none."""
+    """Return the rate of the devices, and passes over other ranks' rows if there were none."""
     alone = bool((rows["moe_ep_size"] == 1).all())
     return ({"foreign_passes": _UNMEASURED_FOREIGN} if alone else {}) | sm_flop_per_cycle(
         measured_devices(rows), dtype
@@ -226,7 +227,7 @@ def known(rows: pd.DataFrame, dtype: str) -> Values:
 
 
 def operator(options: Options) -> OperatorFit:
-    """The operator with its measurements."""
+    """Return the operator with its measurements."""
     source = source_of("systems data, moe tables of vLLM, SGLang and TensorRT-LLM", title="MoE measurements")
     return OperatorFit(
         "grouped_matmul", load(options), predict, PARAMETERS, source,

@@ -38,7 +38,7 @@ def run(options: Options) -> None:
 
 @contextmanager
 def fitted(fits: list[Fit]) -> Iterator[None]:
-    """The catalog as if it held these fits."""
+    """Make the catalog return these fits within the block."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "efficiency" / "collectives.toml"
         path.parent.mkdir()
@@ -86,7 +86,7 @@ def classify(row: Mapping[str, str]) -> str:
 
 
 def report(judged: pd.DataFrame) -> None:
-    """Lines by class, by source and of all."""
+    """Print lines by class, by source and for all rows."""
     for keys in (["class"], ["source", "group"]):
         for name, part in groups(judged, keys):
             print(f"{' | '.join(name):70} {line(part)}")
@@ -96,5 +96,5 @@ def report(judged: pd.DataFrame) -> None:
 
 
 def line(part: pd.DataFrame) -> str:
-    """Errors of some rows, and the share inside its interval."""
+    """Return errors of some rows, and the fraction inside its interval."""
     return f"{errors_in_words(part['error'] + 1.0)} coverage {part['held'].mean():.2f}"

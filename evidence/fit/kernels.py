@@ -1,4 +1,4 @@
-"""What the fits of kernels share: measured systems, tables, one robust fit, what is left out, files of records."""
+"""Common parts of kernel fits: measured systems, tables, one robust fit, left-out accelerators, files of records."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -43,12 +43,12 @@ MOST_JUDGED = 15000
 
 Values = dict[str, float]
 Predict = Callable[[Values, pd.DataFrame, str], FloatArray]
-"""(parameters, measurements, format) -> seconds."""
+"""Function (parameters, measurements, format) -> seconds."""
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A positive parameter of a fit: where to start and between which bounds to search, in its own unit."""
+    """Positive parameter of a fit: its start and the bounds of the search, in its own unit."""
 
     name: str
     start: float
@@ -57,17 +57,17 @@ class Parameter:
 
 
 def none_known(rows: pd.DataFrame, dtype: str) -> Values:
-    """All parameters are searched for."""
+    """Return no known parameters: all are searched for."""
     return {}
 
 
 def even(rows: pd.DataFrame) -> FloatArray:
-    """Every row counts the same."""
+    """Return equal weights for all rows."""
     return np.ones(len(rows))
 
 
 def every(rows: pd.DataFrame) -> NDArray[np.bool_]:
-    """Every row is judged."""
+    """Return a mask by which every row is judged."""
     return np.ones(len(rows), dtype=np.bool_)
 
 
@@ -77,33 +77,33 @@ class OperatorFit:
 
     operator: str
     table: pd.DataFrame
-    """With system, engine, accelerator, architecture, dtype and time_s, see `timed`."""
+    """Measurements with system, engine, accelerator, architecture, dtype and time_s, see `timed`."""
     predict: Predict
     parameters: tuple[Parameter, ...]
     source: Mapping[str, str]
     weight: Callable[[pd.DataFrame], FloatArray] = even
     judged: Callable[[pd.DataFrame], NDArray[np.bool_]] = every
     known: Callable[[pd.DataFrame, str], Values] = none_known
-    """Parameters that are not searched for."""
+    """Function that returns the parameters that are not searched for."""
     drawn_by_weight: bool = False
     not_for_any: tuple[str, ...] = ()
     """Engines whose rows say nothing about an engine that was not measured."""
 
 
 def source_of(where: str, note: str = "", title: str = "kernel measurements") -> dict[str, str]:
-    """The source of records that rest on AIConfigurator's tables."""
+    """Return the source of records that rest on AIConfigurator's tables."""
     title = f"ai-dynamo/aiconfigurator {title} (Apache-2.0)"
     return {"kind": "measured", "title": title, "where": where, "accessed": "2026-11-20", "note": note}
 
 
 @cache
 def devices() -> Mapping[str, Device]:
-    """Devices of the measured systems."""
+    """Return the devices of the measured systems."""
     return {system: device_of(by_id(accelerator)) for system, (accelerator, _) in SYSTEMS.items()}
 
 
 def timed(table: pd.DataFrame) -> pd.DataFrame:
-    """Measurements in seconds with the catalog's names of engine, accelerator and architecture."""
+    """Return measurements in seconds with the catalog's names of engine, accelerator and architecture."""
     table = table[table["latency"] > 0].copy()
     table["time_s"] = table.pop("latency").astype(float) * MILLISECOND_S
     table["engine"] = table["backend"].map(ENGINES)
@@ -113,20 +113,20 @@ def timed(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def newest(path: Path, *, level: Sequence[str] = ()) -> pd.DataFrame:
-    """A kernel table of which, of each system, backend and `level`, only the newest version is kept."""
+    """Return a kernel table with only the newest version of each system, backend and `level`."""
     table = pd.read_parquet(path)
     latest = table.groupby(["system", "backend", *level], dropna=False)["version"].transform("max")
     return timed(table[table["version"] == latest])
 
 
 def measured_by_us(name: str) -> pd.DataFrame:
-    """Own measurements in a file beside this one, in microseconds."""
+    """Return own measurements from a file in this folder, in microseconds."""
     table = pd.read_csv(Path(__file__).with_name(f"{name}.csv"))
     return timed(table.assign(latency=table["microseconds"] * MICROSECOND_S / MILLISECOND_S))
 
 
 def groups(table: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:
-    """Rows that are equal in some columns, and what they have there."""
+    """Yield rows that are equal in some columns, with their values there."""
     for values, rows in table.groupby(list(keys), dropna=False, observed=True):
         yield tuple(str(value) for value in values), rows
 
@@ -149,7 +149,7 @@ def fit_log_ratio(
     measured: FloatArray,
     weights: FloatArray,
 ) -> Values:
-    """Parameters that minimise a robust loss of log(predicted / measured)."""
+    """Return the parameters that minimise a robust loss of log(predicted / measured)."""
     low = np.log([p.low for p in parameters])
     high = np.log([p.high for p in parameters])
     start = np.clip(np.log([p.start for p in parameters]), low + 1e-6, high - 1e-6)
@@ -168,18 +168,18 @@ def fit_log_ratio(
 
 
 def measured_devices(rows: pd.DataFrame) -> list[Device]:
-    """Devices that rows were measured on."""
+    """Return the devices on which rows were measured."""
     return [devices()[system] for system in rows["system"].unique()]
 
 
 def sm_flop_per_cycle(measured: Sequence[Device], dtype: str) -> Values:
-    """Dense rate of one SM of these devices, in the middle [flop per cycle]."""
+    """Dense rate of one SM of these devices, their median [flop per cycle]."""
     rates = [peak_flop_per_s(dtype, device) / (device.num_sms * device.clock_hz) for device in measured]
     return {"sm_flop_per_cycle": float(np.median(rates))}
 
 
 def residual(predicted: FloatArray, measured: FloatArray) -> Values:
-    """Residual fields of a record."""
+    """Return the residual fields of a record."""
     ratio = predicted / measured - 1.0
     return {
         "num_points": len(measured),
@@ -190,7 +190,7 @@ def residual(predicted: FloatArray, measured: FloatArray) -> Values:
 
 
 def fitted(fit: OperatorFit, rows: pd.DataFrame, dtype: str) -> Values:
-    """Parameters that fit all rows best."""
+    """Return the parameters that fit all rows best."""
     known = fit.known(rows, dtype)
     found = fit_log_ratio(
         tuple(p for p in fit.parameters if p.name not in known),
@@ -203,7 +203,7 @@ def fitted(fit: OperatorFit, rows: pd.DataFrame, dtype: str) -> Values:
 
 
 def drawn(fit: OperatorFit, rows: pd.DataFrame, points: int) -> pd.DataFrame:
-    """Some of the rows, at random, with their weights; drawn by weight they count the same."""
+    """Return some of the rows, at random, with their weights; rows drawn by weight count the same."""
     rows = rows.assign(weight=fit.weight(rows))
     if len(rows) <= points:
         return rows
@@ -216,7 +216,7 @@ def drawn(fit: OperatorFit, rows: pd.DataFrame, points: int) -> pd.DataFrame:
 
 
 def left_out_errors(fit: OperatorFit, rows: pd.DataFrame, dtype: str) -> FloatArray:
-    """Errors on each accelerator when the others alone are fitted; none where there is only one."""
+    """Errors on each accelerator when only the others are fitted; none if there is only one."""
     systems = rows["system"].unique()
     errors = [np.empty(0)]
     for system in systems if len(systems) > 1 else ():
@@ -228,7 +228,7 @@ def left_out_errors(fit: OperatorFit, rows: pd.DataFrame, dtype: str) -> FloatAr
 
 
 def record(fit: OperatorFit, rows: pd.DataFrame, dtype: str, engine: str, points: int) -> dict[str, object]:
-    """The record of one format and engine."""
+    """Return the record of one format and engine."""
     chosen = drawn(fit, rows, points)
     found = fitted(fit, chosen, dtype)
     judged = rows[fit.judged(rows)]
@@ -243,7 +243,7 @@ def record(fit: OperatorFit, rows: pd.DataFrame, dtype: str, engine: str, points
 def record_of(
     dtype: str, engine: str, fitted_on: Sequence[str], parameters: Values, left: Values
 ) -> dict[str, object]:
-    """The fields of a record."""
+    """Return the fields of a record."""
     return {
         "dtype": dtype,
         "engine": engine,
@@ -256,8 +256,8 @@ def record_of(
 def by_engine(
     table: pd.DataFrame, not_for_any: tuple[str, ...] = ()
 ) -> Iterator[tuple[str, str, pd.DataFrame]]:
-    """(format, engine, measurements): all engines but those together, then each alone where there are several: with
-    one engine measured its kernels are all there is to know, whatever the engine asked for."""
+    """Yield (format, engine, measurements): first all engines except those of `not_for_any`, then each alone if there
+    are several. If one engine was measured, its kernels stand for every engine."""
     for (dtype,), of_dtype in groups(table, ["dtype"]):
         common = of_dtype[~of_dtype["engine"].isin(not_for_any)]
         if len(common):
@@ -288,7 +288,7 @@ def write_records(
     program: str,
     options: Options,
 ) -> None:
-    """Print the records of one operator and architecture, and write them where that was asked for."""
+    """Print the records of one operator and architecture, and write them if that was requested."""
     lines = [f"# Written by evidence/fit/{program}.py; run it again rather than edit.", "", "[source]"]
     lines += [f"{key} = {_toml(value)}" for key, value in source.items()]
     for each in records:

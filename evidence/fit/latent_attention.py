@@ -1,7 +1,7 @@
-"""Fit latent attention: prefill, decode, absorbed products.
+"""Fit latent attention: prefill, decode, absorbed matmuls.
 
-TensorRT-LLM and SGLang timed the attention core; of vLLM only whole modules are worth using, so that its level is
-fitted on them with everything but the core priced by the catalog's other records.
+TensorRT-LLM and SGLang timed the attention core. Of vLLM only whole modules are worth using, so its level is fitted on
+them, with everything but the core priced by the catalog's other records.
 """
 
 from collections.abc import Callable
@@ -76,7 +76,7 @@ _SIDE_DECODE = (("triton", "bfloat16"), ("triton", "fp8"), ("flash_attention", "
 
 
 def projections(heads: int, *, decode: bool) -> tuple[tuple[int, int], ...]:
-    """Columns and depth of the projections of one rank."""
+    """Return columns and depth of the projections of one rank."""
     expand = () if decode else ((heads * (NOPE + V_DIM), KV_LORA_RANK),)
     return (
         (Q_RANK + KV_LORA_RANK + ROPE, HIDDEN),
@@ -87,7 +87,7 @@ def projections(heads: int, *, decode: bool) -> tuple[tuple[int, int], ...]:
 
 
 def module_table(options: Options, decode: bool) -> pd.DataFrame:
-    """Measured DeepSeek-V3 modules of a first chunk or of a decode step, with the time of all but the core."""
+    """Return measured DeepSeek-V3 modules of a first chunk or of a decode step, with the time of all but the core."""
     table = newest(options.kernels("mla"), level=("table",))
     name = "mla_generation_module" if decode else "mla_context_module"
     table = table[(table["table"] == name) & (table["model"] == "deepseek-ai/DeepSeek-V3")]
@@ -104,7 +104,7 @@ def module_table(options: Options, decode: bool) -> pd.DataFrame:
 def beside_core_s(
     tokens: FloatArray, device: Device, engine: str, heads: int, gemm: str, decode: bool
 ) -> FloatArray:
-    """Projections, norms, rotary embedding with cache write, and in decode the absorbed products [s]."""
+    """Time of projections, norms, rotary embedding with cache write, and in decode the absorbed matmuls [s]."""
 
     def stored(operator: str, dtype: str = "bf16") -> EfficiencyRecord:
         return efficiency(device.architecture, operator, dtype, engine).record
@@ -123,7 +123,7 @@ def beside_core_s(
 
 
 def core_table(options: Options, decode: bool) -> pd.DataFrame:
-    """Rows of the attention core, without those that time the host; vLLM's rows are its modules."""
+    """Return rows of the attention core, without those that time the host; vLLM's rows are its modules."""
     table = newest(options.kernels("mla"), level=("table",))
     name = "generation_mla" if decode else "context_mla"
     table = table[(table["table"] == name) & ~table["version"].isin(_EAGER_VERSIONS)]
@@ -138,7 +138,7 @@ def core_table(options: Options, decode: bool) -> pd.DataFrame:
 
 
 def judged_from(core_s: float, module_s: float) -> Callable[[pd.DataFrame], NDArray[np.bool_]]:
-    """Rows of 128 tokens or more that last; modules must last longer."""
+    """Return a mask function for rows of 128 tokens or more that last long enough; modules must last longer."""
 
     def judged(rows: pd.DataFrame) -> NDArray[np.bool_]:
         least_s = np.where(rows["beside_s"] > 0, module_s, core_s)
@@ -148,7 +148,7 @@ def judged_from(core_s: float, module_s: float) -> Callable[[pd.DataFrame], NDAr
 
 
 def predict_prefill(parameters: Values, rows: pd.DataFrame, dtype: str) -> FloatArray:
-    """Times of prompts, with what modules spend beside the core [s]."""
+    """Times of prompts, with the time that modules spend outside the core [s]."""
     efficiency = PrefillEfficiency(**parameters, compute_dtype=dtype)
 
     def price(device: Device, _: tuple[str, ...], rows: pd.DataFrame) -> FloatArray:
@@ -159,7 +159,7 @@ def predict_prefill(parameters: Values, rows: pd.DataFrame, dtype: str) -> Float
 
 
 def predict_decode(parameters: Values, rows: pd.DataFrame, dtype: str) -> FloatArray:
-    """Times of decode steps on a warm cache, with what modules spend beside the core [s]."""
+    """Times of decode steps on a warm cache, with the time that modules spend outside the core [s]."""
     efficiency = LatentDecodeEfficiency(**parameters)
     kv_bytes = 1.0 if dtype == "fp8" else 2.0
 
@@ -173,7 +173,7 @@ def predict_decode(parameters: Values, rows: pd.DataFrame, dtype: str) -> FloatA
 
 
 def predict_absorb(parameters: Values, rows: pd.DataFrame, dtype: str) -> FloatArray:
-    """Times of absorbed products [s]."""
+    """Times of absorbed matmuls [s]."""
     efficiency = AbsorbEfficiency(**parameters, weight_bytes=1.0 if dtype == "fp8" else 2.0)
 
     def price(device: Device, keys: tuple[str, ...], rows: pd.DataFrame) -> FloatArray:
@@ -185,7 +185,7 @@ def predict_absorb(parameters: Values, rows: pd.DataFrame, dtype: str) -> FloatA
 
 
 def prefill_fit(options: Options) -> OperatorFit:
-    """The core of prompts."""
+    """Return the fit of the core of prompts."""
     table = core_table(options, decode=False)
     source = source_of(
         "systems data, context MLA tables of SGLang and TensorRT-LLM, MLA module table of vLLM",
@@ -198,7 +198,7 @@ def prefill_fit(options: Options) -> OperatorFit:
 
 
 def decode_fit(options: Options) -> OperatorFit:
-    """The core of decode steps."""
+    """Return the fit of the core of decode steps."""
     table = core_table(options, decode=True)
     for kernel, cache in _SIDE_DECODE:
         table = table[(table["kernel_source"] != kernel) | (table["kv_cache_dtype"] != cache)]
@@ -213,7 +213,7 @@ def decode_fit(options: Options) -> OperatorFit:
 
 
 def absorb_fit(options: Options) -> OperatorFit:
-    """Products that are absorbed into the latent space."""
+    """Return the fit of matmuls that are absorbed into the latent space."""
     table = newest(options.kernels("mla_bmm"))
     where = "systems data, MLA batched GEMM tables of vLLM, SGLang and TensorRT-LLM"
     return OperatorFit(
@@ -223,6 +223,6 @@ def absorb_fit(options: Options) -> OperatorFit:
 
 
 def run(options: Options) -> None:
-    """Fit prompts, decode steps and absorbed products of latent attention."""
+    """Fit prompts, decode steps and absorbed matmuls of latent attention."""
     fits = (build(options) for build in (prefill_fit, decode_fit, absorb_fit))
     fit_operators(fits, options, "latent_attention")

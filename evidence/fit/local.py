@@ -65,12 +65,12 @@ SIGMA = dict.fromkeys(START, 0.8) | {
     "cache_fraction": 0.2,
     "cache_repeat": 1.0,
 }
-"""Standard deviation of the logarithm around START: what back ends differ by."""
+"""Standard deviation of the logarithm around START, by which back ends differ."""
 ARCHITECTURE_SHARE = 0.5
-"""Of that deviation, what architectures of one back end differ by."""
+"""Fraction of that deviation by which architectures of one back end differ."""
 ROBUST = 0.12
 HOST_SUM_BYTES = 2.0
-"""exllamav3 sums in 16 bits."""
+"""Bytes per element of exllamav3's sums: 16 bits."""
 SOURCE = {
     "kind": "measured",
     "title": "published llama-bench and exllamav3 runs, parameters fitted by evidence/fit/local.py",
@@ -83,12 +83,12 @@ SOURCE = {
 
 @dataclass(frozen=True)
 class Point:
-    """One measured rate with what a prediction needs."""
+    """Measured rate with the inputs of its prediction."""
 
     case: ServingCase
     deployment: Deployment
     back_end: str
-    """Level of the kernels without the engine's name where it is llama.cpp's: cuda, rocm; exllamav3-v1."""
+    """Level of the kernels, without the engine's name for llama.cpp: cuda, rocm; exllamav3-v1."""
     family: str
     is_decode: bool
     seconds: float
@@ -103,7 +103,7 @@ class Point:
 
 
 def read_points(options: Options) -> list[Point]:
-    """Single streams and static batches of these engines with a measured rate."""
+    """Return single streams and static batches of these engines with a measured rate."""
     points = []
     for number, raw in published_rows(options.published("serving")):
         engine = raw["engine"]
@@ -148,7 +148,8 @@ def predicted_s(point: Point, values: dict[str, float]) -> float:
 
 
 def host_sum_rates(points: list[Point]) -> FloatArray:
-    """Addends per second [bytes/s] of engines that sum on the host, one per prompt that ran on one card and on several.
+    """Rates of the host's sums [bytes/s], for engines that sum on the host: one per prompt that ran on one card and on
+    several.
 
     ranks · bytes summed / (time over several ranks - time on one / ranks)
     """
@@ -177,7 +178,7 @@ HEADER = """# (low, high) of measured / predicted that hold 80 % of points left 
 # Written by evidence/fit/local.py.
 """
 Values = dict[tuple[str, str], float]
-"""Parameters by (name, family), family '' where it does not matter."""
+"""Parameters by (name, family); the family is '' if it does not matter."""
 
 
 def key_of(name: str, family: str) -> tuple[str, str]:
@@ -185,12 +186,12 @@ def key_of(name: str, family: str) -> tuple[str, str]:
 
 
 def of_family(values: Values, family: str) -> dict[str, float]:
-    """The parameters of one family of formats."""
+    """Return the parameters of one family of formats."""
     return {name: values.get(key_of(name, family), START[name]) for name in START}
 
 
 def fit(points: list[Point], center: Values, share: float) -> Values:
-    """Parameters that bring predictions closest to the points, held to a center, or to START."""
+    """Return the parameters that bring predictions closest to the points, held to a center, or to START."""
     keys = sorted({key_of(name, point.family) for point in points for name in START})
     middle = np.log([center.get(key, START[key[0]]) for key in keys])
     sigma = np.array([SIGMA[name] * share for name, _ in keys])
@@ -199,7 +200,7 @@ def fit(points: list[Point], center: Values, share: float) -> Values:
     weight = np.array([count[group_of(point)] ** -0.25 for point in points])
 
     def loss(shifted: FloatArray) -> FloatArray:
-        x = shifted - 1.0  # steps of a derivative are relative, so zero is no place to start
+        x = shifted - 1.0  # steps of a derivative are relative, so a start at zero would not move
         values = dict(zip(keys, np.exp(middle + x * sigma).tolist(), strict=True))
         miss = np.log([predicted_s(point, of_family(values, point.family)) for point in points]) - measured
         return np.concatenate([weight * cauchy(miss / ROBUST), x])
@@ -209,7 +210,7 @@ def fit(points: list[Point], center: Values, share: float) -> Values:
 
 
 def group_of(point: Point) -> tuple[str, ...]:
-    """Points that are almost the same measurement."""
+    """Return the key of points that are almost the same measurement."""
     case = point.case
     return (
         case.gpu,
@@ -222,7 +223,7 @@ def group_of(point: Point) -> tuple[str, ...]:
 
 
 def fit_all(points: list[Point]) -> dict[tuple[str, str], Values]:
-    """Parameters by (back end, architecture)."""
+    """Return parameters by (back end, architecture)."""
     found = {}
     for end in sorted({point.back_end for point in points}):
         mine = [point for point in points if point.back_end == end]
@@ -239,7 +240,7 @@ def fit_all(points: list[Point]) -> dict[tuple[str, str], Values]:
 
 
 def predictions(points: Iterable[Point], fitted: dict[tuple[str, str], Values]) -> FloatArray:
-    """Predicted seconds, from the back end where the architecture has no parameters."""
+    """Predicted times [s], from the back end if the architecture has no parameters."""
     out = []
     for point in points:
         values = fitted.get(point.place) or fitted.get((point.back_end, "")) or {}
@@ -248,7 +249,8 @@ def predictions(points: Iterable[Point], fitted: dict[tuple[str, str], Values]) 
 
 
 def set_aside(point: Point) -> str:
-    """What is left out together: an accelerator, or a format and degree of an engine that ran on one only."""
+    """Return the name of the group that is left out together: an accelerator, or a format and degree of an engine that
+    ran on one accelerator only."""
     case = point.case
     if case.engine == "llama.cpp":
         return case.gpu
@@ -256,14 +258,14 @@ def set_aside(point: Point) -> str:
 
 
 def left_out(points: list[Point]) -> dict[str, FloatArray]:
-    """Predicted / measured of each group's points by a fit without them, by what was set aside."""
+    """Return predicted / measured of each group's points by a fit without them, by group."""
     groups = sorted({set_aside(point) for point in points})
     with multiprocessing.Pool() as pool:
         return dict(zip(groups, pool.map(partial(unseen, points), groups, chunksize=1), strict=True))
 
 
 def unseen(points: list[Point], group: str) -> FloatArray:
-    """Predicted / measured of a group's points by a fit without them."""
+    """Return predicted / measured of a group's points by a fit without them."""
     test = [point for point in points if set_aside(point) == group]
     ends = {point.back_end for point in test}
     train = [point for point in points if set_aside(point) != group and point.back_end in ends]
@@ -271,7 +273,7 @@ def unseen(points: list[Point], group: str) -> FloatArray:
 
 
 def report(title: str, points: list[Point], ratios: FloatArray) -> None:
-    """Errors of both kinds, of the rate, which is what was published."""
+    """Print the errors of decode steps and prompts, in terms of the published rate."""
     for name, is_decode in (("decode", True), ("prefill", False)):
         chosen = ratios[[point.is_decode == is_decode for point in points]]
         print(f"{title:24s} {name:8s} {errors_in_words(1.0 / chosen)}", flush=True)
@@ -280,7 +282,7 @@ def report(title: str, points: list[Point], ratios: FloatArray) -> None:
 def write(
     points: list[Point], fitted: dict[tuple[str, str], Values], blind: dict[str, FloatArray], options: Options
 ) -> None:
-    """Records of both operators, one file per architecture."""
+    """Write the records of both operators, one file per architecture."""
     records: dict[tuple[str, str], list[dict[str, object]]] = defaultdict(list)
     for place, common in fitted.items():
         mine = [point for point in points if point.place == place]
@@ -302,7 +304,7 @@ def write(
 
 
 def others(operator: str, architecture: str, fitted: set[tuple[object, object]]) -> list[dict[str, object]]:
-    """Records of a file for other formats and levels than these, which stay as they are."""
+    """Return the records of a file for other formats and levels than these; they stay as they are."""
     if f"{operator}/{architecture}" not in toml_names(EFFICIENCY_DIR):
         return []
     stored = read_toml(EFFICIENCY_DIR / operator / f"{architecture}.toml")["records"]
@@ -310,14 +312,14 @@ def others(operator: str, architecture: str, fitted: set[tuple[object, object]])
 
 
 def level_of(point: Point) -> str:
-    """Engine of a record: the vendor's own back end, and an engine's newest era, stand for all."""
+    """Return the engine of a record: the vendor's own back end, and an engine's newest era, stand for all."""
     engine, vendor = point.deployment.engine, point.deployment.accelerator.vendor
     level = kernel_level(engine, vendor, version=point.case.engine_version, date=point.case.date)
     return "any" if level == kernel_level(engine, vendor) else level
 
 
 def blind_error(points: list[Point], judged: list[Point], blind: dict[str, FloatArray]) -> dict[str, float]:
-    """Median error of these points by fits without their groups; nothing where that was not asked for."""
+    """Return the median error of these points by fits without their groups; empty if it was not requested."""
     ratios = []
     for gpu, found in blind.items():
         mine = [point for point in points if set_aside(point) == gpu]
@@ -330,7 +332,8 @@ def blind_error(points: list[Point], judged: list[Point], blind: dict[str, Float
 
 
 def interval_lines(kinds: Sequence[tuple[str, bool]], ratios: FloatArray) -> str:
-    """TOML of 10th and 90th percentiles, from predicted / measured seconds of (engine, whether a step decodes)."""
+    """Return TOML of 10th and 90th percentiles, from predicted / measured seconds of (engine, whether it is a decode
+    step)."""
     lines = [HEADER]
     for engine in sorted({name for name, _ in kinds}):
         steps, prompts = (
@@ -353,7 +356,7 @@ def write_intervals(kinds: Sequence[tuple[str, bool]], ratios: FloatArray) -> No
 
 
 def run(options: Options) -> None:
-    """Fit, judge on accelerators that were left out, write."""
+    """Fit, judge on accelerators that were left out, and write."""
     points = read_points(options)
     rates = host_sum_rates(points)
     if len(rates):

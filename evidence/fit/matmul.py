@@ -39,8 +39,8 @@ ENGINE_START_S = 6e-6
 TENSORRT_LLM = "trtllm"
 QUANTISED = {"fp8", "fp8_block", "nvfp4", "int8"}
 CUTLASS = {"hopper": {"vllm": 16.0, "sglang": 32.0}}
-"""Rows of the narrowest tile of engines whose fp8 products with scales per token are CUTLASS kernels of fixed tiles, by
-architecture."""
+"""Rows of the narrowest tile, by architecture and engine, for engines whose fp8 matmuls with scales per token are
+CUTLASS kernels of fixed tiles."""
 
 PARAMETERS = (
     Parameter("launch_s", 3e-6, 1.5e-6, 6e-5),
@@ -61,7 +61,7 @@ PARAMETERS = (
 
 
 def load(options: Options) -> pd.DataFrame:
-    """Measured multiplications, in seconds, without what is not a kernel time."""
+    """Return measured multiplications, in seconds, without rows that are not kernel times."""
     columns = ["system", "backend", "gemm_dtype", "m", "n", "k", "latency"]
     table = timed(pd.read_parquet(options.kernels("gemm"), columns=columns))
     table["dtype"] = table.pop("gemm_dtype").map(DTYPES)
@@ -77,7 +77,7 @@ def load(options: Options) -> pd.DataFrame:
 
 
 def _searched_scale_s(rows: pd.DataFrame, options: Options) -> FloatArray:
-    """Time in which TensorRT-LLM's sweep of fp8 products searched the scale of its input [s].
+    """Time in which TensorRT-LLM's sweep of fp8 matmuls searched the scale of its input [s].
 
     The engine does so for checkpoints without a scale alone; those that are published for it bring one
     (FP8QDQLinearMethod.apply in tensorrt_llm/_torch/modules/linear.py: static_quantize_e4m3_per_tensor).
@@ -103,7 +103,7 @@ def _searched_scale_s(rows: pd.DataFrame, options: Options) -> FloatArray:
 
 
 def _warm(table: pd.DataFrame) -> NDArray[np.bool_]:
-    """Rows whose weights stay in a large L2 between repetitions; in serving every layer's weights are cold.
+    """Mask of rows whose weights stay in a large L2 between repetitions; in serving every layer's weights are cold.
 
     Only where the L2 is many times faster than the memory (GDDR) does it show. vLLM's sweep rotates six matrices.
     """
@@ -116,19 +116,19 @@ def _warm(table: pd.DataFrame) -> NDArray[np.bool_]:
 
 
 def usual(table: pd.DataFrame) -> NDArray[np.bool_]:
-    """Shapes that language models run, above what a launch takes."""
+    """Mask of shapes that language models run and whose time is above that of a launch."""
     shapes = table["n"].between(512, 65536) & table["k"].between(512, 16384) & (table["m"] <= 16384)
     return np.asarray(shapes & (table["time_s"] > 5e-6))
 
 
 def weight(table: pd.DataFrame) -> FloatArray:
-    """Shapes that language models run count fully, the rest a little."""
+    """Weight of each row: shapes that language models run count fully, the rest a little."""
     shapes = table["n"].between(512, 65536) & table["k"].between(512, 16384) & (table["m"] <= 16384)
     return np.asarray(np.where(shapes, 1.0, 0.15) * np.where(table["time_s"] > 5e-6, 1.0, 0.5))
 
 
 def predict(parameters: Values, rows: pd.DataFrame, dtype: str) -> FloatArray:
-    """Predicted seconds of every row."""
+    """Predicted times of every row [s]."""
     efficiency = MatmulEfficiency(dtype=dtype, **parameters)
 
     def price(device: Device, _: tuple[str, ...], rows: pd.DataFrame) -> FloatArray:
@@ -139,7 +139,7 @@ def predict(parameters: Values, rows: pd.DataFrame, dtype: str) -> FloatArray:
 
 
 def known(rows: pd.DataFrame, dtype: str) -> Values:
-    """The rate of the devices, which kernels run, and that nothing is quantised where weights alone have fewer bits."""
+    """Return the rate of the devices, the kernels that run, and no quantisation if only weights have fewer bits."""
     fixed = {} if dtype in QUANTISED else {"quantize_bytes": 0.0, "quantize_row_cycles": 0.0}
     rate = sm_flop_per_cycle(measured_devices(rows), dtype)
     narrow = CUTLASS.get(rows["architecture"].iloc[0], {}).get(rows["engine"].iloc[0], 0.0)
@@ -149,7 +149,7 @@ def known(rows: pd.DataFrame, dtype: str) -> Values:
 
 
 def operator(options: Options) -> OperatorFit:
-    """The operator with its measurements."""
+    """Return the operator with its measurements."""
     where = "systems data, gemm tables of vLLM, SGLang and TensorRT-LLM"
     return OperatorFit(
         "matmul", load(options), predict, PARAMETERS, source_of(where, title="GEMM measurements"), weight,

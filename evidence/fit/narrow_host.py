@@ -1,8 +1,8 @@
-"""Fit an all-reduce through host memory over narrow PCIe slots on published runs of vLLM on somebody's own cards.
+"""Fit an all-reduce through host memory over narrow PCIe slots on published runs of vLLM on an owner's own cards.
 
-Nobody published nccl-tests of such a machine, so three shares of the link rate are fitted on what steps of whole models
-take: decode steps of 1 to 64 sequences, and prompts of single streams. Latencies stay those of the same cards in full
-slots. Each model is left out in turn. Prints the record that evidence/fit/collectives_fixed.toml holds.
+No nccl-tests of such a machine are published, so three fractions of the link rate are fitted on the iteration times of
+whole models: decode steps of 1 to 64 sequences, and prompts of single streams. Latencies stay those of the same cards
+in full slots. Each model is left out in turn. Prints the record that evidence/fit/collectives_fixed.toml holds.
 """
 
 from collections import defaultdict
@@ -26,21 +26,21 @@ from advisor.simulator.step_cost import decode_iteration_s, prefill_s
 
 FABRIC, FULL_SLOT = "pcie4-x4-host", "pcie4-x16-host"
 START = (0.12, 0.25, 0.33)
-"""Shares of the link rate under LL, LL128 and large chunks."""
+"""Fractions of the link rate under LL, LL128 and large chunks from which the fit starts."""
 SIMPLE_OVER_BULK = 0.891
-"""Of the same cards in full slots."""
+"""Ratio of the link rate of large chunks (simple) to that in bulk, from the same cards in full slots."""
 NAMES = ("ll", "ll128", "simple", "bulk")
 DECODE_WEIGHT = 0.5
 FORMATS = ("bf16", "fp8")
 """Cache formats whose attention is known."""
 SLOWEST_PROMPT_TOK_S = 300.0
-"""Below it, a prompt of one client was found in the prefix cache."""
+"""Rate of a prompt below which a single client's prompt was found in the prefix cache [tokens/s]."""
 OUTPUT_TOKENS = 128
 
 
 @dataclass(frozen=True)
 class Point:
-    """One operating point: seconds of a decode step, and of a prompt where one client runs alone."""
+    """Operating point: time of a decode step [s], and of a prompt if one client runs alone."""
 
     case: ServingCase
     step_s: float
@@ -48,7 +48,7 @@ class Point:
 
 
 def read_points(path: Path) -> list[Point]:
-    """Points of vLLM over four capped cards, repeats reduced to their medians.
+    """Return points of vLLM over four capped cards, repeats reduced to their medians.
 
     Where no length is stated it is what was computed: the time to the first token times the rate of the prompt.
     """
@@ -73,7 +73,7 @@ def read_points(path: Path) -> list[Point]:
 
 
 def curve(shares: FloatArray) -> AlphaBeta:
-    """The narrow fabric's branches with these shares."""
+    """Return the narrow fabric's branches with these fractions."""
     full = collective(FULL_SLOT, "all_reduce", "nccl").record.parameters
     low, middle, bulk = (float(share) for share in shares)
     return AlphaBeta(
@@ -84,7 +84,7 @@ def curve(shares: FloatArray) -> AlphaBeta:
 
 
 def misses(points: list[Point], shares: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """ln(predicted / measured) of decode steps, and of prompts."""
+    """Return ln(predicted / measured) of decode steps, and of prompts."""
     fitted = curve(shares)
 
     def instead(fabric: str, operation: str, algorithm: str) -> AlphaBeta:
@@ -108,7 +108,7 @@ def _prompt_s(case: ServingCase, replica: ReplicaModel) -> float:
 
 
 def fit(points: list[Point]) -> FloatArray:
-    """The shares with the least mean absolute miss."""
+    """Return the fractions with the least mean absolute error."""
 
     def loss(logs: FloatArray) -> float:
         steps, prompts = misses(points, np.exp(logs))
@@ -121,13 +121,13 @@ def fit(points: list[Point]) -> FloatArray:
 
 
 def report(title: str, points: list[Point], shares: FloatArray) -> None:
-    """Errors of steps and prompts."""
+    """Print errors of decode steps and prompts."""
     steps, prompts = (errors_in_words(np.exp(found)) for found in misses(points, shares))
     print(f"{title:34s} shares {np.round(shares, 4)} steps {steps} prompts {prompts}")
 
 
 def run(options: Options) -> None:
-    """Fit the shares, each model left out in turn."""
+    """Fit the fractions, with each model left out in turn."""
     points = read_points(options.published("serving"))
     for model in sorted({point.case.model for point in points}):
         rest = [point for point in points if point.case.model != model]

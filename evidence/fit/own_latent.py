@@ -1,6 +1,6 @@
 """Fit kernels of latent attention on own measurements: sparse, its indexer, SGLang's Triton decode.
 
-measured_sparse_attention.csv beside this file: microseconds of one call in a captured graph on one H200 (PyTorch 2.11,
+measured_sparse_attention.csv in this folder: microseconds of one call in a captured graph on one H200 (PyTorch 2.11,
 CUDA 13.0), 2 048 chosen keys at random places of 32 768. mla_sparse: sparse kernels of FlashMLA for SM90 as packed in
 sgl-flash-mla 1.0.0 (bf16: flash_mla_sparse_fwd; fp8: flash_mla_with_kvcache), `heads` after padding; indexer: DeepGEMM
 as packed in sgl-deep-gemm 0.1.1 (fp8_mqa_logits, fp8_paged_mqa_logits), `queries` of each of `sequences` on `cached`.
@@ -57,25 +57,25 @@ Price = Callable[[pd.DataFrame, int, Device, Values], FloatArray]
 
 
 def sparse_s(rows: pd.DataFrame, heads: int, device: Device, values: Values) -> FloatArray:
-    """Seconds of calls of the sparse kernel with so many heads."""
+    """Times of calls of the sparse kernel with `heads` heads [s]."""
     return sparse_latent_s(
         rows["queries"], heads, TOP_K, RANK, ROPE, device, SparseLatentEfficiency(**values)
     )
 
 
 def scoring_s(rows: pd.DataFrame, heads: int, device: Device, values: Values) -> FloatArray:
-    """Seconds of calls of the indexer's scoring kernel."""
+    """Times of calls of the indexer's scoring kernel [s]."""
     calls = (rows["queries"], rows["cached"], rows["sequences"])
     return indexer_s(*calls, heads, INDEX_DIM, device, IndexerEfficiency(**values))
 
 
 def triton_s(rows: pd.DataFrame, heads: int, device: Device, values: Values) -> FloatArray:
-    """Seconds of calls of the Triton decode kernel."""
+    """Times of calls of the Triton decode kernel [s]."""
     return triton_latent_s(rows["batch"], rows["context"], heads, device, TritonLatentEfficiency(**values))
 
 
 def by_heads(price: Price) -> Predict:
-    """Times of rows of equal device and number of heads."""
+    """Return a function for the times of rows, grouped by device and number of heads."""
 
     def predict(values: Values, rows: pd.DataFrame, dtype: str) -> FloatArray:
         return by_system(

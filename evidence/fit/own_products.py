@@ -1,11 +1,11 @@
-"""Fit products that were measured by ourselves: kernels that unpack weights of 8 or 4 bits in front of 16-bit products,
-and those of routers that are kept in fp32.
+"""Fit own measurements of matmuls: kernels that unpack weights of 8 or 4 bits in front of 16-bit matmuls, and those of
+routers that are kept in fp32.
 
-measured_products.csv beside this file: microseconds of one call in a captured graph that runs through weights larger
-than the L2, on one H100 (PyTorch 2.11, CUDA 13.0). The kernels are those of PyPI vllm 0.20.2 (Apache-2.0): machete_mm
-(4 and 8 bits, scales per 128 weights), built for Hopper's matrix unit, and marlin_gemm (4 bits, scales per 128; fp8,
-scales per column), whose instructions are Ampere's: its rate is a part of what such instructions reach; and sgemm,
-which PyTorch takes for inputs and weights in fp32 as long as nobody allows it less precision.
+measured_products.csv in this folder: microseconds of one call in a captured graph that runs through weights larger than
+the L2, on one H100 (PyTorch 2.11, CUDA 13.0). The kernels are those of PyPI vllm 0.20.2 (Apache-2.0): machete_mm (4 and
+8 bits, scales per 128 weights), built for Hopper's matrix unit, and marlin_gemm (4 bits, scales per 128; fp8, scales
+per column), whose instructions are Ampere's: its rate is a part of what such instructions reach; and sgemm, which
+PyTorch takes for inputs and weights in fp32 unless the user allows less precision.
 """
 
 import pandas as pd
@@ -34,7 +34,7 @@ KERNELS = {
 
 
 def operator(name: str) -> OperatorFit:
-    """One of the kernels with its measurements."""
+    """Return the fit of one kernel with its measurements."""
     device = of_one_warp(devices()[SYSTEM]) if name == MARLIN else devices()[SYSTEM]
 
     def predict(values: Values, rows: pd.DataFrame, dtype: str) -> FloatArray:
@@ -59,5 +59,5 @@ def operator(name: str) -> OperatorFit:
 
 
 def run(options: Options) -> None:
-    """Fit them."""
+    """Fit all kernels."""
     fit_operators([operator(name) for name in KERNELS], options, "own_products")

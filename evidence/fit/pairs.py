@@ -1,9 +1,10 @@
-"""Derive how far predicted ratios of two deployments err, by what they differ in, from published pairs.
+"""Derive the errors of predicted ratios of two deployments, by the conditions in which they differ, from published
+pairs.
 
-Two rows are a pair where model and load are the same and accelerator, engine, format or layout differs. What both
-predictions get wrong alike cancels in the ratio; |ln(ratio of errors)| is what is left. Each combination of models,
-accelerators and engines weighs the same, however many loads were published. Whole models are left out in turn to see
-whether intervals hold. Writes data/paired_intervals.toml.
+Two rows are a pair if model and load are the same and accelerator, engine, format or layout differs. Errors that both
+predictions share cancel in the ratio; |ln(ratio of errors)| remains. Each combination of models, accelerators and
+engines weighs the same, however many loads were published. Whole models are left out in turn to see whether intervals
+hold. Writes data/paired_intervals.toml.
 """
 
 import itertools
@@ -28,14 +29,14 @@ METRICS = ("ttft", "tpot", "throughput")
 CLIENTS_OF = ("isl", "osl", "load", "concurrency", "request_rate", "length_dist", "num_requests")
 LEAST_CELLS = 5
 LINK_NOT_STATED = ("gh200-96gb", "gh200-144gb")
-"""Superchips that are linked over NVLink or over a network, which rows of several of them do not say."""
+"""Superchips that are linked over NVLink or over a network; rows of several of them do not say which."""
 UNIFORM_MEAN = 0.9
 LEVEL_80 = 0.8
 
 
 @dataclass(frozen=True)
 class Point:
-    """One deployment under one load: ln(predicted / measured) by metric."""
+    """Deployment under one load: ln(predicted / measured) by metric."""
 
     model: str
     accelerator: str
@@ -49,7 +50,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Pair:
-    """What two points of one load differ in, and how far the ratio of their predictions errs."""
+    """Difference of two points of one load, and the errors of the ratio of their predictions."""
 
     class_name: str
     model: str
@@ -58,7 +59,7 @@ class Pair:
 
 
 def point_of(row: Mapping[str, str], predicted: Prediction) -> Point | None:
-    """A row with the errors of its prediction; None where nothing was predicted or measured."""
+    """Return a row with the errors of its prediction; None without a prediction or measurement."""
     if predicted.status != "ok":
         return None
     value = {name: quantity.value for name, quantity in predicted.metrics.items()}
@@ -69,12 +70,12 @@ def point_of(row: Mapping[str, str], predicted: Prediction) -> Point | None:
         ("tpot", "tpot_ms_mean"),
         ("throughput", "output_tok_s"),
     ):
-        # Where all requests come at once, latencies are the line's, not the deployment's.
+        # If all requests come at once, latencies measure the queue, not the deployment.
         counts = metric == "throughput" or row["load"] != "offline"
         if counts and measured.get(column) and value[column] > 0:
             errors[metric] = math.log(value[column] / measured[column])
     if "throughput" not in errors and {"ttft", "tpot"} <= set(errors) and row["load"] == "closed":
-        # Clients that wait for answers: their rate is inverse to the time of an answer.
+        # The rate of clients that wait for outputs is the inverse of the time of an output.
         steps = UNIFORM_MEAN * float(row["osl"]) - 1.0
         spent = [each["ttft_ms_mean"] + steps * each["tpot_ms_mean"] for each in (value, measured)]
         errors["throughput"] = math.log(spent[1] / spent[0])
@@ -88,7 +89,7 @@ def point_of(row: Mapping[str, str], predicted: Prediction) -> Point | None:
 
 
 def is_comparable(row: Mapping[str, str]) -> bool:
-    """Whether a row states what its speed depends on."""
+    """Whether a row states the conditions on which its speed depends."""
     if row["gpu"] in LINK_NOT_STATED and int(row["n_gpus"] or 1) > 1:
         return False
     plain = row["mode"] == "agg" and row["spec_decode"] in ("none", "")
@@ -96,7 +97,7 @@ def is_comparable(row: Mapping[str, str]) -> bool:
 
 
 def read_points(path: Path) -> list[Point]:
-    """Predicted and measured points of the tiers that pairs come from."""
+    """Return predicted and measured points of the tiers that pairs come from."""
     points = []
     for number, row in published_rows(path):
         if is_comparable(row) and (point := point_of(row, predict_row(row, number))) is not None:
@@ -105,7 +106,7 @@ def read_points(path: Path) -> list[Point]:
 
 
 def pairs_of(points: Iterable[Point]) -> list[Pair]:
-    """All pairs of points of the same model and load."""
+    """Return all pairs of points of the same model and load."""
     by_load: dict[tuple[object, ...], list[Point]] = defaultdict(list)
     for point in points:
         by_load[point.model, point.load].append(point)
@@ -115,7 +116,7 @@ def pairs_of(points: Iterable[Point]) -> list[Pair]:
 
 
 def pair_of(two: tuple[Point, Point]) -> Pair | None:
-    """What two points differ in; None where it is nothing, as in two releases of an engine."""
+    """Return the pair of two points; None if they do not differ, as with two releases of an engine."""
     a, b = two
     if (a.accelerator, a.engine, a.weight_dtype, a.layout) == (
         b.accelerator,
@@ -138,20 +139,20 @@ def pair_of(two: tuple[Point, Point]) -> Pair | None:
 
 
 def quantiles(values: Sequence[float], weights: Sequence[float], levels: Sequence[float]) -> list[float]:
-    """Weighted quantiles."""
+    """Return weighted quantiles."""
     order = np.argsort(values)
     sorted_values, mass = np.asarray(values)[order], np.cumsum(np.asarray(weights)[order])
     return [float(np.interp(level * mass[-1], mass, sorted_values)) for level in levels]
 
 
 def weighed(pairs: Sequence[Pair]) -> list[float]:
-    """Weights by which every cell counts the same."""
+    """Return weights by which every cell counts the same."""
     counts = Counter(pair.cell for pair in pairs)
     return [1.0 / counts[pair.cell] for pair in pairs]
 
 
 def conformal(levels: Sequence[float], num_cells: int) -> list[float]:
-    """Levels of the quantiles that hold so much of what comes next, when only so many cells are known.
+    """Return the quantile levels that hold the fraction `levels` of new cells, if only `num_cells` cells are known.
 
     (n + 1) / n of the level, at most 1 (split conformal prediction, Vovk et al. 2005).
     """
@@ -159,12 +160,12 @@ def conformal(levels: Sequence[float], num_cells: int) -> list[float]:
 
 
 def cells_of(pairs: Sequence[Pair]) -> int:
-    """Combinations of model, accelerators and engines among pairs."""
+    """Number of combinations of model, accelerators and engines among pairs."""
     return len({pair.cell for pair in pairs})
 
 
 def left_out_coverage(pairs: Sequence[Pair], metric: str) -> float:
-    """Part of left-out pairs within the 80 % quantile of pairs of other models."""
+    """Fraction of left-out pairs within the 80 % quantile of pairs of other models."""
     inside = total = 0.0
     for model in sorted({pair.model for pair in pairs}):
         rest = [pair for pair in pairs if pair.model != model]
@@ -180,14 +181,14 @@ def left_out_coverage(pairs: Sequence[Pair], metric: str) -> float:
 
 
 def unpaired(points: Sequence[Point], metric: str) -> float:
-    """Half width on the logarithm of the ratio of two predictions whose errors have nothing in common."""
+    """Half width, on the logarithm, of the ratio of two predictions with independent errors."""
     errors = np.array([point.errors[metric] for point in points if metric in point.errors])
     rng = np.random.default_rng(0)
     return float(np.quantile(np.abs(rng.permutation(errors) - rng.permutation(errors)), LEVEL_80))
 
 
 def text_of(pairs: Sequence[Pair], points: Sequence[Point]) -> str:
-    """The data file."""
+    """Return the data file."""
     lines = [
         "# |ln| by which predicted ratios of two deployments of one model under one load err, by what they",
         "# differ in: quantiles at the levels. left_out is the part of pairs of left-out models within the 80 %",
@@ -219,7 +220,7 @@ def text_of(pairs: Sequence[Pair], points: Sequence[Point]) -> str:
 
 
 def run(options: Options) -> None:
-    """Derive the quantiles."""
+    """Derive and write the quantiles."""
     points = [point for path in options.all_published("serving") for point in read_points(path)]
     text = text_of(pairs_of(points), points)
     if options.write:

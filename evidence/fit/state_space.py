@@ -45,7 +45,7 @@ Fits = dict[str, dict[str, object]]
 
 @dataclass(frozen=True)
 class Stage:
-    """One kernel of a mixer: which rows time it, and which parameters they fix."""
+    """One kernel of a mixer: the rows that time it, and the parameters that they fix."""
 
     kernels: tuple[str, ...]
     phase: str
@@ -119,7 +119,7 @@ _EAGER = ("vllm", "causal_conv1d_fn_qkv3")
 
 
 def shape_of(rows: pd.DataFrame) -> RecurrenceShape:
-    """The shape that all rows share."""
+    """Return the shape that all rows share."""
     first = rows.iloc[0]
     if "nheads" in rows:
         mamba = Mamba2(
@@ -139,7 +139,7 @@ def shape_of(rows: pd.DataFrame) -> RecurrenceShape:
 
 
 def read(options: Options, name: str) -> pd.DataFrame:
-    """One table with a key per shape; Mamba-2 keeps every version, only one of them holds the scan."""
+    """Return one table with a key per shape; Mamba-2 keeps every version, only one of them holds the scan."""
     level = ("version",) if name == "mamba2" else ()
     table = newest(options.kernels(name), level=level)
     disturbed = (table["system"] == _DISTURBED[0]) & (table["backend"] == _DISTURBED[1]) & (name == "gdn")
@@ -150,7 +150,7 @@ def read(options: Options, name: str) -> pd.DataFrame:
 
 
 def stage_fit(name: str, stage: Stage, rows: pd.DataFrame) -> OperatorFit:
-    """One kernel of a mixer as a fit of its own."""
+    """Return one kernel of a mixer as a fit of its own."""
 
     def predict(parameters: Values, table: pd.DataFrame, dtype: str) -> FloatArray:
         efficiency = RecurrenceEfficiency(**(dict.fromkeys(FIELDS, 1.0) | parameters))
@@ -168,7 +168,7 @@ def stage_fit(name: str, stage: Stage, rows: pd.DataFrame) -> OperatorFit:
 
 
 def fit_mixer(name: str, table: pd.DataFrame, engine: str, points: int) -> dict[str, object]:
-    """The record of a mixer: parameters of all stages, and the residual over all judged rows of all stages."""
+    """Return the record of a mixer: parameters of all stages, and the residual over all judged rows of all stages."""
     parameters: Values = {}
     predicted, measured, left_out = [], [], [np.empty(0)]
     for stage in STAGES:
@@ -193,7 +193,7 @@ def fit_mixer(name: str, table: pd.DataFrame, engine: str, points: int) -> dict[
 
 
 def fit_engines(name: str, table: pd.DataFrame, points: int) -> Fits:
-    """Records over all engines and of each engine; a stage that an engine lacks is that of all."""
+    """Return records over all engines and of each engine; a stage that an engine lacks is that of all."""
     found: Fits = {}
     for _, engine, rows in by_engine(table):
         found[engine] = fit_mixer(name, rows, engine, points)
@@ -202,7 +202,7 @@ def fit_engines(name: str, table: pd.DataFrame, points: int) -> Fits:
 
 
 def complete_scan(scans: dict[str, Fits], nets: dict[str, Fits]) -> None:
-    """Adds to Mamba-2 what was not measured: its scan ran on one architecture, its decode step nowhere.
+    """Add to Mamba-2 the kernels that were not measured: its scan ran on one architecture, its decode step on none.
 
     The step moves a state as the delta net's does. The scan elsewhere keeps its ratio to the chunked delta rule of
     the same engine, whose Triton kernels have the same structure.

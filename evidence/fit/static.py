@@ -1,7 +1,7 @@
-"""Fit what early engines cost beyond recent kernels, by (engine, era, architecture), on static batches.
+"""Fit the costs of early engines beyond recent kernels, by (engine, era, architecture), on static batches.
 
-For eras of which only static batches, isolated steps and offline runs are published. Groups (accelerator, model,
-engine) are left out in turn. Writes the rows of the table of terms.
+The eras are those of which only static batches, isolated iterations and offline runs are published. Groups
+(accelerator, model, engine) are left out in turn. Writes the rows of the table of terms.
 """
 
 import json
@@ -27,18 +27,19 @@ from advisor.simulator.replica_model import ReplicaModel
 TIERS = ("C1", "B3", "B1")
 LOADS = ("static_batch", "batch1", "step", "offline")
 Era = tuple[str, str]
-"""An engine and a name."""
+"""Engine, and the name of its era."""
 SPANS: dict[Era, tuple[str, str]] = {
     ("vllm", "2023"): ("", "0.3.0 2024-01-31"),
     ("vllm", "v0"): ("0.3.0 2024-01-31", "0.8.0 2025-03-18"),
     ("tensorrt-llm", "2024"): ("", "0.15.0 2024-12-04"),
 }
-"""Releases (from, until) that are fitted by themselves."""
+"""Releases (from, until) of each era that is fitted on its own."""
 FREE: dict[Era, tuple[str, ...]] = {("tensorrt-llm", "2024"): ("wait_s",)}
-"""Terms that are fitted of an era, all where it is not named: more of them made groups left out no better."""
+"""Terms that are fitted, by era; all terms for any other era. More terms of these eras did not improve left-out
+groups."""
 NEAREST = "nvidia"
-"""Whose terms stand for an architecture that nobody measured: its generations are fitted together, as what an engine
-costs hardly differs among them."""
+"""Vendor whose terms stand for an architecture that was not measured. Its generations are fitted together, as an
+engine's costs hardly differ among them."""
 COLUMNS = ("output_tok_s", "ttft_ms_p50", "tpot_ms_p50")
 START = {
     "step_s": 1.5e-3,
@@ -60,12 +61,12 @@ ROBUST = 0.15
 ROWS_PER_FIT = 60
 NUM_FOLDS = 3
 OFFLINE_REQUESTS = 1200
-"""Enough for a steady state, few enough for a fit."""
+"""Requests of a simulated offline run: enough for a steady state, few enough for a fit."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A case with its replica without any terms, and what was measured."""
+    """Case with its replica without any terms, and its measured values."""
 
     case: ServingCase
     replica: ReplicaModel
@@ -75,7 +76,7 @@ class Row:
 
 
 def read_rows(paths: list[Path]) -> dict[tuple[str, str, str], list[Row]]:
-    """Rows by (engine, era, architecture)."""
+    """Return rows by (engine, era, architecture)."""
     rows: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
     for number, raw in (each for path in paths for each in published_rows(path)):
         if raw["tier"] not in TIERS or raw["load"] not in LOADS or raw["engine"] not in engines.all_ids():
@@ -107,7 +108,7 @@ def _used(era: Era, raw: Mapping[str, str]) -> bool:
 
 
 def ratios(rows: list[Row], kernels: EraKernels) -> list[dict[str, float]]:
-    """Predicted / measured by column."""
+    """Return predicted / measured by column."""
     found = []
     for row in rows:
         surface = with_era_kernels(row.replica.surface, row.replica.deployment, kernels)
@@ -117,7 +118,7 @@ def ratios(rows: list[Row], kernels: EraKernels) -> list[dict[str, float]]:
 
 
 def fit(rows: list[Row], names: tuple[str, ...]) -> EraKernels:
-    """Terms of these names that bring predictions closest to the rows, held by START and SIGMA."""
+    """Return the terms of these names that bring predictions closest to the rows, held by START and SIGMA."""
     start = np.log([START[name] for name in names])
     sigma = np.array([SIGMA[name] for name in names])
     count = Counter(row.group for row in rows)
@@ -137,7 +138,7 @@ def fit(rows: list[Row], names: tuple[str, ...]) -> EraKernels:
 
 
 def thin(rows: list[Row], limit: int) -> list[Row]:
-    """At most `limit` rows, drawn evenly over groups."""
+    """Return at most `limit` rows, drawn evenly over groups."""
     rng = np.random.default_rng(0)
     by_group = by_key((row.group, row) for row in rows)
     for members in by_group.values():
@@ -151,8 +152,8 @@ def thin(rows: list[Row], limit: int) -> list[Row]:
 
 
 def left_out(rows: list[Row], elsewhere: list[Row], names: tuple[str, ...]) -> list[dict[str, float]]:
-    """Predicted / measured of each group by a fit that has not seen it: of the architecture's other groups, or of
-    other architectures where it has no other."""
+    """Return predicted / measured of each group by a fit that has not seen it: on the architecture's other groups, or
+    on other architectures if it has no other group."""
     groups = sorted({row.group for row in rows})
     found = []
     for fold in range(min(NUM_FOLDS, len(groups))):
@@ -164,7 +165,7 @@ def left_out(rows: list[Row], elsewhere: list[Row], names: tuple[str, ...]) -> l
 
 
 def errors(found: list[dict[str, float]]) -> dict[str, float]:
-    """Median of |predicted / measured - 1| by column."""
+    """Return the median of |predicted / measured - 1| by column."""
     medians = {}
     for name in COLUMNS:
         values = [abs(ratio[name] - 1.0) for ratio in found if name in ratio]
@@ -176,7 +177,8 @@ def errors(found: list[dict[str, float]]) -> dict[str, float]:
 def terms_of(
     era: Era, fitted: dict[str, EraKernels], sources: dict[str, set[str]], residual: dict[str, float]
 ) -> list[Term]:
-    """What was found of an era, as rows of the table of terms; NVIDIA's hold for every architecture without its own."""
+    """Return the fitted terms of an era as rows of the table of terms; NVIDIA's hold for every architecture without
+    its own."""
     since, until = SPANS[era]
     errors = ", ".join(f"{name} {value}" for name, value in residual.items())
     return [

@@ -1,8 +1,8 @@
-"""Fit what training frameworks add to their kernels, on published training runs.
+"""Fit the costs that training frameworks add to their kernels, on published training runs.
 
 Only conditions of a row enter its prediction. Parameters are few, belong to a family of frameworks, an era or an
 architecture, and carry priors. Every source has a weight of its own, whatever its number of rows; whole sources are
-left out in turn to see how the fit does on what it has not seen. Writes rows of the table of terms with the left-out
+left out in turn to score the fit on runs that it has not seen. Writes rows of the table of terms with the left-out
 residuals and their quantiles into catalog/data/training_intervals.toml.
 """
 
@@ -29,7 +29,7 @@ from advisor.simulator.training.plan import PlanLattice
 from advisor.simulator.training.step import step_class, step_factors, step_time
 
 OWN_RUNS = DATA_DIR / "training" / "measured-h200-2026-11-20.csv"
-"""Steps measured with tools/measure_training.py; one more source."""
+"""File of steps measured with tools/measure_training.py; one more source."""
 OWN = "own-h200"
 INTERVALS_FILE = DATA_DIR / "training_intervals.toml"
 ROWS_PER_SOURCE = 40
@@ -37,26 +37,26 @@ ROBUST_SCALE = 0.15
 """Logarithm of an error from which on a row counts less (Cauchy weights)."""
 NOISE = 0.1
 ITERATIONS = (2, 2)
-"""Of the first fit, and of the second with unstated knobs set again under its parameters."""
+"""Gauss-Newton iterations of the first fit, and of the second, which sets unstated knobs again under its parameters."""
 STEP = 0.05
+"""Step of finite differences, as a fraction of a prior's width."""
 WIDEST = (0.5, 2.5)
-"""Edges of an interval; what lies beyond is another run than the one that was guessed."""
-"""Of a prior's width, for differences."""
+"""Widest ends of an interval, as factors; a ratio beyond them means another run than the one that was assumed."""
 MIN_INTERVAL_POINTS = 12
 LEAST_LEFT_OUT_INSIDE = 0.76
-"""Share of the runs left out that an interval holds at least; it is widened until it does."""
+"""Fraction of left-out runs that an interval holds at least; it is widened until it does."""
 SOURCE_WEIGHTS = {
     "megatron-bridge": 2.5, "dgxc-25.04": 1.5, "vtrain-single": 0.7, "peft": 0.4, "own": 0.3,
     "torchtitan": 0.4, "XTuner speed pages": 0.5, "ml-engineering": 0.5, "torchao training docs": 0.2,
 }  # fmt: skip
-"""Relative to one: sources with many accelerators, models and releases; small or doubtful ones."""
+"""Weights of sources with many accelerators, models and releases, and of small or doubtful ones, relative to one."""
 DOUBTFUL = ("SUSPECT", "CHECK")
 """Marks of rows that their collectors found implausible; they are kept out of the fit, not out of validation."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """A case with every knob set, and the step that was measured."""
+    """Case with every knob set, and its measured step."""
 
     case: TrainingCase
     source: str
@@ -73,7 +73,7 @@ class Row:
 
     @property
     def campaign(self) -> str:
-        """Runs of a source on one accelerator, of mixtures or of other models."""
+        """Campaign of the row: runs of a source on one accelerator, of mixtures or of other models."""
         kind = "experts" if num_experts(self.case.job.model) else "dense"
         return f"{self.source}, {self.case.cluster.accelerator.id}, {kind}"
 
@@ -89,7 +89,7 @@ def costs_of(case: TrainingCase, terms: Terms) -> FrameworkCosts:
 
 
 def read_rows(truth: Path, terms: Terms) -> list[Row]:
-    """Rows with a measured step or rate, unstated knobs set under these parameters."""
+    """Return rows with a measured step or rate, unstated knobs set under these parameters."""
     rows = []
     for number, raw in published_rows(truth):
         if any(mark in raw.get("notes", "") for mark in DOUBTFUL):
@@ -108,7 +108,7 @@ def read_rows(truth: Path, terms: Terms) -> list[Row]:
 
 
 def measured_step_s(raw: Mapping[str, str], case: TrainingCase, found: ResolvedCase) -> float:
-    """The step that a row states, directly or through its rate [s]; 0 where it states none."""
+    """Step time that a row states, directly or through its rate [s]; 0 if it states none."""
     if raw.get("step_time_s"):
         return float(raw["step_time_s"])
     tokens = found.job.tokens_per_step / case.num_accelerators
@@ -121,7 +121,7 @@ def measured_step_s(raw: Mapping[str, str], case: TrainingCase, found: ResolvedC
 
 
 def thinned(rows: Sequence[Row]) -> list[Row]:
-    """At most so many rows of a source, evenly through it."""
+    """Return every n-th row of each source, so that about ROWS_PER_SOURCE of it remain."""
     total, seen = Counter(row.source for row in rows), Counter[str]()
     kept = []
     for row in rows:
@@ -164,7 +164,7 @@ def jacobian(rows: Sequence[Row], codes: FloatArray, base: FloatArray) -> FloatA
 
 
 def improved(codes: FloatArray, found: FloatArray, slopes: FloatArray, weights: FloatArray) -> FloatArray:
-    """One Gauss-Newton step of the robust fit with its priors."""
+    """Return parameters after one Gauss-Newton step of the robust fit with its priors."""
     prior = np.array([p.encoded(p.prior) for p in PARAMETERS])
     precision = np.array([1.0 / p.sigma**2 for p in PARAMETERS])
     robust = weights / (1.0 + (found / ROBUST_SCALE) ** 2)
@@ -178,7 +178,7 @@ def improved(codes: FloatArray, found: FloatArray, slopes: FloatArray, weights: 
 
 
 def fitted(rows: Sequence[Row], codes: FloatArray, iterations: int) -> tuple[FloatArray, FloatArray]:
-    """Parameters of all rows, and the slopes there."""
+    """Return parameters fitted on all rows, and the slopes there."""
     weights = weights_of(rows)
     slopes = np.zeros((len(rows), len(PARAMETERS)))
     for iteration in range(iterations):
@@ -192,7 +192,7 @@ def fitted(rows: Sequence[Row], codes: FloatArray, iterations: int) -> tuple[Flo
 def left_out(
     rows: Sequence[Row], codes: FloatArray, found: FloatArray, slopes: FloatArray, source: str
 ) -> FloatArray:
-    """Parameters without a source or a campaign: a few steps from those of all, along the same slopes."""
+    """Return parameters without a source or a campaign: a few steps from those of all, along the same slopes."""
     kept = [index for index, row in enumerate(rows) if source not in (row.source, row.campaign)]
     weights, start = weights_of(rows)[kept], codes
     for _ in range(8):
@@ -202,7 +202,7 @@ def left_out(
 
 
 def quantiles(ratios: FloatArray, weights: FloatArray, inside: float = 0.8) -> tuple[float, float]:
-    """(low, high) of measured over predicted between which this share of the weight lies."""
+    """Return (low, high) of measured over predicted between which the fraction `inside` of the weight lies."""
     values = 1.0 / ratios
     order = np.argsort(values)
     share = (np.cumsum(weights[order]) - 0.5 * weights[order]) / weights.sum()
@@ -211,7 +211,7 @@ def quantiles(ratios: FloatArray, weights: FloatArray, inside: float = 0.8) -> t
 
 
 def report(ratios: FloatArray, key: str, names: Sequence[str]) -> None:
-    """Errors by what rows have in common."""
+    """Print errors by a property that rows share."""
     print(f"\n{key}")
     for name in sorted(set(names)):
         chosen = ratios[[index for index, other in enumerate(names) if other == name]]
@@ -236,7 +236,7 @@ def reports(rows: Sequence[Row], ratios: FloatArray) -> None:
 
 
 def write(codes: FloatArray, rows: Sequence[Row], ratios: FloatArray, inside: FloatArray) -> None:
-    """The rows of the table of terms, and the intervals."""
+    """Write the rows of the table of terms, and the intervals."""
     values = [float(f"{p.decoded(code):.4g}") for p, code in zip(PARAMETERS, codes, strict=True)]
     sources = "; ".join(sorted({row.source for row in rows}))
     residual = f"step time {np.median(np.abs(ratios - 1.0)):.3f} ({len(rows)} runs, sources left out)"
@@ -245,7 +245,8 @@ def write(codes: FloatArray, rows: Sequence[Row], ratios: FloatArray, inside: Fl
 
 
 def write_intervals(rows: Sequence[Row], ratios: FloatArray) -> None:
-    """Quantiles by class; the first half of the rows was left out, and what is untested has the quantiles of these."""
+    """Write quantiles by class. The first half of the rows was left out; the class `untested` has the quantiles of
+    that half."""
     classes = [row.class_name for row in rows]
     lines = [
         "# (low, high) of measured / predicted step time that hold 80 % of published runs, by class: each run once",
@@ -262,7 +263,9 @@ def write_intervals(rows: Sequence[Row], ratios: FloatArray) -> None:
         if len(chosen) < MIN_INTERVAL_POINTS:
             continue
         count = Counter(rows[index].source for index in chosen)
-        power = 1.0 if name in ("any", "untested") else 0.5  # what nobody tested is one more source
+        power = (
+            1.0 if name in ("any", "untested") else 0.5
+        )  # each source counts the same for an untested run, which is one more source
         weights = np.array([1.0 / count[rows[index].source] ** power for index in chosen])
         blind = 1.0 / ratios[[index for index in chosen if index < num_left_out]]
         for share in np.arange(0.8, 0.99, 0.02):
@@ -276,7 +279,7 @@ def write_intervals(rows: Sequence[Row], ratios: FloatArray) -> None:
 
 
 def report_coverage(rows: Sequence[Row], ratios: FloatArray) -> None:
-    """Share of runs inside the stored intervals, by class."""
+    """Print the fraction of runs inside the stored intervals, by class."""
     names = [row.class_name for row in rows]
     print(f"\n{'inside their interval':24} {'n':>4} {'share':>7}")
     for name in sorted(set(names)):
@@ -286,7 +289,7 @@ def report_coverage(rows: Sequence[Row], ratios: FloatArray) -> None:
 
 
 def run(options: Options) -> None:
-    """Fit all families, leave sources out, write."""
+    """Fit all families, leave sources out in turn, and write."""
     start = time.monotonic()
     codes = np.array([p.encoded(value) for p, value in zip(PARAMETERS, shipped_values(), strict=True)])
     published = options.published("training")

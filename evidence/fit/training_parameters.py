@@ -1,4 +1,4 @@
-"""What is fitted of training frameworks: parameters with their priors."""
+"""Fitted parameters of training frameworks, with their priors."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -12,13 +12,13 @@ from advisor.evidence.fit.base import merged
 
 @dataclass(frozen=True)
 class Parameter:
-    """One number to fit: where it applies, what is believed before."""
+    """One number to fit: the cases to which it applies, and its prior."""
 
     selector: Mapping[str, Any]
     name: str
     prior: float
     sigma: float
-    """Of the logarithm, or of the number itself where it is a share."""
+    """Standard deviation of the prior, on the logarithm, or on the number itself if it is a fraction."""
     low: float
     high: float
 
@@ -39,8 +39,8 @@ MEGATRON = {"name": ("megatron",)}
 MODERN = {**MEGATRON, "operator": ("fused_attention",)}
 LEGACY = {**MEGATRON, "operator": ("unfused_attention",)}
 BLACKWELL_HEAT = 1.28
-"""Median over 30 products (two dense models, forward and both gradients) of the time on a B200 that ran them in
-Transformer Engine's layouts over what isolated kernels of serving take: MooreThreads/SimuMax,
+"""Ratio, the median over 30 matmuls (two dense models, forward and both gradients), of the time on a B200 that ran
+them in Transformer Engine's layouts over the time of isolated kernels of serving: MooreThreads/SimuMax,
 configs/system/b200_bf16_ceperm.json. The machine is that of the runs of simumax-b200."""
 PARAMETERS = (
     Parameter({}, "kernel_scale", 1.1, 0.1, 0.9, 1.5),
@@ -71,7 +71,7 @@ SOURCE = "evidence/fit/training.py"
 
 
 def shipped_values() -> list[float]:
-    """The shipped value of each parameter, from which a fit starts; its prior where none is shipped."""
+    """Return the shipped value of each parameter, from which a fit starts; its prior if none is shipped."""
     known = {_key(term): term.value for term in all_terms()}
     wanted = rows_of([parameter.prior for parameter in PARAMETERS])
     return [known.get(_key(term), term.value) for term in wanted]
@@ -83,7 +83,7 @@ def _key(term: Term) -> tuple[tuple[str, str], ...]:
 
 
 def rows_of(values: Iterable[float], fitted_on: str = SOURCE, residual: str = SOURCE) -> list[Term]:
-    """Rows of the table of terms with these values."""
+    """Return rows of the table of terms with these values."""
     return [
         Term(
             scope="framework",
@@ -101,6 +101,6 @@ def rows_of(values: Iterable[float], fitted_on: str = SOURCE, residual: str = SO
 
 
 def terms_of(values: Iterable[float]) -> Terms:
-    """The table of terms with these values in place of the shipped ones. What a framework does by its documentation
+    """Return the table of terms with these values in place of the shipped ones. Documented behaviour of a framework
     stays as it is shipped."""
     return by_name(merged(all_terms(), rows_of(values)))

@@ -1,7 +1,7 @@
-"""Measure how wrong a relative's record is on an architecture that nobody measured.
+"""Measure the error of a relative's record on an architecture that was not measured.
 
 Each measured architecture is hidden in turn; the transfer rule of the catalog picks a relative; its prediction is
-compared with the hidden measurements. The middle over architectures is stored for each operator.
+compared with the hidden measurements. The median over architectures is stored for each operator.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ _ROWS = 6000
 
 
 def errors(fit: OperatorFit) -> Iterator[float]:
-    """Median error of every hidden architecture and format."""
+    """Yield the median error of every hidden architecture and format."""
     table = fit.table[fit.judged(fit.table)]
     if fit.operator == "elementwise":
         table = table[table["dtype"] == "bf16"]
@@ -31,7 +31,7 @@ def errors(fit: OperatorFit) -> Iterator[float]:
 
 
 def run(options: Options) -> None:
-    """Measure transfers of products, routed experts and elementwise operators."""
+    """Measure transfers of matmuls, routed experts and elementwise operators."""
     lines = [
         "# Written by evidence/fit/transfer.py; run it again rather than edit.",
         "",

@@ -49,7 +49,7 @@ SOURCE = {
 
 
 def other_architecture(options: Options, phase: str) -> pd.DataFrame:
-    """A later version of the kernel on an L40S, with a cache in fp8: what the record lends is judged by it."""
+    """Return a later version of the kernel on an L40S, with a cache in fp8; it judges the record's transfer."""
     file = {"prefill": "attention_context", "decode": "attention_generation"}[phase]
     filters = [("system", "==", "l40s"), ("kernel_source", "==", "vllm_triton_attn")]
     table = timed(pd.read_parquet(options.kernels(file), filters=filters))
@@ -80,7 +80,7 @@ def predict(parameters: Values, table: pd.DataFrame, device: Device, kv_bytes: f
 
 
 def lent_errors(parameters: Values, options: Options) -> FloatArray:
-    """|predicted / measured - 1| on the other architecture."""
+    """Return |predicted / measured - 1| on the other architecture."""
     errors = []
     for phase in ("prefill", "decode"):
         rows = other_architecture(options, phase)

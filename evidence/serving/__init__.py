@@ -1,1 +1,1 @@
-"""Published serving runs: their conditions, how they were made, and what is predicted for them."""
+"""Published serving runs: their conditions, set-ups and predictions."""

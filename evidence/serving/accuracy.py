@@ -1,4 +1,5 @@
-"""Which published serving runs count, and how far predictions are from them: the figures of docs/accuracy.md."""
+"""Choice of the published serving runs that count, and the errors of their predictions: the figures of
+docs/accuracy.md."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,11 +17,11 @@ from advisor.evidence.scores import (
 )
 
 CORE_TIERS = ("A1", "A2", "A3", "B2", "B4", "B5", "OWN")
-"""Whole servers under load: no ports of MLPerf, no offline maxima, no local machines."""
+"""Tiers of whole servers under load: no ports of MLPerf, no offline maxima, no local machines."""
 CORE_METRICS = ("tpot_ms_mean", "ttft_ms_mean", "output_tok_s")
 CORE_COLUMNS = ("engine", "gpu", "model", "tier")
 GROUP = "group"
-"""Column of the groups (accelerator, model, engine) that macro averages are over."""
+"""Column of the groups (accelerator, model, engine) over which macro averages run."""
 NEEDED = ("model", "gpu", "tp", "isl", "osl", "load", "weight_dtype")
 OTHER_LOADS = (
     ("B1", "output_tok_s"),
@@ -34,42 +35,42 @@ OTHER_LOADS = (
     ("D1", "output_tok_s"),
     ("M", "output_tok_s"),
 )
-"""Tiers outside the core, and what was measured there."""
+"""Tiers outside the core, with the metric that each of them measured."""
 MATCHED = ("model", "gpu", "n_gpus", "weight_dtype", "load", "concurrency", "request_rate", "isl", "osl")
-"""Columns that two runs of different engines share to be compared."""
+"""Columns in which two runs of different engines must agree to be compared."""
 TIE = 1.05
-"""Ratio up to which two runs are alike."""
+"""Ratio up to which two runs count as equally fast."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServingAccuracy:
-    """Errors of predictions on the core and elsewhere; a missing prediction counts where the score says so."""
+    """Errors of predictions on the core and elsewhere; a missing prediction counts if the score says so."""
 
     core: Mapping[str, MetricScore]
-    """By metric: overall, by each of CORE_COLUMNS, and by group."""
+    """Scores on the core by metric: overall, by each of CORE_COLUMNS, and by group."""
     num_core_rows: Mapping[str, Mapping[str, int]]
-    """By column of CORE_COLUMNS, then by its value."""
+    """Number of rows of the core by column of CORE_COLUMNS, then by its value."""
     other_loads: Mapping[str, Mapping[str, Score]]
-    """By tier outside the core, then by metric."""
+    """Scores by tier outside the core, then by metric."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineOrder:
-    """Pairs of runs of different engines under the same conditions, measured more than 5 % apart."""
+    """Pairs of runs of different engines under equal conditions, measured more than 5 % apart."""
 
     num_pairs: int
     num_right: int
-    """Predicted in the measured order, more than 5 % apart."""
+    """Number of pairs predicted in the measured order, more than 5 % apart."""
     num_tied: int
-    """Predicted within 5 % of each other."""
+    """Number of pairs predicted within 5 % of each other."""
     num_told: int
-    """Of which the faster one is predicted to be faster, by however little."""
+    """Number of pairs whose faster run is predicted to be faster, by any margin."""
 
 
 def engine_order(rows: Sequence[JudgedRow], metric: str) -> EngineOrder:
-    """How often the faster of two engines on the same hardware is told; a missing prediction is wrong.
+    """Count how often predictions name the faster of two engines on equal hardware; a missing prediction is wrong.
 
-    Source: own definition, described in docs/accuracy.md.
+    Definition: see docs/accuracy.md.
     """
     alike: dict[tuple[str, ...], list[Comparison]] = {}
     for one in comparisons([row for row in rows if is_core(row.cells)], metric):
@@ -90,14 +91,14 @@ def engine_order(rows: Sequence[JudgedRow], metric: str) -> EngineOrder:
 
 
 def _ordered(first: float, second: float) -> int:
-    """1 where the first is larger, -1 where the second is, 0 where they are alike."""
+    """Return 1 if the first is larger, -1 if the second is, 0 if they count as equal."""
     return int(first > TIE * second) - int(second > TIE * first)
 
 
 def is_core(cells: Mapping[str, str]) -> bool:
-    """Whether a row is an aggregated run without speculation whose conditions are all published.
+    """Whether a row is an aggregated run without speculative decoding whose conditions are all published.
 
-    Source: own definition, described in docs/accuracy.md.
+    Definition: see docs/accuracy.md.
     """
     return (
         cells.get("tier") in CORE_TIERS
@@ -108,9 +109,9 @@ def is_core(cells: Mapping[str, str]) -> bool:
 
 
 def serving_accuracy(rows: Sequence[JudgedRow]) -> ServingAccuracy | None:
-    """Errors on rows that state their tier; None if nothing of the core was measured.
+    """Return the errors on rows that state their tier; None if no row of the core was measured.
 
-    Source: own definition, described in docs/accuracy.md.
+    Definition: see docs/accuracy.md.
     """
     core = [row for row in rows if is_core(row.cells)]
     found = score_metrics(

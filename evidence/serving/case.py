@@ -1,4 +1,4 @@
-"""One published serving measurement as a question: its columns, parsed; what was measured is never among them."""
+"""Published serving measurement as a case: its parsed conditions, without measured values."""
 
 import math
 import re
@@ -14,7 +14,8 @@ from advisor.catalog.releases import middle_of
 from advisor.evidence.table import Cells
 
 View = Literal["replay", "stranger"]
-"""How a case is looked at: with what its benchmark's scripts say, or as a server of which only the row is known."""
+"""View of a case: with the settings of its benchmark's scripts, or as a third-party server of which only the row is
+known."""
 VIEWS: Final[tuple[View, ...]] = get_args(View)
 
 INPUT_COLUMNS: Final = (
@@ -25,17 +26,17 @@ INPUT_COLUMNS: Final = (
     "prefill_ep", "num_decode_workers", "moe_tp", "moe_ep", "context_depth", "split_mode", "power_cap_w",
     "stack", "shared_prefix_len", "num_prefixes", "script",
 )  # fmt: skip
-"""All that a prediction may see. `notes`, `source`, `source_ref`, tier and group are not among them."""
+"""Columns that a prediction may read. `notes`, `source`, `source_ref`, tier and group are not among them."""
 
 METRICS: Final = (
     "ttft_ms_mean", "ttft_ms_p50", "ttft_ms_p99", "tpot_ms_mean", "tpot_ms_p50", "tpot_ms_p99", "output_tok_s",
     "total_tok_s", "req_s", "e2e_ms_mean", "decode_tok_s", "prefill_tok_s",
 )  # fmt: skip
-"""Columns that are predicted, and compared where they were measured."""
+"""Columns that are predicted, and compared if they were measured."""
 
 LENGTH_DISTS: Final = ("fixed", "uniform", "mean", "lognormal")
 SCRIPTS: Final = ("inferencex", "aiconfigurator", "vultr", "lmdeploy")
-"""Benchmarks whose published scripts a row may say that it was made with."""
+"""Benchmarks whose published scripts a row may name."""
 BATCHES: Final = ("static_batch", "batch1", "step")
 LOADS: Final = ("closed", "poisson", "offline", *BATCHES)
 
@@ -65,28 +66,28 @@ class ServingCase:
     mode: str
     weight_dtype: str
     kv_dtype: str
-    """Format of the cache; auto where the row does not state it."""
+    """Format of the KV cache; auto if the row does not state it."""
     load: str
     concurrency: int | None
     request_rate: float | None
     isl: int
     osl: int
     length_dist: str
-    """fixed, uniform, mean or lognormal."""
+    """Distribution of lengths: fixed, uniform, mean or lognormal."""
     lengths_stated: bool
-    """Whether the row says how its lengths are distributed."""
+    """Whether the row states the distribution of its lengths."""
     length_spread: float | None
-    """Least part of the nominal length where it is uniform; sigma where it is lognormal; None where not stated."""
+    """Shortest length over the nominal one if uniform; sigma if lognormal; None if not stated."""
     longest: tuple[int, int] | None
-    """Most input and output tokens that lognormal lengths were clipped to; None where not stated."""
+    """Most input and output tokens to which lognormal lengths were clipped; None if not stated."""
     num_requests: int | None
     max_num_seqs: int | None
     max_num_batched_tokens: int | None
     prefix_cache_off: bool
     shared_prefix_tokens: int
-    """With which prompts begin alike, part of `isl`; 0 where the row states none ..."""
+    """Tokens of a prompt that it shares with others, part of `isl`; 0 if the row states none."""
     num_prefixes: int
-    """... and how many such beginnings there are."""
+    """Number of different shared prefixes."""
     spec_decode: str
     context_depth: int
     power_cap_w: float | None = None
@@ -96,29 +97,30 @@ class ServingCase:
     num_prefill_workers: int | None = None
     num_decode_workers: int | None = None
     prefill_tp: int | None = None
-    """Degrees of one prefill worker; None where only the pool's size is known."""
+    """Tensor parallelism of one prefill worker; None if only the pool's size is known."""
     prefill_pp: int | None = None
     prefill_dp: int | None = None
     prefill_ep: int | None = None
     weights_stated: bool = True
-    """Whether their format was published; else 16 bits, or 8 where these do not fit."""
+    """Whether the weight format was published; otherwise it is 16 bits, or 8 if these do not fit."""
     layout_stated: bool = True
-    """Whether the degrees of a replica were published; else num_gpus is all that is known."""
+    """Whether the degrees of a replica were published; otherwise only num_gpus is known."""
     script: str = ""
-    """Benchmark whose scripts started engine and client; empty where the row does not say."""
+    """Benchmark whose scripts started engine and client; empty if the row does not name one."""
     view: View = "replay"
 
     @property
     def most_at_once(self) -> float | None:
-        """Sequences that run at once at most, as far as the load says."""
+        """Most sequences that run at once, as far as the load states it; None if it does not."""
         return float(self.concurrency) if self.concurrency and self.load in ("closed", *BATCHES) else None
 
 
 def parse_case(row: Mapping[str, str], row_number: int, view: View = "replay") -> ServingCase:
-    """A case from a CSV row; blanks mean unknown.
+    """Return a case from a CSV row; blanks mean unknown.
 
     Raises: InputFileError: a needed field is missing or is not a number of the right kind; names row and field.
-    Source: own definition of the columns, see docs/validation.md.
+
+    Columns: see docs/validation.md.
     """
     cells = Cells(row, row_number)
     for name in ("model", "gpu", "engine", "load"):
@@ -175,7 +177,7 @@ def parse_case(row: Mapping[str, str], row_number: int, view: View = "replay") -
 
 
 def contradictions(case: ServingCase) -> tuple[str, ...]:
-    """What in a case's conditions cannot all be so, and how it is taken."""
+    """Return a sentence for each contradiction in the conditions of a case, with the reading that is taken."""
     found = []
     if case.shared_prefix_tokens and case.isl <= case.shared_prefix_tokens:
         found.append(
@@ -188,7 +190,7 @@ def contradictions(case: ServingCase) -> tuple[str, ...]:
 
 
 def without_contradictions(case: ServingCase) -> ServingCase:
-    """A case as `contradictions` says that it is taken. Source: own definition."""
+    """Return a case in the reading that `contradictions` states."""
     if case.shared_prefix_tokens and case.isl <= case.shared_prefix_tokens:
         return replace(case, isl=case.isl + case.shared_prefix_tokens)
     return case
@@ -204,7 +206,7 @@ def _script(cells: Cells) -> str:
 
 
 def _length_dist(cells: Cells) -> tuple[str, float | None]:
-    """Kind of distribution and its parameter, from cells such as uniform:0.8 or lognormal:600/200,0.8 clipped ..."""
+    """Return kind and parameter of a distribution, from cells such as uniform:0.8 or lognormal:600/200,0.8 clipped."""
     text = cells.text("length_dist") or "fixed"
     kind, _, detail = text.partition(":")
     if kind not in LENGTH_DISTS:
@@ -229,17 +231,18 @@ def _length_dist(cells: Cells) -> tuple[str, float | None]:
 
 
 def _longest(cells: Cells) -> tuple[int, int] | None:
-    """Most input and output tokens, from lognormal:600/200,0.8 clipped 16-6000/4-1500."""
+    """Return most input and output tokens, from lognormal:600/200,0.8 clipped 16-6000/4-1500."""
     clipped = _CLIPPED.search(cells.text("length_dist"))
     return None if clipped is None else (int(clipped[1]), int(clipped[2]))
 
 
 def dated(case: ServingCase) -> ServingCase:
-    """A case of which a year or two are stated, with the middle of them as its date, but none before its model was
-    released: no engine of that time could run it.
+    """Return a case with a date: the middle of the stated year or years, but none before the release of its model, as
+    no engine of that time could run it.
 
     Assumes: engines serve a model from the month on in which it is released.
-    Source: own definition; `released` of the model's record.
+
+    Source: `released` of the model's record.
     """
     date = middle_of(case.date)
     if date == case.date:
@@ -252,7 +255,7 @@ def dated(case: ServingCase) -> ServingCase:
 
 
 def as_published(case: ServingCase) -> ServingCase:
-    """A case that states 16-bit weights of a checkpoint with fewer bits, in that checkpoint's format.
+    """Return a case that states 16-bit weights of a checkpoint with fewer bits, in that checkpoint's format.
 
     Assumes: engines load a checkpoint as it is published; a table that says bf16 of it says what it computes in.
     Source: catalog/data/models.

@@ -1,4 +1,4 @@
-"""What the client of a published run sent: how many requests, of which lengths, with which prompts."""
+"""Client of a published run: number, lengths and prompts of its requests."""
 
 from typing import Final
 
@@ -19,40 +19,42 @@ from advisor.simulator.serving.content import ROOT, Contents, ContentTree, Share
 from advisor.simulator.serving.lengths import context_spread
 
 _UNIFORM_LOW: Final = 0.8
-"""Least part of the nominal length that the usual benchmark client draws, where it is not stated."""
+"""Shortest length over the nominal one that the usual benchmark client draws, if the row does not state it."""
 _CONVERSATION_SIGMA: Final = 1.0
-"""Spread of the logarithm of conversation lengths where only means were published: 0.7 to 1.1 for the prompts of the
+"""Spread of the logarithm of conversation lengths if only means were published: 0.7 to 1.1 for the prompts of the
 ShareGPT, Open-Orca and Azure traces."""
 _ANSWER_SIGMA: Final = 1.5
-"""Spread of the logarithm of ShareGPT's answers and, below, their longest: fitted to offline runs of groups whose runs
-with other lengths are predicted within some percent. The spread sets the mean time per token of requests, short ones
-of which see the prompts of the others; the longest answer sets how long the end of a run takes."""
+"""Spread of the logarithm of ShareGPT's outputs; the constant below is their greatest length. Both are fitted to
+offline runs of groups whose runs with other lengths are predicted within some percent. The spread sets the mean time
+per token of requests, as short requests wait for the prompts of others; the longest output sets how long the end of a
+run takes."""
 _CONVERSATION_MOST_ANSWER: Final = 1500
 _CONVERSATION_MOST_PROMPT: Final = 1024
-"""The usual client drops longer prompts, and pairs of prompt and answer above 2 048 tokens."""
+"""Longest prompt that the usual client keeps [tokens]; it also drops pairs of prompt and output above 2 048 tokens."""
 _CONVERSATION_MOST_MEAN_ANSWER: Final = 260
-"""Mean answer up to which none is longer than those: ShareGPT's have 190 to 220 tokens, whether or not a client drops
-long prompts. Five runs of 100 clients of SGLang's, which drops none (302 tokens in, 188 out), keep 85 to 93 of them
-busy until the end; with answers of up to 4 096 tokens it would be 60."""
+"""Mean output up to which no output exceeds those limits [tokens]: ShareGPT's have a mean of 190 to 220, whether or
+not a client drops long prompts. Five runs of 100 clients with SGLang's client, which drops none (302 tokens in, 188
+out), keep 85 to 93 clients busy until the end; with outputs of up to 4 096 tokens it would be 60."""
 _LONG_MOST_ANSWER: Final = 4096
-"""Longest answer of conversations with a longer mean, from the end of published runs."""
+"""Longest output of conversations with a longer mean [tokens], from the end of published runs."""
 _SHORT_MEAN: Final = 400
-"""Mean length up to which a published mean can be that of sampled conversations."""
+"""Mean length up to which a published mean can be that of sampled conversations [tokens]."""
 _CONVERSATION_LEAST_OUTPUT: Final = 16
 _ROUND_TOKENS: Final = 1000
-"""A mean prompt of whole thousands is a nominal length that was met to the token, not the mean of drawn ones."""
+"""Granularity of nominal lengths [tokens]: a mean prompt of whole thousands is a nominal length that was met to the
+token, not the mean of drawn ones."""
 JITTER_SIGMA: Final = 0.05
 """Spread that keeps equal requests of a closed loop out of step, small against any length effect."""
 
 _NO_SPREAD: Final = 1e-9
 _REQUESTS_PER_CLIENT: Final = 10
-"""How many requests per concurrent client the usual benchmark client sends."""
+"""Number of requests per concurrent client that the usual benchmark client sends."""
 
 CaseLengths = FixedLengths | UniformLengths | LognormalLengths
 
 
 def lengths_of(case: ServingCase) -> CaseLengths:
-    """Lengths of a case's requests.
+    """Return the lengths of a case's requests.
 
     Beginnings that prompts share come on top, see shared_prefixes.
 
@@ -73,7 +75,7 @@ def lengths_of(case: ServingCase) -> CaseLengths:
     if case.length_dist == "mean":
         return _published_means(case)
     if case.num_requests is None and case.load == "closed" and not _stays_in_step(case):
-        # A client whose protocol is not stated sits behind HTTP: answers jitter, and slots do not stay in step.
+        # A client whose protocol is not stated uses HTTP: outputs jitter, and slots do not stay in step.
         return LognormalLengths(isl, osl, JITTER_SIGMA)
     return FixedLengths(isl, osl)
 
@@ -83,7 +85,7 @@ _IN_STEP: Final = ("static_batch", "batch1", "step")
 
 
 def spread_of_contexts(case: ServingCase) -> float:
-    """Standard deviation over mean of the contexts that decode together; 0 where all are in step.
+    """Standard deviation over mean of the contexts that decode together; 0 if all are in step.
 
     Raises: AdvisorError: no tokens in or out.
     """
@@ -93,19 +95,19 @@ def spread_of_contexts(case: ServingCase) -> float:
 
 
 def _stays_in_step(case: ServingCase) -> bool:
-    """Whether streams of equal answers that began together end together, although clients take their time between two:
-    where decoding waits until all prompts are computed, whoever comes in the meantime joins the others. 5 to 50 ms
-    between two requests change a mean first token of SGLang by a percent."""
+    """Whether streams of equal outputs that began together end together, although clients pause between two requests.
+    If decoding waits until all prompts are computed, a request that comes in the meantime joins the others. 5 to 50 ms
+    between two requests change a mean TTFT of SGLang by a percent."""
     return case.lengths_stated and engines.get(case.engine).record.scheduler == "prefill_first"
 
 
 def mean_share(case: ServingCase) -> float:
-    """Mean over nominal length of a case's requests: (1 + low) / 2 where lengths are uniform, else 1."""
+    """Mean over nominal length of a case's requests: (1 + low) / 2 if lengths are uniform, else 1."""
     return (1.0 + (case.length_spread or _UNIFORM_LOW)) / 2.0 if case.length_dist == "uniform" else 1.0
 
 
 def shared_prefixes(case: ServingCase) -> SharedPrefixes | None:
-    """The beginnings that a case's prompts share; None where all differ.
+    """Return the prefixes that a case's prompts share; None if all prompts differ.
 
     Assumes: each is as likely as the others, as the usual clients draw them.
     Source: vllm bench serve (prefix_repetition), sglang bench_serving.py (generated-shared-prefix).
@@ -133,7 +135,7 @@ def _published_means(case: ServingCase) -> CaseLengths:
 
 
 def closed_workload(case: ServingCase, recipe: BenchmarkRecipe | None, seed: int) -> Workload:
-    """The load of a closed loop, as the client of a known script sends it or as the usual one does.
+    """Return the workload of a closed loop, as the client of a known script sends it or as the usual client does.
 
     Raises: AdvisorError: no tokens in or out.
     Source: the benchmarks' own clients, see evidence/data/recipes.toml.
@@ -148,7 +150,7 @@ def closed_workload(case: ServingCase, recipe: BenchmarkRecipe | None, seed: int
 
 
 def _num_requests(case: ServingCase, recipe: BenchmarkRecipe | None) -> int:
-    """Requests of a closed loop: those that are stated, those that its benchmark sends, else some per client."""
+    """Number of requests of a closed loop: as stated, as its benchmark sends, or else a usual number per client."""
     if case.num_requests is None and recipe is not None and recipe.num_requests:
         return recipe.num_requests
     per_client = recipe.requests_per_client if recipe is not None else None
@@ -157,7 +159,7 @@ def _num_requests(case: ServingCase, recipe: BenchmarkRecipe | None) -> int:
 
 
 def client_lengths(case: ServingCase, recipe: BenchmarkRecipe | None) -> CaseLengths | None:
-    """Lengths of a client that asks for equal ones and of which is known how it stays in step; None where it is not.
+    """Return the lengths for a client that asks for equal ones and whose step with others is known; None if it is not.
 
     Assumes: what puts clients out of step (HTTP, tokenizer, the client's own processes) happens once per request, so
     that it is a number of decode steps, not a share of the answer; no more than the usual jitter of short answers.
@@ -175,7 +177,7 @@ def client_lengths(case: ServingCase, recipe: BenchmarkRecipe | None) -> CaseLen
 
 
 def repeated_prompts(case: ServingCase, distinct_prompts: int, num_requests: int, seed: int) -> Contents:
-    """Contents of a client that sends a few prompts again and again, each pass in another order.
+    """Return the contents of a client that sends a few prompts repeatedly, each pass in another order.
 
     Source: aiperf, whose clients shuffle the prompts that they have made.
     """
@@ -189,7 +191,7 @@ def repeated_prompts(case: ServingCase, distinct_prompts: int, num_requests: int
 
 
 def closed_loop_lengths(case: ServingCase) -> CaseLengths:
-    """Lengths of a closed loop's requests, where a client on the owner's machine keeps its slots in step.
+    """Return the lengths of a closed loop's requests; a client on the owner's machine keeps its slots in step.
 
     Equal prompts that were sent together end together, and the next ones wait for each other: no network and no
     other user puts them out of step.

@@ -1,4 +1,4 @@
-"""A simulated run in the columns and units of published measurements."""
+"""Simulated runs in the columns and units of published measurements."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -10,7 +10,7 @@ from advisor.simulator.serving import Records, ServingResult
 
 Factors = tuple[float, float]
 Measured = tuple[dict[str, float], dict[str, Factors]]
-"""Values by column; (low, high) sampling errors of the percentiles among them, as factors."""
+"""Values by column, and (low, high) sampling errors of the percentiles among them, as factors."""
 _PERCENTILES: Final = (50, 99)
 _RATES: Final = ("output_tok_s", "total_tok_s", "req_s", "prefill_tok_s")
 
@@ -18,7 +18,7 @@ _RATES: Final = ("output_tok_s", "total_tok_s", "req_s", "prefill_tok_s")
 def columns_of(result: ServingResult) -> dict[str, float]:
     """Throughputs [1/s] and latencies [ms] of a run, by column.
 
-    Source: own definition of the columns, see docs/validation.md.
+    Columns: see docs/validation.md.
     """
     metrics = {
         "output_tok_s": result.output_tokens_per_s,
@@ -49,10 +49,8 @@ def sampling_of(result: ServingResult) -> dict[str, Factors]:
 
 
 def later(values: Mapping[str, float], num_requests: int, wait_s: float) -> dict[str, float]:
-    """Columns of a run of so many requests that were all sent at once, had the engine begun so much later [s].
-
-    Source: own definition.
-    """
+    """Return the columns of a run whose engine begins `wait_s` later; all of its `num_requests` requests are sent at
+    once."""
     share = 1.0 / (1.0 + wait_s * values["req_s"] / num_requests)
     waits = ("ttft_ms_mean", "ttft_ms_p50", "ttft_ms_p99", "e2e_ms_mean")
     return {
@@ -62,7 +60,7 @@ def later(values: Mapping[str, float], num_requests: int, wait_s: float) -> dict
 
 
 def stream_rates(records: Records) -> dict[str, float]:
-    """What clients see of their own streams [tokens/s], averaged over requests: decode_tok_s and prefill_tok_s.
+    """Rates of the clients' own streams [tokens/s], averaged over requests: decode_tok_s and prefill_tok_s.
 
     decode_tok_s: tokens after the first over the time that they took; prefill_tok_s: the prompt over the time to the
     first token, queueing included. A rate that no request has is left out: that of one output token, or no prompt.
@@ -84,7 +82,7 @@ def stream_rates(records: Records) -> dict[str, float]:
 
 
 def of_all_replicas(measured: Measured, num_replicas: int) -> Measured:
-    """Columns of one replica as those of all together: rates add up, latencies stay."""
+    """Return the columns of one replica as those of all together: rates add up, latencies stay."""
     values, sampling = measured
     return {
         name: value * num_replicas if name in _RATES else value for name, value in values.items()

@@ -1,4 +1,4 @@
-"""A published serving case as a deployment and a replica: what is stated, what its scripts set, what is usual.
+"""Deployment and replica of a published serving case: stated values, then those of its scripts, then usual ones.
 
 A row with a power limit is taken for a machine of its owner: whoever rents one cannot set it.
 """
@@ -31,20 +31,20 @@ from advisor.simulator.local_surface import back_end, micro_batch_tokens
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 
 _RAISED_MEMORY_FRACTION: Final = 0.97
-"""What people set where the weights leave no room below an engine's default."""
+"""Memory fraction that users set if the weights leave no room below an engine's default."""
 _LEAST_SEQUENCES: Final = 32
-"""Requests that the cache of a replica must hold before a submitter would call a layout good."""
+"""Number of requests that the cache of a replica must hold before a submitter would call a layout good."""
 _DEGREES: Final = (1, 2, 4, 8, 16, 32, 64)
 _GRAPHICS_LANES: Final = 16
 """PCIe lanes that a desktop processor gives to graphics cards."""
 _FEWEST_LANES: Final = 4
-"""What boards and risers leave to each card where more than four share them."""
+"""Fewest lanes that boards and risers leave to each card if more than four share them."""
 
 
 def replica_of(
     case: ServingCase, *, costs: EngineCosts | None = None, calibration: Calibration | None = None
 ) -> ReplicaModel:
-    """The replica that a case describes.
+    """Return the replica that a case describes.
 
     Raises: AdvisorError: a name is unknown, a mechanism is not modelled, or it does not fit.
     """
@@ -78,10 +78,10 @@ def replica_of(
         replica = started(settings)
     except InfeasibleError:
         if not case.weights_stated and deployment.weight_dtype == "bf16":
-            # What was measured did fit: 16 bits are those of a checkpoint that no row would name.
+            # The measured run did fit, so its weights had fewer bits: the 16 bits only stand for an unstated format.
             eight = replace(case, weight_dtype="fp8", weights_stated=True)
             return replica_of(eight, costs=costs, calibration=calibration)
-        # A published run did fit: who started it raised a fraction of memory that is an option, not a computed one.
+        # A published run did fit: its memory fraction was raised, where that is an option and not computed.
         if case.view == "stranger" or not _memory_is_an_option(deployment.engine):
             raise
         replica = started(replace(settings, memory_fraction=_RAISED_MEMORY_FRACTION))
@@ -93,7 +93,7 @@ def _memory_is_an_option(engine: Engine) -> bool:
 
 
 def deployment_of(case: ServingCase, calibration: Calibration | None = None) -> Deployment:
-    """The deployment that a case describes.
+    """Return the deployment that a case describes.
 
     Raises: UnknownNameError: model, accelerator or engine is not in the catalog.
     """
@@ -138,7 +138,7 @@ def _expert_parallel(case: ServingCase, model: Model) -> int:
 
 
 def _ranks_per_node(case: ServingCase) -> int | None:
-    """Accelerators of each machine where one replica is spread over all that a row names."""
+    """Number of accelerators of each machine if one replica is spread over all machines of a row; None otherwise."""
     spread = case.mode != "disagg" and case.tp * case.pp * case.dp == case.num_gpus
     if not spread or case.num_nodes == 1 or case.num_gpus % case.num_nodes:
         return None
@@ -162,7 +162,7 @@ def _max_num_seqs(case: ServingCase, engine: Engine) -> int | None:
 
 
 def in_own_machine(accelerator: Accelerator, num_gpus: int, power_cap_w: float | None) -> Accelerator:
-    """The accelerator in its slot: desktop cards under a power limit share the 16 lanes of a desktop processor.
+    """Return the accelerator in its slot: desktop cards under a power limit share the 16 lanes of a desktop processor.
 
     Servers give every card all of its lanes. Cards that read each other over PCIe are made for servers and
     workstations, where lanes are not scarce.
@@ -180,8 +180,8 @@ def in_own_machine(accelerator: Accelerator, num_gpus: int, power_cap_w: float |
 
 
 def as_submitted(case: ServingCase) -> ServingCase:
-    """A case whose layout was not published as whoever submits to a contest has it: weights in few bits come with a
-    cache of eight, which holds twice the requests. A stranger's server keeps what its release does.
+    """Return a case without a published layout as contest submitters run it: weights in few bits come with an 8-bit
+    cache, which holds twice the requests. A third-party server keeps the defaults of its release.
 
     Source: MLPerf Inference v5.1 and v6.1 submissions of Llama-2-70B and Llama-3.1-8B.
     """
@@ -196,11 +196,13 @@ def as_submitted(case: ServingCase) -> ServingCase:
 def smallest_layout(
     case: ServingCase, *, costs: EngineCosts | None = None, calibration: Calibration | None = None
 ) -> tuple[ServingCase, ReplicaModel]:
-    """The smallest replica that holds the weights and a useful number of requests, as a case and as a model.
+    """Return the smallest replica that holds the weights and a useful number of requests, as a case and as a model.
 
     Assumes: submitters of throughput runs divide a model no further than they must.
+
     Raises: InfeasibleError: no layout fits.
-    Source: own definition; MLPerf Inference v5.1 submissions of Llama-2-70B run so.
+
+    Source: MLPerf Inference v5.1 submissions of Llama-2-70B run so.
     """
     tried: list[tuple[int, ServingCase, ReplicaModel]] = []
     refused: InfeasibleError | None = None
@@ -223,7 +225,7 @@ def smallest_layout(
 
 
 def share_of(case: ServingCase, num_replicas: int) -> ServingCase:
-    """The load of one of equal replicas.
+    """Return the load of one of equal replicas.
 
     Assumes: requests are dealt out evenly.
     """

@@ -1,4 +1,4 @@
-"""A published measurement of disaggregated serving as two pools and a load."""
+"""Published measurements of disaggregated serving as two pools and a load."""
 
 from dataclasses import replace
 
@@ -19,14 +19,14 @@ from advisor.simulator.serving.lengths import Lengths
 _RECIPE_MEMORY_FRACTION = 0.95
 _REQUESTS_PER_CLIENT = 10
 _MOST_REQUESTS = 4000
-"""Simulated at most, but never fewer than _LEAST_PER_CLIENT per client: a long run repeats itself."""
+"""Most requests to simulate, but never fewer than _LEAST_PER_CLIENT per client: a long run repeats itself."""
 _LEAST_PER_CLIENT = 3
 
 
 def disaggregated_model(
     case: ServingCase, decode_worker: Deployment, *, costs: EngineCosts | None = None
 ) -> DisaggregatedModel:
-    """The pools that a case describes; `decode_worker` is the deployment of its tp, pp, dp and ep.
+    """Return the pools that a case describes; `decode_worker` is the deployment of its tp, pp, dp and ep.
 
     Raises: AdvisorError: a pool's size is not stated, or does not divide among its workers.
     Source: own composition; columns as in docs/validation.md.
@@ -63,12 +63,12 @@ def disaggregated_model(
     except InfeasibleError:
         if case.view == "stranger":
             raise
-        # What was measured did fit: where weights leave no room, recipes give the engine nearly all memory.
+        # The measured run did fit: if weights leave no room, recipes give the engine nearly all memory.
         return model(replace(settings, memory_fraction=_RECIPE_MEMORY_FRACTION))
 
 
 def disaggregated_loop(case: ServingCase, model: DisaggregatedModel, lengths: Lengths, seed: int) -> Measured:
-    """A closed loop over both pools.
+    """Return the columns of a closed loop over both pools.
 
     Raises: AdvisorError: another load, or no concurrency.
     """
@@ -82,7 +82,8 @@ def disaggregated_loop(case: ServingCase, model: DisaggregatedModel, lengths: Le
 
 
 def _decode_worker(case: ServingCase, stated: Deployment) -> Deployment:
-    """Stated degrees; else tensor parallelism over the accelerators of a worker, as engines are started by default."""
+    """Return the decode worker with the stated degrees, or else tensor parallelism over its accelerators, the default
+    of engines."""
     size = (case.decode_gpus or 0) // (case.num_decode_workers or 1) // stated.pipeline_parallel
     if case.layout_stated or size < 1:
         return stated
@@ -91,7 +92,7 @@ def _decode_worker(case: ServingCase, stated: Deployment) -> Deployment:
 
 
 def _prefill_worker(case: ServingCase, decode_worker: Deployment) -> Deployment:
-    """Stated degrees; else a worker that splits attention the way the decode workers do."""
+    """Return the prefill worker with the stated degrees, or else with the attention split of the decode workers."""
     degrees = (case.prefill_tp, case.prefill_pp, case.prefill_dp)
     if any(degree is not None for degree in degrees):
         tp, pp, dp = (degree or 1 for degree in degrees)
@@ -111,7 +112,8 @@ def _prefill_worker(case: ServingCase, decode_worker: Deployment) -> Deployment:
 
 
 def _balanced(worker: Deployment) -> Deployment:
-    """As many copies of experts as make the slots divide among the ranks: without them it could not have started."""
+    """Return a worker with as many redundant experts as make the slots divide among the ranks; it could not have
+    started without."""
     parts = [experts for _, experts in routed_layers(worker.model)]
     return replace(worker, redundant_experts=-parts[0].num_experts % worker.expert_parallel if parts else 0)
 

@@ -1,4 +1,4 @@
-"""Iterations of a running engine on our own hardware, and what the step-cost surface makes of them."""
+"""Iterations of a running engine on the project's own hardware, and the step-cost surface's times of them."""
 
 import json
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from advisor.simulator.serving.pipeline import decode_ps, mixed_ps, step_tables
 
 @dataclass(frozen=True, slots=True)
 class EngineIteration:
-    """Median time of the iterations of one load that are alike."""
+    """Median time of the similar iterations of one load."""
 
     accelerator: str
     engine: str
@@ -23,11 +23,11 @@ class EngineIteration:
     model: str
     weight_dtype: str
     iteration: str
-    """decode, prompts, or mixed: decodes and prompts."""
+    """Kind of iteration: decode, prompts, or mixed (decodes and prompts)."""
     sequences: int
-    """Decoding."""
+    """Number of sequences that decode."""
     new_tokens: int
-    """Of prompts, one after the other."""
+    """New tokens of prompts, which are computed one after the other."""
     input_tokens: int
     context_tokens: int
     median_s: float
@@ -35,8 +35,8 @@ class EngineIteration:
 
 
 def measured_iterations() -> list[EngineIteration]:
-    """Engines with random weights, as their schedulers saw answers come back: vLLM on one H200 and two H100s,
-    SGLang on one H100.
+    """Return measured iterations of engines with random weights, as their schedulers saw outputs come back: vLLM on
+    one H200 and two H100s, SGLang on one H100.
 
     Source: catalog/data/measured/*-iterations-*.json, which state the conditions.
     """
@@ -50,7 +50,7 @@ def measured_iterations() -> list[EngineIteration]:
 
 
 def predicted_iteration_s(row: EngineIteration) -> float:
-    """Time of such an iteration, composed and priced as the simulator's own loop does it [s].
+    """Time of the iteration, composed and priced as the simulator's own loop does it [s].
 
     Assumes: tokens spread evenly over experts, as they do with random weights: what real routing spares or crowds
     (`expert_scale`, `expert_prefill_scale`) is left out.
@@ -75,10 +75,10 @@ def predicted_iteration_s(row: EngineIteration) -> float:
         return decode_s
     mixed_s = mixed_ps(tables, batch, row.sequences) / PICOSECONDS_PER_S
     if row.new_tokens > row.input_tokens:
-        # Batches of several prompts follow each other without a pause; a single one finds a board that rested.
+        # Batches of several prompts follow each other without a pause; a single prompt starts on an idle board.
         work_s = max(0.0, mixed_s - tables.reading_ps / PICOSECONDS_PER_S)
         mixed_s += (tables.limited_scale - 1.0) * work_s
     if row.sequences + row.new_tokens <= tables.captured_tokens:
         return mixed_s
-    # The host launches it while the device decodes for those who ride along.
+    # The host launches the prompts while the device decodes the sequences of the same iteration.
     return max(mixed_s, tables.launch_ps / PICOSECONDS_PER_S - decode_s)

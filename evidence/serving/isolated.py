@@ -1,4 +1,4 @@
-"""Loads that run in isolation: one static batch, one stream, the two kinds of step by themselves."""
+"""Loads that run in isolation: one static batch, one stream, the two kinds of iteration on their own."""
 
 from dataclasses import replace
 
@@ -11,12 +11,12 @@ from advisor.simulator.serving import ClosedLoop, FixedLengths, ServingResult, W
 from advisor.simulator.step_cost import decode_iteration_s, prefill_s
 
 _NOTHING_DRAWN: dict[str, Factors] = {}
-"""No sampling error: lengths and arrivals are given."""
+"""Empty sampling error: lengths and arrivals are given."""
 _BENCH_PROMPT_TOKENS, _BENCH_OUTPUT_TOKENS = 512, 128
 
 
 def static_batch(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
-    """A batch of equal requests given to an idle engine at once, run to its end.
+    """Return the columns of a batch of equal requests that an idle engine gets at once and runs to its end.
 
     Token rates are those of the whole batch: of its prompts, then of what is generated after them. The engine's
     library is called, so nothing is spent on HTTP. What does not fit into the cache waits or is
@@ -36,10 +36,10 @@ def static_batch(case: ServingCase, replica: ReplicaModel, seed: int) -> Measure
 
 
 def single_stream(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
-    """One client that waits for its answer: the columns of a closed loop, and both token rates [tokens/s].
+    """Return the columns of one client that waits for its output, with both token rates [tokens/s].
 
-    Rates are those of the engine, latencies those that a client of its server sees. Tokens that are in the cache
-    before the test (context_depth) count as a prompt that nobody times; a prompt of just that length repeats them.
+    Rates are those of the engine, latencies those that a client of its server sees. Tokens that are in the cache before
+    the test (context_depth) count as a prompt whose time is not measured; a prompt of just that length repeats them.
 
     Where no lengths are stated, those of llama-bench's default tests count.
 
@@ -62,7 +62,7 @@ def single_stream(case: ServingCase, replica: ReplicaModel, seed: int) -> Measur
 
 
 def step(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
-    """TTFT and TPOT of isolated steps [ms]: the prompts of a whole batch, then one decode step of that batch.
+    """TTFT and TPOT of isolated iterations [ms]: the prompts of a whole batch, then one decode step of that batch.
 
     Raises: AdvisorError: no batch size, or no tokens.
     Source: Patel et al. 2024 (Splitwise), arXiv:2311.18677: so its characterisation measures.
@@ -86,7 +86,7 @@ def step(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
 def _burst(
     case: ServingCase, replica: ReplicaModel, output_tokens: int, seed: int, *, online: bool = False
 ) -> ServingResult:
-    """All requests of the batch at once, equal, on an idle engine; `online` through its server."""
+    """Simulate equal requests that an idle engine gets all at once; `online` adds the costs of its server."""
     if case.isl < 1 or output_tokens < 1:
         raise AdvisorError("isl and osl must be at least 1 token")
     batch = case.concurrency or 1

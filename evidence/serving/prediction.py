@@ -1,4 +1,4 @@
-"""Predict published serving measurements from their conditions: build the deployment, replay the load."""
+"""Predictions of published serving measurements from their conditions: build the deployment, replay the load."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -51,18 +51,17 @@ from advisor.simulator.terms import Case, find
 
 _DYNAMO = "dynamo"
 _OPEN_LOOP_REQUESTS = 2500
-"""Requests of a load at a rate whose number is not stated: enough that chance and the draining end move its
-throughput by some 2 %."""
+"""Number of requests of an open loop if the row states none: large enough that chance and the draining end move its
+throughput by about 2 %."""
 _UNFILTERED = ("gpt-oss",)
-"""Models whose generation_config.json asks for neither top-k nor top-p: a server that takes it for its default samples
-from all tokens, for which nothing is compiled."""
+"""Models whose generation_config.json asks for neither top-k nor top-p: a server that takes it as its default samples
+from all tokens, for which no kernel is compiled."""
 _WAITING_LOADS = ("closed", "batch1", "static_batch")
-"""In which a client sends its next request when it has its answer."""
+"""Loads in which a client sends its next request once it has its output."""
 _RATES = ("output_tok_s", "total_tok_s", "req_s")
 _MOST_RUNS = 16
-"""Of a short load at a rate, whose arrivals and lengths nobody published: the median is what the one that was measured
-most likely shows. 60 requests of widely spread lengths move throughput by 15 %, the 99th percentile of a first token
-by 40 %."""
+"""Most runs of a short open-loop load with unpublished arrivals and lengths; their median is what the measured run
+most likely shows. 60 requests of widely spread lengths move throughput by 15 %, and the p99 TTFT by 40 %."""
 
 
 def predict_case(
@@ -72,7 +71,7 @@ def predict_case(
     seed: int = 0,
     calibration: Calibration | None = None,
 ) -> Prediction:
-    """Predicted metrics of one case; never raises for what a row can contain. Its reason names what contradicts itself.
+    """Return the predicted metrics of one case; no content of a row raises an error. The reason names contradictions.
 
     A calibration counts for rows of its accelerator.
     """
@@ -114,10 +113,10 @@ def predict_row(
     calibration: Calibration | None = None,
     view: View = "replay",
 ) -> Prediction:
-    """Predicted metrics of one CSV row; a bad row is a prediction with status error.
+    """Return the predicted metrics of one CSV row; a bad row is a prediction with status error.
 
-    A `replay` starts engine and client as the scripts do that the row's protocol is known by; for a `stranger` an
-    engine is on its release's defaults and has what the row states.
+    A `replay` starts engine and client as the row's scripts do, if its protocol identifies them; for a `stranger` the
+    engine has its release's defaults and the row's settings.
     """
     return answered(
         row.get("case_id") or f"row-{row_number}",
@@ -129,7 +128,7 @@ def predict_row(
 def _aggregated(
     case: ServingCase, costs: EngineCosts | None, seed: int, calibration: Calibration | None
 ) -> tuple[dict[str, float], dict[str, Factors], ReplicaModel]:
-    """Values by column, their sampling errors, and the replica."""
+    """Return values by column, their sampling errors, and the replica."""
     if case.layout_stated or case.num_gpus == 1:
         replica = replica_of(case, costs=costs, calibration=calibration)
         return *load_metrics(case, replica, seed), replica
@@ -143,7 +142,7 @@ def _aggregated(
 def _disaggregated(
     case: ServingCase, costs: EngineCosts | None, seed: int, calibration: Calibration | None
 ) -> tuple[dict[str, float], dict[str, Factors], ReplicaModel]:
-    """Values by column, their sampling errors, and the decode worker."""
+    """Return values by column, their sampling errors, and the decode worker."""
     if case.stack == _DYNAMO and case.date:
         # Published versions are those of the orchestrator; the date knows the engine's era.
         case = replace(case, engine_version="")
@@ -157,9 +156,9 @@ def _disaggregated(
 def _rates_of_latencies(
     case: ServingCase, values: Mapping[str, float], class_name: str, basis: Basis
 ) -> dict[str, Quantity]:
-    """What follows from the latencies of a run, so that its interval does: the whole time of a request, the rates of
-    one stream, and the throughput of clients who wait for their answers, which Little's law gives, or of requests
-    that were all sent at once, which last as long as they do.
+    """Return the columns that follow from a run's latencies, with the intervals of those latencies: the time of a
+    whole request; the rates of one stream; and the throughput of clients that wait for their outputs (by Little's law)
+    or of requests that were all sent at once, as these last as long as they do.
 
     Source: intervals.latency_factors.
     """
@@ -179,12 +178,12 @@ def _rates_of_latencies(
 
 
 def _error_metric(column: str) -> str:
-    """Which residuals a column shares: ttft, tpot or throughput."""
+    """Return the metric whose residuals a column shares: ttft, tpot or throughput."""
     return next((name for name in ("ttft", "tpot") if column.startswith(name)), "throughput")
 
 
 def load_metrics(case: ServingCase, replica: ReplicaModel, seed: int = 0) -> Measured:
-    """Values by column of a case's load on a replica, and their sampling errors.
+    """Return the values by column of a case's load on a replica, and their sampling errors.
 
     Raises: AdvisorError: the case lacks what its load needs.
     """
@@ -219,11 +218,11 @@ def _online(replica: ReplicaModel, workload: Workload, seed: int) -> Measured:
 
 
 def _offline(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
-    # Long enough that filling and draining the batch is a small part of the run.
+    # The run is so long that filling and draining the batch is a small part of it.
     num_requests = case.num_requests or 4 * replica.policy.num_slots
     policy = replace(replica.policy, api_overhead_ps=0)
     if case.num_requests is None:
-        # A highest throughput: of the engine's own benchmark, in whose process no server streams answers to clients.
+        # A highest throughput comes from the engine's own benchmark, without a server that streams outputs.
         policy = replace(policy, delivery_ps=0)
     workload = Workload(ClosedLoop(num_requests), lengths_of(case), num_requests, shared_prefixes(case))
     result = simulate(replica.surface, policy, workload, seed=seed)
@@ -238,7 +237,7 @@ def _offline(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
 
 
 def _highest_throughput(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
-    """What a throughput that was published without its clients or its rate must be: the highest that was found."""
+    """Return the throughput of a row published without clients or rate, which must be the highest that was found."""
     values, _ = _offline(case, replica, seed)
     return {name: values[name] for name in ("output_tok_s", "total_tok_s", "req_s")}, {}
 

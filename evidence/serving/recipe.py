@@ -1,4 +1,5 @@
-"""Replay a published run as its benchmark started the engine: budgets, graphs, and when new requests are seen."""
+"""Replay of a published run with its benchmark's engine start: budgets, graphs, and times at which new requests are
+seen."""
 
 import math
 from dataclasses import replace
@@ -27,11 +28,12 @@ _INFERENCEX_REQUESTS_PER_CLIENT = 10
 
 
 def script_of(case: ServingCase) -> str:
-    """The benchmark whose scripts made a case: the stated one, or InferenceX's where its whole protocol is stated.
+    """Return the benchmark whose scripts made a case: the stated one, or InferenceX's if its whole protocol is stated.
 
-    Empty where it is not known, and for a stranger. What a row leaves blank tells nothing.
+    The result is empty if the benchmark is not known, and for a third-party server. Blank cells of a row decide
+    nothing.
 
-    Source: own definition, see docs/validation.md.
+    See docs/validation.md.
     """
     if case.view == "stranger":
         return ""
@@ -39,7 +41,7 @@ def script_of(case: ServingCase) -> str:
 
 
 def run_of(case: ServingCase, model: str, architecture: str) -> PublishedRun:
-    """What a benchmark's start-up scripts went by in a case. Source: own definition."""
+    """Return the conditions on which a benchmark's start-up scripts chose their settings in a case."""
     return PublishedRun(
         script_of(case), case.engine, model, architecture, case.weight_dtype, case.date, case.engine_version,
         case.isl, case.osl, case.concurrency or 0, case.tp, case.dp,
@@ -47,7 +49,7 @@ def run_of(case: ServingCase, model: str, architecture: str) -> PublishedRun:
 
 
 def recipe_for(case: ServingCase, deployment: Deployment) -> BenchmarkRecipe | None:
-    """The recipe of the benchmark whose scripts made a case; None where it is none that is known.
+    """Return the recipe of the benchmark whose scripts made a case; None if no recipe is known.
 
     Source: evidence/data/recipes.toml.
     """
@@ -59,7 +61,7 @@ def _deployed(case: ServingCase, deployment: Deployment) -> PublishedRun:
 
 
 def as_laid_out(case: ServingCase) -> ServingCase:
-    """A case with the layout that its benchmark's scripts chose, where its table had no columns for one.
+    """Return a case with the layout that its benchmark's scripts chose, if its table had no columns for one.
 
     Raises: UnknownNameError: model or accelerator is not in the catalog.
     Source: evidence/data/layouts.toml.
@@ -77,7 +79,8 @@ def as_laid_out(case: ServingCase) -> ServingCase:
 
 
 def as_stored(deployment: Deployment, case: ServingCase) -> Deployment:
-    """The deployment of a case that states no format of its cache, with the formats of its benchmark's scripts.
+    """Return the deployment with its benchmark's formats of cache and states, if the case states no format of its
+    cache.
 
     Source: evidence/data/formats.toml.
     """
@@ -91,7 +94,7 @@ def as_stored(deployment: Deployment, case: ServingCase) -> Deployment:
 
 
 def with_states(model: Model, state_dtype: str) -> Model:
-    """A model whose mixers with a constant state keep it in this format. Source: own definition."""
+    """Return a model whose mixers with a constant state keep it in `state_dtype`."""
 
     def stored(mixer: Mixer | None) -> Mixer | None:
         if isinstance(mixer, GatedDeltaNet | Mamba2):
@@ -113,7 +116,7 @@ def is_inferencex(case: ServingCase) -> bool:
 
 
 def as_started(deployment: Deployment, recipe: BenchmarkRecipe | None) -> Deployment:
-    """A deployment whose engine schedules as the recipe starts it.
+    """Return a deployment whose engine schedules as the recipe starts it.
 
     Source: evidence/data/recipes.toml.
     """
@@ -123,7 +126,8 @@ def as_started(deployment: Deployment, recipe: BenchmarkRecipe | None) -> Deploy
 
 
 def decode_slots_for(case: ServingCase, deployment: Deployment, decode_workers: int) -> int | None:
-    """Sequences that one decode worker of a case of two pools takes at once; None where its script is not known.
+    """Number of sequences that one decode worker of a case with two pools takes at once; None if its script is not
+    known.
 
     Source: evidence/data/decode_slots.toml.
     """
@@ -136,7 +140,7 @@ def decode_slots_for(case: ServingCase, deployment: Deployment, decode_workers: 
 def costs_of(
     case: ServingCase, deployment: Deployment, costs: EngineCosts | None, recipe: BenchmarkRecipe | None
 ) -> EngineCosts:
-    """The given costs, or without any those of a case's release, as the recipe starts the engine.
+    """Return the given costs, or without any those of a case's release, as the recipe starts the engine.
 
     Source: the engine's record; costs_as_started.
     """
@@ -146,8 +150,9 @@ def costs_of(
 
 
 def costs_as_started(costs: EngineCosts, recipe: BenchmarkRecipe | None) -> EngineCosts:
-    """Costs of an engine that a recipe lets hand on several tokens at once, fuse what stands between large kernels, or
-    prepare its next step while the device runs, which its release does not by itself.
+    """Return the costs of an engine with those options of a recipe that its release does not set by default: sending
+    several tokens at once, fusing the operators between large kernels, and preparing the next iteration while the
+    device runs.
 
     Source: evidence/data/recipes.toml, stream_interval, fused_launches and async_scheduling.
     """
@@ -169,7 +174,7 @@ def costs_as_started(costs: EngineCosts, recipe: BenchmarkRecipe | None) -> Engi
 def with_recipe(
     settings: EngineSettings, case: ServingCase, deployment: Deployment, recipe: BenchmarkRecipe | None
 ) -> EngineSettings:
-    """Settings of a case with those of a recipe where the case states none itself.
+    """Return the settings of a case, completed with those of a recipe that the case does not state.
 
     Source: evidence/data/recipes.toml.
     """
@@ -199,7 +204,7 @@ def _budget_tokens(case: ServingCase, recipe: BenchmarkRecipe) -> int | None:
 def with_admission_wait(
     replica: ReplicaModel, case: ServingCase, recipe: BenchmarkRecipe | None
 ) -> ReplicaModel:
-    """A replica whose requests wait as the recipe makes the engine look at its queue.
+    """Return a replica whose requests wait until the engine looks at its queue, as the recipe sets it.
 
     Assumes: the mean wait, in decode steps of the full batch, counts like time before the scheduler.
     """
@@ -230,11 +235,14 @@ def _wait_steps(replica: ReplicaModel, case: ServingCase, recipe: BenchmarkRecip
 
 
 def polling_wait_steps(interval_steps: int) -> float:
-    """Mean wait of a request that arrives while an engine looks at its queue every so many steps [decode steps].
+    """Mean wait of a request that arrives while an engine looks at its queue every `interval_steps` steps [decode
+    steps].
 
-    (k - 1) / 2: an engine that looks at every step makes nobody wait. No release does otherwise unless it is asked to.
+    (k - 1) / 2: with an engine that looks at every step no request waits. All releases do so unless an option says
+    otherwise.
 
     Assumes: arrivals fall anywhere in the interval; decoding never pauses, as an idle engine looks at once.
+
     Source: own derivation; SGLang's scheduler_recv_interval and num_continuous_decode_steps.
     """
     return (interval_steps - 1) / 2.0

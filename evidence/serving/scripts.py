@@ -1,4 +1,4 @@
-"""How published benchmarks started their engines: what their scripts set and their tables do not print."""
+"""Settings that published benchmarks gave their engines in start-up scripts, and that their tables do not print."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -15,26 +15,26 @@ RunsT = TypeVar("RunsT", bound="BenchmarkRuns")
 
 
 class FromConcurrency(Record):
-    """A setting that depends on the number of clients; the last entry that applies counts."""
+    """Setting that depends on the number of clients; the last entry that applies counts."""
 
     concurrency: int = Field(ge=1)
     value: int = Field(ge=1)
 
 
 class PublishedRun(NamedTuple):
-    """What start-up scripts go by: a run of a model with an engine in a benchmark, under a load."""
+    """Conditions on which start-up scripts decide: a run of a model with an engine in a benchmark, under a load."""
 
     benchmark: str
     engine: str
     model: str
-    """The catalog's id."""
+    """Id of the model in the catalog."""
     architecture: str
-    """Of the accelerators."""
+    """Architecture of the accelerators."""
     weight_dtype: str = ""
     date: str = ""
-    """ISO date; empty is not known."""
+    """ISO date; empty if not known."""
     version: str = ""
-    """Of the engine; empty is not known."""
+    """Version of the engine; empty if not known."""
     input_tokens: int = 0
     output_tokens: int = 0
     concurrency: int = 1
@@ -43,24 +43,24 @@ class PublishedRun(NamedTuple):
 
 
 class BenchmarkRuns(Record):
-    """The runs of one engine in one benchmark that a record is about; an empty field is any."""
+    """Runs of one engine in one benchmark to which a record applies; an empty field means any."""
 
     benchmark: str
     engine: str
     models: tuple[str, ...] = ()
-    """Ids of models, or how they begin."""
+    """Ids of models, or their beginnings."""
     architectures: tuple[str, ...] = ()
-    """Of accelerators."""
+    """Architectures of accelerators."""
     weight_dtypes: tuple[str, ...] = ()
     from_date: str = ""
-    """ISO date from which runs were started so ..."""
+    """First ISO date of the runs to which the record applies; empty means no beginning."""
     until: str = ""
-    """... and before which."""
+    """ISO date before which those runs were started; empty means no end."""
     versions: tuple[str, ...] = ()
-    """Versions of the engine, or how they begin."""
+    """Versions of the engine, or their beginnings."""
 
     def concerns(self, run: PublishedRun) -> bool:
-        """Whether a run is among these; one without a date is in no period with a beginning or an end."""
+        """Whether a run is among these; a run without a date is in no period with a beginning or an end."""
         return (
             (self.benchmark, self.engine) == (run.benchmark, run.engine)
             and (not self.models or run.model.startswith(self.models))
@@ -78,7 +78,7 @@ class BenchmarkRecipe(BenchmarkRuns):
     input_tokens: int | None = None
     output_tokens: int | None = None
     data_parallel: bool | None = None
-    """Only with (or only without) attention data parallelism."""
+    """Whether the recipe holds only with (True) or only without (False) attention data parallelism; None means both."""
     min_concurrency: int = 1
     min_tensor_parallel: int = 1
 
@@ -86,46 +86,47 @@ class BenchmarkRecipe(BenchmarkRuns):
     tokens_per_input: float | None = None
     """Token budget as a multiple of the prompt length."""
     spare_tokens: int | None = None
-    """Token budget of one prompt, the whole batch's decodes and so many tokens beside them, ..."""
+    """Tokens of the budget beyond one prompt and the whole batch's decodes."""
     budget_step_tokens: int = Field(default=1, ge=1)
-    """... rounded up to a multiple of this ..."""
+    """Multiple to which the token budget is rounded up [tokens]."""
     min_num_batched_tokens: int = 0
-    """... and at least so many tokens."""
+    """Smallest token budget."""
     mixed_chunks: bool = False
-    """Prompts ride in decode batches, in an engine that runs them alone by default."""
+    """Whether prompts join decode batches, in an engine that runs them alone by default."""
     graphs_for_all_batches: bool = False
-    """Decode graphs are captured up to the concurrency."""
+    """Whether decode graphs are captured up to the concurrency."""
     async_scheduling: bool = False
-    """The host prepares the next step while the device runs, in a release that does not by default."""
+    """Whether the host prepares the next iteration while the device runs, in a release that does not by default."""
     fused_launches: bool = False
-    """Sums over ranks take the norms behind them into their kernel, which the engine launches apart by default."""
+    """Whether all-reduces include the following norms in their kernel, which the engine launches separately by
+    default."""
     stream_interval: int = Field(default=1, ge=1)
-    """Tokens of an answer that leave together, so that handing them on happens once for all."""
+    """Tokens of an output that are sent together, so that sending them costs once for all."""
     poll_steps: tuple[FromConcurrency, ...] = ()
     """Decode steps between two looks at the queue of new requests."""
     gather_steps: int = 0
-    """Decode steps that prompts wait at most for others to compute with ..."""
+    """Most decode steps that prompts wait for others to compute with."""
     gather_token_fraction: float | None = None
-    """... until they fill this part of the token budget ..."""
+    """Fraction of the token budget at which waiting prompts start before `gather_steps` are over."""
     gather_for_each_rank: bool = False
-    """... or until every attention data-parallel rank has one."""
+    """Whether waiting prompts also start once every attention data-parallel rank has one."""
     requests_per_client: int | None = None
-    """What the benchmark's client sends for each of its streams ..."""
+    """Number of requests that the benchmark's client sends for each of its streams."""
     num_requests: int | None = Field(default=None, ge=1)
-    """... or in all, however many streams it has."""
+    """Number of requests of the whole run, for any number of streams."""
     equal_lengths: bool = False
-    """All requests have the stated lengths to the token, so that streams that began together end together."""
+    """Whether all requests have the stated lengths to the token, so that streams that began together end together."""
     in_process: bool = False
-    """The client calls the engine in its own process, without a server in between."""
+    """Whether the client calls the engine in its own process, without a server in between."""
     distinct_prompts: int | None = None
-    """Prompts that the client has made and sends again and again, to an engine that keeps them; None: all differ."""
+    """Number of different prompts that the client sends repeatedly, to an engine that keeps them; None: all differ."""
     jitter_tokens: float | None = Field(default=None, gt=0.0)
-    """Decode steps by which clients of equal requests fall out of step between two requests, whatever the length of
-    the answer (standard deviation); None: not known."""
+    """Decode steps by which clients of equal requests fall out of step between two requests, for any length of the
+    output (standard deviation); None: not known."""
     source: Source
 
     def concerns(self, run: PublishedRun) -> bool:
-        """Whether a run is among these, its load and layout too. Source: own definition."""
+        """Whether a run is among these; its load and layout count too."""
         return (
             super().concerns(run)
             and self.input_tokens in (None, run.input_tokens)
@@ -137,31 +138,32 @@ class BenchmarkRecipe(BenchmarkRuns):
 
 
 class BenchmarkLayout(BenchmarkRuns):
-    """How start-up scripts laid experts and attention out over a replica's accelerators, where results tell only
-    how many there were. The ranks of a row that states neither expert nor attention data parallelism are meant."""
+    """Layout of experts and attention over a replica's accelerators in start-up scripts, if results state only the
+    number of accelerators. The record is about ranks of rows that state neither expert nor attention data parallelism.
+    """
 
     tensor_parallel: int | None = None
-    """Accelerators of the replica; None is any number."""
+    """Accelerators of the replica; None means any number."""
     input_tokens: int
     output_tokens: int
     whole_experts_from: int = Field(default=1, ge=1)
-    """Clients from which experts sit whole on ranks: as much expert parallelism as there are ranks."""
+    """Number of clients from which experts are whole on ranks: as much expert parallelism as there are ranks."""
     data_parallel_from: int | None = Field(default=None, ge=1)
-    """Clients from which attention is data-parallel over the ranks; None is never."""
+    """Number of clients from which attention is data-parallel over the ranks; None means never."""
     source: Source
 
     def concerns(self, run: PublishedRun) -> bool:
-        """Whether a run is among these, its lengths and accelerators too. Source: own definition."""
+        """Whether a run is among these; its lengths and accelerators count too."""
         lengths = (self.input_tokens, self.output_tokens) == (run.input_tokens, run.output_tokens)
         return super().concerns(run) and lengths and self.tensor_parallel in (None, run.tensor_parallel)
 
 
 class BenchmarkFormats(BenchmarkRuns):
-    """Number formats of caches and states that start-up scripts set, where results do not tell them."""
+    """Number formats of caches and states that start-up scripts set, if results do not state them."""
 
     kv_dtype: str
     state_dtype: str = ""
-    """Format of the states of linear attention and state-space mixers; empty is the model's own."""
+    """Format of the states of linear attention and state-space mixers; empty means the model's own."""
     source: Source
 
 
@@ -173,11 +175,11 @@ class DecodeLoad(Record):
     input_tokens: int = Field(ge=1)
     output_tokens: int = Field(ge=1)
     points: tuple[tuple[int, int, int], ...] = Field(min_length=1)
-    """(clients, decode workers, sequences that one decode worker takes at once)."""
+    """Measured points: (clients, decode workers, sequences that one decode worker takes at once)."""
 
 
 class DecodeSlots(Record):
-    """How many sequences decode workers took at once in one benchmark."""
+    """Number of sequences that decode workers took at once in one benchmark."""
 
     benchmark: str
     engine: str
@@ -186,7 +188,7 @@ class DecodeSlots(Record):
     source: Source
 
     def of(self, run: PublishedRun, accelerator: str, decode_workers: int) -> int | None:
-        """Sequences that one decode worker took at once in a run; None where nothing is known of it.
+        """Return the number of sequences that one decode worker took at once in a run; None if it is not known.
 
         Source: data/decode_slots.toml.
         """
@@ -202,25 +204,26 @@ class DecodeSlots(Record):
 
 @lru_cache(maxsize=1)
 def all_recipes() -> tuple[BenchmarkRecipe, ...]:
-    """Every recipe, the more specific before the more general. Source: data/recipes.toml, each with its own."""
+    """Return every recipe, the more specific before the more general. Source: data/recipes.toml, each with its own."""
     return _records("recipes", "recipe", BenchmarkRecipe)
 
 
 @lru_cache(maxsize=1)
 def all_layouts() -> tuple[BenchmarkLayout, ...]:
-    """Every layout that scripts chose and results did not tell. Source: data/layouts.toml, each with its own."""
+    """Return every layout that scripts chose and results do not state. Source: data/layouts.toml, each with its own."""
     return _records("layouts", "layout", BenchmarkLayout)
 
 
 @lru_cache(maxsize=1)
 def all_formats() -> tuple[BenchmarkFormats, ...]:
-    """Every set of formats that scripts chose, the more specific first. Source: data/formats.toml, each its own."""
+    """Return every set of formats that scripts chose, the more specific first. Source: data/formats.toml, each its
+    own."""
     return _records("formats", "formats", BenchmarkFormats)
 
 
 @lru_cache(maxsize=1)
 def all_decode_slots() -> DecodeSlots:
-    """What is known of the slots of decode workers. Source: data/decode_slots.toml."""
+    """Return the known slots of decode workers. Source: data/decode_slots.toml."""
     return DecodeSlots.model_validate(read_toml(DATA_DIR / "decode_slots.toml"))
 
 
@@ -229,5 +232,5 @@ def _records(file: str, table: str, kind: type[RunsT]) -> tuple[RunsT, ...]:
 
 
 def first_of(records: Iterable[RunsT], run: PublishedRun) -> RunsT | None:
-    """The first record that is about a run; None where its benchmark left the engine alone. Source: own definition."""
+    """Return the first record that is about a run; None if its benchmark left the engine's defaults."""
     return next((record for record in records if record.concerns(run)), None)

@@ -1,4 +1,4 @@
-"""The speculation that a published measurement names, with published acceptance."""
+"""Speculative decoding of published measurements, with published acceptance rates."""
 
 import re
 from typing import Final
@@ -15,12 +15,13 @@ from advisor.simulator.speculation import ChosenSpeculation, chosen_speculation,
 _NONE: Final = ("", "none")
 _NAME: Final = re.compile(r"(mtp|eagle|medusa|ngram|lookahead)[-_]?(\d*)(?::(\d+))?")
 _INFERENCEX_MTP: Final = {False: 3, True: 1}
-"""Guesses of InferenceX's runs with multi-token prediction, without and with attention data parallelism.
-Source: SemiAnalysisAI/InferenceX, .github/configs/nvidia-master.yaml, dsr1-fp8-h200-trt-mtp."""
+"""Draft tokens of InferenceX's runs with multi-token prediction, without and with attention data parallelism. Source:
+SemiAnalysisAI/InferenceX, .github/configs/nvidia-master.yaml, dsr1-fp8-h200-trt-mtp."""
 
 
 def speculation_of(case: ServingCase, target: Deployment) -> ChosenSpeculation | None:
-    """How a case guesses ahead: `mtp`, `mtp3` or `mtp:3`, `eagle` (or eagle3, its third version), `draft:MODEL`.
+    """Return the speculative decoding of a case: `mtp`, `mtp3` or `mtp:3`, `eagle` (or eagle3, its third version),
+    `draft:MODEL`; None without.
 
     Raises: AdvisorError: it says neither that nor that it does not.
     Source: catalog/data/speculation.toml for acceptance, which no row states.
@@ -45,7 +46,7 @@ def speculation_of(case: ServingCase, target: Deployment) -> ChosenSpeculation |
 def speculating(
     replica: ReplicaModel, case: ServingCase, chosen: ChosenSpeculation | None, settings: EngineSettings
 ) -> ReplicaModel:
-    """A replica that guesses ahead as a case does.
+    """Return a replica with the speculative decoding of a case.
 
     Raises: InfeasibleError: the draft leaves no room for a request.
     """
@@ -63,7 +64,7 @@ def speculating(
 def speculating_pools(
     model: DisaggregatedModel, case: ServingCase, chosen: ChosenSpeculation | None, settings: EngineSettings
 ) -> DisaggregatedModel:
-    """Two pools of which the decode workers guess ahead as a case does.
+    """Return two pools whose decode workers use the speculative decoding of a case.
 
     Raises: InfeasibleError: the draft leaves no room for a request.
     """
@@ -73,7 +74,7 @@ def speculating_pools(
 
 
 def with_range(column: str, quantity: Quantity, chosen: ChosenSpeculation | None) -> Quantity:
-    """A predicted column that also errs as far as acceptance is not known; first tokens do not.
+    """Return a predicted column with the error of the acceptance rate added to its interval; TTFT has none.
 
     Source: ChosenSpeculation.time_factors.
     """

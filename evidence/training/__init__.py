@@ -1,1 +1,1 @@
-"""Published training runs: their conditions and what is predicted for them."""
+"""Published training runs: their conditions and predictions."""

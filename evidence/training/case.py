@@ -1,4 +1,4 @@
-"""One published training run as a question: its columns, parsed; what was measured is never among them."""
+"""Published training run as a case: its parsed conditions, without measured values."""
 
 import math
 from collections.abc import Mapping
@@ -32,12 +32,12 @@ INPUT_COLUMNS: Final = (
     "grad_accum", "local_batch", "packed", "mean_seq_len", "act_offload", "async_tp", "pp_schedule", "mem_bw_tb_s",
     "trainable_params", "features", "peak_mem_kind",
 )  # fmt: skip
-"""All that a prediction may see: tier, group, source, source_ref, notes and what was measured are not among them."""
+"""Columns that a prediction may read; tier, group, source, source_ref, notes and measured values are not among them."""
 
 METRICS: Final = (
     "tokens_per_s_per_gpu", "tflops_per_gpu", "mfu", "step_time_s", "time_to_train_min", "peak_mem_gb", "oom",
 )  # fmt: skip
-"""Columns that are predicted, and compared where they were measured."""
+"""Columns that are predicted, and compared if they were measured."""
 
 _SHARDING: Final[Mapping[str, Sharding]] = {
     "none": "none", "dist_opt": "zero1", "zero1": "zero1", "zero2": "zero2", "zero3": "zero3", "fsdp": "zero3",
@@ -51,11 +51,12 @@ _PRECISION_PARTS: Final = (
     ("bf16", "bf16"),
     ("16", "fp16"),
 )
-"""What a name that is not one of these means, by the first part that it contains: fp8-tensorwise, bf16-mixed."""
+"""Format by a part of its name, for names that are not formats themselves (fp8-tensorwise, bf16-mixed); the first part
+that the name contains decides."""
 _DEFAULT_SEQUENCE: Final = {"maxtext": 2048}
 _ROUNDS: Final = 8
 _COMPILED_LOSS_SINCE: Final = "2025-03"
-"""torchtitan compiles the loss with the model (components/loss.py, _maybe_compile). Since when is an own estimate."""
+"""Date from which torchtitan compiles the loss with the model (components/loss.py, _maybe_compile). Own estimate."""
 _DEFAULT_RANK: Final = 16
 
 
@@ -70,9 +71,9 @@ class TrainingCase:
     num_accelerators: int
     finetune: str = "pretrain"
     peak_mem_kind: str = ""
-    """Which peak a memory figure is: allocated, reserved, active or unspecified."""
+    """Kind of a peak memory figure: allocated, reserved, active or unspecified."""
     grad_accumulation: int | None = None
-    """Micro-batches of one data-parallel rank and step, where stated."""
+    """Micro-batches of one data-parallel rank and step; None if not stated."""
     unstated: frozenset[str] = field(default_factory=frozenset)
     """Knobs that the row leaves open, for which plan and job hold a placeholder: accelerator, num_accelerators,
     precision, sequence_tokens, global_batch, micro_batch, layout (tensor, pipeline and context parallelism),
@@ -80,11 +81,12 @@ class TrainingCase:
 
 
 def parse_case(row: Mapping[str, str], row_number: int) -> TrainingCase:
-    """A case from a CSV row; blanks mean unknown.
+    """Return a case from a CSV row; blanks mean unknown.
 
-    Raises: InputFileError: a field is not a number of the right kind; names row and field. UnsupportedCaseError: it is
-        not told how large the model is.
-    Source: own definition of the columns, see docs/training-time.md.
+    Raises: InputFileError: a field is not a number of the right kind; names row and field. UnsupportedCaseError: the
+    size of the model is unknown.
+
+    Columns: see docs/training-time.md.
     """
     cells = Cells(row, row_number)
     unstated: set[str] = set()
@@ -116,7 +118,7 @@ def _plan(
     if dp is None:
         dp = max(1, num_accelerators // (tp * pp * cp))
     if tp * pp * cp * dp != num_accelerators:
-        # Somebody counted differently (nodes, cores, replicas): what divides the model is believed before copies are.
+        # The source counts other units (nodes, cores, replicas): degrees that divide the model count before copies.
         unstated.add("data_parallel")
         dp = max(1, num_accelerators // (tp * pp * cp))
     if num_accelerators > 1 and not any(cells.text(name) for name in ("tp", "pp", "dp", "sharding")):
@@ -158,7 +160,7 @@ def _plan(
 def _chips(
     cells: Cells, num_accelerators: int, tp: int, pp: int, cp: int, dp: int | None
 ) -> tuple[int, int | None]:
-    """Degrees in chips where the row counts cores: the cores of a chip are first of all a tensor-parallel group."""
+    """Return degrees in chips if the row counts cores: the cores of a chip are first of all a tensor-parallel group."""
     if "degrees_count_cores" not in cells.text("features").split() or dp is None:
         return tp, dp
     cores = max(1, tp * pp * cp * dp // num_accelerators)
@@ -167,8 +169,8 @@ def _chips(
 
 
 def _shard_group(cells: Cells, tp: int, ranks: int, node_size: int, unstated: set[str]) -> int:
-    """Ranks that a shard spans; 0 is all. Fewer than a node has are a count of replicas or of dimensions: parameters
-    are copied between nodes, not inside one."""
+    """Ranks that a shard spans; 0 means all. A number below a node's accelerators is a count of replicas or of
+    dimensions: parameters are copied between nodes, not inside one."""
     stated = cells.degree("shard_group") or 0
     in_node = max(1, (cells.degree("gpus_per_node") or node_size) // tp)
     if stated and stated < min(ranks, in_node):
@@ -243,13 +245,13 @@ def _job(
 
 
 def usual_accumulation(plan: TrainingPlan) -> int:
-    """Micro-batches of a rank and step where nothing is said: one, or enough that a pipeline's bubble stays small."""
+    """Micro-batches of a rank and step if the row states none: one, or enough that a pipeline's bubble stays small."""
     return _ROUNDS * plan.pipeline_parallel if plan.pipeline_parallel > 1 else 1
 
 
 def _expert_parallel(job: TrainingJob, plan: TrainingPlan, domain: int) -> int:
-    """Ranks over which a Megatron or DeepSpeed run spreads experts where it does not say: as many as divide them within
-    the fast fabric, all where DeepEP moves the tokens. Others shard experts as all other parameters."""
+    """Ranks over which a Megatron or DeepSpeed run spreads experts if it does not state it: as many as divide them
+    within the fast fabric, all if DeepEP moves the tokens. Other frameworks shard experts like all other parameters."""
     if "deepep" in job.features:
         return math.gcd(num_experts(job.model), plan.data_parallel * plan.context_parallel) or 1
     if job.framework not in ("megatron", "deepspeed") or plan.sharding == "zero3":
@@ -259,7 +261,8 @@ def _expert_parallel(job: TrainingJob, plan: TrainingPlan, domain: int) -> int:
 
 
 def _batches(cells: Cells, plan: TrainingPlan, family: str, unstated: set[str]) -> tuple[TrainingPlan, int]:
-    """The plan with its micro-batch, and the global batch [sequences], each from what is stated of the others."""
+    """Return the plan with its micro-batch, and the global batch [sequences], each from the stated value of the
+    others."""
     micro, whole = cells.degree("micro_batch"), cells.degree("global_batch_seqs")
     accumulation, local = cells.degree("grad_accum"), cells.degree("local_batch")
     dp = plan.data_parallel
@@ -277,7 +280,7 @@ def _batches(cells: Cells, plan: TrainingPlan, family: str, unstated: set[str]) 
     ):
         micro = whole // (dp * accumulation)
     if family == "maxtext" and micro is None and whole:
-        # MaxText runs a batch at once: what a chip has of it, or a piece of a sequence where chips are more.
+        # MaxText runs a batch at once: a chip's part of it, or a piece of a sequence if there are more chips.
         if whole < dp and dp % whole == 0 and cells.degree("cp") is None:
             unstated.add("context_parallel")
             plan = replace(plan, context_parallel=plan.context_parallel * dp // whole, data_parallel=whole)
@@ -304,6 +307,6 @@ def _precision(cells: Cells, accelerator: Accelerator, family: str, unstated: se
     for part, precision in _PRECISION_PARTS:
         if part in text:
             return precision
-    # NVIDIA's own recipes train in fp8 wherever the chip has it; a framework that says nothing else runs in bf16.
+    # NVIDIA's own recipes train in fp8 if the chip has it; other frameworks run in bf16 by default.
     has_fp8 = "fp8" in accelerator.peak_flop_per_s
     return "fp8" if family in ("megatron", "deepspeed") and has_fp8 else "bf16"

@@ -1,4 +1,4 @@
-"""The machines of a published training run: accelerator, how many, how they hang together."""
+"""Machines of a published training run: accelerator, number, fabrics and networks."""
 
 import math
 import re
@@ -18,15 +18,16 @@ from advisor.simulator.training.cluster import TrainingCluster
 _HOPPER_SINCE: Final = "2023-07"
 _STATE_BYTES: Final = 16.0
 _STATE_SHARE: Final = 0.7
-"""Of the memory that weights, gradients and optimizer take in a run whose size is not told."""
+"""Fraction of the memory that weights, gradients and optimizer state take in a run whose size is not stated."""
 
 
 def cluster_of(cells: Cells, unstated: set[str]) -> tuple[TrainingCluster, int]:
-    """Machines of a row and the number of accelerators; what it leaves open is added to `unstated`.
+    """Return the machines of a row and the number of accelerators; anything it leaves open is added to `unstated`.
 
-    Assumes: an accelerator that is not told is the one most rented at the time, A100 before July 2023 and H100 since. A
-    number that is not told follows from the degrees, or is the smallest power of two whose memory holds 16 bytes per
-    parameter in 70 % of it.
+    Assumes: an accelerator that is not stated is the one most rented at the time, A100 before July 2023 and H100 since.
+    A number that is not stated follows from the degrees, or is the smallest power of two whose memory holds 16 bytes
+    per parameter in 70 % of it.
+
     Raises: InputFileError: a number is none. UnsupportedCaseError: the catalog does not know the accelerator.
     """
     tested = (cells.positive("gpu_mem_gb"), cells.positive("mem_bw_tb_s"), cells.positive("power_cap_w"))
@@ -75,7 +76,7 @@ def _as_tested(
 
 
 def _domain(accelerator: Accelerator, num_accelerators: int, cells: Cells) -> int:
-    """Accelerators that share one fast fabric: a slice of a torus, an equal part of a rack, else a node."""
+    """Number of accelerators that share one fast fabric: a slice of a torus, an equal part of a rack, else a node."""
     scale_up = accelerator.scale_up
     if scale_up is not None and is_torus(scale_up.kind):
         slices = re.search(r"(\d+) slice", cells.text("interconnect"))
@@ -88,11 +89,11 @@ def _domain(accelerator: Accelerator, num_accelerators: int, cells: Cells) -> in
 
 _FASTEST_PORT_GBIT: Final = 800
 _MOST_PORTS: Final = 16
-"""Ports of one node; a larger number in a text counts something else."""
+"""Most network ports of one node; a larger number in a text counts another thing."""
 
 
 def _network(text: str, per_node: int) -> float:
-    """Network of one accelerator that a line of text tells of [bytes/s]; 0 where it tells nothing.
+    """Network bandwidth of one accelerator that a line of text states [bytes/s]; 0 if it states none.
 
     Read are `8x400Gb`, `4x ConnectX-7 IB NDR 400Gb/Sec` and `800 Gb/s inter-node`, ports of one node; storage and
     management networks are passed over.

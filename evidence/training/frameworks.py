@@ -1,4 +1,4 @@
-"""What a framework's name tells of a run: its family, and the switches that it has on by default."""
+"""Framework of a run by its name: its family, and the switches that it has on by default."""
 
 import re
 from collections.abc import Mapping
@@ -29,16 +29,16 @@ _FAMILIES: Final = (
          "nanotron", "neuron", "nxd", "cuda", "mxnet"),
     ),
 )  # fmt: skip
-"""By the first that any word of the name contains."""
+"""Words by family; the first family with a word that the name contains applies."""
 _SCHEDULES: Final[Mapping[Schedule, tuple[str, ...]]] = {
     "dualpipe": ("dualpipe",), "zbv": ("zbv", "zerobubblev", "vschedule"), "zb_h1": ("zbh1", "zerobubble"),
     "interleaved": ("interleaved", "vpp"), "gpipe": ("gpipe",),
 }  # fmt: skip
-"""By the first part that a run's word for its schedule contains; 1F1B is what contains none."""
+"""Parts of a run's word for its schedule, by schedule; the first match applies, and 1F1B if there is none."""
 
 
 def family_of(framework: str, sharding: str) -> str:
-    """Family of a framework, as `TrainingJob.framework` names it.
+    """Return the family of a framework, as `TrainingJob.framework` names it.
 
     Assumes: what is not recognised is plain PyTorch (fsdp), unless it divides the optimizer alone.
     """
@@ -52,7 +52,7 @@ def family_of(framework: str, sharding: str) -> str:
 
 
 def schedule_of(text: str, framework: str, chunks: int) -> Schedule:
-    """Schedule of a pipeline by what a run calls it (1F1B, interleaved_1f1b, ZB-H1, ZBV, DualPipe).
+    """Return the schedule of a pipeline by the run's name for it (1F1B, interleaved_1f1b, ZB-H1, ZBV, DualPipe).
 
     Assumes: without a word it is the framework's own: DualPipe in HAI-LLM, interleaved with chunks, else 1F1B.
     Source: DeepSeek-V3 (arXiv:2412.19437), section 3.2; zero-bubble schedules by their names in arXiv:2401.10241.
@@ -67,7 +67,7 @@ def schedule_of(text: str, framework: str, chunks: int) -> Schedule:
 
 
 def default_features(framework: str, family: str, version: str, date: str) -> frozenset[str]:
-    """Switches that a framework of this date has where nothing is said: `unfused_attention`, `no_overlap`.
+    """Return the switches that a framework of this date has if the row states none: `unfused_attention`, `no_overlap`.
 
     Megatron-LM by itself overlaps nothing but weight gradients with sums along the sequence and moves each token once
     per expert; NVIDIA's recipes (a container's version) set its options and sum gradients in 16 bits
@@ -94,10 +94,11 @@ def default_features(framework: str, family: str, version: str, date: str) -> fr
 
 
 def optimizer_of(text: str) -> tuple[Optimizer, bool]:
-    """The optimizer that a text names, and whether its state is paged to the host.
+    """Return the optimizer that a text names, and whether its state is paged to the host.
 
-    Assumes: what is not recognised is AdamW.
-    Source: own definition; bitsandbytes (PagedAdamW8bit) and peft (lora-fa) for the names.
+    Assumes: a name that is not recognised is AdamW.
+
+    Source: bitsandbytes (PagedAdamW8bit) and peft (lora-fa) for the names.
     """
     words = text.casefold().replace("-", "_").replace("_", "")
     paged = "paged" in words
@@ -110,7 +111,8 @@ def optimizer_of(text: str) -> tuple[Optimizer, bool]:
 
 
 def virtual_tokens(method: str, trainable_parameters: float, model: Model) -> int:
-    """Learned tokens that prompt tuning puts in front of every sequence: its parameters over the hidden size.
+    """Number of learned tokens that prompt tuning puts in front of every sequence: its parameters over the hidden
+    size.
 
     Source: arXiv:2104.08691; huggingface/peft tuners/prompt_tuning/model.py.
     """

@@ -1,4 +1,5 @@
-"""Peak memory of published training runs: what a framework's recipe implies, and the prediction with its interval."""
+"""Peak memory of published training runs: settings implied by a framework's recipe, and the prediction with its
+interval."""
 
 from dataclasses import replace
 from functools import cache
@@ -17,9 +18,9 @@ from advisor.simulator.training.plan import FloatArray, PlanLattice, TrainingPla
 from advisor.simulator.training.reinforcement import Companions, companion_bytes
 
 _TUNED_FAMILIES: Final = ("megatron", "maxtext")
-"""Runs whose recomputation was set to what fits; elsewhere it is off where the recipe does not say so."""
+"""Families whose runs set recomputation to what fits; in other runs it is off unless the recipe states it."""
 _OOM_MARGIN: Final = 0.05
-"""Within this of the limit a run may go either way."""
+"""Distance to the memory limit, as a fraction of it, within which a run may fit or not."""
 
 
 def memory_metrics(
@@ -57,9 +58,8 @@ def _worked(
 ) -> float:
     """Peak that a run shows if it runs [bytes], which is never more than the accelerator has.
 
-    Where the recipe's recomputation does not fit and the row leaves it open, it is that of the plan that does.
-
-    Source: own definition: a peak is only ever printed by a run that did not fail.
+    If the recipe's recomputation does not fit and the row leaves it open, the recomputation is that of the plan that
+    fits. A peak is only ever printed by a run that did not fail.
     """
     capacity = case.cluster.accelerator.memory_bytes
     if not capacity:
@@ -71,12 +71,12 @@ def _worked(
 
 
 def as_run(case: TrainingCase, job: TrainingJob, plan: TrainingPlan) -> tuple[TrainingJob, TrainingPlan]:
-    """Job and plan of a case with what its framework's recipe does where the row leaves it open.
+    """Return job and plan of a case with the settings of its framework's recipe for everything the row leaves open.
 
-    Of a reinforcement-learning run it is the training phase, beside which a reference stands unless adapters can be
-    switched off. Adapter recipes that run on one device do so. Recomputation is as the recipe has it, or as it was
-    tuned. torchtitan cuts a rank's batch into as many micro-batches as stages. An adapter that is
-    not LoRA's is marked as such.
+    For a reinforcement-learning run it is the training phase, during which a reference model is also in memory unless
+    adapters can be switched off. Adapter recipes that run on one device do so. Recomputation is as the recipe has it,
+    or as it was tuned. torchtitan cuts a rank's batch into as many micro-batches as stages. An adapter that is not
+    LoRA's is marked as such.
 
     Source: catalog/data/training/memory.toml; torchtitan, pipeline_parallel_microbatches.
     """
@@ -103,7 +103,7 @@ def as_run(case: TrainingCase, job: TrainingJob, plan: TrainingPlan) -> tuple[Tr
 
 
 def _kind(case: TrainingCase) -> str:
-    """Which peak a row means: what it says, or what its framework's log calls the peak.
+    """Return the kind of peak that a row means: the stated one, or the one that its framework's log prints.
 
     Source: NVIDIA/Megatron-LM, megatron/training/utils.py, report_memory: max_memory_allocated.
     """
@@ -116,7 +116,8 @@ def _kind(case: TrainingCase) -> str:
 
 
 def _of_kind(columns: MemoryColumns, kind: str, capacity_bytes: float | None) -> FloatArray:
-    """The peak of a kind: in tensors (allocated, active) or held by the allocator, between tensors and the device.
+    """Peak of a kind [bytes]: in tensors (allocated, active), or held by the allocator, which lies between tensors and
+    the device.
 
     What tensors leave free is all that the allocator can hold above them.
     """
@@ -132,7 +133,7 @@ def _intervals() -> dict[str, list[float]]:
 
 
 def _factors(kind: str) -> tuple[float, float]:
-    """(low, high) of measured / predicted that hold 80 % of published peaks of a kind."""
+    """Return (low, high) of measured / predicted that hold 80 % of published peaks of a kind."""
     known = _intervals()
     low, high = known["allocated" if kind == "active" else kind if kind in known else "unspecified"]
     return low, high

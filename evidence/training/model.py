@@ -1,4 +1,4 @@
-"""The model that a row of training measurements describes: a name, a shape, or a name with a shape over it."""
+"""Model of a row of training measurements: a name, a shape, or a name with a shape that overrides it."""
 
 import re
 from functools import cache
@@ -31,7 +31,8 @@ _TIED: Final = (
     "starcoder",
 )
 _VOCABULARY: Final = 51_200
-"""GPT-2's table padded for tensor parallelism: the custom of published training runs."""
+"""Vocabulary if the row states none: GPT-2's table padded for tensor parallelism, the custom of published training
+runs."""
 _HEAD_DIM: Final = 128
 _ASPECT: Final = 128
 """Hidden size over layers of a typical dense decoder."""
@@ -43,13 +44,14 @@ _GATED_MATRICES: Final = 3
 
 
 def model_of(cells: Cells) -> tuple[Model, bool]:
-    """The model of a row, and whether its shape had to be assumed from a parameter count alone.
+    """Return the model of a row, and whether its shape had to be assumed from a parameter count alone.
 
     `layers, hidden, heads, kv_heads, ffn, vocab` override the named model; a name that the catalog does not know needs
     layers and hidden, or at least params_b of a dense decoder.
 
     Raises: UnknownNameError: neither name nor shape nor size tell what the model is.
-    Source: own definition; gates and tied embeddings by family, as published.
+
+    Source: gates and tied embeddings by family, as published.
     """
     name = cells.text("model")
     try:
@@ -122,7 +124,7 @@ def _unknown(cells: Cells, name: str) -> tuple[Model, bool]:
 
 
 def _parameters_in(name: str) -> float:
-    """Parameters that a name states, as in `some-7b-base`; 0 where it does not."""
+    """Number of parameters that a name states, as in `some-7b-base`; 0 if it states none."""
     stated = re.search(r"(?<![a-z0-9.])(\d+(?:\.\d+)?)b(?![a-z0-9])", name)
     return float(stated[1]) * GIGA if stated else 0.0
 
@@ -163,7 +165,7 @@ def _is_dense(model: Model) -> bool:
 
 
 def mixture_of(cells: Cells, name: str, vocabulary: int) -> Model | None:
-    """A mixture of experts that the catalog does not know; None where nothing says that it is one.
+    """Return a mixture of experts that the catalog does not know; None if the row states no sign of one.
 
     Assumes: `8x2B` is eight experts, two per token, on the decoder of a dense model of 2B, as Mixtral is on Mistral;
     with sizes alone (all and active parameters), eight of many small experts per token, as in DeepSeek's and Qwen's.

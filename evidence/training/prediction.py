@@ -1,4 +1,4 @@
-"""Predict published training runs from their conditions: step time, throughput, memory, time to train."""
+"""Predictions of published training runs from their conditions: step time, throughput, memory, time to train."""
 
 import math
 from collections.abc import Mapping
@@ -18,20 +18,22 @@ from advisor.simulator.training.framework_costs import FrameworkCosts
 from advisor.simulator.training.step import step_class, step_quantity
 
 _CAUSAL_SINCE: Final = "25.09"
-"""Megatron-Bridge counts half of the square of scores; everyone else in the table counts all of it."""
+"""Version of Megatron-Bridge from which it counts half of the square of scores; all others in the table count all of
+it."""
 _CONVERGENCE_FACTOR: Final = 1.2
-"""80 % of reference runs need between 1/1.2 and 1.2 times the median's samples; starting up is in it too."""
+"""Half width of the interval of the time to converge, as a factor: 80 % of reference runs need between 1/1.2 and 1.2
+times the median's samples, start-up included."""
 _PEAKS: Final = {"mxfp8": "fp8", "nvfp4": "fp4", "fp32": "bf16", "tf32": "bf16"}
 
 
 def predict_row(row: Mapping[str, str], row_number: int) -> Prediction:
-    """Predicted metrics of one CSV row; never raises for what a row can contain."""
+    """Return the predicted metrics of one CSV row; no content of a row raises an error."""
     case_id = (row.get("case_id") or "").strip() or f"row-{row_number}"
     return answered(case_id, lambda: parse_case(row, row_number), predict_case)
 
 
 def predict_case(case: TrainingCase, costs: FrameworkCosts | None = None) -> Prediction:
-    """Predicted metrics of one case."""
+    """Return the predicted metrics of one case."""
     try:
         found = resolved(case, costs)
     except InfeasibleError as error:
@@ -76,7 +78,7 @@ def _time_metrics(case: TrainingCase, found: ResolvedCase, basis: Basis) -> dict
 
 
 def widened(quantity: Quantity) -> Quantity:
-    """A time with the spread of how many samples a run needs to converge added to its interval.
+    """Return a time whose interval includes the spread of the number of samples that a run needs to converge.
 
     Assumes: both errors are independent, so that they add in squares on the logarithm.
     Source: spread of MLCommons' reference convergence points.
@@ -88,10 +90,10 @@ def widened(quantity: Quantity) -> Quantity:
 
 
 def counted_flop_per_token(version: str, case: TrainingCase, found: ResolvedCase) -> float:
-    """Model flop of a token as the framework of the case counts them [flop].
+    """Model FLOP of a token as the framework of the case counts them [flop].
 
     Source: formulas of llm-foundry, NeMo and MaxText count all scores; Megatron-Bridge those that causality leaves;
-        InternEvo's counts recomputation too, and DeepSpeed beside transformers has no counter but the user's, who
+        InternEvo counts recomputation too, and DeepSpeed with transformers has no counter but the user's, who
         counts the causal half (stas00/ml-engineering).
     """
     flop = model_flop_per_token(found.job)

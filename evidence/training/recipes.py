@@ -1,4 +1,4 @@
-"""What NVIDIA's benchmark recipes of a container switch on for a mixture of experts: facts read in their source.
+"""Switches of NVIDIA's benchmark recipes of a container for a mixture of experts: facts read in their source.
 
 Source: NVIDIA-NeMo/Megatron-Bridge (Apache-2.0), scripts/performance/run_script.py and configs/*/*.yaml at the tag
     v0.1.0rc4 (container 25.09: tokens beyond an expert's share are dropped, so that graphs hold whole layers),
@@ -27,7 +27,7 @@ class TrainingRecipe:
     features: frozenset[str]
     """Features of the job, as `TrainingJob.features` names them."""
     recomputes: bool
-    """Whether the recipe computes single modules again."""
+    """Whether the recipe computes single modules again in the backward pass."""
 
 
 @cache
@@ -37,7 +37,7 @@ def all_rows() -> tuple[dict[str, str], ...]:
 
 
 def recipe_of(model: str, accelerator: str, precision: str, version: str) -> TrainingRecipe | None:
-    """Return the recipe of a container for a model on an accelerator in a format; None where the table has none."""
+    """Return the recipe of a container for a model on an accelerator in a format; None if the table has none."""
     for row in all_rows():
         if (
             model in row["model"].split()
@@ -55,7 +55,7 @@ def recipe_of(model: str, accelerator: str, precision: str, version: str) -> Tra
 
 
 def usual_dispatcher(accelerator: str, version: str) -> frozenset[str]:
-    """Feature of the dispatcher where the table has no recipe: HybridEP in racks since November 2025.
+    """Return the feature of the dispatcher if the table has no recipe: HybridEP in racks since November 2025.
 
     Assumes: other recipes dispatch as DeepEP does.
     """

@@ -1,4 +1,4 @@
-"""Knobs that a published run does not state: the fastest setting that fits, as someone who tuned it would choose."""
+"""Knobs that a published run does not state, set to the fastest plan that fits, as an engineer who tuned it would."""
 
 import math
 from collections.abc import Iterator
@@ -20,29 +20,29 @@ from advisor.simulator.training.plan import PlanLattice, Recompute, Schedule, Tr
 from advisor.simulator.training.step import StepColumns, step_time
 
 _PARTS: Final = 4
-"""Full recomputation is tried for quarters of a stage's layers."""
+"""Number of equal parts of a stage's layers; full recomputation is tried for each number of them."""
 _MEGATRON_FSDP: Final = "25.09"
 _MICRO_BATCHES: Final = (1, 2, 4, 8, 16, 32)
 _TENSOR: Final = (1, 2, 4, 8)
 _CONTEXT: Final = (1, 2, 4)
 _MOST_LAYERS: Final = 40
-"""Chunks of a stage that are tried at most."""
+"""Most chunks of a stage that are tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResolvedCase:
-    """A case with every knob set, and what was computed for it."""
+    """Case with every knob set, and the figures computed for it."""
 
     job: TrainingJob
     plan: TrainingPlan
     step: StepColumns
-    """Of this plan alone."""
+    """Step time of this plan alone."""
     memory: MemoryColumns
     fits: bool
 
 
 def resolved(case: TrainingCase, costs: FrameworkCosts | None = None) -> ResolvedCase:
-    """The case with its unstated knobs set to the fastest plan that fits, or to the smallest where none fits.
+    """Return the case with its unstated knobs set to the fastest plan that fits, or to the smallest if none fits.
 
     Tried are recomputation (none, selective, full, full for quarters of a stage), chunks per stage, micro-batches,
     tensor, pipeline and context parallelism, whichever the row leaves open.
@@ -62,7 +62,7 @@ def resolved(case: TrainingCase, costs: FrameworkCosts | None = None) -> Resolve
 
 
 def _best(case: TrainingCase, costs: FrameworkCosts | None) -> ResolvedCase:
-    """The fastest candidate that fits, else the smallest."""
+    """Return the fastest candidate that fits, else the smallest."""
     jobs = [case.job]
     plans = list(_candidates(case))
     if "global_batch" in case.unstated:
@@ -114,7 +114,7 @@ def _only(
 
 
 def _candidates(case: TrainingCase) -> Iterator[TrainingPlan]:
-    """Every plan that agrees with what is stated; at least the stated one."""
+    """Yield every plan that agrees with the stated values, at least the stated plan."""
     found = False
     for layout in _layouts(case):
         for plan in _chunked(case, layout):
@@ -128,13 +128,13 @@ def _candidates(case: TrainingCase) -> Iterator[TrainingPlan]:
 
 
 def _may_shard(case: TrainingCase, plan: TrainingPlan) -> bool:
-    """Whether parameters may be divided too where the row leaves it open: Megatron has its own FSDP since 25.09."""
+    """Whether parameters may be sharded too if the row leaves it open: Megatron has its own FSDP since 25.09."""
     recent = case.job.framework != "megatron" or case.job.framework_version >= _MEGATRON_FSDP
     return "sharding" in case.unstated and recent and plan.pipeline_parallel == 1 and plan.data_parallel > 1
 
 
 def _layouts(case: TrainingCase) -> Iterator[TrainingPlan]:
-    """Degrees of parallelism and micro-batches."""
+    """Yield degrees of parallelism and micro-batches."""
     plan = case.plan
     if "layout" not in case.unstated or case.job.framework in ("maxtext", "fsdp", "peft"):
         for micro in _micro_batches(case, plan.data_parallel):
@@ -154,7 +154,7 @@ def _layouts(case: TrainingCase) -> Iterator[TrainingPlan]:
 
 
 def _expert_degrees(case: TrainingCase, ranks: int) -> tuple[int, ...]:
-    """Ranks over which experts may be spread: a node's, and as many as divide them."""
+    """Numbers of ranks over which experts may be spread: a node's, and as many as divide them."""
     experts = num_experts(case.job.model)
     if not experts:
         return (1,)
@@ -169,7 +169,7 @@ def _degrees(model: Model, case: TrainingCase) -> tuple[int, ...]:
 
 
 def _micro_batches(case: TrainingCase, data_parallel: int) -> tuple[int, ...]:
-    """Micro-batches that make up the batch of a rank, in as many steps as stated."""
+    """Numbers of micro-batches that make up the batch of a rank, in as many steps as stated."""
     if "micro_batch" not in case.unstated:
         return (case.plan.micro_batch,)
     if "global_batch" in case.unstated:
@@ -184,7 +184,7 @@ def _micro_batches(case: TrainingCase, data_parallel: int) -> tuple[int, ...]:
 
 
 def _chunked(case: TrainingCase, plan: TrainingPlan) -> Iterator[TrainingPlan]:
-    """Chunks per stage, where they are open and the micro-batches take turns."""
+    """Yield chunks per stage, if they are open and the micro-batches take turns."""
     yield plan
     pp = plan.pipeline_parallel
     layers = sum(group.count for group in case.job.model.layers)
