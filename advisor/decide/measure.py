@@ -29,7 +29,8 @@ Measured by `python benchmarks/bench_measure.py --tables sigma`."""
 SIGMA: Final[dict[Stage, float]] = {"screened": 0.12, "confirmed": 0.06, "settled": 0.035}
 """Standard error of the logarithm of a capacity by stage, by sampling. Of twelve leading deployments the standard
 deviation over five seeds is 0.060 screened, 0.048 confirmed and 0.043 settled; screened capacities also differ between
-deployments by what `_OPTIMISM` leaves out: 0.090 in all, against runs of 60,000 requests. Measured by `python benchmarks/bench_measure.py --tables sigma`."""
+deployments by what `_OPTIMISM` leaves out: 0.090 in all, against runs of 60,000 requests.
+Measured by `python benchmarks/bench_measure.py --tables sigma`."""
 LEAST_SHOWN: Final = 3
 """Seeds of a planning point, at least; they decided nothing before."""
 _MOST_SHOWN: Final = 8
