@@ -60,8 +60,8 @@ WIDTH: Final = 5
 """Accelerators that the last demand of a question ranks, and of which a block of further ones consists."""
 RIVAL_SIGMAS: Final = 2.0
 """Standard errors of a capacity by which a rival may be better than it was measured. Of two questions, 1 takes 16 %
-fewer requests and finds a first option that costs 2.4 % more for one of them; 3 takes 15 % more requests and changes no cost.
-Measured by `python benchmarks/bench_measure.py --tables rivals`."""
+fewer requests and finds a first option that costs 2.4 % more for one of them; 3 takes 15 % more requests and
+changes no cost. Measured by `python benchmarks/bench_measure.py --tables rivals`."""
 RIVAL_MARGIN: Final = 0.97
 """Expected cost over that of a leader below which a rival is measured again. Of two questions, 0.94 takes 10 and 18 %
 fewer requests and 1.0 takes 4 and 8 % more; neither changes a cost. Measured by
