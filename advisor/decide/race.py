@@ -68,8 +68,8 @@ fewer requests and 1.0 takes 4 and 8 % more; neither changes a cost. Measured by
 `python benchmarks/bench_measure.py --tables rivals`."""
 _ADVANTAGE: Final = 1.0 - 1e-9
 _LEAST_GAIN: Final = 0.5
-"""Capacity over the bound of its surface below which other batch limits than the engine's are tried, and further ones
-while each improves: the objectives, not the hardware, are then what limits it."""
+"""Capacity over the most that other batch limits are assumed to give. They are tried while each improves, however near
+to its bound a candidate is: left out above half of it, B300s cost twice as much for one question of three."""
 _MOST_GROWTH: Final = 8
 """Replicas, or steps of 3 % of load, that a planning point which misses an objective is moved at most."""
 _STEP: Final = 0.97
@@ -511,8 +511,6 @@ class Race:
     def _children(self, trial: Trial, held: float) -> Iterator[Trial]:
         """Candidates with other batch limits, towards the objective that binds, where the hardware would allow more."""
         if self.scenario.traffic.concurrency is not None:
-            return
-        if trial.parent is None and held >= _LEAST_GAIN * trial.rate_bound:
             return
         before = (
             trial.parent.measurements.screened_load if trial.parent and trial.parent.measurements else 0.0
