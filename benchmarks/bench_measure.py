@@ -23,9 +23,9 @@ from typing import Any, Final
 import numpy as np
 
 from advisor.ask.options import Load
+from advisor.ask.traffic import traffic_of
 from advisor.catalog import engines as engine_catalog
 from advisor.catalog import models
-from advisor.cli.traffic_input import traffic_of
 from advisor.decide import measure, race
 from advisor.decide.bounds import surface_requests_per_s, too_long_a_prompt
 from advisor.decide.levers import replica_of

@@ -23,13 +23,14 @@ Stage = Literal["screened", "confirmed", "settled"]
 STAGES: Final[tuple[Stage, ...]] = ("screened", "confirmed", "settled")
 NUM_SEEDS: Final[dict[Stage, int]] = {"screened": 1, "confirmed": 3, "settled": 8}
 """Seeds whose runs decide together whether a load holds. More seeds reduce the sampling error (see SIGMA), not what
-short runs miss: settled capacities of twelve leading deployments are 3 to 14 % above those of runs of 60,000 requests,
-8 % in the mean, because a backlog that grows slowly needs longer than a run lasts to show (`_TTFT_LIMITS`).
+short runs miss: settled capacities of twelve leading deployments are 5 to 14 % above those of runs of 60,000 requests,
+8 % in the mean; likely because a backlog that grows slowly needs longer than a run lasts to show (`_TTFT_LIMITS`).
 Measured by `python benchmarks/bench_measure.py --tables sigma`."""
 SIGMA: Final[dict[Stage, float]] = {"screened": 0.12, "confirmed": 0.06, "settled": 0.035}
 """Standard error of the logarithm of a capacity by stage, by sampling. Of twelve leading deployments the standard
-deviation over five seeds is 0.051 screened, 0.041 confirmed and 0.037 settled; screened capacities also differ between
-deployments by what `_OPTIMISM` leaves out. Measured by `python benchmarks/bench_measure.py --tables sigma`."""
+deviation over five seeds is 0.060 screened, 0.048 confirmed and 0.043 settled; screened capacities also differ between
+deployments by what `_OPTIMISM` leaves out: 0.090 in all, against runs of 60,000 requests.
+Measured by `python benchmarks/bench_measure.py --tables sigma`."""
 LEAST_SHOWN: Final = 3
 """Seeds of a planning point, at least; they decided nothing before."""
 _MOST_SHOWN: Final = 8

@@ -110,7 +110,7 @@ class KnownCapacity:
     asked: list[tuple[str, float]] = field(default_factory=list)
     points: Points = field(default_factory=Points)
     num_requests: int = 0
-    binding: str = "ttft"
+    binding: str = "tpot"
     screened_load: float = 0.0
 
     def capacity(self, stage: Stage) -> Capacity:
@@ -261,6 +261,14 @@ def test_more_accelerators_are_put_behind_those_that_are_shown() -> None:
     race.run(len(MARKET))
     assert [figures(plan) for plan in race.entries(-1, 2)] == first
     assert len(race.entries(-1)) == len(MARKET)
+
+
+def test_batch_limits_that_carry_more_are_found_however_near_its_bound_a_replica_is() -> None:
+    """Children are tried towards the objective that binds, as long as each carries more."""
+    race = known_race(scenario_of(), {"h100-sxm": MARKET["h100-sxm"]}, ("vllm",), noise=0.0)
+    tried = [trial for trial in race.trials.values() if trial.measurements is not None]
+    parents = {id(trial.parent) for trial in race.trials.values() if trial.parent is not None}
+    assert any(id(trial) in parents for trial in tried if trial.parent is None)
 
 
 def test_of_candidates_with_one_bill_those_that_cannot_cost_less_are_not_measured() -> None:

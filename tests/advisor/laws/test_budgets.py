@@ -20,6 +20,7 @@ FIXED = [
     (Question(B200, "qwen3-32b", 19.77, ("b200-sxm",), "--profile code --engine trt-llm,sglang"), 24.14),
     (Question(H200, "qwen3-235b-a22b", 3.5, ("h200-sxm",), "--engine vllm --tpot-p99 60ms"), 9.41),
 ]
+NAMES = ("two boards", "two kinds", "n+1", "a machine of eight", "pairs", "large model")
 
 
 def check_load(question: Question) -> None:
@@ -50,16 +51,12 @@ def check_budget(question: Question, usd: float) -> None:
     assert ask(question.words(load=f"--rate {rate!r} --budget {usd!r}/h")).code == 0
 
 
-@pytest.mark.parametrize(("question", "_"), FIXED, ids=("two boards", "two kinds", "n+1"))
+@pytest.mark.parametrize(("question", "_"), FIXED, ids=NAMES)
 def test_what_a_load_costs_buys_that_load(question: Question, _: float) -> None:
     check_load(question)
 
 
-@pytest.mark.parametrize(
-    ("question", "usd"),
-    FIXED,
-    ids=("two boards", "two kinds", "n+1", "a machine of eight", "pairs", "large model"),
-)
+@pytest.mark.parametrize(("question", "usd"), FIXED, ids=NAMES)
 def test_what_a_budget_buys_costs_no_more(question: Question, usd: float) -> None:
     check_budget(question, usd)
 
