@@ -15,7 +15,14 @@ from advisor.catalog.schema import EfficiencyRecord
 from advisor.simulator.device import Device
 from advisor.simulator.operators.elementwise import ElementwiseEfficiency, elementwise_s
 from advisor.simulator.operators.grouped_matmul import GroupedMatmulEfficiency, moe_s
-from advisor.simulator.operators.matmul import FORMATS, MatmulEfficiency, matmul_s, of_one_warp
+from advisor.simulator.operators.matmul import (
+    DTYPE_ALIASES,
+    FORMATS,
+    MatmulEfficiency,
+    matmul_s,
+    of_one_warp,
+    peak_flop_per_s,
+)
 
 FloatArray = NDArray[np.float64]
 
@@ -53,6 +60,15 @@ def matmul_key(weight_dtype: str, activation_dtype: str, *, block_scaled: bool =
     if weight_dtype == "mxfp4" and activation_dtype == "fp8":
         return "w4a8_mxfp4"
     return _WEIGHT_ONLY[weight_dtype]
+
+
+def matmul_peak_flop_per_s(weight_dtype: str, activation_dtype: str, device: Device) -> float:
+    """Return the dense peak of the unit that multiplies a weight format with an activation format [flop/s].
+
+    Source: `matmul_key` and `peak_flop_per_s`.
+    """
+    key = matmul_key(weight_dtype, activation_dtype)
+    return peak_flop_per_s(DTYPE_ALIASES.get(key, key), device)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from advisor.catalog import accelerators
 from advisor.catalog.schema import Accelerator
 from advisor.simulator.device import device_of, power_limit
 from advisor.simulator.graph.model import parameter_count
-from advisor.simulator.operators.matmul import peak_flop_per_s
+from advisor.simulator.operator_library import matmul_peak_flop_per_s
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving.metrics import ServingResult
@@ -137,7 +137,7 @@ def serving_power_w(result: ServingResult, replica: ReplicaModel) -> Quantity | 
     if draw is None or not result.duration_s:
         return None
     device, counted = device_of(accelerator), parameter_count(deployment.model)
-    peak = peak_flop_per_s(deployment.weight_dtype, device)
+    peak = matmul_peak_flop_per_s(deployment.weight_dtype, deployment.activation_dtype, device)
     flop_per_token = 2.0 * counted.active / deployment.accelerators_per_replica
     seconds = result.duration_s * deployment.num_replicas
     computed = result.input_tokens * (1.0 - (result.prefix_hit_fraction or 0.0))

@@ -12,8 +12,8 @@ from advisor.simulator.device import Device
 from advisor.simulator.engine_costs import engine_costs, operator_library
 from advisor.simulator.graph.model import dense_dtype
 from advisor.simulator.intervals import prediction_class, with_interval
-from advisor.simulator.operator_library import OperatorLibrary, matmul_key
-from advisor.simulator.operators.matmul import DTYPE_ALIASES, peak_flop_per_s
+from advisor.simulator.operator_library import OperatorLibrary, matmul_peak_flop_per_s
+from advisor.simulator.operators.matmul import peak_flop_per_s
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.roofline import (
     CACHE_PARTS,
@@ -245,8 +245,7 @@ def _peak(name: str, deployment: Deployment, device: Device) -> float:
         weight = dense_dtype(deployment.model, weight)
     same = weight == deployment.weight_dtype
     activation = deployment.activation_dtype if same else activation_dtype_for(weight, deployment.accelerator)
-    key = matmul_key(weight, activation)
-    return peak_flop_per_s(DTYPE_ALIASES.get(key, key), device)
+    return matmul_peak_flop_per_s(weight, activation, device)
 
 
 def _bound(name: str, work: Work | None, peak: float, device: Device) -> str:
