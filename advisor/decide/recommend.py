@@ -414,6 +414,8 @@ def rejected_of(
     `limit_usd` is the expected cost of the last one that is shown, the option `rank` [USD per million tokens].
     """
     race, dearer, others = done.race, list[tuple[float, str, bool]](), list[Rejected]()
+    # A race that was run to its end has shown of every other accelerator that it does not cost less than the last.
+    proven = 0.0 if is_spent() else limit_usd
     for name in done.accelerators:
         if name in shown_ids:
             continue
@@ -421,10 +423,10 @@ def rejected_of(
         floor = race.floor(-1, name)
         if measured:
             is_settled = measured[0].found.capacity.stage == "settled"
-            least = measured[0].expected_cost if is_settled else min(measured[0].expected_cost, floor)
+            least = measured[0].expected_cost if is_settled else max(min(measured[0].expected_cost, floor), proven)
             dearer.append((least, name, not is_settled))
         elif floor < float("inf") and name not in race.reasons:
-            dearer.append((floor, name, True))
+            dearer.append((max(floor, proven), name, True))
         else:
             others.append(Rejected(name, race.reasons.get(name, NoDeployment())))
     ranked_by_cost = [
