@@ -423,7 +423,11 @@ def rejected_of(
         floor = race.floor(-1, name)
         if measured:
             is_settled = measured[0].found.capacity.stage == "settled"
-            least = measured[0].expected_cost if is_settled else max(min(measured[0].expected_cost, floor), proven)
+            least = (
+                measured[0].expected_cost
+                if is_settled
+                else max(min(measured[0].expected_cost, floor), proven)
+            )
             dearer.append((least, name, not is_settled))
         elif floor < float("inf") and name not in race.reasons:
             dearer.append((max(floor, proven), name, True))

@@ -143,7 +143,7 @@ def document(answer: Answer, *, seed: int, shared: Mapping[str, object]) -> dict
         "tool_version": __version__,
         "catalog_version": catalog_version(),
         "seed": seed,
-        "inputs": to_json({**answer.inputs, **shared}, "inputs"),
+        "inputs": to_json({**shared, **answer.inputs}, "inputs"),
         "warnings": list(answer.warnings),
     }
     clash = envelope.keys() & answer.result.keys()

@@ -58,4 +58,9 @@ def replay(asked: ReplayInput, shared: Shared) -> Answer:
         answer = trained(scenario, (), asked.shown, shared)
     changed = differences(content, answer, scenario)
     same = () if changed else (f"the same answer as in {asked.file}",)
-    return replace(answer, notes=(*answer.notes, *same), warnings=(*answer.warnings, *changed))
+    return replace(
+        answer,
+        inputs={**answer.inputs, "as_of": scenario.as_of},
+        notes=(*answer.notes, *same),
+        warnings=(*answer.warnings, *changed),
+    )

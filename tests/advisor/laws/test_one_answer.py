@@ -143,9 +143,14 @@ def test_python_tells_what_the_command_tells() -> None:
 
 
 def test_a_ladder_takes_for_each_load_what_is_taken_for_it_alone() -> None:
+    """The same machine from the same offer for the same bill; of layouts that cost the same, either may be taken."""
     ladder = ask(SMALL.words(load="--rate 2,6")).document["ladder"]
     assert [rung["rate_per_s"] for rung in ladder] == [2.0, 6.0]
     for rung in ladder:
         alone = ask(SMALL.words(load=f"--rate {rung['rate_per_s']:g}")).first
-        for part in ABOUT_THE_TAKE:
+        for part in ("machine", "offer"):
             check_alike(rung["option"][part], alone[part], part)
+        left, right = rung["option"], alone
+        assert math.isclose(left["bill"]["usd_per_hour"], right["bill"]["usd_per_hour"], rel_tol=1e-9)
+        expected = [each["performance"]["expected_usd_per_million_tokens"] for each in (left, right)]
+        assert math.isclose(*expected, rel_tol=1e-9)
