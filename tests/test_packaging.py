@@ -101,7 +101,11 @@ def test_joined_tables_are_those_of_the_files(joined: dict[str, str]) -> None:
 
 def test_nothing_else_is_in_it(names: list[str]) -> None:
     kinds = {Path(name).suffix for name in names if ".dist-info/" not in name}
-    assert kinds <= {".py", ".typed", ".toml", ".csv", ".json", ".jsonl", ".md", ".js", ".css", ".txt", ""}
+    code, data = (
+        {".py", ".pyi", ".typed", ".js", ".css"},
+        {".toml", ".csv", ".json", ".jsonl", ".md", ".txt", ""},
+    )
+    assert kinds <= code | data
     assert [name for name in names if not Path(name).suffix and ".dist-info/" not in name] == [
         f"{DATA}/version"
     ]

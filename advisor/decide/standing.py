@@ -8,7 +8,8 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 from advisor.catalog.prices import age_days, spread_of
 from advisor.catalog.schema import Price
 from advisor.decide.offers import OWN
-from advisor.decide.option import Role
+from advisor.decide.option import Bill, Machine, Offer, Role
+from advisor.decide.purchase import usd_words
 from advisor.decide.ranking import LESS, is_firm, led_by
 from advisor.decide.reason import AssumedKernels, Reason, UnsurePrice
 from advisor.simulator.quantity import Basis, Quantity
@@ -28,6 +29,12 @@ class Ranked(Protocol):
     def rank(self) -> int: ...
     @property
     def role(self) -> str: ...
+    @property
+    def machine(self) -> Machine: ...
+    @property
+    def offer(self) -> Offer | None: ...
+    @property
+    def bill(self) -> Bill: ...
 
 
 Option = TypeVar("Option", bound=Ranked)
@@ -77,10 +84,18 @@ def safe_pick_of(options: Sequence[Option]) -> Option | None:
     return next((option for option in options if option.role == "safe_pick"), None)
 
 
-def standing_words(options: Sequence[Option], cost: Callable[[Option], Quantity]) -> str:
-    """Whether the first option is safe to take, and what another saves if it holds."""
+def standing_words(
+    options: Sequence[Option], cost: Callable[[Option], Quantity], safe_pick: Option | None = None
+) -> str:
+    """Whether the first option is safe to take, and what another saves if it holds; `safe_pick` may be none of them."""
     safe = safe_pick_of(options)
-    words = f"{safe.rank} is the safe pick" if safe else "none is safe to take: try 1 first"
+    if safe is not None:
+        words = f"{safe.rank} is the safe pick"
+    elif safe_pick is not None:
+        ratio = cost(safe_pick).value / cost(options[0]).value
+        words = f"the safe pick is {_beside(safe_pick)}, which costs {ratio:.3g} times as much as 1"
+    else:
+        words = "none is safe to take: try 1 first"
     bold = next((each for each in options if each.role == "cheapest_if_it_holds"), None)
     if bold is None:
         return f"{words}."
@@ -92,6 +107,13 @@ def standing_words(options: Sequence[Option], cost: Callable[[Option], Quantity]
     if ratio > LESS:
         return f"{words}."
     return f"{words}; {bold.rank} saves {100.0 * (1.0 - ratio):.0f} % if {condition}: {first} first."
+
+
+def _beside(option: Ranked) -> str:
+    """An option that is not among those that are shown."""
+    machine = f"{option.machine.num_accelerators} x {option.machine.accelerator}"
+    seller = f" from {option.offer.provider}" if option.offer else " of one's own"
+    return f"{machine}{seller} for {usd_words(option.bill.usd_per_hour)}/h"
 
 
 def standing_of(basis: Basis, price: Price, as_of: datetime.date) -> int:

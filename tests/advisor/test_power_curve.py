@@ -122,7 +122,7 @@ def test_cost_prices_every_limit_of_ones_own_hardware(swept: Calibration, tmp_pa
     for row in limits:
         assert row["output_tokens_per_joule"] * row["limit_w"] == pytest.approx(row["output_tokens_per_s"])
     # At the highest limit the machine is the one that is priced without any.
-    priced = found["owned"][0]["row"]["usd_per_million_tokens"]["value"]
+    priced = found["owned"][0]["usd_per_million_tokens"]["value"]
     assert limits[-1]["usd_per_million_tokens"] == pytest.approx(priced, rel=0.02)
     assert "as measured at 5 from 200 to 700 W" in told
     assert asked(words, tmp_path, None)[0]["power_limits"] == []

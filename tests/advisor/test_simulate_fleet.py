@@ -56,7 +56,7 @@ def test_answer_of_a_fleet(cli: Cli, tmp_path: Path) -> None:
     assert metrics["num_finished"] == document["simulation"]["num_requests"] == 600
     assert metrics["goodput_fraction"] == tenant["goodput_fraction"]
     for name in ("ttft_s", "tpot_s", "e2e_s"):
-        assert list(pool[name]) == ["mean", "p50", "p90", "p99"]
+        assert list(pool[name]) == ["mean", "p50", "p90", "p95", "p99"]
         assert pool[name]["p99"]["low"] < pool[name]["p99"]["value"] < pool[name]["p99"]["high"]
     hours = document["simulation"]["duration_s"] / 3600
     assert pool["replica_hours"] == pytest.approx(2 * hours)
@@ -329,7 +329,10 @@ def test_recommend_takes_the_speed_of_a_trace(cli: Cli, tmp_path: Path) -> None:
         run = cli(command + speed)
         assert run.code == 0, run.err
         document = json.loads(run.out)
-        found[speed] = document["inputs"]["traffic"]["rate_per_s"], document["options"][0]["num_accelerators"]
+        found[speed] = (
+            document["inputs"]["traffic"]["rate_per_s"],
+            document["options"][0]["machine"]["num_accelerators"],
+        )
     (slow, few), (fast, many) = found.values()
     assert fast == pytest.approx(10 * slow)
     assert many > few

@@ -72,7 +72,7 @@ def _batch_blocks(found: Decision, job: BatchJob, *, explain: bool) -> tuple[Blo
         Paragraph(found.headline, emphasis=True),
         *_deadlines(found),
         table_of(found.options, job_columns(), title),
-        Paragraph(standing_words(found.options, lambda option: option.job_usd)),
+        Paragraph(standing_words(found.options, lambda option: option.job_usd, found.safe_pick)),
         Paragraph(job_words(found.options[0].bill)),
         *(rejected_words(found.rejected) if explain else ()),
         Paragraph(text if explain else f"{text} --explain shows the rest."),
@@ -114,7 +114,9 @@ def _item_blocks(found: Decision, objective_s: float, *, explain: bool) -> tuple
         Paragraph(found.headline, emphasis=True),
         *_item_ladder(found),
         table_of(shown, item_columns(found.unit or "item"), f"Best options{at}{of_each}"),
-        Paragraph(standing_words(shown, lambda option: option.of_items.usd_per_thousand_items)),
+        Paragraph(
+            standing_words(shown, lambda option: option.of_items.usd_per_thousand_items, found.safe_pick)
+        ),
         *(() if found.ladder else (Paragraph(bill_words(shown[0].bill)),)),
         *(rejected_words(found.rejected) if explain else ()),
         Paragraph(asked if explain else f"{asked} --explain shows the rest."),

@@ -46,7 +46,7 @@ def training_answer(
     blocks: list[Block] = [
         Paragraph(found.headline, emphasis=True),
         _options_table(found.options, by_time=by_time),
-        Paragraph(standing_words(found.options, lambda option: option.usd)),
+        Paragraph(standing_words(found.options, lambda option: option.usd, found.safe_pick)),
         Paragraph(job_words(first.bill)),
     ]
     if first.performance.reinforcement is not None:

@@ -222,11 +222,18 @@ def test_the_first_option_can_be_paid_where_a_firm_price_may_cost_no_more() -> N
     assert len({option.machine.accelerator for option in found}) == len(found) == 2
 
 
-def test_a_safe_offer_that_costs_more_in_any_case_stands_below() -> None:
+def test_a_safe_offer_that_costs_more_in_any_case_is_named_beside() -> None:
     """An old price of half the fresh one is not hidden by it, and the fresh one is named."""
     job = ItemJob("rerank", "torch-compile", texts=Texts(512, 32), max_batch=8)
     sold = Constraints(accelerators=("l40s",), providers=("novita", "runpod"))
-    found = recommend_items(ItemScenario("bge-m3", job, 0.2, 2000.0, sold, DAY, top=3)).options
-    assert [(each.offer.provider, each.role) for each in found] == [
+    found = recommend_items(ItemScenario("bge-m3", job, 0.2, 2000.0, sold, DAY, top=3))
+    assert [(each.offer.provider, each.role) for each in (*found.options, found.safe_pick)] == [
         ("novita", "cheapest_if_it_holds"), ("runpod", "safe_pick"),
     ]  # fmt: skip
+    words = standing_words(
+        found.options, lambda option: option.of_items.usd_per_thousand_items, found.safe_pick
+    )
+    assert words == (
+        "the safe pick is 1 x l40s from runpod for $1.09/h, which costs 1.98 times as much as 1; "
+        "1 is the cheapest if its price still stands."
+    )

@@ -10,7 +10,8 @@ from advisor.catalog.errors import InfeasibleError, UnknownNameError
 from advisor.catalog.ownership import ownership
 from advisor.catalog.schema import Price
 from advisor.decide.offers import OWN, offers_by_accelerator, owned_offer, owned_offers, placements
-from advisor.decide.scenario import Constraints
+from advisor.decide.purchase import Purchase, bill_of
+from advisor.decide.scenario import Beside, Constraints
 
 DAY = datetime.date(2026, 11, 20)
 H100 = accelerators.by_id("h100-sxm")
@@ -66,9 +67,13 @@ def test_own_hardware_ends_where_it_ends() -> None:
     assert own.usd_per_hour == pytest.approx(8 * 700 / 1000 * rate)
     (way,) = placements(2, [own], H100)
     assert (way.replicas_per_unit, way.accelerators_per_unit, way.max_units) == (1, 2, 4)
-    # Every count up to what is there may serve; all eight boards together draw what their electricity costs.
-    assert way.usd_per_hour_of(4) == pytest.approx(own.usd_per_hour)
-    assert 0.0 < way.idle_usd_per_hour < way.usd_per_hour_of(1) < way.usd_per_hour_of(2)
+    # Every count up to what is there may serve, at the electricity of the boards that it runs on; the others are off.
+    assert 4 * way.usd_per_unit_hour == pytest.approx(own.usd_per_hour)
+    bills = [
+        bill_of(own, Purchase(way, count, count, 1.0, 1.0, 1.0).usd_per_hour, Beside()) for count in (1, 2, 4)
+    ]
+    drawn = [2 * count * 700 / 1000 * rate for count in (1, 2, 4)]
+    assert [bill.usd_per_hour for bill in bills] == pytest.approx(drawn)
     assert placements(16, [own], H100) == []
     (rented,) = placements(2, [price(8, 24.0)], H100)
     assert rented.max_units is None

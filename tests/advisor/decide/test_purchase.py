@@ -35,6 +35,7 @@ from advisor.decide.purchase import (
 )
 from advisor.decide.reason import AmountNotStated, PriceNotStated
 from advisor.decide.scenario import Beside, Objectives, Scenario, Traffic
+from advisor.simulator.quantity import Quantity
 
 DAY = datetime.date(2026, 11, 20)
 
@@ -259,8 +260,15 @@ def test_a_job_pays_the_longer_of_its_hours_and_its_commitment(hours: float, usd
 
 def test_a_job_keeps_its_data_for_as_long_as_it_runs() -> None:
     beside = Beside(storage_bytes=TB, egress_bytes_per_month=0.0)
-    bill = bill_of(price(storage_usd_per_gb_hour=1e-3), 24.0, beside, job_s=10 * HOUR_S)
-    assert bill.usd == pytest.approx(240.0 + 10.0)
+    lasts = Quantity(10 * HOUR_S, 8 * HOUR_S, 15 * HOUR_S, "modelled")
+    bill = bill_of(price(storage_usd_per_gb_hour=1e-3), 24.0, beside, duration_s=lasts)
+    assert bill.usd is not None
+    assert bill.usd.basis == "modelled"
+    found = bill.usd.value, bill.usd.low, bill.usd.high
+    assert found == pytest.approx((240.0 + 10.0, 192.0 + 8.0, 360.0 + 15.0))
+    assert {line.what: line.usd for line in bill.lines} == pytest.approx(
+        {"rent": 240.0, "storage": 10.0, "egress": 0.0}
+    )
     assert "in all for rent and storage and egress" in job_words(bill)
 
 

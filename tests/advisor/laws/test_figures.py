@@ -181,8 +181,8 @@ def check_bill(option: dict[str, Any]) -> None:
     known = {line["what"] for line in bill["lines"]}
     for unknown in bill["unknown"]:
         assert unknown["what"] not in known
-        assert unknown["code"]
-        assert unknown["text"]
+        assert unknown["reason"]["code"]
+        assert unknown["reason"]["text"]
     if option["offer"] is not None and not option.get("parts"):
         rent = option["offer"]["usd_per_hour"]
         units = bill["usd_per_hour"] / rent
@@ -227,12 +227,12 @@ def test_what_a_provider_does_not_state_is_unknown() -> None:
     """A price file without storage and egress prices cannot bill them."""
     question = Question((Row("acme", "l40s", 1, 0.95),), "8b", 2.0, ("l40s",), "--engine vllm")
     unstated = ask(question.words()).first["bill"]
-    assert {(each["what"], each["code"]) for each in unstated["unknown"]} == {
+    assert {(each["what"], each["reason"]["code"]) for each in unstated["unknown"]} == {
         ("storage", "amount_not_stated"),
         ("egress", "amount_not_stated"),
     }
     stated = ask(f"{question.words()} --storage-tb 1 --egress-tb 1").first["bill"]
-    assert {(each["what"], each["code"]) for each in stated["unknown"]} == {
+    assert {(each["what"], each["reason"]["code"]) for each in stated["unknown"]} == {
         ("storage", "price_not_stated"),
         ("egress", "price_not_stated"),
     }

@@ -74,13 +74,13 @@ def test_recommend_uses_them_and_says_their_date(cli: Cli) -> None:
         "--tenancy unknown --rate 1/s"
     )
     stale = cli(f"{command} --json")
-    assert json.loads(stale.out)["options"][0]["price_observed_on"] == "2026-06-11"
+    assert json.loads(stale.out)["options"][0]["offer"]["observed_on"] == "2026-06-11"
     assert "older than 30 days" in stale.err
     cli("advisor catalog refresh --source vast")
     fresh = cli(f"{command} --offline --json")
-    option = json.loads(fresh.out)["options"][0]
-    assert option["price_observed_on"] == "2026-11-20"
-    assert option["price_url"].endswith("/bundles/")
+    offer = json.loads(fresh.out)["options"][0]["offer"]
+    assert offer["observed_on"] == "2026-11-20"
+    assert offer["url"].endswith("/bundles/")
     assert "the newest was read on 2026-11-20" in fresh.err
     assert "older than 30 days" not in fresh.err
     assert cli("advisor catalog refresh --clear").code == 0

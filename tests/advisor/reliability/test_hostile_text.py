@@ -309,8 +309,8 @@ def test_a_local_model_is_started_by_its_path(
     for typed, started in places:
         answer = json.loads(ask([*asked.split(), typed])[1])
         option, files = answer["options"][0], answer["deployment"]["files"]
-        assert option["launch_command"].startswith(f"vllm serve {started} ")
-        assert option["checkpoint"]["repository"] == started
+        assert option["launch"]["command"].startswith(f"vllm serve {started} ")
+        assert option["launch"]["checkpoint"]["repository"] == started
         assert f"vllm serve {started} " in files["start.sh"]
         assert "verify: of " in files["README.md"]
         assert "all names were read in a source" not in files["README.md"]
