@@ -4,6 +4,7 @@ import inspect
 import shutil
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final, Literal, NamedTuple, get_args, get_origin
 
 from advisor.ask.acts import acts_of, option_of
@@ -51,7 +52,7 @@ def class_of(name: str, inputs: type, works: Works) -> type[Once]:
 
 def _named(args: Sequence[str]) -> str | None:
     """The workload that a command line names; None where it names none."""
-    for word, after in zip(args, (*args[1:], ""), strict=True):
+    for word, after in pairwise((*args, "")):
         option, equals, value = word.partition("=")
         if option == f"--{_WORKLOAD}":
             return value if equals else after
