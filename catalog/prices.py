@@ -6,6 +6,7 @@ day that was read. Rows are appended, never edited: a newer row of the same offe
 """
 
 import datetime
+import heapq
 import math
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cache
@@ -172,33 +173,56 @@ def prices_as_of(
     )
 
 
-_LEAST_FRACTION: Final = 1 / 3
-"""Price of one accelerator over the lowest on-demand price of any source below which a row of a person's own file is
-taken for a mistake, such as the price of two cards for a count of eight. Own choice; a larger fraction refuses
-discounts that contracts give."""
+_LEAST_FRACTION: Final = 1 / 2
+"""Price of one accelerator over the lowest on-demand price that others ask for it, below which a row of a person's own
+file is taken for a mistake, such as the price of two cards for a count of eight. Own choice: no bundled price that a
+customer can expect to pay is below it, and a larger fraction refuses discounts that contracts give."""
+
+
+def _is_compared(price: Price) -> bool:
+    """Whether a row is an on-demand price that a customer can expect to pay; spot rows and the lowest of a market may
+    be far below."""
+    return price.term == "on_demand" and price.price_kind in COMPARED_KINDS
+
+
+def _lowest_two(own: Iterable[Price]) -> dict[str, list[tuple[float, str]]]:
+    """Return by accelerator the two lowest prices of one, each with its provider.
+
+    A provider of the own rows counts once, so that its rows do not vouch for each other. All bundled rows are one
+    source, whose provider is written as nothing.
+    """
+    lowest: dict[str, dict[str, float]] = {}
+    rows = [("", price) for price in bundled_prices()] + [(price.provider, price) for price in own]
+    for provider, price in rows:
+        if _is_compared(price):
+            found = lowest.setdefault(price.accelerator, {})
+            found[provider] = min(found.get(provider, math.inf), price.usd_per_accelerator_hour)
+    return {
+        accelerator: heapq.nsmallest(2, ((usd, provider) for provider, usd in found.items()))
+        for accelerator, found in lowest.items()
+    }
 
 
 def _check_plausible(path: Path, own: Sequence[Price]) -> None:
-    """Refuse rows whose price of one accelerator is a small part of what every other offer of it asks.
+    """Refuse rows whose price of one accelerator is a small part of what every other provider of it asks.
 
     Raises: InputFileError: there is one, with its row.
     """
-    least: dict[str, list[float]] = {}
-    for price in (*bundled_prices(), *own):
-        if price.term == "on_demand":
-            least.setdefault(price.accelerator, []).append(price.usd_per_accelerator_hour)
+    lowest = _lowest_two(own)
     for row, price in enumerate(own, start=2):
-        others = list(least.get(price.accelerator, ()))
+        if not _is_compared(price):
+            continue
+        others = [usd for usd, provider in lowest[price.accelerator] if provider != price.provider]
         each = price.usd_per_accelerator_hour
-        if each in others:
-            others.remove(each)
-        if price.term != "on_demand" or not others or each >= _LEAST_FRACTION * min(others):
+        if not others or each >= _LEAST_FRACTION * others[0]:
             continue
         raise InputFileError(
             f"{path}: row {row}: usd_per_hour {price.usd_per_hour:g} for {price.num_accelerators} x "
             f"{price.accelerator} is ${each:.2f} for one",
-            why=f"the cheapest other offer of it asks ${min(others):.2f}; usd_per_hour is the price of the whole SKU",
-            fix=f"usd_per_hour {price.usd_per_hour * price.num_accelerators:g}, or num_accelerators 1",
+            why=f"the cheapest other offer of it asks ${others[0]:.2f}; usd_per_hour is the price of the whole SKU",
+            fix=f"usd_per_hour {price.usd_per_hour * price.num_accelerators:g}, or num_accelerators 1"
+            if price.num_accelerators > 1
+            else "correct it, or leave the row out",
         )
 
 

@@ -29,7 +29,9 @@ def batch_question(
     said = load.input_tokens or load.output_tokens or load.profile or load.trace
     if load.rate is not None or load.concurrency is not None:
         raise AdvisorError(
-            "a batch has no rate", why="its requests are there already", fix="--items N and --deadline TIME"
+            "a batch has no rate",
+            why="its requests are there already, and nothing is left for --rate or --concurrency to say",
+            fix="--items N and --deadline TIME",
         )
     load = load if said else replace(load, profile=_PROFILE)
     patient = replace(asked.objectives, ttft_p99="1d", tpot_p99="1d")

@@ -15,6 +15,7 @@ from typer.models import ArgumentInfo
 from advisor import __version__
 from advisor.ask.inputs import gathered, parameters_of
 from advisor.ask.options import Effect, Shared, clock_warning
+from advisor.catalog.errors import AdvisorError
 from advisor.cli.errors import EXIT_CODES
 from advisor.cli.help import Works, class_of
 from advisor.cli.typed import Once, OnceGroup, check_files, check_numbers, check_shared
@@ -156,12 +157,16 @@ def answered(found: Command, values: Mapping[str, Any], given: frozenset[str]) -
         from advisor.render.files import check_form
 
         check_form(shared.output, has_table=found.has_table, has_drawing=found.has_drawing)
-    answer = found.answer(gathered(found.inputs, values), shared)
+    wrong_clock = "" if "as_of" in given else clock_warning(shared.as_of)
+    try:
+        answer = found.answer(gathered(found.inputs, values), shared)
+    except AdvisorError as error:
+        error.hint = "; ".join(filter(None, (wrong_clock, error.hint)))
+        raise
     warnings = list(answer.warnings)
     if shared.calibration is not None and not found.uses_calibration:
         warnings.append("this answer does not use the calibration")
-    if "as_of" not in given:
-        warnings.append(clock_warning(shared.as_of))
+    warnings.append(wrong_clock)
     warnings += implausible(answer.result)
     return replace(answer, warnings=tuple(filter(None, warnings))), shared
 

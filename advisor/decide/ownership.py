@@ -55,6 +55,8 @@ class Holding:
     mean_accelerator_power_w: float
     """Of all of them together, over the hours of their life."""
     replicas_span_nodes: bool = False
+    num_fed: int | None = None
+    """How many of them a power budget feeds, which are those that power is reserved for; None without a budget."""
 
     @property
     def is_server(self) -> bool:
@@ -172,7 +174,8 @@ def _running(holding: Holding, parts: _Parts) -> list[Line]:
         ),
     ]
     if holding.is_server:
-        rated_kw = holding.num_accelerators * (holding.accelerator.tdp_w or 0.0) / KILO
+        count = holding.num_accelerators if holding.num_fed is None else holding.num_fed
+        rated_kw = count * (holding.accelerator.tdp_w or 0.0) / KILO
         reserved_kw = rated_kw * known.value("provisioned_power_factor")
         lines.append(parts.line("colocation", "colocation_usd_per_kw_month", reserved_kw * months))
     hours_of = "staff_hours_per_node_month" if holding.is_server else "staff_hours_per_workstation_month"

@@ -138,8 +138,13 @@ def _on_systems(
 def life_of(
     plan: Planned, num_accelerators: int, mean_power_w: float, bought: PurchasePrice, known: Ownership
 ) -> Tco:
-    """Return the total cost of owning the hardware of a deployment."""
-    deployment = plan.found.candidate.deployment
+    """Return the total cost of owning the hardware of a deployment.
+
+    Assumes: power is reserved for as many accelerators as a power budget feeds.
+    """
+    deployment, price = plan.found.candidate.deployment, plan.found.purchase.placement.price
     chip = deployment.accelerator
     spans = sold_by_the_node(chip) and deployment.accelerators_per_replica > system_size(chip)
-    return tco(Holding(chip, num_accelerators, mean_power_w, replicas_span_nodes=spans), bought, known)
+    is_limited = price.provider == OWN and price.num_accelerators < (price.max_quantity or 0)
+    fed = price.num_accelerators if is_limited else None
+    return tco(Holding(chip, num_accelerators, mean_power_w, spans, num_fed=fed), bought, known)

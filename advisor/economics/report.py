@@ -12,6 +12,7 @@ from advisor.catalog.schema import Model
 from advisor.catalog.schema.economics import Region
 from advisor.catalog.units import HOURS_PER_DAY, HOURS_PER_MONTH
 from advisor.decide.effort import SHOW_WORK, limited
+from advisor.decide.offers import fed_by
 from advisor.decide.race import WIDTH, Report
 from advisor.decide.recommend import Shortlist, searched, shortlisted
 from advisor.economics.api_bill import ApiCost, api_cost, models_alike
@@ -151,13 +152,18 @@ def _owned(
 
 
 def _named(question: CostQuestion, known: Ownership, progress: Report) -> tuple[tuple[Priced, ...], str]:
-    """Return the hardware that the question names, or a note why it cannot carry the load."""
+    """Return the hardware that the question names, or a note why it cannot carry the load.
+
+    Raises: InfeasibleError: the power budget feeds none of it, or it takes no power limit that is asked for.
+    """
     assert question.own is not None
     count, name = question.own
+    scenario = question.scenario
     try:
         found, note = named_hardware(question, known, progress=progress)
     except InfeasibleError as error:
-        if question.power_cap:
+        budget_w = scenario.constraints.power_budget_w
+        if question.power_cap or not fed_by(budget_w, count, accelerators.by_id(name), scenario.as_of):
             raise
         what = f"{count} x {name} of one's own cannot carry this load"
         return (), f"{what}: {error.why or error.what}; --own with more, or a smaller load"

@@ -37,7 +37,7 @@ def other_work(asked: WorkQuestion, shared: Shared) -> Answer:
 
 def _items(asked: WorkQuestion, shared: Shared) -> Answer:
     scenario, notes = item_question(asked, shared)
-    inputs = picked(scenario, "model job rate_per_s latency_p99_s constraints beside top")
+    inputs = picked(scenario, "model job rate_per_s latency_p99_s budget_usd_per_hour constraints beside top")
     inputs = {"model": inputs.pop("model"), "workload": asked.workload, **inputs}
     answer = item_answer(recommend_items(scenario), inputs, notes, explain=asked.shown.explain)
     return with_calibration(answer, scenario.calibration, scenario.constraints.accelerators)

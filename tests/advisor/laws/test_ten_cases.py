@@ -85,12 +85,11 @@ def test_cost_on_demand_names_no_reservation() -> None:
 
 
 def test_nobody_owns_a_part_of_a_machine() -> None:
-    """A GB300 is sold as a rack; `cost` offered to own one."""
-    document = ask("cost --model 70b --rate 5 --api none --gpu gb300,b200,h100 --engine vllm").document
-    owned = [
-        value for path, value in leaves(document) if path.endswith("machine.accelerator") and "own" in path
-    ]
-    assert "gb300" not in owned
+    """A GB300 is sold as a rack; `cost` offered to own some of one."""
+    answer = ask("cost --model 70b --rate 5 --api none --gpu gb300,b200,h100 --engine vllm")
+    owned = {row["machine"]["accelerator"]: row["machine"] for row in answer.document["owned"]}
+    assert owned["gb300"]["num_accelerators"] % 72 == 0
+    assert all(owned[name]["num_accelerators"] % 8 == 0 for name in ("b200-sxm", "h100-sxm"))
 
 
 @pytest.mark.parametrize(
@@ -303,3 +302,13 @@ def test_an_absurd_price_of_a_card_is_refused(tmp_path: Any) -> None:
     assert answer.code == 2
     assert "prices.csv" in answer.err
     assert "row 2" in answer.err
+
+
+def test_rows_of_one_provider_do_not_vouch_for_each_other(tmp_path: Any) -> None:
+    file = tmp_path / "prices.csv"
+    for rows in ("acme,x8,l40s,8,on_demand,1.6,2026-11-10",
+                 "acme,x8,l40s,8,on_demand,1.6,2026-11-10\nacme,y8,l40s,8,on_demand,1.6,2026-11-10"):  # fmt: skip
+        file.write_text(ABSURD.format(rows=rows), encoding="utf-8")
+        answer = ask(f"catalog prices --gpu l40s --price-file {file}")
+        assert answer.code == 2
+        assert f"{file}: row 2" in answer.err
