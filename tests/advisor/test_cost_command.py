@@ -220,7 +220,7 @@ def test_hardware_of_ones_own_is_never_silently_ignored(cli: Cli) -> None:
 def test_user_prices_override(cli: Cli, tmp_path: Path) -> None:
     prices, apis = tmp_path / "prices.csv", tmp_path / "apis.csv"
     prices.write_text(
-        RENT + "mine,l40s,8,on_demand,1.6,2026-11-19\n",
+        RENT + "mine,l40s,8,on_demand,2.4,2026-11-19\n",
         encoding="utf-8",
     )
     apis.write_text(
