@@ -1,4 +1,4 @@
-"""For which work each option acts. Its declaration says so once; help, refusals and tests read it there.
+"""Kinds of work for which each option acts, as declared with the option and read by help, refusals and tests.
 
 `acts(...)` stands in the annotation of an option beside its help: `Annotated[str | None, LIMITS(...), acts(...)]`.
 """
@@ -34,7 +34,7 @@ class Acts:
     of_each_model: bool
     """Whether each of several models may have its own: `--models 8b@20:profile=rag`."""
     of_rent: bool
-    """Whether it says what may be rented, which does not act beside --own."""
+    """Whether the option says what may be rented and therefore does not act together with --own."""
     instead: str
     """Option with the same purpose for other work, as typed."""
 
@@ -94,7 +94,7 @@ def refuse_idle(asked: Any, typed: Collection[str] = frozenset()) -> None:
 
 
 class _Dependent(NamedTuple):
-    """An option that acts beside some values of another alone."""
+    """An option that acts only if another option has certain values."""
 
     acts: Callable[[Any], bool]
     why: str
@@ -152,7 +152,7 @@ def _beside_models(name: str, one: Acts) -> AdvisorError:
 
 
 def _refuse_rent(asked: Any, of_rent: list[str]) -> None:
-    """What is there already is bought nowhere; what is rented is fed by its seller."""
+    """Refuse options of rent with --own, and options of the user's own energy with rented hardware."""
     where = asked.where
     if asked.workload in TRAINING:
         of_rent = [name for name in of_rent if name != "region"]  # the grid whose carbon counts

@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def only(*names: str) -> tuple[str, ...]:
-    """Which options of a group a command has, in the order of its help; the others keep their defaults."""
+    """Return the options of a group that a command has, in the order of its help; the others keep their defaults."""
     return names
 
 
@@ -63,7 +63,7 @@ def options_and_groups(inputs: type) -> Iterator[tuple[Field[Any], type | None, 
 
 
 def _default(field: Field[Any]) -> Any:
-    """What Typer takes as the default: none of a value that is made anew for each call."""
+    """Return the default that Typer takes: None for a value that is made again for each call."""
     if field.default_factory is not MISSING:
         return None
     return inspect.Parameter.empty if field.default is MISSING else field.default

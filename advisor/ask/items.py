@@ -1,4 +1,4 @@
-"""What was typed about images, texts or audio, turned into a job."""
+"""Conversion of typed options about images, texts or audio into a job."""
 
 import re
 from dataclasses import replace

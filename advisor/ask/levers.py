@@ -1,4 +1,4 @@
-"""Levers, adapters and what is paid for beside machines as typed, turned into what the search takes."""
+"""Conversion of typed levers, adapters and costs besides machines into the inputs of the search."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -72,7 +72,7 @@ def with_levers(
 
 
 def beside_of(typed: TypedBeside) -> Beside:
-    """What is paid for beside machines."""
+    """Return the storage and egress that are paid for in addition to machines."""
     return Beside(
         storage_bytes=None if typed.storage_tb is None else typed.storage_tb * TB,
         egress_bytes_per_month=None if typed.egress_tb is None else typed.egress_tb * TB,
@@ -119,7 +119,7 @@ def with_ladder(
 
 _MOST_CONTEXTS: Final = 6
 _USUAL_RATE_PER_S: Final = 1.0
-"""At which context windows are compared where no load is given."""
+"""Request rate at which context windows are compared if no load is given [1/s]."""
 
 
 def with_contexts(scenario: Scenario, text: str | None) -> tuple[Scenario, tuple[str, ...]]:

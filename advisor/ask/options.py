@@ -13,7 +13,7 @@ from advisor.ask.measures import parse_day
 
 
 class Effect(Enum):
-    """What an option does besides asking; it stands behind the help in the declaration of the option.
+    """An effect that an option has besides asking; it follows the help in the declaration of the option.
 
     A file in a folder may set only options without an effect, and those that read. An option that takes a path and
     declares nothing counts as one that writes.
@@ -120,10 +120,10 @@ class Shared:
         Effect.ACCEPTS,
     ] = False
     given: frozenset[str] = frozenset()
-    """Names of options that somebody gave, be it with their default."""
+    """Names of the options that were given, even if with their default value."""
 
     def as_inputs(self) -> dict[str, object]:
-        """What of it decides the answer, for the JSON document's `inputs`."""
+        """Return the shared options that decide the answer, for the JSON document's `inputs`."""
         return {"as_of": self.as_of, "offline": self.offline, "calibration": self.calibration}
 
 
@@ -215,7 +215,7 @@ def _level(text: str, default: str | bool = False) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Objectives:
-    """What the answer must keep, as typed."""
+    """Objectives and limits that the answer must keep, as typed."""
 
     ttft_p99: Annotated[
         str | None, _level("Largest p99 time to first token.", "2s"), acts(CHAT, models=True)
@@ -279,7 +279,7 @@ class Objectives:
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """What the answer may use, as typed: hardware, sellers, terms and prices, and what runs on it."""
+    """Hardware, providers, terms, prices and software that the answer may use, as typed."""
 
     gpu: Annotated[
         str | None, LIMITS("ID,...", "Only these accelerators."), acts(ALL, plan=True, models=True, rent=True)
@@ -355,7 +355,7 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """What is paid for beside machines, as typed."""
+    """Storage and egress that are paid for in addition to machines, as typed."""
 
     storage_tb: Annotated[
         float | None,
@@ -382,9 +382,9 @@ AnyModel = Annotated[
     str | None,
     Option(metavar="NAME", help="Id, size (70b), Hugging Face id or config.json.", show_default=False),
 ]
-"""Of a question that may be about none."""
+"""Name of a model in a question that may be about no model."""
 OtherModelName = Annotated[str, Option(metavar="NAME", help="Id, Hugging Face id or config.json.")]
-"""Of work for which a size names no model."""
+"""Name of a model for work in which a size names no model."""
 GpuName = Annotated[str, Option(metavar="ID", help="Accelerator; h100 and the like will do.")]
 Precision = Annotated[str | None, LAYOUT("FORMAT", "Weights.", "the checkpoint's")]
 StepByStep = Annotated[
@@ -417,7 +417,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Levers:
-    """What may be changed beside hardware and layout, as typed."""
+    """Changes other than hardware and layout that may be applied, as typed."""
 
     levers: Annotated[
         str,
@@ -458,7 +458,7 @@ OptimizerName = Literal["adamw", "adamw_bf16", "adamw_8bit", "adafactor", "lion"
 
 @dataclass(frozen=True, slots=True)
 class ItemInput:
-    """What was typed about one item and how it is run."""
+    """Options about one item and how it is run, as typed."""
 
     steps: Annotated[
         int | None,

@@ -1,4 +1,4 @@
-"""What a person's own files and the lists that were kept say in place of the catalog."""
+"""The user's own files and the kept price lists that replace data of the catalog."""
 
 import os
 from pathlib import Path
@@ -76,7 +76,7 @@ def kept_prices() -> Path | None:
 
 
 def kept_prices_note() -> str:
-    """That refreshed prices count, and of when they are; empty where there are none.
+    """Return the note that refreshed prices count, with their date; empty if no refreshed prices are kept.
 
     Raises: InputFileError: they are damaged, with the way out.
     """

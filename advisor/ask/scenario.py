@@ -1,4 +1,4 @@
-"""What a person typed about traffic, service levels and limits, turned into a frozen scenario."""
+"""Conversion of typed traffic, objectives and limits into a frozen scenario."""
 
 import re
 from difflib import get_close_matches
@@ -41,7 +41,7 @@ def needed_model(model: str | None) -> str:
 
 
 def refuse_goal(objectives: TypedObjectives, workload: str) -> None:
-    """Nothing, unless weights are given for work that they are not made for.
+    """Refuse weights of a goal for work other than serving.
 
     Raises: AdvisorError: --goal beside a workload other than serving.
     """
@@ -225,7 +225,7 @@ def scenario_of(
 
 
 def _trace_note(load: Load) -> str:
-    """What of a trace counts."""
+    """Return a note on the parts of a trace that count."""
     if load.concurrency is not None:
         return f"of {load.trace}, lengths count; clients do not follow its instants"
     return (

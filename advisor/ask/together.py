@@ -22,7 +22,7 @@ class Needs(NamedTuple):
     other: str
     fix: str
     what: str = ""
-    """What is wrong, where that is more than that it needs the other."""
+    """Text of the error; empty if the only fault is that the other option is missing."""
     why: str = ""
 
 

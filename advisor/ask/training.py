@@ -43,7 +43,7 @@ _LARGEST_WITH_SMALL_BATCH: Final = 200.0 * GIGA
 _BATCH_TOKENS: Final = 4.0 * MEGA
 """Tokens of a step: Llama 2, all sizes (arXiv:2307.09288, section 2.2)."""
 _LARGE_BATCH_TOKENS: Final = 16.0 * MEGA
-"""Of models beyond 200B: Llama 3 405B (arXiv:2407.21783, section 3.4.1)."""
+"""Default batch of models beyond 200B [tokens]: Llama 3 405B (arXiv:2407.21783, section 3.4.1)."""
 _MOST_TOKENS: Final = 1000.0 * TERA
 _RESPONSE_TOKENS: Final = 2048
 _PROMPT_TOKENS: Final = 512

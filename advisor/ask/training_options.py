@@ -18,7 +18,7 @@ PlacementName = Literal["colocated", "disaggregated", "both"]
 
 @dataclass(frozen=True, slots=True)
 class TrainingInput:
-    """What was typed about training."""
+    """Options about training, as typed."""
 
     tokens: Annotated[str | None, WORK("N", "Tokens to train on, e.g. 1T."), acts(JOBS)] = None
     compute_optimal: Annotated[

@@ -1,4 +1,4 @@
-"""What is asked about a model and its work: the groups of options that make a question, for whoever asks."""
+"""Groups of options that make a question about a model and its work, shared by all commands that ask it."""
 
 from dataclasses import dataclass
 from pathlib import Path

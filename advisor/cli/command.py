@@ -1,4 +1,4 @@
-"""The tree of commands: a frozen dataclass declares the options of each, and `run.py` beside it answers."""
+"""The tree of commands: a frozen dataclass declares the options of each, and `run.py` in its folder answers."""
 
 import importlib
 import inspect
@@ -29,7 +29,7 @@ Delivery = Callable[[], int]
 
 @dataclass(frozen=True, slots=True)
 class Studied:
-    """What a study may set of a command, and what of its answer counts in a row."""
+    """Options of a command that a study may set, and figures of its answer that count in a row."""
 
     best_of: str = ""
     """The list of the answer whose first record is the answer's best; its fields join the row."""
@@ -46,7 +46,7 @@ class Command:
     """A command: its inputs, and where it is answered."""
 
     name: str
-    """As typed after `advisor`: `simulate serve`."""
+    """Words of the command after `advisor`, as typed: `simulate serve`."""
     inputs: type
     uses_calibration: bool
     studied: Studied | None
@@ -61,7 +61,7 @@ class Command:
 
     @property
     def effects(self) -> Mapping[str, Effect]:
-        """What its options do besides asking, by name of the field."""
+        """Return the effects that options of the command have besides asking, by name of the field."""
         parameters = [*parameters_of(self.inputs), *parameters_of(Shared)]
         found = {parameter.name: effect_of(parameter.annotation) for parameter in parameters}
         return {name: effect for name, effect in found.items() if effect is not None}
@@ -72,7 +72,7 @@ class Command:
         return self.name.split()[-1]
 
     def answer(self, asked: object, shared: Shared) -> "Answer":
-        """What the function named like the command, in the module `run` beside its options, says."""
+        """Return the answer of the function named like the command in the module `run` of the options' folder."""
         module = importlib.import_module(self.inputs.__module__.rpartition(".")[0] + ".run")
         found: Answer = getattr(module, self.word.replace("-", "_"))(asked, shared)
         return found
@@ -91,7 +91,7 @@ def command(
     has_drawing: bool = False,
     works: Works | None = None,
 ) -> Callable[[type[T]], type[T]]:
-    """Register a dataclass of inputs as a command: `run.py` beside it answers in a function named like its last word.
+    """Register a dataclass of inputs as a command; a function of `run.py` named like its last word answers it.
 
     The dataclass's docstring is the help; with `works`, the help of one kind of work lists what acts for it. A
     calibration is read and checked for every command; one that does not use it says so.
@@ -172,7 +172,7 @@ def answered(found: Command, values: Mapping[str, Any], given: frozenset[str]) -
 
 
 def _given(context: typer.Context, values: Mapping[str, Any]) -> frozenset[str]:
-    """Names of the options that somebody gave, by hand, file or variable, be it with their default."""
+    """Return the names of the options given by hand, file or variable, even if with their default value."""
     sources = {name: context.get_parameter_source(name) for name in values}
     return frozenset(name for name, source in sources.items() if source and source.name != "DEFAULT")
 

@@ -33,16 +33,16 @@ class _Known(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """A default that somebody has set."""
+    """A default that a file or an environment variable sets."""
 
     command: tuple[str, ...]
     option: str
-    """Without dashes, as typed: `price-file`."""
+    """Name of the option without dashes: `price-file`."""
     value: object
     origin: str
     """The file, or the variable."""
     effect: Effect | None = None
-    """What the option does besides asking."""
+    """Effect of the option besides asking; None if it has none."""
 
     @property
     def needs_trust(self) -> bool:
@@ -75,7 +75,7 @@ class Defaults:
         return found
 
     def in_use(self, arguments: Sequence[str]) -> list[Default]:
-        """Those that count for a command line: of its command, and not typed there."""
+        """Return the defaults that count for a command line: those of its command that are not typed there."""
         path: list[str] = []
         commands = {default.command for default in self.values}
         for word in arguments:
@@ -93,7 +93,7 @@ def sets_an_option(variable: str) -> bool:
 
 
 def given_defaults(root: Any, environment: Mapping[str, str], folder: Path) -> Defaults:
-    """What file and environment say, for the tree of commands under `root`.
+    """Return the defaults that file and environment set for the tree of commands under `root`.
 
     Raises: InputFileError: the file is missing where it is named, is no TOML, or sets what no command has.
     """

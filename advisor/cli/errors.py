@@ -81,7 +81,7 @@ def as_mistake(error: Exception) -> AdvisorError | None:
 
 
 def _of_usage(error: TyperException) -> tuple[str, str, str, str]:
-    """What the parser of the command line refused, with the names that are near and how the argument is typed."""
+    """Return the parts of an error for words that the parser of the command line refused, with near names and usage."""
     context: Any = getattr(error, "ctx", None)
     command = getattr(context, "command_path", "advisor")
     near = getattr(error, "possibilities", None)
@@ -98,19 +98,19 @@ def _of_usage(error: TyperException) -> tuple[str, str, str, str]:
 
 
 def _short(text: str) -> str:
-    """The text without its middle where somebody typed thousands of characters."""
+    """Return the text without its middle if it is longer than `_LONGEST` characters."""
     half = _LONGEST // 2
     return text if len(text) <= _LONGEST else f"{text[:half]} ... {text[-half:]}"
 
 
 def _of_record(problem: Mapping[str, Any]) -> str:
-    """What a record of the question does not take: an option beyond what can be computed."""
+    """Return the error for an option that a record of the question refuses, as beyond what can be computed."""
     name = ".".join(map(str, problem["loc"])) or "the question"
     return f"{name} {_short(repr(problem['input']))} is out of range: {problem['msg']}"
 
 
 def _of_system(error: OSError) -> tuple[str, str, str]:
-    """What the system refused and why: rights, space, names and devices are for the person to mend."""
+    """Return the parts of an error for a refusal of the system: the user has to mend rights, space, names or devices."""
     names = " or ".join(dict.fromkeys(str(n) for n in (error.filename, error.filename2) if n is not None))
     return (
         f"the system refused {names or 'an operation'}",

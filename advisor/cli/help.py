@@ -26,7 +26,7 @@ class WorkHelp(NamedTuple):
 
     summary: str
     examples: tuple[str, str]
-    """As typed after the command."""
+    """Two example command lines, without the command itself."""
 
 
 Works = Mapping[str, WorkHelp]
@@ -147,7 +147,7 @@ def _typed(parameter: inspect.Parameter) -> str:
 
 
 def _said(parameter: inspect.Parameter) -> str:
-    """What an option means, its words to choose from, and what stands where it is not typed."""
+    """Return the help of an option: its meaning, the words to choose from, and the value if it is not typed."""
     declared, default = _declared(parameter), parameter.default
     text = str(declared.help)
     choices = [each for each in _choices(parameter) if each != default]

@@ -1,4 +1,4 @@
-"""What goes to stderr beside the answer: notes and warnings that a log can hold, and progress for people only."""
+"""Output to stderr in addition to the answer: notes and warnings that a log can hold, and progress for people only."""
 
 import contextlib
 import os
@@ -44,7 +44,7 @@ def _write(text: str) -> None:
 
 
 def lose(stream: TextIO) -> None:
-    """Nobody reads a stream any more: let what is left in it go nowhere, so that the interpreter's end succeeds."""
+    """Redirect a stream without readers to the null device, so that the end of the interpreter succeeds."""
     with contextlib.suppress(OSError, ValueError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, stream.fileno())

@@ -1,4 +1,4 @@
-"""What was typed: each option once, only what was typed is converted, and files to write are none that are read."""
+"""Checks of typed options: each option once, conversion of typed values only, and no file both written and read."""
 
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ from advisor.catalog.errors import AdvisorError
 
 
 class _Once:
-    """What is parsed by it has options that are typed once."""
+    """A command whose parser accepts each option once."""
 
     def make_parser(self, ctx: Any) -> Any:
         return _refusing_repeated(super().make_parser(ctx))  # type: ignore[misc]
@@ -150,7 +150,7 @@ def _inputs(values: Mapping[str, Any], written: Collection[str]) -> Iterator[tup
 
 
 def _identity(path: Path) -> tuple[int, int] | str:
-    """The same for all names of one file."""
+    """Return an identity that all names of one file share."""
     try:
         state = path.stat()
         return state.st_dev, state.st_ino

@@ -16,7 +16,7 @@ LIMITS: Final = Panel("What the machine may be")
 
 @dataclass(frozen=True, slots=True)
 class Conditions:
-    """What a machine is for, where it stands and how it is used, as typed."""
+    """Purpose, place and use of a machine, as typed."""
 
     model: AnyModel = None
     workload: Annotated[

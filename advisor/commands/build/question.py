@@ -1,4 +1,4 @@
-"""What a person typed about a workstation, turned into a question for the planner."""
+"""Conversion of typed options about a workstation into a question for the planner."""
 
 import re
 from dataclasses import replace

@@ -30,7 +30,7 @@ def bill_records(build: Build) -> list[dict[str, object]]:
 
 
 def performance_record(run: Performance) -> dict[str, object]:
-    """What a machine runs, as data."""
+    """Return the performance of a workstation as data."""
     return (
         picked(run.run, "engine split weight_dtype weight_bytes_per_card kv_tokens")
         | picked(run, "output_tokens_per_s input_tokens_per_s decode_tokens_per_s ttft_s tpot_s")

@@ -17,7 +17,7 @@ from advisor.workstation.planner import plan
 from advisor.workstation.verdict import judge_listing
 
 DEFAULT_MODEL: Final = "70b"
-"""What a list is tried with where nothing is named: the usual reason for two cards."""
+"""Model that a list is tried with if none is named: the usual reason for two cards."""
 
 
 def build(asked: BuildInput, shared: Shared) -> Answer:

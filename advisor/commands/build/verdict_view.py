@@ -22,7 +22,7 @@ EXIT_BROKEN = 3
 
 
 def verdict_answer(verdict: Verdict, listing: Listing, question: Question, notes: tuple[str, ...]) -> Answer:
-    """What is to be said about a list, the broken rules first."""
+    """Return the answer about a list of parts, the broken rules first."""
     build = verdict.build
     blocks: list[Block] = [Paragraph(_headline(verdict), emphasis=True)]
     failed = [check for check in build.checks if not check.passed]

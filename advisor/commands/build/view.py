@@ -308,7 +308,7 @@ def _question_words(question: Question, found: PlanResult) -> str:
 
 
 def price_warnings(builds: Sequence[Build], as_of: datetime.date) -> tuple[str, ...]:
-    """What is old or thin about the prices of some machines."""
+    """Return warnings about old or thin prices of the given workstations."""
     lines = [line for build in builds for line in build.parts if line.price_observed_on is not None]
     old = [line for line in lines if (as_of - _day(line)).days > STALE_AFTER_DAYS]
     found = []
@@ -325,7 +325,7 @@ def price_warnings(builds: Sequence[Build], as_of: datetime.date) -> tuple[str, 
 
 
 def speed_warnings(build: Build) -> tuple[str, ...]:
-    """That a speed rests on other hardware, where it does."""
+    """Return a warning if the speed of a workstation is taken from other hardware; empty otherwise."""
     run = build.performance
     if run is None or run.decode_tokens_per_s.basis != "assumed":
         return ()

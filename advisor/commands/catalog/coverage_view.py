@@ -1,4 +1,4 @@
-"""What the catalog knows and what it does not, as an answer."""
+"""The answer on coverage: the catalog's knowledge and its gaps."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ _NO_DAY: Final = "no date"
 
 
 def coverage_answer(known: Coverage, inputs: Mapping[str, object]) -> Answer:
-    """What is priced, supported, measured and dated, by accelerator and by seller, and what is thin."""
+    """Return priced, supported, measured and dated entries by accelerator and provider, and those with little data."""
     offered = [row for row in known.accelerators if row.num_offers]
     blocks: list[Block] = [
         _accelerators(offered),

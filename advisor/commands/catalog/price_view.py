@@ -1,4 +1,4 @@
-"""What things of the catalog cost, as answers: parts of workstations, and hours of accelerators."""
+"""Answers on prices of the catalog: parts of workstations, and hours of accelerators."""
 
 import datetime
 from collections import Counter
@@ -73,7 +73,7 @@ def _cells(category: str, part: Part, price: PartPrice | None) -> tuple[str, ...
 
 
 def figures(part: Part) -> str:
-    """What matters of a part, in a few words."""
+    """Return the main figures of a part, in a few words."""
     match part:
         case GpuCard():
             return f"{part.power_w:.0f} W, {part.length_m * KILO:.0f} mm, {digits(part.slots)} slots"

@@ -1,4 +1,4 @@
-"""Which records of the catalog a filter keeps, and in which order."""
+"""Filters and orders of the catalog's records."""
 
 import datetime
 import math

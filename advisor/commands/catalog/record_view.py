@@ -50,7 +50,7 @@ def record_answer(record: Record, kind: str, note: str, inputs: Mapping[str, obj
 
 
 def derived(record: Record) -> dict[str, Json]:
-    """What follows from a record and is asked for with it: a model's parameters and cache."""
+    """Return figures derived from a record: a model's parameters and cache; empty for other records."""
     if not isinstance(record, Model):
         return {}
     own = type(record).model_fields

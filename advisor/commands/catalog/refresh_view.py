@@ -61,7 +61,7 @@ def refresh_answer(
 
 
 def cleared_answer(num_lists: int, folder: Path) -> Answer:
-    """What was deleted."""
+    """Return the answer that says how many price lists were deleted."""
     text = f"{num_lists} price lists deleted; the bundled prices count again"
     return Answer(
         result={"kind": "refresh", "num_deleted": num_lists, "folder": folder},

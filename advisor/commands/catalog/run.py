@@ -1,4 +1,4 @@
-"""What `advisor catalog ...` lists and shows."""
+"""Answers of `advisor catalog ...`: lists and single records."""
 
 from dataclasses import asdict
 
@@ -46,7 +46,7 @@ def prices(asked: PricesInput, shared: Shared) -> Answer:
 
 
 def coverage(asked: CoverageInput, shared: Shared) -> Answer:
-    """What is known of accelerators and sellers, and what is not."""
+    """Return the answer on known facts about accelerators and providers, and on gaps."""
     chosen = accelerators.get(asked.gpu) if asked.gpu else None
     known = known_coverage(
         shared.as_of,

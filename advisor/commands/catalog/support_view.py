@@ -1,4 +1,4 @@
-"""What engines are stated to support, which checkpoints are published, how long a context they have."""
+"""Answers on the stated support of engines, on published checkpoints and on their context lengths."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ def support_rows(found: Stated) -> list[dict[str, object]]:
 
 
 def on_architecture(found: Stated, architecture: str) -> Table:
-    """What each engine is stated to support on one architecture: a row for each format or feature."""
+    """Return the stated support of each engine on one architecture: a row for each format or feature."""
     engines = sorted({engine for engine, _, _ in found})
     rows: dict[str, dict[str, str]] = defaultdict(dict)
     for (engine, _, what), one in found.items():
@@ -40,7 +40,7 @@ def on_architecture(found: Stated, architecture: str) -> Table:
 
 
 def of_engine(found: Stated, name: str) -> Table:
-    """What an engine is stated to support where: a row for each format or feature."""
+    """Return the stated support of one engine by architecture: a row for each format or feature."""
     where: dict[tuple[str, str], list[str]] = defaultdict(list)
     for (_, architecture, what), one in sorted(found.items()):
         where[what, one.verdict].append(architecture)
@@ -83,7 +83,7 @@ def _ordered(names: set[str] | Mapping[str, object]) -> list[str]:
 
 
 def facts_of(record: Record) -> tuple[list[Block], dict[str, object]]:
-    """What sources state about a record beyond its own figures: blocks for people, and fields of the data."""
+    """Return what sources state about a record beyond its own figures: blocks for people, and fields of the data."""
     if isinstance(record, Model):
         return _of_model(record)
     if isinstance(record, Engine):

@@ -77,7 +77,7 @@ def models_answer(models: Sequence[Model], filters: Mapping[str, object]) -> Ans
 
 
 def model_row(model: Model) -> dict[str, Json]:
-    """What a listing gives of a model, SI units."""
+    """Return the figures of a model for a listing, in SI units."""
     count = parameter_count(model)
     cache = kv_bytes_per_token(model)
     return {

@@ -10,7 +10,7 @@ from advisor.commands.compare.paired_documents import asks_the_same, at, first_a
 from advisor.render.document import Json, flatten
 
 LISTS: Final = ("options", "rows", "builds", "lists", "metrics")
-"""Where documents keep their records, the main list first."""
+"""Keys under which documents keep their records, the main list first."""
 ACCELERATOR: Final = ("machine.accelerator", "accelerator")
 """Places of a record's accelerator: in an option, and in a flat row."""
 IDENTITY: Final = (
@@ -77,9 +77,9 @@ class RecordChange:
     texts: tuple[tuple[str, str, str], ...]
     """Other fields that differ: name, first, second."""
     price_factor: float | None
-    """By what the price of an accelerator-hour multiplies the cost."""
+    """Factor of the cost due to the price of an accelerator-hour; None if it is unknown."""
     work_factor: float | None
-    """By what the accelerator-hours for the same work multiply it; the two factors make the change of the cost."""
+    """Factor of the cost due to accelerator-hours for the same work; its product with `price_factor` is the whole factor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ Document = Mapping[str, Json]
 
 
 def compare_documents(first: Document, second: Document) -> Comparison:
-    """What differs between two documents of one kind."""
+    """Return the differences between two documents of one kind."""
     records = _records(first), _records(second)
     both = [name for name in records[0] if name in records[1]]
     places = [{name: i for i, name in enumerate(found, 1)} for found in records]

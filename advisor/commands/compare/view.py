@@ -95,7 +95,7 @@ def _headline(found: Comparison) -> str:
 
 
 def _causes(found: Comparison) -> Iterator[str]:
-    """What moved the answer: data, question, prices, work."""
+    """Yield the causes of a changed answer: data, question, prices, work."""
     for change in found.versions:
         yield f"{change.name.replace('_', ' ')}: {change.first} became {change.second}"
     for meaning in dict.fromkeys(change.meaning for change in found.inputs):

@@ -1,4 +1,4 @@
-"""What `advisor config show` lists."""
+"""Answers of `advisor config show`."""
 
 import os
 from pathlib import Path

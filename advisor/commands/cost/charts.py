@@ -1,4 +1,4 @@
-"""What a report on cost draws: cost against latency and load, shares of a bill, parts of owning, what moves it."""
+"""Charts of a report on cost: cost by latency and load, shares of a bill, parts of owning, and sensitivities."""
 
 from collections.abc import Sequence
 
@@ -45,7 +45,7 @@ def _latency_point(tpot_s: float, row: CostRow) -> Datum:
 
 
 def by_load_chart(report: CostReport) -> Chart:
-    """What a token costs by the tokens of a day: deployments that are paid all day fall, list prices stay."""
+    """Return the chart of cost per token by tokens a day: deployments paid all day fall, list prices stay."""
     row = report.rows[0]
     series = [_paid_all_day(f"renting {row.deal}", row)]
     if report.owned:

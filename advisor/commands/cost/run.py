@@ -1,4 +1,4 @@
-"""From what a person typed about cost to the report."""
+"""Answers of `advisor cost`: from typed options to the report."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What `advisor probe`, `calibrate` and `compare` do between their options and their answers."""
+"""Answers of `advisor probe`, `calibrate` and `compare`, from their options."""
 
 import re
 import sys

@@ -11,7 +11,7 @@ from advisor.render.answer import Axis, Chart, Datum, Reference, Series
 from advisor.render.numbers import layout_words
 
 LEAST_LOAD_FRACTION: Final = 0.05
-"""Of an option's highest load, where its curve begins: below, idle time is all that one pays for."""
+"""Lowest load of an option's curve, as a fraction of its highest load: below, the cost is nearly all idle time."""
 LOAD_POINTS: Final = 13
 _MEMORY_PARTS: Final = {
     "weight_bytes": "weights",
@@ -27,7 +27,7 @@ def layout(option: Option) -> str:
 
 
 def short_layout(option: Option) -> str:
-    """`8 x h100-sxm TP8`: short enough to stand beside a point."""
+    """Return accelerators and layout as a short label of a point: `8 x h100-sxm TP8`."""
     degree = (
         f" TP{option.replica_layout.tensor_parallel}" if option.replica_layout.tensor_parallel > 1 else ""
     )

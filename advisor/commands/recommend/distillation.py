@@ -31,7 +31,7 @@ def distilled(asked: WorkQuestion, shared: Shared) -> Answer:
 
 
 def _together(teacher: Answer, student: Answer, name: str) -> Answer:
-    """Both answers as one, with the sum of their dollars and times."""
+    """Return the answers of teacher and student as one, with the sum of their dollars and times."""
     first = cast(Sequence[Option], teacher.result["options"])[0]
     then = cast(Sequence[TrainingOption], student.result["options"])[0]
     writer, learner = (str(part.result["model"]) for part in (teacher, student))

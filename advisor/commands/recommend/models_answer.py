@@ -97,7 +97,7 @@ _FLEET_COLUMNS: Final = (
 
 
 def _how_sure(found: Decision) -> str:
-    """What the first fleet is, and how sure it is that it costs less than the others."""
+    """Return a sentence on the first fleet and on how sure it is that it costs less than the others."""
     options, best, safe = found.options, found.options[0], found.safe_pick
     lines = [f"{safe.rank} is the safe pick" if safe else "none is safe to take: benchmark 1 first"]
     bold = next((option for option in options if option.role == "cheapest_if_it_holds"), None)
@@ -121,7 +121,7 @@ def _how_sure(found: Decision) -> str:
 
 
 def _doubt(option: Option) -> str:
-    """On what a fleet that is not safe to take depends, and what to do before it is taken."""
+    """Return the condition on which an unsafe fleet depends, and what to do before it is taken."""
     if option.shared.holds != "likely" or option.shared.basis == "assumed":
         return "it holds: benchmark it first"
     ages = [each.offer.age_days for each in option.purchases if each.offer]
@@ -130,7 +130,7 @@ def _doubt(option: Option) -> str:
 
 
 def _models(fleet: Option, objectives: Objectives) -> Table:
-    """What serves each model, and what it costs of the whole."""
+    """Return a table of the deployment that serves each model and of its share of the cost."""
     shown = _model_columns(fleet, objectives)
     rows = tuple(
         (
@@ -161,7 +161,7 @@ def _model_columns(fleet: Option, objectives: Objectives) -> tuple[OptionColumn,
 
 
 def _machines(fleet: Option) -> Table:
-    """What stands on which machine."""
+    """Return a table of the replicas on each machine."""
     rows = tuple(
         (
             str(each.count),

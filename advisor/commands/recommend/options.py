@@ -96,7 +96,7 @@ WORKS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """In which form the first option is written down, and where."""
+    """Form and place in which the first option is written down."""
 
     emit: Annotated[
         Literal["command", "docker", "compose", "k8s", "skypilot", "slurm"] | None,

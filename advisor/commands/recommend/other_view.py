@@ -47,7 +47,7 @@ def batch_answer(
 
 
 def _deadlines(found: Decision) -> list[Block]:
-    """What to take for each of several deadlines."""
+    """Return a table of the best option for each of several deadlines; no block without deadlines."""
     if not found.ladder:
         return []
     rows = tuple(
@@ -94,7 +94,7 @@ def item_answer(
 
 
 def _item_ladder(found: Decision) -> list[Block]:
-    """What to take for each of several loads."""
+    """Return a table of the best option for each of several loads; no block without loads."""
     if not found.ladder:
         return []
     rows = tuple(

@@ -18,7 +18,7 @@ from advisor.render.saved import check_saved
 AnyScenario = Scenario | TrainingScenario
 TIMINGS: Final = ("wall_s",)
 WORKED_OUT: Final = ("rate_per_s",)
-"""What the inputs of a plan say beside the question: the load of the options shown."""
+"""Inputs of a plan that are computed rather than asked: the load of the options shown."""
 
 
 def plan_text(answer: Answer, scenario: AnyScenario) -> str:
@@ -66,7 +66,7 @@ def read_plan(path: Path) -> tuple[AnyScenario, Mapping[str, Json]]:
 
 
 def differences(plan: Mapping[str, Json], answer: Answer, scenario: AnyScenario) -> tuple[str, ...]:
-    """What the answer given now does not share with the plan: versions first, then fields."""
+    """Return the differences between the answer given now and the plan: versions first, then fields."""
     now: dict[str, Json] = json.loads(plan_text(answer, scenario))
     found = []
     if plan.get("catalog_version") != catalog_version():

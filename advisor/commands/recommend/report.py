@@ -134,7 +134,7 @@ def lever_lines(tried: Sequence[Change], *, whole: bool = True) -> tuple[str, ..
 
 
 def limit_words(tried: Sequence[Change]) -> tuple[str, ...]:
-    """What the power limits that options are held to save and cost, against the same boards without."""
+    """Return sentences on savings and costs of the options' power limits, against the same boards without a limit."""
     return tuple(
         f"{f'Option {trial.rank}' if trial.rank else 'The smallest load'}, {trial.words}: {_saved(cost)}, p99 TTFT "
         f"{show(ttft.before, TIME)} to {show(ttft.after, TIME)}, p99 TPOT {show(tpot.before, TIME)} to "
@@ -201,7 +201,7 @@ def _details(option: Option) -> tuple[Block, ...]:
 
 
 def prices_table(options: Sequence[Option]) -> Table:
-    """Where each option's price is from, and how old it is."""
+    """Return a table of the source and the age of each option's price."""
     rows = tuple(
         (option.machine.accelerator, offer.provider, offer.sku, offer.region, offer.term,
          usd(option.bill.usd_per_hour), offer.observed_on, show(offer.age_days), offer.url)

@@ -1,4 +1,4 @@
-"""Which part of the program answers a recommendation: each kind of work loads only what it needs."""
+"""Choice of the module that answers a recommendation: each kind of work loads only the code that it needs."""
 
 from dataclasses import replace
 

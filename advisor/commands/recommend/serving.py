@@ -105,7 +105,7 @@ def recommended(
 
 
 def _effort(counts: Counts) -> str:
-    """What the search did, for people who want to know why it took so long."""
+    """Return a sentence on the effort of the search, which explains how long it took."""
     return (
         f"{counts.num_candidates} candidates, {counts.num_modelled} modelled, {counts.num_simulated} simulated with "
         f"{counts.num_simulated_requests} requests, {show(counts.wall_s, TIME)} in all"

@@ -35,7 +35,7 @@ def shown_rate(scenario: Scenario) -> float | None:
 
 
 def ladder_table(ladder: Sequence[Rung], objectives: Objectives) -> Table:
-    """What to take for each of several loads."""
+    """Return a table of the best option for each of several loads."""
     chosen = ladder_columns(objectives.levels)
     rows = tuple(
         (
@@ -58,7 +58,7 @@ _TIER_COLUMNS: Final = (
 
 
 def contexts_table(tiers: Sequence[Rung]) -> Table:
-    """What to take for each of several context windows."""
+    """Return a table of the best option for each of several context windows."""
     rows = tuple(
         (
             f"{tier.max_context_tokens:,}",
@@ -87,7 +87,7 @@ def options_table(
 
 
 def how_sure(found: Decision, shown: Sequence[Option]) -> str:
-    """What the first option is, how sure it is cheaper than the others shown, and what is cheaper if it holds."""
+    """Return how sure the first option is cheaper than the others shown, and which is cheaper if it holds."""
     best, ranks = shown[0], {option.rank for option in shown}
     safe = next((option for option in shown if option.role == "safe_pick"), None)
     (condition, first), lines = _doubt(best), list[str]()
@@ -136,7 +136,7 @@ def _surely_cheaper(found: Decision, ranks: Collection[int]) -> list[str]:
 
 
 def _doubt(option: Option) -> tuple[str, str]:
-    """On what an option that is not safe to take depends, and what to do before it is taken."""
+    """Return the condition on which an unsafe option depends, and what to do before it is taken."""
     unsure = [reason for reason in option.reasons if not isinstance(reason, UnsurePrice)]
     if unsure or option.levers.get("speculation"):
         return "it holds", "benchmark"
@@ -156,7 +156,7 @@ def _tied_variants(best: Option) -> str:
 
 
 def start_words(option: Option) -> str:
-    """What the start command is for, and what comes before it."""
+    """Return the sentence that introduces the start command, with what comes before it."""
     checkpoint = option.started.checkpoint
     if checkpoint is not None and checkpoint.origin == "quantise first":
         return (
@@ -205,6 +205,6 @@ def rejected_tables(rejected: Sequence[Rejected]) -> list[Block]:
 
 
 def rejected_words(rejected: Sequence[Rejected]) -> list[Block]:
-    """The same in lines, one for each accelerator."""
+    """Return the rejected accelerators as lines, one for each accelerator."""
     lines = [f"{item.accelerator}: {item.reason}" for item in rejected]
     return [Paragraph("\n".join(["Not among them:", *lines]))] if lines else []

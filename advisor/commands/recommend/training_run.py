@@ -89,7 +89,7 @@ def _from_plan(path: Path, asked: WorkQuestion, shared: Shared) -> tuple[Trainin
 _SAID_AGAIN: Final = {"from_plan", "model", "workload"}
 _SHOWN: Final = {"plan", "explain", "top"}
 _OF_ALL: Final = {"seed", "as_of", "calibration"}
-"""Of the options that every command has, those that a plan says too."""
+"""Fields of the options of every command that a plan also states."""
 _FIELDS: Final = {
     "gpu": "accelerators", "provider": "providers", "own": "own", "term": "terms", "tenancy": "tenancies",
     "residency": "countries", "max_price_age": "max_price_age_days", "price_file": "price_file",

@@ -41,7 +41,7 @@ ENVELOPE_FIELDS: Final = ("warnings", "notes")
 def training_answer(
     found: TrainingRecommendation, scenario: TrainingScenario, notes: tuple[str, ...], *, explain: bool
 ) -> Answer:
-    """What to take and what starts it; with explain also charts, memory, bills, failures and every reason against."""
+    """Return the options and the first one's start; with `explain` also charts, memory, bills, failures and rejections."""
     first, by_time = found.options[0], is_fastest_wanted(scenario)
     blocks: list[Block] = [
         Paragraph(found.headline, emphasis=True),
@@ -82,7 +82,7 @@ def _explained(first: TrainingOption, found: TrainingRecommendation) -> list[Blo
 
 
 def question_words(scenario: TrainingScenario, found: TrainingRecommendation) -> str:
-    """What was asked, defaults included, and how much was looked at."""
+    """Return the question, defaults included, and the number of plans that were considered."""
     task, limits, counts = scenario.task, scenario.limits, found.counts
     within = [
         f"on {limits.num_accelerators} accelerators" if limits.num_accelerators else "",
@@ -133,7 +133,7 @@ def _dollars(option: TrainingOption) -> str:
 
 
 def _loop_table(options: Sequence[TrainingOption]) -> Table:
-    """Where one step of reinforcement learning goes, by option."""
+    """Return a table of the time of one step of reinforcement learning by phase, for each option."""
     loops = ((option, option.performance.reinforcement) for option in options)
     rows = tuple(_loop_row(option, loop) for option, loop in loops if loop is not None)
     return Table(

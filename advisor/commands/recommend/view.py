@@ -37,7 +37,7 @@ ENVELOPE_FIELDS: Final = ("warnings", "notes")
 def recommendation_answer(
     found: Decision, scenario: Scenario, notes: tuple[str, ...], *, explain: bool
 ) -> Answer:
-    """What to take and how sure it is; with explain also the arithmetic and every reason against."""
+    """Return the options and their certainty; with `explain` also the arithmetic and every reason for a rejection."""
     best = found.options[0]
     blocks: list[Block] = [Paragraph(found.headline, emphasis=True)]
     shown = found.options if explain or not found.ladder else found.options[:SHOWN_BESIDE_LADDER]
@@ -78,7 +78,7 @@ _TENANCY: Final = {"dedicated": "dedicated hardware", "shared": "shared hardware
 
 
 def _question(scenario: Scenario, found: Decision) -> str:
-    """What was asked, defaults included, and how much was looked at."""
+    """Return the question, defaults included, and the number of candidates that were considered."""
     traffic, goals, limits = scenario.traffic, scenario.objectives, scenario.constraints
     load = "loads as above" if scenario.ladder_per_s else "the highest load within them"
     if scenario.ladder_clients:
@@ -123,7 +123,7 @@ def _in_words(name: str) -> str:
 
 
 def _remarks(option: Option) -> str:
-    """What the numbers leave out: quality, power, the age of the price, what the prediction rests on, open doubts."""
+    """Return remarks beyond the numbers: quality, power, age of the price, basis of the prediction, open doubts."""
     shown, offer = option.served, option.offer
     lines = [option.explained.quality_note]
     if shown.power_w is not None:

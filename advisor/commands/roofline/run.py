@@ -1,4 +1,4 @@
-"""What `advisor roofline` does between its options and its answer."""
+"""Answers of `advisor roofline`, from its options."""
 
 from dataclasses import fields
 

@@ -24,12 +24,12 @@ _MARGIN: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Roof:
-    """What a device could do at best, by its datasheet or as measured; SI."""
+    """The upper limits of a device, by its datasheet or as measured, in SI units."""
 
     name: str
     bandwidth_bytes_per_s: float
     peak_flop_per_s: Mapping[str, float]
-    """Of the formats that the operators multiply in."""
+    """Highest rate by number format that the operators multiply in [FLOP/s]."""
 
     @property
     def is_measured(self) -> bool:
@@ -44,7 +44,7 @@ def roofline_answer(
     notes: tuple[str, ...],
     warnings: tuple[str, ...],
 ) -> Answer:
-    """Both passes: the headline, a table each, the plot; the drawing for files."""
+    """Return the answer on both passes: the headline, a table each and the plot; for files the drawing."""
     step, prompt = passes
     headline = (
         f"{deployment.model.id} ({deployment.weight_dtype}) on {deployment.accelerator.id}, {deployment.engine.id}: "
@@ -163,7 +163,7 @@ def _pass_fields(one: Pass) -> dict[str, object]:
 
 
 def _fields(operator: RooflineOperator) -> dict[str, object]:
-    """Its figures; those of work are none where it has none."""
+    """Return the figures of an operator; those of work are None if it has no work."""
     of_work = ("flop", "num_bytes", "intensity_flop_per_byte")
     with_work = ("floor_s", "achieved_flop_per_s", "roof_fraction")
     known: dict[str, object] = dict.fromkeys((*of_work, *with_work))

@@ -1,4 +1,4 @@
-"""What a fleet file may say: pools, router, load; amounts with their units."""
+"""Schema of a fleet file: pools, router and load; amounts with their units."""
 
 from pathlib import Path
 from typing import Annotated, Final
@@ -15,7 +15,7 @@ from advisor.simulator.serving.fleet import QueueOrder, RouterRule, ScalingMetri
 
 EXAMPLES: Final = DATA_DIR / "fleets"
 MOST_REQUESTS: Final = 1_000_000
-"""Of a load: what is simulated within a minute."""
+"""Largest number of requests in a load: these are simulated within a minute."""
 
 
 def _with(parse: object, example: str) -> BeforeValidator:
@@ -45,7 +45,7 @@ Rate = Annotated[float, BeforeValidator(_rate), Field(gt=0)]
 
 
 class ColdStartTable(Record):
-    """From the decision to start a replica until it serves."""
+    """Times between the decision to start a replica and its first request."""
 
     provision: Seconds = 0.0
     image: Bytes = 0.0
@@ -62,7 +62,7 @@ class ColdStartTable(Record):
 
 
 class ScalingTable(Record):
-    """When replicas are added and taken away."""
+    """Rules by which replicas are added and removed."""
 
     metric: ScalingMetric
     target: float = Field(gt=0)
@@ -115,7 +115,7 @@ class PoolTable(Record):
     provider: str | None = None
     term: Term = "on_demand"
     usd_per_hour: float | None = Field(default=None, ge=0)
-    """Of one replica; otherwise the cheapest offer of provider and term."""
+    """Price of one replica [USD/h]; None means the cheapest offer of provider and term."""
     prompts_from: int = Field(default=0, ge=0)
     prompts_to: int | None = Field(default=None, ge=1)
     tenants: tuple[str, ...] = ()
@@ -179,7 +179,7 @@ class LoadTable(Record):
     spread: float | None = Field(default=None, ge=0, le=5)
     """Standard deviation of the logarithm of both lengths; of the profile where nothing is said."""
     output_spread: float | None = Field(default=None, ge=0, le=5)
-    """Of the answers, where it differs."""
+    """Spread of the output lengths; None means that of the prompts."""
     shared_prefix_tokens: int | None = Field(default=None, ge=1)
     shared_prefixes: int = Field(default=1, ge=1)
     priority: int = 0
@@ -211,7 +211,7 @@ class FleetFile(Record):
     model: str
     router: RouterRule = "least_outstanding"
     interval: Seconds | None = None
-    """Of the rows of the time series."""
+    """Interval between rows of the time series; None leaves it to the program."""
     pools: tuple[PoolTable, ...] = Field(min_length=1)
     load: tuple[LoadTable, ...] = Field(min_length=1)
 

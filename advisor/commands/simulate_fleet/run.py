@@ -40,7 +40,7 @@ from advisor.simulator.serving.load import FleetLoad
 _MANY = 200_000
 """Requests from which on starting further processes pays."""
 _LONGEST_PERCENT = 99.9
-"""Of the requests of a pool: what a replica must be able to hold; longer ones may be refused."""
+"""Percentile of a pool's request lengths that a replica must be able to hold; longer ones may be refused."""
 
 
 def fleet(asked: FleetInput, shared: Shared) -> Answer:
@@ -83,7 +83,7 @@ def fleet(asked: FleetInput, shared: Shared) -> Answer:
 
 
 def _simulate(fleet: Fleet, load: FleetLoad, file: FleetFile, asked: FleetInput, seed: int) -> FleetResult:
-    """In several processes where replicas do not depend on each other and it pays; the records are the same."""
+    """Simulate in several processes if replicas are independent and it saves time; the records are the same."""
     records = asked.records is not None
     separable = is_separable(fleet, load) and not asked.step_by_step
     processes = asked.processes or (min(8, os.cpu_count() or 1) if separable and len(load) >= _MANY else 1)
@@ -207,7 +207,7 @@ def _traffic(table: PoolTable, load: FleetLoad) -> tuple[float, float, int, floa
 
 
 def _bill(table: PoolTable, deployment: Deployment, as_of: datetime.date) -> Bill:
-    """What one replica costs: as the file says, or the cheapest offer of the catalog."""
+    """Return the bill of one replica: as the file states, or the cheapest offer of the catalog."""
     if table.usd_per_hour is not None:
         return Bill(table.usd_per_hour, table.provider or "stated", "", table.term, None)
     market = Market(

@@ -17,12 +17,12 @@ from advisor.simulator.serving.fleet_result import FleetResult, PoolResult, Tena
 from advisor.simulator.serving_prediction import predicted_latencies, predicted_rate
 
 _ROWS = 16
-"""Of the time series, for people; the JSON document has all."""
+"""Number of rows of the time series for people; the JSON document has all."""
 
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What one replica of a pool costs, and who says so."""
+    """The cost of one replica of a pool, and the source of the price."""
 
     usd_per_hour: float
     provider: str
@@ -206,7 +206,7 @@ def _mean(rows: Sequence[TimelineRow], name: str) -> float:
 
 
 def _sentences(result: FleetResult) -> list[str]:
-    """What became of the requests, and of the replicas."""
+    """Return sentences on the outcome of the requests and of the replicas."""
     found = [
         f"{digits(result.mean_in_system)} requests under way on average; {percent(result.goodput_fraction)} of all "
         f"kept their promise; {usd(result.usd)} in all, {usd(result.usd_per_million_output_tokens)} per million "

@@ -98,7 +98,7 @@ def _fleet(service: ItemService, rate_per_s: float, limit_s: float, seed: int) -
 
 
 def _facts(workload: ItemWorkload, service: ItemService) -> dict[str, Any]:
-    """What else people want to know of a workload."""
+    """Return further figures of a workload; empty for all but speech."""
     if workload == "speech":
         best = max(size / service.batch_s[size] for size in range(1, len(service.batch_s)))
         return {"times_real_time": 30.0 * best}

@@ -71,7 +71,7 @@ def long_context(asked: LongContextInput, shared: Shared) -> Answer:
 
 
 def _policies(deployment: Deployment, tokens: int) -> list[ContextRow]:
-    """What each cache policy leaves room for, and the decode step it makes."""
+    """Return a row for each cache policy: the sequences that fit, and the decode step."""
     ranks = deployment.accelerators_per_replica
     free = (
         max(0.0, (deployment.accelerator.memory_bytes or 0.0) * _USABLE_FRACTION - weight_bytes(deployment))

@@ -20,9 +20,9 @@ class ContextRow:
     policy: CachePolicy
     bytes_per_sequence: float
     num_sequences: int
-    """That fit beside the weights."""
+    """Number of sequences that fit in memory together with the weights."""
     decode_step_s: Quantity | None
-    """Of one sequence; None where the engine could not hold it."""
+    """Time of a decode step of one sequence [s]; None if the engine could not hold it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +148,7 @@ def _tier_record(row: TierRow) -> dict[str, Any]:
 
 
 def assumed(value: float, factors: tuple[float, float]) -> Quantity:
-    """A number whose range nobody measured on a set of cases: that of a few published runs, or an assumption."""
+    """Return a number whose interval is not measured on a set of cases: a few published runs or an assumption give it."""
     return Quantity(value, value * factors[0], value * factors[1], "assumed")
 
 

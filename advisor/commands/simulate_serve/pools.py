@@ -18,7 +18,7 @@ from advisor.simulator.replica_model import EngineSettings
 
 @dataclass(frozen=True, slots=True)
 class Pools:
-    """Both pools, planned and modelled."""
+    """The pools for prefill and for decode, planned and modelled."""
 
     prefill: PoolPlan
     decode: PoolPlan
@@ -26,7 +26,7 @@ class Pools:
 
     @property
     def words(self) -> str:
-        """Where it runs: `1 x (4 x h100-sxm (TP4)) for prompts, 2 x (...) for answers`."""
+        """Return the hardware of both pools: `1 x (4 x h100-sxm (TP4)) for prompts, 2 x (...) for answers`."""
         parts = ((self.prefill, "prompts"), (self.decode, "answers"))
         return ", ".join(f"{_words(plan)} for {what}" for plan, what in parts)
 

@@ -71,16 +71,16 @@ def serve(asked: ServeInput, shared: Shared) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Ran:
-    """What was run and what came of it."""
+    """A simulated deployment with its plan and its result."""
 
     plan: LoadPlan
     replica: ReplicaModel
     result: ServingResult
     prediction: ServingPrediction
     gain: SpeculationGain | None
-    """What guessing ahead gains over the same load without it; None without guessing."""
+    """Gain of speculative decoding over the same load without it; None without speculative decoding."""
     words: str
-    """What the answer says about pools or shares; empty for one pool that takes the whole load."""
+    """Text of the answer about pools or shares; empty for one pool that takes the whole load."""
 
 
 def _run_in_shares(
@@ -177,7 +177,7 @@ def _replicas(
 def _share_replica(
     deployment: Deployment, plan: LoadPlan, asked: ServeInput, *, calibration: Calibration | None
 ) -> ReplicaModel:
-    """What serves a share of the requests."""
+    """Return the replica that serves a share of the requests."""
     *_, replica = _replicas(deployment, plan, asked, calibration)
     return replica
 
@@ -275,7 +275,7 @@ def _run(
 
 
 def _contents_of(workload: Workload) -> object:
-    """What the prompts have in common, as it is echoed."""
+    """Return the shared content of the prompts, as the answer repeats it."""
     contents = workload.contents
     return contents if contents is None or isinstance(contents, SharedPrefixes) else "trace"
 

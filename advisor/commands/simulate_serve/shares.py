@@ -45,7 +45,7 @@ Modelled = Callable[[Deployment, LoadPlan, ServeInput], ReplicaModel]
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """What was run, and the replica that stands for the whole: the one for long prompts where there is one."""
+    """A simulation of shares, with the replica that represents the whole: the one for long prompts if it exists."""
 
     plan: LoadPlan
     replica: ReplicaModel
@@ -171,7 +171,7 @@ def _check(asked: ServeInput) -> None:
 
 
 def _long_side(asked: ServeInput, text: str) -> tuple[int, ServeInput]:
-    """From how many tokens on a prompt is long, and what serves it: as typed for the others, but for what differs.
+    """Return the length from which a prompt is long [tokens], and the deployment for long prompts.
 
     Raises: AdvisorError: a part is not NAME=VALUE, or there is none of that name.
     """

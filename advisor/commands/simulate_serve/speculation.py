@@ -27,7 +27,7 @@ class Speculating:
     replica: ReplicaModel
 
     def gain(self, plain: ReplicaModel, plan: LoadPlan, result: ServingResult) -> SpeculationGain:
-        """What guessing ahead gains at the batch of a run, and up to which batch it pays."""
+        """Return the gain of speculative decoding at the batch of a run, and the batch up to which it pays."""
         chosen, fast, slow = self.chosen, self.replica.surface, plain.surface
         guess = chosen.speculation
         context = plan.mean_input_tokens + plan.mean_output_tokens / 2.0

@@ -54,7 +54,7 @@ def check_release(plan: TrainingPlan, job: TrainingJob) -> None:
 def host_note(
     values: Mapping[str, Any], plan: TrainingPlan, job: TrainingJob, cluster: TrainingCluster
 ) -> str:
-    """What a plan keeps in host memory, and how much of that is taken to be there.
+    """Return a note on what a plan keeps in host memory, and on the host memory that is assumed.
 
     Raises: InfeasibleError: it needs more; AdvisorError: more is stated than nodes are sold with.
     """

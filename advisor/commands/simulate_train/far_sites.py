@@ -17,7 +17,7 @@ from advisor.simulator.training.sites import Sites, exchange_s, local_step_s, sy
 from advisor.simulator.training.step_sharding import gradient_bytes
 
 _PARAMETER_BYTES = 4.0
-"""Of an averaged parameter: DiLoCo's outer optimizer works on differences in fp32 (arXiv:2311.08105)."""
+"""Bytes of an averaged parameter: DiLoCo's outer optimizer works on differences in fp32 (arXiv:2311.08105)."""
 _TOGETHER: Final = (
     *(
         Needs(name, "--sites", f"add --sites 2, or drop {name}", why="there is one site")
@@ -38,7 +38,7 @@ class FarSites:
     """Steps apart before parameters are averaged; None: gradients cross every step."""
 
     def exchanged_bytes(self, found: PlanFound) -> float:
-        """What a site sends to be averaged, each time."""
+        """Return the bytes that a site sends for each averaging."""
         job = found.job
         costs = framework_costs(job, found.cluster.accelerator.architecture)
         size = _PARAMETER_BYTES if self.inner_steps else gradient_bytes(job, costs)

@@ -57,7 +57,7 @@ def islands_of(
 
 
 def title_of(islands: Islands) -> str:
-    """`512 accelerators (256 x h100-sxm beside 256 x a100-sxm-80gb)`."""
+    """Return the title of two clusters: `512 accelerators (256 x h100-sxm beside 256 x a100-sxm-80gb)`."""
     parts = [
         f"{count} x {cluster.accelerator.id}"
         for count, cluster in zip(islands.counts, islands.clusters, strict=True)
@@ -66,7 +66,7 @@ def title_of(islands: Islands) -> str:
 
 
 def islands_words(islands: Islands, found: IslandsFound) -> str:
-    """What each part does, what crosses, and what an uneven batch would bring."""
+    """Return sentences on the work of each part, the traffic between them, and the gain of an uneven batch."""
     first, second = found.parts
     names = [cluster.accelerator.id for cluster in islands.clusters]
     rate = f"{digits(islands.bytes_per_s * BITS_PER_BYTE / GIGA)} Gb/s"
@@ -124,7 +124,7 @@ def islands_result(islands: Islands, found: IslandsFound) -> dict[str, object]:
 
 
 def islands_flags(found: IslandsFound) -> dict[str, Any]:
-    """What launching needs to know of two parts: layers of stages, or that replicas stay whole.
+    """Return what launching needs to know of two parts: layers of stages, or that replicas stay whole.
 
     A layout of stages is written only where they are unlike.
     """

@@ -29,7 +29,7 @@ def _choice(text: str, default: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class TrainLayout:
-    """Where the work of a step goes, as typed; any one of them states a layout."""
+    """Division of a step's work over ranks, as typed; any one of the options states a layout."""
 
     tp: Annotated[int | None, _degree("Tensor parallelism.")] = None
     pp: Annotated[int | None, _degree("Pipeline stages.")] = None
@@ -162,7 +162,7 @@ class TrainInput:
     ] = None
 
     def given(self) -> dict[str, Any]:
-        """What was typed of it, by the names of a plan file."""
+        """Return the typed options by the names of a plan file."""
         values = asdict(self)
         del values["plan"]
         return {name: value for name, value in (values | values.pop("layout")).items() if value is not None}

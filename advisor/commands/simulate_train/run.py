@@ -65,7 +65,7 @@ _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
 
 _LAYOUT: Final = frozenset(field.name for field in fields(TrainLayout))
 _FIELDS: Final = _LAYOUT | {field.name for field in fields(TrainInput)} - {"plan", "layout"}
-"""What a plan file may say."""
+"""Fields that a plan file may state."""
 
 
 def train(asked: TrainInput, shared: Shared) -> Answer:
@@ -118,7 +118,7 @@ def train(asked: TrainInput, shared: Shared) -> Answer:
 
 
 def _of_whole(values: Mapping[str, Any], islands: Islands | None) -> Mapping[str, Any]:
-    """What was asked for, with the accelerators of both clusters in all.
+    """Return the typed values, with the accelerators of both clusters in all.
 
     Raises: AdvisorError: they make no whole number of replicas.
     """
@@ -268,7 +268,7 @@ def _stated_or_fastest(
 
 
 def _fastest(job: TrainingJob, cluster: TrainingCluster, num_accelerators: int) -> TrainingPlan | None:
-    """The fastest layout of a job that fits into so many accelerators; None where none does."""
+    """Return the fastest plan of a job that fits `num_accelerators`; None if no plan fits."""
     variant = Variant(job, cluster, limits_of(job, cluster))
     plans = best_plans([variant], num_accelerators, Tally(), keep=1)
     return plans[0].plan if plans else None
@@ -310,7 +310,7 @@ def _plan(values: Mapping[str, Any]) -> TrainingPlan:
 
 
 def _usual_sharding(framework: str, num_ranks: int) -> Sharding:
-    """What data ranks divide where nothing is said: nothing on one, else the optimizer or what the framework knows."""
+    """Return the default sharding over data ranks: none on one, else the optimizer or what the framework knows."""
     if num_ranks == 1:
         return "none"
     known = RULES[framework].shardings
@@ -357,7 +357,7 @@ def _check_options(plan: TrainingPlan, job: TrainingJob, cluster: TrainingCluste
 
 
 def _too_large(found: PlanFound) -> str:
-    """That the plan does not fit, and the nearest that does."""
+    """Return the message that the plan does not fit, with the fastest plan that does."""
     memory = found.cluster.accelerator.memory_bytes or 0.0
     fastest = _fastest(found.job, found.cluster, found.num_accelerators)
     near = f"; the fastest plan that fits: {plan_words(fastest)}" if fastest else ""

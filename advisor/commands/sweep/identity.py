@@ -1,4 +1,4 @@
-"""What a sweep was begun with, so that its rows compare: program, catalog, refreshed prices, calibration."""
+"""Identity of a sweep, so that its rows compare: command, program, catalog, refreshed prices, calibration."""
 
 import shlex
 from pathlib import Path
@@ -15,7 +15,7 @@ from advisor.sweep.journal import UNKNOWN, Header, Kept, read_journal
 
 
 def header_of(command: str, shared: Shared) -> Header:
-    """What a sweep that begins now is begun with."""
+    """Return the header of a sweep that begins now."""
     tool, catalog, prices = installed_versions()
     file = shared.calibration
     hashed = "" if file is None else content_hash(file)[:12]
@@ -25,7 +25,7 @@ def header_of(command: str, shared: Shared) -> Header:
 
 
 def snapshot_folder(journal: Path) -> Path:
-    """Where the refreshed prices are copied with which a sweep began, beside its journal."""
+    """Return the folder next to the journal for the copy of the refreshed prices with which a sweep began."""
     return journal.with_name(journal.name + ".prices")
 
 
@@ -38,7 +38,7 @@ def keep_snapshot(journal: Path) -> None:
 
 
 def opened(path: Path, asked: SweepInput, header: Header) -> tuple[Header, Kept]:
-    """Header and rows to go on from; a new header and nothing where the sweep begins anew.
+    """Return header and rows to continue from; a new header and no rows if the sweep starts again.
 
     Raises: AdvisorError: unfinished work is in the way, or was begun with something else.
     """

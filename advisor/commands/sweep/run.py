@@ -177,7 +177,7 @@ def _terminated_as_interrupted() -> Iterator[None]:
 
 
 def _objectives(asked: SweepInput, study: Study, table: list[dict[str, Any]]) -> tuple[str, ...]:
-    """What was asked for, or the command's own objectives where its rows have their columns."""
+    """Return the typed objectives, or the command's own objectives if its rows have their columns."""
     if asked.pareto is not None:
         return _split(asked.pareto)
     columns = {name for row in table for name in row}

@@ -14,7 +14,7 @@ from advisor.evidence.table import CaseRow
 from advisor.render.atomic import write_text
 
 PredictRow = Callable[[CaseRow, int], Prediction]
-"""From a row that holds nothing but inputs, and a seed, to its prediction."""
+"""Function from a row that holds only inputs, and a seed, to its prediction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class Suite:
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """What came out of a table."""
+    """The judged rows and scores of a table."""
 
     judged: list[JudgedRow]
     """The table, measured columns and all, with what was predicted."""

@@ -1,4 +1,4 @@
-"""Options of `advisor validate ...`: predictions beside measurements."""
+"""Options of `advisor validate ...`: comparison of predictions with measurements."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -57,14 +57,14 @@ def serving(asked: ServingInput, shared: Shared) -> Answer:
 
 
 def collectives(asked: CollectivesInput, shared: Shared) -> Answer:
-    """Collectives beside nccl-tests results; raises as `validate`."""
+    """Return the validation of collectives against nccl-tests results; raises as `validate`."""
     calibration = given_calibration(shared.calibration)
     found = validate(collectives_suite(calibration), asked, shared.seed)
     return with_calibration(validation_answer("collectives", asked, found), calibration, found.gpus)
 
 
 def training(asked: TrainingInput, shared: Shared) -> Answer:
-    """Training runs beside published measurements; raises as `validate`."""
+    """Return the validation of training runs against published measurements; raises as `validate`."""
     return validation_answer("training", asked, validate(training_suite(), asked, shared.seed))
 
 

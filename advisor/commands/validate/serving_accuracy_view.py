@@ -45,7 +45,7 @@ def stranger_tables(found: ServingAccuracy) -> list[Table]:
 
 
 def serving_accuracy_blocks(found: ServingAccuracy) -> list[Block]:
-    """What the core is, then the tables."""
+    """Return a paragraph on the meaning of the core set, then the tables."""
     return [Paragraph(CORE), *serving_accuracy_tables(found)]
 
 

@@ -77,7 +77,7 @@ def _stranger_blocks(stranger: Validation | None, accuracy: ServingAccuracy | No
 
 
 def _group_tables(scores: Mapping[str, MetricScore]) -> list[Table]:
-    """By column, the groups of the metric that was measured most often."""
+    """Return tables by column for the groups of the metric that was measured most often."""
     metric, found = max(scores.items(), key=lambda item: item[1].overall.n + item[1].overall.num_missing)
     tables = []
     for column, groups in found.by.items():
