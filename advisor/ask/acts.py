@@ -1,6 +1,6 @@
 """Kinds of work for which each option acts, as declared with the option and read by help, refusals and tests.
 
-`acts(...)` stands in the annotation of an option beside its help: `Annotated[str | None, LIMITS(...), acts(...)]`.
+`acts(...)` stands in the annotation of an option next to its help: `Annotated[str | None, LIMITS(...), acts(...)]`.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -152,7 +152,7 @@ def _beside_models(name: str, one: Acts) -> AdvisorError:
 
 
 def _refuse_rent(asked: Any, of_rent: list[str]) -> None:
-    """Refuse options of rent with --own, and options of the user's own energy with rented hardware."""
+    """Refuse options of rent with --own, and --power-budget without it, as the provider powers rented hardware."""
     where = asked.where
     if asked.workload in TRAINING:
         of_rent = [name for name in of_rent if name != "region"]  # the grid whose carbon counts

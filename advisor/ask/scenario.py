@@ -43,7 +43,7 @@ def needed_model(model: str | None) -> str:
 def refuse_goal(objectives: TypedObjectives, workload: str) -> None:
     """Refuse weights of a goal for work other than serving.
 
-    Raises: AdvisorError: --goal beside a workload other than serving.
+    Raises: AdvisorError: --goal with a workload other than serving.
     """
     if objectives.goal is not None:
         raise AdvisorError(
@@ -81,9 +81,9 @@ def names_of(text: str | None, option: str) -> tuple[str, ...]:
 
 
 def _regions(text: str | None) -> tuple[str, ...]:
-    """Return beginnings of regions' names and countries, in lower case; of a place of the table of grids, its regions.
+    """Return prefixes of names of regions and countries in lower case; for a place of the table of grids, its regions.
 
-    Raises: AdvisorError: no offer of the catalog is in one of them, and the table has no such place.
+    Raises: AdvisorError: no offer of the catalog is in a given region, and the table has no such place.
     """
     wanted = tuple(name.lower() for name in names_of(text, "--region"))
     known = {place.lower() for price in bundled_prices() for place in (price.region, price.country) if place}

@@ -110,7 +110,7 @@ def _of_record(problem: Mapping[str, Any]) -> str:
 
 
 def _of_system(error: OSError) -> tuple[str, str, str]:
-    """Return the parts of an error for a refusal of the system: the user has to mend rights, space, names or devices."""
+    """Return the parts of an error of the system: the user has to mend rights, space, names or devices."""
     names = " or ".join(dict.fromkeys(str(n) for n in (error.filename, error.filename2) if n is not None))
     return (
         f"the system refused {names or 'an operation'}",

@@ -79,7 +79,7 @@ class RecordChange:
     price_factor: float | None
     """Factor of the cost due to the price of an accelerator-hour; None if it is unknown."""
     work_factor: float | None
-    """Factor of the cost due to accelerator-hours for the same work; its product with `price_factor` is the whole factor."""
+    """Factor of the cost due to accelerator-hours for the same work; both factors multiply to that of the cost."""
 
 
 @dataclass(frozen=True, slots=True)

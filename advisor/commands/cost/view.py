@@ -297,7 +297,7 @@ def _power_table(report: CostReport) -> Table:
 
 
 def _best_limit(report: CostReport) -> Paragraph:
-    """Return a paragraph on the power limit with the cheapest token: its saving, and how much slower boards are there."""
+    """Return a paragraph on the power limit with the cheapest token: its saving, and how much slower boards get."""
     best, full = (
         min(report.power_limits, key=lambda each: each.usd_per_million_tokens),
         report.power_limits[-1],

@@ -11,7 +11,7 @@ from advisor.render.answer import Axis, Chart, Datum, Reference, Series
 from advisor.render.numbers import layout_words
 
 LEAST_LOAD_FRACTION: Final = 0.05
-"""Lowest load of an option's curve, as a fraction of its highest load: below, the cost is nearly all idle time."""
+"""Lowest load of an option's curve, as a fraction of its highest load: below it, idle time is all that the cost pays for."""
 LOAD_POINTS: Final = 13
 _MEMORY_PARTS: Final = {
     "weight_bytes": "weights",

@@ -52,8 +52,8 @@ def trained(scenario: TrainingScenario, notes: tuple[str, ...], shown: Shown, sh
 
 
 def _from_plan(path: Path, asked: WorkQuestion, shared: Shared) -> tuple[TrainingScenario, tuple[str, ...]]:
-    """The question of a plan with what is typed beside it: another size, deadline or budget, other hardware, sellers or
-    prices, another day, seed or calibration.
+    """Return the question of a plan with the typed changes: another size, deadline or budget, other hardware,
+    providers or prices, another day, seed or calibration.
 
     Raises: InputFileError: the file is no training plan. AdvisorError: a limit is malformed, nothing is to change, or
         the plan is of other work.

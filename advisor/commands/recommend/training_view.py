@@ -41,7 +41,7 @@ ENVELOPE_FIELDS: Final = ("warnings", "notes")
 def training_answer(
     found: TrainingRecommendation, scenario: TrainingScenario, notes: tuple[str, ...], *, explain: bool
 ) -> Answer:
-    """Return the options and the first one's start; with `explain` also charts, memory, bills, failures and rejections."""
+    """Return the options and the start of the first; with `explain` also charts, memory, bills and reasons."""
     first, by_time = found.options[0], is_fastest_wanted(scenario)
     blocks: list[Block] = [
         Paragraph(found.headline, emphasis=True),

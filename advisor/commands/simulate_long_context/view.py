@@ -148,7 +148,7 @@ def _tier_record(row: TierRow) -> dict[str, Any]:
 
 
 def assumed(value: float, factors: tuple[float, float]) -> Quantity:
-    """Return a number whose interval is not measured on a set of cases: a few published runs or an assumption give it."""
+    """Return a number whose interval rests on a few published runs or an assumption, not on a set of cases."""
     return Quantity(value, value * factors[0], value * factors[1], "assumed")
 
 

@@ -35,8 +35,8 @@ STDIN: Final = Path("-")
 
 
 def serving(asked: ServingInput, shared: Shared) -> Answer:
-    """Serving runs beside published measurements, in both views; the predictions file holds the one that was asked for;
-    raises as `validate`."""
+    """Return the validation of serving runs against published measurements, in both views; the predictions file holds
+    the view that was asked for; raises as `validate`."""
     from advisor.evidence.serving.accuracy import serving_accuracy
 
     calibration = given_calibration(shared.calibration)
