@@ -190,7 +190,7 @@ def _watts(name: str) -> str:
 def _check_fleet(name: str, scenario: Scenario, typed: Levers) -> None:
     """Refuse unlike parts without a load to size them for, or with options that are not simulated with them.
 
-    Raises: AdvisorError: the load is missing, or an option excludes unlike parts, or the prompts have no length to part them at.
+    Raises: AdvisorError: the load is missing, an option excludes unlike parts, or no length parts the prompts.
     """
     if scenario.traffic.rate_per_s is None:
         raise AdvisorError(

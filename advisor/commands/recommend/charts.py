@@ -11,7 +11,7 @@ from advisor.render.answer import Axis, Chart, Datum, Reference, Series
 from advisor.render.numbers import layout_words
 
 LEAST_LOAD_FRACTION: Final = 0.05
-"""Lowest load of an option's curve, as a fraction of its highest load: below it, idle time is all that the cost pays for."""
+"""Lowest load of an option's curve, as a fraction of its highest: below it, nearly all cost is idle time."""
 LOAD_POINTS: Final = 13
 _MEMORY_PARTS: Final = {
     "weight_bytes": "weights",
