@@ -122,12 +122,12 @@ _DEPENDENT: Final[Mapping[str, _Dependent]] = {
 
 
 def option_of(name: str) -> str:
-    """The option as typed that a field stands for."""
+    """Return the option, as typed, that a field stands for."""
     return "--from" if name == "from_plan" else f"--{name.replace('_', '-')}"
 
 
 def _idle(name: str, workload: str, known: Mapping[str, Acts]) -> AdvisorError:
-    """The refusal of an option that does nothing for a workload, with the one to type instead."""
+    """Return the refusal of an option that does nothing for a workload, with the one to type instead."""
     option, one = option_of(name), known[name]
     instead = one.instead
     takers = [each for each in get_args(Work) if each in one.work]

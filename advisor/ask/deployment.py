@@ -34,7 +34,7 @@ DEFAULT_REQUESTS = 2000
 
 
 def deployment_of(model: str, gpu: str, typed: Layout) -> tuple[Deployment, tuple[str, ...]]:
-    """The deployment, ids resolved, and notes on what was understood.
+    """Return the deployment, ids resolved, and notes on what was understood.
 
     Raises: UnknownNameError: a model, accelerator, engine or format is in no record. InfeasibleError: the engine
         does not run there or not in this format.
@@ -95,7 +95,7 @@ def check_engine(engine: Engine, accelerator: Accelerator, weights: str, cache: 
 
 
 def _nearest_format(asked: str, served: tuple[str, ...]) -> str:
-    """The served format whose size is nearest, the larger where two are as near; never mxfp4, which few models have."""
+    """Return the served format of nearest size, of two the larger; never mxfp4, which few models have."""
     size = bytes_per_element(asked)
     usual = tuple(name for name in served if name != "mxfp4") or served
     return min(usual, key=lambda name: (abs(bytes_per_element(name) - size), -bytes_per_element(name)))
@@ -113,14 +113,14 @@ class LoadPlan:
 
     @property
     def context_spread(self) -> float:
-        """Standard deviation over mean of the contexts that decode together."""
+        """Return the standard deviation over mean of the contexts that decode together."""
         from advisor.simulator.serving.lengths import context_spread
 
         return context_spread(self.workload.lengths, self.traffic.shared_prefix_tokens)
 
 
 def load_of(load: Load) -> LoadPlan:
-    """The workload that a load stands for.
+    """Return the workload that a load stands for.
 
     Raises: AdvisorError: neither rate nor concurrency nor trace is given, or parts of the load exclude each other.
         InputFileError: the trace is malformed.
@@ -148,7 +148,7 @@ def load_of(load: Load) -> LoadPlan:
 
 
 def _trace_plan(path: Path, traffic: Traffic, load: Load) -> LoadPlan:
-    """A trace is replayed at its own instants, or by clients if their number is given."""
+    """Return the plan of a trace, replayed at its own instants, or by clients if their number is given."""
     from advisor.simulator.serving.trace_files import read_trace
     from advisor.simulator.serving.trace_replay import replay
 
@@ -181,7 +181,7 @@ def _clients(count: int, ramp: str | None) -> ClosedLoop:
 
 
 def _lengths(text: str | None, traffic: Traffic) -> Lengths:
-    """Lengths written fixed, uniform:LOW or lognormal:SIGMA; the profile's spread where nothing is said."""
+    """Return lengths written fixed, uniform:LOW or lognormal:SIGMA; the profile's spread where nothing is said."""
     inputs, outputs = traffic.mean_input_tokens, traffic.mean_output_tokens
     if text is None:
         if traffic.input_sigma <= 0:
@@ -216,7 +216,7 @@ def _lengths(text: str | None, traffic: Traffic) -> Lengths:
 
 
 def _mean_fraction(lengths: Lengths) -> float:
-    """Mean length over the nominal one: uniform lengths stay below it."""
+    """Return the mean length over the nominal one: uniform lengths stay below it."""
     return (1.0 + lengths.low_fraction) / 2.0 if isinstance(lengths, UniformLengths) else 1.0
 
 
@@ -225,7 +225,7 @@ def _nominal(traffic: Traffic) -> int:
 
 
 def as_inputs(deployment: Deployment, plan: LoadPlan) -> dict[str, object]:
-    """Everything resolved, for the JSON document."""
+    """Return everything resolved, for the JSON document."""
     ids = {"model": deployment.model.id, "gpu": deployment.accelerator.id, "engine": deployment.engine.id}
     numbers = {
         field.name: getattr(deployment, field.name)

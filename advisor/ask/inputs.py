@@ -18,12 +18,12 @@ def only(*names: str) -> tuple[str, ...]:
 
 
 def without(group: type, *names: str) -> tuple[str, ...]:
-    """All options of a group but these."""
+    """Return all options of a group except `names`."""
     return tuple(field.name for field in fields(group) if field.name not in names)
 
 
 def parameters_of(inputs: type, default: object = None) -> Iterator[inspect.Parameter]:
-    """The options of a dataclass, those of its groups in their place; `default` is an instance that says others."""
+    """Yield the options of a dataclass, groups expanded in place; `default` is an instance with other defaults."""
     for field, group, names in options_and_groups(inputs):
         value = _default(field) if default is None else getattr(default, field.name)
         if group is None:
@@ -39,7 +39,7 @@ def parameters_of(inputs: type, default: object = None) -> Iterator[inspect.Para
 
 
 def gathered(inputs: type[T], values: Mapping[str, Any], default: object = None) -> T:
-    """The dataclass with what was typed; what is not among the values keeps its default."""
+    """Return the dataclass with what was typed; what is not among the values keeps its default."""
     made: dict[str, Any] = {}
     for field, group, names in options_and_groups(inputs):
         value = _default(field) if default is None else getattr(default, field.name)
@@ -52,7 +52,7 @@ def gathered(inputs: type[T], values: Mapping[str, Any], default: object = None)
 
 
 def options_and_groups(inputs: type) -> Iterator[tuple[Field[Any], type | None, tuple[str, ...]]]:
-    """The fields that are options, or groups of them with the names of those that count; none for all."""
+    """Yield the fields that are options, or groups of them with the names of those that count; none for all."""
     for field in fields(inputs):
         kind: Any = field.type
         if is_dataclass(kind):

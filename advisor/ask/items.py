@@ -27,7 +27,7 @@ DEFAULT_QUERY_TOKENS: Final = 32
 
 
 def parse_size(text: str) -> tuple[int, int]:
-    """Width and height [pixels], written 1024x768.
+    """Return width and height [pixels], written 1024x768.
 
     Raises: AdvisorError: written otherwise.
     """
@@ -42,7 +42,7 @@ def parse_size(text: str) -> tuple[int, int]:
 
 
 def item_job(model: Model, workload: ItemWorkload, typed: ItemInput) -> ItemJob:
-    """The job of a workload, defaults filled in.
+    """Return the job of a workload, defaults filled in.
 
     Raises: AdvisorError: the model does other work, or something typed is malformed.
     """
@@ -59,7 +59,7 @@ def item_job(model: Model, workload: ItemWorkload, typed: ItemInput) -> ItemJob:
 
 
 def image_job(model: Model, typed: ItemInput) -> ImageJob:
-    """One image, with the settings of the model's pipeline where nothing was typed.
+    """Return one image, with the settings of the model's pipeline where nothing was typed.
 
     Raises: AdvisorError: the size is malformed. UnknownNameError: the model's pipeline is not recorded.
     """
@@ -77,7 +77,7 @@ def image_job(model: Model, typed: ItemInput) -> ImageJob:
 
 
 def named_model(name: str) -> tuple[Model, tuple[str, ...]]:
-    """A model and what was understood by its name.
+    """Return a model and what was understood by its name.
 
     Raises: UnknownNameError: there is none.
     """

@@ -32,7 +32,7 @@ _LEFT_BEHIND: Final = {
 def with_levers(
     scenario: Scenario, typed: Levers, *, parts: str = "", no_limit: str | None = None
 ) -> Scenario:
-    """The scenario with the levers that may be pulled, and the adapters that requests use.
+    """Return the scenario with the levers that may be applied, and the adapters that requests use.
 
     `parts`: what else takes levers that make unlike parts, where the command does not; `no_limit`: why boards are not
     held to less power; without it those of machines that are there already are.
@@ -83,8 +83,8 @@ _MOST_RUNGS: Final = 8
 
 
 def largest_of(load: Load) -> tuple[Load, dict[str, tuple[float, ...]]]:
-    """The largest of several loads that are given, and all of them as fields of a scenario; the load itself, and no
-    field, where it is one.
+    """Return the largest of several given loads, and all of them as fields of a scenario; a single load alone, and
+    no field.
 
     Raises: AdvisorError: one is no load, or there are too many.
     """
@@ -105,7 +105,7 @@ def largest_of(load: Load) -> tuple[Load, dict[str, tuple[float, ...]]]:
 def with_ladder(
     scenario: Scenario, ladder: dict[str, tuple[float, ...]], max_context: str | None
 ) -> Scenario:
-    """The scenario with the loads that each get an answer; the options are those of the largest.
+    """Return the scenario with the loads that each get an answer; the options are those of the largest.
 
     Raises: AdvisorError: context windows are to be compared too.
     """
@@ -123,7 +123,7 @@ _USUAL_RATE_PER_S: Final = 1.0
 
 
 def with_contexts(scenario: Scenario, text: str | None) -> tuple[Scenario, tuple[str, ...]]:
-    """The scenario with the context windows that each get an answer, and a note on the load where none was given.
+    """Return the scenario with the context windows that each get an answer, and a note on the load if none is given.
 
     Raises: AdvisorError: one is no number of tokens, or there are too many.
     """
@@ -167,7 +167,7 @@ def _names(text: str) -> tuple[str, ...]:
 
 
 def _watts(name: str) -> str:
-    """The name of a lever; of a power limit its watts as a number, or its share of rated power.
+    """Return the name of a lever; of a power limit its watts as a number, or its share of rated power.
 
     Raises: AdvisorError: it is neither.
     """
@@ -250,7 +250,7 @@ def _adapters(typed: Levers, model: str) -> AdapterLoad:
 
 
 def _folder(folder: Path, model: str) -> tuple[int, int]:
-    """How many adapters a folder holds, and their largest rank.
+    """Return the number of adapters in a folder, and their largest rank.
 
     Raises: InputFileError: there is no adapter, or one of another base.
     """

@@ -37,7 +37,7 @@ MOST: Final = 1e15
 
 
 def parse_bytes(text: str, option: str) -> float:
-    """An amount of memory [bytes], written with its unit: 80GB, 64MiB.
+    """Return an amount of memory [bytes], written with its unit: 80GB, 64MiB.
 
     Raises: AdvisorError: no number, not positive, or a unit that is none.
     """
@@ -45,7 +45,7 @@ def parse_bytes(text: str, option: str) -> float:
 
 
 def parse_seconds(text: str, option: str) -> float:
-    """A duration [s], written with its unit: 50ms, 1.5s, 30d.
+    """Return a duration [s], written with its unit: 50ms, 1.5s, 30d.
 
     Raises: AdvisorError: no number, not positive, or a unit that is none.
     """
@@ -53,7 +53,7 @@ def parse_seconds(text: str, option: str) -> float:
 
 
 def parse_count(text: str, option: str) -> float:
-    """A number with an optional k, M, B or T: 128k, 70B, 1.4T.
+    """Return a number with an optional k, M, B or T: 128k, 70B, 1.4T.
 
     Raises: AdvisorError: no number, not positive, or a suffix that is none.
     """
@@ -65,7 +65,7 @@ MOST_TOKENS: Final = 10_000_000
 
 
 def parse_tokens(text: str, option: str) -> int:
-    """A whole number of tokens with an optional k or M: 4096, 128k.
+    """Return a whole number of tokens with an optional k or M: 4096, 128k.
 
     Raises: AdvisorError: as `parse_count`, or not from 1 to 10,000,000.
     """
@@ -83,7 +83,7 @@ MOST_CLIENTS: Final = 100_000
 
 
 def parse_clients(text: str) -> int:
-    """How many clients a closed loop has.
+    """Return the number of clients of a closed loop.
 
     Raises: AdvisorError: no whole number, or out of range.
     """
@@ -94,7 +94,7 @@ def parse_clients(text: str) -> int:
 
 
 def parse_watts(text: str, option: str) -> float:
-    """Power [W], written with its unit: 1500W or 1.5kW.
+    """Return power [W], written with its unit: 1500W or 1.5kW.
 
     Raises: AdvisorError: no number, not positive, or a unit that is none.
     """
@@ -102,7 +102,7 @@ def parse_watts(text: str, option: str) -> float:
 
 
 def positive(value: float, option: str, *, text: str = "", example: str = "1", most: float = MOST) -> float:
-    """The value itself if it is a positive number within a limit.
+    """Return the value itself if it is a positive number within a limit.
 
     Raises: AdvisorError: it is not.
     """
@@ -140,7 +140,7 @@ MOST_RATE_PER_S: Final = 1e6
 
 
 def parse_rate(text: str, option: str = "--rate") -> float:
-    """Requests per second [1/s], written 10, 10/s, 600/min or 1e4/h.
+    """Return requests per second [1/s], written 10, 10/s, 600/min or 1e4/h.
 
     Raises: AdvisorError: no number, or not positive and finite.
     """
@@ -160,7 +160,7 @@ def parse_rate(text: str, option: str = "--rate") -> float:
 
 
 def parse_budget(text: str) -> float:
-    """Dollars per hour, written 13.7/h, 330/day, 10000/month or 10k/month.
+    """Return dollars per hour, written 13.7/h, 330/day, 10000/month or 10k/month.
 
     Raises: AdvisorError: no number, not positive, no period or another one.
     """
@@ -181,7 +181,7 @@ def parse_budget(text: str) -> float:
 
 
 def parse_usd(number: str, text: str = "", *, example: str) -> float:
-    """Dollars of `--budget`, in all, with an optional k or M.
+    """Return dollars of `--budget`, in all, with an optional k or M.
 
     Raises: AdvisorError: no number, or not positive and finite.
     """
@@ -194,7 +194,7 @@ def parse_usd(number: str, text: str = "", *, example: str) -> float:
 
 
 def parse_day(text: str, option: str) -> datetime.date:
-    """A calendar day written as YYYY-MM-DD.
+    """Return a calendar day written as YYYY-MM-DD.
 
     Raises: AdvisorError: it is written otherwise or does not exist.
     """

@@ -36,7 +36,7 @@ _WHERE: Final = ("precision", "engine")
 def scenarios_of(
     text: str, objectives: Objectives, where: Where, levers: Levers, beside: Beside, top: int, shared: Shared
 ) -> tuple[tuple[Scenario, ...], tuple[str, ...]]:
-    """A question for each model, what is said for all of them included, and notes on what was understood.
+    """Return a question for each model, what is said for all of them included, and notes on what was understood.
 
     Raises: AdvisorError and its kinds: something typed is malformed, unknown or out of range, a model comes twice or
         has no rate.
@@ -70,7 +70,7 @@ def scenarios_of(
 
 
 def _parsed(part: str, objectives: Objectives, where: Where) -> tuple[str, Load, Objectives, Where]:
-    """A model, and its own load, objectives and limits.
+    """Return a model, and its own load, objectives and limits.
 
     Raises: AdvisorError: a setting is not NAME=VALUE, or there is none of that name.
     """

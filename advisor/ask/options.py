@@ -37,7 +37,7 @@ class Panel(NamedTuple):
     def __call__(
         self, metavar: str | None, text: str, show_default: str | bool = False, *names: str, **more: Any
     ) -> Any:
-        """An option with its help; `show_default` is what stands as its default, or whether the real one does."""
+        """Return an option with its help; `show_default` is its text, or whether to show the real one."""
         return Option(
             *names, metavar=metavar, help=text, rich_help_panel=self.title, show_default=show_default, **more
         )
@@ -58,12 +58,12 @@ _WRITTEN_ON: Final = datetime.date(2026, 11, 1)
 
 
 def today() -> datetime.date:
-    """The day on which the question is asked; documented examples are run on a fixed one."""
+    """Return the day on which the question is asked; documented examples are run on a fixed one."""
     return datetime.date.today()
 
 
 def clock_warning(day: datetime.date) -> str:
-    """A warning where the day of a question that names none is impossible; empty otherwise."""
+    """Return a warning where the day of a question that names none is impossible; empty otherwise."""
     if day >= _WRITTEN_ON:
         return ""
     return f"this computer's clock says {day}, when nothing had a price yet: set it, or give --as-of"
@@ -373,7 +373,7 @@ Router = Literal["round_robin", "least_outstanding", "prefix_affinity", "share"]
 
 
 def degree(text: str, most: int = 1024) -> Any:
-    """A degree of parallelism, or another small number."""
+    """Return a degree of parallelism, or another small number."""
     return LAYOUT("N", text, True, min=1, max=most)
 
 

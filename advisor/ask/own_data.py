@@ -12,7 +12,7 @@ from advisor.catalog.schema import Calibration
 
 
 def given_calibration(path: Path | None) -> Calibration | None:
-    """The calibration of --calibration; None where none was given.
+    """Return the calibration of --calibration; None where none was given.
 
     Raises: InputFileError: as read_calibration.
     """
@@ -20,7 +20,7 @@ def given_calibration(path: Path | None) -> Calibration | None:
 
 
 def read_calibration(path: Path) -> Calibration:
-    """The calibration in a JSON file.
+    """Return the calibration in a JSON file.
 
     Raises: InputFileError: the file cannot be read, is not JSON, is no calibration, or names an accelerator that
         the catalog does not hold.
@@ -59,7 +59,7 @@ _APPLICATION: Final = "ai-hardware-advisor"
 
 
 def cache_folder() -> Path:
-    """The cache of the user's system, or the folder that ADVISOR_CACHE_DIR names."""
+    """Return the cache of the user's system, or the folder that ADVISOR_CACHE_DIR names."""
     named = os.environ.get(FOLDER_VARIABLE)
     if named:
         return Path(named)
@@ -69,7 +69,7 @@ def cache_folder() -> Path:
 
 
 def kept_prices() -> Path | None:
-    """The folder of refreshed prices for `prices_as_of`; None where nothing was ever refreshed."""
+    """Return the folder of refreshed prices for `prices_as_of`; None where nothing was ever refreshed."""
     from advisor.catalog.prices import kept_in
 
     return kept_in(cache_folder())

@@ -29,7 +29,7 @@ _OWN: Final = re.compile(r"(\d+)\s*x\s*(.+)")
 
 
 def needed_model(model: str | None) -> str:
-    """The model that was named.
+    """Return the model that was named.
 
     Raises: AdvisorError: none was.
     """
@@ -54,7 +54,7 @@ def refuse_goal(objectives: TypedObjectives, workload: str) -> None:
 
 
 def parse_own(text: str) -> tuple[tuple[int, str], ...]:
-    """Hardware that is already there, written 8xh100-sxm or 2xl40s,4xa100.
+    """Return hardware that is already there, written 8xh100-sxm or 2xl40s,4xa100.
 
     Raises: AdvisorError: it is written otherwise. UnknownNameError: no such accelerator.
     """
@@ -68,7 +68,7 @@ def parse_own(text: str) -> tuple[tuple[int, str], ...]:
 
 
 def names_of(text: str | None, option: str) -> tuple[str, ...]:
-    """Names of a comma-separated option; none where it was not given.
+    """Return names of a comma-separated option; none where it was not given.
 
     Raises: AdvisorError: it was given, but holds an empty name.
     """
@@ -104,7 +104,7 @@ def _regions(text: str | None) -> tuple[str, ...]:
 
 
 def _countries(text: str | None) -> tuple[str, ...]:
-    """ISO codes of the countries that a residency allows.
+    """Return ISO codes of the countries that a residency allows.
 
     Raises: AdvisorError: a name is no code.
     """
@@ -121,12 +121,12 @@ def _countries(text: str | None) -> tuple[str, ...]:
 
 
 def known_countries() -> frozenset[str]:
-    """Countries in which the catalog knows an offer."""
+    """Return the countries in which the catalog knows an offer."""
     return frozenset(price.country for price in bundled_prices() if price.country)
 
 
 def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
-    """The constraints, ids resolved, and notes on what was understood.
+    """Return the constraints, ids resolved, and notes on what was understood.
 
     Raises: AdvisorError: a value is malformed. UnknownNameError: a name is in no record.
     """
@@ -160,8 +160,8 @@ def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
 
 
 def objectives_of(typed: TypedObjectives) -> Objectives:
-    """The service levels and the budget. A level of the time to the first token, or of the whole answer, stands in for
-    the default of the former; one of the time per token, or of gaps, for the other.
+    """Return the objectives and the budget. A limit on TTFT or E2E replaces the default limit on TTFT; a limit on TPOT
+    or ITL replaces the default limit on TPOT.
 
     Raises: AdvisorError: a time or the budget is malformed.
     """
@@ -192,7 +192,7 @@ def scenario_of(
     *,
     ladder: bool = False,
 ) -> tuple[Scenario, tuple[str, ...]]:
-    """The whole question, and notes on what was understood; with `ladder` a question without a load asks for several.
+    """Return the whole question and notes on what was understood; with `ladder`, no load means several loads.
 
     Raises: AdvisorError and its kinds: something typed is malformed, unknown or out of range.
     """

@@ -17,8 +17,8 @@ MOST_PER_NODE: Final = 9216
 def group_of(
     gpu: str, gpus: int, nodes: int | None, calibration: Calibration | None = None, network: str | None = None
 ) -> tuple[str, Topology, str]:
-    """The accelerator's id, the group's topology (with the links that a calibration measured), and a note on what
-    was understood. `network` describes it in words: EFA 32x100Gb, RoCE 8x400Gb, InfiniBand NDR SHARP.
+    """Return the accelerator's id, the group's topology (with the links that a calibration measured), and a note on
+    what was understood. `network` describes it in words: EFA 32x100Gb, RoCE 8x400Gb, InfiniBand NDR SHARP.
 
     Raises: UnknownNameError: no accelerator, or no network, is called so.
     Raises: AdvisorError: the accelerators cannot be spread evenly over the nodes, or the calibration is implausible.

@@ -42,7 +42,7 @@ _TOGETHER: Final[tuple[Rule, ...]] = (
 
 
 def traffic_of(load: Load) -> Traffic:
-    """The traffic that a load stands for; the profile `chat` where nothing is said.
+    """Return the traffic that a load stands for; the profile `chat` where nothing is said.
 
     Raises: AdvisorError: parts of it exclude each other or a number is out of range. UnknownNameError: no such
         profile. InputFileError: the trace is malformed.
@@ -100,7 +100,7 @@ def traffic_of(load: Load) -> Traffic:
 
 
 def _in_conversations(turn: Traffic, load: Load) -> Traffic:
-    """The turns of conversations, of which the lengths typed are the new tokens; a shared beginning is their system
+    """Return the turns of conversations. The typed lengths are their new tokens; a shared prefix is their system
     prompt."""
     from advisor.decide.conversations import in_conversations
     from advisor.decide.load_runs import lengths_of
@@ -116,7 +116,7 @@ def _in_conversations(turn: Traffic, load: Load) -> Traffic:
 
 
 def _reused_tokens(trace: "Trace", load: Load) -> float:
-    """Tokens of a trace's mean prompt that earlier ones had; none where clients do not follow it."""
+    """Return tokens of a trace's mean prompt that earlier ones had; none where clients do not follow it."""
     from advisor.simulator.serving.content import mean_reused_tokens
     from advisor.simulator.serving.trace_replay import contents_of
 
@@ -125,7 +125,7 @@ def _reused_tokens(trace: "Trace", load: Load) -> float:
 
 
 def _log_spread(lengths: list[int]) -> float:
-    """Standard deviation of the logarithm of lengths."""
+    """Return the standard deviation of the logarithm of lengths."""
     logs = [math.log(length) for length in lengths]
     mean = math.fsum(logs) / len(logs)
     return math.sqrt(math.fsum((value - mean) ** 2 for value in logs) / len(logs))

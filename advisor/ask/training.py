@@ -50,7 +50,7 @@ _PROMPT_TOKENS: Final = 512
 
 
 def training_question(asked: WorkQuestion, shared: Shared) -> tuple[TrainingScenario, tuple[str, ...]]:
-    """The whole question about training, and notes on what was understood.
+    """Return the whole question about training, and notes on what was understood.
 
     Raises: AdvisorError and its kinds: something typed is malformed, unknown, out of range or contradictory.
     """
@@ -192,7 +192,7 @@ def _rollout(typed: TrainingInput, load: Load) -> RolloutTask:
 
 
 def total_budget(asked: WorkQuestion) -> float | None:
-    """Dollars of a whole job; None where none are given.
+    """Return dollars of a whole job; None where none are given.
 
     Raises: AdvisorError: not a sum of dollars.
     """

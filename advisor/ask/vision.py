@@ -40,7 +40,7 @@ def vision_question(asked: WorkQuestion, shared: Shared) -> tuple[Scenario, tupl
 
 
 def encoder_work_tokens(model: Model, scheme: vision.ImageScheme, image: ImageTokens) -> float:
-    """Prompt tokens whose multiplications are as many as encoding one image takes.
+    """Return prompt tokens whose multiplications are as many as encoding one image takes.
 
     passes · flop of a pass / (2 · active parameters)
 

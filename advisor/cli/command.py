@@ -68,7 +68,7 @@ class Command:
 
     @property
     def word(self) -> str:
-        """The last word of the name, as typed."""
+        """Return the last word of the name, as typed."""
         return self.name.split()[-1]
 
     def answer(self, asked: object, shared: Shared) -> "Answer":
@@ -118,7 +118,7 @@ def effect_of(annotation: Any) -> Effect | None:
 
 
 def function_of(found: Command, *, is_group: bool = False) -> Callable[..., Delivery | None]:
-    """The function that Typer sees: its signature is the fields of the inputs, then the shared options.
+    """Return the function that Typer sees: its signature is the fields of the inputs, then the shared options.
 
     It hands the delivery back instead of making it: Typer turns a broken pipe into exit code 1, we do not. The command
     that bears the name of a group answers nothing where one of the group's commands does.
@@ -178,7 +178,7 @@ def _given(context: typer.Context, values: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _write_json(text: str) -> None:
-    """JSON is UTF-8, whatever the terminal's encoding is."""
+    """Write JSON as UTF-8, whatever the terminal's encoding is."""
     binary = getattr(sys.stdout, "buffer", None)
     if binary is None:
         sys.stdout.write(text)
@@ -239,7 +239,7 @@ EPILOG: Final = "Exit codes: " + " · ".join(f"{code} {meaning}" for code, meani
 
 
 def commands(folders: Sequence[str] = FOLDERS) -> dict[str, Command]:
-    """The commands of some folders by name, in the order of the help."""
+    """Return the commands of some folders by name, in the order of the help."""
     modules = [f"advisor.commands.{folder}.options" for folder in folders]
     for module in modules:
         importlib.import_module(module)
@@ -249,7 +249,7 @@ def commands(folders: Sequence[str] = FOLDERS) -> dict[str, Command]:
 
 
 def folders_for(arguments: Sequence[str]) -> Sequence[str]:
-    """The folders that may hold what a command line names, so that only their options are read; all where none does."""
+    """Return the folders that may hold the named command, so that only their options are read; else all folders."""
     first, second = (*arguments, "", "")[:2]
     exact = f"{first}_{second}".replace("-", "_")
     return (
@@ -260,7 +260,7 @@ def folders_for(arguments: Sequence[str]) -> Sequence[str]:
 
 
 def tree(folders: Sequence[str] = FOLDERS) -> typer.Typer:
-    """The commands of some folders as Typer takes them."""
+    """Return the commands of some folders as Typer takes them."""
     top = typer.Typer(
         name="advisor",
         help="Which accelerators for AI, how many, in which layout, at what cost, how fast, and how sure.",

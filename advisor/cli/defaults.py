@@ -51,7 +51,7 @@ class Default:
 
     @property
     def words(self) -> str:
-        """The value as the file writes it."""
+        """Return the value as the file writes it."""
         return str(self.value).lower() if isinstance(self.value, bool) else str(self.value)
 
 
@@ -63,7 +63,7 @@ class Defaults:
     unknown_variables: tuple[str, ...] = ()
 
     def as_map(self, *, is_trusted: bool) -> dict[str, Any]:
-        """Nested by command, as the parser wants it; without what only a trusted file may set."""
+        """Return the defaults nested by command, as the parser wants them; without what only a trusted file may set."""
         found: dict[str, Any] = {}
         for default in self.values:
             if default.needs_trust and not is_trusted:
@@ -175,7 +175,7 @@ def _of_table(
     options: Mapping[tuple[str, ...], Mapping[str, _Known]],
     path: Path,
 ) -> Iterator[Default]:
-    """A table's own keys first, so that those of the tables in it win."""
+    """Yield a table's own keys first, so that those of the tables in it win."""
     for key, value in table.items():
         if isinstance(value, Mapping):
             continue
@@ -198,7 +198,7 @@ def _of_table(
 
 
 def _value(value: object) -> object:
-    """Lists are what is typed with commas."""
+    """Return a value as typed: lists are joined with commas."""
     return ",".join(map(str, value)) if isinstance(value, list) else value
 
 

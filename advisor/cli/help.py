@@ -51,7 +51,7 @@ def class_of(name: str, inputs: type, works: Works) -> type[Once]:
 
 
 def _named(args: Sequence[str]) -> str | None:
-    """The workload that a command line names; None where it names none."""
+    """Return the workload that a command line names; None where it names none."""
     for word, after in pairwise((*args, "")):
         option, equals, value = word.partition("=")
         if option == f"--{_WORKLOAD}":
@@ -94,7 +94,7 @@ def help_of(name: str, inputs: type, works: Works, work: str | None, columns: in
 
 
 def _options(shown: Iterable[inspect.Parameter], columns: int) -> Iterator[str]:
-    """Options under their headings, a line each where it fits."""
+    """Yield options under their headings, a line each where it fits."""
     order: dict[str, list[inspect.Parameter]] = {}
     for each in shown:
         order.setdefault(_declared(each).rich_help_panel or "Options", []).append(each)
@@ -115,7 +115,7 @@ def _entry(head: str, text: str, width: int, columns: int) -> Iterator[str]:
 
 
 def _common(columns: int) -> Iterator[str]:
-    """Options of every command, by name alone."""
+    """Yield the options of every command, by name alone."""
     names = ", ".join(_typed(each) for each in parameters_of(Shared))
     yield ""
     yield from textwrap.wrap(
@@ -128,14 +128,14 @@ def _declared(parameter: inspect.Parameter) -> Any:
 
 
 def _choices(parameter: inspect.Parameter) -> tuple[str, ...]:
-    """The words that an option takes; none where it takes anything."""
+    """Return the words that an option takes; none where it takes anything."""
     kind = get_args(parameter.annotation)[0]
     kinds = (kind, *get_args(kind)) if get_origin(kind) is not Literal else (kind,)
     return next((get_args(each) for each in kinds if get_origin(each) is Literal), ())
 
 
 def _typed(parameter: inspect.Parameter) -> str:
-    """An option as typed, with its value."""
+    """Return an option as typed, with its value."""
     declared = _declared(parameter)
     names = [text for text in (declared.default, *(declared.param_decls or ())) if str(text).startswith("-")]
     name = next((text for text in names if text.startswith("--")), option_of(parameter.name))

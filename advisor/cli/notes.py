@@ -31,7 +31,7 @@ def warn(*texts: str) -> None:
 
 
 def tell(text: str) -> None:
-    """A line on stderr; where that is full or closed, the answer goes on without it."""
+    """Write a line to stderr; if that is full or closed, the answer goes on without it."""
     _write(legible(text) + "\n")
 
 
@@ -73,7 +73,7 @@ class Progress:
 
 @contextmanager
 def progress(*, quiet: bool) -> Iterator[Progress]:
-    """A progress line for the time of a block; invisible in a pipe and with --quiet."""
+    """Yield a progress line for the time of a block; invisible in a pipe and with --quiet."""
     line = Progress(visible=not quiet and sys.stderr.isatty())
     try:
         yield line
@@ -82,7 +82,7 @@ def progress(*, quiet: bool) -> Iterator[Progress]:
 
 
 def implausible(result: Mapping[str, object]) -> tuple[str, ...]:
-    """A warning where an answer takes more accelerators than any site has; none otherwise."""
+    """Return a warning where an answer takes more accelerators than any site has; none otherwise."""
     most = max(_counts(result, _DEPTH), default=0)
     if most <= LARGEST_SITE:
         return ()

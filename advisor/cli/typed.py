@@ -32,7 +32,7 @@ class OnceGroup(_Once, TyperGroup):
 
 
 def _refusing_repeated(parser: Any) -> Any:
-    """The parser, which refuses what it has parsed where the first of two would be dropped."""
+    """Return the parser, which refuses what it has parsed if the first of two values would be dropped."""
     parse = parser.parse_args
 
     def checked(args: list[str]) -> Any:
@@ -84,7 +84,7 @@ def _as_typed(text: Any) -> Any:
 
 
 def _in_full(text: Any) -> Any:
-    """A whole number with its digits where it was typed with k, M, B or T; anything else as it was typed."""
+    """Return a whole number with its digits where it was typed with k, M, B or T; anything else as it was typed."""
     try:
         number = parse_count(text, "") if isinstance(text, str) and text[-1:].isalpha() else math.nan
     except AdvisorError:
@@ -136,7 +136,7 @@ def check_files(effects: Mapping[str, Effect], values: Mapping[str, Any]) -> Non
 
 
 def _inputs(values: Mapping[str, Any], written: Collection[str]) -> Iterator[tuple[str, Path]]:
-    """Whatever else was typed and is a file: paths, and names that turn out to be one."""
+    """Yield whatever else was typed and is a file: paths, and names that turn out to be one."""
     for name, value in values.items():
         if name in written or not isinstance(value, Path | str):
             continue
@@ -163,7 +163,7 @@ def _words(option: str) -> str:
 
 
 def check_shared(shared: Shared) -> Shared:
-    """The options themselves, if the work can begin with them.
+    """Return the options themselves, if the work can begin with them.
 
     Raises: AdvisorError: an unknown output format, an output path that cannot be written, or a file that is no
         calibration.

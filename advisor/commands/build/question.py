@@ -23,7 +23,7 @@ _VOLTS: Final = (90.0, 480.0)
 
 
 def parse_circuit(text: str) -> Circuit:
-    """A wall circuit written 120V/15A.
+    """Return a wall circuit written 120V/15A.
 
     Raises: AdvisorError: it is written otherwise, or is no circuit of a building.
     """
@@ -45,7 +45,7 @@ def parse_circuit(text: str) -> Circuit:
 
 
 def question_of(typed: Conditions, wishes: BuildInput, shared: Shared) -> tuple[Question, tuple[str, ...]]:
-    """The question, names resolved, and notes on what was understood.
+    """Return the question, names resolved, and notes on what was understood.
 
     Raises: AdvisorError and its kinds: something typed is missing, malformed or unknown.
     """

@@ -8,7 +8,7 @@ from advisor.workstation.plan import Build, Performance, Question
 
 
 def build_record(build: Build) -> dict[str, object]:
-    """A machine as data."""
+    """Return a machine as data."""
     run = build.performance
     return {
         "name": build.name,
@@ -25,7 +25,7 @@ def build_record(build: Build) -> dict[str, object]:
 
 
 def bill_records(build: Build) -> list[dict[str, object]]:
-    """The bill of a machine as rows that name it."""
+    """Return the bill of a machine as rows that name it."""
     return [{"build": build.name, **fields_of(line), "usd": line.usd} for line in build.parts]
 
 
@@ -40,13 +40,13 @@ def performance_record(run: Performance) -> dict[str, object]:
 
 
 def check_record(check: Check) -> dict[str, object]:
-    """A rule's finding as data."""
+    """Return a rule's finding as data."""
     names = ("rule", "actual", "limit", "unit", "severity", "excess", "why", "remedy")
     return picked(check, *names) | {"pass": check.passed, "verdict": check.verdict}
 
 
 def question_inputs(question: Question) -> Mapping[str, object]:
-    """Everything that the answer rests on."""
+    """Return everything that the answer depends on."""
     load, setting = question.load, question.setting
     return {
         "model": load.model.id,

@@ -21,7 +21,7 @@ DEFAULT_MODEL: Final = "70b"
 
 
 def build(asked: BuildInput, shared: Shared) -> Answer:
-    """The machines that answer a question.
+    """Return the machines that answer a question.
 
     Raises: AdvisorError and its kinds: something typed is wrong, or no machine satisfies it.
     """
@@ -32,7 +32,7 @@ def build(asked: BuildInput, shared: Shared) -> Answer:
 
 
 def check(asked: CheckInput, shared: Shared) -> Answer:
-    """A list of parts, judged.
+    """Return the verdict on a list of parts.
 
     Raises: AdvisorError and its kinds: the list cannot be read, or names a part that is not known.
     """

@@ -33,7 +33,7 @@ BASIS_MARKS: Final = {"quote": "quote", "estimate": "estimate", "user": "yours"}
 
 
 def plan_answer(found: PlanResult, question: Question, notes: tuple[str, ...], *, explain: bool) -> Answer:
-    """The machines that the planner found, the first in full."""
+    """Return the machines that the planner found, the first in full."""
     first = found.builds[0]
     ladder = steps(found.builds)
     best = knee(ladder)
@@ -72,7 +72,7 @@ def plan_answer(found: PlanResult, question: Question, notes: tuple[str, ...], *
 
 
 def headline(build: Build, question: Question) -> str:
-    """`2 x rtx-3090: $3,400, llama-3.1-70b at 30 tokens/s`."""
+    """Return the headline of a build: `2 x rtx-3090: $3,400, llama-3.1-70b at 30 tokens/s`."""
     speed = build.performance.decode_tokens_per_s if build.performance else None
     what = (
         f"{question.load.model.id} at {_speed(speed)}" if speed else f"{question.load.model.id} does not fit"
@@ -109,7 +109,7 @@ def _machine_row(rank: int, build: Build) -> tuple[str, ...]:
 
 
 def _name_cell(build: Build) -> str:
-    """The name; of a complete system also what it does not keep."""
+    """Return the name of a build; for a complete system also the rules that it breaks."""
     missed = (
         [c.rule for c in build.checks if not c.passed and c.rule != "ecc"] if build.kind == "system" else []
     )
@@ -131,7 +131,7 @@ def _payback(days: float | None) -> str:
 
 
 def _frontier_chart(builds: Sequence[Build]) -> list[Block]:
-    """Price against speed; digits are the ranks of the table."""
+    """Return the chart of price against speed; digits are the ranks of the table."""
     points = [
         Datum(build.total_usd, build.performance.decode_tokens_per_s.value,
               build.performance.decode_tokens_per_s.low, build.performance.decode_tokens_per_s.high,
@@ -154,7 +154,7 @@ def _frontier_chart(builds: Sequence[Build]) -> list[Block]:
 
 
 def machine_blocks(build: Build, *, explain: bool) -> list[Block]:
-    """One machine: bill, what it runs, what it costs, rules that it breaks or (explained) all of them."""
+    """Return one machine: bill, what it runs, what it costs, rules that it breaks or (explained) all of them."""
     blocks: list[Block] = [bill_table(build)]
     if build.performance is not None:
         blocks += performance_blocks(build.performance, explain=explain)
@@ -170,7 +170,7 @@ def machine_blocks(build: Build, *, explain: bool) -> list[Block]:
 
 
 def bill_table(build: Build, title: str = "") -> Table:
-    """Bill of materials with the basis and the day of each price."""
+    """Return the bill of materials with the basis and the day of each price."""
     rows = [_bill_row(line) for line in build.parts]
     rows.append(("total", "", "", "", usd_exact(build.total_usd), ""))
     return Table(
@@ -193,7 +193,7 @@ def _bill_row(line: PartLine) -> tuple[str, ...]:
 
 
 def usd_exact(value: float) -> str:
-    """Dollars to the cent: the lines of a bill add up."""
+    """Return dollars to the cent, so that the lines of a bill add up."""
     return f"${value:,.2f}"
 
 
@@ -282,7 +282,7 @@ def economics_words(build: Build) -> str:
 
 
 def checks_table(checks: Sequence[Check], title: str) -> Table:
-    """Rules with what they measured."""
+    """Return a table of rules with their measured values."""
     rows = tuple(
         (check.rule, _verdict(check), check.why, "" if check.passed else check.remedy) for check in checks
     )

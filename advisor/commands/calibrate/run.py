@@ -9,7 +9,7 @@ from advisor.render.answer import Answer
 
 
 def calibrate(asked: CalibrateInput, shared: Shared) -> Answer:
-    """A calibration from a probe file.
+    """Return a calibration from a probe file.
 
     Raises: InputFileError: the file is no probe, or holds nothing to calibrate with.
     """

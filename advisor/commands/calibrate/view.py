@@ -6,7 +6,7 @@ from advisor.render.answer import Answer, Paragraph, Table, columns
 
 
 def calibration_answer(calibration: Calibration, inputs: dict[str, object]) -> Answer:
-    """The answer of `advisor calibrate`: what every command then takes with --calibration."""
+    """Return the answer of `advisor calibrate`: what every command then takes with --calibration."""
     rows = [("memory bandwidth", numbers.show(calibration.bandwidth_bytes_per_s, numbers.RATE))]
     rows += [
         (f"matrix rate {name}", numbers.show(rate, numbers.COMPUTE))

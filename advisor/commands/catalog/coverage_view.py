@@ -94,7 +94,7 @@ def _providers(rows: Sequence[ProviderCoverage]) -> Table:
 
 
 def _unpriced(pairs: Sequence[tuple[str, str]]) -> Table:
-    """Accelerators without a price to plan with, by reason."""
+    """Return accelerators without a price to plan with, by reason."""
     by_reason: dict[str, list[str]] = defaultdict(list)
     for name, reason in pairs:
         by_reason[reason].append(name)

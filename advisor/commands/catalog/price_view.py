@@ -32,7 +32,7 @@ MAX_ROWS = 60
 def parts_answer(
     rows: Sequence[tuple[str, Part, PartPrice | None]], *, as_of: datetime.date, filters: Mapping[str, object]
 ) -> Answer:
-    """A listing of parts with their prices."""
+    """Return a listing of parts with their prices."""
     shown = rows[:MAX_ROWS]
     counts = Counter(category for category, _, _ in rows)
     words = ", ".join(f"{number} {category}" for category, number in counts.items())
@@ -50,7 +50,7 @@ def parts_answer(
 
 
 def part_row(category: str, part: Part, price: PartPrice | None, as_of: datetime.date) -> dict[str, object]:
-    """A part as data."""
+    """Return a part as data."""
     known = {"category": category, **fields_of(part)}
     if price is None:
         return {**known, "usd": None}
@@ -116,7 +116,7 @@ def _warnings(rows: Sequence[tuple[str, Part, PartPrice | None]], as_of: datetim
 def prices_answer(
     prices: Sequence[Price], note: str, *, as_of: datetime.date, filters: Mapping[str, object]
 ) -> Answer:
-    """A listing of prices with their age on the day asked for."""
+    """Return a listing of prices with their age on the day asked for."""
     providers, names = {price.provider for price in prices}, {price.accelerator for price in prices}
     header = columns("accelerator | provider | sku~ | region~ | n> | term~ | $/h> | $/h each> | days old>")
     rows, of = tuple(_price_cells(price, as_of) for price in prices), ""
@@ -136,7 +136,7 @@ def prices_answer(
 
 
 def price_row(price: Price, as_of: datetime.date) -> dict[str, object]:
-    """A price with what follows from it on a day."""
+    """Return a price with what follows from it on a day."""
     return fields_of(price) | {
         "usd_per_accelerator_hour": price.usd_per_accelerator_hour,
         "age_days": age_days(price, as_of),
@@ -145,7 +145,7 @@ def price_row(price: Price, as_of: datetime.date) -> dict[str, object]:
 
 
 def stale_warnings(prices: Sequence[Price], as_of: datetime.date) -> tuple[str, ...]:
-    """One sentence if some prices were read too long before the day, with the range of their age."""
+    """Return one sentence if some prices were read too long before the day, with the range of their age."""
     ages = sorted(age_days(price, as_of) for price in prices if is_stale(price, as_of))
     if not ages:
         return ()

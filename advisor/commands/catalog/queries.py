@@ -38,7 +38,7 @@ _MODEL_KEYS: Final[dict[str, Callable[[Model], float | None]]] = {
 
 
 def select_accelerators(asked: GpusInput, min_memory_bytes: float) -> Sequence[Accelerator]:
-    """Accelerators that pass every filter, in the order asked for.
+    """Return accelerators that pass every filter, in the order asked for.
 
     Raises: UnknownNameError: no record has that vendor, family or engine.
     Raises: InfeasibleError: nothing passes all filters together.
@@ -61,7 +61,7 @@ def select_accelerators(asked: GpusInput, min_memory_bytes: float) -> Sequence[A
 
 
 def select_models(asked: ModelsInput) -> Sequence[Model]:
-    """Models that pass every filter, in the order asked for.
+    """Return models that pass every filter, in the order asked for.
 
     Raises: UnknownNameError: no record has that family or mixer.
     Raises: InfeasibleError: nothing passes all filters together.
@@ -82,7 +82,7 @@ def select_models(asked: ModelsInput) -> Sequence[Model]:
 
 
 def select_engines(asked: EnginesInput, chip: Accelerator | None = None) -> Sequence[Engine]:
-    """Engines that run on a vendor's accelerators, or on one, and serve a weight format.
+    """Return engines that run on a vendor's accelerators, or on one, and serve a weight format.
 
     Raises: UnknownNameError: no engine has that vendor or format.
     Raises: InfeasibleError: none has both.
@@ -115,7 +115,7 @@ def _mixers(model: Model) -> set[str]:
 
 
 def find_record(name: str) -> tuple[Record, str, str]:
-    """The record that a person means by a name, its kind, and a note where the name is not its id.
+    """Return the record that the user means by a name, its kind, and a note if the name is not its id.
 
     Raises: UnknownNameError: no accelerator, model or engine is called so, or several are.
     Raises: InputFileError: the name is a path, and the config.json there cannot be read.
@@ -142,7 +142,7 @@ def find_record(name: str) -> tuple[Record, str, str]:
 
 
 def terms_of(text: str) -> list[str]:
-    """Terms named, with `-` or `_`; `all` is every one.
+    """Return terms named, with `-` or `_`; `all` is every one.
 
     Raises: UnknownNameError: there is no such term.
     """
@@ -155,7 +155,7 @@ def terms_of(text: str) -> list[str]:
 
 
 def select_prices(wanted: PricesInput, as_of: datetime.date) -> tuple[list[Price], str]:
-    """Prices that pass every filter, in the order asked for, and a note on what was understood.
+    """Return prices that pass every filter, in the order asked for, and a note on what was understood.
 
     Raises: UnknownNameError: no such accelerator, provider or term.
     Raises: InfeasibleError: nothing passes all filters on that day.
@@ -182,7 +182,7 @@ def select_prices(wanted: PricesInput, as_of: datetime.date) -> tuple[list[Price
 
 
 def _none_known(wanted: PricesInput, as_of: datetime.date, gpu: str | None) -> InfeasibleError:
-    """The failure, with the terms under which the accelerator was on offer that day, if it was."""
+    """Return the failure, with the terms under which the accelerator was on offer that day, if it was."""
     elsewhere = prices.prices_as_of(
         as_of,
         terms=get_args(Term),
@@ -200,7 +200,7 @@ def _none_known(wanted: PricesInput, as_of: datetime.date, gpu: str | None) -> I
 
 
 def select_parts(wanted: PartsInput, as_of: datetime.date) -> list[tuple[str, Part, PartPrice | None]]:
-    """Parts that pass every filter, by category and price; those without a price last.
+    """Return parts that pass every filter, by category and price; those without a price last.
 
     Raises: UnknownNameError: no such category. InfeasibleError: nothing passes. InputFileError: the price file.
     """
@@ -233,5 +233,5 @@ def select_parts(wanted: PartsInput, as_of: datetime.date) -> list[tuple[str, Pa
 
 
 def _nothing_left(kind: str) -> InfeasibleError:
-    """The failure of filters that exclude each other."""
+    """Return the failure of filters that exclude each other."""
     return InfeasibleError(f"no {kind} passes all filters together", fix="loosen one of them")

@@ -26,7 +26,7 @@ NOT_FIGURES: Final = ("sources", "field_sources", "notes", "id", "name")
 
 
 def record_answer(record: Record, kind: str, note: str, inputs: Mapping[str, object]) -> Answer:
-    """Everything about one record."""
+    """Return everything about one record."""
     sources: tuple[Source, ...] = getattr(record, "sources", ())
     own: Mapping[str, Source] = getattr(record, "field_sources", {})
     legend = list(dict.fromkeys([*sources, *own.values()]))
@@ -58,7 +58,7 @@ def derived(record: Record) -> dict[str, Json]:
 
 
 def figures_of(record: Record) -> dict[str, Json]:
-    """The record's fields that are set, nested ones by dotted name."""
+    """Return the record's fields that are set, nested ones by dotted name."""
     content = to_json(record)
     if not isinstance(content, dict):
         raise TypeError(f"{type(record).__name__} is not a record")
@@ -102,6 +102,6 @@ def _item(item: Json) -> str:
 
 
 def cited(source: Source) -> str:
-    """A source as one line: title, place, day of reading, kind."""
+    """Return a source as one line: title, place, day of reading, kind."""
     read = f"read {source.accessed}" if source.accessed else ""
     return ", ".join(filter(None, (source.title, source.where, read, source.kind)))

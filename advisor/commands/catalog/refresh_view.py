@@ -18,7 +18,7 @@ MAX_UNKNOWN: Final = 8
 def refresh_answer(
     outcomes: Sequence[Outcome], folder: Path, day: datetime.date, *, is_rehearsal: bool
 ) -> Answer:
-    """The table of lists, then what was not taken."""
+    """Return the table of lists, then what was not taken."""
     refused = [(outcome.name, entry) for outcome in outcomes for entry in outcome.refused]
     failed = [outcome for outcome in outcomes if outcome.status == "failed"]
     unknown = sorted({name for outcome in outcomes for name in outcome.unknown})

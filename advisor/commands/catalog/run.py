@@ -22,7 +22,7 @@ from advisor.render.answer import Answer
 
 
 def gpus(asked: GpusInput, shared: Shared) -> Answer:
-    """Accelerators that pass the filters."""
+    """Return accelerators that pass the filters."""
     memory_bytes = parse_bytes(asked.min_memory, "--min-memory") if asked.min_memory else 0.0
     filters = asdict(asked) | {"min_memory_bytes": memory_bytes}
     del filters["min_memory"]
@@ -30,12 +30,12 @@ def gpus(asked: GpusInput, shared: Shared) -> Answer:
 
 
 def models(asked: ModelsInput, shared: Shared) -> Answer:
-    """Models that pass the filters."""
+    """Return models that pass the filters."""
     return view.models_answer(queries.select_models(asked), asdict(asked))
 
 
 def prices(asked: PricesInput, shared: Shared) -> Answer:
-    """Rental prices as known on a day."""
+    """Return rental prices as known on a day."""
     filters = asdict(asked) | {
         "gpu": accelerators.get(asked.gpu).record.id if asked.gpu else None,
         "term": queries.terms_of(asked.term),
@@ -60,20 +60,20 @@ def coverage(asked: CoverageInput, shared: Shared) -> Answer:
 
 
 def refresh(asked: RefreshInput, shared: Shared) -> Answer:
-    """Today's prices, fetched, checked and kept."""
+    """Return today's prices, fetched, checked and kept."""
     from advisor.commands.catalog.refresh_run import run_refresh
 
     return run_refresh(asked, shared)
 
 
 def engines(asked: EnginesInput, shared: Shared) -> Answer:
-    """Serving engines that pass the filters."""
+    """Return serving engines that pass the filters."""
     chip = accelerators.get(asked.gpu).record if asked.gpu else None
     return view.engines_answer(queries.select_engines(asked, chip), asdict(asked), chip)
 
 
 def parts(asked: PartsInput, shared: Shared) -> Answer:
-    """Parts of workstations that pass the filters."""
+    """Return parts of workstations that pass the filters."""
     filters = asdict(asked) | {"max_usd": asked.max_price}
     del filters["max_price"]
     return price_view.parts_answer(
@@ -82,6 +82,6 @@ def parts(asked: PartsInput, shared: Shared) -> Answer:
 
 
 def show(asked: ShowInput, shared: Shared) -> Answer:
-    """Everything about one record."""
+    """Return everything about one record."""
     record, kind, note = queries.find_record(asked.name)
     return record_view.record_answer(record, kind, note, asdict(asked))

@@ -18,7 +18,7 @@ UNSTATED: Final = (
 
 
 def support_rows(found: Stated) -> list[dict[str, object]]:
-    """Every statement as data."""
+    """Return every statement as data."""
     return [
         {"engine": engine, "architecture": architecture, "what": what}
         | picked(one, "verdict version note source")
@@ -56,7 +56,7 @@ def of_engine(found: Stated, name: str) -> Table:
 
 
 def weight_formats(found: Stated, engines: Sequence[Engine]) -> Table:
-    """Weight formats that engines are stated to run on some architecture, and on which architectures they run."""
+    """Return a table of weight formats with the architectures on which engines are stated to run them."""
     named: dict[tuple[str, str], set[str]] = defaultdict(set)
     for (engine, architecture, what), one in found.items():
         if ":" not in what and one.is_usable:
@@ -100,7 +100,7 @@ def facts_of(record: Record) -> tuple[list[Block], dict[str, object]]:
 
 
 def _of_model(model: Model) -> tuple[list[Block], dict[str, object]]:
-    """Published checkpoints by format, and the context window."""
+    """Return published checkpoints by format, and the context window."""
     limits = context_limits(model)
     scaled = (
         f"; {limits.with_scaling:,} with the scaling that its publisher states" if limits.with_scaling else ""

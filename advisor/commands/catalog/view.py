@@ -20,7 +20,7 @@ REFERENCE_CONTEXT_TOKENS = 8192
 
 
 def accelerators_answer(records: Sequence[Accelerator], filters: Mapping[str, object]) -> Answer:
-    """A listing of accelerators."""
+    """Return a listing of accelerators."""
     ranked = sum(not record.unranked_reason for record in records)
     return Answer(
         result={"accelerators": [fields_of(record, *PROVENANCE_FIELDS) for record in records]},
@@ -57,7 +57,7 @@ def _accelerator_row(record: Accelerator) -> tuple[str, ...]:
 
 
 def models_answer(models: Sequence[Model], filters: Mapping[str, object]) -> Answer:
-    """A listing of models with parameters and cache computed from their shape."""
+    """Return a listing of models with parameters and cache computed from their shape."""
     rows = [model_row(model) for model in models]
     return Answer(
         result={"models": rows},
@@ -99,7 +99,7 @@ def model_row(model: Model) -> dict[str, Json]:
 
 
 def mixer_kinds(model: Model) -> str:
-    """Kinds of token mixers, the most frequent first: `gqa`, `mla`, `gdn+gqa`, `gqa+gqa/1024` (window)."""
+    """Return kinds of token mixers, the most frequent first: `gqa`, `mla`, `gdn+gqa`, `gqa+gqa/1024` (window)."""
     counts: dict[str, int] = {}
     for layer in layers_of(model):
         if layer.mixer is not None:
@@ -110,7 +110,7 @@ def mixer_kinds(model: Model) -> str:
 
 
 def experts(model: Model) -> dict[str, Json]:
-    """Routed experts and how many a token passes, of the largest group; None for a dense model."""
+    """Return routed experts and how many a token passes, of the largest group; None for a dense model."""
     parts = (experts for _, experts in routed_layers(model))
     largest = max(parts, key=lambda experts: experts.num_experts, default=None)
     return {
@@ -142,7 +142,7 @@ def _model_row(model: Model, row: Mapping[str, Json]) -> tuple[str, ...]:
 def engines_answer(
     engines: Sequence[Engine], filters: Mapping[str, object], chip: Accelerator | None = None
 ) -> Answer:
-    """A listing of serving engines with their defaults and what sources state that they support, on a chip if named."""
+    """Return a listing of serving engines: defaults and stated support, on one accelerator if it is named."""
     listed_ids = {engine.id for engine in engines}
     found = {
         key: one

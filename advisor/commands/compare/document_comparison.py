@@ -129,7 +129,7 @@ def compare_documents(first: Document, second: Document) -> Comparison:
 
 
 def _asked_figures(*documents: Document) -> list[str]:
-    """Places of the latencies that have an objective of their own in one of the documents."""
+    """Return places of the latencies that have an objective of their own in one of the documents."""
     levels = (at(document, "inputs.objectives.others") for document in documents)
     found = (
         f"performance.{level.get('metric')}_s.p{percent:g}"
@@ -156,7 +156,7 @@ def _input_changes(first: Document, second: Document) -> Iterator[InputChange]:
 
 
 def _flat(value: Json, prefix: str = "") -> dict[str, Json]:
-    """Leaves of nested records by dotted name; lists stay whole."""
+    """Return leaves of nested records by dotted name; lists stay whole."""
     if not isinstance(value, dict):
         return {prefix: value}
     found: dict[str, Json] = {}
@@ -166,7 +166,7 @@ def _flat(value: Json, prefix: str = "") -> dict[str, Json]:
 
 
 def _records(document: Document) -> dict[str, Mapping[str, Json]]:
-    """The records of a document's main list by what they are of."""
+    """Return the records of a document's main list by what they are of."""
     rows = next((rows for name in LISTS if isinstance(rows := document.get(name), list)), [])
     records = [row for row in rows if isinstance(row, dict)]
     is_composed = any("machine" in record for record in records)
@@ -179,7 +179,7 @@ def _records(document: Document) -> dict[str, Mapping[str, Json]]:
 
 
 def _telling(records: Sequence[Mapping[str, Json]]) -> tuple[str, ...]:
-    """Identity fields; those that all records share say nothing, but `accelerator` always stays."""
+    """Return the identity fields that differ between records, and always `accelerator`."""
     return tuple(
         name
         for name in IDENTITY
@@ -188,7 +188,7 @@ def _telling(records: Sequence[Mapping[str, Json]]) -> tuple[str, ...]:
 
 
 def _reason(document: Document, record: Mapping[str, Json]) -> str:
-    """Why a document does not have a record: what it says of the record's accelerator."""
+    """Return why a document does not have a record: what it says of the record's accelerator."""
     rejected = document.get("rejected")
     for entry in rejected if isinstance(rejected, list) else []:
         if isinstance(entry, dict) and entry.get("accelerator") == first_at(record, *ACCELERATOR):
@@ -229,7 +229,7 @@ def _figure_change(
 
 
 def _number(value: Json) -> float | None:
-    """A plain number, or the value of a quantity."""
+    """Return a plain number, or the value of a quantity."""
     if isinstance(value, dict):
         value = value.get("value")
     return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
@@ -250,7 +250,7 @@ def _overlap(first: Json, second: Json) -> bool | None:
 
 
 def _text_changes(first: Mapping[str, Json], second: Mapping[str, Json]) -> tuple[tuple[str, str, str], ...]:
-    """Fields of words, dates and whole numbers that differ: layout, seller, engine, what binds."""
+    """Return the fields of words, dates and whole numbers that differ: layout, provider, engine, what binds."""
     flat = [
         flatten({k: v for k, v in record.items() if k not in ("variants", "parts")})
         for record in (first, second)
@@ -282,7 +282,7 @@ _UNTOLD: Final = frozenset({
 
 
 def _factors(first: Mapping[str, Json], second: Mapping[str, Json]) -> tuple[float | None, float | None]:
-    """Cost = price of an accelerator-hour x accelerator-hours for the work: the factor of each between two records."""
+    """Return the factors of two records: cost = price of an accelerator-hour x accelerator-hours for the work."""
     parts = [_price_and_work(record) for record in (first, second)]
     if parts[0] is None or parts[1] is None:
         return None, None

@@ -54,7 +54,7 @@ def paired_within_error(
 
 
 def at(record: Mapping[str, Json], place: str) -> Json:
-    """The value at a dotted place of nested records; None where there is none."""
+    """Return the value at a dotted place of nested records; None where there is none."""
     value: Json = dict(record)
     for part in place.split("."):
         value = value.get(part) if isinstance(value, dict) else None
@@ -62,5 +62,5 @@ def at(record: Mapping[str, Json], place: str) -> Json:
 
 
 def first_at(record: Mapping[str, Json], *places: str) -> Json:
-    """The value at the first place that has one."""
+    """Return the value at the first place that has one."""
     return next((value for place in places if (value := at(record, place)) is not None), None)

@@ -15,7 +15,7 @@ PROBE = "probe"
 
 
 def compare(asked: CompareInput, shared: Shared) -> Answer:
-    """Two probes quantity by quantity; two plans or reports by question, figures and causes.
+    """Compare two probes quantity by quantity, or two plans or reports by question, figures and causes.
 
     Raises: InputFileError: a file cannot be read, is no answer of this program, or the two are of different kinds.
     """
@@ -53,7 +53,7 @@ def _compared_probes(first: Path, second: Path) -> Answer:
 
 
 def _document(path: Path) -> Mapping[str, Any] | None:
-    """The JSON document of a file; None for the name of a recorded probe.
+    """Return the JSON document of a file; None for the name of a recorded probe.
 
     Raises: InputFileError: it cannot be read or is no document of this program.
     """

@@ -51,7 +51,7 @@ _LADDERS: Final[tuple[tuple[str, Ladder], ...]] = (
 
 
 def documents_answer(found: Comparison, first: Path, second: Path) -> Answer:
-    """The comparison: one sentence, why, then the tables."""
+    """Return the comparison: one sentence, why, then the tables."""
     blocks: list[Block] = [Paragraph(_headline(found), emphasis=True)]
     causes = list(_causes(found))
     if causes:
@@ -110,7 +110,10 @@ def _causes(found: Comparison) -> Iterator[str]:
 
 
 def _cost_words(record: RecordChange) -> str:
-    """`h100-sxm: cost +12.0 %: an accelerator-hour +20.0 % (aws to gcp), accelerator-hours for the work -6.7 %`."""
+    """Return the two causes of a changed cost in words.
+
+    Example: `h100-sxm: cost +12.0 %: an accelerator-hour +20.0 % (aws to gcp), accelerator-hours for the work -6.7 %`.
+    """
     if record.price_factor is None or record.work_factor is None:
         return ""
     price, work = record.price_factor - 1.0, record.work_factor - 1.0
@@ -162,7 +165,7 @@ def _place(record: RecordChange) -> str:
 
 
 def _texts_table(found: Comparison) -> Table | None:
-    """Sellers, layouts, limits: what is no number."""
+    """Return a table of the texts that differ: providers, layouts, limits."""
     rows = tuple(
         (record.identity, _label(name), one, other)
         for record in found.records
@@ -173,7 +176,7 @@ def _texts_table(found: Comparison) -> Table | None:
 
 
 def _cost_chart(found: Comparison) -> Chart:
-    """The first figure of every record before and after, for pages."""
+    """Return the chart of every record's first figure before and after, for pages."""
     name = next((f.name for record in found.records for f in record.figures), "")
     pairs = [(record.identity, f) for record in found.records for f in record.figures if f.name == name]
     series = tuple(
@@ -237,7 +240,7 @@ def _fields(found: Comparison) -> Mapping[str, object]:
 
 
 def comparison_answer(differences: Sequence[Difference], inputs: dict[str, object]) -> Answer:
-    """The answer of `advisor compare` for two probes."""
+    """Return the answer of `advisor compare` for two probes."""
     unlike = [d for d in differences if not d.is_alike]
     text = f"{len(differences) - len(unlike)} of {len(differences)} quantities agree within {ALIKE:.0%}"
     rows = tuple(

@@ -10,7 +10,7 @@ from advisor.render.answer import Answer, Paragraph, Table, columns
 
 
 def show(asked: ShowInput, shared: Shared) -> Answer:
-    """Every default that is set; one row for an option that several commands take from one place.
+    """Return every default that is set; one row for an option that several commands take from one place.
 
     Raises: InputFileError: the file is wrong.
     """

@@ -100,7 +100,7 @@ def split_chart(rows: Sequence[CostRow]) -> Chart:
 
 
 def ownership_chart(cost: Tco) -> Chart:
-    """The parts of owning, which add up to its total."""
+    """Return the chart of the parts of owning, which add up to its total."""
     return Chart(
         "waterfall",
         f"Owning {cost.num_accelerators} x {cost.accelerator} for {cost.life_years:g} years",
@@ -113,7 +113,7 @@ def ownership_chart(cost: Tco) -> Chart:
 
 
 def tornado_chart(swings: Sequence[Swing], title: str) -> Chart:
-    """How far each assumption moves the cost of a token, widest first."""
+    """Return the chart of how far each assumption moves the cost of a token, widest first."""
     points = tuple(
         Datum(
             swing.parameter.replace("_", " "),

@@ -20,7 +20,7 @@ from advisor.render.calibration_view import with_calibration
 
 
 def cost(asked: CostInput, shared: Shared) -> Answer:
-    """The report as an answer.
+    """Return the report as an answer.
 
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, a file is wrong, or nothing serves
         the model within the objectives.

@@ -23,7 +23,7 @@ from advisor.render.document import document, dump
 
 
 def parse_expect(text: str | None) -> tuple[Accelerator | None, int | None, str]:
-    """The order behind --expect, e.g. `h100-sxm` or `8xh100-sxm`: board, number, and a note on the choice.
+    """Return the order behind --expect, e.g. `h100-sxm` or `8xh100-sxm`: board, number, and a note on the choice.
 
     Raises: UnknownNameError: no such board. AdvisorError: none of it was ordered.
     """
@@ -38,7 +38,7 @@ def parse_expect(text: str | None) -> tuple[Accelerator | None, int | None, str]
 
 
 def parse_gpus(text: str) -> list[int] | None:
-    """Indices behind --gpus; None for all.
+    """Return indices behind --gpus; None for all.
 
     Raises: AdvisorError: it is neither `all` nor a list of numbers.
     """

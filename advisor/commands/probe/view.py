@@ -19,7 +19,7 @@ _SHORT: Final = 24
 
 
 def probe_answer(probe: Probe, inputs: dict[str, object], *, strict: bool) -> Answer:
-    """The answer of `advisor probe`: exit code 4 for FAIL, 5 for WARN if strict, 6 without a GPU."""
+    """Return the answer of `advisor probe`: exit code 4 for FAIL, 5 for WARN if strict, 6 without a GPU."""
     return Answer(
         result=content_of(probe),
         inputs=inputs,
@@ -31,7 +31,7 @@ def probe_answer(probe: Probe, inputs: dict[str, object], *, strict: bool) -> An
 
 
 def exit_code(probe: Probe, *, strict: bool) -> int:
-    """0 pass, 4 fail, 5 warn under strict, 6 if no GPU was measured."""
+    """Return 0 for pass, 4 for fail, 5 for warn under strict, 6 if no GPU was measured."""
     if probe.verdict == "fail":
         return EXIT_FAIL
     if not any(m.gpu is not None and m.value is not None for m in probe.measurements):
@@ -40,7 +40,7 @@ def exit_code(probe: Probe, *, strict: bool) -> int:
 
 
 def sentence(probe: Probe) -> str:
-    """The verdict in one line, e.g. "8 x h200-sxm: PASS, 61 of 61 checks"."""
+    """Return the verdict in one line, e.g. "8 x h200-sxm: PASS, 61 of 61 checks"."""
     judged = [m for m in probe.measurements if m.status in ("pass", "warn", "fail")]
     passed = sum(m.status == "pass" for m in judged)
     number = len(probe.machine.gpus)
@@ -57,7 +57,7 @@ def sentence(probe: Probe) -> str:
 
 
 def blocks_of(probe: Probe) -> list[Block]:
-    """Verdict, failed checks, rates, sweeps' ends and commands."""
+    """Return verdict, failed checks, rates, sweeps' ends and commands."""
     blocks: list[Block] = [Paragraph(sentence(probe), emphasis=True), Paragraph(_machine(probe))]
     wrong = [m for m in probe.measurements if m.status in ("fail", "warn")]
     if wrong:

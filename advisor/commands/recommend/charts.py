@@ -22,7 +22,7 @@ _MEMORY_PARTS: Final = {
 
 
 def layout(option: Option) -> str:
-    """The layout of an option in words."""
+    """Return the layout of an option in words."""
     return layout_words(option.replica_layout, option.machine.accelerator, option.replica_layout.num_replicas)
 
 
@@ -35,7 +35,7 @@ def short_layout(option: Option) -> str:
 
 
 def pareto_chart(options: Sequence[Option], *, is_in_terminal: bool = True) -> Chart:
-    """Options by cost and p99 time per token; a terminal shows ranks as digits, other layouts as dots."""
+    """Return the chart of options by cost and p99 TPOT; a terminal shows ranks as digits, other layouts as dots."""
     best = [datum for option in options if (datum := _cost_point(option, str(option.rank)[-1]))]
     others = [
         datum for option in options for variant in option.variants if (datum := _cost_point(variant, "."))
@@ -67,7 +67,7 @@ def _cost_point(option: Option, mark: str) -> Datum | None:
 
 
 def _front(points: Sequence[Datum]) -> tuple[Datum, ...]:
-    """Points that no other beats in both, from fast to cheap."""
+    """Return points that no other beats in both, from fast to cheap."""
     front: list[Datum] = []
     for point in sorted(points, key=lambda p: (p.x, p.y)):
         if not front or point.y < front[-1].y:
@@ -76,7 +76,7 @@ def _front(points: Sequence[Datum]) -> tuple[Datum, ...]:
 
 
 def load_chart(options: Sequence[Option], asked_per_s: float | None) -> Chart:
-    """Cost per million tokens of each option against its load: the same dollars over fewer tokens."""
+    """Return the chart of cost per million tokens by load, per option: the same dollars over fewer tokens."""
     series = tuple(Series(layout(option), _load_curve(option)) for option in options)
     return Chart(
         "line",
@@ -99,7 +99,7 @@ def _load_curve(option: Option) -> tuple[Datum, ...]:
 
 
 def step_chart(option: Option) -> Chart:
-    """One decode step by part, longest first; the sum is the step."""
+    """Return the chart of one decode step by part, longest first; the sum is the step."""
     parts = sorted(option.explained.step_s.items(), key=lambda item: -item[1])
     points = tuple(Datum(name.replace("_", " "), seconds / MILLISECOND_S) for name, seconds in parts)
     return Chart(
@@ -114,7 +114,7 @@ def step_chart(option: Option) -> Chart:
 
 
 def memory_chart(options: Sequence[Option]) -> Chart:
-    """Memory of one accelerator by part, a row per option; what no part takes is free."""
+    """Return the chart of an accelerator's memory by part, a row per option; what no part takes is free."""
     used = {
         part: tuple(option.explained.memory_bytes.get(part, 0.0) for option in options)
         for part in _MEMORY_PARTS

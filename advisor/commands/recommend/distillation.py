@@ -17,7 +17,7 @@ from advisor.render.numbers import usd
 
 
 def distilled(asked: WorkQuestion, shared: Shared) -> Answer:
-    """The teacher's batch and the student's tuning, one after the other; each gets half of the deadline.
+    """Return the teacher's batch and the student's tuning, one after the other; each gets half of the deadline.
 
     The student reads every prompt with its answer once, or as often as --tokens says.
 

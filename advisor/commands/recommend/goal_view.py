@@ -28,7 +28,7 @@ _MORE = "The facts behind the other scores, and edge modules, phones, FPGAs and 
 def goal_answer(
     report: GoalReport, goal: Goal, scenario: Scenario, notes: tuple[str, ...], *, explain: bool
 ) -> Answer:
-    """The whole answer; a terminal shows every fact with its points and its source only on explain."""
+    """Return the whole answer; a terminal shows every fact with its points and its source only on explain."""
     shares = goal.weights.shares()
     weights = ", ".join(f"{name} {_WHOLE * share:.0f} %" for name, share in shares.items())
     ranking = _ranking(report.options)

@@ -32,7 +32,7 @@ from advisor.render.option_table import (
 
 
 def several(asked: RecommendInput, text: str, shared: Shared) -> Answer:
-    """The answer about the models that were typed.
+    """Return the answer about the models that were typed.
 
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, or nothing satisfies it.
     """
@@ -145,7 +145,7 @@ def _models(fleet: Option, objectives: Objectives) -> Table:
 
 
 def _model_columns(fleet: Option, objectives: Objectives) -> tuple[OptionColumn, ...]:
-    """Columns of what serves a model, with its part of the bill."""
+    """Return columns of what serves a model, with its part of the bill."""
     return (
         OptionColumn("takes~", take_words),
         OptionColumn("runs~", runs_of),
@@ -176,7 +176,7 @@ def _machines(fleet: Option) -> Table:
 
 
 def _bills(fleet: Option) -> list[str]:
-    """A month of each purchase; what is not known is said once."""
+    """Return a month's bill of each purchase; what is not known is said once."""
     if len(fleet.purchases) == 1:
         return [bill_words(fleet.bill)]
     parts = [

@@ -35,7 +35,7 @@ def batch_answer(
     *,
     explain: bool,
 ) -> Answer:
-    """The ranked ways to get a batch done in time."""
+    """Return the ranked ways to get a batch done in time."""
     return Answer(
         result=fields_of(found, *_LEFT_OUT),
         inputs=inputs,
@@ -82,7 +82,7 @@ def _batch_blocks(found: Decision, job: BatchJob, *, explain: bool) -> tuple[Blo
 def item_answer(
     found: Decision, inputs: Mapping[str, Any], notes: tuple[str, ...], *, explain: bool
 ) -> Answer:
-    """The ranked fleets of a question about items."""
+    """Return the ranked fleets of a question about items."""
     return Answer(
         result=fields_of(found, *_LEFT_OUT),
         inputs=inputs,

@@ -23,7 +23,7 @@ _DEADLINES_S: Final = (HOUR_S, 6 * HOUR_S, DAY_S, 7 * DAY_S)
 
 
 def other_work(asked: WorkQuestion, shared: Shared) -> Answer:
-    """The answer to a question beyond chat and training.
+    """Return the answer to a question beyond chat and training.
 
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, or nothing satisfies it.
     """
@@ -44,7 +44,7 @@ def _items(asked: WorkQuestion, shared: Shared) -> Answer:
 
 
 def batch_of_requests(model: str, asked: WorkQuestion, shared: Shared) -> tuple[Answer, Traffic]:
-    """Requests without anybody waiting, and their lengths.
+    """Return the answer for requests for which no client waits, and their lengths.
 
     Raises: AdvisorError and its kinds: something typed is malformed, or nothing is done in time.
     """

@@ -22,7 +22,7 @@ WORKED_OUT: Final = ("rate_per_s",)
 
 
 def plan_text(answer: Answer, scenario: AnyScenario) -> str:
-    """The plan as JSON text: what `document` holds, without what differs from run to run."""
+    """Return the plan as JSON text: what `document` holds, without what differs from run to run."""
     content = document(answer, seed=scenario.seed, shared={})
     for name in ("counts", "search"):
         counts = content.get(name)
@@ -32,7 +32,7 @@ def plan_text(answer: Answer, scenario: AnyScenario) -> str:
 
 
 def kept(answer: Answer, scenario: AnyScenario, path: Path | None) -> Answer:
-    """The answer, kept as a plan file where one is named.
+    """Return the answer, kept as a plan file where one is named.
 
     Raises: UnwritableError: the system refused; nothing is left behind.
     """
@@ -43,7 +43,7 @@ def kept(answer: Answer, scenario: AnyScenario, path: Path | None) -> Answer:
 
 
 def read_plan(path: Path) -> tuple[AnyScenario, Mapping[str, Json]]:
-    """The question of a plan file, and the whole plan.
+    """Return the question of a plan file, and the whole plan.
 
     Raises: InputFileError: the file cannot be read, is not JSON, is no plan, or is one of another schema.
     """

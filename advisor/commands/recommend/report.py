@@ -37,7 +37,7 @@ from advisor.simulator.quantity import Quantity
 
 
 def recommendation_tiles(options: Sequence[Option], objectives: Objectives) -> tuple[Tile, ...]:
-    """Key figures of the first option."""
+    """Return the key figures of the first option."""
     if not options:
         return ()
     option, shown = options[0], options[0].served
@@ -74,13 +74,13 @@ def _latency_tile(level: ServiceLevel, option: Option) -> Tile:
 
 
 def _sure(quantity: Quantity) -> str:
-    """`0.36 to 0.49, calibrated`: the interval, where it has a width, and its basis."""
+    """Return the interval, if it has a width, and its basis: `0.36 to 0.49, calibrated`."""
     low, _, high = range_words(quantity.low, quantity.high).partition("-")
     return f"{low} to {high}, {quantity.basis}" if low != high else quantity.basis
 
 
 def recommendation_sections(found: Decision, scenario: Scenario) -> tuple[Section, ...]:
-    """The page in order: compare, choose, understand, check what lost, and what would change it."""
+    """Return the page in order: compare, choose, understand, check what lost, and what would change it."""
     options = found.options
     sections: list[Section] = []
     if options:
@@ -116,7 +116,7 @@ def recommendation_sections(found: Decision, scenario: Scenario) -> tuple[Sectio
 
 
 def lever_lines(tried: Sequence[Change], *, whole: bool = True) -> tuple[str, ...]:
-    """The levers that gain something, best first: what changes and what it asks, in short unless `whole`."""
+    """Return the levers that gain something, best first: what changes and what it asks, in short unless `whole`."""
     lines = []
     for trial in tried:
         cost, tpot = trial.usd_per_million_tokens, trial.tpot_p99_s
@@ -154,7 +154,7 @@ def _saved(cost: BeforeAfter) -> str:
 
 
 def latency_table(option: Option) -> Table:
-    """Every latency with its range."""
+    """Return a table of every latency with its interval."""
     shown = option.served
     metrics = (("TTFT", shown.ttft_s), ("TPOT", shown.tpot_s), ("ITL", shown.itl_s), ("E2E", shown.e2e_s))
     rows = tuple(
@@ -217,6 +217,6 @@ def prices_table(options: Sequence[Option]) -> Table:
 
 
 def rejected_table(rejected: Sequence[Rejected]) -> Table:
-    """Every accelerator that is not among the answers, a row each."""
+    """Return every accelerator that is not among the answers, a row each."""
     rows = tuple((entry.accelerator, str(entry.reason)) for entry in rejected)
     return Table(columns("accelerator | reason~"), rows)

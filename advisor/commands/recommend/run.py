@@ -9,7 +9,7 @@ from advisor.render.answer import Answer
 
 
 def recommend(asked: RecommendInput, shared: Shared) -> Answer:
-    """The answer to what was typed after `advisor recommend`.
+    """Return the answer to what was typed after `advisor recommend`.
 
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, or nothing satisfies it.
     """
@@ -42,7 +42,7 @@ def recommend(asked: RecommendInput, shared: Shared) -> Answer:
 
 
 def replay(asked: ReplayInput, shared: Shared) -> Answer:
-    """The question of a plan file asked again, with a warning for what differs now.
+    """Ask the question of a plan file again, with a warning for what differs now.
 
     Raises: InputFileError: the file is no plan. AdvisorError: nothing satisfies the question any more.
     """

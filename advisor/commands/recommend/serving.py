@@ -45,7 +45,7 @@ def check_emission(typed: Emission) -> None:
 
 
 def with_files(answer: Answer, found: Decision, typed: Emission) -> Answer:
-    """The answer with the files that start its first option, written where a folder is named and shown otherwise.
+    """Return the answer with the files that start its first option, written to the named folder or else shown.
 
     Raises: AdvisorError: they cannot be made for this hardware or engine. UnwritableError: the system refused.
     """
@@ -57,7 +57,7 @@ def with_files(answer: Answer, found: Decision, typed: Emission) -> Answer:
 
 
 def with_emitted(answer: Answer, files: Mapping[str, str], typed: Emission) -> Answer:
-    """The answer with files, written where a folder is named and shown otherwise.
+    """Return the answer with files, written where a folder is named and shown otherwise.
 
     Raises: UnwritableError: the system refused.
     """
@@ -79,8 +79,8 @@ def recommended(
     *,
     whole: bool = False,
 ) -> Answer:
-    """The answer to a scenario; writes the plan file and the files that start its first option if asked. It is `whole`
-    where more than a terminal looks at it.
+    """Return the answer to a scenario; write the plan file and the files that start its first option if asked.
+    `whole` means that not only a terminal shows the answer.
 
     Raises: AdvisorError and its kinds: nothing satisfies the scenario, or something cannot be written.
     """
@@ -115,7 +115,7 @@ def _effort(counts: Counts) -> str:
 def goal_answer_of(
     file: Path, scenario: Scenario, notes: tuple[str, ...], shown: Shown, shared: Shared
 ) -> Answer:
-    """Families of hardware ranked by the goal in a file.
+    """Return families of hardware ranked by the goal in a file.
 
     Raises: AdvisorError and its kinds: the file is malformed, or --own, --gpu, --concurrency or --plan is given too.
     """

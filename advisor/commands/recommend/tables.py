@@ -30,7 +30,7 @@ _ALL_BUT_SURE: Final = 0.995
 
 
 def shown_rate(scenario: Scenario) -> float | None:
-    """The load of the options that are shown [1/s]; None where it is not given."""
+    """Return the load of the options that are shown [1/s]; None where it is not given."""
     return scenario.traffic.rate_per_s or (scenario.ladder_per_s[-1] if scenario.ladder_per_s else None)
 
 
@@ -79,7 +79,7 @@ def contexts_table(tiers: Sequence[Rung]) -> Table:
 def options_table(
     options: Sequence[Option], scenario: Scenario, details: Sequence[Sequence[Block]] = ()
 ) -> Table:
-    """The options as rows; how much each carries where the load is not the same for all. A page opens their details."""
+    """Return a table of options, with the load of each if loads differ. A page opens their details."""
     rate = shown_rate(scenario)
     at = f" at {rate:,g} requests/s" if rate else ""
     chosen = serving_columns(scenario.objectives.levels, shows_rate=not rate)
@@ -117,13 +117,13 @@ def how_sure(found: Decision, shown: Sequence[Option]) -> str:
 
 
 def _beside(option: Option) -> str:
-    """An option that is not among those that are shown."""
+    """Return the words for an option that is not among those that are shown."""
     cost = f"{usd(option.bill.usd_per_hour)}/h, {usd(option.served.usd_per_million_tokens.value)} per million tokens"
     return f"{take_words(option)} with {runs_of(option)} from {offer_words(option.offer)} ({cost})"
 
 
 def _surely_cheaper(found: Decision, ranks: Collection[int]) -> list[str]:
-    """How sure the first option is cheaper than those of some ranks, by the one of which it is least so."""
+    """Return how sure the first option is cheaper than those of some ranks, by the one of which it is least so."""
     sure = [each for each in found.comparisons if each.rank in ranks and each.chance_first_is_cheaper >= 0.5]
     if not sure:
         return []
@@ -146,7 +146,7 @@ def _doubt(option: Option) -> tuple[str, str]:
 
 
 def _tied_variants(best: Option) -> str:
-    """Other engines, formats and layouts on the same accelerators that may cost as little."""
+    """Return other engines, formats and layouts on the same accelerators that may cost as little."""
     found = dict.fromkeys(
         runs_of(each) + ("" if take_words(each) == take_words(best) else f" as {_replicas(each)}")
         for each in best.variants
@@ -176,7 +176,7 @@ def start_words(option: Option) -> str:
 
 
 def start_command(option: Option) -> str:
-    """The command of every replica, or one for each of its unlike parts."""
+    """Return the command of every replica, or one for each of its unlike parts."""
     limit_w = option.machine.power_limit_w
     if limit_w:
         return f"# once, as root: {' '.join(power_words(limit_w))}\n{option.started.command}"
@@ -195,7 +195,7 @@ def _replicas(option: Option) -> str:
 
 
 def rejected_tables(rejected: Sequence[Rejected]) -> list[Block]:
-    """Accelerators that are not among the answers, those with the same reason together."""
+    """Return accelerators that are not among the answers, those with the same reason together."""
     by_reason: dict[str, list[str]] = defaultdict(list)
     for entry in rejected:
         by_reason[str(entry.reason)].append(entry.accelerator)

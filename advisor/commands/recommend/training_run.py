@@ -27,7 +27,7 @@ from advisor.render.calibration_view import with_calibration
 
 
 def trained_as_typed(asked: WorkQuestion, shared: Shared) -> Answer:
-    """The answer to a question about training as typed, or to a plan's question with other limits.
+    """Return the answer to a question about training as typed, or to a plan's question with other limits.
 
     Raises: AdvisorError and its kinds: something typed is wrong, or nothing satisfies it.
     """
@@ -38,7 +38,7 @@ def trained_as_typed(asked: WorkQuestion, shared: Shared) -> Answer:
 
 
 def trained(scenario: TrainingScenario, notes: tuple[str, ...], shown: Shown, shared: Shared) -> Answer:
-    """The answer to a training scenario; writes the plan file if asked.
+    """Return the answer to a training scenario; writes the plan file if asked.
 
     Raises: AdvisorError and its kinds: nothing satisfies the scenario, or the plan cannot be written.
     """
@@ -99,7 +99,7 @@ _FIELDS: Final = {
 
 
 def _changed(asked: WorkQuestion, names: set[str]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Fields of a plan's limits that the options given change, and notes on what was understood."""
+    """Return fields of a plan's limits that the options given change, and notes on what was understood."""
     typed, where = asked.training, asked.where
     constraints, notes = constraints_of(replace(where, precision=None, engine=None, region=None))
     changed = {field: getattr(constraints, field) for option, field in _FIELDS.items() if option in names}

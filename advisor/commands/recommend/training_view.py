@@ -152,7 +152,7 @@ def _loop_row(option: TrainingOption, loop: Reinforcement) -> tuple[str, ...]:
 
 
 def _memory_block(option: TrainingOption) -> Block:
-    """Memory in a line, or by stage."""
+    """Return the memory of a plan in a line, or by stage."""
     shown = option.performance
     if len(shown.memory_by_stage) > 1:
         return stage_chart(shown.memory_by_stage, shown.memory_limit_bytes)
@@ -246,7 +246,7 @@ def _price_words(offer: Offer | None) -> str:
 
 
 def flags_figure(option: TrainingOption) -> Figure:
-    """Launch options by framework, ready to copy."""
+    """Return launch options by framework, ready to copy."""
     lines = [f"# {name}\n{flags}" for name, flags in option.launch.flags.items()]
     return Figure("\n".join(lines), title="Lay it out so")
 

@@ -100,7 +100,7 @@ def _question(scenario: Scenario, found: Decision) -> str:
 
 
 def _explanation(option: Option) -> list[Block]:
-    """One step of the first option, its memory, and its latencies with their ranges."""
+    """Return one step of the first option, its memory, and its latencies with their ranges."""
     why = option.explained
     total_s = sum(why.step_s.values())
     step = tuple(

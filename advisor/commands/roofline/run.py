@@ -29,7 +29,7 @@ _FORMATS = ("bf16", "fp16", "fp8", "int8", "fp6", "fp4")
 
 
 def roofline(asked: RooflineInput, shared: Shared) -> Answer:
-    """Operators of a model on the roofline of one accelerator, or the occupancy of a kernel.
+    """Return operators of a model on the roofline of one accelerator, or the occupancy of a kernel.
 
     Raises: AdvisorError: no model is named, or the calibration is implausible. UnknownNameError: a name is in no
         record. InfeasibleError: the accelerator cannot be simulated.
@@ -69,7 +69,7 @@ def roofline(asked: RooflineInput, shared: Shared) -> Answer:
 
 
 def _roofs(record: Accelerator, passes: tuple[Pass, ...], calibration: Calibration | None) -> list[Roof]:
-    """The datasheet's roof, and the one that was measured, for the formats that operators multiply in."""
+    """Return the datasheet's roof, and the one that was measured, for the formats that operators multiply in."""
     device = device_of(record)
     used = {operator.peak_flop_per_s for one in passes for operator in one.operators}
     names: dict[float, str] = {}
@@ -104,7 +104,7 @@ def _warnings(deployment: Deployment) -> tuple[str, ...]:
 
 
 def _occupied(asked: RooflineInput) -> Answer:
-    """How a kernel's blocks fill the SMs of a GPU.
+    """Return the answer on how a kernel's blocks fill the SMs of a GPU.
 
     Raises: UnknownNameError: no accelerator is called so. AdvisorError: its limits are not known, or the block
         cannot be launched.

@@ -76,7 +76,7 @@ class _Scale:
 
 
 def roofline_svg(title: str, roofs: Sequence[RoofLine], marks: Sequence[Mark]) -> str:
-    """The drawing as one element without outside resources.
+    """Return the drawing as one element without outside resources.
 
     Raises: ValueError: there is no roof or no mark, or a coordinate is not positive and finite.
     """
@@ -99,7 +99,7 @@ def roofline_svg(title: str, roofs: Sequence[RoofLine], marks: Sequence[Mark]) -
 
 
 def _scale(roofs: Sequence[RoofLine], marks: Sequence[Mark]) -> _Scale:
-    """Room for every mark and every ridge."""
+    """Return a scale with room for every mark and every ridge."""
     ridges = [roof.peak_flop_per_s / roof.bandwidth_bytes_per_s for roof in roofs]
     xs = [*(mark.intensity_flop_per_byte for mark in marks), *ridges]
     ys = [*(mark.flop_per_s for mark in marks), *(roof.peak_flop_per_s for roof in roofs)]
@@ -150,7 +150,7 @@ def _roof_words(roof: RoofLine) -> str:
 
 
 def _marks(scale: _Scale, marks: Sequence[Mark]) -> Iterator[str]:
-    """Large marks first, so that small ones stay visible; then what the letters mean."""
+    """Yield large marks first, so that small ones stay visible; then what the letters mean."""
     for mark in sorted(marks, key=lambda mark: -mark.share_fraction):
         x, y = scale.x(mark.intensity_flop_per_byte), scale.y(mark.flop_per_s)
         radius = round(max(_LEAST_RADIUS, _MOST_RADIUS * math.sqrt(mark.share_fraction)), 1)

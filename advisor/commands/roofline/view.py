@@ -102,7 +102,7 @@ def _marks(one: Pass) -> list[Mark]:
 
 
 def _lettered(one: Pass) -> list[tuple[str, RooflineOperator]]:
-    """Letters for operators with work, blanks for others."""
+    """Return letters for operators with work, blanks for others."""
     letters = iter(_LETTERS[one.phase])
     return [(next(letters) if operator.work else "", operator) for operator in one.operators]
 
@@ -175,7 +175,7 @@ def _fields(operator: RooflineOperator) -> dict[str, object]:
 def occupancy_answer(
     found: Occupancy, limits: SmLimits, inputs: Mapping[str, object], notes: tuple[str, ...]
 ) -> Answer:
-    """Blocks per SM, what ends first, and what each resource alone would allow."""
+    """Return blocks per SM, what ends first, and what each resource alone would allow."""
     blocks = "1 block" if found.blocks_per_sm == 1 else f"{found.blocks_per_sm} blocks"
     headline = (
         f"{blocks} per SM, {found.warps_per_sm} of {found.max_warps_per_sm} warps: "

@@ -12,7 +12,7 @@ from advisor.simulator.collectives.topology import oversubscribed
 
 
 def collective(asked: CollectiveInput, shared: Shared) -> Answer:
-    """Time, algorithm, bus bandwidth, and where another algorithm takes over.
+    """Return time, algorithm, bus bandwidth, and where another algorithm takes over.
 
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, or the group does not fit its nodes.
     """

@@ -16,7 +16,7 @@ from advisor.simulator.collectives.prediction import (
 def collective_answer(
     operation: Operation, num_bytes: float, group: Topology, algorithm: Algorithm, *, gpu: str, note: str
 ) -> Answer:
-    """One collective on one group: the size asked for, then a sweep over sizes."""
+    """Return one collective on one group: the size asked for, then a sweep over sizes."""
     asked = predict(operation, num_bytes, group, algorithm=algorithm)
     sweep = [predict(operation, size, group, algorithm=algorithm) for size in SWEEP_BYTES]
     changes = crossovers(operation, group, algorithm=algorithm)

@@ -217,7 +217,7 @@ class FleetFile(Record):
 
 
 def read_fleet(name: str) -> tuple[FleetFile, Path]:
-    """The fleet of a file, or of one of the shipped examples; and its path.
+    """Return the fleet of a file, or of one of the shipped examples; and its path.
 
     Raises: InputFileError: neither a file nor an example, no TOML, or a field is missing, unknown or wrong.
     """
@@ -239,12 +239,12 @@ def _fleet_in(path: Path) -> FleetFile:
 
 
 def example_names() -> tuple[str, ...]:
-    """Names of the shipped examples."""
+    """Return names of the shipped examples."""
     return tuple(path.stem for path in data_files("fleets/*.toml"))
 
 
 def file_text(name: str) -> str:
-    """The text of a fleet file or example.
+    """Return the text of a fleet file or example.
 
     Raises: InputFileError: see `read_fleet`.
     """

@@ -32,7 +32,7 @@ _NO_SPREAD = 1e-3
 
 
 def load_of_file(tables: tuple[LoadTable, ...], seed: int, folder: Path, model: Model) -> FleetLoad:
-    """The requests of all tenants; paths of traces count from the fleet file's folder.
+    """Return the requests of all tenants; paths of traces count from the fleet file's folder.
 
     Raises: AdvisorError and its kinds: parts of a load do not go together, or a trace is malformed.
     """
@@ -45,7 +45,7 @@ def load_of_file(tables: tuple[LoadTable, ...], seed: int, folder: Path, model: 
 
 
 def _seed(seed: int, number: int) -> int:
-    """A stream of its own for each tenant; the first has that of the command."""
+    """Return the seed of a tenant's own stream; the first tenant has that of the command."""
     return seed if not number else int(np.random.SeedSequence([seed, number]).generate_state(1)[0])
 
 
@@ -99,7 +99,7 @@ def _arrivals(table: LoadTable) -> Poisson | Gamma | VaryingRate | ClosedLoop:
 
 
 def _count(table: LoadTable) -> int:
-    """Requests, or sessions."""
+    """Return the number of requests, or of sessions."""
     if table.duration is not None:
         found = max(1, round(_mean_rate(_arrivals(table), table) * table.duration))
         if found > MOST_REQUESTS:
@@ -136,7 +136,7 @@ def _prefixes(table: LoadTable) -> SharedPrefixes | None:
 
 
 def _lengths(table: LoadTable, prefixes: SharedPrefixes | None) -> Lengths:
-    """Lengths around the means, which count a shared beginning."""
+    """Return lengths around the means, which count a shared beginning."""
     profile = profiles.get(table.profile or "chat")
     inputs = table.input_tokens or profile.mean_input_tokens
     most = profile.longest_prompt(inputs) if table.spread is None else None

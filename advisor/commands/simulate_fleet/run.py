@@ -105,7 +105,7 @@ def _simulate(fleet: Fleet, load: FleetLoad, file: FleetFile, asked: FleetInput,
 def _pool(
     file: FleetFile, table: PoolTable, load: FleetLoad, as_of: datetime.date, calibration: Calibration | None
 ) -> tuple[Pool, ReplicaModel, Bill]:
-    """A pool, what one of its replicas is, and what that costs."""
+    """Return a pool, what one of its replicas is, and what that costs."""
     names = ("tp", "pp", "ep", "dp", "replicas", "precision", "kv_precision", "engine")
     layout = Layout(**{name: getattr(table, name) for name in names})
     deployment, _ = deployment_of(file.model, table.gpu, layout)
@@ -174,7 +174,7 @@ def _spot(table: PoolTable) -> SpotLoss | None:
 
 
 def _cold_start(table: ColdStartTable, replica: ReplicaModel) -> ColdStart:
-    """Weights are read by all accelerators of a replica at once, each its part."""
+    """Return the cold start of a replica; all its accelerators read the weights at once, each its part."""
     return ColdStart(
         provision_s=table.provision,
         image_bytes=table.image,
@@ -186,8 +186,8 @@ def _cold_start(table: ColdStartTable, replica: ReplicaModel) -> ColdStart:
 
 
 def _traffic(table: PoolTable, load: FleetLoad) -> tuple[float, float, int, float]:
-    """Mean prompt, mean answer and nearly the longest request of those that a pool takes [tokens], and how far the
-    contexts that decode together are spread."""
+    """Return mean prompt, mean output and a high percentile of the length of the requests that a pool takes [tokens],
+    and the spread of the contexts that decode together."""
     taken = load.input_tokens >= table.prompts_from
     if table.prompts_to is not None:
         taken &= load.input_tokens <= table.prompts_to

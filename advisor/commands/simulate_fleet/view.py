@@ -42,7 +42,7 @@ class FleetRun:
 
 
 def fleet_answer(run: FleetRun, file: Record, notes: tuple[str, ...]) -> Answer:
-    """Latencies, goodput, cost and time series of a fleet."""
+    """Return latencies, goodput, cost and time series of a fleet."""
     result, first = run.result, run.replicas[0]
     pools = [
         _pool_record(pool, replica, bill)
@@ -81,7 +81,7 @@ def fleet_answer(run: FleetRun, file: Record, notes: tuple[str, ...]) -> Answer:
 
 
 def _per_token(usd_per_million: float | None, replica: ReplicaModel) -> Quantity | None:
-    """Dollars over tokens err as the tokens do, the other way round."""
+    """Return dollars per token; they err as the tokens do, the other way round."""
     if usd_per_million is None:
         return None
     rate = predicted_rate(1.0, replica)
@@ -177,7 +177,7 @@ def _tenant_table(run: FleetRun) -> Table:
 
 
 def _time_table(result: FleetResult) -> Table:
-    """The time series in at most _ROWS rows."""
+    """Return the time series in at most _ROWS rows."""
     every = -(-len(result.timeline) // _ROWS)
     rows = []
     for start in range(0, len(result.timeline), every):

@@ -30,18 +30,18 @@ _NUM_REQUESTS = 10_000
 
 
 def diffusion(asked: DiffusionInput, shared: Shared) -> Answer:
-    """Images by batch size; raises as `_served`."""
+    """Return the answer on images by batch size; raises as `_served`."""
     parallel = Parallel(asked.split, asked.parallel, 2 if asked.guidance_parallel else 1)
     return _served("diffusion", asked, parallel, shared)
 
 
 def embed(asked: EmbedInput, shared: Shared) -> Answer:
-    """Texts, or pairs of query and text, by batch size; raises as `_served`."""
+    """Return the answer on texts, or pairs of query and text, by batch size; raises as `_served`."""
     return _served("rerank" if asked.item.query_tokens else "embed", asked, Parallel(), shared)
 
 
 def speech(asked: SpeechInput, shared: Shared) -> Answer:
-    """Segments of audio by batch size; raises as `_served`."""
+    """Return the answer on segments of audio by batch size; raises as `_served`."""
     return _served("speech", asked, Parallel(), shared)
 
 
@@ -51,7 +51,7 @@ def _served(
     parallel: Parallel,
     shared: Shared,
 ) -> Answer:
-    """One replica by batch size, and how many of it a load takes.
+    """Return one replica by batch size, and how many of it a load takes.
 
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, or it does not fit.
     """
@@ -75,7 +75,7 @@ def _served(
 
 
 def _fleet(service: ItemService, rate_per_s: float, limit_s: float, seed: int) -> tuple[BatchFleet, Quantity]:
-    """Replicas for a load, and their p99 latency with the range of a faster and of a slower service."""
+    """Return replicas for a load, and their p99 latency with the range of a faster and of a slower service."""
     found = servers_for(
         rate_per_s, service.batch_s, limit_s, headroom=service.headroom, seed=seed, num_requests=_NUM_REQUESTS
     )

@@ -20,7 +20,7 @@ def service_answer(
     fleet: tuple[BatchFleet, Quantity] | None = None,
     facts: Mapping[str, float] | None = None,
 ) -> Answer:
-    """One replica by batch size, what its time is made of, and how many of it a load takes."""
+    """Return one replica by batch size, what its time is made of, and how many of it a load takes."""
     sizes = [size for size in _SHOWN_BATCHES if size < len(service.batch_s)]
     batches: list[dict[str, Any]] = [
         {

@@ -34,7 +34,7 @@ _USABLE_FRACTION = 0.9
 
 
 def long_context(asked: LongContextInput, shared: Shared) -> Answer:
-    """A prompt of some length: prefill by context parallelism, cache by policy, and which memory tier pays.
+    """Return a prompt of some length: prefill by context parallelism, cache by policy, and which memory tier pays.
 
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, or the weights do not fit.
     """
@@ -93,7 +93,7 @@ def _policies(deployment: Deployment, tokens: int) -> list[ContextRow]:
 
 
 def _tiers(deployment: Deployment, tokens: int, usd_per_gpu_hour: float) -> list[TierRow]:
-    """Fetching the cached prefix against computing it again, for each tier below the accelerator's memory."""
+    """Compare fetching the cached prefix with computing it again, for each tier below the accelerator's memory."""
     replica = _replica(deployment, tokens)
     if replica is None:
         return []
@@ -120,7 +120,7 @@ def _predicted(value: float, metric: str, replica: ReplicaModel) -> Quantity:
 
 
 def _prefill_quantity(deployment: Deployment, prefill: LongPrefill) -> Quantity:
-    """A prompt's time with the range of first tokens; dealt over groups, it reaches to what was published."""
+    """Return a prompt's time with the range of first tokens; dealt over groups, it reaches to what was published."""
     alone = with_interval(
         prefill.total_s, "ttft", prediction_class(deployment.engine.id, transferred=False), "modelled"
     )
@@ -137,7 +137,7 @@ def _replica(deployment: Deployment, tokens: int) -> ReplicaModel | None:
 
 
 def offload(asked: OffloadInput, shared: Shared) -> Answer:
-    """Decoding with routed experts in host memory: read over the link, or multiplied by the host.
+    """Return decoding with routed experts in host memory: read over the link, or multiplied by the host.
 
     Raises: AdvisorError and its kinds: something typed is malformed, the model has no experts, or nothing fits.
     """

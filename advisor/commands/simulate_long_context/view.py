@@ -44,7 +44,7 @@ def context_answer(
     inputs: Mapping[str, Any],
     notes: tuple[str, ...],
 ) -> Answer:
-    """Prefill by context parallelism, cache policies, memory tiers."""
+    """Return prefill by context parallelism, cache policies, memory tiers."""
     alone = prefills[0].total_s
     prefill_rows = [
         {
@@ -159,7 +159,7 @@ def offload_answer(
     inputs: Mapping[str, Any],
     notes: tuple[str, ...],
 ) -> Answer:
-    """Experts in host memory: what a step waits for them."""
+    """Return the answer on experts in host memory: the time that a step waits for them."""
     where = f"{deployment.accelerators_per_replica} x {deployment.accelerator.id}"
     told = "all experts fit, nothing is offloaded"
     if found.best_s > 0:

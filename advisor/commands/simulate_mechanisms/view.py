@@ -30,7 +30,7 @@ def vision_answer(
     notes: tuple[str, ...],
     facts: Mapping[str, Any],
 ) -> Answer:
-    """A run of a vision-language model, and what its images are."""
+    """Return a run of a vision-language model, and what its images are."""
     plain = serve_answer(run, traffic, inputs, notes)
     width, height = facts["image_pixels"]
     passes = f"{facts['encoder_passes']} x {facts['encoder_patches']:,} patches"
@@ -50,7 +50,7 @@ def adapter_answer(
     inputs: Mapping[str, object],
     notes: tuple[str, ...],
 ) -> Answer:
-    """A run with adapters, and the same run without them."""
+    """Return a run with adapters, and the same run without them."""
     plain = serve_answer(run, traffic, inputs, notes)
     deployment = run.replica.deployment
     size = adapter_bytes(deployment.model, adapters.rank)

@@ -22,7 +22,7 @@ LONG: Final = Panel("Two pools, long prompts apart from short ones")
 
 
 def _objective(what: str, example: str) -> Any:
-    """A latency that a request must reach to count as good."""
+    """Return a latency that a request must reach to count as good."""
     return OBJECTIVES("TIME", f"{what} that still counts as good, e.g. {example}.")
 
 

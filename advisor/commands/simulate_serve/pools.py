@@ -38,7 +38,7 @@ def pools_of(
     settings: EngineSettings,
     calibration: Calibration | None,
 ) -> Pools:
-    """The pools that were typed; `worker` is one decode worker.
+    """Return the pools that were typed; `worker` is one decode worker.
 
     Raises: AdvisorError and its kinds: a pool is missing or incomplete, an accelerator is not known or refused, or a
         worker does not fit.
@@ -81,7 +81,7 @@ def _check(typed: TwoPools, worker: Deployment) -> None:
 
 
 def _prefill_worker(typed: TwoPools, worker: Deployment) -> Deployment:
-    """A worker like a decode worker, on its own accelerators and over its own degree if these were typed."""
+    """Return a worker like a decode worker, on its own accelerators and over its own degree if these were typed."""
     chip = worker.accelerator
     if typed.prefill_gpu is not None:
         chip = accelerators.get(typed.prefill_gpu).record

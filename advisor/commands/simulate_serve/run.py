@@ -126,7 +126,7 @@ def _is_shared_out(asked: ServeInput) -> bool:
 
 
 def _seeds(asked: ServeInput, seed: int) -> tuple[int, ...]:
-    """The seeds of the runs.
+    """Return the seeds of the runs.
 
     Raises: AdvisorError: a seed is no whole number from 0 on, or records or a trace are wanted of several.
     """
@@ -148,7 +148,7 @@ def _seeds(asked: ServeInput, seed: int) -> tuple[int, ...]:
 
 
 def _workload_of(plan: LoadPlan, asked: ServeInput, seed: int, model: Model) -> Workload:
-    """The requests of one run: as typed, or, where seeds are named, as `advisor recommend` draws them for each."""
+    """Return the requests of one run: as typed, or, if seeds are named, as `advisor recommend` draws them."""
     traffic, load = plan.traffic, asked.load
     if asked.seeds is None or load.length_dist is not None or traffic.rate_per_s is None:
         return plan.workload
@@ -162,7 +162,7 @@ def _workload_of(plan: LoadPlan, asked: ServeInput, seed: int, model: Model) -> 
 def _replicas(
     deployment: Deployment, plan: LoadPlan, asked: ServeInput, calibration: Calibration | None
 ) -> "tuple[Pools | None, ReplicaModel, Speculating | None, ReplicaModel]":
-    """Two pools, if any; the replica or decode worker; how it guesses ahead, if so; what is run, all of it included."""
+    """Return the pools or None, the replica or decode worker, its speculation or None, and the replica that runs."""
     limited = _under_limit(deployment, asked, calibration)
     pools, plain = _modelled(limited or deployment, plan, asked, None if limited else calibration)
     speculating = _speculating(plain, plan, asked)
@@ -185,7 +185,7 @@ def _share_replica(
 def _under_limit(
     deployment: Deployment, asked: ServeInput, calibration: Calibration | None
 ) -> Deployment | None:
-    """The deployment, calibrated, with its accelerators held to the power limit that is asked for; None without one."""
+    """Return the calibrated deployment with its accelerators at the power limit; None without a power limit."""
     if asked.power_cap is None:
         return None
     from advisor.decide.power import held_to, limits_of
@@ -200,7 +200,7 @@ def _under_limit(
 def _modelled(
     deployment: Deployment, plan: LoadPlan, asked: ServeInput, calibration: Calibration | None
 ) -> "tuple[Pools | None, ReplicaModel]":
-    """Two pools, if any, and the replica or decode worker."""
+    """Return two pools, if any, and the replica or decode worker."""
     if not asked.pools.is_given:
         return None, _replica(deployment, plan, asked, calibration)
     if asked.step_by_step or asked.layout.router != "least_outstanding":
@@ -259,7 +259,7 @@ def _run_pools(
 def _run(
     replica: ReplicaModel, workload: Workload, asked: ServeInput, seed: int, slo: Slo | None
 ) -> ServingResult:
-    """One replica needs no router, and is simulated faster without; both give the same records."""
+    """Simulate a workload; one replica needs no router and runs faster without it, with the same records."""
     count = replica.deployment.num_replicas
     return simulate(
         replica.surface,
@@ -313,7 +313,7 @@ def _settings(asked: ServeInput) -> EngineSettings:
 def with_nearest_layout(
     error: InfeasibleError, deployment: Deployment, request_tokens: int
 ) -> InfeasibleError:
-    """The error of a deployment that does not fit, with the smallest layout that does; others as they are."""
+    """Return the error of a deployment that does not fit, with the smallest layout that does; others as they are."""
     if "--" in (error.fix or ""):
         return error
     found = nearest_layout(deployment, request_tokens)

@@ -133,7 +133,7 @@ def _of_clients(
 
 
 def _plan(traffic: Traffic, count: int) -> LoadPlan:
-    """The means and the longest request of a traffic; what is run is drawn for each replica."""
+    """Return the means and the longest request of a traffic; what is run is drawn for each replica."""
     workload = Workload(Poisson(traffic.rate_per_s or 1.0), lengths_of(traffic), count)
     means = float(traffic.mean_input_tokens), float(traffic.mean_output_tokens)
     return LoadPlan(traffic, workload, *means, traffic.longest_request_tokens)

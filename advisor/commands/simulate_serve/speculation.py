@@ -49,14 +49,14 @@ class Speculating:
         )
 
     def as_sure(self, prediction: ServingPrediction) -> ServingPrediction:
-        """A prediction of the replica, no surer than acceptance is known."""
+        """Return a prediction of the replica, no surer than acceptance is known."""
         return with_acceptance_range(prediction, self.chosen)
 
 
 def speculating_replica(
     typed: Guessing, plain: ReplicaModel, plan: LoadPlan, settings: EngineSettings
 ) -> Speculating | None:
-    """The replica with what was typed; None where nothing was.
+    """Return the replica with what was typed; None where nothing was.
 
     Raises: AdvisorError and its kinds: a part is typed without a method, the method is not known or does not go with
         the model, or the draft leaves no room.

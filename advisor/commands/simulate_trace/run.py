@@ -10,7 +10,7 @@ from advisor.simulator.serving.trace_replay import fit_trace
 
 
 def trace(asked: TraceInput, shared: Shared) -> Answer:
-    """The fit of a trace.
+    """Return the fit of a trace.
 
     Raises: AdvisorError: the speed is not positive. InputFileError: the trace is malformed.
     """

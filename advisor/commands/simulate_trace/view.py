@@ -8,7 +8,7 @@ from advisor.simulator.serving.trace_replay import LengthFit, TraceFit
 
 
 def trace_answer(fit: TraceFit, path: Path, speed: float) -> Answer:
-    """Rate, burstiness, lengths, common beginnings; and a load for a fleet file that is like it."""
+    """Return rate, burstiness, lengths, common beginnings; and a load for a fleet file that is like it."""
     rate = MISSING if fit.rate_per_s is None else f"{digits(fit.rate_per_s)} requests/s"
     bursty = MISSING if fit.burstiness_cv is None else digits(fit.burstiness_cv)
     headline = (
@@ -53,7 +53,7 @@ def _row(name: str, fit: LengthFit) -> tuple[str, ...]:
 
 
 def _load_table(fit: TraceFit) -> str:
-    """A [[load]] of a fleet file."""
+    """Return a [[load]] of a fleet file."""
     inputs, outputs = round(fit.inputs.mean_tokens), round(fit.outputs.mean_tokens)
     lines = ["[[load]]", f"rate = {digits(fit.rate_per_s or 1.0).replace(',', '')}"]
     if fit.burstiness_cv is not None:

@@ -18,7 +18,7 @@ _MOST_HOST_GB: Final = 1024.0
 
 
 def known_release(text: str) -> str:
-    """A release of a framework as typed.
+    """Return a release of a framework as typed.
 
     Raises: AdvisorError: it is no month, container or version of Megatron-Core.
     """
@@ -32,7 +32,7 @@ def known_release(text: str) -> str:
 
 
 def stated_switches(values: Mapping[str, Any], framework: str, version: str) -> frozenset[str]:
-    """Features by what was typed: compiled layers, and what an old release lacks."""
+    """Return features by what was typed: compiled layers, and what an old release lacks."""
     compiled = frozenset({"compile"}) if values.get("compile") else frozenset[str]()
     return compiled | features_at(framework, version if version.startswith("20") else "")
 
@@ -80,7 +80,7 @@ def host_note(
 
 
 def network_note(cluster: TrainingCluster, num_accelerators: int) -> str:
-    """The network that a job over several nodes is priced with, where none was typed."""
+    """Return the network that a job over several nodes is priced with, where none was typed."""
     if num_accelerators <= cluster.domain or cluster.network_bytes_per_s:
         return ""
     rate = cluster.group(num_accelerators).inter_bytes_per_s * BITS_PER_BYTE / GIGA

@@ -45,7 +45,7 @@ class FarSites:
         return trained_parameters(job) * size
 
     def step_s(self, found: PlanFound, *, overlapped: bool = False) -> float:
-        """Mean time of a step [s]; gradients hide behind the last micro-batch's backward pass."""
+        """Return the mean time of a step [s]; gradients hide behind the last micro-batch's backward pass."""
         plan, num_bytes = found.plan, self.exchanged_bytes(found)
         if self.inner_steps:
             return local_step_s(self.sites, found.step_s, self.inner_steps, num_bytes, overlapped=overlapped)
@@ -53,7 +53,7 @@ class FarSites:
         return synchronous_step_s(self.sites, found.step_s, found.breakdown_s["backward"] / rounds, num_bytes)
 
     def result(self, found: PlanFound, rate: Quantity) -> dict[str, object]:
-        """Fields of the answer; `rate` is a site's alone [tokens/s per accelerator]."""
+        """Return fields of the answer; `rate` is a site's alone [tokens/s per accelerator]."""
         seconds = self.step_s(found)
         return {
             "num_sites": self.sites.num_sites,
@@ -67,7 +67,7 @@ class FarSites:
         }
 
     def words(self, found: PlanFound, rate: Quantity) -> str:
-        """The answer in two sentences."""
+        """Return the answer in two sentences."""
         number = self.sites.num_sites
         seconds = self.step_s(found)
         exchange = exchange_s(self.sites, self.exchanged_bytes(found))
@@ -86,7 +86,7 @@ class FarSites:
 
 
 def far_sites(values: Mapping[str, Any]) -> FarSites | None:
-    """The sites that are asked for, if any.
+    """Return the sites that are asked for, if any.
 
     Raises: AdvisorError: a network between sites or steps apart without sites, or sites without a network between.
     """

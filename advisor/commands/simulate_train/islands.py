@@ -32,7 +32,7 @@ _PART: Final = re.compile(r"\s*(\d{1,7})\s*[x×*]\s*(\S.*?)\s*")
 def islands_of(
     values: Mapping[str, Any], first: TrainingCluster, calibration: Calibration | None
 ) -> tuple[Islands | None, str]:
-    """The two clusters that are asked for, if any, and how the second's accelerator was understood.
+    """Return the two clusters that are asked for, if any, and how the second's accelerator was understood.
 
     Raises: AdvisorError: a part is malformed or unknown, or lacks a size or the link.
     """
@@ -99,7 +99,7 @@ def _data_s(found: PlanFound) -> float:
 
 
 def islands_result(islands: Islands, found: IslandsFound) -> dict[str, object]:
-    """Fields of the answer."""
+    """Return fields of the answer."""
     return {
         "across": found.across,
         "between_bytes_per_s": islands.bytes_per_s,

@@ -29,7 +29,7 @@ _SVG_WIDTH: Final = 960
 
 
 def pipeline_text(run: PipelineRun, width: int = WIDTH) -> str:
-    """One line per stage; a character shows what the stage does in the middle of its slice of time."""
+    """Return one line per stage; a character shows what the stage does in the middle of its slice of time."""
     slice_s = run.makespan_s / width
     lines = []
     for number, stage in enumerate(run.slots):
@@ -44,7 +44,7 @@ def pipeline_text(run: PipelineRun, width: int = WIDTH) -> str:
 
 
 def _mark(slot: TimedSlot, place: float) -> str:
-    """The character of a slot; of two passes that overlap, the first has the first half."""
+    """Return the character of a slot; of two passes that overlap, the first has the first half."""
     step = slot.passes[min(len(slot.passes) - 1, int(place * len(slot.passes)))]
     digit = step.micro_batch % 10
     if step.kind is Kind.FORWARD:
@@ -53,7 +53,7 @@ def _mark(slot: TimedSlot, place: float) -> str:
 
 
 def pipeline_svg(run: PipelineRun, title: str) -> str:
-    """The schedule as a drawing: one row per stage, one box per pass, its micro-batch in it where there is room."""
+    """Return the schedule as a drawing: a row per stage, a box per pass with its micro-batch if there is room."""
     scale = (_SVG_WIDTH - _LEFT - 10) / run.makespan_s
     top, height = 40, 40 + _ROW * run.num_stages + 40
     parts = [

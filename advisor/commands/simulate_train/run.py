@@ -69,7 +69,7 @@ _FIELDS: Final = _LAYOUT | {field.name for field in fields(TrainInput)} - {"plan
 
 
 def train(asked: TrainInput, shared: Shared) -> Answer:
-    """One step of a stated plan; what is typed wins over the file.
+    """Return the answer on one step of a stated plan; typed options win over the file.
 
     Raises: AdvisorError and its kinds: something is malformed, unknown, or the plan cannot run.
     """
@@ -142,7 +142,7 @@ def _part_too_large(islands: Islands, fits: Sequence[bool]) -> str:
 
 
 def _from_file(path: Path) -> dict[str, Any]:
-    """Options in a TOML file, or the first option of a plan that `advisor recommend --plan` wrote.
+    """Return options in a TOML file, or the first option of a plan that `advisor recommend --plan` wrote.
 
     Raises: InputFileError: it cannot be read, or has a field that is no option.
     """
@@ -256,8 +256,8 @@ def _gradients(asked: str | None, framework: str) -> frozenset[str]:
 def _stated_or_fastest(
     values: Mapping[str, Any], job: TrainingJob, clusters: Sequence[TrainingCluster]
 ) -> tuple[TrainingPlan, str]:
-    """The stated layout; where nothing of one is stated, the fastest that fits, of two clusters on the second alone,
-    and a note that says so."""
+    """Return the stated layout; if none is stated, the fastest that fits, of two clusters on the second alone, and a
+    note that says so."""
     stated = _plan(values)
     if values.keys() & _LAYOUT:
         return stated, ""

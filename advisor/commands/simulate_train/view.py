@@ -44,7 +44,7 @@ class TrainRun:
 
     @property
     def peak_flop_per_s(self) -> float:
-        """Mean peak of an accelerator in the job's format [flop/s]."""
+        """Return the mean peak of an accelerator in the job's format [flop/s]."""
         cluster, dtype = self.found.cluster, self.found.job.compute_dtype
         if self.islands is None:
             return peak_flop_per_s(cluster.accelerator, dtype) or 1.0
@@ -55,7 +55,7 @@ class TrainRun:
 
     @property
     def limit_bytes(self) -> float:
-        """Memory of an accelerator where it is fullest."""
+        """Return the memory of the accelerator that is fullest."""
         return (
             self.islands[1].limit_bytes
             if self.islands
@@ -69,21 +69,21 @@ class TrainRun:
 
     @property
     def stages(self) -> Sequence[StageMemory]:
-        """Memory of every pipeline stage."""
+        """Return the memory of every pipeline stage."""
         if self.islands is not None and self.islands[1].memory:
             return self.islands[1].memory
         return memory_stages(self.found.job, self.found.plan)
 
     @property
     def batch_s(self) -> tuple[int, float]:
-        """Tokens of a step on all sites, and its time [s]."""
+        """Return tokens of a step on all sites, and its time [s]."""
         number = self.sites.sites.num_sites if self.sites else 1
         seconds = self.sites.step_s(self.found) if self.sites else self.found.step_s
         return number * self.found.job.tokens_per_step, seconds
 
 
 def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...]) -> Answer:
-    """Time, utilisation and memory of one step of a stated plan."""
+    """Return time, utilisation and memory of one step of a stated plan."""
     found = run.found
     job, plan, accelerator = found.job, found.plan, found.cluster.accelerator
     step = step_quantity(found, found.step_s)

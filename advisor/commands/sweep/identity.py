@@ -91,7 +91,7 @@ def _check_same(path: Path, asked: SweepInput, found: Header, header: Header) ->
 
 
 def _pinned(path: Path, found: Header, again: str) -> str:
-    """The command that goes on with the prices of the beginning."""
+    """Return the command that goes on with the prices of the beginning."""
     folder = snapshot_folder(path)
     if found.prices and not folder.is_dir():
         return "begin anew without --resume and with another -o: those prices are gone"

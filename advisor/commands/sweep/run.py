@@ -73,7 +73,7 @@ def sweep(asked: SweepInput, shared: Shared) -> Answer:
 
 
 def _summarised(asked: SweepInput) -> Answer:
-    """The best points of results that a sweep wrote.
+    """Return the best points of results that a sweep wrote.
 
     Raises: InputFileError: the file is no results. AdvisorError: an objective is unknown or none is given.
     """
@@ -144,7 +144,7 @@ def _workers(asked: SweepInput, num_waiting: int) -> Workers:
 def _watched(
     command: str, waiting: list[Point], workers: Workers, total: int, shared: Shared, path: Path
 ) -> Iterator[tuple[str, Row]]:
-    """Outcomes with a progress line; an interruption says where the finished points are."""
+    """Yield outcomes with a progress line; an interruption says where the finished points are."""
     done, started_s = 0, time.monotonic()
     if not waiting:
         return

@@ -26,13 +26,13 @@ _RUN_TIMES: Final = "wall_s"
 
 @cache
 def targets() -> Mapping[str, Studied]:
-    """The commands that a study may ask, by name."""
+    """Return the commands that a study may ask, by name."""
     return {name: found.studied for name, found in sorted(commands().items()) if found.studied is not None}
 
 
 @cache
 def fields_of(command: str) -> Mapping[str, Field]:
-    """The options of a command that a study may set, shared ones included."""
+    """Return the options of a command that a study may set, shared ones included."""
     target = targets()[command]
     own = [
         p
@@ -45,7 +45,7 @@ def fields_of(command: str) -> Mapping[str, Field]:
 
 
 def ask(command: str, options: Mapping[str, Any]) -> Row:
-    """The row of one question: inputs as given, status, and the answer's numbers; failures are rows too.
+    """Return the row of one question: inputs as given, status, and the answer's numbers; failures are rows too.
 
     status: ok, infeasible (nothing satisfies it), error (a mistake in the options) or failed (a defect).
     """
@@ -64,7 +64,7 @@ def ask(command: str, options: Mapping[str, Any]) -> Row:
 
 
 def installed_versions() -> tuple[str, str, str]:
-    """Program, catalog and refreshed prices of this process."""
+    """Return program, catalog and refreshed prices of this process."""
     from advisor import __version__
     from advisor.ask.own_data import cache_folder
     from advisor.refresh.price_cache import PriceCache
@@ -88,7 +88,7 @@ def _answer(command: str, options: Mapping[str, Any]) -> Answer:
 
 
 def _numbers(answer: Answer, target: Studied) -> dict[str, Any]:
-    """The answer in one flat row; lists of records have no place in it but for the best of one."""
+    """Return the answer in one flat row; lists of records have no place in it but for the best of one."""
     from advisor.render.document import flatten, to_json
 
     row = flatten(to_json(dict(answer.result)))
@@ -100,7 +100,7 @@ def _numbers(answer: Answer, target: Studied) -> dict[str, Any]:
 
 
 def _field(parameter: inspect.Parameter, *, is_file: bool) -> Field:
-    """The field of an option, from the annotation that makes it one."""
+    """Return the field of an option, from the annotation that makes it one."""
     annotation, limits = parameter.annotation, None
     if get_origin(annotation) is Annotated:
         annotation, limits = get_args(annotation)[:2]

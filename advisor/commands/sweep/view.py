@@ -23,7 +23,7 @@ def sweep_answer(
     command: str,
     strict: bool,
 ) -> Answer:
-    """All points as records, and those on the Pareto front for people.
+    """Return all points as records, and those on the Pareto front for people.
 
     `strict` refuses an objective that names no column; otherwise a finished table is not lost for it, and a warning
     says so.
@@ -97,6 +97,6 @@ def _cell(value: Any) -> str:
 
 
 def _warnings(table: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """One line per kind of failure, the most frequent reason first."""
+    """Return one line per kind of failure, the most frequent reason first."""
     reasons = Counter((str(row["status"]), str(row.get("reason"))) for row in table if row["status"] != "ok")
     return tuple(f"{count} points {status}: {reason}" for (status, reason), count in reasons.most_common(5))

@@ -48,7 +48,7 @@ class Validation:
 
     @property
     def coverage(self) -> float:
-        """Share of rows with a prediction."""
+        """Return the share of rows with a prediction."""
         return self.statuses.get("ok", 0) / len(self.rows)
 
 

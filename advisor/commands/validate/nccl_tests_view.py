@@ -16,7 +16,7 @@ _LARGE_SIZES = "16 MiB and more"
 
 
 def nccl_tests_answer(judged: RunVerdict, inputs: Mapping[str, object], notes: tuple[str, ...]) -> Answer:
-    """The verdict over the large messages, the sizes, the curve, and known faults that would explain it."""
+    """Return the verdict over the large messages, the sizes, the curve, and known faults that would explain it."""
     run, group = judged.run, judged.topology
     where = f"{group.num_ranks} x {judged.accelerator}" + (
         f" in {group.num_nodes} nodes" if group.num_nodes > 1 else ""
@@ -58,7 +58,7 @@ def nccl_tests_answer(judged: RunVerdict, inputs: Mapping[str, object], notes: t
 
 
 def _chart(judged: RunVerdict) -> Chart:
-    """Measured bandwidth over the expected band."""
+    """Return the chart of measured bandwidth over the expected band."""
 
     def expected(size: int, band: Quantity) -> Datum:
         return Datum(float(size), band.value, band.low, band.high)

@@ -69,7 +69,7 @@ def training(asked: TrainingInput, shared: Shared) -> Answer:
 
 
 def nccl_tests(asked: NcclTestsInput, shared: Shared) -> Answer:
-    """The verdict on a run.
+    """Return the verdict on a run.
 
     Raises: InputFileError: the file cannot be read or holds no results. AdvisorError: the accelerator is unknown or
         not said, or the group does not fit its nodes.
@@ -87,7 +87,7 @@ def nccl_tests(asked: NcclTestsInput, shared: Shared) -> Answer:
 
 
 def _typed() -> str:
-    """Standard input, as far as a document may reach. Raises: InputFileError: it is longer."""
+    """Return standard input, as far as a document may reach. Raises: InputFileError: it is longer."""
     text = sys.stdin.read(MOST_DOCUMENT_BYTES + 1)
     if len(text) > MOST_DOCUMENT_BYTES:
         raise too_large("standard input", MOST_DOCUMENT_BYTES)
@@ -113,7 +113,7 @@ def validate(suite: Suite, asked: Table, seed: int) -> Validation:
 
 
 def _predicted(suite: Suite, row: CaseRow, seed: int) -> Prediction:
-    """The prediction of one row; whatever is wrong with it does not stop the others."""
+    """Return the prediction of one row; whatever is wrong with it does not stop the others."""
     case_id = row.cells.get("case_id") or f"row-{row.number}"
     if row.problem:
         return Prediction(case_id, "error", row.problem)
@@ -129,7 +129,7 @@ def _only(cells: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
 
 
 def collectives_suite(calibration: Calibration | None = None) -> Suite:
-    """Collectives: the columns of nccl-tests results; a calibration counts for rows of its accelerator.
+    """Return the suite of collectives: columns of nccl-tests results; a calibration counts for its accelerator's rows.
 
     Raises: AdvisorError: a figure of the calibration is implausible.
     """
@@ -146,7 +146,7 @@ def collectives_suite(calibration: Calibration | None = None) -> Suite:
 
 
 def serving_suite(calibration: Calibration | None = None, view: View = "replay") -> Suite:
-    """Serving: the columns of published serving measurements; a calibration counts for rows of its accelerator.
+    """Return the suite of serving: columns of published measurements; a calibration counts for rows of its accelerator.
 
     The view says whether engines and clients are started as published scripts do, or as a stranger's server is.
 
@@ -173,7 +173,7 @@ def _check_figures(calibration: Calibration | None) -> None:
 
 
 def training_suite() -> Suite:
-    """Training: the columns of published training runs."""
+    """Return the suite of training: the columns of published training runs."""
     from advisor.evidence.training.case import INPUT_COLUMNS, METRICS
     from advisor.evidence.training.prediction import predict_row
 

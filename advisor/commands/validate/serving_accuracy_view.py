@@ -28,7 +28,7 @@ MEASURED = METRIC_NAMES | {"decode_tok_s": "decode", "prefill_tok_s": "prompts"}
 
 
 def serving_accuracy_tables(found: ServingAccuracy) -> list[Table]:
-    """All rows of the core, the core by engine, accelerator, model and tier, and the loads outside it."""
+    """Return all rows of the core, the core by engine, accelerator, model and tier, and the loads outside it."""
     tables = [_core_table(found.core)]
     tables += [_column_table(found, column) for column in CORE_COLUMNS]
     if found.other_loads:
@@ -37,7 +37,7 @@ def serving_accuracy_tables(found: ServingAccuracy) -> list[Table]:
 
 
 def stranger_tables(found: ServingAccuracy) -> list[Table]:
-    """All rows and tiers of the core, and the loads outside it, without what scripts say."""
+    """Return all rows and tiers of the core, and the loads outside it, without what scripts say."""
     tables = [_core_table(found.core), _column_table(found, "tier")]
     if found.other_loads:
         tables.append(_other_loads_table(found.other_loads))
@@ -50,7 +50,7 @@ def serving_accuracy_blocks(found: ServingAccuracy) -> list[Block]:
 
 
 def score_cells(found: Score, share_decimals: int = 0) -> tuple[str, ...]:
-    """Cells of SCORE_HEADS; the median counts a missing prediction as 100 %."""
+    """Return cells of SCORE_HEADS; the median counts a missing prediction as 100 %."""
     total = found.n + found.num_missing
     return (
         str(total),

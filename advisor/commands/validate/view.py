@@ -24,7 +24,7 @@ def validation_answer(
     stranger: Validation | None = None,
     stranger_accuracy: ServingAccuracy | None = None,
 ) -> Answer:
-    """The summary of a validation; predictions themselves go to their file.
+    """Return the summary of a validation; predictions themselves go to their file.
 
     Published serving runs that state their tier are shown by the tables of docs/accuracy.md, others by group; both as
     their scripts say and as a stranger's server would be predicted.
