@@ -142,7 +142,8 @@ def life_of(
 
     Assumes: power is reserved for as many accelerators as a power budget feeds.
     """
-    deployment, price = plan.found.candidate.deployment, plan.found.purchase.placement.price
+    deployment = plan.found.candidate.deployment
+    price = plan.found.purchase.placement.price
     chip = deployment.accelerator
     spans = sold_by_the_node(chip) and deployment.accelerators_per_replica > system_size(chip)
     is_limited = price.provider == OWN and price.num_accelerators < (price.max_quantity or 0)

@@ -113,9 +113,11 @@ def _run_whole(
         served(replica, _workload_of(plan, asked, seed, deployment.model), asked, seed, slo) for seed in seeds
     ]
     result = runs[0] if len(runs) == 1 else pooled(runs)
-    prediction, gain = predicted(result, replica), None
+    prediction = predicted(result, replica)
+    gain = None
     if speculating is not None:
-        prediction, gain = speculating.as_sure(prediction), speculating.gain(plain, plan, result)
+        prediction = speculating.as_sure(prediction)
+        gain = speculating.gain(plain, plan, result)
     return _Ran(plan, replica, result, prediction, gain, "" if pools is None else pools.words)
 
 

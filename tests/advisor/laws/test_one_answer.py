@@ -150,7 +150,7 @@ def test_a_ladder_takes_for_each_load_what_is_taken_for_it_alone() -> None:
         alone = ask(SMALL.words(load=f"--rate {rung['rate_per_s']:g}")).first
         for part in ("machine", "offer"):
             check_alike(rung["option"][part], alone[part], part)
-        left, right = rung["option"], alone
-        assert math.isclose(left["bill"]["usd_per_hour"], right["bill"]["usd_per_hour"], rel_tol=1e-9)
-        expected = [each["performance"]["expected_usd_per_million_tokens"] for each in (left, right)]
+        taken = rung["option"]
+        assert math.isclose(taken["bill"]["usd_per_hour"], alone["bill"]["usd_per_hour"], rel_tol=1e-9)
+        expected = [each["performance"]["expected_usd_per_million_tokens"] for each in (taken, alone)]
         assert math.isclose(*expected, rel_tol=1e-9)

@@ -306,8 +306,10 @@ def test_an_absurd_price_of_a_card_is_refused(tmp_path: Any) -> None:
 
 def test_rows_of_one_provider_do_not_vouch_for_each_other(tmp_path: Any) -> None:
     file = tmp_path / "prices.csv"
-    for rows in ("acme,x8,l40s,8,on_demand,1.6,2026-11-10",
-                 "acme,x8,l40s,8,on_demand,1.6,2026-11-10\nacme,y8,l40s,8,on_demand,1.6,2026-11-10"):  # fmt: skip
+    for rows in (
+        "acme,x8,l40s,8,on_demand,1.6,2026-11-10",
+        "acme,x8,l40s,8,on_demand,1.6,2026-11-10\nacme,y8,l40s,8,on_demand,1.6,2026-11-10",
+    ):
         file.write_text(ABSURD.format(rows=rows), encoding="utf-8")
         answer = ask(f"catalog prices --gpu l40s --price-file {file}")
         assert answer.code == 2
