@@ -246,8 +246,8 @@ def least_prompt_s(replica: ReplicaModel, tokens: float) -> float:
 
 
 def longest_alone(replica: ReplicaModel, traffic: Traffic, level: ServiceLevel) -> tuple[float, float]:
-    """Return the longest prompt that an objective on TTFT must still cover [tokens], and its least time alone [s];
-    the time is 0 if the traffic does not state how much of a long prompt is reused."""
+    """Return the longest prompt that an objective on TTFT must still cover [tokens], and its least time alone [s].
+    Both are 0 for other metrics, and for traffic that does not state how much of a long prompt is reused."""
     if level.metric != "ttft" or traffic.conversations or traffic.trace or traffic.part:
         return 0.0, 0.0
     tokens = traffic.prompt_tokens(level.percent)
