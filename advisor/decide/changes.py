@@ -94,8 +94,8 @@ def _compared(
     trial: Change, plan: Planned, after: Planned, worst: float, beside: Planned | None = None
 ) -> Change:
     """Return the trial with the effect of its change. `worst` is the factor on the cost where its error is large,
-    if there is a difference. `beside` is the deployment under the same runs, if the answer shows it under other
-    runs."""
+    if there is a difference. The last argument is the deployment under the same runs, if the answer shows it under
+    other runs."""
     cost = BeforeAfter(plan.found.usd_per_million_tokens, after.found.usd_per_million_tokens)
     ttft, tpot = (_change(name, plan, after, beside or plan) for name in ("ttft", "tpot"))
     saves = cost.ratio * (worst if cost.ratio != 1.0 else 1.0) <= LESS

@@ -182,9 +182,9 @@ def _contents(
     held: NDArray[np.int64],
     chosen: NDArray[np.int64],
 ) -> Contents:
-    """Return the contents that the chosen turns share with each other and with the held ones, which are the last
-    turn of each conversation, oldest first: a node for all that was said before, and one for all that the
-    conversation says then."""
+    """Return the contents that the chosen turns share with each other and with the held turns (the last turn of
+    each conversation, oldest first). A conversation has one node for all that was said before, and one for all that
+    it says then."""
     tree = ContentTree()
     system = tree.add(ROOT, common_tokens) if common_tokens else ROOT
     first, size = len(tree.parents), len(held)

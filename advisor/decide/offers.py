@@ -60,7 +60,7 @@ class Placement:
     min_units: int = 1
     """Least order."""
     num_workers: int = 1
-    """Number of workers in one replica of a fleet that is bought as one; the fleet grows by one worker."""
+    """Number of workers of a fleet that is bought as one; the fleet grows by single workers. 1 for a plain replica."""
     has_spare: bool = False
     """Whether one more of each of its workers is part of it."""
 

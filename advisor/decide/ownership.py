@@ -53,7 +53,7 @@ class Holding:
     accelerator: Accelerator
     num_accelerators: int
     mean_accelerator_power_w: float
-    """Power of one accelerator, averaged over all of them and the hours of their life [W]."""
+    """Mean power of all accelerators together over the hours of their life [W]."""
     replicas_span_nodes: bool = False
     num_fed: int | None = None
     """How many of them a power budget feeds, which are those that power is reserved for; None without a budget."""

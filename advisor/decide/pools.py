@@ -39,7 +39,7 @@ _TAIL: Final = 2.0
 """Times its mean that the tail of a wait is, where service times hardly vary."""
 _LEAST_BUSY: Final = 0.2
 _NEARLY_FULL: Final = 0.95
-"""Fraction of the decode workers' capacity above which first tokens wait for them; below it, for prefill."""
+"""First tokens wait for decode workers if these are busier than this fraction of their capacity; else for prefill."""
 _TINY: Final = 1e-9
 
 

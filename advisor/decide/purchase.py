@@ -56,7 +56,8 @@ class Purchase:
     """Served by all replicas together, at the planning point."""
     usd_per_million_tokens: float
     cost: float
-    """Cost that a search minimises [USD per million tokens]; for the whole budget, if the scenario sets a budget."""
+    """Cost that a search minimises [USD per million tokens]; for a demand that is a budget, the whole budget over
+    the tokens served, spent or not."""
 
     @property
     def usd_per_hour(self) -> float:

@@ -67,7 +67,7 @@ class Search:
     race: Race
 
     def counts(self, wall_s: float) -> Counts:
-        """Return the numbers of candidates and simulations looked at in `wall_s` seconds."""
+        """Return the numbers of candidates, models and simulations so far, with the wall time `wall_s` [s]."""
         race = self.race
         return Counts(
             num_candidates=race.num_candidates,

@@ -154,7 +154,7 @@ def _is_same(first: Planned, other: Planned) -> bool:
 
 
 def seller_of(price: Price) -> tuple[str, ...]:
-    """Return the provider, region and term that both parts of a fleet must share."""
+    """Return the provider, region, term, kind of price and tenancy, in which both parts of a fleet must agree."""
     return price.provider, price.region, price.term, price.price_kind, price.tenancy
 
 

@@ -25,7 +25,7 @@ def utilisation(
     """Return the fraction of its capacity at which a rented or owned deployment costs as much per token as the other
     way.
 
-    Dollars per hour over (share × tokens per hour at full load) = price; None where it is dearer even when full.
+    Dollars per hour over (share × tokens per hour at full load) = price; None if it costs more even when full.
     """
     share = usd_per_hour * MILLION / (full_tokens_per_hour * other_usd_per_million)
     return share if share <= 1.0 else None

@@ -26,7 +26,7 @@ from advisor.decide.scenario import Scenario
 from advisor.decide.several.packing import Need, Order, ordered
 
 Plans = Sequence[Mapping[str, Sequence[Planned]]]
-"""For each model, the plans that may serve it, by accelerator: replicas of several sizes, sized for its load."""
+"""Plans that may serve each model, by accelerator: replicas of several sizes, sized for the model's load."""
 _NORMAL: Final = NormalDist()
 _Z80: Final = _NORMAL.inv_cdf(0.9)
 _TINY: Final = 1e-9
@@ -70,7 +70,7 @@ class Block:
 
 
 Fleet = tuple[Block, ...]
-"""Blocks that together serve all models, each model in one of them."""
+"""Blocks that together serve all models; each model belongs to exactly one block."""
 _Drafts = dict[int, tuple[Choice, ...]]
 """The cheapest choices for sets of models, by their bits."""
 

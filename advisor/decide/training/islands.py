@@ -230,7 +230,7 @@ def _divided(
     """Plan a pipeline whose first stages belong to one cluster.
 
     Each part is priced as a pipeline of stages like its own; the event graph is made of both, and what crosses the link
-    lengthens the passes of the stages beside it.
+    lengthens the passes of the stages next to it.
 
     Assumes: a part's stages hold as many layers as its fullest, of all kinds in the model's proportion.
     """

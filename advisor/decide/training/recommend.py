@@ -222,7 +222,7 @@ def compute_of(scenario: TrainingScenario, model: Model) -> Mapping[str, float]:
 
 
 def _other_models(model: Model) -> tuple[str, ...]:
-    """Return the options of other scenarios that do not apply to models that are no language models."""
+    """Return the note on what is not modelled for a model that is no language model; empty for language models."""
     if model.workload == "decoder":
         return ()
     return (

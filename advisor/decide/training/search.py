@@ -65,7 +65,7 @@ def best_plans(
 ) -> list[PlanFound]:
     """Return the fastest plans of all variants on `num_accelerators` accelerators, in closed form, fastest first.
 
-    `num_models` models of the job's size are trained beside each other (a policy and its critic): each has its own
+    `num_models` models of the job's size are trained together (a policy and its critic): each has its own
     weights, gradients and optimizer states.
 
     Source: whole enumeration; memory prunes before time is computed.
