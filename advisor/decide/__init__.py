@@ -1,1 +1,1 @@
-"""From a question to a ranked answer: candidates, optimistic bounds, simulation, prices, explanation."""
+"""The search from a question to a ranked answer: candidates, optimistic bounds, simulation, prices, explanation."""

@@ -1,4 +1,4 @@
-"""What is possible at best: the screens before simulation, without queues or randomness.
+"""Optimistic bounds: the screens before simulation, without queues or randomness.
 
 First by datasheet, for every candidate at once, then by the step-cost surface of a replica. The first is optimistic by
 construction — full peak, full bandwidth, no host, no links, prompts hidden behind decoding wherever they could be — so
@@ -38,11 +38,11 @@ _HOST = ("host",)
 _KV = ("attention",)
 _WEIGHTS = ("projections", "feed_forward", "experts", "head")
 _EIGHTHS = (8, 7, 6, 5, 4, 3.5, 3, 2.5, 2, 1.5, 1, 0.5, 0.25)
-"""Of a power of two of tokens: where the surface's table has its corners, between which it is straight."""
+"""Eighths of a power of two of tokens at which the surface's table has its corners; between them it is linear."""
 _MOST_OF_LIMIT = 0.5
-"""Of a time that is promised."""
+"""Note an objective whose limit long prompts alone take by more than this fraction."""
 NEARLY_FULL = 0.9
-"""Of the cache: above it, requests wait for cache."""
+"""Fraction of the KV cache in use above which requests wait for cache."""
 
 
 def roofline_requests_per_s(
@@ -89,9 +89,9 @@ def roofline_requests_per_s(
 
 
 def _numbers(candidate: Candidate) -> tuple[float, ...]:
-    """Per accelerator: dense bytes, expert bytes, chance that a token hits an expert, cache bytes per token, flop
-    per token of layers and head; bandwidth, peak; per replica: cache tokens, sequences, attention ranks,
-    whether it keeps prefixes, tokens of a step."""
+    """Return the numbers of a candidate. Per accelerator: dense bytes, expert bytes, chance that a token hits an
+    expert, cache bytes per token, FLOP per token of layers and head; bandwidth, peak. Per replica: cache tokens,
+    sequences, attention ranks, whether it keeps prefixes, tokens of an iteration."""
     deployment = candidate.deployment
     model, accelerator = deployment.model, deployment.accelerator
     dense_bytes = expert_bytes = 0.0
@@ -236,7 +236,7 @@ def surface_requests_per_s(replica: ReplicaModel, traffic: Traffic, objectives: 
 
 
 def least_prompt_s(replica: ReplicaModel, tokens: float) -> float:
-    """Least time of a prompt of so many tokens that nobody keeps waiting [s].
+    """Return the least time of a prompt of `tokens` tokens that waits for no other request [s].
 
     Source: the surface's cost of a token in the best of iterations, and of every pair of tokens.
     """
@@ -246,9 +246,8 @@ def least_prompt_s(replica: ReplicaModel, tokens: float) -> float:
 
 
 def longest_alone(replica: ReplicaModel, traffic: Traffic, level: ServiceLevel) -> tuple[float, float]:
-    """Tokens of the prompt that an objective on the first token leaves out no more, and its least time alone [s]; no
-    time where nobody says how much of a long prompt is reused.
-    """
+    """Return the longest prompt that an objective on TTFT must still cover [tokens], and its least time alone [s].
+    Both are 0 for other metrics, and for traffic that does not state how much of a long prompt is reused."""
     if level.metric != "ttft" or traffic.conversations or traffic.trace or traffic.part:
         return 0.0, 0.0
     tokens = traffic.prompt_tokens(level.percent)

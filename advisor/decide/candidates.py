@@ -36,7 +36,7 @@ class Candidate:
     """Whether it keeps the cache of prompts for others that begin alike."""
     speculation: ChosenSpeculation | None = None
     full_power: Accelerator | None = None
-    """Its accelerator without the power limit to which it is held; None where it is held to none."""
+    """The candidate's accelerator without its power limit; None without a power limit."""
     has_own_limits: bool = False
     """Whether sequences and tokens of an iteration are limited otherwise than by the engine's defaults."""
 
@@ -46,7 +46,7 @@ class Candidate:
 
     @property
     def checkpoint(self) -> ServedCheckpoint:
-        """What its engine loads."""
+        """Return the checkpoint that the candidate's engine loads."""
         run = self.deployment
         return served_checkpoint(run.model, run.engine, run.weight_dtype, run.accelerator)
 

@@ -1,5 +1,5 @@
-"""What would make the first option cheaper or another one win: levers and looser needs tried on it, each simulated like
-the answer; how sure it beats the others, and the prices at which it does not.
+"""Changes that would make the first option cheaper or put another first: levers and looser objectives, each
+simulated like the answer; the certainty of the order, and the prices at which it changes.
 """
 
 import contextlib
@@ -32,9 +32,10 @@ from advisor.simulator.replica_model import ReplicaModel
 
 _MISSES = "misses the objectives at this load"
 _TRIAL_RUNS = LEAST_SHOWN
-"""By which a change is shown where conversations would ask for more: two under the same runs differ by the change."""
+"""Number of runs that show a change where conversations would ask for more runs: two deployments under the same
+runs differ by the change only."""
 _FASTER = 0.9
-"""The same of a time that 99 % keep, where the cost stays."""
+"""Report a lever as faster if it cuts the p99 TPOT to this fraction of it or less at no higher cost."""
 _LOOSER = 1.5
 """Times an objective that binds."""
 _FOUR_BIT = ("nvfp4", "mxfp4", "int4")
@@ -92,8 +93,9 @@ def _tried(scenario: Scenario, rank: int, plan: Planned, beside: Planned, one: L
 def _compared(
     trial: Change, plan: Planned, after: Planned, worst: float, beside: Planned | None = None
 ) -> Change:
-    """The trial with what a change does; `worst`: times the cost where its error is large, if there is a difference;
-    `beside`: the deployment by the same runs, where it is shown by others."""
+    """Return the trial with the effect of its change. `worst` is the factor on the cost where its error is large,
+    if there is a difference. The last argument is the deployment under the same runs, if the answer shows it under
+    other runs."""
     cost = BeforeAfter(plan.found.usd_per_million_tokens, after.found.usd_per_million_tokens)
     ttft, tpot = (_change(name, plan, after, beside or plan) for name in ("ttft", "tpot"))
     saves = cost.ratio * (worst if cost.ratio != 1.0 else 1.0) <= LESS
@@ -109,7 +111,7 @@ def _compared(
 
 
 def _change(metric: str, plan: Planned, after: Planned, beside: Planned) -> BeforeAfter:
-    """What 99 % keep of a time before and after a change, in proportion to what the same runs show without it [s]."""
+    """Return a p99 latency before and after a change [s], scaled by what the same runs show without the change."""
     before_s, after_s, same_s = (
         getattr(each.result, metric).percentile_s(99) for each in (plan, after, beside)
     )
@@ -117,8 +119,8 @@ def _change(metric: str, plan: Planned, after: Planned, beside: Planned) -> Befo
 
 
 def _under_limit(scenario: Scenario, rank: int, plan: Planned) -> Change | None:
-    """What a power limit does to a deployment of one's own: the one that it is held to, else the lowest that holds;
-    None where none may be tried."""
+    """Return the effect of a power limit on an owned deployment: its own limit, else the lowest limit that meets
+    the objectives; None if no limit may be tried."""
     candidate = plan.found.candidate
     if plan.found.fleet is not None:
         return None
@@ -281,8 +283,9 @@ def what_would_change(
 
 
 def tried_changes(scenario: Scenario, plan: Planned) -> tuple[str, ...]:
-    """What a looser binding objective and four-bit weights would do to the first option, simulated like it; nothing
-    where they gain nothing, where only short runs are made, or of unlike parts, which are sized together.
+    """Return the effects of a looser binding objective and of four-bit weights on the first option, each simulated like
+    it. The result is empty if they gain nothing, if only short runs are made, or for unlike parts, which are sized
+    together.
 
     Source: `carried`.
     """
@@ -336,7 +339,7 @@ def _four_bit(scenario: Scenario, plan: Planned) -> list[tuple[str, Planned | No
 
 
 def _effect(change: str, plan: Planned, after: Planned | None) -> str:
-    """What a change does to the cost, as tried; empty where it saves nothing."""
+    """Return the effect of a change on the cost, as simulated; empty if it saves nothing."""
     if after is None:
         return ""
     cost = BeforeAfter(plan.found.usd_per_million_tokens, after.found.usd_per_million_tokens)
@@ -348,7 +351,8 @@ def _effect(change: str, plan: Planned, after: Planned | None) -> str:
 
 
 def _surest(options: tuple[Option, ...]) -> list[str]:
-    """Where the first option rests on borrowed kernel parameters: the cheapest one that does not."""
+    """Return a sentence on the cheapest option without borrowed kernel parameters, if the first option rests on
+    them."""
     first = options[0]
     if first.served.basis != "assumed":
         return []

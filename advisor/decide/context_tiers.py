@@ -1,4 +1,4 @@
-"""What each context window costs: the same question with servers that take requests of so many tokens."""
+"""The cost of each context window: the scenario repeated with servers that accept longer requests."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -17,7 +17,7 @@ Done = TypeVar("Done")
 
 
 def tier_scenario(scenario: Scenario, tokens: int) -> Scenario:
-    """The question for servers that take requests of so many tokens."""
+    """Return the scenario for servers that accept requests of `tokens` tokens."""
     traffic = scenario.traffic
     output = min(traffic.longest_output_tokens, max(1, tokens // 2))
     longest = {"max_input_tokens": tokens - output, "max_output_tokens": output}
@@ -46,7 +46,8 @@ def searched_largest(
 
 
 def _unread(scenario: Scenario, model: Model, tokens: int) -> Reason | None:
-    """Why the model reads no requests of so many tokens, or the load has longer ones; None where neither is so."""
+    """Return why the model cannot read requests of `tokens` tokens, or that the load has longer ones; None if
+    neither holds."""
     most, traffic = _window(model), scenario.traffic
     mean = traffic.mean_input_tokens + traffic.mean_output_tokens
     if most and tokens > most:

@@ -40,9 +40,9 @@ class _Drawn:
     before: NDArray[np.int64]
     """Tokens that were said before."""
     prompt: NDArray[np.int64]
-    """Those and the new ones."""
+    """Tokens of the prompt: those said before and the new ones."""
     whole: NDArray[np.int64]
-    """Those and the answer."""
+    """Tokens of the prompt and its output."""
 
     @property
     def columns(self) -> tuple[NDArray[Any], ...]:
@@ -53,7 +53,7 @@ class _Drawn:
         return int(self.talk[-1]) + 1
 
     def first(self, count: int) -> "_Drawn":
-        """Turns of so many of the conversations."""
+        """Return the turns of the first `count` conversations."""
         end = int(np.searchsorted(self.talk, count))
         return _Drawn(*(column[:end] for column in self.columns))
 
@@ -72,11 +72,11 @@ class _Talks:
         inputs, outputs, self.turns, self.gaps = (np.random.default_rng([*seed, each]) for each in range(4))
         self.lengths = lengths.chunks(inputs, outputs)
         self.unused = [np.empty((2, 0), np.int64)]
-        """Lengths of turns that were drawn and belong to nobody."""
+        """Lengths of turns that were drawn and belong to no conversation yet."""
         self.drawn = self._more(0)
 
     def first(self, count: int) -> _Drawn:
-        """So many conversations."""
+        """Return the first `count` conversations."""
         known, parts = self.drawn.num_conversations, [self.drawn]
         while known < count:
             parts.append(self._more(known))
@@ -87,7 +87,7 @@ class _Talks:
         return self.drawn.first(count)
 
     def _more(self, known: int) -> _Drawn:
-        """Further conversations, of which so many are known."""
+        """Draw further conversations, of which `known` are known already."""
         counts = self.turns.geometric(1.0 / self.conversations.mean_turns, _CHUNK)
         talk = np.repeat(np.arange(_CHUNK), counts)
         firsts = np.cumsum(counts) - counts
@@ -138,7 +138,7 @@ def _talks(talk: Conversations, lengths: Lengths, most_tokens: int, seed: tuple[
 def conversations_at(
     talk: Conversations, lengths: Lengths, most_tokens: int, rate_per_s: float, num_requests: int, seed: int
 ) -> Workload:
-    """What one replica sees of conversations that stay with it, at a rate of requests [1/s].
+    """Return the requests that one replica receives from conversations that stay with it, at a request rate [1/s].
 
     Conversations begin as a Poisson process that has lasted for long: those that began before send the turns that are
     left, and what they have said is in the cache, as far as it holds.
@@ -182,8 +182,9 @@ def _contents(
     held: NDArray[np.int64],
     chosen: NDArray[np.int64],
 ) -> Contents:
-    """What the chosen turns have in common with those that are held, the last of each conversation and the oldest
-    first, and with each other: a node for all that was said before, and one for all that the conversation says then."""
+    """Return the contents that the chosen turns share with each other and with the held turns (the last turn of
+    each conversation, oldest first). A conversation has one node for all that was said before, and one for all that
+    it says then."""
     tree = ContentTree()
     system = tree.add(ROOT, common_tokens) if common_tokens else ROOT
     first, size = len(tree.parents), len(held)

@@ -50,7 +50,8 @@ class Comparison:
     """Rank of the other option."""
     accelerator: str
     pair_class: str | None
-    """What the two differ in, by which published pairs erred; None where several models share machines."""
+    """Class of the difference between the two, by which published pairs erred; None if several models share
+    machines."""
     usd_ratio: Quantity | None
     """Cost of the other option over that of the first; None where several models share machines."""
     chance_first_is_cheaper: float
@@ -83,7 +84,7 @@ class Change:
     """applied: the option has the lever, and is compared with itself without."""
     costs_quality: bool
     note: str
-    """What the change needs besides money, or why it was refused."""
+    """Requirements of the change other than money, or the reason why it was refused."""
     usd_per_million_tokens: BeforeAfter | None = None
     usd_per_hour: BeforeAfter | None = None
     ttft_p99_s: BeforeAfter | None = None
@@ -133,5 +134,5 @@ class Decision:
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     unit: str | None = None
-    """What is counted where it is not requests: images, texts or seconds of audio."""
+    """Unit that is counted instead of requests: images, texts or seconds of audio; None for requests."""
     extra: Mapping[str, object] = field(default_factory=dict)

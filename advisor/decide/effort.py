@@ -11,7 +11,8 @@ from advisor.simulator.serving import ServingResult
 SEARCH_WORK: Final = 3_500_000
 """Requests plus events of all runs of one search: some 20 s. Usual questions take 0.5 to 2.5 million."""
 SHOW_WORK: Final = 2_000_000
-"""The same for what is settled, shown and tried of an answer, and for the questions near one that has none."""
+"""Limit of requests plus events for the runs that confirm, show and try an answer, and for the questions near one
+without an answer."""
 ENDED_EARLY: Final = (
     f"the search ended at its limit of {SEARCH_WORK / MILLION:g} million simulated events; what was not tried by then "
     "is called so: --gpu, --engine or --precision make the question smaller"
@@ -59,7 +60,8 @@ def spend(work: int) -> None:
 
 
 def affords(result: ServingResult, num_requests: int) -> bool:
-    """Whether so many more requests like those of a run are within the limit; if not, it counts as reached."""
+    """Whether `num_requests` more requests like those of a run are within the limit; if not, the limit counts as
+    reached."""
     effort = _effort.get()
     if effort is None:
         return True

@@ -1,4 +1,4 @@
-"""Levers: what people change about a deployment beside its hardware, layout and weights, each only where it can act."""
+"""Levers: changes to a deployment other than hardware, layout and weights, each only where it can act."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -32,7 +32,7 @@ class Lever:
     feature: str
     words: str
     formats: tuple[str, ...] = ()
-    """Of the cache, as engines call them."""
+    """Number formats of the KV cache, as engines call them."""
 
     @property
     def costs_quality(self) -> bool:
@@ -85,9 +85,8 @@ def lever(name: str) -> Lever:
 
 
 def pulled(scenario: Scenario, model: Model) -> tuple[str, ...]:
-    """Names of the levers that the search may pull: `auto` pulls what costs nobody anything, reuse of prompts, and so
-    does a list of others.
-    """
+    """Return the names of the levers that the search may apply. `auto` applies prefix caching, which costs nothing;
+    a list of other levers adds it."""
     if scenario.levers in (("auto",), ("none",)):
         return ("prefix",) if scenario.levers == ("auto",) else ()
     usual = "mtp" if model.mtp_layers else "eagle"
@@ -102,7 +101,8 @@ def without_limits(scenario: Scenario) -> Scenario | None:
 
 
 def to_try(scenario: Scenario, candidate: Candidate) -> tuple[Lever, ...]:
-    """What `auto` tries on the deployments that it shows: the cache's smaller formats and speculation."""
+    """Return the levers that `auto` tries on the deployments that it shows: smaller formats of the KV cache, and
+    speculative decoding."""
     if scenario.levers != ("auto",):
         return ()
     usual = "mtp" if candidate.deployment.model.mtp_layers else "eagle"
@@ -309,7 +309,7 @@ def replica_of(
 
 
 def lever_note(one: Lever, candidate: Candidate) -> str:
-    """What a lever asks beside money: quality, or a head that somebody must have.
+    """Return what a lever costs besides money: quality, or a draft head that the user must find or train.
 
     Source: data/quality.toml; catalog.published; simulator.speculation.
     """
@@ -325,7 +325,7 @@ def lever_note(one: Lever, candidate: Candidate) -> str:
 
 
 def lacks_head(candidate: Candidate) -> bool:
-    """Whether a candidate guesses ahead with a head that nobody is known to have published."""
+    """Whether a candidate uses speculative decoding with a draft head of which no publisher is known."""
     guess, deployment = candidate.speculation, candidate.deployment
     if guess is None or guess.speculation.method != "eagle":
         return False

@@ -42,7 +42,7 @@ _CLIENT_ROUNDS = 10
 """Requests per client of a closed loop, as the usual benchmark client sends them."""
 _TAIL_PERCENT = 99
 _REFUSED_FRACTION = 0.01
-"""What a 99th percentile leaves open: requests too long for the cache or the token budget."""
+"""Fraction of requests that a 99th percentile ignores: those too long for the cache or the token budget."""
 _GIVE_UP_FRACTION = 0.02
 """More requests than that missing TTFT or TPOT mean that a 99th percentile misses: the rest need not be simulated. Of
 several runs together, one that misses by their number times a hundredth."""
@@ -50,7 +50,7 @@ several runs together, one that misses by their number times a hundredth."""
 _LEAST_OF_SHARE = 200
 """Requests of a run of several shares that each of them gets at least."""
 _SAMPLED_CHUNKS = 8
-"""Of 4096 lengths each, by which the requests of a range are known where no trace has them."""
+"""Number of chunks of 4,096 sampled lengths each, from which the requests of a range are drawn if no trace has them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class LoadShare:
     replica: ReplicaModel
     traffic: Traffic
     fraction: float
-    """Of all requests."""
+    """Fraction of all requests that this share serves."""
     num_replicas: int
 
 
@@ -72,7 +72,7 @@ class SplitModel:
 
 
 Served = ReplicaModel | DisaggregatedModel | SplitModel
-"""What takes a load: one replica, or pools together."""
+"""The system that serves a load: one replica, or pools together."""
 
 
 def busy_clients(traffic: Traffic, objectives: Objectives, bound_per_s: float) -> float:
@@ -144,7 +144,8 @@ def _run_of_shares(
     objectives: Objectives | None,
     give_up_fraction: float,
 ) -> ServingResult:
-    """Of each share one replica under its part of the load, together as the router's clients see them.
+    """Simulate one replica of each share under its part of the load, and return the results together, as the router's
+    clients see them.
 
     Assumes: replicas of a share get equal parts, each a Poisson stream of its own, as replicas of one kind do.
     """

@@ -103,7 +103,7 @@ class Capacity:
     num_requests: int
     """Simulated over all runs."""
     binding: str
-    """What is missed first above this load: ttft, tpot, itl, e2e, throughput or kv cache."""
+    """Name of the limit that is missed first above this load: ttft, tpot, itl, e2e, throughput or kv cache."""
     stage: Stage = "settled"
 
     @property

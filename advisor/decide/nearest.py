@@ -36,7 +36,8 @@ Ask = Callable[[Scenario], Found | None]
 
 
 def nearest_question(scenario: Scenario, model: Model, engines: tuple[Engine, ...], ask: Ask) -> str:
-    """What to type so that there is an answer; empty where no single change that was tried gives one.
+    """Return the options to type so that the search finds an answer; empty if no single change that was tried gives
+    one.
 
     Source: own rule; the changes in the order in which people would give way.
     """
@@ -121,7 +122,7 @@ def _with_budget(scenario: Scenario, usd_per_hour: float | None) -> Scenario:
 
 
 def _most_load(scenario: Scenario, ask: Ask) -> str:
-    """The rate that what is there carries; empty where it serves nobody."""
+    """Return the request rate that the owned hardware carries, as options to type; empty if it serves no request."""
     found = ask(_with_rate(scenario, None))
     for part in _LESS if found is not None else ():
         assert found is not None
@@ -134,7 +135,8 @@ def _most_load(scenario: Scenario, ask: Ask) -> str:
 def _needed(
     limits: Constraints, model: Model, scenario: Scenario, engines: tuple[Engine, ...]
 ) -> Iterator[tuple[int, str]]:
-    """Of each kind that is owned, how many a replica takes, where there are fewer."""
+    """Yield the accelerators that one replica takes and their id, for each owned kind with fewer accelerators than
+    that."""
     for count, name in limits.own:
         found, _ = candidates_of(
             accelerator_catalog.by_id(name),

@@ -1,5 +1,5 @@
-"""What is for sale or already there within the limits of a question, and how replicas fit on it: SKUs hold whole nodes,
-and whoever rents eight pays for eight.
+"""Hardware for sale or already owned within the limits of a scenario, and how replicas fit on it: SKUs hold whole
+nodes, and a user who rents eight accelerators pays for eight.
 """
 
 import datetime
@@ -56,11 +56,11 @@ class Placement:
     accelerators_per_unit: int
     usd_per_unit_hour: float
     max_units: int | None = None
-    """Units that can be had; None where nobody says."""
+    """Largest number of units on offer; None if the provider does not state it."""
     min_units: int = 1
     """Least order."""
     num_workers: int = 1
-    """Of a fleet that is bought as one: what it is made of, and grows by."""
+    """Number of workers of a fleet that is bought as one; the fleet grows by single workers. 1 for a plain replica."""
     has_spare: bool = False
     """Whether one more of each of its workers is part of it."""
 
@@ -115,7 +115,7 @@ def _is_like(price: Price, other: Price) -> bool:
 def offers_by_accelerator(
     market: Market, as_of: datetime.date, regions: Sequence[str] = ()
 ) -> dict[str, tuple[Price, ...]]:
-    """What the market sells on a day, in these regions or anywhere, by accelerator id, cheapest per accelerator first.
+    """Return the prices on a day in these regions or anywhere, by accelerator id, cheapest per accelerator first.
 
     Raises: UnknownNameError: a provider is not known. InputFileError: the price file is wrong.
     Source: catalog.prices; the newest row of each offer.
@@ -165,7 +165,7 @@ def owned_offers(
     may_be_none: bool = False,
     regions: Sequence[str] = (),
 ) -> dict[str, tuple[Price, ...]]:
-    """What is there already, by accelerator id: of each kind as many as the power feeds.
+    """Return the owned accelerators by id: of each kind as many as the power budget feeds.
 
     Raises: InfeasibleError: it feeds none, and that is not told otherwise.
     """
@@ -190,8 +190,8 @@ def owned_offers(
 
 
 def fed_by(power_budget_w: float | None, count: int, accelerator: Accelerator, as_of: datetime.date) -> int:
-    """How many of so many accelerators a power feeds, hosts included; all without a limit, none where no source states
-    what one draws.
+    """Return how many of `count` accelerators a power budget feeds, hosts included: all without a budget, 0 if no
+    source states the power of one accelerator.
 
     Assumes: board power at its limit.
     Source: system_power_factor of catalog.ownership.
@@ -205,7 +205,8 @@ def fed_by(power_budget_w: float | None, count: int, accelerator: Accelerator, a
 def offers_under_limit(
     constraints: Constraints, accelerator: Accelerator, as_of: datetime.date
 ) -> tuple[Price, ...]:
-    """What is there already of an accelerator, with the power limit of this record; none where the power feeds none."""
+    """Return the owned accelerators of one kind, with the power limit of this record; empty if the power budget
+    feeds none."""
     own = [each for each in constraints.own if each[1] == accelerator.id]
     limit_w, named = constraints.power_budget_w, {accelerator.id: accelerator}
     found = owned_offers(own, named, as_of, limit_w, may_be_none=True, regions=constraints.regions)
@@ -266,7 +267,7 @@ def offer_of(price: Price, as_of: datetime.date) -> Offer | None:
 
 
 def machine_of(way: Placement, num_units: int, power_limit_w: float | None = None) -> Machine:
-    """The accelerators of so many units of an offer, and the nodes that they stand in.
+    """Return the accelerators of `num_units` units of an offer, and the nodes that hold them.
 
     Single accelerators that are rented together stand in one node; boards of one's own fill nodes of their kind.
     """
@@ -378,11 +379,11 @@ class WiderLimit:
     """One limit of a question, loosened until something is for sale."""
 
     option: str
-    """As it is typed, such as --term."""
+    """Option as it is typed, such as --term."""
     field: str
-    """Its field in the constraints."""
+    """Field of the option in the constraints."""
     values: tuple[str, ...]
-    """What to type instead; empty to leave the option out."""
+    """Values to type instead; empty to leave the option out."""
 
 
 def loosened(constraints: Constraints, as_of: datetime.date) -> WiderLimit | None:
@@ -404,7 +405,8 @@ def loosened(constraints: Constraints, as_of: datetime.date) -> WiderLimit | Non
 
 
 def seller_words(provider: str, price_kind: str) -> str:
-    """Who sells and what kind of price it is where nobody lists or quotes it: `TensorWave (tracker price)`."""
+    """Return the provider's name, with the kind of price unless it is a list price or quote: `TensorWave (tracker
+    price)`."""
     known = all_providers().get(provider)
     name = known.name if known else provider
     return name if price_kind in ("list", "quote") else f"{name} ({price_kind.replace('_', ' ')} price)"

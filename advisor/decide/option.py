@@ -13,7 +13,7 @@ from advisor.decide.reason import Reason
 from advisor.simulator.quantity import Basis, Quantity
 
 Role = Literal["safe_pick", "cheapest_if_it_holds", "other"]
-"""What distinguishes an option among those of its answer."""
+"""Role that distinguishes an option among those of its answer."""
 Share = Literal["prefill", "decode", "short", "long", "replica"]
 """Work of one part of a deployment: prompts or output tokens, short or long prompts, or everything."""
 _SHARE_WORDS: Final[Mapping[str, str]] = {
@@ -124,7 +124,7 @@ class UnknownCost:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What a purchase costs, by item, for a month and, of a job, in all."""
+    """The cost of a purchase by item, for a month and, for a job, in total."""
 
     usd_per_hour: float
     """All known items [USD/h]; a month has 730.5 hours."""
@@ -133,7 +133,7 @@ class Bill:
     """Known items, which add up to `usd_per_month`."""
     unknown: tuple[UnknownCost, ...] = ()
     commitment_usd: float | None = None
-    """What the term owes in all, used or not [USD]; 0 without a commitment, None where its length is not stated."""
+    """Total of the committed term, used or not [USD]; 0 without a commitment, None if its length is not stated."""
     usd: Quantity | None = None
     """The whole of a job that ends: the hours used or committed, with storage and egress as long; None for services."""
 
@@ -211,7 +211,7 @@ class ItemPerformance:
 
 @dataclass(frozen=True, slots=True)
 class SharedPerformance:
-    """What machines cost that several models share, and whether all models hold their objectives."""
+    """The cost of machines that several models share, and whether all models meet their objectives."""
 
     usd_per_hour: Quantity
     expected_usd_per_hour: float
@@ -275,13 +275,13 @@ class Explanation:
     kv_capacity_tokens: int | None = None
     """Tokens that the caches of one replica hold; None where there are no caches."""
     bottleneck: str | None = None
-    """What limits a decode step; None for a part of a deployment."""
+    """Resource that limits a decode step; None for a part of a deployment."""
     binding_objective: str | None = None
     """Objective that is missed first above the capacity; None for a part."""
     step_s: Mapping[str, float] = field(default_factory=dict)
     """Time of one decode step by part, at the mean batch [s]; of images, texts and audio the time of a batch of one."""
     quality_note: str = ""
-    """What the number formats cost in quality."""
+    """Loss of quality from the number formats, in words; empty if there is none."""
     basis_notes: tuple[str, ...] = ()
     """Measurements of other hardware that the prediction borrows."""
 
@@ -292,7 +292,7 @@ class Option:
 
     rank: int
     role: Role | Share
-    """For a part of a deployment the work that it does."""
+    """Role of the option; for a part of a deployment, the work that it does."""
     machine: Machine
     layout: Layout | None
     """None where several models share machines: each of `parts` has a layout of its own."""
@@ -303,7 +303,7 @@ class Option:
     """None for a part: latencies and rates belong to the whole deployment."""
     launch: Launch | None
     levers: Mapping[str, object] = field(default_factory=dict)
-    """What is applied besides hardware and layout: prefix_caching, sticky_router, speculation, adapters."""
+    """Levers applied besides hardware and layout: prefix_caching, sticky_router, speculation, adapters."""
     tie_with: tuple[int, ...] = ()
     """Ranks of options that may cost as little: less than 75 % sure which costs less."""
     parts: tuple["Option", ...] = ()

@@ -150,7 +150,7 @@ def _explanation(plan: Planned, scenario: Scenario) -> Explanation:
 
 
 def _quality(found: Found) -> str:
-    """What the formats of weights and cache cost in quality."""
+    """Return the loss of quality from the formats of weights and KV cache, in words."""
     deployment = found.candidate.deployment
     weights = quality_note(deployment.model, deployment.weight_dtype)
     used = next((each.name for each in LEVERS.values() if deployment.kv_dtype in each.formats), "")
@@ -263,7 +263,7 @@ def ages_days(options: Sequence[Option]) -> list[int | None]:
 
 
 def owned_note(scenario: Scenario) -> tuple[str, ...]:
-    """What hardware that is already there is charged."""
+    """Return the note on the costs that owned hardware is charged; empty without owned hardware."""
     if not scenario.constraints.own:
         return ()
     known = local_ownership(scenario.constraints.regions, scenario.as_of)
@@ -276,7 +276,8 @@ def owned_note(scenario: Scenario) -> tuple[str, ...]:
 
 
 def router_note(options: Sequence[Option]) -> tuple[str, ...]:
-    """What the reuse of a conversation's earlier turns rests on."""
+    """Return the note on the router that the reuse of a conversation's earlier turns depends on; empty if none is
+    needed."""
     if not any(
         option.levers.get("sticky_router") and option.replica_layout.num_replicas > 1 for option in options
     ):

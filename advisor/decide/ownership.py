@@ -48,12 +48,12 @@ def total(lines: Iterable[Line]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """What is owned: how many accelerators of which kind, in how many machines, drawing how much."""
+    """Owned hardware: number and kind of accelerators, number of machines, and power drawn."""
 
     accelerator: Accelerator
     num_accelerators: int
     mean_accelerator_power_w: float
-    """Of all of them together, over the hours of their life."""
+    """Mean power of all accelerators together over the hours of their life [W]."""
     replicas_span_nodes: bool = False
     num_fed: int | None = None
     """How many of them a power budget feeds, which are those that power is reserved for; None without a budget."""
@@ -73,7 +73,7 @@ class Holding:
 
 @dataclass(frozen=True, slots=True)
 class Tco:
-    """What owning costs over the life: lines, their sum, and what that is per hour and month."""
+    """The cost of ownership over the life: its items, their sum, and the sum per hour and month."""
 
     accelerator: str
     num_accelerators: int
@@ -86,7 +86,8 @@ class Tco:
     usd_per_month: float
     purchase_usd: float
     running_usd_per_month: float
-    """Without purchase, resale and interest: what stops when the machine is switched off and moved out."""
+    """Monthly cost without purchase, resale and interest [USD]: it ends when the machine is switched off and
+    removed."""
     energy_usd_per_month: float
 
 

@@ -34,12 +34,12 @@ from advisor.simulator.serving import ServingResult
 _SLOTS: Final = 512
 """Answers under way in a decode worker at most: graphs of all these batches are captured."""
 _ROUND: Final = 1024
-"""Of which a budget of tokens is a multiple that holds a prompt."""
+"""Round a token budget that holds a prompt to a multiple of this number [tokens]."""
 _TAIL: Final = 2.0
 """Times its mean that the tail of a wait is, where service times hardly vary."""
 _LEAST_BUSY: Final = 0.2
 _NEARLY_FULL: Final = 0.95
-"""Of what decode workers carry at most: above it first tokens wait for them, below it for prompts."""
+"""First tokens wait for decode workers if these are busier than this fraction of their capacity; else for prefill."""
 _TINY: Final = 1e-9
 
 
@@ -50,7 +50,7 @@ class Worker(Side):
     rate_bound: float
     """Requests per second of one, at most."""
     slack_s: float
-    """What the objective leaves a request to wait for it."""
+    """Longest wait for the worker that the objective allows a request [s]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +85,14 @@ class PoolPair:
         return counts[0], counts[1]
 
     def begin(self, load: float) -> tuple[int, int]:
-        """Between what is needed and what is likely to do."""
+        """Return numbers of workers between the least that is needed and the number likely to suffice."""
         prompts, answers = (
             (low + high) // 2 for low, high in zip(self.least(load), self.likely(load), strict=True)
         )
         return prompts, answers
 
     def served(self, counts: Sequence[int]) -> DisaggregatedModel:
-        """Both pools, and the links between them."""
+        """Return the model of both pools and of the links between them."""
         first, second = (
             PoolPlan(side.candidate.deployment, count) for side, count in zip(self.sides, counts, strict=True)
         )

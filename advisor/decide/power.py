@@ -8,14 +8,15 @@ from advisor.simulator.device import with_power_cap
 
 NAME: Final = "power-cap"
 _FRACTIONS: Final = (0.9, 0.8, 0.7)
-"""Of rated power, tried where no sweep was measured. Below, the cube root is too kind: six RTX 3090s at 57 % keep 60 %
-of their prompts per second, where it says 83 (llmgarage.ai, tokens per second test bench, 2026-02)."""
+"""Fractions of rated power that are tried without a measured sweep. Below 0.7, the cube root is too optimistic: six
+RTX 3090s at 57 % keep 60 % of their prompts per second, but it says 83 (llmgarage.ai, tokens per second test bench,
+2026-02)."""
 _UNMEASURED: Final = (0.95, 1.1)
 """Measured over predicted rate where only the cube root says it. The same RTX 3090s at 71 %: prompts 0.853 and answers
 0.974 of the full rate, where it says 0.894; an H200's answers draw 137 to 300 W of 700, so that no limit slows them
 (arXiv 2605.11999)."""
 _ALIKE: Final = 0.005
-"""Over rated power: limits that differ by less are one, as people round them."""
+"""Difference of two power limits, as a fraction of rated power, below which they count as one: users round them."""
 
 
 def limits_of(chip: Accelerator, name: str = NAME) -> tuple[float, ...]:

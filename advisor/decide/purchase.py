@@ -1,5 +1,5 @@
-"""What carrying a load costs: how many replicas on how many units of which offer; and the bill of it, the same
-for every command: machines, storage, egress, commitments. What nobody states is unknown, never nothing.
+"""The cost of carrying a load: how many replicas on how many units of which offer, and the bill, computed alike for
+every command from machines, storage, egress and commitments. A price that no source states is unknown, never 0.
 """
 
 import math
@@ -56,7 +56,8 @@ class Purchase:
     """Served by all replicas together, at the planning point."""
     usd_per_million_tokens: float
     cost: float
-    """What a search minimises: dollars per million tokens, of the whole budget where that is what is asked."""
+    """Cost that a search minimises [USD per million tokens]; for a demand that is a budget, the whole budget over
+    the tokens served, spent or not."""
 
     @property
     def usd_per_hour(self) -> float:
@@ -201,7 +202,7 @@ def _least_of_clients(scenario: Scenario, ways: Sequence[Placement], requests_pe
 
 
 def bill_of(price: Price, usd_per_hour: float, beside: Beside, *, duration_s: Quantity | None = None) -> Bill:
-    """The bill of machines that cost so much per hour on an offer, of a job of a duration where there is one.
+    """Return the bill of machines at `usd_per_hour` on an offer; for a job, also over its duration.
 
     Source: definition; storage and egress at the provider's price, own machines at that of their electricity.
     """
@@ -266,7 +267,7 @@ def owned_bill(cost: Tco, price: Price, beside: Beside) -> Bill:
 
 
 def job_usd(term: str, usd_per_hour: float, duration_s: float) -> float:
-    """What the machines of a job cost [USD]: the hours that they are used, a commitment whole."""
+    """Return the cost of the machines of a job [USD]: the hours of use, or a whole commitment."""
     return usd_per_hour * max(duration_s / HOUR_S, committed_hours(term))
 
 
@@ -305,7 +306,7 @@ def usd_words(usd: float) -> str:
 
 
 def left_out(bill: Bill) -> str:
-    """What was asked for and has no price here, so that the sum leaves it out, as the end of a phrase."""
+    """Return the requested items without a price, which the sum leaves out, as the end of a sentence."""
     names = [each.what for each in bill.unknown if not isinstance(each.reason, AmountNotStated)]
     return f", {' and '.join(names)} unknown" if names else ""
 

@@ -1,4 +1,4 @@
-"""From simulated deployments to a ranking that a person can act on: planning points, what is at risk, roles, ties."""
+"""The ranking of simulated deployments: planning points, risks, roles and ties."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -35,7 +35,8 @@ SAMPLING_SIGMA: Final = 0.04
 """Standard error over seeds of the logarithm of a settled capacity: 1 to 7 % on nine deployments of three questions,
 mostly 3 to 5."""
 _FRESH_SIGMA: Final = 0.2
-"""Of the logarithm of a price since it was read: that of a list price of three months."""
+"""Largest standard deviation of a price's logarithm since it was read at which the price is firm: that of a list
+price of three months."""
 _TINY: Final = 1e-9
 NO_SPREAD: Final = PriceSpread(0.0, 0.0)
 
@@ -48,13 +49,13 @@ class Planned:
     """Bought for this demand alone."""
     demand: Demand
     load: float
-    """Of one replica [requests/s, or clients]."""
+    """Load of one replica [requests/s, or clients]."""
     chance: float
-    """That the bought replicas carry the load within the objectives, given the model's error."""
+    """Probability that the bought replicas carry the load within the objectives, given the model's error."""
     expected_cost: float
     """Mean over the error of the model of what the search minimises [USD per million tokens]."""
     result: ServingResult
-    """At the planning point once `confirmed`; before, at the capacity."""
+    """Simulated result at the planning point once `confirmed`; before that, at the capacity."""
     price_spread: PriceSpread
     """How far the price may have moved since it was read."""
     point: PlanningPoint | None = None
@@ -71,14 +72,14 @@ class Planned:
 
     @property
     def is_known(self) -> bool:
-        """Whether it may head a list: kernels of this hardware were measured, its checkpoint is there to load, and the
-        price is a seller's own, lately read, for hardware that nobody shares."""
+        """Whether the option may be listed first: its kernels were measured on this hardware, its checkpoint
+        exists, and its price is firm."""
         price = self.found.purchase.placement.price
         return self.is_measured and is_firm(price, self.price_spread)
 
     @property
     def is_measured(self) -> bool:
-        """The same whatever its price is."""
+        """Whether kernels were measured on this hardware and the checkpoint exists, ignoring the price."""
         return (
             self.found.replica.basis != "assumed"
             and self.found.candidate.checkpoint.origin != "quantise first"
@@ -112,20 +113,21 @@ def capacity_factors(found: Found) -> tuple[float, ...]:
 
 
 def _units_needed(purchase: Purchase, num_loads: float) -> float:
-    """Units that carry so many times the load of a replica; a fleet of unlike workers grows by one of them."""
+    """Return the units that carry `num_loads` times the load of a replica; a fleet of unlike workers grows by one
+    worker."""
     way = purchase.placement
     needed = max(math.ceil(num_loads * way.num_workers - _TINY), purchase.num_replicas * way.num_workers)
     return max(purchase.num_units, math.ceil(needed / way.replicas_per_unit) / way.num_workers)
 
 
 def is_firm(price: Price, spread: PriceSpread) -> bool:
-    """Whether a price is a seller's own, lately read, for hardware that nobody shares. Source: own policy."""
+    """Whether a price is a recent list price or quote for dedicated hardware. Source: own policy."""
     listed = price.tenancy == "dedicated" and price.price_kind in ("list", "quote")
     return listed and spread.sigma <= _FRESH_SIGMA
 
 
 def firm_ways(scenario: Scenario, ways: Sequence[Placement]) -> list[Placement]:
-    """Those at firm prices. Source: own policy."""
+    """Return the placements at firm prices. Source: own policy."""
     return [way for way in ways if is_firm(way.price, price_spread_of(way.price, scenario))]
 
 
@@ -135,7 +137,7 @@ def price_spread_of(price: Price, scenario: Scenario) -> PriceSpread:
 
 
 def load_per_replica(scenario: Scenario, demand: Demand, found: Found) -> float:
-    """What one of the bought replicas carries [requests/s, or clients].
+    """Return the load that one of the bought replicas carries [requests/s, or clients].
 
     Source: replicas behind a router share the load evenly.
     """
@@ -254,7 +256,7 @@ def is_tie(first: Planned, other: Planned) -> bool:
 
 
 def led_by(order: Sequence[Each], leader: Each, overlaps: Callable[[Each, Each], bool]) -> list[Each]:
-    """The same order, with one of its options first where that may cost no more than what heads it."""
+    """Return the order with `leader` first, if it may cost no more than the first option; else unchanged."""
     if order[0] is leader or not overlaps(order[0], leader):
         return list(order)
     return [leader, *(option for option in order if option is not leader)]

@@ -306,7 +306,7 @@ class NotTried(Reason):
 
 @dataclass(frozen=True, slots=True)
 class CostsMore(Reason):
-    """What a candidate is expected to cost for the same demand, against the last option that is shown."""
+    """The expected cost of a candidate for the same demand, against the last option that is shown."""
 
     usd: float
     """Expected cost of the candidate, in the unit of `per`."""
@@ -331,7 +331,7 @@ class AmountNotStated(Reason):
     """The question does not say how much of something is used."""
 
     option: str
-    """As it is typed."""
+    """Option as it is typed."""
     code: ClassVar[str] = "amount_not_stated"
 
     @property

@@ -42,7 +42,7 @@ from advisor.decide.unlike_parts import Offers
 
 Offered = Callable[[Offers, Mapping[str, Accelerator]], Offers]
 _MAX_VARIANTS: Final = 2
-"""Further deployments of an accelerator that are shown beside its entry."""
+"""Number of further deployments of an accelerator that are shown besides its best one."""
 SCREENED_ONLY: Final = (
     "screened only: capacities rest on short runs and none was confirmed, so order and counts may change; "
     "ask again without --fast before you rent"
@@ -59,7 +59,7 @@ class Search:
     """A race that was run for a scenario, with the market that it was run on."""
 
     scenario: Scenario
-    """As it was searched: with requests within the model's window."""
+    """Scenario that was searched: its requests are within the model's window."""
     model: Model
     notes: tuple[str, ...]
     accelerators: Mapping[str, Accelerator]
@@ -67,7 +67,7 @@ class Search:
     race: Race
 
     def counts(self, wall_s: float) -> Counts:
-        """Return how much was looked at in so long a time [s]."""
+        """Return the numbers of candidates, models and simulations so far, with the wall time `wall_s` [s]."""
         race = self.race
         return Counts(
             num_candidates=race.num_candidates,
@@ -187,12 +187,12 @@ def _further(done: Search, entries: Sequence[Planned], top: int) -> list[Planned
 
 @dataclass(frozen=True, slots=True)
 class Shortlist:
-    """What a search found: its entries, best first, and the options that the first of them become."""
+    """The result of a search: its deployments, best first, and the options made of the first of them."""
 
     entries: list[Planned]
-    """Of the last demand; five or more where so many are possible, so that nothing that is said depends on `--top`."""
+    """Deployments for the last demand; five or more if as many exist, so that no statement depends on `--top`."""
     options: tuple[Option, ...]
-    """Those of the first five entries, or of as many as `--top` asks for if that is more."""
+    """Options of the first five entries, or of as many as `--top` asks for if that is more."""
     safe_pick: Option | None
     """The option with the role `safe_pick`, also where it is below the cut of `--top`; None where there is none."""
     rejected: tuple[Rejected, ...]
@@ -224,7 +224,7 @@ def shortlisted(done: Search) -> Shortlist:
 def _answered(
     asked: Scenario, refused: dict[int, Reason], done: Search, progress: Report, *, whole: bool
 ) -> Decision:
-    """What a race found, compared and explained."""
+    """Return the decision from a race, compared and explained."""
     scenario, model, race = done.scenario, done.model, done.race
     found = shortlisted(done)
     entries, options = found.entries, found.options[: scenario.top]
@@ -286,7 +286,7 @@ def _pools_may_pay(scenario: Scenario, demand: Demand, order: Sequence[Planned])
 
 
 def _of_clients(scenario: Scenario, clients: int) -> Scenario:
-    """The same question for so many clients."""
+    """Return the scenario for a concurrency of `clients`."""
     traffic = scenario.traffic.model_copy(update={"concurrency": clients})
     return scenario.model_copy(update={"traffic": traffic, "ladder_clients": ()})
 
@@ -301,7 +301,7 @@ def _taken(scenario: Scenario, progress: Report) -> Planned | None:
 
 
 def _ladder(scenario: Scenario, picks: Sequence[Planned | None]) -> tuple[Rung, ...]:
-    """What to take for each of the scenario's loads."""
+    """Return the picks for each of the scenario's loads."""
     rungs = []
     clients = scenario.ladder_clients or (None,) * len(picks)
     for place, (pick, count) in enumerate(zip(picks, clients, strict=True)):
@@ -316,7 +316,7 @@ def _ladder(scenario: Scenario, picks: Sequence[Planned | None]) -> tuple[Rung, 
 def _contexts(
     scenario: Scenario, model: Model, refused: dict[int, Reason], best: Planned, progress: Report
 ) -> tuple[Rung, ...]:
-    """What to take for each of the scenario's context windows."""
+    """Return the picks for each of the scenario's context windows."""
     if not scenario.max_contexts:
         return ()
 

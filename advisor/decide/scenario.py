@@ -1,4 +1,4 @@
-"""What is asked, whole: the frozen scenario that the search takes and that the answer echoes."""
+"""The scenario: the whole frozen question that the search takes and that the answer echoes."""
 
 import datetime
 import math
@@ -19,7 +19,7 @@ from advisor.simulator.serving.lengths import lognormal_location
 
 _NORMAL: Final = NormalDist()
 _HEAVY_SIGMA: Final = 1.0
-"""Of the logarithm of lengths."""
+"""Standard deviation of the logarithm of lengths above which the prompts are heavy-tailed."""
 _LONGEST: Final = _NORMAL.cdf(3.09)
 """Part of the requests that a replica must hold: all but one in a thousand."""
 
@@ -40,16 +40,16 @@ class Traffic(Record):
     """Users that send their next request when the last is answered."""
     trace: Path | None = None
     shared_prefix_tokens: int = Field(default=0, ge=0)
-    """Of the mean prompt, tokens at its beginning that others have too."""
+    """Tokens at the start of the mean prompt that other prompts share; 0 without a shared prefix."""
     shared_prefixes: int = Field(default=1, ge=1)
     """How many such beginnings there are."""
     reused_input_tokens: float = Field(default=0.0, ge=0)
     """Tokens of the mean prompt that a prefix cache without end would hold from earlier ones."""
     source: str = ""
     part: "PromptRange | None" = None
-    """Of which traffic, and prompts of which lengths, these are the requests; None where they are all."""
+    """Traffic and range of prompt lengths that these requests are a part of; None if they are all requests."""
     conversations: "Conversations | None" = None
-    """Whose turns these are, each with all that was said before; None where requests stand alone."""
+    """Conversations whose turns these are, each with all that was said before; None if requests are independent."""
 
     @property
     def longest_request_tokens(self) -> int:
@@ -59,7 +59,7 @@ class Traffic(Record):
         return round(longest + self.longest_output_tokens)
 
     def prompt_tokens(self, percent: float) -> float:
-        """Tokens of the prompt than which so many in a hundred are no longer."""
+        """Return the prompt length at the given percentile [tokens]."""
         own = self.behind_beginning
         most, part = own.max_input_tokens, percent / 100.0
         quantile = lognormal_quantile(own.mean_input_tokens, own.input_sigma, most, part)
@@ -67,7 +67,7 @@ class Traffic(Record):
 
     @property
     def longest_output_tokens(self) -> int:
-        """The same of the answer alone."""
+        """Longest output that a replica must hold: the 99.9th percentile, or the stated maximum [tokens]."""
         return self.max_output_tokens or round(
             lognormal_quantile(self.mean_output_tokens, self.output_sigma, None, _LONGEST)
         )
@@ -84,7 +84,7 @@ class Traffic(Record):
 
     @property
     def behind_beginning(self) -> "Traffic":
-        """The same requests without their shared beginning."""
+        """Return the traffic without the shared prefix of its prompts."""
         common, most = self.shared_prefix_tokens, self.max_input_tokens
         own = {
             "mean_input_tokens": self.own_input_tokens,
@@ -100,7 +100,7 @@ class Traffic(Record):
 
 
 class PromptRange(Record):
-    """The requests of a traffic whose prompts have so many tokens."""
+    """The requests of a traffic whose prompts are in a range of lengths."""
 
     whole: Traffic
     from_tokens: int = Field(default=1, ge=1)
@@ -115,9 +115,9 @@ class Conversations(Record):
     """New tokens of a turn, and those of its answer."""
     mean_turns: float = Field(ge=1)
     gap_s: float = Field(gt=0)
-    """From a prompt to the next of its conversation, on average."""
+    """Mean time from a prompt to the next of its conversation [s]."""
     common_tokens: int = Field(default=0, ge=0)
-    """With which every conversation begins."""
+    """Tokens with which every conversation begins; 0 if none are shared."""
 
 
 @lru_cache(maxsize=64)
@@ -145,7 +145,7 @@ class ServiceLevel(Record):
 
     @property
     def name(self) -> str:
-        """What it is called in answers, e.g. p99 TTFT."""
+        """Return the name of the objective in answers, e.g. p99 TTFT."""
         return f"p{self.percent:g} {'end to end' if self.metric == 'e2e' else self.metric.upper()}"
 
 
@@ -183,12 +183,12 @@ class Objectives(Record):
 
     @property
     def largest_tpot_s(self) -> float:
-        """The same for the time per output token."""
+        """Return the TPOT beyond which an objective is certainly missed [s]; infinite if none sets it."""
         return min((each.limit_s for each in self.levels if each.metric == "tpot"), default=math.inf)
 
 
 class Market(Record):
-    """What may be rented or is already there; empty means everything."""
+    """The hardware that may be rented or is already owned; an empty field allows everything."""
 
     accelerators: tuple[str, ...] = ()
     providers: tuple[str, ...] = ()
@@ -196,19 +196,19 @@ class Market(Record):
     own: tuple[tuple[int, str], ...] = ()
     """Hardware that is already there: (count, accelerator id)."""
     tenancies: tuple[Tenancy, ...] = ("dedicated",)
-    """Whose else an offered accelerator may be; hardware of other people's hosts is "unknown"."""
+    """Tenancies that an offer may have; hardware of other people's hosts is "unknown"."""
     countries: tuple[str, ...] = ()
     """Where data must stay, as ISO 3166 codes; empty is anywhere, and an offer without a country is nowhere."""
     max_price_age_days: int | None = Field(default=None, ge=0)
     power_budget_w: float | None = Field(default=None, gt=0)
-    """That machines of one's own may draw together, hosts included."""
+    """Power that owned machines may draw together, hosts included [W]; None without a limit."""
     price_file: Path | None = None
     price_cache: Path | None = None
     """Folder of refreshed prices, which count before the bundled ones."""
 
 
 class Constraints(Market):
-    """What an answer about serving must stay within."""
+    """The limits that an answer about serving must stay within."""
 
     engines: tuple[str, ...] = ()
     precisions: tuple[str, ...] = ()
@@ -218,7 +218,7 @@ class Constraints(Market):
 
 
 class Beside(Record):
-    """What is paid for beside machines; None where nobody says how much."""
+    """The items paid for besides machines; None if the scenario states no amount."""
 
     storage_bytes: float | None = Field(default=None, ge=0)
     """Kept all the time."""
@@ -231,7 +231,7 @@ class AdapterLoad(Record):
     count: int = Field(ge=1, le=1_000_000)
     rank: int = Field(ge=1, le=4096)
     slots: int = Field(ge=1, le=100_000)
-    """In the accelerators' memory at once."""
+    """Number of adapters in the accelerators' memory at once."""
 
 
 class Scenario(Record):
@@ -304,7 +304,8 @@ def within_window(traffic: Traffic, model: Model) -> tuple[Traffic, str]:
 
 
 def _scaling_note(tokens: int, model: Model) -> str:
-    """What a server of longer requests than the configured window must switch on; empty within it."""
+    """Return the setting that a server of requests longer than the native window must enable; empty within the
+    window."""
     limits = context_limits(model)
     if not limits.native or tokens <= limits.native:
         return ""

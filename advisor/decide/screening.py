@@ -1,4 +1,4 @@
-"""What a race begins with: every candidate that is for sale, at the load that its datasheet allows."""
+"""The start of a race: every candidate that is for sale, at the load that its datasheet allows."""
 
 from collections.abc import Mapping, Sequence
 

@@ -23,13 +23,13 @@ from advisor.simulator.serving.content import mean_reused_tokens
 from advisor.simulator.serving.trace_replay import contents_of
 
 _QUANTILES: Final = (0.5, 0.75, 0.9)
-"""Of the prompts' lengths, at which boundaries are tried."""
+"""Quantiles of the prompts' lengths at which boundaries are tried."""
 _ROUND: Final = 256
-"""Of which a boundary is a multiple [tokens]."""
+"""Round boundaries to a multiple of this number [tokens]."""
 _LEAST_REQUESTS: Final = 20
-"""Of a trace on either side of a boundary."""
+"""Least number of requests of a trace on either side of a boundary."""
 _PART: Final = 0.5
-"""Of the requests that may miss an objective, those of each side: together no more than are allowed."""
+"""Fraction of the requests that may miss an objective which each side may use: together no more than are allowed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +39,15 @@ class LengthPair:
     sides: tuple[Side, Side]
     traffics: tuple[Traffic, Traffic]
     fractions: tuple[float, float]
-    """Of all requests, those of either side."""
+    """Fraction of all requests that each side serves."""
     capacities: tuple[float, float]
-    """That one replica of either side holds in short runs [requests/s]."""
+    """Capacity of one replica of each side in short runs [requests/s]."""
     lever: ClassVar[str] = BY_LENGTH.name
     roles: ClassVar[tuple[Share, Share]] = ("short", "long")
     moves_caches: ClassVar[bool] = False
 
     def begin(self, load: float) -> tuple[int, int]:
-        """As many as carry what short runs found."""
+        """Return the number of replicas of each side that carries the load at the capacities of the short runs."""
         short, long = (
             max(1, math.ceil(load * fraction / capacity))
             for fraction, capacity in zip(self.fractions, self.capacities, strict=True)
@@ -55,11 +55,11 @@ class LengthPair:
         return short, long
 
     def likely(self, load: float) -> tuple[int, int]:
-        """The same: short runs say more than a bound."""
+        """Return the same numbers as `begin`: short runs are more exact than a bound."""
         return self.begin(load)
 
     def served(self, counts: Sequence[int]) -> SplitModel:
-        """Both pools with their shares of the load."""
+        """Return the model of both pools with their shares of the load."""
         columns = (self.sides, self.traffics, self.fractions, counts)
         return SplitModel(
             tuple(
@@ -100,7 +100,7 @@ def with_split(
 
 
 def _pairs(asked: Asked, plan: Planned, model: Model, chips: Mapping[str, Accelerator]) -> list[LengthPair]:
-    """What may serve both sides of the boundaries that promise most."""
+    """Return the pairs of deployments for both sides of the most promising boundaries."""
     whole, pairs = asked.scenario.traffic, list[LengthPair]()
     for end in boundaries(whole):
         short, long = traffic_in(whole, 1, end), traffic_in(whole, end + 1)
@@ -141,7 +141,7 @@ def boundaries(traffic: Traffic) -> list[int]:
 
 
 def traffic_in(whole: Traffic, from_tokens: int, to_tokens: int | None = None) -> Traffic:
-    """The requests of a traffic whose prompts have so many tokens, with the lengths and the rate of their own.
+    """Return the requests of a traffic whose prompts are in a range of lengths, with their own lengths and rate.
 
     Assumes: prompts of any length begin alike as often; arrivals are as they are of all.
     """
@@ -168,8 +168,8 @@ def traffic_in(whole: Traffic, from_tokens: int, to_tokens: int | None = None) -
 def _cheapest(
     asked: Asked, plan: Planned, traffic: Traffic, model: Model, chips: Mapping[str, Accelerator]
 ) -> Found | None:
-    """What carries one side for least by short runs, with the engine and the weights of the plain deployment and below
-    its bill; None where nothing does."""
+    """Return the cheapest deployment that carries one side in short runs, with the engine and the weights of the
+    plain deployment and below its bill; None if there is none."""
     scenario, deployment = asked.scenario, plan.found.candidate.deployment
     fraction = _fraction(traffic, scenario.traffic)
     limits = {"engines": (deployment.engine.id,), "precisions": (deployment.weight_dtype,)}
@@ -191,7 +191,8 @@ def _cheapest(
 
 
 def _of_part(objectives: Objectives, fraction: float, budget: float) -> Objectives:
-    """What a side must keep so that all requests keep the objectives, whatever the other side does."""
+    """Return the objectives that a side must meet so that all requests meet the given ones, whatever the other side
+    does."""
     levels = tuple(
         ServiceLevel(
             metric=each.metric,

@@ -1,4 +1,6 @@
-"""Which option may head a list of items, jobs or training runs: `ranking` does the same for served deployments."""
+"""The option that may be listed first for items, jobs or training runs; `ranking` does the same for served
+deployments.
+"""
 
 import datetime
 from collections.abc import Callable, Sequence

@@ -60,7 +60,7 @@ def launch_settings(candidate: Candidate, scenario: Scenario, role: str = "") ->
 
 
 def layout_of(candidate: Candidate, num_replicas: int, max_model_len: int | None) -> Layout:
-    """How the engine runs each of so many replicas."""
+    """Return how the engine runs each of `num_replicas` replicas."""
     deployment = candidate.deployment
     options = launch_options().get(deployment.engine.id)
     return Layout(
@@ -115,7 +115,7 @@ def _round_up(tokens: int, model: Model) -> int:
 
 
 def levers_of(candidate: Candidate, scenario: Scenario) -> dict[str, object]:
-    """What is pulled beside hardware and layout."""
+    """Return the levers applied besides hardware and layout."""
     guess = candidate.speculation
     chosen = None
     if guess is not None:
@@ -135,7 +135,7 @@ def levers_of(candidate: Candidate, scenario: Scenario) -> dict[str, object]:
 
 
 def memory_of(replica: ReplicaModel) -> Mapping[str, float]:
-    """What fills one accelerator [bytes]."""
+    """Return the bytes in one accelerator's memory, by use."""
     memory = replica.memory
     return {
         "total_bytes": memory.total_bytes,
@@ -147,7 +147,7 @@ def memory_of(replica: ReplicaModel) -> Mapping[str, float]:
 
 
 def basis_notes(found: Found) -> tuple[str, ...]:
-    """On what of other hardware the prediction rests, of all parts."""
+    """Return the notes on measurements of other hardware that the prediction rests on, for all parts."""
     replicas = [part.replica for part in found.fleet.parts] if found.fleet else [found.replica]
     return tuple(sorted({name for replica in replicas for name in replica.transferred}))
 

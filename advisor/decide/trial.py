@@ -59,7 +59,7 @@ class Found:
 
     @property
     def served(self) -> Served:
-        """What is simulated under a load."""
+        """Return the system that is simulated under a load."""
         return self.fleet.served if self.fleet else self.replica
 
     @property
@@ -78,8 +78,8 @@ class Found:
 
 
 Progress = Literal["bound", "surface", "screened", "confirmed", "settled", "closed"]
-"""What is known of a trial: datasheet bound, bound of its step-cost surface, a capacity of some precision; closed where
-it cannot answer."""
+"""Stage of a trial: datasheet bound, bound of its step-cost surface, or a capacity of some precision; closed if it
+cannot answer."""
 
 
 @dataclass(slots=True)

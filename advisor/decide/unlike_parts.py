@@ -38,7 +38,7 @@ Offers = Mapping[str, tuple[Price, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What both parts must carry, and where they can be bought."""
+    """The load that both parts must carry, and the offers for them."""
 
     scenario: Scenario
     demand: Demand
@@ -46,7 +46,7 @@ class Asked:
 
     @property
     def load(self) -> float:
-        """What must be shown to hold, so that the demand leaves its headroom free [requests/s]."""
+        """Return the load that must be shown to hold, so that the demand leaves its headroom free [requests/s]."""
         return self.demand.size / (1.0 - self.scenario.headroom_fraction)
 
     @property
@@ -73,11 +73,11 @@ class Pair(Protocol):
 
     @property
     def lever(self) -> str:
-        """By which they are made."""
+        """Return the name of the lever that creates the two kinds."""
 
     @property
     def roles(self) -> tuple[Share, Share]:
-        """What each kind does of the work."""
+        """Return the part of the work that each kind does."""
 
     @property
     def sides(self) -> tuple[Side, Side]:
@@ -85,7 +85,7 @@ class Pair(Protocol):
 
     @property
     def traffics(self) -> tuple[Traffic | None, Traffic | None]:
-        """Of each kind, where it does not see all requests."""
+        """Return the traffic of each kind; None for a kind that sees all requests."""
 
     @property
     def moves_caches(self) -> bool:
@@ -98,7 +98,7 @@ class Pair(Protocol):
         """Workers of each kind from which on they are grown."""
 
     def served(self, counts: Sequence[int]) -> Served:
-        """What is simulated of so many workers."""
+        """Return the system that is simulated for these counts of workers."""
 
     def short(self, result: ServingResult, missed: str, counts: Sequence[int], asked: Asked) -> int:
         """Place of the kind of which there are too few where a run missed an objective."""
@@ -106,7 +106,7 @@ class Pair(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """Both parts as they are bought: one machine for all, or units for each."""
+    """A purchase of both parts: one machine for all, or units for each part."""
 
     whole: Placement
     ways: tuple[Placement, Placement]
@@ -154,7 +154,7 @@ def _is_same(first: Planned, other: Planned) -> bool:
 
 
 def seller_of(price: Price) -> tuple[str, ...]:
-    """Who sells where and how: what both parts of a fleet have in common."""
+    """Return the provider, region, term, kind of price and tenancy, in which both parts of a fleet must agree."""
     return price.provider, price.region, price.term, price.price_kind, price.tenancy
 
 
@@ -238,7 +238,7 @@ def _found(asked: Asked, pair: Pair, counts: Sequence[int], cell: Cell, held: Ca
 
 
 def cheapest_cell(asked: Asked, pair: Pair, counts: Sequence[int]) -> Cell | None:
-    """The cheapest way to buy so many workers, and spare ones; None where nobody sells them side by side."""
+    """Return the cheapest way to buy `counts` workers, and spare ones; None if no provider sells them together."""
     numbers = [count + asked.num_spare for count in counts]
     budget = asked.scenario.objectives.budget_usd_per_hour or math.inf
     cells = (*_together(asked, pair, numbers), *_apart(pair, numbers))
@@ -252,7 +252,7 @@ def _is_one_kind(pair: Pair) -> bool:
 
 
 def num_accelerators(pair: Pair, counts: Sequence[int]) -> int:
-    """Of so many workers of each kind."""
+    """Return the number of accelerators of `counts` workers of each kind."""
     sizes = (side.candidate.deployment.accelerators_per_replica for side in pair.sides)
     return sum(count * size for count, size in zip(counts, sizes, strict=True))
 
@@ -289,7 +289,7 @@ def _apart(pair: Pair, numbers: Sequence[int]) -> Iterator[Cell]:
 
 
 def _is_sold(ways: tuple[Placement, Placement], units: Sequence[int], *, is_one: bool) -> bool:
-    """Whether a seller has so many units of both, and sells so few."""
+    """Whether a provider sells the units of both parts: no fewer than its least order, and no more than it has."""
     counts = [count * way.accelerators_per_unit for count, way in zip(units, ways, strict=True)]
     if is_one:
         counts = [sum(counts)] * 2

@@ -1,1 +1,1 @@
-"""What tokens cost: shares of a machine's time, ownership, fleets, break-evens, energy and carbon."""
+"""The cost of tokens: shares of a machine's time, ownership, fleets, break-evens, energy and carbon."""

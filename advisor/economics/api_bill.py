@@ -1,4 +1,4 @@
-"""What the same tokens cost through somebody else's API, and which models do the same work per token."""
+"""The cost of the same tokens through an API provider, and the models that do the same work per token."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class ApiCost:
     usd_per_million_cached_tokens: float
     usd_per_million_output_tokens: float
     usd_per_million_tokens: float
-    """Of the load's mix of prompt and answer tokens."""
+    """Price of the load's mix of prompt and output tokens [USD per million tokens]."""
     price_observed_on: str
     price_age_days: int
     price_url: str
@@ -28,7 +28,7 @@ class ApiCost:
 
 
 def usd_per_request(price: ApiPrice, tokens: RequestTokens) -> float:
-    """What one mean request costs at list price [USD].
+    """Cost of one mean request at list price [USD].
 
     Source: definition; a provider without a price for cached tokens charges the full one.
     """

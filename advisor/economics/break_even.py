@@ -1,4 +1,4 @@
-"""Where two ways to get tokens cost the same."""
+"""Break-even points: values at which two ways to get tokens cost the same."""
 
 import math
 from dataclasses import dataclass
@@ -13,7 +13,8 @@ class BreakEven:
     first: str
     second: str
     quantity: str
-    """What is varied, with its unit in the name: utilisation_fraction, tokens_per_day, months, hours_per_day."""
+    """Quantity that is varied, with its unit in the name: utilisation_fraction, tokens_per_day, months,
+    hours_per_day."""
     value: float | None
     sentence: str
 
@@ -21,9 +22,10 @@ class BreakEven:
 def utilisation(
     usd_per_hour: float, full_tokens_per_hour: float, other_usd_per_million: float
 ) -> float | None:
-    """Share of its capacity at which a rented or owned deployment costs as much per token as the other way.
+    """Return the fraction of its capacity at which a rented or owned deployment costs as much per token as the other
+    way.
 
-    Dollars per hour over (share × tokens per hour at full load) = price; None where it is dearer even when full.
+    Dollars per hour over (share × tokens per hour at full load) = price; None if it costs more even when full.
     """
     share = usd_per_hour * MILLION / (full_tokens_per_hour * other_usd_per_million)
     return share if share <= 1.0 else None

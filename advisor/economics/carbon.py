@@ -16,7 +16,7 @@ class Footprint:
     region_name: str
     kg_co2e_per_kwh: float
     kwh_per_million_tokens: float
-    """At the meter of the site: systems and cooling included."""
+    """Energy at the meter of the site, systems and cooling included [kWh per million tokens]."""
     kg_co2e_per_million_tokens: float
     kg_co2e_per_month: float
     carbon_year: int

@@ -9,7 +9,7 @@ from advisor.catalog.units import BITS_PER_BYTE, GB
 from advisor.simulator.graph.model import parameter_count
 
 _BITS = 4.5
-"""Of a weight in the usual four-bit files, scales included (4.25 to 4.85 bits)."""
+"""Bits of a weight in the usual four-bit files, scales included (4.25 to 4.85 bits)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class UnitPrice:
-    """What one purchasable unit costs under a term, and how many replicas run on it."""
+    """The price of one purchasable unit under a term, and the number of replicas that run on it."""
 
     usd_per_hour: float
     replicas: int = 1
@@ -25,12 +25,12 @@ class FleetCost:
     base_units: int
     """Paid all day."""
     peak_units: int
-    """In the busiest part of the day, the base included."""
+    """Number of units in the busiest part of the day, including those that are paid all day."""
     unit_hours_per_day: float
     """Paid, starts and losses of spot machines included."""
     usd_per_day: float
     utilisation_fraction: float
-    """Of what is paid for: load over capacity."""
+    """Load as a fraction of the paid capacity."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +53,8 @@ def units_needed(
     replicas_per_unit: int = 1,
     num_spare: int = 0,
 ) -> tuple[int, ...]:
-    """Units that each part of the day needs, where one replica serves so many requests per second within the SLO, and
-    `num_spare` replicas more than the load needs are there while any is.
+    """Return the units that each part of the day needs, from the requests per second that one replica serves within the
+    objectives. `num_spare` replicas are added while the load needs any.
 
     Source: ceiling of load over capacity; the capacity is the simulator's.
     """

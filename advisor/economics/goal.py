@@ -43,14 +43,14 @@ class Weights(Record):
 
 
 class Team(Record):
-    """What the people know."""
+    """The skills of the team."""
 
     frameworks: tuple[str, ...] = Field(default=("pytorch",), min_length=1)
-    """They would use the best supported of them."""
+    """Frameworks that the team knows; it would use the best supported of them."""
 
 
 class Needs(Record):
-    """What the hardware must also do, beside serving the model."""
+    """The tasks that the hardware must do besides serving the model."""
 
     training: bool = False
     own_weights: bool = True
@@ -58,7 +58,7 @@ class Needs(Record):
 
 
 class Goal(Record):
-    """What a team wants of its hardware."""
+    """The goal of a team for its hardware."""
 
     weights: Weights = Weights()
     team: Team = Team()

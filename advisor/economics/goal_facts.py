@@ -1,4 +1,6 @@
-"""What is known of each family of hardware for a question: the best deployment, its cost, who sells it, who runs it."""
+"""The facts about each family of hardware: the best deployment, its cost, its providers, and the engines that run
+on it.
+"""
 
 import datetime
 from dataclasses import dataclass
@@ -40,7 +42,7 @@ class Deal:
 
 @dataclass(frozen=True, slots=True)
 class PlatformFacts:
-    """What a score rests on, gathered once."""
+    """The facts that a score rests on, gathered once."""
 
     platform: Platform
     deal: Deal | None
@@ -71,7 +73,7 @@ def _gap_of(error: InfeasibleError) -> _Gap:
 
 
 def facts_of(platform: Platform, scenario: Scenario, known: Ownership) -> PlatformFacts:
-    """The facts of one family for a scenario: simulated where the catalog can, priced where somebody sells it.
+    """Return the facts of one family for a scenario: simulated if the catalog can, priced if a provider sells it.
 
     Raises: UnknownNameError: the model or a provider is not known.
     Source: recommend.search; catalog records; data/platforms.toml.

@@ -57,7 +57,8 @@ def _facts(platform: Platform, scenario: Scenario, known: Ownership, progress: R
 
 
 def _changes(facts: list[PlatformFacts], options: tuple[PlatformScore, ...], goal: Goal) -> tuple[str, ...]:
-    """Which single weight, all else staying, would put another family first, and what is not known."""
+    """Return the single weights that would put another family first, with all else equal, and the facts that are
+    unknown."""
     first, sentences = options[0], []
     shares = goal.weights.shares()
     for name in shares:

@@ -58,7 +58,7 @@ class PlatformScore:
     score: float
     """Weighted sum, what is not known counting nothing."""
     score_at_best: float
-    """The same, what is not known counting in full."""
+    """Weighted sum in which each unknown counts in full."""
     scores: tuple[Score, ...]
 
 
@@ -133,7 +133,7 @@ def _serves(fact: PlatformFacts) -> Fact:
 
 
 def _unless_unpriced(fact: PlatformFacts) -> float | None:
-    """Nothing where it fails; unknown where only a price is missing, so that nobody simulated it."""
+    """Return 0 if the family fails; None (unknown) if only its price is missing, so that it was not simulated."""
     return None if fact.is_unpriced else 0.0
 
 

@@ -1,4 +1,6 @@
-"""What a token costs when a deployment is used less than fully: the simulator runs it at parts of its highest load."""
+"""The cost of a token when a deployment is used less than fully: the simulator runs it at fractions of its highest
+load.
+"""
 
 import math
 

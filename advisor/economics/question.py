@@ -16,8 +16,8 @@ class CostQuestion(Record):
     """One question about cost, with everything resolved."""
 
     scenario: Scenario
-    """What `recommend` is asked: a rate is that of the busiest part of the day, and hardware of one's own is in its
-    constraints. Without a load it asks what full units carry."""
+    """Scenario for `recommend`. The rate is that of the busiest part of the day; owned hardware is in the
+    constraints. Without a load, `recommend` returns what full units carry."""
     shape: LoadShape
     tokens_per_day: float | None = Field(default=None, gt=0)
     """Prompt and output tokens of a mean day, where the load was given so."""

@@ -17,7 +17,7 @@ from advisor.simulator.quantity import Quantity
 
 @dataclass(frozen=True, slots=True)
 class ProviderPrice:
-    """What the deployment of an option costs on the best offer of one provider and term."""
+    """The cost of an option's deployment on the best offer of one provider and term."""
 
     provider: str
     term: str
@@ -41,10 +41,10 @@ class CostRow:
     mean_requests_per_s: float
     tokens_per_day: float
     usd_per_hour: float
-    """What the token prices add up to: the whole known bill; of owned hardware the cost of ownership, with storage and
-    egress [USD/h]."""
+    """Total that the token prices add up to: the whole known bill; for owned hardware the cost of ownership, with
+    storage and egress [USD/h]."""
     usd_per_million_tokens: Quantity
-    """At the mean load; `performance` states the cost of machines at the peak."""
+    """Cost at the mean load [USD per million tokens]; `performance` states the cost of machines at the peak."""
     usd_per_million_input_tokens: Quantity
     usd_per_million_cached_tokens: Quantity
     usd_per_million_output_tokens: Quantity
@@ -61,7 +61,7 @@ class CostRow:
 
     @property
     def deal(self) -> str:
-        """What is rented or bought, in words."""
+        """Return what is rented or bought, in words."""
         machine = self.option.machine
         count = machine.num_accelerators if self.tco is None else self.tco.num_accelerators
         words = f"{count} x {machine.accelerator}"
@@ -103,9 +103,9 @@ class PowerLimit:
 
     limit_w: float
     output_tokens_per_s: float
-    """Of one replica."""
+    """Output tokens per second of one replica."""
     output_tokens_per_joule: float
-    """Over the board power of its accelerators, each at the limit."""
+    """Output tokens per joule, over the board power of the replica's accelerators, each at the limit."""
     num_accelerators: int
     usd_per_million_tokens: float
     basis: Literal["measured", "modelled"]
@@ -114,7 +114,7 @@ class PowerLimit:
 
 @dataclass(frozen=True, slots=True)
 class LoadPoint:
-    """What a token costs on the first option when it is used less than fully; simulated."""
+    """The cost of a token on the first option at less than full use, as simulated."""
 
     load_fraction: float
     tokens_per_day: float
@@ -141,7 +141,7 @@ class CostReport:
     """The option with the role `safe_pick`, also where it is below the cut of `--top`; None where there is none."""
     api: tuple[ApiCost, ...]
     ways: tuple[Way, ...]
-    """The same volume by every way, cheapest first."""
+    """Ways to serve one volume of tokens, cheapest first."""
     fleet: tuple[FleetCost, ...]
     load: tuple[LoadPoint, ...]
     tco: Tco | None
@@ -149,7 +149,7 @@ class CostReport:
     """Hardware of one's own, cheapest per token first: what the question names, as `recommend` answers it, or systems
     with a purchase price."""
     power_limits: tuple[PowerLimit, ...]
-    """Of the first owned option, where a calibration holds a power sweep."""
+    """Effects of power limits on the first owned option, if a calibration holds a power sweep; else empty."""
     sensitivity: tuple[Swing, ...]
     owned_sensitivity: tuple[Swing, ...]
     break_even: tuple[BreakEven, ...]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 Evaluate = Callable[[Mapping[str, float]], float]
-"""Of the values of all parameters: the figure that is asked for."""
+"""Function that returns the requested figure from the values of all parameters."""
 
 _NOTHING = 1e-9
 
@@ -23,7 +23,7 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class Swing:
-    """What the figure becomes when one parameter goes to its ends."""
+    """The change of the figure when one parameter goes to its ends."""
 
     parameter: str
     unit: str

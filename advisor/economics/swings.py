@@ -1,4 +1,4 @@
-"""Which assumptions of a cost per token matter most: those of a rented deployment, and those of an owned one."""
+"""The assumptions of a cost per token that matter most: those of a rented deployment, and those of an owned one."""
 
 from collections.abc import Mapping
 

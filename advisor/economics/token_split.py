@@ -1,4 +1,4 @@
-"""Who pays for a machine's time: prompt tokens, cached prompt tokens and answer tokens, by what each really uses.
+"""The division of a machine's cost among prompt tokens, cached prompt tokens and output tokens, by the time each uses.
 
 A request uses a replica in four ways, all of them read off its step-cost surface at the batch that the simulated run
 had on average:
@@ -64,7 +64,7 @@ class UsedSeconds:
     prefill_s: float
     cached_read_s: float
     cached_read_per_token_s: float
-    """Of one cached token, also where the request has none."""
+    """Time of attention to one cached token [s], also if the request has none."""
     decode_s: float
     input_residency_s: float
     output_residency_s: float
@@ -82,13 +82,13 @@ class UsedSeconds:
 
 @dataclass(frozen=True, slots=True)
 class TokenPrices:
-    """What tokens of each class cost [USD per million], and how the bill divides by what is used."""
+    """The prices of each class of token [USD per million], and the division of the bill by use."""
 
     usd_per_million_input: float
     usd_per_million_cached: float
     usd_per_million_output: float
     share: dict[str, float]
-    """Of the bill: prefill, cached read, decoding, KV residency of prompts, KV residency of answers."""
+    """Fractions of the bill: prefill, cached read, decoding, KV residency of prompts, KV residency of outputs."""
 
 
 def used_seconds(

@@ -1,1 +1,1 @@
-"""Requests with a deadline and nobody waiting: the cheapest hardware that is done in time."""
+"""Requests with a deadline and no waiting client: the cheapest hardware that finishes in time."""

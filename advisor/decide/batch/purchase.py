@@ -1,4 +1,4 @@
-"""What finishing a batch in time costs: whole units of an offer, starting them, losing some of them."""
+"""The cost of finishing a batch in time: whole units of an offer, their start, and the loss of spot machines."""
 
 import math
 from collections.abc import Sequence
@@ -61,7 +61,7 @@ def _purchase(
 
 
 def start_up_s(candidate: Candidate) -> float:
-    """From renting a machine to its first request [s]: boot, image, weights.
+    """Return the time from renting a machine to its first request [s]: boot, image, weights.
 
     Assumes: a store that feeds each accelerator with 1 GB/s.
     Source: own assumption, printed with the answer.

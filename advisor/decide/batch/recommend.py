@@ -1,4 +1,4 @@
-"""A batch of requests with a deadline and nobody waiting: the cheapest hardware that is done in time, spot included."""
+"""The answer for a batch of requests with a deadline and no waiting client: the cheapest hardware, spot included."""
 
 import heapq
 import itertools

@@ -10,4 +10,4 @@ class BatchJob:
     num_requests: int
     deadline_s: float
     spot_losses_per_day: float = 1.0
-    """Of one machine; what it had in hand is asked again elsewhere."""
+    """Spot losses of one machine per day; another machine repeats the requests that were running on it."""

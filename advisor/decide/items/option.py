@@ -130,7 +130,7 @@ def _deal(option: Option) -> str:
 
 
 def warnings_of(options: Sequence[Option]) -> tuple[str, ...]:
-    """Old prices, each offer once, and kernels that nobody measured."""
+    """Return the warnings about old prices, each offer once, and about kernels without a measurement."""
     offers = {(each.machine.accelerator, each.offer): each for each in options}
     unmeasured = {option.machine.accelerator for option in options if option.explained.basis_notes}
     names = ", ".join(sorted(unmeasured))

@@ -1,4 +1,4 @@
-"""Which accelerators, and how many, for images, texts or audio under a promise on latency, at what price."""
+"""The answer for images, texts or audio under a latency objective: which accelerators, how many, at what price."""
 
 import math
 import time
@@ -43,7 +43,7 @@ from advisor.simulator.workloads.services import ItemService, check_model, item_
 
 _SPLITS = (1, 2, 4, 8)
 _NUM_WAYS = 3
-"""To buy a replica, the cheapest: one of them may be out of reach or short of units."""
+"""Number of cheapest offers to try per replica: one of them may be out of reach or short of units."""
 _TRICKLE_PER_S = 0.001
 """Items, for which the smallest fleet is enough."""
 _ROUNDING = 1e-9
@@ -87,14 +87,15 @@ def recommend_items(scenario: ItemScenario) -> Decision:
 
 
 def _rung(rate_per_s: float, answer: "_Answer") -> Rung:
-    """What to take for one load of a ladder."""
+    """Return the pick for one load of a ladder."""
     if answer.options:
         return Rung(answer.options[0], rate_per_s=rate_per_s)
     return Rung(None, NothingCarries(), rate_per_s=rate_per_s)
 
 
 _Fleets = dict[int, tuple[BatchFleet, float] | None]
-"""By the identity of a service: replicas that carry the load, and what one of them carries; None where none do."""
+"""Replicas that carry the load, and the capacity of one replica, by the identity of a service; None if none carries
+it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +108,7 @@ class _Answer:
     reasons: Mapping[str, Reason]
     num_simulated: int
     safe_pick: Option | None = None
-    """Also where it is not among the options that are shown."""
+    """Safe pick, also if it is not among the options that are shown; None without one."""
 
     def rejected(self) -> tuple[Rejected, ...]:
         shown = {option.machine.accelerator for option in self.options}

@@ -1,4 +1,4 @@
-"""Which models stand on which offer: blocks of models that share machines, and fleets of blocks at the least cost."""
+"""Assignment of models to offers: blocks of models that share machines, and fleets of blocks at the least cost."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ from advisor.decide.scenario import Scenario
 from advisor.decide.several.packing import Need, Order, ordered
 
 Plans = Sequence[Mapping[str, Sequence[Planned]]]
-"""Of each model, what may serve it by accelerator: replicas of several sizes, sized for its load."""
+"""Plans that may serve each model, by accelerator: replicas of several sizes, sized for the model's load."""
 _NORMAL: Final = NormalDist()
 _Z80: Final = _NORMAL.inv_cdf(0.9)
 _TINY: Final = 1e-9
@@ -35,15 +35,15 @@ _LOWEST: Final = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What some of the models take on one offer."""
+    """A subset of the models with their plans on one offer."""
 
     places: tuple[int, ...]
-    """Of its models among all."""
+    """Positions of the subset's models in the list of all models."""
     plans: tuple[Planned, ...]
     price: Price
     chip: Accelerator
     usd_per_hour: float
-    """With what its price is expected to have moved."""
+    """Cost, with the expected movement of the price since it was read [USD/h]."""
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -56,7 +56,7 @@ class Block:
 
     places: tuple[int, ...]
     plans: tuple[Planned, ...]
-    """Of each, bought for its part of the bill: that of the accelerators that it uses."""
+    """Plan of each model, bought for its part of the bill: the part of the accelerators that it uses."""
     order: Order
     spread: PriceSpread
     expected_usd_per_hour: float
@@ -70,7 +70,7 @@ class Block:
 
 
 Fleet = tuple[Block, ...]
-"""What serves all models: each in one of the blocks."""
+"""Blocks that together serve all models; each model belongs to exactly one block."""
 _Drafts = dict[int, tuple[Choice, ...]]
 """The cheapest choices for sets of models, by their bits."""
 
@@ -111,7 +111,8 @@ def cheapest_fleets(
 def apart_usd_per_hour(
     scenarios: Sequence[Scenario], plans: Plans, rows: Sequence[tuple[Accelerator, Price]]
 ) -> float:
-    """What the models cost where none shares a machine with another [USD/h]; infinite where one cannot be had so."""
+    """Return the cost of the models if no model shares a machine with another [USD/h]; infinite if one cannot be
+    bought alone."""
     choices = [_choices(scenarios[0], plans, chip, price, is_sound=False) for chip, price in rows]
     total = 0.0
     for place in range(len(plans)):
@@ -138,7 +139,7 @@ def _mixed(choices: Sequence[Mapping[int, Choice]]) -> _Drafts:
 
 
 def _rank(draft: Sequence[Choice] | None) -> tuple[float, int]:
-    """What it costs, to a millionth; of equal ones fewer orders come first."""
+    """Return the sort key of a draft: its cost, rounded to a millionth [USD/h], and its number of orders."""
     return (
         (math.inf, 0) if draft is None else (round(sum(each.usd_per_hour for each in draft), 6), len(draft))
     )
@@ -171,7 +172,7 @@ def _choices(
 
 
 def _ordered(choice: Choice, quantile: float | None = None) -> Order | None:
-    """What is bought for a choice; at a quantile of the error of its capacities."""
+    """Return the order for a choice, at the predicted capacities or at a quantile of their error; None if none fits."""
     needs = [Need(_num_replicas(plan, quantile), _size(plan)) for plan in choice.plans]
     return ordered(needs, choice.price, choice.chip)
 
@@ -217,7 +218,7 @@ def _used(choice: Choice, quantile: float | None) -> int:
 
 
 def _with_part(scenario: Scenario, plan: Planned, order: Order, part: float) -> Planned:
-    """A plan bought for its part of an order, which is so much for each of its replicas."""
+    """Return a plan bought for its part of an order; `part` is the fraction of the order per replica."""
     count, traffic, usd = plan.found.purchase.num_replicas, scenario.traffic, order.usd_per_hour * part
     tokens = traffic.mean_input_tokens + traffic.mean_output_tokens
     per_token = usd_per_million_tokens(count * usd, plan.demand.size, tokens)
@@ -284,7 +285,7 @@ def compared_rows(
     chips: Mapping[str, Accelerator],
     sizes: Sequence[int],
 ) -> Iterator[tuple[Accelerator, Price]]:
-    """Of offers that are as large, as firm and as many of one accelerator the cheapest."""
+    """Yield the cheapest of the offers that have the same size, firmness and number of units of one accelerator."""
     for name, prices in offers.items():
         best: dict[tuple[object, ...], Price] = {}
         for price in prices:

@@ -22,11 +22,11 @@ class Machines:
 
     count: int
     num_accelerators: int
-    """Of one of them."""
+    """Number of accelerators of one machine."""
     num_replicas: tuple[int, ...]
-    """Of each model, on one of them."""
+    """Number of replicas of each model on one machine."""
     num_used: int
-    """Of its accelerators."""
+    """Number of accelerators in use on one machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Order:
 
 
 def packed(needs: Sequence[Need], capacity: int) -> tuple[Machines, ...]:
-    """Machines of so many accelerators that hold all replicas, the fewest; no replica is larger than a machine.
+    """Pack all replicas on the fewest machines of `capacity` accelerators; no replica is larger than a machine.
 
     The largest replicas come first, each on the first machine that has room.
 
@@ -71,15 +71,15 @@ def packed(needs: Sequence[Need], capacity: int) -> tuple[Machines, ...]:
 
 
 def _with(group: Machines, place: int, more: int, size: int, count: int) -> Machines:
-    """So many machines of a group with more replicas of one model on each."""
+    """Return `count` machines of a group with `more` replicas of one model added to each."""
     held = list(group.num_replicas)
     held[place] += more
     return Machines(count, group.num_accelerators, tuple(held), group.num_used + more * size)
 
 
 def ordered(needs: Sequence[Need], price: Price, chip: Accelerator) -> Order | None:
-    """Units of one offer that hold all replicas, several models on a machine where they fit; None where the offer has
-    no machine for one of them, or not so many units.
+    """Return the units of one offer that hold all replicas, with several models on a machine where they fit; None if
+    the offer has no machine for one of them, or too few units.
 
     Replicas that take several units have those for themselves.
     """

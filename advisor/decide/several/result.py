@@ -32,13 +32,14 @@ from advisor.decide.standing import safe_pick_of
 from advisor.simulator.quantity import Quantity, weakest
 
 _LESS: Final = 0.99
-"""Of what the models cost apart, from which on sharing machines is said to save."""
+"""Report a saving from shared machines if the models together cost less than this fraction of their cost apart."""
 
 
 def recommend_several(
     scenarios: Sequence[Scenario], progress: Report, *, budget: float | None = None
 ) -> Decision:
-    """Which accelerators serve all models together, each with replicas of its own, for least; within a budget [USD/h].
+    """Find the accelerators that serve all models together, each with its own replicas, at the least cost; within a
+    budget [USD/h].
 
     Raises: InfeasibleError: nothing serves one of the models, or nothing that can be had all of them.
     """
@@ -181,7 +182,7 @@ def _headline(option: Option, found: Sequence[Sized]) -> str:
 
 
 def saving(found: Decision) -> str:
-    """What sharing machines saves, in a sentence; empty where it saves nothing."""
+    """Return a sentence on the saving from shared machines; empty if they save nothing."""
     apart, usd = found.extra["usd_per_hour_apart"], found.options[0].shared.usd_per_hour.value
     if not isinstance(apart, float) or usd > _LESS * apart:
         return ""

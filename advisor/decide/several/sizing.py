@@ -22,7 +22,7 @@ _WIDTH: Final = 2
 _KINDS: Final = 4
 """Accelerators that are compared for all models together."""
 _SIZES: Final = tuple(2**power for power in range(7))
-"""Of replicas."""
+"""Sizes of replicas that are compared [accelerators]."""
 
 
 @dataclass(slots=True)
@@ -71,7 +71,7 @@ def _usd_per_accelerator(way: Placement) -> float:
 
 
 def _most(ways: Sequence[Placement]) -> int | None:
-    """Accelerators of the largest order on one of the ways; None where nobody says."""
+    """Return the accelerators of the largest order on one of the placements; None if a provider states no limit."""
     limits = [way.max_units * way.accelerators_per_unit for way in ways if way.max_units is not None]
     return max(limits) if len(limits) == len(ways) else None
 

@@ -23,14 +23,14 @@ from advisor.simulator.training.pipeline import ChunkTimes
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 
 Across = Literal["dp", "pp"]
-"""What lies on both sides of the link: replicas or stages."""
+"""Unit of work on either side of the link: replicas (dp) or stages (pp)."""
 ACROSS: Final[tuple[Across, ...]] = get_args(Across)
 _SCHEDULES: Final = ("gpipe", "1f1b", "zb_h1")
 _MICRO_BATCH_PARTS: Final = (
     "forward", "backward", "recompute", "tensor_parallel", "context_parallel", "expert_parallel", "host",
 )  # fmt: skip
 _GRAPH_PARTS: Final = (*_MICRO_BATCH_PARTS[:-1], "bubble")
-"""What the event graph of a pipeline holds; the rest of a step follows or accompanies it."""
+"""Parts of the step that the event graph of a pipeline contains; the rest follows or accompanies it."""
 _NEAR: Final = 2
 """Layers of a stage more or fewer than what divides the time evenly, that are tried."""
 
@@ -42,7 +42,7 @@ class Islands:
     clusters: tuple[TrainingCluster, TrainingCluster]
     counts: tuple[int, int]
     bytes_per_s: float
-    """Between them, all accelerators together, one direction."""
+    """Bandwidth between the two clusters, all accelerators together, in one direction [bytes/s]."""
 
     @property
     def num_accelerators(self) -> int:
@@ -62,7 +62,7 @@ class IslandsFound:
     limit_bytes: float
     """Memory of an accelerator in the part that is fullest, whose peak `found` has."""
     stage_layers: tuple[int, ...] = ()
-    """Of every stage, where stages are on both sides."""
+    """Number of layers of every stage, if stages are on both sides; else empty."""
     memory: tuple[StageMemory, ...] = ()
     uneven: tuple[int, int, float] | None = None
     """Micro-batches of a replica of each part that would take least, and the step then [s]; None where even ones do."""
@@ -227,10 +227,10 @@ def _divisions(
 def _divided(
     job: TrainingJob, islands: Islands, plan: TrainingPlan, layers: tuple[int, int], stages: tuple[int, int]
 ) -> IslandsFound:
-    """A pipeline whose first stages are one part's.
+    """Plan a pipeline whose first stages belong to one cluster.
 
     Each part is priced as a pipeline of stages like its own; the event graph is made of both, and what crosses the link
-    lengthens the passes of the stages beside it.
+    lengthens the passes of the stages next to it.
 
     Assumes: a part's stages hold as many layers as its fullest, of all kinds in the model's proportion.
     """
@@ -278,7 +278,7 @@ def _crossing_s(job: TrainingJob, islands: Islands, plan: TrainingPlan) -> float
 
 
 def _joined(first: PlanFound, second: PlanFound, stages: int, sent_s: float) -> ChunkTimes:
-    """Passes of all stages; those that send over the link take so much longer."""
+    """Return the passes of all stages; those that send over the link take `sent_s` longer."""
     assert first.times is not None
     assert second.times is not None
     columns = []

@@ -41,7 +41,7 @@ _OPTIMISTIC_MFU = 0.85
 
 @dataclass(slots=True)
 class Outcome:
-    """What the search found, and why the rest is not in it."""
+    """The result of the search, with the reasons why other runs are not in it."""
 
     runs: dict[str, list[Run]] = field(default_factory=dict)
     offers: dict[tuple[str, int], list[ClusterOffer]] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Outcome:
     near: list[Run] = field(default_factory=list)
     """Runs that miss a limit."""
     nearest_sold: dict[str, int] = field(default_factory=dict)
-    """The cluster size nearest to the one asked for, where nobody sells that."""
+    """Size nearest to the requested cluster size that a provider sells, by accelerator, where none sells that size."""
     effort: Tally = field(default_factory=Tally)
     num_clusters: int = 0
 
@@ -101,7 +101,8 @@ def candidates(scenario: TrainingScenario) -> dict[str, Accelerator]:
 def offers_of(
     scenario: TrainingScenario, records: Mapping[str, Accelerator]
 ) -> Mapping[str, tuple[Price, ...]]:
-    """What is for sale within the limits, by accelerator; own hardware at the price of its electricity.
+    """Return the prices of what is for sale within the limits, by accelerator; owned hardware at the price of its
+    electricity.
 
     Raises: UnknownNameError: a provider is not known. InputFileError: the price file is wrong.
     """
@@ -133,7 +134,7 @@ def _bounds(
 
 
 def _least_accelerator_hours(scenario: TrainingScenario, variants: Sequence[Variant]) -> float:
-    """Accelerator-hours of the whole run at an MFU that nobody reaches."""
+    """Return the accelerator-hours of the whole run at an MFU above any that is reached."""
     job = variants[0].job
     flop = model_flop_per_token(job) * job.tokens_per_step * num_steps_of(scenario)
     if scenario.rollout is not None:
@@ -213,8 +214,8 @@ def _search_accelerator(
 def _nearest_that_works(
     accelerator: Accelerator, prices: Sequence[Price], variants: Sequence[Variant], count: int
 ) -> int:
-    """The size nearest to `count` that somebody within the limits sells as one cluster and that a plan fits; 0 where
-    there is none. Without variants any that is sold will do."""
+    """Return the size nearest to `count` that a provider within the limits sells as one cluster and that a plan
+    fits; 0 if there is none. Without variants, any size that is sold will do."""
     sold = (size for size in _sizes_near(accelerator, count) if cluster_offers(size, prices, accelerator))
     return next((size for size in sold if not variants or _fits(variants, size)), 0)
 
@@ -285,7 +286,7 @@ def is_fastest_wanted(scenario: TrainingScenario) -> bool:
 
 
 def order_key(scenario: TrainingScenario) -> Callable[[Run], float]:
-    """What decides between runs that keep the limits: days where only money is limited, else dollars."""
+    """Return the sort key of runs that keep the limits: days if only money is limited, else dollars."""
     return (lambda run: run.days) if is_fastest_wanted(scenario) else (lambda run: run.usd)
 
 

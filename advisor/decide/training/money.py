@@ -1,4 +1,4 @@
-"""What a training run costs: clusters by provider and term, energy and carbon."""
+"""The cost of a training run: clusters by provider and term, energy and carbon."""
 
 import datetime
 from collections.abc import Iterable, Mapping
@@ -15,7 +15,7 @@ from advisor.decide.offers import OWN, Placement, offers_by_accelerator, placeme
 from advisor.decide.scenario import Market
 
 BUSY_POWER_FRACTION: Final = 0.85
-"""Of the board limit, averaged over a training step with its communication."""
+"""Power drawn as a fraction of the board limit, averaged over a training step with its communication."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Energy:
     """Electricity of a run and what its grid emits for it."""
 
     power_w: float
-    """Of the cluster at work, hosts and cooling included."""
+    """Power of the cluster at work, hosts and cooling included [W]."""
     energy_kwh: float
     region: str
     carbon_kg_co2e: float
@@ -45,7 +45,7 @@ class Energy:
 def cluster_offers(
     num_accelerators: int, offers: Iterable[Price], accelerator: Accelerator
 ) -> list[ClusterOffer]:
-    """Ways to rent so many accelerators as one cluster, cheapest first.
+    """Return the offers for `num_accelerators` accelerators as one cluster, cheapest first.
 
     Several machines are joined only with a network between them, and no further than the provider sells; whoever needs
     part of a machine pays for all of it.
@@ -84,8 +84,8 @@ def largest_cluster(price: Price) -> int:
 
 
 def unsold(accelerator: Accelerator, num_accelerators: int, as_of: datetime.date) -> str:
-    """That nobody sells so many of an accelerator as one cluster on a day, and how many can be had; empty where
-    somebody does, or sells none at all.
+    """Return a sentence that no provider sells `num_accelerators` accelerators as one cluster on a day, with the number
+    on sale; empty if one does, or none sells any.
 
     Raises: InputFileError: the bundled prices are damaged.
     """

@@ -1,4 +1,4 @@
-"""From a plan on an offer to an option: step, failures, days, dollars, energy, launch options."""
+"""The conversion of a plan on an offer to an option: step, failures, days, dollars, energy, launch options."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -55,7 +55,7 @@ from advisor.simulator.training.plan_check import plan_words
 _NOT_MODELLED: Final = "data_loading"
 """Part of a step that no plan's time contains."""
 _LONGEST_ANSWER = 4.0
-"""Of the mean: where answers are cut off."""
+"""Ratio of the longest output to the mean output: outputs are cut off there."""
 
 
 def plan_columns(job: TrainingJob, plan: TrainingPlan) -> PlanColumns:
@@ -150,7 +150,7 @@ def modelled(breakdown_s: Mapping[str, float]) -> dict[str, float]:
 
 
 def cluster_machine(accelerator: Accelerator, count: int) -> Machine:
-    """So many accelerators in whole nodes, or in part of one."""
+    """Return `count` accelerators in whole nodes, or in part of one."""
     each = min(count, accelerator.node_size)
     return Machine(accelerator.id, count, each, math.ceil(count / each))
 
@@ -226,8 +226,8 @@ def _failures(run: Run) -> Failures:
 def _bills(
     run: Run, scenario: TrainingScenario, known: Ownership, others: Sequence[ClusterOffer]
 ) -> tuple[TermCost, ...]:
-    """The cheapest offer of every term, a year's commitment at the usual discount where nobody lists one, and the same
-    cluster owned."""
+    """Return the cheapest offer of every term, with a year's commitment at the usual discount if no provider lists
+    one, and the same cluster owned."""
     found: list[TermCost] = []
     for term, offer in sorted(cheapest_by_term(others).items()):
         other = run_of(scenario, run.found, offer, run.reinforcement)
@@ -290,7 +290,8 @@ _RESOURCES: Mapping[str, tuple[str, ...]] = {
 
 
 def bottleneck_of(breakdown_s: Mapping[str, float]) -> str:
-    """What costs most beside useful computation, where it is a tenth of the step or more; else compute."""
+    """Return the resource that costs most besides useful computation, if it takes 10 % of the step or more; else
+    compute."""
     total = sum(breakdown_s.values())
     shares = {name: sum(breakdown_s.get(p, 0.0) for p in parts) / total for name, parts in _RESOURCES.items()}
     shares.pop("compute")

@@ -33,13 +33,14 @@ from advisor.simulator.training.flop import CHINCHILLA, FLOP_PER_PARAMETER_AND_T
 from advisor.simulator.training.plan_check import plan_words
 
 _DENSE_FRACTION = 0.8
-"""Of all parameters: fewer active ones mean a mixture of experts, for which the loss law was not fitted."""
+"""Fraction of all parameters that are active below which a model counts as a mixture of experts, for which the loss
+law was not fitted."""
 
 
 def recommend_training(
     scenario: TrainingScenario, *, progress: Progress = lambda message: None
 ) -> TrainingRecommendation:
-    """Which accelerator, how many, in which layout; how many days and dollars.
+    """Return the accelerators, their number and the layout for a training run, with its days and dollars.
 
     Accelerators are searched in the order of an optimistic bound on their dollars until none that is left can enter
     the answer; for each, cluster sizes upwards from the smallest that could meet the deadline.
@@ -221,7 +222,7 @@ def compute_of(scenario: TrainingScenario, model: Model) -> Mapping[str, float]:
 
 
 def _other_models(model: Model) -> tuple[str, ...]:
-    """What is not asked of models that are no language models."""
+    """Return the note on what is not modelled for a model that is no language model; empty for language models."""
     if model.workload == "decoder":
         return ()
     return (
@@ -262,7 +263,7 @@ def _run_words(run: Run) -> str:
 
 
 def _fix(reason: Reason | None) -> str:
-    """What to type instead, by the most common reason against."""
+    """Return the options to type instead, chosen by the most common reason against."""
     if isinstance(reason, NoUnits) and reason.usable:
         return f"--precision {reason.usable[0]}"
     if isinstance(reason, NoOptions) and reason.optimizers:

@@ -47,7 +47,7 @@ class StageMemory:
 
 @dataclass(frozen=True, slots=True)
 class TermCost:
-    """The same run at one term."""
+    """The cost of one run at one term."""
 
     term: str
     provider: str
@@ -62,7 +62,7 @@ class TermCost:
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """What failures leave, and where the rest of the time goes."""
+    """The effect of failures on the run, and where the rest of the time goes."""
 
     goodput_fraction: float
     checkpoint_fraction: float
@@ -93,9 +93,9 @@ class Reinforcement:
     training_s: float
     weight_sync_s: float
     step_s: float
-    """Of the whole loop: the sum, or the longest part where they overlap."""
+    """Time of one step of the whole loop [s]: the sum of its parts, or the longest part where they overlap."""
     rollout_fraction: float
-    """Of the step, where nothing overlaps; else of the sum of the parts."""
+    """Rollouts as a fraction of the step, if nothing overlaps; else of the sum of the parts."""
     rollout_tail_fraction: float
     rollout_tensor_parallel: int
     rollout_output_tokens_per_s: float
@@ -150,7 +150,7 @@ class TrainingOption:
 
     rank: int
     role: Role
-    """What distinguishes the option among those of its answer."""
+    """Role that distinguishes the option among those of its answer."""
     machine: Machine
     plan: PlanColumns
     offer: Offer | None
@@ -160,7 +160,7 @@ class TrainingOption:
     performance: TrainingPerformance
     launch: TrainingLaunch
     bills: tuple[TermCost, ...]
-    """The same run at every term."""
+    """Cost of the run at every term."""
     parts: tuple["TrainingOption", ...] = ()
     """Parts on unlike clusters; empty, as each job runs on one cluster."""
     reasons: tuple[Reason, ...] = ()
@@ -170,7 +170,7 @@ class TrainingOption:
 
     @property
     def usd(self) -> Quantity:
-        """What the whole run costs [USD]."""
+        """Total cost of the run [USD]."""
         assert self.bill.usd is not None
         return self.bill.usd
 

@@ -21,7 +21,7 @@ from advisor.simulator.training.reinforcement import (
 from advisor.simulator.training.rollout import Rollout, RolloutLoad, rollout
 
 _SHARES = (0.25, 0.5, 0.75)
-"""Of a split cluster, what generates."""
+"""Fractions of a split cluster that generate rollouts."""
 _STATES = ("weight", "gradient", "optimizer")
 
 
@@ -34,7 +34,7 @@ class Loop:
 
     @property
     def num_accelerators(self) -> int:
-        """Of the whole cluster."""
+        """Number of accelerators in the whole cluster."""
         loop = self.reinforcement
         if loop.placement == "colocated":
             return loop.num_training_accelerators

@@ -29,17 +29,17 @@ from advisor.simulator.training.memory.account import adapter_parameters
 from advisor.simulator.training.memory.formats import formats_of
 
 LEAST_GOODPUT = 0.5
-"""Of the time, that failures must leave."""
+"""Fraction of the time that failures must leave for useful work."""
 LONGEST_DAYS = 5.0 * 365.0
-"""What accelerators are used for before they are sold (data/ownership.toml, life_years)."""
+"""Days that accelerators are used before they are sold (data/ownership.toml, life_years)."""
 LEAST_OF_COMMITMENT = 0.1
 ESTIMATED_RESERVATION = "reserved_1y_estimate"
-"""Term of a bill that rests on the usual discount, as nobody lists the price of such a commitment."""
+"""Term of a bill that rests on the usual discount, because no provider lists the price of such a commitment."""
 _CHECKPOINT_BYTES: Mapping[str, float] = {
     "adamw": 14.0, "adamw_bf16": 10.0, "lion": 10.0, "adamw_8bit": 8.0, "adafactor": 6.1, "muon": 10.0,
     "sgd": 10.0, "lora_fa": 14.0,
 }  # fmt: skip
-"""Per trained parameter: a 16-bit copy, the fp32 master, and the moments that the optimizer keeps."""
+"""Bytes per trained parameter: a 16-bit copy, the fp32 master, and the moments that the optimizer keeps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class Run:
     found: PlanFound
     offer: ClusterOffer
     step_s: float
-    """With stragglers."""
+    """Time of one step with stragglers [s]."""
     num_steps: int
     goodput: Goodput
     checkpoint: Checkpoint
@@ -57,14 +57,14 @@ class Run:
 
     @property
     def num_accelerators(self) -> int:
-        """Of the whole cluster: those that only generate count too."""
+        """Number of accelerators of the whole cluster, including those that only generate."""
         loop = self.reinforcement
         apart = loop is not None and loop.placement == "disaggregated"
         return self.found.num_accelerators + (loop.num_rollout_accelerators if loop and apart else 0)
 
     @property
     def wall_s(self) -> float:
-        """With failures [s]."""
+        """Wall time of the run with failures [s]."""
         return self.num_steps * self.step_s / max(self.goodput.goodput_fraction, 1e-9)
 
     @property
@@ -78,7 +78,7 @@ class Run:
 
     @property
     def usd(self) -> float:
-        """What its machines cost [USD]."""
+        """Cost of the run's machines [USD]."""
         return job_usd(self.offer.price.term, self.offer.usd_per_hour, self.paid_s)
 
     @property
@@ -139,7 +139,7 @@ def node_of(found: PlanFound) -> int:
 
 
 def checkpoint_of(job: TrainingJob, count: int, nodes: int, reliability: Reliability) -> Checkpoint:
-    """What is saved of a job, and how fast.
+    """Return the checkpoint of a job: its size and the speed of writing it.
 
     Assumes: a 16-bit copy, master weights and moments of what is trained; storage as the reliability says.
     Source: sizes of mixed-precision optimizers (ZeRO, arXiv:1910.02054, section 3.1).
@@ -173,7 +173,7 @@ def goodput_of(
     is_spot: bool,
     count: int,
 ) -> Goodput:
-    """What failures leave of a plan's time."""
+    """Return the part of a plan's time that failures leave."""
     model = FailureModel(
         cluster_mtbf_s(count, reliability.accelerator_mtbf_s),
         checkpoint.stall_s,

@@ -23,7 +23,7 @@ Placement = Literal["colocated", "disaggregated", "both"]
 
 
 class TrainingTask(Record):
-    """What is trained on how much."""
+    """The training task: what is trained, and on how many tokens."""
 
     tokens: float = Field(gt=0, lt=1e18)
     """Trained on in all; for reinforcement learning follows from steps, prompts and lengths."""
@@ -40,7 +40,7 @@ class TrainingTask(Record):
     mean_sequence_tokens: float = Field(default=0.0, ge=0, le=10_000_000)
     """Real tokens of a padded sequence; 0: sequences are packed full."""
     loop: Algorithm | None = None
-    """Of reinforcement learning, whose frameworks train in Megatron or FSDP."""
+    """Reinforcement learning algorithm, whose frameworks train in Megatron or FSDP; None for other training."""
     may_offload: bool = False
     """States of what fits nowhere else may live in host memory."""
 
@@ -59,7 +59,8 @@ class RolloutTask(Record):
     num_steps: int = Field(default=500, ge=1, le=10_000_000)
     placement: Placement = "both"
     steps_off_policy: int = Field(default=0, ge=0, le=64)
-    """Rollouts may be so many weight versions old: then generation and training overlap on separate machines."""
+    """Number of weight versions by which rollouts may be old. Above 0, generation and training overlap on separate
+    machines."""
     reward_s: float = Field(default=0.0, ge=0)
     """Time of judging one batch that nothing else hides."""
     reward_model: str = ""
@@ -68,7 +69,7 @@ class RolloutTask(Record):
 
 
 class TrainingLimits(Market):
-    """What an answer about training must stay within."""
+    """The limits that an answer about training must stay within."""
 
     num_accelerators: int | None = Field(default=None, ge=1, le=1_000_000)
     max_accelerators: int = Field(default=16_384, ge=1, le=1_000_000)
@@ -76,11 +77,11 @@ class TrainingLimits(Market):
     budget_usd: float | None = Field(default=None, gt=0)
     beside: Beside = Beside()
     region: str = "us"
-    """Whose grid the carbon is that of, where an offer names no known region."""
+    """Region whose grid sets the carbon, if an offer names no known region."""
 
 
 class Reliability(Record):
-    """What fails how often, and how state is saved."""
+    """The rates of failures by kind, and how the state is saved."""
 
     accelerator_mtbf_s: float = Field(default=ACCELERATOR_MTBF_S, gt=0)
     restart_s: float = Field(default=RESTART_S, ge=0)
@@ -117,4 +118,5 @@ class TrainingScenario(Record):
 
 
 LARGEST_STORAGE_BYTES_PER_S = 2000.0 * GB
-"""What a very large file system takes from all nodes (Llama Team 2024, arXiv:2407.21783, section 3.3.1)."""
+"""Write bandwidth of a very large file system for all nodes [bytes/s] (Llama Team 2024, arXiv:2407.21783, section
+3.3.1)."""

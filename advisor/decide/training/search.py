@@ -30,7 +30,7 @@ HEADROOM_FRACTION = 0.04
 
 @dataclass(slots=True)
 class Tally:
-    """What a search has looked at."""
+    """Counters of what a search has looked at."""
 
     num_considered: int = 0
     num_evaluated: int = 0
@@ -53,7 +53,7 @@ class PlanFound:
     run: PipelineRun | None = field(default=None, compare=False)
     """The schedule as an event graph, where it was simulated."""
     times: ChunkTimes | None = field(default=None, compare=False)
-    """What the graph was made of."""
+    """Pass times that the graph was made of; None without a graph."""
 
     @property
     def num_accelerators(self) -> int:
@@ -63,9 +63,9 @@ class PlanFound:
 def best_plans(
     variants: Sequence[Variant], num_accelerators: int, effort: Tally, *, keep: int = 4, num_models: int = 1
 ) -> list[PlanFound]:
-    """The fastest plans of all variants on so many accelerators, in closed form, fastest first.
+    """Return the fastest plans of all variants on `num_accelerators` accelerators, in closed form, fastest first.
 
-    `num_models` models of the job's size are trained beside each other (a policy and its critic): each has its own
+    `num_models` models of the job's size are trained together (a policy and its critic): each has its own
     weights, gradients and optimizer states.
 
     Source: whole enumeration; memory prunes before time is computed.
@@ -166,7 +166,7 @@ def _found(
 def _waits_s(
     job: TrainingJob, lattice: PlanLattice, cluster: TrainingCluster, steps: StepColumns
 ) -> NDArray[np.float64]:
-    """What a step waits for weights that live in host memory."""
+    """Return the time that a step waits for weights that are in host memory [s]."""
     computing = steps.forward_s + steps.backward_s + steps.recompute_s
     return exposed_stream_s(job, lattice, cluster, num_micro_batches(job, lattice), computing)
 
@@ -252,7 +252,8 @@ def run_of_passes(plan: TrainingPlan, num_micro_batches: int, times: ChunkTimes)
 
 
 def unlayable(variants: Sequence[Variant], num_accelerators: int) -> str:
-    """Why no plan of the variants fits so many accelerators, in words, from the plan that needs least."""
+    """Return why no plan of the variants fits `num_accelerators` accelerators, in words, from the plan that needs
+    least."""
     least = None
     for variant in variants:
         try:

@@ -1,4 +1,6 @@
-"""Where a job may run: frameworks and number formats of an accelerator, the plans that each allows, cluster sizes."""
+"""The search space of a job: frameworks and number formats of an accelerator, the plans that each allows, cluster
+sizes.
+"""
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,7 +33,7 @@ ADAPTER_FEATURES: Final = frozenset({"adapters_all_linear"})
 """Adapters on all matrices of the layers, as QLoRA found necessary (arXiv:2305.14314, section 4)."""
 _COARSE_MICRO_BATCH: Final = (1, 2, 4)
 _COARSE_CONTEXT: Final = (1, 2, 4)
-"""What a first look leaves of a lattice."""
+"""Context-parallel degrees in the first, coarse search of a lattice."""
 _PEAKS: Final[Mapping[str, str]] = {"mxfp8": "fp8", "nvfp4": "fp4"}
 _BLOCK_SCALED: Final[Mapping[str, tuple[str, ...]]] = {
     "mxfp8": ("blackwell", "rubin", "cdna4", "cdna5", "trainium3"), "nvfp4": ("blackwell", "rubin"),
@@ -39,7 +41,7 @@ _BLOCK_SCALED: Final[Mapping[str, tuple[str, ...]]] = {
 """Architectures whose matrix units scale small blocks themselves: CUDA C++ Programming Guide, compute capabilities 10.0
 and 12.0; AMD CDNA 4 white paper; aws.amazon.com/ec2/instance-types/trn3."""
 _SOFTWARE: Final[Mapping[str, str]] = {"deepspeed": "trl"}
-"""What a family's models run in, where not its own: DeepSpeed's under Transformers."""
+"""Software that runs a framework family's models, if not its own: DeepSpeed's run under Transformers."""
 _WITH_COMMANDS: Final = ("nvidia", "amd", "google")
 """Vendors whose frameworks' options are tabulated (catalog/data/training/launch_options.toml)."""
 _TRANSFORMERS_ONLY: Final = ("adamw_8bit", "adafactor", "lion")
@@ -47,20 +49,21 @@ _TRANSFORMERS_ONLY: Final = ("adamw_8bit", "adafactor", "lion")
 
 @dataclass(frozen=True, slots=True)
 class FrameworkRules:
-    """What a family of frameworks can lay out."""
+    """The layouts that a family of frameworks supports."""
 
     shardings: tuple[Sharding, ...]
     schedules: tuple[Schedule, ...]
     recompute: tuple[Recompute, ...] = ("none", "full")
     recompute_shares: tuple[float, ...] = (1.0,)
-    """Of a stage's layers, that full recomputation may be set to."""
+    """Fractions of a stage's layers that full recomputation may be set to."""
     only_data_parallel: bool = False
     hybrid_sharding: bool = False
     """Shards may stay inside a node (HSDP)."""
     streams_weights: bool = False
     """Weights may live in host memory (CPU offload of FSDP and ZeRO-Infinity)."""
     host: tuple[tuple[bool, bool, tuple[Sharding, ...]], ...] = ()
-    """What can live in host memory of a full training: (optimizer, parameters) and how ranks then divide the rest."""
+    """Combinations of state that a full training may keep in host memory: (optimizer, parameters), and how ranks
+    divide the rest."""
     no_stages: bool = False
 
 
@@ -130,7 +133,7 @@ def features_of(method: str, framework: str, compute_dtype: str) -> frozenset[st
 
 
 def option_faults(job: TrainingJob, plan: TrainingPlan) -> Iterator[tuple[str, str]]:
-    """What of a plan its framework has no option for, as (what, why).
+    """Yield the parts of a plan that its framework has no option for, as (what, why).
 
     Source: RULES; Megatron-LM shards gradients and parameters with its own FSDP, which has no pipeline.
     """
@@ -209,7 +212,8 @@ def variants_of(
 def _without_options(
     task: TrainingTask, frameworks: Sequence[str], dtypes: Sequence[str], model: Model
 ) -> NoOptions:
-    """That no framework has options for a method, optimizer and format, and for which optimizers one has."""
+    """Return the reason that no framework has options for a method, optimizer and format, with the optimizers that
+    have them."""
     how = "full training" if task.method == "full" else task.method
     jobs = (
         TrainingJob(

@@ -9,7 +9,7 @@ from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.training.step import step_class, step_factors
 
 _MEASURED_ARCHITECTURES = ("ampere", "hopper", "blackwell")
-"""On which published training runs were compared."""
+"""Architectures on which published training runs were compared."""
 
 
 def step_quantity(found: PlanFound, step_s: float) -> Quantity:
