@@ -18,11 +18,11 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("advisor", "catalog", "simulator", "probes", "kernels", "evidence", "tools", "benchmarks", "tests")
 LIMITS = {
-    "fragment": 507,
-    "vague": 150,
+    "fragment": 100,
+    "vague": 50,
     "participle": 444,
     "format-skip": 434,
-    "parallel": 1206,
+    "parallel": 1205,
 }
 """Highest number of findings by kind. A number may only fall: lower it in the commit that mends findings."""
 
