@@ -18,11 +18,11 @@ from advisor.decide.decision import Counts, Decision, Rejected, Rung
 from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limited
 from advisor.decide.levers import APART, BY_LENGTH, lever, pulled, without_limits
 from advisor.decide.nearest import nearest_question
-from advisor.decide.offers import market, stale_price_warnings
+from advisor.decide.offers import Placement, market, stale_price_warnings
 from advisor.decide.option import Option, Role
 from advisor.decide.options import ages_days, headline, option_of, owned_note, router_note
 from advisor.decide.pools import with_pools
-from advisor.decide.purchase import Demand, demands_of
+from advisor.decide.purchase import Demand, Purchase, demands_of, purchase_on
 from advisor.decide.race import WIDTH, Race, Report
 from advisor.decide.ranking import Planned, is_tie, ranked, roles
 from advisor.decide.reason import (
@@ -136,6 +136,12 @@ def _searched(
     return Search(scenario, model, notes, accelerators, offers, race)
 
 
+def _purchase_from(scenario: Scenario, plan: Planned, way: Placement) -> Purchase | None:
+    """Return what a plan buys of one offer; None if that offer cannot carry the demand."""
+    capacity = plan.found.capacity
+    return purchase_on(scenario, plan.demand, way, capacity.load, capacity.requests_per_s)
+
+
 def _attempt(scenario: Scenario, progress: Report) -> Found | None:
     """The cheapest that a question would be answered with."""
     try:
@@ -143,7 +149,14 @@ def _attempt(scenario: Scenario, progress: Report) -> Found | None:
     except AdvisorError:
         return None
     names = [plan.found.accelerator_id for plan in done.race.entries(-1)]
-    able = [plan.found for name in names for plan in done.race.others(-1, name)]
+    plans = [plan for name in names for plan in done.race.others(-1, name)]
+    # A budget is held against the price that is read, which may be lowest where the expected one is not.
+    able = [
+        plan.found.bought(bought)
+        for plan in plans
+        for way in plan.found.ways
+        if (bought := _purchase_from(done.scenario, plan, way))
+    ]
     return min(able, key=lambda found: found.purchase.cost, default=None)
 
 
