@@ -51,7 +51,6 @@ POOLS_BELOW: Final = 0.5
 """Capacity over the bound of its surface below which `auto` tries two pools: above, hardware is busy either way."""
 _LEAST_FOR_POOLS: Final = 3
 """Replicas of the first entry from which `auto` tries two pools: one worker of each kind must cost less."""
-_NO_LIMIT: Final = "no power limit that was tried holds the objectives: boards at full power"
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,17 +414,11 @@ def _accelerators(order: Sequence[Planned]) -> set[str]:
 
 
 def _rejected(done: Search, order: Sequence[Planned]) -> tuple[Rejected, ...]:
-    """Every accelerator that is not an option, against the last one that is."""
-    return rejected_of(done, _accelerators(order), order[-1].expected_cost, len(order))
-
-
-def rejected_of(
-    done: Search, shown_ids: set[str], limit_usd: float, rank: int | None = None
-) -> tuple[Rejected, ...]:
-    """Return every accelerator that is not shown: those that cost more first, then those that cannot answer.
-
-    `limit_usd` is the expected cost of the last one that is shown, the option `rank` [USD per million tokens].
+    """Return every accelerator that is no option, against the expected cost of the last one that is: those that cost
+    more first, then those that cannot answer.
     """
+    shown_ids = _accelerators(order)
+    limit_usd = order[-1].expected_cost
     race, dearer, others = done.race, list[tuple[float, str, bool]](), list[Rejected]()
     # A race that was run to its end has shown of every other accelerator that it does not cost less than the last.
     proven = 0.0 if is_spent() else limit_usd
@@ -447,7 +440,7 @@ def rejected_of(
         else:
             others.append(Rejected(name, race.reasons.get(name, NoDeployment())))
     ranked_by_cost = [
-        Rejected(name, CostsMore(usd, limit_usd, rank, is_bound=is_bound))
+        Rejected(name, CostsMore(usd, limit_usd, len(order), is_bound=is_bound))
         for usd, name, is_bound in sorted(dearer)
     ]
     return (*ranked_by_cost, *others)
