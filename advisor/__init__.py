@@ -8,8 +8,16 @@ from importlib import import_module
 __version__ = "0.1.0"
 
 _FUNCTIONS = (
-    "recommend", "replay", "cost", "build", "simulate", "roofline", "calibrate", "compare", "validate",
-)  # fmt: skip
+    "recommend",
+    "replay",
+    "cost",
+    "build",
+    "simulate",
+    "roofline",
+    "calibrate",
+    "compare",
+    "validate",
+)
 __all__ = ["AdvisorError", "Result", "__version__", "catalog", *_FUNCTIONS]  # noqa: PLE0604
 
 

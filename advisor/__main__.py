@@ -9,7 +9,9 @@ from collections.abc import Callable, Sequence
 
 _OBJECTS_BETWEEN_COLLECTIONS = 20_000
 """A command imports some 100 000 objects, and a long search makes a gigabyte of cycles if nobody looks for them."""
-_LEAST_WIDTH, _USUAL_WIDTH, _MOST_DIGITS = 40, 80, 5
+_LEAST_WIDTH = 40
+_USUAL_WIDTH = 80
+_MOST_DIGITS = 5
 
 _STAND_INS = str.maketrans("✓≈·×µ–−█▓▒░▚▞▤▏▎▍▌▋▊▉─", "+~.xu--#@%:&/=|||||||-")
 """What a terminal of few characters shows instead: marks and shades that mean something stay apart."""

@@ -33,9 +33,17 @@ SHARED: Final = ("seed", "as_of", "calibration", "offline")
 """Options of every command that change an answer; the others are about a terminal."""
 FIXED: Final = {"json": True, "quiet": True, "no_input": True}
 UNITS: Final = {
-    "N": "", "R": "", "C": "", "USD": "", "N|FOLDER": "", "TIME": "s", "SIZE": "B", "SIZE/s": "B/s", "W": "W",
+    "N": "",
+    "R": "",
+    "C": "",
+    "USD": "",
+    "N|FOLDER": "",
+    "TIME": "s",
+    "SIZE": "B",
+    "SIZE/s": "B/s",
+    "W": "W",
     "kW": "W",
-}  # fmt: skip
+}
 """SI unit of a number that stands for an option of text, by the option's metavar; other options take no number."""
 FUNCTIONS: Final = ("recommend", "replay", "cost", "build", "roofline", "calibrate", "compare")
 GROUPS: Final = ("simulate", "validate")
@@ -291,7 +299,8 @@ def value_of(known: Keyword, value: object) -> object:
 
     Raises: AdvisorError: it is of another type, out of range or no choice.
     """
-    kind, declared = known.kind, get_args(known.parameter.annotation)[1]
+    kind = known.kind
+    declared = get_args(known.parameter.annotation)[1]
     if kind is bool:
         if not isinstance(value, bool):
             raise _wrong(known, value, "True or False")

@@ -67,7 +67,8 @@ def main() -> None:
     print("|---|---:|---:|---:|---|")
     for arguments, seconds, megabytes in COMMANDS:
         found = [run(arguments) for _ in range(runs)]
-        wall_s, cpu_s = min(r.wall_s for r in found), statistics.median(r.cpu_s for r in found)
+        wall_s = min(r.wall_s for r in found)
+        cpu_s = statistics.median(r.cpu_s for r in found)
         bounds = [f"{seconds:g} s" if seconds else "", f"{megabytes:g} MB" if megabytes else ""]
         print(
             f"| `advisor {arguments}` | {wall_s:.2f} | {cpu_s:.2f} | {max(r.memory_mb for r in found):.0f} | "

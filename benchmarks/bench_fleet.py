@@ -32,7 +32,8 @@ from advisor.simulator.serving.fleet_simulation import simulate_fleet, simulate_
 from advisor.simulator.serving.load import draw_load
 from advisor.simulator.step_cost import StepSurface
 
-MAX_SEQS, MAX_TOKENS = 256, 8192
+MAX_SEQS = 256
+MAX_TOKENS = 8192
 RATE_PER_REPLICA = 20.0
 SURFACE = StepSurface(
     decode_base_ps=[0] + [5_000_000_000 + 20_000_000 * d for d in range(1, MAX_SEQS + 1)],
@@ -66,7 +67,8 @@ def fleet_run(
         pool = Pool(
             name="all", surface=SURFACE, policy=policy(prefix_caching=prefixes > 0), num_replicas=num_replicas
         )
-        fleet, load = Fleet(pools=(pool,), router=router), draw_load(workload, 0)
+        fleet = Fleet(pools=(pool,), router=router)
+        load = draw_load(workload, 0)
         if processes:
             return simulate_in_parts(fleet, load, num_processes=processes)
         return simulate_fleet(fleet, load)
@@ -92,13 +94,16 @@ def trace_run(path: Path, speed: float, kv_blocks: int, copies: int) -> tuple[in
 
 def measure(name: str, num_requests: int, run: Callable[[], object], runs: int) -> None:
     """One row: medians over runs."""
-    wall, cpu = [], []
+    wall = []
+    cpu = []
     for _ in range(runs):
-        started, used = time.perf_counter(), _cpu_s()
+        started = time.perf_counter()
+        used = _cpu_s()
         run()
         wall.append(time.perf_counter() - started)
         cpu.append(_cpu_s() - used)
-    wall_s, cpu_s = statistics.median(wall), statistics.median(cpu)
+    wall_s = statistics.median(wall)
+    cpu_s = statistics.median(cpu)
     cells = (
         name,
         f"{num_requests:,}",
@@ -130,7 +135,8 @@ def main(arguments: Sequence[str]) -> None:
         measure("1 000 replicas, in turn, two processes", count, fleet_run(1000, count, "round_robin", 2), 1)
         measure("1 000 replicas, least outstanding", count, fleet_run(1000, count, "least_outstanding"), 1)
     else:
-        count, runs = 100_000, options.runs
+        count = 100_000
+        runs = options.runs
         measure("100 replicas, in turn, one process", count, fleet_run(100, count, "round_robin", 1), runs)
         measure("100 replicas, least outstanding", count, fleet_run(100, count, "least_outstanding"), runs)
         measure(

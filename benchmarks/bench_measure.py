@@ -135,7 +135,8 @@ def optimism() -> None:
     ratios = []
     for place, (name, *_) in enumerate(deployments()):
         runs = measurements(place)
-        screened, confirmed = runs.capacity("screened"), runs.capacity("confirmed")
+        screened = runs.capacity("screened")
+        confirmed = runs.capacity("confirmed")
         if screened is None or confirmed is None:
             print(f"  {name}: nothing confirmed")
             continue
@@ -155,14 +156,21 @@ def truth(deployment: tuple[str, Scenario, Any, float]) -> float:
 
     def holds(load: float) -> bool:
         result = run_at(
-            replica, scenario.traffic, load, LONG_REQUESTS, 991,
-            objectives=scenario.objectives, spacing_s=1.0 / bound, give_up_fraction=0.02,
-        )  # fmt: skip
+            replica,
+            scenario.traffic,
+            load,
+            LONG_REQUESTS,
+            991,
+            objectives=scenario.objectives,
+            spacing_s=1.0 / bound,
+            give_up_fraction=0.02,
+        )
         served = result.steady_requests_per_s
         keeps_up = served is None or served >= measure._KEEPS_UP * load
         return not result.gave_up and keeps_up and strain(result, scenario.objectives)[0] <= 1.0
 
-    load, held = start.load, None
+    load = start.load
+    held = None
     for _ in range(20):
         is_held = holds(load)
         if held is not None and is_held != held:
@@ -177,7 +185,8 @@ def sigma() -> None:
     errors: dict[Stage, list[list[float]]] = {stage: [] for stage in STAGES}
     requests: dict[Stage, list[int]] = {stage: [] for stage in STAGES}
     for deployment in leaders():
-        name, known = deployment[0], truth(deployment)
+        name = deployment[0]
+        known = truth(deployment)
         told = []
         for stage in STAGES:
             logs = []
@@ -204,7 +213,8 @@ def sigma() -> None:
 
 def compared_settled(**values: Any) -> tuple[float, float]:
     """Requests with other constants over those with the constants as they are, and how far capacities move."""
-    requests, moves = [0, 0], []
+    requests = [0, 0]
+    moves = []
     for place in range(0, len(deployments()), 2):
         usual = measurements(place)
         before = usual.capacity("settled")
@@ -230,9 +240,13 @@ def start() -> None:
     """What other first loads cost."""
     print("start: requests of settled capacities over those of now, with other first loads")
     for stage, value in (
-        ("screened", 0.7), ("screened", 0.9), ("confirmed", 0.88), ("confirmed", 1.0), ("settled", 0.97),
+        ("screened", 0.7),
+        ("screened", 0.9),
+        ("confirmed", 0.88),
+        ("confirmed", 1.0),
+        ("settled", 0.97),
         ("settled", 1.03),
-    ):  # fmt: skip
+    ):
         ratio, moved = compared_settled(_START=measure._START | {stage: value})
         print(f"  {stage} {value}: {ratio:.2f} times the requests, capacities move by {moved:.3f}")
 
@@ -243,8 +257,14 @@ RACES: Final = (("llama-3.1-70b", "chat", "5"), ("qwen3-32b", "code", "20"))
 def rivals() -> None:
     """What it costs and changes to measure rivals again."""
     print("rivals: requests, and lowest expected cost, over those of now")
-    settings = ({}, {"RIVAL_SIGMAS": 0.0}, {"RIVAL_SIGMAS": 1.0}, {"RIVAL_SIGMAS": 3.0}, {"RIVAL_MARGIN": 0.94},
-                {"RIVAL_MARGIN": 1.0})  # fmt: skip
+    settings = (
+        {},
+        {"RIVAL_SIGMAS": 0.0},
+        {"RIVAL_SIGMAS": 1.0},
+        {"RIVAL_SIGMAS": 3.0},
+        {"RIVAL_MARGIN": 0.94},
+        {"RIVAL_MARGIN": 1.0},
+    )
     known: dict[tuple[str, str], tuple[float, list[float]]] = {}
     for values in settings:
         told = []

@@ -31,7 +31,8 @@ REQUESTS = 10_000
 
 def asked(command: str) -> dict[str, Any]:
     """What a command answers as JSON; the run ends where it fails."""
-    out, err = io.StringIO(), io.StringIO()
+    out = io.StringIO()
+    err = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = main([*command.split(), "--json"])
     if code:
@@ -47,7 +48,8 @@ def report() -> None:
         started = time.process_time()
         answer = asked(f"recommend {question} --as-of 2026-11-20")
         cpu_s = time.process_time() - started
-        option, goals = answer["options"][0], answer["inputs"]["objectives"]
+        option = answer["options"][0]
+        goals = answer["inputs"]["objectives"]
         command = f"simulate serve {' '.join(option['launch']['simulate_args'])} --requests {REQUESTS}"
         worst: dict[str, float] = {"ttft": 0.0, "tpot": 0.0}
         good = 0
@@ -56,8 +58,10 @@ def report() -> None:
             parts = {name: shown[f"{name}_s"]["p99"]["value"] / goals[f"{name}_p99_s"] for name in worst}
             good += all(part <= 1.0 for part in parts.values())
             worst = {name: max(worst[name], part) for name, part in parts.items()}
-        held, runs = held + good, runs + len(SEEDS)
-        machine, layout = option["machine"], option["layout"]
+        held = held + good
+        runs = runs + len(SEEDS)
+        machine = option["machine"]
+        layout = option["layout"]
         what = f"{machine['num_accelerators']} x {machine['accelerator']}, {layout['engine']} {layout['weight_dtype']}"
         strain = ", ".join(f"{name} {part:.0%}" for name, part in worst.items())
         print(

@@ -27,7 +27,8 @@ from advisor.simulator.serving import (
 )
 from advisor.simulator.step_cost import StepSurface
 
-MAX_SEQS, MAX_TOKENS = 256, 8192
+MAX_SEQS = 256
+MAX_TOKENS = 8192
 LENGTHS = UniformLengths(512, 256, 0.8)
 API_PS = round(15 * MILLISECOND_S * PICOSECONDS_PER_S)
 
@@ -120,13 +121,16 @@ CASES = (
 
 def measure(case: Case, num_requests: int, runs: int) -> str:
     """One row: medians over runs."""
-    wall, cpu = [], []
+    wall = []
+    cpu = []
     for _ in range(runs):
-        wall_start, cpu_start = time.perf_counter(), time.process_time()
+        wall_start = time.perf_counter()
+        cpu_start = time.process_time()
         result = case.run(num_requests)
         cpu.append(time.process_time() - cpu_start)
         wall.append(time.perf_counter() - wall_start)
-    wall_s, cpu_s = statistics.median(wall), statistics.median(cpu)
+    wall_s = statistics.median(wall)
+    cpu_s = statistics.median(cpu)
     cells = (
         case.name,
         f"{num_requests:,}",

@@ -31,9 +31,11 @@ CASES = (
 
 def best_of(repeats: int, run: Callable[[], object]) -> tuple[float, float]:
     """Shortest CPU time and shortest wall time of so many runs [s]; they differ where the machine is shared."""
-    cpu_s, wall_s = [], []
+    cpu_s = []
+    wall_s = []
     for _ in range(repeats):
-        cpu, wall = time.process_time(), time.perf_counter()
+        cpu = time.process_time()
+        wall = time.perf_counter()
         run()
         cpu_s.append(time.process_time() - cpu)
         wall_s.append(time.perf_counter() - wall)
@@ -44,7 +46,8 @@ def measured(name: str, gpu: str, count: int, batch: int, tokens: int) -> dict[s
     """Plans per second with memory and time computed for every plan of the widest lattice, and the pruned search."""
     task = TrainingTask(tokens=1e12, sequence_tokens=tokens, global_batch=batch)
     variants, _ = variants_of(accelerators.by_id(gpu), models.get(name).record, task)
-    job, cluster = variants[0].job, variants[0].cluster
+    job = variants[0].job
+    cluster = variants[0].cluster
     wide = LatticeLimits(cluster.domain, recompute_shares=(0.25, 0.5, 0.75, 1.0), schedules=SCHEDULES)
     lattice = enumerate_lattice(job, count, wide)
 

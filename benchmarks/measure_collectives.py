@@ -101,7 +101,8 @@ def slowest_s(call: Callable[[], None], num_bytes: int, group: dist.ProcessGroup
     times = []
     for _ in range(replays + 2):
         dist.barrier(group)
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin = torch.cuda.Event(enable_timing=True)
+        end = torch.cuda.Event(enable_timing=True)
         begin.record()
         graph.replay()
         end.record()

@@ -14,8 +14,12 @@ from advisor.catalog.resolve import resolve
 from advisor.catalog.schema.economics import ApiPrice
 
 REQUIRED_COLUMNS: Final = (
-    "provider", "model", "usd_per_million_input", "usd_per_million_output", "observed_on",
-)  # fmt: skip
+    "provider",
+    "model",
+    "usd_per_million_input",
+    "usd_per_million_output",
+    "observed_on",
+)
 OPTIONAL_COLUMNS: Final = ("usd_per_million_cached_input", "url", "note", "source", "currency")
 LEAST_USD: Final = 2e-5
 """Lowest price that is accepted for a million tokens [USD]; a lower value is the price of one token."""

@@ -125,9 +125,18 @@ _BITS_PER_ELEMENT: Final[dict[str, float]] = {
 
 
 _NAMES: Final = {
-    "awq": "int4", "gptq": "int4", "w4a16": "int4", "w8a8": "int8", "bnb": "nf4", "bitsandbytes": "nf4",
-    "bnb-4bit": "nf4", "fp4": "nvfp4", "bfloat16": "bf16", "float16": "fp16", "half": "fp16",
-}  # fmt: skip
+    "awq": "int4",
+    "gptq": "int4",
+    "w4a16": "int4",
+    "w8a8": "int8",
+    "bnb": "nf4",
+    "bitsandbytes": "nf4",
+    "bnb-4bit": "nf4",
+    "fp4": "nvfp4",
+    "bfloat16": "bf16",
+    "float16": "fp16",
+    "half": "fp16",
+}
 """Other names of a format among users and checkpoints."""
 
 

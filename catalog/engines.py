@@ -93,7 +93,9 @@ def defaults(
     Assumes: memory_bytes is what the driver reports.
     Source: the engines' own argument resolution, cited in each record.
     """
-    num_seqs, tokens, graph_max = engine.max_num_seqs, engine.max_num_batched_tokens, None
+    num_seqs = engine.max_num_seqs
+    tokens = engine.max_num_batched_tokens
+    graph_max = None
     for entry in engine.defaults_for:
         if (
             entry.usage in (None, usage)

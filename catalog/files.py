@@ -68,7 +68,8 @@ def content_hash(path: Path) -> str:
 
     Raises: InputFileError: see `read_text`.
     """
-    digest, num_read = hashlib.sha256(), 0
+    digest = hashlib.sha256()
+    num_read = 0
     with _told(path), path.open("rb") as file:
         while block := file.read(_BLOCK_BYTES):
             num_read += len(block)
@@ -92,7 +93,8 @@ def check_link(path: Path, folder: Path | None = None) -> None:
 
     Raises: InputFileError: the path leads elsewhere. OSError, RuntimeError: the system cannot follow it.
     """
-    real, within = path.resolve(), (folder or path.parent).resolve()
+    real = path.resolve()
+    within = (folder or path.parent).resolve()
     if not real.is_relative_to(within) and path.absolute().parts[:2] != ("/", "dev"):
         raise InputFileError(
             f"cannot write {path}: it leads to {real}",

@@ -87,7 +87,8 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> Launch:
         settings.weight_dtype != settings.checkpoint_dtype and settings.weight_dtype not in _SIXTEEN_BIT
     )
     num_seqs = settings.max_num_seqs or engine.max_num_seqs
-    dp, ep = settings.dp, settings.ep
+    dp = settings.dp
+    ep = settings.ep
     values = {
         "model": model,
         "tp": settings.tp * dp if flags.tp_counts_dp_ranks else settings.tp,
@@ -120,7 +121,8 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> Launch:
 
 def _lever_options(engine: Engine, settings: LaunchSettings) -> tuple[list[str], list[dict[str, Any]]]:
     """Return the words and options-file sections for prefix caching, speculation, adapters and pools."""
-    flags, templates = engine.flags, []
+    flags = engine.flags
+    templates = []
     if settings.prefix_caching is not None and settings.prefix_caching != engine.prefix_caching:
         on = settings.prefix_caching
         templates.append(

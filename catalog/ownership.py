@@ -72,7 +72,8 @@ class Ownership:
     def with_electricity_of(self, region: Region) -> "Ownership":
         """Return a copy with the tariff of a region, if the region has one and the user gave none."""
         old = self.assumptions["electricity_usd_per_kwh"]
-        tariff, day = region.electricity_usd_per_kwh, region.electricity_observed_on
+        tariff = region.electricity_usd_per_kwh
+        day = region.electricity_observed_on
         if tariff is None or day is None or old.source == USER:
             return self
         span = {"value": tariff, "low": min(old.low, tariff), "high": max(old.high, tariff)}
@@ -126,7 +127,8 @@ def _bundled() -> Ownership:
 def _with_user_values(
     bundled: Ownership, data: Mapping[str, Any], path: Path, as_of: datetime.date
 ) -> Ownership:
-    assumptions, purchases = dict(bundled.assumptions), dict(bundled.purchases)
+    assumptions = dict(bundled.assumptions)
+    purchases = dict(bundled.purchases)
     for name, given in data.items():
         if name == "purchase" and isinstance(given, Mapping):
             for accelerator, usd in given.items():

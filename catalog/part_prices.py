@@ -129,8 +129,17 @@ def _entry(key: str, basis: str, title: str, url: str = "") -> dict[str, object]
 def _quotes() -> dict[str, PartPrice]:
     file = FOLDER / "price_quotes.csv"
     columns = (
-        "key", "usd", "usd_low", "usd_high", "basis", "condition", "observed_on", "is_dated", "source", "url"
-    )  # fmt: skip
+        "key",
+        "usd",
+        "usd_low",
+        "usd_high",
+        "basis",
+        "condition",
+        "observed_on",
+        "is_dated",
+        "source",
+        "url",
+    )
     found = {}
     for number, cells in read_csv(file, columns):
         values = {name: cell for name, cell in cells.items() if cell and name not in ("source", "url")}

@@ -34,14 +34,31 @@ _REGISTERED_SOCKETS: Final = ("sTR5", "SP3", "SP5", "SP6")
 
 
 _KINDS: Final[Mapping[str, type[Part]]] = {
-    "gpu": GpuCard, "cpu": Cpu, "board": Board, "ram": RamKit, "psu": Psu, "case": Case, "cooler": Cooler,
-    "storage": Storage, "riser": Riser, "bridge": Bridge, "link": PsuLink, "nic": Nic, "system": System,
-}  # fmt: skip
+    "gpu": GpuCard,
+    "cpu": Cpu,
+    "board": Board,
+    "ram": RamKit,
+    "psu": Psu,
+    "case": Case,
+    "cooler": Cooler,
+    "storage": Storage,
+    "riser": Riser,
+    "bridge": Bridge,
+    "link": PsuLink,
+    "nic": Nic,
+    "system": System,
+}
 """Record type by category, which is also the table of `more_parts.toml` with the parts that the lists lack."""
 _FILES: Final[Mapping[type[Part], str]] = {
-    GpuCard: "gpu_cards", Cpu: "cpus", Board: "boards", RamKit: "ram", Psu: "psus", Case: "cases", Cooler: "coolers",
+    GpuCard: "gpu_cards",
+    Cpu: "cpus",
+    Board: "boards",
+    RamKit: "ram",
+    Psu: "psus",
+    Case: "cases",
+    Cooler: "coolers",
     Storage: "storage",
-}  # fmt: skip
+}
 _NAMED_KINDS: Final = (Board, Psu, Case, Cooler, Storage)
 """Kinds that have a list of parts known by name alone, in `parts/named`."""
 
@@ -245,8 +262,9 @@ def _listed_board(cells: dict[str, str], where: str, reviewed: Mapping[str, Any]
     if reviewed is not None:
         flags = tuple(flag for flag in values.get("flags", ()) if flag != "unverified")
         values |= _layout(reviewed) | {
-            "flags": (*flags, *reviewed.get("flags", ())), "source": f"OpenDB; {reviewed['source']}",
-        }  # fmt: skip
+            "flags": (*flags, *reviewed.get("flags", ())),
+            "source": f"OpenDB; {reviewed['source']}",
+        }
     return checked(Board, values, where)
 
 

@@ -40,15 +40,36 @@ KEPT: Final = "prices"
 MOST_ROWS: Final = 100_000
 """Maximum number of rows of one price file; the bundled files have two thousand together."""
 REQUIRED_COLUMNS: Final = (
-    "provider", "accelerator", "num_accelerators", "term", "usd_per_hour", "observed_on",
-)  # fmt: skip
+    "provider",
+    "accelerator",
+    "num_accelerators",
+    "term",
+    "usd_per_hour",
+    "observed_on",
+)
 OPTIONAL_COLUMNS: Final = (
-    "sku", "region", "valid_from", "valid_to", "vcpus", "ram_gb", "url", "source", "is_dated", "tenancy", "price_kind",
-    "country", "min_quantity", "max_quantity", "storage_usd_per_gb_hour", "egress_usd_per_gb", "currency",
-)  # fmt: skip
+    "sku",
+    "region",
+    "valid_from",
+    "valid_to",
+    "vcpus",
+    "ram_gb",
+    "url",
+    "source",
+    "is_dated",
+    "tenancy",
+    "price_kind",
+    "country",
+    "min_quantity",
+    "max_quantity",
+    "storage_usd_per_gb_hour",
+    "egress_usd_per_gb",
+    "currency",
+)
 COMPARED_KINDS: Final[tuple[PriceKind, ...]] = ("list", "quote", "tracker", "marketplace_median")
 """Kinds of prices that a customer can expect to pay; the other kinds are the lowest prices of a provider or market."""
-LEAST_USD, MOST_USD = 0.005, 250.0
+LEAST_USD = 0.005
+MOST_USD = 250.0
 """Limits of the price of one accelerator [USD/h]; a price outside them was written in other units."""
 _YEAR_H: Final = 365 * DAY_S / HOUR_S
 _COMMITTED_H: Final[Mapping[str, float]] = {
@@ -376,9 +397,14 @@ def _ram_bytes(cell: str, where: str) -> float:
 
 
 _CLASS_OF_KIND: Final = {
-    "list": "list", "quote": "list", "from": "tracker", "tracker": "tracker", "marketplace_median": "marketplace",
-    "marketplace_min": "marketplace", "spot": "spot",
-}  # fmt: skip
+    "list": "list",
+    "quote": "list",
+    "from": "tracker",
+    "tracker": "tracker",
+    "marketplace_median": "marketplace",
+    "marketplace_min": "marketplace",
+    "spot": "spot",
+}
 
 
 class PriceSpread(NamedTuple):

@@ -17,9 +17,12 @@ from advisor.catalog.schema import Accelerator, Engine, Model
 Publisher = Literal["official", "vendor", "community"]
 _KINDS: Final = ("official", "vendor", "community")
 _METHODS: Final = {
-    "int4": ("int4", "int4-awq", "int4-gptq"), "int8": ("int8",), "fp8": ("fp8", "fp8-block"),
-    "bf16": ("bf16", "original"), "fp16": ("bf16", "original"),
-}  # fmt: skip
+    "int4": ("int4", "int4-awq", "int4-gptq"),
+    "int8": ("int8",),
+    "fp8": ("fp8", "fp8-block"),
+    "bf16": ("bf16", "original"),
+    "fp16": ("bf16", "original"),
+}
 _FORMATS: Final = {
     "fp8": re.compile(r"fp8", re.IGNORECASE),
     "nvfp4": re.compile(r"nvfp4|-fp4", re.IGNORECASE),

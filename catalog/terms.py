@@ -90,9 +90,15 @@ Terms = Mapping[tuple[str, str], tuple[Term, ...]]
 def _units(**terms: str) -> dict[str, str]:
     """Return unit by term, from the ending of the term; 1 without one."""
     endings = {
-        "_bytes_per_s": "bytes/s", "_flop_per_s": "flop/s", "_s": "s", "_hz": "Hz", "_w": "W", "_bytes": "bytes",
-        "_rows": "rows", "_kernels": "kernels",
-    }  # fmt: skip
+        "_bytes_per_s": "bytes/s",
+        "_flop_per_s": "flop/s",
+        "_s": "s",
+        "_hz": "Hz",
+        "_w": "W",
+        "_bytes": "bytes",
+        "_rows": "rows",
+        "_kernels": "kernels",
+    }
     words = " ".join(terms.values()).split()
     return {
         word: next((unit for ending, unit in endings.items() if word.endswith(ending)), "1") for word in words
@@ -129,7 +135,7 @@ UNITS: Final[Mapping[str, Mapping[str, str]]] = {
         power="full_clock_s sustained_flop_per_s sustained_at_w other_draw",
         draw="unloaded_fraction waiting_fraction memory_draw compute_draw",
     ),
-}  # fmt: skip
+}
 """Terms that the simulator reads, by scope, with their units."""
 
 

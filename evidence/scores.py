@@ -98,7 +98,8 @@ def score(rows: Sequence[Comparison]) -> Score:
         raise ValueError("a score needs at least one measured value")
     pairs = [(row.predicted, row.measured) for row in rows if row.predicted is not None]
     ratios = np.array([predicted.value / measured - 1.0 for predicted, measured in pairs])
-    errors, num_missing = np.abs(ratios), len(rows) - len(pairs)
+    errors = np.abs(ratios)
+    num_missing = len(rows) - len(pairs)
     counted = np.concatenate([errors, np.full(num_missing, MISSING_ERROR)])
     inside = [predicted.low <= measured <= predicted.high for predicted, measured in pairs]
     return Score(

@@ -115,13 +115,45 @@ def _attention_kernel(
     top = tl.full((BLOCK_M,), _MASKED, tl.float32)
     total = tl.zeros((BLOCK_M,), tl.float32)
     acc, top, total = _attend(
-        acc, top, total, q, k_desc, v_desc, batch, kv_head, 0, whole, rows, num_keys, offset, softmax_scale,
-        BLOCK_N, HEAD_DIM, False, CAUSAL,
-    )  # fmt: skip
+        acc,
+        top,
+        total,
+        q,
+        k_desc,
+        v_desc,
+        batch,
+        kv_head,
+        0,
+        whole,
+        rows,
+        num_keys,
+        offset,
+        softmax_scale,
+        BLOCK_N,
+        HEAD_DIM,
+        False,
+        CAUSAL,
+    )
     acc, top, total = _attend(
-        acc, top, total, q, k_desc, v_desc, batch, kv_head, whole, end, rows, num_keys, offset, softmax_scale,
-        BLOCK_N, HEAD_DIM, True, CAUSAL,
-    )  # fmt: skip
+        acc,
+        top,
+        total,
+        q,
+        k_desc,
+        v_desc,
+        batch,
+        kv_head,
+        whole,
+        end,
+        rows,
+        num_keys,
+        offset,
+        softmax_scale,
+        BLOCK_N,
+        HEAD_DIM,
+        True,
+        CAUSAL,
+    )
     acc = acc / total[:, None]
     columns = tl.arange(0, HEAD_DIM)
     row = (batch * num_queries + rows).to(tl.int64) * num_heads + head
@@ -224,5 +256,6 @@ def make_inputs(
 
     Shapes: q [B, S, H, D], k [B, T, G, D], v [B, T, G, D].
     """
-    draw, kv_shape = normal(seed, device, dtype), (batch, num_keys, num_kv_heads, head_dim)
+    draw = normal(seed, device, dtype)
+    kv_shape = (batch, num_keys, num_kv_heads, head_dim)
     return draw(batch, num_queries, num_heads, head_dim), draw(*kv_shape), draw(*kv_shape)

@@ -67,7 +67,8 @@ def run(table: torch.Tensor, index: torch.Tensor, out: torch.Tensor | None = Non
 
     Shapes: table [V, C] contiguous, index [R] int -> [R, C].
     """
-    num_rows, num_columns = index.numel(), table.shape[1]
+    num_rows = index.numel()
+    num_columns = table.shape[1]
     out = table.new_empty((num_rows, num_columns)) if out is None else out
     block = min(_MAX_ROW_BLOCK, triton.next_power_of_2(num_columns))
     grid = (num_rows, triton.cdiv(num_columns, block))

@@ -106,7 +106,9 @@ def _gemm_kernel(
     HAS_SCALE: tl.constexpr,
     NUM_PROGRAMS: tl.constexpr,
 ):
-    num_tiles_m, num_tiles_n, num_tiles_k = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), tl.cdiv(K, BLOCK_K)
+    num_tiles_m = tl.cdiv(M, BLOCK_M)
+    num_tiles_n = tl.cdiv(N, BLOCK_N)
+    num_tiles_k = tl.cdiv(K, BLOCK_K)
     scale = tl.load(scale_ptr) if HAS_SCALE else 1.0
     for tile_id in tl.range(tl.program_id(0), whole_tiles, NUM_PROGRAMS, flatten=True):
         tile_m, tile_n = tile_position(tile_id, num_tiles_m, num_tiles_n, GROUP_M)
@@ -218,8 +220,10 @@ def run(
         raise ValueError(
             f"cannot multiply {tuple(a.shape)} {a.dtype} by {tuple(b.shape)} {b.dtype} transposed"
         )
-    m, n = a.shape[0], b.shape[0]
-    a, b = align_rows(a), align_rows(b)
+    m = a.shape[0]
+    n = b.shape[0]
+    a = align_rows(a)
+    b = align_rows(b)
     programs = persistent_programs(a.device)
     config = config or choose_config(m, n, a.element_size(), programs)
     if out is None:

@@ -90,9 +90,21 @@ def _ahead(u_at, delta_at, b_at, c_at, tokens, D: gl.constexpr, WIDTH: gl.conste
 
 @gluon.jit
 def _scan_rest(
-    state, u_at, delta_at, b_at, c_at, y_at, is_channel, a, skip, num_tokens,
-    D: gl.constexpr, WIDTH: gl.constexpr, IS_PAIRS: gl.constexpr, by_state: gl.constexpr,
-):  # fmt: skip
+    state,
+    u_at,
+    delta_at,
+    b_at,
+    c_at,
+    y_at,
+    is_channel,
+    a,
+    skip,
+    num_tokens,
+    D: gl.constexpr,
+    WIDTH: gl.constexpr,
+    IS_PAIRS: gl.constexpr,
+    by_state: gl.constexpr,
+):
     """Return the state after the tokens that fill no round, one by one."""
     for _ in range(num_tokens):
         b = _by_state(gl.load(b_at), IS_PAIRS, by_state)
@@ -158,7 +170,10 @@ def _scan_kernel(
                 state, y = _step(state, us[j], deltas[j], b, c, a, skip)
                 gl.store(y_at + j * D, y.to(y_ptr.dtype.element_ty), mask=is_channel)
             y_at += UNROLL * D
-            us, deltas, bs, cs = next_us, next_deltas, next_bs, next_cs
+            us = next_us
+            deltas = next_deltas
+            bs = next_bs
+            cs = next_cs
         u_at, delta_at, b_at, c_at = _ahead(u_at, delta_at, b_at, c_at, UNROLL, D, WIDTH)
     rest = num_tokens - num_rounds * UNROLL
     state = _scan_rest(
@@ -222,7 +237,8 @@ def run(
     num_states = a.shape[1]
     if num_states != triton.next_power_of_2(num_states):
         raise ValueError(f"{num_states} states per channel is not a power of two")
-    num_scans, sms = num_sequences * num_channels, num_sms(u.device.index or 0)
+    num_scans = num_sequences * num_channels
+    sms = num_sms(u.device.index or 0)
     lanes = lanes or choose_lanes(num_scans, num_states, sms)
     unroll = unroll or choose_unroll(num_scans, lanes, sms)
     out = torch.empty_like(u) if out is None else out

@@ -176,7 +176,8 @@ def check_sizes(x: torch.Tensor, words: torch.Tensor, scale: torch.Tensor) -> No
 
     Raises: ValueError: K is not a multiple of 128 or the sizes differ.
     """
-    k, n = x.shape[1], words.shape[0]
+    k = x.shape[1]
+    n = words.shape[0]
     if k % GROUP or words.shape[1] * 8 != k or scale.shape != (k // GROUP, n):
         raise ValueError(f"x {tuple(x.shape)}, words {tuple(words.shape)}, scale {tuple(scale.shape)}")
 

@@ -249,10 +249,22 @@ def _mma_kernel(
         odd_scale = _load_scale(scale_ptr + out_rows, next_tile, next_group + 1, N, ROWS)
         if is_done | (unit == end - 1):
             _store(
-                acc, tile, pairs, units_per_program, out_rows, columns, out_ptr, part_ptr, count_ptr, M, N, ROWS
-            )  # fmt: skip
+                acc,
+                tile,
+                pairs,
+                units_per_program,
+                out_rows,
+                columns,
+                out_ptr,
+                part_ptr,
+                count_ptr,
+                M,
+                N,
+                ROWS,
+            )
             acc = gl.zeros_like(acc)
-        tile, group = next_tile, next_group
+        tile = next_tile
+        group = next_group
 
 
 _counters: dict[torch.device, torch.Tensor] = {}
@@ -306,8 +318,10 @@ def run(
     Raises: ValueError: the sizes differ.
     """
     w4a16.check_sizes(x, words, scale)
-    m, n = x.shape[0], words.shape[0]
-    pairs, tiles = words.shape[1] // 32, triton.cdiv(n, _ROWS)
+    m = x.shape[0]
+    n = words.shape[0]
+    pairs = words.shape[1] // 32
+    tiles = triton.cdiv(n, _ROWS)
     num_units = tiles * pairs
     units = units_per_program(num_units, num_sms(x.device.index or 0), programs_per_sm)
     out = x.new_empty((m, n)) if out is None else out

@@ -31,7 +31,9 @@ def _w8a8_kernel(
     GROUP_M: tl.constexpr,
     NUM_PROGRAMS: tl.constexpr,
 ):
-    num_tiles_m, num_tiles_n, num_tiles_k = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N), tl.cdiv(K, BLOCK_K)
+    num_tiles_m = tl.cdiv(M, BLOCK_M)
+    num_tiles_n = tl.cdiv(N, BLOCK_N)
+    num_tiles_k = tl.cdiv(K, BLOCK_K)
     for tile_id in tl.range(tl.program_id(0), num_tiles_m * num_tiles_n, NUM_PROGRAMS, flatten=True):
         tile_m, tile_n = tile_position(tile_id, num_tiles_m, num_tiles_n, GROUP_M)
         row = tile_m * BLOCK_M
@@ -83,8 +85,10 @@ def run(
 
     Shapes: a [M, K] int8, a_scale [M] fp32, b [N, K] int8, b_scale [N] fp32 -> [M, N].
     """
-    m, n = a.shape[0], b.shape[0]
-    a, b = align_rows(a), align_rows(b)
+    m = a.shape[0]
+    n = b.shape[0]
+    a = align_rows(a)
+    b = align_rows(b)
     config = config or (_INTERPRETER_CONFIG if INTERPRET else CONFIG)
     out = empty_output(m, n, torch.bfloat16, a.device) if out is None else out
     programs = min(persistent_programs(a.device), config.num_tiles(m, n))

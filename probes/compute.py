@@ -123,7 +123,8 @@ def _time_product(
 
 
 def _data_gap(bench: Bench, random: Measurement, zeros: Measurement) -> Measurement:
-    rate, rate_on_zeros = float(random.value or 0.0), float(zeros.value or 0.0)
+    rate = float(random.value or 0.0)
+    rate_on_zeros = float(zeros.value or 0.0)
     return Measurement(
         id="compute.data_gap",
         gpu=bench.gpu,
@@ -221,7 +222,8 @@ def sustained(bench: Bench) -> list[Measurement]:
 
 def product_call(bench: Bench) -> tuple[str, Call, float]:
     """Return the library's square matmul in the board's 16-bit format: its name, a call, and flop per call."""
-    size, name = size_of(bench.device), _half_format(bench)
+    size = size_of(bench.device)
+    name = _half_format(bench)
     a, b = (_random(bench, size, size, _FORMATS[name]) for _ in range(2))
     return name, vendor_product(name, a, b), 2.0 * size**3
 

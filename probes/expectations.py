@@ -88,7 +88,8 @@ def _table() -> dict[tuple[str, int, str, str], Expectation]:
     table = {}
     for _, row in read_csv(DATA_DIR / "boards" / "expectations.csv", _COLUMNS):
         key = (row["accelerator"], int(row["num_gpus"]), row["check"], row["algorithm"])
-        value, kind = float(row["expected"]) * _UNITS[row["unit"]], _KINDS[row["kind"]]
+        value = float(row["expected"]) * _UNITS[row["unit"]]
+        kind = _KINDS[row["kind"]]
         source = f"{row['source']} ({row['note']})" if row["note"] else row["source"]
         table[key] = Expectation(value / FLOOR_FRACTION if kind == "floor" else value, kind, source)
     return table

@@ -112,7 +112,8 @@ def linked_pairs(
 
 def expected_pair(accelerator: Accelerator, measurement: Measurement, is_bridged: bool) -> Expectation | None:
     """Expected rate of a copy from one GPU to another [bytes/s]: the fabric's, else that of PCIe."""
-    fabric, scale_up = fabric_of(accelerator), accelerator.scale_up
+    fabric = fabric_of(accelerator)
+    scale_up = accelerator.scale_up
     if fabric is None or scale_up is None or (fabric.topology == "bridge" and not is_bridged):
         return _over_pcie(accelerator, "through the host" in measurement.pattern)
     if known := published(accelerator, "peer.copy", 2):
@@ -140,7 +141,8 @@ def expected_all_reduce(
     accelerator: Accelerator, num_ranks: int, algorithm: str, is_bridged: bool
 ) -> Expectation | None:
     """Expected bus bandwidth of an all-reduce of 1 GiB [bytes/s], by the fabric of the board."""
-    fabric, scale_up = fabric_of(accelerator), accelerator.scale_up
+    fabric = fabric_of(accelerator)
+    scale_up = accelerator.scale_up
     if fabric is None or scale_up is None or (fabric.topology == "bridge" and not is_bridged):
         link = pcie_bytes_per_s(accelerator)
         source = f"estimate: {PCIE_GROUP_FRACTION:.0%} of the PCIe link"

@@ -62,7 +62,8 @@ def _stream(bench: Bench) -> Any:
 def _both_ways(
     bench: Bench, host: torch.Tensor, device: torch.Tensor, back: torch.Tensor, other: torch.Tensor
 ) -> Call:
-    down, up = _stream(bench), _stream(bench)
+    down = _stream(bench)
+    up = _stream(bench)
 
     def call() -> None:
         current = torch.cuda.current_stream(bench.device)

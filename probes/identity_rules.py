@@ -112,7 +112,8 @@ def check_sku(gpu: Gpu, accelerator: Accelerator) -> Measurement:
     status: Status = "pass" if gpu.accelerator == accelerator.id else "fail"
     note = gpu.name
     if status == "pass" and gpu.vendor == "nvidia" and gpu.name and model not in gpu.name.lower():
-        status, note = "warn", f"calls itself {gpu.name}"
+        status = "warn"
+        note = f"calls itself {gpu.name}"
     return _compare("sku", gpu, gpu.accelerator, accelerator.id, status, source="order", note=note)
 
 
@@ -135,10 +136,12 @@ def check_memory(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
     status: Status = "pass" if gpu.memory_bytes >= required else "fail"
     note = ""
     if gpu.memory_bytes > MAX_MEMORY_FRACTION * accelerator.memory_bytes and not accelerator.unified_memory:
-        status, note = "warn", "more than the board is sold with: somebody modified it"
+        status = "warn"
+        note = "more than the board is sold with: somebody modified it"
     visible = gpu.visible_memory_bytes
     if visible is not None and visible < MIN_VISIBLE_FRACTION * gpu.memory_bytes:
-        status, note = "fail", f"programs see only {visible / GIB:.1f} GiB of it"
+        status = "fail"
+        note = f"programs see only {visible / GIB:.1f} GiB of it"
     wanted = accelerator.memory_bytes
     return _compare(
         "memory", gpu, gpu.memory_bytes, wanted, status, unit="bytes", required=required, note=note
@@ -175,8 +178,10 @@ def check_power_limit(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
 
 def check_pcie(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
     """Check the PCIe link that the slot and the board allow."""
-    wanted_generation, wanted_width = accelerator.pcie_generation, accelerator.pcie_lanes
-    generation, width = gpu.pcie_max_generation, gpu.pcie_max_width
+    wanted_generation = accelerator.pcie_generation
+    wanted_width = accelerator.pcie_lanes
+    generation = gpu.pcie_max_generation
+    width = gpu.pcie_max_width
     if not generation or not width or not wanted_generation or not wanted_width:
         return None
     wide = width >= wanted_width and generation >= wanted_generation
@@ -237,7 +242,8 @@ def check_shared(gpu: Gpu) -> Measurement | None:
     held = gpu.memory_used_bytes > MAX_FOREIGN_BYTES
     note = f"{gpu.utilization_fraction:.0%} busy" if busy and gpu.utilization_fraction else ""
     status: Status = "warn" if busy or held or gpu.num_other_processes else "pass"
-    used, limit = gpu.memory_used_bytes, MAX_FOREIGN_BYTES
+    used = gpu.memory_used_bytes
+    limit = MAX_FOREIGN_BYTES
     return _compare(
         "shared", gpu, used, limit, status, unit="bytes in use", note=note, source="rule", operator="<="
     )
@@ -245,7 +251,8 @@ def check_shared(gpu: Gpu) -> Measurement | None:
 
 def check_nvlink(machine: Machine, accelerator: Accelerator) -> list[Measurement]:
     """Check that all of the board's NVLinks are up; bridges are sold separately, but half a bridge is a defect."""
-    wanted, fabric = num_links(accelerator), fabric_of(accelerator)
+    wanted = num_links(accelerator)
+    fabric = fabric_of(accelerator)
     if wanted is None or fabric is None or len(machine.gpus) < 2:
         return []
     found = []
@@ -260,7 +267,8 @@ def check_nvlink(machine: Machine, accelerator: Accelerator) -> list[Measurement
         status: Status = "pass" if number >= wanted else "fail"
         note = ""
         if not number and fabric.topology == "bridge":
-            status, note = "warn" if "NVL" in accelerator.name else "info", "no bridge: copies go over PCIe"
+            status = "warn" if "NVL" in accelerator.name else "info"
+            note = "no bridge: copies go over PCIe"
         found.append(
             _compare("nvlink", gpu, float(number), float(wanted), status, unit="links up", note=note)
         )
@@ -306,7 +314,8 @@ def _clock(name: str, gpu: Gpu, seen_hz: float, highest_hz: float) -> Measuremen
     """Check the best clock seen under load: a clock locked low never gets near the board's highest."""
     ratio = seen_hz / highest_hz
     status: Status = "pass" if ratio >= CLOCK_WARN else "warn" if ratio >= CLOCK_FAIL else "fail"
-    required, source = CLOCK_FAIL * highest_hz, "the board's highest clock"
+    required = CLOCK_FAIL * highest_hz
+    source = "the board's highest clock"
     return _compare(
         name, gpu, seen_hz, highest_hz, status, unit="Hz", source=source, required=required, is_health=True
     )
@@ -320,15 +329,26 @@ def _throttle(gpu: Gpu, reasons: Sequence[str]) -> Measurement:
 
 
 def _link_under_load(gpu: Gpu, generation: int, width: int) -> Measurement:
-    wanted_generation, wanted_width = gpu.pcie_max_generation or generation, gpu.pcie_max_width or width
+    wanted_generation = gpu.pcie_max_generation or generation
+    wanted_width = gpu.pcie_max_width or width
     trained = generation >= wanted_generation and width >= wanted_width
-    found, wanted = f"gen {generation} x{width}", f"gen {wanted_generation} x{wanted_width}"
+    found = f"gen {generation} x{width}"
+    wanted = f"gen {wanted_generation} x{wanted_width}"
     return _compare("pcie_under_load", gpu, found, wanted, trained, source="the link's own maximum")
 
 
 RULES: Final[tuple[Rule, ...]] = (
-    check_sku, check_sms, check_memory, check_bandwidth_peak, check_power_limit, check_pcie, check_ecc,
-)  # fmt: skip
+    check_sku,
+    check_sms,
+    check_memory,
+    check_bandwidth_peak,
+    check_power_limit,
+    check_pcie,
+    check_ecc,
+)
 PLAIN_RULES: Final[tuple[Callable[[Gpu], Measurement | None], ...]] = (
-    check_ecc_errors, check_mig, check_virtualization, check_shared,
-)  # fmt: skip
+    check_ecc_errors,
+    check_mig,
+    check_virtualization,
+    check_shared,
+)

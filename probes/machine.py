@@ -21,7 +21,8 @@ _SMI_FIELDS: Final = (
     "clocks.max.sm,clocks.max.memory,temperature.gpu,driver_version"
 )
 _DOUBLE_BIT: Final = 1
-_UNCORRECTED, _VOLATILE = 1, 0
+_UNCORRECTED = 1
+_VOLATILE = 0
 """Arguments NVML_MEMORY_ERROR_TYPE_UNCORRECTED and NVML_VOLATILE_ECC: errors since the driver was loaded, not over the
 lifetime."""
 _TIMEOUT_S: Final = 20.0

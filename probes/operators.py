@@ -242,9 +242,20 @@ def scan_case(device: torch.device, sequences: int = 8, tokens: int = 4096, chan
 
 
 CASES: Final[tuple[Callable[[torch.device], Case], ...]] = (
-    rms_norm_case, layer_norm_case, softmax_case, gelu_case, swiglu_case, transpose_case, attention_case, decode_case,
-    w4a16_case, w8a8_case, grouped_case, linear_case, scan_case,
-)  # fmt: skip
+    rms_norm_case,
+    layer_norm_case,
+    softmax_case,
+    gelu_case,
+    swiglu_case,
+    transpose_case,
+    attention_case,
+    decode_case,
+    w4a16_case,
+    w8a8_case,
+    grouped_case,
+    linear_case,
+    scan_case,
+)
 
 
 def operators(bench: Bench) -> list[Measurement]:

@@ -45,11 +45,13 @@ def _one_way(buffers: list[torch.Tensor], source: int, target: int) -> Measureme
 
 
 def _both_ways(buffers: list[torch.Tensor], first: int, second: int) -> Measurement:
-    to_second, to_first = torch.empty_like(buffers[second]), torch.empty_like(buffers[first])
+    to_second = torch.empty_like(buffers[second])
+    to_first = torch.empty_like(buffers[first])
     new_event: Any = torch.cuda.Event
 
     def call() -> None:
-        begun, done = new_event(), new_event()
+        begun = new_event()
+        done = new_event()
         begun.record()
         to_second.copy_(buffers[first], non_blocking=True)
         with torch.cuda.device(second):

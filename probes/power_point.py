@@ -58,7 +58,8 @@ def _held(bench: Bench, call: Call, amount: float) -> tuple[float, float | None]
 
 
 def _repeat(bench: Bench, call: Call, duration_s: float) -> tuple[int, float]:
-    started_at_s, num_calls = time.perf_counter(), 0
+    started_at_s = time.perf_counter()
+    num_calls = 0
     while (elapsed_s := time.perf_counter() - started_at_s) < duration_s or not num_calls:
         for _ in range(10):
             call()

@@ -217,7 +217,8 @@ class Session:
 
     def _run_worker(self, place: str, steps: Sequence[Step], gpu: int, folder: Path | None) -> Step | None:
         """Run one process over the steps; return the step that it died of, or None if all are finished."""
-        names, gpus = {step.name: step for step in steps}, self._machine.gpus
+        names = {step.name: step for step in steps}
+        gpus = self._machine.gpus
         command = [
             sys.executable,
             "-m",
@@ -269,7 +270,8 @@ class Session:
         return broken
 
     def _measure_group(self) -> None:
-        steps, gpus = plan(self.quick, "group"), self._machine.gpus
+        steps = plan(self.quick, "group")
+        gpus = self._machine.gpus
         if len(gpus) < 2:
             return
         copies = [step for step in steps if step.name == "peer"]

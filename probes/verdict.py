@@ -99,9 +99,11 @@ def _judged(
     found = _expectation(measurement, accelerator, machine, bridged)
     if found is None:
         return measurement
-    status, note = judge_rate(measurement.value, found), measurement.note
+    status = judge_rate(measurement.value, found)
+    note = measurement.note
     if status == "pass" and _takes_detour(measurement, accelerator):
-        status, note = "warn", "peer access is off: every copy goes through the host"
+        status = "warn"
+        note = "peer access is off: every copy goes through the host"
     return measurement.model_copy(
         update={
             "expected": found.value,

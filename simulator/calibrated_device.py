@@ -95,7 +95,8 @@ def link_figure(accelerator: Accelerator, calibration: Calibration) -> MeasuredF
     Source: simulator.collectives.prediction.
     """
     accelerator = _as_joined(accelerator, calibration)
-    count, scale_up = calibration.num_accelerators, accelerator.scale_up
+    count = calibration.num_accelerators
+    scale_up = accelerator.scale_up
     if count < 2 or scale_up is None:
         return None
     group = topology_of(accelerator, count)
@@ -147,7 +148,8 @@ def calibrated_accelerator(accelerator: Accelerator, calibration: Calibration | 
     sustained = calibration.sustained_flop_per_s
     if not figures and joined == accelerator and not calibration.power_points and not sustained:
         return accelerator
-    device, scale_up = _scaled(device_of(accelerator), figures), joined.scale_up
+    device = _scaled(device_of(accelerator), figures)
+    scale_up = joined.scale_up
     if scale_up is not None:
         factor = next((figure.scale for figure in figures if figure.name == LINK), 1.0)
         scale_up = scale_up.model_copy(update={"bytes_per_s": scale_up.bytes_per_s * factor})

@@ -87,7 +87,8 @@ def named_deployment(
     Raises: UnknownNameError: no record, or several, have this name.
     Source: own definition.
     """
-    chosen, chip = models.get(model).record, accelerators.get(accelerator).record
+    chosen = models.get(model).record
+    chip = accelerators.get(accelerator).record
     weights = weight_dtype or chosen.weights
     return Deployment(
         model=chosen,

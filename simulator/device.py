@@ -101,7 +101,8 @@ def power_limit(accelerator: Accelerator) -> PowerLimit | None:
     higher one keeps no more; formats that were not measured on the machine lose what 16 bits lose.
     Source: catalog/data/terms.csv; a calibration.
     """
-    case, usual = Case(accelerator.id, architecture=accelerator.architecture), dict[str, float]()
+    case = Case(accelerator.id, architecture=accelerator.architecture)
+    usual = dict[str, float]()
     for dtype in accelerator.peak_flop_per_s:
         row = find("device", "sustained_flop_per_s", replace(case, dtype=dtype))
         if row is not None:

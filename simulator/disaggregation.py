@@ -180,7 +180,8 @@ def kv_link(prefill: PoolPlan, decode: PoolPlan) -> KvLink:
     Assumes: the slower side's accelerators set the rate; pages in the prefill worker's cache format.
     Source: own composition; TensorRT-LLM and SGLang documentation of disaggregated serving (NIXL, UCX).
     """
-    sender, receiver = prefill.worker, decode.worker
+    sender = prefill.worker
+    receiver = decode.worker
     lanes = min(
         sender.tensor_parallel * sender.pipeline_parallel,
         receiver.tensor_parallel * receiver.pipeline_parallel,
@@ -200,7 +201,8 @@ def kv_link(prefill: PoolPlan, decode: PoolPlan) -> KvLink:
 
 def _lane_bytes_per_s(prefill: PoolPlan, decode: PoolPlan) -> float:
     """Rate at which one accelerator can send to one of the other pool [bytes/s]."""
-    first, second = prefill.worker.accelerator, decode.worker.accelerator
+    first = prefill.worker.accelerator
+    second = decode.worker.accelerator
     num_accelerators = sum(
         plan.num_workers * plan.worker.accelerators_per_replica for plan in (prefill, decode)
     )

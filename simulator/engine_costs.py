@@ -314,7 +314,8 @@ def release_costs(
     experts = find("engine", "request_launch_s", replace(engine, dtype=deployment.weight_dtype))
     if experts is not None and experts.name:
         costs = replace(costs, request_launch_s=experts.value)
-    scale, layers_s = 1.0, 0.0
+    scale = 1.0
+    layers_s = 0.0
     for group in deployment.model.layers:
         if group.mixer is not None:
             case = replace(engine, mixer=group.mixer.kind, dtype=deployment.weight_dtype)
@@ -363,7 +364,8 @@ def _applies(choice: KernelChoice, deployment: Deployment) -> bool:
 
 def _has_other_experts(deployment: Deployment, named: Mapping[str, Sequence[str]]) -> bool:
     """Whether a rank holds routed experts of a shape that is not named for its accelerator."""
-    slots, ranks = deployment.expert_slots, deployment.expert_parallel
+    slots = deployment.expert_slots
+    ranks = deployment.expert_parallel
     shapes = {
         f"{slots(part.num_experts) // ranks}x{part.intermediate_size // deployment.expert_tensor_parallel}"
         for group in deployment.model.layers

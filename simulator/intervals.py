@@ -102,7 +102,8 @@ def latency_factors(class_name: str, first_share: float) -> tuple[float, float]:
     Source: `factors`.
     """
     share = min(1.0, max(0.0, first_share))
-    ttft, tpot = factors("ttft", class_name), factors("tpot", class_name)
+    ttft = factors("ttft", class_name)
+    tpot = factors("tpot", class_name)
     low, high = (share * first + (1.0 - share) * rest for first, rest in zip(ttft, tpot, strict=True))
     return min(1.0, low), max(1.0, high)
 
@@ -170,7 +171,8 @@ def pair_class(first: ReplicaModel, second: ReplicaModel) -> str:
 
     Source: class_of_pair.
     """
-    a, b = first.deployment, second.deployment
+    a = first.deployment
+    b = second.deployment
     return class_of_pair(
         same_accelerator=a.accelerator.id == b.accelerator.id,
         same_engine=a.engine.id == b.engine.id,

@@ -30,11 +30,16 @@ def check_layout(deployment: Deployment) -> None:
     AdvisorError: the model's record contradicts itself.
     Source: vLLM 0.20.2, config/model.py (heads); own rules for pipelines and experts.
     """
-    model, tp, ep = deployment.model, deployment.tensor_parallel, deployment.expert_parallel
+    model = deployment.model
+    tp = deployment.tensor_parallel
+    ep = deployment.expert_parallel
     check_parameters(model)
     for degree, name in (
-        (tp, "tensor"), (deployment.pipeline_parallel, "pipeline"), (deployment.data_parallel, "data"), (ep, "expert"),
-    ):  # fmt: skip
+        (tp, "tensor"),
+        (deployment.pipeline_parallel, "pipeline"),
+        (deployment.data_parallel, "data"),
+        (ep, "expert"),
+    ):
         if degree < 1:
             raise InfeasibleError(f"{name} parallelism must be at least 1, not {degree}")
     refused = _refused_heads(model, tp)
@@ -57,7 +62,9 @@ def check_layout(deployment: Deployment) -> None:
 
 
 def _check_expert_parallel(deployment: Deployment) -> None:
-    model, ranks, ep = deployment.model, deployment.ranks_per_stage, deployment.expert_parallel
+    model = deployment.model
+    ranks = deployment.ranks_per_stage
+    ep = deployment.expert_parallel
     experts = {part.num_experts for _, part in routed_layers(model)}
     slots = {number: deployment.expert_slots(number) for number in experts}
     uneven = sorted(number for number in experts if slots[number] % ep)

@@ -225,7 +225,8 @@ def build_local_surface(
     Error: docs/serving-mechanisms.md, by evidence/fit/local.py.
     Source: own composition.
     """
-    family, engine = format_family(deployment.weight_dtype), deployment.engine.id
+    family = format_family(deployment.weight_dtype)
+    engine = deployment.engine.id
     kernels = engine if engine in _OWN_OPERATORS else "local"
     terms = _Terms(
         deployment,
@@ -239,7 +240,8 @@ def build_local_surface(
     most = micro_batch_tokens or default_micro_batch(deployment.engine)
     micro_batches = max(1.0, inputs.mean_input_tokens / most)
     overlap = float(piped_s(1.0, micro_batches, deployment.pipeline_parallel)) / micro_batches
-    window, count = window_of(deployment.model), inputs.max_num_seqs + 1
+    window = window_of(deployment.model)
+    count = inputs.max_num_seqs + 1
     return StepSurface(
         decode_base_ps=_picoseconds(_decode_s(terms, inputs.max_num_seqs)),
         decode_context_ps=[round(slope_s * PICOSECONDS_PER_S)] * count,
@@ -252,7 +254,8 @@ def build_local_surface(
 
 
 def _decode_s(terms: _Terms, max_num_seqs: int) -> FloatArray:
-    deployment, tp = terms.deployment, terms.deployment.tensor_parallel
+    deployment = terms.deployment
+    tp = terms.deployment.tensor_parallel
     sequences = np.arange(max_num_seqs + 1, dtype=np.float64)
     streamed_s = stream_weights_s(*terms.weights.read(np.maximum(sequences, 1.0)), terms.device, terms.decode)
     further_s = terms.multiply_s(sequences - 1.0, terms.weights.dense_elements)
@@ -285,7 +288,8 @@ def _links_s(deployment: Deployment, rows: FloatArray) -> FloatArray:
     layer."""
     values = rows * deployment.model.hidden_size
     num_bytes = values * _ACTIVATION_BYTES
-    stages, tp = deployment.pipeline_parallel, deployment.tensor_parallel
+    stages = deployment.pipeline_parallel
+    tp = deployment.tensor_parallel
     seconds = np.zeros_like(rows)
     if stages > 1:
         seconds += (stages - 1) * send_recv_s(
@@ -317,9 +321,12 @@ def _pair_slopes(terms: _Terms) -> tuple[float, float]:
     expands = terms.deployment.engine.id in _EXPANDS_LATENT
 
     def pair_s(a: Attention, per_value: float) -> float:
-        flop, width, values = a.decode_pair_flop, a.decode_width, float(a.cached_values)
+        flop = a.decode_pair_flop
+        width = a.decode_width
+        values = float(a.cached_values)
         if expands:
-            flop, width = a.prefill_pair_flop, (a.key_dim + a.value_dim) / 2.0
+            flop = a.prefill_pair_flop
+            width = (a.key_dim + a.value_dim) / 2.0
             values = float(a.num_kv_heads * (a.key_dim + a.value_dim))
         return attend_pair_s(flop, values * per_value, width, terms.device, terms.prefill)
 

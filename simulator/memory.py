@@ -54,7 +54,9 @@ def weight_bytes(deployment: Deployment) -> float:
     parallelism; routed experts split over all accelerators of a stage.
     Source: own definition.
     """
-    model, tp, stages = deployment.model, deployment.tensor_parallel, deployment.pipeline_parallel
+    model = deployment.model
+    tp = deployment.tensor_parallel
+    stages = deployment.pipeline_parallel
     layers = sum(
         layer.count
         * (
@@ -84,7 +86,8 @@ def _head_dtype(weight_dtype: str) -> str:
 def _expert_ranks(deployment: Deployment, layer: Layer) -> float:
     """Number of accelerators that share one copy of a layer's routed experts: fewer than the stage's if some have
     copies."""
-    experts, ranks = layer.experts, deployment.ranks_per_stage
+    experts = layer.experts
+    ranks = deployment.ranks_per_stage
     if experts is None:
         return ranks
     return ranks * experts.num_experts / deployment.expert_slots(experts.num_experts)
@@ -99,7 +102,8 @@ def activation_bytes(deployment: Deployment, num_batched_tokens: int, num_seqs: 
     Assumes: attention workspaces are small; the gathered logits hold the whole vocabulary.
     Source: vLLM 0.20.2, profile_run; own derivation of the peak.
     """
-    model, tp = deployment.model, deployment.tensor_parallel
+    model = deployment.model
+    tp = deployment.tensor_parallel
     parts = (layer.feed_forward for layer in layers_of(model))
     width = max((part.widest_values for part in parts if part is not None), default=0.0)
     tokens = num_batched_tokens / deployment.data_parallel
@@ -122,7 +126,8 @@ def plan_memory(
     Raises: InfeasibleError: weights and reserves do not fit; says by how much.
     Source: vLLM and TensorRT-LLM memory accounting as recorded in the engine records.
     """
-    engine, accelerator = deployment.engine, deployment.accelerator
+    engine = deployment.engine
+    accelerator = deployment.accelerator
     total = accelerator.memory_bytes
     if total is None:
         raise InfeasibleError(f"{accelerator.id}: its memory size has no source")

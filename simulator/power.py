@@ -132,11 +132,13 @@ def serving_power_w(result: ServingResult, replica: ReplicaModel) -> Quantity | 
     Error: the module's ranges; the mean while decoding takes turns with rests of 2 to 50 ms came 2 to 8 % too low.
     Source: own derivation from counts of the run.
     """
-    deployment, accelerator = replica.deployment, replica.deployment.accelerator
+    deployment = replica.deployment
+    accelerator = replica.deployment.accelerator
     draw = _draw_of(accelerator, None)
     if draw is None or not result.duration_s:
         return None
-    device, counted = device_of(accelerator), parameter_count(deployment.model)
+    device = device_of(accelerator)
+    counted = parameter_count(deployment.model)
     peak = matmul_peak_flop_per_s(deployment.weight_dtype, deployment.activation_dtype, device)
     flop_per_token = 2.0 * counted.active / deployment.accelerators_per_replica
     seconds = result.duration_s * deployment.num_replicas

@@ -78,7 +78,8 @@ class ReplicaModel:
     @property
     def doubts(self) -> tuple[str, ...]:
         """Reasons why intervals are wide, as sentences."""
-        chip, unknown = self.deployment.accelerator, device_of(self.deployment.accelerator).assumed
+        chip = self.deployment.accelerator
+        unknown = device_of(self.deployment.accelerator).assumed
         kernels = [name for name in self.transferred if name not in unknown]
         facts = [name for name in self.transferred if name in unknown]
         lent = f"no kernels were measured on {chip.architecture}: {', '.join(kernels)} are taken from related hardware"
@@ -174,7 +175,8 @@ def replica_in_turns(
 
     Source: `in_turns` and `in_turns_guessing` of the engine's record, read in its source.
     """
-    deployment, surface = replica.deployment, replica.surface
+    deployment = replica.deployment
+    surface = replica.surface
     changed = model_replica(
         replace(deployment, engine=taking_turns(deployment.engine)),
         mean_input_tokens=mean_input_tokens,
@@ -262,7 +264,8 @@ def _library(deployment: Deployment, settings: EngineSettings) -> OperatorLibrar
 
 def _engine_value(term: str, deployment: Deployment, settings: EngineSettings, dtype: str) -> float:
     """Value of a term of the engine's release on the deployment's accelerator; 0 if the table has no row."""
-    engine, architecture = deployment.engine, deployment.accelerator.architecture
+    engine = deployment.engine
+    architecture = deployment.accelerator.architecture
     found = find("engine", term, Case(engine.id, settings.version, settings.date, architecture, dtype=dtype))
     return found.value if found else 0.0
 
@@ -340,7 +343,8 @@ def policy_of(
     Source: engine records.
     """
     engine = deployment.engine
-    stateful, state_slots = has_state(deployment.model), None
+    stateful = has_state(deployment.model)
+    state_slots = None
     if stateful and memory.state_bytes_per_sequence > 0:
         # The state of every running sequence is in the same pool as the cache.
         state_slots = (
@@ -376,7 +380,8 @@ def nearest_layout(deployment: Deployment, request_tokens: int) -> Deployment | 
 
     Source: own search over the layouts that engines accept.
     """
-    tensor, stages = deployment.tensor_parallel, deployment.pipeline_parallel
+    tensor = deployment.tensor_parallel
+    stages = deployment.pipeline_parallel
     widths = [width for width in (1, 2, 4, 8) if width > tensor]
     candidates = [replace(deployment, tensor_parallel=width) for width in widths]
     widest = max(tensor, _WIDEST_TENSOR_PARALLEL)

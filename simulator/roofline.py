@@ -201,7 +201,8 @@ def decode_step_work(
     Source: own count from the shape.
     """
     parts = {name: Work(0.0, 0.0) for name in _PARTS}
-    dense_bytes, kv_bytes = bytes_per_element(dense_dtype(model, weight_dtype)), bytes_per_element(kv_dtype)
+    dense_bytes = bytes_per_element(dense_dtype(model, weight_dtype))
+    kv_bytes = bytes_per_element(kv_dtype)
     for layer in layers_in(model, decode=True):
         for name, matrices in _matrices(layer, decode=True):
             flop = 2.0 * batch_size * sum(matrix.elements for matrix in matrices)
@@ -230,7 +231,8 @@ def prefill_work(
     Source: own count from the shape.
     """
     parts = {name: Work(0.0, 0.0) for name in _PARTS}
-    dense_bytes, kv_bytes = bytes_per_element(dense_dtype(model, weight_dtype)), bytes_per_element(kv_dtype)
+    dense_bytes = bytes_per_element(dense_dtype(model, weight_dtype))
+    kv_bytes = bytes_per_element(kv_dtype)
     for layer in layers_in(model, decode=False):
         for name, matrices in _matrices(layer, decode=False):
             for matrix in matrices:

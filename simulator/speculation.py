@@ -32,8 +32,13 @@ _LOOKUP_S = 50e-6
 NAMES: Final = ("mtp", "eagle", "medusa", "ngram", "lookahead")
 _DRAFT: Final = "draft"
 _METHODS: Final[dict[str, Method]] = {
-    "mtp": "mtp", "eagle": "eagle", "medusa": "medusa", "ngram": "ngram", "lookahead": "ngram", _DRAFT: "draft_model",
-}  # fmt: skip
+    "mtp": "mtp",
+    "eagle": "eagle",
+    "medusa": "medusa",
+    "ngram": "ngram",
+    "lookahead": "ngram",
+    _DRAFT: "draft_model",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,13 +126,17 @@ def speculative_replica(
     """
     if speculation.method in replica.deployment.engine.in_turns_guessing:
         replica = replica_in_turns(replica, mean_input_tokens, mean_output_tokens, settings)
-    deployment, plain, count = replica.deployment, replica.surface, speculation.verified_tokens
+    deployment = replica.deployment
+    plain = replica.surface
+    count = speculation.verified_tokens
     slots = len(plain.decode_base_ps) - 1
     wide = _verifying(replica, speculation, mean_input_tokens, mean_output_tokens, settings)
     draft = _draft_surface(speculation, mean_input_tokens, mean_output_tokens, slots, plain)
     guess_ps = _guess_ps(replica, speculation, slots) if draft is None else []
-    k, yielded = speculation.draft_tokens, speculation.tokens_per_step
-    base, slope = [0], [0]
+    k = speculation.draft_tokens
+    yielded = speculation.tokens_per_step
+    base = [0]
+    slope = [0]
     for batch in range(1, slots + 1):
         drafted = k * draft.decode_base_ps[batch] if draft else guess_ps[batch]
         base.append(round((wide.decode_base_ps[batch * count] + drafted) / yielded))
@@ -225,7 +234,8 @@ def _guess_ps(replica: ReplicaModel, speculation: Speculation, slots: int) -> li
     """Time to draft all tokens of a step without a draft model, by batch [ps]: layers and heads, or a look-up."""
     if speculation.method == "ngram":
         return [round(_LOOKUP_S * batch * PICOSECONDS_PER_S) for batch in range(slots + 1)]
-    model, plain = replica.deployment.model, replica.surface
+    model = replica.deployment.model
+    plain = replica.surface
     batches = np.arange(slots + 1, dtype=np.float64)
     heads = head_s(replica.deployment, replica.library, batches) * PICOSECONDS_PER_S
     layers = num_layers(model)
@@ -236,10 +246,12 @@ def _guess_ps(replica: ReplicaModel, speculation: Speculation, slots: int) -> li
 
 def _blocks_left(replica: ReplicaModel, speculation: Speculation) -> int | None:
     """Number of cache blocks left after the draft's weights and its own cache."""
-    blocks, memory = replica.policy.kv_capacity_blocks, replica.memory
+    blocks = replica.policy.kv_capacity_blocks
+    memory = replica.memory
     if blocks is None or memory.kv_bytes <= 0:
         return blocks
-    deployment, draft = replica.deployment, speculation.draft
+    deployment = replica.deployment
+    draft = speculation.draft
     ranks = deployment.accelerators_per_replica
     if draft is not None:
         weights = weight_bytes(draft) * draft.accelerators_per_replica / ranks
@@ -247,7 +259,8 @@ def _blocks_left(replica: ReplicaModel, speculation: Speculation) -> int | None:
     else:
         layers = num_layers(deployment.model)
         share = _LAYERS_OF_A_HEAD[speculation.method] / layers
-        weights, per_token = share * memory.weight_bytes, share * memory.kv_bytes_per_token
+        weights = share * memory.weight_bytes
+        per_token = share * memory.kv_bytes_per_token
         if speculation.method == "medusa":
             table = deployment.model.hidden_size * deployment.model.vocab_size * bytes_per_element("bf16")
             weights = speculation.draft_tokens * table / ranks

@@ -97,7 +97,8 @@ def roofline_passes(
     library = operator_library(deployment)
     roof = roof or library.device
     costs = engine_costs(deployment.engine)
-    model, formats = deployment.model, (deployment.weight_dtype, deployment.kv_dtype)
+    model = deployment.model
+    formats = (deployment.weight_dtype, deployment.kv_dtype)
     decode_work = decode_step_work(
         model,
         batch_size,
@@ -165,7 +166,8 @@ def crossover_batch(
     if per_sequence_s <= 0.0:
         return None
     weights_s = _all_weight_bytes(model, weight_dtype) / bandwidth_bytes_per_s
-    low, high = 0.0, weights_s / per_sequence_s
+    low = 0.0
+    high = weights_s / per_sequence_s
     for _ in range(60):
         middle = (low + high) / 2.0
         low, high = (middle, high) if excess_s(middle) < 0.0 else (low, middle)
@@ -192,7 +194,8 @@ def longest_compute_bound_context(
         return 0.0
     if excess_s(_LONGEST_TOKENS) > 0.0:
         return math.inf
-    low, high = 0.0, _LONGEST_TOKENS
+    low = 0.0
+    high = _LONGEST_TOKENS
     for _ in range(80):
         middle = (low + high) / 2.0
         low, high = (middle, high) if excess_s(middle) > 0.0 else (low, middle)

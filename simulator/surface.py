@@ -257,7 +257,8 @@ def _decode_base(
     lines: DecodeLines,
     inputs: SurfaceInputs,
 ) -> Sequence[int]:
-    max_num_seqs, graphs = inputs.max_num_seqs, inputs.cuda_graph_sizes
+    max_num_seqs = inputs.max_num_seqs
+    graphs = inputs.cuda_graph_sizes
     pass_costs = token_costs(deployment, library, grid, decode=True)
     gpu_s = _total_s(deployment, costs, _scaled_seconds(deployment, costs, pass_costs, decode=True))
     gpu_s += costs.kernel_scale * (head_s(deployment, library, grid) + lines.intercept_s)
@@ -363,7 +364,8 @@ def read_expert_share(
     mixtures = [experts for _, experts in routed_layers(deployment.model)]
     if not mixtures:
         return 1.0
-    costs, tokens = _specific(deployment, library, costs), np.array([float(num_sequences)])
+    costs = _specific(deployment, library, costs)
+    tokens = np.array([float(num_sequences)])
     densest = max(mixtures, key=lambda experts: experts.hit_fraction)
     popular = expert_load(tokens, densest.num_experts, densest.per_token).active_experts / densest.touched(
         tokens
@@ -399,7 +401,8 @@ def _grid(largest: int) -> FloatArray:
 
     Between whole tiles time is a staircase: points that are all multiples of tiles would price its foot.
     """
-    points, step = {1, largest}, 2
+    points = {1, largest}
+    step = 2
     while step <= largest:
         points.update((step, step * 5 // 4, step * 3 // 2, step * 7 // 4))
         tile = max(_TILE_ROWS, step // _TILES_OF_OCTAVE)

@@ -43,10 +43,14 @@ def test_it_runs_every_check_and_the_tests_of_the_readme_last(tmp_path: Path) ->
     assert done.returncode == 0, done.stderr
     ran = [line.removeprefix("ran ").rstrip() for line in done.stdout.splitlines() if line.startswith("ran ")]
     assert ran == [
-        "pip install -q -e .[test]", "pip install -q -e .[test-browser]",
-        "ruff check .", "ruff format --check .", "mypy", "lint-imports",
+        "pip install -q -e .[test]",
+        "pip install -q -e .[test-browser]",
+        "ruff check .",
+        "ruff format --check .",
+        "mypy",
+        "lint-imports",
         "python -m pytest",
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize("failing", ["ruff check", "ruff format", "mypy ", "lint-imports "])

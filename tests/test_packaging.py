@@ -79,8 +79,11 @@ def test_only_one_top_level_package(names: list[str]) -> None:
 def test_every_tracked_file_of_the_rooms_is_in_it(names: list[str], joined: dict[str, str]) -> None:
     listed = subprocess.run(
         ["git", "ls-files", "-z", "advisor", "catalog", "simulator", "evidence", "probes", "kernels"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if listed.returncode:
         pytest.skip("not a git checkout")
     links = {f"advisor/{room}" for room in ("catalog", "simulator", "evidence", "probes", "kernels")}
@@ -101,10 +104,8 @@ def test_joined_tables_are_those_of_the_files(joined: dict[str, str]) -> None:
 
 def test_nothing_else_is_in_it(names: list[str]) -> None:
     kinds = {Path(name).suffix for name in names if ".dist-info/" not in name}
-    code, data = (
-        {".py", ".pyi", ".typed", ".js", ".css"},
-        {".toml", ".csv", ".json", ".jsonl", ".md", ".txt", ""},
-    )
+    code = {".py", ".pyi", ".typed", ".js", ".css"}
+    data = {".toml", ".csv", ".json", ".jsonl", ".md", ".txt", ""}
     assert kinds <= code | data
     assert [name for name in names if not Path(name).suffix and ".dist-info/" not in name] == [
         f"{DATA}/version"
@@ -145,7 +146,8 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def ask_corpus(python: str | Path, folder: Path, *options: str) -> None:
     """Ask the questions of tools/corpus_installed.txt in one process."""
-    corpus, file = ROOT / "tools" / "corpus.py", ROOT / "tools" / "corpus_installed.txt"
+    corpus = ROOT / "tools" / "corpus.py"
+    file = ROOT / "tools" / "corpus_installed.txt"
     command = [
         str(python),
         str(corpus),

@@ -142,7 +142,8 @@ def ask(words: str, *, as_json: bool = True) -> Answer:
         arguments += ["--as-of", TODAY]
     from advisor.__main__ import main
 
-    out, err = io.StringIO(), io.StringIO()
+    out = io.StringIO()
+    err = io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         try:
             code = main(arguments)
@@ -153,7 +154,8 @@ def ask(words: str, *, as_json: bool = True) -> Answer:
 
 def with_option(words: str, option: str) -> str:
     """The words with another value of an option, or with one option more."""
-    arguments, more = shlex.split(words), shlex.split(option)
+    arguments = shlex.split(words)
+    more = shlex.split(option)
     if more and more[0] in arguments:
         place = arguments.index(more[0])
         del arguments[place : place + len(more)]

@@ -94,7 +94,8 @@ def table(rows: list[dict[str, str]], predictions: dict[str, list[Prediction]]) 
 def cell(rows: list[dict[str, str]], predictions: list[Prediction], column: str) -> str:
     judged = [JudgedRow(row, found.metrics) for row, found in zip(rows, predictions, strict=True)]
     found = score_metrics(comparisons(judged, column), ("group",))[column]
-    whole, macro = found.overall.median_ape_missing_as_1, found.macro["group"]["median_ape_missing_as_1"]
+    whole = found.overall.median_ape_missing_as_1
+    macro = found.macro["group"]["median_ape_missing_as_1"]
     return f"{100 * whole:.1f} %, {100 * macro:.1f} %, × {1.0 + (found.overall.bias or 0.0):.2f}"
 
 

@@ -15,9 +15,21 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 MODULES = (
-    "batch", "cache", "caching_replica", "content", "disaggregated", "fleet_loop", "fleet_simulation", "loop",
-    "ordered_queue", "pipeline", "replica", "router", "simulation", "workload",
-)  # fmt: skip
+    "batch",
+    "cache",
+    "caching_replica",
+    "content",
+    "disaggregated",
+    "fleet_loop",
+    "fleet_simulation",
+    "loop",
+    "ordered_queue",
+    "pipeline",
+    "replica",
+    "router",
+    "simulation",
+    "workload",
+)
 """Of simulator/serving: a compiled class has compiled subclasses only, so that each is here with all of its own."""
 SUFFIX = EXTENSION_SUFFIXES[0]
 NEEDS = ("mypy>=2.4", "setuptools")

@@ -45,7 +45,8 @@ def answer(question: str) -> dict[str, Any]:
 
     dated = "" if "--as-of" in question else f" --as-of {TODAY}"
     sys.argv = ["advisor", *shlex.split(f"{question} --json --offline{dated}")]
-    out, err = io.StringIO(), io.StringIO()
+    out = io.StringIO()
+    err = io.StringIO()
     code = 0
     with redirect_stdout(out), redirect_stderr(err):
         try:

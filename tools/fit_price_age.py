@@ -76,7 +76,8 @@ def fitted(
     """Start, spread per root of a day and drift of greatest likelihood on a grid; one start is the least."""
     days, change = columns(changes)
     best = (math.inf, 0.0, 0.0, 0.0)
-    starts, spreads = np.geomspace(LEAST_START, 0.5, num_starts), np.geomspace(least_spread, 0.1, 80)
+    starts = np.geomspace(LEAST_START, 0.5, num_starts)
+    spreads = np.geomspace(least_spread, 0.1, 80)
     for start, spread in itertools.product(starts, spreads):
         variance = start**2 + spread**2 * days
         mean = drift_of(changes, start, spread) if drift is None else drift

@@ -15,18 +15,50 @@ from advisor.catalog.models import by_hf_id
 
 FILE = DATA_DIR / "api_prices.csv"
 NAMES = {
-    "together_ai": "together", "togetherai": "together", "fireworks_ai": "fireworks", "fireworks-ai": "fireworks",
-    "bedrock": "aws-bedrock", "amazon-bedrock": "aws-bedrock", "aws": "aws-bedrock", "bedrock_converse": "aws-bedrock",
-    "bedrock_mantle": "aws-bedrock", "azure_ai": "azure", "novita-ai": "novita", "vertex_ai": "google-vertex",
-    "dashscope": "alibaba", "qwen_ai_platform": "alibaba", "qwencloud": "alibaba", "oci": "oracle", "zhipuai": "zai",
-    "moonshot": "moonshotai", "friendliai": "friendli", "gmi": "gmicloud", "cloudflare-workers-ai": "cloudflare",
-    "lambda_ai": "lambda", "gradient_ai": "digitalocean", "scx-ai": "scx",
-}  # fmt: skip
+    "together_ai": "together",
+    "togetherai": "together",
+    "fireworks_ai": "fireworks",
+    "fireworks-ai": "fireworks",
+    "bedrock": "aws-bedrock",
+    "amazon-bedrock": "aws-bedrock",
+    "aws": "aws-bedrock",
+    "bedrock_converse": "aws-bedrock",
+    "bedrock_mantle": "aws-bedrock",
+    "azure_ai": "azure",
+    "novita-ai": "novita",
+    "vertex_ai": "google-vertex",
+    "dashscope": "alibaba",
+    "qwen_ai_platform": "alibaba",
+    "qwencloud": "alibaba",
+    "oci": "oracle",
+    "zhipuai": "zai",
+    "moonshot": "moonshotai",
+    "friendliai": "friendli",
+    "gmi": "gmicloud",
+    "cloudflare-workers-ai": "cloudflare",
+    "lambda_ai": "lambda",
+    "gradient_ai": "digitalocean",
+    "scx-ai": "scx",
+}
 RESELLERS = {
-    "openrouter", "aihubmix", "vercel_ai_gateway", "kyma", "inferenceapis", "huggingface", "clf_ai_gateway",
-    "opencode_go", "llamagate", "pinstripes", "aiand", "zerogpu", "prism", "darkbloom", "sail", "inference",
+    "openrouter",
+    "aihubmix",
+    "vercel_ai_gateway",
+    "kyma",
+    "inferenceapis",
+    "huggingface",
+    "clf_ai_gateway",
+    "opencode_go",
+    "llamagate",
+    "pinstripes",
+    "aiand",
+    "zerogpu",
+    "prism",
+    "darkbloom",
+    "sail",
+    "inference",
     "openinfer",
-}  # fmt: skip
+}
 DOUBTFUL = {"openai", "wandb", "anyscale"}
 """Open weights sold by OpenAI, a fifth of what the market asks, a service that closed: not to be believed."""
 SOURCES = {
@@ -54,8 +86,10 @@ def main(table: Path) -> None:
     best: dict[tuple[str, str], tuple[tuple[int, float], dict[str, str]]] = {}
     with table.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
-            model, provider = by_hf_id(row["hf_id"]), provider_of(row["provider"])
-            usd, out = float(row["usd_per_mtok_in"] or 0), float(row["usd_per_mtok_out"] or 0)
+            model = by_hf_id(row["hf_id"])
+            provider = provider_of(row["provider"])
+            usd = float(row["usd_per_mtok_in"] or 0)
+            out = float(row["usd_per_mtok_out"] or 0)
             if model is None or provider in RESELLERS | DOUBTFUL or not 0.01 < usd < 20 or out < 0.9 * usd:
                 continue
             cached = row["usd_per_mtok_cached_in"]
@@ -80,9 +114,16 @@ def main(table: Path) -> None:
     rows = [*kept, *(row for key, (_, row) in best.items() if key not in known)]
     rows.sort(key=lambda row: (row["model"], row["usd_per_million_input"], row["provider"]))
     columns = [
-        "provider", "model", "usd_per_million_input", "usd_per_million_cached_input", "usd_per_million_output",
-        "observed_on", "url", "note", "source",
-    ]  # fmt: skip
+        "provider",
+        "model",
+        "usd_per_million_input",
+        "usd_per_million_cached_input",
+        "usd_per_million_output",
+        "observed_on",
+        "url",
+        "note",
+        "source",
+    ]
     with FILE.open("w", encoding="utf-8", newline="") as file:
         file.writelines(f"{line}\n" for line in comments)
         writer = csv.DictWriter(file, columns, restval="", lineterminator="\n")

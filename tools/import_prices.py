@@ -23,10 +23,27 @@ FOLDER = DATA_DIR / "prices"
 ACCELERATORS = {record.id for record in all_accelerators()}
 SOURCES = DATA_DIR / "price_sources.csv"
 COLUMNS = (
-    "provider", "sku", "region", "country", "accelerator", "num_accelerators", "term", "usd_per_hour", "tenancy",
-    "price_kind", "min_quantity", "max_quantity", "observed_on", "is_dated", "valid_from", "valid_to", "vcpus",
-    "ram_gb", "storage_usd_per_gb_hour", "source",
-)  # fmt: skip
+    "provider",
+    "sku",
+    "region",
+    "country",
+    "accelerator",
+    "num_accelerators",
+    "term",
+    "usd_per_hour",
+    "tenancy",
+    "price_kind",
+    "min_quantity",
+    "max_quantity",
+    "observed_on",
+    "is_dated",
+    "valid_from",
+    "valid_to",
+    "vcpus",
+    "ram_gb",
+    "storage_usd_per_gb_hour",
+    "source",
+)
 DEFAULTS = {"tenancy": "dedicated", "price_kind": "list", "is_dated": "true"}
 ALIASES = PROVIDER_ALIASES | {
     "huggingface-endpoints": "huggingface",
@@ -40,10 +57,26 @@ EARLIEST = {"aws": "2026-01-01", "nebius": "2025-10-22"}
 """First day that a file without a date can have been written, as its products allow."""
 UNDATED_FROM = "2025-01-01"
 QUALIFIERS = (
-    "secure", "community", "inference", "classic", "bare metal", "prototyping", "production", "nova", "x-series",
-    "yotta", "orion", "atlas", "nvlink", "intel", "amd", "aws", "gcp",
-)  # fmt: skip
-TRACKER_DAYS, SAME = 30, 0.02
+    "secure",
+    "community",
+    "inference",
+    "classic",
+    "bare metal",
+    "prototyping",
+    "production",
+    "nova",
+    "x-series",
+    "yotta",
+    "orion",
+    "atlas",
+    "nvlink",
+    "intel",
+    "amd",
+    "aws",
+    "gcp",
+)
+TRACKER_DAYS = 30
+SAME = 0.02
 """A tracker's figure stands beside a seller's list where it is so much younger and differs by more than that part."""
 BY_LIST = {"list": 0, "quote": 1, "from": 2, "marketplace_median": 3, "marketplace_min": 4, "tracker": 5}
 
@@ -63,13 +96,16 @@ def is_wrong(row: Row) -> str:
 
 def converted(row: Row, known: list[Row], source_ids: dict[tuple[str, str], str]) -> Row:
     provider = ALIASES.get(row["provider"], row["provider"])
-    count, usd = int(row["gpus_per_unit"]), float(row["usd_per_unit_hour"])
+    count = int(row["gpus_per_unit"])
+    usd = float(row["usd_per_unit_hour"])
     least = int(float(row["min_gpus"] or 0))
     if count == 1 and least > 1:  # the price of one, of a machine that is only rented whole
-        count, usd = least, usd * least
+        count = least
+        usd = usd * least
     if row["price_kind"] == "tracker" and all_providers().get(provider, NOBODY).sells_singly(row["gpu_id"]):
         count, usd = 1, round(usd / count, 4)
-    term, note = row["term"], row["notes"].casefold()
+    term = row["term"]
+    note = row["notes"].casefold()
     qualifier = next(
         (q for q in QUALIFIERS if q in f"{row['sku']} {note}".casefold() and fits(q, provider, row)), ""
     )
@@ -104,11 +140,18 @@ def converted(row: Row, known: list[Row], source_ids: dict[tuple[str, str], str]
 def fits(qualifier: str, provider: str, row: Row) -> bool:
     """Words that tell products of one seller apart; elsewhere the same words are chatter."""
     return {
-        "intel": provider == "nebius", "amd": provider == "nebius", "nvlink": provider == "hyperstack",
-        "classic": provider == "coreweave", "inference": provider == "coreweave" and "inference" in row["sku"],
-        "secure": provider == "runpod", "community": provider == "runpod", "orion": provider == "dataoorts",
-        "production": provider == "thunder", "aws": provider == "huggingface", "gcp": provider == "huggingface",
-    }.get(qualifier, True)  # fmt: skip
+        "intel": provider == "nebius",
+        "amd": provider == "nebius",
+        "nvlink": provider == "hyperstack",
+        "classic": provider == "coreweave",
+        "inference": provider == "coreweave" and "inference" in row["sku"],
+        "secure": provider == "runpod",
+        "community": provider == "runpod",
+        "orion": provider == "dataoorts",
+        "production": provider == "thunder",
+        "aws": provider == "huggingface",
+        "gcp": provider == "huggingface",
+    }.get(qualifier, True)
 
 
 def product(
@@ -138,9 +181,12 @@ def product(
 
 
 LAMBDA = {
-    "h100-sxm": "h100_sxm5", "a100-sxm-40gb": "a100_sxm4", "b200-sxm": "b200_sxm6", "rtx-a6000": "a6000",
+    "h100-sxm": "h100_sxm5",
+    "a100-sxm-40gb": "a100_sxm4",
+    "b200-sxm": "b200_sxm6",
+    "rtx-a6000": "a6000",
     "a100-pcie-40gb": "a100",
-}  # fmt: skip
+}
 
 
 def region(provider: str, name: str, known: list[Row]) -> str:
@@ -177,7 +223,8 @@ def without_second_hand(rows: list[Row]) -> list[Row]:
             listed[thing(row)] = max(listed.get(thing(row), ""), row["observed_on"])
     best: dict[tuple[str, ...], Row] = {}
     for row in rows:
-        day, list_day = row.get("valid_from") or row["observed_on"], listed.get(thing(row), "")
+        day = row.get("valid_from") or row["observed_on"]
+        list_day = listed.get(thing(row), "")
         if row["price_kind"] == "tracker" and row["source"].startswith("v2-") and list_day:
             is_repeated = any(abs(each(row) / usd - 1.0) < SAME for usd in usd_each[thing(row)])
             if is_repeated or days(list_day, row["observed_on"]) < TRACKER_DAYS:
@@ -228,7 +275,8 @@ def main(table: Path) -> None:
     source_ids = {(row["title"], row["url"]): row["source"] for row in sources}
     bundled = [DEFAULTS | row for path in sorted(FOLDER.glob("*.csv")) for row in read(path)]
     known = [row for row in bundled if not row["source"].startswith("v2-")]
-    rows, dropped = list(known), Counter()
+    rows = list(known)
+    dropped = Counter()
     for row in read(table):
         reason = is_wrong(row)
         if reason:

@@ -20,22 +20,43 @@ from advisor.catalog.models import by_hf_id, get
 
 Row = dict[str, str]
 ARCHITECTURES = {
-    "ampere": "ampere ampere-geforce", "blackwell": "blackwell blackwell-ultra",
-    "blackwell-consumer": "blackwell-geforce", "apple": "apple-m1 apple-m2 apple-m3 apple-m4 apple-m5", "xe": "xe2",
-}  # fmt: skip
+    "ampere": "ampere ampere-geforce",
+    "blackwell": "blackwell blackwell-ultra",
+    "blackwell-consumer": "blackwell-geforce",
+    "apple": "apple-m1 apple-m2 apple-m3 apple-m4 apple-m5",
+    "xe": "xe2",
+}
 WHAT = {
-    "fp8-tensor": "fp8", "awq-int4": "int4-awq", "gptq-int4": "int4-gptq", "w8a8-int8": "int8",
-    "nf4-bitsandbytes": "nf4", "w8a8-int8 (MoE experts)": "int8-experts", "mxfp4 (in gguf)": "gguf-mxfp4",
-    "nvfp4 (in gguf)": "gguf-nvfp4", "quark-mxfp4 checkpoint": "mxfp4-quark", "mlx-affine-int4": "int4-mlx",
-    "mlx-affine-int8": "int8-mlx", "compressed-tensors fp8/int8": "compressed-tensors",
-}  # fmt: skip
+    "fp8-tensor": "fp8",
+    "awq-int4": "int4-awq",
+    "gptq-int4": "int4-gptq",
+    "w8a8-int8": "int8",
+    "nf4-bitsandbytes": "nf4",
+    "w8a8-int8 (MoE experts)": "int8-experts",
+    "mxfp4 (in gguf)": "gguf-mxfp4",
+    "nvfp4 (in gguf)": "gguf-nvfp4",
+    "quark-mxfp4 checkpoint": "mxfp4-quark",
+    "mlx-affine-int4": "int4-mlx",
+    "mlx-affine-int8": "int8-mlx",
+    "compressed-tensors fp8/int8": "compressed-tensors",
+}
 FORMATS = (
-    (r"^draft model \((\w+)\)", r"draft-\1"), (r"^nf4", "nf4"), (r"^awq-int4", "int4-awq"),
-    (r"^gptq-int4", "int4-gptq"), (r"^(awq|gptq)-int8", r"int8-\1"), (r"^mxfp8", "mxfp8"),
-    (r"^mxfp4", "mxfp4"), (r"^nvfp4", "nvfp4"),
-    (r"^fp8-block", "fp8-block"), (r"^fp8", "fp8"), (r"^(w8a8-int8|int8)", "int8"), (r"^int4", "int4"),
-    (r"^int2/4/8", "int-mixed"), (r"^bf16", "bf16"), (r"^original", "original"),
-)  # fmt: skip
+    (r"^draft model \((\w+)\)", r"draft-\1"),
+    (r"^nf4", "nf4"),
+    (r"^awq-int4", "int4-awq"),
+    (r"^gptq-int4", "int4-gptq"),
+    (r"^(awq|gptq)-int8", r"int8-\1"),
+    (r"^mxfp8", "mxfp8"),
+    (r"^mxfp4", "mxfp4"),
+    (r"^nvfp4", "nvfp4"),
+    (r"^fp8-block", "fp8-block"),
+    (r"^fp8", "fp8"),
+    (r"^(w8a8-int8|int8)", "int8"),
+    (r"^int4", "int4"),
+    (r"^int2/4/8", "int-mixed"),
+    (r"^bf16", "bf16"),
+    (r"^original", "original"),
+)
 NOTE_LENGTH = 160
 
 
@@ -81,12 +102,14 @@ def checkpoint_rows(rows: Iterable[Row]) -> list[Row]:
 def window_rows(rows: Iterable[Row]) -> list[Row]:
     found = []
     for row in rows:
-        config, advertised = number(row["max_position_embeddings"]), number(row["advertised_context_tokens"])
+        config = number(row["max_position_embeddings"])
+        advertised = number(row["advertised_context_tokens"])
         known = [tokens for tokens in (config, advertised) if tokens]
         if not model_of(row["model_id"]) or not known or "SUSPECT" in row["notes"]:
             continue
         rope = row["rope_scaling_needed"]
-        native, scaled = config or advertised, 0
+        native = config or advertised
+        scaled = 0
         if yarn := re.match(r"yarn factor ([\d.]+) over (\d+)", rope):
             native = config or int(yarn[2])
             scaled = max(advertised, int(float(yarn[1]) * int(yarn[2])) if not advertised else 0)

@@ -225,7 +225,9 @@ def steps(judged: Iterable[Judged]) -> str:
             continue
         ways[name][j.point["instrument"]] = j
     for name, found in ways.items():
-        graph, rested, eager = found["graph"], found.get("graph from rest"), found["eager"]
+        graph = found["graph"]
+        rested = found.get("graph from rest")
+        eager = found["eager"]
         cells = [f"{1e3 * graph.datasheet_s:.2f}"]
         cells += [text for j in (graph, rested) for text in (_ms(j), _ratio(j))]
         cells += [f"{1e3 * eager.datasheet_s:.2f}", _ms(eager), _ratio(eager)]

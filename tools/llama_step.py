@@ -77,7 +77,8 @@ class Llama:
     """Weights on one device and the two passes that engines run."""
 
     def __init__(self, device: torch.device, shape: Shape | None = None) -> None:
-        self.device, self.shape = device, shape or Shape()
+        self.device = device
+        self.shape = shape or Shape()
         s = self.shape
         sizes = {
             "qkv": (s.qkv_columns, s.hidden),
@@ -90,7 +91,8 @@ class Llama:
         self.embedding, self.head = self._draw(s.vocab, s.hidden), self._draw(s.vocab, s.hidden)
         frequencies = ROTARY_BASE ** (-torch.arange(0, s.head_dim, 2, device=device) / s.head_dim)
         angles = torch.outer(torch.arange(32768, device=device), frequencies)
-        self.cos, self.sin = angles.cos(), angles.sin()
+        self.cos = angles.cos()
+        self.sin = angles.sin()
 
     def _draw(self, *size: int) -> torch.Tensor:
         return torch.randn(size, device=self.device, dtype=torch.bfloat16).mul_(size[-1] ** -0.5)

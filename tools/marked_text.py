@@ -9,7 +9,8 @@ def replace_marked(page: Path, name: str, text: str) -> None:
     Raises: ValueError: the page does not have both marks once.
     """
     old = page.read_text(encoding="utf-8")
-    begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
+    begin = f"<!-- begin {name} -->\n"
+    end = f"<!-- end {name} -->"
     if old.count(begin) != 1 or old.count(end) != 1:
         raise ValueError(f"{page} needs the marks {begin.strip()} and {end} once each")
     head, rest = old.split(begin)

@@ -13,7 +13,8 @@ from collections.abc import Callable
 
 import torch
 
-STREAMS, SECONDS = 4, 1.5
+STREAMS = 4
+SECONDS = 1.5
 SHAPES = (
     ("gpt-oss-120b, micro-batch 1", 16, 2880, 2880, 1024, 2),
     ("gpt-oss-120b, micro-batch 4", 16, 2880, 2880, 4096, 2),
@@ -32,7 +33,8 @@ def seconds_of(run: Callable[[], None]) -> float:
     for _ in range(3):
         run()
     torch.cuda.synchronize()
-    count, start = 0, time.perf_counter()
+    count = 0
+    start = time.perf_counter()
     while time.perf_counter() - start < SECONDS:
         for _ in range(5):
             run()
@@ -86,7 +88,8 @@ def beside(name: str, run: Callable[[], torch.Tensor], leaves: list[torch.Tensor
 
 def beside_products(experts: int, rows: int, hidden: int) -> None:
     """What stands beside gpt-oss's products, whose inner size is the hidden one."""
-    wide, out = values(experts * rows, 2 * hidden), values(experts * rows, hidden)
+    wide = values(experts * rows, 2 * hidden)
+    out = values(experts * rows, hidden)
     biases = [values(1, hidden)[0] for _ in range(experts)]
     for tensor in (wide, out, *biases):
         tensor.requires_grad_()
@@ -95,11 +98,9 @@ def beside_products(experts: int, rows: int, hidden: int) -> None:
         shares = torch.rand(experts * rows, 1, device="cuda", dtype=dtype, requires_grad=True)
         leaves = [out, shares, *biases]
         beside(f"bias {rows} {dtype}", lambda leaves=leaves: biased(out, biases, leaves[1]), leaves)
-    left, right, main = (
-        values(rows, hidden),
-        values(rows, 2 * hidden),
-        torch.zeros(hidden, 2 * hidden, device="cuda"),
-    )
+    left = values(rows, hidden)
+    right = values(rows, 2 * hidden)
+    main = torch.zeros(hidden, 2 * hidden, device="cuda")
     short = values(hidden, 2 * hidden)
     alone = seconds_of(lambda: (torch.mm(left.t(), right, out=short), None)[1])
     added = seconds_of(

@@ -15,10 +15,12 @@ from typing import Any
 import torch
 import torch.nn.functional as F  # noqa: N812
 
-DEVICE, DTYPE = "cuda", torch.float16
+DEVICE = "cuda"
+DTYPE = torch.float16
 TRACKED: dict[str, torch.Tensor] = {}
 SHAPES = ((256, 4, 1), (1024, 16, 1), (1024, 16, 4), (2048, 16, 1))
-LAYERS, TOKENS = 16, 1024
+LAYERS = 16
+TOKENS = 1024
 
 
 @contextlib.contextmanager
@@ -51,7 +53,8 @@ class Product(torch.autograd.Function):
         x, weight = ctx.saved_tensors
         grad = grads[0]
         for_input = grad.matmul(weight)
-        grad, x = grad.contiguous().view(-1, grad.shape[-1]), x.view(-1, x.shape[-1])
+        grad = grad.contiguous().view(-1, grad.shape[-1])
+        x = x.view(-1, x.shape[-1])
         return for_input, grad.t().matmul(x), grad.sum(0) if ctx.needs_input_grad[2] else None
 
 
@@ -80,9 +83,11 @@ def bias_gelu(bias: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
 class Layer(torch.nn.Module):
     def __init__(self, hidden: int, heads: int) -> None:
         super().__init__()
-        self.hidden, self.heads = hidden, heads
+        self.hidden = hidden
+        self.heads = heads
         self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(hidden, device=DEVICE, dtype=DTYPE) for _ in "ab")
-        self.qkv, self.out = Linear(hidden, 3 * hidden), Linear(hidden, hidden, hands_bias_on=True)
+        self.qkv = Linear(hidden, 3 * hidden)
+        self.out = Linear(hidden, hidden, hands_bias_on=True)
         self.up = Linear(hidden, 4 * hidden, hands_bias_on=True)
         self.down = Linear(4 * hidden, hidden, hands_bias_on=True)
 
@@ -93,7 +98,9 @@ class Layer(torch.nn.Module):
         return bias_dropout_add(out, self.down.bias.expand_as(x), x)
 
     def attention(self, mixed: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        tokens, batch, size = mixed.shape[0], mixed.shape[1], self.hidden // self.heads
+        tokens = mixed.shape[0]
+        batch = mixed.shape[1]
+        size = self.hidden // self.heads
         q, k, v = torch.split(mixed.view(tokens, batch, self.heads, 3 * size), size, dim=-1)
         q, k, v = (part.reshape(tokens, batch * self.heads, size).transpose(0, 1) for part in (q, k, v))
         scores = torch.empty(batch * self.heads, tokens, tokens, dtype=DTYPE, device=DEVICE)
@@ -111,7 +118,8 @@ class Recomputed(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, layer: Layer, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        ctx.layer, ctx.states = layer, (torch.get_rng_state(), torch.cuda.get_rng_state(), dict(TRACKED))
+        ctx.layer = layer
+        ctx.states = (torch.get_rng_state(), torch.cuda.get_rng_state(), dict(TRACKED))
         with torch.no_grad():
             out = layer(x, mask)
         ctx.save_for_backward(x, mask)

@@ -21,7 +21,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-NUM_WARM_UP, NUM_STEPS = 3, 5
+NUM_WARM_UP = 3
+NUM_STEPS = 5
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,9 @@ class Attention(nn.Module):
 
     def __init__(self, c: Case) -> None:
         super().__init__()
-        self.heads, self.kv_heads, self.dim = c.heads, c.kv_heads, c.hidden // c.heads
+        self.heads = c.heads
+        self.kv_heads = c.kv_heads
+        self.dim = c.hidden // c.heads
         self.wq = nn.Linear(c.hidden, c.hidden, bias=False)
         self.wk = nn.Linear(c.hidden, c.kv_heads * self.dim, bias=False)
         self.wv = nn.Linear(c.hidden, c.kv_heads * self.dim, bias=False)
@@ -122,7 +125,8 @@ class Attention(nn.Module):
         q = self.wq(x).view(b, s, self.heads, self.dim).transpose(1, 2)
         k = self.wk(x).view(b, s, self.kv_heads, self.dim).transpose(1, 2)
         v = self.wv(x).view(b, s, self.kv_heads, self.dim).transpose(1, 2)
-        q, k = rotate(q, cos, sin), rotate(k, cos, sin)
+        q = rotate(q, cos, sin)
+        k = rotate(k, cos, sin)
         out = functional.scaled_dot_product_attention(
             q, k, v, is_causal=True, enable_gqa=self.kv_heads != self.heads
         )
@@ -140,7 +144,8 @@ class Layer(nn.Module):
 
     def __init__(self, c: Case) -> None:
         super().__init__()
-        self.norm1, self.norm2 = nn.RMSNorm(c.hidden), nn.RMSNorm(c.hidden)
+        self.norm1 = nn.RMSNorm(c.hidden)
+        self.norm2 = nn.RMSNorm(c.hidden)
         self.attention = Attention(c)
         self.w1 = nn.Linear(c.hidden, c.ffn, bias=False)
         self.w3 = nn.Linear(c.hidden, c.ffn, bias=False)
@@ -268,7 +273,8 @@ def step(
     marks[3].record()
     torch.cuda.synchronize()
     wall_s = time.perf_counter() - start
-    forward_ms, passes_ms = marks[0].elapsed_time(marks[1]), marks[0].elapsed_time(marks[2])
+    forward_ms = marks[0].elapsed_time(marks[1])
+    passes_ms = marks[0].elapsed_time(marks[2])
     return wall_s, forward_ms / 1e3, passes_ms / 1e3, marks[2].elapsed_time(marks[3]) / 1e3
 
 

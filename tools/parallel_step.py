@@ -39,9 +39,14 @@ class ParallelLlama(Llama):
 
     def __init__(self, shape: Shape, num_ranks: int) -> None:
         divided = Shape(
-            shape.layers, shape.hidden, shape.heads // num_ranks, max(1, shape.kv_heads // num_ranks),
-            shape.head_dim, shape.ffn // num_ranks, shape.vocab,
-        )  # fmt: skip
+            shape.layers,
+            shape.hidden,
+            shape.heads // num_ranks,
+            max(1, shape.kv_heads // num_ranks),
+            shape.head_dim,
+            shape.ffn // num_ranks,
+            shape.vocab,
+        )
         super().__init__(torch.device("cuda", torch.cuda.current_device()), divided)
         self.buffer: torch.Tensor | None = None
         self.sum: Sum | None = None
@@ -67,7 +72,8 @@ def main() -> None:
 
 def measured(name: str, group: dist.ProcessGroup) -> Iterator[Point]:
     """Points of one shape: the step without sums, and for each way to sum the step with them and the sums alone."""
-    shape, num_ranks = SHAPES[name], dist.get_world_size()
+    shape = SHAPES[name]
+    num_ranks = dist.get_world_size()
     model = ParallelLlama(shape, num_ranks)
     for batch in BATCHES:
         model.prepare_decode(batch, CONTEXT)
@@ -81,7 +87,8 @@ def measured(name: str, group: dist.ProcessGroup) -> Iterator[Point]:
         }
         yield {"operator": "parallel_step", "instrument": "none", **at, **slowest(model.decode, 1, group)}
         for instrument, (buffer, sum_) in ways_to_sum(batch, shape.hidden, group).items():
-            model.buffer, model.sum = buffer, sum_
+            model.buffer = buffer
+            model.sum = sum_
             yield {
                 "operator": "parallel_step",
                 "instrument": instrument,
@@ -128,7 +135,8 @@ def slowest(call: Callable[[], object], calls: int, group: dist.ProcessGroup) ->
     times = []
     for _ in range(REPLAYS + 3):
         dist.barrier(group)
-        begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+        begin = torch.cuda.Event(enable_timing=True)
+        end = torch.cuda.Event(enable_timing=True)
         graph.replay()  # a pass that nobody times lets the ranks meet
         begin.record()
         graph.replay()

@@ -24,16 +24,35 @@ from advisor.simulator.engine_costs import EngineCosts
 
 ONE = ("_scale", "_fraction")
 TERMS = (
-    "step_s", "sequence_s", "mixed_step_s", "eager_launch_s", "collective_launch_s", "request_s", "request_launch_s",
-    "state_launch_s", "launch_scale", "prefill_scale", "expert_scale", "expert_prefill_scale", "expert_spared_fraction",
-    "layer_s", "release_scale", "expert_block_rows", "fused_quantisation", "delivery_s", "message_s", "first_burst_s",
-    "unmeasured_scale", "uneven_streams",
-)  # fmt: skip
+    "step_s",
+    "sequence_s",
+    "mixed_step_s",
+    "eager_launch_s",
+    "collective_launch_s",
+    "request_s",
+    "request_launch_s",
+    "state_launch_s",
+    "launch_scale",
+    "prefill_scale",
+    "expert_scale",
+    "expert_prefill_scale",
+    "expert_spared_fraction",
+    "layer_s",
+    "release_scale",
+    "expert_block_rows",
+    "fused_quantisation",
+    "delivery_s",
+    "message_s",
+    "first_burst_s",
+    "unmeasured_scale",
+    "uneven_streams",
+)
 
 
 def _without_term(name: str) -> None:
     """Leave a term's rows without effect: 1 for factors, 0 for what is added."""
-    table, key = terms_by_name(), ("engine", name)
+    table = terms_by_name()
+    key = ("engine", name)
     neutral = 1.0 if name.endswith(ONE) else 0.0
     rows = tuple(row.model_copy(update={"value": neutral}) for row in table[key])
     table[key] = rows  # type: ignore[index]

@@ -308,7 +308,8 @@ def round_lines(kind: str, rows: Sequence[JudgedRow]) -> list[dict[str, str]]:
         for name, compared in found.items():
             if compared:
                 one = score(compared)
-                error, inside = one.median_ape_missing_as_1, one.interval_coverage or 0.0
+                error = one.median_ape_missing_as_1
+                inside = one.interval_coverage or 0.0
                 cell = (name, f"{100 * error:.1f}", f"{100 * inside:.0f}")
                 lines.append(common | dict(zip(LEDGER_CELL, cell, strict=True)))
         if some and not any(found.values()):
@@ -318,7 +319,8 @@ def round_lines(kind: str, rows: Sequence[JudgedRow]) -> list[dict[str, str]]:
 
 def ledger(path: Path) -> str:
     """All rounds as sections of a page."""
-    text, lines = LEDGER_HEADER, cells(path)
+    text = LEDGER_HEADER
+    lines = cells(path)
     for number in sorted({line["round"] for line in lines}, key=int):
         of_round = [line for line in lines if line["round"] == number]
         text += f"\n## Round {number}\n\nCommit {of_round[0]['commit']}, {of_round[0]['date']}.\n"
@@ -382,9 +384,13 @@ def main() -> None:
         if not (arguments.date and arguments.commit and arguments.predictions):
             parser.error("a round needs --date, --commit and --predictions")
         add_round(
-            ROUNDS, arguments.blind, arguments.date, arguments.commit,
-            arguments.truth, arguments.predictions,
-        )  # fmt: skip
+            ROUNDS,
+            arguments.blind,
+            arguments.date,
+            arguments.commit,
+            arguments.truth,
+            arguments.predictions,
+        )
         return
     rows = judged(arguments.truth / "serving.csv")
     accuracy = serving_accuracy(rows)

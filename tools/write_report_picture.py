@@ -15,7 +15,9 @@ from advisor.__main__ import main as advisor
 
 PICTURE = ROOT / "docs" / "images" / "report.png"
 ASKED = "recommend --model 70b --workload serve --as-of 2026-11-20 --quiet"
-WIDTH, HEIGHT, SCALE = 1200, 1010, 0.85
+WIDTH = 1200
+HEIGHT = 1010
+SCALE = 0.85
 
 
 def main() -> int:

@@ -128,7 +128,8 @@ def option_of(name: str) -> str:
 
 def _idle(name: str, workload: str, known: Mapping[str, Acts]) -> AdvisorError:
     """Return the refusal of an option that does nothing for a workload, with the one to type instead."""
-    option, one = option_of(name), known[name]
+    option = option_of(name)
+    one = known[name]
     instead = one.instead
     takers = [each for each in get_args(Work) if each in one.work]
     fits = instead and workload in known[instead.removeprefix("--").replace("-", "_").split()[0]].work

@@ -133,7 +133,8 @@ def load_of(load: Load) -> LoadPlan:
     own = traffic.behind_beginning
     if load.length_dist is not None:
         own = own.model_copy(update={"max_input_tokens": None})
-    lengths, arrivals = _lengths(load.length_dist, own), _arrivals(traffic, load.ramp)
+    lengths = _lengths(load.length_dist, own)
+    arrivals = _arrivals(traffic, load.ramp)
     count = load.requests or max(DEFAULT_REQUESTS, REQUESTS_PER_CLIENT * (traffic.concurrency or 0))
     if traffic.rate_per_s is not None:
         check_span(count, traffic.rate_per_s)
@@ -182,7 +183,8 @@ def _clients(count: int, ramp: str | None) -> ClosedLoop:
 
 def _lengths(text: str | None, traffic: Traffic) -> Lengths:
     """Return lengths written fixed, uniform:LOW or lognormal:SIGMA; the profile's spread where nothing is said."""
-    inputs, outputs = traffic.mean_input_tokens, traffic.mean_output_tokens
+    inputs = traffic.mean_input_tokens
+    outputs = traffic.mean_output_tokens
     if text is None:
         if traffic.input_sigma <= 0:
             return FixedLengths(inputs, outputs)

@@ -74,7 +74,8 @@ def given(inputs: Any, typed: Collection[str] = frozenset(), default: Any = None
     plain = type(inputs)() if default is None else default
     names = []
     for field in fields(inputs):
-        value, usual = getattr(inputs, field.name), getattr(plain, field.name)
+        value = getattr(inputs, field.name)
+        usual = getattr(plain, field.name)
         if is_dataclass(usual):
             names += given(value, typed, usual)
         elif value != usual or field.name in typed:

@@ -90,7 +90,9 @@ def item_question(asked: WorkQuestion, shared: Shared) -> tuple[ItemScenario, tu
 
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, or the model does other work.
     """
-    item, workload, budget = asked.item, cast(ItemWorkload, asked.workload), asked.objectives.budget
+    item = asked.item
+    workload = cast(ItemWorkload, asked.workload)
+    budget = asked.objectives.budget
     found = models.get(needed_model(asked.model))
     constraints, notes = constraints_of(asked.where)
     latency_s = (

@@ -88,7 +88,8 @@ def largest_of(load: Load) -> tuple[Load, dict[str, tuple[float, ...]]]:
 
     Raises: AdvisorError: one is no load, or there are too many.
     """
-    rates, clients = names_of(load.rate, "--rate"), names_of(load.concurrency, "--concurrency")
+    rates = names_of(load.rate, "--rate")
+    clients = names_of(load.concurrency, "--concurrency")
     if max(len(rates), len(clients)) > _MOST_RUNGS:
         raise AdvisorError(
             f"more than {_MOST_RUNGS} loads are compared", fix=f"at most {_MOST_RUNGS} of them"

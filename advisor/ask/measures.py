@@ -12,26 +12,42 @@ from advisor.catalog.errors import AdvisorError
 _AMOUNT: Final = re.compile(r"\s*([+-]?(?:\d[\d_]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-zµ]*)\s*")
 
 _BYTES: Final = {
-    "b": 1.0, "kb": units.KB, "mb": units.MB, "gb": units.GB, "tb": units.TB,
-    "kib": units.KIB, "mib": units.MIB, "gib": units.GIB,
-}  # fmt: skip
+    "b": 1.0,
+    "kb": units.KB,
+    "mb": units.MB,
+    "gb": units.GB,
+    "tb": units.TB,
+    "kib": units.KIB,
+    "mib": units.MIB,
+    "gib": units.GIB,
+}
 _SECONDS: Final = {
-    "us": units.MICROSECOND_S, "µs": units.MICROSECOND_S, "ms": units.MILLISECOND_S, "s": 1.0,
-    "min": units.MINUTE_S, "h": units.HOUR_S, "d": units.DAY_S,
-}  # fmt: skip
+    "us": units.MICROSECOND_S,
+    "µs": units.MICROSECOND_S,
+    "ms": units.MILLISECOND_S,
+    "s": 1.0,
+    "min": units.MINUTE_S,
+    "h": units.HOUR_S,
+    "d": units.DAY_S,
+}
 _WATTS: Final = {"w": 1.0, "kw": units.KILO}
 _COUNT: Final = {"": 1.0, "k": units.KILO, "m": units.MEGA, "b": units.GIGA, "g": units.GIGA, "t": units.TERA}
 _RATE: Final = re.compile(r"([^/]+?)\s*(?:/\s*(s|min|h))?")
 _RATE_UNIT_S: Final = {"s": 1.0, "min": units.MINUTE_S, "h": units.HOUR_S}
 _PERIOD_H: Final = {
-    "h": 1.0, "hour": 1.0, "day": units.HOURS_PER_DAY, "month": units.HOURS_PER_MONTH,
+    "h": 1.0,
+    "hour": 1.0,
+    "day": units.HOURS_PER_DAY,
+    "month": units.HOURS_PER_MONTH,
     "year": units.HOURS_PER_DAY * 365.0,
-}  # fmt: skip
+}
 _GROUPED: Final = re.compile(r"\$?\d{1,3}(,\d{3})+(\.\d*)?[kKmM]?")
 """Dollars with commas between thousands; any other comma may be meant as a decimal point."""
 
 
-MOST_BYTES, MOST_SECONDS, MOST_COUNT = 1e18, 1e10, 1e24
+MOST_BYTES = 1e18
+MOST_SECONDS = 1e10
+MOST_COUNT = 1e24
 """An exabyte, 317 years, 1e24 things: what is beyond was mistyped."""
 MOST: Final = 1e15
 

@@ -24,12 +24,23 @@ def _tokens(text: str) -> int:
 
 
 _LOAD: Final[Mapping[str, Callable[[str], Any]]] = {
-    "input-tokens": _tokens, "output-tokens": _tokens, "profile": str, "trace": Path,
-    "shared-prefix-tokens": _tokens, "shared-prefixes": _tokens,
-}  # fmt: skip
+    "input-tokens": _tokens,
+    "output-tokens": _tokens,
+    "profile": str,
+    "trace": Path,
+    "shared-prefix-tokens": _tokens,
+    "shared-prefixes": _tokens,
+}
 _OBJECTIVES: Final = (
-    "ttft-p99", "tpot-p99", "ttft-p95", "ttft-p50", "tpot-p95", "tpot-p50", "itl-p99", "e2e-p99",
-)  # fmt: skip
+    "ttft-p99",
+    "tpot-p99",
+    "ttft-p95",
+    "ttft-p50",
+    "tpot-p95",
+    "tpot-p50",
+    "itl-p99",
+    "e2e-p99",
+)
 _WHERE: Final = ("precision", "engine")
 
 

@@ -20,8 +20,13 @@ from advisor.decide.scenario import Constraints, Metric, Objectives, Scenario, S
 from advisor.simulator.layout import check_generates
 
 _LEVELS: Final[tuple[tuple[Metric, Literal[50, 95, 99]], ...]] = (
-    ("ttft", 95), ("ttft", 50), ("tpot", 95), ("tpot", 50), ("itl", 99), ("e2e", 99),
-)  # fmt: skip
+    ("ttft", 95),
+    ("ttft", 50),
+    ("tpot", 95),
+    ("tpot", 50),
+    ("itl", 99),
+    ("e2e", 99),
+)
 DEFAULT_TTFT_P99: Final = "2s"
 DEFAULT_TPOT_P99: Final = "100ms"
 LADDER_PER_S: Final = (0.2, 1.0, 10.0, 50.0, 200.0)
@@ -199,7 +204,8 @@ def scenario_of(
     found = models.get(model)
     check_generates(found.record)
     constraints, notes = constraints_of(where)
-    traffic, goals = traffic_of(load), objectives_of(objectives)
+    traffic = traffic_of(load)
+    goals = objectives_of(objectives)
     asks_ladder = (
         traffic.rate_per_s is None
         and traffic.concurrency is None

@@ -14,9 +14,14 @@ def serving_question(asked: WorkQuestion, shared: Shared) -> tuple[Scenario, tup
     """
     load, ladder = largest_of(asked.load)
     scenario, notes = scenario_of(
-        needed_model(asked.model), load, asked.objectives, asked.where, asked.shown.top, shared,
+        needed_model(asked.model),
+        load,
+        asked.objectives,
+        asked.where,
+        asked.shown.top,
+        shared,
         ladder=asked.objectives.goal is None,
-    )  # fmt: skip
+    )
     told = {"screened_only": asked.fast, "beside": beside_of(asked.beside)}
     scenario = with_ladder(scenario, ladder, asked.where.max_context).model_copy(update=told)
     scenario, more = with_contexts(with_levers(scenario, asked.levers), asked.where.max_context)

@@ -22,23 +22,32 @@ _TOGETHER: Final[tuple[Rule, ...]] = (
     Apart("--sessions", "--concurrency", "turns come at their own instants, not when a client is free"),
     Apart("--sessions", "--shared-prefixes", "all conversations begin with one system prompt"),
     Needs(
-        "--shared-prefixes", "--shared-prefix-tokens", "--shared-prefix-tokens N",
+        "--shared-prefixes",
+        "--shared-prefix-tokens",
+        "--shared-prefix-tokens N",
         "--shared-prefixes needs their length",
     ),
     Apart(
-        "--rate", "--concurrency",
-        "a rate says when requests come, a concurrency that each waits for the one before it", "give one of them",
+        "--rate",
+        "--concurrency",
+        "a rate says when requests come, a concurrency that each waits for the one before it",
+        "give one of them",
     ),
     Needs(
-        "--ramp", "--concurrency", "--concurrency N, or no --ramp", "--ramp says when clients begin, and there are none"
+        "--ramp",
+        "--concurrency",
+        "--concurrency N, or no --ramp",
+        "--ramp says when clients begin, and there are none",
     ),
-    Needs("--trace-speed", "--trace", "--trace FILE, or no --trace-speed", "--trace-speed belongs to --trace"),
+    Needs(
+        "--trace-speed", "--trace", "--trace FILE, or no --trace-speed", "--trace-speed belongs to --trace"
+    ),
     Apart("--trace-speed", "--rate", "both say how fast the trace goes"),
     *(
         Apart("--trace", name, "a trace has lengths of its own")
         for name in ("--profile", "--input-tokens", "--output-tokens")
     ),
-)  # fmt: skip
+)
 
 
 def traffic_of(load: Load) -> Traffic:
@@ -75,7 +84,8 @@ def traffic_of(load: Load) -> Traffic:
     name = load.profile or "chat"
     profile = profiles.get(name)
     typed = load.input_tokens is not None or load.output_tokens is not None
-    mean_input, common = load.input_tokens or profile.mean_input_tokens, load.shared_prefix_tokens or 0
+    mean_input = load.input_tokens or profile.mean_input_tokens
+    common = load.shared_prefix_tokens or 0
     if common >= mean_input:
         raise AdvisorError(
             f"--shared-prefix-tokens {common} leaves nothing of a prompt of {mean_input} tokens",

@@ -54,8 +54,10 @@ def training_question(asked: WorkQuestion, shared: Shared) -> tuple[TrainingScen
 
     Raises: AdvisorError and its kinds: something typed is malformed, unknown, out of range or contradictory.
     """
-    model, workload = needed_model(asked.model), cast(Workload, asked.workload)
-    typed, load = asked.training, asked.load
+    model = needed_model(asked.model)
+    workload = cast(Workload, asked.workload)
+    typed = asked.training
+    load = asked.load
     found = models.get(model)
     rollout = _rollout(typed, load) if workload == "rl" else None
     task, notes = _task(found.record, workload, typed, asked.where, rollout)
@@ -202,7 +204,8 @@ def total_budget(asked: WorkQuestion) -> float | None:
 def _limits(
     workload: Workload, asked: WorkQuestion, budget_usd: float | None
 ) -> tuple[TrainingLimits, tuple[str, ...]]:
-    typed, where = asked.training, asked.where
+    typed = asked.training
+    where = asked.where
     constraints, notes = constraints_of(replace(where, precision=None, engine=None, region=None))
     deadline_s = parse_seconds(typed.deadline, "--deadline") if typed.deadline else None
     open_ended = typed.gpus is None and budget_usd is None and not where.own

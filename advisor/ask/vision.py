@@ -21,7 +21,8 @@ def vision_question(asked: WorkQuestion, shared: Shared) -> tuple[Scenario, tupl
 
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, or the model sees no images.
     """
-    name, item = needed_model(asked.model), asked.item
+    name = needed_model(asked.model)
+    item = asked.item
     model = models.get(name).record
     scheme = vision.get(item.image_scheme) if item.image_scheme else vision.scheme_of(model.id)
     width, height = parse_size(item.image_size or "1024x1024")

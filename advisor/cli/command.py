@@ -217,10 +217,26 @@ def deliver(answer: "Answer", shared: Shared) -> int:
 
 
 _ORDER: Final = (
-    "recommend", "cost", "probe", "calibrate", "compare", "roofline", "sweep", "simulate_serve", "simulate_train",
-    "simulate_fleet", "simulate_trace", "simulate_collective", "simulate_items", "simulate_mechanisms",
-    "simulate_long_context", "validate", "catalog", "build", "config",
-)  # fmt: skip
+    "recommend",
+    "cost",
+    "probe",
+    "calibrate",
+    "compare",
+    "roofline",
+    "sweep",
+    "simulate_serve",
+    "simulate_train",
+    "simulate_fleet",
+    "simulate_trace",
+    "simulate_collective",
+    "simulate_items",
+    "simulate_mechanisms",
+    "simulate_long_context",
+    "validate",
+    "catalog",
+    "build",
+    "config",
+)
 FOLDERS: Final = tuple(
     sorted(
         (options.parent.name for options in (Path(__file__).parents[1] / "commands").glob("*/options.py")),

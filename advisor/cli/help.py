@@ -148,7 +148,8 @@ def _typed(parameter: inspect.Parameter) -> str:
 
 def _said(parameter: inspect.Parameter) -> str:
     """Return the help of an option: its meaning, the words to choose from, and the value if it is not typed."""
-    declared, default = _declared(parameter), parameter.default
+    declared = _declared(parameter)
+    default = parameter.default
     text = str(declared.help)
     choices = [each for each in _choices(parameter) if each != default]
     if choices and parameter.name != _WORKLOAD and not all(each in text for each in choices):

@@ -74,7 +74,8 @@ def _convert_what_is_given(command: Any) -> None:
 
 
 def _given_alone(option: Any) -> Callable[[Any, Any], Any]:
-    converted, default = option.process_value, option.default
+    converted = option.process_value
+    default = option.default
     read = _in_full if option.type_descriptor.annotation is int else _as_typed
     return lambda ctx, value: value if value is None or value is default else converted(ctx, read(value))
 

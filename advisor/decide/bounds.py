@@ -66,10 +66,22 @@ def roofline_requests_per_s(
         return np.zeros(0)
     columns = np.array([_numbers(candidate) for candidate in candidates]).T
     (
-        dense, expert, hit, kv_per_token, layer_flop, head_flop, bandwidth, peak, cache_tokens, max_seqs, dp, reuses,
+        dense,
+        expert,
+        hit,
+        kv_per_token,
+        layer_flop,
+        head_flop,
+        bandwidth,
+        peak,
+        cache_tokens,
+        max_seqs,
+        dp,
+        reuses,
         yielded,
-    ) = (column[:, None] for column in columns)  # fmt: skip
-    context, reused = traffic.mean_context_tokens, reuses * traffic.reused_input_tokens
+    ) = (column[:, None] for column in columns)
+    context = traffic.mean_context_tokens
+    reused = reuses * traffic.reused_input_tokens
     most = np.minimum(max_seqs, np.maximum(1.0, cache_tokens / (context - reused)))
     grid = np.unique(np.geomspace(1, _LARGEST_BATCH, _NUM_BATCHES).round())[None, :]
     batch = np.minimum(grid, most)
@@ -93,7 +105,8 @@ def _numbers(candidate: Candidate) -> tuple[float, ...]:
     expert, cache bytes per token, FLOP per token of layers and head; bandwidth, peak. Per replica: cache tokens,
     sequences, attention ranks, whether it keeps prefixes, tokens of an iteration."""
     deployment = candidate.deployment
-    model, accelerator = deployment.model, deployment.accelerator
+    model = deployment.model
+    accelerator = deployment.accelerator
     dense_bytes = expert_bytes = 0.0
     hit = 1.0
     for layer in layers_in(model, decode=True):
@@ -145,7 +158,8 @@ def _least_scale(deployment: Deployment) -> float:
 
 def _dense_cache_bytes(deployment: Deployment) -> float:
     """Cache read per token of context on one accelerator, of layers that attend to all of it [bytes]."""
-    element, total = bytes_per_element(deployment.kv_dtype), 0.0
+    element = bytes_per_element(deployment.kv_dtype)
+    total = 0.0
     for layer in layers_in(deployment.model, decode=True):
         attention = layer.attention
         if attention is not None and not (attention.window_tokens or attention.top_k):
@@ -183,7 +197,8 @@ def bottleneck_of(
 
 def _compute_bound(replica: ReplicaModel, batch: float) -> bool:
     """Whether a batch multiplies longer than the weights that it touches take to read."""
-    deployment, bandwidth = replica.deployment, replica.library.device.bandwidth_bytes_per_s
+    deployment = replica.deployment
+    bandwidth = replica.library.device.bandwidth_bytes_per_s
     parts = decode_step_work(deployment.model, batch, 1.0, weight_dtype=deployment.weight_dtype)
     weights = total_work(parts[name] for name in _WEIGHTS)
     return is_compute_bound(weights, fastest_peak_flop_per_s(deployment), bandwidth)
@@ -201,8 +216,10 @@ def surface_requests_per_s(replica: ReplicaModel, traffic: Traffic, objectives: 
     Assumes: decoding sequences have the mean context at least; windows hold no more than the prompt fills.
     Source: own derivation; the simulator can only be slower, tests/advisor/decide/test_bounds.py.
     """
-    surface, policy = replica.surface, replica.policy
-    context, reused = traffic.mean_context_tokens, 0.0
+    surface = replica.surface
+    policy = replica.policy
+    context = traffic.mean_context_tokens
+    reused = 0.0
     if policy.prefix_caching:
         reused = traffic.reused_input_tokens
     prompt = traffic.mean_input_tokens - reused
@@ -240,7 +257,8 @@ def least_prompt_s(replica: ReplicaModel, tokens: float) -> float:
 
     Source: the surface's cost of a token in the best of iterations, and of every pair of tokens.
     """
-    surface, most = replica.surface, replica.policy.max_num_batched_tokens
+    surface = replica.surface
+    most = replica.policy.max_num_batched_tokens
     token_ps = min(surface.mixed_base_ps[size] / size for size in iteration_tokens(most))
     return (token_ps + surface.prefill_pair_ps * tokens / 2.0) * tokens / PICOSECONDS_PER_S
 

@@ -85,9 +85,19 @@ def candidates_of(
                 fitting = []
                 for tp, pp, dp, ep in layouts:
                     deployment = Deployment(
-                        model, accelerator, engine, tp, pp, dp, ep, 1,
-                        weight_dtype, activation_dtype_for(weight_dtype, accelerator), "bf16", is_calibrated,
-                    )  # fmt: skip
+                        model,
+                        accelerator,
+                        engine,
+                        tp,
+                        pp,
+                        dp,
+                        ep,
+                        1,
+                        weight_dtype,
+                        activation_dtype_for(weight_dtype, accelerator),
+                        "bf16",
+                        is_calibrated,
+                    )
                     try:
                         fitting.append(fitted(deployment, mean_context_tokens, max_context_tokens))
                     except InfeasibleError as error:
@@ -227,7 +237,8 @@ def with_limits(candidate: Candidate, num_seqs: int, num_tokens: int, scenario: 
 
     Raises: InfeasibleError: the KV cache that is left is smaller than one request.
     """
-    traffic, deployment = scenario.traffic, candidate.deployment
+    traffic = scenario.traffic
+    deployment = candidate.deployment
     memory = plan_memory(
         deployment,
         num_batched_tokens=num_tokens,

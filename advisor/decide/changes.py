@@ -63,7 +63,8 @@ def tried_levers(scenario: Scenario, plans: Sequence[tuple[int, Planned]]) -> tu
 
 def _gain(trial: Change) -> tuple[float, float]:
     """The key by which changes with the same verdict are ordered, the best first."""
-    cost, time = trial.usd_per_million_tokens, trial.tpot_p99_s
+    cost = trial.usd_per_million_tokens
+    time = trial.tpot_p99_s
     return (cost.ratio if cost else 1.0, time.ratio if time else 1.0)
 
 
@@ -131,7 +132,8 @@ def _under_limit(scenario: Scenario, rank: int, plan: Planned) -> Change | None:
         if free is None or again is None:
             return None
         trial = _compared(_of_limit(rank, candidate, free, again), free, again, 1.0)
-        shown_usd, ratio = plan.found.usd_per_million_tokens, BeforeAfter(*_usd(free, again)).ratio
+        shown_usd = plan.found.usd_per_million_tokens
+        ratio = BeforeAfter(*_usd(free, again)).ratio
         return replace(
             trial, verdict="applied", usd_per_million_tokens=BeforeAfter(shown_usd / ratio, shown_usd)
         )
@@ -148,7 +150,8 @@ def _under_limit(scenario: Scenario, rank: int, plan: Planned) -> Change | None:
 
 def _under(scenario: Scenario, plan: Planned, candidate: Candidate) -> Planned | None:
     """The deployment with another power limit, or without one, paid as its boards draw; None where it does not hold."""
-    chip, bought = candidate.deployment.accelerator, plan.found.purchase
+    chip = candidate.deployment.accelerator
+    bought = plan.found.purchase
     offers = offers_under_limit(scenario.constraints, chip, scenario.as_of)
     ways = placements(candidate.deployment.accelerators_per_replica, offers, chip)
     if not ways:
@@ -171,7 +174,8 @@ def _usd(*plans: Planned) -> tuple[float, ...]:
 
 def _of_limit(rank: int, limited: Candidate, before: Planned, after: Planned) -> Change:
     """A limit, with how much less is drawn, or how many more boards are fed."""
-    chip, free = limited.deployment.accelerator, limited.full_power
+    chip = limited.deployment.accelerator
+    free = limited.full_power
     assert free is not None
     assert free.tdp_w is not None
     assert chip.tdp_w is not None
@@ -262,11 +266,13 @@ def what_would_change(
 
     Source: own definition; costs are linear in the hourly price.
     """
-    first, sentences = options[0], _surest(options)
+    first = options[0]
+    sentences = _surest(options)
     for option in options[1:3]:
         ratio = first.served.usd_per_million_tokens.value / option.served.usd_per_million_tokens.value
         per_accelerator = option.bill.machines_usd_per_hour / option.machine.num_accelerators
-        name, seller = option.machine.accelerator, option.offer.provider if option.offer else OWN
+        name = option.machine.accelerator
+        seller = option.offer.provider if option.offer else OWN
         sentences.append(
             f"{name} wins below ${per_accelerator * ratio:.2f} per accelerator and hour "
             f"(now ${per_accelerator:.2f} at {seller})"
@@ -291,7 +297,8 @@ def tried_changes(scenario: Scenario, plan: Planned) -> tuple[str, ...]:
     """
     if scenario.screened_only or is_spent() or plan.found.fleet is not None:
         return ()
-    found, binding = [], plan.found.capacity.binding
+    found = []
+    binding = plan.found.capacity.binding
     level = next((each for each in scenario.objectives.levels if each.metric == binding), None)
     if level is not None:
         looser = _with_limit(scenario.objectives, level, _LOOSER * level.limit_s)
@@ -320,11 +327,13 @@ def _with_limit(objectives: Objectives, level: ServiceLevel, limit_s: float) -> 
 def _four_bit(scenario: Scenario, plan: Planned) -> list[tuple[str, Planned | None]]:
     """The first option with weights of four bits, in the first format that its engine has for it; none where it has
     none, or where they have four already."""
-    candidate, traffic = plan.found.candidate, scenario.traffic
+    candidate = plan.found.candidate
+    traffic = scenario.traffic
     deployment = candidate.deployment
     if bytes_per_element(deployment.weight_dtype) < 1.0:
         return []
-    chip, engine = deployment.accelerator, deployment.engine
+    chip = deployment.accelerator
+    engine = deployment.engine
     usable = usable_precisions(deployment.model, chip, engine, _FOUR_BIT)
     for dtype in usable[:1]:
         changed = replace(deployment, weight_dtype=dtype, activation_dtype=activation_dtype_for(dtype, chip))
@@ -368,9 +377,11 @@ def _surest(options: tuple[Option, ...]) -> list[str]:
 
 def compared(order: Sequence[Planned]) -> tuple[Comparison, ...]:
     """The first option against each of the others, by what they may really cost."""
-    found, first = [], order[0]
+    found = []
+    first = order[0]
     for rank, option in enumerate(order[1:], start=2):
-        ratio, factor = option.expected_cost / first.expected_cost, math.exp(log_error(first, option))
+        ratio = option.expected_cost / first.expected_cost
+        factor = math.exp(log_error(first, option))
         basis = weakest(first.found.replica.basis, option.found.replica.basis)
         found.append(
             Comparison(

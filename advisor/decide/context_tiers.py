@@ -48,7 +48,8 @@ def searched_largest(
 def _unread(scenario: Scenario, model: Model, tokens: int) -> Reason | None:
     """Return why the model cannot read requests of `tokens` tokens, or that the load has longer ones; None if
     neither holds."""
-    most, traffic = _window(model), scenario.traffic
+    most = _window(model)
+    traffic = scenario.traffic
     mean = traffic.mean_input_tokens + traffic.mean_output_tokens
     if most and tokens > most:
         return WindowTooSmall(model.id, most)
@@ -61,7 +62,8 @@ def _window(model: Model) -> int:
 
 
 def _nearest(scenario: Scenario, model: Model) -> str:
-    most, traffic = _window(model), scenario.traffic
+    most = _window(model)
+    traffic = scenario.traffic
     mean = traffic.mean_input_tokens + traffic.mean_output_tokens
     if most and min(scenario.max_contexts) > most:
         return f"--max-context {most} or less, or a model that reads more"
@@ -95,7 +97,8 @@ def context_tiers(
 
 
 def _tier(plan: Planned, scenario: Scenario, model: Model, tokens: int) -> Rung:
-    replica, traffic = plan.found.replica, scenario.traffic
+    replica = plan.found.replica
+    traffic = scenario.traffic
     prompt = FixedLengths(tokens - (traffic.max_output_tokens or 1), 1)
     alone = simulate(replica.surface, replica.policy, Workload(ClosedLoop(1), prompt, 1), seed=scenario.seed)
     held = replica.memory.kv_capacity_tokens // tokens * plan.found.purchase.num_replicas

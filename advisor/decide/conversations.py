@@ -68,7 +68,8 @@ class _Talks:
     def __init__(
         self, talk: Conversations, lengths: Lengths, most_tokens: int, seed: tuple[int, int]
     ) -> None:
-        self.conversations, self.most_tokens = talk, most_tokens
+        self.conversations = talk
+        self.most_tokens = most_tokens
         inputs, outputs, self.turns, self.gaps = (np.random.default_rng([*seed, each]) for each in range(4))
         self.lengths = lengths.chunks(inputs, outputs)
         self.unused = [np.empty((2, 0), np.int64)]
@@ -77,7 +78,8 @@ class _Talks:
 
     def first(self, count: int) -> _Drawn:
         """Return the first `count` conversations."""
-        known, parts = self.drawn.num_conversations, [self.drawn]
+        known = self.drawn.num_conversations
+        parts = [self.drawn]
         while known < count:
             parts.append(self._more(known))
             known += _CHUNK
@@ -93,7 +95,8 @@ class _Talks:
         firsts = np.cumsum(counts) - counts
         new, outputs = self._pairs(len(talk))
         gaps_s = self.conversations.gap_s * self.gaps.standard_exponential(len(talk))
-        said, at_s = np.cumsum(new + outputs), np.cumsum(gaps_s) - gaps_s
+        said = np.cumsum(new + outputs)
+        at_s = np.cumsum(gaps_s) - gaps_s
         earlier = self.conversations.common_tokens - (said - new - outputs)[firsts]
         whole = said + earlier[talk]
         kept = whole <= self.most_tokens
@@ -143,9 +146,11 @@ def conversations_at(
     Conversations begin as a Poisson process that has lasted for long: those that began before send the turns that are
     left, and what they have said is in the cache, as far as it holds.
     """
-    lead_s, recent_s = _LEAD_GAPS * talk.mean_turns * talk.gap_s, _RECENT / rate_per_s
+    lead_s = _LEAD_GAPS * talk.mean_turns * talk.gap_s
+    recent_s = _RECENT / rate_per_s
     begin_per_s = rate_per_s / _mean_turns(talk, lengths, most_tokens)
-    found, num_before = list[tuple[_Drawn, NDArray[np.float64]]](), 0
+    found = list[tuple[_Drawn, NDArray[np.float64]]]()
+    num_before = 0
     for sign, reach_s in ((-1.0, lead_s), (1.0, 1.2 * num_requests / rate_per_s + talk.gap_s)):
         count = max(8, round(reach_s * begin_per_s))
         gaps = np.random.default_rng([seed, int(sign > 0), 9]).standard_exponential(count)
@@ -166,7 +171,8 @@ def conversations_at(
     coming = np.flatnonzero(times_s >= 0.0)
     chosen = coming[np.argsort(times_s[coming], kind="stable")][:num_requests]
     contents = _contents(talk.common_tokens, number, prompts, wholes, held[np.argsort(times_s[held])], chosen)
-    begin_s, span_s = times_s[chosen[0]], max(times_s[chosen[-1]] - times_s[chosen[0]], 1e-9)
+    begin_s = times_s[chosen[0]]
+    span_s = max(times_s[chosen[-1]] - times_s[chosen[0]], 1e-9)
     stretch = len(chosen) / rate_per_s / span_s  # few conversations come faster or slower than many
     answers = (wholes - prompts)[chosen].astype(int).tolist()
     pairs = list(zip(prompts[chosen].astype(int).tolist(), answers, strict=True))
@@ -187,7 +193,8 @@ def _contents(
     it says then."""
     tree = ContentTree()
     system = tree.add(ROOT, common_tokens) if common_tokens else ROOT
-    first, size = len(tree.parents), len(held)
+    first = len(tree.parents)
+    size = len(held)
     below = np.full(number.max() + 1, system)
     below[number[held]] = first + np.arange(size)
     said = np.zeros(number.max() + 1, np.int64)

@@ -193,8 +193,10 @@ def with_lever(candidate: Candidate, pulled_one: Lever, scenario: Scenario) -> C
     Raises: InfeasibleError: its engine, chip or model lacks it, or nothing fits any more; with the nearest that works.
     Source: catalog.engines; engine records; simulator.speculation.
     """
-    deployment, traffic = candidate.deployment, scenario.traffic
-    engine, chip = deployment.engine, deployment.accelerator
+    deployment = candidate.deployment
+    traffic = scenario.traffic
+    engine = deployment.engine
+    chip = deployment.accelerator
     if pulled_one.kind == "cache":
         found = next((name for name in pulled_one.formats if name in engine.kv_dtypes), "")
         if not found or not support(engine.id, chip.architecture, pulled_one.feature).is_usable:
@@ -222,8 +224,10 @@ def _guessing(candidate: Candidate, pulled_one: Lever, scenario: Scenario) -> Ca
 
     Raises: InfeasibleError: it lacks it; with a fix where the lever itself may be told otherwise.
     """
-    deployment, told = candidate.deployment, pulled_one.name.partition(":")[0]
-    engine, chip = deployment.engine, deployment.accelerator
+    deployment = candidate.deployment
+    told = pulled_one.name.partition(":")[0]
+    engine = deployment.engine
+    chip = deployment.accelerator
     if not support(engine.id, chip.architecture, pulled_one.feature).is_usable:
         raise InfeasibleError(
             f"{engine.name} is not known to {pulled_one.words} on {chip.id}",
@@ -253,7 +257,8 @@ def _with_prefixes(candidate: Candidate, *, is_asked: bool) -> Candidate:
     """The candidate with its prefix cache as it will be started: the engine's own, or on where it is known to have
     one; off where reuse is not to count."""
     deployment = candidate.deployment
-    engine, architecture = deployment.engine, deployment.accelerator.architecture
+    engine = deployment.engine
+    architecture = deployment.accelerator.architecture
     known = support(engine.id, architecture, LEVERS["prefix"].feature)
     caches = known.verdict != "no" if engine.prefix_caching else known.is_usable
     return replace(candidate, caches_prefixes=is_asked and caches and not has_state(deployment.model))
@@ -276,7 +281,8 @@ def replica_of(
     Assumes: an adapter costs each token what it costs a step, also where a step yields several.
     Raises: InfeasibleError: it does not fit.
     """
-    traffic, adapters = scenario.traffic, scenario.adapters
+    traffic = scenario.traffic
+    adapters = scenario.adapters
     settings = None
     if candidate.has_own_limits:
         deployment = candidate.deployment
@@ -300,7 +306,8 @@ def replica_of(
             mean_output_tokens=traffic.mean_output_tokens,
         )
     if adapters is not None:
-        engine, architecture = candidate.deployment.engine, candidate.deployment.accelerator.architecture
+        engine = candidate.deployment.engine
+        architecture = candidate.deployment.accelerator.architecture
         told = engine.flags.adapters or engine.flags.yaml_adapters
         if not told or not support(engine.id, architecture, "feature:lora_adapters").is_usable:
             raise InfeasibleError(f"{engine.name} is not known to serve adapters on {architecture}")
@@ -326,7 +333,8 @@ def lever_note(one: Lever, candidate: Candidate) -> str:
 
 def lacks_head(candidate: Candidate) -> bool:
     """Whether a candidate uses speculative decoding with a draft head of which no publisher is known."""
-    guess, deployment = candidate.speculation, candidate.deployment
+    guess = candidate.speculation
+    deployment = candidate.deployment
     if guess is None or guess.speculation.method != "eagle":
         return False
     return not eagle_head(deployment.model, deployment.engine.id)

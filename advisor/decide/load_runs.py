@@ -150,7 +150,8 @@ def _run_of_shares(
     Assumes: replicas of a share get equal parts, each a Poisson stream of its own, as replicas of one kind do.
     """
     length = max(num_requests, math.ceil(_LEAST_OF_SHARE / min(each.fraction for each in served.shares)))
-    allowed, results = give_up_fraction * length, list[ServingResult]()
+    allowed = give_up_fraction * length
+    results = list[ServingResult]()
     for each in served.shares:
         count = max(1, round(length * each.fraction))
         rate = load * each.fraction / each.num_replicas
@@ -186,9 +187,14 @@ def _simulated(
 ) -> ServingResult:
     if isinstance(served, DisaggregatedModel):
         result = simulate_disaggregated(
-            served.prefill, served.decode, served.link, workload, seed=seed, slo=slo,
+            served.prefill,
+            served.decode,
+            served.link,
+            workload,
+            seed=seed,
+            slo=slo,
             give_up_after_violations=limit,
-        )  # fmt: skip
+        )
     else:
         result = simulate(
             served.surface,
@@ -210,8 +216,10 @@ def lengths_of(traffic: Traffic) -> FixedLengths | LognormalLengths | EmpiricalL
         return _lengths_in_range(traffic)
     if traffic.trace is not None:
         return EmpiricalLengths(_trace(traffic.trace).pairs)
-    common, outputs = traffic.shared_prefix_tokens, traffic.mean_output_tokens
-    inputs, most = traffic.own_input_tokens, traffic.max_input_tokens
+    common = traffic.shared_prefix_tokens
+    outputs = traffic.mean_output_tokens
+    inputs = traffic.own_input_tokens
+    most = traffic.max_input_tokens
     if traffic.input_sigma <= 0 and traffic.output_sigma <= 0:
         return FixedLengths(inputs, outputs)
     tiny = 1e-3  # a lognormal needs a spread; this one stays within a token
@@ -236,7 +244,8 @@ def prompt_pairs(traffic: Traffic) -> NDArray[np.int64]:
         return inside
     if traffic.trace is not None:
         return np.array(_trace(traffic.trace).pairs)
-    inputs, outputs = np.random.default_rng([0, 0]), np.random.default_rng([0, 1])
+    inputs = np.random.default_rng([0, 0])
+    outputs = np.random.default_rng([0, 1])
     drawn = islice(lengths_of(traffic).chunks(inputs, outputs), _SAMPLED_CHUNKS)
     own: NDArray[np.int64] = np.concatenate([np.stack(chunk, axis=1) for chunk in drawn])
     own[:, 0] += traffic.shared_prefix_tokens
@@ -320,10 +329,12 @@ def _shared_prefixes(traffic: Traffic) -> SharedPrefixes | None:
 def trace_of(traffic: Traffic) -> Trace:
     """The requests of a traffic's trace; of a range of prompts those that are in it, at their own instants."""
     assert traffic.trace is not None
-    trace, part = _trace(traffic.trace), traffic.part
+    trace = _trace(traffic.trace)
+    part = traffic.part
     if part is None:
         return trace
-    least, most = part.from_tokens, part.to_tokens or math.inf
+    least = part.from_tokens
+    most = part.to_tokens or math.inf
     kept = [place for place, (prompt, _) in enumerate(trace.pairs) if least <= prompt <= most]
     begin = trace.times_s[kept[0]]
     return Trace(

@@ -205,7 +205,9 @@ class Measurements:
         grid = _Grid(most, whole=self.is_closed)
         held: tuple[int, _Judged] | None = None
         missed: tuple[int, _Judged | None] = (grid.nearest(min(most, limit)) - 1, None)
-        place, misses, before = grid.nearest(start), 0, self.num_requests
+        place = grid.nearest(start)
+        misses = 0
+        before = self.num_requests
         for _ in range(_MAX_LOADS):
             load = grid.load(place)
             if load < (1.0 if self.is_closed else min(_LEAST_RATE, start)) or is_spent():
@@ -214,7 +216,8 @@ class Measurements:
             if judged.strain <= 1.0:
                 held = place, judged
             else:
-                missed, misses = (place, judged), misses + (held is None)
+                missed = (place, judged)
+                misses = misses + (held is None)
                 self.binding = judged.metric
             if held is not None and (held[0] - missed[0] <= _PRECISION[stage] or held[1].strain >= _CLOSE):
                 break
@@ -225,14 +228,17 @@ class Measurements:
 
     def _loads(self, stage: Stage) -> tuple[float, float, float]:
         """The highest load of the grid, the first that is tried, and a load that cannot hold."""
-        traffic, bound = self.traffic, self.bound_per_s
-        most, start = bound, _START["screened"] * bound
+        traffic = self.traffic
+        bound = self.bound_per_s
+        most = bound
+        start = _START["screened"] * bound
         if traffic.concurrency is not None:
             busy = busy_clients(traffic, self.objectives, bound)
             most = float(math.ceil(traffic.concurrency / (1.0 - self.headroom_fraction)))
             start = most
             if most > _CLIENTS_SLACK * busy:
-                most, start = math.ceil(_CLIENTS_SLACK * busy), math.ceil(_START["screened"] * busy)
+                most = math.ceil(_CLIENTS_SLACK * busy)
+                start = math.ceil(_START["screened"] * busy)
         if stage == "screened":
             return most, start, most
         earlier = self.capacity(STAGES[STAGES.index(stage) - 1])
@@ -273,7 +279,8 @@ class Measurements:
 
     def _judge(self, load: float, stage: Stage) -> _Judged:
         together: ServingResult | None = None
-        tightest, metric = math.inf, "throughput"
+        tightest = math.inf
+        metric = "throughput"
         for number in range(NUM_SEEDS[stage]):
             if together is not None and is_spent():
                 break
@@ -320,7 +327,8 @@ class Measurements:
 
     def _long_run(self, load: float, number: int) -> ServingResult:
         """A run of many residence times, long enough for a growing backlog to show."""
-        length, spacing_s = LONG_REQUESTS, 1.0 / self.bound_per_s
+        length = LONG_REQUESTS
+        spacing_s = 1.0 / self.bound_per_s
         if not self.is_closed:
             wait_s = min(self.objectives.largest_ttft_s, _LONGEST_WAIT_S)
             length = run_length(_TTFT_LIMITS * load * wait_s)
@@ -422,7 +430,8 @@ def planning_point(
     Seeds are added until the percentiles of the objectives have a sampling error below 5 %, or up to `most_runs` where
     that is given.
     """
-    length, runs = _SHOWN_REQUESTS, list[ServingResult]()
+    length = _SHOWN_REQUESTS
+    runs = list[ServingResult]()
     seeds = seeds_to_show(seed)
     for number, each in enumerate(seeds):
         run = run_at(served, traffic, load, length, each, spacing_s=spacing_s)

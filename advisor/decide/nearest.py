@@ -60,7 +60,8 @@ def nearest_question(scenario: Scenario, model: Model, engines: tuple[Engine, ..
 
 def _changes(scenario: Scenario, model: Model, engines: tuple[Engine, ...]) -> Iterator[tuple[str, Scenario]]:
     """Questions with one change each, and how the change is told."""
-    limits, objectives = scenario.constraints, scenario.objectives
+    limits = scenario.constraints
+    objectives = scenario.objectives
     if limits.own:
         for need in _needed(limits, model, scenario, engines):
             told = f"--own {need[0]}x{need[1]}: one replica takes so many"
@@ -108,7 +109,8 @@ def _enough(scenario: Scenario, ask: Ask) -> str:
         assert found is not None
         usd_per_hour = factor * found.purchase.usd_per_hour
         if ask(_with_budget(scenario, usd_per_hour + 0.01)) is not None:
-            purchase, price = found.purchase, found.purchase.placement.price
+            purchase = found.purchase
+            price = found.purchase.placement.price
             count = purchase.num_units * purchase.placement.accelerators_per_unit
             if factor > 1.0:
                 return f"{budget_option(usd_per_hour)} is enough"

@@ -208,14 +208,16 @@ def offers_under_limit(
     """Return the owned accelerators of one kind, with the power limit of this record; empty if the power budget
     feeds none."""
     own = [each for each in constraints.own if each[1] == accelerator.id]
-    limit_w, named = constraints.power_budget_w, {accelerator.id: accelerator}
+    limit_w = constraints.power_budget_w
+    named = {accelerator.id: accelerator}
     found = owned_offers(own, named, as_of, limit_w, may_be_none=True, regions=constraints.regions)
     return found.get(accelerator.id, ())
 
 
 def local_ownership(regions: Sequence[str], as_of: datetime.date) -> Ownership:
     """Return the catalog's figures of ownership, with the tariff of the first of these places that has one."""
-    home, known = home_region(regions), ownership(as_of)
+    home = home_region(regions)
+    known = ownership(as_of)
     return known if home is None else known.with_electricity_of(home)
 
 
@@ -271,11 +273,9 @@ def machine_of(way: Placement, num_units: int, power_limit_w: float | None = Non
 
     Single accelerators that are rented together stand in one node; boards of one's own fill nodes of their kind.
     """
-    count, unit, name = (
-        num_units * way.accelerators_per_unit,
-        way.price.num_accelerators,
-        way.price.accelerator,
-    )
+    count = num_units * way.accelerators_per_unit
+    unit = way.price.num_accelerators
+    name = way.price.accelerator
     each = unit if 1 < unit < way.accelerators_per_unit else way.accelerators_per_unit
     if way.price.provider == OWN:
         there = way.price.max_quantity or unit
@@ -289,7 +289,8 @@ def placements(size: int, offers: Iterable[Price], accelerator: Accelerator) -> 
     A replica stays inside one node where it can: several replicas share a larger SKU; a price per accelerator is
     multiplied within one node; only full nodes are joined, and only with a network between them.
     """
-    domain, node = accelerator.fast_group_size, accelerator.node_size
+    domain = accelerator.fast_group_size
+    node = accelerator.node_size
     found = []
     for price in offers:
         if price.provider == OWN:
@@ -309,7 +310,8 @@ def placements(size: int, offers: Iterable[Price], accelerator: Accelerator) -> 
 
 def _placement(price: Price, replicas: int, accelerators: int, num_skus: int) -> Placement:
     """One way to buy, within the least and the largest order that the seller states."""
-    most, least = price.max_quantity, price.min_quantity or 1
+    most = price.max_quantity
+    least = price.min_quantity or 1
     limit = None if most is None else most // accelerators
     return Placement(
         price, replicas, accelerators, num_skus * price.usd_per_hour, limit, max(1, -(-least // accelerators))

@@ -17,9 +17,12 @@ Role = Literal["safe_pick", "cheapest_if_it_holds", "other"]
 Share = Literal["prefill", "decode", "short", "long", "replica"]
 """Work of one part of a deployment: prompts or output tokens, short or long prompts, or everything."""
 _SHARE_WORDS: Final[Mapping[str, str]] = {
-    "prefill": "prompts", "decode": "answers", "short": "prompts up to {:,} tokens", "long": "longer prompts",
+    "prefill": "prompts",
+    "decode": "answers",
+    "short": "prompts up to {:,} tokens",
+    "long": "longer prompts",
     "replica": "conversations",
-}  # fmt: skip
+}
 Holds = Literal["likely", "marginal"]
 """likely: the capacity covers the load, within the objectives, with a probability of 75 % or more."""
 

@@ -48,8 +48,10 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
     Assumes: replicas behind a router share the load evenly.
     """
     found = plan.found
-    candidate, way = found.candidate, found.purchase.placement
-    settings, parts = launch_settings(candidate, scenario), parts_of(plan, scenario)
+    candidate = found.candidate
+    way = found.purchase.placement
+    settings = launch_settings(candidate, scenario)
+    parts = parts_of(plan, scenario)
     machine = machine_of(way, found.purchase.num_units, candidate.power_limit_w)
     if found.fleet is not None:
         machine = fleet_machine(parts, found.purchase, is_shared=found.fleet.parts[0].is_shared)
@@ -71,13 +73,17 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
 
 def _performance(plan: Planned, scenario: Scenario) -> Performance:
     """How the deployment behaves at its planning point, and what its tokens cost there."""
-    found, result, traffic = plan.found, plan.result, scenario.traffic
-    basis, class_name = found.replica.basis, class_of(found.replica, result.mean_batch)
+    found = plan.found
+    result = plan.result
+    traffic = scenario.traffic
+    basis = found.replica.basis
+    class_name = class_of(found.replica, result.mean_batch)
     served = found.purchase.requests_per_s
     rate = Quantity(served, served, served, basis)
     if plan.demand.kind != "rate":
         rate = with_interval(served, "throughput", class_name, basis)
-    tokens_in, tokens_out = traffic.mean_input_tokens, traffic.mean_output_tokens
+    tokens_in = traffic.mean_input_tokens
+    tokens_out = traffic.mean_output_tokens
     usd = _cost(plan, basis)
     power_w = power_of(plan)
     total = rate.scaled(float(tokens_in + tokens_out))
@@ -104,7 +110,9 @@ def _times(plan: Planned, scenario: Scenario, class_name: str) -> dict[str, dict
     """Every latency by statistic, those that have an objective among them; times after the first token also err as far
     as the acceptance of drafted tokens is not known, all times as far as the speed under a power limit is not.
     """
-    result, basis, candidate = plan.result, plan.found.replica.basis, plan.found.candidate
+    result = plan.result
+    basis = plan.found.replica.basis
+    candidate = plan.found.candidate
     percents = tuple(sorted({*_SHOWN, *(_percent(level) for level in scenario.objectives.levels)}))
     slower = candidate.speculation.time_factors if candidate.speculation else (1.0, 1.0)
     limited = (1.0, 1.0)
@@ -116,7 +124,8 @@ def _times(plan: Planned, scenario: Scenario, class_name: str) -> dict[str, dict
         values = statistics(times, metric, class_name, basis, percents)
         return {name: widened(widened(value, guessed), limited) for name, value in values.items()}
 
-    ttft, tpot = quantities(result.ttft, "ttft", (1.0, 1.0)), quantities(result.tpot, "tpot", slower)
+    ttft = quantities(result.ttft, "ttft", (1.0, 1.0))
+    tpot = quantities(result.tpot, "tpot", slower)
     return {
         "ttft_s": ttft,
         "tpot_s": tpot,
@@ -132,12 +141,18 @@ def _percent(level: ServiceLevel) -> float:
 
 def _explanation(plan: Planned, scenario: Scenario) -> Explanation:
     """The parts of a decode step at the mean batch, the memory, and what the prediction rests on."""
-    found, batch = plan.found, max(1.0, plan.result.mean_batch)
-    replica, deployment = found.replica, found.candidate.deployment
+    found = plan.found
+    batch = max(1.0, plan.result.mean_batch)
+    replica = found.replica
+    deployment = found.candidate.deployment
     step_s = decode_breakdown_s(
-        deployment, replica.library, replica.costs, round(batch), scenario.traffic.mean_context_tokens,
+        deployment,
+        replica.library,
+        replica.costs,
+        round(batch),
+        scenario.traffic.mean_context_tokens,
         replica.cuda_graph_sizes,
-    )  # fmt: skip
+    )
     return Explanation(
         bottleneck=bottleneck_of(replica, step_s, batch, plan.result.mean_kv_tokens),
         binding_objective=found.capacity.binding,
@@ -159,7 +174,8 @@ def _quality(found: Found) -> str:
 
 def doubts_of(plan: Planned, scenario: Scenario) -> tuple[Reason, ...]:
     """Why a deployment is not safe to take; none where it is."""
-    candidate, price = plan.found.candidate, plan.found.purchase.placement.price
+    candidate = plan.found.candidate
+    price = plan.found.purchase.placement.price
     found: list[Reason] = []
     if plan.found.replica.basis == "assumed":
         found.append(AssumedKernels())
@@ -190,9 +206,11 @@ def power_of(plan: Planned) -> Quantity | None:
     nothing
     runs are switched off.
     """
-    found, bought = plan.found, plan.found.purchase
+    found = plan.found
+    bought = plan.found.purchase
     chip = found.candidate.deployment.accelerator
-    drawn, idle = serving_power_w(plan.result, found.replica), board_power_w(chip, "unloaded")
+    drawn = serving_power_w(plan.result, found.replica)
+    idle = board_power_w(chip, "unloaded")
     if drawn is None or idle is None:
         return None
     num_boards = busy = bought.num_units * bought.placement.accelerators_per_unit
@@ -267,7 +285,8 @@ def owned_note(scenario: Scenario) -> tuple[str, ...]:
     if not scenario.constraints.own:
         return ()
     known = local_ownership(scenario.constraints.regions, scenario.as_of)
-    tariff, pue = known.value("electricity_usd_per_kwh"), known.value("pue")
+    tariff = known.value("electricity_usd_per_kwh")
+    pue = known.value("pue")
     hosts = known.value("system_power_factor")
     return (
         f"own hardware is charged its electricity only: {tariff:.4g} USD/kWh, {hosts:.3g} times its boards with hosts, "

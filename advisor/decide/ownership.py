@@ -162,7 +162,8 @@ class _Parts:
 
 
 def _running(holding: Holding, parts: _Parts) -> list[Line]:
-    known, months = parts.known, parts.months
+    known = parts.known
+    months = parts.months
     system_kw = known.system_power_w(holding.mean_accelerator_power_w) / KILO
     energy_kwh = system_kw * months * HOURS_PER_MONTH
     lines = [

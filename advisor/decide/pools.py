@@ -137,9 +137,11 @@ def sides_of(
     offers: Mapping[str, tuple[Price, ...]],
 ) -> tuple[list[Worker], list[Worker]]:
     """Prefill and decode workers on the accelerator of a plain deployment, with its engine and formats."""
-    base, traffic = plan.found.candidate, scenario.traffic
+    base = plan.found.candidate
+    traffic = scenario.traffic
     deployment = base.deployment
-    chip, wanted = deployment.accelerator, scenario.constraints.engines
+    chip = deployment.accelerator
+    wanted = scenario.constraints.engines
     others = (each for each in all_engines() if not wanted or each.id in wanted)
     engine = next(
         (each for each in (deployment.engine, *others) if serves_pools(each, chip.architecture)), None
@@ -173,7 +175,8 @@ def _side(
     scenario: Scenario, worker: Candidate, kind: str, ways: tuple[Placement, ...], *, caches_prefixes: bool
 ) -> Worker | None:
     """A kind of worker with its bound; None where it does not fit or misses an objective alone."""
-    traffic, slots = scenario.traffic, min(_SLOTS, worker.max_num_seqs)
+    traffic = scenario.traffic
+    slots = min(_SLOTS, worker.max_num_seqs)
     budget = max(worker.max_num_batched_tokens, -(-traffic.mean_input_tokens // _ROUND) * _ROUND)
     settings = EngineSettings(slots, budget)
     means = float(traffic.mean_input_tokens), float(traffic.mean_output_tokens)
@@ -187,7 +190,8 @@ def _side(
             replica = decode_replica(
                 worker.deployment, *means, slots, settings, context_spread=spread_of_contexts(traffic)
             )
-            bound, slack_s = _answers_per_s(replica, scenario), math.inf
+            bound = _answers_per_s(replica, scenario)
+            slack_s = math.inf
     except AdvisorError:
         return None
     started = replace(
@@ -205,7 +209,8 @@ def _prompts_per_s(replica: ReplicaModel, scenario: Scenario) -> tuple[float, fl
 
     Source: recommend.bounds, without decoding; the 99th percentile of a lognormal.
     """
-    policy, traffic = replica.policy, scenario.traffic
+    policy = replica.policy
+    traffic = scenario.traffic
     reused = traffic.reused_input_tokens if policy.prefix_caching else 0.0
     slack_s = scenario.objectives.largest_ttft_s - least_prompt_s(
         replica, traffic.prompt_tokens(99.0) - reused
@@ -218,7 +223,9 @@ def _answers_per_s(replica: ReplicaModel, scenario: Scenario) -> float:
 
     Source: recommend.bounds, without prompts.
     """
-    surface, policy, traffic = replica.surface, replica.policy, scenario.traffic
+    surface = replica.surface
+    policy = replica.policy
+    traffic = scenario.traffic
     context = traffic.mean_context_tokens
     most = min(policy.num_slots, int(max(replica.memory.kv_capacity_tokens / context, 1.0)))
     batch = np.arange(1, most + 1)
@@ -233,10 +240,13 @@ def _answers_per_s(replica: ReplicaModel, scenario: Scenario) -> float:
 
 def agree(prefill: Side, decode: Side) -> bool:
     """Whether caches of one kind of worker mean something to the other: as engines state it."""
-    first, second = prefill.candidate.deployment, decode.candidate.deployment
+    first = prefill.candidate.deployment
+    second = decode.candidate.deployment
     if (first.engine.id, first.weight_dtype, first.kv_dtype) != (
-        second.engine.id, second.weight_dtype, second.kv_dtype,
-    ):  # fmt: skip
+        second.engine.id,
+        second.weight_dtype,
+        second.kv_dtype,
+    ):
         return False
     chips = first.accelerator, second.accelerator
     if chips[0].id != chips[1].id and (

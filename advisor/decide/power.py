@@ -38,11 +38,13 @@ def limits_of(chip: Accelerator, name: str = NAME) -> tuple[float, ...]:
 
     points = [point.limit_w for point in chip.power_points]
     if points:
-        lowest, tried = points[0], points[-2::-1]
+        lowest = points[0]
+        tried = points[-2::-1]
     else:
         floor = power_floors().get(chip.id)
         share = max(_FRACTIONS[-1], floor.fraction if floor else 0.0)
-        lowest, tried = share * rated, [part * rated for part in _FRACTIONS if part > share] + [share * rated]
+        lowest = share * rated
+        tried = [part * rated for part in _FRACTIONS if part > share] + [share * rated]
     text = name.partition(":")[2]
     if not text:
         return tuple(float(round(watts)) for watts in tried)

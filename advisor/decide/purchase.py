@@ -35,7 +35,8 @@ class Demand:
 
 def demands_of(scenario: Scenario) -> tuple[Demand, ...]:
     """Return the loads that a scenario asks about: the one that it names, its ladder, its budget, or one full unit."""
-    traffic, budget = scenario.traffic, scenario.objectives.budget_usd_per_hour
+    traffic = scenario.traffic
+    budget = scenario.objectives.budget_usd_per_hour
     if traffic.rate_per_s is not None:
         return (Demand("rate", traffic.rate_per_s),)
     if traffic.concurrency is not None:
@@ -74,14 +75,16 @@ def cheapest_purchase(
     `load` and `requests_per_s` are what one replica carries and serves at most; it is planned with the scenario's
     headroom.
     """
-    best, least = None, math.inf
+    best = None
+    least = math.inf
     for way in ways:
         bought = purchase_on(scenario, demand, way, load, requests_per_s)
         if bought is None:
             continue
         expected = bought.cost * expected_price_factor(way.price, scenario.as_of)
         if expected < least:
-            best, least = bought, expected
+            best = bought
+            least = expected
     return best
 
 
@@ -89,7 +92,8 @@ def purchase_on(
     scenario: Scenario, demand: Demand, way: Placement, load: float, requests_per_s: float
 ) -> Purchase | None:
     """Return the purchase of a demand on one offer; None beyond the budget and the units that can be had."""
-    traffic, planned = scenario.traffic, planned_load(scenario, load)
+    traffic = scenario.traffic
+    planned = planned_load(scenario, load)
     tokens = traffic.mean_input_tokens + traffic.mean_output_tokens
     counts = _units(scenario, demand, way, planned)
     if counts is None:
@@ -168,7 +172,8 @@ def num_spare(scenario: Scenario, way: Placement) -> int:
 
 def _units(scenario: Scenario, demand: Demand, way: Placement, planned: float) -> tuple[int, int] | None:
     """Replicas and units that carry a demand at a planned load per replica; None where they cannot be had."""
-    budget, spare = scenario.objectives.budget_usd_per_hour, num_spare(scenario, way)
+    budget = scenario.objectives.budget_usd_per_hour
+    spare = num_spare(scenario, way)
     most = math.inf if way.max_units is None else way.max_units
     if budget is not None:
         machines = budget - extra_usd_per_hour(way.price, scenario.beside)
@@ -188,7 +193,8 @@ def _units(scenario: Scenario, demand: Demand, way: Placement, planned: float) -
 
 def _least_of_clients(scenario: Scenario, ways: Sequence[Placement], requests_per_s: float) -> float:
     """Clients that wait for outputs are served no faster than a full replica serves."""
-    budget, traffic = scenario.objectives.budget_usd_per_hour or math.inf, scenario.traffic
+    budget = scenario.objectives.budget_usd_per_hour or math.inf
+    traffic = scenario.traffic
     tokens = traffic.mean_input_tokens + traffic.mean_output_tokens
     least = min(
         (
@@ -241,7 +247,8 @@ def machines_bill(price: Price, usd_per_hour: float) -> Bill:
 
 def sum_of_bills(bills: Sequence[Bill]) -> Bill:
     """One bill for several purchases; an item that one of them leaves open is unknown."""
-    lines, owed = dict[str, float](), [bill.commitment_usd for bill in bills]
+    lines = dict[str, float]()
+    owed = [bill.commitment_usd for bill in bills]
     for bill in bills:
         for line in bill.lines:
             lines[line.what] = lines.get(line.what, 0.0) + line.usd_per_month
@@ -359,7 +366,8 @@ def _extra_usd_per_month(price: Price, beside: Beside) -> tuple[dict[str, float]
         "storage": (beside.storage_bytes, price.storage_usd_per_gb_hour, HOURS_PER_MONTH),
         "egress": (beside.egress_bytes_per_month, price.egress_usd_per_gb, 1.0),
     }
-    known, unknown = dict[str, float](), list[UnknownCost]()
+    known = dict[str, float]()
+    unknown = list[UnknownCost]()
     for name, (size, rate, times) in rates.items():
         if size is None:
             unknown.append(UnknownCost(name, AmountNotStated(f"--{name}-tb")))

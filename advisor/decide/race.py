@@ -151,7 +151,9 @@ class Race:
         width: int = WIDTH,
         report: Report = lambda line: None,
     ) -> None:
-        self.scenario, self.model, self.demands = scenario, model, tuple(demands)
+        self.scenario = scenario
+        self.model = model
+        self.demands = tuple(demands)
         self.trials = {trial.order: trial for trial in trials}
         self.num_candidates = len(self.trials)
         self.num_modelled = 0
@@ -231,7 +233,8 @@ class Race:
 
     def _show_entry(self, place: int, plan: Planned) -> None:
         """Show a plan at its planning point in the lane that holds it."""
-        name, order = plan.found.accelerator_id, self._trial_of(plan).order
+        name = plan.found.accelerator_id
+        order = self._trial_of(plan).order
         for state in self._states_of(place):
             if state.plans[name].get(order) is plan:
                 self._show(state, plan)
@@ -357,7 +360,8 @@ class Race:
         A candidate that misses that load need not be measured: its floors rise to what it costs there.
         """
         if self.scenario.traffic.concurrency is None:
-            needed, measurements = self._needed_load(trial, margin), self._measurements_of(trial)
+            needed = self._needed_load(trial, margin)
+            measurements = self._measurements_of(trial)
             if needed > _WORTH_PROBING * trial.best_load:
                 load = measurements.load_from(needed)
                 if load < trial.best_load and measurements.holds(load, stage) is None and not is_spent():
@@ -381,7 +385,8 @@ class Race:
                 least_costs(self.scenario, (demand,), ways, load)[0] < limit for ways, demand, limit in lanes
             )
 
-        low, high = 0.0, trial.best_load
+        low = 0.0
+        high = trial.best_load
         for _ in range(_BISECTIONS):
             middle = 0.5 * (low + high)
             low, high = (low, middle) if wins(middle) else (middle, high)
@@ -438,14 +443,17 @@ class Race:
         return self._known_ways[key]
 
     def _close(self, trial: Trial, reason: Reason) -> None:
-        trial.progress, trial.reason, trial.capacity = "closed", reason, None
+        trial.progress = "closed"
+        trial.reason = reason
+        trial.capacity = None
         for state in self.states:
             state.put(trial.accelerator_id, trial.order, None)
         self.reasons.setdefault(trial.accelerator_id, reason)
 
     def _model(self, trial: Trial) -> None:
         """Build the step-cost surface of a candidate and bound it by that."""
-        scenario, deployment = self.scenario, trial.candidate.deployment
+        scenario = self.scenario
+        deployment = trial.candidate.deployment
         chip = deployment.accelerator
         # What a release of an engine does to kernels depends on how experts are divided.
         experts = deployment.expert_tensor_parallel, deployment.expert_parallel
@@ -482,7 +490,8 @@ class Race:
         if capacity is None:
             self._close(trial, MissesObjectives())
             return
-        trial.progress, trial.capacity = stage, capacity
+        trial.progress = stage
+        trial.capacity = capacity
         trial.best_load = min(trial.best_load, capacity.load * math.exp(RIVAL_SIGMAS * capacity.sigma))
         self._enter(trial)
         for state in self.states:
@@ -495,7 +504,8 @@ class Race:
         """The runs of a candidate."""
         if trial.measurements is None:
             assert trial.replica is not None
-            scenario, run = self.scenario, trial.candidate.deployment
+            scenario = self.scenario
+            run = trial.candidate.deployment
             size = run.accelerators_per_replica
             self.report(f"simulating {run.model.id} on {size} x {trial.accelerator_id} ({run.engine.id})")
             trial.measurements = Measurements(
@@ -532,10 +542,12 @@ class Race:
 
     def _plan(self, state: _LaneState, trial: Trial) -> Planned | None:
         """The cheapest expected way to buy a measured candidate in a lane; None where it cannot be bought there."""
-        scenario, demand = self.scenario, state.lane.demand
+        scenario = self.scenario
+        demand = state.lane.demand
         assert trial.capacity is not None
         assert trial.replica is not None
-        capacity, best = trial.capacity, None
+        capacity = trial.capacity
+        best = None
         bought = [
             (expected_cost(purchase, scenario), purchase)
             for way in self._ways(trial, state.lane)
@@ -654,10 +666,13 @@ def _showing(plan: Planned, point: PlanningPoint) -> Planned:
 
 def _larger(scenario: Scenario, plan: Planned) -> Planned | None:
     """Return a plan with a replica more, or with 3 % less load on each; None where that cannot be bought."""
-    found, demand, capacity = plan.found, plan.demand, plan.found.capacity
+    found = plan.found
+    demand = plan.demand
+    capacity = plan.found.capacity
     if found.fleet is not None:
         return None
-    way, count = found.purchase.placement, found.purchase.num_replicas
+    way = found.purchase.placement
+    count = found.purchase.num_replicas
     if demand.kind in ("rate", "clients"):
         bought = with_replicas(scenario, demand, way, capacity.load, capacity.requests_per_s, count + 1)
         return None if bought is None else planned(scenario, demand, found.bought(bought))

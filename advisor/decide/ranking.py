@@ -91,7 +91,9 @@ def planned(scenario: Scenario, demand: Demand, found: Found) -> Planned:
     """Return a deployment judged by what is known of the model's errors: where the real capacity is smaller, a given
     load needs more replicas, and an open one gets less. It is never expected to cost less than it is bought for.
     """
-    load, purchase, capacity = load_per_replica(scenario, demand, found), found.purchase, found.capacity.load
+    load = load_per_replica(scenario, demand, found)
+    purchase = found.purchase
+    capacity = found.capacity.load
     costs = []
     for factor in capacity_factors(found):
         if demand.kind in ("rate", "clients"):
@@ -108,7 +110,8 @@ def planned(scenario: Scenario, demand: Demand, found: Found) -> Planned:
 def capacity_factors(found: Found) -> tuple[float, ...]:
     """Real over predicted capacity at 21 quantiles of the errors of model and sampling."""
     low, high = _throughput_factors(found)
-    down, up = -math.log(low) / _Z80, math.log(high) / _Z80
+    down = -math.log(low) / _Z80
+    up = math.log(high) / _Z80
     return tuple(math.exp(z * (up if z > 0 else down)) for z in _QUANTILE_Z)
 
 
@@ -174,7 +177,8 @@ def _throughput_factors(found: Found) -> tuple[float, float]:
     replica = found.replica
     class_name = class_of(replica, found.capacity.result.mean_batch)
     low, high = factors("throughput", class_name)
-    low, high = min(low, 1.0), max(high, 1.0)
+    low = min(low, 1.0)
+    high = max(high, 1.0)
     sampled = math.exp(_Z80 * found.capacity.sigma)
     errors = [(low, high), (1.0 / sampled, sampled)]
     if (guess := found.candidate.speculation) is not None:
@@ -272,8 +276,11 @@ def cost_range(option: Planned) -> tuple[float, float]:
 
     Source: capacity_factor; whole units where the load is given; price_age.
     """
-    purchase, demand, spread = option.found.purchase, option.demand, option.price_spread
-    value, logs = purchase.usd_per_million_tokens, []
+    purchase = option.found.purchase
+    demand = option.demand
+    spread = option.price_spread
+    value = purchase.usd_per_million_tokens
+    logs = []
     for quantile in (0.9, 0.1):
         real = option.found.capacity.load * capacity_factor(option.found, quantile)
         if demand.kind in ("rate", "clients"):
@@ -282,7 +289,8 @@ def cost_range(option: Planned) -> tuple[float, float]:
         else:
             logs.append(math.log(option.found.capacity.load / real))
     price = _Z80 * spread.sigma
-    low, high = -math.hypot(logs[0], price), math.hypot(logs[1], price)
+    low = -math.hypot(logs[0], price)
+    high = math.hypot(logs[1], price)
     return value * math.exp(min(0.0, low + spread.drift)), value * math.exp(max(0.0, high + spread.drift))
 
 
@@ -304,7 +312,8 @@ def log_error(first: Planned, other: Planned) -> float:
     Source: simulator.paired_intervals; cost_range.
     """
     if first.found.purchase.placement.price is other.found.purchase.placement.price:
-        first, other = replace(first, price_spread=NO_SPREAD), replace(other, price_spread=NO_SPREAD)
+        first = replace(first, price_spread=NO_SPREAD)
+        other = replace(other, price_spread=NO_SPREAD)
     sampled = _Z80 * SAMPLING_SIGMA
     if first.demand.kind in ("rate", "clients"):
         return math.hypot(sampled, _Z80 * _log_sigma(first), _Z80 * _log_sigma(other))

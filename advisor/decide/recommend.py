@@ -123,7 +123,8 @@ def _searched(
 ) -> Search:
     model, model_note = model_catalog.get(scenario.model)
     scenario, window_note = windowed(scenario, model)
-    limits, may_draw_less = scenario.constraints, without_limits(scenario) is not None
+    limits = scenario.constraints
+    may_draw_less = without_limits(scenario) is not None
     offers, accelerators = market(limits, scenario.as_of, None, may_draw_less=may_draw_less)
     trials, reasons = screen(
         scenario, model, accelerators, engines_for(scenario), offered(offers, accelerators)
@@ -171,7 +172,8 @@ def recommend(scenario: Scenario, *, progress: Report = lambda line: None, whole
         InfeasibleError: nothing satisfies the request; the reasons are in the message.
     """
     started = time.perf_counter()
-    asked, refused = scenario, dict[int, Reason]()
+    asked = scenario
+    refused = dict[int, Reason]()
     if scenario.max_contexts:
         named, _ = model_catalog.get(scenario.model)
         done, refused = searched_largest(scenario, named, partial(searched, progress=progress))
@@ -184,7 +186,8 @@ def recommend(scenario: Scenario, *, progress: Report = lambda line: None, whole
 
 def _further(done: Search, entries: Sequence[Planned], top: int) -> list[Planned]:
     """Entries behind the first five, by races for five more accelerators at a time."""
-    race, names = done.race, {plan.found.accelerator_id for plan in entries}
+    race = done.race
+    names = {plan.found.accelerator_id for plan in entries}
     more = list[Planned]()
     while len(entries) >= WIDTH and len(names) < top and not is_spent():
         race.run(len(names) + WIDTH)
@@ -215,7 +218,8 @@ def shortlisted(done: Search) -> Shortlist:
 
     All that is said of the first five depends on them alone; further ones are put behind them.
     """
-    scenario, race = done.scenario, done.race
+    scenario = done.scenario
+    race = done.race
     entries = race.entries(-1, WIDTH)
     entries = _with_unlike_parts(done, scenario, demands_of(scenario)[-1], entries)
     safe = next((plan for plan in entries if plan.is_founded), None)
@@ -237,9 +241,12 @@ def _answered(
     asked: Scenario, refused: dict[int, Reason], done: Search, progress: Report, *, whole: bool
 ) -> Decision:
     """Return the decision from a race, compared and explained."""
-    scenario, model, race = done.scenario, done.model, done.race
+    scenario = done.scenario
+    model = done.model
+    race = done.race
     found = shortlisted(done)
-    entries, options = found.entries, found.options[: scenario.top]
+    entries = found.entries
+    options = found.options[: scenario.top]
     order = entries[: scenario.top]
     picks = [next(iter(race.entries(place, 1)), None) for place in range(len(scenario.ladder_per_s))]
     if scenario.ladder_clients:
@@ -419,7 +426,9 @@ def _rejected(done: Search, order: Sequence[Planned]) -> tuple[Rejected, ...]:
     """
     shown_ids = _accelerators(order)
     limit_usd = order[-1].expected_cost
-    race, dearer, others = done.race, list[tuple[float, str, bool]](), list[Rejected]()
+    race = done.race
+    dearer = list[tuple[float, str, bool]]()
+    others = list[Rejected]()
     # A race that was run to its end has shown of every other accelerator that it does not cost less than the last.
     proven = 0.0 if is_spent() else limit_usd
     for name in done.accelerators:
@@ -462,7 +471,8 @@ def _idle_levers(scenario: Scenario, model: Model, order: Sequence[Planned]) -> 
 
 def _nothing(done: Search, fix: str = "") -> NoAnswerError:
     """Why there is no answer: what another question would change first, then the most common."""
-    scenario, model = done.scenario, done.model
+    scenario = done.scenario
+    model = done.model
     reasons = Counter(done.race.reasons.values())
     common = sorted(
         reasons.items(),

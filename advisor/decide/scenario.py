@@ -61,7 +61,8 @@ class Traffic(Record):
     def prompt_tokens(self, percent: float) -> float:
         """Return the prompt length at the given percentile [tokens]."""
         own = self.behind_beginning
-        most, part = own.max_input_tokens, percent / 100.0
+        most = own.max_input_tokens
+        part = percent / 100.0
         quantile = lognormal_quantile(own.mean_input_tokens, own.input_sigma, most, part)
         return self.shared_prefix_tokens + quantile
 
@@ -85,7 +86,8 @@ class Traffic(Record):
     @property
     def behind_beginning(self) -> "Traffic":
         """Return the traffic without the shared prefix of its prompts."""
-        common, most = self.shared_prefix_tokens, self.max_input_tokens
+        common = self.shared_prefix_tokens
+        most = self.max_input_tokens
         own = {
             "mean_input_tokens": self.own_input_tokens,
             "max_input_tokens": None if most is None else most - common,

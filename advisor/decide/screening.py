@@ -66,7 +66,8 @@ def _pool(
     reasons: dict[str, Reason],
 ) -> list[tuple[Candidate, tuple[Placement, ...]]]:
     """Candidates that can be bought, with the ways to buy them; accelerators without any leave their reason."""
-    traffic, constraints = scenario.traffic, scenario.constraints
+    traffic = scenario.traffic
+    constraints = scenario.constraints
     measured = scenario.calibration
     pool: list[tuple[Candidate, tuple[Placement, ...]]] = []
     for record in accelerators.values():
@@ -112,7 +113,8 @@ def _ways(
     ways: dict[tuple[float | None, int], tuple[Placement, ...]],
 ) -> tuple[Placement, ...]:
     """Ways to buy a candidate; `known` are offers by what a board may draw [W], `ways` those by size of replica too."""
-    chip, size = candidate.deployment.accelerator, candidate.deployment.accelerators_per_replica
+    chip = candidate.deployment.accelerator
+    size = candidate.deployment.accelerators_per_replica
     if chip.tdp_w not in known:
         known[chip.tdp_w] = offers_under_limit(scenario.constraints, chip, scenario.as_of)
     key = chip.tdp_w, size

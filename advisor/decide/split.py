@@ -101,9 +101,11 @@ def with_split(
 
 def _pairs(asked: Asked, plan: Planned, model: Model, chips: Mapping[str, Accelerator]) -> list[LengthPair]:
     """Return the pairs of deployments for both sides of the most promising boundaries."""
-    whole, pairs = asked.scenario.traffic, list[LengthPair]()
+    whole = asked.scenario.traffic
+    pairs = list[LengthPair]()
     for end in boundaries(whole):
-        short, long = traffic_in(whole, 1, end), traffic_in(whole, end + 1)
+        short = traffic_in(whole, 1, end)
+        long = traffic_in(whole, end + 1)
         first = _cheapest(asked, plan, short, model, chips)
         second = _cheapest(asked, plan, long, model, chips) if first else None
         if first is None or second is None:
@@ -170,7 +172,8 @@ def _cheapest(
 ) -> Found | None:
     """Return the cheapest deployment that carries one side in short runs, with the engine and the weights of the
     plain deployment and below its bill; None if there is none."""
-    scenario, deployment = asked.scenario, plan.found.candidate.deployment
+    scenario = asked.scenario
+    deployment = plan.found.candidate.deployment
     fraction = _fraction(traffic, scenario.traffic)
     limits = {"engines": (deployment.engine.id,), "precisions": (deployment.weight_dtype,)}
     rest = tuple(name for name in scenario.levers if LEVERS.get(name) is None or LEVERS[name].kind != "fleet")

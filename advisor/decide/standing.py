@@ -68,7 +68,8 @@ def by_standing(
     standings = [
         standing_of(cost(each).basis, price, as_of) for each, price in zip(options, prices, strict=True)
     ]
-    cheapest, leader = options[0], options[standings.index(max(standings))]
+    cheapest = options[0]
+    leader = options[standings.index(max(standings))]
     order = led_by(options, leader, lambda first, other: cost(first).high >= cost(other).low)
     roles: dict[int, Role] = {}
     if standings[0] < SAFE:

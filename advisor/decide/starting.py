@@ -26,7 +26,8 @@ def launch_of(
     candidate: Candidate, scenario: Scenario, role: str = "", *, simulate_args: tuple[str, ...] = ()
 ) -> Launch:
     """How one replica is started. Source: catalog.launch."""
-    checkpoint, deployment = candidate.checkpoint, candidate.deployment
+    checkpoint = candidate.checkpoint
+    deployment = candidate.deployment
     repository = checkpoint.repository
     if checkpoint.origin == "quantise first":
         repository = f"./{deployment.model.id}-{deployment.weight_dtype}"
@@ -38,7 +39,8 @@ def launch_of(
 
 def launch_settings(candidate: Candidate, scenario: Scenario, role: str = "") -> LaunchSettings:
     """Settings with which one replica is started."""
-    deployment, adapters = candidate.deployment, scenario.adapters
+    deployment = candidate.deployment
+    adapters = scenario.adapters
     checkpoint = candidate.checkpoint
     first = checkpoint.origin == "quantise first"
     return LaunchSettings(
@@ -82,7 +84,8 @@ def layout_of(candidate: Candidate, num_replicas: int, max_model_len: int | None
 
 def fleet_machine(parts: Sequence[Option], purchase: Purchase, *, is_shared: bool) -> Machine:
     """The machines of unlike parts together, of which `is_shared` says that each holds all parts."""
-    last, count = parts[-1].machine, purchase.num_units * purchase.placement.accelerators_per_unit
+    last = parts[-1].machine
+    count = purchase.num_units * purchase.placement.accelerators_per_unit
     shared_nodes = math.ceil(count / last.accelerators_per_node)
     return replace(
         last,
@@ -97,7 +100,8 @@ def _guess(candidate: Candidate) -> Guess | None:
     if chosen is None:
         return None
     kind, _, draft = chosen.name.partition(":")
-    head, model = "", candidate.deployment.model
+    head = ""
+    model = candidate.deployment.model
     if draft:
         record = models.get(draft).record
         head = checkpoint_for(record, record.weights).hf_id
@@ -161,16 +165,15 @@ def parts_of(plan: Planned, scenario: Scenario) -> tuple[Option, ...]:
 
 
 def _part(rank: int, part: Part, plan: Planned, scenario: Scenario) -> Option:
-    deployment, way = part.candidate.deployment, part.placement
+    deployment = part.candidate.deployment
+    way = part.placement
     if part.traffic is not None:
         scenario = scenario.model_copy(update={"traffic": part.traffic})
     limits = scenario.traffic.part
     whole = plan.found.purchase.placement
     used = part.num_replicas * deployment.accelerators_per_replica
-    machine, usd_per_hour = (
-        machine_of(way, part.num_units, part.candidate.power_limit_w),
-        part.num_units * way.usd_per_unit_hour,
-    )
+    machine = machine_of(way, part.num_units, part.candidate.power_limit_w)
+    usd_per_hour = part.num_units * way.usd_per_unit_hour
     if part.is_shared:
         machine = replace(machine, num_accelerators=used, num_nodes=1)
         usd_per_hour = whole.usd_per_unit_hour * used / whole.accelerators_per_unit
@@ -199,8 +202,10 @@ def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
 
     Equal replicas are simulated as one with its share of the load, for as many seeds as the planning point took.
     """
-    found, traffic = plan.found, scenario.traffic
-    first, replicas = found.candidate, found.purchase.num_replicas
+    found = plan.found
+    traffic = scenario.traffic
+    first = found.candidate
+    replicas = found.purchase.num_replicas
     by_length = found.fleet is not None and found.fleet.lever == BY_LENGTH.name
     if found.fleet is not None and by_length:
         first = found.fleet.parts[0].candidate
@@ -251,7 +256,8 @@ def _typed(options: dict[str, str]) -> list[str]:
 
 def _worker(candidate: Candidate, scenario: Scenario) -> dict[str, str]:
     """Options of one replica, what is pulled included; on and off where they have no value."""
-    deployment, guess = candidate.deployment, candidate.speculation
+    deployment = candidate.deployment
+    guess = candidate.speculation
     ranks = (
         deployment.data_parallel if deployment.engine.token_budget_of == "rank" else 1
     )  # a server is told each's
@@ -304,7 +310,8 @@ def _pool_args(found: Found) -> list[str]:
     """The workers of both pools: beside the decode worker what the other one differs in."""
     assert found.fleet is not None
     first, second = found.fleet.parts
-    prompts, answers = first.candidate.deployment, second.candidate.deployment
+    prompts = first.candidate.deployment
+    answers = second.candidate.deployment
     args = ["--prefill-workers", str(first.num_replicas), "--decode-workers", str(second.num_replicas)]
     if prompts.accelerator.id != answers.accelerator.id:
         args += ["--prefill-gpu", prompts.accelerator.id]

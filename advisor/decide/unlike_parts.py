@@ -160,12 +160,14 @@ def seller_of(price: Price) -> tuple[str, ...]:
 
 def _best(asked: Asked, plan: Planned, pairs: Sequence[Pair], most: int) -> Planned | None:
     """The cheapest parts that hold, of the `most` pairs that may cost least; None where none beats the plain ones."""
-    limit, waiting = plan.found.purchase.usd_per_hour, list[tuple[float, int, tuple[int, ...]]]()
+    limit = plan.found.purchase.usd_per_hour
+    waiting = list[tuple[float, int, tuple[int, ...]]]()
     for place, pair in enumerate(pairs):
         likely = cheapest_cell(asked, pair, pair.likely(asked.load))
         if likely is not None and likely.usd_per_hour < limit:
             waiting.append((likely.usd_per_hour, place, pair.begin(asked.load)))
-    waiting, sized = sorted(waiting)[:most], list[tuple[float, int, Found]]()
+    waiting = sorted(waiting)[:most]
+    sized = list[tuple[float, int, Found]]()
     for _ in range(most + _MOST_REGROWN):
         for usd, place, counts in waiting:
             least = sized[-1][0] if sized else limit
@@ -198,8 +200,11 @@ def _grown(asked: Asked, pair: Pair, found: Found) -> tuple[int, ...]:
 
 def _sized(asked: Asked, pair: Pair, limit: float, begin: Sequence[int]) -> Found | None:
     """The smallest parts below a bill [USD/h] that hold the load, grown from what may."""
-    scenario, load, spent = asked.scenario, asked.load, 0
-    traffic, objectives = scenario.traffic, scenario.objectives
+    scenario = asked.scenario
+    load = asked.load
+    spent = 0
+    traffic = scenario.traffic
+    objectives = scenario.objectives
     counts = list(begin)
     for _ in range(_MOST_STEPS):
         cell = cheapest_cell(asked, pair, counts)
@@ -233,7 +238,8 @@ def _found(asked: Asked, pair: Pair, counts: Sequence[int], cell: Cell, held: Ca
         Part(role, side.candidate, side.replica, number, way, units, cell.is_shared, traffic)
         for role, side, traffic, number, way, units in zip(*columns, strict=True)
     )
-    fleet, last = Fleet(pair.lever, parts, pair.served(numbers)), pair.sides[1]
+    fleet = Fleet(pair.lever, parts, pair.served(numbers))
+    last = pair.sides[1]
     return Found(last.candidate, last.replica, held, bought, (whole,), fleet)
 
 
@@ -259,7 +265,8 @@ def num_accelerators(pair: Pair, counts: Sequence[int]) -> int:
 
 def _together(asked: Asked, pair: Pair, numbers: Sequence[int]) -> Iterator[Cell]:
     """Ways to buy one machine for both parts on one kind of accelerator."""
-    chip, total = pair.sides[1].accelerator, num_accelerators(pair, numbers)
+    chip = pair.sides[1].accelerator
+    total = num_accelerators(pair, numbers)
     if not _is_one_kind(pair) or total > _largest_machine(chip):
         return
     for way in placements(total, asked.offers[chip.id], chip):
@@ -270,7 +277,8 @@ def _together(asked: Asked, pair: Pair, numbers: Sequence[int]) -> Iterator[Cell
 def _apart(pair: Pair, numbers: Sequence[int]) -> Iterator[Cell]:
     """Ways to buy machines of their own for each part, from one seller in one place."""
     first, second = pair.sides
-    fabric, is_one = second.accelerator.scale_up, _is_one_kind(pair)
+    fabric = second.accelerator.scale_up
+    is_one = _is_one_kind(pair)
     if pair.moves_caches and is_one and fabric and num_accelerators(pair, numbers) <= fabric.max_domain:
         return  # what is priced moves caches inside one machine
     for ways in ((one, other) for one in first.ways for other in second.ways):

@@ -30,25 +30,56 @@ def ways(
     """
     is_founded = not rented[0].option.reasons
     found = [
-        _way("rent", row.deal, row.usd_per_hour * HOURS_PER_DAY, row.tokens_per_day, row.load_fraction, row.priced_on,
-             _always_on(row), may_lead=row is rented[0])
+        _way(
+            "rent",
+            row.deal,
+            row.usd_per_hour * HOURS_PER_DAY,
+            row.tokens_per_day,
+            row.load_fraction,
+            row.priced_on,
+            _always_on(row),
+            may_lead=row is rented[0],
+        )
         for row in rented
-    ]  # fmt: skip
+    ]
     found += [
-        _way("rent", each.what, each.usd_per_day, api_tokens_per_day, each.cost.utilisation_fraction, each.priced_on,
-             each.note, may_lead=each.may_lead)
+        _way(
+            "rent",
+            each.what,
+            each.usd_per_day,
+            api_tokens_per_day,
+            each.cost.utilisation_fraction,
+            each.priced_on,
+            each.note,
+            may_lead=each.may_lead,
+        )
         for each in fleets
-    ]  # fmt: skip
+    ]
     found += [
-        _way("own", row.deal, row.usd_per_hour * HOURS_PER_DAY, row.tokens_per_day, row.load_fraction, row.priced_on,
-             _for_life(row), may_lead=not (is_founded and row.option.reasons))
+        _way(
+            "own",
+            row.deal,
+            row.usd_per_hour * HOURS_PER_DAY,
+            row.tokens_per_day,
+            row.load_fraction,
+            row.priced_on,
+            _for_life(row),
+            may_lead=not (is_founded and row.option.reasons),
+        )
         for row in owned
-    ]  # fmt: skip
+    ]
     found += [
-        _way("api", f"{api.provider} ({api.model})", api.usd_per_million_tokens * api_tokens_per_day / MILLION,
-             api_tokens_per_day, None, api.price_observed_on, api.note)
+        _way(
+            "api",
+            f"{api.provider} ({api.model})",
+            api.usd_per_million_tokens * api_tokens_per_day / MILLION,
+            api_tokens_per_day,
+            None,
+            api.price_observed_on,
+            api.note,
+        )
         for api in apis
-    ]  # fmt: skip
+    ]
     return tuple(sorted(found, key=lambda way: way.usd_per_million_tokens))
 
 
@@ -78,7 +109,8 @@ def _way(
 
 def _always_on(row: CostRow) -> str:
     """Return how a rented deployment is paid."""
-    offer, notes = row.option.offer, ["always on"]
+    offer = row.option.offer
+    notes = ["always on"]
     if offer is not None and offer.term != "on_demand":
         notes.append(offer.term.replace("_", "-"))
     if offer is not None and not offer.is_listed:
@@ -129,7 +161,8 @@ def _against_rent(row: CostRow, rented: CostRow) -> list[BreakEven]:
     """Return where owning meets renting what carries as much."""
     cost = row.tco
     assert cost is not None
-    deal, other = f"owning {row.deal}", f"renting {rented.deal}"
+    deal = f"owning {row.deal}"
+    other = f"renting {rented.deal}"
     rent_per_hour = rented.usd_per_hour * row.mean_requests_per_s / rented.mean_requests_per_s
     if rented.mean_requests_per_s != row.mean_requests_per_s:
         other += " for the same tokens"

@@ -46,8 +46,10 @@ def fleet_costs(
 
 def replica_rate(plan: Planned, question: CostQuestion) -> float:
     """Return what one replica is planned for [requests/s]: less where the planning point asked for more replicas."""
-    scenario, found = question.scenario, plan.found
-    capacity, purchase = found.capacity, found.purchase
+    scenario = question.scenario
+    found = plan.found
+    capacity = found.capacity
+    purchase = found.purchase
     rate = planned_load(scenario, capacity.load) / capacity.load * capacity.requests_per_s
     serving = purchase.num_replicas - num_spare(scenario, purchase.placement)
     return (
@@ -60,9 +62,11 @@ def replica_rate(plan: Planned, question: CostQuestion) -> float:
 def _policies(
     question: CostQuestion, priced: Priced, known: Ownership, *, is_first: bool
 ) -> list[PricedFleet]:
-    mean, startup = question.mean_rate_per_s, known.value("startup_minutes")
+    mean = question.mean_rate_per_s
+    startup = known.value("startup_minutes")
     assert mean is not None
-    plan, scenario = priced.plan, question.scenario
+    plan = priced.plan
+    scenario = question.scenario
     best = plan.found.purchase.placement
     day = day_of(
         mean,
@@ -78,12 +82,14 @@ def _policies(
     spot = _cheapest(question, plan, ("spot",))
     if spot is not None and spot.replicas_per_unit == best.replicas_per_unit:
         policy = f"on-demand base, spot peak from {spot.price.provider}"
-        overhead, base = known.value("spot_overhead_fraction"), max(1, min(day.needed))
+        overhead = known.value("spot_overhead_fraction")
+        base = max(1, min(day.needed))
         cost = reserved_base(
             day, _unit(best), _unit(spot), startup, overhead_fraction=overhead, least_base=base, policy=policy
         )
         fleets.append((spot, cost, is_first and "spot" in terms))
-    fixed, bill = always_on(day, _unit(best)), priced.row.option.bill
+    fixed = always_on(day, _unit(best))
+    bill = priced.row.option.bill
     beside_usd = HOURS_PER_DAY * extra_usd_per_hour(best.price, scenario.beside)
     return [
         PricedFleet(
@@ -128,7 +134,8 @@ def _unit(way: Placement) -> UnitPrice:
 
 def _cheapest(question: CostQuestion, plan: Planned, terms: tuple[str, ...]) -> Placement | None:
     """Return the cheapest way to buy a replica of the deployment under other terms, within all other limits."""
-    limits, deployment = question.scenario.constraints, plan.found.candidate.deployment
+    limits = question.scenario.constraints
+    deployment = plan.found.candidate.deployment
     other = limits.model_copy(update={"terms": terms, "accelerators": (plan.found.accelerator_id,)})
     offers = offers_by_accelerator(other, question.scenario.as_of, limits.regions)
     sold = offers.get(plan.found.accelerator_id, ())

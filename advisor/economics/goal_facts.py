@@ -122,7 +122,9 @@ def _hardware_deal(
     except InfeasibleError as error:
         return _owned_deal(platform, scenario, known, _gap_of(error))
     option = option_of(1, done.race.entries(-1, 1)[0], done.scenario)
-    machine, layout, offer = option.machine, option.replica_layout, option.offer
+    machine = option.machine
+    layout = option.replica_layout
+    offer = option.offer
     assert offer is not None
     sold = f"{machine.num_accelerators} x {machine.accelerator} from {offer.provider}"
     what = f"{sold}, {layout.engine} {layout.weight_dtype}"
@@ -157,7 +159,9 @@ def _owned_deal(
         if found is None or found.row.tco is None:
             gap = _Gap(note)
             continue
-        row, life, cost = found.row, found.row.tco.life_years, found.row.usd_per_million_tokens
+        row = found.row
+        life = found.row.tco.life_years
+        cost = found.row.usd_per_million_tokens
         what = f"{hardware.count} x {record.id} of one's own for {life:g} years"
         return Deal(
             what, record.id, cost.value, cost.low, cost.high, cost.basis, row.priced_on, bought.url

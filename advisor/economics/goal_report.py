@@ -59,7 +59,8 @@ def _facts(platform: Platform, scenario: Scenario, known: Ownership, progress: R
 def _changes(facts: list[PlatformFacts], options: tuple[PlatformScore, ...], goal: Goal) -> tuple[str, ...]:
     """Return the single weights that would put another family first, with all else equal, and the facts that are
     unknown."""
-    first, sentences = options[0], []
+    first = options[0]
+    sentences = []
     shares = goal.weights.shares()
     for name in shares:
         only = goal.model_copy(

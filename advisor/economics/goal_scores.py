@@ -113,7 +113,8 @@ def _fit(fact: PlatformFacts, goal: Goal) -> tuple[Fact, ...]:
     platform = fact.platform
     facts = [_serves(fact)]
     if goal.needs.own_weights:
-        points, text = WEIGHT_POINTS[platform.weights], _WEIGHT_WORDS[platform.weights]
+        points = WEIGHT_POINTS[platform.weights]
+        text = _WEIGHT_WORDS[platform.weights]
         facts.append(Fact("own weights", points, text, "", platform.weights_source))
     if goal.needs.training:
         text = "trains" if platform.trains else "no training at scale"
@@ -149,7 +150,9 @@ def _cost(fact: PlatformFacts, cheapest: float | None) -> tuple[Fact, ...]:
 
 
 def _ecosystem(fact: PlatformFacts) -> tuple[Fact, ...]:
-    platform, engines, providers = fact.platform, fact.engines, fact.providers
+    platform = fact.platform
+    engines = fact.engines
+    providers = fact.providers
     sellers = f"{len(providers)}: {', '.join(providers[:6])}" if providers else "none with a price"
     measured = "measured on its architecture" if fact.kernels_measured else "borrowed from related hardware"
     return (

@@ -21,7 +21,8 @@ def load_points(question: CostQuestion, priced: Priced) -> tuple[LoadPoint, ...]
 
     Source: simulator.serving at each load; the split of economics.token_split.
     """
-    found, traffic = priced.plan.found, question.scenario.traffic
+    found = priced.plan.found
+    traffic = question.scenario.traffic
     points = []
     for part in LOADS:
         load = part * found.capacity.load
@@ -36,7 +37,8 @@ def load_points(question: CostQuestion, priced: Priced) -> tuple[LoadPoint, ...]
 
 def _point(question: CostQuestion, priced: Priced, result: ServingResult, requests_per_s: float) -> LoadPoint:
     """Return the whole deployment at a load of each of its replicas."""
-    found, row = priced.plan.found, priced.row
+    found = priced.plan.found
+    row = priced.row
     tokens = tokens_of(question.scenario.traffic, result.prefix_hit_fraction or 0.0)
     total_per_s = requests_per_s * found.purchase.num_replicas
     per_request = row.usd_per_hour / (total_per_s * HOUR_S)

@@ -49,7 +49,8 @@ def named_hardware(
     assert question.own is not None
     count, name = question.own
     found = shortlisted(searched(question.scenario, progress=progress, width=width))
-    plan, option = found.entries[0], found.options[0]
+    plan = found.entries[0]
+    option = found.options[0]
     chip = plan.found.candidate.deployment.accelerator
     bought = purchase_price(known, chip)
     power_w = mean_power(plan, option, question.mean_over_peak)
@@ -80,10 +81,13 @@ def bought_for(plan: Planned, option: Option, question: CostQuestion, known: Own
     Headroom and spare replicas are those of the rented one. None where no source states the price or the power of its
     accelerator, where it exceeds the budget of money or power, or where it misses an objective.
     """
-    scenario, part = question.scenario, question.mean_over_peak
+    scenario = question.scenario
+    part = question.mean_over_peak
     deployment = plan.found.candidate.deployment
-    chip, size = deployment.accelerator, deployment.accelerators_per_replica
-    bought, power_w = purchase_price(known, chip), mean_power(plan, option, part)
+    chip = deployment.accelerator
+    size = deployment.accelerators_per_replica
+    bought = purchase_price(known, chip)
+    power_w = mean_power(plan, option, part)
     if bought is None or power_w is None or plan.found.fleet is not None:
         return None
     unit = system_size(chip) * math.ceil(size / system_size(chip))
@@ -108,8 +112,10 @@ def _on_systems(
 ) -> Planned | None:
     """Return a deployment on systems of `unit` accelerators at what one costs: for a given load with as many replicas
     as are rented, else with what one system carries."""
-    found, demand = plan.found, plan.demand
-    deployment, capacity = found.candidate.deployment, found.capacity
+    found = plan.found
+    demand = plan.demand
+    deployment = found.candidate.deployment
+    capacity = found.capacity
     chip = deployment.accelerator
     fed = fed_by(scenario.constraints.power_budget_w, _MOST, chip, scenario.as_of)
     price = Price(
@@ -127,7 +133,8 @@ def _on_systems(
     per_unit = unit // deployment.accelerators_per_replica
     most = fed // unit if demand.kind in ("rate", "clients", "budget") else min(1, fed // unit)
     way = Placement(price, per_unit, unit, usd_per_hour, max_units=most)
-    load, rate = capacity.load, capacity.requests_per_s
+    load = capacity.load
+    rate = capacity.requests_per_s
     if demand.kind in ("rate", "clients"):
         purchase = with_replicas(scenario, demand, way, load, rate, found.purchase.num_replicas)
     else:

@@ -44,7 +44,8 @@ def power_limits(priced: Priced, question: CostQuestion, known: Ownership) -> tu
 
 def _carried(plan: Planned, record: Accelerator, question: CostQuestion) -> Iterator[Planned]:
     """Yield the deployment on another record of its accelerator, bought for the same demand, where it holds."""
-    scenario, found = question.scenario, plan.found
+    scenario = question.scenario
+    found = plan.found
     deployment = replace(found.candidate.deployment, accelerator=record)
     candidate = replace(found.candidate, deployment=deployment)
     try:
@@ -74,9 +75,12 @@ def _carried(plan: Planned, record: Accelerator, question: CostQuestion) -> Iter
 
 def _limit(limit_w: float, plan: Planned, question: CostQuestion, known: Ownership) -> Iterator[PowerLimit]:
     """Yield what a token costs on a deployment under a limit."""
-    scenario, found, there = question.scenario, plan.found, question.own
+    scenario = question.scenario
+    found = plan.found
+    there = question.own
     option = option_of(1, plan, scenario)
-    deployment, capacity = found.candidate.deployment, found.capacity
+    deployment = found.candidate.deployment
+    capacity = found.capacity
     count = there[0] if there else option.machine.num_accelerators
     power_w = mean_power(plan, option, question.mean_over_peak)
     bought = purchase_price(known, deployment.accelerator)

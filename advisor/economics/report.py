@@ -103,7 +103,8 @@ def _rented(found: Shortlist, question: CostQuestion, known: Ownership) -> list[
 def home_of(question: CostQuestion) -> tuple[Region, str]:
     """Return the grid on which machines of one's own stand, and a note where the question names another place."""
     names = question.scenario.constraints.regions
-    found, home = home_region(names), get_region(DEFAULT_REGION)[0]
+    found = home_region(names)
+    home = get_region(DEFAULT_REGION)[0]
     if found is not None or not names:
         return found or home, ""
     return home, f"no source states the grid of {names[0]}: carbon and electricity are those of {home.name}"
@@ -191,7 +192,8 @@ def _apis(question: CostQuestion, model: Model) -> tuple[tuple[ApiCost, ...], st
     if question.apis == ():
         return (), ""
     alike = models_alike(model, priced_models(question.api_price_file))
-    as_of, traffic = question.scenario.as_of, question.scenario.traffic
+    as_of = question.scenario.as_of
+    traffic = question.scenario.traffic
     prices = api_prices_as_of(as_of, alike, providers=question.apis, user_file=question.api_price_file)
     tokens = tokens_of(traffic, traffic.reused_input_tokens / traffic.mean_input_tokens)
     costs = [api_cost(price, tokens, max(0, (as_of - price.observed_on).days)) for price in prices]

@@ -120,8 +120,11 @@ def cost_row(
 
     Assumes: replicas share the load evenly; the split is that of the planning point.
     """
-    found, part, scenario = plan.found, question.mean_over_peak, question.scenario
-    purchase, traffic = found.purchase, scenario.traffic
+    found = plan.found
+    part = question.mean_over_peak
+    scenario = question.scenario
+    purchase = found.purchase
+    traffic = scenario.traffic
     peak_per_s = purchase.requests_per_s
     mean_per_s = peak_per_s * part
     usd_per_hour = option.bill.usd_per_hour
@@ -165,9 +168,12 @@ def mean_power(plan: Planned, option: Option, part: float) -> float | None:
     Assumes: what busy boards draw above that of waiting ones follows the load; boards of one's own that a power budget
     does not feed are off.
     """
-    peak, found = option.served.power_w, plan.found
-    chip, size = found.candidate.deployment.accelerator, found.candidate.deployment.accelerators_per_replica
-    waiting, idle = board_power_w(chip, "waiting"), board_power_w(chip, "unloaded")
+    peak = option.served.power_w
+    found = plan.found
+    chip = found.candidate.deployment.accelerator
+    size = found.candidate.deployment.accelerators_per_replica
+    waiting = board_power_w(chip, "waiting")
+    idle = board_power_w(chip, "unloaded")
     if peak is None or waiting is None or idle is None:
         return None
     there = option.machine.num_accelerators
@@ -181,10 +187,12 @@ def mean_power(plan: Planned, option: Option, part: float) -> float | None:
 
 def provider_prices(plan: Planned, scenario: Scenario) -> tuple[ProviderPrice, ...]:
     """Return the cheapest offer of every other provider and term for the same deployment, cheapest first."""
-    found, chosen = plan.found, plan.found.purchase.placement.price
+    found = plan.found
+    chosen = plan.found.purchase.placement.price
     best: dict[tuple[str, str], ProviderPrice] = {}
     for way in found.ways:
-        price, bought = way.price, _same_on(way, plan, scenario)
+        price = way.price
+        bought = _same_on(way, plan, scenario)
         key = price.provider, price.term
         if bought is None or price.provider == OWN or key == (chosen.provider, chosen.term):
             continue
@@ -204,7 +212,8 @@ def provider_prices(plan: Planned, scenario: Scenario) -> tuple[ProviderPrice, .
 
 def _same_on(way: Placement, plan: Planned, scenario: Scenario) -> Purchase | None:
     """Return the purchase of as many replicas on another offer; without a given load, of what a unit or budget buys."""
-    capacity, demand = plan.found.capacity, plan.demand
+    capacity = plan.found.capacity
+    demand = plan.demand
     if demand.kind in ("rate", "clients"):
         count = plan.found.purchase.num_replicas
         return with_replicas(scenario, demand, way, capacity.load, capacity.requests_per_s, count)

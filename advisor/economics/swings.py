@@ -12,11 +12,21 @@ from advisor.economics.sensitivity import Parameter, Swing, tornado
 _LEAST_LOAD = 0.4
 """Own assumption: a service that people use by day carries its mean load at this part of its peak or more."""
 _OWNED = (
-    "life_years", "resale_decay_per_year", "interest_per_year", "electricity_usd_per_kwh", "pue",
-    "colocation_usd_per_kw_month", "server_usd_per_accelerator", "workstation_usd_per_accelerator",
-    "staff_hours_per_node_month", "staff_hours_per_workstation_month",
-)  # fmt: skip
-_PRICE, _CAPACITY, _LOAD, _PURCHASE = "hourly price", "throughput", "load", "purchase price"
+    "life_years",
+    "resale_decay_per_year",
+    "interest_per_year",
+    "electricity_usd_per_kwh",
+    "pue",
+    "colocation_usd_per_kw_month",
+    "server_usd_per_accelerator",
+    "workstation_usd_per_accelerator",
+    "staff_hours_per_node_month",
+    "staff_hours_per_workstation_month",
+)
+_PRICE = "hourly price"
+_CAPACITY = "throughput"
+_LOAD = "load"
+_PURCHASE = "purchase price"
 
 
 def rented_swings(priced: Priced) -> tuple[Swing, ...]:
@@ -35,12 +45,16 @@ def rented_swings(priced: Priced) -> tuple[Swing, ...]:
         sellers.add(row.option.offer.provider)
     parameters = (
         Parameter(
-            _PRICE, each, min(prices), max(prices), "USD per accelerator and hour",
+            _PRICE,
+            each,
+            min(prices),
+            max(prices),
+            "USD per accelerator and hour",
             f"what {len(sellers)} providers ask",
         ),
         _capacity_of(priced.plan),
         _load_of(row),
-    )  # fmt: skip
+    )
 
     def evaluate(values: Mapping[str, float]) -> float:
         return _scaled(row, values) * values[_PRICE] / each
@@ -53,9 +67,11 @@ def owned_swings(priced: Priced, known: Ownership) -> tuple[Swing, ...]:
 
     Source: decide.ownership at the ends of the catalog's ranges.
     """
-    row, plan = priced.row, priced.plan
+    row = priced.row
+    plan = priced.plan
     bought = purchase_price(known, plan.found.candidate.deployment.accelerator)
-    cost, power_w = row.tco, row.mean_power_w
+    cost = row.tco
+    power_w = row.mean_power_w
     if bought is None or cost is None or power_w is None:
         return ()
     parameters = [
@@ -93,9 +109,13 @@ def _capacity_of(plan: Planned) -> Parameter:
 def _load_of(row: CostRow) -> Parameter:
     value = row.load_fraction
     return Parameter(
-        _LOAD, value, min(_LEAST_LOAD, value), 1.0, "of the highest load within the objectives",
+        _LOAD,
+        value,
+        min(_LEAST_LOAD, value),
+        1.0,
+        "of the highest load within the objectives",
         "own assumption: mean over peak of a day",
-    )  # fmt: skip
+    )
 
 
 def _scaled(row: CostRow, values: Mapping[str, float]) -> float:

@@ -55,7 +55,8 @@ def _load(question: CostQuestion) -> str:
 
 
 def _deal(row: CostRow) -> str:
-    offer, words = row.option.offer, accelerator_words(row.option)
+    offer = row.option.offer
+    words = accelerator_words(row.option)
     return words if offer is None else f"{words} from {seller_words(offer.provider, offer.kind)}"
 
 

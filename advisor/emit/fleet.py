@@ -110,7 +110,8 @@ class FleetPlan:
     def addresses(self) -> Iterator[Address]:
         """Yield the addresses of all workers; machines have placeholder names if there are several."""
         for part in self.parts:
-            each, share = self.per_machine(part), share_of(part)
+            each = self.per_machine(part)
+            share = share_of(part)
             for place in range(part.num_replicas):
                 host = "localhost" if self.is_shared else f"{share.upper()}_HOST_{place // each + 1}"
                 number = self.first(part) + place % each

@@ -45,11 +45,14 @@ def _router_container(fleet: FleetPlan, addresses: Sequence[Address]) -> tuple[s
 def compose_files(fleet: FleetPlan) -> dict[str, str]:
     """Return Compose files: one with the router for one machine; for several, one per pool and a script with the
     router."""
-    addresses, services = list(fleet.addresses()), dict[str, dict[str, Any]]()
+    addresses = list(fleet.addresses())
+    services = dict[str, dict[str, Any]]()
     for part in fleet.parts:
-        share, each = share_of(part), part.accelerators_per_replica
+        share = share_of(part)
+        each = part.accelerators_per_replica
         for place in range(fleet.per_machine(part)):
-            number, before = fleet.first(part) + place, fleet.devices_before(part) + place * each
+            number = fleet.first(part) + place
+            before = fleet.devices_before(part) + place * each
             cache_port = FIRST_CACHE_PORT + number * fleet.cache_stride
             host = "localhost" if fleet.is_shared else "${HOST:?address of this machine}"
             one = compose_replica(part, [str(before + k) for k in range(each)], is_alone=False)
@@ -100,7 +103,8 @@ def kubernetes_files(fleet: FleetPlan) -> dict[str, str]:
         for place in range(part.num_replicas)
     ]
     for part in fleet.parts:
-        labels, pod = {"app": part.name}, pod_of(part)
+        labels = {"app": part.name}
+        pod = pod_of(part)
         if part.launch.config:
             text = yaml.safe_dump(dict(part.launch.config))
             documents.append(config_map(part.name, labels, {part.config_name: text}))
@@ -197,7 +201,9 @@ def skypilot_files(fleet: FleetPlan) -> dict[str, str]:
 
 
 def _two_services(fleet: FleetPlan) -> dict[str, str]:
-    files, lines, marks = dict[str, str](), list[str](), dict[str, str]()
+    files = dict[str, str]()
+    lines = list[str]()
+    marks = dict[str, str]()
     for part in fleet.parts:
         share = share_of(part)
         files[f"{share}.sky.yaml"] = skypilot_of(part)["service.sky.yaml"]

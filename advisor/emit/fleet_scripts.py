@@ -32,8 +32,11 @@ from advisor.emit.shell import (
 
 def _loop(fleet: FleetPlan, part: Plan, body: str) -> str:
     """Return the shell loop over a pool's workers on one machine, with their accelerators and ports."""
-    each, before = part.accelerators_per_replica, fleet.devices_before(part)
-    number, stride, name = fleet.first(part), fleet.cache_stride, f"{share_of(part).upper()}_WORKERS"
+    each = part.accelerators_per_replica
+    before = fleet.devices_before(part)
+    number = fleet.first(part)
+    stride = fleet.cache_stride
+    name = f"{share_of(part).upper()}_WORKERS"
     several = ""
     if part.num_replicas > fleet.per_machine(part):
         several = f"  # of {part.num_replicas}; the last machine may have fewer"
@@ -63,7 +66,8 @@ def _worker_body(fleet: FleetPlan, part: Plan) -> str:
 
 
 def _container_body(fleet: FleetPlan, part: Plan) -> str:
-    words, address = part.words(in_container=True), told(part, '"$port"', '"$cache_port"')
+    words = part.words(in_container=True)
+    address = told(part, '"$port"', '"$cache_port"')
     found = variables(part, _host(fleet), "$cache_port").items()
     settings = " ".join(f'--env {name}="{value}"' for name, value in found)
     env = f"    {settings} \\\n" if settings else ""
@@ -82,7 +86,8 @@ def _container_body(fleet: FleetPlan, part: Plan) -> str:
 def _scripts(fleet: FleetPlan, bodies: dict[str, str], *, stay: str) -> dict[str, str]:
     """Return one script if one machine holds all workers, else one per pool and one for the router."""
     addresses = list(fleet.addresses())
-    router, files = f"{fleet.install()}exec {fleet.router(addresses)}\n", fleet.router_files(addresses)
+    router = f"{fleet.install()}exec {fleet.router(addresses)}\n"
+    files = fleet.router_files(addresses)
     if fleet.is_shared:
         ports = [each.port for each in addresses]
         wait = f"for port in {' '.join(map(str, ports))}; do\n  {UNTIL_HEALTHY}\ndone\n"
@@ -109,7 +114,8 @@ def slurm_files(fleet: FleetPlan) -> dict[str, str]:
     """Return a job array for each pool, and a script that starts the router."""
     files = {}
     for part in fleet.parts:
-        share, stride = share_of(part), fleet.cache_stride
+        share = share_of(part)
+        stride = fleet.cache_stride
         first = FIRST_PORT + (0 if part is fleet.parts[0] else fleet.parts[0].num_replicas)
         address = told(part, '"$port"', '"$cache_port"')
         told_by = variables(part, "$(hostname)", "$cache_port")
@@ -130,10 +136,8 @@ def slurm_files(fleet: FleetPlan) -> dict[str, str]:
 
 def _slurm_router(fleet: FleetPlan) -> str:
     """Return the shell lines that start the engine's router with the workers' addresses, once they run."""
-    flags, lines = (
-        fleet.whole.engine.flags,
-        ["# Once the workers run: starts the router with their addresses."],
-    )
+    flags = fleet.whole.engine.flags
+    lines = ["# Once the workers run: starts the router with their addresses."]
     lines += [all_there(f"endpoints/{share_of(part)}", part.num_replicas) for part in fleet.parts]
     if fleet.longest_short is not None:
         return "\n".join([*lines, _slurm_nginx(fleet), ""])
@@ -163,7 +167,8 @@ def _slurm_router(fleet: FleetPlan) -> str:
 
 def _slurm_nginx(fleet: FleetPlan) -> str:
     """Return the shell lines that write the configuration of nginx from the workers' addresses and start it."""
-    lines, marks = [], {share_of(part): f"@{share_of(part)}@" for part in fleet.parts}
+    lines = []
+    marks = {share_of(part): f"@{share_of(part)}@" for part in fleet.parts}
     for share in marks:
         loop = f'while read -r host port; do echo "server $host:$port;"; done < <(cat endpoints/{share}/*)'
         lines.append(f"{share}=$({loop})")

@@ -154,8 +154,11 @@ def service(name: str, labels: Mapping[str, str], **more: Any) -> dict[str, Any]
 def config_map(name: str, labels: Mapping[str, str], data: Mapping[str, str]) -> dict[str, Any]:
     """Return a Kubernetes ConfigMap with files for the pods."""
     return {
-        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "labels": labels}, "data": data,
-    }  # fmt: skip
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "labels": labels},
+        "data": data,
+    }
 
 
 def pod_of(plan: Plan) -> dict[str, Any]:
@@ -171,8 +174,9 @@ def pod_of(plan: Plan) -> dict[str, Any]:
         {"name": "cache", "emptyDir": {}},
     ]
     mounts: list[dict[str, Any]] = [
-        {"name": "shm", "mountPath": "/dev/shm"}, {"name": "cache", "mountPath": CACHE},
-    ]  # fmt: skip
+        {"name": "shm", "mountPath": "/dev/shm"},
+        {"name": "cache", "mountPath": CACHE},
+    ]
     local = [word for word in plan.launch.argv if word.startswith("./")]
     if plan.model_folder:
         volumes.append({"name": "model", "persistentVolumeClaim": {"claimName": "model"}})
@@ -236,9 +240,13 @@ def sky_resources(plan: Plan, num_accelerators: int, num_cpus: int, memory_gib: 
 
 
 _SKY: Final = {
-    "a100-sxm-40gb": "A100", "a100-pcie-40gb": "A100", "a100-sxm-80gb": "A100-80GB", "a100-pcie-80gb": "A100-80GB",
-    "rtx-pro-6000-server": "RTXPRO6000", "rtx-pro-6000-ws": "RTXPRO6000",
-}  # fmt: skip
+    "a100-sxm-40gb": "A100",
+    "a100-pcie-40gb": "A100",
+    "a100-sxm-80gb": "A100-80GB",
+    "a100-pcie-80gb": "A100-80GB",
+    "rtx-pro-6000-server": "RTXPRO6000",
+    "rtx-pro-6000-ws": "RTXPRO6000",
+}
 
 
 def _sky_name(plan: Plan) -> str:

@@ -18,10 +18,7 @@ _LEADING: Final = 2
 """Significant digits of a size limit in bytes, so that a regular expression can recognise smaller numbers."""
 _WRITTEN: Final = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
 """Temporary folders that nginx creates at its start, by the prefix of their directive."""
-_PROXY: Final = (
-    "      proxy_buffering off;\n"
-    "      proxy_read_timeout 1h;\n"
-)  # fmt: skip
+_PROXY: Final = "      proxy_buffering off;\n      proxy_read_timeout 1h;\n"
 
 
 def bytes_of(prompt_tokens: int) -> int:
@@ -52,8 +49,11 @@ def conf(
     groups = "".join(
         f"  upstream {name} {{\n    least_conn;\n    {servers}\n  }}\n" for name, servers in upstreams.items()
     )
-    first, last = next(iter(upstreams)), list(upstreams)[-1]
-    choice, goal, more = "", first, ""
+    first = next(iter(upstreams))
+    last = list(upstreams)[-1]
+    choice = ""
+    goal = first
+    more = ""
     if max_prompt_tokens is not None:
         choice = (
             f"  # Bytes of a request; without a length, as with GET, it goes to {last}.\n"

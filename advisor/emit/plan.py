@@ -30,9 +30,12 @@ MODEL: Final = "/model"
 CACHE: Final = "/root/.cache/huggingface"
 """Path in a container at which weights are cached; the publishers' images run as root."""
 _VISIBLE: Final = {
-    "nvidia": "CUDA_VISIBLE_DEVICES", "amd": "HIP_VISIBLE_DEVICES", "intel": "ZE_AFFINITY_MASK",
-    "huawei": "ASCEND_RT_VISIBLE_DEVICES", "google": "TPU_VISIBLE_CHIPS",
-}  # fmt: skip
+    "nvidia": "CUDA_VISIBLE_DEVICES",
+    "amd": "HIP_VISIBLE_DEVICES",
+    "intel": "ZE_AFFINITY_MASK",
+    "huawei": "ASCEND_RT_VISIBLE_DEVICES",
+    "google": "TPU_VISIBLE_CHIPS",
+}
 _CPUS: Final = 8
 """CPU cores per accelerator, for its process, the tokenisers and the server."""
 _SPARE_BYTES: Final = 32 * GIB
@@ -122,7 +125,8 @@ class Plan:
 
         Raises: AdvisorError: none is known for this hardware.
         """
-        images, chip = self.engine.flags.images, accelerators.by_id(self.option.machine.accelerator)
+        images = self.engine.flags.images
+        chip = accelerators.by_id(self.option.machine.accelerator)
         found = images.get(chip.architecture) or images.get(self.vendor, "")
         if not found or not self.engine.flags.address:
             raise AdvisorError(
@@ -186,10 +190,8 @@ class Plan:
     @property
     def layout_words(self) -> Line:
         """Line with the number of replicas and their layout."""
-        layout, each = (
-            self.option.replica_layout,
-            f"{self.accelerators_per_replica} x {self.option.machine.accelerator}",
-        )
+        layout = self.option.replica_layout
+        each = f"{self.accelerators_per_replica} x {self.option.machine.accelerator}"
         weight_bytes = self.option.explained.memory_bytes["weight_bytes"]
         return Line(
             f"{self.num_replicas} x {each}: TP{layout.tensor_parallel} PP{layout.pipeline_parallel} "
@@ -208,7 +210,8 @@ class Plan:
     @property
     def checks(self) -> tuple[Line, ...]:
         """Lines that say what to do or verify before the start."""
-        one, lines = self.option, list[str]()
+        one = self.option
+        lines = list[str]()
         checkpoint = one.started.checkpoint
         if checkpoint is not None and checkpoint.origin == "quantise first":
             lines.append(f"first: quantise {checkpoint.repository} as quantise.sh does")
@@ -269,15 +272,18 @@ def plan_of(model: str, option: Option) -> Plan:
         machines.
     """
     machine = option.machine
-    engine, chip = engines.by_id(option.replica_layout.engine), accelerators.by_id(machine.accelerator)
+    engine = engines.by_id(option.replica_layout.engine)
+    chip = accelerators.by_id(machine.accelerator)
     argv = tuple(map(Line, option.started.argv))
     started = Launch(argv, option.started.config, engine.flags.yaml_file)
     if not started.argv:
         raise AdvisorError(f"{engine.name} has no start command", fix="another --engine")
     check_command(engine.id, (*started.words(CONFIG), *shlex.split(engine.flags.address.format(port=PORT))))
-    name, config = slug(f"{model}-{machine.accelerator}"), CONFIG
+    name = slug(f"{model}-{machine.accelerator}")
+    config = CONFIG
     if option.role in SHARES:
-        name, config = Line(f"{name}-{option.role}"), f"{option.role}.{CONFIG}"
+        name = Line(f"{name}-{option.role}")
+        config = f"{option.role}.{CONFIG}"
     plan = Plan(name, Line(model), option, engine, chip.vendor, started, config)
     if plan.accelerators_per_replica > machine.accelerators_per_node:
         raise AdvisorError(

@@ -57,13 +57,17 @@ def recipe(repository: Line, weight_dtype: str, target: Line, engine: str, *, is
     """
     body, modifier, scheme, data = _RECIPES.get(weight_dtype, (_MODEL_OPT, "", weight_dtype, ""))
     if engine == "llama.cpp":
-        body, scheme = _GGUF, weight_dtype.upper()
+        body = _GGUF
+        scheme = weight_dtype.upper()
     elif engine == "exllamav3":
-        body, scheme = _EXL3, weight_dtype.removeprefix("exl3-").removesuffix("bpw")
+        body = _EXL3
+        scheme = weight_dtype.removeprefix("exl3-").removesuffix("bpw")
     elif engine == "mlx":
-        body, scheme = _MLX, "8" if weight_dtype == "int8" else "4"
+        body = _MLX
+        scheme = "8" if weight_dtype == "int8" else "4"
     elif engine == "tensorrt-llm":
-        body, scheme = _MODEL_OPT, {"int4": "int4_awq", "int8": "int8_sq"}.get(weight_dtype, weight_dtype)
+        body = _MODEL_OPT
+        scheme = {"int4": "int4_awq", "int8": "int8_sq"}.get(weight_dtype, weight_dtype)
     return Template(_HEADER + body).substitute(
         source=repository,
         format=weight_dtype,

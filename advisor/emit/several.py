@@ -70,7 +70,8 @@ def emitted_models(fleet: Option, form: Format) -> dict[str, str]:
             why="each of its services rents machines of its own",
             fix="--emit k8s, or --emit slurm",
         )
-    files, lines = dict[str, str](), list[str]()
+    files = dict[str, str]()
+    lines = list[str]()
     for each, option in zip(served, whole, strict=True):
         own = emitted(each.plan.model, option, form, each.plan.port)
         files |= {f"{each.folder}/{name}": text for name, text in own.items()}
@@ -91,7 +92,8 @@ def _by_machine(fleet: Option, served: Sequence[_Served], form: Format) -> dict[
     comments = _comments(served)
     is_one = sum(each.count for each in machines) == 1
     files = {f"{each.folder}/{name}": text for each in served for name, text in each.plan.files().items()}
-    starts, first = list[str](), 1
+    starts = list[str]()
+    first = 1
     for number, machine in enumerate(machines, start=1):
         standing = list(_standing(machine, served))
         name = f"machine-{number}.{'compose.yaml' if form == 'compose' else 'sh'}"
@@ -134,7 +136,8 @@ def _script(standing: Sequence[_Standing], form: Format) -> str:
     """Return the commands that start the replicas of one machine, each model in its folder."""
     parts = []
     for each in standing:
-        plan, folder = each.served.plan, each.served.folder
+        plan = each.served.plan
+        folder = each.served.folder
         head = f"# {plan.model}\n(\nmkdir -p {folder} && cd {folder}\n"
         loop = replica_loop(plan, each.count, each.first_device)
         if form == "docker":
@@ -148,7 +151,8 @@ def _compose(name: str, comments: tuple[Line, ...], standing: Sequence[_Standing
     """Return the Compose services of one machine; they include the routers if it is the only machine."""
     services: dict[str, Any] = {}
     for each in standing:
-        plan, folder = each.served.plan, each.served.folder
+        plan = each.served.plan
+        folder = each.served.folder
         names = [f"{folder}-{place}" for place in range(each.count)]
         for place, own in enumerate(names):
             services[own] = compose_replica(plan, each.devices(place), is_alone=False)

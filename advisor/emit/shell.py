@@ -54,7 +54,8 @@ def _replicas(plan: Plan) -> str:
 
 def replica_loop(plan: Plan, count: object, first_device: int = 0) -> str:
     """Return the head of a shell loop over `count` replicas, the first one on accelerator `first_device`."""
-    each, before = plan.accelerators_per_replica, f"{first_device} + " if first_device else ""
+    each = plan.accelerators_per_replica
+    before = f"{first_device} + " if first_device else ""
     first_port = plan.port + (plan.num_replicas > 1)
     return (
         f"for ((i = 0; i < {count}; i++)); do\n"

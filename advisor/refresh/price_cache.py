@@ -18,9 +18,23 @@ from advisor.catalog.schema import Price
 from advisor.catalog.units import GIB
 
 _COLUMNS: Final = (
-    "provider", "sku", "region", "accelerator", "num_accelerators", "term", "usd_per_hour", "observed_on",
-    "valid_from", "valid_to", "vcpus", "ram_gb", "url", "tenancy", "price_kind", "country",
-)  # fmt: skip
+    "provider",
+    "sku",
+    "region",
+    "accelerator",
+    "num_accelerators",
+    "term",
+    "usd_per_hour",
+    "observed_on",
+    "valid_from",
+    "valid_to",
+    "vcpus",
+    "ram_gb",
+    "url",
+    "tenancy",
+    "price_kind",
+    "country",
+)
 _REFUSED_COLUMNS: Final = (
     "reason",
     "provider",

@@ -140,7 +140,8 @@ def _ranges(chart: Chart) -> Iterator[str]:
     """Yield bars from low to high on one scale, with the base marked."""
     points: Sequence[Datum] = [point for series in chart.series for point in series.points]
     ends = [y for p in points for y in (p.low, p.high, p.y) if y is not None]
-    low, high = min(ends), max(ends)
+    low = min(ends)
+    high = max(ends)
     margin = max(len(str(point.x)) for point in points)
     span = high - low or 1.0
     for point in points:

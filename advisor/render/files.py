@@ -113,8 +113,13 @@ def as_svg(answer: Answer, content: Mapping[str, Json]) -> str:
 
 
 WRITERS: Final[dict[str, Writer]] = {
-    ".json": as_json, ".csv": as_csv, ".md": as_markdown, ".html": as_html, ".parquet": as_parquet, ".svg": as_svg,
-}  # fmt: skip
+    ".json": as_json,
+    ".csv": as_csv,
+    ".md": as_markdown,
+    ".html": as_html,
+    ".parquet": as_parquet,
+    ".svg": as_svg,
+}
 _FOR_ALL: Final = (".json", ".csv", ".md", ".html")
 
 

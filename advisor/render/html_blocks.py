@@ -71,7 +71,8 @@ def linked(text: str) -> str:
 
 
 def _with_links(text: str) -> str:
-    parts, position = [], 0
+    parts = []
+    position = 0
     for found in _ADDRESS.finditer(text):
         parts.append(html.escape(text[position : found.start()]))
         address = html.escape(found.group(), quote=True)

@@ -15,7 +15,8 @@ _SHORT_UNIT = 8
 
 def chart_html(chart: Chart, table: str) -> str:
     """Return the figure: caption, description, place of the drawing, its data, and `table` with the same numbers."""
-    name, about = html.escape(chart.title), html.escape(chart.description)
+    name = html.escape(chart.title)
+    about = html.escape(chart.description)
     description = f'<p class="description">{about}</p>' if about else ""
     label = html.escape(f"{chart.title}. {describe(chart)}", quote=True)
     return (
@@ -32,7 +33,8 @@ def describe(chart: Chart) -> str:
     """Return a description of the drawing: its own text, then axes, series and extremes."""
     points = [point for series in chart.series for point in series.points]
     names = ", ".join(series.name for series in chart.series if series.name)
-    low, high = min(points, key=lambda p: p.y), max(points, key=lambda p: p.y)
+    low = min(points, key=lambda p: p.y)
+    high = max(points, key=lambda p: p.y)
     parts = [
         chart.description,
         f"{chart.kind} chart of {chart.y.label} over {chart.x.label}",

@@ -41,7 +41,8 @@ def as_html(answer: Answer, content: Mapping[str, Json]) -> str:
 
     The charting library is part of the page only where there is a chart.
     """
-    answer, content = replace(legible_in(replace(answer, svg="")), svg=answer.svg), legible_in(content)
+    answer = replace(legible_in(replace(answer, svg="")), svg=answer.svg)
+    content = legible_in(content)
     title, sections = _told(answer)
     sections = [*sections, *_closing(answer, content)]
     numbers = count(1)
@@ -60,18 +61,20 @@ def as_html(answer: Answer, content: Mapping[str, Json]) -> str:
         for i, (section, body) in enumerate(zip(sections, bodies, strict=True), start=1)
     )
     has_charts = any('<figure class="chart"' in body for body in bodies)
-    return "\n".join([
-        _head(title),
-        _bar(sections),
-        '<main class="wrap" id="main">',
-        _answer(title, answer, content),
-        drawing,
-        body,
-        f"<footer>{html.escape(origin(content))}</footer>",
-        "</main>",
-        *_scripts(has_charts=has_charts),
-        "</body></html>\n",
-    ])  # fmt: skip
+    return "\n".join(
+        [
+            _head(title),
+            _bar(sections),
+            '<main class="wrap" id="main">',
+            _answer(title, answer, content),
+            drawing,
+            body,
+            f"<footer>{html.escape(origin(content))}</footer>",
+            "</main>",
+            *_scripts(has_charts=has_charts),
+            "</body></html>\n",
+        ]
+    )
 
 
 def origin(content: Mapping[str, Json]) -> str:

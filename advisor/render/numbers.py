@@ -99,7 +99,10 @@ def degree_words(**degrees: int) -> str:
 
 def layout_words(laid: LaidOut, accelerator: str, num_replicas: int) -> str:
     """Return a deployment in words: `4 x h100-sxm (TP4)`, `40 x h100-sxm = 5 x (TP8)`, `3 x l40s = 3 replicas`."""
-    tp, pp, dp, ep = laid.tensor_parallel, laid.pipeline_parallel, laid.data_parallel, laid.expert_parallel
+    tp = laid.tensor_parallel
+    pp = laid.pipeline_parallel
+    dp = laid.data_parallel
+    ep = laid.expert_parallel
     inner = degree_words(TP=tp, PP=pp, DP=dp, EP=ep)
     total = f"{num_replicas * tp * pp * dp} x {accelerator}"
     if num_replicas == 1:
@@ -137,7 +140,9 @@ class Replicated(LaidOut, Protocol):
 
 def bought_words(bought: Bought, laid: Replicated) -> str:
     """Return a purchase in words: `29 x b200-sxm`, `4 x TP2 h100-sxm`, or `8 x h100-sxm as 2 x TP2` if some idle."""
-    tp, pp, dp = laid.tensor_parallel, laid.pipeline_parallel, laid.data_parallel
+    tp = laid.tensor_parallel
+    pp = laid.pipeline_parallel
+    dp = laid.data_parallel
     inner = degree_words(TP=tp, PP=pp, DP=dp)
     whole = f"{bought.num_accelerators} x {bought.accelerator}"
     if not inner:

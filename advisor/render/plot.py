@@ -61,7 +61,8 @@ class _Scale:
 
     @classmethod
     def of(cls, values: Sequence[float], axis: Axis) -> "_Scale":
-        low, high = min(values), max(values)
+        low = min(values)
+        high = max(values)
         if axis.is_log:
             return cls(*_limits(values), is_log=True)
         free = (high - low or abs(high) or 1.0) * 0.05
@@ -89,7 +90,8 @@ class _Scale:
 
 def _limits(values: Sequence[float]) -> tuple[float, float]:
     """Return the ends of an axis with 5 % of its length free on both sides, at least a factor of two apart."""
-    low, high = min(values), max(values)
+    low = min(values)
+    high = max(values)
     middle = math.sqrt(low * high)
     half = max(math.log(high / low) / 2.0 * 1.1, math.log(2.0) / 2.0)
     return middle * math.exp(-half), middle * math.exp(half)

@@ -73,7 +73,8 @@ class ServeRun:
     @property
     def energy_j_per_output_token(self) -> Quantity | None:
         """Energy of the boards per output token [J]."""
-        power_w, result = self.board_power_w, self.result
+        power_w = self.board_power_w
+        result = self.result
         if power_w is None or not result.output_tokens:
             return None
         return power_w.scaled(
@@ -85,7 +86,9 @@ def serve_answer(
     run: ServeRun, traffic: Traffic, inputs: Mapping[str, object], notes: tuple[str, ...]
 ) -> Answer:
     """Return the answer with latencies, rates and state of one deployment under one load."""
-    prediction, result, replica = run.prediction, run.result, run.replica
+    prediction = run.prediction
+    result = run.result
+    replica = run.replica
     metrics = fields_of(prediction) | {
         **picked(result, "goodput_fraction num_refused num_preemptions prefix_hit_fraction"),
         "utilisation": result.busy_fraction,
@@ -114,7 +117,9 @@ def serve_answer(
 
 
 def _blocks(headline: str, run: ServeRun) -> tuple[Block, ...]:
-    prediction, result, replica = run.prediction, run.result, run.replica
+    prediction = run.prediction
+    result = run.result
+    replica = run.replica
     rows = tuple(
         (label, *(show_quantity(times.get(name), TIME) for name in STATISTICS))
         for label, times in (
@@ -124,7 +129,8 @@ def _blocks(headline: str, run: ServeRun) -> tuple[Block, ...]:
             ("end to end", prediction.e2e_s),
         )
     )
-    output, total = prediction.output_tokens_per_s, prediction.total_tokens_per_s
+    output = prediction.output_tokens_per_s
+    total = prediction.total_tokens_per_s
     rates = (
         f"Output: {show_quantity(output, TOKEN_RATE)}\n"
         f"Input and output: {show_quantity(total, TOKEN_RATE)}\n"
@@ -156,10 +162,12 @@ def _blocks(headline: str, run: ServeRun) -> tuple[Block, ...]:
 
 
 def _power(run: ServeRun) -> list[str]:
-    power_w, energy = run.board_power_w, run.energy_j_per_output_token
+    power_w = run.board_power_w
+    energy = run.energy_j_per_output_token
     if power_w is None or energy is None:
         return []
-    drawn, per_token = show_quantity(power_w, POWER), show_quantity(energy, ENERGY)
+    drawn = show_quantity(power_w, POWER)
+    per_token = show_quantity(energy, ENERGY)
     return [f"Power of one board: {drawn}; energy of the boards per output token: {per_token}"]
 
 

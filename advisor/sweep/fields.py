@@ -77,7 +77,8 @@ def _check_range(field: Field, value: Value) -> None:
         )
     if isinstance(value, bool | str):
         return
-    low, high = field.low, field.high
+    low = field.low
+    high = field.high
     if (low is not None and value < low) or (high is not None and value > high) or value != value:
         bounds = " and ".join(
             text
@@ -120,9 +121,16 @@ def _flag(value: object) -> bool | None:
 
 
 _CONVERT: Final[Mapping[type, Callable[[object], Value | None]]] = {
-    str: _text, Path: _text, int: _whole, float: _number, bool: _flag,
-}  # fmt: skip
+    str: _text,
+    Path: _text,
+    int: _whole,
+    float: _number,
+    bool: _flag,
+}
 _WORDS: Final[Mapping[type, str]] = {
-    str: "a text or a finite number", Path: "a path", int: "a whole number", float: "a finite number",
+    str: "a text or a finite number",
+    Path: "a path",
+    int: "a whole number",
+    float: "a finite number",
     bool: "true or false",
-}  # fmt: skip
+}

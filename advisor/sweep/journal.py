@@ -80,7 +80,8 @@ def read_journal(path: Path) -> tuple[Header | None, Kept]:
             f"{path}: line 1 is not the beginning of a journal",
             fix="remove the file, or choose another output",
         ) from None
-    kept, damaged = Kept(), []
+    kept = Kept()
+    damaged = []
     for number, line in enumerate(lines[1:], 2):
         try:
             entry = json.loads(line, parse_constant=_refuse)

@@ -62,7 +62,8 @@ def read_study(path: Path, commands: tuple[str, ...], fields_of: CommandFields) 
     Raises: InputFileError: the file is no TOML, names no command that can be swept, has an unknown table or field,
         a value of the wrong type or out of bounds, or too many points; with file and line.
     """
-    data, where = read_toml(path), _Where(path)
+    data = read_toml(path)
+    where = _Where(path)
     for name in data:
         if name not in TABLES:
             near = near_misses(name, TABLES, {})
@@ -155,7 +156,8 @@ class _Where:
         )
 
     def _line(self, table: str, name: str) -> int | None:
-        current, found = "", None
+        current = ""
+        found = None
         for number, text in enumerate(self.lines, 1):
             header = re.match(r"\s*\[+\s*([\w.-]+)\s*\]+", text)
             if header:
@@ -172,7 +174,9 @@ class _Reader:
     """Checker of the tables of one study against the fields of its command."""
 
     def __init__(self, where: _Where, fields: Mapping[str, Field], command: str) -> None:
-        self.where, self.fields, self.command = where, fields, command
+        self.where = where
+        self.fields = fields
+        self.command = command
 
     def values(self, table: str, entries: object) -> dict[str, Value]:
         """Return one value per field."""
@@ -248,7 +252,8 @@ class _Reader:
         if name not in self.fields:
             raise self._with_line("random", name, unknown_field(name, self.fields, self.command))
         unknown = [key for key in entries if key not in _RANGE_KEYS]
-        low, high = entries.get("low"), entries.get("high")
+        low = entries.get("low")
+        high = entries.get("high")
         numbers = all(isinstance(x, int | float) and not isinstance(x, bool) for x in (low, high))
         if unknown or not numbers or not -MAX_NUMBER < low < high < MAX_NUMBER:  # type: ignore[operator]
             raise self.where.error(

@@ -115,9 +115,13 @@ def _card_sets(
                 break
             for fraction in power_points_of(accelerator, limits.power_points):
                 hardware = Hardware(
-                    accelerator, num, fraction, SCREEN_GENERATION, setting.min_lanes,
+                    accelerator,
+                    num,
+                    fraction,
+                    SCREEN_GENERATION,
+                    setting.min_lanes,
                     host_bytes_per_s=host_bytes_per_s,
-                )  # fmt: skip
+                )
                 run = best_run(hardware, load)
                 if run is None:
                     break
@@ -151,7 +155,8 @@ def _plugs(card: GpuCard) -> float:
 
 
 def _card_cost(cards: Cards) -> tuple[float, ...]:
-    card, width = cards.cards[0], max(slot_widths(cards))
+    card = cards.cards[0]
+    width = max(slot_widths(cards))
     return cards.num, cards.power_w, card.power_w, width, card.length_m, _plugs(card), card.num_16_pin
 
 

@@ -67,8 +67,13 @@ def knee_words(found: Sequence[Step]) -> str:
     if not beyond:
         return f"Up to {best.name} speed grows with the money."
     over = [
-        Step(step.name, step.total_usd, step.tokens_per_s, step.total_usd - best.total_usd,
-             step.tokens_per_s / best.tokens_per_s - 1.0)
+        Step(
+            step.name,
+            step.total_usd,
+            step.tokens_per_s,
+            step.total_usd - best.total_usd,
+            step.tokens_per_s / best.tokens_per_s - 1.0,
+        )
         for step in beyond
-    ]  # fmt: skip
+    ]
     return f"The knee: {best.name} for ${best.total_usd:,.0f}; beyond it {'; '.join(step.words for step in over)}."

@@ -38,9 +38,13 @@ class Offloaded:
 
 
 def offloaded(
-    model: Model, hardware: Hardware, weights: str, context_tokens: float, num_streams: int,
+    model: Model,
+    hardware: Hardware,
+    weights: str,
+    context_tokens: float,
+    num_streams: int,
     modelled: Callable[[Model], ReplicaModel | None],
-) -> Offloaded | None:  # fmt: skip
+) -> Offloaded | None:
     """Place as many layers on the cards as fit, and the others on the CPU; None if not even one fits a card.
 
     The CPU reads its layers' active weights and cache for every token from main memory; a prompt's layers are sent to
@@ -50,7 +54,8 @@ def offloaded(
     Source: own composition; llama.cpp, option --n-gpu-layers.
     """
     total = sum(group.count for group in model.layers)
-    least, most = 0, total
+    least = 0
+    most = total
     best: tuple[Model, ReplicaModel] | None = None
     while least < most:
         kept = (least + most + 1) // 2
@@ -59,11 +64,13 @@ def offloaded(
         if replica is None:
             most = kept - 1
         else:
-            least, best = kept, (part, replica)
+            least = kept
+            best = (part, replica)
     if best is None:
         return None
     part, replica = best
-    whole, held = parameter_count(model), parameter_count(part)
+    whole = parameter_count(model)
+    held = parameter_count(part)
     read_bytes = (whole.active - held.active) * bytes_per_element(weights)
     read_bytes += _cache_bytes(model, part, context_tokens) * num_streams
     moved_bytes = (whole.total - held.total) * bytes_per_element(weights)
@@ -82,7 +89,8 @@ def offloaded(
 def with_layers(model: Model, num: int) -> Model:
     """Return the model with `num` of its layers, about the same fraction of each kind."""
     total = sum(group.count for group in model.layers)
-    left, groups = num, []
+    left = num
+    groups = []
     for group in model.layers:
         count = min(left, round(group.count * num / total))
         left -= count
@@ -100,5 +108,6 @@ def with_layers(model: Model, num: int) -> Model:
 
 
 def _cache_bytes(model: Model, part: Model, context_tokens: float) -> float:
-    whole, held = kv_bytes_per_token(model), kv_bytes_per_token(part)
+    whole = kv_bytes_per_token(model)
+    held = kv_bytes_per_token(part)
     return whole.bytes_of(int(context_tokens)) - held.bytes_of(int(context_tokens))

@@ -191,9 +191,14 @@ def named_supply(watts: float, line: TypedLine) -> Psu:
     """Return a supply that no record holds, with the size of the line; its plugs are unknown."""
     grade = next((name for name in EFFICIENCY if name in line.what.lower()), "bronze")
     return Psu(
-        id="typed-supply", name=line.what, power_w=watts, grade=grade, num_eps=0, flags=(PLUGS_UNKNOWN,),
+        id="typed-supply",
+        name=line.what,
+        power_w=watts,
+        grade=grade,
+        num_eps=0,
+        flags=(PLUGS_UNKNOWN,),
         source="your list",
-    )  # fmt: skip
+    )
 
 
 def psu_of(watts: float, line: TypedLine) -> Psu:
@@ -228,7 +233,8 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
     size = float(match.group(2)) * (1024 if match.group(3).lower() == "tb" else 1) * GIB
     channels = cpu.series.channels if cpu else 2
     if match.group(1):
-        modules, module = int(match.group(1)), size
+        modules = int(match.group(1))
+        module = size
     else:
         modules = max(2, min(channels, 8))
         while size / modules < 8 * GIB and modules > 1:
@@ -244,9 +250,16 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
     mts = float(speed.group(1)) if speed else _USUAL_MTS[kind]
     name = f"{modules} x {module / GIB:.0f} GB {kind}{' ECC' if ecc or registered else ''}"
     return RamKit(
-        id="typed-memory", name=f"{name} {'RDIMM' if registered else 'UDIMM'}", ram_type=kind, registered=registered,
-        ecc=ecc or registered, modules=modules, module_bytes=module, speed_mts=mts, source="your list",
-    )  # fmt: skip
+        id="typed-memory",
+        name=f"{name} {'RDIMM' if registered else 'UDIMM'}",
+        ram_type=kind,
+        registered=registered,
+        ecc=ecc or registered,
+        modules=modules,
+        module_bytes=module,
+        speed_mts=mts,
+        source="your list",
+    )
 
 
 def without_words(text: str, words: Iterable[str]) -> str:

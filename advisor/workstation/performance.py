@@ -143,10 +143,15 @@ def _replica(
     if weights not in offered:
         return None
     deployment = Deployment(
-        model=load.model, accelerator=accelerator, engine=record, tensor_parallel=tp, pipeline_parallel=pp,
-        weight_dtype=weights, activation_dtype=activation_dtype_for(weights, accelerator),
+        model=load.model,
+        accelerator=accelerator,
+        engine=record,
+        tensor_parallel=tp,
+        pipeline_parallel=pp,
+        weight_dtype=weights,
+        activation_dtype=activation_dtype_for(weights, accelerator),
         is_calibrated=load.calibration is not None and load.calibration.accelerator == accelerator.id,
-    )  # fmt: skip
+    )
     try:
         return model_replica(
             deployment,
@@ -240,7 +245,8 @@ def simulate_run(hardware: Hardware, load: Load, run: Run, *, seed: int = 0) -> 
         ClosedLoop(load.concurrency), FixedLengths(load.input_tokens, load.output_tokens), count
     )
     result = simulate(replica.surface, replica.policy, workload, seed=seed)
-    name, basis = class_of(replica), replica.basis
+    name = class_of(replica)
+    basis = replica.basis
     return Simulated(
         with_interval(result.output_tokens_per_s, "throughput", name, basis),
         result.total_tokens_per_s - result.output_tokens_per_s,
@@ -251,7 +257,8 @@ def simulate_run(hardware: Hardware, load: Load, run: Run, *, seed: int = 0) -> 
 
 def _simulated_in_sum(run: Run, load: Load) -> Simulated:
     """Return a run with layers on the CPU: prompt after prompt, then all streams decode together."""
-    tokens, prompt_s = float(load.output_tokens), run.ttft_s or 0.0
+    tokens = float(load.output_tokens)
+    prompt_s = run.ttft_s or 0.0
     rate = run.output_tokens_per_s
     step_s = load.concurrency / rate.value
     per_s = load.concurrency * tokens / (load.concurrency * prompt_s + tokens * step_s)

@@ -11,15 +11,37 @@ from advisor.catalog.files import MOST_TOML_BYTES, read_text
 from advisor.workstation.typed_line import TypedLine, read_line
 
 CATEGORIES: Final = {
-    "cpu": "cpu", "cpu cooler": "cooler", "motherboard": "board", "memory": "ram", "storage": "storage",
-    "video card": "gpu", "case": "case", "power supply": "psu", "wired network adapter": "nic",
-}  # fmt: skip
+    "cpu": "cpu",
+    "cpu cooler": "cooler",
+    "motherboard": "board",
+    "memory": "ram",
+    "storage": "storage",
+    "video card": "gpu",
+    "case": "case",
+    "power supply": "psu",
+    "wired network adapter": "nic",
+}
 """Category of the catalog by the list's name of the kind of part."""
 OTHERS: Final = (
-    "case fan", "case accessory", "fan controller", "thermal compound", "operating system", "software", "monitor",
-    "optical drive", "external storage", "sound card", "wireless network adapter", "headphones", "keyboard", "mouse",
-    "speakers", "webcam", "ups system", "ups",
-)  # fmt: skip
+    "case fan",
+    "case accessory",
+    "fan controller",
+    "thermal compound",
+    "operating system",
+    "software",
+    "monitor",
+    "optical drive",
+    "external storage",
+    "sound card",
+    "wireless network adapter",
+    "headphones",
+    "keyboard",
+    "mouse",
+    "speakers",
+    "webcam",
+    "ups system",
+    "ups",
+)
 """Kinds of part that no rule reads: priced, not judged."""
 CUSTOM: Final = "custom"
 _MARKDOWN: Final = re.compile(r"^\*\*(?P<kind>[^*]+)\*\*\s*\|\s*(?P<what>[^|]*)(?:\|\s*(?P<price>.*))?$")
@@ -55,11 +77,9 @@ def _line(row: str, where: str) -> TypedLine:
     column."""
     found = _MARKDOWN.match(row)
     if found is not None:
-        kind, what, price = (
-            found["kind"],
-            _LINK.sub(r"\1", found["what"]),
-            _LINK.sub(r"\1", found["price"] or ""),
-        )
+        kind = found["kind"]
+        what = _LINK.sub(r"\1", found["what"])
+        price = _LINK.sub(r"\1", found["price"] or "")
     else:
         head, colon, tail = row.partition(":")
         kind, what, price = (head, tail, "") if colon and head.strip().lower() in _KINDS else ("", row, "")
@@ -71,7 +91,8 @@ def _line(row: str, where: str) -> TypedLine:
         )
     bracket = _PRICE.search(what) if kind else None
     if bracket is not None:
-        what, price = what[: bracket.start()], bracket["usd"]
+        what = what[: bracket.start()]
+        price = bracket["usd"]
     price = re.sub(r"^Purchased For\s*", "", price.partition("@")[0].strip(), flags=re.IGNORECASE)
     priced = (
         f"{what.strip()} {price if price.startswith('$') else f'${price}'}"

@@ -67,10 +67,16 @@ def part_line(category: str, part: Part, quantity: int, price: PartPrice | None)
     if price is None:
         return line
     return replace(
-        line, unit_price_usd=price.usd, price_basis=price.basis, price_observed_on=price.observed_on,
-        price_low_usd=price.usd_low, price_high_usd=price.usd_high, condition=price.condition,
-        num_listings=price.num_listings, source=price.source.title,
-    )  # fmt: skip
+        line,
+        unit_price_usd=price.usd,
+        price_basis=price.basis,
+        price_observed_on=price.observed_on,
+        price_low_usd=price.usd_low,
+        price_high_usd=price.usd_high,
+        condition=price.condition,
+        num_listings=price.num_listings,
+        source=price.source.title,
+    )
 
 
 def total_of(lines: Sequence[PartLine]) -> float:

@@ -53,8 +53,12 @@ def _offers(price: Price, question: Question) -> list[Rent]:
         speed = run.output_tokens_per_s.value
         rents.append(
             Rent(
-                record.id, num, num * price.usd_per_accelerator_hour, f"{price.provider} {price.sku}",
-                price.observed_on, speed,
+                record.id,
+                num,
+                num * price.usd_per_accelerator_hour,
+                f"{price.provider} {price.sku}",
+                price.observed_on,
+                speed,
             )
-        )  # fmt: skip
+        )
     return rents

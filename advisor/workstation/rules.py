@@ -101,7 +101,8 @@ class SumRule:
 
     def coefficient(self, place: str, part: Choice, setting: Setting) -> float:
         """Need minus give of one part: its coefficient on the left of Σ coefficients ≤ bound."""
-        need, give = self.needs.get(place), self.gives.get(place)
+        need = self.needs.get(place)
+        give = self.gives.get(place)
         return (need(part, setting) if need else 0.0) - (give(part, setting) if give else 0.0)
 
     def bound(self, setting: Setting) -> float:
@@ -120,7 +121,8 @@ class SumRule:
         need = total(self.base_need(setting), self.needs)
         give = total(self.base_give(setting), self.gives)
         passed = need <= give * (1 + 1e-9)
-        actual, limit = self.show(need), self.show(give)
+        actual = self.show(need)
+        limit = self.show(give)
         why, remedy = self.words(actual, limit, machine, setting)
         is_unknown = not passed and self.in_doubt(machine)
         return Check(

@@ -18,9 +18,11 @@ def socket(cpu: Cpu, board: Board, setting: Setting) -> Finding:
         why = f"{cpu.name} is {series.socket}, {board.name} is {board.socket}"
         return holds(False, why, f"a board with socket {series.socket}")
     runs = board.chipset in series.chipsets
-    why = f"{board.chipset} boards run {series.name}" if runs else (
-        f"{board.chipset} does not run {series.name}, which needs {' or '.join(series.chipsets)}"
-    )  # fmt: skip
+    why = (
+        f"{board.chipset} boards run {series.name}"
+        if runs
+        else (f"{board.chipset} does not run {series.name}, which needs {' or '.join(series.chipsets)}")
+    )
     return holds(runs, why, f"a {series.chipsets[0]} board, or a CPU that {board.chipset} runs")
 
 
@@ -44,11 +46,13 @@ def memory_slots(memory: Memory, board: Board, setting: Setting) -> Finding:
 
 
 @match_rule(
-    "memory-size", "memory capacity", "GB",
+    "memory-size",
+    "memory capacity",
+    "GB",
     memory=lambda memory: memory.capacity_bytes,
     board=lambda board: board.ram_max_bytes,
     cpu=lambda cpu: cpu.max_ram_bytes,
-)  # fmt: skip
+)
 def memory_size(memory: Memory, board: Board, cpu: Cpu, setting: Setting) -> Finding:
     """Compare the capacity with what board and CPU address."""
     most = min(board.ram_max_bytes, cpu.max_ram_bytes)
@@ -59,19 +63,22 @@ def memory_size(memory: Memory, board: Board, cpu: Cpu, setting: Setting) -> Fin
 @match_rule("memory-channels", "memory channels", "modules", "advice")
 def channels(memory: Memory, cpu: Cpu, setting: Setting) -> Finding:
     """Compare the modules with the CPU's channels."""
-    num, wanted = memory.num_modules, cpu.series.channels
+    num = memory.num_modules
+    wanted = cpu.series.channels
     remedy = f"a kit of {wanted} modules: bandwidth counts when a CPU helps"
     return at_least(num, wanted, f"{num} modules on {wanted} channels", remedy)
 
 
 @sum_rule(
-    "ram-loading", "memory that loading needs", unit="GB",
+    "ram-loading",
+    "memory that loading needs",
+    unit="GB",
     needs={},
     gives={"memory": lambda memory, setting: memory.capacity_bytes},
     base_need=lambda setting: setting.ram_needed_bytes,
     show=lambda value: value / GB,
     required=("memory",),
-)  # fmt: skip
+)
 def ram_loading(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
     """Return words on the system memory against what loading the model takes."""
     why = f"loading the model takes {actual:.0f} GB of system memory, there are {limit:.0f} GB"
@@ -79,18 +86,24 @@ def ram_loading(actual: float, limit: float, machine: Assembly, setting: Setting
 
 
 @match_rule(
-    "ecc", "error correction", "of 3", "advice", planned=False,
+    "ecc",
+    "error correction",
+    "of 3",
+    "advice",
+    planned=False,
     memory=lambda memory: memory.kit.ecc,
     board=lambda board: board.ecc or board.registered,
     cpu=lambda cpu: cpu.ecc,
-)  # fmt: skip
+)
 def ecc(memory: Memory, board: Board, cpu: Cpu, setting: Setting) -> Finding:
     """Judge error correction, which needs all three: modules, board, CPU."""
     able = {"modules": memory.kit.ecc, "board": board.ecc or board.registered, "CPU": cpu.ecc}
     lacking = [name for name, has in able.items() if not has]
-    why = f"without error correction: {', '.join(lacking)}" if lacking else (
-        "modules, board and CPU correct errors"
-    )  # fmt: skip
+    why = (
+        f"without error correction: {', '.join(lacking)}"
+        if lacking
+        else ("modules, board and CPU correct errors")
+    )
     return at_least(3 - len(lacking), 3, why, "ECC modules on a board and CPU that use them")
 
 
@@ -133,15 +146,18 @@ def _are_alike(board: Board) -> bool:
 
 
 @match_rule(
-    "slots", "card width", "slots",
+    "slots",
+    "card width",
+    "slots",
     cards=slot_widths,
     board=lambda board: (_positions(board), board.slots_known, _are_alike(board)),
     case=lambda case: (case.open_frame, case.expansion_slots),
-)  # fmt: skip
+)
 def slots(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding:
     """Compare cards with the board's slots and the case's openings; in an open frame cards hang on risers side by
     side."""
-    widths, room = slot_widths(cards), case.expansion_slots
+    widths = slot_widths(cards)
+    room = case.expansion_slots
     if case.open_frame:
         total = sum(widths)
         return at_most(total, room, f"{total} slot widths on a frame for {room}", "a longer frame")
@@ -172,7 +188,8 @@ def layouts(board: Board, num: int) -> list[tuple[int, ...]]:
 
 def _length(what: str, length_m: float, room_m: float, remedy: str) -> Finding:
     """Return the finding of a length against the room for it."""
-    length, room = length_m * KILO, room_m * KILO
+    length = length_m * KILO
+    room = room_m * KILO
     return at_most(length, room, f"{length:.0f} mm {what}, {room:.0f} mm of room", remedy)
 
 
@@ -192,11 +209,14 @@ def card_cooling(cards: Cards, case: Case, setting: Setting) -> Finding | None:
 
 
 @match_rule(
-    "card-spacing", "air between cards", "slots", "advice",
+    "card-spacing",
+    "air between cards",
+    "slots",
+    "advice",
     cards=lambda cards: (slot_widths(cards), tuple(card.cooling for card in cards.cards)),
     board=lambda board: (_positions(board), _are_alike(board)),
     case=lambda case: case.open_frame,
-)  # fmt: skip
+)
 def spacing(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding | None:
     """Judge the distance of cards: those with open fans need a free slot below them, blowers do not."""
     widths = slot_widths(cards)
@@ -248,13 +268,15 @@ def cooler_height(cooler: Cooler, case: Case, setting: Setting) -> Finding | Non
 
 
 @sum_rule(
-    "storage", "room for model files", unit="GB",
+    "storage",
+    "room for model files",
+    unit="GB",
     needs={},
     gives={"storage": lambda drive, setting: drive.capacity_bytes},
     base_need=lambda setting: setting.storage_needed_bytes,
     show=lambda value: value / GB,
     required=("storage",),
-)  # fmt: skip
+)
 def storage_room(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
     """Return words on the drive against the files kept on it."""
     return f"system and model files take {actual:.0f} GB, the drive holds {limit:.0f} GB", "a larger drive"
@@ -267,6 +289,21 @@ def drive(storage: Storage, board: Board, setting: Setting) -> Finding:
 
 
 FIT_RULES: Final = (
-    socket, memory_kind, memory_slots, memory_size, channels, ram_loading, board_fits, slots, card_length,
-    card_cooling, spacing, all_risers, supply_fits, cooler_socket, cooler_height, storage_room, drive,
-)  # fmt: skip
+    socket,
+    memory_kind,
+    memory_slots,
+    memory_size,
+    channels,
+    ram_loading,
+    board_fits,
+    slots,
+    card_length,
+    card_cooling,
+    spacing,
+    all_risers,
+    supply_fits,
+    cooler_socket,
+    cooler_height,
+    storage_room,
+    drive,
+)

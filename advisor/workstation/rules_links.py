@@ -21,10 +21,12 @@ def lanes_of(cards: Cards, board: Board) -> tuple[int, ...]:
 
 
 @match_rule(
-    "pcie-lanes", "PCIe lanes of each card", "lanes",
+    "pcie-lanes",
+    "PCIe lanes of each card",
+    "lanes",
     cards=lambda cards: cards.num,
     board=lambda board: board.lane_modes,
-)  # fmt: skip
+)
 def lanes_of_cards(cards: Cards, board: Board, setting: Setting) -> Finding:
     """Compare the narrowest slot with the lanes that a card needs."""
     lanes = lanes_of(cards, board)
@@ -40,11 +42,13 @@ def lanes_of_cards(cards: Cards, board: Board, setting: Setting) -> Finding:
 
 
 @match_rule(
-    "cpu-lanes", "PCIe lanes of the CPU", "lanes",
+    "cpu-lanes",
+    "PCIe lanes of the CPU",
+    "lanes",
     cards=lambda cards: cards.num,
     board=lambda board: board.lane_modes,
     cpu=lambda cpu: cpu.series.slot_lanes,
-)  # fmt: skip
+)
 def cpu_lanes(cards: Cards, board: Board, cpu: Cpu, setting: Setting) -> Finding | None:
     """Compare the lanes of occupied slots with those that the CPU gives to slots."""
     lanes = lanes_of(cards, board)
@@ -83,7 +87,8 @@ def riser_length(risers: Risers, setting: Setting) -> Finding | None:
     riser = risers.riser
     if riser is None or not risers.num:
         return None
-    length, most = riser.length_m * KILO, MAX_RISER_M.get(riser.pcie_generation, 0.2) * KILO
+    length = riser.length_m * KILO
+    most = MAX_RISER_M.get(riser.pcie_generation, 0.2) * KILO
     why = f"{length:.0f} mm at PCIe {riser.pcie_generation}.0; passive cables train up to about {most:.0f} mm"
     return at_most(length, most, why, "a shorter cable, or set the slot one generation down")
 
@@ -118,12 +123,14 @@ def pooling(cards: Cards, setting: Setting) -> Finding | None:
 
 
 @sum_rule(
-    "cpu-cores", "CPU cores", unit="cores",
+    "cpu-cores",
+    "CPU cores",
+    unit="cores",
     needs={"cards": lambda cards, setting: float(CORES_PER_CARD * cards.num)},
     gives={"cpu": lambda cpu, setting: float(cpu.cores)},
     base_need=lambda setting: float(CORES_FOR_SYSTEM),
     required=("cards", "cpu"),
-)  # fmt: skip
+)
 def cores(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
     """Return words on the CPU's cores against those that cards and system keep busy."""
     return f"{actual:.0f} cores keep the cards fed, the CPU has {limit:.0f}", "a CPU with more cores"

@@ -57,10 +57,11 @@ _power_rule: Final = partial(
 
 
 @_power_rule(
-    "psu-headroom", "supply under sustained load",
+    "psu-headroom",
+    "supply under sustained load",
     gives={"supplies": lambda supplies, setting: HEADROOM * supplies.power_w},
     required=("cards", "supplies"),
-)  # fmt: skip
+)
 def psu_headroom(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
     """Return words on supplies: a load of hours draws no more than `HEADROOM` of their rating."""
     rated = limit / HEADROOM
@@ -84,12 +85,13 @@ def _is_generation_unknown(machine: Assembly) -> bool:
 
 
 @_power_rule(
-    "psu-transient", "supply against excursions",
+    "psu-transient",
+    "supply against excursions",
     needs={"cards": lambda cards, setting: cards.power_w * EXCURSION, "cpu": _cpu_w},
     gives={"supplies": _tolerated_w},
     required=("cards", "supplies"),
     in_doubt=_is_generation_unknown,
-)  # fmt: skip
+)
 def psu_transient(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
     """Return words on peaks below a millisecond, which stay under the load that trips the supplies."""
     old = machine.supplies is not None and not all(psu.is_atx3 for psu in machine.supplies.psus)
@@ -150,10 +152,11 @@ def two_supplies(supplies: Supplies, case: Case, setting: Setting) -> Finding | 
 
 
 @_power_rule(
-    "circuit", "wall circuit (as power behind the supply)",
+    "circuit",
+    "wall circuit (as power behind the supply)",
     gives={"supplies": lambda supplies, setting: setting.circuit.continuous_w * supplies.efficiency},
     required=("cards", "supplies"),
-)  # fmt: skip
+)
 def circuit(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
     """Return words on the power that the machine draws for hours against the limit of its circuit."""
     efficiency = machine.supplies.efficiency if machine.supplies else 1.0
@@ -166,10 +169,12 @@ def circuit(actual: float, limit: float, machine: Assembly, setting: Setting) ->
 
 
 @_power_rule(
-    "room-heat", "heat into the room (as power behind the supply)", severity="advice",
+    "room-heat",
+    "heat into the room (as power behind the supply)",
+    severity="advice",
     gives={"supplies": lambda supplies, setting: setting.room_cooling_w * supplies.efficiency},
     required=("cards", "supplies"),
-)  # fmt: skip
+)
 def room_heat(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
     """Return words on the room, in which all power becomes heat."""
     efficiency = machine.supplies.efficiency if machine.supplies else 1.0
@@ -183,10 +188,12 @@ def _airflow_w(case: Case, setting: Setting) -> float:
 
 
 @_power_rule(
-    "case-airflow", "heat out of the case", severity="advice",
+    "case-airflow",
+    "heat out of the case",
+    severity="advice",
     gives={"case": _airflow_w},
     required=("cards", "case"),
-)  # fmt: skip
+)
 def case_airflow(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
     """Return words on the heat inside against what the case's fans remove."""
     name = machine.case.form_factor if machine.case else "case"
@@ -206,13 +213,16 @@ def _cards_loudness(cards: Cards, setting: Setting) -> float:
 
 
 @sum_rule(
-    "noise", "noise", unit="dB(A)", severity="advice",
+    "noise",
+    "noise",
+    unit="dB(A)",
+    severity="advice",
     needs={"cards": _cards_loudness, "cooler": lambda cooler, setting: loudness(COOLER_DB)},
     gives={},
     base_give=lambda setting: loudness(setting.max_noise_db),
     show=lambda value: 10.0 * math.log10(max(value, 1.0)),
     required=("cards",),
-)  # fmt: skip
+)
 def noise(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
     """Return words on the noise; sources add up as powers."""
     why = f"about {actual:.0f} dB(A) at one metre under load, estimated"
@@ -240,20 +250,30 @@ LARGE_SOCKETS: Final = ("sTRX4", "sTR5", "SP3", "SP5", "SP6")
 
 
 @sum_rule(
-    "cooler-power", "cooler against the CPU's heat", severity="advice",
+    "cooler-power",
+    "cooler against the CPU's heat",
+    severity="advice",
     needs={"cpu": _cpu_w},
     gives={"cooler": cooler_capacity_w},
     required=("cpu", "cooler"),
-)  # fmt: skip
+)
 def cooler_power(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
     """Return words on the CPU's heat against the cooler's limit."""
     return f"the CPU takes up to {actual:.0f} W, a cooler like this about {limit:.0f} W", "a larger cooler"
 
 
 POWER_RULES: Final = (
-    psu_headroom, psu_transient, psu_plugs, eps_plugs, two_supplies, circuit, room_heat, case_airflow, cooler_power,
+    psu_headroom,
+    psu_transient,
+    psu_plugs,
+    eps_plugs,
+    two_supplies,
+    circuit,
+    room_heat,
+    case_airflow,
+    cooler_power,
     noise,
-)  # fmt: skip
+)
 
 
 def wall_power_w(machine: Assembly) -> float:

@@ -18,9 +18,15 @@ from advisor.workstation.valuation import assembled, build_of
 PRICE_TOLERANCE: Final = 0.25
 """Fraction below the catalog's price from which a stated price is doubtful."""
 PLACES: Final = {
-    "cards": "GPU", "cpu": "CPU", "board": "board", "memory": "memory", "supplies": "power supply", "case": "case",
-    "cooler": "CPU cooler", "storage": "drive",
-}  # fmt: skip
+    "cards": "GPU",
+    "cpu": "CPU",
+    "board": "board",
+    "memory": "memory",
+    "supplies": "power supply",
+    "case": "case",
+    "cooler": "CPU cooler",
+    "storage": "drive",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +98,23 @@ def repair(listing: Listing, question: Question, book: PriceBook, market: RentMa
 
 def unknown_checks(listing: Listing) -> list[Check]:
     """Return a check for each line whose part is in no record, or in several, with its place in the list."""
-    known, num = len(listing.lines) - len(listing.unknown), len(listing.lines)
+    known = len(listing.lines) - len(listing.unknown)
+    num = len(listing.lines)
     return [
-        Check("part-known", "part that is known", known, num, "parts", False, "hard", f"{error.what}: {error.why}",
-              error.hint or error.fix, is_unknown=True)
+        Check(
+            "part-known",
+            "part that is known",
+            known,
+            num,
+            "parts",
+            False,
+            "hard",
+            f"{error.what}: {error.why}",
+            error.hint or error.fix,
+            is_unknown=True,
+        )
         for error in listing.unknown
-    ]  # fmt: skip
+    ]
 
 
 def claim_checks(listing: Listing) -> list[Check]:
@@ -105,14 +122,24 @@ def claim_checks(listing: Listing) -> list[Check]:
     cpu = listing.machine.cpu
     if cpu is None:
         return []
-    series, found = cpu.series, []
+    series = cpu.series
+    found = []
     channels = listing.claims.get("channels")
     if channels is not None:
         why = f"{channels} channels are claimed; {series.name} has {series.channels}"
         found.append(
-            Check("claim-channels", "memory channels as claimed", channels, series.channels, "channels",
-                  channels == series.channels, "hard", why, "a CPU that has them, or the price of one that has not")
-        )  # fmt: skip
+            Check(
+                "claim-channels",
+                "memory channels as claimed",
+                channels,
+                series.channels,
+                "channels",
+                channels == series.channels,
+                "hard",
+                why,
+                "a CPU that has them, or the price of one that has not",
+            )
+        )
     lanes = listing.claims.get("lanes")
     if lanes is not None:
         why = (
@@ -120,9 +147,18 @@ def claim_checks(listing: Listing) -> list[Check]:
             "slots, the rest is slower or the chipset's"
         )
         found.append(
-            Check("claim-lanes", "lanes as claimed", lanes, series.slot_lanes, "lanes", lanes <= series.slot_lanes,
-                  "advice", why, "plan with the lanes that reach slots")
-        )  # fmt: skip
+            Check(
+                "claim-lanes",
+                "lanes as claimed",
+                lanes,
+                series.slot_lanes,
+                "lanes",
+                lanes <= series.slot_lanes,
+                "advice",
+                why,
+                "plan with the lanes that reach slots",
+            )
+        )
     return found
 
 
@@ -132,8 +168,19 @@ def missing_checks(listing: Listing) -> list[Check]:
     categories = {"cards": "gpu", "memory": "ram", "supplies": "psu"}
     missing = [words for place, words in PLACES.items() if categories.get(place, place) not in listed]
     why = f"the list lacks {', '.join(missing)}" if missing else "every kind of part is listed"
-    return [Check("complete", "complete list", len(PLACES) - len(missing), len(PLACES), "kinds", not missing,
-                  "advice", why, "add what is missing")]  # fmt: skip
+    return [
+        Check(
+            "complete",
+            "complete list",
+            len(PLACES) - len(missing),
+            len(PLACES),
+            "kinds",
+            not missing,
+            "advice",
+            why,
+            "add what is missing",
+        )
+    ]
 
 
 def price_checks(listing: Listing) -> list[Check]:
@@ -147,7 +194,16 @@ def price_checks(listing: Listing) -> list[Check]:
         if not low:
             why = f"{line.quantity} x {line.name}: ${stated:,.0f} is listed, the catalog has ${catalog:,.0f}"
             found.append(
-                Check("price", "price that can be had", stated, catalog, "USD", False, "advice", why,
-                      "ask for a quote, or plan with the higher price")
-            )  # fmt: skip
+                Check(
+                    "price",
+                    "price that can be had",
+                    stated,
+                    catalog,
+                    "USD",
+                    False,
+                    "advice",
+                    why,
+                    "ask for a quote, or plan with the higher price",
+                )
+            )
     return found

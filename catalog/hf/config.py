@@ -228,7 +228,8 @@ def _searched_layer(text: ConfigFields, index: int, hidden: int) -> _Layer:
     """Return one block of a network found by architecture search (Nemotron NAS): parts may be absent or linear."""
     blocks = text.sequence("block_configs") or ()
     block = ConfigFields(blocks[index], text.file, f"{text.prefix}block_configs[{index}].")
-    mixer_fields, part_fields = block.section("attention"), block.section("ffn")
+    mixer_fields = block.section("attention")
+    part_fields = block.section("ffn")
     mixer: Mixer | None = None
     if mixer_fields is not None and mixer_fields.has("n_heads_in_group"):
         num_heads = text.count(*NUM_HEADS)

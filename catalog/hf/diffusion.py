@@ -20,9 +20,11 @@ def diffusion_model(config: ConfigFields, name: str) -> Model:
     Raises: InputFileError: heads or layers are missing or absurd.
     Source: diffusers FluxTransformer2DModel, SD3Transformer2DModel, DiTTransformer2DModel.
     """
-    num_heads, head_dim = config.count("num_attention_heads"), config.count("attention_head_dim")
+    num_heads = config.count("num_attention_heads")
+    head_dim = config.count("attention_head_dim")
     hidden = num_heads * head_dim
-    num_double, num_single = config.count("num_layers"), config.optional_number("num_single_layers")
+    num_double = config.count("num_layers")
+    num_single = config.optional_number("num_single_layers")
     two_streams = config.has("joint_attention_dim")
     stream = 4 * hidden**2 + 2 * _MLP_RATIO * hidden**2
     modulation = (2 if two_streams else 1) * 6 * num_double * hidden**2 + 3 * num_single * hidden**2

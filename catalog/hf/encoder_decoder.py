@@ -67,7 +67,9 @@ def text_to_text_model(config: ConfigFields, name: str) -> Model:
     Raises: InputFileError: a layer or head count is missing or absurd.
     Source: transformers T5Config.
     """
-    hidden, heads, head_dim = config.count("d_model"), config.count("num_heads"), config.count("d_kv")
+    hidden = config.count("d_model")
+    heads = config.count("num_heads")
+    head_dim = config.count("d_kv")
     reading = GroupedQueryAttention(num_heads=heads, num_kv_heads=heads, head_dim=head_dim, causal=False)
     writing = reading.model_copy(update={"causal": True})
     gated = config.text("feed_forward_proj").startswith("gated")

@@ -59,7 +59,8 @@ def feed_forwards(config: ConfigFields, num_layers: int, hidden: int) -> tuple[F
         moe = expert_part(config)
         moe_layers = _moe_layers(config, num_layers)
     else:
-        moe, moe_layers = None, (False,) * num_layers
+        moe = None
+        moe_layers = (False,) * num_layers
     widths = config.per_layer(num_layers, "intermediate_size")
     parts: list[FeedForward] = []
     for layer, is_moe in enumerate(moe_layers):
@@ -93,7 +94,8 @@ def expert_part(config: ConfigFields) -> MoeFeedForward:
 
 def is_gated(config: ConfigFields) -> bool:
     """Whether the MLP has a gate (three matrices): by activation, and by format if gelu can mean both."""
-    model_type, activation = config.text("model_type"), config.text(*_ACTIVATION).lower()
+    model_type = config.text("model_type")
+    activation = config.text(*_ACTIVATION).lower()
     if "glu" in activation or config.flag("is_gated_act", "gated_mlp") or config.has("hidden_activation"):
         return True
     if activation.startswith(("silu", "swish")):

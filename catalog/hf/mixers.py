@@ -43,7 +43,8 @@ def layer_kinds(config: ConfigFields, num_layers: int) -> tuple[str, ...]:
     if config.has("linear_num_value_heads"):
         return _every(num_layers, config.optional_count("full_attention_interval") or 4, "linear")
     if config.has("attn_layer_period"):
-        period, offset = config.count("attn_layer_period"), config.optional_number("attn_layer_offset")
+        period = config.count("attn_layer_period")
+        offset = config.optional_number("attn_layer_offset")
         return tuple("full" if layer % period == offset else "mamba" for layer in range(num_layers))
     indices = config.sequence("attn_layer_indices", "hybrid_layer_ids")
     if indices is not None:
@@ -260,7 +261,8 @@ def _latent(config: ConfigFields, *, own_indexer: bool) -> LatentAttention:
 
 
 def _kimi_delta(linear: ConfigFields) -> GatedDeltaNet:
-    num_heads, head_dim = linear.count("num_heads"), linear.count("head_dim")
+    num_heads = linear.count("num_heads")
+    head_dim = linear.count("head_dim")
     return GatedDeltaNet(
         num_key_heads=num_heads,
         num_value_heads=num_heads,
@@ -276,7 +278,8 @@ def _compressed(config: ConfigFields, num_layers: int) -> tuple[Mixer, ...]:
     """Return the layers of DeepSeek V4: one shared key-value head, compressed by the layer's ratio (0: only the
     window)."""
     ratios = config.per_layer(num_layers, "compress_ratios") or ()
-    head_dim, rotary = config.count("head_dim"), config.count("qk_rope_head_dim")
+    head_dim = config.count("head_dim")
+    rotary = config.count("qk_rope_head_dim")
     found: list[Mixer] = []
     for ratio in ratios:
         selects = 1 < ratio <= 16  # only finely compressed layers are long enough to need a selection

@@ -15,10 +15,21 @@ REGIONS: Final = ("us-east-1",)
 """Regions that a refresh requests by default; each is a large download."""
 _METADATA_ROWS: Final = 5
 _FIELDS: Final = (
-    "TermType", "Unit", "PricePerUnit", "Currency", "Instance Type", "Tenancy", "Operating System",
-    "CapacityStatus", "Pre Installed S/W", "LeaseContractLength", "PurchaseOption", "OfferingClass", "GPU",
+    "TermType",
+    "Unit",
+    "PricePerUnit",
+    "Currency",
+    "Instance Type",
+    "Tenancy",
+    "Operating System",
+    "CapacityStatus",
+    "Pre Installed S/W",
+    "LeaseContractLength",
+    "PurchaseOption",
+    "OfferingClass",
+    "GPU",
     "EffectiveDate",
-)  # fmt: skip
+)
 _RESERVED: Final[dict[str, Term]] = {"1yr": "reserved_1y", "3yr": "reserved_3y"}
 _ACCELERATED: Final = ("p", "g", "inf", "trn", "dl")
 """First letters of instance families with accelerators."""

@@ -49,7 +49,8 @@ def _quote(item: object, url: str, observed_on: datetime.date) -> Quote | None:
     )
     if "Windows" in str(item["productName"]) or "Low Priority" in str(item["skuName"]):
         return None
-    term, usd_per_hour = _term(item), number(item["retailPrice"])
+    term = _term(item)
+    usd_per_hour = number(item["retailPrice"])
     if term is None:
         return None
     if term in ("reserved_1y", "reserved_3y"):

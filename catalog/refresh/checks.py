@@ -24,15 +24,24 @@ MOST_SPREAD: Final = 10.0
 marketplace host asks a fifth of the price of a large cloud for an A100."""
 LEAST_DISCOUNTED_FRACTION: Final = 0.05
 """Lowest plausible fraction of the typical on-demand price, if no price at a reserved or spot term is known."""
-LEAST_USD_PER_HOUR, MOST_USD_PER_HOUR = 0.01, 200.0
+LEAST_USD_PER_HOUR = 0.01
+MOST_USD_PER_HOUR = 200.0
 """Plausible price of one accelerator without a known price [USD/h]."""
 LEAST_KEPT_FRACTION: Final = 0.5
 """Minimum fraction of the offers of the previous list; a list that lost more than half has changed its format."""
 MOST_REFUSED_FRACTION: Final = 0.5
 MAX_NAMES: Final = 5
 _COPIED: Final = (
-    "provider", "region", "term", "usd_per_hour", "observed_on", "url", "tenancy", "price_kind", "vcpus",
-)  # fmt: skip
+    "provider",
+    "region",
+    "term",
+    "usd_per_hour",
+    "observed_on",
+    "url",
+    "tenancy",
+    "price_kind",
+    "vcpus",
+)
 LONGEST_SHOWN: Final = 100
 
 
@@ -91,7 +100,8 @@ def check_list(found: Checked, num_before: int) -> None:
 
     Raises: FeedError: the list looks broken; the message has numbers.
     """
-    num_prices, num_refused = len(found.prices), len(found.refused)
+    num_prices = len(found.prices)
+    num_refused = len(found.refused)
     if not num_prices and not num_refused and not found.unknown:
         raise FeedError("it lists no machine with an accelerator: is the region right?")
     if not num_prices:
@@ -130,13 +140,16 @@ class _History:
                 return f"{now} where the same offer was ${before:g}/h: a factor above {MOST_CHANGE:g}"
             return ""
         each = quote.usd_per_hour / _count(quote, product)
-        low, high = LEAST_USD_PER_HOUR, MOST_USD_PER_HOUR
+        low = LEAST_USD_PER_HOUR
+        high = MOST_USD_PER_HOUR
         typical = self.typical.get((product.accelerator, quote.term))
         least = 1.0 / MOST_SPREAD
         if typical is None and quote.term != "on_demand":
-            typical, least = self.typical.get((product.accelerator, "on_demand")), LEAST_DISCOUNTED_FRACTION
+            typical = self.typical.get((product.accelerator, "on_demand"))
+            least = LEAST_DISCOUNTED_FRACTION
         if typical is not None:
-            low, high = typical * least, typical * MOST_SPREAD
+            low = typical * least
+            high = typical * MOST_SPREAD
         if not low <= each <= high:
             return f"${each:g} per {product.accelerator} and hour is outside ${low:.2g} to ${high:.2g}"
         return ""
@@ -150,7 +163,8 @@ def _fault(quote: Quote, product: Product) -> str:
         return f"is in {quote.currency}, not in USD"
     if not math.isfinite(quote.usd_per_hour) or quote.usd_per_hour <= 0:
         return f"price {quote.usd_per_hour:g} is not positive and finite"
-    stated, expected = quote.num_accelerators, product.num_accelerators
+    stated = quote.num_accelerators
+    expected = product.num_accelerators
     if stated is None and expected is None:
         return "nobody says how many accelerators it has"
     if stated is not None and (not math.isfinite(stated) or stated < 1 or stated != int(stated)):

@@ -29,9 +29,21 @@ at"; tracker: a third party's figure; marketplace_median and marketplace_min: ov
 
 
 _NAMED: Final[Mapping[str, str]] = {
-    "us": "US", "usa": "US", "jp": "JP", "japan": "JP", "canada": "CA", "fin": "FI", "finland": "FI", "uk": "GB",
-    "germany": "DE", "france": "FR", "norway": "NO", "sweden": "SE", "iceland": "IS", "india": "IN",
-}  # fmt: skip
+    "us": "US",
+    "usa": "US",
+    "jp": "JP",
+    "japan": "JP",
+    "canada": "CA",
+    "fin": "FI",
+    "finland": "FI",
+    "uk": "GB",
+    "germany": "DE",
+    "france": "FR",
+    "norway": "NO",
+    "sweden": "SE",
+    "iceland": "IS",
+    "india": "IN",
+}
 """Countries by the first word of a region's name, as providers write it that do not state the country."""
 
 

@@ -56,7 +56,8 @@ def parse_case(
             fix="use one of " + ", ".join((*COLLECTIVES, *EXPERT_EXCHANGES)),
         )
     num_bytes = cells.positive("msg_bytes")
-    num_ranks, num_nodes = cells.degree("n_gpus"), cells.degree("nodes")
+    num_ranks = cells.degree("n_gpus")
+    num_nodes = cells.degree("nodes")
     if num_ranks is not None and num_nodes is not None and num_nodes > num_ranks:
         raise InputFileError(
             f"row {row_number}: {num_ranks} accelerators in {num_nodes} nodes",

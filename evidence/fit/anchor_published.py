@@ -60,7 +60,8 @@ grows three times as much from contexts of 1 500 to 8 700 tokens as with Hopper'
 to cost as much as one of 8."""
 
 
-COMPILED_COMPUTE_SHARE, COMPILED_LAUNCH_SHARE = 0.33, 0.25
+COMPILED_COMPUTE_SHARE = 0.33
+COMPILED_LAUNCH_SHARE = 0.25
 """Efficiency of routed experts on TPUs, and the time to start them, over Hopper's. Published runs of Qwen3.5-397B
 under vLLM on eight TPU v7s: the first token of 8 192 takes 1.4 times as long as with Hopper's efficiency, and with four
 clients a token takes 1 ms less than with its launches, which one compiled program does not have."""

@@ -101,7 +101,8 @@ def predict_encoder(parameters: Values, rows: pd.DataFrame, dtype: str) -> Float
 
 def shape_weight(table: pd.DataFrame) -> FloatArray:
     """Weight of each row: shapes that language models run after tensor parallelism count most."""
-    kv_heads, heads = table["num_key_value_heads"], table["num_heads"]
+    kv_heads = table["num_key_value_heads"]
+    heads = table["num_heads"]
     weight = np.where(kv_heads <= 8, 1.0, 0.3) * np.where(heads <= 64, 1.0, 0.4)
     weight = weight * np.where((kv_heads == heads) & (heads > 8), 0.5, 1.0)
     weight = weight * np.where(heads / kv_heads > 16, 0.3, 1.0)
@@ -156,9 +157,15 @@ def prefill_fit(options: Options) -> OperatorFit:
         "residual over calls above 50 us with at most 8 KV heads and 256 tokens or more, full attention",
     )
     return OperatorFit(
-        "attention_prefill", table, predict_prefill, PREFILL, source, long_first,
-        lambda rows: typical(rows, 5e-5, 256), not_for_any=(SGLANG_TRITON,),
-    )  # fmt: skip
+        "attention_prefill",
+        table,
+        predict_prefill,
+        PREFILL,
+        source,
+        long_first,
+        lambda rows: typical(rows, 5e-5, 256),
+        not_for_any=(SGLANG_TRITON,),
+    )
 
 
 def decode_fit(options: Options) -> OperatorFit:
@@ -176,9 +183,15 @@ def decode_fit(options: Options) -> OperatorFit:
         "residual over calls above 10 us with at most 8 KV heads and 128 tokens or more, full attention",
     )
     return OperatorFit(
-        "attention_decode", table, predict_decode, DECODE, source, long_first,
-        lambda rows: typical(rows, 1e-5, 128), not_for_any=(SGLANG_TRITON,),
-    )  # fmt: skip
+        "attention_decode",
+        table,
+        predict_decode,
+        DECODE,
+        source,
+        long_first,
+        lambda rows: typical(rows, 1e-5, 128),
+        not_for_any=(SGLANG_TRITON,),
+    )
 
 
 def encoder_fit(options: Options) -> OperatorFit:
@@ -191,10 +204,14 @@ def encoder_fit(options: Options) -> OperatorFit:
         "residual over calls above 50 us with 256 tokens or more; head dimensions 64, 72 and 80",
     )
     return OperatorFit(
-        "attention_encoder", table, predict_encoder, PREFILL, source,
+        "attention_encoder",
+        table,
+        predict_encoder,
+        PREFILL,
+        source,
         lambda rows: np.where(rows["time_s"] > 5e-5, 2.0, 1.0),
         lambda rows: np.asarray((rows["time_s"] > 5e-5) & (rows["isl"] >= 256)),
-    )  # fmt: skip
+    )
 
 
 def run(options: Options) -> None:

@@ -48,8 +48,10 @@ def best_fit(
     predicted: Callable[[FloatArray], FloatArray], measured: FloatArray, weight: FloatArray, start: FloatArray
 ) -> FloatArray:
     """Return the parameters with the least robust squared log error over several starts."""
-    low, high = np.full(len(start), -19.0), np.full(len(start), 6.0)
-    best, cost = start, np.inf
+    low = np.full(len(start), -19.0)
+    high = np.full(len(start), 6.0)
+    best = start
+    cost = np.inf
     for seed in range(STARTS):
         noise = np.random.default_rng(seed).normal(0.0, 0.4 if seed else 0.0, len(start))
         found = least_squares(
@@ -61,7 +63,8 @@ def best_fit(
             max_nfev=300,
         )
         if found.cost < cost:
-            best, cost = found.x, found.cost
+            best = found.x
+            cost = found.cost
     return np.asarray(best)
 
 
@@ -85,7 +88,8 @@ def fit_library(rows: pd.DataFrame) -> Iterable[Fit]:
 def fit_protocols(fabric: str, operation: str, rows: pd.DataFrame) -> Fit:
     table = medians(rows)
     passes = 2 if operation == "all_reduce" else 1
-    sizes, ranks = table.num_bytes.to_numpy(float), table.num_gpus.to_numpy()
+    sizes = table.num_bytes.to_numpy(float)
+    ranks = table.num_gpus.to_numpy()
     parts = groups(table, ["num_gpus", "rate"])
     places = [(int(n), float(rate), part.index.to_numpy()) for (n, rate), part in parts]
 
@@ -101,7 +105,8 @@ def fit_protocols(fabric: str, operation: str, rows: pd.DataFrame) -> Fit:
     start = np.concatenate([start, np.log([2e-7, 1e-6, 1e-6]), [1.0, 0.5, 0.0, 0.0, 0.0]])
     times = table.time_s.to_numpy()
     x = best_fit(predicted, times, weights(sizes), start)
-    curve, errors = protocols(x, fabric), predicted(x) / times - 1.0
+    curve = protocols(x, fabric)
+    errors = predicted(x) / times - 1.0
     parameters = protocol_parameters(curve)
     return Fit(fabric, operation, "nccl", int(ranks.max()), parameters, errors, accelerator_ids(rows))
 
@@ -140,8 +145,10 @@ def fit_switches(rows: pd.DataFrame, rings: Mapping[tuple[str, str], AlphaBeta])
 
 
 def fit_switch(fabric: str, rows: pd.DataFrame, ring: AlphaBeta) -> Fit:
-    table, rate = medians(rows), rows.rate.iloc[0]
-    sizes, ranks = table.num_bytes.to_numpy(float), table.num_gpus.to_numpy()
+    table = medians(rows)
+    rate = rows.rate.iloc[0]
+    sizes = table.num_bytes.to_numpy(float)
+    ranks = table.num_gpus.to_numpy()
     by_ring = ring_times(sizes, ranks, rate, ring)
 
     def parameters(x: FloatArray) -> dict[str, float]:
@@ -200,8 +207,10 @@ def fit_engines(
 def fit_engine(
     fabric: str, engine: str, rows: pd.DataFrame, ring: AlphaBeta, switch: Mapping[str, float] | None
 ) -> Fit:
-    table, rate = medians(rows), rows.rate.iloc[0]
-    sizes, ranks = table.num_bytes.to_numpy(float), table.num_gpus.to_numpy()
+    table = medians(rows)
+    rate = rows.rate.iloc[0]
+    sizes = table.num_bytes.to_numpy(float)
+    ranks = table.num_gpus.to_numpy()
     library = ring_times(sizes, ranks, rate, ring)
     if switch is not None:
         in_switch = switch_times(sizes, ranks, rate, switch)
@@ -302,7 +311,8 @@ def fit_shapes(
         ([float(value) for value in values], part.index.to_numpy())
         for values, part in groups(table, keys[1:7])
     ]
-    tokens, times = table.num_token.to_numpy(float), table.time_s.to_numpy()
+    tokens = table.num_token.to_numpy(float)
+    times = table.time_s.to_numpy()
     unpack = inside_parameters if local is None else network_parameters
 
     def predicted(x: FloatArray) -> FloatArray:

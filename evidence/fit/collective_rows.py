@@ -82,7 +82,8 @@ def single_node(row: Mapping[str, str], number: int) -> dict[str, object] | None
         case = parse_case(row, number)
     except UnsupportedCaseError:
         return None
-    place, size = case.topology, case.num_bytes or float(PEAK_BYTES)
+    place = case.topology
+    size = case.num_bytes or float(PEAK_BYTES)
     usable = place.num_nodes == 1 and 1 < place.num_ranks <= 8 and "NOT A SINGLE" not in row["notes"]
     time_s = measured_s(row, case, size)
     launch_bound = size < LAUNCH_BOUND_BYTES and not place.intra_fabric.startswith("pcie")

@@ -19,7 +19,8 @@ from advisor.catalog.files import DATA_DIR
 from advisor.evidence.fit.engine_rows import Row, campaign_of, has_kernels
 from advisor.simulator.intervals import METRICS, class_names, load_of
 
-TAIL, SCRIPTED_TAIL = 0.1, 0.08
+TAIL = 0.1
+SCRIPTED_TAIL = 0.08
 """Probability beyond either end of an interval. Few groups are scripted, so their quantiles are too narrow for the
 next group and the second tail is smaller."""
 SCRIPTED = ("A1", "A3", "OWN")
@@ -27,7 +28,8 @@ SCRIPTED = ("A1", "A3", "OWN")
 GROUPS_OF_PARENT = 4.0
 """Number of groups that a class's parent counts as; chosen, like the tails, by the coverage of left-out campaigns, see
 `coverage`."""
-MIN_POINTS, MIN_GROUPS = 15, 2
+MIN_POINTS = 15
+MIN_GROUPS = 2
 KEPT = {"ttft": 0.9, "tpot": 0.85, "throughput": 1.0}
 """Fraction that is kept of the logarithm of a class whose kernels were measured. As drawn towards wider classes, 84 to
 89 % of the core were inside in both rounds, and so 80 to 86 %. Throughput, which follows from both, keeps all where it
@@ -51,7 +53,8 @@ def errors_of(rows: Sequence[Row], ratios: Sequence[Mapping[str, float]]) -> lis
     """Return the errors of all values that were predicted."""
     found = []
     for row, ratio in zip(rows, ratios, strict=True):
-        architecture, transferred = accelerators.by_id(row.case.gpu).architecture, not has_kernels(row)
+        architecture = accelerators.by_id(row.case.gpu).architecture
+        transferred = not has_kernels(row)
         load = load_of(row.case.most_at_once)
         for stranger in (True, False) if row.tier in SCRIPTED and not transferred else (True,):
             classes = class_names(
@@ -136,7 +139,8 @@ def text_of(classes: Mapping[str, Mapping[str, Pair]]) -> str:
         for metric in METRICS:
             low, high = of_class[metric]
             if not name.startswith("transferred"):
-                low, high = KEPT[metric] * low, KEPT[metric] * high
+                low = KEPT[metric] * low
+                high = KEPT[metric] * high
             elif name == "transferred":
                 low = min(low, *(each[metric][0] for each in classes.values()))
                 high = max(high, *(each[metric][1] for each in classes.values()))

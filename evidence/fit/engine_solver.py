@@ -60,7 +60,8 @@ Shifts = dict[Place, dict[str, float]]
 def solve(lines: Sequence[FittedRow], strengths: Strengths) -> Shifts:
     """Return the shifts that fit the lines best; an era without lines gets those of its engine, and an engine without
     lines those of all."""
-    names, places = list(strengths), sorted({line.place for line in lines})
+    names = list(strengths)
+    places = sorted({line.place for line in lines})
     owners = [
         [("",), *((engine,) for engine in sorted({place[0] for place in places})), *places] for _ in names
     ]
@@ -138,5 +139,6 @@ def chosen_levels(lines: Sequence[FittedRow]) -> Strengths:
             keeps = tried < loss - least_gain
             print(f"{name} {levels}: {tried:.2f}{' stays' if keeps else ''}", flush=True)
             if keeps:
-                strengths, loss = strengths | {name: levels}, tried
+                strengths = strengths | {name: levels}
+                loss = tried
     return strengths

@@ -71,13 +71,20 @@ def lines_of(job: tuple[Row, int]) -> list[FittedRow]:
     }
     return [
         FittedRow(
-            campaign_of(row), place_of(row), metric, math.log(ratio),
-            {name: math.log(other[metric] / ratio) / STEP for name, other in moved.items() if metric in other},
+            campaign_of(row),
+            place_of(row),
+            metric,
+            math.log(ratio),
+            {
+                name: math.log(other[metric] / ratio) / STEP
+                for name, other in moved.items()
+                if metric in other
+            },
             weight,
         )
         for metric, ratio in base.items()
         if (weight := weight_of(row, metric, drawn)) > 0.0 and ratio > 0.0
-    ]  # fmt: skip
+    ]
 
 
 def with_shifts(row: Row, shifts: Shifts) -> EngineCosts:

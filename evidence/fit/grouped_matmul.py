@@ -230,10 +230,17 @@ def operator(options: Options) -> OperatorFit:
     """Return the operator with its measurements."""
     source = source_of("systems data, moe tables of vLLM, SGLang and TensorRT-LLM", title="MoE measurements")
     return OperatorFit(
-        "grouped_matmul", load(options), predict, PARAMETERS, source,
-        lambda rows: np.where(usual(rows), 1.0, 0.2), usual, known,
-        drawn_by_weight=True, not_for_any=(SGLANG_TRITON,),
-    )  # fmt: skip
+        "grouped_matmul",
+        load(options),
+        predict,
+        PARAMETERS,
+        source,
+        lambda rows: np.where(usual(rows), 1.0, 0.2),
+        usual,
+        known,
+        drawn_by_weight=True,
+        not_for_any=(SGLANG_TRITON,),
+    )
 
 
 def run(options: Options) -> None:

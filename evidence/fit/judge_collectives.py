@@ -63,7 +63,8 @@ def judge(rows: Sequence[Mapping[str, str]]) -> pd.DataFrame:
         metric = "time_us" if timed else "busbw_gbs"
         if prediction.status != "ok" or size <= SMALLEST_BYTES or not row[metric]:
             continue
-        value, quantity = float(row[metric]), prediction.metrics[metric]
+        value = float(row[metric])
+        quantity = prediction.metrics[metric]
         ratio = quantity.value / value if timed else value / quantity.value
         found.append(
             {

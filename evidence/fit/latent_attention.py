@@ -40,7 +40,12 @@ from advisor.simulator.operators.latent_attention import (
 from advisor.simulator.operators.matmul import MatmulEfficiency, matmul_s
 
 # DeepSeek-V3: config.json of deepseek-ai/DeepSeek-V3. All measured modules share its head shape.
-HIDDEN, Q_RANK, KV_LORA_RANK, NOPE, ROPE, V_DIM = 7168, 1536, 512, 128, 64, 128
+HIDDEN = 7168
+Q_RANK = 1536
+KV_LORA_RANK = 512
+NOPE = 128
+ROPE = 64
+V_DIM = 128
 GEMM_DTYPES = {"bfloat16": "bf16", "fp8_block": "fp8_block", "nvfp4": "nvfp4"}
 
 DECODE = (
@@ -192,9 +197,14 @@ def prefill_fit(options: Options) -> OperatorFit:
         "residual over calls above 50 us (vLLM: modules above 200 us) with 128 tokens or more",
     )
     return OperatorFit(
-        "mla_prefill", table[~table["kernel_source"].isin(_SIDE_PREFILL)], predict_prefill, PREFILL, source,
-        judged=judged_from(5e-5, 2e-4), not_for_any=("vllm",),
-    )  # fmt: skip
+        "mla_prefill",
+        table[~table["kernel_source"].isin(_SIDE_PREFILL)],
+        predict_prefill,
+        PREFILL,
+        source,
+        judged=judged_from(5e-5, 2e-4),
+        not_for_any=("vllm",),
+    )
 
 
 def decode_fit(options: Options) -> OperatorFit:
@@ -207,9 +217,14 @@ def decode_fit(options: Options) -> OperatorFit:
         "residual over calls above 10 us (vLLM: modules above 100 us) with 128 tokens or more",
     )
     return OperatorFit(
-        "mla_decode", table, predict_decode, DECODE, source,
-        judged=judged_from(1e-5, 1e-4), not_for_any=("vllm",),
-    )  # fmt: skip
+        "mla_decode",
+        table,
+        predict_decode,
+        DECODE,
+        source,
+        judged=judged_from(1e-5, 1e-4),
+        not_for_any=("vllm",),
+    )
 
 
 def absorb_fit(options: Options) -> OperatorFit:
@@ -217,9 +232,13 @@ def absorb_fit(options: Options) -> OperatorFit:
     table = newest(options.kernels("mla_bmm"))
     where = "systems data, MLA batched GEMM tables of vLLM, SGLang and TensorRT-LLM"
     return OperatorFit(
-        "mla_absorb", table.assign(dtype=table["bmm_dtype"].map(DTYPES)), predict_absorb, ABSORB,
-        source_of(where, "residual over calls above 5 us"), judged=lambda rows: np.asarray(rows["time_s"] > 5e-6),
-    )  # fmt: skip
+        "mla_absorb",
+        table.assign(dtype=table["bmm_dtype"].map(DTYPES)),
+        predict_absorb,
+        ABSORB,
+        source_of(where, "residual over calls above 5 us"),
+        judged=lambda rows: np.asarray(rows["time_s"] > 5e-6),
+    )
 
 
 def run(options: Options) -> None:

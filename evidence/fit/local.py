@@ -55,8 +55,14 @@ PREFILL = {
 }
 START = DECODE | PREFILL
 SHARED = (
-    "layer_s", "cache_fraction", "cache_repeat", "sync_s", "attention_fraction", "attention_rows", "expert_fraction",
-)  # fmt: skip
+    "layer_s",
+    "cache_fraction",
+    "cache_repeat",
+    "sync_s",
+    "attention_fraction",
+    "attention_rows",
+    "expert_fraction",
+)
 """Parameters that do not depend on the format of weights, as far as few measurements can tell."""
 SIGMA = dict.fromkeys(START, 0.8) | {
     "memory_fraction": 0.25,
@@ -122,7 +128,8 @@ def read_points(options: Options) -> list[Point]:
         vendor = deployment.accelerator.vendor
         level = kernel_level(deployment.engine, vendor, version=case.engine_version, date=case.date)
         end = level.removeprefix("llama.cpp-")
-        family, batch = format_family(case.weight_dtype), case.concurrency or 1
+        family = format_family(case.weight_dtype)
+        batch = case.concurrency or 1
         if raw["decode_tok_s"] and case.osl:
             points.append(Point(case, deployment, end, family, True, batch / float(raw["decode_tok_s"])))
         if raw["prefill_tok_s"] and case.isl and batch == 1:
@@ -136,7 +143,8 @@ def predicted_s(point: Point, values: dict[str, float]) -> float:
     library = OperatorLibrary(device_of(point.deployment.accelerator), "")
     library.assume("local_decode", point.family, LocalDecodeEfficiency(*(values[name] for name in DECODE)))
     library.assume("local_prefill", point.family, LocalPrefillEfficiency(*(values[name] for name in PREFILL)))
-    case, batch = point.case, point.case.concurrency or 1
+    case = point.case
+    batch = point.case.concurrency or 1
     tokens = 1 if point.is_decode else case.isl
     context = max(case.isl, case.context_depth) + case.osl / 2.0
     inputs = SurfaceInputs(batch, tokens, tokens, context)
@@ -161,7 +169,8 @@ def host_sum_rates(points: list[Point]) -> FloatArray:
             alone[point.back_end, point.case.weight_dtype, point.case.isl].append(point.seconds)
     rates = []
     for point in prompts:
-        ranks, case = point.deployment.tensor_parallel, point.case
+        ranks = point.deployment.tensor_parallel
+        case = point.case
         one_s = alone.get((point.back_end, case.weight_dtype, case.isl))
         if ranks == 1 or not one_s:
             continue
@@ -313,7 +322,8 @@ def others(operator: str, architecture: str, fitted: set[tuple[object, object]])
 
 def level_of(point: Point) -> str:
     """Return the engine of a record: the vendor's own back end, and an engine's newest era, stand for all."""
-    engine, vendor = point.deployment.engine, point.deployment.accelerator.vendor
+    engine = point.deployment.engine
+    vendor = point.deployment.accelerator.vendor
     level = kernel_level(engine, vendor, version=point.case.engine_version, date=point.case.date)
     return "any" if level == kernel_level(engine, vendor) else level
 

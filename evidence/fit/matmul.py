@@ -152,9 +152,16 @@ def operator(options: Options) -> OperatorFit:
     """Return the operator with its measurements."""
     where = "systems data, gemm tables of vLLM, SGLang and TensorRT-LLM"
     return OperatorFit(
-        "matmul", load(options), predict, PARAMETERS, source_of(where, title="GEMM measurements"), weight,
-        usual, known, drawn_by_weight=True,
-    )  # fmt: skip
+        "matmul",
+        load(options),
+        predict,
+        PARAMETERS,
+        source_of(where, title="GEMM measurements"),
+        weight,
+        usual,
+        known,
+        drawn_by_weight=True,
+    )
 
 
 def run(options: Options) -> None:

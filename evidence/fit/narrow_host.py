@@ -24,7 +24,8 @@ from advisor.simulator.collectives.alpha_beta import AlphaBeta, curve_of
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.step_cost import decode_iteration_s, prefill_s
 
-FABRIC, FULL_SLOT = "pcie4-x4-host", "pcie4-x16-host"
+FABRIC = "pcie4-x4-host"
+FULL_SLOT = "pcie4-x16-host"
 START = (0.12, 0.25, 0.33)
 """Fractions of the link rate under LL, LL128 and large chunks from which the fit starts."""
 SIMPLE_OVER_BULK = 0.891
@@ -56,7 +57,8 @@ def read_points(path: Path) -> list[Point]:
     for number, row in published_rows(path):
         if not (row["engine"] == "vllm" and row["power_cap_w"] and row["tp"] == "4" and row["prefill_tok_s"]):
             continue
-        rate, alone = float(row["prefill_tok_s"]), row["concurrency"] == "1"
+        rate = float(row["prefill_tok_s"])
+        alone = row["concurrency"] == "1"
         if row["kv_dtype"] not in FORMATS or (alone and rate < SLOWEST_PROMPT_TOK_S):
             continue
         if not row["isl"]:

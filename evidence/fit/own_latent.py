@@ -34,7 +34,10 @@ from advisor.simulator.operators.sparse_attention import (
 )
 from advisor.simulator.operators.triton_latent import TritonLatentEfficiency, triton_latent_s
 
-TOP_K, RANK, ROPE, INDEX_DIM = 2048, 512, 64, 128
+TOP_K = 2048
+RANK = 512
+ROPE = 64
+INDEX_DIM = 128
 SPARSE = (
     Parameter("launch_s", 3e-6, 2e-7, 3e-5),
     Parameter("peak_fraction", 0.6, 0.1, 0.95),

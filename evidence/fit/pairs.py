@@ -82,10 +82,15 @@ def point_of(row: Mapping[str, str], predicted: Prediction) -> Point | None:
     if not errors:
         return None
     return Point(
-        row["model"], row["gpu"], row["engine"], row["weight_dtype"],
-        tuple(row[name] for name in ("tp", "pp", "ep", "dp")), tuple(row[name] for name in CLIENTS_OF),
-        predicted.basis, errors,
-    )  # fmt: skip
+        row["model"],
+        row["gpu"],
+        row["engine"],
+        row["weight_dtype"],
+        tuple(row[name] for name in ("tp", "pp", "ep", "dp")),
+        tuple(row[name] for name in CLIENTS_OF),
+        predicted.basis,
+        errors,
+    )
 
 
 def is_comparable(row: Mapping[str, str]) -> bool:
@@ -141,7 +146,8 @@ def pair_of(two: tuple[Point, Point]) -> Pair | None:
 def quantiles(values: Sequence[float], weights: Sequence[float], levels: Sequence[float]) -> list[float]:
     """Return weighted quantiles."""
     order = np.argsort(values)
-    sorted_values, mass = np.asarray(values)[order], np.cumsum(np.asarray(weights)[order])
+    sorted_values = np.asarray(values)[order]
+    mass = np.cumsum(np.asarray(weights)[order])
     return [float(np.interp(level * mass[-1], mass, sorted_values)) for level in levels]
 
 

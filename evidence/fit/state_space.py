@@ -170,7 +170,9 @@ def stage_fit(name: str, stage: Stage, rows: pd.DataFrame) -> OperatorFit:
 def fit_mixer(name: str, table: pd.DataFrame, engine: str, points: int) -> dict[str, object]:
     """Return the record of a mixer: parameters of all stages, and the residual over all judged rows of all stages."""
     parameters: Values = {}
-    predicted, measured, left_out = [], [], [np.empty(0)]
+    predicted = []
+    measured = []
+    left_out = [np.empty(0)]
     for stage in STAGES:
         rows = table[table["kernel_source"].isin(stage.kernels) & (table["phase"] == stage.phase)]
         if rows.empty:

@@ -46,9 +46,16 @@ MIN_INTERVAL_POINTS = 12
 LEAST_LEFT_OUT_INSIDE = 0.76
 """Fraction of left-out runs that an interval holds at least; it is widened until it does."""
 SOURCE_WEIGHTS = {
-    "megatron-bridge": 2.5, "dgxc-25.04": 1.5, "vtrain-single": 0.7, "peft": 0.4, "own": 0.3,
-    "torchtitan": 0.4, "XTuner speed pages": 0.5, "ml-engineering": 0.5, "torchao training docs": 0.2,
-}  # fmt: skip
+    "megatron-bridge": 2.5,
+    "dgxc-25.04": 1.5,
+    "vtrain-single": 0.7,
+    "peft": 0.4,
+    "own": 0.3,
+    "torchtitan": 0.4,
+    "XTuner speed pages": 0.5,
+    "ml-engineering": 0.5,
+    "torchao training docs": 0.2,
+}
 """Weights of sources with many accelerators, models and releases, and of small or doubtful ones, relative to one."""
 DOUBTFUL = ("SUSPECT", "CHECK")
 """Marks of rows that their collectors found implausible; they are kept out of the fit, not out of validation."""
@@ -122,7 +129,8 @@ def measured_step_s(raw: Mapping[str, str], case: TrainingCase, found: ResolvedC
 
 def thinned(rows: Sequence[Row]) -> list[Row]:
     """Return every n-th row of each source, so that about ROWS_PER_SOURCE of it remain."""
-    total, seen = Counter(row.source for row in rows), Counter[str]()
+    total = Counter(row.source for row in rows)
+    seen = Counter[str]()
     kept = []
     for row in rows:
         every = max(1, total[row.source] // ROWS_PER_SOURCE)
@@ -194,7 +202,8 @@ def left_out(
 ) -> FloatArray:
     """Return parameters without a source or a campaign: a few steps from those of all, along the same slopes."""
     kept = [index for index, row in enumerate(rows) if source not in (row.source, row.campaign)]
-    weights, start = weights_of(rows)[kept], codes
+    weights = weights_of(rows)[kept]
+    start = codes
     for _ in range(8):
         moved = found[kept] + slopes[kept] @ (codes - start)
         codes = improved(codes, moved, slopes[kept], weights)
@@ -270,10 +279,12 @@ def write_intervals(rows: Sequence[Row], ratios: FloatArray) -> None:
         blind = 1.0 / ratios[[index for index in chosen if index < num_left_out]]
         for share in np.arange(0.8, 0.99, 0.02):
             low, high = quantiles(ratios[chosen], weights, float(share))
-            low, high = min(low, 0.95), max(high, 1.05)
+            low = min(low, 0.95)
+            high = max(high, 1.05)
             if np.mean((blind >= low) & (blind <= high)) >= LEAST_LEFT_OUT_INSIDE:
                 break
-        low, high = max(low, WIDEST[0]), min(high, WIDEST[1])
+        low = max(low, WIDEST[0])
+        high = min(high, WIDEST[1])
         lines.append(f"{name} = [{low:.3f}, {high:.3f}]")
     INTERVALS_FILE.write_text("\n".join(lines) + "\n")
 
@@ -302,7 +313,8 @@ def run(options: Options) -> None:
         codes, slopes = fitted(rows, codes, iterations)
     for parameter, code in zip(PARAMETERS, codes, strict=True):
         print(f"{parameter.decoded(code):10.4g}  {parameter.name} {dict(parameter.selector)}")
-    inside, at_end = np.exp(residuals(everything, codes)), residuals(rows, codes)
+    inside = np.exp(residuals(everything, codes))
+    at_end = residuals(rows, codes)
     print(f"\nin the fit, {time.monotonic() - start:.0f} s")
     report(inside, "source", [row.source for row in everything])
     ratios = np.zeros(len(everything))

@@ -72,9 +72,14 @@ def predict(parameters: Values, table: pd.DataFrame, device: Device, kv_bytes: f
             seconds = unified_prefill_s(*calls, *heads, device, efficiency, window_tokens=tokens)
         else:
             seconds = unified_decode_s(
-                rows["batch_size"], rows["cached_tokens"] + 1, *heads, device, efficiency,
-                window_tokens=tokens, kv_bytes_per_element=kv_bytes,
-            )  # fmt: skip
+                rows["batch_size"],
+                rows["cached_tokens"] + 1,
+                *heads,
+                device,
+                efficiency,
+                window_tokens=tokens,
+                kv_bytes_per_element=kv_bytes,
+            )
         out[rows.index.to_numpy()] = seconds
     return out
 
@@ -93,7 +98,8 @@ def lent_errors(parameters: Values, options: Options) -> FloatArray:
 def run(options: Options) -> None:
     """Fit the kernel as vLLM 0.11 calls it, on one H200."""
     document = json.loads(read_text(DATA_DIR / "measured" / MEASURED))
-    table, device = pd.DataFrame(document["rows"], columns=document["columns"]), device_of(by_id("h200-sxm"))
+    table = pd.DataFrame(document["rows"], columns=document["columns"])
+    device = device_of(by_id("h200-sxm"))
     measured = table["time_s"].to_numpy()
     weights = np.where(measured > _LONG_S, 2.0, 1.0)
     found = fit_log_ratio(PARAMETERS, lambda values: predict(values, table, device), measured, weights)

@@ -65,7 +65,8 @@ def lengths_of(case: ServingCase) -> CaseLengths:
     Raises: AdvisorError: no tokens in or out.
     Source: sglang bench_serving.py (random-range-ratio 0 by default), vllm bench (range ratio 0; ShareGPT filters).
     """
-    isl, osl = case.isl - case.shared_prefix_tokens, case.osl
+    isl = case.isl - case.shared_prefix_tokens
+    osl = case.osl
     if isl < 1 or osl < 1:
         raise AdvisorError("isl and osl must be at least 1 token")
     if case.length_dist == "uniform":
@@ -118,7 +119,8 @@ def shared_prefixes(case: ServingCase) -> SharedPrefixes | None:
 
 
 def _published_means(case: ServingCase) -> CaseLengths:
-    isl, osl = case.isl, case.osl
+    isl = case.isl
+    osl = case.osl
     if max(isl, osl) <= _SHORT_MEAN and osl >= _CONVERSATION_LEAST_OUTPUT:
         usual = osl <= _CONVERSATION_MOST_MEAN_ANSWER
         return LognormalLengths(

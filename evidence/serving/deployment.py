@@ -146,7 +146,8 @@ def _ranks_per_node(case: ServingCase) -> int | None:
 
 
 def _micro_batch_tokens(case: ServingCase, deployment: Deployment) -> int | None:
-    engine, vendor = deployment.engine, deployment.accelerator.vendor
+    engine = deployment.engine
+    vendor = deployment.accelerator.vendor
     if not is_local(engine):
         return None
     return micro_batch_tokens(engine, back_end(case.engine_version, vendor), case.context_depth)
@@ -185,7 +186,8 @@ def as_submitted(case: ServingCase) -> ServingCase:
 
     Source: MLPerf Inference v5.1 and v6.1 submissions of Llama-2-70B and Llama-3.1-8B.
     """
-    accelerator, engine = accelerators.by_id(case.gpu), engines.get(case.engine).record
+    accelerator = accelerators.by_id(case.gpu)
+    engine = engines.get(case.engine).record
     few_bits = case.weight_dtype not in ("bf16", "fp16", "fp32")
     native = "fp8" in accelerator.peak_flop_per_s and "fp8" in engine.kv_dtypes
     if case.view == "stranger" or case.kv_dtype != "auto" or not (few_bits and native):

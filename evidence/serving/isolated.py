@@ -12,7 +12,8 @@ from advisor.simulator.step_cost import decode_iteration_s, prefill_s
 
 _NOTHING_DRAWN: dict[str, Factors] = {}
 """Empty sampling error: lengths and arrivals are given."""
-_BENCH_PROMPT_TOKENS, _BENCH_OUTPUT_TOKENS = 512, 128
+_BENCH_PROMPT_TOKENS = 512
+_BENCH_OUTPUT_TOKENS = 128
 
 
 def static_batch(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:

@@ -43,9 +43,19 @@ def script_of(case: ServingCase) -> str:
 def run_of(case: ServingCase, model: str, architecture: str) -> PublishedRun:
     """Return the conditions on which a benchmark's start-up scripts chose their settings in a case."""
     return PublishedRun(
-        script_of(case), case.engine, model, architecture, case.weight_dtype, case.date, case.engine_version,
-        case.isl, case.osl, case.concurrency or 0, case.tp, case.dp,
-    )  # fmt: skip
+        script_of(case),
+        case.engine,
+        model,
+        architecture,
+        case.weight_dtype,
+        case.date,
+        case.engine_version,
+        case.isl,
+        case.osl,
+        case.concurrency or 0,
+        case.tp,
+        case.dp,
+    )
 
 
 def recipe_for(case: ServingCase, deployment: Deployment) -> BenchmarkRecipe | None:

@@ -25,24 +25,78 @@ from advisor.simulator.training.job import Method, TrainingJob
 from advisor.simulator.training.plan import RECOMPUTES, Sharding, TrainingPlan
 
 INPUT_COLUMNS: Final = (
-    "case_id", "date", "framework", "framework_version", "model", "params_b", "active_params_b", "layers", "hidden",
-    "heads", "kv_heads", "ffn", "vocab", "gpu", "gpu_mem_gb", "power_cap_w", "n_gpus", "gpus_per_node",
-    "interconnect", "precision", "seq_len", "global_batch_seqs", "micro_batch", "tp", "pp", "vpp", "cp", "ep", "etp",
-    "dp", "sharding", "shard_group", "recompute", "compile", "finetune", "lora_rank", "optimizer", "reduced_layers",
-    "grad_accum", "local_batch", "packed", "mean_seq_len", "act_offload", "async_tp", "pp_schedule", "mem_bw_tb_s",
-    "trainable_params", "features", "peak_mem_kind",
-)  # fmt: skip
+    "case_id",
+    "date",
+    "framework",
+    "framework_version",
+    "model",
+    "params_b",
+    "active_params_b",
+    "layers",
+    "hidden",
+    "heads",
+    "kv_heads",
+    "ffn",
+    "vocab",
+    "gpu",
+    "gpu_mem_gb",
+    "power_cap_w",
+    "n_gpus",
+    "gpus_per_node",
+    "interconnect",
+    "precision",
+    "seq_len",
+    "global_batch_seqs",
+    "micro_batch",
+    "tp",
+    "pp",
+    "vpp",
+    "cp",
+    "ep",
+    "etp",
+    "dp",
+    "sharding",
+    "shard_group",
+    "recompute",
+    "compile",
+    "finetune",
+    "lora_rank",
+    "optimizer",
+    "reduced_layers",
+    "grad_accum",
+    "local_batch",
+    "packed",
+    "mean_seq_len",
+    "act_offload",
+    "async_tp",
+    "pp_schedule",
+    "mem_bw_tb_s",
+    "trainable_params",
+    "features",
+    "peak_mem_kind",
+)
 """Columns that a prediction may read; tier, group, source, source_ref, notes and measured values are not among them."""
 
 METRICS: Final = (
-    "tokens_per_s_per_gpu", "tflops_per_gpu", "mfu", "step_time_s", "time_to_train_min", "peak_mem_gb", "oom",
-)  # fmt: skip
+    "tokens_per_s_per_gpu",
+    "tflops_per_gpu",
+    "mfu",
+    "step_time_s",
+    "time_to_train_min",
+    "peak_mem_gb",
+    "oom",
+)
 """Columns that are predicted, and compared if they were measured."""
 
 _SHARDING: Final[Mapping[str, Sharding]] = {
-    "none": "none", "dist_opt": "zero1", "zero1": "zero1", "zero2": "zero2", "zero3": "zero3", "fsdp": "zero3",
+    "none": "none",
+    "dist_opt": "zero1",
+    "zero1": "zero1",
+    "zero2": "zero2",
+    "zero3": "zero3",
+    "fsdp": "zero3",
     "hsdp": "zero3",
-}  # fmt: skip
+}
 _PRECISIONS: Final = ("bf16", "fp16", "fp32", "tf32", "fp8", "mxfp8", "nvfp4", "int8")
 _PRECISION_PARTS: Final = (
     ("mxfp8", "mxfp8"),
@@ -211,7 +265,9 @@ def _job(
         method = "lora"
     rank = cells.degree("lora_rank") or (_DEFAULT_RANK if method != "full" else 0)
     optimizer, paged = optimizer_of(cells.text("optimizer"))
-    version, date, framework = cells.text("framework_version"), cells.text("date"), cells.text("framework")
+    version = cells.text("framework_version")
+    date = cells.text("date")
+    framework = cells.text("framework")
     features = set(cells.text("features").split()) | default_features(framework, family, version, date)
     precision = _precision(cells, accelerator, family, unstated)
     if family == "megatron" and num_experts(model) and "no_overlap" not in features:
@@ -263,8 +319,10 @@ def _expert_parallel(job: TrainingJob, plan: TrainingPlan, domain: int) -> int:
 def _batches(cells: Cells, plan: TrainingPlan, family: str, unstated: set[str]) -> tuple[TrainingPlan, int]:
     """Return the plan with its micro-batch, and the global batch [sequences], each from the stated value of the
     others."""
-    micro, whole = cells.degree("micro_batch"), cells.degree("global_batch_seqs")
-    accumulation, local = cells.degree("grad_accum"), cells.degree("local_batch")
+    micro = cells.degree("micro_batch")
+    whole = cells.degree("global_batch_seqs")
+    accumulation = cells.degree("grad_accum")
+    local = cells.degree("local_batch")
     dp = plan.data_parallel
     if micro is None and local is not None and plan.pipeline_parallel == 1:
         micro = local

@@ -15,25 +15,65 @@ _FAMILIES: Final = (
     ("deepspeed", ("deepspeed", "internevo", "internlm", "colossal", "habana", "gaudi")),
     (
         "peft",
-        ("peft", "transformers", "unsloth", "axolotl", "trl", "llama-factory", "llamafactory", "hugging", "xtuner",
-         "ms-swift"),
+        (
+            "peft",
+            "transformers",
+            "unsloth",
+            "axolotl",
+            "trl",
+            "llama-factory",
+            "llamafactory",
+            "hugging",
+            "xtuner",
+            "ms-swift",
+        ),
     ),
     (
         "fsdp",
-        ("fsdp", "automodel", "composer", "llm-foundry", "mosaic", "torchtune", "litgpt", "lightning", "fms", "nanogpt",
-         "nanochat"),
+        (
+            "fsdp",
+            "automodel",
+            "composer",
+            "llm-foundry",
+            "mosaic",
+            "torchtune",
+            "litgpt",
+            "lightning",
+            "fms",
+            "nanogpt",
+            "nanochat",
+        ),
     ),
     (
         "megatron",
-        ("megatron", "nemo", "hai-llm", "hai_llm", "hai llm", "nvidia", "ngc", "primus", "mcore", "bridge", "simumax",
-         "nanotron", "neuron", "nxd", "cuda", "mxnet"),
+        (
+            "megatron",
+            "nemo",
+            "hai-llm",
+            "hai_llm",
+            "hai llm",
+            "nvidia",
+            "ngc",
+            "primus",
+            "mcore",
+            "bridge",
+            "simumax",
+            "nanotron",
+            "neuron",
+            "nxd",
+            "cuda",
+            "mxnet",
+        ),
     ),
-)  # fmt: skip
+)
 """Words by family; the first family with a word that the name contains applies."""
 _SCHEDULES: Final[Mapping[Schedule, tuple[str, ...]]] = {
-    "dualpipe": ("dualpipe",), "zbv": ("zbv", "zerobubblev", "vschedule"), "zb_h1": ("zbh1", "zerobubble"),
-    "interleaved": ("interleaved", "vpp"), "gpipe": ("gpipe",),
-}  # fmt: skip
+    "dualpipe": ("dualpipe",),
+    "zbv": ("zbv", "zerobubblev", "vschedule"),
+    "zb_h1": ("zbh1", "zerobubble"),
+    "interleaved": ("interleaved", "vpp"),
+    "gpipe": ("gpipe",),
+}
 """Parts of a run's word for its schedule, by schedule; the first match applies, and 1F1B if there is none."""
 
 

@@ -89,7 +89,8 @@ def as_run(case: TrainingCase, job: TrainingJob, plan: TrainingPlan) -> tuple[Tr
         plan = replace(plan, data_parallel=1, sharding="none")
     if software.chunks_adapter_loss and job.method != "full":
         job = replace(job, features=job.features | {"chunked_ce"})
-    layers, stages = sum(group.count for group in job.model.layers), plan.pipeline_parallel
+    layers = sum(group.count for group in job.model.layers)
+    stages = plan.pipeline_parallel
     if software.remainder_on_last_stages and layers % stages and not plan.last_stage_layers:
         plan = replace(plan, last_stage_layers=-(-layers // stages))
     if "recompute" in case.unstated and job.framework not in _TUNED_FAMILIES:

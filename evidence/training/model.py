@@ -12,10 +12,26 @@ from advisor.evidence.table import Cells
 from advisor.simulator.graph.model import with_depth
 
 _UNGATED: Final = (
-    "gpt", "mpt", "nemotron", "megatron", "turing", "mt-nlg", "falcon", "phi", "opt", "bloom", "pythia",
+    "gpt",
+    "mpt",
+    "nemotron",
+    "megatron",
+    "turing",
+    "mt-nlg",
+    "falcon",
+    "phi",
+    "opt",
+    "bloom",
+    "pythia",
     "stablelm-base",
-    "bert", "t5", "vit", "starcoder", "santacoder", "dit", "cerebras",
-)  # fmt: skip
+    "bert",
+    "t5",
+    "vit",
+    "starcoder",
+    "santacoder",
+    "dit",
+    "cerebras",
+)
 """Families with two matrices in the feed-forward part; all others have a gate."""
 _TIED: Final = (
     "gpt",
@@ -99,9 +115,11 @@ def _with_table(model: Model, vocabulary: int, tied: bool) -> Model:
 
 def _unknown(cells: Cells, name: str) -> tuple[Model, bool]:
     family = name.split("/")[-1].casefold()
-    gated, tied = not family.startswith(_UNGATED), family.startswith(_TIED) and not _untied(cells)
+    gated = not family.startswith(_UNGATED)
+    tied = family.startswith(_TIED) and not _untied(cells)
     vocabulary = cells.degree("vocab") or _VOCABULARY
-    hidden, layers = cells.degree("hidden"), cells.degree("layers")
+    hidden = cells.degree("hidden")
+    layers = cells.degree("layers")
     parameters = (cells.positive("params_b") or 0.0) * GIGA
     assumed = not (hidden and layers)
     mixture = mixture_of(cells, name, vocabulary)

@@ -52,7 +52,8 @@ def predict_case(case: TrainingCase, costs: FrameworkCosts | None = None) -> Pre
 
 
 def _time_metrics(case: TrainingCase, found: ResolvedCase, basis: Basis) -> dict[str, Quantity]:
-    job, ranks = found.job, case.num_accelerators
+    job = found.job
+    ranks = case.num_accelerators
     seconds = float(found.step.step_s[0])
     name = step_class(job, case.cluster, ranks, assumed="layout" in case.unstated)
     step = step_quantity(seconds, name, basis)

@@ -85,7 +85,8 @@ def _best(case: TrainingCase, costs: FrameworkCosts | None) -> ResolvedCase:
         row = int(np.argmin(rank)) if enough.any() else int(np.argmin(memory.peak_bytes))
         found = (float(rank[row]), float(memory.peak_bytes[row]))
         if best is None or found < best_rank:
-            best, best_rank = _only(job, chosen[row], step, memory, row, bool(enough[row])), found
+            best = _only(job, chosen[row], step, memory, row, bool(enough[row]))
+            best_rank = found
     assert best is not None
     return best
 
@@ -148,9 +149,15 @@ def _layouts(case: TrainingCase) -> Iterator[TrainingPlan]:
         dp = case.num_accelerators // (tp * pp * cp)
         for micro, ep in product(_micro_batches(case, dp), _expert_degrees(case, dp * cp)):
             yield replace(
-                plan, tensor_parallel=tp, pipeline_parallel=pp, context_parallel=cp, data_parallel=dp,
-                expert_parallel=ep, micro_batch=micro, sequence_parallel=tp > 1,
-            )  # fmt: skip
+                plan,
+                tensor_parallel=tp,
+                pipeline_parallel=pp,
+                context_parallel=cp,
+                data_parallel=dp,
+                expert_parallel=ep,
+                micro_batch=micro,
+                sequence_parallel=tp > 1,
+            )
 
 
 def _expert_degrees(case: TrainingCase, ranks: int) -> tuple[int, ...]:

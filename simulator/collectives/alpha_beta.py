@@ -147,7 +147,8 @@ def network_ring_s(operation: str, sizes: FloatArray, topology: Topology) -> Flo
     Error: docs/collectives.md, whole sources left out.
     Source: NCCL src/graph/tuning.cc (steps and inter-node steps); parameters: catalog/data/efficiency.
     """
-    n, nodes = topology.num_ranks, topology.num_nodes
+    n = topology.num_ranks
+    nodes = topology.num_nodes
     passes = 2 if operation == "all_reduce" else 1
     curve = curve_of(topology.fit_fabric, operation, "nccl")
     inter_steps = passes * (nodes - 1)
@@ -173,7 +174,8 @@ def network_tree_s(sizes: FloatArray, topology: Topology) -> FloatArray:
     Source: Sanders, Speck, Träff 2009 (two-tree); NCCL src/graph/tuning.cc (levels).
     """
     curve = curve_of(topology.fit_fabric, "all_reduce", "nccl")
-    n, k = topology.num_ranks, topology.ranks_in_node
+    n = topology.num_ranks
+    k = topology.ranks_in_node
     levels = math.ceil(math.log2(topology.num_nodes))
     egress = tree_egress(topology)
     network = node_bytes_per_s(topology) * (2.0 * (n - 1) / n) / egress
@@ -181,7 +183,8 @@ def network_tree_s(sizes: FloatArray, topology: Topology) -> FloatArray:
     fraction = collective(topology.intra_fabric, "all_reduce", "tree").record.parameters["scale_up_fraction"]
     rates = _rates(curve, topology, network, fraction)
     if k > FITTED_RANKS:
-        latencies, rates = latencies[:-2], rates[:-2]
+        latencies = latencies[:-2]
+        rates = rates[:-2]
     return branches_s(sizes * (2.0 * (n - 1) / n), latencies, rates)
 
 
@@ -195,7 +198,8 @@ def network_all_to_all_s(sizes: FloatArray, topology: Topology) -> FloatArray:
     Error: docs/collectives.md, whole sources left out.
     Source: NCCL maintainers on NIC use: NVIDIA/nccl-tests issue 267; parameters: catalog/data/efficiency.
     """
-    n, k = topology.num_ranks, topology.ranks_in_node
+    n = topology.num_ranks
+    k = topology.ranks_in_node
     parameters = network_parameters("all_to_all")
     curve = curve_of(topology.fit_fabric, "all_to_all", "nccl")
     port = topology.inter_bytes_per_s

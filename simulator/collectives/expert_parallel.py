@@ -126,7 +126,8 @@ def scale_up_exchange(
 
     Source: as moe_dispatch_s.
     """
-    n, k = topology.num_ranks, topology.ranks_in_node
+    n = topology.num_ranks
+    k = topology.ranks_in_node
     copies = exchange.copies(n)
     leaving = copies * (k - 1) / k + parameters["extra_copies"]
     rate = topology.intra_bytes_per_s * parameters["efficiency"]

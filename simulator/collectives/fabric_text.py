@@ -24,9 +24,17 @@ _INSIDE: Final = re.compile(
 )
 _RATE: Final = re.compile(r"\b\d+\s*g(?:b|bit)?(?:/s|ps)?\b")
 KNOWN_NETWORKS: Final = (
-    "InfiniBand NDR 8x400Gb", "InfiniBand HDR 8x200Gb", "RoCE 8x400Gb", "EFA 32x100Gb", "EFA 16x200Gb", "TCP 25Gb",
-    "Ethernet 100Gb", "NVLink", "MNNVL", "PCIe Gen5",
-)  # fmt: skip
+    "InfiniBand NDR 8x400Gb",
+    "InfiniBand HDR 8x200Gb",
+    "RoCE 8x400Gb",
+    "EFA 32x100Gb",
+    "EFA 16x200Gb",
+    "TCP 25Gb",
+    "Ethernet 100Gb",
+    "NVLink",
+    "MNNVL",
+    "PCIe Gen5",
+)
 """Examples of the network texts that are understood, one of each kind."""
 _SLOWEST_PORT_GBIT: Final = 10.0
 _FASTEST_PORT_GBIT: Final = 800.0

@@ -54,9 +54,12 @@ def in_switch_all_reduce_s(sizes: FloatArray, topology: Topology) -> dict[str, F
         return {}
     widening = max(math.log2(k / FITTED_RANKS), 0.0)
     rate = topology.intra_bytes_per_s * (1.0 - parameters["loss_per_doubling"]) ** widening / (1.0 + 1.0 / k)
-    name, levels, network = "nvls", 0, math.inf
+    name = "nvls"
+    levels = 0
+    network = math.inf
     if topology.num_nodes > 1:
-        name, levels = "nvls_tree", math.ceil(math.log2(topology.num_nodes))
+        name = "nvls_tree"
+        levels = math.ceil(math.log2(topology.num_nodes))
         network = node_bytes_per_s(topology) / tree_egress(topology)
         rate *= network_parameters("tree")["switch_share"]
     hops = protocol_hops("tree")[-1]
@@ -105,7 +108,9 @@ def _torus_s(sizes: FloatArray, topology: Topology, passes: int, travel: float) 
 
     Data that leaves a torus smaller than the group also goes through the networks of its nodes.
     """
-    parameters, n, dimensions = _parameters(topology), topology.num_ranks, _dimensions(topology)
+    parameters = _parameters(topology)
+    n = topology.num_ranks
+    dimensions = _dimensions(topology)
     side = n ** (1.0 / dimensions)
     hops = dimensions * max(math.ceil(side / 2.0), 1)
     links = max(dimensions * side * travel, 1.0)

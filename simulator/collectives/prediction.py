@@ -185,7 +185,8 @@ def _range_of(operation: Operation, winner: str, num_bytes: float, topology: Top
     if winner == "none":
         return 1.0, "modelled"
     found = collective(*_record_key(operation, winner, topology))
-    residual, transferred = found.record.residual, bool(found.transferred_from)
+    residual = found.record.residual
+    transferred = bool(found.transferred_from)
     basis: Basis = "calibrated" if residual.num_points and not transferred else "modelled"
     if winner.startswith("custom"):
         return 1.0 + (residual.p90_abs_error if transferred else _p80(residual)), basis

@@ -117,7 +117,8 @@ def topology_of(accelerator: Accelerator, num_ranks: int, *, ranks_per_node: int
     if scale_up is None or domain == 1 or (bridged and num_ranks > domain):
         kind, rate, domain = *_pcie(accelerator), accelerator.node_size
     else:
-        kind, rate = scale_up.kind, scale_up.bytes_per_s
+        kind = scale_up.kind
+        rate = scale_up.bytes_per_s
     in_node = min(num_ranks, ranks_per_node or domain)
     return Topology(
         num_ranks=num_ranks,

@@ -17,7 +17,9 @@ class Dense(FeedForwardOperators):
 
     def __init__(self, record: DenseFeedForward, hidden: int) -> None:
         super().__init__(_pair("feed_forward", record.intermediate_size, record.gated, hidden))
-        self.hidden, self.gated, self.inner_size = hidden, record.gated, record.intermediate_size
+        self.hidden = hidden
+        self.gated = record.gated
+        self.inner_size = record.intermediate_size
 
     def launches(self, expert_operators: int) -> int:
         return _DENSE_OPERATORS
@@ -72,7 +74,8 @@ class Routed(FeedForwardOperators):
             matrices += _pair("shared_expert", record.shared_intermediate_size, record.gated, hidden)
         super().__init__(tuple(matrices))
         self.hidden = hidden
-        self.gated, self.inner_size = record.gated, record.shared_intermediate_size
+        self.gated = record.gated
+        self.inner_size = record.shared_intermediate_size
         self.routed = self.experts = Experts(
             record.num_experts,
             record.experts_per_token,

@@ -137,7 +137,8 @@ def riding_state_s(deployment: Deployment, library: OperatorLibrary) -> float:
     Source: own composition; vLLM's Mamba2 mixer and gated delta nets.
     """
     few = 64.0
-    sequences, tp = np.array([few, 2.0 * few]), deployment.tensor_parallel
+    sequences = np.array([few, 2.0 * few])
+    tp = deployment.tensor_parallel
     slope_s = sum(
         layer.count
         * float(np.diff(layer.mixer.recurrence_s(library, sequences, sequences, tp, decode=True))[0])
@@ -154,7 +155,8 @@ def head_s(deployment: Deployment, library: OperatorLibrary, num_sequences: Floa
     Assumes: vocabulary split over tensor-parallel ranks and gathered; sampling passes over fp32 logits twice.
     Source: own composition.
     """
-    model, tp = deployment.model, deployment.tensor_parallel
+    model = deployment.model
+    tp = deployment.tensor_parallel
     rows = np.maximum(1.0, np.ceil(num_sequences / deployment.data_parallel))
     seconds = library.matmul_s(rows, -(-model.vocab_size // tp), model.hidden_size, "bf16")
     seconds = seconds + library.elementwise_s(rows * model.vocab_size * 8.0)
@@ -205,10 +207,13 @@ def prefill_lines(
     Source: the mixers' own lines.
     """
     dp = deployment.data_parallel
-    small, large = max(16.0, chunk_tokens / 4.0), max(64.0, chunk_tokens)
-    at, result = Rank(deployment, library), PrefillLines()
+    small = max(16.0, chunk_tokens / 4.0)
+    large = max(64.0, chunk_tokens)
+    at = Rank(deployment, library)
+    result = PrefillLines()
     for layer in layers_in(deployment.model, decode=False):
-        layers, mixer = layer.count / deployment.pipeline_parallel, layer.mixer
+        layers = layer.count / deployment.pipeline_parallel
+        mixer = layer.mixer
         if mixer is None or mixer.attention is None:
             continue
         scored_s = mixer.score_pair_s(at, large, max(cached_tokens, large), cached_tokens)
@@ -237,8 +242,11 @@ class _Pricing:
     """Pricing of single layers over a fixed grid of tokens."""
 
     def __init__(self, at: Pass) -> None:
-        self.at, self.deployment, self.library = at, at.deployment, at.library
-        deployment, model = at.deployment, at.deployment.model
+        self.at = at
+        self.deployment = at.deployment
+        self.library = at.library
+        deployment = at.deployment
+        model = at.deployment.model
         self.hidden = model.hidden_size
         self.dense_key = matmul_key(
             *_formats(dense_dtype(model, deployment.weight_dtype), deployment),
@@ -263,7 +271,8 @@ class _Pricing:
         _add(parts, "attention_projections", self._matmuls_s(projections, core=mixer.attention is not None))
         for category, seconds in mixer.pass_s(self.at).items():
             _add(parts, category, seconds)
-        tp, normed = self.deployment.tensor_parallel, float(mixer.norm_values)
+        tp = self.deployment.tensor_parallel
+        normed = float(mixer.norm_values)
         widths = [2.0 * self.hidden, sum(p.columns for p in projections[:-1]), *mixer.pass_widths(self.at)]
         if normed:
             # Squares of queries and keys are summed in fp32, over ranks too, before anything is normed.
@@ -285,7 +294,8 @@ class _Pricing:
 
     def _matmuls_s(self, projections: tuple[Projection, ...], *, core: bool = False) -> FloatArray:
         """Time of several matmuls [s]; the last follows attention in a mixer if `core` is set."""
-        last, seconds = len(projections) - 1 if core else -1, np.zeros_like(self.at.rank_tokens)
+        last = len(projections) - 1 if core else -1
+        seconds = np.zeros_like(self.at.rank_tokens)
         for order, p in enumerate(projections):
             form = self.dense_key if p.low_bit else self.library.wide_format(p.name)
             seconds = seconds + self.library.matmul_s(
@@ -321,7 +331,8 @@ class _Pricing:
         Either every rank gathers all tokens and sums are scattered back; or, if whole experts are on ranks, each
         token goes to the ranks of its experts alone: low-latency kernels for decode, normal ones for prompts.
         """
-        tokens, deployment = self.at.tokens, self.deployment
+        tokens = self.at.tokens
+        deployment = self.deployment
         num_bytes = tokens * self.hidden * _BYTES
         gathered_s = all_gather_s(num_bytes, self.stage_group) + reduce_scatter_s(num_bytes, self.stage_group)
         if deployment.expert_parallel < deployment.ranks_per_stage:

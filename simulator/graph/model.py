@@ -301,7 +301,8 @@ def dense_weight_bytes(model: Model, layer: Layer, weight_dtype: str, tensor_par
     Assumes: norms and biases are negligible.
     Source: own definition, from the matrices.
     """
-    dense, wide = bytes_per_element(dense_dtype(model, weight_dtype)), bytes_per_element("bf16")
+    dense = bytes_per_element(dense_dtype(model, weight_dtype))
+    wide = bytes_per_element("bf16")
     low_bit, others = layer.held(tensor_parallel)
     return low_bit * dense + others * wide
 

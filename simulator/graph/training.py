@@ -83,7 +83,8 @@ def model_shape(model: Model) -> ModelShape:
     Assumes: multi-token-prediction layers are not trained.
     Source: shapes as published (`graph.model.parameter_count`).
     """
-    count, layers = parameter_count(model), layers_of(model)
+    count = parameter_count(model)
+    layers = layers_of(model)
     has_experts = any(layer.experts for layer in layers)
     few = _SHORT_FRACTION * num_layers(model)
     return ModelShape(

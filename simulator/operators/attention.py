@@ -38,7 +38,8 @@ def attention_prefill_s(
     Error: see `residual` of the catalog records; tests/simulator/test_attention.py repeats it.
     Source: operators.attention_kernels; constants from catalog/data/efficiency/attention_prefill.
     """
-    heads, kv_heads = np.asarray(num_heads, float), np.asarray(num_kv_heads, float)
+    heads = np.asarray(num_heads, float)
+    kv_heads = np.asarray(num_kv_heads, float)
     dim = np.asarray(head_dim, float)
     group = heads / kv_heads
     return prefill_kernel_s(
@@ -110,8 +111,10 @@ def attention_decode_s(
     Error: see `residual` of the catalog records; tests/simulator/test_attention.py repeats it.
     Source: operators.attention_kernels; constants from catalog/data/efficiency/attention_decode.
     """
-    heads, kv_heads = np.asarray(num_heads, float), np.asarray(num_kv_heads, float)
-    dim, keys = np.asarray(head_dim, float), np.asarray(context_tokens, float)
+    heads = np.asarray(num_heads, float)
+    kv_heads = np.asarray(num_kv_heads, float)
+    dim = np.asarray(head_dim, float)
+    keys = np.asarray(context_tokens, float)
     if window_tokens is not None:
         keys = np.minimum(keys, window_tokens)
     return decode_kernel_s(

@@ -83,7 +83,8 @@ def attended_pairs(
     Assumes: a query sees its own key; with a window w it sees the last w keys.
     Source: definition of causal attention.
     """
-    new, cached = np.asarray(new_tokens, float), np.asarray(cached_tokens, float)
+    new = np.asarray(new_tokens, float)
+    cached = np.asarray(cached_tokens, float)
     if window_tokens is None:
         return np.asarray(new * cached + new * (new + 1.0) / 2.0)
     growing = np.clip(window_tokens - cached, 0.0, new)
@@ -117,8 +118,10 @@ def prefill_kernel_s(
     causal, or every query sees every key.
     Source: tile structure of FlashAttention-2 and -3, arXiv:2307.08691 and arXiv:2407.08608.
     """
-    new, cached = np.asarray(new_tokens, float), np.asarray(cached_tokens, float)
-    streams, rows = np.asarray(num_streams, float), np.asarray(rows_per_token, float)
+    new = np.asarray(new_tokens, float)
+    cached = np.asarray(cached_tokens, float)
+    streams = np.asarray(num_streams, float)
+    rows = np.asarray(rows_per_token, float)
     score_s = _score_s(np.asarray(flop_per_score, float), device, efficiency)
     overhead_s = efficiency.tile_overhead_cycles / device.clock_hz
     if causal:
@@ -167,7 +170,8 @@ def decode_kernel_s(
     `warm_l2` prices a benchmark that repeats the call on the same cache.
     Source: own form.
     """
-    streams, stream = np.asarray(num_streams, float), np.asarray(stream_bytes, float)
+    streams = np.asarray(num_streams, float)
+    stream = np.asarray(stream_bytes, float)
     rows = np.asarray(rows_per_stream, float)
     tiles = streams * np.ceil(rows / QUERY_TILE_ROWS)
     bandwidth = device.bandwidth_bytes_per_s * efficiency.bandwidth_fraction
@@ -238,7 +242,8 @@ def secant_over_context(
     if not 0.0 < context_low < context_high:
         raise ValueError(f"contexts must ascend from above 0: {context_low} to {context_high}")
     batch = np.asarray(batch_sizes, float)
-    low_s, high_s = time_s(batch, context_low), time_s(batch, context_high)
+    low_s = time_s(batch, context_low)
+    high_s = time_s(batch, context_high)
     slope = (high_s - low_s) / (batch * (context_high - context_low))
     return low_s - slope * batch * context_low, slope
 
@@ -254,7 +259,8 @@ def secant_over_cache(
     if not 0.0 <= cached_low < cached_high:
         raise ValueError(f"cached tokens must ascend from 0: {cached_low} to {cached_high}")
     chunk = np.asarray(chunk_tokens, float)
-    low_s, high_s = time_s(chunk, cached_low), time_s(chunk, cached_high)
+    low_s = time_s(chunk, cached_low)
+    high_s = time_s(chunk, cached_high)
     slope = (high_s - low_s) / (chunk * (cached_high - cached_low))
     return low_s - slope * chunk * (cached_low + chunk / 2.0), slope
 

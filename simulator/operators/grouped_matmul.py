@@ -189,7 +189,8 @@ def experts_s(
     Raises: KeyError: the device has no 16-bit peak.
     Source: own model.
     """
-    hidden, inner = shape.hidden_size, shape.intermediate_size
+    hidden = shape.hidden_size
+    inner = shape.intermediate_size
     bandwidth = device.bandwidth_bytes_per_s * efficiency.memory_fraction
     row_elements = 2.0 * hidden + shape.up_columns + inner
     foreign_rows = np.maximum(load.all_rows - load.rows, 0.0)

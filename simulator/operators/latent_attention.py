@@ -176,8 +176,10 @@ def absorbed_product_s(
     benchmark that repeats the call with the same weights.
     Source: own form.
     """
-    tokens, heads = np.asarray(num_tokens, float), np.asarray(num_heads, float)
-    deep, wide = np.asarray(depth, float), np.asarray(columns, float)
+    tokens = np.asarray(num_tokens, float)
+    heads = np.asarray(num_heads, float)
+    deep = np.asarray(depth, float)
+    wide = np.asarray(columns, float)
     weights = heads * efficiency.weight_bytes * deep * wide
     activations = heads * efficiency.activation_passes * ACTIVATION_BYTES * tokens * (deep + wide)
     l2 = (device.l2_bytes * efficiency.l2_fraction, efficiency.l2_speedup)

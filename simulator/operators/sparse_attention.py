@@ -95,7 +95,8 @@ def indexer_s(
     Error: see `residual` of the catalog records; tests/simulator/test_sparse_attention.py repeats it.
     Source: DeepSeek-V3.2-Exp, section 2.1; DeepGEMM's fp8 MQA logits; constants from catalog/data/efficiency/indexer.
     """
-    new, cached = np.asarray(new_tokens, float), np.asarray(cached_tokens, float)
+    new = np.asarray(new_tokens, float)
+    cached = np.asarray(cached_tokens, float)
     batch = np.asarray(batch_size, float)
     peak = device.peak_flop_per_s.get("fp8", 0.0) or device.peak_flop_per_s["bf16"]
     flop = 2.0 * indexer_num_heads * indexer_head_dim * batch * attended_pairs(new, cached)

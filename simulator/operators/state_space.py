@@ -113,7 +113,8 @@ def chunked_s(
     Assumes: equal sequences.
     Source: own form.
     """
-    tokens, sequences = np.asarray(num_tokens, float), np.asarray(num_sequences, float)
+    tokens = np.asarray(num_tokens, float)
+    sequences = np.asarray(num_sequences, float)
     chunks = np.ceil(tokens / sequences / shape.chunk_tokens)
     sm_flop_per_s = device.peak_flop_per_s["bf16"] * efficiency.chunk_peak_fraction / device.num_sms
     chain_s = efficiency.chunk_stream_cycles / device.clock_hz + chunks * shape.chunk_flop / sm_flop_per_s
@@ -167,7 +168,8 @@ def convolution_s(
     Assumes: equal sequences.
     Source: own form.
     """
-    tokens, sequences = np.asarray(num_tokens, float), np.asarray(num_sequences, float)
+    tokens = np.asarray(num_tokens, float)
+    sequences = np.asarray(num_sequences, float)
     fixed_cycles = sequences * shape.conv_channels * efficiency.conv_stream_cycles
     num_bytes = bytes_past_l2(
         2.0 * ACTIVATION_BYTES * tokens * shape.conv_channels,

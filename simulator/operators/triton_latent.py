@@ -55,7 +55,8 @@ def triton_latent_s(
     Error: see `residual` of the catalog record.
     Source: sglang/srt/layers/attention/triton_backend.py get_num_kv_splits_triton (Apache-2.0); own form of the time.
     """
-    batch, keys = np.asarray(batch_size, float), np.maximum(np.asarray(context_tokens, float), 1.0)
+    batch = np.asarray(batch_size, float)
+    keys = np.maximum(np.asarray(context_tokens, float), 1.0)
     growth = np.maximum(np.log2(keys / _UNSPLIT_TOKENS), 1.0)
     most = max(_MOST_SPLITS, stream_share * device.num_sms)
     splits = np.clip(np.ceil(device.num_sms * growth / (batch * num_heads)), 1.0, most)

@@ -68,7 +68,8 @@ def unified_prefill_s(
     Error: see `residual` of the catalog record; `left_out` is an accelerator of another architecture.
     Source: kernel_unified_attention_2d of vLLM 0.11; constants from catalog/data/efficiency/unified_attention.
     """
-    new, cached = np.asarray(new_tokens, float), np.asarray(cached_tokens, float)
+    new = np.asarray(new_tokens, float)
+    cached = np.asarray(cached_tokens, float)
     group = np.asarray(num_heads, float) / np.asarray(num_kv_heads, float)
     tiles = np.asarray(batch_size, float) * np.asarray(num_kv_heads, float) * np.ceil(new * group / TILE_ROWS)
     keys = attended_pairs(new, cached, window_tokens) / new + _KEY_TILE / 2.0
@@ -98,8 +99,10 @@ def unified_decode_s(
     Error: see `residual` of the catalog record.
     Source: unified_attention of vLLM 0.11; constants from catalog/data/efficiency/unified_attention.
     """
-    batch, kv_heads = np.asarray(batch_size, float), np.asarray(num_kv_heads, float)
-    dim, keys = np.asarray(head_dim, float), np.asarray(context_tokens, float)
+    batch = np.asarray(batch_size, float)
+    kv_heads = np.asarray(num_kv_heads, float)
+    dim = np.asarray(head_dim, float)
+    keys = np.asarray(context_tokens, float)
     if window_tokens is not None:
         keys = np.minimum(keys, window_tokens)
     streams = batch * kv_heads

@@ -111,7 +111,8 @@ class MicroBatch:
 
     def take(self, entry: Prefill, tokens: int, num_blocks: int) -> None:
         """Put the next `tokens` tokens of a prompt, which need num_blocks, into the iteration being composed."""
-        computed, window = entry.computed, self.window_tokens
+        computed = entry.computed
+        window = self.window_tokens
         self.num_chunks += 1
         self.chunk_tokens += tokens
         self.prefill_blocks += num_blocks
@@ -287,7 +288,8 @@ def iterations_until_full(
     bound = (context_sum + (most - 1) * num_sequences + num_sequences * (block_tokens - 1)) // block_tokens
     if bound <= capacity_blocks:
         return most
-    low, high = 1, most
+    low = 1
+    high = most
     while low < high:
         middle = (low + high + 1) // 2
         grown = context_sum + (middle - 1) * num_sequences

@@ -86,7 +86,8 @@ class PrefixCache:
     """
 
     def __init__(self, tree: ContentTree, block_tokens: int) -> None:
-        self.parents, self.ends = tree.parents, tree.ends
+        self.parents = tree.parents
+        self.ends = tree.ends
         self.block_tokens = block_tokens
         self.extents: dict[int, int] = {}
         """Number of cached blocks by node; nodes without any are missing."""
@@ -101,7 +102,9 @@ class PrefixCache:
     def match(self, node: int) -> tuple[int, int]:
         """Return the number of blocks from the beginning of a node's content that are cached, and how many of them are
         pinned."""
-        parents, extents, pins = self.parents, self.extents, self.pins
+        parents = self.parents
+        extents = self.extents
+        pins = self.pins
         while node:
             extent = extents.get(node)
             if extent:
@@ -118,7 +121,9 @@ class PrefixCache:
 
     def pin(self, node: int) -> None:
         """Keep the cached part of a node's content, present and future, until it is unpinned."""
-        parents, pins, extents = self.parents, self.pins, self.extents
+        parents = self.parents
+        pins = self.pins
+        extents = self.extents
         while node:
             count = pins.get(node)
             if count:
@@ -134,7 +139,9 @@ class PrefixCache:
 
     def unpin(self, node: int) -> None:
         """Give up one use of a node's content; blocks without another user become idle, the end first."""
-        parents, pins, extents = self.parents, self.pins, self.extents
+        parents = self.parents
+        pins = self.pins
+        extents = self.extents
         while node:
             count = pins[node] - 1
             if count:
@@ -150,7 +157,10 @@ class PrefixCache:
 
     def extend(self, node: int, first: int, last: int) -> None:
         """Note that blocks first..last-1 of a pinned node's content are computed."""
-        parents, ends, extents, block_tokens = self.parents, self.ends, self.extents, self.block_tokens
+        parents = self.parents
+        ends = self.ends
+        extents = self.extents
+        block_tokens = self.block_tokens
         while node:
             start = ends[parents[node]] // block_tokens
             if last > start:
@@ -165,7 +175,10 @@ class PrefixCache:
 
     def keep(self, node: int) -> None:
         """Hold all of a node's content in the state in which a finished request leaves it: cached and idle."""
-        parents, ends, extents, idle = self.parents, self.ends, self.extents, self.idle
+        parents = self.parents
+        ends = self.ends
+        extents = self.extents
+        idle = self.idle
         end = ends[node] // self.block_tokens
         while node:
             above = parents[node]
@@ -175,11 +188,13 @@ class PrefixCache:
                 extents[node] = end - start
                 idle[node] = None
                 idle.move_to_end(node)
-            node, end = above, start
+            node = above
+            end = start
 
     def evict(self, num_blocks: int) -> None:
         """Evict idle blocks, least recently used first; fewer if there are not as many."""
-        idle, extents = self.idle, self.extents
+        idle = self.idle
+        extents = self.extents
         while num_blocks > 0 and idle:
             node = next(iter(idle))
             extent = extents[node]

@@ -40,7 +40,8 @@ class CachingReplica(Replica):
         rank: Rank | None = None,
     ) -> None:
         super().__init__(tables, policy, jump=jump, rank=rank)
-        self.prompts, self.answers = contents.prompts, contents.answers
+        self.prompts = contents.prompts
+        self.answers = contents.answers
         self.cache = PrefixCache(contents.tree, policy.block_tokens)
         for node in contents.kept:
             self.cache.keep(node)
@@ -59,13 +60,18 @@ class CachingReplica(Replica):
 
     def _admit(self, batch: MicroBatch, free: int) -> None:
         """Admit waiting requests in order of arrival while budget, sequence slots and blocks last."""
-        inbox, preempted, cutoff_ps = self.inbox, self.preempted, batch.cutoff_ps
+        inbox = self.inbox
+        preempted = self.preempted
+        cutoff_ps = batch.cutoff_ps
         budget = self.max_tokens - batch.chunk_tokens - (batch.num_decoding if self.mixed else 0)
         slots = 0 if self.batch_closed else self.num_slots - self.num_running - batch.freed_sequences
-        block_tokens, prompts, cache = self.block_tokens, self.prompts, self.cache
+        block_tokens = self.block_tokens
+        prompts = self.prompts
+        cache = self.cache
         while budget > 0 and slots > 0:
             if preempted:
-                request, target = preempted[0].request, preempted[0].target
+                request = preempted[0].request
+                target = preempted[0].target
             elif inbox and inbox[0][0] <= cutoff_ps:
                 request = inbox[0]
                 target = request[2]
@@ -124,8 +130,10 @@ class CachingReplica(Replica):
 
     def _cover(self, entry: Prefill) -> None:
         """Enter the scheduled part of a prompt's content into the cache."""
-        index, cache = entry.request[1], self.cache
-        leaf, before = self.prompts[index], self.covered[index]
+        index = entry.request[1]
+        cache = self.cache
+        leaf = self.prompts[index]
+        before = self.covered[index]
         covered = min(entry.computed, entry.request[2], cache.ends[leaf]) // self.block_tokens
         if covered > before:
             cache.extend(leaf, before, covered)
@@ -146,7 +154,8 @@ class CachingReplica(Replica):
         held = batch.held_blocks()
         if self.alone is None:
             held += sum(other.held_blocks() for other in self.batches if other is not batch)
-        cache, free = self.cache, self.blocks.capacity - held
+        cache = self.cache
+        free = self.blocks.capacity - held
         used = self.real_capacity - free
         if used > self.max_used_blocks:
             self.max_used_blocks = used
@@ -184,11 +193,13 @@ class CachingReplica(Replica):
         """Record a request whose last token is out; its blocks become idle, and those of its output too if a later
         request continues it."""
         super()._finish(batch, request, admitted_ps, first_token_ps, num_preemptions)
-        index, cache = request[1], self.cache
+        index = request[1]
+        cache = self.cache
         covered = self.covered.pop(index, None)
         if covered is None:
             return
-        leaf, before = self.prompts[index], cache.num_pinned
+        leaf = self.prompts[index]
+        before = cache.num_pinned
         answer = self.answers.get(index)
         if answer is not None:
             if answer != leaf:

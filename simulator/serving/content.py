@@ -68,12 +68,17 @@ def hashed_contents(
     Source: own definition; the Mooncake traces have ids of 512 tokens.
     """
     nodes: dict[tuple[int, int, int], int] = {}
-    parents, ends, num_children, is_end = [ROOT], [0], [0], [True]
+    parents = [ROOT]
+    ends = [0]
+    num_children = [0]
+    is_end = [True]
     prompts = []
     for ids, tokens in zip(hash_ids, input_tokens, strict=True):
-        node, end = ROOT, 0
+        node = ROOT
+        end = 0
         for identity in ids:
-            start, end = end, min(end + unit_tokens, tokens)
+            start = end
+            end = min(end + unit_tokens, tokens)
             if end == start:
                 break
             key = (node, identity, end)
@@ -96,7 +101,8 @@ def _without_runs(
     parents: Sequence[int], ends: Sequence[int], num_children: Sequence[int], is_end: Sequence[bool]
 ) -> tuple[ContentTree, list[int]]:
     """Return the tree of the nodes at which paths part or end, and for each old node the new one at or above it."""
-    tree, above = ContentTree(), [ROOT]
+    tree = ContentTree()
+    above = [ROOT]
     for node in range(1, len(parents)):
         parent = above[parents[node]]
         if is_end[node] or num_children[node] != 1:
@@ -124,7 +130,10 @@ def mean_reused_tokens(contents: Contents) -> float:
 
     Source: own definition.
     """
-    parents, ends, seen, reused = contents.tree.parents, contents.tree.ends, {ROOT}, 0
+    parents = contents.tree.parents
+    ends = contents.tree.ends
+    seen = {ROOT}
+    reused = 0
     num_prompts = len(contents.prompts)
     for index in range(num_prompts):
         node = contents.prompts[index]

@@ -116,7 +116,8 @@ def simulate_disaggregated(
     recorder = client.recorder(slo, keep=records)
     service = _Service(prefill, decode, link, client, recorder, draw_contents(workload, seed))
     if give_up_after_violations is not None:
-        service.limit, service.block = give_up_after_violations, WATCHED_BLOCK
+        service.limit = give_up_after_violations
+        service.block = WATCHED_BLOCK
     service.run_until(NEVER)
     service.record(0)
     replicas = [site.replica for site in (*service.prefill, *service.decode)]
@@ -136,7 +137,8 @@ class DecodeReplica(Replica):
 
     def _admit(self, batch: MicroBatch, free: int) -> None:
         """Admit waiting requests in order of arrival while sequence slots and blocks last."""
-        inbox, cutoff_ps = self.inbox, batch.cutoff_ps
+        inbox = self.inbox
+        cutoff_ps = batch.cutoff_ps
         slots = self.num_slots - self.num_running - batch.freed_sequences
         while slots > 0 and inbox and inbox[0][0] <= cutoff_ps:
             request = inbox[0]
@@ -153,7 +155,8 @@ class DecodeReplica(Replica):
 
     def _start_mixed(self, batch: MicroBatch) -> None:
         """Start one decode iteration of the running sequences and of those that have just arrived."""
-        tables, window = self.tables, self.tables.window_tokens
+        tables = self.tables
+        window = self.tables.window_tokens
         cached = [entry.target for entry in batch.completing]
         num_sequences = batch.num_decoding + len(cached)
         stage_ps = tables.decode_base_ps[num_sequences] + self.admission_ps * batch.num_admitted
@@ -190,9 +193,12 @@ class _Service(EventLoop):
         contents: Contents | None,
     ) -> None:
         super().__init__()
-        self.client, self.recorder, self.link = client, recorder, link
+        self.client = client
+        self.recorder = recorder
+        self.link = link
         first, second = (step_tables(pool.surface, pool.policy) for pool in (prefill, decode))
-        self.prefill_loads, self.decode_loads = LoadIndex(), LoadIndex()
+        self.prefill_loads = LoadIndex()
+        self.decode_loads = LoadIndex()
         self.prefill = [
             _Worker(
                 number, new_replica(first, prefill.policy, contents), self.prefill_loads, link.sender_channels
@@ -206,7 +212,8 @@ class _Service(EventLoop):
         self.under_way: dict[int, Request] = {}
         """Requests of the clients by index, until their last token is out."""
         self.rows: list[int] = []
-        self.limit, self.block = NEVER, BLOCK
+        self.limit = NEVER
+        self.block = BLOCK
         self.come_from(client.arrivals())
 
     def arrive(self, arrival: Arrival) -> None:

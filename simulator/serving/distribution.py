@@ -180,14 +180,17 @@ class Distribution:
         for values in self._kept:
             self._counts += np.bincount(_bins(values), minlength=_NUM_BINS)
         for first, slope, num_values, weight in self._runs:
-            low, high = _bins(first), _bins(first + slope * (num_values - 1))
+            low = _bins(first)
+            high = _bins(first + slope * (num_values - 1))
             inside = low == high
             np.add.at(self._counts, low[inside], (num_values * weight)[inside])
             if not inside.all():
                 wide = ~inside
                 bins, counts = _spread(first[wide], slope[wide], num_values[wide], low[wide], high[wide])
                 np.add.at(self._counts, bins, counts * np.repeat(weight[wide], high[wide] - low[wide] + 1))
-        self._kept, self._runs, self._num_runs = [], [], 0
+        self._kept = []
+        self._runs = []
+        self._num_runs = 0
 
 
 def _between_ranks(values: NDArray[np.int64], rank: float) -> float:
@@ -245,5 +248,6 @@ def _weighted_sum(ends: NDArray[np.int64], num_values: NDArray[np.int64], weight
 
 def _exact_sum(values: NDArray[np.int64], weight: NDArray[np.int64] | int = 1) -> int:
     """Weighted sum that cannot overflow: high and low halves are added separately."""
-    high, low = values >> 31, values & ((1 << 31) - 1)
+    high = values >> 31
+    low = values & ((1 << 31) - 1)
     return (int((high * weight).sum()) << 31) + int((low * weight).sum())

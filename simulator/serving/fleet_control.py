@@ -15,7 +15,8 @@ from advisor.simulator.serving.pipeline import NEVER
 
 EventKind = Literal["start", "open", "drain", "notice", "lost", "failed"]
 Process = Generator[simpy.Event, Any, None]
-_FAILURE_STREAM, _SPOT_STREAM = 10, 11
+_FAILURE_STREAM = 10
+_SPOT_STREAM = 11
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,8 @@ class FleetControl:
     """
 
     def __init__(self, loop: FleetLoop, seed: int) -> None:
-        self.loop, self.seed = loop, seed
+        self.loop = loop
+        self.seed = seed
         self.env = simpy.Environment(initial_time=0)
         self.events: list[FleetEvent] = []
         self.num_starting = [0] * len(loop.fleet.pools)
@@ -51,7 +53,8 @@ class FleetControl:
 
     def run(self) -> None:
         """Serve the load to its last request while the processes change the fleet."""
-        env, loop = self.env, self.loop
+        env = self.env
+        loop = self.loop
         while not loop.is_done:
             next_ps = env.peek()
             if next_ps == float("inf"):
@@ -112,7 +115,8 @@ class FleetControl:
     def _scale(self, number: int, scaling: Scaling) -> Process:
         """Read the metric every interval; add missing replicas at once, remove those that were not needed for a
         while."""
-        loop, interval_ps = self.loop, seconds_to_ps(scaling.interval_s)
+        loop = self.loop
+        interval_ps = seconds_to_ps(scaling.interval_s)
         wishes = [(0, loop.fleet.pools[number].num_replicas)]  # what is there at first counts as asked for
         routed = 0
         while True:

@@ -23,7 +23,8 @@ class FleetSite(Site):
 
     def __init__(self, number: int, pool_number: int, replica: Replica, started_ps: int) -> None:
         super().__init__(number, replica, LoadIndex())
-        self.pool_number, self.started_ps = pool_number, started_ps
+        self.pool_number = pool_number
+        self.started_ps = started_ps
         self.state: Literal["starting", "ready", "draining", "gone"] = "starting"
         self.opened_ps = self.stopped_ps = -1
         """Instants at which the replica opened and stopped [ps]; -1 before that."""
@@ -35,7 +36,10 @@ class FleetLoop(EventLoop):
 
     def __init__(self, fleet: Fleet, load: FleetLoad, recorder: FleetRecorder, *, jump: bool = True) -> None:
         super().__init__()
-        self.fleet, self.load, self.recorder, self.jump = fleet, load, recorder, jump
+        self.fleet = fleet
+        self.load = load
+        self.recorder = recorder
+        self.jump = jump
         self.api_ps = [pool.policy.api_overhead_ps for pool in fleet.pools]
         self.tables = [step_tables(pool.surface, pool.policy) for pool in fleet.pools]
         self.sites: list[FleetSite] = []
@@ -60,7 +64,8 @@ class FleetLoop(EventLoop):
 
     def start_site(self, pool_number: int) -> FleetSite:
         """Order a new replica that does not serve yet; it is paid for from now on."""
-        pool, tables = self.fleet.pools[pool_number], self.tables[pool_number]
+        pool = self.fleet.pools[pool_number]
+        tables = self.tables[pool_number]
         reports = self.recorder.lists[pool_number]
         replica = fleet_replica(pool, tables, self.load, reports, jump=self.jump)
         site = FleetSite(len(self.sites), pool_number, replica, self.now_ps)
@@ -69,9 +74,11 @@ class FleetLoop(EventLoop):
 
     def open_site(self, site: FleetSite) -> None:
         """Let a replica take requests."""
-        site.state, site.opened_ps = "ready", self.now_ps
+        site.state = "ready"
+        site.opened_ps = self.now_ps
         self.router.join(site, site.pool_number)
-        parked, self.parked = self.parked, []
+        parked = self.parked
+        self.parked = []
         for arrival in parked:
             self._route(arrival)
 
@@ -95,7 +102,9 @@ class FleetLoop(EventLoop):
             self._route((self.now_ps, index, input_tokens, output_tokens))
 
     def _stop(self, site: FleetSite) -> None:
-        site.state, site.stopped_ps, site.num_outstanding = "gone", self.now_ps, 0
+        site.state = "gone"
+        site.stopped_ps = self.now_ps
+        site.num_outstanding = 0
         self.forget(site)
 
     # Requests ------------------------------------------------------------------------------------------------

@@ -27,7 +27,8 @@ class Timeline:
     COLUMNS = ("arrived", "finished", "good", "turned_away", "output_tokens", "ttft_ps")
 
     def __init__(self, interval_ps: int, most: int) -> None:
-        self.interval_ps, self.most = interval_ps, most
+        self.interval_ps = interval_ps
+        self.most = most
         self.sums = np.zeros((len(self.COLUMNS), 64), dtype=np.int64)
 
     def add(self, name: str, instants: IntColumn, weights: IntColumn | None = None) -> None:
@@ -112,7 +113,9 @@ class FleetRecorder:
 
     def _take(self, recorder: Recorder, rows: IntColumn) -> None:
         good = recorder.take_rows(rows)
-        arrived, end, timeline = rows[:, VISIBLE], rows[:, END], self.timeline
+        arrived = rows[:, VISIBLE]
+        end = rows[:, END]
+        timeline = self.timeline
         timeline.add("arrived", arrived)
         timeline.add("ttft_ps", arrived, rows[:, FIRST] - arrived)
         timeline.add("finished", end)

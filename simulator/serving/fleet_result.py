@@ -202,7 +202,8 @@ def timeline_rows(timeline: Timeline, sites: Sequence[SiteTally], end_ps: int) -
     width_s = width / PICOSECONDS_PER_S
     rows = []
     for number in range(end_ps // width + 1):
-        start, stop = number * width, min((number + 1) * width, end_ps)
+        start = number * width
+        stop = min((number + 1) * width, end_ps)
         if stop <= start and number:
             break
         arrived, finished, good, away, tokens, ttft_ps = (int(sums[number]) for sums in timeline.sums)

@@ -148,7 +148,8 @@ def _run_all(shares: list[_Share]) -> Iterator[tuple[FleetRecorder, list[SiteTal
     if len(shares) == 1:
         yield _run_share(shares[0])
         return
-    context, parent = get_context("spawn"), (os.getpid(),)
+    context = get_context("spawn")
+    parent = (os.getpid(),)
     with ProcessPoolExecutor(len(shares), context, initializer=end_with, initargs=parent) as pool:
         yield from pool.map(_run_share, shares)
 
@@ -156,7 +157,8 @@ def _run_all(shares: list[_Share]) -> Iterator[tuple[FleetRecorder, list[SiteTal
 def _routed(fleet: Fleet, load: FleetLoad) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the requests that the pool takes, in order of arrival, and those that it refuses."""
     order = np.argsort(load.instants_ps, kind="stable")
-    inputs, outputs = load.input_tokens[order].astype(np.int64), load.output_tokens[order]
+    inputs = load.input_tokens[order].astype(np.int64)
+    outputs = load.output_tokens[order]
     least_prompt, most_prompt, most_tokens = fleet.pools[0].token_limits
     taken = (inputs >= least_prompt) & (inputs <= most_prompt) & (inputs + outputs <= most_tokens)
     return order[taken], order[~taken]

@@ -148,7 +148,8 @@ def context_spread(lengths: Lengths, beginning_tokens: float = 0.0) -> float:
 
     Source: moments of the first lengths that a run would draw.
     """
-    inputs, outputs = np.random.default_rng([0, 0]), np.random.default_rng([0, 1])
+    inputs = np.random.default_rng([0, 0])
+    outputs = np.random.default_rng([0, 1])
     prompts, answers = next(lengths.chunks(inputs, outputs))
     return spread_while_decoding(prompts + beginning_tokens, answers)
 
@@ -158,7 +159,8 @@ def spread_while_decoding(prompts: NDArray[Any], answers: NDArray[Any]) -> float
 
     Source: own derivation, moments over requests and places in their answers.
     """
-    prompt, answer = prompts.astype(np.float64), answers.astype(np.float64)
+    prompt = prompts.astype(np.float64)
+    answer = answers.astype(np.float64)
     mean = np.average(prompt + answer / 2.0, weights=answer)
     square = np.average(prompt**2 + prompt * answer + answer**2 / 3.0, weights=answer)
     return math.sqrt(max(0.0, float(square / mean**2) - 1.0))
@@ -173,11 +175,13 @@ def lognormal_location(mean: float, sigma: float, largest: float) -> float:
     """
 
     def clipped_mean(location: float) -> float:
-        low, high = (0.0 - location) / sigma, (math.log(largest) - location) / sigma
+        low = (0.0 - location) / sigma
+        high = (math.log(largest) - location) / sigma
         inside = math.exp(location + sigma**2 / 2.0) * (_normal_cdf(high - sigma) - _normal_cdf(low - sigma))
         return _normal_cdf(low) + inside + largest * _normal_cdf(-high)
 
-    low, high = math.log(mean) - sigma**2 / 2.0 - 20.0 * sigma, math.log(largest) + 20.0 * sigma
+    low = math.log(mean) - sigma**2 / 2.0 - 20.0 * sigma
+    high = math.log(largest) + 20.0 * sigma
     for _ in range(80):
         middle = (low + high) / 2.0
         low, high = (middle, high) if clipped_mean(middle) < mean else (low, middle)

@@ -161,7 +161,9 @@ def _merged_contents(loads: Sequence[FleetLoad], offsets: Sequence[int]) -> Cont
     if all(load.contents is None for load in loads):
         return None
     merged_tree = Contents.empty()
-    tree, prompts, answers = merged_tree.tree, list(merged_tree.prompts), dict(merged_tree.answers)
+    tree = merged_tree.tree
+    prompts = list(merged_tree.prompts)
+    answers = dict(merged_tree.answers)
     for load, first in zip(loads, offsets, strict=False):
         contents = load.contents
         if contents is None:

@@ -50,7 +50,8 @@ class LoadIndex:
         """Add one request to a member's count."""
         load = self.loads[number] + 1
         self.loads[number] = load
-        bit, masks = 1 << number, self.masks
+        bit = 1 << number
+        masks = self.masks
         masks[load - 1] ^= bit
         if load == len(masks):
             masks.append(bit)
@@ -70,7 +71,8 @@ class LoadIndex:
 
     def least_loaded(self) -> int:
         """Return the member with the fewest unfinished requests, the first of them in a tie."""
-        masks, least = self.masks, self.least
+        masks = self.masks
+        least = self.least
         while not masks[least]:
             least += 1
         self.least = least
@@ -88,7 +90,9 @@ class Site:
     __slots__ = ("is_touched", "load_index", "num_outstanding", "number", "replica", "ticket")
 
     def __init__(self, number: int, replica: Replica, load_index: LoadIndex) -> None:
-        self.number, self.replica, self.load_index = number, replica, load_index
+        self.number = number
+        self.replica = replica
+        self.load_index = load_index
         self.num_outstanding = 0
         """Number of requests that the replica was sent and has not answered."""
         self.ticket = 0
@@ -161,7 +165,9 @@ class EventLoop:
 
     def run_until(self, limit_ps: int) -> None:
         """Process all events before an instant."""
-        heap, due, touched = self.heap, self.due, self.touched
+        heap = self.heap
+        due = self.due
+        touched = self.touched
         while not self.enough:
             now_ps = self.now_ps if touched else self._next_ps()
             if now_ps >= limit_ps:
@@ -188,7 +194,9 @@ class EventLoop:
             touched.clear()
 
     def _next_ps(self) -> int:
-        next_ps, heap, due = self.next_known[0], self.heap, self.due
+        next_ps = self.next_known[0]
+        heap = self.heap
+        due = self.due
         if heap and heap[0][0] < next_ps:
             next_ps = heap[0][0]
         if due and due[0][0] < next_ps:
@@ -206,10 +214,12 @@ class EventLoop:
 
     def _go_on(self, site: Site, limit_ps: int) -> None:
         """Alternate resume and advance of the one replica that is touched until something else happens."""
-        replica, touched = site.replica, self.touched
+        replica = site.replica
+        touched = self.touched
         touched.clear()
         due = self.due
-        now_ps, horizon_ps = self.now_ps, min(limit_ps, self._next_ps())
+        now_ps = self.now_ps
+        horizon_ps = min(limit_ps, self._next_ps())
         while (next_ps := replica.resume(now_ps)) < horizon_ps:
             now_ps = next_ps
             num_finished = replica.advance(now_ps)

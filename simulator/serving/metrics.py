@@ -83,8 +83,11 @@ class Recorder:
     def __init__(
         self, *, api_overhead_ps: int, slo: Slo | None, keep: bool, num_expected: int = 0, ramp: int = 0
     ) -> None:
-        self.ttft, self.tpot, self.e2e = Distribution(), Distribution(), Distribution()
-        self.queueing, self.itl = Distribution(), Distribution()
+        self.ttft = Distribution()
+        self.tpot = Distribution()
+        self.e2e = Distribution()
+        self.queueing = Distribution()
+        self.itl = Distribution()
         self.api_overhead_ps = api_overhead_ps
         self.slo = slo
         self.num_finished = self.num_violations = 0
@@ -113,8 +116,12 @@ class Recorder:
         The first column then holds their arrivals.
         """
         rows[:, VISIBLE] -= self.api_overhead_ps
-        arrived, first, end, outputs = rows[:, VISIBLE], rows[:, FIRST], rows[:, END], rows[:, OUTPUT]
-        ttft, e2e = first - arrived, end - arrived
+        arrived = rows[:, VISIBLE]
+        first = rows[:, FIRST]
+        end = rows[:, END]
+        outputs = rows[:, OUTPUT]
+        ttft = first - arrived
+        e2e = end - arrived
         several = outputs > 1
         tpot = (end - first)[several] // (outputs[several] - 1)
         self.ttft.add(ttft)
@@ -263,19 +270,33 @@ def pooled(results: Sequence[ServingResult]) -> ServingResult:
     """
     if not results:
         raise ValueError("no run to pool")
-    first, total_s = results[0], sum(result.duration_s for result in results)
+    first = results[0]
+    total_s = sum(result.duration_s for result in results)
     merged = {name: Distribution() for name in ("ttft", "tpot", "e2e", "queueing", "itl")}
     for result in results:
         for name, times in merged.items():
             times.merge(getattr(result, name))
     counts = (
-        "num_requests", "num_finished", "num_refused", "num_in_flight", "num_preemptions", "num_iterations",
-        "num_events", "input_tokens", "output_tokens", "num_violations",
-    )  # fmt: skip
+        "num_requests",
+        "num_finished",
+        "num_refused",
+        "num_in_flight",
+        "num_preemptions",
+        "num_iterations",
+        "num_events",
+        "input_tokens",
+        "output_tokens",
+        "num_violations",
+    )
     means = (
-        "steady_output_tokens_per_s", "steady_requests_per_s", "busy_fraction", "mean_batch", "mean_kv_tokens",
-        "goodput_fraction", "prefix_hit_fraction",
-    )  # fmt: skip
+        "steady_output_tokens_per_s",
+        "steady_requests_per_s",
+        "busy_fraction",
+        "mean_batch",
+        "mean_kv_tokens",
+        "goodput_fraction",
+        "prefix_hit_fraction",
+    )
 
     changes: dict[str, Any] = {**merged, "records": None, "duration_s": total_s}
     for name in counts:

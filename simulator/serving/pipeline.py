@@ -27,13 +27,18 @@ class Pipeline:
     """
 
     def __init__(self, tables: StepSurface, batches: Sequence[MicroBatch]) -> None:
-        self.num_stages, self.transfer_ps = tables.num_stages, tables.stage_transfer_ps
-        self.launch_ps, self.captured_tokens = tables.launch_ps, tables.captured_tokens
+        self.num_stages = tables.num_stages
+        self.transfer_ps = tables.stage_transfer_ps
+        self.launch_ps = tables.launch_ps
+        self.captured_tokens = tables.captured_tokens
         self.launched_ps = 0
         """Instant at which the host is done with the last iteration that it launched itself [ps]."""
-        self.slowdown, self.clock_recovery = tables.limited_scale - 1.0, tables.clock_recovery
-        self.full_clock_ps, self.reading_ps = tables.full_clock_ps, tables.reading_ps
-        self.clock_left_ps, self.prompted_ps = tables.full_clock_ps, 0
+        self.slowdown = tables.limited_scale - 1.0
+        self.clock_recovery = tables.clock_recovery
+        self.full_clock_ps = tables.full_clock_ps
+        self.reading_ps = tables.reading_ps
+        self.clock_left_ps = tables.full_clock_ps
+        self.prompted_ps = 0
         """Work that the board could still do at its full clock when it finished the last prompts, and the instant of
         that [ps]."""
         self.batches = batches
@@ -50,9 +55,12 @@ class Pipeline:
         """
         batch.num_iterations = num_iterations
         if not self.plain:
-            batch.stage_ps, batch.stage_slope_ps = stage_ps, slope_ps
-            stage_ps, slope_ps = self.num_stages * (stage_ps + self.transfer_ps), self.num_stages * slope_ps
-        batch.first_ps, batch.slope_ps = stage_ps, slope_ps
+            batch.stage_ps = stage_ps
+            batch.stage_slope_ps = slope_ps
+            stage_ps = self.num_stages * (stage_ps + self.transfer_ps)
+            slope_ps = self.num_stages * slope_ps
+        batch.first_ps = stage_ps
+        batch.slope_ps = slope_ps
         if num_iterations == 1:
             batch.end_ps = batch.start_ps + stage_ps
         else:
@@ -98,7 +106,9 @@ class Pipeline:
 
     def end_at(self, batch: MicroBatch, seen_ps: int) -> None:
         """Shorten a run of several iterations to the first one that ends at seen_ps or later."""
-        first_ps, slope_ps, start_ps = batch.first_ps, batch.slope_ps, batch.start_ps
+        first_ps = batch.first_ps
+        slope_ps = batch.slope_ps
+        start_ps = batch.start_ps
         num_iterations = iterations_until(first_ps, slope_ps, seen_ps - start_ps)
         if num_iterations < batch.num_iterations:
             batch.num_iterations = num_iterations
@@ -123,7 +133,8 @@ class Pipeline:
 
     def _queue(self, batch: MicroBatch) -> None:
         """Send one iteration through stages that others may hold."""
-        instant, free = batch.start_ps, self.free_ps
+        instant = batch.start_ps
+        free = self.free_ps
         for stage in range(self.num_stages):
             free[stage] = instant = max(instant, free[stage]) + batch.stage_ps
             instant += self.transfer_ps
@@ -170,7 +181,8 @@ class Delivery:
             num_tokens += len(batch.decoding)
         work_ps = num_tokens * self.token_ps
         all_ps = batch.num_iterations * work_ps
-        begin_ps, done_ps = batch.start_ps + batch.first_ps, batch.end_ps + work_ps
+        begin_ps = batch.start_ps + batch.first_ps
+        done_ps = batch.end_ps + work_ps
         if self.done_ps > begin_ps:
             begin_ps = self.done_ps
         self.done_ps = begin_ps + all_ps if begin_ps + all_ps > done_ps else done_ps
@@ -219,7 +231,8 @@ def step_tables(surface: StepSurface, policy: SchedulerPolicy) -> StepSurface:
     Source: own definition.
     """
     window = surface.window_tokens
-    num_slots, num_tokens = policy.num_slots, policy.max_num_batched_tokens
+    num_slots = policy.num_slots
+    num_tokens = policy.max_num_batched_tokens
     tables = replace(
         surface,
         decode_base_ps=_covering("decode_base_ps", surface.decode_base_ps, num_slots),

@@ -27,20 +27,55 @@ class Replica:
     """
 
     __slots__ = (
-        "admission_ps", "alone", "batch_closed", "batches", "block_tokens", "blocks", "busy_ps", "chunked", "delivery",
-        "finished", "inbox", "jump", "max_tokens", "max_used_blocks", "may_fill", "mixed", "now_ps", "num_admissions",
-        "num_cached_tokens", "num_events", "num_finished", "num_iterations", "num_preemptions", "num_prompt_tokens",
-        "num_running", "num_slots", "ordered", "overlap", "pipeline", "plain", "preempted", "refill", "reserves",
-        "static", "tables", "token_gaps",
-    )  # fmt: skip
+        "admission_ps",
+        "alone",
+        "batch_closed",
+        "batches",
+        "block_tokens",
+        "blocks",
+        "busy_ps",
+        "chunked",
+        "delivery",
+        "finished",
+        "inbox",
+        "jump",
+        "max_tokens",
+        "max_used_blocks",
+        "may_fill",
+        "mixed",
+        "now_ps",
+        "num_admissions",
+        "num_cached_tokens",
+        "num_events",
+        "num_finished",
+        "num_iterations",
+        "num_preemptions",
+        "num_prompt_tokens",
+        "num_running",
+        "num_slots",
+        "ordered",
+        "overlap",
+        "pipeline",
+        "plain",
+        "preempted",
+        "refill",
+        "reserves",
+        "static",
+        "tables",
+        "token_gaps",
+    )
 
     def __init__(
         self, tables: StepSurface, policy: SchedulerPolicy, *, jump: bool = True, rank: Rank | None = None
     ) -> None:
-        self.tables, self.jump = tables, jump
-        self.num_slots, self.max_tokens = policy.num_slots, policy.max_num_batched_tokens
-        self.chunked, self.overlap = policy.chunked_prefill, policy.overlap_scheduling
-        self.mixed, self.static = policy.kind in ("mixed", "single_stream"), policy.kind == "static"
+        self.tables = tables
+        self.jump = jump
+        self.num_slots = policy.num_slots
+        self.max_tokens = policy.max_num_batched_tokens
+        self.chunked = policy.chunked_prefill
+        self.overlap = policy.overlap_scheduling
+        self.mixed = policy.kind in ("mixed", "single_stream")
+        self.static = policy.kind == "static"
         self.admission_ps = policy.admission_ps
         self.delivery = Delivery(policy.delivery_ps)
 
@@ -81,7 +116,9 @@ class Replica:
 
         A decode run under way ends with the first iteration after the request can be seen.
         """
-        inbox, seen_ps, changed = self.inbox, request[0], False
+        inbox = self.inbox
+        seen_ps = request[0]
+        changed = False
         if not inbox or inbox[-1][0] <= seen_ps:
             inbox.append(request)
         else:
@@ -99,7 +136,8 @@ class Replica:
 
         Raises: ValueError: now lies before the instant of an earlier call.
         """
-        batch, inbox = self.alone, self.inbox
+        batch = self.alone
+        inbox = self.inbox
         if now_ps < self.now_ps:
             raise ValueError(f"the clock runs backwards, from {self.now_ps} to {now_ps} ps")
         self.now_ps = now_ps
@@ -178,7 +216,8 @@ class Replica:
         preempted for it."""
         entry = batch.partial
         assert entry is not None
-        computed, block_tokens = entry.computed, self.block_tokens
+        computed = entry.computed
+        block_tokens = self.block_tokens
         tokens = min(entry.target - computed, self.max_tokens - (batch.num_decoding if self.mixed else 0))
         need = (computed + tokens - 1) // block_tokens - (computed - 1) // block_tokens
         made_room = False
@@ -211,14 +250,17 @@ class Replica:
         evicted for its second would be computed over and over. While `free` blocks suffice, the ledger need not be
         asked.
         """
-        inbox, preempted, cutoff_ps = self.inbox, self.preempted, batch.cutoff_ps
+        inbox = self.inbox
+        preempted = self.preempted
+        cutoff_ps = batch.cutoff_ps
         budget = self.max_tokens - batch.chunk_tokens - (batch.num_decoding if self.mixed else 0)
         slots = 0 if self.batch_closed else self.num_slots - self.num_running - batch.freed_sequences
         free = -1 if self.reserves else free - batch.freed_blocks - self.blocks.watermark
         block_tokens = self.block_tokens
         while budget > 0 and slots > 0:
             if preempted:
-                request, target = preempted[0].request, preempted[0].target
+                request = preempted[0].request
+                target = preempted[0].target
             elif inbox and inbox[0][0] <= cutoff_ps:
                 request = inbox[0]
                 target = request[2]
@@ -254,7 +296,8 @@ class Replica:
         riding = batch.num_decoding if self.mixed else 0
         stage_ps = mixed_ps(self.tables, batch, riding) + self.admission_ps * batch.num_admitted
         stage_ps = self.pipeline.prompts_ps(batch, stage_ps, riding + batch.chunk_tokens)
-        batch.ticking, batch.open_to_arrivals = riding > 0, False
+        batch.ticking = riding > 0
+        batch.open_to_arrivals = False
         self.pipeline.start(batch, stage_ps, 0, 1)
 
     def _start_decode(self, batch: MicroBatch, made_room: bool) -> None:
@@ -299,8 +342,14 @@ class Replica:
         if most > 1 and self.may_fill:
             free = self.blocks.capacity - batch.prefill_blocks
             most = iterations_until_full(
-                batch.context_sum, batch.num_decoding, batch.phase_counts, batch.tick, batch.weights, free, most
-            )  # fmt: skip
+                batch.context_sum,
+                batch.num_decoding,
+                batch.phase_counts,
+                batch.tick,
+                batch.weights,
+                free,
+                most,
+            )
         return most
 
     # Committing ----------------------------------------------------------------------------------------------
@@ -308,7 +357,8 @@ class Replica:
     def _commit(self, batch: MicroBatch) -> int:
         """Book the run that has just ended (tokens, completions, first tokens); return the number of finished
         requests."""
-        before, end_ps = self.num_finished, batch.end_ps
+        before = self.num_finished
+        end_ps = batch.end_ps
         batch.running = False
         self.num_events += 1
         self.num_iterations += batch.num_iterations
@@ -337,9 +387,13 @@ class Replica:
 
     def _tick(self, batch: MicroBatch) -> None:
         """Add the decoded tokens and end the sequences that are complete."""
-        num_iterations, num_decoding, decoding = batch.num_iterations, batch.num_decoding, batch.decoding
+        num_iterations = batch.num_iterations
+        num_decoding = batch.num_decoding
+        decoding = batch.decoding
         if batch.start_ps == batch.last_token_ps and not batch.stalled:
-            gaps, num_sequences, context = self.token_gaps, len(decoding), batch.context_sum
+            gaps = self.token_gaps
+            num_sequences = len(decoding)
+            context = batch.context_sum
             gaps += (batch.first_ps, batch.slope_ps, num_iterations, num_sequences, context, num_decoding)
         else:
             self._book_gaps(batch)
@@ -356,9 +410,13 @@ class Replica:
     def _book_gaps(self, batch: MicroBatch) -> None:
         """Book the inter-token times of a run; the first also spans the time for which sequences waited since their
         last token."""
-        gaps, context, growth = self.token_gaps, batch.context_sum, batch.num_decoding
-        first_ps, slope_ps = batch.first_ps, batch.slope_ps
-        num_sequences, end_ps = len(batch.decoding), batch.start_ps + first_ps
+        gaps = self.token_gaps
+        context = batch.context_sum
+        growth = batch.num_decoding
+        first_ps = batch.first_ps
+        slope_ps = batch.slope_ps
+        num_sequences = len(batch.decoding)
+        end_ps = batch.start_ps + first_ps
         num_stalled = len(batch.stalled)
         gaps += (end_ps - batch.last_token_ps, 0, 1, num_sequences - num_stalled, context, 0)
         for last_token_ps in batch.stalled.values():
@@ -370,7 +428,9 @@ class Replica:
 
     def _first_tokens(self, batch: MicroBatch, stalls: bool) -> None:
         """Let complete prompts yield a token; their sequences decode from the next iteration on."""
-        end_ps, tick, block_tokens = batch.end_ps, batch.tick, self.block_tokens
+        end_ps = batch.end_ps
+        tick = batch.tick
+        block_tokens = self.block_tokens
         for entry in batch.completing:
             request = entry.request
             batch.prefill_blocks -= (entry.target - 1) // block_tokens + 1

@@ -36,12 +36,16 @@ class Router:
         tenant_of: NDArray[np.int16] | None = None,
         sessions: Sequence[int] | None = None,
     ) -> None:
-        self.pools, self.rule, self.balance = fleet.pools, fleet.router, fleet.balance
+        self.pools = fleet.pools
+        self.rule = fleet.router
+        self.balance = fleet.balance
         self.limits = [pool.token_limits for pool in fleet.pools]
         self.loads = [LoadIndex() for _ in fleet.pools]
         self.sites: dict[int, Site] = {}
         self.num_routed = [0] * len(fleet.pools)
-        self.tenants, self.tenant_of, self.sessions = tenants, tenant_of, sessions
+        self.tenants = tenants
+        self.tenant_of = tenant_of
+        self.sessions = sessions
         self.session_homes: dict[tuple[int, int], int] = {}
         self.simple = len(fleet.pools) == 1 and fleet.pools[0].max_outstanding is None
         if self.rule == "session_affinity" and sessions is None:
@@ -124,7 +128,8 @@ class Router:
             if home is None or home not in loads.loads:
                 home = self.session_homes[key] = loads.least_loaded()
             return home
-        homes, node = self.prefix_homes[pool_number], self.prompts[index]
+        homes = self.prefix_homes[pool_number]
+        node = self.prompts[index]
         known = homes.find(node, input_tokens, self.balance.least_matched_fraction, loads.loads)
         number = unless_overloaded(known, loads.loads, loads.least_loaded(), self.balance)
         homes.remember(node, number)
@@ -139,7 +144,8 @@ def unless_overloaded(home: int | None, loads: Mapping[int, int], least_loaded: 
     """
     if home is None or home not in loads:
         return least_loaded
-    own, least = loads[home], loads[least_loaded]
+    own = loads[home]
+    least = loads[least_loaded]
     if own - least > balance.most_requests_above and own > balance.most_ratio_above * least:
         return least_loaded
     return home
@@ -155,14 +161,17 @@ class PrefixHomes:
     __slots__ = ("ends", "homes", "parents")
 
     def __init__(self, parents: Sequence[int], ends: Sequence[int]) -> None:
-        self.parents, self.ends = parents, ends
+        self.parents = parents
+        self.ends = ends
         self.homes: dict[int, int] = {}
 
     def find(
         self, node: int, input_tokens: int, least_fraction: float, members: Mapping[int, int]
     ) -> int | None:
         """Return the replica with the longest known prefix of a prompt, or None if the prefix is too short."""
-        homes, parents, least = self.homes, self.parents, least_fraction * input_tokens
+        homes = self.homes
+        parents = self.parents
+        least = least_fraction * input_tokens
         while node and self.ends[node] >= least:
             home = homes.get(node)
             if home is not None and home in members:
@@ -172,7 +181,8 @@ class PrefixHomes:
 
     def remember(self, node: int, replica: int) -> None:
         """Note that a replica computes a node's content."""
-        homes, parents = self.homes, self.parents
+        homes = self.homes
+        parents = self.parents
         while node and homes.get(node) != replica:
             homes[node] = replica
             node = parents[node]

@@ -15,7 +15,11 @@ from advisor.simulator.serving.content import ROOT, Contents, ContentTree
 from advisor.simulator.serving.lengths import Lengths
 from advisor.simulator.serving.load import FleetLoad, Tenant
 
-_ARRIVALS, _INPUTS, _OUTPUTS, _TURNS, _THINK = 0, 1, 2, 20, 21
+_ARRIVALS = 0
+_INPUTS = 1
+_OUTPUTS = 2
+_TURNS = 20
+_THINK = 21
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,8 +90,11 @@ class _Draft:
 
     def __init__(self, sessions: Sessions, seed: int) -> None:
         self.sessions = sessions
-        self.inputs, self.outputs, self.prompts = array("l"), array("l"), array("l")
-        self.session_of, self.think_ps = array("l"), array("q")
+        self.inputs = array("l")
+        self.outputs = array("l")
+        self.prompts = array("l")
+        self.session_of = array("l")
+        self.think_ps = array("q")
         self.answers: dict[int, int] = {}
         self.followers: dict[int, tuple[int, ...]] = {}
         self.num_awaited: dict[int, int] = {}
@@ -110,7 +117,8 @@ class _Draft:
         sessions = self.sessions
         mean = sessions.mean_turns
         num_turns = int(mean) if sessions.fixed_turns else int(self.turns_rng.geometric(1.0 / mean))
-        node, extra = self.system, 0
+        node = self.system
+        extra = 0
         waited_for: tuple[int, ...] = ()
         for turn in range(num_turns):
             new, output = next(self.pairs)
@@ -120,7 +128,9 @@ class _Draft:
             self._after(request, waited_for)
             if not turn:
                 self.first_requests.append(request)
-            node, waited_for, extra = self.answers[request], (request,), 0
+            node = self.answers[request]
+            waited_for = (request,)
+            extra = 0
             if turn + 1 < num_turns and sessions.branches:
                 waited_for, extra = self._branch(number, request)
         self.last_requests.append(waited_for[-1])
@@ -131,7 +141,9 @@ class _Draft:
 
     def _branch(self, number: int, parent: int) -> tuple[tuple[int, ...], int]:
         """Draw the sub-agents that continue an output; return their requests and the tokens that they report."""
-        node, made, tokens = self.answers[parent], [], 0
+        node = self.answers[parent]
+        made = []
+        tokens = 0
         for _ in range(self.sessions.branches):
             new, output = next(self.pairs)
             request = self._add(number, node, new, output, think=False)
@@ -163,7 +175,8 @@ class _Draft:
 
 def _starts(sessions: Sessions, rng: np.random.Generator) -> list[int]:
     """Start instants of the sessions whose start does not depend on others [ps]."""
-    arrivals, count = sessions.arrivals, sessions.num_sessions
+    arrivals = sessions.arrivals
+    count = sessions.num_sessions
     if isinstance(arrivals, ClosedLoop):
         return arrivals.start_instants_ps(min(arrivals.concurrency, count))
     starts: list[int] = []

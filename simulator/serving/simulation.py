@@ -100,13 +100,19 @@ class _Service(EventLoop):
         limit: int,
     ) -> None:
         super().__init__()
-        self.client, self.recorder, self.router, self.limit = client, recorder, router, limit
-        self.is_closed_loop, self.send = client.is_closed_loop, client.send
+        self.client = client
+        self.recorder = recorder
+        self.router = router
+        self.limit = limit
+        self.is_closed_loop = client.is_closed_loop
+        self.send = client.send
         self.block = WATCHED_BLOCK if limit < NEVER else BLOCK
-        self.finished, self.gaps = replicas[0].finished, replicas[0].token_gaps
+        self.finished = replicas[0].finished
+        self.gaps = replicas[0].token_gaps
         sites = [Site(number, replica, LoadIndex()) for number, replica in enumerate(replicas)]
         for site in sites:
-            site.replica.finished, site.replica.token_gaps = self.finished, self.gaps
+            site.replica.finished = self.finished
+            site.replica.token_gaps = self.gaps
         self.submit = replicas[0].submit if router is None else self._route
         if router is not None:
             for site in sites:
@@ -139,7 +145,8 @@ class _Service(EventLoop):
         if len(self.gaps) > BLOCK:
             self.recorder.take_gaps(self.gaps)
         if self.is_closed_loop:
-            heard_ps, done_ps = self.now_ps, site.replica.delivery.done_ps
+            heard_ps = self.now_ps
+            done_ps = site.replica.delivery.done_ps
             if done_ps > heard_ps:
                 heard_ps = done_ps
             for _ in range(num_finished):

@@ -65,7 +65,8 @@ def share_of_replay(trace: Trace, rate_per_s: float, num_requests: int) -> Workl
     num_requests += warming
     chosen: list[int] = []
     parts: list[NDArray[np.float64]] = []
-    times, span_s = np.array(trace.times_s), trace.duration_s + every / trace.rate_per_s
+    times = np.array(trace.times_s)
+    span_s = trace.duration_s + every / trace.rate_per_s
     for offset in range(every):
         indices = range(offset, len(trace.pairs), every)[: num_requests - len(chosen)]
         chosen += indices
@@ -167,12 +168,14 @@ def synthetic(trace: Trace, fit: TraceFit, num_requests: int) -> Workload:
             "the trace has no rate", why="all of its requests come at once", fix="a longer one"
         )
     arrivals = Gamma(fit.rate_per_s, max(fit.burstiness_cv or 1.0, 0.05))
-    prefixes, own_mean = None, fit.inputs.mean_tokens
+    prefixes = None
+    own_mean = fit.inputs.mean_tokens
     if fit.block_hit_fraction and fit.num_shared_prefixes:
         num_prefixes = min(fit.num_shared_prefixes, max(1, num_requests // 2))
         share = fit.block_hit_fraction / (1.0 - num_prefixes / num_requests)
         tokens = round(min(0.95, share) * fit.inputs.mean_tokens)
-        prefixes, own_mean = SharedPrefixes(max(1, tokens), num_prefixes), fit.inputs.mean_tokens - tokens
+        prefixes = SharedPrefixes(max(1, tokens), num_prefixes)
+        own_mean = fit.inputs.mean_tokens - tokens
     lengths: LognormalLengths | EmpiricalLengths
     if fit.lengths == "lognormal":
         lengths = LognormalLengths(
@@ -189,7 +192,8 @@ def synthetic(trace: Trace, fit: TraceFit, num_requests: int) -> Workload:
 
 def _length_fit(tokens: NDArray[np.float64]) -> LengthFit:
     logs = np.log(tokens)
-    sigma, mean = float(logs.std()), float(tokens.mean())
+    sigma = float(logs.std())
+    mean = float(tokens.mean())
     ordered = np.sort(tokens)
     if sigma > 0:
         location = math.log(mean) - sigma**2 / 2.0

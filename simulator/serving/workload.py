@@ -19,7 +19,10 @@ from advisor.simulator.serving.policy import UNLIMITED, SchedulerPolicy, Slo
 
 _AHEAD = 1024
 """Number of open-loop requests handed over at once."""
-_ARRIVAL_STREAM, _INPUT_STREAM, _OUTPUT_STREAM, _PREFIX_STREAM = 0, 1, 2, 3
+_ARRIVAL_STREAM = 0
+_INPUT_STREAM = 1
+_OUTPUT_STREAM = 2
+_PREFIX_STREAM = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,8 +201,10 @@ class Client:
             for instant_ps in self._instants:
                 self.send(instant_ps, submit)
             return
-        num_left, api_ps = _AHEAD, self.api_ps
-        largest, largest_prompt = self._largest, self._largest_prompt
+        num_left = _AHEAD
+        api_ps = self.api_ps
+        largest = self._largest
+        largest_prompt = self._largest_prompt
         for (index, input_tokens, output_tokens), instant_ps in zip(
             self._drawn, self._instants, strict=False
         ):

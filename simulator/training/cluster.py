@@ -183,13 +183,24 @@ class Groups:
 
         def both_ways(sizes: FloatArray, group: Topology) -> FloatArray:
             there = moe_dispatch_s(
-                sizes, hidden_size, experts_per_token, group,
-                bytes_per_element=2.0, num_experts=num_experts, mode="normal", neighbours=neighbours,
-            )  # fmt: skip
+                sizes,
+                hidden_size,
+                experts_per_token,
+                group,
+                bytes_per_element=2.0,
+                num_experts=num_experts,
+                mode="normal",
+                neighbours=neighbours,
+            )
             back = moe_combine_s(
-                sizes, hidden_size, experts_per_token, group,
-                num_experts=num_experts, mode="normal", neighbours=neighbours,
-            )  # fmt: skip
+                sizes,
+                hidden_size,
+                experts_per_token,
+                group,
+                num_experts=num_experts,
+                mode="normal",
+                neighbours=neighbours,
+            )
             return there + back
 
         return self._run(both_ways, tokens)

@@ -53,7 +53,8 @@ def convergence_of(job: TrainingJob) -> Convergence | None:
         if names == (job.model.id, job.sequence_tokens, job.method != "full"):
             fields = Convergence.__dataclass_fields__
             found = Convergence(**{name: _value(benchmark[name]) for name in fields})
-            low, high = min(found.batches) / _BEYOND, max(found.batches) * _BEYOND
+            low = min(found.batches) / _BEYOND
+            high = max(found.batches) * _BEYOND
             return found if low <= job.global_batch <= high else None
     return None
 

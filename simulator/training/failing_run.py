@@ -39,7 +39,8 @@ def simulated_goodput(
     Assumes: failures come at random with the model's mean, unless `next_failure_s` draws them.
     Source: processes of SimPy; the same assumptions as expected_wall_s, which has no randomness left.
     """
-    env, progress = simpy.Environment(), _Progress()
+    env = simpy.Environment()
+    progress = _Progress()
     rng = np.random.default_rng(seed)
     job = env.process(_job(env, model, interval_s, num_segments, progress))
     env.process(_failures(env, job, next_failure_s or (lambda: float(rng.exponential(model.mtbf_s)))))

@@ -17,7 +17,8 @@ TOKENS_PER_PARAMETER: Final = 20.0
 tokens."""
 
 
-_FORWARD, _BACKWARD = 2.0, 4.0
+_FORWARD = 2.0
+_BACKWARD = 4.0
 _FROZEN_BACKWARD: Final = 2.0
 """FLOP per frozen weight and token in the backward pass: frozen weights have no gradients of their own, only those of
 the inputs pass through them."""

@@ -202,13 +202,26 @@ def _recomputes(layers_per_stage: int, limits: LatticeLimits) -> list[tuple[int,
 
 
 _FIXED: Final = (
-    "tensor_parallel", "pipeline_parallel", "context_parallel", "data_parallel", "schedule", "virtual_stages",
-    "sequence_parallel", "first_stage_layers", "last_stage_layers", "offload_activations",
-)  # fmt: skip
+    "tensor_parallel",
+    "pipeline_parallel",
+    "context_parallel",
+    "data_parallel",
+    "schedule",
+    "virtual_stages",
+    "sequence_parallel",
+    "first_stage_layers",
+    "last_stage_layers",
+    "offload_activations",
+)
 _CHOSEN: Final = (
-    ("expert_parallel", "expert_tensor_parallel"), ("micro_batch",), ("recompute", "recompute_layers"),
-    ("sharding",), ("shard_group",), ("offload_optimizer",), ("offload_parameters",),
-)  # fmt: skip
+    ("expert_parallel", "expert_tensor_parallel"),
+    ("micro_batch",),
+    ("recompute", "recompute_layers"),
+    ("sharding",),
+    ("shard_group",),
+    ("offload_optimizer",),
+    ("offload_parameters",),
+)
 """Columns that are chosen together; the last ones change fastest."""
 _Choices = Sequence[tuple[int, ...]]
 _Block = tuple[tuple[int, ...], tuple[_Choices, ...]]

@@ -50,9 +50,13 @@ _MAXTEXT_OPTIMIZERS: Final = {"adamw": "adamw", "sgd": "sgd", "muon": "muon"}
 _MAXTEXT_RECOMPUTES: Final = {"none": "minimal_with_context", "full": "full"}
 """Smallest recomputation that MaxText offers: norms and activation functions, as compiled layers do anyway."""
 _FAMILIES: Final = {
-    "megatron-lm": ("megatron",), "nemo": ("megatron",), "torchtitan": ("torchtitan", "fsdp"),
-    "trl": ("peft", "fsdp", "deepspeed"), "deepspeed": ("deepspeed",), "maxtext": ("maxtext",),
-}  # fmt: skip
+    "megatron-lm": ("megatron",),
+    "nemo": ("megatron",),
+    "torchtitan": ("torchtitan", "fsdp"),
+    "trl": ("peft", "fsdp", "deepspeed"),
+    "deepspeed": ("deepspeed",),
+    "maxtext": ("maxtext",),
+}
 """Framework families with the memory and time of each command's framework."""
 
 _STAGES_FIRST: Final = {"megatron-lm": "--use-tp-pp-dp-mapping", "nemo": "dist.use_tp_pp_dp_mapping=true"}
@@ -245,7 +249,9 @@ def stage_layout(job: TrainingJob, plan: TrainingPlan) -> str:
 
     Source: Megatron-Core, custom pipeline model parallel layout (E embedding, t layer, L loss).
     """
-    layers, stages, chunks = model_limits(job.model).num_layers, plan.pipeline_parallel, plan.virtual_stages
+    layers = model_limits(job.model).num_layers
+    stages = plan.pipeline_parallel
+    chunks = plan.virtual_stages
     ends = (plan.first_stage_layers, plan.last_stage_layers)
     if chunks == 1 and (any(ends) or layers % stages == 0):
         return ""

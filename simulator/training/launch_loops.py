@@ -54,7 +54,8 @@ def verl_flags(job: TrainingJob, plan: TrainingPlan, loop: LoopShape) -> str:
     Source: volcengine/verl, verl/trainer/config (ppo_trainer.yaml, Megatron and FSDP workers).
     """
     name = job.model.hf_ids[0] if job.model.hf_ids else job.model.id
-    in_node, micro = min(loop.ranks_per_node, loop.num_rollout_accelerators), plan.micro_batch
+    in_node = min(loop.ranks_per_node, loop.num_rollout_accelerators)
+    micro = plan.micro_batch
     in_megatron = job.framework == "megatron"
     config = " --config-name=ppo_megatron_trainer" if in_megatron else ""
     actor = "actor_rollout_ref.actor"
@@ -145,7 +146,8 @@ def openrlhf_flags(
     Source: OpenRLHF/OpenRLHF, openrlhf/cli/train_ppo_ray.py.
     """
     name = job.model.hf_ids[0] if job.model.hf_ids else job.model.id
-    count, micro = plan.num_accelerators, plan.micro_batch
+    count = plan.num_accelerators
+    micro = plan.micro_batch
     in_node = min(loop.ranks_per_node, count)
     nodes = -(-count // in_node)
     roles = ("actor", "ref", "critic") if loop.algorithm == "ppo" else ("actor", "ref")

@@ -10,9 +10,12 @@ from advisor.simulator.training.plan import TrainingPlan
 LORA_ALPHA_PER_RANK: Final = 2
 _PRECISIONS: Final[Mapping[str, str]] = {"bf16": "--dtype bfloat16 --bf16", "fp16": "--dtype float16 --fp16"}
 _OPTIMIZERS: Final[Mapping[str, str]] = {
-    "adamw": "", "adamw_8bit": "--optim adamw_bnb_8bit", "adafactor": "--optim adafactor", "lion": "--optim lion_32bit",
+    "adamw": "",
+    "adamw_8bit": "--optim adamw_bnb_8bit",
+    "adafactor": "--optim adafactor",
+    "lion": "--optim lion_32bit",
     "sgd": "--optim sgd",
-}  # fmt: skip
+}
 _TRAINERS: Final = ("sft", "dpo", "grpo")
 """Trainers of TRL's command line."""
 """Accelerators of one machine."""

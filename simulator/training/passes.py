@@ -131,8 +131,16 @@ def _slices(job: TrainingJob, lattice: PlanLattice) -> tuple[Slices, IntArray]:
     first, of = distinct(columns)
     tp, cp, split, micro, ep, etp = (column[first] for column in columns)
     sequence = computed_sequence(job, micro.astype(np.float64))
-    return Slices(sequence, micro * sequence / cp, micro.astype(np.float64), tp, cp.astype(np.float64),
-                  split.astype(np.float64), ep, etp), of  # fmt: skip
+    return Slices(
+        sequence,
+        micro * sequence / cp,
+        micro.astype(np.float64),
+        tp,
+        cp.astype(np.float64),
+        split.astype(np.float64),
+        ep,
+        etp,
+    ), of
 
 
 def _layer_parts(
@@ -223,8 +231,10 @@ def _stage_layers(
     times = {name: np.stack([layer[name] for layer in layers]) for name in layers[0]}
     per_layer = np.asarray(sum(seconds for name, seconds in times.items() if not name.startswith("hidden")))
     per_head = np.asarray(sum(head.values()))
-    counts, others = np.zeros((len(layers), len(lattice))), np.zeros(len(lattice))
-    has_embedding, has_head = np.zeros(len(lattice)), np.zeros(len(lattice))
+    counts = np.zeros((len(layers), len(lattice)))
+    others = np.zeros(len(lattice))
+    has_embedding = np.zeros(len(lattice))
+    has_head = np.zeros(len(lattice))
     keys, of = pipelines(lattice)
     for index, key in enumerate(keys):
         mask = np.flatnonzero(of == index)
@@ -232,7 +242,8 @@ def _stage_layers(
         seconds = kinds[:, :-3] @ per_layer[:, mask] + kinds[:, -2:-1] * per_head[mask]
         busiest = np.argmax(seconds, axis=0)
         counts[:, mask] = kinds[busiest, :-3].T
-        has_embedding[mask], has_head[mask] = kinds[busiest, -3], kinds[busiest, -2]
+        has_embedding[mask] = kinds[busiest, -3]
+        has_head[mask] = kinds[busiest, -2]
         rest = kinds[:, -1] @ seconds - np.max(seconds, axis=0)
         others[mask] = np.maximum(0.0, rest) / max(key[0] - 1, 1)
     # A mirrored stage holds two parts of the model; a micro-batch passes one of them.

@@ -171,7 +171,8 @@ def _timed(order: Order, times: ChunkTimes) -> tuple[tuple[TimedSlot, ...], ...]
 
 def _needs(step: Pass, order: Order, send_s: float) -> list[tuple[tuple[bool, int, int], float]]:
     """Return the passes that must have ended before a pass starts, and how long their results travel [s]."""
-    micro, position = step.micro_batch, step.position
+    micro = step.micro_batch
+    position = step.position
     if step.kind is Kind.WEIGHT:
         return [((False, micro, position), 0.0)]
     here = order.stage_of(micro, position)

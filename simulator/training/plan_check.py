@@ -33,8 +33,15 @@ def nearest_plan(plan: TrainingPlan, lattice: PlanLattice) -> TrainingPlan | Non
 def _distances(plan: TrainingPlan, lattice: PlanLattice) -> NDArray[np.float64]:
     wanted = PlanLattice.of([plan])
     distance = np.zeros(len(lattice))
-    for name in ("tensor_parallel", "pipeline_parallel", "virtual_stages", "context_parallel", "expert_parallel",
-                 "data_parallel", "micro_batch"):  # fmt: skip
+    for name in (
+        "tensor_parallel",
+        "pipeline_parallel",
+        "virtual_stages",
+        "context_parallel",
+        "expert_parallel",
+        "data_parallel",
+        "micro_batch",
+    ):
         ratio = getattr(lattice, name) / max(1, int(getattr(wanted, name)[0]))
         distance += np.abs(np.log2(ratio))
     for name in ("sharding", "recompute", "schedule", "offload_optimizer"):
@@ -114,7 +121,8 @@ def faults(plan: TrainingPlan, job: TrainingJob, domain: int) -> Iterator[tuple[
 
 
 def _expert_faults(plan: TrainingPlan, shape: ModelLimits) -> Iterator[tuple[str, str]]:
-    ep, etp = plan.expert_parallel, plan.expert_tensor_parallel or plan.tensor_parallel
+    ep = plan.expert_parallel
+    etp = plan.expert_tensor_parallel or plan.tensor_parallel
     if ep == 1:
         return
     if not shape.num_experts:
@@ -150,8 +158,14 @@ def plan_words(plan: TrainingPlan) -> str:
 
     Source: own definition.
     """
-    degrees = [("TP", plan.tensor_parallel), ("PP", plan.pipeline_parallel), ("VPP", plan.virtual_stages),
-               ("CP", plan.context_parallel), ("EP", plan.expert_parallel), ("DP", plan.data_parallel)]  # fmt: skip
+    degrees = [
+        ("TP", plan.tensor_parallel),
+        ("PP", plan.pipeline_parallel),
+        ("VPP", plan.virtual_stages),
+        ("CP", plan.context_parallel),
+        ("EP", plan.expert_parallel),
+        ("DP", plan.data_parallel),
+    ]
     words = [f"{name}{value}" for name, value in degrees if value > 1 or name == "DP"]
     parts = [" ".join(words), f"micro-batch {plan.micro_batch}"]
     if plan.sharding != "none":

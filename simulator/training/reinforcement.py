@@ -20,8 +20,15 @@ from advisor.simulator.training.plan import FloatArray, PlanLattice, TrainingPla
 Algorithm = Literal["grpo", "ppo", "dpo"]
 _FORWARD_PARTS: Final = ("forward",)
 _SHARED_PARTS: Final = (
-    "tensor_parallel", "context_parallel", "expert_parallel", "pipeline", "bubble", "host", "data_loading", "straggler",
-)  # fmt: skip
+    "tensor_parallel",
+    "context_parallel",
+    "expert_parallel",
+    "pipeline",
+    "bubble",
+    "host",
+    "data_loading",
+    "straggler",
+)
 _FORWARD_SHARE: Final = 1.0 / 3.0
 """Fraction of a training step's work that is the forward pass; applies to the parts that forward and backward passes
 share."""
@@ -214,7 +221,8 @@ def companion_bytes(job: TrainingJob, lattice: PlanLattice, companions: Companio
     Source: PPO with language models (Ouyang et al. 2022, arXiv:2203.02155): four models; GRPO (arXiv:2402.03300)
     drops the critic; DPO (arXiv:2305.18290) keeps the reference.
     """
-    frozen, critic = _frozen_bytes(job, lattice, companions), _critic_bytes(job, lattice, companions)
+    frozen = _frozen_bytes(job, lattice, companions)
+    critic = _critic_bytes(job, lattice, companions)
     return critic if companions.frozen_on_host else frozen + critic
 
 

@@ -144,7 +144,8 @@ def interleaved_order(num_stages: int, num_micro_batches: int, virtual_stages: i
             why="interleaved chunks take turns of as many micro-batches as there are stages",
             fix=f"use {max(1, num_micro_batches // num_stages) * num_stages} micro-batches, or 1f1b",
         )
-    group, total = num_stages * virtual_stages, num_micro_batches * virtual_stages
+    group = num_stages * virtual_stages
+    total = num_micro_batches * virtual_stages
 
     def passes(stage: int) -> list[Pass]:
         def turn(kind: Kind, i: int) -> Pass:
@@ -176,7 +177,8 @@ def zbv_order(num_stages: int, num_micro_batches: int) -> Order:
     filled = max(num_micro_batches, last)
 
     def passes(stage: int) -> list[Pass]:
-        down, up = _Chunk(stage), _Chunk(last - stage)
+        down = _Chunk(stage)
+        up = _Chunk(last - stage)
         found = [down.forward() for _ in range(2 * (num_stages - stage) - 1)]
         for _ in range(stage):
             found += [up.forward(), down.forward()]
@@ -230,7 +232,8 @@ def _dualpipe_stage(stage: int, num_stages: int, half: int) -> StageOrder:
     mirrored = stage >= num_stages // 2
     depth = min(stage, num_stages - 1 - stage)
     rest = num_stages // 2 - depth - 1
-    low, high = _Chunk(stage), _Chunk(num_stages - 1 - stage, first=half)
+    low = _Chunk(stage)
+    high = _Chunk(num_stages - 1 - stage, first=half)
     near, far = (high, low) if mirrored else (low, high)
     slots: list[Slot] = [(near.forward(),) for _ in range(2 * rest)]
     for _ in range(depth + 1):

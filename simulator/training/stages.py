@@ -166,9 +166,12 @@ def pipelines(lattice: PlanLattice) -> tuple[list[PipelineKey], IntArray]:
     Source: own definition.
     """
     columns = (
-        lattice.pipeline_parallel, lattice.virtual_stages, lattice.first_stage_layers, lattice.last_stage_layers,
+        lattice.pipeline_parallel,
+        lattice.virtual_stages,
+        lattice.first_stage_layers,
+        lattice.last_stage_layers,
         lattice.schedule,
-    )  # fmt: skip
+    )
     first, of = distinct(columns)
     stages, chunks, begin, end, codes = (column[first].tolist() for column in columns)
     return list(zip(stages, chunks, begin, end, [SCHEDULES[code] for code in codes], strict=True)), of

@@ -93,7 +93,8 @@ def step_time(
     launches = launch_times(job, lattice, costs, passes.stages.num_layers, recomputed_share(job, lattice))
     waits = launches.waits(pp > 1, passes.forward_s, passes.input_s + passes.weight_s)
     offloaded = _offloaded_s(lattice, passes)
-    forward, inputs = passes.forward_s + waits.forward_s, passes.input_s + waits.backward_s
+    forward = passes.forward_s + waits.forward_s
+    inputs = passes.input_s + waits.backward_s
     busiest = forward + inputs + passes.weight_s
     # The busiest stage waits while one micro-batch passes through the others.
     idle = passes.other_stages_share * bubbles_s(

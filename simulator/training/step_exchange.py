@@ -52,9 +52,13 @@ class Exchanges:
         costs: FrameworkCosts,
         rows: FloatArray,
     ) -> None:
-        self.job, self.lattice, self.costs, self.rows = job, lattice, costs, rows
+        self.job = job
+        self.lattice = lattice
+        self.costs = costs
+        self.rows = rows
         one = np.ones_like(lattice.tensor_parallel)
-        tp, cp = lattice.tensor_parallel, lattice.context_parallel
+        tp = lattice.tensor_parallel
+        cp = lattice.context_parallel
         self.tensor = Groups(cluster, tp, one)
         self.context = Groups(cluster, cp, tp)
         etp = lattice.tensor_parallel_of_experts
@@ -65,17 +69,22 @@ class Exchanges:
 
     def layer(self, layer: Layer, times: LayerTimes) -> LayerExchanges:
         """Exposed communication of one layer [s]. Source: own composition, see docs/training-time.md."""
-        tensor, context = self._tensor(layer, times), self._context(layer, times)
+        tensor = self._tensor(layer, times)
+        context = self._context(layer, times)
         # A second of computation covers a second of communication, of whichever micro-batch.
         free_f = times.forward_s - tensor.hidden_forward_s - context.hidden_forward_s
         free_b = times.input_s + times.weight_s - tensor.hidden_backward_s - context.hidden_backward_s
         expert = self._expert(layer, np.maximum(free_f, 0.0), np.maximum(free_b, 0.0))
         return LayerExchanges(
-            tensor.forward_s, tensor.backward_s, context.forward_s, context.backward_s,
-            expert.forward_s, expert.backward_s,
+            tensor.forward_s,
+            tensor.backward_s,
+            context.forward_s,
+            context.backward_s,
+            expert.forward_s,
+            expert.backward_s,
             tensor.hidden_forward_s + context.hidden_forward_s + expert.hidden_forward_s,
             tensor.hidden_backward_s + context.hidden_backward_s + expert.hidden_backward_s,
-        )  # fmt: skip
+        )
 
     def send_s(self) -> FloatArray:
         """Time to send one activation from a stage to the next [s]: micro-batch · sequence / cp · hidden, over tp if
@@ -95,7 +104,8 @@ class Exchanges:
         gather
         and the last of a scatter, if ranks write into each other's memory.
         """
-        experts, tp = layer.experts, self.lattice.tensor_parallel
+        experts = layer.experts
+        tp = self.lattice.tensor_parallel
         parts = layer.num_parts - (experts is not None)
         num_bytes = self.rows * self.job.model.hidden_size * _BYTES
         divided = self.lattice.sequence_parallel == 1
@@ -106,7 +116,8 @@ class Exchanges:
         hidden_f = np.minimum(pieces * wire_s, self._tensor_overlap() * times.matmul_forward_s)
         # The input is gathered again for the weight gradient, during the input gradient's multiplication.
         by_weights = np.minimum(0.5 * (wire_s - hidden_f), self._hidden_by_weights() * times.weight_s)
-        forward, backward = wire_s - hidden_f, wire_s - hidden_f - by_weights
+        forward = wire_s - hidden_f
+        backward = wire_s - hidden_f - by_weights
         if experts is not None:
             copies = experts.per_token / np.maximum(self.lattice.expert_parallel, 1)
             routed = num_bytes * np.maximum(copies, 1.0)
@@ -130,7 +141,8 @@ class Exchanges:
     def _context(self, layer: Layer, times: LayerTimes) -> Exchange:
         """Time of keys and values around a ring during attention, or of heads for sequence by all-to-all (Ulysses)
         [s]."""
-        attention, cp = layer.attention, self.lattice.context_parallel
+        attention = layer.attention
+        cp = self.lattice.context_parallel
         zero = np.zeros_like(self.rows)
         if layer.mixer is None or not np.any(cp > 1):
             return Exchange(zero, zero, zero, zero)
@@ -159,7 +171,8 @@ class Exchanges:
 
         Source: DeepSeek-V3 (arXiv:2412.19437), sections 3.2.1 and 3.2.2.
         """
-        experts, zero = layer.experts, np.zeros_like(self.rows)
+        experts = layer.experts
+        zero = np.zeros_like(self.rows)
         if experts is None:
             return Exchange(zero, zero, zero, zero)
         split = np.where(self.lattice.sequence_parallel == 1, self.lattice.tensor_parallel, 1)
@@ -169,9 +182,12 @@ class Exchanges:
             both_ways = 2.0 * self.expert.all_to_all_s(num_bytes)
         else:
             both_ways = self.expert.expert_exchange_s(
-                tokens, experts.hidden_size, experts.per_token, experts.num_experts,
+                tokens,
+                experts.hidden_size,
+                experts.per_token,
+                experts.num_experts,
                 neighbours="neighbouring_experts" in self.job.features,
-            )  # fmt: skip
+            )
             if "hybrid_dispatcher" in self.job.features:
                 both_ways = both_ways * np.where(self.expert.inside, common_term("hybrid_exchange"), 1.0)
         covered = (self.lattice.schedule == _DUALPIPE) | ("overlapped_experts" in self.job.features)

@@ -122,7 +122,8 @@ def host_bytes(job: TrainingJob, lattice: PlanLattice) -> FloatArray:
 
     Source: ZeRO-Offload (arXiv:2101.06840), section 4; deepspeed/runtime/zero/stage_1_and_2.py.
     """
-    held, size = _all_resident(job, lattice), formats_of(job)
+    held = _all_resident(job, lattice)
+    size = formats_of(job)
     trained = size.adapters if size.frozen else size.layers
     states = held.optimizer_bytes * (1.0 + _FP32 / max(trained.optimizer, _FP32))
     return np.asarray(lattice.offload_parameters * held.weight_bytes + lattice.offload_optimizer * states)

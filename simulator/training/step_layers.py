@@ -26,9 +26,15 @@ from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import FloatArray, IntArray
 
 OPERATOR_DTYPES: Final = {
-    "bf16": "bf16", "fp16": "bf16", "fp32": "bf16", "tf32": "bf16", "fp8": "fp8", "mxfp8": "fp8", "nvfp4": "nvfp4",
+    "bf16": "bf16",
+    "fp16": "bf16",
+    "fp32": "bf16",
+    "tf32": "bf16",
+    "fp8": "fp8",
+    "mxfp8": "fp8",
+    "nvfp4": "nvfp4",
     "int8": "int8",
-}  # fmt: skip
+}
 """Matrix format whose measured kernels represent a compute format."""
 BLOCK_SCALED: Final = ("mxfp8", "nvfp4")
 SIXTEEN_BIT: Final = ("bf16", "fp16", "fp32", "tf32")
@@ -242,8 +248,10 @@ class LayerPricing:
         Assumes: adapters on every dense matrix of the layer.
         Source: LoRA (arXiv:2106.09685), QLoRA (arXiv:2305.14314), DoRA (arXiv:2402.09353).
         """
-        s, job = self.slices, self.job
-        travel, weights = np.zeros_like(s.rows), np.zeros_like(s.rows)
+        s = self.slices
+        job = self.job
+        travel = np.zeros_like(s.rows)
+        weights = np.zeros_like(s.rows)
         if job.method == "full":
             return travel, weights
         for tp in self.tensor_degrees:
@@ -293,7 +301,8 @@ class LayerPricing:
 
     def _small(self, layer: Layer) -> tuple[FloatArray, FloatArray]:
         """Time of norms, residuals, rotary embedding, activation and dropout, forward and backward [s]."""
-        s, tp = self.slices, self.slices.tensor_parallel
+        s = self.slices
+        tp = self.slices.tensor_parallel
         # Per token: a norm reads and writes, a residual reads two and writes one; backward reads about twice as much.
         # Under autocast the residual stream and the outputs of norms and rotary embedding are fp32.
         wide = 2.0 if is_autocast(self.job) else 1.0
@@ -310,7 +319,8 @@ class LayerPricing:
 
     def _experts(self, experts: Experts | None) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Time of routed experts: forward, gradients of inputs, gradients of weights [s]."""
-        s, forward = self.slices, np.zeros_like(self.slices.rows)
+        s = self.slices
+        forward = np.zeros_like(self.slices.rows)
         if experts is None:
             return forward, forward, forward
         if self.costs.expert_capacity or not self.low_bit:
@@ -318,7 +328,8 @@ class LayerPricing:
         pairs = s.expert_parallel * 4096 + s.expert_tensor_parallel
         for pair in np.unique(pairs):
             mask = pairs == pair
-            ep, etp = int(pair) // 4096, int(pair) % 4096
+            ep = int(pair) // 4096
+            etp = int(pair) % 4096
             forward[mask] = self._grouped(experts, ep, etp, s.rows[mask] / s.sequence_split[mask])
         width = 2.0 * experts.hidden_size + 3.0 * experts.intermediate_size
         pairs_per_rank = s.rows / s.sequence_split * experts.per_token
@@ -346,7 +357,9 @@ class LayerPricing:
             experts.py (_apply_bias), core/fusions/fused_bias_geglu.py (clamp and cat in front of the fused kernel);
             NVIDIA-NeMo/Automodel, components/moe/experts.py (_apply_bias).
         """
-        s, h, inner = self.slices, experts.hidden_size, experts.intermediate_size
+        s = self.slices
+        h = experts.hidden_size
+        inner = experts.intermediate_size
         features = self.job.features
         copies = s.rows / s.sequence_split * experts.per_token
         values = np.zeros_like(copies)
@@ -376,7 +389,8 @@ class LayerPricing:
         split = np.maximum(s.expert_tensor_parallel, 1)
         local = np.maximum(1.0, experts.num_experts / s.expert_parallel)
         share = s.rows / s.sequence_split * split * experts.per_token / local
-        rows, inner = (self.costs.expert_capacity or 1.0) * share, experts.intermediate_size / split
+        rows = (self.costs.expert_capacity or 1.0) * share
+        inner = experts.intermediate_size / split
         hidden = np.full_like(inner, experts.hidden_size)
         into = self.matmul(inner * (2.0 if experts.gated else 1.0), hidden, self.dtype, rows)
         out_of = self.matmul(hidden, inner, self.dtype, rows)

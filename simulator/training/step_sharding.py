@@ -16,9 +16,15 @@ from advisor.simulator.training.plan import SHARDINGS, FloatArray, PlanLattice
 
 _PARAMETER_BYTES: Final = 2.0
 _OPTIMIZER_BYTES: Final = {
-    "adamw": 30.0, "adamw_bf16": 22.0, "adamw_8bit": 18.0, "adafactor": 20.0, "lion": 22.0, "muon": 24.0, "sgd": 18.0,
+    "adamw": 30.0,
+    "adamw_bf16": 22.0,
+    "adamw_8bit": 18.0,
+    "adafactor": 20.0,
+    "lion": 22.0,
+    "muon": 24.0,
+    "sgd": 18.0,
     "lora_fa": 30.0,
-}  # fmt: skip
+}
 """Bytes read and written per parameter, by optimizer: gradient, fp32 master copy, moments, 16-bit copy."""
 _SHORT_OPTIMIZER_BYTES: Final = {"adamw": 22.0, "sgd": 6.0}
 """Bytes read and written per parameter if everything is in 16 bits, by optimizer; Adam's 14 bytes are stretched, as its
@@ -66,7 +72,8 @@ def sharding_times(
     Source: Megatron-Core distributed optimizer (overlap_grad_reduce, overlap_param_gather); PyTorch FSDP
     (arXiv:2304.11277); ZeRO (arXiv:1910.02054).
     """
-    device, parameters = device_of(cluster.accelerator), passes.stages.parameters
+    device = device_of(cluster.accelerator)
+    parameters = passes.stages.parameters
     forward_s, backward_s = _windows_s(lattice, cluster, passes)
     reduce, gather = _communication_s(job, lattice, cluster, costs, parameters)
     is_full, is_none, is_divided = (
@@ -111,7 +118,8 @@ def _windows_s(
     ranks = lattice.data_parallel * lattice.context_parallel
     same = Groups(cluster, ranks, lattice.tensor_parallel, ranks > 1).inside
     busy_f, busy_b = passes.layer_waits_s
-    forward_s, backward_s = passes.forward_s, passes.input_s + passes.weight_s
+    forward_s = passes.forward_s
+    backward_s = passes.input_s + passes.weight_s
     free_f = forward_s - np.where(same, busy_f + passes.hidden_forward_s, 0.0)
     free_b = backward_s - np.where(same, busy_b + passes.hidden_backward_s, 0.0)
     return np.maximum(free_f, 0.0), np.maximum(free_b, 0.0)
@@ -125,11 +133,13 @@ def _communication_s(
     parameters: StageParameters,
 ) -> tuple[FloatArray, FloatArray]:
     """Time of the sum of all gradients, and of the gather of all parameters of a stage [s]."""
-    shard, tp = lattice.shard_ranks, lattice.tensor_parallel
+    shard = lattice.shard_ranks
+    tp = lattice.tensor_parallel
     ranks = lattice.data_parallel * lattice.context_parallel
     copies = np.maximum(1, np.rint(lattice.expert_copies)).astype(np.int64)
     # In a job of two parts, ranks with the same weights are in both parts; a smaller shard group is in one part.
-    sharded, everyone = Groups(cluster, shard, tp, shard == ranks), Groups(cluster, ranks, tp, ranks > 1)
+    sharded = Groups(cluster, shard, tp, shard == ranks)
+    everyone = Groups(cluster, ranks, tp, ranks > 1)
     replicas = Groups(cluster, np.maximum(ranks // shard, 1), tp * shard, shard < ranks)
     expert_ranks = lattice.expert_parallel * lattice.tensor_parallel_of_experts
     experts = Groups(cluster, copies, expert_ranks, copies > 1)

@@ -58,10 +58,13 @@ def simulate_batches(arrivals_s: Sequence[float], batch_s: Sequence[float], num_
     """
     if num_servers < 1 or len(batch_s) < 2:
         raise ValueError("a queue needs a server and a batch size")
-    largest, count = len(batch_s) - 1, len(arrivals_s)
+    largest = len(batch_s) - 1
+    count = len(arrivals_s)
     free = [0.0] * min(num_servers, count)
     latencies = np.empty(count)
-    batches, busy_s, first = [], 0.0, 0
+    batches = []
+    busy_s = 0.0
+    first = 0
     while first < count:
         start = max(free[0], arrivals_s[first])
         last = first + 1
@@ -158,9 +161,13 @@ def highest_rate(
 def _fewest(
     arrivals: list[float], times: list[float], latency_p99_s: float, least: int, most: int
 ) -> BatchFleet | None:
-    low, high, step = least, least, 1
+    low = least
+    high = least
+    step = 1
     while not _keeps(arrivals, times, high, latency_p99_s):
-        low, high, step = high + 1, high + step, 2 * step
+        low = high + 1
+        high = high + step
+        step = 2 * step
         if low > most:
             return None
     while low < high:
@@ -172,7 +179,8 @@ def _fewest(
     if high > most:
         return None
     run = simulate_batches(arrivals, times, high)
-    p50_s, p99_s = run.percentile_s(50.0), run.percentile_s(_QUANTILE)
+    p50_s = run.percentile_s(50.0)
+    p99_s = run.percentile_s(_QUANTILE)
     return BatchFleet(high, len(times) - 1, p50_s, p99_s, run.mean_batch, run.busy_fraction)
 
 

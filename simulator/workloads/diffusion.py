@@ -234,7 +234,8 @@ def _travelling_s(
     computed_s: FloatArray,
 ) -> FloatArray:
     """Time that moving keys and values adds to a pass [s]."""
-    model, ranks = deployment.model, parallel.sequence
+    model = deployment.model
+    ranks = parallel.sequence
     topology = topology_of(deployment.accelerator, ranks)
     layers = sum(group.count for group in model.layers if group.mixer is not None)
     chunk = sequences * tokens / ranks * 2.0 * model.hidden_size * _BYTES
@@ -277,7 +278,8 @@ def decoder_convolutions(width: int, height: int, latent_channels: int) -> tuple
     """
     latent = (width // 8) * (height // 8)
     found = [Convolution(1, latent, latent_channels, 512), Convolution(4, latent, 512, 512)]
-    inputs, pixels = 512, latent
+    inputs = 512
+    pixels = latent
     for level, channels in enumerate((512, 512, 256, 128)):
         found += [Convolution(1, pixels, inputs, channels), Convolution(5, pixels, channels, channels)]
         if level < 3:

@@ -123,7 +123,7 @@ CACHE_POLICIES: Final[Mapping[str, CachePolicy]] = {
             source="Xiao et al. 2023 (StreamingLLM), arXiv:2309.17453",
         ),
     )
-}  # fmt: skip
+}
 
 
 def kept_bytes(deployment: Deployment, policy: CachePolicy, context_tokens: int) -> float:

@@ -86,7 +86,8 @@ def distinct_adapters(probabilities: FloatArray, num_sequences: FloatArray) -> F
     """
     sizes = np.asarray(num_sequences, dtype=np.float64)
     if len(sizes) * len(probabilities) > _MOST_TERMS and len(sizes) > 2 * _NUM_SIZES:
-        low, high = max(1.0, float(sizes.min())), max(2.0, float(sizes.max()))
+        low = max(1.0, float(sizes.min()))
+        high = max(2.0, float(sizes.max()))
         some = np.concatenate(([0.0], np.geomspace(low, high, _NUM_SIZES)))
         return np.interp(sizes, some, distinct_adapters(probabilities, some))
     missed = np.log1p(-np.minimum(probabilities, _ALMOST_ONE))
@@ -103,7 +104,8 @@ def lru_hit_fraction(probabilities: FloatArray, slots: int) -> float:
     """
     if slots >= len(probabilities):
         return 1.0
-    low, high = 0.0, 1.0
+    low = 0.0
+    high = 1.0
     while (1.0 - np.exp(-probabilities * high)).sum() < slots:
         high *= 2.0
     for _ in range(60):
@@ -149,7 +151,8 @@ def lora_replica(replica: ReplicaModel, adapters: Adapters) -> ReplicaModel:
     Raises: InfeasibleError: the slots leave no room for a cache.
     Source: vLLM's max_loras: a batch holds at most that many different adapters.
     """
-    deployment, surface = replica.deployment, replica.surface
+    deployment = replica.deployment
+    surface = replica.surface
     batches = np.arange(len(surface.decode_base_ps), dtype=np.float64)
     decode = adapter_step_s(deployment, replica.library, adapters, batches, batches)
     tokens = np.arange(len(surface.mixed_base_ps), dtype=np.float64)

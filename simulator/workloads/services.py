@@ -30,8 +30,11 @@ UNITS: Mapping[ItemWorkload, str] = {
     "speech": "segment",
 }
 DEFAULT_RUNTIME: Mapping[ItemWorkload, str] = {
-    "diffusion": "torch-compile", "embed": "tensorrt", "rerank": "tensorrt", "speech": "torch-compile",
-}  # fmt: skip
+    "diffusion": "torch-compile",
+    "embed": "tensorrt",
+    "rerank": "tensorrt",
+    "speech": "torch-compile",
+}
 _MAX_BATCH = 256
 _VENDORS: Mapping[str, tuple[str, ...]] = {"tensorrt": ("nvidia",)}
 _TORCH_VENDORS = ("nvidia", "amd")

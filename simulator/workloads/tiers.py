@@ -79,7 +79,8 @@ def tiers_of(accelerator: Accelerator) -> tuple[Tier, ...]:
     accelerator's own network port, 25 Gbit/s if none is recorded.
     Source: PCIe rates; NVMe: datasheets of PCIe 4 drives; prices: rounded street and cloud list prices, 2026.
     """
-    drives, sharing = _NVME_DRIVES * 7.0 * GB, accelerator.node_size
+    drives = _NVME_DRIVES * 7.0 * GB
+    sharing = accelerator.node_size
     network = (accelerator.scale_out_bytes_per_s or 3.125 * GB) * 0.8
     link = host_link_bytes_per_s(accelerator)
     return (
@@ -178,7 +179,8 @@ def expert_offload(
     (KTransformers 0.2, eight experts; its 13.7 is of six), see tests/simulator/workloads/test_tiers.py.
     Source: Eliseev and Mazur 2023, arXiv:2312.17238; KTransformers, SOSP 2025.
     """
-    routed, model = routed_layers(deployment.model), deployment.model
+    routed = routed_layers(deployment.model)
+    model = deployment.model
     if not routed:
         raise AdvisorError(f"{model.id} has no experts to move to the host", fix="a mixture-of-experts model")
     width = bytes_per_element(deployment.weight_dtype)

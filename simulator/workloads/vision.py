@@ -53,14 +53,16 @@ def _merged(scheme: ImageScheme, width: int, height: int) -> ImageTokens:
     """Return the tokens of an image whose sides are rounded to whole tokens, its area kept between the scheme's
     bounds."""
     unit = scheme.patch * scheme.merge
-    rows, columns = max(unit, round(height / unit) * unit), max(unit, round(width / unit) * unit)
+    rows = max(unit, round(height / unit) * unit)
+    columns = max(unit, round(width / unit) * unit)
     if rows * columns > scheme.max_pixels:
         shrink = math.sqrt(height * width / scheme.max_pixels)
         rows = max(unit, math.floor(height / shrink / unit) * unit)
         columns = max(unit, math.floor(width / shrink / unit) * unit)
     elif rows * columns < scheme.min_pixels:
         grow = math.sqrt(scheme.min_pixels / (height * width))
-        rows, columns = math.ceil(height * grow / unit) * unit, math.ceil(width * grow / unit) * unit
+        rows = math.ceil(height * grow / unit) * unit
+        columns = math.ceil(width * grow / unit) * unit
     patches = (rows // scheme.patch) * (columns // scheme.patch)
     return ImageTokens(patches // scheme.merge**2 + scheme.extra_tokens, 1, patches)
 
@@ -105,13 +107,15 @@ def _grid(scheme: ImageScheme, width: int, height: int) -> ImageTokens:
     side = scheme.tile
 
     def kept(grid: tuple[int, int]) -> tuple[int, int]:
-        columns, rows = grid[0] * side, grid[1] * side
+        columns = grid[0] * side
+        rows = grid[1] * side
         scale = min(columns / width, rows / height)
         effective = min(int(width * scale) * int(height * scale), width * height)
         return effective, effective - columns * rows
 
     columns, rows = max(scheme.grids, key=kept)
-    across, down = columns * scheme.tile // scheme.patch, rows * scheme.tile // scheme.patch
+    across = columns * scheme.tile // scheme.patch
+    down = rows * scheme.tile // scheme.patch
     if width / height > across / down:
         down -= 2 * ((down - int(round(height * (across / width), 7))) // 2)
     else:
@@ -134,9 +138,15 @@ def image_encoder_s(
     Source: encoder_pass over the tower of the scheme's record.
     """
     tower = replace(
-        deployment, model=scheme.tower_model(), weight_dtype="bf16", activation_dtype="bf16",
-        tensor_parallel=1, pipeline_parallel=1, data_parallel=1, expert_parallel=1,
-    )  # fmt: skip
+        deployment,
+        model=scheme.tower_model(),
+        weight_dtype="bf16",
+        activation_dtype="bf16",
+        tensor_parallel=1,
+        pipeline_parallel=1,
+        data_parallel=1,
+        expert_parallel=1,
+    )
     passes = np.array([num_images * image.num_passes], dtype=np.float64)
     runtime = RUNTIMES["torch-compile"]
     return float(encoder_pass(tower, library, passes, image.patches_per_pass, runtime=runtime).total_s[0])

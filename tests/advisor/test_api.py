@@ -55,7 +55,7 @@ QUESTIONS = [
         "build check --part '2x RTX 5090 $4500' --no-better --model 8b",
         lambda: advisor.build.check(part=["2x RTX 5090 $4500"], better=False, model="8b"),
     ),
-]  # fmt: skip
+]
 
 
 @pytest.fixture(autouse=True)
@@ -170,12 +170,21 @@ def test_bad_input_is_refused_by_every_function_and_keyword(name: str) -> None:
 def test_a_number_is_in_si_units() -> None:
     known = api.keywords_of("recommend")
     given = {
-        "rate": (10, "10"), "ttft_p99": (0.5, "0.5s"), "deadline": (86400, "86400s"), "power_budget": (5e3, "5000W"),
-        "max_context": ([65536, "1M"], "65536,1M"), "own": (["8xh100", "4xl40s"], "8xh100,4xl40s"),
-        "tokens": (1e12, "1000000000000"), "rl_steps": ("2k", 2000), "max_gpus": (8.0, 8), "top": (numpy.int64(3), 3),
-        "headroom": ("0.3", 0.3), "tpot_p99": (numpy.float64(0.05), "0.05s"), "price_file": ("a.csv", Path("a.csv")),
+        "rate": (10, "10"),
+        "ttft_p99": (0.5, "0.5s"),
+        "deadline": (86400, "86400s"),
+        "power_budget": (5e3, "5000W"),
+        "max_context": ([65536, "1M"], "65536,1M"),
+        "own": (["8xh100", "4xl40s"], "8xh100,4xl40s"),
+        "tokens": (1e12, "1000000000000"),
+        "rl_steps": ("2k", 2000),
+        "max_gpus": (8.0, 8),
+        "top": (numpy.int64(3), 3),
+        "headroom": ("0.3", 0.3),
+        "tpot_p99": (numpy.float64(0.05), "0.05s"),
+        "price_file": ("a.csv", Path("a.csv")),
         "as_of": ("2026-11-20", datetime.date(2026, 11, 20)),
-    }  # fmt: skip
+    }
     for word, (value, taken) in given.items():
         assert api.value_of(known[word], value) == taken, word
         assert type(api.value_of(known[word], value)) is type(taken), word

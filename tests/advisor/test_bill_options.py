@@ -62,16 +62,19 @@ def test_cost_compares_by_the_whole_bill(cli: Cli) -> None:
         run = cli(f"{command} {more} {DAY}")
         return {f"{way['way']} {way['note']}": way for way in json.loads(run.out)["ways"]}
 
-    plain, stored = ways(""), ways("--storage-tb 2")
+    plain = ways("")
+    stored = ways("--storage-tb 2")
     rate = 2000 * storage_rate("rtx-4090") * 730.5
-    before, after = plain["rent always on"], stored["rent always on"]
+    before = plain["rent always on"]
+    after = stored["rent always on"]
     assert after["usd_per_month"] == pytest.approx(before["usd_per_month"] + rate)
     assert any("storage unknown" in name for name in stored if name.startswith("own"))
 
 
 def test_a_budget_pays_for_storage_too(cli: Cli) -> None:
     command = "recommend --model 8b --budget 1000/month --gpu rtx-4090 --provider dataoorts --top 1 --fast"
-    plain, stored = first(cli, command), first(cli, f"{command} --storage-tb 2")
+    plain = first(cli, command)
+    stored = first(cli, f"{command} --storage-tb 2")
     assert stored["machine"]["num_accelerators"] < plain["machine"]["num_accelerators"]
     assert stored["bill"]["usd_per_month"] <= 1000
 
@@ -84,15 +87,23 @@ def test_a_power_budget_leaves_fewer_accelerators(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("command", "code", "words"),
     [
-        ("recommend --model 8b --gpu l40s --power-budget 1kW", 2, "--power-budget is for machines of your own"),
+        (
+            "recommend --model 8b --gpu l40s --power-budget 1kW",
+            2,
+            "--power-budget is for machines of your own",
+        ),
         ("recommend --model 8b --own 4xl40s --power-budget 100W", 3, "--power-budget 413W or more"),
         ("recommend --model 8b --own 4xl40s --power-budget loads", 2, "not a power"),
         ("recommend --model 8b --own 4xl40s --power-budget 0W", 2, "--power-budget"),
         ("recommend --model 8b --rate 1 --storage-tb -1", 2, "--storage-tb"),
         ("recommend --model 8b --rate 1 --egress-tb lots", 2, "--egress-tb"),
-        ("cost --model 8b --own 4xl40s --purchase-price 8000 --power-budget 100W", 3, "--power-budget 413W or more"),
+        (
+            "cost --model 8b --own 4xl40s --purchase-price 8000 --power-budget 100W",
+            3,
+            "--power-budget 413W or more",
+        ),
     ],
-)  # fmt: skip
+)
 def test_bad_amounts_are_told(cli: Cli, command: str, code: int, words: str) -> None:
     run = cli(f"advisor {command} --as-of 2026-11-20")
     assert run.code == code, run.err

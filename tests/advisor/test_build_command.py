@@ -86,7 +86,8 @@ def test_performance_is_a_range_with_a_basis(plan: dict[str, Any]) -> None:
 
 def test_dollars_per_million_tokens_times_tokens_is_the_bill(plan: dict[str, Any]) -> None:
     for build in plan["builds"]:
-        costs, run = build["economics"], build["performance"]
+        costs = build["economics"]
+        run = build["performance"]
         tokens_per_hour = 3600 * (run["output_tokens_per_s"]["value"] + run["input_tokens_per_s"])
         bill = costs["own_usd_per_million_tokens"] * tokens_per_hour / 1e6
         assert bill == pytest.approx(costs["own_usd_per_hour"], abs=0.005)

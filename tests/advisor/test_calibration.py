@@ -130,7 +130,8 @@ def test_validated_rows_of_the_accelerator_use_it(cli: Cli, tmp_path: Path) -> N
         column = next(name for name in rows[0] if name.startswith("pred_tpot"))
         return {row["case_id"]: (row["basis"], float(row[column])) for row in rows}
 
-    before, after = tpot(""), tpot(f"--calibration {calibration(tmp_path)}")
+    before = tpot("")
+    after = tpot(f"--calibration {calibration(tmp_path)}")
     assert after["b"] == before["b"]
     assert after["a"][0] == "calibrated"
     assert after["a"][1] > 1.5 * before["a"][1]
@@ -155,7 +156,8 @@ def test_validated_collectives_of_the_accelerator_use_its_links(cli: Cli, tmp_pa
             return {row["case_id"]: float(row["pred_time_us"]) for row in csv.DictReader(file)}
 
     slow = calibration(tmp_path, num_accelerators=8, collective_bus_bytes_per_s={"all_gather": 200e9})
-    before, after = time_us(""), time_us(f"--calibration {slow}")
+    before = time_us("")
+    after = time_us(f"--calibration {slow}")
     assert after["b"] == before["b"]
     assert after["a"] == pytest.approx(2**30 * 7 / 8 / 200e9 * 1e6, rel=0.001)
     assert after["a"] > 1.3 * before["a"]
@@ -164,7 +166,8 @@ def test_validated_collectives_of_the_accelerator_use_its_links(cli: Cli, tmp_pa
 @pytest.mark.parametrize("command", [SERVE, COLLECTIVE, RECOMMEND])
 def test_a_calibration_of_other_hardware_is_said_to_be_unused(cli: Cli, tmp_path: Path, command: str) -> None:
     other = calibration(tmp_path, accelerator="h200-sxm", bandwidth_bytes_per_s=2e12)
-    before, after = answer(cli, command), answer(cli, f"{command} --calibration {other}")
+    before = answer(cli, command)
+    after = answer(cli, f"{command} --calibration {other}")
     assert any(
         "the calibration is not used: it is of h200-sxm, this answer is about h100-sxm" in warning
         for warning in after["warnings"]

@@ -112,7 +112,11 @@ def test_what_is_shown_to_people(cli: Cli, golden: Golden, command: str, told: s
 @pytest.mark.parametrize(
     ("command", "code", "named"),
     [
-        ("catalog prices --gpu h200 --provider lambda --term spot --as-of 2026-11-20", 3, "no price of h200-sxm"),
+        (
+            "catalog prices --gpu h200 --provider lambda --term spot --as-of 2026-11-20",
+            3,
+            "no price of h200-sxm",
+        ),
         ("catalog prices --term sport", 2, "sport"),
         ("catalog prices --as-of 2020-01-01", 3, "2020-01-01"),
         ("catalog prices --price-file missing.csv", 2, "missing.csv"),
@@ -129,7 +133,7 @@ def test_what_is_shown_to_people(cli: Cli, golden: Golden, command: str, told: s
         ("catalog gpu", 2, "gpus"),
         ("catalog show", 2, "ID"),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_is_named_and_prints_no_answer(
     cli: Cli, golden: Golden, command: str, code: int, named: str
 ) -> None:

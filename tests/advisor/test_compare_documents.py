@@ -26,19 +26,24 @@ def option(
         "offer": {"provider": provider, "observed_on": "2026-08-18"},
         "bill": {"usd_per_hour": hourly},
         "performance": {
-            "usd_per_million_tokens": quantity(cost, spread), "tpot_s": {"p99": quantity(0.05)},
+            "usd_per_million_tokens": quantity(cost, spread),
+            "tpot_s": {"p99": quantity(0.05)},
             "basis": "calibrated",
         },
         "launch": {"command": "run"},
-    }  # fmt: skip
+    }
 
 
 def plan(*options: dict[str, Any], **fields: Any) -> dict[str, Any]:
     base = {
-        "schema_version": 2, "tool_version": "0.1.0", "catalog_version": "aaa", "kind": "plan",
+        "schema_version": 2,
+        "tool_version": "0.1.0",
+        "catalog_version": "aaa",
+        "kind": "plan",
         "inputs": {"model": "m", "traffic": {"mean_input_tokens": 1000}, "objectives": {"ttft_p99_s": 2.0}},
-        "options": list(options), "rejected": [{"accelerator": "b200-sxm", "code": "over_budget", "text": "too dear"}],
-    }  # fmt: skip
+        "options": list(options),
+        "rejected": [{"accelerator": "b200-sxm", "code": "over_budget", "text": "too dear"}],
+    }
     return copy.deepcopy(base | fields)
 
 
@@ -60,7 +65,8 @@ def test_inputs_and_versions_are_told_by_name_and_meaning() -> None:
 
 
 def test_the_change_of_a_cost_is_the_product_of_price_and_work() -> None:
-    first, second = option("h100-sxm", 0.20, 24.0), option("h100-sxm", 0.33, 36.0, provider="aws")
+    first = option("h100-sxm", 0.20, 24.0)
+    second = option("h100-sxm", 0.33, 36.0, provider="aws")
     (record,) = compare_documents(plan(first), plan(second)).records
     assert record.price_factor == pytest.approx(1.5)
     assert record.price_factor * record.work_factor == pytest.approx(0.33 / 0.20)  # type: ignore[operator]
@@ -89,9 +95,14 @@ def test_small_moves_inside_the_intervals_are_within_the_error() -> None:
 
 
 LAYOUT: dict[str, Any] = {
-    "engine": "vllm", "weight_dtype": "bf16", "kv_dtype": "bf16", "tensor_parallel": 4, "pipeline_parallel": 1,
-    "data_parallel": 1, "expert_parallel": 1,
-}  # fmt: skip
+    "engine": "vllm",
+    "weight_dtype": "bf16",
+    "kv_dtype": "bf16",
+    "tensor_parallel": 4,
+    "pipeline_parallel": 1,
+    "data_parallel": 1,
+    "expert_parallel": 1,
+}
 
 
 def within_error(second_cost: float, traffic: int = 1000, **changes: Any) -> bool | None:
@@ -125,10 +136,15 @@ def test_an_option_that_one_lacks_comes_with_the_others_reason() -> None:
 
 def test_rows_of_a_report_are_told_apart_by_what_differs_among_them() -> None:
     rows = [
-        {"accelerator": "h100-sxm", "provider": provider, "usd_per_hour": 3.0, "num_accelerators": 1,
-         "usd_per_million_tokens": 0.2}
+        {
+            "accelerator": "h100-sxm",
+            "provider": provider,
+            "usd_per_hour": 3.0,
+            "num_accelerators": 1,
+            "usd_per_million_tokens": 0.2,
+        }
         for provider in ("aws", "lambda")
-    ]  # fmt: skip
+    ]
     first = {"schema_version": 2, "kind": "report", "inputs": {}, "rows": rows}
     second = copy.deepcopy(first)
     second["rows"][1]["usd_per_million_tokens"] = 0.3

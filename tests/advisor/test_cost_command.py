@@ -70,7 +70,8 @@ def test_the_report_has_the_contracts_fields(full: dict[str, Any]) -> None:
 def test_prices_times_tokens_are_the_bill_to_a_cent(question: str, request: pytest.FixtureRequest) -> None:
     """For every row: a month of tokens at its prices is a month of its bill, or of what owning costs."""
     report = request.getfixturevalue(question)
-    inputs, outputs = report["volume"]["input_tokens"], report["volume"]["output_tokens"]
+    inputs = report["volume"]["input_tokens"]
+    outputs = report["volume"]["output_tokens"]
     rows = [*report["rows"], *report["owned"]]
     assert rows
     for row in rows:
@@ -218,7 +219,8 @@ def test_hardware_of_ones_own_is_never_silently_ignored(cli: Cli) -> None:
 
 
 def test_user_prices_override(cli: Cli, tmp_path: Path) -> None:
-    prices, apis = tmp_path / "prices.csv", tmp_path / "apis.csv"
+    prices = tmp_path / "prices.csv"
+    apis = tmp_path / "apis.csv"
     prices.write_text(
         RENT + "mine,l40s,8,on_demand,2.4,2026-11-19\n",
         encoding="utf-8",
@@ -303,7 +305,7 @@ def test_a_mistake_is_told(cli: Cli, golden: Golden, options: str) -> None:
         ("--assumptions", "pue-below-one", "pue = 0.5\n"),
         ("--shape", "negative-levels", "levels = [1, -1]\n"),
     ],
-)  # fmt: skip
+)
 def test_a_wrong_file_is_told_by_its_row_and_field(
     cli: Cli,
     golden: Golden,

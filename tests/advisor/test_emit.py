@@ -46,12 +46,21 @@ def question(base: Option, seed: int) -> tuple[Option, LaunchSettings]:
     """An option as a search might return it: engine, chip, layout, format, levers and replicas drawn at random."""
     draw = random.Random(seed)
     name, chip = draw.choice(
-        [("vllm", "h100-sxm"), ("vllm", "mi300x"), ("vllm", "l40s"), ("sglang", "h200-sxm"), ("sglang", "mi355x"),
-         ("tensorrt-llm", "b200-sxm"), ("tensorrt-llm", "h100-sxm"), ("llama.cpp", "rtx-4090"),
-         ("lmdeploy", "a100-sxm-80gb")]
-    )  # fmt: skip
+        [
+            ("vllm", "h100-sxm"),
+            ("vllm", "mi300x"),
+            ("vllm", "l40s"),
+            ("sglang", "h200-sxm"),
+            ("sglang", "mi355x"),
+            ("tensorrt-llm", "b200-sxm"),
+            ("tensorrt-llm", "h100-sxm"),
+            ("llama.cpp", "rtx-4090"),
+            ("lmdeploy", "a100-sxm-80gb"),
+        ]
+    )
     engine = engines.by_id(name)
-    flags, local = engine.flags, name == "llama.cpp"
+    flags = engine.flags
+    local = name == "llama.cpp"
     tp = 1 if local else draw.choice((1, 2, 4, 8))
     dtype = "q4_k_m" if local else draw.choice(("bf16", "fp8", "int4", "nvfp4"))
     origin = draw.choice(("published", "pattern", "quantise first"))
@@ -59,13 +68,21 @@ def question(base: Option, seed: int) -> tuple[Option, LaunchSettings]:
     guesses = [None, *(Guess(one, 3, "org/head") for one in (*flags.speculation, *flags.yaml_speculation))]
     loras = draw.choice([None, (50, 16, 50)]) if flags.adapters or flags.yaml_adapters else None
     settings = LaunchSettings(
-        tp=tp, weight_dtype=dtype, checkpoint_dtype=dtype, kv_dtype=kv, max_num_seqs=draw.choice((8, 256)),
-        max_num_batched_tokens=2048, max_model_len=draw.choice((8192, 32768)), guess=draw.choice(guesses),
-        adapters=loras, prefix_caching=draw.choice((None, True, False)),
-    )  # fmt: skip
+        tp=tp,
+        weight_dtype=dtype,
+        checkpoint_dtype=dtype,
+        kv_dtype=kv,
+        max_num_seqs=draw.choice((8, 256)),
+        max_num_batched_tokens=2048,
+        max_model_len=draw.choice((8192, 32768)),
+        guess=draw.choice(guesses),
+        adapters=loras,
+        prefix_caching=draw.choice((None, True, False)),
+    )
     repository = "./llama-quantised" if origin == "quantise first" else "org/Llama-3.1-8B"
     started = launch(engine, repository, settings)
-    replicas, unit = draw.choice((1, 2, 5, 29)), draw.choice((tp, 8))
+    replicas = draw.choice((1, 2, 5, 29))
+    unit = draw.choice((tp, 8))
     checkpoint = ServedCheckpoint("org/Llama-3.1-8B", dtype, origin)  # type: ignore[arg-type]
     made = dataclasses.replace(
         base,
@@ -100,9 +117,13 @@ def test_generated_questions_in_every_format(answered: Option, seed: int, tmp_pa
             elif name == "nginx.conf":
                 assert content.count("    server ") == option.layout.num_replicas
         words, replicas, per_replica = {
-            "command": in_script, "docker": in_docker, "slurm": in_slurm,
-            "compose": in_compose, "k8s": in_kubernetes, "skypilot": in_skypilot,
-        }[form](files, option)  # fmt: skip
+            "command": in_script,
+            "docker": in_docker,
+            "slurm": in_slurm,
+            "compose": in_compose,
+            "k8s": in_kubernetes,
+            "skypilot": in_skypilot,
+        }[form](files, option)
         check_command(option.layout.engine, words)
         on_host = min(option.layout.num_replicas, option.machine.accelerators_per_node // per_replica)
         assert replicas == (option.layout.num_replicas if form in ("k8s", "skypilot", "slurm") else on_host)
@@ -194,7 +215,8 @@ def in_skypilot(files: dict[str, str], option: Option) -> Found:
 
 
 def test_what_cannot_be_started_is_refused_with_what_can(answered: Option) -> None:
-    machine, layout = answered.machine, answered.layout
+    machine = answered.machine
+    layout = answered.layout
     tpu = dataclasses.replace(answered, machine=dataclasses.replace(machine, accelerator="tpu-v6e"))
     with pytest.raises(AdvisorError, match="of NVIDIA and AMD"):
         emitted("llama-3.1-8b", tpu, "k8s")

@@ -64,7 +64,8 @@ def free_port() -> int:
 def router(tmp_path: Path) -> Iterator[int]:
     if NGINX is None:
         pytest.skip("nginx is not installed")
-    servers, started = {}, []
+    servers = {}
+    started = []
     for share in WINDOWS:
         server = _Server(("127.0.0.1", 0), type(share, (_Replica,), {"share": share}))
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -138,9 +138,13 @@ def in_scripts(files: Mapping[str, str], option: Option, form: str) -> None:
             continue
         number = re.search(rf"{part.role.upper()}_WORKERS:-(\d+)", text)
         assert number
-        on_host = part.layout.num_replicas if "start.sh" in files else min(
-            part.layout.num_replicas, part.machine.accelerators_per_node // part.layout.tensor_parallel
-        )  # fmt: skip
+        on_host = (
+            part.layout.num_replicas
+            if "start.sh" in files
+            else min(
+                part.layout.num_replicas, part.machine.accelerators_per_node // part.layout.tensor_parallel
+            )
+        )
         assert int(number.group(1)) == on_host
     if form != "slurm":
         known_once(files, option)
@@ -223,7 +227,8 @@ def in_yaml(files: Mapping[str, str], option: Option, form: str) -> None:
             jsonschema.validate(whole, SCHEMAS["compose"])
             services |= whole["services"]
     workers = {name: one for name, one in services.items() if name != "router"}
-    devices, ports = [], []
+    devices = []
+    ports = []
     for name, one in workers.items():
         part = next(each for each in option.parts if name.startswith(each.role))
         words = [*one["entrypoint"], *one["command"]]

@@ -33,8 +33,15 @@ def everything(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 def test_every_family_is_scored_and_every_fact_has_a_source(everything: dict[str, Any]) -> None:
     assert everything["kind"] == "goal"
     assert {option["platform"] for option in everything["options"]} == {
-        "nvidia", "amd", "tpu", "trainium", "gaudi", "apple", "groq", "cerebras",
-    }  # fmt: skip
+        "nvidia",
+        "amd",
+        "tpu",
+        "trainium",
+        "gaudi",
+        "apple",
+        "groq",
+        "cerebras",
+    }
     for option in everything["options"]:
         assert [score["name"] for score in option["scores"]] == ["fit", "cost", "ecosystem", "team"]
         assert all(fact["source"] and fact["text"] for score in option["scores"] for fact in score["facts"])

@@ -152,9 +152,16 @@ def test_a_report_of_a_recommendation_has_its_parts(report: Path, visit: Callabl
     page = visit(report).page
     headings = page.locator("h2").all_inner_texts()
     assert headings == [
-        "What to take", "Cost and latency", "Time and memory", "What would change it",
-        "What would make it cheaper or faster", "Why not the others", "Prices", "Inputs", "Provenance",
-    ]  # fmt: skip
+        "What to take",
+        "Cost and latency",
+        "Time and memory",
+        "What would change it",
+        "What would make it cheaper or faster",
+        "Why not the others",
+        "Prices",
+        "Inputs",
+        "Provenance",
+    ]
     names = [name.split(":")[0] for name in page.locator("section > figure.chart .name").all_inner_texts()]
     assert names == [
         "Cost against latency",
@@ -202,10 +209,16 @@ def test_every_kind_of_chart_draws_its_data(gallery: Path, visit: Callable[..., 
     texts = found.value("[...document.querySelectorAll('.plot')].map((p) => p.textContent)")
     for text, expected in zip(
         texts,
-        (("break-even", "list price", "load, 1/s"), ("t, ms", "h100"), ("API", "$5"), ("$8", "$3"), ("total", "2 ms"),
-         ("$0.500", "$2")),
+        (
+            ("break-even", "list price", "load, 1/s"),
+            ("t, ms", "h100"),
+            ("API", "$5"),
+            ("$8", "$3"),
+            ("total", "2 ms"),
+            ("$0.500", "$2"),
+        ),
         strict=True,
-    ):  # fmt: skip
+    ):
         assert all(word in text for word in expected), (text, expected)
 
 
@@ -274,7 +287,8 @@ def test_details_unfold_with_their_charts_and_stay_with_their_row(
 def test_colours_follow_the_system_until_somebody_chooses(gallery: Path, visit: Callable[..., Visit]) -> None:
     ground = "getComputedStyle(document.body).backgroundColor"
     bar = "getComputedStyle(document.querySelector('figure[data-kind=bar] svg path[fill^=var]')).fill"
-    light, dark = visit(gallery, color_scheme="light"), visit(gallery, color_scheme="dark")
+    light = visit(gallery, color_scheme="light")
+    dark = visit(gallery, color_scheme="dark")
     assert light.value(ground) != dark.value(ground)
     assert light.value(bar) != dark.value(bar)
     expected = dark.value(ground), dark.value(bar)

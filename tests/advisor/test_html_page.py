@@ -160,12 +160,27 @@ def test_details_belong_to_their_row_and_ids_are_unique() -> None:
 @pytest.mark.parametrize(
     ("cell", "key"),
     [
-        ("$1,234.50", 1234.5), ("$0.059 (0.036-0.15) ?", 0.059), ("4.95 ms (4.4-5.5) ≈", 0.00495), ("12 %", 0.12),
-        ("80.9 requests/s", 80.9), ("1.26 s", 1.26), ("309 GB", 309e9), ("-3", -3.0), ("17,080 tokens/s", 17080.0),
-        ("8 x mi355x", None), ("2026-05-12", None), ("-", None), ("", None), ("vllm fp8", None), ("5.2", 5.2),
-        ("3 replicas of 8", None), ("$2.25/h", 2.25), ("4.80 TB/s", 4.8e12), ("70b", None),
+        ("$1,234.50", 1234.5),
+        ("$0.059 (0.036-0.15) ?", 0.059),
+        ("4.95 ms (4.4-5.5) ≈", 0.00495),
+        ("12 %", 0.12),
+        ("80.9 requests/s", 80.9),
+        ("1.26 s", 1.26),
+        ("309 GB", 309e9),
+        ("-3", -3.0),
+        ("17,080 tokens/s", 17080.0),
+        ("8 x mi355x", None),
+        ("2026-05-12", None),
+        ("-", None),
+        ("", None),
+        ("vllm fp8", None),
+        ("5.2", 5.2),
+        ("3 replicas of 8", None),
+        ("$2.25/h", 2.25),
+        ("4.80 TB/s", 4.8e12),
+        ("70b", None),
     ],
-)  # fmt: skip
+)
 def test_cells_sort_by_the_number_that_they_show(cell: str, key: float | None) -> None:
     assert sort_key(cell) == (None if key is None else pytest.approx(key))
     assert is_missing(cell) == (cell in ("", "-"))

@@ -27,7 +27,8 @@ def what(option: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def test_numbers_of_clients_each_get_the_answer_of_their_own(cli: Cli) -> None:
-    found, alone = answer(cli, "--concurrency 200,8"), answer(cli, "--concurrency 8")
+    found = answer(cli, "--concurrency 200,8")
+    alone = answer(cli, "--concurrency 8")
     few, many = found["ladder"]
     assert (few["clients"], many["clients"]) == (8, 200)
     assert what(few["option"]) == what(alone["options"][0])

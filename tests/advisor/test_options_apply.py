@@ -53,27 +53,49 @@ ACTS: Mapping[str, Acts] = acts_of(RecommendInput)
 WORK = get_args(Work)
 IDLE = [(work, name) for work in WORK for name in OPTIONS if work not in ACTS[name].work]
 BASE: dict[str, dict[str, Any]] = {
-    "serve": {"model": "8b"}, "batch": {"model": "8b"}, "vision": {"model": "qwen3-vl-8b"},
-    "diffusion": {"model": "dit-xl-2"}, "embed": {"model": "bge-m3"}, "rerank": {"model": "bge-m3"},
-    "speech": {"model": "whisper-large-v3"}, "train": {"model": "8b", "tokens": "1B"}, "finetune": {"model": "8b"},
-    "rl": {"model": "8b"}, "distill": {"model": "8b", "teacher": "70b"},
-}  # fmt: skip
+    "serve": {"model": "8b"},
+    "batch": {"model": "8b"},
+    "vision": {"model": "qwen3-vl-8b"},
+    "diffusion": {"model": "dit-xl-2"},
+    "embed": {"model": "bge-m3"},
+    "rerank": {"model": "bge-m3"},
+    "speech": {"model": "whisper-large-v3"},
+    "train": {"model": "8b", "tokens": "1B"},
+    "finetune": {"model": "8b"},
+    "rl": {"model": "8b"},
+    "distill": {"model": "8b", "teacher": "70b"},
+}
 NEEDS: dict[str, dict[str, Any]] = {
-    "trace_speed": {"trace": Path("t.csv")}, "shared_prefixes": {"shared_prefix_tokens": 100},
-    "turn_gap": {"sessions": 3.0}, "acceptance": {"levers": "eagle"}, "adapter_rank": {"adapters": "50"},
-    "adapter_slots": {"adapters": "50"}, "power_budget": {"own": "64xh200-sxm"}, "lora_rank": {"method": "lora"},
-    "spot_losses_per_day": {"term": "spot"}, "compute_optimal": {"tokens": None},
-    "purchase_price": {"own": "8xh100-sxm"}, "shape": {"rate": "3"},
-}  # fmt: skip
+    "trace_speed": {"trace": Path("t.csv")},
+    "shared_prefixes": {"shared_prefix_tokens": 100},
+    "turn_gap": {"sessions": 3.0},
+    "acceptance": {"levers": "eagle"},
+    "adapter_rank": {"adapters": "50"},
+    "adapter_slots": {"adapters": "50"},
+    "power_budget": {"own": "64xh200-sxm"},
+    "lora_rank": {"method": "lora"},
+    "spot_losses_per_day": {"term": "spot"},
+    "compute_optimal": {"tokens": None},
+    "purchase_price": {"own": "8xh100-sxm"},
+    "shape": {"rate": "3"},
+}
 """What else is asked where an option says nothing alone."""
 OTHER_MODEL = {
-    "diffusion": "flux.1-dev", "embed": "bge-large-en", "rerank": "bge-large-en", "speech": "whisper-medium",
+    "diffusion": "flux.1-dev",
+    "embed": "bge-large-en",
+    "rerank": "bge-large-en",
+    "speech": "whisper-medium",
     "vision": "qwen3-vl-4b",
-}  # fmt: skip
+}
 SHOWN = {"explain", "plan", "emit", "emit_dir", "goal", "models", "from_plan", "workload"}
 """Options of what is shown, written, or asked instead: the commands' own tests cover them."""
-REFUSED = {("batch", "rate"), ("batch", "concurrency"), ("rl", "tokens"), ("rl", "compute_optimal"),
-           ("train", "method")}  # fmt: skip
+REFUSED = {
+    ("batch", "rate"),
+    ("batch", "concurrency"),
+    ("rl", "tokens"),
+    ("rl", "compute_optimal"),
+    ("train", "method"),
+}
 """Options that are refused with words of their own."""
 
 
@@ -258,10 +280,22 @@ def test_an_option_typed_with_its_default_was_given(cli: Cli, plan: Path) -> Non
 
 
 LIMITS = {
-    "gpus": 256, "deadline": "9d", "budget": "90000", "gpu": "b200-sxm", "provider": "aws", "own": "64xh200-sxm",
-    "term": "spot", "tenancy": "shared", "residency": "eu", "region": "france", "max_price_age": 9,
-    "price_file": Path("mine.csv"), "power_budget": "5kW", "storage_tb": 2.0, "egress_tb": 3.0,
-}  # fmt: skip
+    "gpus": 256,
+    "deadline": "9d",
+    "budget": "90000",
+    "gpu": "b200-sxm",
+    "provider": "aws",
+    "own": "64xh200-sxm",
+    "term": "spot",
+    "tenancy": "shared",
+    "residency": "eu",
+    "region": "france",
+    "max_price_age": 9,
+    "price_file": Path("mine.csv"),
+    "power_budget": "5kW",
+    "storage_tb": 2.0,
+    "egress_tb": 3.0,
+}
 
 
 def asked_of_a_plan(**typed: Any) -> RecommendInput:

@@ -4,7 +4,8 @@ import pytest
 
 from advisor.render.plot import Axis, Point, scatter
 
-X, Y = Axis("ms", 0.001), Axis("$")
+X = Axis("ms", 0.001)
+Y = Axis("$")
 
 
 def test_cheaper_is_lower_and_faster_is_further_left() -> None:

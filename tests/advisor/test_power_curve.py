@@ -22,8 +22,12 @@ from advisor.workstation.hardware import Hardware
 
 DAY = "--as-of 2026-11-20"
 CURVE = (
-    (200, 250e12, 3.0e12), (300, 430e12, 4.0e12), (400, 560e12, 4.5e12), (500, 620e12, 4.6e12), (700, 676e12, 4.6e12),
-)  # fmt: skip
+    (200, 250e12, 3.0e12),
+    (300, 430e12, 4.0e12),
+    (400, 560e12, 4.5e12),
+    (500, 620e12, 4.6e12),
+    (700, 676e12, 4.6e12),
+)
 
 
 def point(watts: float, flop: float, read: float) -> PowerPoint:
@@ -102,7 +106,8 @@ def asked(words: str, folder: Path, calibration: Calibration | None) -> tuple[di
     if calibration is not None:
         (folder / "c.json").write_text(calibration.model_dump_json())
         more = ["--calibration", str(folder / "c.json")]
-    out, err = io.StringIO(), io.StringIO()
+    out = io.StringIO()
+    err = io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         assert main([*words.split(), *DAY.split(), "--json", *more]) == 0, err.getvalue()
     found: dict[str, Any] = json.loads(out.getvalue())

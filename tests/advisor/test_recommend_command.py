@@ -18,20 +18,48 @@ NARROW = "advisor recommend --model llama-3.1-8b --gpu rtx-4090 --engine vllm --
 OPTION_FIELDS = {
     "machine": ("accelerator", "num_accelerators", "accelerators_per_node", "num_nodes"),
     "layout": (
-        "engine", "engine_version", "weight_dtype", "kv_dtype", "tensor_parallel", "pipeline_parallel",
-        "expert_parallel", "data_parallel", "context_parallel", "num_replicas", "max_num_seqs",
-        "max_num_batched_tokens", "max_model_len",
+        "engine",
+        "engine_version",
+        "weight_dtype",
+        "kv_dtype",
+        "tensor_parallel",
+        "pipeline_parallel",
+        "expert_parallel",
+        "data_parallel",
+        "context_parallel",
+        "num_replicas",
+        "max_num_seqs",
+        "max_num_batched_tokens",
+        "max_model_len",
     ),
     "offer": (
-        "provider", "sku", "region", "term", "kind", "tenancy", "usd_per_hour", "observed_on", "age_days", "url",
+        "provider",
+        "sku",
+        "region",
+        "term",
+        "kind",
+        "tenancy",
+        "usd_per_hour",
+        "observed_on",
+        "age_days",
+        "url",
     ),
     "bill": ("usd_per_hour", "usd_per_month", "lines", "unknown"),
     "performance": (
-        "requests_per_s", "output_tokens_per_s", "usd_per_million_tokens", "usd_per_million_output_tokens", "ttft_s",
-        "tpot_s", "itl_s", "e2e_s", "utilization_fraction", "holds", "basis",
+        "requests_per_s",
+        "output_tokens_per_s",
+        "usd_per_million_tokens",
+        "usd_per_million_output_tokens",
+        "ttft_s",
+        "tpot_s",
+        "itl_s",
+        "e2e_s",
+        "utilization_fraction",
+        "holds",
+        "basis",
     ),
     "launch": ("command", "checkpoint", "simulate_args"),
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")
@@ -240,7 +268,8 @@ def test_neither_torch_nor_pandas_is_imported() -> None:
 
 
 def test_a_plan_replays_byte_for_byte(cli: Cli, tmp_path: Path) -> None:
-    first, second = tmp_path / "plan.json", tmp_path / "again.json"
+    first = tmp_path / "plan.json"
+    second = tmp_path / "again.json"
     assert cli(f"{NARROW} --seed 5 --plan {first}").code == 0
     run = cli(f"advisor replay {first} --plan {second}")
     assert run.code == 0

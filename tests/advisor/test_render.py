@@ -98,8 +98,14 @@ def answer(**changes: Any) -> Answer:
 def test_document_has_envelope_then_result() -> None:
     content = document(answer(), seed=3, shared={"as_of": datetime.date(2026, 11, 20)})
     assert list(content) == [
-        "schema_version", "tool_version", "catalog_version", "seed", "inputs", "warnings", "options",
-    ]  # fmt: skip
+        "schema_version",
+        "tool_version",
+        "catalog_version",
+        "seed",
+        "inputs",
+        "warnings",
+        "options",
+    ]
     assert content["inputs"] == {"model": "70b", "as_of": "2026-11-20"}
     assert content["warnings"] == ["prices are 40 days old"]
 

@@ -49,7 +49,8 @@ def test_the_document_has_roofs_passes_and_operators(cli: Cli) -> None:
 
 
 def test_the_measured_roof_stands_beside_the_datasheets(cli: Cli, tmp_path: Path) -> None:
-    before, after = answer(cli), answer(cli, f"--calibration {calibration(tmp_path)}")
+    before = answer(cli)
+    after = answer(cli, f"--calibration {calibration(tmp_path)}")
     measured = after["roofs"][1]
     assert after["roofs"][0] == before["roofs"][0]
     assert (measured["name"], measured["bandwidth_bytes_per_s"]) == ("measured", 2.8e12)

@@ -157,7 +157,8 @@ def test_output_file_has_the_usual_mode(cli: Cli, tmp_path: Path) -> None:
 
 
 def test_an_output_file_through_a_link_replaces_its_target(cli: Cli, tmp_path: Path) -> None:
-    target, link = tmp_path / "real.csv", tmp_path / "link.csv"
+    target = tmp_path / "real.csv"
+    link = tmp_path / "link.csv"
     target.write_text("old")
     link.symlink_to(target)
     cli(f"{LISTING} -o {link}")

@@ -52,7 +52,9 @@ def answer(cli: Cli, command: str) -> dict[str, Any]:
 
 def test_answer_of_a_fleet(cli: Cli, tmp_path: Path) -> None:
     document = answer(cli, f"fleet {small(tmp_path)}")
-    metrics, pool, tenant = document["metrics"], document["pools"][0], document["tenants"][0]
+    metrics = document["metrics"]
+    pool = document["pools"][0]
+    tenant = document["tenants"][0]
     assert metrics["num_finished"] == document["simulation"]["num_requests"] == 600
     assert metrics["goodput_fraction"] == tenant["goodput_fraction"]
     for name in ("ttft_s", "tpot_s", "e2e_s"):
@@ -79,7 +81,8 @@ def test_one_pool_equals_simulate_serve(cli: Cli, tmp_path: Path) -> None:
         "serve --model llama-3.1-8b --gpu h100-sxm --precision fp8 --replicas 2 --rate 20 --requests 600 "
         "--input-tokens 300 --output-tokens 60 --length-dist lognormal:0.4 --seed 3",
     )
-    ours, theirs = fleet["pools"][0]["ttft_s"]["p50"]["value"], serve["metrics"]["ttft_s"]["p50"]["value"]
+    ours = fleet["pools"][0]["ttft_s"]["p50"]["value"]
+    theirs = serve["metrics"]["ttft_s"]["p50"]["value"]
     assert ours == pytest.approx(
         theirs, rel=0.02
     )  # surfaces are built for drawn and for nominal mean lengths

@@ -43,10 +43,19 @@ def test_a_run_reads_and_imports_only_what_it_is_about() -> None:
     assert (code, int(number) <= 14) == ("0", True), done.stderr
     assert "accelerators/h200-sxm.toml" in names
     assert not {
-        "pandas", "simpy", "scipy", "torch", "advisor.catalog.prices", "advisor.decide.load_runs",
-        "advisor.simulator.disaggregation", "advisor.simulator.speculation", "advisor.simulator.workloads.lora",
-        "advisor.simulator.serving.trace_files", "advisor.simulator.training", "advisor.evidence",
-    } & set(names)  # fmt: skip
+        "pandas",
+        "simpy",
+        "scipy",
+        "torch",
+        "advisor.catalog.prices",
+        "advisor.decide.load_runs",
+        "advisor.simulator.disaggregation",
+        "advisor.simulator.speculation",
+        "advisor.simulator.workloads.lora",
+        "advisor.simulator.serving.trace_files",
+        "advisor.simulator.training",
+        "advisor.evidence",
+    } & set(names)
 
 
 def test_answer_has_the_contract(cli: Cli) -> None:
@@ -65,7 +74,8 @@ def test_answer_has_the_contract(cli: Cli) -> None:
 
 
 def test_stepping_gives_the_same_answer_with_more_events(cli: Cli, tmp_path: Path) -> None:
-    jumping, stepping = tmp_path / "jump.csv", tmp_path / "step.csv"
+    jumping = tmp_path / "jump.csv"
+    stepping = tmp_path / "step.csv"
     jumped = answer(cli, f"--concurrency 16 --records {jumping}")
     stepped = answer(cli, f"--concurrency 16 --records {stepping} --step-by-step")
     assert jumped["metrics"] == stepped["metrics"]
@@ -100,7 +110,8 @@ def test_replicas_share_the_load_behind_a_router(cli: Cli) -> None:
 
 
 def test_a_trace_is_replayed(cli: Cli, tmp_path: Path) -> None:
-    path, out = tmp_path / "trace.csv", tmp_path / "records.csv"
+    path = tmp_path / "trace.csv"
+    out = tmp_path / "records.csv"
     path.write_text("arrived_at_s,input_tokens,output_tokens\n100,500,20\n101,600,30\n103,700,40\n")
     run = cli(
         f"advisor simulate serve --model llama-3.1-8b --gpu h100-sxm --trace {path} --records {out} --json"

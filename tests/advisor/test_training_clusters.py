@@ -34,10 +34,14 @@ def test_sites_far_apart_wait_for_the_network_between_them(cli: Cli) -> None:
 
 @pytest.mark.parametrize(
     ("options", "part"),
-    [("--sites 2", "needs --between-gbps"), ("--inner-steps 10", "needs --sites"),
-     ("--between-gbps 10", "needs --sites"), ("--sites 1 --between-gbps 10", "'--sites'"),
-     ("--sites 2 --between-gbps 0", "'--between-gbps'")],
-)  # fmt: skip
+    [
+        ("--sites 2", "needs --between-gbps"),
+        ("--inner-steps 10", "needs --sites"),
+        ("--between-gbps 10", "needs --sites"),
+        ("--sites 1 --between-gbps 10", "'--sites'"),
+        ("--sites 2 --between-gbps 0", "'--between-gbps'"),
+    ],
+)
 def test_sites_that_lack_something_are_refused(cli: Cli, options: str, part: str) -> None:
     found = cli(f"advisor simulate train --model 8b {options}")
     assert found.code == 2
@@ -68,8 +72,10 @@ def test_two_unlike_clusters_under_one_job(cli: Cli) -> None:
     assert found["dp"]["islands"]["uneven"]["step_time_s"] < found["dp"]["step_time_s"]["value"]
 
 
-@pytest.mark.parametrize("lines", ["sites = 1\nbetween_gbps = 10", "sites = 2\nbetween_gbps = -1.0",
-                                   "sites = 2\nbetween_gbps = nan"])  # fmt: skip
+@pytest.mark.parametrize(
+    "lines",
+    ["sites = 1\nbetween_gbps = 10", "sites = 2\nbetween_gbps = -1.0", "sites = 2\nbetween_gbps = nan"],
+)
 def test_a_plan_file_with_sites_is_checked(cli: Cli, tmp_path: Path, lines: str) -> None:
     path = tmp_path / "plan.toml"
     path.write_text(f"model = '8b'\n{lines}\n", encoding="utf-8")

@@ -13,17 +13,49 @@ Golden = Callable[[str, str], None]
 
 OPTION_FIELDS = {
     "machine": ("accelerator", "num_accelerators", "accelerators_per_node", "num_nodes"),
-    "offer": ("provider", "sku", "region", "term", "kind", "tenancy", "usd_per_hour", "observed_on", "age_days", "url"),
+    "offer": (
+        "provider",
+        "sku",
+        "region",
+        "term",
+        "kind",
+        "tenancy",
+        "usd_per_hour",
+        "observed_on",
+        "age_days",
+        "url",
+    ),
     "bill": ("usd", "lines", "unknown"),
     "performance": (
-        "step_time_s", "tokens_per_s_per_accelerator", "mfu_fraction", "hfu_fraction", "peak_memory_bytes", "days",
-        "goodput_fraction", "breakdown_s", "memory_by_stage", "failures", "energy_kwh", "carbon_kg_co2e",
+        "step_time_s",
+        "tokens_per_s_per_accelerator",
+        "mfu_fraction",
+        "hfu_fraction",
+        "peak_memory_bytes",
+        "days",
+        "goodput_fraction",
+        "breakdown_s",
+        "memory_by_stage",
+        "failures",
+        "energy_kwh",
+        "carbon_kg_co2e",
     ),
     "launch": ("flags",),
-}  # fmt: skip
+}
 PLAN_FIELDS = (
-    "tp", "sp", "pp", "vpp", "cp", "ep", "etp", "dp", "sharding", "micro_batch", "recompute", "schedule",
-)  # fmt: skip
+    "tp",
+    "sp",
+    "pp",
+    "vpp",
+    "cp",
+    "ep",
+    "etp",
+    "dp",
+    "sharding",
+    "micro_batch",
+    "recompute",
+    "schedule",
+)
 QUICK = "advisor recommend --model 8b --workload train --tokens 100B --gpu h100,a100 --as-of 2026-11-20"
 
 
@@ -50,7 +82,8 @@ def test_options_have_the_contracts_fields(document: dict[str, Any]) -> None:
         assert set(PLAN_FIELDS) <= set(option["plan"])
         plan = option["plan"]
         assert option["machine"]["num_accelerators"] == plan["tp"] * plan["pp"] * plan["cp"] * plan["dp"]
-        shown, bill = option["performance"], option["bill"]
+        shown = option["performance"]
+        bill = option["bill"]
         figures = [shown[name] for name in ("step_time_s", "days", "mfu_fraction", "peak_memory_bytes")]
         for figure in (bill["usd"], *figures):
             assert set(figure) == {"value", "low", "high", "basis"}
@@ -79,7 +112,8 @@ def test_options_are_ranked_by_dollars_and_the_others_have_reasons(document: dic
 
 
 def test_defaults_are_resolved_and_echoed(document: dict[str, Any]) -> None:
-    task, limits = document["inputs"]["task"], document["inputs"]["limits"]
+    task = document["inputs"]["task"]
+    limits = document["inputs"]["limits"]
     assert (task["sequence_tokens"], task["global_batch"], task["tokens"]) == (8192, 512, 1e11)
     assert limits["deadline_s"] == 30 * 86400
     assert document["inputs"]["reliability"]["accelerator_mtbf_s"] == 50_000 * 3600
@@ -90,9 +124,16 @@ def test_the_terminal_shows_cluster_step_memory_and_bill(cli: Cli) -> None:
     assert run.code == 0
     words = " ".join(run.out.split())
     for part in (
-        "Best clusters", "One step of option 1", "Memory", "The same run at every term", "Failures: one every",
-        "Energy:", "Lay it out so", "# megatron-lm", "Asked: train, 100 B tokens in steps of 512 x 8192",
-    ):  # fmt: skip
+        "Best clusters",
+        "One step of option 1",
+        "Memory",
+        "The same run at every term",
+        "Failures: one every",
+        "Energy:",
+        "Lay it out so",
+        "# megatron-lm",
+        "Asked: train, 100 B tokens in steps of 512 x 8192",
+    ):
         assert part in words, part
     table = run.out.split("Lay it out so")[0]
     assert max(len(line) for line in table.splitlines()) <= 100
@@ -165,7 +206,8 @@ def test_compute_optimal_takes_twenty_tokens_a_parameter(cli: Cli) -> None:
 
 
 def test_a_stated_plan_is_simulated(cli: Cli, tmp_path: Path) -> None:
-    file, drawing = tmp_path / "plan.toml", tmp_path / "plan.svg"
+    file = tmp_path / "plan.toml"
+    drawing = tmp_path / "plan.svg"
     file.write_text(
         'model = "gpt-3-175b"\ngpu = "a100-sxm-80gb"\ntp = 8\npp = 8\ngpus = 1024\nglobal_batch = 1536\n'
     )

@@ -42,8 +42,11 @@ def test_each_row_gets_one_prediction_with_its_interval(
     assert run.code == 0
     rows = read(out)
     assert [(row["case_id"], row["status"]) for row in rows] == [
-        ("a", "ok"), ("b", "unsupported"), ("c", "error"), ("d", "error"),
-    ]  # fmt: skip
+        ("a", "ok"),
+        ("b", "unsupported"),
+        ("c", "error"),
+        ("d", "error"),
+    ]
     good = {name: float(rows[0][name]) for name in ("low_time_us", "pred_time_us", "high_time_us")}
     assert good["low_time_us"] < good["pred_time_us"] < good["high_time_us"]
     assert all(rows[3][name] == "" for name in good)
@@ -175,7 +178,8 @@ def test_runs_without_a_tier_are_shown_by_group(cli: Cli, table: Callable[..., P
 
 def test_serving_is_scored_as_its_scripts_say_and_as_a_strangers_server(cli: Cli, tmp_path: Path) -> None:
     """InferenceX's scripts give SGLang on B200s 32 768 tokens per step and let it look at its queue every 30 steps."""
-    cases, files = tmp_path / "cases.csv", {}
+    cases = tmp_path / "cases.csv"
+    files = {}
     cases.write_text(
         "case_id,tier,group,engine,engine_version,date,model,gpu,n_gpus,tp,weight_dtype,load,concurrency,isl,osl,"
         "length_dist,num_requests,ttft_ms_mean\n"

@@ -46,7 +46,8 @@ def test_published_runs_are_predicted_and_scored(cli: Cli, tmp_path: Path) -> No
 def test_a_bad_row_is_named_and_the_others_are_predicted(cli: Cli, tmp_path: Path, bad: str) -> None:
     rows = read(POINTS)[:3]
     rows[1][bad] = "several"
-    cases, out = tmp_path / "cases.csv", tmp_path / "predictions.csv"
+    cases = tmp_path / "cases.csv"
+    out = tmp_path / "predictions.csv"
     with cases.open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
@@ -58,7 +59,8 @@ def test_a_bad_row_is_named_and_the_others_are_predicted(cli: Cli, tmp_path: Pat
 
 
 def test_a_table_without_its_columns_is_refused_and_writes_nothing(cli: Cli, tmp_path: Path) -> None:
-    cases, out = tmp_path / "cases.csv", tmp_path / "predictions.csv"
+    cases = tmp_path / "cases.csv"
+    out = tmp_path / "predictions.csv"
     cases.write_text("model,seq_len\nllama,1\n")
     run = cli(f"advisor validate training {cases} --predictions {out}")
     assert run.code == 2

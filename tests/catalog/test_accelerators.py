@@ -43,7 +43,9 @@ FLOP_PER_CLOCK_PER_SM = {
     "blackhole": 2048,
 }
 # One generation, two tensor rates: GeForce cards, the A10G and the L40 run at half of the professional rate.
-HALF_RATE, FULL_RATE, ORIN_RATE = 512, 1024, 2048
+HALF_RATE = 512
+FULL_RATE = 1024
+ORIN_RATE = 2048
 MIXED = ("ampere-geforce", "ada", "blackwell-geforce")
 CUT_BELOW_SM_TIMES_CLOCK = ("h20",)
 WITH_SM_AND_CLOCK = [

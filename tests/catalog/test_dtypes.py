@@ -33,11 +33,18 @@ def test_every_format_has_a_size_and_an_unknown_one_is_refused() -> None:
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [
-        ("int4", "int4"), ("AWQ", "int4"), ("gptq", "int4"), ("W4A16", "int4"), ("bitsandbytes", "nf4"),
-        ("Q4_K_M", "q4_k_m"), ("iq3-xxs", "iq3_xxs"), ("FP8", "fp8"), ("bfloat16", "bf16"),
+        ("int4", "int4"),
+        ("AWQ", "int4"),
+        ("gptq", "int4"),
+        ("W4A16", "int4"),
+        ("bitsandbytes", "nf4"),
+        ("Q4_K_M", "q4_k_m"),
+        ("iq3-xxs", "iq3_xxs"),
+        ("FP8", "fp8"),
+        ("bfloat16", "bf16"),
         ("EXL3-4.0bpw", "exl3-4.0bpw"),
     ],
-)  # fmt: skip
+)
 def test_people_call_formats_by_other_names(name: str, dtype: str) -> None:
     assert dtype_of(name).id == dtype
 

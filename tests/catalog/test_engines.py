@@ -256,7 +256,8 @@ def test_verdicts(engine: str, architecture: str, what: str, verdict: str) -> No
 
 
 def test_every_statement_has_an_engine_an_architecture_a_version_and_a_source() -> None:
-    ids, architectures = set(engines.all_ids()), {r.architecture for r in accelerators.all_accelerators()}
+    ids = set(engines.all_ids())
+    architectures = {r.architecture for r in accelerators.all_accelerators()}
     seen = 0
     for engine in ids:
         for architecture in architectures:

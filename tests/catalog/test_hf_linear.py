@@ -15,23 +15,53 @@ from advisor.catalog.schema.model import GatedLinearAttention
 from advisor.simulator.graph.model import parameter_count
 
 LLAMA: dict[str, Any] = {
-    "model_type": "llama", "num_hidden_layers": 32, "hidden_size": 4096, "num_attention_heads": 32,
-    "vocab_size": 128256, "intermediate_size": 14336, "hidden_act": "silu",
-}  # fmt: skip
+    "model_type": "llama",
+    "num_hidden_layers": 32,
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "vocab_size": 128256,
+    "intermediate_size": 14336,
+    "hidden_act": "silu",
+}
 RWKV7: dict[str, Any] = {
-    "model_type": "rwkv7", "hidden_size": 2560, "num_hidden_layers": 32, "head_dim": 64, "decay_low_rank_dim": 96,
-    "a_low_rank_dim": 96, "v_low_rank_dim": 64, "gate_low_rank_dim": 320, "hidden_ratio": 4, "vocab_size": 65536,
-    "tie_word_embeddings": False, "hidden_act": "sqrelu",
-}  # fmt: skip
+    "model_type": "rwkv7",
+    "hidden_size": 2560,
+    "num_hidden_layers": 32,
+    "head_dim": 64,
+    "decay_low_rank_dim": 96,
+    "a_low_rank_dim": 96,
+    "v_low_rank_dim": 64,
+    "gate_low_rank_dim": 320,
+    "hidden_ratio": 4,
+    "vocab_size": 65536,
+    "tie_word_embeddings": False,
+    "hidden_act": "sqrelu",
+}
 GLA: dict[str, Any] = {
-    "model_type": "gla", "hidden_size": 2048, "num_hidden_layers": 24, "num_heads": 4, "expand_k": 0.5, "expand_v": 1,
-    "hidden_ratio": 4, "vocab_size": 32000, "tie_word_embeddings": False, "hidden_act": "swish",
-}  # fmt: skip
+    "model_type": "gla",
+    "hidden_size": 2048,
+    "num_hidden_layers": 24,
+    "num_heads": 4,
+    "expand_k": 0.5,
+    "expand_v": 1,
+    "hidden_ratio": 4,
+    "vocab_size": 32000,
+    "tie_word_embeddings": False,
+    "hidden_act": "swish",
+}
 FLAN_T5: dict[str, Any] = {
-    "model_type": "t5", "d_model": 2048, "d_ff": 5120, "d_kv": 64, "num_heads": 32, "num_layers": 24,
-    "num_decoder_layers": 24, "feed_forward_proj": "gated-gelu", "vocab_size": 32128, "tie_word_embeddings": False,
+    "model_type": "t5",
+    "d_model": 2048,
+    "d_ff": 5120,
+    "d_kv": 64,
+    "num_heads": 32,
+    "num_layers": 24,
+    "num_decoder_layers": 24,
+    "feed_forward_proj": "gated-gelu",
+    "vocab_size": 32128,
+    "tie_word_embeddings": False,
     "n_positions": 512,
-}  # fmt: skip
+}
 
 
 def read(tmp_path: Path, values: object) -> Model:
@@ -56,7 +86,8 @@ def refused(tmp_path: Path, values: object) -> InputFileError:
 def test_models_without_softmax_attention_and_with_an_encoder_are_read(
     tmp_path: Path, values: dict[str, Any], model_id: str
 ) -> None:
-    model, record = read(tmp_path, values), models.by_id(model_id)
+    model = read(tmp_path, values)
+    record = models.by_id(model_id)
     assert model.layers == record.layers
     assert model.tied_embeddings == record.tied_embeddings
     assert parameter_count(model).total == parameter_count(record).total

@@ -48,8 +48,15 @@ def test_cards_draw_about_what_their_accelerator_is_rated_for() -> None:
 
 
 def test_no_row_with_a_doubtful_figure_is_shipped() -> None:
-    suspect = {"pcie_gen_suspect", "connector_zero_suspect", "slot_width_suspect", "eps_zero_suspect", "tdp_missing",
-               "ram_max_unit_suspect", "pcie_zero_suspect"}  # fmt: skip
+    suspect = {
+        "pcie_gen_suspect",
+        "connector_zero_suspect",
+        "slot_width_suspect",
+        "eps_zero_suspect",
+        "tdp_missing",
+        "ram_max_unit_suspect",
+        "pcie_zero_suspect",
+    }
     for found in parts.all_parts().values():
         assert not suspect & {flag for part in found for flag in part.flags}
 
@@ -71,7 +78,8 @@ def test_every_board_that_was_reviewed_is_in_the_list() -> None:
 
 def test_threadrippers_are_told_apart() -> None:
     by_name = {cpu.name: cpu.series for cpu in parts.listed(Cpu)}
-    plain, pro = by_name["AMD Ryzen Threadripper 7960X"], by_name["AMD Ryzen Threadripper PRO 7975WX"]
+    plain = by_name["AMD Ryzen Threadripper 7960X"]
+    pro = by_name["AMD Ryzen Threadripper PRO 7975WX"]
     assert (plain.channels, plain.slot_lanes, plain.chipsets) == (4, 48, ("TRX50",))
     assert (pro.channels, pro.slot_lanes) == (8, 128)
     assert "WRX90" in pro.chipsets
@@ -109,7 +117,8 @@ def test_a_quote_wins_over_an_estimate_and_an_estimate_over_a_launch_price() -> 
 
 
 def test_used_parts_are_taken_where_they_are_asked_for() -> None:
-    new, used = part_prices.price_book(), part_prices.price_book(used=True)
+    new = part_prices.price_book()
+    used = part_prices.price_book(used=True)
     assert new["gpu/rtx-4090"].condition == "new"
     assert used["gpu/rtx-4090"].condition == "used"
     assert used["gpu/rtx-4090"].usd < new["gpu/rtx-4090"].usd
@@ -212,7 +221,8 @@ def test_a_flagship_is_not_priced_like_the_middle_of_its_chipset() -> None:
 
 def test_named_parts_are_read_and_are_not_those_that_the_planner_takes() -> None:
     for category in ("board", "psu", "case", "cooler", "storage"):
-        named, planned = parts.named_parts(category), parts.all_parts()[category]
+        named = parts.named_parts(category)
+        planned = parts.all_parts()[category]
         assert len(named) > 500
         assert not {part.name for part in named} & {part.name for part in planned}
     assert parts.named_parts("gpu") == ()

@@ -39,7 +39,8 @@ def rows_of(file: Path) -> list[dict[str, str]]:
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_lengths_are_those_of_the_cited_set(name: str, shared_data: Path) -> None:
     file, inputs, outputs = FILES[name]
-    rows, profile = rows_of(shared_data / "traces" / file), get(name)
+    rows = rows_of(shared_data / "traces" / file)
+    profile = get(name)
     for column, mean, median, p99 in (
         (inputs, profile.mean_input_tokens, profile.median_input_tokens, profile.p99_input_tokens),
         (outputs, profile.mean_output_tokens, profile.median_output_tokens, profile.p99_output_tokens),
@@ -63,7 +64,8 @@ def test_the_longest_prompt_of_a_set_ends_the_tail_where_it_is_heavy() -> None:
 
 @pytest.mark.parametrize("name", ["chat", "code"])
 def test_burstiness_is_that_of_the_cited_trace(name: str, shared_data: Path) -> None:
-    rows, profile = rows_of(shared_data / "traces" / FILES[name][0]), get(name)
+    rows = rows_of(shared_data / "traces" / FILES[name][0])
+    profile = get(name)
     times = sorted(datetime.fromisoformat(row["TIMESTAMP"][:26]).timestamp() for row in rows)
     gaps = [later - earlier for earlier, later in pairwise(times)]
     mean = sum(gaps) / len(gaps)
@@ -78,7 +80,8 @@ def test_burstiness_is_that_of_the_cited_trace(name: str, shared_data: Path) -> 
 
 
 def test_repeated_blocks_and_turns_are_those_of_the_cited_trace(shared_data: Path) -> None:
-    rows, profile = rows_of(shared_data / "traces" / FILES["agent"][0]), get("agent")
+    rows = rows_of(shared_data / "traces" / FILES["agent"][0])
+    profile = get("agent")
     seen: set[int] = set()
     hits = total = 0
     ends: dict[int, tuple[int, float]] = {}

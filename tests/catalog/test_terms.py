@@ -37,8 +37,13 @@ DAYS = ("2020-01", "2024-01", "2024-08", "2025-01", "2025-09-30", "2026-04", "20
 def row(**cells: str) -> str:
     """A line of the table; what is not given is founded and general."""
     founded = {
-        "scope": "engine", "term": "step_s", "value": "1", "unit": "s", "kind": "assumed", "source": "a page",
-    }  # fmt: skip
+        "scope": "engine",
+        "term": "step_s",
+        "value": "1",
+        "unit": "s",
+        "kind": "assumed",
+        "source": "a page",
+    }
     return ",".join({**dict.fromkeys(COLUMNS, ""), **founded, **cells}.values())
 
 
@@ -115,10 +120,17 @@ def test_the_most_specific_row_wins(tmp_path: Path) -> None:
         row(value="5", name="vllm", architecture="ampere*", mixer="mla", since="0.14.0"),
     )
     expected = {
-        Case(): 1, Case("mlx"): 1, Case("sglang"): 2, Case("vllm", "0.7"): 2, Case("vllm", "0.9"): 3,
-        Case("vllm", date="2025-06"): 3, Case("vllm"): 4, Case("vllm", architecture="ampere-geforce", mixer="mla"): 5,
-        Case("vllm", "0.9", architecture="ampere", mixer="mla"): 3, Case("vllm", architecture="ada", mixer="mla"): 4,
-    }  # fmt: skip
+        Case(): 1,
+        Case("mlx"): 1,
+        Case("sglang"): 2,
+        Case("vllm", "0.7"): 2,
+        Case("vllm", "0.9"): 3,
+        Case("vllm", date="2025-06"): 3,
+        Case("vllm"): 4,
+        Case("vllm", architecture="ampere-geforce", mixer="mla"): 5,
+        Case("vllm", "0.9", architecture="ampere", mixer="mla"): 3,
+        Case("vllm", architecture="ada", mixer="mla"): 4,
+    }
     for case, number in expected.items():
         found = find_in(by_name(rows), "engine", "step_s", case)
         assert found is not None

@@ -107,7 +107,9 @@ def refreshed(expected: str, printed: str) -> str:
             parts.append([])
         else:
             parts[-1].append(line)
-    lines, position, shown_parts = printed.split("\n"), 0, []
+    lines = printed.split("\n")
+    position = 0
+    shown_parts = []
     for number, part in enumerate(parts):
         if not part:
             shown_parts.append("")
@@ -147,7 +149,8 @@ def test_documented_python_runs(
         pytest.skip("no python block")
     test = doctest.DocTestParser().get_doctest(masked(page, blocks), {}, document.name, str(document), 0)
     assert test.examples, "a python block needs >>> lines: only those are run"
-    runner, report = Runner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS, verbose=False), []
+    runner = Runner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS, verbose=False)
+    report = []
     failed = runner.run(test, out=report.append).failed
     if failed == len(runner.printed) and request.config.getoption("--update-golden"):
         document.write_text(with_outputs(page, runner.printed), encoding="utf-8")

@@ -119,13 +119,15 @@ def test_expert_exchange_at_its_best_runs_links_like_an_all_to_all() -> None:
 def test_published_collectives_are_predicted_within_the_stated_error() -> None:
     with TRUTH.open(encoding="utf-8") as file:
         rows = [row for row in csv.DictReader(file) if "NOT A SINGLE" not in row["notes"]]
-    errors, held = [], []
+    errors = []
+    held = []
     blind = [{**row, **dict.fromkeys((*METRICS, "notes", "source", "source_ref"), "")} for row in rows]
     for row, answer in zip(rows, predict_rows(blind), strict=True):
         metric = "time_us" if row["time_us"] and row["msg_bytes"] else "busbw_gbs"
         if answer.status != "ok" or float(row["msg_bytes"] or 2**33) <= 65536 or not row[metric]:
             continue
-        quantity, measured = answer.metrics[metric], float(row[metric])
+        quantity = answer.metrics[metric]
+        measured = float(row[metric])
         errors.append(abs(quantity.value / measured - 1))
         held.append(quantity.low <= measured <= quantity.high)
     assert len(errors) > 300

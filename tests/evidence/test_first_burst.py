@@ -7,9 +7,19 @@ from advisor.evidence.serving.columns import later
 from advisor.evidence.serving.prediction import predict_row
 
 ROW = {
-    "case_id": "x", "engine": "vllm", "engine_version": "0.11.0", "gpu": "a100-sxm-80gb", "n_gpus": "1", "tp": "1",
-    "pp": "1", "mode": "agg", "weight_dtype": "bf16", "isl": "217", "osl": "200", "length_dist": "mean",
-}  # fmt: skip
+    "case_id": "x",
+    "engine": "vllm",
+    "engine_version": "0.11.0",
+    "gpu": "a100-sxm-80gb",
+    "n_gpus": "1",
+    "tp": "1",
+    "pp": "1",
+    "mode": "agg",
+    "weight_dtype": "bf16",
+    "isl": "217",
+    "osl": "200",
+    "length_dist": "mean",
+}
 
 
 def test_a_later_beginning_moves_first_tokens_and_stretches_the_run() -> None:

@@ -59,7 +59,8 @@ def operator(table: pd.DataFrame) -> kernels.OperatorFit:
 def test_a_fit_finds_the_parameters_that_made_its_measurements() -> None:
     table = measured(5e-6, "h100_sxm", "h200_sxm")
     found = kernels.record(operator(table), table, "bf16", "any", points=5000)
-    parameters, residual = found["parameters"], found["residual"]
+    parameters = found["parameters"]
+    residual = found["residual"]
     assert isinstance(parameters, dict)
     assert isinstance(residual, dict)
     assert parameters["launch_s"] == pytest.approx(5e-6, rel=1e-3)
@@ -151,7 +152,8 @@ def test_thin_classes_of_intervals_are_drawn_towards_their_parents() -> None:
     many = [error(m, g, v, "many") for m in METRICS for g in range(20) for v in rng.normal(0.0, 0.1, 20)]
     few = [error(m, g, v) for m in METRICS for g in range(2) for v in rng.normal(0.0, 0.5, 20)]
     found = engine_intervals.fitted(many + few)
-    wide, middle = found["vllm hopper few"]["tpot"], found["vllm hopper"]["tpot"]
+    wide = found["vllm hopper few"]["tpot"]
+    middle = found["vllm hopper"]["tpot"]
     alone = engine_intervals.quantiles([each for each in few if each.metric == "tpot"])
     assert alone[0] < wide[0] < middle[0]
     assert middle[1] < wide[1] < alone[1]

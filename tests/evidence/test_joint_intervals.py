@@ -5,9 +5,16 @@ import pytest
 from advisor.evidence.serving.prediction import predict_row
 
 ROW = {
-    "engine": "vllm", "engine_version": "0.20.2", "date": "2026-05", "model": "Qwen/Qwen3-8B", "gpu": "h100-sxm",
-    "n_gpus": "1", "tp": "1", "weight_dtype": "bf16", "length_dist": "fixed",
-}  # fmt: skip
+    "engine": "vllm",
+    "engine_version": "0.20.2",
+    "date": "2026-05",
+    "model": "Qwen/Qwen3-8B",
+    "gpu": "h100-sxm",
+    "n_gpus": "1",
+    "tp": "1",
+    "weight_dtype": "bf16",
+    "length_dist": "fixed",
+}
 
 
 @pytest.mark.parametrize("gpu", ["h100-sxm", "ascend-910b", "mi300x", "rtx-pro-6000-server"])
@@ -45,6 +52,7 @@ def test_rates_of_one_stream_are_one_over_its_times(engine: str, gpu: str, weigh
         "load": "batch1",
     }
     found = predict_row(row | {"isl": "512", "osl": "128", "concurrency": "1"}, 2).metrics
-    rate, each = found["decode_tok_s"], found["tpot_ms_mean"]
+    rate = found["decode_tok_s"]
+    each = found["tpot_ms_mean"]
     assert rate.high / rate.value == pytest.approx(each.value / each.low, rel=1e-6)
     assert rate.value / rate.low == pytest.approx(each.high / each.value, rel=1e-6)

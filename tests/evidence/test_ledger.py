@@ -22,7 +22,8 @@ def tool(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    truth, predicted = tmp_path / "truth", tmp_path / "predicted"
+    truth = tmp_path / "truth"
+    predicted = tmp_path / "predicted"
     truth.mkdir()
     predicted.mkdir()
     for number in (1, 2):

@@ -11,10 +11,21 @@ from advisor.evidence.serving.prediction import predict_row
 from advisor.simulator.serving import FixedLengths, LognormalLengths, UniformLengths
 
 ROW = {
-    "case_id": "x", "engine": "vllm", "engine_version": "0.25.0", "model": "qwen3-8b", "gpu": "rtx-3090",
-    "n_gpus": "4", "tp": "4", "weight_dtype": "int4", "load": "closed", "concurrency": "16", "isl": "512",
-    "osl": "128", "length_dist": "fixed", "power_cap_w": "220",
-}  # fmt: skip
+    "case_id": "x",
+    "engine": "vllm",
+    "engine_version": "0.25.0",
+    "model": "qwen3-8b",
+    "gpu": "rtx-3090",
+    "n_gpus": "4",
+    "tp": "4",
+    "weight_dtype": "int4",
+    "load": "closed",
+    "concurrency": "16",
+    "isl": "512",
+    "osl": "128",
+    "length_dist": "fixed",
+    "power_cap_w": "220",
+}
 
 
 def case(**cells: str) -> ServingCase:
@@ -27,7 +38,8 @@ def test_desktop_cards_share_sixteen_lanes_and_keep_four(num_gpus: int, lanes: i
 
 
 def test_rented_cards_and_those_of_servers_keep_their_lanes() -> None:
-    geforce, server = accelerators.by_id("rtx-3090"), accelerators.by_id("l40s")
+    geforce = accelerators.by_id("rtx-3090")
+    server = accelerators.by_id("l40s")
     assert in_own_machine(geforce, 4, None) is geforce
     assert in_own_machine(server, 4, 220.0) is server
     few = geforce.model_copy(update={"pcie_lanes": 1})

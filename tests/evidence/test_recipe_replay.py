@@ -20,11 +20,24 @@ from advisor.evidence.serving.recipe import (
 from advisor.simulator.replica_model import EngineSettings
 
 ROW = {
-    "case_id": "x", "engine": "sglang", "engine_version": "0.5.9", "date": "2026-03-24",
-    "model": "Qwen/Qwen3.5-397B-A17B", "gpu": "b200-sxm", "n_gpus": "8", "tp": "8", "mode": "agg",
-    "weight_dtype": "fp8", "load": "closed", "concurrency": "16", "isl": "1024", "osl": "1024",
-    "length_dist": "uniform:0.8", "num_requests": "160", "spec_decode": "none",
-}  # fmt: skip
+    "case_id": "x",
+    "engine": "sglang",
+    "engine_version": "0.5.9",
+    "date": "2026-03-24",
+    "model": "Qwen/Qwen3.5-397B-A17B",
+    "gpu": "b200-sxm",
+    "n_gpus": "8",
+    "tp": "8",
+    "mode": "agg",
+    "weight_dtype": "fp8",
+    "load": "closed",
+    "concurrency": "16",
+    "isl": "1024",
+    "osl": "1024",
+    "length_dist": "uniform:0.8",
+    "num_requests": "160",
+    "spec_decode": "none",
+}
 
 
 def case(**changes: str) -> ServingCase:
@@ -74,10 +87,18 @@ def test_scripts_chose_the_layout_that_early_results_do_not_tell(
     clients: int, tp: int, lengths: tuple[int, int], layout: tuple[int, int, int]
 ) -> None:
     early = case(
-        engine="tensorrt-llm", model="deepseek-ai/DeepSeek-R1", weight_dtype="nvfp4", date="2025-11-02",
-        engine_version="", tp=str(tp), n_gpus=str(tp), isl=str(lengths[0]), osl=str(lengths[1]),
-        concurrency=str(clients), num_requests=str(10 * clients),
-    )  # fmt: skip
+        engine="tensorrt-llm",
+        model="deepseek-ai/DeepSeek-R1",
+        weight_dtype="nvfp4",
+        date="2025-11-02",
+        engine_version="",
+        tp=str(tp),
+        n_gpus=str(tp),
+        isl=str(lengths[0]),
+        osl=str(lengths[1]),
+        concurrency=str(clients),
+        num_requests=str(10 * clients),
+    )
     found = as_laid_out(early)
     assert (found.tp, found.dp, found.ep) == layout
     assert as_laid_out(found) == found
@@ -100,9 +121,16 @@ def test_a_stated_or_later_layout_stays() -> None:
 def test_attention_in_parallel_keeps_caches_that_fit() -> None:
     """256 clients of 8 192 tokens: eight ranks that each held all caches would let them queue for minutes."""
     row = {
-        **ROW, "engine": "tensorrt-llm", "model": "deepseek-ai/DeepSeek-R1", "weight_dtype": "nvfp4",
-        "engine_version": "", "isl": "8192", "concurrency": "256", "num_requests": "2560", "kv_dtype": "bf16",
-    }  # fmt: skip
+        **ROW,
+        "engine": "tensorrt-llm",
+        "model": "deepseek-ai/DeepSeek-R1",
+        "weight_dtype": "nvfp4",
+        "engine_version": "",
+        "isl": "8192",
+        "concurrency": "256",
+        "num_requests": "2560",
+        "kv_dtype": "bf16",
+    }
     early, stated = (predict_row({**row, "date": date}, 2).metrics for date in ("2025-11-02", "2025-12-15"))
     assert early["ttft_ms_mean"].value < 0.5 * stated["ttft_ms_mean"].value
     assert early["tpot_ms_mean"].value < stated["tpot_ms_mean"].value
@@ -123,10 +151,21 @@ def test_a_run_without_prefix_cache_overlaps_its_prompts() -> None:
 
 
 EQUAL = {
-    **ROW, "engine": "vllm", "engine_version": "0.12.0", "date": "", "model": "meta-llama/Llama-3.1-8B",
-    "gpu": "h200-sxm", "n_gpus": "1", "tp": "1", "isl": "2000", "osl": "100", "concurrency": "64",
-    "length_dist": "fixed", "num_requests": "", "script": "aiconfigurator",
-}  # fmt: skip
+    **ROW,
+    "engine": "vllm",
+    "engine_version": "0.12.0",
+    "date": "",
+    "model": "meta-llama/Llama-3.1-8B",
+    "gpu": "h200-sxm",
+    "n_gpus": "1",
+    "tp": "1",
+    "isl": "2000",
+    "osl": "100",
+    "concurrency": "64",
+    "length_dist": "fixed",
+    "num_requests": "",
+    "script": "aiconfigurator",
+}
 
 
 def test_budget_of_a_prompt_the_batch_and_what_is_spare() -> None:
@@ -171,9 +210,15 @@ def test_a_client_that_is_not_known_has_no_jitter_of_its_own() -> None:
 def test_long_answers_leave_first_tokens_to_wait_for_each_other() -> None:
     """Measured: 1 050 and 1 086 ms, AIConfigurator's own runs of Qwen3-235B on two H200s."""
     row = {
-        **EQUAL, "model": "Qwen/Qwen3-235B-A22B", "gpu": "h200-sxm", "n_gpus": "2", "tp": "2", "isl": "8000",
-        "engine_version": "0.12.0", "weight_dtype": "fp8",
-    }  # fmt: skip
+        **EQUAL,
+        "model": "Qwen/Qwen3-235B-A22B",
+        "gpu": "h200-sxm",
+        "n_gpus": "2",
+        "tp": "2",
+        "isl": "8000",
+        "engine_version": "0.12.0",
+        "weight_dtype": "fp8",
+    }
     for osl, clients, measured_ms in (("1000", "9", 1050.0), ("2000", "10", 1086.0)):
         found = predict_row({**row, "osl": osl, "concurrency": clients}, 2).metrics["ttft_ms_mean"]
         assert found.value == pytest.approx(measured_ms, rel=0.15)
@@ -223,10 +268,23 @@ def test_gathering_between_one_and_many() -> None:
 
 
 VULTR = {
-    "case_id": "x", "engine": "vllm", "engine_version": "0.16.0", "date": "2026-03-11", "model": "Qwen/Qwen3-8B",
-    "gpu": "b200-sxm", "n_gpus": "1", "tp": "1", "mode": "agg", "weight_dtype": "fp8", "load": "closed",
-    "concurrency": "512", "isl": "2048", "osl": "512", "length_dist": "fixed", "script": "vultr",
-}  # fmt: skip
+    "case_id": "x",
+    "engine": "vllm",
+    "engine_version": "0.16.0",
+    "date": "2026-03-11",
+    "model": "Qwen/Qwen3-8B",
+    "gpu": "b200-sxm",
+    "n_gpus": "1",
+    "tp": "1",
+    "mode": "agg",
+    "weight_dtype": "fp8",
+    "load": "closed",
+    "concurrency": "512",
+    "isl": "2048",
+    "osl": "512",
+    "length_dist": "fixed",
+    "script": "vultr",
+}
 
 
 def test_a_client_with_fewer_requests_than_streams_sends_one_burst() -> None:
@@ -246,10 +304,18 @@ def test_some_of_vultrs_models_got_four_requests_for_each_client() -> None:
 
 
 LMDEPLOY = {
-    **VULTR, "engine": "lmdeploy", "engine_version": "0.2.0", "date": "2024", "model": "meta-llama/Llama-2-7b-hf",
-    "gpu": "a100-sxm-80gb", "weight_dtype": "fp16", "concurrency": "16", "isl": "128", "osl": "128",
+    **VULTR,
+    "engine": "lmdeploy",
+    "engine_version": "0.2.0",
+    "date": "2024",
+    "model": "meta-llama/Llama-2-7b-hf",
+    "gpu": "a100-sxm-80gb",
+    "weight_dtype": "fp16",
+    "concurrency": "16",
+    "isl": "128",
+    "osl": "128",
     "script": "lmdeploy",
-}  # fmt: skip
+}
 
 
 def test_lmdeploys_script_keeps_its_threads_in_step_and_has_no_server() -> None:
@@ -265,10 +331,18 @@ def test_lmdeploys_script_keeps_its_threads_in_step_and_has_no_server() -> None:
 def test_equal_answers_stay_in_step_where_prompts_go_first() -> None:
     """128 streams of SGLang that end together wait for each other's prompts; under vLLM their prompts ride along."""
     row = {
-        "model": "Qwen/Qwen3-32B", "gpu": "h100-sxm", "n_gpus": "8", "tp": "8", "weight_dtype": "bf16",
-        "load": "closed", "concurrency": "128", "isl": "1024", "osl": "256", "engine": "sglang",
+        "model": "Qwen/Qwen3-32B",
+        "gpu": "h100-sxm",
+        "n_gpus": "8",
+        "tp": "8",
+        "weight_dtype": "bf16",
+        "load": "closed",
+        "concurrency": "128",
+        "isl": "1024",
+        "osl": "256",
+        "engine": "sglang",
         "engine_version": "0.5.1.post1",
-    }  # fmt: skip
+    }
     in_step = predict_row(row | {"length_dist": "fixed"}, 2).metrics
     apart = predict_row(row, 2).metrics  # a row that does not say how its lengths are spread
     assert in_step["ttft_ms_mean"].value == pytest.approx(1615.4, rel=0.15)  # measured

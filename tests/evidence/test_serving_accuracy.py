@@ -7,9 +7,19 @@ from advisor.evidence.serving.accuracy import ServingAccuracy, engine_order, is_
 from advisor.simulator.quantity import Quantity
 
 CONDITIONS = {
-    "tier": "A1", "mode": "agg", "spec_decode": "none", "engine": "vllm", "gpu": "h200-sxm", "model": "llama-3.1-8b",
-    "tp": "1", "isl": "1024", "osl": "1024", "load": "closed", "weight_dtype": "bf16", "group": "one",
-}  # fmt: skip
+    "tier": "A1",
+    "mode": "agg",
+    "spec_decode": "none",
+    "engine": "vllm",
+    "gpu": "h200-sxm",
+    "model": "llama-3.1-8b",
+    "tp": "1",
+    "isl": "1024",
+    "osl": "1024",
+    "load": "closed",
+    "weight_dtype": "bf16",
+    "group": "one",
+}
 
 
 def judged(measured: float, predicted: float | None, **cells: str) -> JudgedRow:
@@ -77,12 +87,19 @@ def test_a_table_without_tiers_has_no_such_figures() -> None:
 def test_the_order_of_engines_is_that_of_matched_pairs() -> None:
     """Right, wrong, called a tie, missing; measured alike and the same engine do not count, nor other conditions."""
     rows = [
-        judged(10, 10, isl="1"), judged(20, 15, isl="1", engine="sglang"),
-        judged(10, 15, isl="2"), judged(20, 10, isl="2", engine="sglang"),
-        judged(10, 10, isl="3"), judged(20, 10.2, isl="3", engine="sglang"),
-        judged(10, None, isl="4"), judged(20, 10, isl="4", engine="sglang"),
-        judged(10, 10, isl="5"), judged(10.2, 20, isl="5", engine="sglang"), judged(20, 20, isl="5"),
-        judged(10, 10, isl="6"), judged(20, 20, isl="7", engine="sglang"),
-    ]  # fmt: skip
+        judged(10, 10, isl="1"),
+        judged(20, 15, isl="1", engine="sglang"),
+        judged(10, 15, isl="2"),
+        judged(20, 10, isl="2", engine="sglang"),
+        judged(10, 10, isl="3"),
+        judged(20, 10.2, isl="3", engine="sglang"),
+        judged(10, None, isl="4"),
+        judged(20, 10, isl="4", engine="sglang"),
+        judged(10, 10, isl="5"),
+        judged(10.2, 20, isl="5", engine="sglang"),
+        judged(20, 20, isl="5"),
+        judged(10, 10, isl="6"),
+        judged(20, 20, isl="7", engine="sglang"),
+    ]
     found = engine_order(rows, "tpot_ms_mean")
     assert (found.num_pairs, found.num_right, found.num_tied, found.num_told) == (5, 1, 2, 3)

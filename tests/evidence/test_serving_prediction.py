@@ -18,11 +18,29 @@ from advisor.simulator.serving import LognormalLengths, UniformLengths
 
 NOT_INPUTS = ("notes", "source", "source_ref", "tier", "group")
 BASE = {
-    "case_id": "x", "tier": "A1", "group": "g", "source": "book", "source_ref": "p1", "date": "2026-01-01",
-    "engine": "vllm", "engine_version": "0.14.0", "model": "Qwen/Qwen3-8B", "gpu": "h100-sxm", "n_gpus": "1",
-    "tp": "1", "mode": "agg", "weight_dtype": "bf16", "load": "closed", "concurrency": "4", "isl": "128", "osl": "16",
-    "length_dist": "uniform:0.8", "num_requests": "16", "spec_decode": "none", "notes": "n",
-}  # fmt: skip
+    "case_id": "x",
+    "tier": "A1",
+    "group": "g",
+    "source": "book",
+    "source_ref": "p1",
+    "date": "2026-01-01",
+    "engine": "vllm",
+    "engine_version": "0.14.0",
+    "model": "Qwen/Qwen3-8B",
+    "gpu": "h100-sxm",
+    "n_gpus": "1",
+    "tp": "1",
+    "mode": "agg",
+    "weight_dtype": "bf16",
+    "load": "closed",
+    "concurrency": "4",
+    "isl": "128",
+    "osl": "16",
+    "length_dist": "uniform:0.8",
+    "num_requests": "16",
+    "spec_decode": "none",
+    "notes": "n",
+}
 
 
 def predict(**cells: str) -> Prediction:
@@ -37,7 +55,8 @@ class Watched(Mapping[str, str]):
     """A row that remembers which of its cells were read."""
 
     def __init__(self, cells: Mapping[str, str]) -> None:
-        self.cells, self.read = cells, set[str]()
+        self.cells = cells
+        self.read = set[str]()
 
     def __getitem__(self, name: str) -> str:
         self.read.add(name)
@@ -63,13 +82,20 @@ def test_shuffling_what_is_no_input_changes_nothing(view: View) -> None:
     """Origin and prose of rows of three benchmarks, of which InferenceX's and AIConfigurator's have recipes."""
     protocols = ({"length_dist": "uniform:0.8"}, {"length_dist": "fixed", "date": "", "num_requests": ""}, {})
     rows = [
-        BASE | protocols[i % 3] | {
-            "case_id": str(i), "concurrency": str(c), "notes": f"note {i}", "tier": f"A{i}", "group": f"g{i}",
+        BASE
+        | protocols[i % 3]
+        | {
+            "case_id": str(i),
+            "concurrency": str(c),
+            "notes": f"note {i}",
+            "tier": f"A{i}",
+            "group": f"g{i}",
             "source": ("InferenceX", "AIConfigurator silicon_sample (NVIDIA internal runs)", "Vultr")[i % 3],
-            "source_ref": f"r{i}", **{name: str(9 * i) for name in METRICS},
+            "source_ref": f"r{i}",
+            **{name: str(9 * i) for name in METRICS},
         }
         for i, c in enumerate((1, 2, 4, 8))
-    ]  # fmt: skip
+    ]
     before = [predict_row(row, number, view=view) for number, row in enumerate(rows)]
     for column in (*NOT_INPUTS, *METRICS):
         values = [row[column] for row in rows]
@@ -87,13 +113,24 @@ def test_a_row_without_its_origin_is_predicted_the_same() -> None:
 def test_every_metric_of_a_closed_loop_has_an_interval() -> None:
     found = predict()
     assert (found.case_id, found.status, found.basis) == ("x", "ok", "modelled")
-    for name in ("ttft_ms_mean", "ttft_ms_p50", "ttft_ms_p99", "tpot_ms_mean", "tpot_ms_p50", "tpot_ms_p99",
-                 "output_tok_s", "total_tok_s", "req_s", "e2e_ms_mean"):  # fmt: skip
+    for name in (
+        "ttft_ms_mean",
+        "ttft_ms_p50",
+        "ttft_ms_p99",
+        "tpot_ms_mean",
+        "tpot_ms_p50",
+        "tpot_ms_p99",
+        "output_tok_s",
+        "total_tok_s",
+        "req_s",
+        "e2e_ms_mean",
+    ):
         quantity = found.metrics[name]
         assert 0 < quantity.low < quantity.value < quantity.high
     assert set(found.metrics) <= set(METRICS)
     longer = predict(concurrency="16", num_requests="160").metrics
-    p99, p50 = longer["tpot_ms_p99"], longer["tpot_ms_p50"]
+    p99 = longer["tpot_ms_p99"]
+    p50 = longer["tpot_ms_p50"]
     assert p99.high / p99.value > p50.high / p50.value
 
 
@@ -283,10 +320,12 @@ def test_same_seed_same_prediction() -> None:
 
 
 def test_transferred_kernels_are_assumed_and_wider() -> None:
-    known, foreign = predict(), predict(gpu="gaudi3")
+    known = predict()
+    foreign = predict(gpu="gaudi3")
     assert (known.basis, foreign.basis) == ("modelled", "assumed")
     for name in ("ttft_ms_mean", "tpot_ms_mean", "req_s"):
-        near, far = known.metrics[name], foreign.metrics[name]
+        near = known.metrics[name]
+        far = foreign.metrics[name]
         assert far.high / far.low > near.high / near.low
 
 
@@ -339,8 +378,16 @@ def test_means_of_whole_thousands_are_nominal_lengths(isl: str, kind: type) -> N
 
 
 def test_an_unstated_layout_is_as_many_small_replicas_as_fit() -> None:
-    cells = {"model": "meta-llama/Llama-3.1-70B", "weight_dtype": "fp8", "load": "offline", "concurrency": "",
-             "num_requests": "800", "isl": "512", "osl": "128", "kv_dtype": "bf16"}  # fmt: skip
+    cells = {
+        "model": "meta-llama/Llama-3.1-70B",
+        "weight_dtype": "fp8",
+        "load": "offline",
+        "concurrency": "",
+        "num_requests": "800",
+        "isl": "512",
+        "osl": "128",
+        "kv_dtype": "bf16",
+    }
     eight = predict(**cells, tp="", n_gpus="8").metrics
     pair = predict(**(cells | {"num_requests": "200"}), tp="2", n_gpus="2").metrics
     assert eight["output_tok_s"].value == pytest.approx(4 * pair["output_tok_s"].value)
@@ -354,10 +401,20 @@ def test_an_unstated_layout_is_as_many_small_replicas_as_fit() -> None:
 
 
 ALIKE = {
-    "case_id": "x", "engine": "vllm", "engine_version": "0.12.0", "model": "meta-llama/Llama-3.1-8B", "gpu": "h200-sxm",
-    "n_gpus": "1", "tp": "1", "weight_dtype": "bf16", "load": "closed", "concurrency": "16", "isl": "6000",
-    "osl": "200", "num_requests": "160",
-}  # fmt: skip
+    "case_id": "x",
+    "engine": "vllm",
+    "engine_version": "0.12.0",
+    "model": "meta-llama/Llama-3.1-8B",
+    "gpu": "h200-sxm",
+    "n_gpus": "1",
+    "tp": "1",
+    "weight_dtype": "bf16",
+    "load": "closed",
+    "concurrency": "16",
+    "isl": "6000",
+    "osl": "200",
+    "num_requests": "160",
+}
 SHARED = {"shared_prefix_len": "5000", "num_prefixes": "4"}
 
 

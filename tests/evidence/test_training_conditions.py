@@ -8,13 +8,33 @@ from advisor.evidence.training import recipes
 from advisor.evidence.training.case import TrainingCase, parse_case
 
 BASE = {
-    "case_id": "x", "tier": "2", "group": "g", "source": "book", "source_ref": "p1", "date": "2025-06-01",
-    "framework": "NeMo (Megatron)", "framework_version": "25.04", "model": "meta-llama/Meta-Llama-3.1-8B",
-    "gpu": "h100-sxm", "n_gpus": "64", "gpus_per_node": "8", "precision": "bf16", "seq_len": "8192",
-    "global_batch_seqs": "1024", "micro_batch": "1", "tp": "1", "pp": "1", "cp": "2", "dp": "32",
-    "finetune": "pretrain", "recompute": "none", "sharding": "dist_opt", "notes": "n", "step_time_s": "12.33",
+    "case_id": "x",
+    "tier": "2",
+    "group": "g",
+    "source": "book",
+    "source_ref": "p1",
+    "date": "2025-06-01",
+    "framework": "NeMo (Megatron)",
+    "framework_version": "25.04",
+    "model": "meta-llama/Meta-Llama-3.1-8B",
+    "gpu": "h100-sxm",
+    "n_gpus": "64",
+    "gpus_per_node": "8",
+    "precision": "bf16",
+    "seq_len": "8192",
+    "global_batch_seqs": "1024",
+    "micro_batch": "1",
+    "tp": "1",
+    "pp": "1",
+    "cp": "2",
+    "dp": "32",
+    "finetune": "pretrain",
+    "recompute": "none",
+    "sharding": "dist_opt",
+    "notes": "n",
+    "step_time_s": "12.33",
     "tokens_per_s_per_gpu": "10630",
-}  # fmt: skip
+}
 
 
 def case(**cells: str) -> TrainingCase:
@@ -24,15 +44,34 @@ def case(**cells: str) -> TrainingCase:
 def test_a_recipe_of_a_container_states_its_switches() -> None:
     """Source: NVIDIA-NeMo/Megatron-Bridge, workload_base_configs.py at v0.3.0: alltoall, moe_a2a_overlap."""
     found = case(
-        framework="Megatron-Bridge (NeMo)", framework_version="26.02", model="Qwen/Qwen3-235B-A22B", n_gpus="256",
-        tp="2", pp="8", vpp="4", cp="1", ep="32", dp="16", recompute="",
-    )  # fmt: skip
+        framework="Megatron-Bridge (NeMo)",
+        framework_version="26.02",
+        model="Qwen/Qwen3-235B-A22B",
+        n_gpus="256",
+        tp="2",
+        pp="8",
+        vpp="4",
+        cp="1",
+        ep="32",
+        dp="16",
+        recompute="",
+    )
     assert {"alltoall_dispatcher", "overlapped_experts"} <= found.job.features
     assert "recompute" not in found.unstated
     graphed = case(
-        framework="Megatron-Bridge (NeMo)", framework_version="26.08", model="Qwen/Qwen3-235B-A22B", gpu="gb200",
-        n_gpus="256", precision="mxfp8", tp="1", pp="8", cp="1", ep="32", dp="32", recompute="",
-    )  # fmt: skip
+        framework="Megatron-Bridge (NeMo)",
+        framework_version="26.08",
+        model="Qwen/Qwen3-235B-A22B",
+        gpu="gb200",
+        n_gpus="256",
+        precision="mxfp8",
+        tp="1",
+        pp="8",
+        cp="1",
+        ep="32",
+        dp="32",
+        recompute="",
+    )
     assert {"graphed_step", "fused_experts", "hybrid_dispatcher"} <= graphed.job.features
 
 
@@ -63,10 +102,19 @@ def test_an_offloaded_optimizer_and_a_fused_loss_are_read() -> None:
 
 def test_torchtitan_cuts_a_batch_into_as_many_micro_batches_as_pipeline_ranks() -> None:
     cells = {
-        "framework": "torchtitan", "framework_version": "", "model": "meta-llama/Llama-3.1-405B", "n_gpus": "512",
-        "tp": "8", "pp": "8",
-        "cp": "1", "dp": "8", "micro_batch": "", "local_batch": "32", "sharding": "hsdp", "shard_group": "8",
-    }  # fmt: skip
+        "framework": "torchtitan",
+        "framework_version": "",
+        "model": "meta-llama/Llama-3.1-405B",
+        "n_gpus": "512",
+        "tp": "8",
+        "pp": "8",
+        "cp": "1",
+        "dp": "8",
+        "micro_batch": "",
+        "local_batch": "32",
+        "sharding": "hsdp",
+        "shard_group": "8",
+    }
     assert case(**cells).plan.micro_batch == 4
     assert case(**cells, pp_schedule="interleaved_1f1b").plan.micro_batch == 4
 
@@ -79,10 +127,16 @@ def test_a_shard_group_smaller_than_a_node_is_not_believed() -> None:
 
 def test_maxtext_runs_the_batch_of_a_chip_at_once() -> None:
     cells = {
-        "framework": "maxtext", "framework_version": "", "gpu": "tpu-v5p", "n_gpus": "256", "micro_batch": "",
-        "dp": "", "cp": "",
-        "sharding": "fsdp", "global_batch_seqs": "1024",
-    }  # fmt: skip
+        "framework": "maxtext",
+        "framework_version": "",
+        "gpu": "tpu-v5p",
+        "n_gpus": "256",
+        "micro_batch": "",
+        "dp": "",
+        "cp": "",
+        "sharding": "fsdp",
+        "global_batch_seqs": "1024",
+    }
     assert case(**cells).plan.micro_batch == 4
     long = case(**cells | {"global_batch_seqs": "64"})
     assert (long.plan.context_parallel, long.plan.data_parallel, long.plan.micro_batch) == (4, 64, 1)
@@ -92,10 +146,14 @@ def test_maxtext_runs_the_batch_of_a_chip_at_once() -> None:
 @pytest.mark.parametrize(
     ("word", "framework", "schedule"),
     [
-        ("DualPipe", "Megatron-LM", "dualpipe"), ("", "HAI-LLM", "dualpipe"), ("ZB-H1", "Megatron-LM", "zb_h1"),
-        ("interleaved_1f1b", "NeMo", "interleaved"), ("1f1b", "HAI-LLM", "1f1b"), ("", "NeMo", "1f1b"),
+        ("DualPipe", "Megatron-LM", "dualpipe"),
+        ("", "HAI-LLM", "dualpipe"),
+        ("ZB-H1", "Megatron-LM", "zb_h1"),
+        ("interleaved_1f1b", "NeMo", "interleaved"),
+        ("1f1b", "HAI-LLM", "1f1b"),
+        ("", "NeMo", "1f1b"),
     ],
-)  # fmt: skip
+)
 def test_a_schedule_is_read_by_its_name(word: str, framework: str, schedule: str) -> None:
     found = case(framework=framework, framework_version="", pp="4", dp="8", pp_schedule=word)
     assert found.plan.schedule == schedule

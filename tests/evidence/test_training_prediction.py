@@ -23,13 +23,33 @@ from advisor.simulator.graph.training import model_shape
 POINTS = Path(__file__).resolve().parents[1] / "published" / "training_points.csv"
 NOT_INPUTS = ("notes", "source", "source_ref", "tier", "group", "primary_metric", *METRICS)
 BASE = {
-    "case_id": "x", "tier": "2", "group": "g", "source": "book", "source_ref": "p1", "date": "2025-06-01",
-    "framework": "NeMo (Megatron)", "framework_version": "25.04", "model": "meta-llama/Meta-Llama-3.1-8B",
-    "gpu": "h100-sxm", "n_gpus": "64", "gpus_per_node": "8", "precision": "bf16", "seq_len": "8192",
-    "global_batch_seqs": "1024", "micro_batch": "1", "tp": "1", "pp": "1", "cp": "2", "dp": "32",
-    "finetune": "pretrain", "recompute": "none", "sharding": "dist_opt", "notes": "n", "step_time_s": "12.33",
+    "case_id": "x",
+    "tier": "2",
+    "group": "g",
+    "source": "book",
+    "source_ref": "p1",
+    "date": "2025-06-01",
+    "framework": "NeMo (Megatron)",
+    "framework_version": "25.04",
+    "model": "meta-llama/Meta-Llama-3.1-8B",
+    "gpu": "h100-sxm",
+    "n_gpus": "64",
+    "gpus_per_node": "8",
+    "precision": "bf16",
+    "seq_len": "8192",
+    "global_batch_seqs": "1024",
+    "micro_batch": "1",
+    "tp": "1",
+    "pp": "1",
+    "cp": "2",
+    "dp": "32",
+    "finetune": "pretrain",
+    "recompute": "none",
+    "sharding": "dist_opt",
+    "notes": "n",
+    "step_time_s": "12.33",
     "tokens_per_s_per_gpu": "10630",
-}  # fmt: skip
+}
 
 
 def predict(**cells: str) -> Prediction:
@@ -44,7 +64,8 @@ class Watched(Mapping[str, str]):
     """A row that remembers which of its cells were read."""
 
     def __init__(self, cells: Mapping[str, str]) -> None:
-        self.cells, self.read = cells, set[str]()
+        self.cells = cells
+        self.read = set[str]()
 
     def __getitem__(self, name: str) -> str:
         self.read.add(name)
@@ -191,9 +212,22 @@ def test_a_peak_is_one_that_the_accelerator_can_show() -> None:
 
 
 def test_learned_tokens_of_prompts_are_computed_too() -> None:
-    row = {"model": "meta-llama/Llama-3.2-3B", "gpu": "l40s", "n_gpus": "1", "dp": "1", "tp": "1", "pp": "1", "cp": "1",
-           "framework": "transformers+peft", "sharding": "", "seq_len": "768", "global_batch_seqs": "4",
-           "micro_batch": "4", "trainable_params": "614400", "recompute": "none"}  # fmt: skip
+    row = {
+        "model": "meta-llama/Llama-3.2-3B",
+        "gpu": "l40s",
+        "n_gpus": "1",
+        "dp": "1",
+        "tp": "1",
+        "pp": "1",
+        "cp": "1",
+        "framework": "transformers+peft",
+        "sharding": "",
+        "seq_len": "768",
+        "global_batch_seqs": "4",
+        "micro_batch": "4",
+        "trainable_params": "614400",
+        "recompute": "none",
+    }
     prompt, other = (predict(**row, finetune=f"peft:{name}").metrics for name in ("prompt_tuning", "vblora"))
     assert case(**row, finetune="peft:prompt_tuning").job.virtual_tokens == 200
     assert prompt["step_time_s"].value == pytest.approx(other["step_time_s"].value * 968 / 768, rel=0.1)
@@ -275,9 +309,17 @@ def test_stated_knobs_stay_and_open_ones_are_the_fastest_that_fit() -> None:
     stated = resolved(case())
     assert stated.plan == case().plan
     open_knobs = {
-        "framework": "NeMo (Megatron)", "model": "meta-llama/Meta-Llama-3.1-70B", "tp": "4", "pp": "8", "cp": "1",
-        "dp": "2", "recompute": "", "sharding": "", "vpp": "", "global_batch_seqs": "32",
-    }  # fmt: skip
+        "framework": "NeMo (Megatron)",
+        "model": "meta-llama/Meta-Llama-3.1-70B",
+        "tp": "4",
+        "pp": "8",
+        "cp": "1",
+        "dp": "2",
+        "recompute": "",
+        "sharding": "",
+        "vpp": "",
+        "global_batch_seqs": "32",
+    }
     found = resolved(case(**open_knobs))
     assert {"recompute", "sharding", "virtual_stages"} <= case(**open_knobs).unstated
     assert (found.plan.tensor_parallel, found.plan.pipeline_parallel) == (4, 8)
@@ -289,9 +331,14 @@ def test_stated_knobs_stay_and_open_ones_are_the_fastest_that_fit() -> None:
 
 def test_an_unknown_layout_agrees_with_batch_and_accumulation() -> None:
     row = dict.fromkeys(("tp", "pp", "cp", "dp", "micro_batch", "sharding", "recompute", "precision"), "") | {
-        "model": "GPT-3 175B (MLPerf)", "n_gpus": "512", "global_batch_seqs": "2048", "grad_accum": "64",
-        "seq_len": "2048", "framework": "NVIDIA NeMo Framework", "framework_version": "24.09",
-    }  # fmt: skip
+        "model": "GPT-3 175B (MLPerf)",
+        "n_gpus": "512",
+        "global_batch_seqs": "2048",
+        "grad_accum": "64",
+        "seq_len": "2048",
+        "framework": "NVIDIA NeMo Framework",
+        "framework_version": "24.09",
+    }
     found = resolved(case(**row))
     plan = found.plan
     assert plan.num_accelerators == 512
@@ -313,8 +360,14 @@ def test_memory_follows_the_kind_that_was_measured() -> None:
 
 
 def test_what_does_not_fit_is_an_out_of_memory() -> None:
-    cells = {"n_gpus": "8", "cp": "1", "dp": "8", "sharding": "none", "model": "meta-llama/Meta-Llama-3.1-70B",
-             "global_batch_seqs": "8"}  # fmt: skip
+    cells = {
+        "n_gpus": "8",
+        "cp": "1",
+        "dp": "8",
+        "sharding": "none",
+        "model": "meta-llama/Meta-Llama-3.1-70B",
+        "global_batch_seqs": "8",
+    }
     assert predict(**cells).metrics["oom"].value == 1.0
     assert predict().metrics["oom"].value == 0.0
 
@@ -322,10 +375,22 @@ def test_what_does_not_fit_is_an_out_of_memory() -> None:
 def test_a_peak_of_megatron_is_what_it_logs() -> None:
     """max_memory_allocated, where a row does not say which peak it means; of others what the allocator holds."""
     row = {
-        "framework": "Megatron-LM 0.14", "model": "meta-llama/Meta-Llama-3-70B", "layers": "12", "gpu": "b200-sxm",
-        "n_gpus": "8", "precision": "bf16", "seq_len": "4096", "global_batch_seqs": "16", "micro_batch": "1",
-        "tp": "2", "pp": "1", "dp": "4", "sharding": "dist_opt", "recompute": "none", "finetune": "pretrain",
-    }  # fmt: skip
+        "framework": "Megatron-LM 0.14",
+        "model": "meta-llama/Meta-Llama-3-70B",
+        "layers": "12",
+        "gpu": "b200-sxm",
+        "n_gpus": "8",
+        "precision": "bf16",
+        "seq_len": "4096",
+        "global_batch_seqs": "16",
+        "micro_batch": "1",
+        "tp": "2",
+        "pp": "1",
+        "dp": "4",
+        "sharding": "dist_opt",
+        "recompute": "none",
+        "finetune": "pretrain",
+    }
 
     def peak(framework: str, kind: str) -> float:
         return (

@@ -17,11 +17,24 @@ from advisor.simulator.engine_costs import default_costs, engine_costs
 from advisor.simulator.step_cost import decode_iteration_s
 
 ROW = {
-    "case_id": "x", "engine": "sglang", "engine_version": "0.5.8", "date": "2026-03-04",
-    "model": "Qwen/Qwen3.5-397B-A17B", "gpu": "h200-sxm", "n_gpus": "8", "tp": "8", "mode": "agg",
-    "weight_dtype": "fp8", "load": "closed", "concurrency": "16", "isl": "1024", "osl": "1024",
-    "length_dist": "uniform:0.8", "num_requests": "160", "spec_decode": "none",
-}  # fmt: skip
+    "case_id": "x",
+    "engine": "sglang",
+    "engine_version": "0.5.8",
+    "date": "2026-03-04",
+    "model": "Qwen/Qwen3.5-397B-A17B",
+    "gpu": "h200-sxm",
+    "n_gpus": "8",
+    "tp": "8",
+    "mode": "agg",
+    "weight_dtype": "fp8",
+    "load": "closed",
+    "concurrency": "16",
+    "isl": "1024",
+    "osl": "1024",
+    "length_dist": "uniform:0.8",
+    "num_requests": "160",
+    "spec_decode": "none",
+}
 VLLM_70B = {"engine": "vllm", "engine_version": "", "model": "meta-llama/Llama-3.1-70B", "date": "2025-10-29"}
 
 
@@ -46,10 +59,12 @@ def test_a_benchmarks_scripts_choose_first_of_cache_and_states() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        {"kv_dtype": "bf16"}, {"length_dist": "fixed"}, {"num_requests": "100"},
+        {"kv_dtype": "bf16"},
+        {"length_dist": "fixed"},
+        {"num_requests": "100"},
         {"gpu": "b200-sxm", "weight_dtype": "bf16"},
     ],
-)  # fmt: skip
+)
 def test_what_a_row_states_and_other_protocols_stay(changes: dict[str, str]) -> None:
     found = deployment_of(case(**changes))
     assert found.kv_dtype == "bf16"
@@ -70,12 +85,15 @@ def test_scripts_changed_on_a_day() -> None:
 @pytest.mark.parametrize(
     ("model", "stated", "loaded"),
     [
-        ("deepseek-ai/DeepSeek-Math-V2", "bf16", "fp8"), ("mistralai/Ministral-3-14B-Instruct-2512", "bf16", "fp8"),
-        ("mistralai/Ministral-3-14B-Base-2512", "bf16", "bf16"), ("meta-llama/Llama-2-7b-hf", "fp16", "fp16"),
-        ("nvidia/MiniMax-M2.5-NVFP4", "bf16", "nvfp4"), ("Qwen/Qwen3.5-397B-A17B", "fp8", "fp8"),
+        ("deepseek-ai/DeepSeek-Math-V2", "bf16", "fp8"),
+        ("mistralai/Ministral-3-14B-Instruct-2512", "bf16", "fp8"),
+        ("mistralai/Ministral-3-14B-Base-2512", "bf16", "bf16"),
+        ("meta-llama/Llama-2-7b-hf", "fp16", "fp16"),
+        ("nvidia/MiniMax-M2.5-NVFP4", "bf16", "nvfp4"),
+        ("Qwen/Qwen3.5-397B-A17B", "fp8", "fp8"),
         ("somebody/Ministral-3-14B-Instruct-2512-BF16", "bf16", "bf16"),
     ],
-)  # fmt: skip
+)
 def test_engines_load_checkpoints_as_published(model: str, stated: str, loaded: str) -> None:
     assert as_published(case(model=model, weight_dtype=stated)).weight_dtype == loaded
 
@@ -148,11 +166,14 @@ def test_a_smaller_cache_holds_more_and_is_read_faster() -> None:
 @pytest.mark.parametrize(
     ("date", "model", "expected"),
     [
-        ("2025-2026", "Qwen/Qwen3.5-9B", "2026-02-01"), ("2025-2026", "Qwen/Qwen3-8B", "2026-01-01"),
-        ("2025", "Qwen/Qwen3.5-9B", "2026-02-01"), ("2025-10-29", "Qwen/Qwen3.5-9B", "2025-10-29"),
-        ("", "Qwen/Qwen3.5-9B", ""), ("2025-2026", "nobody/Nothing-7B", "2026-01-01"),
+        ("2025-2026", "Qwen/Qwen3.5-9B", "2026-02-01"),
+        ("2025-2026", "Qwen/Qwen3-8B", "2026-01-01"),
+        ("2025", "Qwen/Qwen3.5-9B", "2026-02-01"),
+        ("2025-10-29", "Qwen/Qwen3.5-9B", "2025-10-29"),
+        ("", "Qwen/Qwen3.5-9B", ""),
+        ("2025-2026", "nobody/Nothing-7B", "2026-01-01"),
     ],
-)  # fmt: skip
+)
 def test_no_run_took_place_before_its_model_was_released(date: str, model: str, expected: str) -> None:
     assert dated(case(date=date, model=model)).date == expected
 
@@ -185,10 +206,20 @@ def test_several_tokens_a_message_cost_one_message() -> None:
 def test_a_server_that_sends_every_token_alone_keeps_first_tokens_waiting() -> None:
     """Llama-3.1-8B on two H100s, 128 clients, 512 tokens out: 1 106 ms to the first token, 11.75 between tokens."""
     row = {
-        **ROW, "engine": "tensorrt-llm", "engine_version": "1.0.0rc3", "date": "", "gpu": "h100-sxm", "n_gpus": "2",
-        "tp": "2", "model": "meta-llama/Llama-3.1-8B", "weight_dtype": "bf16", "osl": "512", "concurrency": "128",
-        "length_dist": "fixed", "num_requests": "",
-    }  # fmt: skip
+        **ROW,
+        "engine": "tensorrt-llm",
+        "engine_version": "1.0.0rc3",
+        "date": "",
+        "gpu": "h100-sxm",
+        "n_gpus": "2",
+        "tp": "2",
+        "model": "meta-llama/Llama-3.1-8B",
+        "weight_dtype": "bf16",
+        "osl": "512",
+        "concurrency": "128",
+        "length_dist": "fixed",
+        "num_requests": "",
+    }
     alone = parse_case(row, 2)
     found = predict_case(alone).metrics["ttft_ms_mean"].value
     costs = dataclasses.replace(engine_costs(deployment_of(alone).engine, version="1.0.0rc3"), message_s=0.0)

@@ -184,7 +184,8 @@ def as_the_probe_launches() -> None:
     """The launches of a quick probe's steps, on tensors that are there."""
     from advisor.kernels import copy, empty, gemm
 
-    x, sums = torch.empty(1 << 24), torch.empty((1 << 14) + 1)
+    x = torch.empty(1 << 24)
+    sums = torch.empty((1 << 14) + 1)
     for pattern in ("read", "copy", "triad"):
         copy.run(pattern, x, x.clone(), sums if pattern == "read" else torch.empty_like(x))
     for dtype, scale in ((torch.bfloat16, None), (torch.float8_e4m3fn, torch.ones(1))):

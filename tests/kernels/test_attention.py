@@ -40,7 +40,8 @@ def test_large_scores_do_not_overflow(device, assert_close):
 def test_one_sequence_does_not_leak_into_another(device):
     q, k, v = attention.make_inputs(2, 33, 33, 1, 1, 64, seed=2, device=device)
     alone = attention.run(q[:1], k[:1], v[:1])
-    k[1], v[1] = float("nan"), float("inf")
+    k[1] = float("nan")
+    v[1] = float("inf")
     assert torch.equal(attention.run(q, k, v)[:1], alone)
 
 

@@ -35,7 +35,8 @@ def test_tokens_beyond_the_length_are_never_seen(device):
     expected = decode.run(*inputs)
     q, k_pages, v_pages, table, lengths = inputs
     for sequence, length in enumerate(lengths.tolist()):
-        page, slot = int(table[sequence, length // 16]), length % 16
+        page = int(table[sequence, length // 16])
+        slot = length % 16
         k_pages[page, slot:] = float("nan")
         v_pages[page, slot:] = float("inf")
     assert torch.equal(decode.run(q, k_pages, v_pages, table, lengths), expected)

@@ -11,7 +11,8 @@ def test_follows_the_chain(num_hops, device):
 
 def test_the_chain_is_one_cycle_through_every_line(device):
     (chain,) = pointer_chase.make_inputs(4096, seed=2, device=device)
-    positions, position = set(), 0
+    positions = set()
+    position = 0
     for _ in range(32):
         positions.add(position)
         position = int(chain[position])

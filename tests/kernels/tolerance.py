@@ -48,7 +48,8 @@ def deviation(
     the limits for chains that round more than once. NaN and infinity are never allowed unless expected.
     """
     limit = TOLERANCES[dtype or actual.dtype]
-    a, e = actual.double(), expected.double()
+    a = actual.double()
+    e = expected.double()
     if a.shape != e.shape or not bool(torch.isfinite(a).all()):
         return Deviation(norm=float("inf"), worst=float("inf"), is_allowed=False)
     error = (a - e).abs()

@@ -28,7 +28,9 @@ class Lazy:
 
 def fake_mlx():
     core = ModuleType("mlx.core")
-    core.float32, core.float16, core.bfloat16 = np.float32, np.float16, np.float32
+    core.float32 = np.float32
+    core.float16 = np.float16
+    core.bfloat16 = np.float32
     core.random = ModuleType("random")
 
     def normal(shape, dtype):
@@ -58,14 +60,21 @@ def measured(monkeypatch):
 
 def worker_options():
     options = worker.argparse.Namespace()
-    options.quick, options.gpu, options.num_gpus, options.seed = True, -1, 0, 0
+    options.quick = True
+    options.gpu = -1
+    options.num_gpus = 0
+    options.seed = 0
     return options
 
 
 def test_bandwidth_and_products_are_measured(measured):
     assert [m.id for m in measured] == [
-        "memory.read", "memory.copy", "compute.matmul.bf16", "compute.matmul.fp16", "compute.matmul.fp32",
-    ]  # fmt: skip
+        "memory.read",
+        "memory.copy",
+        "compute.matmul.bf16",
+        "compute.matmul.fp16",
+        "compute.matmul.fp32",
+    ]
     assert all(m.value > 0 and m.p5 <= m.value <= m.p95 and m.num_samples == 10 for m in measured)
     assert {m.instrument for m in measured} == {"mlx"}
     assert {m.unit for m in measured} == {"bytes/s", "flop/s"}

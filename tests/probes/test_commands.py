@@ -43,7 +43,8 @@ def replayed(monkeypatch):
 
 
 def test_a_healthy_machine_passes(cli, replayed, tmp_path):
-    out, report = tmp_path / "probe.json", tmp_path / "report.html"
+    out = tmp_path / "probe.json"
+    report = tmp_path / "report.html"
     run = cli(f"{replayed(8)} --expect 8xh200-sxm -o {out} --report {report}")
     assert run.code == 0, run.err
     assert run.out.startswith("8 x h200-sxm: PASS")
@@ -52,8 +53,18 @@ def test_a_healthy_machine_passes(cli, replayed, tmp_path):
     assert document["verdict"] == "pass"
     assert document["is_complete"]
     assert document["measurements"][0].keys() >= {
-        "id", "instrument", "pattern", "value", "p5", "p95", "unit", "expected", "required", "source", "status",
-    }  # fmt: skip
+        "id",
+        "instrument",
+        "pattern",
+        "value",
+        "p5",
+        "p95",
+        "unit",
+        "expected",
+        "required",
+        "source",
+        "status",
+    }
     assert "<table " in report.read_text()
 
 

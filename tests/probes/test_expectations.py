@@ -45,7 +45,8 @@ REASONS: Final = rows_of(Path(__file__).with_name("expectation_differences.csv")
 
 def of_rate(row: Row, board: Accelerator) -> str:
     """Verdict on a machine that gives just this rate; unknown where the probe expects nothing."""
-    check, words = row["check"], row["conditions"]
+    check = row["check"]
+    words = row["conditions"]
     is_bridged = "ridge" in words and "no NVLink bridge" not in words
     product = re.fullmatch(r"gemm_(\w+?)_tflops_(burst|sustained)", check)
     if product:
@@ -67,7 +68,8 @@ def of_rate(row: Row, board: Accelerator) -> str:
 
 def of_identity(row: Row, board: Accelerator) -> str:
     """Verdict on a board that tells just this of itself."""
-    check, text = row["check"], row["value"]
+    check = row["check"]
+    text = row["value"]
     same = {"index": 0, "accelerator": board.id}
     if check == "sm_count":
         found = check_sms(Gpu(**same, num_sms=int(text)), board)
@@ -117,7 +119,8 @@ def reason_of(row: Row) -> int | None:
 
 def test_published_figures_pass_or_are_known_not_to(shared_data: Path) -> None:
     rows = rows_of(shared_data / "catalog" / "board_expectations.csv")
-    unexplained, used = [], set()
+    unexplained = []
+    used = set()
     for row in rows:
         board = by_id(row["accelerator"])
         judged = of_rate(row, board)

@@ -76,7 +76,8 @@ def gpu_of(row: dict[str, str]) -> Gpu:
 
 def measured_alone(row: dict[str, str], gpu: Gpu) -> list[Measurement]:
     """What each GPU gave by itself, with the state it was in."""
-    sm, memory = gpu.max_sm_clock_hz, gpu.max_memory_clock_hz
+    sm = gpu.max_sm_clock_hz
+    memory = gpu.max_memory_clock_hz
     seen = Conditions(
         sm_clock_hz=(0.6 * sm, 0.99 * sm) if sm else None,
         memory_clock_hz=(0.97 * memory, 0.975 * memory) if memory else None,
@@ -146,7 +147,9 @@ def value_of(text: str) -> Any:
 def tampered(fraud: dict[str, str]) -> list[Measurement]:
     """The rules' answer to the edited recording."""
     machine, found = honest(fraud["base"])
-    gpus, order, number = list(machine.gpus), fraud["base"].partition("x")[2], len(machine.gpus)
+    gpus = list(machine.gpus)
+    order = fraud["base"].partition("x")[2]
+    number = len(machine.gpus)
     for edit in fraud["edits"].split("; "):
         rate = re.fullmatch(r"(gpu0 )?(\S+) ([*=]) (\S+)", edit)
         name, _, text = edit.partition("=")

@@ -84,11 +84,14 @@ def test_what_cannot_be_read_is_no_topology(text):
 @pytest.mark.parametrize(
     ("rates", "groups"),
     [
-        ({(0, 1): 250.0, (2, 3): 250.0, (0, 2): 20.0, (0, 3): 20.0, (1, 2): 20.0, (1, 3): 20.0}, ((0, 1), (2, 3))),
+        (
+            {(0, 1): 250.0, (2, 3): 250.0, (0, 2): 20.0, (0, 3): 20.0, (1, 2): 20.0, (1, 3): 20.0},
+            ((0, 1), (2, 3)),
+        ),
         ({(0, 1): 387.0, (0, 2): 380.0, (1, 2): 385.0}, ((0, 1, 2),)),
         ({}, ()),
     ],
-)  # fmt: skip
+)
 def test_fast_groups(rates, groups):
     assert fast_groups(rates) == groups
 

@@ -14,27 +14,45 @@ from advisor.simulator.training.plan import TrainingPlan
 
 NVIDIA = TrainingPlan(8, 8, 8, 2, data_parallel=4, sharding="zero1", schedule="interleaved")
 META = TrainingPlan(
-    8, 16, 4, data_parallel=128, sharding="zero2", schedule="interleaved", first_stage_layers=7, last_stage_layers=7
-)  # fmt: skip
+    8,
+    16,
+    4,
+    data_parallel=128,
+    sharding="zero2",
+    schedule="interleaved",
+    first_stage_layers=7,
+    last_stage_layers=7,
+)
 DEEPSEEK = TrainingPlan(
     1, 16, expert_parallel=64, data_parallel=128, sharding="zero1", schedule="dualpipe", recompute="modules"
-)  # fmt: skip
-GRADIENTS, WEIGHTS = frozenset({"bf16_grad_reduce"}), frozenset({"fp8_allgather"})
+)
+GRADIENTS = frozenset({"bf16_grad_reduce"})
+WEIGHTS = frozenset({"fp8_allgather"})
 RUNS = [
     # dgxc-benchmarking v25.04: 19.8 and 12.4 s a step of 256 sequences on 512 GPUs.
     ("llama-3.1-405b", "h100-sxm", (8192, 256), NVIDIA, {"features": GRADIENTS}, 207, 0.10),
     (
-        "llama-3.1-405b", "h100-sxm", (8192, 256), NVIDIA,
-        {"compute_dtype": "fp8", "features": GRADIENTS | WEIGHTS}, 330, 0.10,
+        "llama-3.1-405b",
+        "h100-sxm",
+        (8192, 256),
+        NVIDIA,
+        {"compute_dtype": "fp8", "features": GRADIENTS | WEIGHTS},
+        330,
+        0.10,
     ),
     # arXiv:2407.21783, table 4: 400 TFLOP/s per GPU.
     ("llama-3.1-405b", "h100-sxm", (8192, 2048), META, {}, 158, 0.10),
     # arXiv:2412.19437: 14.8 T tokens in 2.664 M H800-hours.
     (
-        "deepseek-v3", "h800-sxm", (4096, 15360), DEEPSEEK,
-        {"compute_dtype": "fp8", "optimizer": "adamw_bf16", "features": WEIGHTS}, 1543, 0.15,
+        "deepseek-v3",
+        "h800-sxm",
+        (4096, 15360),
+        DEEPSEEK,
+        {"compute_dtype": "fp8", "optimizer": "adamw_bf16", "features": WEIGHTS},
+        1543,
+        0.15,
     ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(
@@ -43,9 +61,14 @@ RUNS = [
     ids=["NVIDIA", "fp8", "Meta", "DeepSeek"],
 )
 def test_a_published_plan_fits_and_reaches_its_rate(
-    model: str, gpu: str, batch: tuple[int, int], plan: TrainingPlan, more: dict[str, Any], measured: float,
+    model: str,
+    gpu: str,
+    batch: tuple[int, int],
+    plan: TrainingPlan,
+    more: dict[str, Any],
+    measured: float,
     within: float,
-) -> None:  # fmt: skip
+) -> None:
     job = TrainingJob(models.get(model).record, *batch, **more)
     found = evaluate_plan(job, TrainingCluster(accelerators.by_id(gpu)), plan)
     rate = job.tokens_per_step / found.num_accelerators / found.step_s

@@ -15,7 +15,8 @@ from advisor.evidence.prediction import Prediction
 from advisor.evidence.training.prediction import predict_row
 
 MEDIAN_ERROR = 0.10
-WITHIN, WITHIN_SHARE = 0.25, 0.8
+WITHIN = 0.25
+WITHIN_SHARE = 0.8
 FACTOR = 2.0
 """No single point may be further off than so many times."""
 

@@ -76,7 +76,8 @@ def test_pairs_without_cache_are_a_triangle() -> None:
 def test_a_better_device_never_decodes_slower(
     architecture: str, shape: tuple[int, int], dim: int, batch: int, context: int, factor: float
 ) -> None:
-    base, fit = device("h200-sxm"), decode_of(architecture)
+    base = device("h200-sxm")
+    fit = decode_of(architecture)
     before = attention_decode_s(batch, context, *shape, dim, base, fit)
     for better in (faster(base, bandwidth=factor), faster(base, peak=factor)):
         assert attention_decode_s(batch, context, *shape, dim, better, fit) <= before * (1 + 1e-12)
@@ -87,7 +88,8 @@ def test_a_better_device_never_decodes_slower(
 def test_a_better_device_never_prefills_slower(
     architecture: str, shape: tuple[int, int], dim: int, new: int, cached: int, factor: float
 ) -> None:
-    base, fit = device("h200-sxm"), prefill_of(architecture)
+    base = device("h200-sxm")
+    fit = prefill_of(architecture)
     before = attention_prefill_s(new, cached, 1, *shape, dim, base, fit)
     for better in (faster(base, bandwidth=factor), faster(base, peak=factor)):
         assert attention_prefill_s(new, cached, 1, *shape, dim, better, fit) <= before * (1 + 1e-12)
@@ -98,7 +100,8 @@ def test_a_better_device_never_prefills_slower(
 def test_decode_grows_with_batch_and_context(
     architecture: str, shape: tuple[int, int], dim: int, batch: int, context: int
 ) -> None:
-    at, fit = device("b200-sxm"), decode_of(architecture)
+    at = device("b200-sxm")
+    fit = decode_of(architecture)
     here = attention_decode_s(batch, context, *shape, dim, at, fit)
     assert attention_decode_s(batch + 1, context, *shape, dim, at, fit) >= here
     assert attention_decode_s(batch, context + 1, *shape, dim, at, fit) >= here
@@ -109,7 +112,9 @@ def test_decode_grows_with_batch_and_context(
 def test_prefill_grows_with_cache_and_batch(
     architecture: str, shape: tuple[int, int], dim: int, chunk: int, cached: int, batch: int
 ) -> None:
-    at, fit, new = device("b200-sxm"), prefill_of(architecture), 64 * chunk
+    at = device("b200-sxm")
+    fit = prefill_of(architecture)
+    new = 64 * chunk
     here = attention_prefill_s(new, cached, batch, *shape, dim, at, fit)
     assert attention_prefill_s(new, cached + 64, batch, *shape, dim, at, fit) >= here
     assert attention_prefill_s(new, cached, batch + 1, *shape, dim, at, fit) >= here
@@ -117,7 +122,9 @@ def test_prefill_grows_with_cache_and_batch(
 
 
 def test_a_window_caps_decode_and_prefill() -> None:
-    at, decode, prefill = device("h200-sxm"), decode_of("hopper"), prefill_of("hopper")
+    at = device("h200-sxm")
+    decode = decode_of("hopper")
+    prefill = prefill_of("hopper")
     inside, beyond = attention_decode_s(32, [128, 100_000], 32, 8, 64, at, decode, window_tokens=128)
     assert inside == beyond
     full = attention_prefill_s(8192, 0, 1, 32, 8, 64, at, prefill)
@@ -126,14 +133,16 @@ def test_a_window_caps_decode_and_prefill() -> None:
 
 
 def test_an_fp8_cache_halves_what_decode_reads() -> None:
-    at, fit = device("h200-sxm"), decode_of("hopper")
+    at = device("h200-sxm")
+    fit = decode_of("hopper")
     wide = attention_decode_s(256, 16384, 32, 8, 128, at, fit)
     narrow = attention_decode_s(256, 16384, 32, 8, 128, at, fit, kv_bytes_per_element=1.0)
     assert 0.45 < narrow / wide < 0.75
 
 
 def test_a_cold_cache_is_never_faster_than_a_warm_one() -> None:
-    at, fit = device("l40s"), decode_of("ada")
+    at = device("l40s")
+    fit = decode_of("ada")
     contexts = np.geomspace(128, 131072, 30)
     cold = attention_decode_s(8, contexts, 8, 1, 128, at, fit)
     warm = attention_decode_s(8, contexts, 8, 1, 128, at, fit, warm_l2=True)
@@ -143,8 +152,11 @@ def test_a_cold_cache_is_never_faster_than_a_warm_one() -> None:
 
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_the_decode_line_meets_the_function(architecture: str) -> None:
-    at, fit = device("h200-sxm"), decode_of(architecture)
-    batches, low, high = np.array([1, 8, 64, 256]), 512.0, 8192.0
+    at = device("h200-sxm")
+    fit = decode_of(architecture)
+    batches = np.array([1, 8, 64, 256])
+    low = 512.0
+    high = 8192.0
     intercept, slope = secant_over_context(
         lambda batch, context: attention_decode_s(batch, context, 32, 8, 128, at, fit), batches, low, high
     )
@@ -159,17 +171,22 @@ def test_the_decode_line_meets_the_function(architecture: str) -> None:
 
 
 def test_a_windowed_decode_line_holds_inside_the_window() -> None:
-    at, fit = device("h200-sxm"), decode_of("hopper")
+    at = device("h200-sxm")
+    fit = decode_of("hopper")
     intercept, slope = secant_over_context(
         lambda batch, context: attention_decode_s(batch, context, 64, 8, 64, at, fit, window_tokens=128),
-        [64], 512.0, 8192.0, window_tokens=128,
-    )  # fmt: skip
+        [64],
+        512.0,
+        8192.0,
+        window_tokens=128,
+    )
     exact = attention_decode_s([64], 8192, 64, 8, 64, at, fit, window_tokens=128)
     assert intercept + slope * 64 * 128 == pytest.approx(exact)
 
 
 def test_the_prefill_line_meets_the_function() -> None:
-    at, fit = device("b200-sxm"), prefill_of("blackwell")
+    at = device("b200-sxm")
+    fit = prefill_of("blackwell")
     chunks = np.array([256, 2048, 8192])
     intercept, slope = secant_over_cache(
         lambda chunk, cached: attention_prefill_s(chunk, cached, 1, 32, 8, 128, at, fit), chunks, 0.0, 16384.0
@@ -247,7 +264,8 @@ def test_prefill_meets_single_measurements(
 
 
 def test_bidirectional_attention_works_twice_as_long_as_causal() -> None:
-    at, fit = device("h200-sxm"), prefill_of("hopper")
+    at = device("h200-sxm")
+    fit = prefill_of("hopper")
     causal = attention_prefill_s(16384, 0, 4, 16, 16, 64, at, fit)
     assert attention_encoder_s(16384, 4, 16, 64, at, fit) / causal == pytest.approx(2.0, rel=0.15)
 
@@ -323,8 +341,10 @@ def uneven_calls(name: str) -> list[dict[str, float]]:
 @pytest.mark.parametrize("name", ["h100-sxm", "h200-sxm"])
 def test_uneven_contexts_take_as_much_longer_as_was_measured(name: str) -> None:
     """On 324 loads of a card; without the term, even contexts would be priced for all of them."""
-    board, share = device(name), value("engine", "uneven_streams", Case("vllm", architecture="hopper"))
-    errors, excesses = [], []
+    board = device(name)
+    share = value("engine", "uneven_streams", Case("vllm", architecture="hopper"))
+    errors = []
+    excesses = []
     for call in uneven_calls(name):
         streams = np.array([call["sequences"] * call["kv_heads"]])
         more = float(uneven_streams(streams, share, call["spread"], board)[0])

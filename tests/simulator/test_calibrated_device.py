@@ -85,7 +85,8 @@ def prefill_s(found: ReplicaModel) -> float:
     "gpu", ["h100-sxm", "h200-sxm", "a100-sxm-80gb", "b200-sxm", "rtx-4090", "mi300x", "m4-max-40-core"]
 )
 def test_what_the_model_expects_changes_nothing(gpu):
-    before, after = device(gpu), device(gpu, as_expected(gpu))
+    before = device(gpu)
+    after = device(gpu, as_expected(gpu))
     assert after.bandwidth_bytes_per_s == pytest.approx(before.bandwidth_bytes_per_s, rel=1e-6)
     assert after.peak_flop_per_s == pytest.approx(before.peak_flop_per_s, rel=1e-6)
     scaled_fields = {"bandwidth_bytes_per_s": 1.0, "peak_flop_per_s": {}, "peak_scale": {}}
@@ -93,7 +94,8 @@ def test_what_the_model_expects_changes_nothing(gpu):
 
 
 def test_predictions_of_a_machine_as_expected_stay():
-    before, after = replica(), replica(as_expected("h100-sxm"))
+    before = replica()
+    after = replica(as_expected("h100-sxm"))
     assert decode_s(after) == pytest.approx(decode_s(before), rel=0.01)
     assert prefill_s(after) == pytest.approx(prefill_s(before), rel=0.01)
 
@@ -106,14 +108,16 @@ def test_the_model_then_predicts_the_measurement(factor):
 
 
 def test_half_the_bandwidth_halves_decode_and_leaves_prefill():
-    before, after = replica(), replica(scaled(as_expected("h100-sxm"), bandwidth=0.5))
+    before = replica()
+    after = replica(scaled(as_expected("h100-sxm"), bandwidth=0.5))
     assert 1.7 < decode_s(after) / decode_s(before) < 2.05
     # Norms and activations between the products of a prompt wait for memory: a tenth of its time.
     assert 1.0 <= prefill_s(after) / prefill_s(before) < 1.15
 
 
 def test_half_the_matrix_rate_halves_prefill_and_leaves_decode():
-    before, after = replica(), replica(scaled(as_expected("h100-sxm"), compute=0.5))
+    before = replica()
+    after = replica(scaled(as_expected("h100-sxm"), compute=0.5))
     assert 1.6 < prefill_s(after) / prefill_s(before) < 2.05
     assert decode_s(after) == pytest.approx(decode_s(before), rel=0.1)
 
@@ -123,7 +127,8 @@ def test_a_format_that_was_not_measured_takes_the_nearest_ones_factor():
     measured = Calibration(
         accelerator="h100-sxm", matmul_flop_per_s={"bf16": 0.6 * own["bf16"], "int8": 0.8 * own["int8"]}
     )
-    before, after = device("h100-sxm"), device("h100-sxm", measured)
+    before = device("h100-sxm")
+    after = device("h100-sxm", measured)
     factor = {name: after.peak_flop_per_s[name] / peak for name, peak in before.peak_flop_per_s.items()}
     assert factor["fp16"] == factor["tf32"] == factor["bf16"] < 0.65
     assert factor["fp8"] == factor["int8"] == pytest.approx(0.8, abs=0.03)

@@ -312,7 +312,8 @@ def test_topology_from_the_catalog() -> None:
     assert h100.in_network_reduction
     assert h100.inter_bytes_per_s == pytest.approx(50e9)
     assert topology_of(by_id("gb200"), 72).num_nodes == 1
-    pair, four = topology_of(by_id("h100-nvl"), 2), topology_of(by_id("h100-nvl"), 4)
+    pair = topology_of(by_id("h100-nvl"), 2)
+    four = topology_of(by_id("h100-nvl"), 4)
     assert (pair.intra_fabric, four.intra_fabric) == ("nvlink4-bridge", "pcie5-x16")
     assert not pair.in_network_reduction
     assert topology_of(by_id("rtx-4090"), 2).fit_fabric == "pcie4-x16-host"

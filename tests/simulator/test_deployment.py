@@ -13,9 +13,7 @@ from advisor.simulator.layout import check_layout
 
 
 def deployment(model: str, **layout: int) -> Deployment:
-    return Deployment(
-        models.by_id(model), accelerators.by_id("h100-sxm"), engines.by_id("vllm"), **layout
-    )  # fmt: skip
+    return Deployment(models.by_id(model), accelerators.by_id("h100-sxm"), engines.by_id("vllm"), **layout)
 
 
 def test_counts_of_accelerators() -> None:
@@ -54,12 +52,22 @@ def test_layouts_that_engines_take(model: str, layout: dict[str, int]) -> None:
         ("qwen3-next-80b-a3b", {"tensor_parallel": 32}, "heads do not divide", "--tp 16"),
         ("llama-3.1-8b", {"pipeline_parallel": 33}, "33 pipeline stages for 32 layers", "--pp 32"),
         ("llama-3.1-8b", {"tensor_parallel": 2, "expert_parallel": 2}, "no experts", "--ep 1"),
-        ("qwen3-30b-a3b", {"tensor_parallel": 4, "expert_parallel": 3}, "does not divide the 4 accelerators", "--ep 2"),
-        ("qwen1.5-moe-a2.7b", {"tensor_parallel": 8, "expert_parallel": 8}, "60 experts do not divide", "--ep 4"),
+        (
+            "qwen3-30b-a3b",
+            {"tensor_parallel": 4, "expert_parallel": 3},
+            "does not divide the 4 accelerators",
+            "--ep 2",
+        ),
+        (
+            "qwen1.5-moe-a2.7b",
+            {"tensor_parallel": 8, "expert_parallel": 8},
+            "60 experts do not divide",
+            "--ep 4",
+        ),
         ("llama-3.1-8b", {"tensor_parallel": 0}, "tensor parallelism must be at least 1", ""),
         ("llama-3.1-8b", {"data_parallel": -1}, "data parallelism must be at least 1", ""),
     ],
-)  # fmt: skip
+)
 def test_refusals_name_the_nearest_valid_layout(
     model: str, layout: dict[str, int], words: str, fix: str
 ) -> None:

@@ -12,10 +12,20 @@ from advisor.simulator.disaggregation import PoolPlan, kv_link, model_disaggrega
 PREFILL = named_deployment("llama-3.1-70b", "h100-sxm", tensor_parallel=4)
 DECODE = named_deployment("llama-3.1-70b", "h200-sxm", tensor_parallel=2)
 R1 = {
-    "engine": "tensorrt-llm", "model": "deepseek-ai/DeepSeek-R1", "gpu": "gb200", "weight_dtype": "nvfp4",
-    "mode": "disagg", "load": "closed", "isl": "1024", "osl": "1024", "length_dist": "uniform:0.8",
-    "stack": "dynamo", "date": "2026-02-05", "prefill_gpus": "4", "num_prefill_workers": "1",
-}  # fmt: skip
+    "engine": "tensorrt-llm",
+    "model": "deepseek-ai/DeepSeek-R1",
+    "gpu": "gb200",
+    "weight_dtype": "nvfp4",
+    "mode": "disagg",
+    "load": "closed",
+    "isl": "1024",
+    "osl": "1024",
+    "length_dist": "uniform:0.8",
+    "stack": "dynamo",
+    "date": "2026-02-05",
+    "prefill_gpus": "4",
+    "num_prefill_workers": "1",
+}
 
 
 def test_unlike_hardware_talks_over_the_network_and_one_rack_over_its_fabric() -> None:
@@ -70,13 +80,18 @@ def test_pools_that_serve_nobody_are_refused(prefill: PoolPlan, decode: PoolPlan
         ({"concurrency": "24", "tp": "8", "ep": "8", "num_decode_workers": "4", "decode_gpus": "32"}, 7.47),
         (
             {
-                "concurrency": "563", "osl": "8192", "dp": "32", "ep": "32", "num_decode_workers": "1",
-                "decode_gpus": "32", "num_requests": "1126",
+                "concurrency": "563",
+                "osl": "8192",
+                "dp": "32",
+                "ep": "32",
+                "num_decode_workers": "1",
+                "decode_gpus": "32",
+                "num_requests": "1126",
             },
             13.24,
         ),
     ],
-)  # fmt: skip
+)
 def test_published_pools(pools: dict[str, str], measured_tpot_ms: float) -> None:
     found = predict_row(R1 | {"prefill_tp": "1", "prefill_dp": "4", "prefill_ep": "4"} | pools, 2)
     assert found.status == "ok", found.reason
@@ -97,9 +112,17 @@ def test_what_a_row_must_say_of_its_pools() -> None:
 def test_clients_beyond_the_slots_of_decode_workers_wait_for_their_first_token() -> None:
     """27 clients on three decode workers of eight slots: three wait about an answer's time over 24 slots."""
     run = R1 | {
-        "weight_dtype": "fp8", "concurrency": "27", "num_requests": "270", "prefill_gpus": "8", "prefill_tp": "1",
-        "prefill_dp": "8", "num_decode_workers": "3", "tp": "8", "ep": "8", "decode_gpus": "24",
-    }  # fmt: skip
+        "weight_dtype": "fp8",
+        "concurrency": "27",
+        "num_requests": "270",
+        "prefill_gpus": "8",
+        "prefill_tp": "1",
+        "prefill_dp": "8",
+        "num_decode_workers": "3",
+        "tp": "8",
+        "ep": "8",
+        "decode_gpus": "24",
+    }
     known, unknown = (
         predict_row(row, 2).metrics["ttft_ms_mean"].value
         for row in (run, run | {"concurrency": "26", "num_requests": "260"})

@@ -15,14 +15,25 @@ VLLM = engines.by_id("vllm")
 @pytest.mark.parametrize(
     ("version", "date", "expected"),
     [
-        ("0.6.3", "", "common"), ("0.8.0", "", "2025"), ("v0.8.5.post1", "", "2025"), ("0.9.0rc1", "", "2025"),
-        ("0.13.9", "", "2025"), ("0.14", "", "2026"), ("0.20.2", "", "2026"), ("1.0", "", "2026"),
-        ("0.1.0", "", "common"), ("0.8", "", "2025"), ("", "", "2026"), ("nightly", "", "2026"),
+        ("0.6.3", "", "common"),
+        ("0.8.0", "", "2025"),
+        ("v0.8.5.post1", "", "2025"),
+        ("0.9.0rc1", "", "2025"),
+        ("0.13.9", "", "2025"),
+        ("0.14", "", "2026"),
+        ("0.20.2", "", "2026"),
+        ("1.0", "", "2026"),
+        ("0.1.0", "", "common"),
+        ("0.8", "", "2025"),
+        ("", "", "2026"),
+        ("nightly", "", "2026"),
         ("", "2023-01-01", "common"),
-        ("", "2025-03-17", "common"), ("", "2025-03-18", "2025"),
-        ("", "2026-06-01", "2026"), ("0.8.1", "2026-06-01", "2025"),
+        ("", "2025-03-17", "common"),
+        ("", "2025-03-18", "2025"),
+        ("", "2026-06-01", "2026"),
+        ("0.8.1", "2026-06-01", "2025"),
     ],
-)  # fmt: skip
+)
 def test_terms_of_a_release_replace_common_ones_one_by_one(version: str, date: str, expected: str) -> None:
     own = {
         "common": {},
@@ -51,12 +62,16 @@ def test_operators_are_counted_by_layer() -> None:
 @pytest.mark.parametrize(
     ("version", "architecture", "expert_format", "expected"),
     [
-        ("0.12.0", "hopper", "fp8_block", 128), ("0.14.1", "blackwell", "fp8_block", 128),
-        ("0.12.0", "hopper", "bf16", None), ("0.12.0", "gaudi3", "bf16", 1), ("0.12.0", "ada", "fp8_block", None),
-        ("0.11.2", "hopper", "fp8_block", None), ("0.15.0", "hopper", "fp8_block", None),
+        ("0.12.0", "hopper", "fp8_block", 128),
+        ("0.14.1", "blackwell", "fp8_block", 128),
+        ("0.12.0", "hopper", "bf16", None),
+        ("0.12.0", "gaudi3", "bf16", 1),
+        ("0.12.0", "ada", "fp8_block", None),
+        ("0.11.2", "hopper", "fp8_block", None),
+        ("0.15.0", "hopper", "fp8_block", None),
         ("", "hopper", "fp8_block", None),
     ],
-)  # fmt: skip
+)
 def test_rows_of_experts_are_padded_by_some_releases(
     version: str, architecture: str, expert_format: str, expected: int | None
 ) -> None:
@@ -68,13 +83,17 @@ def test_rows_of_experts_are_padded_by_some_releases(
 @pytest.mark.parametrize(
     ("model", "version", "date", "expected"),
     [
-        ("qwen3-next-80b-a3b", "0.5.6", "", True), ("nemotron-3-nano-30b-a3b", "0.5.9.post1", "", True),
-        ("qwen3-next-80b-a3b", "0.5.5", "", False), ("qwen3-next-80b-a3b", "0.5.10", "", False),
-        ("qwen3-next-80b-a3b", "", "2026-02-20", True), ("qwen3-next-80b-a3b", "nightly", "2026-04-08", False),
+        ("qwen3-next-80b-a3b", "0.5.6", "", True),
+        ("nemotron-3-nano-30b-a3b", "0.5.9.post1", "", True),
+        ("qwen3-next-80b-a3b", "0.5.5", "", False),
+        ("qwen3-next-80b-a3b", "0.5.10", "", False),
+        ("qwen3-next-80b-a3b", "", "2026-02-20", True),
+        ("qwen3-next-80b-a3b", "nightly", "2026-04-08", False),
         ("qwen3-next-80b-a3b", "", "", False),  # the newest release
-        ("qwen3-235b-a22b", "0.5.9", "", False), ("kimi-linear-48b-a3b", "0.5.9", "", False),
+        ("qwen3-235b-a22b", "0.5.9", "", False),
+        ("kimi-linear-48b-a3b", "0.5.9", "", False),
     ],
-)  # fmt: skip
+)
 def test_some_releases_take_turns_with_the_device_where_layers_carry_a_state(
     model: str, version: str, date: str, expected: bool
 ) -> None:

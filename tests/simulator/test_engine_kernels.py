@@ -33,10 +33,14 @@ def replica(deployment: Deployment, version: str = "") -> ReplicaModel:
 @pytest.mark.parametrize(
     ("date", "expected"),
     [
-        ("2025", "2025-07-01"), ("2025-2026", "2026-01-01"), ("2024-2026", "2025-07-01"),
-        ("2025-06", "2025-06"), ("2025-06-03", "2025-06-03"), ("", ""),
+        ("2025", "2025-07-01"),
+        ("2025-2026", "2026-01-01"),
+        ("2024-2026", "2025-07-01"),
+        ("2025-06", "2025-06"),
+        ("2025-06-03", "2025-06-03"),
+        ("", ""),
     ],
-)  # fmt: skip
+)
 def test_a_date_of_years_stands_for_their_middle(date: str, expected: str) -> None:
     assert middle_of(date) == expected
 
@@ -51,12 +55,16 @@ def test_without_version_and_date_a_release_is_the_newest() -> None:
 @pytest.mark.parametrize(
     ("gpu", "weight_dtype", "model", "version", "expected"),
     [
-        ("mi300x", "fp8", "deepseek-r1", "0.5.9", 1.41), ("mi325x", "fp8", "deepseek-r1", "0.5.6", 1.41),
-        ("mi300x", "fp8", "deepseek-r1", "0.5.5", 1.0), ("mi300x", "fp8", "deepseek-r1", "0.5.10", 1.0),
-        ("mi355x", "fp8", "deepseek-r1", "0.5.9", 1.0), ("mi300x", "int4", "kimi-k2.5", "0.5.9", 1.0),
-        ("mi300x", "fp8", "qwen3-235b-a22b", "0.5.9", 1.0), ("mi300x", "fp8", "deepseek-r1", "", 1.0),
+        ("mi300x", "fp8", "deepseek-r1", "0.5.9", 1.41),
+        ("mi325x", "fp8", "deepseek-r1", "0.5.6", 1.41),
+        ("mi300x", "fp8", "deepseek-r1", "0.5.5", 1.0),
+        ("mi300x", "fp8", "deepseek-r1", "0.5.10", 1.0),
+        ("mi355x", "fp8", "deepseek-r1", "0.5.9", 1.0),
+        ("mi300x", "int4", "kimi-k2.5", "0.5.9", 1.0),
+        ("mi300x", "fp8", "qwen3-235b-a22b", "0.5.9", 1.0),
+        ("mi300x", "fp8", "deepseek-r1", "", 1.0),
     ],
-)  # fmt: skip
+)
 def test_some_releases_lack_a_configuration_of_latent_attentions_projections(
     gpu: str, weight_dtype: str, model: str, version: str, expected: float
 ) -> None:
@@ -69,11 +77,14 @@ def test_some_releases_lack_a_configuration_of_latent_attentions_projections(
     [
         ("h200-sxm", "fp8", "deepseek-r1", "1.1.0rc2.post2", 4.8e-5),
         ("b200-sxm", "fp8", "deepseek-r1", "1.0.0", 6e-5),
-        ("b200-sxm", "nvfp4", "deepseek-r1", "1.1.0", 0.0), ("b200-sxm", "fp8", "deepseek-r1", "1.2.0rc6", 0.0),
-        ("h100-sxm", "fp8", "deepseek-r1", "1.2.0", 4.8e-5), ("h200-sxm", "fp8", "deepseek-r1", "1.3.0rc14", 0.0),
-        ("h200-sxm", "fp8", "deepseek-r1", "", 0.0), ("h200-sxm", "fp8", "qwen3-235b-a22b", "1.1.0", 0.0),
+        ("b200-sxm", "nvfp4", "deepseek-r1", "1.1.0", 0.0),
+        ("b200-sxm", "fp8", "deepseek-r1", "1.2.0rc6", 0.0),
+        ("h100-sxm", "fp8", "deepseek-r1", "1.2.0", 4.8e-5),
+        ("h200-sxm", "fp8", "deepseek-r1", "1.3.0rc14", 0.0),
+        ("h200-sxm", "fp8", "deepseek-r1", "", 0.0),
+        ("h200-sxm", "fp8", "qwen3-235b-a22b", "1.1.0", 0.0),
     ],
-)  # fmt: skip
+)
 def test_early_releases_add_time_to_each_layer_of_latent_attention(
     gpu: str, weight_dtype: str, model: str, version: str, expected: float
 ) -> None:
@@ -89,10 +100,12 @@ def test_early_releases_add_time_to_each_layer_of_latent_attention(
         ("qwen3-next-80b-a3b", "h200-sxm", "bf16", set()),
         ("glm-4.7-flash", "b200-sxm", "bf16", {"attention_prefill", "mla_decode", "grouped_matmul"}),
         ("glm-4.5-air", "b300-sxm", "bf16", {"grouped_matmul"}),
-        ("glm-4.5-air", "b200-sxm", "fp8", {"grouped_matmul"}), ("minimax-m2", "h200-sxm", "fp8", set()),
-        ("qwen3-235b-a22b", "b200-sxm", "bf16", set()), ("deepseek-r1", "b200-sxm", "fp8", set()),
+        ("glm-4.5-air", "b200-sxm", "fp8", {"grouped_matmul"}),
+        ("minimax-m2", "h200-sxm", "fp8", set()),
+        ("qwen3-235b-a22b", "b200-sxm", "bf16", set()),
+        ("deepseek-r1", "b200-sxm", "fp8", set()),
     ],
-)  # fmt: skip
+)
 def test_sglang_runs_triton_kernels_for_some_models_on_blackwell(
     model: str, gpu: str, weight_dtype: str, expected: set[str]
 ) -> None:
@@ -105,10 +118,14 @@ def test_sglang_runs_triton_kernels_for_some_models_on_blackwell(
 @pytest.mark.parametrize(
     ("model", "engine", "is_wide"),
     [
-        ("glm-4.6", "vllm", True), ("glm-4.6", "sglang", False), ("minimax-m2", "vllm", True),
-        ("minimax-m2", "sglang", True), ("qwen3-235b-a22b", "vllm", False), ("glm-4.6", "tensorrt-llm", False),
+        ("glm-4.6", "vllm", True),
+        ("glm-4.6", "sglang", False),
+        ("minimax-m2", "vllm", True),
+        ("minimax-m2", "sglang", True),
+        ("qwen3-235b-a22b", "vllm", False),
+        ("glm-4.6", "tensorrt-llm", False),
     ],
-)  # fmt: skip
+)
 def test_some_engines_keep_a_familys_router_in_fp32(model: str, engine: str, is_wide: bool) -> None:
     """8192 tokens take ten times as long as in 16 bits, as on an H100: 260 against 26 µs for 256 experts."""
     library = operator_library(
@@ -124,12 +141,15 @@ def test_some_engines_keep_a_familys_router_in_fp32(model: str, engine: str, is_
 @pytest.mark.parametrize(
     ("model", "gpu", "tensor_parallel", "version", "is_untuned"),
     [
-        ("glm-4.6", "h200-sxm", 8, "0.11.0", True), ("glm-4.6", "h200-sxm", 8, "0.17.0", False),
-        ("glm-4.6", "h200-sxm", 8, "", False), ("glm-4.6", "b200-sxm", 8, "0.11.0", False),
-        ("qwen3-235b-a22b", "h200-sxm", 8, "0.11.0", False), ("qwen3-235b-a22b", "h200-sxm", 16, "0.11.0", True),
+        ("glm-4.6", "h200-sxm", 8, "0.11.0", True),
+        ("glm-4.6", "h200-sxm", 8, "0.17.0", False),
+        ("glm-4.6", "h200-sxm", 8, "", False),
+        ("glm-4.6", "b200-sxm", 8, "0.11.0", False),
+        ("qwen3-235b-a22b", "h200-sxm", 8, "0.11.0", False),
+        ("qwen3-235b-a22b", "h200-sxm", 16, "0.11.0", True),
         ("llama-3.1-70b", "h200-sxm", 8, "0.11.0", False),
     ],
-)  # fmt: skip
+)
 def test_releases_before_017_run_experts_slower_in_shapes_that_nobody_tuned(
     model: str, gpu: str, tensor_parallel: int, version: str, is_untuned: bool
 ) -> None:
@@ -185,7 +205,8 @@ def test_what_a_release_lacks_counts_once_however_often_costs_are_handed_on() ->
     deployment = named_deployment(
         "deepseek-r1", "mi300x", "sglang", weight_dtype="fp8", kv_dtype="fp8", tensor_parallel=8
     )
-    old, new = replica(deployment, "0.5.9"), replica(deployment, "0.5.12")
+    old = replica(deployment, "0.5.9")
+    new = replica(deployment, "0.5.12")
     again = model_replica(
         deployment,
         mean_input_tokens=500.0,

@@ -56,9 +56,11 @@ def test_an_engine_scales_the_launches_of_all_operators(gpu: str) -> None:
     found = library(deployment("qwen3-30b-a3b", gpu))
     less = found.queued(0.5)
     for kind, operator, dtype in (
-        (MatmulEfficiency, "matmul", "bf16"), (MatmulEfficiency, "matmul", "fp8_block"),
-        (GroupedMatmulEfficiency, "grouped_matmul", "bf16"), (GroupedMatmulEfficiency, "grouped_matmul", "fp8_block"),
-    ):  # fmt: skip
+        (MatmulEfficiency, "matmul", "bf16"),
+        (MatmulEfficiency, "matmul", "fp8_block"),
+        (GroupedMatmulEfficiency, "grouped_matmul", "bf16"),
+        (GroupedMatmulEfficiency, "grouped_matmul", "fp8_block"),
+    ):
         alone_s = found.parameters(kind, operator, dtype).launch_s
         assert less.parameters(kind, operator, dtype).launch_s == pytest.approx(0.5 * alone_s)
 

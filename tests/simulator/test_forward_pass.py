@@ -26,9 +26,13 @@ TOKENS = np.array([1.0, 8.0, 64.0, 512.0, 4096.0])
 def deployment(model: str, gpu: str = "h100-sxm", dtype: str = "bf16", **layout: int) -> Deployment:
     accelerator = accelerators.by_id(gpu)
     return Deployment(
-        models.by_id(model), accelerator, engines.by_id("vllm"), weight_dtype=dtype,
-        activation_dtype=activation_dtype_for(dtype, accelerator), **layout,
-    )  # fmt: skip
+        models.by_id(model),
+        accelerator,
+        engines.by_id("vllm"),
+        weight_dtype=dtype,
+        activation_dtype=activation_dtype_for(dtype, accelerator),
+        **layout,
+    )
 
 
 def library(layout: Deployment) -> OperatorLibrary:
@@ -51,16 +55,25 @@ def test_categories_add_up() -> None:
     [
         ("llama-3.1-8b", {}, {"attention_projections", "feed_forward", "small_operators"}),
         (
-            "llama-3.1-8b", {"tensor_parallel": 2},
+            "llama-3.1-8b",
+            {"tensor_parallel": 2},
             {"attention_projections", "feed_forward", "small_operators", "collectives"},
         ),
         ("qwen3-30b-a3b", {}, {"attention_projections", "feed_forward", "experts", "small_operators"}),
         (
-            "qwen3-next-80b-a3b", {"tensor_parallel": 2},
-            {"attention_projections", "feed_forward", "experts", "state_space", "small_operators", "collectives"},
+            "qwen3-next-80b-a3b",
+            {"tensor_parallel": 2},
+            {
+                "attention_projections",
+                "feed_forward",
+                "experts",
+                "state_space",
+                "small_operators",
+                "collectives",
+            },
         ),
     ],
-)  # fmt: skip
+)
 def test_only_what_a_model_has_costs_time(model: str, layout: dict[str, int], present: set[str]) -> None:
     found = costs(deployment(model, **layout))
     assert {name for name, seconds in found.seconds.items() if seconds.any()} == present
@@ -86,7 +99,8 @@ def test_attention_ranks_share_tokens_and_meet_at_the_experts() -> None:
 
 def test_latent_attention_decodes_without_its_up_projection() -> None:
     layout = deployment("deepseek-r1", "h200-sxm", "fp8", tensor_parallel=8)
-    decode, prefill = costs(layout, decode=True), costs(layout, decode=False)
+    decode = costs(layout, decode=True)
+    prefill = costs(layout, decode=False)
     name = "attention_projections"
     assert decode.seconds[name][0] != prefill.seconds[name][0]
     assert decode.seconds["experts"] == pytest.approx(prefill.seconds["experts"])
@@ -118,12 +132,20 @@ def test_other_matrices_use_the_format_that_the_model_names() -> None:
 @pytest.mark.parametrize(
     ("weights", "activations", "block", "key"),
     [
-        ("bf16", "bf16", False, "bf16"), ("fp16", "bf16", False, "bf16"), ("fp8", "fp8", False, "fp8"),
-        ("fp8", "fp8", True, "fp8_block"), ("fp8", "bf16", True, "int8_wo"), ("int4", "bf16", False, "int4_wo"),
-        ("nvfp4", "nvfp4", True, "nvfp4"), ("nvfp4", "bf16", False, "int4_wo"), ("mxfp4", "fp8", False, "w4a8_mxfp4"),
-        ("mxfp4", "bf16", False, "mxfp4_wo"), ("q4_k_m", "bf16", False, "int4_wo"), ("int8", "int8", False, "int8"),
+        ("bf16", "bf16", False, "bf16"),
+        ("fp16", "bf16", False, "bf16"),
+        ("fp8", "fp8", False, "fp8"),
+        ("fp8", "fp8", True, "fp8_block"),
+        ("fp8", "bf16", True, "int8_wo"),
+        ("int4", "bf16", False, "int4_wo"),
+        ("nvfp4", "nvfp4", True, "nvfp4"),
+        ("nvfp4", "bf16", False, "int4_wo"),
+        ("mxfp4", "fp8", False, "w4a8_mxfp4"),
+        ("mxfp4", "bf16", False, "mxfp4_wo"),
+        ("q4_k_m", "bf16", False, "int4_wo"),
+        ("int8", "int8", False, "int8"),
     ],
-)  # fmt: skip
+)
 def test_kernel_family_of_two_formats(weights: str, activations: str, block: bool, key: str) -> None:
     assert matmul_key(weights, activations, block_scaled=block) == key
 

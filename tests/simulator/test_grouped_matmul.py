@@ -117,7 +117,8 @@ def test_the_busiest_rank_matches_a_simulated_router():
 
 @pytest.mark.parametrize("skew", [0.5, 1.0])
 def test_skew_leaves_experts_idle_and_ranks_uneven(skew):
-    few, many = np.array([32.0]), np.array([4096.0])
+    few = np.array([32.0])
+    many = np.array([4096.0])
     assert (
         expert_load(few, 128, 4, skew=skew).active_experts < expert_load(few, 128, 4, skew=0.0).active_experts
     )

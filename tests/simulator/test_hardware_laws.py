@@ -11,9 +11,18 @@ from advisor.simulator.step_cost import decode_iteration_s, prefill_iteration_s
 from advisor.simulator.step_roofline import roofline_passes
 
 CHIPS = (
-    "h100-sxm", "h200-sxm", "b200-sxm", "a100-sxm-80gb", "mi300x", "l40s", "rtx-4090", "rtx-pro-6000-server", "gaudi3",
-    "tpu-v6e", "gb10",
-)  # fmt: skip
+    "h100-sxm",
+    "h200-sxm",
+    "b200-sxm",
+    "a100-sxm-80gb",
+    "mi300x",
+    "l40s",
+    "rtx-4090",
+    "rtx-pro-6000-server",
+    "gaudi3",
+    "tpu-v6e",
+    "gb10",
+)
 MODELS = (
     "llama-3.1-8b",
     "deepseek-v3",
@@ -63,11 +72,17 @@ def times_s(model: str, chip: Accelerator, engine: str, weights: str) -> list[fl
 @pytest.mark.parametrize(
     ("chip", "engine", "weights"),
     [
-        ("h100-sxm", "vllm", "bf16"), ("h100-sxm", "sglang", "fp8"), ("a100-sxm-80gb", "vllm", "int4"),
-        ("mi300x", "sglang", "fp8"), ("rtx-pro-6000-server", "vllm", "fp8"), ("b200-sxm", "tensorrt-llm", "fp8"),
-        ("rtx-4090", "llama.cpp", "q4_k_m"), ("m4-max-40-core", "mlx", "int4"), ("ascend-910b", "vllm", "bf16"),
+        ("h100-sxm", "vllm", "bf16"),
+        ("h100-sxm", "sglang", "fp8"),
+        ("a100-sxm-80gb", "vllm", "int4"),
+        ("mi300x", "sglang", "fp8"),
+        ("rtx-pro-6000-server", "vllm", "fp8"),
+        ("b200-sxm", "tensorrt-llm", "fp8"),
+        ("rtx-4090", "llama.cpp", "q4_k_m"),
+        ("m4-max-40-core", "mlx", "int4"),
+        ("ascend-910b", "vllm", "bf16"),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "qwen3-8b"])
 def test_more_bandwidth_and_more_flop_are_never_slower(
     model: str, chip: str, engine: str, weights: str, change: dict[str, float]

@@ -39,7 +39,8 @@ def test_steps_prepared_ahead_take_what_is_predicted() -> None:
 def test_releases_that_take_turns_show_half_of_what_it_cost_on_a_virtual_machine() -> None:
     """1.25 ms and 18 µs a sequence more than ahead, which itself shows the common costs."""
     _, rows = measured()
-    sequences, more_s = rows[:, 0], rows[:, 2] - rows[:, 1]
+    sequences = rows[:, 0]
+    more_s = rows[:, 2] - rows[:, 1]
     per_sequence_s, step_s = np.polyfit(sequences, more_s, 1)
     assert (step_s, per_sequence_s) == pytest.approx((1.25e-3, 18.0e-6), rel=0.08)
     costs = engine_costs(engines.by_id("vllm"), version="0.13.0")

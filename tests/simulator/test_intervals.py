@@ -71,7 +71,8 @@ def test_sampling_error_only_widens(value: float, metric: str, low: float, high:
 def test_errors_add_in_squares_on_the_logarithm() -> None:
     low, high = factors("tpot", "any")
     found = with_interval(2.0, "tpot", "any", "modelled", sampling=(0.8, 1.3))
-    high_log, low_log = math.log(max(high, 1.0)), math.log(min(low, 1.0))
+    high_log = math.log(max(high, 1.0))
+    low_log = math.log(min(low, 1.0))
     assert found.high == pytest.approx(2.0 * math.exp(math.hypot(high_log, math.log(1.3))))
     assert found.low == pytest.approx(2.0 * math.exp(-math.hypot(low_log, math.log(0.8))))
     assert found.basis == "modelled"

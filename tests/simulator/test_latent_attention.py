@@ -25,7 +25,10 @@ from advisor.simulator.operators.latent_attention import (
 
 MICRO = 1e-6
 # DeepSeek-V3: qk_nope_head_dim, qk_rope_head_dim, v_head_dim, kv_lora_rank.
-NOPE, ROPE, V_DIM, RANK = 128, 64, 128, 512
+NOPE = 128
+ROPE = 64
+V_DIM = 128
+RANK = 512
 architectures = st.sampled_from(
     ["ampere", "ada", "hopper", "blackwell", "blackwell-ultra", "blackwell-geforce"]
 )
@@ -52,7 +55,8 @@ def absorb_of(architecture: str, dtype: str = "bf16") -> AbsorbEfficiency:
 def test_decode_grows_with_batch_and_context_and_never_with_bandwidth(
     architecture: str, heads: int, batch: int, context: int
 ) -> None:
-    at, fit = device("h200-sxm"), decode_of(architecture)
+    at = device("h200-sxm")
+    fit = decode_of(architecture)
     here = mla_decode_s(batch, context, heads, RANK, ROPE, at, fit)
     assert mla_decode_s(batch + 1, context, heads, RANK, ROPE, at, fit) >= here
     assert mla_decode_s(batch, context + 1, heads, RANK, ROPE, at, fit) >= here
@@ -62,7 +66,8 @@ def test_decode_grows_with_batch_and_context_and_never_with_bandwidth(
 
 def test_many_heads_make_decode_a_matter_of_compute() -> None:
     """A latent stream of 1152 bytes feeds 2176 flop per head: at 128 heads H200 multiplies longer than it reads."""
-    at, fit = device("h200-sxm"), decode_of("hopper")
+    at = device("h200-sxm")
+    fit = decode_of("hopper")
     wider = dataclasses.replace(at, bandwidth_bytes_per_s=4 * at.bandwidth_bytes_per_s)
     few, many = (
         float(mla_decode_s(256, 16384, heads, RANK, ROPE, wider, fit))
@@ -112,15 +117,18 @@ def test_absorbed_products_meet_single_measurements(tokens: int, measured_us: fl
 
 
 def test_absorbed_weights_come_from_memory() -> None:
-    at, fit = device("h200-sxm"), absorb_of("hopper")
+    at = device("h200-sxm")
+    fit = absorb_of("hopper")
     weight_bytes = 2 * 128 * RANK * (NOPE + V_DIM)
     assert mla_absorb_s(1, 128, RANK, NOPE, V_DIM, at, fit) > weight_bytes / at.bandwidth_bytes_per_s
 
 
 @pytest.mark.parametrize("architecture", ["hopper", "blackwell"])
 def test_lines_meet_their_functions(architecture: str) -> None:
-    at, batches = device("h200-sxm"), np.array([1, 16, 128])
-    decode, prefill = decode_of(architecture), prefill_of(architecture)
+    at = device("h200-sxm")
+    batches = np.array([1, 16, 128])
+    decode = decode_of(architecture)
+    prefill = prefill_of(architecture)
     intercept, slope = secant_over_context(
         lambda batch, context: mla_decode_s(batch, context, 16, RANK, ROPE, at, decode),
         batches,

@@ -114,20 +114,25 @@ def test_only_chosen_experts_are_read_and_more_tokens_choose_more() -> None:
 
 def test_formats_back_ends_and_micro_batches_go_by_their_names() -> None:
     assert [format_family(name) for name in ("fp16", "q8_k_xl", "q4_0", "mxfp4")] == [
-        "bf16", "q8_0", "q4_k_m", "mxfp4",
-    ]  # fmt: skip
+        "bf16",
+        "q8_0",
+        "q4_k_m",
+        "mxfp4",
+    ]
     assert back_end("b9187 rocm-7_2_3", "amd") == "rocm"
     assert back_end("b9187 vulkan_amdvlk", "amd") == "vulkan-amdvlk"
     assert back_end("b6918", "nvidia") == "cuda"
     assert back_end("", "apple") == "metal"
-    llama, exllama = engines.by_id("llama.cpp"), engines.by_id("exllamav3")
+    llama = engines.by_id("llama.cpp")
+    exllama = engines.by_id("exllamav3")
     assert [micro_batch_tokens(llama, name, 32768) for name in ("rocm", "vulkan")] == [2048, 512]
     assert micro_batch_tokens(exllama, "cuda") == exllama.max_num_batched_tokens == 2048
     assert format_family("exl3-5.0bpw") == "exl3"
 
 
 def test_kernels_go_by_back_end_or_by_era() -> None:
-    llama, exllama = engines.by_id("llama.cpp"), engines.by_id("exllamav3")
+    llama = engines.by_id("llama.cpp")
+    exllama = engines.by_id("exllamav3")
     assert kernel_level(llama, "amd", version="b9187 vulkan_radv") == "llama.cpp-vulkan"
     assert kernel_level(exllama, "nvidia", version="0.0.43+cu128.torch2.8.0") == "exllamav3-v0"
     assert kernel_level(exllama, "nvidia", date="2026-08-01") == kernel_level(exllama, "nvidia")
@@ -193,7 +198,8 @@ def test_a_power_limit_slows_computing_and_reading_by_its_cube_root() -> None:
 
 def test_a_capped_board_keeps_less_without_a_pause_too() -> None:
     board = accelerators.by_id("h100-sxm")
-    usual, capped = power_limit(board), power_limit(with_power_cap(board, 350.0))
+    usual = power_limit(board)
+    capped = power_limit(with_power_cap(board, 350.0))
     assert usual is not None
     assert capped is not None
     assert capped.flop_per_s == pytest.approx(

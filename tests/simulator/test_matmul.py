@@ -181,13 +181,15 @@ def test_an_unknown_format_is_refused_with_the_known_ones():
 
 
 def test_a_unit_without_the_format_multiplies_in_the_next_wider_one():
-    a100, h100 = device_of(by_id("a100-sxm-80gb")), device_of(by_id("h100-sxm"))
+    a100 = device_of(by_id("a100-sxm-80gb"))
+    h100 = device_of(by_id("h100-sxm"))
     assert peak_flop_per_s("fp8", a100) == a100.peak_flop_per_s["bf16"]
     assert peak_flop_per_s("nvfp4", h100) == h100.peak_flop_per_s["fp8"]
 
 
 def test_half_rate_boards_wait_half_as_long_for_operands():
-    l40s, rtx_4090 = device_of(by_id("l40s")), device_of(by_id("rtx-4090"))
+    l40s = device_of(by_id("l40s"))
+    rtx_4090 = device_of(by_id("rtx-4090"))
     measured = l40s.peak_flop_per_s["bf16"] / (l40s.num_sms * l40s.clock_hz)
     assert relative_sm_rate(l40s.peak_flop_per_s["bf16"], l40s, measured) == pytest.approx(1.0)
     assert relative_sm_rate(rtx_4090.peak_flop_per_s["bf16"], rtx_4090, measured) == pytest.approx(
@@ -223,7 +225,8 @@ def test_unpacked_weights_save_bytes_and_no_work(accelerator, engine):
     library = operator_library(
         named_deployment("llama-3.1-8b", accelerator, engine=engine, weight_dtype="int4")
     )
-    few, many = np.array([1.0]), np.array([4096.0])
+    few = np.array([1.0])
+    many = np.array([4096.0])
     for columns, depth in ((28672, 4096), (4096, 14336)):
         packed, plain = (
             [float(library.matmul_s(rows, columns, depth, dtype)[0]) for rows in (few, many)]
@@ -249,6 +252,7 @@ def test_unpacking_costs_a_slower_matrix_unit_less():
 
 
 def test_instructions_of_one_warp_are_all_that_ampere_has():
-    a100, h100 = device_of(by_id("a100-sxm-80gb")), device_of(by_id("h100-sxm"))
+    a100 = device_of(by_id("a100-sxm-80gb"))
+    h100 = device_of(by_id("h100-sxm"))
     assert of_one_warp(a100) is a100
     assert of_one_warp(h100).peak_flop_per_s["bf16"] < 0.65 * h100.peak_flop_per_s["bf16"]

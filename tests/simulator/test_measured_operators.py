@@ -43,8 +43,14 @@ def runs() -> list[dict[str, Any]]:
 
 def test_every_part_names_its_conditions(runs: list[dict[str, Any]]) -> None:
     assert {run["part"] for run in runs} == {
-        "launch", "matmul", "decode", "prefill", "experts", "step", "all_reduce"
-    }  # fmt: skip
+        "launch",
+        "matmul",
+        "decode",
+        "prefill",
+        "experts",
+        "step",
+        "all_reduce",
+    }
     for run in runs:
         for name in (
             "commit",

@@ -23,7 +23,8 @@ def named(one):
 
 
 def test_prompt_work_of_a_dense_model_is_two_flop_per_weight_and_token():
-    model, tokens = models.by_id("llama-3.1-8b"), 1000
+    model = models.by_id("llama-3.1-8b")
+    tokens = 1000
     work = prefill_work(model, tokens)
     layers = 32 * (4096 * (4096 + 2 * 1024) + 4096 * 4096 + 3 * 4096 * 14336)
     assert work["projections"].flop + work["feed_forward"].flop == pytest.approx(2.0 * layers * tokens)

@@ -17,7 +17,8 @@ from advisor.simulator.intervals import (
 )
 from advisor.simulator.replica_model import model_replica
 
-AT_50, AT_80 = LEVELS.index(0.5), LEVELS.index(0.8)
+AT_50 = LEVELS.index(0.5)
+AT_80 = LEVELS.index(0.8)
 
 
 def replica(accelerator: str, engine: str = "vllm", **layout: object):  # type: ignore[no-untyped-def]

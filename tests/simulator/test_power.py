@@ -41,7 +41,8 @@ def test_more_work_never_draws_less_and_a_limit_holds() -> None:
     assert all(values[i] <= values[i + 1] for i in range(len(values) - 1) if (i + 1) % 11)
     assert all(values[i] <= values[i + 11] for i in range(len(values) - 11))
     for state in BOARD_STATES:
-        limited, full = board_power_w(H100, state, 400.0), board_power_w(H100, state)
+        limited = board_power_w(H100, state, 400.0)
+        full = board_power_w(H100, state)
         assert limited is not None
         assert full is not None
         assert limited.high <= 400.0
@@ -68,7 +69,8 @@ def test_the_recorded_board_draws_as_predicted() -> None:
 
 
 def test_measured_kinds_are_surer_than_lent_ones() -> None:
-    own, lent = board_power_w(H100, "waiting"), board_power_w(by_id("l40s"), "waiting")
+    own = board_power_w(H100, "waiting")
+    lent = board_power_w(by_id("l40s"), "waiting")
     assert own is not None
     assert lent is not None
     assert (own.basis, lent.basis) == ("modelled", "assumed")
@@ -91,7 +93,8 @@ def serving_draw(gpu: str, rate_per_s: float, model: str = "llama-3.1-8b") -> Qu
 @pytest.mark.parametrize("gpu", ["h100-sxm", "l40s", "mi300x"])
 def test_a_heavier_load_draws_more_between_waiting_and_the_limit(gpu: str) -> None:
     draws = [serving_draw(gpu, rate).value for rate in (0.02, 0.3, 2.0, 8.0)]
-    waiting, chip = board_power_w(by_id(gpu), "waiting"), by_id(gpu)
+    waiting = board_power_w(by_id(gpu), "waiting")
+    chip = by_id(gpu)
     assert waiting is not None
     assert draws == sorted(draws)
     assert waiting.value < draws[0] < 1.15 * waiting.value

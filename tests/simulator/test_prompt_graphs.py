@@ -25,13 +25,23 @@ def first_token_ms(found: ReplicaModel, tokens: int = 1024) -> float:
     [
         ("llama-3.1-8b", "h100-sxm", {}, {"0.5.9": False, "0.5.10": True, "0.5.17": True, "0.5.23": True}),
         ("llama-3.1-8b", "mi300x", {}, {"0.5.10": False, "0.5.17": False}),
-        ("llama-3.1-70b", "h100-sxm", {"data_parallel": 2, "tensor_parallel": 2}, {"0.5.10": False, "0.5.17": True}),
-        ("llama-3.1-70b", "h100-sxm", {"pipeline_parallel": 4}, {"0.5.10": False, "0.5.17": True, "0.5.23": False}),
+        (
+            "llama-3.1-70b",
+            "h100-sxm",
+            {"data_parallel": 2, "tensor_parallel": 2},
+            {"0.5.10": False, "0.5.17": True},
+        ),
+        (
+            "llama-3.1-70b",
+            "h100-sxm",
+            {"pipeline_parallel": 4},
+            {"0.5.10": False, "0.5.17": True, "0.5.23": False},
+        ),
         ("qwen3.6-27b", "h100-sxm", {}, {"0.5.10": False, "0.5.17": True}),
         ("qwen3-235b-a22b", "b200-sxm", {"tensor_parallel": 8}, {"0.5.12": False, "0.5.17": True}),
         ("gpt-oss-120b", "b200-sxm", {"tensor_parallel": 2}, {"0.5.12": True}),
     ],
-)  # fmt: skip
+)
 def test_a_release_captures_prompts_of_what_its_source_lets_it(
     model: str, chip: str, layout: dict[str, int], captures: dict[str, bool]
 ) -> None:

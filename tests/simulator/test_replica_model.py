@@ -39,7 +39,8 @@ def replica(chosen: Deployment, settings: EngineSettings | None = None, **option
 
 
 def test_defaults_are_the_engines_own() -> None:
-    large, small = replica(deployment()), replica(deployment(gpu="l4"))
+    large = replica(deployment())
+    small = replica(deployment(gpu="l4"))
     assert (large.policy.max_num_seqs, large.policy.max_num_batched_tokens) == (1024, 8192)
     assert (small.policy.max_num_seqs, small.policy.max_num_batched_tokens) == (256, 2048)
     assert len(large.surface.decode_base_ps) == 1025
@@ -54,7 +55,8 @@ def test_settings_win() -> None:
     settings = EngineSettings(
         max_num_seqs=32, max_num_batched_tokens=16, memory_fraction=0.5, version="0.8.0"
     )
-    found, base = replica(deployment(), settings), replica(deployment())
+    found = replica(deployment(), settings)
+    base = replica(deployment())
     assert found.policy.max_num_seqs == 32
     assert found.policy.max_num_batched_tokens == 32  # every running sequence needs a token of the budget
     assert found.memory.kv_bytes < base.memory.kv_bytes - 0.35 * base.memory.total_bytes
@@ -105,7 +107,8 @@ def test_recurrent_state_limits_sequences() -> None:
 
 
 def test_engines_that_take_prompts_whole_get_a_budget_that_holds_them() -> None:
-    whole, chunked = engines.by_id("tensorrt-llm"), engines.by_id("vllm")
+    whole = engines.by_id("tensorrt-llm")
+    chunked = engines.by_id("vllm")
     assert not whole.chunked_prefill
     assert token_budget(whole, 8192, 20_000.5) == 20_001
     assert token_budget(whole, 8192, 100) == 8192

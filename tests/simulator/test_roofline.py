@@ -29,7 +29,8 @@ from advisor.simulator.roofline import (
 from advisor.simulator.step_roofline import crossover_batch, decode_floor_s, longest_compute_bound_context
 from advisor.simulator.surface import decode_breakdown_s
 
-H100_BF16, H100_BYTES_PER_S = 989.4e12, 3.35e12
+H100_BF16 = 989.4e12
+H100_BYTES_PER_S = 3.35e12
 NO_HOST = dataclasses.replace(default_costs(), step_s=0.0, sequence_s=0.0)
 
 
@@ -154,11 +155,13 @@ def test_nothing_moved_is_infinitely_intense() -> None:
 @pytest.mark.parametrize("gpu", ["a100-sxm-80gb", "h100-sxm", "h200-sxm", "l40s", "mi300x"])
 @pytest.mark.parametrize("batch", [1, 16, 256])
 def test_no_predicted_step_beats_the_roofline(gpu: str, batch: int) -> None:
-    model, accelerator = models.get("llama-3.1-8b").record, accelerators.by_id(gpu)
+    model = models.get("llama-3.1-8b").record
+    accelerator = accelerators.by_id(gpu)
     deployment = Deployment(model, accelerator, engines.get("vllm").record)
     device = device_of(accelerator)
     library = OperatorLibrary(device, "vllm")
     predicted_s = sum(decode_breakdown_s(deployment, library, NO_HOST, batch, 2048).values())
-    peak, rate = device.peak_flop_per_s["bf16"], device.bandwidth_bytes_per_s
+    peak = device.peak_flop_per_s["bf16"]
+    rate = device.bandwidth_bytes_per_s
     bound_s = decode_floor_s(model, batch, 2048, peak, rate)
     assert bound_s <= predicted_s <= 2.5 * bound_s

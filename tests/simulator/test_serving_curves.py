@@ -76,7 +76,8 @@ def test_few_gpus_are_cheap_and_many_are_fast() -> None:
 
 
 def test_chunks_trade_the_gap_between_tokens_against_the_first_token(one_gpu: ReplicaModel) -> None:
-    gaps, firsts = [], []
+    gaps = []
+    firsts = []
     for chunk in (256, 1024, 8192):
         settings = EngineSettings(max_num_seqs=256, max_num_batched_tokens=chunk)
         replica = model_replica(
@@ -92,7 +93,8 @@ def test_chunks_trade_the_gap_between_tokens_against_the_first_token(one_gpu: Re
 
 
 def test_a_cached_prefix_saves_prefill_and_nothing_else(one_gpu: ReplicaModel) -> None:
-    surface, tokens = one_gpu.surface, 8192
+    surface = one_gpu.surface
+    tokens = 8192
     whole = prefill_iteration_s(surface, tokens)
     rest = prefill_iteration_s(surface, tokens // 10, tokens - tokens // 10)
     assert tokens // 10 / tokens < rest / whole < 0.35

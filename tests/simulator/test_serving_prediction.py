@@ -25,7 +25,8 @@ def test_a_whole_request_ends_where_its_parts_end(
     first_s: float, token_s: float, num_tokens: int, ttft: tuple[float, float], tpot: tuple[float, float]
 ) -> None:
     rest = num_tokens - 1
-    first, token = spread(first_s, ttft), spread(token_s, tpot)
+    first = spread(first_s, ttft)
+    token = spread(token_s, tpot)
     whole = end_to_end({"p99": first_s + rest * token_s}, {"p99": first}, {"p99": token})["p99"]
     assert whole.low == pytest.approx(first.low + rest * token.low)
     assert whole.high == pytest.approx(first.high + rest * token.high)

@@ -20,7 +20,9 @@ from advisor.simulator.operators.sparse_attention import (
 )
 
 MICRO = 1e-6
-RANK, ROPE, TOP_K = 512, 64, 2048
+RANK = 512
+ROPE = 64
+TOP_K = 2048
 REPOSITORY = Path(__file__).parents[2]
 
 
@@ -44,10 +46,15 @@ def sparse_us(queries: float, heads: int, dtype: str = "bf16", **options: int) -
 @pytest.mark.parametrize(
     ("dtype", "heads", "queries", "measured_us"),
     [
-        ("bf16", 64, 1, 55.06), ("bf16", 64, 132, 64.78), ("bf16", 64, 133, 120.4), ("bf16", 64, 8192, 4255.89),
-        ("bf16", 128, 1024, 1010.36), ("fp8", 64, 16, 30.61), ("fp8", 64, 1024, 762.76),
+        ("bf16", 64, 1, 55.06),
+        ("bf16", 64, 132, 64.78),
+        ("bf16", 64, 133, 120.4),
+        ("bf16", 64, 8192, 4255.89),
+        ("bf16", 128, 1024, 1010.36),
+        ("fp8", 64, 16, 30.61),
+        ("fp8", 64, 1024, 762.76),
     ],
-)  # fmt: skip
+)
 def test_sparse_kernels_meet_single_measurements(
     dtype: str, heads: int, queries: int, measured_us: float
 ) -> None:
@@ -86,7 +93,8 @@ def test_scoring_meets_single_measurements(new: int, cached: int, batch: int, me
 
 
 def test_scores_grow_with_the_context_and_attention_does_not() -> None:
-    at, fit = device("b200-sxm"), indexer_of("blackwell")
+    at = device("b200-sxm")
+    fit = indexer_of("blackwell")
     scored = indexer_s(1, np.array([4095, 65535]), 64, 64, 128, at, fit)
     assert scored[1] > 4 * scored[0] > 0
     chosen = selection_s(np.array([1e6, 2e6]), at, fit)

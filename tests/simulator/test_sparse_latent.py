@@ -45,13 +45,16 @@ def attention_us(layout: Deployment, tokens: float, *, decode: bool, input_token
 @pytest.mark.parametrize(
     ("engine", "architecture", "kv_dtype", "heads", "expected"),
     [
-        ("vllm", "hopper", "bf16", 16, ("bf16", "bf16", 64)), ("vllm", "hopper", "fp8", 16, ("fp8", "fp8", 64)),
-        ("vllm", "hopper", "fp8", 32, ("bf16", "fp8", 64)), ("vllm", "blackwell", "bf16", 16, ("bf16", "bf16", 128)),
+        ("vllm", "hopper", "bf16", 16, ("bf16", "bf16", 64)),
+        ("vllm", "hopper", "fp8", 16, ("fp8", "fp8", 64)),
+        ("vllm", "hopper", "fp8", 32, ("bf16", "fp8", 64)),
+        ("vllm", "blackwell", "bf16", 16, ("bf16", "bf16", 128)),
         ("sglang", "hopper", "bf16", 16, ("bf16", "latent", 64)),
-        ("tensorrt-llm", "hopper", "bf16", 16, ("bf16", "bf16", 64)), ("vllm", "ampere", "bf16", 16, None),
+        ("tensorrt-llm", "hopper", "bf16", 16, ("bf16", "bf16", 64)),
+        ("vllm", "ampere", "bf16", 16, None),
         ("llama.cpp", "hopper", "bf16", 16, None),
     ],
-)  # fmt: skip
+)
 def test_engines_name_their_sparse_kernels(
     engine: str, architecture: str, kv_dtype: str, heads: int, expected: tuple[str, str, int] | None
 ) -> None:
@@ -67,7 +70,8 @@ def test_dense_models_and_compressed_caches_have_none() -> None:
 
 def test_prompts_run_absorbed_on_padded_heads() -> None:
     """16 heads of a rank take as long as the 64 to which they are padded: 0.5 µs per token and layer."""
-    sparse, dense = deployment(), deployment("deepseek-r1")
+    sparse = deployment()
+    dense = deployment("deepseek-r1")
     assert attention_us(sparse, 8192, decode=False) / 8192 == pytest.approx(0.49, rel=0.05)
     whole = sum(token_costs(sparse, library(sparse), TOKENS, decode=False).seconds.values())
     without = sum(token_costs(dense, library(dense), TOKENS, decode=False).seconds.values())

@@ -66,7 +66,8 @@ def test_expected_tokens_equal_the_sum_over_all_outcomes(acceptance: float, draf
 
 
 def test_branches_of_a_tree_hold_more_often_and_cost_more_to_verify() -> None:
-    chain, tree = Speculation("eagle", 4, 0.6), Speculation("eagle", 4, 0.6, branches=3)
+    chain = Speculation("eagle", 4, 0.6)
+    tree = Speculation("eagle", 4, 0.6, branches=3)
     assert tree.tokens_per_step == pytest.approx(sum(0.936**i for i in range(5)))
     assert (chain.verified_tokens, tree.verified_tokens) == (5, 13)
 
@@ -145,10 +146,21 @@ def test_implausible_speculation_is_refused(values: dict[str, object], words: st
 TARGET = named_deployment("llama-3.1-70b", "h100-sxm", tensor_parallel=4)
 R1 = named_deployment("deepseek-r1", "h200-sxm", weight_dtype="fp8", tensor_parallel=8)
 ROW = {
-    "case_id": "x", "engine": "tensorrt-llm", "date": "2026-02-06", "model": "deepseek-ai/DeepSeek-R1",
-    "gpu": "b200-sxm", "n_gpus": "8", "tp": "8", "weight_dtype": "nvfp4", "load": "closed", "concurrency": "8",
-    "isl": "1024", "osl": "1024", "length_dist": "uniform:0.8", "num_requests": "80",
-}  # fmt: skip
+    "case_id": "x",
+    "engine": "tensorrt-llm",
+    "date": "2026-02-06",
+    "model": "deepseek-ai/DeepSeek-R1",
+    "gpu": "b200-sxm",
+    "n_gpus": "8",
+    "tp": "8",
+    "weight_dtype": "nvfp4",
+    "load": "closed",
+    "concurrency": "8",
+    "isl": "1024",
+    "osl": "1024",
+    "length_dist": "uniform:0.8",
+    "num_requests": "80",
+}
 
 
 def test_every_method_has_a_usual_number_of_guesses_and_sourced_acceptance() -> None:

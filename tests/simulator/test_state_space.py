@@ -56,7 +56,8 @@ def test_state_of_mamba2_is_width_times_state() -> None:
 def test_time_grows_with_work_and_shrinks_with_the_device(
     architecture: str, decode: bool, sequences: int, tokens: int, tensor_parallel: int
 ) -> None:
-    at, fit = device("h200-sxm"), fit_of("gdn", architecture)
+    at = device("h200-sxm")
+    fit = fit_of("gdn", architecture)
     tokens = sequences if decode else max(tokens, sequences)
 
     def time_s(tokens: int, sequences: int, at: Device, tensor_parallel: int) -> float:
@@ -72,7 +73,8 @@ def test_time_grows_with_work_and_shrinks_with_the_device(
 
 
 def test_decode_does_not_depend_on_context_but_reads_and_writes_the_state() -> None:
-    at, fit = device("h200-sxm"), fit_of("gdn", "hopper", "vllm")
+    at = device("h200-sxm")
+    fit = fit_of("gdn", "hopper", "vllm")
     moved = 2 * 1024 * delta_net_shape(QWEN).state_bytes
     seconds = float(recurrent_step_s(1024, delta_net_shape(QWEN), at, fit))
     assert 0.7 < moved / seconds / at.bandwidth_bytes_per_s < 1.0
@@ -90,7 +92,9 @@ def test_chunked_rule_meets_single_measurements(sequences: int, tokens: int, mea
 
 def test_one_sequence_cannot_fill_the_machine() -> None:
     """The chain of chunks of one head runs on one SM: four sequences cost as much as one."""
-    fit, shape, at = fit_of("gdn", "hopper", "vllm"), delta_net_shape(QWEN), device("h200-sxm")
+    fit = fit_of("gdn", "hopper", "vllm")
+    shape = delta_net_shape(QWEN)
+    at = device("h200-sxm")
     one, four, sixteen = (float(chunked_s(n * 8192, n, shape, at, fit)) for n in (1, 4, 16))
     assert four < 1.35 * one
     assert sixteen > 3.0 * one
@@ -113,7 +117,9 @@ def test_mamba2_scan_meets_single_measurements(sequences: int, tokens: int, meas
 
 
 def test_parts_add_up() -> None:
-    at, fit, shape = device("b200-sxm"), fit_of("mamba2", "blackwell"), mamba2_shape(NEMOTRON, 2)
+    at = device("b200-sxm")
+    fit = fit_of("mamba2", "blackwell")
+    shape = mamba2_shape(NEMOTRON, 2)
     whole = recurrence_s(4096, 2, mamba2_shape(NEMOTRON, 2), at, fit, decode=False)
     parts = chunked_s(4096, 2, shape, at, fit) + convolution_s(4096, 2, shape, at, fit)
     assert whole == pytest.approx(parts)

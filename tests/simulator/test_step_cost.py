@@ -36,7 +36,8 @@ def staged() -> StepSurface:
 def test_one_request_alone_takes_its_iterations(
     surface: Callable[[], StepSurface], chunk: int, prompt: int
 ) -> None:
-    table, answers = surface(), 5
+    table = surface()
+    answers = 5
     policy = SchedulerPolicy(max_num_seqs=2, max_num_batched_tokens=chunk)
     result = simulate(table, policy, Workload(ClosedLoop(1), FixedLengths(prompt, answers), 1))
     starts = range(0, prompt, chunk)
@@ -71,11 +72,14 @@ def test_a_long_prompt_meets_the_power_limit_as_the_simulator_says(prompt: int) 
 @pytest.mark.parametrize("recovery", [0.0, 0.1, 0.2, 2.0])
 def test_in_the_long_run_the_clock_regains_what_decodes_leave_it(recovery: float) -> None:
     """Prompts in turns with decodes: work beyond what was regained takes a quarter longer."""
-    table, count, answers = limited(400_000, recovery), 2000, 6
+    table = limited(400_000, recovery)
+    count = 2000
+    answers = 6
     policy = SchedulerPolicy(max_num_seqs=1, max_num_batched_tokens=900)
     result = simulate(table, policy, Workload(ClosedLoop(1), FixedLengths(600, answers), count))
     decode_s = sum(decode_iteration_s(table, 1, 600 + i) for i in range(1, answers))
-    alone_s, reading_s = prefill_iteration_s(table, 600), table.reading_ps / PICOSECONDS_PER_S
+    alone_s = prefill_iteration_s(table, 600)
+    reading_s = table.reading_ps / PICOSECONDS_PER_S
     work_s = alone_s - reading_s
     expected_s = reading_s + steadily_s(table, work_s, decode_s) + decode_s
     assert result.e2e.mean_s == pytest.approx(expected_s, rel=1e-3)

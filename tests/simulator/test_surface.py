@@ -42,9 +42,13 @@ SLACK = 1e-3
 def deployment(model: str, gpu: str | Accelerator, dtype: str = "bf16", **layout: int) -> Deployment:
     accelerator = accelerators.by_id(gpu) if isinstance(gpu, str) else gpu
     return Deployment(
-        models.by_id(model), accelerator, engines.by_id("vllm"), weight_dtype=dtype,
-        activation_dtype=activation_dtype_for(dtype, accelerator), **layout,
-    )  # fmt: skip
+        models.by_id(model),
+        accelerator,
+        engines.by_id("vllm"),
+        weight_dtype=dtype,
+        activation_dtype=activation_dtype_for(dtype, accelerator),
+        **layout,
+    )
 
 
 def library(layout: Deployment) -> OperatorLibrary:
@@ -57,11 +61,21 @@ def surface(layout: Deployment, inputs: SurfaceInputs = INPUTS, costs: EngineCos
 
 def entries(found: StepSurface) -> np.ndarray:
     """Every time of a surface in one row."""
-    return np.concatenate([
-        found.decode_base_ps, found.decode_context_ps, found.mixed_base_ps, found.decode_window_ps,
-        [found.prefill_pair_ps, found.prefill_sequence_ps, found.riding_sequence_ps, found.prefill_window_pair_ps],
-        [found.stage_transfer_ps],
-    ]).astype(float)  # fmt: skip
+    return np.concatenate(
+        [
+            found.decode_base_ps,
+            found.decode_context_ps,
+            found.mixed_base_ps,
+            found.decode_window_ps,
+            [
+                found.prefill_pair_ps,
+                found.prefill_sequence_ps,
+                found.riding_sequence_ps,
+                found.prefill_window_pair_ps,
+            ],
+            [found.stage_transfer_ps],
+        ]
+    ).astype(float)
 
 
 def iterations_s(found: StepSurface) -> np.ndarray:
@@ -161,7 +175,8 @@ def test_bookkeeping_of_many_sequences_outlasts_kernels_only_beyond_the_graphs()
     chosen = deployment("qwen3-0.6b", "h100-sxm")
     inputs = dataclasses.replace(INPUTS, cuda_graph_sizes=(1, 2, 4, 8, 16, 32))
     busy = dataclasses.replace(COSTS, eager_sequence_s=1e-3)
-    plain, found = surface(chosen, inputs), surface(chosen, inputs, busy)
+    plain = surface(chosen, inputs)
+    found = surface(chosen, inputs, busy)
     assert found.decode_base_ps[:33] == plain.decode_base_ps[:33]
     host_s = busy.step_s + 50 * (busy.sequence_s + busy.eager_sequence_s)
     host_s += busy.eager_launch_s * num_operators(chosen.model)
@@ -277,10 +292,8 @@ def test_prompts_run_slower_than_bursts_by_their_own_scale() -> None:
     idle = dataclasses.replace(
         COMMON, step_s=0.0, sequence_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0, prefill_scale=1.0
     )
-    base, slower = (
-        surface(chosen, costs=idle),
-        surface(chosen, costs=dataclasses.replace(idle, prefill_scale=1.5)),
-    )
+    base = surface(chosen, costs=idle)
+    slower = surface(chosen, costs=dataclasses.replace(idle, prefill_scale=1.5))
     assert slower.decode_base_ps == base.decode_base_ps
     assert slower.mixed_base_ps[1000] == pytest.approx(1.5 * base.mixed_base_ps[1000], rel=1e-6)
     assert slower.prefill_pair_ps == pytest.approx(1.5 * base.prefill_pair_ps)

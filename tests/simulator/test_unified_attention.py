@@ -34,14 +34,16 @@ def unified() -> UnifiedAttentionEfficiency:
 def test_record_repeats_its_measurements(phase: str) -> None:
     document = json.loads(files("advisor.catalog").joinpath(MEASURED).read_text(encoding="utf-8"))
     rows = [dict(zip(document["columns"], row, strict=True)) for row in document["rows"]]
-    h200, wrong = device_of(by_id("h200-sxm")), []
+    h200 = device_of(by_id("h200-sxm"))
+    wrong = []
     for row in rows:
         if row["phase"] != phase:
             continue
         shape = (row["num_heads"], row["num_kv_heads"], row["head_dim"], h200, unified())
         window = row["window_tokens"] or None
         if phase == "prefill":
-            new, cached = row["new_tokens"], row["cached_tokens"]
+            new = row["new_tokens"]
+            cached = row["cached_tokens"]
             time_s = unified_prefill_s(new, cached, row["batch_size"], *shape, window_tokens=window)
         else:
             time_s = unified_decode_s(

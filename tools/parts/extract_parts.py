@@ -43,9 +43,23 @@ SOCKETS = {
     "sTRX4": "sTRX4",
 }
 BOARD_CHIPSETS = {
-    "B550", "X570", "B650", "B650E", "X670", "X670E", "B850", "X870", "X870E", "TRX40", "TRX50",
-    "B760", "Z690", "Z790", "B860", "Z890",
-}  # fmt: skip
+    "B550",
+    "X570",
+    "B650",
+    "B650E",
+    "X670",
+    "X670E",
+    "B850",
+    "X870",
+    "X870E",
+    "TRX40",
+    "TRX50",
+    "B760",
+    "Z690",
+    "Z790",
+    "B860",
+    "Z890",
+}
 FORM_FACTORS = ("ATX", "EATX", "Micro ATX", "SSI CEB", "XL ATX")
 FULL_LANES = {
     "AM4": ("Matisse", "Vermeer"),
@@ -106,17 +120,25 @@ def gpu_cards(folder: Path) -> Iterator[Row]:
         if accelerator is None or row["flags"] or not power or not number(row["slots"]):
             continue
         sixteen = number(row["pcie_12VHPWR"]) + number(row["pcie_12V_2x6"])
-        eight, six = number(row["pcie_8_pin"]), number(row["pcie_6_pin"])
+        eight = number(row["pcie_8_pin"])
+        six = number(row["pcie_6_pin"])
         if 75 + 150 * eight + 75 * six + 600 * sixteen < power:
             continue  # its connectors cannot carry its power: one of the figures is wrong
         if accelerator == "rtx-pro-6000-ws" and power < 500:
             continue  # the Max-Q edition under the same chipset name
         yield {
-            "id": row["id"], "name": row["name"], "manufacturer": row["manufacturer"], "accelerator": accelerator,
-            "power_w": plain(row["tdp_w"]), "length_mm": plain(row["length_mm"]), "slots": plain(row["slots"]),
-            "cooling": COOLING.get(row["cooling"], "open"), "num_16_pin": plain(str(sixteen)),
-            "num_8_pin": plain(str(eight)), "num_6_pin": plain(str(six)),
-        }  # fmt: skip
+            "id": row["id"],
+            "name": row["name"],
+            "manufacturer": row["manufacturer"],
+            "accelerator": accelerator,
+            "power_w": plain(row["tdp_w"]),
+            "length_mm": plain(row["length_mm"]),
+            "slots": plain(row["slots"]),
+            "cooling": COOLING.get(row["cooling"], "open"),
+            "num_16_pin": plain(str(sixteen)),
+            "num_8_pin": plain(str(eight)),
+            "num_6_pin": plain(str(six)),
+        }
 
 
 def cpus(folder: Path) -> Iterator[Row]:
@@ -127,11 +149,18 @@ def cpus(folder: Path) -> Iterator[Row]:
         if row["family"] not in FULL_LANES.get(socket, (row["family"],)):
             continue
         yield {
-            "id": row["id"], "name": row["name"], "socket": socket, "series": series(row["name"], socket),
-            "cores": row["cores"], "power_w": plain(str(max(number(row["tdp_w"]), number(row["ppt_w"])))),
-            "ecc": row["ecc"].lower(), "max_ram_gb": plain(row["max_ram_gb"]), "channels": plain(row["mem_channels"]),
-            "ram_types": row["mem_types"], "family": row["family"],
-        }  # fmt: skip
+            "id": row["id"],
+            "name": row["name"],
+            "socket": socket,
+            "series": series(row["name"], socket),
+            "cores": row["cores"],
+            "power_w": plain(str(max(number(row["tdp_w"]), number(row["ppt_w"])))),
+            "ecc": row["ecc"].lower(),
+            "max_ram_gb": plain(row["max_ram_gb"]),
+            "channels": plain(row["mem_channels"]),
+            "ram_types": row["mem_types"],
+            "family": row["family"],
+        }
 
 
 def series(name: str, socket: str) -> str:
@@ -155,12 +184,21 @@ def boards(folder: Path, *, named: bool = False) -> Iterator[Row]:
         if not verified and not named and chipset in ("B550", "B760", "B850", "B860", "B650", "Z690"):
             continue  # plenty of verified ones
         yield {
-            "id": row["id"], "name": row["name"], "manufacturer": row["manufacturer"], "socket": socket,
-            "chipset": chipset, "form_factor": row["form_factor"], "ram_type": row["ram_type"],
-            "ram_max_gb": plain(row["ram_max_gb"]), "ram_slots": plain(row["ram_slots"]), "slots": row["pcie_slots"],
-            "m2_slots": plain(row["m2_slots"]), "ecc": row["ecc"].lower(),
-            "eps_8_pin": str(len(re.findall(r"8[- ]pin", row["cpu_power"])) or ""), "flags": row["flags"],
-        }  # fmt: skip
+            "id": row["id"],
+            "name": row["name"],
+            "manufacturer": row["manufacturer"],
+            "socket": socket,
+            "chipset": chipset,
+            "form_factor": row["form_factor"],
+            "ram_type": row["ram_type"],
+            "ram_max_gb": plain(row["ram_max_gb"]),
+            "ram_slots": plain(row["ram_slots"]),
+            "slots": row["pcie_slots"],
+            "m2_slots": plain(row["m2_slots"]),
+            "ecc": row["ecc"].lower(),
+            "eps_8_pin": str(len(re.findall(r"8[- ]pin", row["cpu_power"])) or ""),
+            "flags": row["flags"],
+        }
 
 
 EFFICIENCY = re.compile(r"80\+ (Bronze|Silver|Gold|Platinum|Titanium)")
@@ -172,16 +210,22 @@ def named_psus(folder: Path) -> Iterator[Row]:
         if not 300 <= number(row["wattage"]) <= 4000:
             continue
         grade = EFFICIENCY.search(row["efficiency"] or row["name"])
-        eps, eight = number(row["eps_8_pin"]), number(row["pcie_6_plus_2_pin"])
+        eps = number(row["eps_8_pin"])
+        eight = number(row["pcie_6_plus_2_pin"])
         is_known = eps >= 1 and 1 <= eight <= number(row["wattage"]) / 90
         flags = ([] if is_known else ["plugs_unknown"]) + ([] if grade else ["grade_unknown"])
         yield {
-            "id": row["id"], "name": row["name"], "manufacturer": row["manufacturer"], "power_w": row["wattage"],
+            "id": row["id"],
+            "name": row["name"],
+            "manufacturer": row["manufacturer"],
+            "power_w": row["wattage"],
             "grade": grade.group(1).lower() if grade else "bronze",
             "length_mm": plain(row["length_mm"]) if number(row["length_mm"]) else "",
-            "num_eps": plain(str(eps)) if is_known else "0", "num_8_pin": plain(str(eight)) if is_known else "0",
-            "num_16_pin": plain(row["pcie_12vhpwr"]) if is_known else "0", "flags": "|".join([*flags, "unverified"]),
-        }  # fmt: skip
+            "num_eps": plain(str(eps)) if is_known else "0",
+            "num_8_pin": plain(str(eight)) if is_known else "0",
+            "num_16_pin": plain(row["pcie_12vhpwr"]) if is_known else "0",
+            "flags": "|".join([*flags, "unverified"]),
+        }
 
 
 def psus(folder: Path) -> Iterator[Row]:
@@ -200,15 +244,23 @@ def psus(folder: Path) -> Iterator[Row]:
         if eight > number(row["wattage"]) / 90:
             continue  # more plugs than a supply of that size has: single pins were counted
         yield {
-            "id": row["id"], "name": row["name"], "manufacturer": row["manufacturer"], "power_w": row["wattage"],
-            "grade": grade.group(1).lower(), "length_mm": plain(row["length_mm"]), "num_eps": plain(row["eps_8_pin"]),
-            "num_16_pin": plain(row["pcie_12vhpwr"]), "num_8_pin": plain(str(eight)), "flags": row["flags"],
-        }  # fmt: skip
+            "id": row["id"],
+            "name": row["name"],
+            "manufacturer": row["manufacturer"],
+            "power_w": row["wattage"],
+            "grade": grade.group(1).lower(),
+            "length_mm": plain(row["length_mm"]),
+            "num_eps": plain(row["eps_8_pin"]),
+            "num_16_pin": plain(row["pcie_12vhpwr"]),
+            "num_8_pin": plain(str(eight)),
+            "flags": row["flags"],
+        }
 
 
 def cases(folder: Path, *, named: bool = False) -> Iterator[Row]:
     for row in rows_of(folder, "cases.csv"):
-        slots, cooler = number(row["expansion_slots"]), number(row["max_cooler_mm"])
+        slots = number(row["expansion_slots"])
+        cooler = number(row["max_cooler_mm"])
         if (
             not row["mobo"]
             or not row["form_factor"]
@@ -221,11 +273,16 @@ def cases(folder: Path, *, named: bool = False) -> Iterator[Row]:
         if not named and ("Tower" not in row["form_factor"] or "Mini ITX" in row["form_factor"]):
             continue
         yield {
-            "id": row["id"], "name": short_case(row["name"]), "manufacturer": row["manufacturer"],
-            "form_factor": row["form_factor"], "boards": row["mobo"], "max_gpu_mm": plain(row["max_gpu_mm"]),
+            "id": row["id"],
+            "name": short_case(row["name"]),
+            "manufacturer": row["manufacturer"],
+            "form_factor": row["form_factor"],
+            "boards": row["mobo"],
+            "max_gpu_mm": plain(row["max_gpu_mm"]),
             "max_cooler_mm": plain(row["max_cooler_mm"]),
-            "max_psu_mm": plain(row["max_psu_mm"]) if row["max_psu_mm"] else "", "expansion_slots": plain(str(slots)),
-        }  # fmt: skip
+            "max_psu_mm": plain(row["max_psu_mm"]) if row["max_psu_mm"] else "",
+            "expansion_slots": plain(str(slots)),
+        }
 
 
 def short_case(name: str) -> str:
@@ -251,10 +308,13 @@ def coolers(folder: Path) -> Iterator[Row]:
         if "AM5" not in known and "sTRX4" not in known and "sTR5" not in known:
             continue
         yield {
-            "id": row["id"], "name": row["name"], "manufacturer": row["manufacturer"], "sockets": "|".join(known),
+            "id": row["id"],
+            "name": row["name"],
+            "manufacturer": row["manufacturer"],
+            "sockets": "|".join(known),
             "height_mm": "" if water else plain(row["height_mm"]),
             "radiator_mm": plain(row["radiator_mm"]) if water else "",
-        }  # fmt: skip
+        }
 
 
 def ram(folder: Path) -> Iterator[Row]:
@@ -267,10 +327,16 @@ def ram(folder: Path) -> Iterator[Row]:
         if unbuffered and re.search(r"RDIMM|Registered|KSM", row["name"]):
             continue
         yield {
-            "id": row["id"], "name": row["name"], "manufacturer": row["manufacturer"], "ram_type": row["ram_type"],
-            "speed_mts": plain(row["speed"]), "modules": plain(row["modules"]), "module_gb": plain(row["module_gb"]),
-            "ecc": str(row["ecc"] == "ECC").lower(), "registered": str(row["registered"] == "Registered").lower(),
-        }  # fmt: skip
+            "id": row["id"],
+            "name": row["name"],
+            "manufacturer": row["manufacturer"],
+            "ram_type": row["ram_type"],
+            "speed_mts": plain(row["speed"]),
+            "modules": plain(row["modules"]),
+            "module_gb": plain(row["module_gb"]),
+            "ecc": str(row["ecc"] == "ECC").lower(),
+            "registered": str(row["registered"] == "Registered").lower(),
+        }
 
 
 def storage(folder: Path, *, named: bool = False) -> Iterator[Row]:
@@ -284,44 +350,119 @@ def storage(folder: Path, *, named: bool = False) -> Iterator[Row]:
         ):
             continue
         yield {
-            "id": row["id"], "name": row["name"], "manufacturer": row["manufacturer"],
-            "capacity_gb": plain(row["capacity_gb"]), "pcie_generation": match.group(1),
-        }  # fmt: skip
+            "id": row["id"],
+            "name": row["name"],
+            "manufacturer": row["manufacturer"],
+            "capacity_gb": plain(row["capacity_gb"]),
+            "pcie_generation": match.group(1),
+        }
 
 
 def extract(folder: Path) -> None:
     counts = {
         "gpu_cards.csv": write(
             "gpu_cards.csv",
-            ["id", "name", "manufacturer", "accelerator", "power_w", "length_mm", "slots", "cooling", "num_16_pin",
-             "num_8_pin", "num_6_pin"],
+            [
+                "id",
+                "name",
+                "manufacturer",
+                "accelerator",
+                "power_w",
+                "length_mm",
+                "slots",
+                "cooling",
+                "num_16_pin",
+                "num_8_pin",
+                "num_6_pin",
+            ],
             unique(gpu_cards(folder), lambda r: r["name"]),
         ),
         "cpus.csv": write(
             "cpus.csv",
-            ["id", "name", "socket", "series", "cores", "power_w", "ecc", "max_ram_gb", "channels", "ram_types",
-             "family"],
+            [
+                "id",
+                "name",
+                "socket",
+                "series",
+                "cores",
+                "power_w",
+                "ecc",
+                "max_ram_gb",
+                "channels",
+                "ram_types",
+                "family",
+            ],
             unique(cpus(folder), lambda r: r["name"]),
         ),
         "boards.csv": write(
             "boards.csv",
-            ["id", "name", "manufacturer", "socket", "chipset", "form_factor", "ram_type", "ram_max_gb", "ram_slots",
-             "slots", "m2_slots", "ecc", "eps_8_pin", "flags"],
+            [
+                "id",
+                "name",
+                "manufacturer",
+                "socket",
+                "chipset",
+                "form_factor",
+                "ram_type",
+                "ram_max_gb",
+                "ram_slots",
+                "slots",
+                "m2_slots",
+                "ecc",
+                "eps_8_pin",
+                "flags",
+            ],
             unique(boards(folder), lambda r: r["name"]),
         ),
         "psus.csv": write(
             "psus.csv",
-            ["id", "name", "manufacturer", "power_w", "grade", "length_mm", "num_eps", "num_16_pin", "num_8_pin",
-             "flags"],
-            unique(psus(folder), lambda r: (r["power_w"], r["grade"], r["num_eps"], r["num_16_pin"], r["num_8_pin"],
-                                            r["length_mm"])),
+            [
+                "id",
+                "name",
+                "manufacturer",
+                "power_w",
+                "grade",
+                "length_mm",
+                "num_eps",
+                "num_16_pin",
+                "num_8_pin",
+                "flags",
+            ],
+            unique(
+                psus(folder),
+                lambda r: (
+                    r["power_w"],
+                    r["grade"],
+                    r["num_eps"],
+                    r["num_16_pin"],
+                    r["num_8_pin"],
+                    r["length_mm"],
+                ),
+            ),
         ),
         "cases.csv": write(
             "cases.csv",
-            ["id", "name", "manufacturer", "form_factor", "boards", "max_gpu_mm", "max_cooler_mm", "max_psu_mm",
-             "expansion_slots"],
-            unique(cases(folder), lambda r: (r["form_factor"], r["max_gpu_mm"], r["max_cooler_mm"], r["max_psu_mm"],
-                                             r["expansion_slots"])),
+            [
+                "id",
+                "name",
+                "manufacturer",
+                "form_factor",
+                "boards",
+                "max_gpu_mm",
+                "max_cooler_mm",
+                "max_psu_mm",
+                "expansion_slots",
+            ],
+            unique(
+                cases(folder),
+                lambda r: (
+                    r["form_factor"],
+                    r["max_gpu_mm"],
+                    r["max_cooler_mm"],
+                    r["max_psu_mm"],
+                    r["expansion_slots"],
+                ),
+            ),
         ),
         "coolers.csv": write(
             "coolers.csv",
@@ -330,16 +471,35 @@ def extract(folder: Path) -> None:
         ),
         "ram.csv": write(
             "ram.csv",
-            ["id", "name", "manufacturer", "ram_type", "speed_mts", "modules", "module_gb", "ecc", "registered"],
-            unique(ram(folder), lambda r: (r["ram_type"], r["speed_mts"], r["modules"], r["module_gb"], r["ecc"],
-                                           r["registered"])),
+            [
+                "id",
+                "name",
+                "manufacturer",
+                "ram_type",
+                "speed_mts",
+                "modules",
+                "module_gb",
+                "ecc",
+                "registered",
+            ],
+            unique(
+                ram(folder),
+                lambda r: (
+                    r["ram_type"],
+                    r["speed_mts"],
+                    r["modules"],
+                    r["module_gb"],
+                    r["ecc"],
+                    r["registered"],
+                ),
+            ),
         ),
         "storage.csv": write(
             "storage.csv",
             ["id", "name", "manufacturer", "capacity_gb", "pcie_generation"],
             unique(storage(folder), lambda r: (r["manufacturer"], r["capacity_gb"], r["pcie_generation"])),
         ),
-    }  # fmt: skip
+    }
     print(counts, sum(counts.values()))
     print({name: write_named(name, rows) for name, rows in named_parts(folder).items()})
 

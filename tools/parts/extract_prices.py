@@ -104,12 +104,16 @@ def estimates(folder: Path) -> None:
             days[name] = day
     rows = [
         {
-            "class": name, "usd": f"{statistics.median(prices):.2f}", "usd_low": f"{min(prices):.2f}",
-            "usd_high": f"{max(prices):.2f}", "num_listings": str(len(prices)), "observed_on": days[name],
+            "class": name,
+            "usd": f"{statistics.median(prices):.2f}",
+            "usd_low": f"{min(prices):.2f}",
+            "usd_high": f"{max(prices):.2f}",
+            "num_listings": str(len(prices)),
+            "observed_on": days[name],
         }
         for name, prices in found.items()
         if len(prices) >= MIN_LISTINGS
-    ]  # fmt: skip
+    ]
     comment = (
         "# Medians by class over listings of new parts, US retail, one day (docyx/pc-part-dataset@c52a04c); computed "
         "here, no listing is reproduced. A class is a chipset (and a maker's line), a wattage, a capacity.\n"

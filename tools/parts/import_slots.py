@@ -88,14 +88,16 @@ def layout(rows: list[Row], board: Board) -> tuple[str, str, str] | None:
         modes.append(" ".join(str(8 if split and i in shared else lanes[i]) for i in taken))
     brackets = [re.match(r"bracket (\d) of", row["slot_position"]) for row in usable]
     if all(brackets):
-        positions, flags = [int(match.group(1)) for match in brackets if match], ""
+        positions = [int(match.group(1)) for match in brackets if match]
+        flags = ""
     elif len(order) in USUAL_POSITIONS:
         positions = [0] * len(order)
         for place, i in enumerate(sorted(order)):
             positions[i] = USUAL_POSITIONS[len(order)][place]
         flags = "layout_assumed"
     else:
-        positions, flags = list(range(1, len(order) + 1)), "layout_assumed"
+        positions = list(range(1, len(order) + 1))
+        flags = "layout_assumed"
     return " ".join(f"{positions[i]}.{generations[i]}" for i in order), "; ".join(modes), flags
 
 

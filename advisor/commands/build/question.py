@@ -34,7 +34,8 @@ def parse_circuit(text: str) -> Circuit:
             why="volts and amperes",
             fix="e.g. --circuit 120V/15A or 230V/16A",
         )
-    volts, amps = float(match.group(1)), float(match.group(2))
+    volts = float(match.group(1))
+    amps = float(match.group(2))
     if not (_VOLTS[0] <= volts <= _VOLTS[1] and 5 <= amps <= 125):
         raise AdvisorError(
             f"--circuit {text} is out of range",

@@ -47,7 +47,8 @@ def check_record(check: Check) -> dict[str, object]:
 
 def question_inputs(question: Question) -> Mapping[str, object]:
     """Return everything that the answer depends on."""
-    load, setting = question.load, question.setting
+    load = question.load
+    setting = question.setting
     return {
         "model": load.model.id,
         **picked(question, "budget_usd target_tokens_per_s use used"),

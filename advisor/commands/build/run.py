@@ -36,7 +36,8 @@ def check(asked: CheckInput, shared: Shared) -> Answer:
 
     Raises: AdvisorError and its kinds: the list cannot be read, or names a part that is not known.
     """
-    conditions, texts = asked.conditions, tuple(asked.part or ())
+    conditions = asked.conditions
+    texts = tuple(asked.part or ())
     book = price_book(conditions.price_file, shared.as_of, used=conditions.used)
     if asked.file is None and not texts:
         raise AdvisorError(

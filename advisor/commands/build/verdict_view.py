@@ -93,5 +93,6 @@ def _headline(verdict: Verdict) -> str:
 
 
 def _price_words(verdict: Verdict) -> str:
-    listed, catalog = verdict.build.total_usd, verdict.catalog_total_usd
+    listed = verdict.build.total_usd
+    catalog = verdict.catalog_total_usd
     return f"Listed at {usd(listed)}; the same parts cost {usd(catalog)} where the catalog has their prices."

@@ -94,7 +94,8 @@ def _machines_table(builds: Sequence[Build]) -> Table:
 
 
 def _machine_row(rank: int, build: Build) -> tuple[str, ...]:
-    run, costs = build.performance, build.economics
+    run = build.performance
+    costs = build.economics
     return (
         str(rank),
         _name_cell(build),
@@ -133,12 +134,17 @@ def _payback(days: float | None) -> str:
 def _frontier_chart(builds: Sequence[Build]) -> list[Block]:
     """Return the chart of price against speed; digits are the ranks of the table."""
     points = [
-        Datum(build.total_usd, build.performance.decode_tokens_per_s.value,
-              build.performance.decode_tokens_per_s.low, build.performance.decode_tokens_per_s.high,
-              label=build.name, mark=str(rank)[-1])
+        Datum(
+            build.total_usd,
+            build.performance.decode_tokens_per_s.value,
+            build.performance.decode_tokens_per_s.low,
+            build.performance.decode_tokens_per_s.high,
+            label=build.name,
+            mark=str(rank)[-1],
+        )
         for rank, build in enumerate(builds, 1)
         if build.performance is not None
-    ]  # fmt: skip
+    ]
     if len(points) < 2:
         return []
     chart = Chart(
@@ -228,10 +234,14 @@ def performance_blocks(run: Performance, *, explain: bool) -> list[Block]:
     blocks: list[Block] = [Paragraph("\n".join(lines))]
     if run.power_points and explain:
         rows = tuple(
-            (percent(p.power_fraction), show(p.power_w, POWER), digits(p.output_tokens_per_s),
-             digits(p.output_tokens_per_joule, 2))
+            (
+                percent(p.power_fraction),
+                show(p.power_w, POWER),
+                digits(p.output_tokens_per_s),
+                digits(p.output_tokens_per_joule, 2),
+            )
             for p in run.power_points
-        )  # fmt: skip
+        )
         blocks.append(
             Table(
                 columns("limit> | wall> | tokens/s> | tokens/J>"),
@@ -294,7 +304,9 @@ def _verdict(check: Check) -> str:
 
 
 def _question_words(question: Question, found: PlanResult) -> str:
-    load, use, setting = question.load, question.use, question.setting
+    load = question.load
+    use = question.use
+    setting = question.setting
     left_out = sum(found.unpriced.values())
     gap = max(build.optimality_gap for build in found.builds)
     return (

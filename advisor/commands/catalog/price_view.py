@@ -117,11 +117,15 @@ def prices_answer(
     prices: Sequence[Price], note: str, *, as_of: datetime.date, filters: Mapping[str, object]
 ) -> Answer:
     """Return a listing of prices with their age on the day asked for."""
-    providers, names = {price.provider for price in prices}, {price.accelerator for price in prices}
+    providers = {price.provider for price in prices}
+    names = {price.accelerator for price in prices}
     header = columns("accelerator | provider | sku~ | region~ | n> | term~ | $/h> | $/h each> | days old>")
-    rows, of = tuple(_price_cells(price, as_of) for price in prices), ""
+    rows = tuple(_price_cells(price, as_of) for price in prices)
+    of = ""
     if len(names) == 1:  # said once
-        header, rows, of = header[1:], tuple(row[1:] for row in rows), f" of {next(iter(names))}"
+        header = header[1:]
+        rows = tuple(row[1:] for row in rows)
+        of = f" of {next(iter(names))}"
     return Answer(
         result={"prices": [price_row(price, as_of) for price in prices]},
         inputs=filters,

@@ -14,30 +14,72 @@ LISTS: Final = ("options", "rows", "builds", "lists", "metrics")
 ACCELERATOR: Final = ("machine.accelerator", "accelerator")
 """Places of a record's accelerator: in an option, and in a flat row."""
 IDENTITY: Final = (
-    "way", "accelerator", "provider", "term", "region", "weight_dtype", "engine", "load_fraction", "name", "category",
-)  # fmt: skip
+    "way",
+    "accelerator",
+    "provider",
+    "term",
+    "region",
+    "weight_dtype",
+    "engine",
+    "load_fraction",
+    "name",
+    "category",
+)
 """Fields that say of what a record of a report is; a plan's options are one per accelerator."""
 FIGURES: Final = (
-    "performance.usd_per_million_tokens", "performance.usd_per_thousand_items", "performance.usd", "bill.usd",
-    "performance.days", "performance.usd_per_million_output_tokens", "bill.usd_per_hour", "performance.ttft_s.p99",
-    "performance.tpot_s.p99", "performance.latency_s.p99", "performance.requests_per_s",
-    "performance.total_tokens_per_s", "performance.items_per_s", "performance.duration_s", "performance.step_time_s",
-    "performance.tokens_per_s_per_accelerator", "performance.mfu_fraction", "performance.goodput_fraction",
-    "performance.peak_memory_bytes", "performance.power_w",
-    "usd_per_million_tokens", "usd", "total_usd", "days", "usd_per_million_input_tokens",
-    "usd_per_million_output_tokens", "usd_per_hour", "ttft_s.p99", "tpot_s.p99", "requests_per_s",
-    "total_tokens_per_s", "step_time_s", "tokens_per_s_per_accelerator", "mfu_fraction", "goodput_fraction",
-    "peak_memory_bytes", "power_w",
-)  # fmt: skip
+    "performance.usd_per_million_tokens",
+    "performance.usd_per_thousand_items",
+    "performance.usd",
+    "bill.usd",
+    "performance.days",
+    "performance.usd_per_million_output_tokens",
+    "bill.usd_per_hour",
+    "performance.ttft_s.p99",
+    "performance.tpot_s.p99",
+    "performance.latency_s.p99",
+    "performance.requests_per_s",
+    "performance.total_tokens_per_s",
+    "performance.items_per_s",
+    "performance.duration_s",
+    "performance.step_time_s",
+    "performance.tokens_per_s_per_accelerator",
+    "performance.mfu_fraction",
+    "performance.goodput_fraction",
+    "performance.peak_memory_bytes",
+    "performance.power_w",
+    "usd_per_million_tokens",
+    "usd",
+    "total_usd",
+    "days",
+    "usd_per_million_input_tokens",
+    "usd_per_million_output_tokens",
+    "usd_per_hour",
+    "ttft_s.p99",
+    "tpot_s.p99",
+    "requests_per_s",
+    "total_tokens_per_s",
+    "step_time_s",
+    "tokens_per_s_per_accelerator",
+    "mfu_fraction",
+    "goodput_fraction",
+    "peak_memory_bytes",
+    "power_w",
+)
 """Figures that are compared, by their places in options and in flat rows; the first that differs is the headline's."""
 LEAST_CHANGE: Final = 1e-9
 """Fraction below which two figures are the same."""
 _NOT_ASKED: Final = frozenset({"offline"})
 """Inputs that cannot change an answer."""
 _MEANINGS: Final = {
-    "model": "model", "traffic": "traffic", "objectives": "objectives", "constraints": "what may be used",
-    "limits": "what may be used", "as_of": "day of the prices", "calibration": "calibration", "seed": "seed",
-}  # fmt: skip
+    "model": "model",
+    "traffic": "traffic",
+    "objectives": "objectives",
+    "constraints": "what may be used",
+    "limits": "what may be used",
+    "as_of": "day of the prices",
+    "calibration": "calibration",
+    "seed": "seed",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +152,8 @@ def compare_documents(first: Document, second: Document) -> Comparison:
     records = _records(first), _records(second)
     both = [name for name in records[0] if name in records[1]]
     places = [{name: i for i, name in enumerate(found, 1)} for found in records]
-    same, figures = asks_the_same(first, second), (*FIGURES, *_asked_figures(first, second))
+    same = asks_the_same(first, second)
+    figures = (*FIGURES, *_asked_figures(first, second))
     return Comparison(
         kind=str(first.get("kind")),
         versions=tuple(_changes(first, second, ("tool_version", "catalog_version", "schema_version"))),
@@ -149,7 +192,8 @@ def _changes(first: Document, second: Document, names: Sequence[str]) -> Iterato
 def _input_changes(first: Document, second: Document) -> Iterator[InputChange]:
     flat = [_flat(document.get("inputs")) for document in (first, second)]
     for name in dict.fromkeys((*flat[0], *flat[1])):
-        one, other = flat[0].get(name), flat[1].get(name)
+        one = flat[0].get(name)
+        other = flat[1].get(name)
         if one != other and name not in _NOT_ASKED:
             head = name.split(".")[0]
             yield InputChange(name, _MEANINGS.get(head, head), one, other)
@@ -257,7 +301,8 @@ def _text_changes(first: Mapping[str, Json], second: Mapping[str, Json]) -> tupl
     ]
     found = []
     for name in flat[0]:
-        one, other = flat[0][name], flat[1].get(name)
+        one = flat[0][name]
+        other = flat[1].get(name)
         is_text = isinstance(one, str) or (isinstance(one, int) and name.endswith(_COUNTED))
         if is_text and one != other and name not in _UNTOLD and not name.endswith("_basis"):
             found.append((name, str(one), str(other)))
@@ -275,10 +320,18 @@ _COUNTED: Final = (
     "cp",
     "micro_batch",
 )
-_UNTOLD: Final = frozenset({
-    "launch_command", "launch_argv", "launch_simulate_args", "headline", "offer_url", "price_url",
-    "explanation_quality_note", "explanation_basis_notes",
-})  # fmt: skip
+_UNTOLD: Final = frozenset(
+    {
+        "launch_command",
+        "launch_argv",
+        "launch_simulate_args",
+        "headline",
+        "offer_url",
+        "price_url",
+        "explanation_quality_note",
+        "explanation_basis_notes",
+    }
+)
 
 
 def _factors(first: Mapping[str, Json], second: Mapping[str, Json]) -> tuple[float | None, float | None]:

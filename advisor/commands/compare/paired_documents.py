@@ -8,14 +8,22 @@ from advisor.render.document import Json
 from advisor.simulator.intervals import LEVELS, class_of_pair, pair_errors
 
 _BY_THROUGHPUT: Final = (
-    "performance.usd_per_million_tokens", "performance.usd_per_million_output_tokens", "performance.requests_per_s",
+    "performance.usd_per_million_tokens",
+    "performance.usd_per_million_output_tokens",
+    "performance.requests_per_s",
     "performance.total_tokens_per_s",
-)  # fmt: skip
+)
 """Figures whose error is the throughput's: prices and accelerators are exact."""
 _DEPLOYMENT: Final = (
-    "machine.accelerator", "layout.engine", "layout.weight_dtype", "layout.kv_dtype", "layout.tensor_parallel",
-    "layout.pipeline_parallel", "layout.data_parallel", "layout.expert_parallel",
-)  # fmt: skip
+    "machine.accelerator",
+    "layout.engine",
+    "layout.weight_dtype",
+    "layout.kv_dtype",
+    "layout.tensor_parallel",
+    "layout.pipeline_parallel",
+    "layout.data_parallel",
+    "layout.expert_parallel",
+)
 _LEVEL_80: Final = LEVELS.index(0.8)
 
 

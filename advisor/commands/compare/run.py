@@ -19,7 +19,8 @@ def compare(asked: CompareInput, shared: Shared) -> Answer:
 
     Raises: InputFileError: a file cannot be read, is no answer of this program, or the two are of different kinds.
     """
-    first, second = asked.first, asked.second
+    first = asked.first
+    second = asked.second
     documents = [_document(path) for path in (first, second)]
     kinds = [PROBE if document is None else str(document.get("kind", "")) for document in documents]
     if PROBE in kinds and set(kinds) == {PROBE}:

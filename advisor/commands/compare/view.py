@@ -26,28 +26,64 @@ from advisor.render.numbers import COUNT, MISSING, POWER, SIZE, TIME, Ladder, di
 LEAST_SHOWN_FRACTION: Final = 0.0005
 """Changes below round to 0.0 %; JSON has them."""
 _LABELS: Final = {
-    "usd_per_million_tokens": "$/M tokens", "usd_per_million_input_tokens": "$/M input tokens",
-    "usd_per_million_output_tokens": "$/M output tokens", "usd_per_thousand_items": "$/1000", "usd_per_hour": "$/h",
-    "ttft_s.p99": "TTFT p99", "tpot_s.p99": "TPOT p99", "itl_s.p99": "ITL p99", "e2e_s.p99": "E2E p99",
-    "latency_s.p99": "latency p99", "requests_per_s": "requests/s", "items_per_s": "items/s",
-    "total_tokens_per_s": "tokens/s", "power_w": "power", "usd": "$", "days": "days", "duration_s": "duration",
-    "step_time_s": "step time", "mfu_fraction": "MFU", "goodput_fraction": "goodput",
-    "tokens_per_s_per_accelerator": "tokens/s per accelerator", "peak_memory_bytes": "peak memory", "total_usd": "$",
-}  # fmt: skip
+    "usd_per_million_tokens": "$/M tokens",
+    "usd_per_million_input_tokens": "$/M input tokens",
+    "usd_per_million_output_tokens": "$/M output tokens",
+    "usd_per_thousand_items": "$/1000",
+    "usd_per_hour": "$/h",
+    "ttft_s.p99": "TTFT p99",
+    "tpot_s.p99": "TPOT p99",
+    "itl_s.p99": "ITL p99",
+    "e2e_s.p99": "E2E p99",
+    "latency_s.p99": "latency p99",
+    "requests_per_s": "requests/s",
+    "items_per_s": "items/s",
+    "total_tokens_per_s": "tokens/s",
+    "power_w": "power",
+    "usd": "$",
+    "days": "days",
+    "duration_s": "duration",
+    "step_time_s": "step time",
+    "mfu_fraction": "MFU",
+    "goodput_fraction": "goodput",
+    "tokens_per_s_per_accelerator": "tokens/s per accelerator",
+    "peak_memory_bytes": "peak memory",
+    "total_usd": "$",
+}
 _TOLD: Final = frozenset(
-    {"provider", "sku", "engine", "weight_dtype", "num_accelerators", "num_replicas", "price_observed_on",
-     "offer_provider", "offer_sku", "offer_observed_on", "layout_engine", "layout_weight_dtype",
-     "layout_num_replicas", "machine_num_accelerators", "explanation_bottleneck", "explanation_binding_objective",
-     "performance_holds"}
-)  # fmt: skip
+    {
+        "provider",
+        "sku",
+        "engine",
+        "weight_dtype",
+        "num_accelerators",
+        "num_replicas",
+        "price_observed_on",
+        "offer_provider",
+        "offer_sku",
+        "offer_observed_on",
+        "layout_engine",
+        "layout_weight_dtype",
+        "layout_num_replicas",
+        "machine_num_accelerators",
+        "explanation_bottleneck",
+        "explanation_binding_objective",
+        "performance_holds",
+    }
+)
 """Fields of words that are shown; JSON has all."""
 _PROVIDER: Final = ("offer_provider", "provider")
 _RECORDS: Final = ("performance", "bill", "layout", "machine", "offer", "explanation")
 """Records of an option, which people read without their names."""
 _LADDERS: Final[tuple[tuple[str, Ladder], ...]] = (
-    ("_bytes", SIZE), ("_w", POWER), ("_s.p99", TIME), ("_s.p95", TIME), ("_s.p50", TIME), ("step_time_s", TIME),
+    ("_bytes", SIZE),
+    ("_w", POWER),
+    ("_s.p99", TIME),
+    ("_s.p95", TIME),
+    ("_s.p50", TIME),
+    ("step_time_s", TIME),
     ("duration_s", TIME),
-)  # fmt: skip
+)
 
 
 def documents_answer(found: Comparison, first: Path, second: Path) -> Answer:
@@ -116,7 +152,8 @@ def _cost_words(record: RecordChange) -> str:
     """
     if record.price_factor is None or record.work_factor is None:
         return ""
-    price, work = record.price_factor - 1.0, record.work_factor - 1.0
+    price = record.price_factor - 1.0
+    work = record.work_factor - 1.0
     if max(abs(price), abs(work)) < LEAST_SHOWN_FRACTION:
         return ""
     sellers = (f" ({one} to {other})" for name, one, other in record.texts if name in _PROVIDER)

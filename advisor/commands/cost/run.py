@@ -62,8 +62,10 @@ def _question(scenario: Scenario, asked: CostInput) -> CostQuestion:
     if len(scenario.constraints.own) > 1:
         first = (asked.own or "").split(",")[0].strip()
         raise AdvisorError(f"--own {asked.own}: one kind of hardware at a time", fix=f"e.g. --own {first}")
-    shape, traffic = get_load_shape(asked.shape), scenario.traffic
-    mean, volume = traffic.rate_per_s, None
+    shape = get_load_shape(asked.shape)
+    traffic = scenario.traffic
+    mean = traffic.rate_per_s
+    volume = None
     if asked.tokens_per_day is not None:
         volume = parse_count(asked.tokens_per_day, "--tokens-per-day")
         mean = volume / DAY_S / (traffic.mean_input_tokens + traffic.mean_output_tokens)

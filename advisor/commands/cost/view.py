@@ -45,7 +45,8 @@ def cost_answer(report: CostReport, question: CostQuestion, notes: tuple[str, ..
     ways = _ways_table(report.ways, question, limit=MAX_WAYS)
     method = Paragraph(f"How a bill is divided: {report.method}")
     asked = Paragraph(f"{_question(report, question)}\n{LEGEND}")
-    crossings, row = _crossings(report), report.rows[0]
+    crossings = _crossings(report)
+    row = report.rows[0]
     bill = Paragraph(bill_words(row.option.bill, take_words(row.option)))
     scenario = question.scenario
     return Answer(
@@ -127,7 +128,9 @@ def _tiles(report: CostReport) -> tuple[Tile, ...]:
 def _question(report: CostReport, question: CostQuestion) -> str:
     """Return what was asked, defaults included, and how much was looked at."""
     scenario = question.scenario
-    traffic, goals, limits = scenario.traffic, scenario.objectives, scenario.constraints
+    traffic = scenario.traffic
+    goals = scenario.objectives
+    limits = scenario.constraints
     load = "what full units carry"
     if traffic.concurrency is not None:
         load = f"{traffic.concurrency} clients"
@@ -173,7 +176,8 @@ def _roles(rows: Sequence[CostRow]) -> list[Block]:
 
 
 def _row(row: CostRow) -> tuple[str, ...]:
-    option, cost = row.option, row.usd_per_million_tokens
+    option = row.option
+    cost = row.usd_per_million_tokens
     term = "" if option.offer is None or option.offer.term == "on_demand" else option.offer.term
     return (
         str(option.rank),
@@ -287,7 +291,8 @@ def _power_table(report: CostReport) -> Table:
         )
         for point in report.power_limits
     )
-    name, measured = report.owned[0].option.machine.accelerator, report.power_limits[0].basis == "measured"
+    name = report.owned[0].option.machine.accelerator
+    measured = report.power_limits[0].basis == "measured"
     basis = "each limit that was measured" if measured else "power limits, rates by the cube root of power"
     return Table(
         columns("limit> | tokens/s> | tokens/J> | accelerators> | $/M tokens>"),
@@ -298,10 +303,8 @@ def _power_table(report: CostReport) -> Table:
 
 def _best_limit(report: CostReport) -> Paragraph:
     """Return a paragraph on the power limit with the cheapest token: its saving, and how much slower boards get."""
-    best, full = (
-        min(report.power_limits, key=lambda each: each.usd_per_million_tokens),
-        report.power_limits[-1],
-    )
+    best = min(report.power_limits, key=lambda each: each.usd_per_million_tokens)
+    full = report.power_limits[-1]
     saved = 1.0 - best.usd_per_million_tokens / full.usd_per_million_tokens
     if best is full or saved < _LEAST_SAVED:
         return Paragraph("No limit makes a token clearly cheaper than full power does.")

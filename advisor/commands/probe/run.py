@@ -71,7 +71,8 @@ def probe(asked: ProbeInput, shared: Shared) -> Answer:
                 why="an older version wrote it, or somebody edited it: a verdict cannot rest on it",
                 fix="measure this machine from the start: advisor probe -o FILE",
             )
-        session.done, session.resumed_from = resumed(before.measurements), before.machine
+        session.done = resumed(before.measurements)
+        session.resumed_from = before.machine
     inputs = {
         name: getattr(asked, name) for name in ("quick", "expect", "gpus", "resume", "power_sweep", "strict")
     }

@@ -60,7 +60,8 @@ def pareto_chart(options: Sequence[Option], *, is_in_terminal: bool = True) -> C
 
 
 def _cost_point(option: Option, mark: str) -> Datum | None:
-    tpot, cost = option.served.tpot_s.get("p99"), option.served.usd_per_million_tokens
+    tpot = option.served.tpot_s.get("p99")
+    cost = option.served.usd_per_million_tokens
     if tpot is None or tpot.value <= 0 or cost.low <= 0:
         return None
     return Datum(tpot.value / MILLISECOND_S, cost.value, cost.low, cost.high, short_layout(option), mark)
@@ -91,7 +92,8 @@ def load_chart(options: Sequence[Option], asked_per_s: float | None) -> Chart:
 
 
 def _load_curve(option: Option) -> tuple[Datum, ...]:
-    most, cost = option.served.requests_per_s.value, option.served.usd_per_million_tokens.value
+    most = option.served.requests_per_s.value
+    cost = option.served.usd_per_million_tokens.value
     if most <= 0 or cost <= 0:
         return ()
     loads = np.geomspace(most * LEAST_LOAD_FRACTION, most, LOAD_POINTS).tolist()

@@ -35,25 +35,42 @@ def _together(teacher: Answer, student: Answer, name: str) -> Answer:
     first = cast(Sequence[Option], teacher.result["options"])[0]
     then = cast(Sequence[TrainingOption], student.result["options"])[0]
     writer, learner = (str(part.result["model"]) for part in (teacher, student))
-    writes_usd, writes_days = first.job_usd.value, first.batched.duration_s.value / DAY_S
+    writes_usd = first.job_usd.value
+    writes_days = first.batched.duration_s.value / DAY_S
     learns_days = then.performance.days.value
-    dollars, days = writes_usd + then.usd.value, writes_days + learns_days
+    dollars = writes_usd + then.usd.value
+    days = writes_days + learns_days
     rows = (
-        ("teacher writes", writer, f"{first.machine.num_accelerators} x {first.machine.accelerator}",
-         duration_words(writes_days), usd(writes_usd)),
-        ("student learns", learner, f"{then.machine.num_accelerators} x {then.machine.accelerator}",
-         duration_words(learns_days), usd(then.usd.value)),
+        (
+            "teacher writes",
+            writer,
+            f"{first.machine.num_accelerators} x {first.machine.accelerator}",
+            duration_words(writes_days),
+            usd(writes_usd),
+        ),
+        (
+            "student learns",
+            learner,
+            f"{then.machine.num_accelerators} x {then.machine.accelerator}",
+            duration_words(learns_days),
+            usd(then.usd.value),
+        ),
         ("together", "", "", duration_words(days), usd(dollars)),
-    )  # fmt: skip
+    )
     headline = (
         f"{writer} into {learner}: {usd(dollars)} and {duration_words(days)}, of "
         f"which the teacher's answers {usd(writes_usd)}"
     )
     result: dict[str, Any] = {
-        "kind": "distillation", "model": learner, "teacher": writer,
-        "workload": "distill", "headline": headline, "usd": dollars, "duration_s": days * DAY_S,
+        "kind": "distillation",
+        "model": learner,
+        "teacher": writer,
+        "workload": "distill",
+        "headline": headline,
+        "usd": dollars,
+        "duration_s": days * DAY_S,
         "parts": {"teacher": teacher.result, "student": student.result},
-    }  # fmt: skip
+    }
     return Answer(
         result=result,
         inputs={"teacher": dict(teacher.inputs), "student": dict(student.inputs)},

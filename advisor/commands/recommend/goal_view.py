@@ -53,7 +53,8 @@ def goal_answer(
 
 
 def _asked(scenario: Scenario, weights: str) -> str:
-    traffic, goals = scenario.traffic, scenario.objectives
+    traffic = scenario.traffic
+    goals = scenario.objectives
     return (
         f"Asked: weights {weights}; {traffic.mean_input_tokens} tokens in, {traffic.mean_output_tokens} out "
         f"({traffic.profile}), p99 TTFT {show(goals.ttft_p99_s, TIME)}, p99 TPOT {show(goals.tpot_p99_s, TIME)}; "
@@ -87,7 +88,8 @@ def _ranking(options: tuple[PlatformScore, ...]) -> Table:
 
 
 def _points(low: float, high: float) -> str:
-    bottom, top = f"{_WHOLE * low:.0f}", f"{_WHOLE * high:.0f}"
+    bottom = f"{_WHOLE * low:.0f}"
+    top = f"{_WHOLE * high:.0f}"
     return bottom if bottom == top else f"{bottom}-{top}"
 
 

@@ -98,7 +98,9 @@ _FLEET_COLUMNS: Final = (
 
 def _how_sure(found: Decision) -> str:
     """Return a sentence on the first fleet and on how sure it is that it costs less than the others."""
-    options, best, safe = found.options, found.options[0], found.safe_pick
+    options = found.options
+    best = found.options[0]
+    safe = found.safe_pick
     lines = [f"{safe.rank} is the safe pick" if safe else "none is safe to take: benchmark 1 first"]
     bold = next((option for option in options if option.role == "cheapest_if_it_holds"), None)
     if best.tie_with:

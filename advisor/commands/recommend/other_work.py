@@ -49,8 +49,15 @@ def batch_of_requests(model: str, asked: WorkQuestion, shared: Shared) -> tuple[
     Raises: AdvisorError and its kinds: something typed is malformed, or nothing is done in time.
     """
     scenario, job, notes = batch_question(model, asked, shared)
-    inputs = {"model": scenario.model, "workload": "batch", "traffic": scenario.traffic, "job": job,
-              "constraints": scenario.constraints, "beside": scenario.beside, "top": asked.shown.top}  # fmt: skip
+    inputs = {
+        "model": scenario.model,
+        "workload": "batch",
+        "traffic": scenario.traffic,
+        "job": job,
+        "constraints": scenario.constraints,
+        "beside": scenario.beside,
+        "top": asked.shown.top,
+    }
     found = recommend_batch(scenario, job)
     if asked.training.deadline is None and asked.workload == "batch":
         found = with_deadlines(found, scenario, job, _DEADLINES_S)

@@ -40,8 +40,10 @@ def recommendation_tiles(options: Sequence[Option], objectives: Objectives) -> t
     """Return the key figures of the first option."""
     if not options:
         return ()
-    option, shown = options[0], options[0].served
-    cost, rate = shown.usd_per_million_tokens, shown.requests_per_s
+    option = options[0]
+    shown = options[0].served
+    cost = shown.usd_per_million_tokens
+    rate = shown.requests_per_s
     paid = "electricity of your own hardware"
     if option.offer is not None:
         paid = f"{option.offer.provider}, price of {option.offer.observed_on}"
@@ -59,13 +61,16 @@ def recommendation_tiles(options: Sequence[Option], objectives: Objectives) -> t
 
 
 _METRICS: Final = {
-    "ttft": "time to first token", "tpot": "time per output token", "itl": "interval between tokens",
+    "ttft": "time to first token",
+    "tpot": "time per output token",
+    "itl": "interval between tokens",
     "e2e": "time of a whole request",
-}  # fmt: skip
+}
 
 
 def _latency_tile(level: ServiceLevel, option: Option) -> Tile:
-    label, name = f"{_METRICS[level.metric]}, p{level.percent:g}", f"p{level.percent:g}"
+    label = f"{_METRICS[level.metric]}, p{level.percent:g}"
+    name = f"p{level.percent:g}"
     quantity = getattr(option.served, f"{level.metric}_s").get(name)
     if quantity is None:
         return Tile("-", label)
@@ -92,9 +97,11 @@ def recommendation_sections(found: Decision, scenario: Scenario) -> tuple[Sectio
         ranked = options_table(options, scenario, [_details(option) for option in options])
         sections = [
             Section("What to take", (*ladder, ranked, Paragraph(how_sure(found, options)), launch)),
-            Section("Cost and latency", (pareto_chart(options, is_in_terminal=False), load_chart(options, asked))),
+            Section(
+                "Cost and latency", (pareto_chart(options, is_in_terminal=False), load_chart(options, asked))
+            ),
             Section("Time and memory", (step_chart(best), memory_chart(options))),
-        ]  # fmt: skip
+        ]
     if found.what_would_change:
         text = "\n".join(f"- {line}" for line in found.what_would_change)
         sections.append(Section("What would change it", (Paragraph(text),)))
@@ -119,7 +126,8 @@ def lever_lines(tried: Sequence[Change], *, whole: bool = True) -> tuple[str, ..
     """Return the levers that gain something, best first: what changes and what it asks, in short unless `whole`."""
     lines = []
     for trial in tried:
-        cost, tpot = trial.usd_per_million_tokens, trial.tpot_p99_s
+        cost = trial.usd_per_million_tokens
+        tpot = trial.tpot_p99_s
         if trial.verdict not in ("cheaper", "faster") or cost is None or tpot is None:
             continue
         which = f"option {trial.rank}" if trial.rank else "the smallest load"
@@ -148,7 +156,8 @@ def limit_words(tried: Sequence[Change]) -> tuple[str, ...]:
 
 
 def _saved(cost: BeforeAfter) -> str:
-    before, after = usd(cost.before), usd(cost.after)
+    before = usd(cost.before)
+    after = usd(cost.after)
     less = f"{before} to {after}" if before != after else f"{percent(1.0 - cost.ratio)} less than {before}"
     return f"{less} per million tokens"
 
@@ -166,7 +175,9 @@ def latency_table(option: Option) -> Table:
 
 
 def _details(option: Option) -> tuple[Block, ...]:
-    shown, layout, why = option.served, option.replica_layout, option.explained
+    shown = option.served
+    layout = option.replica_layout
+    why = option.explained
     facts = (
         ("per million tokens", usd_quantity(shown.usd_per_million_tokens)),
         ("per million output tokens", usd_quantity(shown.usd_per_million_output_tokens)),
@@ -180,10 +191,13 @@ def _details(option: Option) -> tuple[Block, ...]:
         ("objectives hold", f"{shown.holds}, with a probability of {percent(shown.chance)}"),
         ("power", show_quantity(shown.power_w, POWER)),
         ("energy", show_quantity(shown.energy_j_per_token, JOULES_PER_TOKEN)),
-        ("parallelism", f"TP{layout.tensor_parallel} PP{layout.pipeline_parallel} DP{layout.data_parallel} "
-                        f"EP{layout.expert_parallel}, {layout.num_replicas} replicas"),
+        (
+            "parallelism",
+            f"TP{layout.tensor_parallel} PP{layout.pipeline_parallel} DP{layout.data_parallel} "
+            f"EP{layout.expert_parallel}, {layout.num_replicas} replicas",
+        ),
         ("KV cache type", layout.kv_dtype or MISSING),
-    )  # fmt: skip
+    )
     blocks: list[Block] = [
         Table(columns("fact | value"), facts),
         latency_table(option),
@@ -203,11 +217,20 @@ def _details(option: Option) -> tuple[Block, ...]:
 def prices_table(options: Sequence[Option]) -> Table:
     """Return a table of the source and the age of each option's price."""
     rows = tuple(
-        (option.machine.accelerator, offer.provider, offer.sku, offer.region, offer.term,
-         usd(option.bill.usd_per_hour), offer.observed_on, show(offer.age_days), offer.url)
+        (
+            option.machine.accelerator,
+            offer.provider,
+            offer.sku,
+            offer.region,
+            offer.term,
+            usd(option.bill.usd_per_hour),
+            offer.observed_on,
+            show(offer.age_days),
+            offer.url,
+        )
         for option in options
         if (offer := option.offer) is not None
-    )  # fmt: skip
+    )
     return Table(
         columns(
             "accelerator | provider | offer | region | term | deployment, $/h> | read on | age, days> | source~"

@@ -124,7 +124,8 @@ def goal_answer_of(
     from advisor.economics.goal import read_goal
     from advisor.economics.goal_report import goal_report
 
-    limits, traffic = scenario.constraints, scenario.traffic
+    limits = scenario.constraints
+    traffic = scenario.traffic
     for name, given in (
         ("--own", limits.own),
         ("--gpu", limits.accelerators),

@@ -88,7 +88,8 @@ def options_table(
 
 def how_sure(found: Decision, shown: Sequence[Option]) -> str:
     """Return how sure the first option is cheaper than the others shown, and which is cheaper if it holds."""
-    best, ranks = shown[0], {option.rank for option in shown}
+    best = shown[0]
+    ranks = {option.rank for option in shown}
     safe = next((option for option in shown if option.role == "safe_pick"), None)
     (condition, first), lines = _doubt(best), list[str]()
     if safe is not None:

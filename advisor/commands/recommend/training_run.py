@@ -91,16 +91,23 @@ _SHOWN: Final = {"plan", "explain", "top"}
 _OF_ALL: Final = {"seed", "as_of", "calibration"}
 """Fields of the options of every command that a plan also states."""
 _FIELDS: Final = {
-    "gpu": "accelerators", "provider": "providers", "own": "own", "term": "terms", "tenancy": "tenancies",
-    "residency": "countries", "max_price_age": "max_price_age_days", "price_file": "price_file",
+    "gpu": "accelerators",
+    "provider": "providers",
+    "own": "own",
+    "term": "terms",
+    "tenancy": "tenancies",
+    "residency": "countries",
+    "max_price_age": "max_price_age_days",
+    "price_file": "price_file",
     "power_budget": "power_budget_w",
-}  # fmt: skip
+}
 """Limits of a plan, as of any question, by the option that changes them."""
 
 
 def _changed(asked: WorkQuestion, names: set[str]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return fields of a plan's limits that the options given change, and notes on what was understood."""
-    typed, where = asked.training, asked.where
+    typed = asked.training
+    where = asked.where
     constraints, notes = constraints_of(replace(where, precision=None, engine=None, region=None))
     changed = {field: getattr(constraints, field) for option, field in _FIELDS.items() if option in names}
     if "own" in names:
@@ -114,7 +121,8 @@ def _changed(asked: WorkQuestion, names: set[str]) -> tuple[dict[str, Any], tupl
         }
     if "region" in names:
         region, note = get_region(where.region or DEFAULT_REGION)
-        changed["region"], notes = region.id, (*notes, note)
+        changed["region"] = region.id
+        notes = (*notes, note)
     if names & {"storage_tb", "egress_tb"}:
         changed["beside"] = beside_of(asked.beside)
     return changed, tuple(filter(None, notes))

@@ -42,7 +42,8 @@ def training_answer(
     found: TrainingRecommendation, scenario: TrainingScenario, notes: tuple[str, ...], *, explain: bool
 ) -> Answer:
     """Return the options and the start of the first; with `explain` also charts, memory, bills and reasons."""
-    first, by_time = found.options[0], is_fastest_wanted(scenario)
+    first = found.options[0]
+    by_time = is_fastest_wanted(scenario)
     blocks: list[Block] = [
         Paragraph(found.headline, emphasis=True),
         _options_table(found.options, by_time=by_time),
@@ -83,7 +84,9 @@ def _explained(first: TrainingOption, found: TrainingRecommendation) -> list[Blo
 
 def question_words(scenario: TrainingScenario, found: TrainingRecommendation) -> str:
     """Return the question, defaults included, and the number of plans that were considered."""
-    task, limits, counts = scenario.task, scenario.limits, found.counts
+    task = scenario.task
+    limits = scenario.limits
+    counts = found.counts
     within = [
         f"on {limits.num_accelerators} accelerators" if limits.num_accelerators else "",
         f"within {show(limits.deadline_s, TIME)}" if limits.deadline_s else "",
@@ -197,7 +200,8 @@ def _seller(bill: TermCost) -> str:
 
 
 def _explanation(option: TrainingOption, found: TrainingRecommendation) -> list[Block]:
-    shown, compute = option.performance, found.compute
+    shown = option.performance
+    compute = found.compute
     left = shown.failures
     failures = (
         f"Failures: one every {show(left.cluster_mtbf_s, TIME)}; a checkpoint of {show(left.checkpoint_bytes, SIZE)} "
@@ -252,7 +256,9 @@ def flags_figure(option: TrainingOption) -> Figure:
 
 
 def _tiles(option: TrainingOption) -> tuple[Tile, ...]:
-    shown, days, cost = option.performance, option.performance.days, option.usd
+    shown = option.performance
+    days = option.performance.days
+    cost = option.usd
     return (
         Tile(
             show(days.value * DAY_S, TIME),

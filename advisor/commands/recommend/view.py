@@ -79,7 +79,9 @@ _TENANCY: Final = {"dedicated": "dedicated hardware", "shared": "shared hardware
 
 def _question(scenario: Scenario, found: Decision) -> str:
     """Return the question, defaults included, and the number of candidates that were considered."""
-    traffic, goals, limits = scenario.traffic, scenario.objectives, scenario.constraints
+    traffic = scenario.traffic
+    goals = scenario.objectives
+    limits = scenario.constraints
     load = "loads as above" if scenario.ladder_per_s else "the highest load within them"
     if scenario.ladder_clients:
         load = "clients as above"
@@ -124,7 +126,8 @@ def _in_words(name: str) -> str:
 
 def _remarks(option: Option) -> str:
     """Return remarks beyond the numbers: quality, power, age of the price, basis of the prediction, open doubts."""
-    shown, offer = option.served, option.offer
+    shown = option.served
+    offer = option.offer
     lines = [option.explained.quality_note]
     if shown.power_w is not None:
         energy = show_quantity(shown.energy_j_per_token, JOULES_PER_TOKEN)

@@ -94,7 +94,8 @@ def _inputs(deployment: Deployment, asked: RooflineInput) -> dict[str, object]:
 
 
 def _warnings(deployment: Deployment) -> tuple[str, ...]:
-    needed, held = weight_bytes(deployment), deployment.accelerator.memory_bytes or 0.0
+    needed = weight_bytes(deployment)
+    held = deployment.accelerator.memory_bytes or 0.0
     if needed <= held:
         return ()
     return (

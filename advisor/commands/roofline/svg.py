@@ -11,8 +11,12 @@ from advisor.render.numbers import RATE, digits, show
 
 _WIDTH: Final = 960
 _HEIGHT: Final = 560
-_LEFT, _RIGHT, _TOP, _BOTTOM = 78, 24, 96, 64
-_LEGEND_TOP, _LINE = 44, 18
+_LEFT = 78
+_RIGHT = 24
+_TOP = 96
+_BOTTOM = 64
+_LEGEND_TOP = 44
+_LINE = 18
 _MEASURED_INSET: Final = 110
 """Labels of measured roofs stand left of the datasheet's, whose lines run close by."""
 _MARGIN: Final = 1.6
@@ -107,7 +111,9 @@ def _scale(roofs: Sequence[RoofLine], marks: Sequence[Mark]) -> _Scale:
 
 
 def _grid(scale: _Scale) -> Iterator[str]:
-    top, bottom, right = _TOP, _HEIGHT - _BOTTOM, _WIDTH - _RIGHT
+    top = _TOP
+    bottom = _HEIGHT - _BOTTOM
+    right = _WIDTH - _RIGHT
     for value in _decades(scale.low_x, scale.high_x):
         x = scale.x(value)
         yield f'<line class="grid" x1="{x}" y1="{top}" x2="{x}" y2="{bottom}"/>'
@@ -145,14 +151,16 @@ def _roofs(scale: _Scale, roofs: Sequence[RoofLine]) -> Iterator[str]:
 
 def _roof_words(roof: RoofLine) -> str:
     kind = "measured" if roof.is_measured else "datasheet"
-    bandwidth, peak = show(roof.bandwidth_bytes_per_s, RATE), digits(roof.peak_flop_per_s / TERA)
+    bandwidth = show(roof.bandwidth_bytes_per_s, RATE)
+    peak = digits(roof.peak_flop_per_s / TERA)
     return f"{kind}: {bandwidth}, {peak} TFLOP/s"
 
 
 def _marks(scale: _Scale, marks: Sequence[Mark]) -> Iterator[str]:
     """Yield large marks first, so that small ones stay visible; then what the letters mean."""
     for mark in sorted(marks, key=lambda mark: -mark.share_fraction):
-        x, y = scale.x(mark.intensity_flop_per_byte), scale.y(mark.flop_per_s)
+        x = scale.x(mark.intensity_flop_per_byte)
+        y = scale.y(mark.flop_per_s)
         radius = round(max(_LEAST_RADIUS, _MOST_RADIUS * math.sqrt(mark.share_fraction)), 1)
         words = html.escape(
             f"{mark.phase}: {mark.label}, {digits(100 * mark.share_fraction, 2)} % of its pass"

@@ -40,8 +40,14 @@ def collective_answer(
             "topology": group,
             "curve": sweep,
         },
-        inputs={"op": operation, "bytes": num_bytes, "gpu": gpu, "gpus": group.num_ranks,
-                "nodes": group.num_nodes, "algorithm": algorithm},
+        inputs={
+            "op": operation,
+            "bytes": num_bytes,
+            "gpu": gpu,
+            "gpus": group.num_ranks,
+            "nodes": group.num_nodes,
+            "algorithm": algorithm,
+        },
         blocks=(
             Paragraph(headline, emphasis=True),
             Table(columns("size> | time | algorithm | bus bandwidth"), tuple(_row(point) for point in sweep)),
@@ -49,7 +55,7 @@ def collective_answer(
         ),
         records="curve",
         notes=(note,) if note else (),
-    )  # fmt: skip
+    )
 
 
 def _row(point: CollectivePrediction) -> tuple[str, ...]:

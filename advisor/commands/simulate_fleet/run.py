@@ -200,7 +200,8 @@ def _traffic(table: PoolTable, load: FleetLoad) -> tuple[float, float, int, floa
             why="none has the prompt length and tenant that it takes",
             fix="other prompts_from, prompts_to or tenants",
         )
-    inputs, outputs = load.input_tokens[taken], load.output_tokens[taken]
+    inputs = load.input_tokens[taken]
+    outputs = load.output_tokens[taken]
     longest = np.percentile(inputs.astype(np.int64) + outputs, _LONGEST_PERCENT)
     spread = spread_while_decoding(inputs, outputs)
     return float(inputs.mean()), float(outputs.mean()), int(np.ceil(longest)), spread

@@ -43,7 +43,8 @@ class FleetRun:
 
 def fleet_answer(run: FleetRun, file: Record, notes: tuple[str, ...]) -> Answer:
     """Return latencies, goodput, cost and time series of a fleet."""
-    result, first = run.result, run.replicas[0]
+    result = run.result
+    first = run.replicas[0]
     pools = [
         _pool_record(pool, replica, bill)
         for pool, replica, bill in zip(result.pools, run.replicas, run.bills, strict=True)
@@ -120,7 +121,8 @@ def _blocks(run: FleetRun) -> tuple[Block, ...]:
 
 
 def _headline(run: FleetRun) -> str:
-    result, first = run.result, run.replicas[0].deployment
+    result = run.result
+    first = run.replicas[0].deployment
     parts = []
     for pool, replica in zip(result.pools, run.replicas, strict=True):
         deployment = replica.deployment

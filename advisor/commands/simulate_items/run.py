@@ -65,10 +65,15 @@ def _served(
     limit_s = parse_seconds(asked.item.latency_p99, "--latency-p99") if asked.item.latency_p99 else 1.0
     fleet = _fleet(service, parse_rate(asked.rate), limit_s, shared.seed) if asked.rate else None
     inputs = {
-        "model": model.id, "gpu": chip.record.id, "workload": workload, "job": asdict(job),
-        "parallel": asdict(parallel), "weight_dtype": service.deployment.weight_dtype,
-        "rate": asked.rate, "latency_p99_s": limit_s if asked.rate else None,
-    }  # fmt: skip
+        "model": model.id,
+        "gpu": chip.record.id,
+        "workload": workload,
+        "job": asdict(job),
+        "parallel": asdict(parallel),
+        "weight_dtype": service.deployment.weight_dtype,
+        "rate": asked.rate,
+        "latency_p99_s": limit_s if asked.rate else None,
+    }
     remarks = tuple(filter(None, (*notes, chip.note, format_note)))
     answer = service_answer(service, job.unit, inputs, remarks, fleet, _facts(workload, service))
     return with_calibration(answer, calibration, (chip.record.id,))

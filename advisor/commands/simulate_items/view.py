@@ -69,7 +69,8 @@ def _service_blocks(
     fleet: tuple[BatchFleet, Quantity] | None,
     facts: Mapping[str, float],
 ) -> tuple[Block, ...]:
-    deployment, count = service.deployment, service.accelerators_per_replica
+    deployment = service.deployment
+    count = service.accelerators_per_replica
     where = f"{count} x {deployment.accelerator.id}"
     headline = (
         f"{deployment.model.id} ({deployment.weight_dtype}) on {where}, {service.runtime.name}: "

@@ -141,7 +141,8 @@ def offload(asked: OffloadInput, shared: Shared) -> Answer:
 
     Raises: AdvisorError and its kinds: something typed is malformed, the model has no experts, or nothing fits.
     """
-    layout, batch = Layout(tp=asked.tp, precision=asked.precision, engine=asked.engine), asked.batch
+    layout = Layout(tp=asked.tp, precision=asked.precision, engine=asked.engine)
+    batch = asked.batch
     deployment, notes = deployment_of(asked.model, asked.gpu, layout)
     deployment = calibrated_deployment(deployment, given_calibration(shared.calibration))
     room = parse_bytes(asked.host_memory, "--host-memory")
@@ -154,8 +155,12 @@ def offload(asked: OffloadInput, shared: Shared) -> Answer:
             fix=f"--host-memory {found.host_bytes / GB * 1.1:.0f}GB, or a smaller format",
         )
     inputs = {
-        "model": deployment.model.id, "gpu": deployment.accelerator.id, "weight_dtype": deployment.weight_dtype,
-        "tensor_parallel": deployment.tensor_parallel, "batch": batch, "host_memory_bytes": room,
+        "model": deployment.model.id,
+        "gpu": deployment.accelerator.id,
+        "weight_dtype": deployment.weight_dtype,
+        "tensor_parallel": deployment.tensor_parallel,
+        "batch": batch,
+        "host_memory_bytes": room,
         "host_bytes_per_s": rate,
-    }  # fmt: skip
+    }
     return offload_answer(deployment, found, batch, inputs, notes)

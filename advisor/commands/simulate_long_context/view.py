@@ -71,23 +71,28 @@ def context_answer(
             _prefill_table(prefill_rows, prefills),
             _policy_table(policies),
             *([_tier_table(tiers)] if tiers else []),
-            Paragraph("Fetching pays where it is faster; keeping pays up to the time at which storing costs more than "
-                      f"the accelerator time that it saves.\n{LEGEND}"),
+            Paragraph(
+                "Fetching pays where it is faster; keeping pays up to the time at which storing costs more than "
+                f"the accelerator time that it saves.\n{LEGEND}"
+            ),
         ),
         records="prefill",
         notes=notes,
-    )  # fmt: skip
+    )
 
 
 def _prefill_table(rows: Sequence[Mapping[str, Any]], prefills: Sequence[LongPrefill]) -> Table:
     cells = tuple(
         (
-            str(row["context_parallel"]), str(row["num_accelerators"]), show_quantity(row["prefill_s"], TIME),
-            digits(row["speed_up"]), percent(prefill.seconds["attention"] / prefill.total_s),
+            str(row["context_parallel"]),
+            str(row["num_accelerators"]),
+            show_quantity(row["prefill_s"], TIME),
+            digits(row["speed_up"]),
+            percent(prefill.seconds["attention"] / prefill.total_s),
             percent(prefill.seconds["ring"] / prefill.total_s),
         )
         for row, prefill in zip(rows, prefills, strict=True)
-    )  # fmt: skip
+    )
     return Table(
         columns("context parallel> | accelerators> | prefill> | speed-up> | attention> | exposed ring>"),
         cells,
@@ -98,11 +103,14 @@ def _prefill_table(rows: Sequence[Mapping[str, Any]], prefills: Sequence[LongPre
 def _policy_table(rows: Sequence[ContextRow]) -> Table:
     cells = tuple(
         (
-            row.policy.name, digits(row.bytes_per_sequence / GB), str(row.num_sequences),
-            show_quantity(row.decode_step_s, TIME), row.policy.quality,
+            row.policy.name,
+            digits(row.bytes_per_sequence / GB),
+            str(row.num_sequences),
+            show_quantity(row.decode_step_s, TIME),
+            row.policy.quality,
         )
         for row in rows
-    )  # fmt: skip
+    )
     return Table(
         columns("cache | GB each> | fit> | step at 1> | quality~"), cells, title="Cache of one sequence"
     )
@@ -111,12 +119,15 @@ def _policy_table(rows: Sequence[ContextRow]) -> Table:
 def _tier_table(rows: Sequence[TierRow]) -> Table:
     cells = tuple(
         (
-            row.fetch.tier.name, digits(row.fetch.tier.bytes_per_s / GB), show(row.fetch.fetch_s, TIME),
-            show(row.fetch.recompute_s, TIME), "yes" if row.fetch.pays else "no",
+            row.fetch.tier.name,
+            digits(row.fetch.tier.bytes_per_s / GB),
+            show(row.fetch.fetch_s, TIME),
+            show(row.fetch.recompute_s, TIME),
+            "yes" if row.fetch.pays else "no",
             show(row.worth_keeping_s, TIME) if row.worth_keeping_s >= MINUTE_S else "-",
         )
         for row in rows
-    )  # fmt: skip
+    )
     return Table(
         columns("tier | GB/s each> | fetch> | recompute> | pays | keep up to>"),
         cells,

@@ -35,12 +35,14 @@ def serve(asked: ServeInput, shared: Shared) -> Answer:
     """
     if asked.records is not None:
         check_writable(asked.records)
-    slo, calibration = _slo(asked), given_calibration(shared.calibration)
+    slo = _slo(asked)
+    calibration = given_calibration(shared.calibration)
     deployment, notes = deployment_of(asked.model, asked.gpu, asked.layout)
     if asked.load.trace is not None:
         from advisor.simulator.serving.trace_files import read_trace
 
-        model, trace = deployment.model, asked.load.trace
+        model = deployment.model
+        trace = asked.load.trace
         read_trace(trace).check_fits(model.max_context_tokens, model.id, trace)
     started = time.perf_counter()
     run = _run_in_shares if _is_shared_out(asked) else _run_whole
@@ -151,7 +153,8 @@ def _seeds(asked: ServeInput, seed: int) -> tuple[int, ...]:
 
 def _workload_of(plan: LoadPlan, asked: ServeInput, seed: int, model: Model) -> Workload:
     """Return the requests of one run: as typed, or, if seeds are named, as `advisor recommend` draws them."""
-    traffic, load = plan.traffic, asked.load
+    traffic = plan.traffic
+    load = asked.load
     if asked.seeds is None or load.length_dist is not None or traffic.rate_per_s is None:
         return plan.workload
     from advisor.decide.load_runs import workload_of
@@ -252,7 +255,8 @@ def _run_pools(
     from advisor.simulator.disaggregation import with_decode_worker
     from advisor.simulator.serving.disaggregated import simulate_disaggregated
 
-    model, records = with_decode_worker(pools.model, decode_worker), asked.records is not None
+    model = with_decode_worker(pools.model, decode_worker)
+    records = asked.records is not None
     return simulate_disaggregated(
         model.prefill, model.decode, model.link, workload, records=records, seed=seed, slo=slo
     )

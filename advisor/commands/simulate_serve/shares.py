@@ -27,16 +27,28 @@ _KEEPS_UP: Final = 0.9
 _FROM: Final = "from"
 _EXAMPLE: Final = "--long-prompts from=30465:gpu=h200-sxm:tp=8:replicas=2"
 _LAYOUT: Final[Mapping[str, type]] = {
-    "tp": int, "pp": int, "dp": int, "ep": int, "replicas": int, "precision": str, "kv-precision": str,
-}  # fmt: skip
+    "tp": int,
+    "pp": int,
+    "dp": int,
+    "ep": int,
+    "replicas": int,
+    "precision": str,
+    "kv-precision": str,
+}
 _GUESSING: Final[Mapping[str, type]] = {"speculative": str, "draft-tokens": int, "acceptance": float}
 _ITSELF: Final[Mapping[str, Callable[[str], Any]]] = {
-    "gpu": str, "max-num-seqs": int, "max-num-batched-tokens": int, "prefix-caching": lambda text: text == "on",
+    "gpu": str,
+    "max-num-seqs": int,
+    "max-num-batched-tokens": int,
+    "prefix-caching": lambda text: text == "on",
     "power-cap": str,
-}  # fmt: skip
+}
 _READ: Final[Mapping[str, Callable[[str], Any]]] = {
-    _FROM: lambda text: parse_tokens(text, "--long-prompts"), **_LAYOUT, **_GUESSING, **_ITSELF,
-}  # fmt: skip
+    _FROM: lambda text: parse_tokens(text, "--long-prompts"),
+    **_LAYOUT,
+    **_GUESSING,
+    **_ITSELF,
+}
 _KNOWN: Final = tuple(_READ)
 
 Modelled = Callable[[Deployment, LoadPlan, ServeInput], ReplicaModel]
@@ -54,7 +66,8 @@ class Shared:
 
     def of_all(self, prediction: ServingPrediction) -> ServingPrediction:
         """Return a prediction with the rates of all replicas together: those that are offered, where they keep up."""
-        traffic, served = self.plan.traffic, self.result.steady_requests_per_s or 0.0
+        traffic = self.plan.traffic
+        served = self.result.steady_requests_per_s or 0.0
         per_s = traffic.rate_per_s
         if per_s is None or served < _KEEPS_UP * per_s:
             per_s = served or per_s or 0.0
@@ -100,7 +113,9 @@ def in_shares(asked: ServeInput, deployment: Deployment, modelled: Modelled, see
             (asked, deployment, traffic_in(whole, 1, start - 1)),
             (long, deployment_of(long.model, long.gpu, long.layout)[0], traffic_in(whole, start)),
         ]
-    count, shares, words = asked.load.requests or DEFAULT_REQUESTS, list[LoadShare](), list[str]()
+    count = asked.load.requests or DEFAULT_REQUESTS
+    shares = list[LoadShare]()
+    words = list[str]()
     for typed, run, traffic in sides:
         replica = modelled(run, _plan(traffic, count), typed)
         fraction = (traffic.rate_per_s or 0.0) / whole.rate_per_s
@@ -117,13 +132,15 @@ def _of_clients(
 ) -> Shared:
     """Run one replica with its share of the clients, who begin one after the other within `--ramp`."""
     assert whole.concurrency is not None
-    replicas, count = deployment.num_replicas, asked.load.requests or DEFAULT_REQUESTS
+    replicas = deployment.num_replicas
+    count = asked.load.requests or DEFAULT_REQUESTS
     clients = math.ceil(whole.concurrency / replicas)
     plan = _plan(whole, count)
     replica = modelled(deployment, plan, asked)
     spacing_s = parse_seconds(asked.load.ramp, "--ramp") / clients if asked.load.ramp else 0.0
     runs = [run_at(replica, whole, clients, count, seed, spacing_s=spacing_s) for seed in seeds]
-    result, scale = pooled(runs), whole.concurrency / clients
+    result = pooled(runs)
+    scale = whole.concurrency / clients
     rates = {
         name: scale * rate
         for name in ("steady_requests_per_s", "steady_output_tokens_per_s")
@@ -200,6 +217,8 @@ def _long_side(asked: ServeInput, text: str) -> tuple[int, ServeInput]:
         for names in (_LAYOUT, _GUESSING, _ITSELF)
     )
     if guessing.get("speculative") == "none":
-        guessing, asked = {}, replace(asked, guessing=Guessing())
-    layout_of, guessing_of = replace(asked.layout, **layout), replace(asked.guessing, **guessing)
+        guessing = {}
+        asked = replace(asked, guessing=Guessing())
+    layout_of = replace(asked.layout, **layout)
+    guessing_of = replace(asked.guessing, **guessing)
     return found[_FROM], replace(asked, layout=layout_of, guessing=guessing_of, **own)

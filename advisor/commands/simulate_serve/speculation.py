@@ -28,7 +28,9 @@ class Speculating:
 
     def gain(self, plain: ReplicaModel, plan: LoadPlan, result: ServingResult) -> SpeculationGain:
         """Return the gain of speculative decoding at the batch of a run, and the batch up to which it pays."""
-        chosen, fast, slow = self.chosen, self.replica.surface, plain.surface
+        chosen = self.chosen
+        fast = self.replica.surface
+        slow = plain.surface
         guess = chosen.speculation
         context = plan.mean_input_tokens + plan.mean_output_tokens / 2.0
         num_slots = len(slow.decode_base_ps) - 1

@@ -54,7 +54,8 @@ def _row(name: str, fit: LengthFit) -> tuple[str, ...]:
 
 def _load_table(fit: TraceFit) -> str:
     """Return a [[load]] of a fleet file."""
-    inputs, outputs = round(fit.inputs.mean_tokens), round(fit.outputs.mean_tokens)
+    inputs = round(fit.inputs.mean_tokens)
+    outputs = round(fit.outputs.mean_tokens)
     lines = ["[[load]]", f"rate = {digits(fit.rate_per_s or 1.0).replace(',', '')}"]
     if fit.burstiness_cv is not None:
         lines.append(f"burstiness = {digits(max(0.05, fit.burstiness_cv)).replace(',', '')}")

@@ -46,7 +46,8 @@ class FarSites:
 
     def step_s(self, found: PlanFound, *, overlapped: bool = False) -> float:
         """Return the mean time of a step [s]; gradients hide behind the last micro-batch's backward pass."""
-        plan, num_bytes = found.plan, self.exchanged_bytes(found)
+        plan = found.plan
+        num_bytes = self.exchanged_bytes(found)
         if self.inner_steps:
             return local_step_s(self.sites, found.step_s, self.inner_steps, num_bytes, overlapped=overlapped)
         rounds = max(1, found.job.global_batch // (plan.data_parallel * plan.micro_batch))

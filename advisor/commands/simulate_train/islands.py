@@ -20,12 +20,19 @@ _TOGETHER: Final[tuple[Rule, ...]] = (
     Needs("--beside-gbps", "--beside", "--beside 256xa100", why="there is one cluster"),
     Needs("--across", "--beside", "--beside 256xa100", why="there is one cluster"),
     Needs("--beside", "--gpus", "--gpus 256", why="how many stand in the first cluster"),
-    Needs("--beside", "--between-gbps", "--between-gbps 400", why="how fast the link between them is decides"),
+    Needs(
+        "--beside", "--between-gbps", "--between-gbps 400", why="how fast the link between them is decides"
+    ),
     *(
-        Apart("--beside", name, "sites are alike and far apart, what stands beside is unlike and near", "one of them")
+        Apart(
+            "--beside",
+            name,
+            "sites are alike and far apart, what stands beside is unlike and near",
+            "one of them",
+        )
         for name in ("--sites", "--inner-steps")
     ),
-)  # fmt: skip
+)
 _PART: Final = re.compile(r"\s*(\d{1,7})\s*[x×*]\s*(\S.*?)\s*")
 
 
@@ -43,13 +50,17 @@ def islands_of(
     match = _PART.fullmatch(text)
     if match is None or int(match[1]) < 1:
         raise AdvisorError(
-            f"--beside '{text}' is no cluster", why="a number of accelerators and their name", fix="--beside 256xa100"
-        )  # fmt: skip
+            f"--beside '{text}' is no cluster",
+            why="a number of accelerators and their name",
+            fix="--beside 256xa100",
+        )
     rate = float(values["between_gbps"]) * GIGA / BITS_PER_BYTE
     if not 0.0 < rate < math.inf:
         raise AdvisorError(
-            f"{values['between_gbps']} Gb/s between two clusters", why="a link has a rate", fix="--between-gbps 400"
-        )  # fmt: skip
+            f"{values['between_gbps']} Gb/s between two clusters",
+            why="a link has a rate",
+            fix="--between-gbps 400",
+        )
     chosen = accelerators.get(match[2])
     network = float(values.get("beside_gbps", 0.0)) * GIGA / BITS_PER_BYTE
     second = TrainingCluster(calibrated_accelerator(chosen.record, calibration), network_bytes_per_s=network)

@@ -80,10 +80,11 @@ class TrainInput:
     plan: Annotated[
         Path | None,
         Argument(
-            metavar="PLAN", help="Options in a TOML file, or what `advisor recommend --plan` wrote.",
+            metavar="PLAN",
+            help="Options in a TOML file, or what `advisor recommend --plan` wrote.",
             show_default=False,
         ),
-    ] = None  # fmt: skip
+    ] = None
     model: Annotated[str | None, JOB("NAME", "Id, size (70b), Hugging Face id or config.json.")] = None
     gpu: Annotated[str | None, JOB("ID", "Accelerator; h100 and the like will do.", "h100-sxm")] = None
     gpus: Annotated[

@@ -55,7 +55,8 @@ def _mark(slot: TimedSlot, place: float) -> str:
 def pipeline_svg(run: PipelineRun, title: str) -> str:
     """Return the schedule as a drawing: a row per stage, a box per pass with its micro-batch if there is room."""
     scale = (_SVG_WIDTH - _LEFT - 10) / run.makespan_s
-    top, height = 40, 40 + _ROW * run.num_stages + 40
+    top = 40
+    height = 40 + _ROW * run.num_stages + 40
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_SVG_WIDTH} {height}" font-family="sans-serif" '
         f'font-size="11"><title>{escape(title)}</title>',
@@ -79,7 +80,8 @@ def _boxes(slot: TimedSlot, y: int, scale: float) -> list[str]:
     share_s = (slot.end_at_s - slot.start_at_s) / len(slot.passes)
     found = []
     for i, step in enumerate(slot.passes):
-        x, width = _LEFT + (slot.start_at_s + i * share_s) * scale, share_s * scale
+        x = _LEFT + (slot.start_at_s + i * share_s) * scale
+        width = share_s * scale
         found.append(
             f'<rect x="{x:.2f}" y="{y}" width="{max(0.4, width - 0.4):.2f}" height="{_ROW - 4}" '
             f'fill="{_COLOURS[step.kind]}"/>'
@@ -93,7 +95,8 @@ def _boxes(slot: TimedSlot, y: int, scale: float) -> list[str]:
 
 
 def _legend(y: int, kinds: set[Kind]) -> list[str]:
-    found, x = [], _LEFT
+    found = []
+    x = _LEFT
     for kind in sorted(kinds):
         found.append(f'<rect x="{x}" y="{y - 10}" width="12" height="12" fill="{_COLOURS[kind]}"/>')
         found.append(f'<text x="{x + 18}" y="{y}">{_MEANINGS[kind]}</text>')

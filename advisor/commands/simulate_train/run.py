@@ -59,9 +59,13 @@ from advisor.simulator.training.plan_check import check_plan, nearest_plan, plan
 _DEFAULT_BATCH: Final = 512
 _DEFAULT_SEQUENCE: Final = 8192
 _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
-    "sharding": SHARDINGS, "recompute": RECOMPUTES, "schedule": SCHEDULES, "method": METHODS, "optimizer": OPTIMIZERS,
+    "sharding": SHARDINGS,
+    "recompute": RECOMPUTES,
+    "schedule": SCHEDULES,
+    "method": METHODS,
+    "optimizer": OPTIMIZERS,
     "across": ACROSS,
-}  # fmt: skip
+}
 
 _LAYOUT: Final = frozenset(field.name for field in fields(TrainLayout))
 _FIELDS: Final = _LAYOUT | {field.name for field in fields(TrainInput)} - {"plan", "layout"}
@@ -197,13 +201,20 @@ def _from_recommendation(path: Path) -> dict[str, Any]:
     try:
         content = parsed_json(read_text(path))
         check_saved(path, content)
-        option, task = content["options"][0], content["inputs"]["task"]
+        option = content["options"][0]
+        task = content["inputs"]["task"]
         plan = dict(option["plan"])
         values = {
-            "model": content["model"], "gpu": option["machine"]["accelerator"], "global_batch": task["global_batch"],
-            "sequence": task["sequence_tokens"], "method": task["method"], "optimizer": task["optimizer"],
-            "precision": plan["compute_dtype"], "framework": plan["framework"], "sequence_parallel": plan["sp"],
-        }  # fmt: skip
+            "model": content["model"],
+            "gpu": option["machine"]["accelerator"],
+            "global_batch": task["global_batch"],
+            "sequence": task["sequence_tokens"],
+            "method": task["method"],
+            "optimizer": task["optimizer"],
+            "precision": plan["compute_dtype"],
+            "framework": plan["framework"],
+            "sequence_parallel": plan["sp"],
+        }
         if task.get("lora_rank"):
             values["lora_rank"] = task["lora_rank"]
         degrees = ("tp", "pp", "vpp", "cp", "ep", "dp", "micro_batch", "sharding", "recompute", "schedule")

@@ -45,7 +45,8 @@ class TrainRun:
     @property
     def peak_flop_per_s(self) -> float:
         """Return the mean peak of an accelerator in the job's format [flop/s]."""
-        cluster, dtype = self.found.cluster, self.found.job.compute_dtype
+        cluster = self.found.cluster
+        dtype = self.found.job.compute_dtype
         if self.islands is None:
             return peak_flop_per_s(cluster.accelerator, dtype) or 1.0
         whole, _ = self.islands
@@ -85,7 +86,9 @@ class TrainRun:
 def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...]) -> Answer:
     """Return time, utilisation and memory of one step of a stated plan."""
     found = run.found
-    job, plan, accelerator = found.job, found.plan, found.cluster.accelerator
+    job = found.job
+    plan = found.plan
+    accelerator = found.cluster.accelerator
     step = step_quantity(found, found.step_s)
     per_step = job.tokens_per_step / plan.num_accelerators
     rate = per_step / step
@@ -133,20 +136,31 @@ def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...
 
 
 def _inputs(run: TrainRun) -> dict[str, object]:
-    job, plan = run.found.job, run.found.plan
+    job = run.found.job
+    plan = run.found.plan
     return {
-        "model": job.model.id, "gpu": run.found.cluster.accelerator.id, "gpus": plan.num_accelerators,
-        "framework": job.framework, "global_batch": job.global_batch, "sequence": job.sequence_tokens,
-        "precision": job.compute_dtype, "method": job.method, "lora_rank": job.lora_rank, "optimizer": job.optimizer,
-        "tokens": run.tokens, "plan": plan_columns(job, plan),
-    }  # fmt: skip
+        "model": job.model.id,
+        "gpu": run.found.cluster.accelerator.id,
+        "gpus": plan.num_accelerators,
+        "framework": job.framework,
+        "global_batch": job.global_batch,
+        "sequence": job.sequence_tokens,
+        "precision": job.compute_dtype,
+        "method": job.method,
+        "lora_rank": job.lora_rank,
+        "optimizer": job.optimizer,
+        "tokens": run.tokens,
+        "plan": plan_columns(job, plan),
+    }
 
 
 def _result(
     run: TrainRun, rate: Quantity, measures: Mapping[str, Quantity | None], stages: Sequence[StageMemory]
 ) -> dict[str, object]:
     found = run.found
-    job, plan, accelerator = found.job, found.plan, found.cluster.accelerator
+    job = found.job
+    plan = found.plan
+    accelerator = found.cluster.accelerator
     held = found.memory_bytes
     return {
         "kind": "simulation",
@@ -215,7 +229,8 @@ def _pipeline_result(run: PipelineRun) -> dict[str, object]:
 
 
 def _pictures(found: PlanFound) -> list[Block]:
-    run, shown = found.run, pictured(found)
+    run = found.run
+    shown = pictured(found)
     if run is None or shown is None or run.num_stages > _MOST_ROWS:
         return []
     held = ", ".join(digits(count) for count in run.max_in_flight)

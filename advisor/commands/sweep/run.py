@@ -145,7 +145,8 @@ def _watched(
     command: str, waiting: list[Point], workers: Workers, total: int, shared: Shared, path: Path
 ) -> Iterator[tuple[str, Row]]:
     """Yield outcomes with a progress line; an interruption says where the finished points are."""
-    done, started_s = 0, time.monotonic()
+    done = 0
+    started_s = time.monotonic()
     if not waiting:
         return
     with progress(quiet=shared.quiet) as line, _terminated_as_interrupted():

@@ -74,7 +74,8 @@ def installed_versions() -> tuple[str, str, str]:
 
 
 def _answer(command: str, options: Mapping[str, Any]) -> Answer:
-    fields, found = fields_of(command), commands()[command]
+    fields = fields_of(command)
+    found = commands()[command]
     typed: dict[str, Any] = {
         fields[name].parameter: Path(value)
         if fields[name].kind is Path and not fields[name].or_name
@@ -101,7 +102,8 @@ def _numbers(answer: Answer, target: Studied) -> dict[str, Any]:
 
 def _field(parameter: inspect.Parameter, *, is_file: bool) -> Field:
     """Return the field of an option, from the annotation that makes it one."""
-    annotation, limits = parameter.annotation, None
+    annotation = parameter.annotation
+    limits = None
     if get_origin(annotation) is Annotated:
         annotation, limits = get_args(annotation)[:2]
     if get_origin(annotation) in (UnionType, Union):

@@ -33,11 +33,13 @@ def sweep_answer(
     answered = [row for row in table if row["status"] == "ok"]
     columns = tuple(dict.fromkeys(name for row in answered for name in row))
     try:
-        chosen, unknown = parse_objectives(objectives if answered else (), columns), ""
+        chosen = parse_objectives(objectives if answered else (), columns)
+        unknown = ""
     except AdvisorError as error:
         if strict:
             raise
-        chosen, unknown = (), f"no best points: {error.what}; {error.fix}"
+        chosen = ()
+        unknown = f"no best points: {error.what}; {error.fix}"
     front = [answered[index] for index in pareto_front(answered, chosen)]
     return Answer(
         result={

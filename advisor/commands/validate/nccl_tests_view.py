@@ -17,7 +17,8 @@ _LARGE_SIZES = "16 MiB and more"
 
 def nccl_tests_answer(judged: RunVerdict, inputs: Mapping[str, object], notes: tuple[str, ...]) -> Answer:
     """Return the verdict over the large messages, the sizes, the curve, and known faults that would explain it."""
-    run, group = judged.run, judged.topology
+    run = judged.run
+    group = judged.topology
     where = f"{group.num_ranks} x {judged.accelerator}" + (
         f" in {group.num_nodes} nodes" if group.num_nodes > 1 else ""
     )

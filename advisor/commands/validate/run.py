@@ -44,7 +44,8 @@ def serving(asked: ServingInput, shared: Shared) -> Answer:
     for view in sorted(VIEWS, key=asked.view.__ne__):
         table = asked if view == asked.view else replace(asked, predictions=None)
         found[view] = validate(serving_suite(calibration, view), table, shared.seed)
-    replay, stranger = found["replay"], found["stranger"]
+    replay = found["replay"]
+    stranger = found["stranger"]
     answer = validation_answer(
         "serving",
         asked,

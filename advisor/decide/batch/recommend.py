@@ -83,7 +83,8 @@ def recommend_batch(scenario: Scenario, job: BatchJob, *, suggests: bool = True)
         lambda option: option.job_usd,
         scenario.as_of,
     )
-    safe_pick, options = safe_pick_of(options), options[: scenario.top]
+    safe_pick = safe_pick_of(options)
+    options = options[: scenario.top]
     shown = {option.machine.accelerator for option in options}
     rejected = tuple(Rejected(name, reason) for name, reason in reasons.items() if name not in shown)
     wall_s = time.perf_counter() - started
@@ -115,7 +116,8 @@ def _nothing(
         except InfeasibleError:
             continue
         least = min(options, key=lambda option: option.bill.usd_per_hour)
-        count, name = least.machine.num_accelerators, least.machine.accelerator
+        count = least.machine.num_accelerators
+        name = least.machine.accelerator
         fix = f"--deadline {deadline_s / HOUR_S:g}h: {count} x {name} are done by then"
         if budget is not None:
             provider = least.offer.provider if least.offer else OWN
@@ -166,7 +168,8 @@ class _Entry:
 
 
 def _entries(scenario: Scenario, job: BatchJob, model: Model, reasons: dict[str, Reason]) -> Iterator[_Entry]:
-    traffic, order = scenario.traffic, itertools.count()
+    traffic = scenario.traffic
+    order = itertools.count()
     offers, chips = market(scenario.constraints, scenario.as_of, scenario.calibration)
     wanted = scenario.constraints.engines
     engines = [engine for engine in engine_catalog.all_engines() if not wanted or engine.id in wanted]
@@ -237,7 +240,8 @@ def _tighten(
     entry: _Entry, entries: list[_Entry], scenario: Scenario, job: BatchJob, reasons: dict[str, Reason]
 ) -> None:
     """Model the replica and bound the job by its step surface."""
-    traffic, name = scenario.traffic, entry.candidate.deployment.accelerator.id
+    traffic = scenario.traffic
+    name = entry.candidate.deployment.accelerator.id
     try:
         entry.replica = model_replica(
             entry.candidate.deployment,
@@ -277,7 +281,8 @@ def _simulated(entry: _Entry, scenario: Scenario, job: BatchJob) -> _Run | None:
 
 
 def _option(rank: int, run: _Run, scenario: Scenario, job: BatchJob) -> Option:
-    purchase, traffic = run.purchase, scenario.traffic
+    purchase = run.purchase
+    traffic = scenario.traffic
     price = purchase.way.price
     class_name = class_of(run.replica, run.mean_batch)
     per_replica = with_interval(run.requests_per_s, "throughput", class_name, run.replica.basis)
@@ -314,7 +319,8 @@ def _option(rank: int, run: _Run, scenario: Scenario, job: BatchJob) -> Option:
 
 
 def _headline(option: Option, model: Model, job: BatchJob) -> str:
-    offer, duration_s = option.offer, option.batched.duration_s.value
+    offer = option.offer
+    duration_s = option.batched.duration_s.value
     count = accelerator_words(option)
     deal = f"your own {count}"
     if offer is not None:

@@ -46,8 +46,11 @@ class ItemFound:
 
 def item_option(rank: int, found: ItemFound, scenario: ItemScenario) -> Option:
     """The option that a simulated fleet becomes."""
-    service, fleet, way = found.candidate.service, found.fleet, found.candidate.way
-    latency_s, how = _latencies(found, scenario), service.parallel
+    service = found.candidate.service
+    fleet = found.fleet
+    way = found.candidate.way
+    latency_s = _latencies(found, scenario)
+    how = service.parallel
     p99 = latency_s["p99"]
     holds = "likely" if p99.value <= scenario.latency_p99_s else "marginal"
     served = Quantity(found.items_per_s, found.items_per_s, found.items_per_s, service.basis)
@@ -94,7 +97,8 @@ def item_option(rank: int, found: ItemFound, scenario: ItemScenario) -> Option:
 
 def _latencies(found: ItemFound, scenario: ItemScenario) -> dict[str, Quantity]:
     """Latencies of the fleet [s]; their ranges are those of the same load on a faster and on a slower service."""
-    service, fleet = found.candidate.service, found.fleet
+    service = found.candidate.service
+    fleet = found.fleet
     arrivals = poisson_arrivals(found.items_per_s, NUM_REQUESTS, scenario.seed)
     low, high = service.time_range
     times = service.batch_s[: fleet.max_batch + 1]
@@ -113,7 +117,8 @@ def headline(option: Option, model: Model, scenario: ItemScenario, ladder: Seque
     """The answer in a sentence; of a ladder its smallest and its largest load."""
     shown = option.of_items
     load = f"{scenario.rate_per_s:g}" if scenario.rate_per_s else f"{shown.items_per_s.value:.3g}"
-    unit, usd = scenario.job.unit, shown.usd_per_thousand_items.value
+    unit = scenario.job.unit
+    usd = shown.usd_per_thousand_items.value
     answer = f"{_deal(option)}, {load} {unit}s/s at ${usd:.3g} per thousand"
     small = next((rung for rung in ladder if rung.option), None)
     if small is None or small.option is None or small.option is option:

@@ -70,7 +70,8 @@ def recommend_items(scenario: ItemScenario) -> Decision:
         raise _nothing(scenario, model, services, answers[0].reasons)
     last = carried[-1]
     ladder = tuple(_rung(load, answer) for load, answer in zip(scenario.ladder_per_s, answers, strict=False))
-    simulated, wall_s = sum(answer.num_simulated for answer in answers), time.perf_counter() - started
+    simulated = sum(answer.num_simulated for answer in answers)
+    wall_s = time.perf_counter() - started
     return Decision(
         kind="item_plan",
         model=model.id,
@@ -112,9 +113,11 @@ class _Answer:
 
     def rejected(self) -> tuple[Rejected, ...]:
         shown = {option.machine.accelerator for option in self.options}
-        limit, unit = self.options[-1].of_items.usd_per_thousand_items.value, self.scenario.job.unit
+        limit = self.options[-1].of_items.usd_per_thousand_items.value
+        unit = self.scenario.job.unit
         dearer = {c.service.deployment.accelerator.id: c.bound_usd * KILO for c in reversed(self.bounds)}
-        rank, per = len(self.options), f"per 1000 {unit}s"
+        rank = len(self.options)
+        per = f"per 1000 {unit}s"
         rejected = [
             Rejected(name, CostsMore(usd, limit, rank, is_bound=True, per=per))
             for name, usd in sorted(dearer.items(), key=lambda item: item[1])
@@ -173,7 +176,8 @@ def _by_cost(best: Mapping[str, ItemFound], safe: Mapping[str, ItemFound]) -> li
         return quantity(found.candidate.service, found.usd_per_item)
 
     def preferred(name: str) -> ItemFound:
-        founded, cheapest = safe.get(name), best.get(name)
+        founded = safe.get(name)
+        cheapest = best.get(name)
         if founded and (cheapest is None or cost(founded).low <= cost(cheapest).high):
             return founded
         return best[name]
@@ -221,7 +225,8 @@ def _ways_to_split(scenario: ItemScenario) -> Iterator[Parallel]:
 
 def _bound_usd(service: ItemService, way: Placement, scenario: ItemScenario) -> float:
     """Least dollars per item: no queues, no randomness, whole units where a rate is given; headroom included."""
-    rate, most = scenario.rate_per_s, service.best_items_per_s(scenario.latency_p99_s) / service.headroom
+    rate = scenario.rate_per_s
+    most = service.best_items_per_s(scenario.latency_p99_s) / service.headroom
     if rate is None:
         return way.usd_per_replica_hour / HOUR_S / most
     replicas = math.ceil(rate / most - _ROUNDING)
@@ -254,7 +259,9 @@ def _cheapest(
 
 def _fleet(service: ItemService, scenario: ItemScenario) -> tuple[BatchFleet, float] | None:
     """Replicas that keep the promise and bear the slow end of the range, and what one of them carries [1/s]."""
-    promise_s, headroom, seed = scenario.latency_p99_s, service.headroom, scenario.seed
+    promise_s = scenario.latency_p99_s
+    headroom = service.headroom
+    seed = scenario.seed
     rate = scenario.rate_per_s
     if rate is None:
         # One replica at the highest rate that it carries; half the requests do while that rate is sought.
@@ -303,7 +310,8 @@ def _nothing(
         fleets = _cheapest(asked, _candidates(asked, services), {}).values()
         least = min(fleets, key=lambda found: found.usd_per_item, default=None)
         if least is not None:
-            service, price = least.candidate.service, least.candidate.way.price
+            service = least.candidate.service
+            price = least.candidate.way.price
             count = least.fleet.num_servers * service.accelerators_per_replica
             paid = least.usd_per_hour + extra_usd_per_hour(price, scenario.beside)
             why = f"${budget:.3g}/h buys nothing that keeps it"

@@ -86,7 +86,8 @@ def cheapest_fleets(
 
     On each offer stands one block at most: two would cost no less than one with the models of both.
     """
-    everyone, drafts = (1 << len(plans)) - 1, list[tuple[Choice, ...]]()
+    everyone = (1 << len(plans)) - 1
+    drafts = list[tuple[Choice, ...]]()
     for is_sound in (False, True):
         choices = [_choices(scenarios[0], plans, chip, price, is_sound=is_sound) for chip, price in rows]
         drafts += [found[everyone] for found in (_mixed(choices),) if everyone in found]
@@ -149,7 +150,8 @@ def _choices(
     scenario: Scenario, plans: Plans, chip: Accelerator, price: Price, *, is_sound: bool
 ) -> dict[int, Choice]:
     """The cheapest for every set of models that an offer has room for, by their bits; of what is sound, if asked."""
-    spread, found = price_spread_of(price, scenario), dict[int, Choice]()
+    spread = price_spread_of(price, scenario)
+    found = dict[int, Choice]()
     if is_sound and not is_firm(price, spread):
         return found
     factor = math.exp(spread.drift + spread.sigma**2 / 2.0)
@@ -194,7 +196,8 @@ def _block(scenarios: Sequence[Scenario], choice: Choice) -> Block:
 
     Assumes: errors of capacities go together; what an offer has no more of would cost as much.
     """
-    order, spread = _ordered(choice), price_spread_of(choice.price, scenarios[0])
+    order = _ordered(choice)
+    spread = price_spread_of(choice.price, scenarios[0])
     assert order is not None
     used = _used(choice, None)
 
@@ -219,7 +222,9 @@ def _used(choice: Choice, quantile: float | None) -> int:
 
 def _with_part(scenario: Scenario, plan: Planned, order: Order, part: float) -> Planned:
     """Return a plan bought for its part of an order; `part` is the fraction of the order per replica."""
-    count, traffic, usd = plan.found.purchase.num_replicas, scenario.traffic, order.usd_per_hour * part
+    count = plan.found.purchase.num_replicas
+    traffic = scenario.traffic
+    usd = order.usd_per_hour * part
     tokens = traffic.mean_input_tokens + traffic.mean_output_tokens
     per_token = usd_per_million_tokens(count * usd, plan.demand.size, tokens)
     way = Placement(order.unit.price, 1, _size(plan), usd)

@@ -56,7 +56,9 @@ def packed(needs: Sequence[Need], capacity: int) -> tuple[Machines, ...]:
     """
     groups: list[Machines] = []
     for place in sorted(range(len(needs)), key=lambda each: -needs[each].size):
-        left, size, filled = needs[place].num_replicas, needs[place].size, list[Machines]()
+        left = needs[place].num_replicas
+        size = needs[place].size
+        filled = list[Machines]()
         empty = Machines(math.ceil(left / (capacity // size)), capacity, (0,) * len(needs), 0)
         for group in (*groups, empty):
             each = (capacity - group.num_used) // size
@@ -84,7 +86,9 @@ def ordered(needs: Sequence[Need], price: Price, chip: Accelerator) -> Order | N
     Replicas that take several units have those for themselves.
     """
     (unit,) = placements(1, (price,), chip)
-    room, own, inner = unit.accelerators_per_unit, list[Machines](), list[Need]()
+    room = unit.accelerators_per_unit
+    own = list[Machines]()
+    inner = list[Need]()
     for place, need in enumerate(needs):
         inner.append(need if need.size <= room else Need(0, 1))
         if need.size > room:

@@ -146,7 +146,8 @@ def _part(option: Option, plan: Planned, model: str) -> Option:
 
 
 def _purchase(block: Block, found: Sequence[Sized]) -> SharedPurchase:
-    order, one = block.order, found[0]
+    order = block.order
+    one = found[0]
     price = order.unit.price
     names = [found[place].done.model.id for place in block.places]
     used = sum(each.count * each.num_used for each in order.machines)
@@ -183,7 +184,8 @@ def _headline(option: Option, found: Sequence[Sized]) -> str:
 
 def saving(found: Decision) -> str:
     """Return a sentence on the saving from shared machines; empty if they save nothing."""
-    apart, usd = found.extra["usd_per_hour_apart"], found.options[0].shared.usd_per_hour.value
+    apart = found.extra["usd_per_hour_apart"]
+    usd = found.options[0].shared.usd_per_hour.value
     if not isinstance(apart, float) or usd > _LESS * apart:
         return ""
     return f"Without shared machines the models cost ${apart:.2f}/h."

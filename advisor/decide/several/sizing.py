@@ -136,7 +136,8 @@ def _kinds(found: Sequence[Sized]) -> list[str]:
 def fleets(found: Sequence[Sized], top: int, budget: float = math.inf) -> tuple[list[Fleet], float]:
     """The best fleets, with what their parts show at their planning points; and what the models cost apart [USD/h]."""
     names = {name for one in found for name in one.plans}
-    done, scenarios = found[0].done, [one.scenario for one in found]
+    done = found[0].done
+    scenarios = [one.scenario for one in found]
     offers = {name: done.offers[name] for name in sorted(names)}
     rows = list(compared_rows(scenarios[0], offers, done.accelerators, _SIZES))
     with limited(SHOW_WORK):

@@ -27,8 +27,14 @@ Across = Literal["dp", "pp"]
 ACROSS: Final[tuple[Across, ...]] = get_args(Across)
 _SCHEDULES: Final = ("gpipe", "1f1b", "zb_h1")
 _MICRO_BATCH_PARTS: Final = (
-    "forward", "backward", "recompute", "tensor_parallel", "context_parallel", "expert_parallel", "host",
-)  # fmt: skip
+    "forward",
+    "backward",
+    "recompute",
+    "tensor_parallel",
+    "context_parallel",
+    "expert_parallel",
+    "host",
+)
 _GRAPH_PARTS: Final = (*_MICRO_BATCH_PARTS[:-1], "bubble")
 """Parts of the step that the event graph of a pipeline contains; the rest follows or accompanies it."""
 _NEAR: Final = 2
@@ -125,7 +131,8 @@ def stage_fault(islands: Islands, plan: TrainingPlan) -> tuple[str, str, str] | 
 
 def _nearest_stages(islands: Islands, plan: TrainingPlan) -> str:
     """The number of stages nearest to a plan's whose stages stand whole in both parts, as what to type."""
-    total, common = islands.num_accelerators, math.gcd(*islands.counts)
+    total = islands.num_accelerators
+    common = math.gcd(*islands.counts)
     ranks = plan.tensor_parallel * plan.context_parallel
     whole = [total // size for size in range(ranks, common + 1, ranks) if common % size == 0]
     if not whole:
@@ -142,7 +149,8 @@ def over_islands(
     Source: Holmes (arXiv:2312.03549): data parallelism inside clusters of one fabric, pipelines across them.
     """
     ways = {"dp": (replica_fault, _replicas), "pp": (stage_fault, _stages)}
-    found, faults = [], []
+    found = []
+    faults = []
     for name in (across,) if across else ACROSS:
         check, price = ways[name]
         fault = check(islands, plan)
@@ -238,7 +246,8 @@ def _divided(
     for cluster, count, number in zip(islands.clusters, layers, stages, strict=True):
         model = with_depth(job.model, -(-count // number) * plan.pipeline_parallel)
         parts.append(simulated(evaluate_plan(replace(job, model=model), cluster, plan)))
-    first, second = parts[0], parts[1]
+    first = parts[0]
+    second = parts[1]
     sent_s = _crossing_s(job, islands, plan)
     rounds = max(1, job.global_batch // (plan.data_parallel * plan.micro_batch))
     without, with_link = (
@@ -257,9 +266,14 @@ def _divided(
     peaks = [max(row.peak_bytes for row in held) for held in (memory[: stages[0]], memory[stages[0] :])]
     fullest = max((0, 1), key=lambda side: peaks[side] / limits[side])
     whole = replace(
-        pace, job=job, step_s=sum(shown.values()), breakdown_s=shown, run=with_link[0],
-        times=_joined(first, second, stages[0], sent_s), peak_memory_bytes=peaks[fullest],
-    )  # fmt: skip
+        pace,
+        job=job,
+        step_s=sum(shown.values()),
+        breakdown_s=shown,
+        run=with_link[0],
+        times=_joined(first, second, stages[0], sent_s),
+        peak_memory_bytes=peaks[fullest],
+    )
     sizes = [
         count // number + (place >= number - count % number)
         for count, number in zip(layers, stages, strict=True)
@@ -271,7 +285,8 @@ def _divided(
 
 def _crossing_s(job: TrainingJob, islands: Islands, plan: TrainingPlan) -> float:
     """Activations of one micro-batch of every replica over the link [s], one way."""
-    cluster, lattice = islands.clusters[0], PlanLattice.of([plan])
+    cluster = islands.clusters[0]
+    lattice = PlanLattice.of([plan])
     passes = pass_times(job, lattice, cluster, framework_costs(job, cluster.accelerator.architecture))
     ranks = islands.num_accelerators // plan.pipeline_parallel
     return float(passes.activation_bytes[0]) * ranks / islands.bytes_per_s

@@ -168,7 +168,8 @@ def _search_accelerator(
     """Runs on one accelerator that keep the limits: cluster sizes upwards until larger ones only cost more, or
     downwards until the fastest within the budget is found."""
     variants, _ = variants_of(accelerator, model, scenario.task, whole=False)
-    limits, name = scenario.limits, accelerator.id
+    limits = scenario.limits
+    name = accelerator.id
     reason: Reason | None = None
     kept = 0
     for count in _counts(scenario, accelerator, prices, variants):

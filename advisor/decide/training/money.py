@@ -114,9 +114,13 @@ def cheapest_by_term(offers: Iterable[ClusterOffer]) -> Mapping[str, ClusterOffe
 
 
 def energy_of(
-    accelerator: Accelerator, num_accelerators: int, duration_s: float, offer: Price | None, default_region: str,
+    accelerator: Accelerator,
+    num_accelerators: int,
+    duration_s: float,
+    offer: Price | None,
+    default_region: str,
     known: Ownership,
-) -> Energy:  # fmt: skip
+) -> Energy:
     """Electricity of a run [kWh] and its carbon [kg CO2e].
 
     tdp · busy share · system factor · PUE · hours, times the grid's intensity.

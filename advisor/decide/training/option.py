@@ -93,9 +93,13 @@ def option_of(
     rank: int, run: Run, scenario: TrainingScenario, known: Ownership, others: Sequence[ClusterOffer]
 ) -> TrainingOption:
     """The option that a run stands for, with the same run at every other term as further bills."""
-    found, price = run.found, run.offer.price
-    job, plan, accelerator = found.job, found.plan, found.cluster.accelerator
-    count, step = run.num_accelerators, step_quantity(found, run.step_s)
+    found = run.found
+    price = run.offer.price
+    job = found.job
+    plan = found.plan
+    accelerator = found.cluster.accelerator
+    count = run.num_accelerators
+    step = step_quantity(found, run.step_s)
     per_step = job.real_tokens_per_step / found.num_accelerators
     peak = peak_flop_per_s(accelerator, job.compute_dtype) or 1.0
     training = step_quantity(found, found.step_s * run.straggler_factor)
@@ -164,7 +168,9 @@ def _breakdown_s(run: Run) -> dict[str, float]:
 
 def _launch(run: Run, scenario: TrainingScenario) -> Mapping[str, str]:
     """Options of the training frameworks; for a loop on the same accelerators also of the one that runs it."""
-    job, plan, loop = run.found.job, run.found.plan, run.reinforcement
+    job = run.found.job
+    plan = run.found.plan
+    loop = run.reinforcement
     domain = min(run.found.cluster.domain, run.found.cluster.accelerator.node_size)
     task = scenario.rollout
     if task is None or loop is None:
@@ -207,7 +213,8 @@ def _trl_loop(
 
 
 def _failures(run: Run) -> Failures:
-    left, checkpoint = run.goodput, run.checkpoint
+    left = run.goodput
+    checkpoint = run.checkpoint
     return Failures(
         goodput_fraction=left.goodput_fraction,
         checkpoint_fraction=left.checkpoint_fraction,
@@ -231,7 +238,8 @@ def _bills(
     found: list[TermCost] = []
     for term, offer in sorted(cheapest_by_term(others).items()):
         other = run_of(scenario, run.found, offer, run.reinforcement)
-        price, left = offer.price, other.goodput.goodput_fraction
+        price = offer.price
+        left = other.goodput.goodput_fraction
         hourly = offer.usd_per_accelerator_hour
         if is_worth_committing(term, other.wall_s):
             feasible = left >= LEAST_GOODPUT
@@ -247,7 +255,8 @@ def _bills(
         paid_s = float(np.ceil(rented.days * DAY_S / HOUR_S)) * HOUR_S
         usd = job_usd("reserved_1y", hourly * run.num_accelerators, paid_s)
         found.append(replace(cheaper, usd=usd))
-    accelerator, count = run.found.cluster.accelerator, run.num_accelerators
+    accelerator = run.found.cluster.accelerator
+    count = run.num_accelerators
     bought = purchase_price(known, accelerator)
     if bought is not None and run.offer.price.provider != OWN:
         nodes = run.checkpoint.num_nodes

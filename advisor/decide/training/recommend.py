@@ -61,7 +61,8 @@ def recommend_training(
         lambda option: option.usd,
         scenario.as_of,
     )
-    safe_pick, options = safe_pick_of(options), options[: scenario.top]
+    safe_pick = safe_pick_of(options)
+    options = options[: scenario.top]
     shown = {option.machine.accelerator for option in options}
     ages = [option.offer.age_days if option.offer else 0 for option in options]
     return TrainingRecommendation(
@@ -113,7 +114,8 @@ def _every_term(scenario: TrainingScenario, run: Run) -> list[ClusterOffer]:
 
 def headline(option: TrainingOption, model: Model) -> str:
     """The answer in one sentence."""
-    offer, machine = option.offer, option.machine
+    offer = option.offer
+    machine = option.machine
     where = "your own" if offer is None else f"from {seller_words(offer.provider, offer.kind)}"
     name = accelerators.by_id(machine.accelerator).name
     return (
@@ -149,7 +151,8 @@ def pareto(outcome: Outcome) -> tuple[ParetoPoint, ...]:
     runs = sorted(
         (run for group in outcome.runs.values() for run in group), key=lambda run: (run.days, run.usd)
     )
-    found, cheapest = [], math.inf
+    found = []
+    cheapest = math.inf
     for run in runs:
         if run.usd < cheapest:
             cheapest = run.usd
@@ -179,7 +182,8 @@ def what_would_change(scenario: TrainingScenario, options: Sequence[TrainingOpti
 
     Source: own definition; dollars are linear in the hourly price.
     """
-    first, found = options[0], []
+    first = options[0]
+    found = []
     for option in options[1:3]:
         price = option.usd_per_accelerator_hour * first.usd.value / option.usd.value
         found.append(
@@ -194,7 +198,8 @@ def what_would_change(scenario: TrainingScenario, options: Sequence[TrainingOpti
     ]
     if scenario.limits.deadline_s and first.variants:
         other = min(first.variants, key=lambda variant: variant.performance.days.value)
-        takes, costs = duration_words(other.performance.days.value), usd_words(other.usd.value)
+        takes = duration_words(other.performance.days.value)
+        costs = usd_words(other.usd.value)
         found.append(f"{other.machine.num_accelerators} of them finish in {takes} for {costs}")
     return tuple(found)
 

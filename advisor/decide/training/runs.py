@@ -36,9 +36,15 @@ LEAST_OF_COMMITMENT = 0.1
 ESTIMATED_RESERVATION = "reserved_1y_estimate"
 """Term of a bill that rests on the usual discount, because no provider lists the price of such a commitment."""
 _CHECKPOINT_BYTES: Mapping[str, float] = {
-    "adamw": 14.0, "adamw_bf16": 10.0, "lion": 10.0, "adamw_8bit": 8.0, "adafactor": 6.1, "muon": 10.0,
-    "sgd": 10.0, "lora_fa": 14.0,
-}  # fmt: skip
+    "adamw": 14.0,
+    "adamw_bf16": 10.0,
+    "lion": 10.0,
+    "adamw_8bit": 8.0,
+    "adafactor": 6.1,
+    "muon": 10.0,
+    "sgd": 10.0,
+    "lora_fa": 14.0,
+}
 """Bytes per trained parameter: a 16-bit copy, the fp32 master, and the moments that the optimizer keeps."""
 
 
@@ -89,7 +95,8 @@ class Run:
     @property
     def infeasible(self) -> Reason | None:
         """Why the run makes no sense whatever the limits are; None where it does."""
-        term, left = self.offer.price.term, self.goodput.goodput_fraction
+        term = self.offer.price.term
+        left = self.goodput.goodput_fraction
         if left < LEAST_GOODPUT:
             return FailsTooOften(self.num_accelerators, left, term == "spot")
         if self.days > LONGEST_DAYS:
@@ -114,7 +121,8 @@ def run_of(
 
     Where the plan is part of a loop of generation and training, the loop's step counts.
     """
-    reliability, count = scenario.reliability, offer.num_accelerators
+    reliability = scenario.reliability
+    count = offer.num_accelerators
     nodes = -(-count // node_of(found))
     step_s = reinforcement.step_s if reinforcement else found.step_s
     seconds = step_s * straggler_factor(nodes, reliability.straggler_spread)

@@ -184,7 +184,8 @@ def simulated(found: PlanFound, effort: Tally | None = None) -> PlanFound:
     passes = pass_times(
         found.job, lattice, found.cluster, framework_costs(found.job, found.cluster.accelerator.architecture)
     )
-    stages, chunks = plan.pipeline_parallel, CHUNKS.get(plan.schedule, plan.virtual_stages)
+    stages = plan.pipeline_parallel
+    chunks = CHUNKS.get(plan.schedule, plan.virtual_stages)
     busiest = tuple(float(getattr(passes, f"{name}_s")[0]) for name in ("forward", "input", "weight"))
     other = min(1.0, float(passes.other_stages_share[0]))
     times = _chunk_times(busiest, other, stages, chunks, plan.schedule)
@@ -210,7 +211,8 @@ def pictured(found: PlanFound) -> PipelineRun | None:
     """
     if found.times is None or found.run is None:
         return None
-    plan, stages = found.plan, found.plan.pipeline_parallel
+    plan = found.plan
+    stages = found.plan.pipeline_parallel
     few = 2 * stages * (2 if plan.schedule == "dualpipe" else 1)
     if found.run.num_micro_batches <= few:
         return found.run
@@ -235,7 +237,8 @@ def run_of_passes(plan: TrainingPlan, num_micro_batches: int, times: ChunkTimes)
 
     Source: own definition.
     """
-    stages, count = plan.pipeline_parallel, num_micro_batches
+    stages = plan.pipeline_parallel
+    count = num_micro_batches
     passes = 3 * len(times.forward_s) * count
     if passes <= MOST_SIMULATED_PASSES:
         run = run_schedule(plan.schedule, stages, count, times, virtual_stages=plan.virtual_stages)

@@ -25,8 +25,12 @@ FRAMEWORKS: Final[Mapping[str, tuple[str, ...]]] = {
 }
 """Families that train from scratch, by vendor: Megatron-LM with its ROCm fork, NeuronX and Gaudi's own."""
 ADAPTER_FRAMEWORKS: Final[Mapping[str, tuple[str, ...]]] = {
-    "nvidia": ("peft",), "amd": ("peft",), "google": ("maxtext",), "intel": ("peft",), "aws": ("megatron",),
-}  # fmt: skip
+    "nvidia": ("peft",),
+    "amd": ("peft",),
+    "google": ("maxtext",),
+    "intel": ("peft",),
+    "aws": ("megatron",),
+}
 COMPUTE_DTYPES: Final = ("bf16", "fp16", "fp8", "mxfp8", "nvfp4")
 """Formats of a training step's multiplications."""
 ADAPTER_FEATURES: Final = frozenset({"adapters_all_linear"})
@@ -36,8 +40,9 @@ _COARSE_CONTEXT: Final = (1, 2, 4)
 """Context-parallel degrees in the first, coarse search of a lattice."""
 _PEAKS: Final[Mapping[str, str]] = {"mxfp8": "fp8", "nvfp4": "fp4"}
 _BLOCK_SCALED: Final[Mapping[str, tuple[str, ...]]] = {
-    "mxfp8": ("blackwell", "rubin", "cdna4", "cdna5", "trainium3"), "nvfp4": ("blackwell", "rubin"),
-}  # fmt: skip
+    "mxfp8": ("blackwell", "rubin", "cdna4", "cdna5", "trainium3"),
+    "nvfp4": ("blackwell", "rubin"),
+}
 """Architectures whose matrix units scale small blocks themselves: CUDA C++ Programming Guide, compute capabilities 10.0
 and 12.0; AMD CDNA 4 white paper; aws.amazon.com/ec2/instance-types/trn3."""
 _SOFTWARE: Final[Mapping[str, str]] = {"deepspeed": "trl"}
@@ -138,11 +143,10 @@ def option_faults(job: TrainingJob, plan: TrainingPlan) -> Iterator[tuple[str, s
     Source: RULES; Megatron-LM shards gradients and parameters with its own FSDP, which has no pipeline.
     """
     rules = RULES[job.framework]
-    name, ranks = job.framework, plan.data_parallel * plan.context_parallel
-    stages, degrees = (
-        plan.pipeline_parallel,
-        (plan.tensor_parallel, plan.pipeline_parallel, plan.context_parallel),
-    )
+    name = job.framework
+    ranks = plan.data_parallel * plan.context_parallel
+    stages = plan.pipeline_parallel
+    degrees = (plan.tensor_parallel, plan.pipeline_parallel, plan.context_parallel)
     if rules.only_data_parallel and max(*degrees, plan.expert_parallel) > 1:
         yield f"{name} divides no layers", "it has data parallelism and sharding alone"
     if rules.no_stages and stages > 1:
@@ -197,11 +201,18 @@ def variants_of(
     for framework in frameworks:
         for dtype in dtypes:
             job = TrainingJob(
-                model, task.sequence_tokens, task.global_batch, dtype, framework,
-                software=_SOFTWARE.get(framework, ""), method=task.method, lora_rank=task.lora_rank,
-                optimizer=task.optimizer, mean_sequence_tokens=task.mean_sequence_tokens,
+                model,
+                task.sequence_tokens,
+                task.global_batch,
+                dtype,
+                framework,
+                software=_SOFTWARE.get(framework, ""),
+                method=task.method,
+                lora_rank=task.lora_rank,
+                optimizer=task.optimizer,
+                mean_sequence_tokens=task.mean_sequence_tokens,
                 features=features_of(task.method, framework, dtype),
-            )  # fmt: skip
+            )
             if accelerator.vendor not in _WITH_COMMANDS or launch_flags(job, TrainingPlan(), as_priced=True):
                 found += _layouts(job, cluster, task, whole=whole)
     if not found:
@@ -243,7 +254,8 @@ def _layouts(
     job: TrainingJob, cluster: TrainingCluster, task: TrainingTask, *, whole: bool
 ) -> Iterator[Variant]:
     """The plans of a framework on the accelerators, and as a last resort those with states in host memory."""
-    limits, full = limits_of(job, cluster, whole=whole), task.method == "full"
+    limits = limits_of(job, cluster, whole=whole)
+    full = task.method == "full"
     asked = (
         job.framework in task.frameworks
         or job.optimizer in _TRANSFORMERS_ONLY
@@ -299,7 +311,8 @@ def counts_of(accelerator: Accelerator, largest: int) -> Iterator[int]:
 
     Accelerators without a network to other machines stay in one.
     """
-    domain, in_node = accelerator.scale_up_domain, accelerator.node_size
+    domain = accelerator.scale_up_domain
+    in_node = accelerator.node_size
     node = max(in_node, domain) if domain <= 72 else in_node
     limit = largest
     if not accelerator.scale_out_bytes_per_s and domain <= in_node:

@@ -34,7 +34,8 @@ class Operators(gqa.Operators):
         super().__init__(
             GroupedQueryAttention(num_heads=heads, num_kv_heads=heads, head_dim=record.head_dim), hidden
         )
-        inputs, width = Block(hidden, divided=False), Block(heads, record.head_dim)
+        inputs = Block(hidden, divided=False)
+        width = Block(heads, record.head_dim)
         self.matrices = (
             Matrix("query", (width,), inputs),
             Matrix(_KEY_VALUE, (width, width), inputs),
@@ -60,10 +61,15 @@ class Operators(gqa.Operators):
         key = "fp8" if at.deployment.kv_dtype == "fp8" else "bf16"
         heads, kv_heads, dim = self._shape(at.deployment)
         one_s = attention_decode_s(
-            batch, self.source_tokens or 1, heads, kv_heads, dim, at.library.device,
+            batch,
+            self.source_tokens or 1,
+            heads,
+            kv_heads,
+            dim,
+            at.library.device,
             at.library.parameters(DecodeEfficiency, "attention_decode", key),
             kv_bytes_per_element=bytes_per_element(at.deployment.kv_dtype),
-        )  # fmt: skip
+        )
         return (Line(one_s, 0.0 * batch),)
 
     def attends_prompts(self, deployment: Deployment, input_tokens: float) -> bool:

@@ -20,7 +20,8 @@ class Operators(MixerOperators):
     launches = 26
 
     def __init__(self, record: GatedDeltaNet, hidden: int) -> None:
-        self.record, self.hidden = record, hidden
+        self.record = record
+        self.hidden = hidden
         inputs = Block(hidden, divided=False)
         values = Block(record.num_value_heads, record.value_head_dim)
         keys = Block(record.num_key_heads, 2 * record.key_head_dim)
@@ -73,7 +74,9 @@ def delta_net_shape(mixer: GatedDeltaNet, tensor_parallel: int = 1) -> Recurrenc
     """
     key_heads = max(1.0, mixer.num_key_heads / tensor_parallel)
     value_heads = max(1.0, mixer.num_value_heads / tensor_parallel)
-    key, value, chunk = mixer.key_head_dim, mixer.value_head_dim, CHUNK_TOKENS
+    key = mixer.key_head_dim
+    value = mixer.value_head_dim
+    chunk = CHUNK_TOKENS
     inside = 2.0 * chunk**2 * (3.0 * key + 2.0 * value) + 2.0 * chunk**3 / 3.0
     return RecurrenceShape(
         num_heads=value_heads,

@@ -25,7 +25,8 @@ class Operators(MixerOperators):
     cached_state = True
 
     def __init__(self, record: GatedLinearAttention, hidden: int) -> None:
-        self.record, self.hidden = record, hidden
+        self.record = record
+        self.hidden = hidden
         inputs = Block(hidden, divided=False)
         queries, values = (
             Block(record.num_heads, width) for width in (record.key_head_dim, record.value_head_dim)
@@ -53,7 +54,8 @@ class Operators(MixerOperators):
         Source: own count over flash-linear-attention, layers/gla.py.
         """
         record = self.record
-        keys, values = record.num_kv_heads * record.key_head_dim, record.num_kv_heads * record.value_head_dim
+        keys = record.num_kv_heads * record.key_head_dim
+        values = record.num_kv_heads * record.value_head_dim
         outputs = record.num_heads * record.value_head_dim
         projected = record.num_heads * record.key_head_dim + keys * (2 if record.decay_rank else 1) + values
         passes = (1 if style.compiled else 2) + record.output_gate
@@ -65,11 +67,13 @@ class Operators(MixerOperators):
 
         Source: arXiv:2312.06635, section 3.2 (chunkwise form).
         """
-        record, chunk = self.record, _CHUNK_TOKENS
+        record = self.record
+        chunk = _CHUNK_TOKENS
         heads, shared = (
             max(1.0, count / tensor_parallel) for count in (record.num_heads, record.num_kv_heads)
         )
-        key, value = record.key_head_dim, record.value_head_dim
+        key = record.key_head_dim
+        value = record.value_head_dim
         channels = heads * key + shared * (key + value)
         return RecurrenceShape(
             num_heads=heads,

@@ -41,7 +41,8 @@ class Operators(MixerOperators):
     launches = 8
 
     def __init__(self, record: GroupedQueryAttention, hidden: int) -> None:
-        self.record, self.hidden = record, hidden
+        self.record = record
+        self.hidden = hidden
         value = record.v_head_dim or record.head_dim
         inputs = Block(hidden, divided=False)
         query = Block(record.num_heads, record.head_dim + (value if record.output_gate else 0))
@@ -56,7 +57,8 @@ class Operators(MixerOperators):
             self.norm_values = (record.num_heads + record.num_kv_heads) * record.head_dim
         self.head_dim = (record.head_dim + value) // 2
         self.rotary_values = 2 * (record.num_heads + record.num_kv_heads) * record.head_dim
-        self.head_counts, self.repeated_heads = (record.num_heads,), record.num_kv_heads
+        self.head_counts = (record.num_heads,)
+        self.repeated_heads = record.num_kv_heads
         self.attention = Attention(
             num_heads=record.num_heads,
             num_kv_heads=record.num_kv_heads,
@@ -80,7 +82,8 @@ class Operators(MixerOperators):
     def kept(self, style: Style) -> Kept:
         """Tensors kept for the backward pass: queries, keys, values, the output and the sums of its softmax; scores if
         attention stores them."""
-        record, output = self.record, self.attended_values
+        record = self.record
+        output = self.attended_values
         query = record.num_heads * record.head_dim
         # In compiled layers the transposed output is written out for the matrix behind it.
         outputs = output * (2 if style.compiled and not style.frozen else 1)
@@ -110,7 +113,8 @@ class Operators(MixerOperators):
         )
 
     def linears(self, *, every: bool) -> tuple[Linear, ...]:
-        record, hidden = self.record, self.hidden
+        record = self.record
+        hidden = self.hidden
         query = record.num_heads * record.head_dim
         values = record.num_kv_heads * (record.v_head_dim or record.head_dim)
         found = (Linear("mixer", hidden, query), Linear("mixer", hidden, values))
@@ -121,30 +125,46 @@ class Operators(MixerOperators):
 
     def decode_lines(self, at: Decoding, batch: FloatArray, low: float, high: float) -> tuple[Line, ...]:
         heads, kv_heads, dim = self._shape(at.deployment)
-        window, kv_bytes = self.record.window_tokens, bytes_per_element(at.deployment.kv_dtype)
-        library, key = at.library, "fp8" if at.deployment.kv_dtype == "fp8" else "bf16"
+        window = self.record.window_tokens
+        kv_bytes = bytes_per_element(at.deployment.kv_dtype)
+        library = at.library
+        key = "fp8" if at.deployment.kv_dtype == "fp8" else "bf16"
         is_unified = runs_unified(self.record, at.deployment)
 
         def time_s(sequences: FloatArray, context: float) -> FloatArray:
             if is_unified:
                 return unified_decode_s(
-                    sequences, context, heads, kv_heads, dim, library.device,
+                    sequences,
+                    context,
+                    heads,
+                    kv_heads,
+                    dim,
+                    library.device,
                     library.parameters(UnifiedAttentionEfficiency, "unified_attention", "bf16"),
-                    window_tokens=window, kv_bytes_per_element=kv_bytes,
-                )  # fmt: skip
+                    window_tokens=window,
+                    kv_bytes_per_element=kv_bytes,
+                )
             return attention_decode_s(
-                sequences, context, heads, kv_heads, dim, library.device,
+                sequences,
+                context,
+                heads,
+                kv_heads,
+                dim,
+                library.device,
                 library.parameters(DecodeEfficiency, "attention_decode", key),
-                window_tokens=window, kv_bytes_per_element=kv_bytes,
-                uneven_share=library.uneven_streams, spread=at.context_spread,
-            )  # fmt: skip
+                window_tokens=window,
+                kv_bytes_per_element=kv_bytes,
+                uneven_share=library.uneven_streams,
+                spread=at.context_spread,
+            )
 
         line = secant_over_context(time_s, batch, low, high, window_tokens=window)
         return (Line(*line, windowed=window is not None),)
 
     def prefill_line(self, at: Rank, chunk: float, cached: float) -> tuple[float, float]:
         heads, kv_heads, dim = self._shape(at.deployment)
-        library, kv_bytes = at.library, bytes_per_element(at.deployment.kv_dtype)
+        library = at.library
+        kv_bytes = bytes_per_element(at.deployment.kv_dtype)
         is_unified = runs_unified(self.record, at.deployment)
 
         def time_s(tokens: FloatArray, before: float) -> FloatArray:
@@ -152,9 +172,16 @@ class Operators(MixerOperators):
                 unified = library.parameters(UnifiedAttentionEfficiency, "unified_attention", "bf16")
                 return unified_prefill_s(tokens, before, 1, heads, kv_heads, dim, library.device, unified)
             return attention_prefill_s(
-                tokens, before, 1, heads, kv_heads, dim, library.device,
-                library.parameters(PrefillEfficiency, "attention_prefill", "bf16"), kv_bytes_per_element=kv_bytes,
-            )  # fmt: skip
+                tokens,
+                before,
+                1,
+                heads,
+                kv_heads,
+                dim,
+                library.device,
+                library.parameters(PrefillEfficiency, "attention_prefill", "bf16"),
+                kv_bytes_per_element=kv_bytes,
+            )
 
         line = secant_over_cache(time_s, chunk, 0.0, cached)
         # An encoder's queries attend to all tokens, twice as many as the earlier ones.
@@ -163,7 +190,8 @@ class Operators(MixerOperators):
     def sequence_s(
         self, library: OperatorLibrary, tokens: Floats, batch: Floats, ranks: Floats
     ) -> FloatArray:
-        record, device = self.record, library.device
+        record = self.record
+        device = library.device
         heads = record.num_heads / np.asarray(ranks, dtype=np.float64)
         if not record.causal:
             encoder = library.parameters(PrefillEfficiency, "attention_encoder", "bf16")
@@ -172,10 +200,17 @@ class Operators(MixerOperators):
         kv_heads = np.maximum(1.0, record.num_kv_heads / np.asarray(ranks, dtype=np.float64))
         return np.asarray(
             attention_prefill_s(
-                tokens, 0.0, batch, heads, kv_heads, self.head_dim, device, efficiency,
+                tokens,
+                0.0,
+                batch,
+                heads,
+                kv_heads,
+                self.head_dim,
+                device,
+                efficiency,
                 window_tokens=record.window_tokens,
             )
-        )  # fmt: skip
+        )
 
     def _shape(self, deployment: Deployment) -> tuple[int, int, int]:
         """Return query heads, key-value heads and the mean size of keys and values on one rank."""

@@ -23,7 +23,8 @@ class Operators(MixerOperators):
     cached_state = True
 
     def __init__(self, record: Mamba2, hidden: int) -> None:
-        self.record, self.hidden = record, hidden
+        self.record = record
+        self.hidden = hidden
         inputs = Block(hidden, divided=False)
         inner = Block(record.num_heads, record.head_dim)
         groups = Block(record.num_groups, 2 * record.state_dim)
@@ -63,7 +64,9 @@ def mamba2_shape(mixer: Mamba2, tensor_parallel: int = 1) -> RecurrenceShape:
     """
     heads = max(1.0, mixer.num_heads / tensor_parallel)
     groups = max(1.0, mixer.num_groups / tensor_parallel)
-    width, state, chunk = mixer.head_dim, mixer.state_dim, CHUNK_TOKENS
+    width = mixer.head_dim
+    state = mixer.state_dim
+    chunk = CHUNK_TOKENS
     inside = 2.0 * chunk**2 * (state * groups / heads + width)
     return RecurrenceShape(
         num_heads=heads,

@@ -60,9 +60,11 @@ class Operators(MixerOperators):
     kind = "mla"
 
     def __init__(self, record: LatentAttention, hidden: int) -> None:
-        self.record, self.hidden = record, hidden
+        self.record = record
+        self.hidden = hidden
         super().__init__(_matrices(record, hidden))
-        latent, rank = record.kv_lora_rank + record.qk_rope_head_dim, record.kv_lora_rank
+        latent = record.kv_lora_rank + record.qk_rope_head_dim
+        rank = record.kv_lora_rank
         self.launches = _LAUNCHES + (_INDEXER_LAUNCHES if record.indexer_num_heads else 0)
         self.head_counts = (record.num_heads,)
         self.rotary_values = 2 * record.num_heads * (record.qk_nope_head_dim + record.qk_rope_head_dim)
@@ -86,8 +88,11 @@ class Operators(MixerOperators):
         """Tensors kept for the backward pass: latents before and after their norms; queries, keys, values, the
         up-projection behind them, the output."""
         record = self.record
-        heads, nope, rope = record.num_heads, record.qk_nope_head_dim, record.qk_rope_head_dim
-        value, down = record.v_head_dim, (record.q_lora_rank or 0) + record.kv_lora_rank
+        heads = record.num_heads
+        nope = record.qk_nope_head_dim
+        rope = record.qk_rope_head_dim
+        value = record.v_head_dim
+        down = (record.q_lora_rank or 0) + record.kv_lora_rank
         sums = heads * (FP32 + SCORE_BYTES * style.score_tokens)
         if record.latent_only:
             query = heads * (record.kv_lora_rank + rope)
@@ -124,14 +129,19 @@ class Operators(MixerOperators):
         """
         if not self._absorbed(at):
             return {}
-        record, library = self.record, at.library
+        record = self.record
+        library = at.library
         parts: dict[str, FloatArray] = {}
         if not record.latent_only:
             parts["attention_projections"] = mla_absorb_s(
-                at.rank_tokens, record.num_heads // at.deployment.tensor_parallel, record.kv_lora_rank,
-                record.qk_nope_head_dim, record.v_head_dim, library.device,
+                at.rank_tokens,
+                record.num_heads // at.deployment.tensor_parallel,
+                record.kv_lora_rank,
+                record.qk_nope_head_dim,
+                record.v_head_dim,
+                library.device,
                 library.parameters(AbsorbEfficiency, "mla_absorb", "bf16"),
-            )  # fmt: skip
+            )
         if kernels_for(at.deployment, record) is not None:
             parts["attention"] = sparse_pass_s(
                 at.deployment, library, record, at.rank_tokens, decode=at.decode
@@ -145,7 +155,8 @@ class Operators(MixerOperators):
         token
         of the context, whatever the attention then reads.
         """
-        record, top_k = self.record, self.record.sparse_top_k
+        record = self.record
+        top_k = self.record.sparse_top_k
         lines: list[Line] = []
         if top_k and record.indexer_num_heads:
 
@@ -164,10 +175,17 @@ class Operators(MixerOperators):
 
         def time_s(tokens: FloatArray, before: float) -> FloatArray:
             return mla_prefill_s(
-                tokens, before, 1, record.num_heads // at.deployment.tensor_parallel, record.qk_nope_head_dim,
-                record.qk_rope_head_dim, record.v_head_dim, record.kv_lora_rank, at.library.device,
+                tokens,
+                before,
+                1,
+                record.num_heads // at.deployment.tensor_parallel,
+                record.qk_nope_head_dim,
+                record.qk_rope_head_dim,
+                record.v_head_dim,
+                record.kv_lora_rank,
+                at.library.device,
                 at.library.parameters(PrefillEfficiency, _expanded_prefill(at.library), "bf16"),
-            )  # fmt: skip
+            )
 
         line = secant_over_cache(time_s, chunk, 0.0, cached)
         return float(line[0]), float(line[1])
@@ -190,11 +208,18 @@ class Operators(MixerOperators):
         record = self.record
         return np.asarray(
             mla_prefill_s(
-                tokens, 0.0, batch, np.maximum(1.0, record.num_heads / np.asarray(ranks, dtype=np.float64)),
-                record.qk_nope_head_dim, record.qk_rope_head_dim, record.v_head_dim, record.kv_lora_rank,
-                library.device, library.parameters(PrefillEfficiency, "mla_prefill", "bf16"),
+                tokens,
+                0.0,
+                batch,
+                np.maximum(1.0, record.num_heads / np.asarray(ranks, dtype=np.float64)),
+                record.qk_nope_head_dim,
+                record.qk_rope_head_dim,
+                record.v_head_dim,
+                record.kv_lora_rank,
+                library.device,
+                library.parameters(PrefillEfficiency, "mla_prefill", "bf16"),
             )
-        )  # fmt: skip
+        )
 
     def _absorbed(self, at: Pass) -> bool:
         return at.decode or runs_absorbed(at.deployment, self.record, at.input_tokens)
@@ -203,7 +228,9 @@ class Operators(MixerOperators):
         self, at: Decoding, batch: FloatArray, low: float, high: float
     ) -> tuple[FloatArray, FloatArray]:
         """Intercept [s] and slope [s per token of the rank's summed context] of attention to all keys."""
-        record, library, device = self.record, at.library, at.library.device
+        record = self.record
+        library = at.library
+        device = at.library.device
         heads = record.num_heads // at.deployment.tensor_parallel
         key = "fp8" if at.deployment.kv_dtype == "fp8" else "bf16"
 
@@ -218,15 +245,22 @@ class Operators(MixerOperators):
             if split_sms > efficiency.stream_sms:
                 efficiency = replace(efficiency, stream_sms=split_sms)
             return mla_decode_s(
-                sequences, context, heads, record.kv_lora_rank, record.qk_rope_head_dim, device, efficiency,
+                sequences,
+                context,
+                heads,
+                record.kv_lora_rank,
+                record.qk_rope_head_dim,
+                device,
+                efficiency,
                 kv_bytes_per_element=bytes_per_element(at.deployment.kv_dtype),
-            )  # fmt: skip
+            )
 
         return secant_over_context(time_s, batch, low, high)
 
 
 def _matrices(record: LatentAttention, hidden: int) -> tuple[Matrix, ...]:
-    inputs, rank = _whole(hidden), record.q_lora_rank
+    inputs = _whole(hidden)
+    rank = record.q_lora_rank
     latent = _whole(record.kv_lora_rank + record.qk_rope_head_dim)
     queries = Block(record.num_heads, record.qk_nope_head_dim + record.qk_rope_head_dim)
     if rank:
@@ -396,7 +430,8 @@ def scoring_s(
     Source: operators.sparse_attention.
     """
     efficiency = library.parameters(IndexerEfficiency, "indexer", "fp8")
-    heads, dim = mixer.indexer_num_heads, mixer.indexer_head_dim
+    heads = mixer.indexer_num_heads
+    dim = mixer.indexer_head_dim
     scored = indexer_s(new_tokens, cached_tokens, batch_size, heads, dim, library.device, efficiency)
     pairs = batch_size * new_tokens * (cached_tokens + new_tokens / 2.0)
     return np.asarray(scored + efficiency.launch_s + selection_s(pairs, library.device, efficiency))

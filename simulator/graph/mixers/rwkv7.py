@@ -26,8 +26,10 @@ class Operators(MixerOperators):
     cached_state = True
 
     def __init__(self, record: Rwkv7, hidden: int) -> None:
-        self.record, self.hidden = record, hidden
-        inputs, heads = Block(hidden, divided=False), Block(record.num_heads, record.head_dim)
+        self.record = record
+        self.hidden = hidden
+        inputs = Block(hidden, divided=False)
+        heads = Block(record.num_heads, record.head_dim)
         matrices = [Matrix("receptance_key_value", (heads, heads, heads), inputs)]
         ranks = {
             "decay": record.decay_rank,
@@ -51,7 +53,8 @@ class Operators(MixerOperators):
 
         Source: own count over flash-linear-attention, layers/rwkv7.py (chunk_rwkv7 keeps its six inputs).
         """
-        record, width = self.record, self.record.num_heads * self.record.head_dim
+        record = self.record
+        width = self.record.num_heads * self.record.head_dim
         ranks = record.decay_rank + record.rate_rank + (record.value_rank or 0) + record.gate_rank
         taken = 8 if style.compiled else 9
         return Kept(
@@ -64,8 +67,10 @@ class Operators(MixerOperators):
 
         Source: own count of the chunkwise form for a transition of diagonal plus rank one.
         """
-        record, chunk = self.record, _CHUNK_TOKENS
-        heads, width = max(1.0, record.num_heads / tensor_parallel), record.head_dim
+        record = self.record
+        chunk = _CHUNK_TOKENS
+        heads = max(1.0, record.num_heads / tensor_parallel)
+        width = record.head_dim
         inside = 2.0 * chunk**2 * 7.0 * width + 2.0 * chunk**3 / 3.0
         elements = heads * width * width
         return RecurrenceShape(

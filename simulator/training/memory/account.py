@@ -60,7 +60,8 @@ class Shards:
 
     @classmethod
     def of(cls, lattice: PlanLattice, ranks: FloatArray) -> Self:
-        share, sharding = 1.0 / ranks, lattice.sharding
+        share = 1.0 / ranks
+        sharding = lattice.sharding
         return cls(
             np.where(sharding >= _ZERO3, share, 1.0),
             np.where(sharding >= _ZERO2, share, 1.0),
@@ -77,12 +78,14 @@ def layer_bytes(job: TrainingJob, formats: Formats, shape: ModelShape, lattice: 
     Source: as `peak_memory`.
     """
     parameters = layer_parameters(shape, lattice.tensor_parallel, lattice.expert_ranks)
-    dense, expert = Shards.of(lattice, lattice.shard_ranks.astype(np.float64)), expert_shards(lattice)
+    dense = Shards.of(lattice, lattice.shard_ranks.astype(np.float64))
+    expert = expert_shards(lattice)
     tp = lattice.tensor_parallel.astype(np.float64)
     sharded = lattice.sharding >= _ZERO3
     rows: dict[str, list[FloatArray]] = {field.name: [] for field in fields(LayerBytes)}
     for index, layer in enumerate(shape.layers):
-        own, experts = parameters.dense[index], parameters.expert[index]
+        own = parameters.dense[index]
+        experts = parameters.expert[index]
         states = states_of(formats.layers, own, dense, experts, expert)
         adapters = _adapters(layer, job, formats, shape) / tp
         extra = states_of(formats.adapters, adapters, dense, np.zeros_like(experts), expert)
@@ -107,7 +110,8 @@ def expert_shards(lattice: PlanLattice) -> Shards:
 
     Source: as `PlanLattice.expert_copies`.
     """
-    copies, limit = lattice.expert_copies, np.maximum(lattice.shard_group, 1)
+    copies = lattice.expert_copies
+    limit = np.maximum(lattice.shard_group, 1)
     return Shards.of(lattice, np.where(lattice.shard_group == 0, copies, np.minimum(limit, copies)))
 
 
@@ -263,7 +267,8 @@ def adapter_input_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> flo
     Assumes: an adapter that is not of LoRA's kind (`other_adapter`) keeps one input of the hidden size.
     Source: huggingface/peft tuners/lora/layer.py; litgpt/lora.py.
     """
-    software, size = formats.software, formats.adapters.weights
+    software = formats.software
+    size = formats.adapters.weights
     if "other_adapter" in job.features:
         return size * job.model.hidden_size
     targets = _targets(layer, job, formats)
@@ -293,7 +298,8 @@ def quantized_input_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> f
         return 0.0
     inputs = attended = 0
     if layer.mixer is not None:
-        inputs, attended = job.model.hidden_size, layer.mixer.attended_values
+        inputs = job.model.hidden_size
+        attended = layer.mixer.attended_values
     if layer.feed_forward is not None and layer.experts is None:
         inputs += job.model.hidden_size + layer.feed_forward.inner_size
     return _BF16 * (inputs + (inputs + attended if software.keeps_last_graph else 0))

@@ -100,7 +100,8 @@ def stage_instants(
 
     Source: as `peak_memory`.
     """
-    count, tables = stages.layers, _tables(formats, shape, lattice, stages)
+    count = stages.layers
+    tables = _tables(formats, shape, lattice, stages)
     weights = _summed(count, layers.weights) + tables.weights * (1 - lattice.offload_parameters)
     gradients = _summed(count, layers.gradients) + tables.gradients
     on_device = 0 * lattice.offload_optimizer if formats.pages_optimizer else 1 - lattice.offload_optimizer
@@ -142,12 +143,14 @@ def fullest(instants: tuple[Held[FloatArray], ...]) -> tuple[Held[FloatArray], F
 
     Source: own definition.
     """
-    best, total = instants[0], instants[0].allocated_bytes
+    best = instants[0]
+    total = instants[0].allocated_bytes
     index = np.zeros(len(total), dtype=np.int64)
     for number, instant in enumerate(instants[1:], 1):
         found = instant.allocated_bytes
         better = found > total
-        best, total = held_where(better, instant, best), np.maximum(found, total)
+        best = held_where(better, instant, best)
+        total = np.maximum(found, total)
         index[better] = number
     return best, total, index
 
@@ -159,7 +162,8 @@ def held_blocks(instants: tuple[Held[FloatArray], ...]) -> FloatArray:
 
     Source: PyTorch CUDACachingAllocator: large blocks are split but never joined across allocations.
     """
-    loss, step = instants[0], instants[-1]
+    loss = instants[0]
+    step = instants[-1]
     return step.allocated_bytes + loss.activation_bytes + loss.loss_bytes
 
 
@@ -195,7 +199,8 @@ def _most(values: FloatArray, count: FloatArray) -> FloatArray:
 
 
 def _tables(formats: Formats, shape: ModelShape, lattice: PlanLattice, stages: Stages) -> _Tables:
-    tp, has_embedding = lattice.tensor_parallel, stages.has_embedding
+    tp = lattice.tensor_parallel
+    has_embedding = stages.has_embedding
     parameters = table_parameters(shape, tp, has_embedding, stages.has_head)
     shards = Shards.of(lattice, lattice.shard_ranks.astype(np.float64))
     none = np.zeros_like(parameters)
@@ -290,7 +295,8 @@ def _buffers(
     if software.gathers_stages:
         stage = (1.0 + reduced) * (_summed(stages.layers, layers.gathered) + tables.gathered)
         staged = lattice.pipeline_parallel > 1
-        at_loss, at_backward = np.where(staged, stage, at_loss), np.where(staged, stage, at_backward)
+        at_loss = np.where(staged, stage, at_loss)
+        at_backward = np.where(staged, stage, at_backward)
         at_end = np.where(staged, stage, at_end)
     ranks = lattice.shard_ranks
     bucketed = np.zeros(len(lattice))

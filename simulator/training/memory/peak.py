@@ -173,7 +173,8 @@ def stage_memory(job: TrainingJob, plan: TrainingPlan) -> tuple[StageMemory, ...
     Source: as `peak_memory`.
     """
     lattice = PlanLattice.of([plan])
-    formats, shape = formats_of(job), shape_of(job)
+    formats = formats_of(job)
+    shape = shape_of(job)
     layers = layer_bytes(job, formats, shape, lattice)
     memory = allocator()
     factor = float(reserved_factor(formats.software, lattice)[0])
@@ -197,10 +198,12 @@ def _rows(lattice: PlanLattice, rows: slice) -> PlanLattice:
 
 
 def _chunk(job: TrainingJob, lattice: PlanLattice) -> MemoryColumns:
-    formats, shape = formats_of(job), shape_of(job)
+    formats = formats_of(job)
+    shape = shape_of(job)
     layers = layer_bytes(job, formats, shape, lattice)
     best: Held[FloatArray] | None = None
-    total, stage = np.zeros(len(lattice)), np.zeros(len(lattice), dtype=np.int64)
+    total = np.zeros(len(lattice))
+    stage = np.zeros(len(lattice), dtype=np.int64)
     instant = np.zeros(len(lattice), dtype=np.int64)
     cached = np.zeros(len(lattice))
     for stages in candidate_stages(shape, lattice):
@@ -209,13 +212,17 @@ def _chunk(job: TrainingJob, lattice: PlanLattice) -> MemoryColumns:
         if formats.software.flat_step:
             cached = np.maximum(cached, held_blocks(instants))
         if best is None:
-            best, total, stage, instant = found, sums, stages.stage, index
+            best = found
+            total = sums
+            stage = stages.stage
+            instant = index
             continue
         better = sums > total
         if better.any():
             best = held_where(better, found, best)
             total = np.maximum(sums, total)
-            stage, instant = np.where(better, stages.stage, stage), np.where(better, index, instant)
+            stage = np.where(better, stages.stage, stage)
+            instant = np.where(better, index, instant)
     assert best is not None
     memory = allocator()
     reserved = np.maximum(total, cached) * reserved_factor(formats.software, lattice)

@@ -81,7 +81,8 @@ def test_the_same_seed_gives_the_same_answer() -> None:
 
 
 def test_a_longer_deadline_never_costs_more() -> None:
-    job, asked = BatchJob(3_000_000, 24 * HOUR), scenario()
+    job = BatchJob(3_000_000, 24 * HOUR)
+    asked = scenario()
     found = with_deadlines(
         recommend_batch(asked, job), asked, job, (100.0, HOUR, 6 * HOUR, 24 * HOUR, 168 * HOUR)
     )

@@ -11,9 +11,12 @@ from advisor.simulator.replica_model import ReplicaModel, model_replica
 def replica(model: str = "llama-3.1-8b", gpu: str = "h100-sxm", dtype: str = "bf16") -> ReplicaModel:
     accelerator = accelerators.by_id(gpu)
     deployment = Deployment(
-        models.by_id(model), accelerator, engines.by_id("vllm"), weight_dtype=dtype,
+        models.by_id(model),
+        accelerator,
+        engines.by_id("vllm"),
+        weight_dtype=dtype,
         activation_dtype=activation_dtype_for(dtype, accelerator),
-    )  # fmt: skip
+    )
     return model_replica(deployment, mean_input_tokens=500, mean_output_tokens=100)
 
 

@@ -27,9 +27,12 @@ LOADS = {
 
 def candidates(model: str, gpu: str, traffic: Traffic, engine: str) -> list[Candidate]:
     found, reason = candidates_of(
-        accelerators.by_id(gpu), models.by_id(model), [engines.by_id(engine)],
-        mean_context_tokens=traffic.mean_context_tokens, max_context_tokens=traffic.longest_request_tokens,
-    )  # fmt: skip
+        accelerators.by_id(gpu),
+        models.by_id(model),
+        [engines.by_id(engine)],
+        mean_context_tokens=traffic.mean_context_tokens,
+        max_context_tokens=traffic.longest_request_tokens,
+    )
     assert found, reason
     return found
 
@@ -52,7 +55,8 @@ def test_bounds_hold(model: str, gpu: str, engine: str, load: str) -> None:
     traffic = LOADS[load]
     found = candidates(model, gpu, traffic, engine)
     rates = roofline_rates(found, traffic, UNLIMITED)
-    candidate, roofline = found[-1], float(rates[-1])
+    candidate = found[-1]
+    roofline = float(rates[-1])
     replica = model_replica(
         candidate.deployment,
         mean_input_tokens=traffic.mean_input_tokens,
@@ -84,14 +88,16 @@ def test_tighter_objectives_never_raise_a_bound() -> None:
     traffic = LOADS["short"]
     found = candidates("llama-3.1-8b", "l4", traffic, "vllm")[:2]
     replica = model_replica(found[0].deployment, mean_input_tokens=100, mean_output_tokens=50)
-    last_roofline, last_surface = float("inf"), float("inf")
+    last_roofline = float("inf")
+    last_surface = float("inf")
     for tpot_s in (1e9, 0.2, 0.1, 0.08, 0.06, 0.001):
         limit = Objectives(ttft_p99_s=1e9, tpot_p99_s=tpot_s)
         roofline = float(roofline_rates(found, traffic, limit)[0])
         surface = surface_rate(replica, traffic, limit)
         assert surface <= roofline <= last_roofline
         assert surface <= last_surface
-        last_roofline, last_surface = roofline, surface
+        last_roofline = roofline
+        last_surface = surface
     assert last_roofline == last_surface == 0.0  # a millisecond is less than its weights take to read
 
 
@@ -168,7 +174,8 @@ def test_an_objective_that_the_lengths_of_prompts_alone_miss_is_told() -> None:
     assert 90_000 < tokens < 110_000
     for part, missed, near in ((0.9, True, True), (1.5, False, True), (2.5, False, False)):
         limits = Objectives(ttft_p99_s=part * alone_s, tpot_p99_s=1.0)
-        why, note = too_long_a_prompt(replica, AGENT, limits), tail_note(replica, AGENT, limits)
+        why = too_long_a_prompt(replica, AGENT, limits)
+        note = tail_note(replica, AGENT, limits)
         assert (bool(why), bool(note)) == (missed, near)
     why = too_long_a_prompt(replica, AGENT, Objectives(ttft_p99_s=0.9 * alone_s, tpot_p99_s=1.0))
     assert why == LongPrompts("p99 TTFT", 100.0, pytest.approx(tokens))

@@ -18,9 +18,14 @@ def found(
     most: int = 64,
 ) -> tuple[list[Candidate], str]:
     return candidates_of(
-        accelerators.by_id(gpu), models.by_id(model), [e for e in ENGINES if engine in ("", e.id)],
-        precisions=precisions, mean_context_tokens=1000.0, max_context_tokens=longest, max_accelerators=most,
-    )  # fmt: skip
+        accelerators.by_id(gpu),
+        models.by_id(model),
+        [e for e in ENGINES if engine in ("", e.id)],
+        precisions=precisions,
+        mean_context_tokens=1000.0,
+        max_context_tokens=longest,
+        max_accelerators=most,
+    )
 
 
 def test_layouts_of_a_dense_model_are_tensor_parallel() -> None:
@@ -60,7 +65,8 @@ def test_every_candidate_holds_its_weights_and_one_request_per_rank() -> None:
     candidates, _ = found("deepseek-r1", "h200-sxm", longest=50_000.0)
     assert candidates
     for candidate in candidates:
-        memory, deployment = candidate.memory, candidate.deployment
+        memory = candidate.memory
+        deployment = candidate.deployment
         assert memory.weight_bytes < memory.total_bytes
         assert memory.kv_capacity_tokens / deployment.data_parallel >= 50_000
         assert deployment.engine.id in deployment.accelerator.engines
@@ -89,9 +95,11 @@ def test_reasons(model: str, gpu: str, options: dict, words: str) -> None:  # ty
 
 
 def test_formats_considered_unasked_cost_no_quality() -> None:
-    llama, oss = models.by_id("llama-3.1-8b"), models.by_id("gpt-oss-120b")
+    llama = models.by_id("llama-3.1-8b")
+    oss = models.by_id("gpt-oss-120b")
     vllm = engines.by_id("vllm")
-    h100, a100 = accelerators.by_id("h100-sxm"), accelerators.by_id("a100-sxm-80gb")
+    h100 = accelerators.by_id("h100-sxm")
+    a100 = accelerators.by_id("a100-sxm-80gb")
     assert usable_precisions(llama, h100, vllm, ()) == ("bf16", "fp8")
     assert usable_precisions(llama, a100, vllm, ()) == ("bf16",)  # no fp8 unit
     assert usable_precisions(llama, a100, vllm, ("fp8",)) == ("fp8",)  # unless asked for

@@ -40,8 +40,11 @@ def test_prompts_hold_what_was_said() -> None:
     assert work.num_requests == 2000
     times = np.array(work.arrivals.times_s)  # type: ignore[union-attr]
     assert times[-1] == pytest.approx(400.0)
-    ends, parents = contents.tree.ends, contents.tree.parents
-    kept, said, reused = set(contents.kept), dict[int, int](), 0
+    ends = contents.tree.ends
+    parents = contents.tree.parents
+    kept = set(contents.kept)
+    said = dict[int, int]()
+    reused = 0
     for place, (prompt, answer) in enumerate(work.lengths.pairs):  # type: ignore[union-attr]
         node = contents.prompts[place]
         before = said.get(node, ends[parents[node]])
@@ -57,7 +60,8 @@ def test_how_many_conversations_are_asked_for_changes_none_of_them() -> None:
     talk = traffic_of(TALK).conversations
     assert talk is not None
     lengths = lengths_of(talk.turn)
-    few, many = _Talks(talk, lengths, 4000, (1, 0)), _Talks(talk, lengths, 4000, (1, 0))
+    few = _Talks(talk, lengths, 4000, (1, 0))
+    many = _Talks(talk, lengths, 4000, (1, 0))
     many.first(5000)
     for mine, theirs in zip(few.first(40).columns, many.first(40).columns, strict=True):
         assert np.array_equal(mine, theirs)
@@ -110,9 +114,12 @@ def test_reuse_rents_less_and_holds_where_conversations_stay() -> None:
     )
     replica = model_replica(deployment, mean_input_tokens=2800, mean_output_tokens=200)
     talk = Sessions(
-        arrivals=Poisson(5.0 / 6.0), lengths=lengths_of(scenario.traffic.conversations.turn),  # type: ignore[union-attr]
-        num_sessions=900, mean_turns=6.0, think_s=55.0,
-    )  # fmt: skip
+        arrivals=Poisson(5.0 / 6.0),
+        lengths=lengths_of(scenario.traffic.conversations.turn),  # type: ignore[union-attr]
+        num_sessions=900,
+        mean_turns=6.0,
+        think_s=55.0,
+    )
     pool = Pool(
         name="l40s", surface=replica.surface, policy=replica.policy, num_replicas=option.layout.num_replicas
     )

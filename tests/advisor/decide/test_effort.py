@@ -38,7 +38,8 @@ def test_a_search_that_ends_early_says_so_and_what_it_left_out(
     monkeypatch: pytest.MonkeyPatch, whole: Decision, most: int
 ) -> None:
     monkeypatch.setattr(recommending, "SEARCH_WORK", most)
-    cut, again = recommend(ASKED), recommend(ASKED)
+    cut = recommend(ASKED)
+    again = recommend(ASKED)
     assert ENDED_EARLY in cut.notes
     assert cut.counts.num_simulated_requests < whole.counts.num_simulated_requests
     told = {each.accelerator: each.reason for each in cut.rejected}

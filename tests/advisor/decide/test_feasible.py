@@ -65,7 +65,8 @@ def questions(count: int) -> list[str]:
         parts = [
             f"--model {draw.choice(MODELS)} --profile {draw.choice(PROFILES)} --rate {draw.choice(RATES)}"
         ]
-        where, own = draw.choice(WHERE), place % 5 == 4
+        where = draw.choice(WHERE)
+        own = place % 5 == 4
         parts += ["" if own else where, draw.choice(FORMATS), draw.choice(("", EASY))]
         parts += [draw.choice(BESIDE), draw.choice(CONTEXTS)]
         if own:
@@ -79,7 +80,8 @@ def questions(count: int) -> list[str]:
 def violations(answer: dict) -> list[str]:
     """What is wrong with the options of an answer, one line each."""
     model = models.get(answer["model"]).record
-    limits, traffic = answer["inputs"]["constraints"], answer["inputs"]["traffic"]
+    limits = answer["inputs"]["constraints"]
+    traffic = answer["inputs"]["traffic"]
     found = []
     for option in answer["options"]:
         chip = accelerators.by_id(option["machine"]["accelerator"])
@@ -126,7 +128,8 @@ def violations(answer: dict) -> list[str]:
 
 def context_violations(tier: dict, model: Model) -> list[str]:
     """What is wrong with the answer for one context window."""
-    tokens, pick = tier["max_context_tokens"], tier["option"]
+    tokens = tier["max_context_tokens"]
+    pick = tier["option"]
     limits = context_limits(model)
     most = max(limits.native or 0, limits.with_scaling or 0)
     if pick is None:

@@ -183,7 +183,12 @@ SWAPPED = "safe_pick cheapest_if_it_holds"
         # an assumed row gives way to a measured one that may cost no more, and says what it would save
         (((1.0, 1.6, "assumed"), (1.5, 1.9, "modelled")), ("list 9", "list 9"), "21", SWAPPED),
         # not to one that costs more in any case
-        (((1.0, 1.1, "assumed"), (1.5, 1.9, "modelled")), ("list 9", "list 9"), "12", "cheapest_if_it_holds safe_pick"),
+        (
+            ((1.0, 1.1, "assumed"), (1.5, 1.9, "modelled")),
+            ("list 9", "list 9"),
+            "12",
+            "cheapest_if_it_holds safe_pick",
+        ),
         # nor does a tracker's price, a shared host's or an old one head the list
         (((1.0, 1.6, "modelled"), (1.5, 1.9, "modelled")), ("tracker 9", "list 9"), "21", SWAPPED),
         (((1.0, 1.6, "modelled"), (1.5, 1.9, "modelled")), ("shared 9", "list 9"), "21", SWAPPED),
@@ -191,7 +196,7 @@ SWAPPED = "safe_pick cheapest_if_it_holds"
         # what is founded and cheapest stays
         (((1.0, 1.6, "modelled"), (1.5, 1.9, "modelled")), ("list 9", "list 9"), "12", "safe_pick other"),
     ],
-)  # fmt: skip
+)
 def test_what_is_assumed_or_foreign_heads_no_list(costs, prices, order, roles) -> None:
     sold = [
         offered(
@@ -215,7 +220,8 @@ def test_the_first_option_can_be_paid_where_a_firm_price_may_cost_no_more() -> N
     found = recommend_items(
         ItemScenario("flux.1-dev", job, 10.0, 10.0, Constraints(accelerators=chips), DAY, top=2)
     ).options
-    first, cheapest = found[0], min(found, key=lambda option: option.bill.usd_per_hour)
+    first = found[0]
+    cheapest = min(found, key=lambda option: option.bill.usd_per_hour)
     assert (first.role, cheapest.role) == ("safe_pick", "cheapest_if_it_holds")
     assert first.offer.kind in ("list", "quote")
     assert first.bill.usd_per_hour > cheapest.bill.usd_per_hour
@@ -228,8 +234,9 @@ def test_a_safe_offer_that_costs_more_in_any_case_is_named_beside() -> None:
     sold = Constraints(accelerators=("l40s",), providers=("novita", "runpod"))
     found = recommend_items(ItemScenario("bge-m3", job, 0.2, 2000.0, sold, DAY, top=3))
     assert [(each.offer.provider, each.role) for each in (*found.options, found.safe_pick)] == [
-        ("novita", "cheapest_if_it_holds"), ("runpod", "safe_pick"),
-    ]  # fmt: skip
+        ("novita", "cheapest_if_it_holds"),
+        ("runpod", "safe_pick"),
+    ]
     words = standing_words(
         found.options, lambda option: option.of_items.usd_per_thousand_items, found.safe_pick
     )

@@ -35,10 +35,12 @@ def scenario_of(**more: Any) -> Scenario:
 
 def candidate_of(scenario: Scenario, gpu: str, engine: str = "vllm") -> Candidate:
     found, reason = candidates_of(
-        accelerators.by_id(gpu), models.by_id(scenario.model), [engines.by_id(engine)],
+        accelerators.by_id(gpu),
+        models.by_id(scenario.model),
+        [engines.by_id(engine)],
         mean_context_tokens=scenario.traffic.mean_context_tokens,
         max_context_tokens=scenario.traffic.longest_request_tokens,
-    )  # fmt: skip
+    )
     assert found, reason
     return found[0]
 
@@ -46,9 +48,12 @@ def candidate_of(scenario: Scenario, gpu: str, engine: str = "vllm") -> Candidat
 @pytest.mark.parametrize("common", [0, 1500, 2900])
 def test_bounds_hold_with_shared_beginnings(common: int) -> None:
     traffic = Traffic(
-        mean_input_tokens=3000, mean_output_tokens=20, shared_prefix_tokens=common, shared_prefixes=2,
+        mean_input_tokens=3000,
+        mean_output_tokens=20,
+        shared_prefix_tokens=common,
+        shared_prefixes=2,
         reused_input_tokens=common,
-    )  # fmt: skip
+    )
     scenario = scenario_of(traffic=traffic, objectives=UNLIMITED)
     candidate = candidate_of(scenario, "l4")
     roofline = float(roofline_rates([candidate], traffic, UNLIMITED)[0])
@@ -76,13 +81,21 @@ def test_bounds_hold_with_speculation(model: str, name: str) -> None:
 
 def shared_trace(folder: Path, rate_per_s: float = 5.0, num_documents: int = 8) -> Path:
     """95 % of every prompt is one of a few documents."""
-    draw, now, rows = random.Random(1), 0.0, []
+    draw = random.Random(1)
+    now = 0.0
+    rows = []
     for number in range(2000):
         now += draw.expovariate(rate_per_s)
         document = draw.randrange(num_documents)
         ids = [100 * document + place for place in range(19)] + [10_000 + number]
-        rows.append({"timestamp": round(1000 * now), "input_length": 10_128, "output_length": draw.randint(100, 300),
-                     "hash_ids": ids})  # fmt: skip
+        rows.append(
+            {
+                "timestamp": round(1000 * now),
+                "input_length": 10_128,
+                "output_length": draw.randint(100, 300),
+                "hash_ids": ids,
+            }
+        )
     path = folder / "trace.jsonl"
     path.write_text("\n".join(json.dumps(row) for row in rows))
     return path
@@ -135,8 +148,11 @@ def test_levers_act_only_where_they_are_supported() -> None:
     model = models.by_id(scenario.model)
     found = list(variants(scenario, model, candidate_of(scenario, "h100-sxm")))
     assert {(one.deployment.kv_dtype, one.speculation is not None) for one in found} == {
-        ("bf16", False), ("fp8", False), ("bf16", True), ("fp8", True),
-    }  # fmt: skip
+        ("bf16", False),
+        ("fp8", False),
+        ("bf16", True),
+        ("fp8", True),
+    }
     with pytest.raises(InfeasibleError) as refused:
         with_lever(candidate_of(scenario, "h100-sxm"), LEVERS["kv-int8"], scenario)
     assert refused.value.fix == "--levers kv-fp8"

@@ -260,8 +260,12 @@ def test_few_requests_may_come_hours_apart(replica: ReplicaModel) -> None:
 def test_of_prompts_with_a_heavy_tail_every_run_has_its_share() -> None:
     """Of 600 requests six are longer than the 99th percentile, by chance none to fourteen."""
     heavy = Traffic(
-        mean_input_tokens=13312, mean_output_tokens=347, input_sigma=1.1, output_sigma=0.6, max_input_tokens=123192
-    )  # fmt: skip
+        mean_input_tokens=13312,
+        mean_output_tokens=347,
+        input_sigma=1.1,
+        output_sigma=0.6,
+        max_input_tokens=123192,
+    )
     limit = heavy.prompt_tokens(99)
     runs = []
     for seed in range(8):

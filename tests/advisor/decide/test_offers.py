@@ -19,9 +19,16 @@ H100 = accelerators.by_id("h100-sxm")
 
 def price(count: int, usd: float, provider: str = "aws", accelerator: str = "h100-sxm") -> Price:
     return Price(
-        provider=provider, sku=f"{provider}-{count}", region="", accelerator=accelerator, num_accelerators=count,
-        term="on_demand", usd_per_hour=usd, observed_on=DAY, valid_from=DAY,
-    )  # fmt: skip
+        provider=provider,
+        sku=f"{provider}-{count}",
+        region="",
+        accelerator=accelerator,
+        num_accelerators=count,
+        term="on_demand",
+        usd_per_hour=usd,
+        observed_on=DAY,
+        valid_from=DAY,
+    )
 
 
 def test_several_replicas_share_a_larger_sku() -> None:

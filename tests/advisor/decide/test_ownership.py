@@ -25,9 +25,15 @@ KNOWN = ownership(DAY)
 
 def price(usd: float = 30_000.0, *, is_system: bool = False) -> PurchasePrice:
     return PurchasePrice(
-        accelerator="h100-sxm", usd=usd, low=usd, high=usd, is_system=is_system, kind="estimate",
-        observed_on=DAY, source="test",
-    )  # fmt: skip
+        accelerator="h100-sxm",
+        usd=usd,
+        low=usd,
+        high=usd,
+        is_system=is_system,
+        kind="estimate",
+        observed_on=DAY,
+        source="test",
+    )
 
 
 def cost(known: Ownership = KNOWN, usd: float = 30_000.0, power_w: float = 5600.0, count: int = 8) -> Tco:
@@ -85,10 +91,16 @@ def test_without_interest_there_is_none() -> None:
 @pytest.mark.parametrize(
     "name",
     [
-        "electricity_usd_per_kwh", "pue", "interest_per_year", "colocation_usd_per_kw_month",
-        "server_usd_per_accelerator", "staff_hours_per_node_month", "resale_decay_per_year", "system_power_factor",
+        "electricity_usd_per_kwh",
+        "pue",
+        "interest_per_year",
+        "colocation_usd_per_kw_month",
+        "server_usd_per_accelerator",
+        "staff_hours_per_node_month",
+        "resale_decay_per_year",
+        "system_power_factor",
     ],
-)  # fmt: skip
+)
 def test_a_dearer_assumption_is_never_cheaper(name: str) -> None:
     figure = KNOWN.assumptions[name]
     assert (
@@ -104,7 +116,8 @@ def test_cost_is_linear_in_the_purchase_price(factor: float) -> None:
 
 
 def test_cards_and_small_systems_stand_in_an_own_room() -> None:
-    card, whole = accelerators.by_id("rtx-4090"), accelerators.by_id("gb10")
+    card = accelerators.by_id("rtx-4090")
+    whole = accelerators.by_id("gb10")
     assert sold_by_the_node(H100)
     assert not sold_by_the_node(card)
     names = [part.name for part in tco(Holding(card, 2, 500.0), price(1599.0), KNOWN).lines]
@@ -147,10 +160,8 @@ def test_a_thing_costs_the_same_wherever_it_is_asked_for() -> None:
         assert (planned is None) == (bought is None), card.accelerator
         assert planned is None or bought is None or planned.usd == bought.usd
     for system in parts.systems():
-        planned, bought = (
-            price_of(system, book),
-            purchase_price(KNOWN, accelerators.by_id(system.accelerator)),
-        )
+        planned = price_of(system, book)
+        bought = purchase_price(KNOWN, accelerators.by_id(system.accelerator))
         assert planned is not None
         assert bought is not None
         assert bought.usd * system.num_accelerators == planned.usd

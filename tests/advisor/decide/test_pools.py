@@ -66,7 +66,8 @@ def test_one_machine_or_machines_of_one_seller_in_one_place(plain: tuple[Scenari
     pair = PoolPair(prompts[0], answers[0])
     size = num_accelerators(pair, (1, 1)) // 2
     asked = Asked(scenario, Demand("rate", 5.0), done.offers)
-    small, large = cheapest_cell(asked, pair, (1, 1)), cheapest_cell(asked, pair, (16, 9))
+    small = cheapest_cell(asked, pair, (1, 1))
+    large = cheapest_cell(asked, pair, (16, 9))
     assert small is not None
     assert large is not None
     assert small.is_shared

@@ -24,9 +24,11 @@ from advisor.emit.formats import Format, emitted
 Cli = Callable[[str], Any]
 ASK = "recommend --model 8b --engine vllm --precision fp8 --max-gpus 1 --as-of 2026-11-20 --own 8xl40s"
 SWEPT = tuple(
-    PowerPoint(limit_w=watts, matmul_flop_per_s=flop, matmul_w=watts, bandwidth_bytes_per_s=read, bandwidth_w=150)
+    PowerPoint(
+        limit_w=watts, matmul_flop_per_s=flop, matmul_w=watts, bandwidth_bytes_per_s=read, bandwidth_w=150
+    )
     for watts, flop, read in ((150, 1.2e14, 7e11), (250, 2.6e14, 8.4e11), (350, 3e14, 8.6e11))
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize(
@@ -89,7 +91,8 @@ def test_what_cannot_be_limited_is_refused(cli: Cli, words: str, said: str) -> N
 
 @functools.cache
 def asked(words: str) -> dict[str, Any]:
-    out, err = io.StringIO(), io.StringIO()
+    out = io.StringIO()
+    err = io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
         assert main(shlex.split(f"{ASK} {words} --json")) == 0, err.getvalue()
     document: dict[str, Any] = json.loads(out.getvalue())
@@ -135,7 +138,8 @@ def test_auto_tries_the_lowest_limit_that_holds() -> None:
     (trial,) = (each for each in found["changes"] if each["name"].startswith("power-cap"))
     assert found["options"][0]["machine"]["power_limit_w"] is None
     assert trial["verdict"] == "cheaper"
-    hourly, before = trial["usd_per_hour"], found["options"][0]
+    hourly = trial["usd_per_hour"]
+    before = found["options"][0]
     saved = usd_of_limit(before["machine"]["num_accelerators"])
     assert hourly["before"] - hourly["after"] == pytest.approx(saved)
     cost = trial["usd_per_million_tokens"]

@@ -42,9 +42,16 @@ DAY = datetime.date(2026, 11, 20)
 
 def way(replicas: int, accelerators: int, usd: float, max_units: int | None = None) -> Placement:
     price = Price(
-        provider="aws", sku="x", region="", accelerator="h100-sxm", num_accelerators=accelerators, term="on_demand",
-        usd_per_hour=usd, observed_on=DAY, valid_from=DAY,
-    )  # fmt: skip
+        provider="aws",
+        sku="x",
+        region="",
+        accelerator="h100-sxm",
+        num_accelerators=accelerators,
+        term="on_demand",
+        usd_per_hour=usd,
+        observed_on=DAY,
+        valid_from=DAY,
+    )
     return Placement(price, replicas, accelerators, usd, max_units)
 
 
@@ -118,7 +125,8 @@ def test_one_more_replica_where_one_may_be_lost() -> None:
 
 
 def test_a_budget_alone_buys_the_most_traffic() -> None:
-    small, fast = way(1, 1, 3.0), way(1, 1, 7.0)
+    small = way(1, 1, 3.0)
+    fast = way(1, 1, 7.0)
     bought = cheapest_purchase(scenario(budget=13.7), [small, fast], 2.0, 2.0)
     assert bought is not None
     assert (bought.placement, bought.num_units, bought.requests_per_s) == (small, 4, 8.0)
@@ -138,7 +146,8 @@ def test_the_least_order_is_paid() -> None:
 
 
 def test_a_small_load_takes_the_small_sku_although_the_node_is_cheaper_each() -> None:
-    node, single = way(8, 8, 16.0), way(1, 1, 3.0)
+    node = way(8, 8, 16.0)
+    single = way(1, 1, 3.0)
     for load, chosen in ((1.0, single), (30.0, node)):
         bought = cheapest_purchase(scenario(rate_per_s=load), [node, single], 4.0, 4.0)
         assert bought is not None
@@ -203,9 +212,19 @@ H100 = accelerators.by_id("h100-sxm")
 
 def price(usd: float = 24.0, **more: Any) -> Price:
     return Price(
-        **{"provider": "aws", "sku": "x", "region": "", "accelerator": "h100-sxm", "num_accelerators": 8,
-           "term": "on_demand", "usd_per_hour": usd, "observed_on": DAY, "valid_from": DAY, **more}
-    )  # fmt: skip
+        **{
+            "provider": "aws",
+            "sku": "x",
+            "region": "",
+            "accelerator": "h100-sxm",
+            "num_accelerators": 8,
+            "term": "on_demand",
+            "usd_per_hour": usd,
+            "observed_on": DAY,
+            "valid_from": DAY,
+            **more,
+        }
+    )
 
 
 def lines_of(bill: Bill) -> dict[str, float]:
@@ -273,7 +292,8 @@ def test_a_job_keeps_its_data_for_as_long_as_it_runs() -> None:
 
 
 def test_own_machines_pay_their_hosts_and_cooling() -> None:
-    known, offer = ownership(DAY), owned_offer(8, H100, DAY)
+    known = ownership(DAY)
+    offer = owned_offer(8, H100, DAY)
     bill = bill_of(offer, offer.usd_per_hour, Beside())
     factor = known.value("system_power_factor") * known.value("pue") * known.value("electricity_usd_per_kwh")
     assert lines_of(bill)["electricity"] == pytest.approx(5.6 * factor * HOURS_PER_MONTH)
@@ -282,9 +302,15 @@ def test_own_machines_pay_their_hosts_and_cooling() -> None:
 
 def test_bought_machines_pay_what_their_total_cost_says() -> None:
     bought = PurchasePrice(
-        accelerator="h100-sxm", usd=30_000, low=30_000, high=30_000, is_system=False, kind="estimate",
-        observed_on=DAY, source="test",
-    )  # fmt: skip
+        accelerator="h100-sxm",
+        usd=30_000,
+        low=30_000,
+        high=30_000,
+        is_system=False,
+        kind="estimate",
+        observed_on=DAY,
+        source="test",
+    )
     cost = tco(Holding(H100, 8, 5600.0), bought, ownership(DAY))
     bill = owned_bill(cost, owned_offer(8, H100, DAY), Beside())
     assert bill.usd_per_month == pytest.approx(cost.usd_per_month)

@@ -27,9 +27,17 @@ TRAFFIC: Final = Traffic(mean_input_tokens=200, mean_output_tokens=40, input_sig
 
 def price(accelerator: str, count: int, usd: float, provider: str = "aws", **more: Any) -> Price:
     return Price(
-        provider=provider, sku=f"{count}x", region="", accelerator=accelerator, num_accelerators=count,
-        term="on_demand", usd_per_hour=usd, observed_on=DAY, valid_from=DAY, **more,
-    )  # fmt: skip
+        provider=provider,
+        sku=f"{count}x",
+        region="",
+        accelerator=accelerator,
+        num_accelerators=count,
+        term="on_demand",
+        usd_per_hour=usd,
+        observed_on=DAY,
+        valid_from=DAY,
+        **more,
+    )
 
 
 Market = dict[str, tuple[Price, ...]]
@@ -131,16 +139,25 @@ class KnownRace(Race):
     """A race whose candidates carry a known part of their bound, drawn by what they are and not by their place."""
 
     def __init__(self, *args: Any, draw: int = 0, noise: float = 1.0, **more: Any) -> None:
-        self.draw, self.noise = draw, noise
+        self.draw = draw
+        self.noise = noise
         super().__init__(*args, **more)
 
     def _measurements_of(self, trial: Trial) -> Any:
         if trial.measurements is None:
-            run, candidate = trial.candidate.deployment, trial.candidate
+            run = trial.candidate.deployment
+            candidate = trial.candidate
             name = (
-                run.accelerator.id, run.engine.id, run.weight_dtype, run.tensor_parallel, run.pipeline_parallel,
-                run.data_parallel, candidate.max_num_seqs, candidate.max_num_batched_tokens, candidate.speculation,
-            )  # fmt: skip
+                run.accelerator.id,
+                run.engine.id,
+                run.weight_dtype,
+                run.tensor_parallel,
+                run.pipeline_parallel,
+                run.data_parallel,
+                candidate.max_num_seqs,
+                candidate.max_num_batched_tokens,
+                candidate.speculation,
+            )
             own = random.Random(f"{self.draw} {name}")
             part = own.uniform(0.5, 0.95)
             errors = {stage: self.noise * own.uniform(-2.0, 2.0) for stage in STAGES}
@@ -190,11 +207,21 @@ def measure_all(race: Race) -> None:
 
 def figures(plan: Planned) -> tuple[object, ...]:
     """All that a plan says of a candidate."""
-    bought, run = plan.found.purchase, plan.found.candidate.deployment
+    bought = plan.found.purchase
+    run = plan.found.candidate.deployment
     return (
-        plan.found.accelerator_id, run.engine.id, run.weight_dtype, run.tensor_parallel, bought.num_replicas,
-        bought.num_units, bought.placement.price, plan.found.capacity.load, plan.expected_cost, plan.chance, plan.load,
-    )  # fmt: skip
+        plan.found.accelerator_id,
+        run.engine.id,
+        run.weight_dtype,
+        run.tensor_parallel,
+        bought.num_replicas,
+        bought.num_units,
+        bought.placement.price,
+        plan.found.capacity.load,
+        plan.expected_cost,
+        plan.chance,
+        plan.load,
+    )
 
 
 LOADS: Final = (
@@ -211,7 +238,8 @@ def test_the_race_finds_what_exhaustion_finds(load: dict[str, Any], draw: int) -
     scenario = scenario_of(**load)
     quick, whole = (known_race(scenario, draw=draw, noise=0.0) for _ in range(2))
     measure_all(whole)
-    best, expected = quick.entries(-1, 2), whole.entries(-1, 2)
+    best = quick.entries(-1, 2)
+    expected = whole.entries(-1, 2)
     assert [plan.found.accelerator_id for plan in best] == [plan.found.accelerator_id for plan in expected]
     for mine, theirs in zip(best, expected, strict=True):
         # What is not settled pays for the larger error of its capacity.
@@ -370,7 +398,8 @@ def test_of_engines_with_one_bill_the_seed_does_not_choose() -> None:
         found = replace(plan.found, candidate=replace(candidate, deployment=deployment))
         return replace(plan, found=found, expected_cost=expected_cost)
 
-    ours, others = with_engine("sglang", 1.0), with_engine("vllm", 1.01)
+    ours = with_engine("sglang", 1.0)
+    others = with_engine("vllm", 1.01)
     chosen = preferred([ours, others]).found.candidate.deployment.engine.id
     swapped = [replace(ours, expected_cost=1.01), replace(others, expected_cost=1.0)]
     assert preferred(swapped).found.candidate.deployment.engine.id == chosen
@@ -389,9 +418,12 @@ def run(
 ) -> Race:
     scenario = scenario_of(**asked)
     race = Race(
-        scenario, models.by_id(scenario.model), demands_of(scenario), trials_of(scenario, market, engine_ids),
+        scenario,
+        models.by_id(scenario.model),
+        demands_of(scenario),
+        trials_of(scenario, market, engine_ids),
         width=width,
-    )  # fmt: skip
+    )
     race.run()
     return race
 
@@ -406,9 +438,11 @@ def run(
     ],
 )
 def test_simulated_winners_are_those_of_exhaustion(asked: dict[str, Any]) -> None:
-    quick, whole = run(**asked), run(**asked)
+    quick = run(**asked)
+    whole = run(**asked)
     measure_all(whole)
-    best, expected = quick.entries(-1, 2), whole.entries(-1, 2)
+    best = quick.entries(-1, 2)
+    expected = whole.entries(-1, 2)
     assert [plan.found.accelerator_id for plan in best] == [plan.found.accelerator_id for plan in expected]
     for mine, theirs in zip(best, expected, strict=True):
         assert mine.expected_cost == pytest.approx(theirs.expected_cost, rel=0.05)
@@ -419,7 +453,9 @@ def test_simulated_winners_are_those_of_exhaustion(asked: dict[str, Any]) -> Non
 
 
 def test_cost_is_linear_in_the_price_and_a_race_is_repeatable() -> None:
-    once, again, twice = run(), run(), run(dearer(MARKET, 2.0))
+    once = run()
+    again = run()
+    twice = run(dearer(MARKET, 2.0))
     assert [figures(plan) for plan in once.entries(-1, 2)] == [figures(plan) for plan in again.entries(-1, 2)]
     assert (once.num_simulated, once.num_requests) == (again.num_simulated, again.num_requests)
     for one, two in zip(once.entries(-1, 2), twice.entries(-1, 2), strict=True):
@@ -430,7 +466,8 @@ def test_cost_is_linear_in_the_price_and_a_race_is_repeatable() -> None:
 def test_a_given_rate_buys_whole_units_and_shares_the_load() -> None:
     race = run({"l4": MARKET["l4"]}, rate_per_s=30.0)
     (plan,) = race.entries(-1, 1)
-    purchase, planned = plan.found.purchase, planned_load(race.scenario, plan.found.capacity.load)
+    purchase = plan.found.purchase
+    planned = planned_load(race.scenario, plan.found.capacity.load)
     assert purchase.num_replicas == purchase.num_units > 1
     assert purchase.requests_per_s == 30.0
     assert purchase.usd_per_hour == pytest.approx(0.7 * purchase.num_units)

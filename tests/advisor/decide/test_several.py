@@ -118,9 +118,16 @@ def test_replicas_are_packed_on_the_fewest_machines(seed: int) -> None:
 
 def offer(**changes: Any) -> Price:
     usual = {
-        "provider": "aws", "sku": "node", "region": "us", "accelerator": "h100-sxm", "num_accelerators": 8,
-        "term": "on_demand", "usd_per_hour": 80.0, "observed_on": DAY, "valid_from": DAY,
-    }  # fmt: skip
+        "provider": "aws",
+        "sku": "node",
+        "region": "us",
+        "accelerator": "h100-sxm",
+        "num_accelerators": 8,
+        "term": "on_demand",
+        "usd_per_hour": 80.0,
+        "observed_on": DAY,
+        "valid_from": DAY,
+    }
     return Price(**usual | changes)
 
 
@@ -158,7 +165,8 @@ def test_parts_of_machines_cost_their_part_of_the_price() -> None:
 
 
 def test_no_other_fleet_costs_less(sized: list[Sized]) -> None:
-    done, scenarios = sized[0].done, [one.scenario for one in sized]
+    done = sized[0].done
+    scenarios = [one.scenario for one in sized]
     rows = list(compared_rows(scenarios[0], done.offers, done.accelerators, (1, 2, 4, 8)))
     plans = [one.plans for one in sized]
     assert len(rows) > 1
@@ -179,7 +187,8 @@ def test_no_other_fleet_costs_less(sized: list[Sized]) -> None:
 
 
 def test_a_budget_leaves_only_what_it_buys(sized: list[Sized]) -> None:
-    done, scenarios = sized[0].done, [one.scenario for one in sized]
+    done = sized[0].done
+    scenarios = [one.scenario for one in sized]
     rows = list(compared_rows(scenarios[0], done.offers, done.accelerators, (1, 2, 4, 8)))
     plans = [one.plans for one in sized]
     costs = sorted(map(usd_per_hour, cheapest_fleets(scenarios, plans, rows)))
@@ -303,7 +312,8 @@ def test_compose_gives_each_replica_its_accelerators(found: Decision, shared: Op
     for number, machine in enumerate(machines, start=1):
         content = yaml.safe_load(files[f"machine-{number}.compose.yaml"])
         jsonschema.validate(content, SCHEMAS["compose"])
-        devices, ports = list[str](), list[str]()
+        devices = list[str]()
+        ports = list[str]()
         for service in content["services"].values():
             (held,) = service["deploy"]["resources"]["reservations"]["devices"]
             devices += held["device_ids"]

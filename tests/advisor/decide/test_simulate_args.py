@@ -18,7 +18,7 @@ SERVE = "advisor simulate serve --model 8b --gpu h200-sxm --rate 4"
         ("--rate 4 --sessions 4 --turn-gap 20s --gpu h100-sxm --shared-prefix-tokens 300", "--sessions 4"),
     ],
     ids=["split", "conversations"],
-)  # fmt: skip
+)
 def test_a_printed_point_is_shown_again(cli: Cli, question: str, said: str) -> None:
     found = cli(
         f"advisor recommend --model 8b --engine vllm --precision bf16 --as-of 2026-11-20 {question} --json"

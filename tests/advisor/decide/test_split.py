@@ -33,7 +33,9 @@ H100 = Constraints(accelerators=("h100-sxm",), engines=("vllm",), precisions=("f
 
 def trace_file(folder: Path, count: int = 3000, rate: float = 20.0) -> Path:
     """One prompt in ten is long."""
-    draw, at, lines = random.Random(1), 0.0, ["arrived_at_s,input_tokens,output_tokens"]
+    draw = random.Random(1)
+    at = 0.0
+    lines = ["arrived_at_s,input_tokens,output_tokens"]
     for _ in range(count):
         at += draw.expovariate(rate)
         mean, spread = (20_000, 0.5) if draw.random() < 0.1 else (800, 0.6)
@@ -57,7 +59,8 @@ def test_halves_of_a_traffic_are_the_traffic(tmp_path: Path) -> None:
         ends = boundaries(whole)
         assert ends
         for end in ends:
-            short, long = traffic_in(whole, 1, end), traffic_in(whole, end + 1)
+            short = traffic_in(whole, 1, end)
+            long = traffic_in(whole, end + 1)
             assert (short.rate_per_s or 0) + (long.rate_per_s or 0) == pytest.approx(8.0)
             pairs = [prompt_pairs(half) for half in (short, long)]
             assert pairs[0][:, 0].max() <= end < pairs[1][:, 0].min()

@@ -43,12 +43,14 @@ def scenario(model: str = "llama-3.1-8b", *, task: TrainingTask = TASK, **limits
 
 def test_the_search_finds_the_optimum_of_the_closed_form() -> None:
     """Against every plan evaluated by itself."""
-    h100, model = accelerators.by_id("h100-sxm"), models.get("llama-3.1-8b").record
+    h100 = accelerators.by_id("h100-sxm")
+    model = models.get("llama-3.1-8b").record
     task = TASK.model_copy(update={"frameworks": ("megatron",)})
     variants, _ = variants_of(h100, model, task)
     effort = Tally()
     best = best_plans(variants, 4, effort, keep=3)
-    limit, seconds = (1.0 - HEADROOM_FRACTION) * (h100.memory_bytes or 0.0), []
+    limit = (1.0 - HEADROOM_FRACTION) * (h100.memory_bytes or 0.0)
+    seconds = []
     lattice = enumerate_lattice(variants[0].job, 4, variants[0].limits)
     for row in range(len(lattice)):
         found = evaluate_plan(variants[0].job, variants[0].cluster, lattice.plan(row))
@@ -207,9 +209,16 @@ def test_too_little_memory_is_said_in_gigabytes() -> None:
 
 def price(provider: str, count: int, usd: float) -> Price:
     return Price(
-        provider=provider, sku=f"x{count}", region="", accelerator="h100-sxm", num_accelerators=count,
-        term="on_demand", usd_per_hour=usd, observed_on=DAY, valid_from=DAY,
-    )  # fmt: skip
+        provider=provider,
+        sku=f"x{count}",
+        region="",
+        accelerator="h100-sxm",
+        num_accelerators=count,
+        term="on_demand",
+        usd_per_hour=usd,
+        observed_on=DAY,
+        valid_from=DAY,
+    )
 
 
 def test_clusters_are_whole_machines_and_no_larger_than_sold() -> None:
@@ -223,7 +232,8 @@ def test_clusters_are_whole_machines_and_no_larger_than_sold() -> None:
 
 
 def test_energy_and_ownership() -> None:
-    known, h100 = ownership(DAY), accelerators.by_id("h100-sxm")
+    known = ownership(DAY)
+    h100 = accelerators.by_id("h100-sxm")
     one = energy_of(h100, 8, HOUR_S, None, "us", known)
     assert one.energy_kwh == pytest.approx(one.power_w / 1000)
     assert one.power_w > 8 * 0.85 * 700

@@ -36,9 +36,12 @@ H100 = accelerators.by_id("h100-sxm")
 
 def tuned(model: str, count: int, **changes: object) -> TrainingOption:
     question = TrainingScenario(
-        model=model, workload="finetune", task=TASK.model_copy(update=changes), as_of=DAY,
+        model=model,
+        workload="finetune",
+        task=TASK.model_copy(update=changes),
+        as_of=DAY,
         limits=TrainingLimits(accelerators=("h100-sxm",), num_accelerators=count),
-    )  # fmt: skip
+    )
     return recommend_training(question).options[0]
 
 
@@ -125,7 +128,7 @@ def test_smaller_states_take_less_memory() -> None:
         ("tpu-v5p", "llama-3.1-8b", {}),
         ("mi300x", "llama-3.1-8b", {}),
     ],
-)  # fmt: skip
+)
 def test_every_plan_that_is_considered_has_a_command(
     gpu: str, model: str, changes: dict[str, object]
 ) -> None:
@@ -179,9 +182,13 @@ def test_every_loop_has_a_command(algorithm: Algorithm, placement: Placement) ->
     rollout = RolloutTask(algorithm=algorithm, placement=placement, prompts=64, num_steps=10)
     task = TASK.model_copy(update={"loop": algorithm, "global_batch": 64 * 16, "sequence_tokens": 2560})
     question = TrainingScenario(
-        model="qwen2.5-7b", workload="rl", task=task, as_of=DAY, rollout=rollout,
+        model="qwen2.5-7b",
+        workload="rl",
+        task=task,
+        as_of=DAY,
+        rollout=rollout,
         limits=TrainingLimits(accelerators=("h100-sxm",), num_accelerators=8),
-    )  # fmt: skip
+    )
     flags = recommend_training(question).options[0].launch.flags
     apart = placement == "disaggregated" and algorithm != "dpo"
     assert ({"openrlhf"} if apart else {"trl"} if algorithm == "dpo" else {"verl"}) <= set(flags)
@@ -199,14 +206,23 @@ def bought(term: str, hours: float, *, mtbf_s: float = 1e9) -> Run:
     one = variants_of(H100, models.get("llama-3.1-8b").record, TASK)[0]
     plan = best_plans(one, 8, Tally(), keep=1)[0]
     price = Price(
-        provider="aws", sku="x8", region="", accelerator=H100.id, num_accelerators=8, term=term, usd_per_hour=80.0,
-        observed_on=DAY, valid_from=DAY,
-    )  # fmt: skip
+        provider="aws",
+        sku="x8",
+        region="",
+        accelerator=H100.id,
+        num_accelerators=8,
+        term=term,
+        usd_per_hour=80.0,
+        observed_on=DAY,
+        valid_from=DAY,
+    )
     question = TrainingScenario(
-        model="llama-3.1-8b", workload="train", as_of=DAY,
+        model="llama-3.1-8b",
+        workload="train",
+        as_of=DAY,
         task=TASK.model_copy(update={"tokens": hours * 3600 / plan.step_s * plan.job.tokens_per_step}),
         reliability=Reliability(accelerator_mtbf_s=mtbf_s, restart_s=1800.0),
-    )  # fmt: skip
+    )
     return run_of(question, plan, ClusterOffer(price, 8, 80.0))
 
 

@@ -21,7 +21,8 @@ def test_shared_beginnings_of_prompts_save_accelerators_and_are_priced_as_cached
     shared, without = (
         report(cli, f"{SHARED} --shared-prefix-tokens 3000 {more}") for more in ("", "--levers none")
     )
-    first, plain = shared["rows"][0], without["rows"][0]
+    first = shared["rows"][0]
+    plain = without["rows"][0]
     assert first["machine"]["num_accelerators"] < plain["machine"]["num_accelerators"]
     assert first["levers"]["reused_input_tokens"] == 3000
     assert (first["share"]["cached_read"], plain["share"]["cached_read"]) == (

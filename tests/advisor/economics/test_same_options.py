@@ -9,9 +9,21 @@ import pytest
 Cli = Callable[[str], Any]
 ASK = "--model llama-3.1-8b --engine vllm --as-of 2026-11-20 --json"
 SAME = (
-    "rank", "role", "machine", "layout", "offer", "bill", "performance", "launch", "levers", "tie_with", "parts",
-    "variants", "reasons", "explanation",
-)  # fmt: skip
+    "rank",
+    "role",
+    "machine",
+    "layout",
+    "offer",
+    "bill",
+    "performance",
+    "launch",
+    "levers",
+    "tie_with",
+    "parts",
+    "variants",
+    "reasons",
+    "explanation",
+)
 SOME = "--gpu h100-sxm,l40s"
 LOADS = (
     "--rate 20",
@@ -43,10 +55,8 @@ def plain(option: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize("load", LOADS)
 def test_rows_are_the_options_of_the_same_question(cli: Cli, load: str) -> None:
-    asked, cost = (
-        document(cli, f"recommend {ASK} {SOME} {load}"),
-        document(cli, f"cost {ASK} {SOME} {load} --api none"),
-    )
+    asked = document(cli, f"recommend {ASK} {SOME} {load}")
+    cost = document(cli, f"cost {ASK} {SOME} {load} --api none")
     assert [plain(row) for row in cost["rows"]] == [plain(option) for option in asked["options"]]
     assert cost["rejected"] == asked["rejected"]
     assert cost["safe_pick"] == asked["safe_pick"]
@@ -55,7 +65,8 @@ def test_rows_are_the_options_of_the_same_question(cli: Cli, load: str) -> None:
 def test_prefill_and_decode_workers_are_paid_by_what_uses_them(cli: Cli) -> None:
     """Prompts pay the bill of prefill workers, the rest that of decode workers; the prices are the bill."""
     load = "--gpu h100-sxm --rate 20 --input-tokens 8000 --output-tokens 200 --tpot-p99 10ms --levers pools"
-    asked, cost = document(cli, f"recommend {ASK} {load}"), document(cli, f"cost {ASK} {load} --api none")
+    asked = document(cli, f"recommend {ASK} {load}")
+    cost = document(cli, f"cost {ASK} {load} --api none")
     assert [plain(row) for row in cost["rows"]] == [plain(option) for option in asked["options"]]
     row = cost["rows"][0]
     parts = {part["role"]: part["bill"]["usd_per_hour"] for part in row["parts"]}

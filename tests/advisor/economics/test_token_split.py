@@ -23,7 +23,8 @@ PS = 1_000_000_000_000
 
 def surface(window: int | None = None) -> StepSurface:
     """A made-up replica: 10 ms a decode step, 1 ns per context token, 10 µs per prompt token."""
-    sequences, tokens = range(65), range(4097)
+    sequences = range(65)
+    tokens = range(4097)
     return StepSurface(
         decode_base_ps=[0, *(PS // 100 for _ in sequences[1:])],
         decode_context_ps=[PS // 10**9] * 65,
@@ -55,9 +56,16 @@ def used(
     requests=st.integers(1, 10**9),
 )
 def test_prices_times_tokens_are_the_bill_to_a_cent(
-    usd: float, inputs: int, outputs: int, cached: float, variation: float, batch: float,
-    window: int | None, full: bool, requests: int,
-) -> None:  # fmt: skip
+    usd: float,
+    inputs: int,
+    outputs: int,
+    cached: float,
+    variation: float,
+    batch: float,
+    window: int | None,
+    full: bool,
+    requests: int,
+) -> None:
     tokens = request_tokens(
         inputs, outputs, input_variation=variation, output_variation=variation, cached_fraction=cached
     )

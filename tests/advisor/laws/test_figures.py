@@ -65,7 +65,8 @@ def test_what_is_printed_reproduces_in_generated_answers(question: Question) -> 
 @pytest.mark.parametrize("words", SHOWN[:2])
 def test_the_command_starts_what_was_priced(words: str) -> None:
     for option in ask(words).options:
-        layout, command = option["layout"], shlex.split(option["launch"]["command"])
+        layout = option["layout"]
+        command = shlex.split(option["launch"]["command"])
         started = dict(itertools.pairwise(command))
         assert started["--tensor-parallel-size"] == str(layout["tensor_parallel"])
         assert started["--pipeline-parallel-size"] == str(layout["pipeline_parallel"])
@@ -83,7 +84,8 @@ def check_ranges(option: dict[str, Any]) -> None:
             quantity = _at(performance, path.removesuffix(".low"))
             assert quantity["low"] <= quantity["value"] <= quantity["high"], path
     for part, whole in performance["e2e_s"].items():
-        first, token = performance["ttft_s"][part], performance["tpot_s"][part]
+        first = performance["ttft_s"][part]
+        token = performance["tpot_s"][part]
         largest = max(each["value"] for each in performance["ttft_s"].values())
         for end, pick in (("low", min), ("high", max)):
             # A request of this percentile waits between nothing and the longest shown time for its first token.

@@ -12,12 +12,15 @@ FOUR = tuple(
     for number, (name, usd) in enumerate(
         {"l40s": 0.95, "rtx-4090": 0.45, "h100-sxm": 2.4, "h200-sxm": 3.4}.items()
     )
-)  # fmt: skip
+)
 WIDE = Question(FOUR, "8b", 6.0, tuple(row.accelerator for row in FOUR), "--engine vllm").words()
 HIDING = Question(
     (Row("acme", "h100-sxm", 1, 2.5, DAYS[2]), Row("bolt", "h100-sxm", 8, 20.0)),
-    "8b", 2.0, ("h100-sxm",), "--engine vllm",
-)  # fmt: skip
+    "8b",
+    2.0,
+    ("h100-sxm",),
+    "--engine vllm",
+)
 
 
 def check_cut(words: str, lengths: tuple[int, ...]) -> None:

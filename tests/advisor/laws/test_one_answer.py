@@ -32,9 +32,11 @@ ASKED_OF_BOTH = [
 
 def check_alike(one: Any, other: Any, where: str) -> None:
     """Two records have the same leaves; numbers may differ by 1e-9 of their value."""
-    left, right = dict(leaves(one)), dict(leaves(other))
+    left = dict(leaves(one))
+    right = dict(leaves(other))
     for path in [*left, *(path for path in right if path not in left)]:
-        a, b = left.get(path), right.get(path)
+        a = left.get(path)
+        b = right.get(path)
         if isinstance(a, int | float) and isinstance(b, int | float):
             assert math.isclose(a, b, rel_tol=1e-9, abs_tol=1e-12), f"{where}.{path}: {a} and {b}"
         else:
@@ -96,8 +98,11 @@ def test_a_sweep_asks_the_same_question(tmp_path: Path) -> None:
             part, field = name.split("_", 1)
             assert row[f"options_{name}"] == first[part][field]
         for name in (
-            "machine_num_accelerators", "layout_num_replicas", "layout_tensor_parallel", "bill_usd_per_hour",
-        ):  # fmt: skip
+            "machine_num_accelerators",
+            "layout_num_replicas",
+            "layout_tensor_parallel",
+            "bill_usd_per_hour",
+        ):
             part, field = name.split("_", 1)
             assert float(row[f"options_{name}"]) == first[part][field]
         for field in ("usd_per_million_tokens", "expected_usd_per_million_tokens", "chance"):

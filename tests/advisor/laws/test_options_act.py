@@ -16,12 +16,33 @@ from questions import DAYS, IS_THOROUGH, Row, price_file
 
 FILES = Path(__file__).resolve().parents[3] / "tools" / "corpus_files"
 WORKLOADS = (
-    "serve", "train", "finetune", "distill", "rl", "diffusion", "embed", "rerank", "speech", "vision", "batch",
-)  # fmt: skip
+    "serve",
+    "train",
+    "finetune",
+    "distill",
+    "rl",
+    "diffusion",
+    "embed",
+    "rerank",
+    "speech",
+    "vision",
+    "batch",
+)
 OF_THE_OUTPUT = {
-    "--json", "--output", "--quiet", "--verbose", "--no-input", "--offline", "--trust-config", "--help", "--explain",
-    "--plan", "--emit", "--emit-dir", "--workload",
-}  # fmt: skip
+    "--json",
+    "--output",
+    "--quiet",
+    "--verbose",
+    "--no-input",
+    "--offline",
+    "--trust-config",
+    "--help",
+    "--explain",
+    "--plan",
+    "--emit",
+    "--emit-dir",
+    "--workload",
+}
 """Options that say how an answer is written, and not what is asked."""
 MARKET = price_file(
     (

@@ -37,8 +37,21 @@ SENTENCES = {
     "headline",
 }
 """Names of fields and variables that hold sentences which the program made."""
-READS = {"startswith", "endswith", "find", "index", "split", "rsplit", "partition", "rpartition", "removeprefix",
-         "removesuffix", "count", "isdigit", "splitlines"}  # fmt: skip
+READS = {
+    "startswith",
+    "endswith",
+    "find",
+    "index",
+    "split",
+    "rsplit",
+    "partition",
+    "rpartition",
+    "removeprefix",
+    "removesuffix",
+    "count",
+    "isdigit",
+    "splitlines",
+}
 ALLOWED = {
     # The title of a page without a headline is its first sentence: nothing is decided by it.
     "block.text.split('. ')",
@@ -124,7 +137,7 @@ QUESTIONS = [
     "recommend --workload embed --model bge-m3 --rate 50 --gpu h100,l40s,l4 --top 1",
     "recommend --workload train --model 1b --tokens 1B --gpu h100,l40s --gpus 8 --top 1",
     "cost --model 8b --rate 2 --gpu l40s,l4 --engine vllm --precision fp8 --levers none --api none",
-]  # fmt: skip
+]
 
 
 def _codes(document: Any) -> Iterator[str]:

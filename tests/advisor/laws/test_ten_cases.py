@@ -35,7 +35,8 @@ def test_replicas_fill_the_cards_that_are_rented() -> None:
 def test_a_power_budget_makes_own_machines_no_cheaper() -> None:
     """Eight own H100 at 10/s drew $1.46/h of power, and within 3.5 kW half of it."""
     own = "recommend --model 8b --own 8xh100-sxm --rate 10 --engine vllm"
-    free, bound = ask(own), ask(f"{own} --power-budget 3.5kW")
+    free = ask(own)
+    bound = ask(f"{own} --power-budget 3.5kW")
     assert free.first["bill"]["usd_per_hour"] <= 1.01 * bound.first["bill"]["usd_per_hour"]
     assert bound.first["bill"]["usd_per_hour"] < 1.0
 
@@ -43,7 +44,8 @@ def test_a_power_budget_makes_own_machines_no_cheaper() -> None:
 def test_another_format_makes_an_answer_no_worse() -> None:
     """8B at 10/s on L40S took bf16, 87 ms, marginal; with fp8 named, the same bill held surely at 43 ms."""
     words = "recommend --model 8b --rate 10 --gpu l40s --headroom 0 --engine vllm"
-    free, named = ask(words).first, ask(f"{words} --precision fp8").first
+    free = ask(words).first
+    named = ask(f"{words} --precision fp8").first
     assert free["bill"]["usd_per_hour"] <= named["bill"]["usd_per_hour"]
     assert free["performance"]["holds"] == named["performance"]["holds"] == "likely"
 
@@ -53,7 +55,8 @@ def test_a_longer_list_ranks_alike() -> None:
     words = (
         "recommend --model 70b --rate 30 --gpu h200,b200,b300,gh200-96gb,mi300x --engine vllm --levers none"
     )
-    four, five = ask(f"{words} --top 4"), ask(f"{words} --top 5")
+    four = ask(f"{words} --top 4")
+    five = ask(f"{words} --top 5")
     assert four.options == five.options[:4]
     assert four.document["headline"] == five.document["headline"]
 
@@ -61,7 +64,8 @@ def test_a_longer_list_ranks_alike() -> None:
 def test_a_longer_list_of_plans_ranks_alike() -> None:
     """Training of 1B led with a price 694 days old; with `--top 7` another plan led."""
     words = "recommend --workload train --model 1b --tokens 10B --gpu h100,a100,l40s,h200,b200,mi300x"
-    five, seven = ask(f"{words} --top 5"), ask(f"{words} --top 7")
+    five = ask(f"{words} --top 5")
+    seven = ask(f"{words} --top 7")
     assert five.options == seven.options[:5]
     assert five.document["headline"] == seven.document["headline"]
 
@@ -71,7 +75,8 @@ def test_a_longer_list_of_plans_ranks_alike() -> None:
 )
 def test_cost_and_recommend_agree(words: str) -> None:
     """70B at 5/s on a B200 cost $0.162 by a price 186 days old without its spread, or $0.244."""
-    recommended, costed = ask(f"recommend {words}").first, ask(f"cost {words} --api none").first
+    recommended = ask(f"recommend {words}").first
+    costed = ask(f"cost {words} --api none").first
     for part in ("machine", "layout", "offer", "bill"):
         assert recommended[part] == costed[part]
     for name in ("usd_per_million_tokens", "expected_usd_per_million_tokens", "ttft_s", "tpot_s", "holds"):
@@ -101,7 +106,8 @@ def test_nobody_owns_a_part_of_a_machine() -> None:
     ],
 )
 def test_one_replica_more_is_planned_wherever_it_is_asked_for(words: str) -> None:
-    plain, spare = ask(words), ask(f"{words} --redundancy n+1")
+    plain = ask(words)
+    spare = ask(f"{words} --redundancy n+1")
     assert spare.code == 0
     if "--budget" in words:
         served = [
@@ -119,7 +125,8 @@ def test_one_replica_more_is_planned_wherever_it_is_asked_for(words: str) -> Non
 def test_residency_and_region_agree_where_a_region_lies() -> None:
     """`--residency us` dropped providers whose region is "us" and names no country."""
     words = "recommend --model 8b --rate 2 --gpu l40s,h100 --engine vllm --top 5"
-    resident, regional = ask(f"{words} --residency us"), ask(f"{words} --region us")
+    resident = ask(f"{words} --residency us")
+    regional = ask(f"{words} --region us")
     assert resident.code == regional.code == 0
     assert resident.first["offer"] == regional.first["offer"]
 
@@ -219,7 +226,8 @@ def test_pools_are_tried_without_being_asked_for() -> None:
     """Prompts of 100,000 tokens cost $288/h; `--levers pools` found $132."""
     words = "recommend --model 70b --rate 1 --input-tokens 100000 --output-tokens 500 --ttft-p99 60s"
     words += " --gpu h200 --engine vllm --precision fp8"
-    free, named = ask(words), ask(f"{words} --levers pools")
+    free = ask(words)
+    named = ask(f"{words} --levers pools")
     assert free.least_expected_usd() <= (1.0 + RACE_ERROR) * named.least_expected_usd()
 
 

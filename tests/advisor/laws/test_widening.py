@@ -46,7 +46,8 @@ PAIRS = [
 
 def check(wide: str, narrow: str) -> None:
     """The wider question costs no more than the narrower one; so does its safe pick."""
-    more, less = ask(wide), ask(narrow)
+    more = ask(wide)
+    less = ask(narrow)
     assert more.code in (0, 3), more.err
     assert less.code in (0, 3), less.err
     if less.code == 3:

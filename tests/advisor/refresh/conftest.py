@@ -118,11 +118,9 @@ class Server:
         return f"{self.origin}{path}"
 
 
-AZURE, AWS, VAST = (
-    "/api/retail/prices",
-    "/offers/v1.0/aws/AmazonEC2/current/us-east-1/index.csv",
-    "/api/v0/bundles/",
-)
+AZURE = "/api/retail/prices"
+AWS = "/offers/v1.0/aws/AmazonEC2/current/us-east-1/index.csv"
+VAST = "/api/v0/bundles/"
 LAMBDA = "/skypilot-org/skypilot-catalog/master/catalogs/v8/lambda/vms.csv"
 COMMITS = "/repos/skypilot-org/skypilot-catalog/commits"
 

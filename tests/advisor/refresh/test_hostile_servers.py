@@ -28,12 +28,15 @@ from advisor.refresh.price_cache import PriceCache
 from advisor.refresh.price_lists import price_lists
 from advisor.refresh.refresh import Outcome, refresh
 
-TODAY, LATER = datetime.date(2026, 11, 20), datetime.date(2026, 11, 25)
-AZURE, VAST = "/api/retail/prices", "/api/v0/bundles/"
+TODAY = datetime.date(2026, 11, 20)
+LATER = datetime.date(2026, 11, 25)
+AZURE = "/api/retail/prices"
+VAST = "/api/v0/bundles/"
 LAMBDA = "/skypilot-org/skypilot-catalog/master/catalogs/v8/lambda/vms.csv"
 COMMITS = "/repos/skypilot-org/skypilot-catalog/commits"
 AWS = "/offers/v1.0/aws/AmazonEC2/current/us-east-1/index.csv"
-VERSION, CATALOG = "/v2/version", "/v2/20261118-77/catalog.zip"
+VERSION = "/v2/version"
+CATALOG = "/v2/20261118-77/catalog.zip"
 LISTS = {
     "azure-eastus": (AZURE,),
     "vast": (VAST,),
@@ -204,9 +207,18 @@ def test_any_refusal_ends_its_list_with_one_line(
 
 @pytest.mark.parametrize(
     "link",
-    ["http://[::1/x", "https://[bad/", "//elsewhere.example", "file:///etc/passwd", "https://a:b:c/", "\u2028", 7, [1],
-     {"a": 1}],
-)  # fmt: skip
+    [
+        "http://[::1/x",
+        "https://[bad/",
+        "//elsewhere.example",
+        "file:///etc/passwd",
+        "https://a:b:c/",
+        "\u2028",
+        7,
+        [1],
+        {"a": 1},
+    ],
+)
 def test_a_next_page_that_is_no_address_ends_the_list(
     run: Callable[..., Outcome], cache: PriceCache, server: Server, link: object
 ) -> None:
@@ -289,15 +301,21 @@ def test_names_that_would_damage_the_kept_file_are_refused() -> None:
 
 
 CELL = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=20),
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=20),
     st.sampled_from(["RTX 4090", "Spot", "²", "-1", "1e400"]),
     st.lists(st.integers(), max_size=2),
-)  # fmt: skip
+)
 AZURE_ITEM = st.fixed_dictionaries(
-    dict.fromkeys(("armSkuName", "armRegionName", "retailPrice", "productName", "skuName", "currencyCode"), CELL)
+    dict.fromkeys(
+        ("armSkuName", "armRegionName", "retailPrice", "productName", "skuName", "currencyCode"), CELL
+    )
     | {"type": st.sampled_from(["Consumption", "Reservation", "x"])},
     optional={"reservationTerm": CELL, "effectiveStartDate": CELL},
-)  # fmt: skip
+)
 OFFER = st.fixed_dictionaries(
     {
         "gpu_name": st.sampled_from(["A", "B"]),

@@ -20,12 +20,10 @@ from advisor.refresh.refresh import Outcome, failures, refresh
 
 TODAY = datetime.date(2026, 11, 20)
 LATER = datetime.date(2026, 11, 25)
-AZURE, VAST, LAMBDA, AWS = (
-    "/api/retail/prices",
-    "/api/v0/bundles/",
-    "/skypilot-org/skypilot-catalog/master/catalogs/v8/lambda/vms.csv",
-    "/offers/v1.0/aws/AmazonEC2/current/us-east-1/index.csv",
-)
+AZURE = "/api/retail/prices"
+VAST = "/api/v0/bundles/"
+LAMBDA = "/skypilot-org/skypilot-catalog/master/catalogs/v8/lambda/vms.csv"
+AWS = "/offers/v1.0/aws/AmazonEC2/current/us-east-1/index.csv"
 Reply = Any
 Server = Any
 

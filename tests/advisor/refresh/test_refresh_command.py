@@ -38,8 +38,10 @@ def test_the_answer_names_every_list_and_every_refused_row(cli: Cli) -> None:
         ("vast", "refreshed"),
     ]
     assert {row["sku"] for row in found["lists"][0]["refused"]} == {
-        "Standard_NC96ads_A100_v4", "Standard_NC40ads_H100_v5", "Standard_NC80adis_H100_v5",
-    }  # fmt: skip
+        "Standard_NC96ads_A100_v4",
+        "Standard_NC40ads_H100_v5",
+        "Standard_NC80adis_H100_v5",
+    }
     shown = cli("advisor catalog refresh --source azure --region eastus")
     assert "more than" not in shown.err
     assert "price 0 is not positive" in shown.out

@@ -25,10 +25,8 @@ def outcome(arguments: list[str]) -> tuple[int, str, str]:
     def stop(number: int, frame: object) -> None:
         raise TookTooLongError(f"more than {LIMIT_S} s: {arguments}")
 
-    out, err = (
-        io.TextIOWrapper(io.BytesIO(), "utf-8", "replace"),
-        io.TextIOWrapper(io.BytesIO(), "utf-8", "replace"),
-    )
+    out = io.TextIOWrapper(io.BytesIO(), "utf-8", "replace")
+    err = io.TextIOWrapper(io.BytesIO(), "utf-8", "replace")
     before = signal.signal(signal.SIGALRM, stop)
     signal.alarm(LIMIT_S)
     try:

@@ -66,10 +66,13 @@ def test_earlier_files_are_read(
         ("compare plan-serve.json plan-serve.json", "options of schema 2 are composed", "advisor recommend"),
         ("recommend --workload train --from plan-train.json --gpus 16", "has schema 1", "-o plan-train.json"),
         ("simulate train plan-train.json", "has schema 1", "-o plan-train.json"),
-        ("sweep study.toml -o sweep.csv --resume --as-of 2026-11-20", "another catalog",
-         "advisor sweep study.toml -o sweep-anew.csv"),
+        (
+            "sweep study.toml -o sweep.csv --resume --as-of 2026-11-20",
+            "another catalog",
+            "advisor sweep study.toml -o sweep-anew.csv",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_go_on_names_the_command_that_begins_anew(
     here: Path, capsys: pytest.CaptureFixture[str], command: str, why: str, anew: str
 ) -> None:

@@ -27,8 +27,13 @@ def run(arguments: str | list[str], folder: Path, **more: Any) -> subprocess.Com
     env = {**os.environ, "PYTHONPATH": str(ROOT), **more.pop("env", {})}
     streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "stdin": subprocess.DEVNULL}
     return subprocess.run(
-        [sys.executable, "-m", "advisor", *words], cwd=folder, env=env, timeout=60, check=False, **{**streams, **more}
-    )  # fmt: skip
+        [sys.executable, "-m", "advisor", *words],
+        cwd=folder,
+        env=env,
+        timeout=60,
+        check=False,
+        **{**streams, **more},
+    )
 
 
 @LINUX
@@ -119,9 +124,12 @@ def test_ctrl_c_exits_130_from_the_first_line_on(tmp_path: Path) -> None:
     for wait_s in (0.15, 0.3, 0.5, 0.8):
         running = subprocess.Popen(
             [sys.executable, "-m", "advisor", "recommend", "--model", "70b", "--gpu", "h100", "--rate", "5"],
-            cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             preexec_fn=hears_ctrl_c,  # noqa: PLW1509
-        )  # fmt: skip
+        )
         time.sleep(wait_s)
         running.send_signal(signal.SIGINT)
         _, told = running.communicate(timeout=60)
@@ -140,8 +148,10 @@ def test_workers_end_with_their_parent(tmp_path: Path) -> None:
     )
     running = subprocess.Popen(
         [sys.executable, "-m", "advisor", "sweep", "s.toml", "-o", "r.csv", "--workers", "2", "-q"],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.DEVNULL,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.DEVNULL,
+    )
     journal = tmp_path / "r.csv.journal"
     for _ in range(400):
         if journal.exists() and journal.read_bytes().count(b"\n") > 1:

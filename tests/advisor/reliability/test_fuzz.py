@@ -222,7 +222,8 @@ def value_of(draw: random.Random, name: str, annotation: Any, declared: Any) -> 
     ]
     if get_origin(annotation) is Literal:
         return str(draw.choice([*get_args(annotation), *get_args(annotation), "x"]))
-    low, high = getattr(declared, "min", None), getattr(declared, "max", None)
+    low = getattr(declared, "min", None)
+    high = getattr(declared, "max", None)
     if annotation is int:
         near = [number + step for number in (low, high) if number is not None for step in (-1, 0, 1)]
         inside = [n for n in NUMBERS if (low is None or n >= low) and (high is None or n <= high)] or [1]
@@ -302,9 +303,14 @@ def test_true_processes_end_in_documented_codes(folder: Path, check: Check) -> N
     for _ in range(PROCESSES):
         arguments = [text for text in command_line(draw) if "\0" not in text and "\ud800" not in text]
         done = subprocess.run(
-            [sys.executable, "-m", "advisor", *arguments], cwd=folder, capture_output=True, timeout=LIMIT_S,
-            check=False, stdin=subprocess.DEVNULL, env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
-        )  # fmt: skip
+            [sys.executable, "-m", "advisor", *arguments],
+            cwd=folder,
+            capture_output=True,
+            timeout=LIMIT_S,
+            check=False,
+            stdin=subprocess.DEVNULL,
+            env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[3])},
+        )
         check(arguments, done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

@@ -24,8 +24,10 @@ SEED = int(os.environ.get("ADVISOR_FUZZ_SEED", "1"))
 CI_S = 12.0
 MOST_BYTES = 2_000_000_000
 READERS = {
-    "calibration.json": ("simulate collective --gpu h200-sxm --bytes 1GiB --calibration {}",
-                         "simulate serve --model 8b --gpu h200-sxm --rate 1 --requests 20 --calibration {}"),
+    "calibration.json": (
+        "simulate collective --gpu h200-sxm --bytes 1GiB --calibration {}",
+        "simulate serve --model 8b --gpu h200-sxm --rate 1 --requests 20 --calibration {}",
+    ),
     "plan-serve.json": ("compare {} {}", "replay {}"),
     "plan-train.json": ("simulate train {}", "recommend --workload train --from {} --gpus 8"),
     "report.json": ("compare {} {}",),
@@ -36,13 +38,16 @@ READERS = {
     "trace.csv": ("simulate serve --model 8b --gpu h100-sxm --trace {}", "simulate trace {}"),
     "goal.toml": ("recommend --model 8b --gpu l4 --rate 1 --fast --goal {}",),
     "fleet.toml": ("simulate fleet {} --show", "simulate fleet {}"),
-    "config.json": ("simulate serve --model {} --gpu h100-sxm --rate 1 --requests 20", "catalog show {}",
-                    "roofline --model {} --gpu l4"),
+    "config.json": (
+        "simulate serve --model {} --gpu h100-sxm --rate 1 --requests 20",
+        "catalog show {}",
+        "roofline --model {} --gpu l4",
+    ),
     "study.toml": ("sweep {} -o out.csv --workers 1 -q",),
     "sweep.csv.journal": ("sweep study.toml -o sweep.csv --workers 1 -q --resume",),
     "advisor.toml": ("catalog gpus", "catalog prices --gpu h100"),
     "cache/prices/vast.csv": ("catalog prices --gpu a100",),
-}  # fmt: skip
+}
 SLOW = ("replay", "recommend", "build", "simulate fleet")
 VALUES = (
     "0",
@@ -162,7 +167,8 @@ def one_case(folder: Path, draw: random.Random, monkeypatch: pytest.MonkeyPatch,
     name = draw.choice(list(READERS))
     command = draw.choice(READERS[name])
     if command.startswith(SLOW) and draw.random() < 0.8:
-        name, command = "calibration.json", READERS["calibration.json"][0]
+        name = "calibration.json"
+        command = READERS["calibration.json"][0]
     shutil.rmtree(folder / "cache", ignore_errors=True)
     shutil.copytree(EARLIER, folder, dirs_exist_ok=True)
     if name != "advisor.toml":

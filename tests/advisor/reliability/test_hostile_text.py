@@ -37,14 +37,58 @@ PRICES = "provider,accelerator,num_accelerators,term,usd_per_hour,observed_on,sk
 
 
 PIECES: Final = (
-    "$(touch pwned)", "`touch pwned`", "; touch pwned #", "' ; touch pwned ; '", '" ; touch pwned ; "',
+    "$(touch pwned)",
+    "`touch pwned`",
+    "; touch pwned #",
+    "' ; touch pwned ; '",
+    '" ; touch pwned ; "',
     "&& touch pwned",
-    "\ntouch pwned\n", "\r\ntouch pwned", "\nEOF\ntouch pwned\n", "--trust-remote-code", "-o", "=cmd|'/c calc'!A1",
-    "@SUM(1+1)", "+1+1", "-2+3+cmd", "<script>alert(1)</script>", "</script><img src=x onerror=alert(1)>",
-    "![x](http://e/)", "[x](javascript:alert(1))", "\u202egnp", "\x1b[2J", "\u2028", "\u200b", "\U000e0041", "${HOME}",
-    "$(HF_TOKEN)", "{{ x }}", "{0}", "%s", "a: b", "- a", "'", '"', "]", "|", "\\", "&lt;", "-->", "x", "Llama", "8b",
-    "\u6a21\u578b", "\x00", "\t=1+1", "..", "/", "#", "!important", "*", "&anchor", "? key",
-)  # fmt: skip
+    "\ntouch pwned\n",
+    "\r\ntouch pwned",
+    "\nEOF\ntouch pwned\n",
+    "--trust-remote-code",
+    "-o",
+    "=cmd|'/c calc'!A1",
+    "@SUM(1+1)",
+    "+1+1",
+    "-2+3+cmd",
+    "<script>alert(1)</script>",
+    "</script><img src=x onerror=alert(1)>",
+    "![x](http://e/)",
+    "[x](javascript:alert(1))",
+    "\u202egnp",
+    "\x1b[2J",
+    "\u2028",
+    "\u200b",
+    "\U000e0041",
+    "${HOME}",
+    "$(HF_TOKEN)",
+    "{{ x }}",
+    "{0}",
+    "%s",
+    "a: b",
+    "- a",
+    "'",
+    '"',
+    "]",
+    "|",
+    "\\",
+    "&lt;",
+    "-->",
+    "x",
+    "Llama",
+    "8b",
+    "\u6a21\u578b",
+    "\x00",
+    "\t=1+1",
+    "..",
+    "/",
+    "#",
+    "!important",
+    "*",
+    "&anchor",
+    "? key",
+)
 STUBS: Final = (
     "vllm",
     "docker",
@@ -71,10 +115,17 @@ def model_folder(folder: Path, fields: Mapping[str, object]) -> Path:
     """Write a small model's config.json with further fields."""
     folder.mkdir(parents=True, exist_ok=True)
     config = {
-        "model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 2048, "intermediate_size": 8192,
-        "num_hidden_layers": 16, "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
-        "max_position_embeddings": 131072, "torch_dtype": "bfloat16",
-    }  # fmt: skip
+        "model_type": "llama",
+        "architectures": ["LlamaForCausalLM"],
+        "hidden_size": 2048,
+        "intermediate_size": 8192,
+        "num_hidden_layers": 16,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "vocab_size": 128256,
+        "max_position_embeddings": 131072,
+        "torch_dtype": "bfloat16",
+    }
     (folder / "config.json").write_text(json.dumps(config | dict(fields)), encoding="utf-8")
     return folder
 
@@ -238,7 +289,8 @@ INPUTS = (_prices, _parts, _trace, _defaults, _variable, _model)
 def test_no_text_of_an_input_acts_in_any_form(
     ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    started, number = time.monotonic(), 0
+    started = time.monotonic()
+    number = 0
     while number < CASES if CASES else time.monotonic() - started < CI_S:
         draw = random.Random(f"{SEED} {number}")
         number += 1
@@ -308,7 +360,8 @@ def test_a_local_model_is_started_by_its_path(
     )
     for typed, started in places:
         answer = json.loads(ask([*asked.split(), typed])[1])
-        option, files = answer["options"][0], answer["deployment"]["files"]
+        option = answer["options"][0]
+        files = answer["deployment"]["files"]
         assert option["launch"]["command"].startswith(f"vllm serve {started} ")
         assert option["launch"]["checkpoint"]["repository"] == started
         assert f"vllm serve {started} " in files["start.sh"]

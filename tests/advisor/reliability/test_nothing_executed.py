@@ -27,8 +27,12 @@ def test_modules_of_the_working_directory_do_not_run(tmp_path: Path, words: str)
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
         [sys.executable, "-m", "advisor", *words.split()],
-        cwd=tmp_path, env=env, capture_output=True, check=False, timeout=120,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env=env,
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
     assert not (tmp_path / "RAN").exists(), (tmp_path / "RAN").read_text()
     assert done.returncode in (0, 6), done.stderr
 

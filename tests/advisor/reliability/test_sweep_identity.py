@@ -88,9 +88,19 @@ def test_a_journal_torn_at_its_beginning_is_told_and_begun_anew(
 
 
 @pytest.mark.parametrize(
-    "line", ["[]", "7", '"complete"', '{"id": 1}', '{"id": "a", "row": 7}', "[" * 100_000, "9" * 5000, "\0" * 99,
-             '{"id": "a", "row": {"x": NaN}}'],
-)  # fmt: skip
+    "line",
+    [
+        "[]",
+        "7",
+        '"complete"',
+        '{"id": 1}',
+        '{"id": "a", "row": 7}',
+        "[" * 100_000,
+        "9" * 5000,
+        "\0" * 99,
+        '{"id": "a", "row": {"x": NaN}}',
+    ],
+)
 def test_a_torn_line_costs_only_its_point(begun: list[str], tmp_path: Path, line: str) -> None:
     journal = tmp_path / "r.csv.journal"
     journal.write_text(journal.read_text() + line + "\n")

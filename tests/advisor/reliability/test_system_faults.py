@@ -33,10 +33,17 @@ def run(
     words: str, folder: Path, *before: str, limit: Callable[[], None] | None = None, **env: str
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [*before, sys.executable, "-m", "advisor", *words.split()], cwd=folder, check=False, timeout=120,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **env}, capture_output=True, encoding="utf-8", errors="replace",
-        stdin=subprocess.DEVNULL, preexec_fn=limit,
-    )  # fmt: skip
+        [*before, sys.executable, "-m", "advisor", *words.split()],
+        cwd=folder,
+        check=False,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **env},
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        stdin=subprocess.DEVNULL,
+        preexec_fn=limit,
+    )
 
 
 def small_disk() -> None:
@@ -130,10 +137,22 @@ def closed(tmp_path: Path) -> Iterator[Path]:
         ("simulate serve --model closed --gpu h100 --rate 1", "closed/config.json"),
         ("simulate serve --model closed.json --gpu h100 --rate 1", "closed.json"),
         ("simulate fleet closed.json", "closed.json"),
-        *((f"{command} closed.json", "closed.json") for command in (
-            "calibrate", "replay", "build check", "sweep", "validate serving", "validate nccl-tests",
-            "compare read_only.json", "probe --resume", "recommend --model 8b --goal", "simulate trace",
-            "simulate collective --gpu h100 --bytes 1B --calibration")),
+        *(
+            (f"{command} closed.json", "closed.json")
+            for command in (
+                "calibrate",
+                "replay",
+                "build check",
+                "sweep",
+                "validate serving",
+                "validate nccl-tests",
+                "compare read_only.json",
+                "probe --resume",
+                "recommend --model 8b --goal",
+                "simulate trace",
+                "simulate collective --gpu h100 --bytes 1B --calibration",
+            )
+        ),
         ("sweep study.toml -q -o read_only/x.csv", "read_only/x.csv"),
         ("sweep study.toml -q -o r.csv", "r.csv.journal"),
         ("sweep study.toml -q -o r.csv --resume", "r.csv.journal"),
@@ -143,7 +162,7 @@ def closed(tmp_path: Path) -> Iterator[Path]:
         ("recommend --model 8b --plan read_only/p.json", "read_only/p.json"),
         ("simulate serve --model 8b --gpu l4 --rate 1 --records read_only/r.csv", "read_only/r.csv"),
     ],
-)  # fmt: skip
+)
 def test_missing_rights_are_told_with_the_path_before_the_work(closed: Path, words: str, path: str) -> None:
     if os.geteuid() == 0 and shutil.which("setpriv") is None:
         pytest.skip("root may read everything, and setpriv is not here to give that up")
@@ -171,11 +190,20 @@ def test_an_answer_is_shown_however_narrow_the_terminal_says_it_is(tmp_path: Pat
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("LC_ALL", "C"), ("LC_ALL", "tr_TR.UTF-8"), ("LC_ALL", "nonsense"), ("PYTHONIOENCODING", "ascii"),
-        ("PYTHONIOENCODING", "utf-16"), ("PYTHONUTF8", "0"), ("TZ", "nonsense"), ("TERM", "dumb"), ("TMPDIR", "/none"),
-        ("HOME", "/none"), ("NO_COLOR", "1"), ("PYTHONOPTIMIZE", "2"),
+        ("LC_ALL", "C"),
+        ("LC_ALL", "tr_TR.UTF-8"),
+        ("LC_ALL", "nonsense"),
+        ("PYTHONIOENCODING", "ascii"),
+        ("PYTHONIOENCODING", "utf-16"),
+        ("PYTHONUTF8", "0"),
+        ("TZ", "nonsense"),
+        ("TERM", "dumb"),
+        ("TMPDIR", "/none"),
+        ("HOME", "/none"),
+        ("NO_COLOR", "1"),
+        ("PYTHONOPTIMIZE", "2"),
     ],
-)  # fmt: skip
+)
 def test_answers_do_not_depend_on_the_environment(tmp_path: Path, name: str, value: str) -> None:
     env = {"LC_ALL": "C", name: value}
     done = run(f"{COLLECTIVE} --json", tmp_path, **env)
@@ -190,7 +218,8 @@ class Calendar:
     """The module datetime on a computer whose clock is wrong."""
 
     def __init__(self, day: datetime.date) -> None:
-        self.date, self.datetime = self, datetime.datetime
+        self.date = self
+        self.datetime = datetime.datetime
         self.today = lambda: day
 
 
@@ -241,8 +270,10 @@ def test_a_worker_that_is_killed_costs_no_point(tmp_path: Path) -> None:
     )
     running = subprocess.Popen(
         [sys.executable, "-m", "advisor", "sweep", "study.toml", "-o", "r.csv", "--workers", "2", "-q"],
-        cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(ROOT)}, stderr=subprocess.PIPE,
-    )  # fmt: skip
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+    )
     journal = tmp_path / "r.csv.journal"
     until_s = time.monotonic() + 90
     while time.monotonic() < until_s and not (journal.exists() and journal.read_bytes().count(b"\n") > 2):
@@ -274,13 +305,22 @@ def little_memory() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        "catalog show /dev/zero", "catalog prices --price-file /dev/zero", "simulate trace /dev/zero",
-        "simulate fleet /dev/zero", "build check /dev/zero", "replay /dev/zero", "compare /dev/zero /dev/zero",
-        "simulate collective --gpu h100 --bytes 1B --calibration /dev/zero", "validate serving /dev/zero",
-        "validate nccl-tests /dev/zero", "sweep zero.toml -o r.csv", "sweep zero.csv --pareto time_s",
-        "recommend --model /dev/zero", "probe --resume /dev/zero",
+        "catalog show /dev/zero",
+        "catalog prices --price-file /dev/zero",
+        "simulate trace /dev/zero",
+        "simulate fleet /dev/zero",
+        "build check /dev/zero",
+        "replay /dev/zero",
+        "compare /dev/zero /dev/zero",
+        "simulate collective --gpu h100 --bytes 1B --calibration /dev/zero",
+        "validate serving /dev/zero",
+        "validate nccl-tests /dev/zero",
+        "sweep zero.toml -o r.csv",
+        "sweep zero.csv --pareto time_s",
+        "recommend --model /dev/zero",
+        "probe --resume /dev/zero",
     ],
-)  # fmt: skip
+)
 def test_a_file_without_end_is_refused_soon_and_small(tmp_path: Path, words: str) -> None:
     for name in ("zero.toml", "zero.csv"):
         (tmp_path / name).symlink_to("/dev/zero")
@@ -292,9 +332,14 @@ def test_a_file_without_end_is_refused_soon_and_small(tmp_path: Path, words: str
 def test_what_is_typed_without_end_is_refused(tmp_path: Path) -> None:
     with Path("/dev/zero").open("rb") as zeros:
         done = subprocess.run(
-            [sys.executable, "-m", "advisor", "validate", "nccl-tests", "-"], cwd=tmp_path, stdin=zeros, check=False,
-            env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, timeout=60,
-        )  # fmt: skip
+            [sys.executable, "-m", "advisor", "validate", "nccl-tests", "-"],
+            cwd=tmp_path,
+            stdin=zeros,
+            check=False,
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            capture_output=True,
+            timeout=60,
+        )
     assert done.returncode == 2
     assert b"standard input: is too large" in done.stderr
 
@@ -330,9 +375,12 @@ def test_traces_are_read_in_pieces(tmp_path: Path) -> None:
         file.write("arrived_at_s,input_tokens,output_tokens\n")
         file.writelines(f"{0.1 * i:.1f},{100 + i % 7},{10 + i % 5}\n" for i in range(400_000))
     done = subprocess.run(
-        [sys.executable, "-c", READ_TRACE, str(path)], env={**os.environ, "PYTHONPATH": str(ROOT)},
-        capture_output=True, check=True, text=True,
-    )  # fmt: skip
+        [sys.executable, "-c", READ_TRACE, str(path)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        check=True,
+        text=True,
+    )
     megabytes, cpu_s = map(float, done.stdout.split())
     assert megabytes < 100
     assert cpu_s < 15

@@ -148,9 +148,18 @@ def test_the_longest_price_file_is_shown_in_seconds(ask: Ask, tmp_path: Path) ->
 
 @pytest.mark.parametrize(
     "line",
-    ["-3x RTX 5090", "0x RTX 5090", "100000x RTX 5090", "1000 x RTX 5090", "2.5x RTX 5090", "RTX 5090 x 0",
-     "RTX 5090 -$5", "RTX 5090 -USD 5", "RTX 5090 $-5"],
-)  # fmt: skip
+    [
+        "-3x RTX 5090",
+        "0x RTX 5090",
+        "100000x RTX 5090",
+        "1000 x RTX 5090",
+        "2.5x RTX 5090",
+        "RTX 5090 x 0",
+        "RTX 5090 -$5",
+        "RTX 5090 -USD 5",
+        "RTX 5090 $-5",
+    ],
+)
 def test_counts_and_prices_that_make_no_sense_are_refused(ask: Ask, line: str) -> None:
     code, _, err = ask(["build", "check", "--part", line, "--part", "Ryzen 9 9950X"])
     assert code == 2
@@ -230,7 +239,8 @@ def test_a_form_that_no_answer_has_is_refused_before_the_work(
 
 
 def test_no_output_follows_a_link_out_of_its_folder(tmp_path: Path) -> None:
-    mine, outside = tmp_path / "mine", tmp_path / "outside"
+    mine = tmp_path / "mine"
+    outside = tmp_path / "outside"
     mine.mkdir()
     outside.mkdir()
     (outside / "rc").write_text("kept")
@@ -253,9 +263,17 @@ def test_no_output_follows_a_link_out_of_its_folder(tmp_path: Path) -> None:
 
 
 OTHERS = {
-    "distributed", "huggingface_hub", "joblib", "llmcompressor", "mlx-lm", "nixl", "pyarrow", "ray", "sglang-router",
+    "distributed",
+    "huggingface_hub",
+    "joblib",
+    "llmcompressor",
+    "mlx-lm",
+    "nixl",
+    "pyarrow",
+    "ray",
+    "sglang-router",
     "vllm-router",
-}  # fmt: skip
+}
 """Packages of other projects that are named in docs, messages and scripts: each holds its name on the index."""
 INSTALL = re.compile(r"(?:pip3?|pipx|uv|uvx|uv pip|conda|npm|npx) (?:install|run|add)\b([^\n\"#;&|`)]*)")
 

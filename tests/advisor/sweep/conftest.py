@@ -92,17 +92,30 @@ def dask_cluster(
     def start(num_workers: int) -> tuple[str, list[subprocess.Popen[str]]]:
         file = tmp_path / "scheduler.json"
         programs.start(
-            "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
-            "--scheduler-file", str(file),
-        )  # fmt: skip
+            "-m",
+            "distributed.cli.dask_scheduler",
+            "--host",
+            "127.0.0.1",
+            "--port",
+            "0",
+            "--no-dashboard",
+            "--scheduler-file",
+            str(file),
+        )
         wait_until(lambda: file.exists() and file.read_text().rstrip().endswith("}"))
         address = json.loads(file.read_text())["address"]
         workers = [
             programs.start(
-                "-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard",
+                "-m",
+                "distributed.cli.dask_worker",
+                address,
+                "--nthreads",
+                "1",
+                "--no-nanny",
+                "--no-dashboard",
             )
             for _ in range(num_workers)
-        ]  # fmt: skip
+        ]
         return address, workers
 
     return start

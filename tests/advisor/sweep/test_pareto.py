@@ -7,7 +7,8 @@ from hypothesis import given
 from advisor.catalog.errors import AdvisorError
 from advisor.sweep.pareto import Objective, pareto_front, parse_objectives
 
-COST, RATE = Objective("cost", "min"), Objective("rate", "max")
+COST = Objective("cost", "min")
+RATE = Objective("rate", "max")
 ROWS = st.lists(
     st.fixed_dictionaries({"cost": st.integers(0, 5), "rate": st.integers(0, 5) | st.none()}), max_size=30
 )

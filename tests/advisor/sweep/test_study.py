@@ -51,8 +51,11 @@ def test_cases_hold_values_that_belong_together(study: Callable[[str], Study]) -
     text += '[[case]]\ngpu = "h100"\ntp = 1\n[[case]]\ngpu = "l40s"\ntp = 2\n'
     found = points(study(text))
     assert [(p["gpu"], p["tp"], p["rate"]) for p in found] == [
-        ("h100", 1, "1"), ("h100", 1, "2"), ("l40s", 2, "1"), ("l40s", 2, "2"),
-    ]  # fmt: skip
+        ("h100", 1, "1"),
+        ("h100", 1, "2"),
+        ("l40s", 2, "1"),
+        ("l40s", 2, "2"),
+    ]
 
 
 RANDOM = """
@@ -82,7 +85,8 @@ def test_draws_stay_inside_their_ranges_and_repeat(study: Callable[[str], Study]
 
 
 def test_more_draws_or_fields_leave_the_others_as_they_were(study: Callable[[str], Study]) -> None:
-    few, many = points(study(RANDOM.format(count=20))), points(study(RANDOM.format(count=40)))
+    few = points(study(RANDOM.format(count=20)))
+    many = points(study(RANDOM.format(count=40)))
     assert many[:20] == few
     wider = points(study(RANDOM.format(count=20) + "tp = [1, 2]\n"))
     assert [{k: v for k, v in point.items() if k != "tp"} for point in wider] == few
@@ -147,9 +151,14 @@ def test_default_stands_for_the_option_not_given(study: Callable[[str], Study]) 
         ("[grid]", "[random]\npoints = 3\n[grid]", 9, ("[random] needs both points and fields",)),
         ("[grid]", "[random]\npoints = -1\n[grid]", 9, ("-1 is not a whole number from 1",)),
         ("[grid]", "[random]\npoints = 2\ntp = {low = 4, high = 1}\n[grid]", 10, ("needs low < high",)),
-        ("[grid]", "[random]\npoints = 2\nmax_num_seqs = {low = 0, high = 1}\n[grid]", 10, ("0 is out of range",)),
+        (
+            "[grid]",
+            "[random]\npoints = 2\nmax_num_seqs = {low = 0, high = 1}\n[grid]",
+            10,
+            ("0 is out of range",),
+        ),
     ],
-)  # fmt: skip
+)
 def test_mistakes_are_told_with_file_and_line(
     study: Callable[[str], Study], old: str, new: str, line: int, words: tuple[str, ...]
 ) -> None:

@@ -72,7 +72,8 @@ def test_parquet_holds_the_same(study: Callable[[str], Path], cli: Callable[[str
     study(SMALL)
     assert cli("advisor sweep study.toml --workers 1 -o r.csv").code == 0
     assert cli("advisor sweep study.toml --workers 1 -o r.parquet").code == 0
-    csv, parquet = pandas.read_csv("r.csv"), pandas.read_parquet("r.parquet")
+    csv = pandas.read_csv("r.csv")
+    parquet = pandas.read_parquet("r.parquet")
     assert list(csv) == list(parquet)
     for name in ("in_rate", "metrics_ttft_s_p99", "metrics_output_tokens_per_s"):
         assert list(csv[name]) == list(parquet[name])

@@ -27,23 +27,50 @@ GIB = 2.0**30
 def sound_machine() -> Assembly:
     """Two blower cards with a bridge on a server board with error correction, in a roomy case."""
     card = GpuCard(
-        id="card", name="Card", accelerator="rtx-a6000", power_w=300, length_m=0.267, slots=2, cooling="blower",
+        id="card",
+        name="Card",
+        accelerator="rtx-a6000",
+        power_w=300,
+        length_m=0.267,
+        slots=2,
+        cooling="blower",
         num_8_pin=2,
-    )  # fmt: skip
+    )
     cpu = Cpu(
-        id="cpu", name="EPYC", series=parts.cpu_series()["epyc-sp3"], cores=16, power_w=155, ecc=True,
+        id="cpu",
+        name="EPYC",
+        series=parts.cpu_series()["epyc-sp3"],
+        cores=16,
+        power_w=155,
+        ecc=True,
         max_ram_bytes=4096 * GIB,
-    )  # fmt: skip
+    )
     board = Board(
-        id="board", name="Board", socket="SP3", chipset="SP3", form_factor="ATX", ram_type="DDR4", registered=True,
-        ram_max_bytes=2048 * GIB, ram_slots=8,
+        id="board",
+        name="Board",
+        socket="SP3",
+        chipset="SP3",
+        form_factor="ATX",
+        ram_type="DDR4",
+        registered=True,
+        ram_max_bytes=2048 * GIB,
+        ram_slots=8,
         slots=(Slot(position=1, pcie_generation=4), Slot(position=4, pcie_generation=4)),
-        lane_modes=((16,), (16, 16)), num_eps=2, m2_slots=2, ecc=True,
-    )  # fmt: skip
+        lane_modes=((16,), (16, 16)),
+        num_eps=2,
+        m2_slots=2,
+        ecc=True,
+    )
     kit = RamKit(
-        id="kit", name="Kit", ram_type="DDR4", registered=True, ecc=True, modules=8, module_bytes=16 * GIB,
+        id="kit",
+        name="Kit",
+        ram_type="DDR4",
+        registered=True,
+        ecc=True,
+        modules=8,
+        module_bytes=16 * GIB,
         speed_mts=3200,
-    )  # fmt: skip
+    )
     psu = Psu(
         id="psu",
         name="Supply",
@@ -55,9 +82,16 @@ def sound_machine() -> Assembly:
         num_8_pin=8,
     )
     case = Case(
-        id="case", name="Case", form_factor="ATX Full Tower", boards=("EATX", "ATX"), max_gpu_m=0.4,
-        max_cooler_m=0.18, max_psu_m=0.25, expansion_slots=8, num_psus=1,
-    )  # fmt: skip
+        id="case",
+        name="Case",
+        form_factor="ATX Full Tower",
+        boards=("EATX", "ATX"),
+        max_gpu_m=0.4,
+        max_cooler_m=0.18,
+        max_psu_m=0.25,
+        expansion_slots=8,
+        num_psus=1,
+    )
     cooler = Cooler(id="cooler", name="Tower", sockets=("SP3",), height_m=0.16)
     return Assembly(
         cards=Cards((card, card)),

@@ -13,8 +13,13 @@ def machine(name: str, usd: float, speed: float | None) -> Build:
     return cast(Build, SimpleNamespace(name=name, total_usd=usd, performance=run))
 
 
-BUILDS = [machine("dear", 30_000, 111), machine("good", 11_000, 100), machine("small", 4_000, 40),
-          machine("beaten", 12_000, 90), machine("too small", 1_000, None)]  # fmt: skip
+BUILDS = [
+    machine("dear", 30_000, 111),
+    machine("good", 11_000, 100),
+    machine("small", 4_000, 40),
+    machine("beaten", 12_000, 90),
+    machine("too small", 1_000, None),
+]
 
 
 def test_steps_leave_out_what_another_machine_beats() -> None:

@@ -46,7 +46,8 @@ def test_what_does_not_fit_runs_on_the_cpu_where_the_memory_is_known() -> None:
 
 
 def test_more_bandwidth_and_more_cards_are_faster() -> None:
-    slow, fast = speed(replace(CARD, host_bytes_per_s=DDR5)), speed(replace(CARD, host_bytes_per_s=2 * DDR5))
+    slow = speed(replace(CARD, host_bytes_per_s=DDR5))
+    fast = speed(replace(CARD, host_bytes_per_s=2 * DDR5))
     assert slow < fast < 2 * slow
     huge = Load(models.get("qwen3-235b-a22b").record)
     one = speed(replace(CARD, host_bytes_per_s=DDR5), huge)

@@ -237,7 +237,8 @@ def test_cards_in_slots_against_every_order(widths: list[int], positions: list[i
 def test_less_power_never_breaks_a_rule_on_power(a: float, b: float) -> None:
     from advisor.workstation.rules_power import circuit, noise, psu_headroom, psu_transient, room_heat
 
-    low, high = min(a, b), max(a, b)
+    low = min(a, b)
+    high = max(a, b)
     for rule in (psu_headroom, psu_transient, circuit, room_heat, noise):
         needs = rule.needs["cards"]
         card = next(c for c in parts.listed(GpuCard) if c.cooling == "open")

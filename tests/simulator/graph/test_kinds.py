@@ -22,7 +22,10 @@ def library(model: str) -> OperatorLibrary:
 
 def test_rwkv_7_has_the_published_parameters_but_for_its_vectors() -> None:
     # arXiv:2503.14456, appendix: 2DV + 4D + LD (12D + 2 (dw + da + dv + dg) + 19) - (2 D dv + D)
-    width, layers, vocabulary, ranks = 2560, 32, 65536, 96 + 96 + 64 + 320
+    width = 2560
+    layers = 32
+    vocabulary = 65536
+    ranks = 96 + 96 + 64 + 320
     published = (
         2 * width * vocabulary
         + 4 * width
@@ -36,7 +39,8 @@ def test_rwkv_7_has_the_published_parameters_but_for_its_vectors() -> None:
 
 def test_the_state_of_rwkv_7_has_one_size() -> None:
     footprint = kv_bytes_per_token(models.by_id("rwkv7-2.9b"))
-    state, shifts = 40 * 64 * 64 * 4, 2 * 2560 * 2
+    state = 40 * 64 * 64 * 4
+    shifts = 2 * 2560 * 2
     assert footprint.bytes_of(1) == footprint.bytes_of(1_000_000) == 32 * (state + shifts)
 
 
@@ -58,13 +62,16 @@ def test_kernels_that_nobody_measured_are_lent_and_said_to_be(model: str, kernel
 
 def test_an_encoder_reads_prompts_and_a_decoder_writes() -> None:
     model = models.by_id("flan-t5-xl")
-    count, width, inner = parameter_count(model), 2048, 5120
+    count = parameter_count(model)
+    width = 2048
+    inner = 5120
     encoder = 24 * (4 * width**2 + 3 * width * inner)
     cross_keys = 24 * 2 * width**2
     decoder = 24 * (8 * width**2 + 3 * width * inner)
     assert count.total - count.embedding - count.head == encoder + decoder
     parts = ("projections", "feed_forward")
-    prompt, step = prefill_work(model, 100), decode_step_work(model, 1.0, 0.0)
+    prompt = prefill_work(model, 100)
+    step = decode_step_work(model, 1.0, 0.0)
     assert sum(prompt[name].flop for name in parts) == 2.0 * 100 * (encoder + cross_keys)
     assert sum(step[name].flop for name in parts) == 2.0 * (decoder - cross_keys)
     assert prompt["attention"].flop == 24 * 4 * width * 100**2  # of all tokens with all tokens
@@ -78,7 +85,8 @@ def test_every_token_of_an_encoder_decoder_is_kept_once_per_decoder_layer() -> N
 
 
 def test_an_encoders_prompts_meet_all_their_tokens() -> None:
-    layout, operators = named_deployment("flan-t5-xl", "h100-sxm"), library("flan-t5-xl")
+    layout = named_deployment("flan-t5-xl", "h100-sxm")
+    operators = library("flan-t5-xl")
     lines = prefill_lines(layout, operators, 512.0, 512.0)
     causal = prefill_lines(named_deployment("llama-3.1-8b", "h100-sxm"), operators, 512.0, 512.0)
     # 24 layers of 32 heads of 64 on all pairs, against 32 layers of 32 heads of 128 on half of them.

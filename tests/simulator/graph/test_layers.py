@@ -22,10 +22,22 @@ from advisor.simulator.graph.model import (
 from advisor.simulator.graph.operator import Layer
 
 DECODERS = (
-    "llama-3.1-8b", "qwen3-30b-a3b", "deepseek-r1", "deepseek-v3.2", "gpt-oss-120b", "gemma-3-27b", "phi-4",
-    "qwen3-next-80b-a3b", "nemotron-3-nano-30b-a3b", "mixtral-8x7b", "opt-6.7b", "kimi-linear-48b-a3b",
-    "mimo-v2-flash", "glm-4.5-air", "llama-4-scout",
-)  # fmt: skip
+    "llama-3.1-8b",
+    "qwen3-30b-a3b",
+    "deepseek-r1",
+    "deepseek-v3.2",
+    "gpt-oss-120b",
+    "gemma-3-27b",
+    "phi-4",
+    "qwen3-next-80b-a3b",
+    "nemotron-3-nano-30b-a3b",
+    "mixtral-8x7b",
+    "opt-6.7b",
+    "kimi-linear-48b-a3b",
+    "mimo-v2-flash",
+    "glm-4.5-air",
+    "llama-4-scout",
+)
 
 
 def shapes(model: str, tp: int) -> dict[str, tuple[int, int]]:
@@ -55,7 +67,8 @@ def test_few_key_value_heads_are_repeated_on_every_rank() -> None:
 
 
 def test_latent_attention_repeats_its_down_projection() -> None:
-    one, eight = shapes("deepseek-r1", 1), shapes("deepseek-r1", 8)
+    one = shapes("deepseek-r1", 1)
+    eight = shapes("deepseek-r1", 8)
     assert one["qkv_down"] == eight["qkv_down"] == (1536 + 512 + 64, 7168)
     assert one["query_up"] == (128 * 192, 1536)
     assert eight["query_up"] == (16 * 192, 1536)

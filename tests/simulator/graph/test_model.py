@@ -111,7 +111,8 @@ def test_work_multiplies_every_active_parameter_once() -> None:
 
 def test_a_prompt_of_one_token_is_a_step_of_one_sequence() -> None:
     model = models.by_id("qwen3-235b-a22b")
-    step, prompt = decode_step_work(model, 1.0, 1.0), prefill_work(model, 1)
+    step = decode_step_work(model, 1.0, 1.0)
+    prompt = prefill_work(model, 1)
     assert {name: work.flop for name, work in step.items()} == pytest.approx(
         {name: work.flop for name, work in prompt.items()}
     )

@@ -39,13 +39,15 @@ class PlainCache:
     """A prefix cache block by block: a key per block, a list of idle keys in the order in which they were left."""
 
     def __init__(self, contents, block_tokens: int) -> None:
-        self.contents, self.block_tokens = contents, block_tokens
+        self.contents = contents
+        self.block_tokens = block_tokens
         self.cached: set[tuple[int, int]] = set()
         self.idle: OrderedDict[tuple[int, int], None] = OrderedDict()
 
     def keys(self, node: int) -> list[tuple[int, int]]:
         """A key for each whole block from the beginning to the end of a node."""
-        tree, path = self.contents.tree, []
+        tree = self.contents.tree
+        path = []
         num_blocks = tree.ends[node] // self.block_tokens
         while node:
             path.append(node)
@@ -84,7 +86,8 @@ class PlainSimulator:
     """One stage, one replica, one iteration at a time."""
 
     def __init__(self, surface: StepSurface, policy: SchedulerPolicy, workload: Workload, seed: int) -> None:
-        self.surface, self.policy = surface, policy
+        self.surface = surface
+        self.policy = policy
         self.mixed = policy.kind in ("mixed", "single_stream")
         self.static = policy.kind == "static"
         self.reserve = 1.0 if self.static else policy.reserve_output_fraction
@@ -116,7 +119,8 @@ class PlainSimulator:
         while self.left:
             self.left -= 1
             index, prompt, output = next(self.drawn)
-            largest, whole = self.policy.largest_request_tokens, self.policy.largest_prompt_tokens
+            largest = self.policy.largest_request_tokens
+            whole = self.policy.largest_prompt_tokens
             if (largest is None or prompt + output <= largest) and (whole is None or prompt <= whole):
                 self.waiting.append(Sequence(index, now, now + self.policy.api_overhead_ps, prompt, output))
                 # preempted ones first, in the order in which they stand; Python's sort is stable
@@ -146,7 +150,8 @@ class PlainSimulator:
         """Cached blocks at the beginning of a request's prompt, and how many of them others use."""
         if self.cache is None:
             return 0, 0
-        keys, most = self.cache.prompt(s), (s.target - 1) // self.policy.block_tokens
+        keys = self.cache.prompt(s)
+        most = (s.target - 1) // self.policy.block_tokens
         cached = next((i for i, key in enumerate(keys) if key not in self.cache.cached), len(keys))
         pinned = self.cache.pinned(self.running)
         return min(cached, most), min(cached, most, sum(key in pinned for key in keys))
@@ -171,7 +176,8 @@ class PlainSimulator:
             if not overlap:
                 self.freed = []
             took = self.iterate(now, previous_start if overlap else now)
-            previous_start, now = now, now + took
+            previous_start = now
+            now = now + took
             self.book(now)
             if self.closed:
                 for _ in range(self.num_done):
@@ -183,12 +189,16 @@ class PlainSimulator:
             self.cache.cached -= set(self.cache.idle)
             self.cache.idle.clear()
             self.cache.leave(s, self.running)
-        s.context, s.phase, s.preemptions, s.covered = 0, "prefill", s.preemptions + 1, 0
+        s.context = 0
+        s.phase = "prefill"
+        s.preemptions = s.preemptions + 1
+        s.covered = 0
         self.waiting.insert(0, s)
 
     def iterate(self, now: int, cutoff: int) -> int:
         """Compose one iteration and price it [ps]."""
-        policy, preempted = self.policy, False
+        policy = self.policy
+        preempted = False
         if self.reserve < 1.0:
             while any(s.phase == "decode" for s in self.running) and self.held() > self.capacity:
                 self.preempt(self.running[-1])
@@ -225,7 +235,8 @@ class PlainSimulator:
             self.ticking = []
         if not chunks:
             self.decoding_begun = True
-        took, tokens = self.price(chunks, num_admitted), sum(s.context - cached for s, cached in chunks)
+        took = self.price(chunks, num_admitted)
+        tokens = sum(s.context - cached for s, cached in chunks)
         if chunks:
             took = self.at_its_clock(took, now)
         if (
@@ -239,7 +250,8 @@ class PlainSimulator:
 
     def at_its_clock(self, took: int, now: int) -> int:
         """Work with what is left of the full clock, then with the limited one."""
-        surface, most = self.surface, self.surface.full_clock_ps
+        surface = self.surface
+        most = self.surface.full_clock_ps
         full = min(most, self.full_clock + round(surface.clock_recovery * max(0, now - self.hot)))
         work = max(0, took - surface.reading_ps)
         self.full_clock = max(0, full - work)
@@ -269,7 +281,9 @@ class PlainSimulator:
         return needed + spare <= self.capacity and taken + spare <= self.capacity
 
     def price(self, chunks: list[tuple[Sequence, int]], num_admitted: int) -> int:
-        surface, d, time = self.surface, len(self.ticking), 0
+        surface = self.surface
+        d = len(self.ticking)
+        time = 0
         window = surface.window_tokens
         if d:
             contexts = [s.context + 1 for s in self.ticking]
@@ -291,7 +305,8 @@ class PlainSimulator:
 
     def book(self, now: int) -> None:
         """Tokens that the iteration yields, and the sequences that they complete."""
-        self.freed, self.num_done = [], 0
+        self.freed = []
+        self.num_done = 0
         yields = [
             s for s in self.running if s in self.ticking or (s.phase == "prefill" and s.context == s.target)
         ]
@@ -309,7 +324,9 @@ class PlainSimulator:
                 s.first = self.delivered
             else:
                 self.gaps.append(now - s.last)
-            s.phase, s.last, s.generated = "decode", now, s.generated + 1
+            s.phase = "decode"
+            s.last = now
+            s.generated = s.generated + 1
             if s.generated == s.output:
                 self.num_done += 1
                 times = (s.index, s.arrived, s.admitted, s.first, self.delivered)
@@ -324,7 +341,8 @@ class PlainSimulator:
                         s.covered = sum(key in others for key in self.cache.prompt(s)[: s.covered])
                         self.cache.leave(s, self.running)
         if self.static and all(s.phase == "padded" for s in self.running):
-            self.running, self.decoding_begun = [], False
+            self.running = []
+            self.decoding_begun = False
 
 
 @pytest.fixture

@@ -86,7 +86,8 @@ def test_compiled_records_are_the_same_bit_by_bit(tmp_path: Path) -> None:
     if "Python.h" in made.stderr:
         pytest.skip("no headers of Python are here")
     assert made.returncode == 0, made.stderr
-    compiled, interpreted = asked(tmp_path), asked(ROOT)
+    compiled = asked(tmp_path)
+    interpreted = asked(ROOT)
     files = compiled.pop("file"), interpreted.pop("file")
     assert not any(str(file).endswith(".py") for file in files[0])
     assert all(str(file).endswith(".py") for file in files[1])

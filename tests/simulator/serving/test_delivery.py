@@ -14,7 +14,8 @@ from advisor.simulator.serving import (
 )
 from advisor.simulator.step_cost import StepSurface
 
-CLIENTS, OUTPUT = 32, 200
+CLIENTS = 32
+OUTPUT = 200
 STEP_PS = 1_000_000
 SURFACE = StepSurface(
     decode_base_ps=[0] + [STEP_PS] * 64,
@@ -41,7 +42,8 @@ def test_tokens_of_one_iteration_leave_one_after_the_other():
 
 def test_no_more_tokens_per_second_than_can_be_delivered():
     """32 tokens every µs are 32 tokens/µs; at 0.1 µs each only 10 get out."""
-    free, bound = served(0), served(100_000)
+    free = served(0)
+    bound = served(100_000)
     assert free.output_tokens_per_s == pytest.approx(CLIENTS / 1e-6, rel=0.02)
     assert bound.output_tokens_per_s == pytest.approx(10 / 1e-6, rel=0.02)
 
@@ -49,7 +51,8 @@ def test_no_more_tokens_per_second_than_can_be_delivered():
 def test_beyond_that_requests_wait_for_their_first_token_and_not_between_tokens():
     """The engine runs as many as delivery allows, 10 of 32; the others wait for a token, the longer the answers are."""
     policy = SchedulerPolicy(max_num_seqs=64, max_num_batched_tokens=4096, delivery_ps=100_000)
-    ttft, tpot = [], []
+    ttft = []
+    tpot = []
     for output in (100, 400):
         lengths = UniformLengths(4, output, 0.5)
         result = simulate(SURFACE, policy, Workload(ClosedLoop(CLIENTS), lengths, 60 * CLIENTS))
@@ -63,7 +66,8 @@ def test_beyond_that_requests_wait_for_their_first_token_and_not_between_tokens(
 
 
 def test_an_engine_that_delivers_in_time_only_adds_one_iterations_tokens():
-    free, slow = served(0), served(20_000)
+    free = served(0)
+    slow = served(20_000)
     assert slow.tpot.mean_s == pytest.approx(free.tpot.mean_s, rel=0.01)
     assert slow.ttft.mean_s - free.ttft.mean_s == pytest.approx(CLIENTS * 20_000e-12, rel=0.1)
 

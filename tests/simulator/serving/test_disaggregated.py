@@ -32,7 +32,8 @@ from advisor.simulator.serving.pipeline import step_tables
 from advisor.simulator.step_cost import StepSurface, decode_iteration_s, prefill_iteration_s
 
 MS = PICOSECONDS_PER_S // 1000
-SLOTS, BUDGET = 64, 4096
+SLOTS = 64
+BUDGET = 4096
 SURFACE = StepSurface(
     decode_base_ps=[0, *(5 * MS + batch * MS // 100 for batch in range(1, SLOTS + 1))],
     decode_context_ps=[MS // 100_000] * (SLOTS + 1),
@@ -88,7 +89,8 @@ def test_layers_that_leave_early_hide_all_but_the_last() -> None:
 
 def test_caches_share_a_link_one_after_the_other() -> None:
     link = KvLink(bytes_per_token=1.0, bytes_per_s=1000.0, layer_wise=False, sender_channels=2)
-    sender, others = Channels(2), [Channels(1) for _ in range(3)]
+    sender = Channels(2)
+    others = [Channels(1) for _ in range(3)]
     ends = [transferred_ps(link, sender, receiver, 1000, 0, 0) // PICOSECONDS_PER_S for receiver in others]
     assert ends == [1, 1, 2]  # two at once, the third when a channel is free
     receiver = Channels(1)
@@ -193,8 +195,12 @@ def test_prompts_that_no_prefill_worker_holds_are_refused_and_violations_end_a_r
     assert (run.num_refused, run.num_finished) == (1, 1)
     strict = Workload(Poisson(1000.0), FixedLengths(100, 50), 4000)
     given_up = simulate_disaggregated(
-        pool("prefill", POLICY), pool("decode", POLICY), FAST, strict, slo=Slo(ttft_s=1e-9),
+        pool("prefill", POLICY),
+        pool("decode", POLICY),
+        FAST,
+        strict,
+        slo=Slo(ttft_s=1e-9),
         give_up_after_violations=10,
-    )  # fmt: skip
+    )
     assert given_up.gave_up
     assert 10 < given_up.num_finished < 4000

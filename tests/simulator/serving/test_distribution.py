@@ -46,7 +46,9 @@ def test_quantiles_are_those_of_numpy_to_the_last_bit(values, fraction):
 @pytest.mark.parametrize("asked_first", [False, True])
 def test_merged_runs_are_as_if_they_had_come_to_one(asked_first):
     """Whether the histogram of either exists already or not."""
-    column, parts, one = np.arange(1, 200, dtype=np.int64), [Distribution(), Distribution()], Distribution()
+    column = np.arange(1, 200, dtype=np.int64)
+    parts = [Distribution(), Distribution()]
+    one = Distribution()
     for number, part in enumerate(parts, start=1):
         for each in (part, one):
             each.add_runs(10**9 * number * column, column, column, column)
@@ -90,7 +92,8 @@ def test_zeros_keep_their_place():
 )
 def test_runs_fall_into_the_bins_of_their_values(runs):
     """A run of linear times leaves the same histogram as its values one by one."""
-    together, apart = Distribution(), Distribution()
+    together = Distribution()
+    apart = Distribution()
     together.add_runs(*(np.array(column, dtype=np.int64) for column in zip(*runs, strict=True)))
     for first, slope, count, weight in runs:
         values = first + slope * np.arange(count, dtype=np.int64)
@@ -124,7 +127,9 @@ def test_no_values_no_quantiles():
 
 
 def test_equal_times_have_no_sampling_error_and_few_have_a_bounded_one() -> None:
-    equal, few, many = Distribution(), Distribution(), Distribution()
+    equal = Distribution()
+    few = Distribution()
+    many = Distribution()
     equal.add(np.full(3, 7 * 10**9))
     rng = np.random.default_rng(0)
     few.add(rng.integers(10**9, 2 * 10**9, 20))

@@ -18,7 +18,8 @@ from advisor.simulator.serving import (
 )
 from advisor.simulator.step_cost import StepSurface
 
-MAX_SEQS, MAX_TOKENS = 12, 40
+MAX_SEQS = 12
+MAX_TOKENS = 40
 
 
 @st.composite
@@ -72,7 +73,8 @@ def policies(draw):
 @st.composite
 def workloads(draw):
     num = draw(st.integers(1, 30))
-    top_in, top_out = draw(st.integers(1, 60)), draw(st.integers(1, 40))
+    top_in = draw(st.integers(1, 60))
+    top_out = draw(st.integers(1, 40))
     lengths = draw(
         st.one_of(
             st.builds(FixedLengths, st.just(top_in), st.just(top_out)),

@@ -236,7 +236,8 @@ def test_erlangs_formula_for_replicas_that_share_a_queue():
     fractions = (np.arange(4000) + 0.5) / 4000
     lengths = EmpiricalLengths([(1, max(1, round(-100 * math.log(1.0 - f)))) for f in fractions])
     mean_s = float(np.mean([pair[1] for pair in lengths.pairs])) * 1e-6
-    servers, load = 4, 0.75
+    servers = 4
+    load = 0.75
     offered = servers * load
     terms = [offered**k / math.factorial(k) for k in range(servers)]
     last = offered**servers / math.factorial(servers) / (1.0 - load)

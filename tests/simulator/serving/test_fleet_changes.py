@@ -166,7 +166,9 @@ def test_every_metric_follows_the_load_up_and_down(metric, target):
     cold = ColdStart(engine_start_s=4.0)
     run = simulate_fleet(one_pool(1, scaling=scaling, cold_start=cold), load, interval_s=10.0)
     ready = [row.num_ready for row in run.timeline]
-    quiet, busy, after = ready[4], max(ready[6:12]), ready[16]
+    quiet = ready[4]
+    busy = max(ready[6:12])
+    after = ready[16]
     assert quiet <= 2 <= busy
     assert busy >= 1.5 * quiet
     assert after < busy
@@ -178,16 +180,23 @@ def test_every_metric_follows_the_load_up_and_down(metric, target):
 def test_failures_with_prefix_caches_and_sessions_lose_nothing():
     load = draw_sessions(
         Sessions(
-            arrivals=Poisson(3.0), lengths=UniformLengths(200, 100, 0.3), num_sessions=150, think_s=2.0,
-            system_tokens=300, branches=2,
+            arrivals=Poisson(3.0),
+            lengths=UniformLengths(200, 100, 0.3),
+            num_sessions=150,
+            think_s=2.0,
+            system_tokens=300,
+            branches=2,
         ),
         0,
-    )  # fmt: skip
+    )
     policy = replace(MACHINE, prefix_caching=True)
     fleet = one_pool(
-        3, "session_affinity", policy=policy, failures=Failures(mtbf_s=25.0, repair_s=3.0),
+        3,
+        "session_affinity",
+        policy=policy,
+        failures=Failures(mtbf_s=25.0, repair_s=3.0),
         spot=SpotLoss(mean_life_s=30.0, notice_s=0.3),
-    )  # fmt: skip
+    )
     jumped, stepped = (simulate_fleet(fleet, load, records=True, seed=2, jump=jump) for jump in (True, False))
     assert jumped.num_finished == len(load)
     assert jumped.num_retried > 10

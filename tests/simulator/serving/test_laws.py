@@ -211,7 +211,8 @@ def test_clients_beyond_the_cache_take_no_more_than_a_tenth_of_the_throughput(
     kind: str, reserve: float, prompt: int
 ) -> None:
     """A prompt of many chunks is not begun, evicted and begun again."""
-    output, fits = 64, 40_000 // (prompt + 64)
+    output = 64
+    fits = 40_000 // (prompt + 64)
     rates = []
     for clients in (fits, fits + 1, fits + 2, 2 * fits, 4 * fits, 128):
         found = simulate(

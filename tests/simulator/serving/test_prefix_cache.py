@@ -36,13 +36,15 @@ from advisor.simulator.serving.content import (
 from advisor.simulator.serving.pipeline import step_tables
 from advisor.simulator.step_cost import StepSurface
 
-MAX_SEQS, MAX_TOKENS = 12, 40
+MAX_SEQS = 12
+MAX_TOKENS = 40
 TRACES = Path(os.environ.get("ADVISOR_SHARED_DATA", Path(__file__).parents[4] / "shared" / "data")) / "traces"
 
 
 @st.composite
 def surfaces(draw, num_stages=1):
-    slope, base = draw(st.integers(0, 3)), draw(st.integers(1, 50))
+    slope = draw(st.integers(0, 3))
+    base = draw(st.integers(1, 50))
     windowed = draw(st.booleans())
     return StepSurface(
         decode_base_ps=[0] + [base + d * draw(st.integers(0, 2)) for d in range(1, MAX_SEQS + 1)],
@@ -81,7 +83,10 @@ def policies(draw):
 @st.composite
 def workloads(draw):
     """Requests whose prompts are nodes of a random tree; some continue the answer of an earlier one."""
-    tree, prompts, answers, pairs = ContentTree(), [], {}, []
+    tree = ContentTree()
+    prompts = []
+    answers = {}
+    pairs = []
     nodes = [ROOT]
     for index in range(draw(st.integers(1, 30))):
         start = draw(st.sampled_from(nodes[-12:]))
@@ -148,7 +153,8 @@ def test_blocks_in_use_and_idle_never_exceed_the_cache(surface, policy, workload
     if policy.kind == "static" or policy.kv_capacity_blocks is None:
         return
     replica = CachingReplica(step_tables(surface, policy), policy, workload.contents)
-    largest, largest_prompt = policy.largest_request_tokens, policy.largest_prompt_tokens
+    largest = policy.largest_request_tokens
+    largest_prompt = policy.largest_prompt_tokens
     for index, (inputs, outputs) in enumerate(workload.lengths.pairs):
         if inputs + outputs <= largest and (largest_prompt is None or inputs <= largest_prompt):
             replica.submit((17 * index, index, inputs, outputs))
@@ -169,7 +175,8 @@ def test_blocks_in_use_and_idle_never_exceed_the_cache(surface, policy, workload
 
 @given(st.data())
 def test_counted_blocks_are_the_blocks(data):
-    batch, live = MicroBatch(data.draw(st.integers(1, 9)), None), {}
+    batch = MicroBatch(data.draw(st.integers(1, 9)), None)
+    live = {}
     for order in range(25):
         what = data.draw(st.sampled_from(["join", "leave", "tick"]))
         if what == "join":
@@ -196,7 +203,8 @@ def test_least_recently_left_goes_first_and_ends_before_beginnings():
     """Two texts with a common beginning of two blocks, left one after the other; then room is needed."""
     tree = ContentTree()
     common = tree.add(ROOT, 8)
-    first, second = tree.add(common, 8), tree.add(common, 12)
+    first = tree.add(common, 8)
+    second = tree.add(common, 12)
     cache = PrefixCache(tree, 4)
     for node, blocks in ((first, 4), (second, 5)):
         cache.pin(node)
@@ -307,7 +315,8 @@ def test_an_endless_cache_hits_as_published(name, published):
     ids = [row["hash_ids"] for row in rows]
     inputs = [row["input_length"] for row in rows]
     assert infinite_cache_hit_fraction(ids) == pytest.approx(published, abs=5e-4)
-    seen, num_tokens = set(), 0
+    seen = set()
+    num_tokens = 0
     for chain, tokens in zip(ids, inputs, strict=True):
         known = sum(identity in seen for identity in chain)
         num_tokens += min(512 * known, (tokens - 1) // 16 * 16)
@@ -338,7 +347,8 @@ def test_what_is_kept_is_what_requests_leave(data):
     tree = ContentTree()
     for _ in range(data.draw(st.integers(1, 12))):
         tree.add(data.draw(st.integers(0, len(tree.parents) - 1)), data.draw(st.integers(1, 40)))
-    kept, left = PrefixCache(tree, 8), PrefixCache(tree, 8)
+    kept = PrefixCache(tree, 8)
+    left = PrefixCache(tree, 8)
     for node in data.draw(st.lists(st.integers(1, len(tree.parents) - 1), min_size=1, max_size=8)):
         kept.keep(node)
         left.pin(node)

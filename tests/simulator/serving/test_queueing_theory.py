@@ -100,7 +100,8 @@ def test_sojourn_in_mm1_is_exponential():
 
 def test_slots_that_do_not_slow_each_other_wait_as_mmc():
     """M/M/c: W = C(c, a) S / (c - a), Erlang's C; plus half an iteration until the next boundary, at most one."""
-    servers, load = 4, 0.75
+    servers = 4
+    load = 0.75
     lengths = exponential_lengths(400.0)
     mean_s, _ = moments(lengths)
     offered = servers * load
@@ -132,7 +133,9 @@ def test_time_proportional_to_batch_is_processor_sharing():
 
 def test_taking_turns_makes_arrivals_more_regular():
     """Two servers in turn see Erlang-2 gaps (E2/D/1): W by Lindley's recursion on the same gaps."""
-    service_s, load, num_requests = 50 * TOKEN_S, 0.8, 6000
+    service_s = 50 * TOKEN_S
+    load = 0.8
+    num_requests = 6000
     policy = SchedulerPolicy(max_num_seqs=1, max_num_batched_tokens=2)
     workload = Workload(Poisson(2 * load / service_s), FixedLengths(1, 50), num_requests)
     result = simulate(

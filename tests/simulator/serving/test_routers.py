@@ -13,7 +13,8 @@ from advisor.simulator.serving.router import PrefixHomes, unless_overloaded
     st.lists(st.tuples(st.sampled_from(["join", "leave", "more", "fewer"]), st.integers(0, 9)), max_size=80)
 )
 def test_the_index_finds_whom_a_search_finds(steps):
-    index, loads = LoadIndex(), {}
+    index = LoadIndex()
+    loads = {}
     for what, number in steps:
         if what == "join" and number not in loads:
             index.join(number)
@@ -47,7 +48,8 @@ def test_affinity_gives_way_to_a_large_imbalance_only():
 def test_the_longest_known_beginning_counts_if_it_is_long_enough():
     tree = ContentTree()
     common = tree.add(ROOT, 100)
-    left, right = tree.add(common, 300), tree.add(common, 300)
+    left = tree.add(common, 300)
+    right = tree.add(common, 300)
     homes = PrefixHomes(tree.parents, tree.ends)
     members = {0: 0, 1: 0}
     assert homes.find(left, 400, 0.3, members) is None

@@ -181,7 +181,8 @@ def test_a_day_has_its_peak_and_its_mean():
     times = instants(load, 40_000)
     assert times[-1] == pytest.approx(20_000, rel=0.02)
     phase = times % 1000.0
-    night, noon = ((phase < 100) | (phase > 900)).sum(), ((phase > 400) & (phase < 600)).sum()
+    night = ((phase < 100) | (phase > 900)).sum()
+    noon = ((phase > 400) & (phase < 600)).sum()
     assert noon / night == pytest.approx((1 + 0.8 * 0.935) / (1 - 0.8 * 0.935), rel=0.1)
 
 

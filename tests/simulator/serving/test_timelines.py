@@ -49,7 +49,9 @@ def instants(result):
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-A, B, C = (0, 5, 2), (0, 3, 1), (30, 2, 3)
+A = (0, 5, 2)
+B = (0, 3, 1)
+C = (30, 2, 3)
 
 
 def test_mixed_chunks_fill_the_budget_of_four_tokens():
@@ -253,7 +255,8 @@ def test_a_closed_loop_starts_with_a_burst_and_sends_when_answered():
     policy = SchedulerPolicy(max_num_seqs=4, max_num_batched_tokens=8)
     lengths = EmpiricalLengths([(1, 2), (1, 4), (1, 3), (1, 1)], in_order=True)
     result = simulate(surface(0.0, 0), policy, Workload(ClosedLoop(2), lengths, 4), records=True)
-    arrived, finished = result.records.arrived_ps.tolist(), result.records.finished_ps.tolist()
+    arrived = result.records.arrived_ps.tolist()
+    finished = result.records.finished_ps.tolist()
     assert arrived[:2] == [0, 0]
     assert arrived[2] == finished[0]
     assert arrived[3] == min(finished[1], finished[2])

@@ -29,7 +29,8 @@ def drawn_trace(count: int = 6000, rate: float = 3.0, cv: float = 2.0) -> Trace:
     workload = Workload(Gamma(rate, cv), LognormalLengths(1500, 200, sigma=0.8, output_sigma=0.6), count)
     instants = draw_arrivals(workload, 4)
     times = [next(instants) * 1e-12 for _ in range(count)]
-    inputs, outputs = [], []
+    inputs = []
+    outputs = []
     for chunk in draw_length_chunks(workload, 4):
         inputs += chunk[0].tolist()
         outputs += chunk[1].tolist()

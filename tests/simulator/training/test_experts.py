@@ -108,7 +108,8 @@ def test_gpt_oss_clamps_and_biases_its_experts_in_sixteen_bits_as_measured() -> 
         (("alltoall_dispatcher",), 12.2 + 8.6, 12.2 + 8.6 + 24.0 + 14.3),
     ):
         job = by(OSS, *features)
-        step, plain = stepped(job), stepped(replace(job, model=replace_family(OSS, "unknown")))
+        step = stepped(job)
+        plain = stepped(replace(job, model=replace_family(OSS, "unknown")))
         assert step.forward_s[0] - plain.forward_s[0] == pytest.approx(forward * one, rel=0.01)
         beside = step.forward_s[0] + step.backward_s[0] - plain.forward_s[0] - plain.backward_s[0]
         assert beside == pytest.approx(both * one, rel=0.01)

@@ -67,9 +67,12 @@ def test_shares_add_up_and_fewer_failures_are_never_worse(mtbf: float, stall: fl
     model = FailureModel(mtbf, stall, stall, restart)
     found = goodput(model)
     parts = (
-        found.goodput_fraction + found.checkpoint_fraction + found.replay_fraction
-        + found.restart_fraction + found.lost_capacity_fraction
-    )  # fmt: skip
+        found.goodput_fraction
+        + found.checkpoint_fraction
+        + found.replay_fraction
+        + found.restart_fraction
+        + found.lost_capacity_fraction
+    )
     assert parts == pytest.approx(1.0)
     assert 0.0 <= found.goodput_fraction <= 1.0
     better = goodput(FailureModel(2.0 * mtbf, stall, stall, restart))
@@ -99,7 +102,11 @@ def test_spot_adds_its_interruptions_and_elastic_training_survives_them_better()
 
 def test_elastic_shrink_agrees_with_simulated_outages() -> None:
     """Nodes out at a time follow Poisson arrivals with a fixed absence."""
-    rng, horizon, replacement, mtbf, nodes = np.random.default_rng(1), 4e7, 1800.0, 2700.0, 64
+    rng = np.random.default_rng(1)
+    horizon = 4e7
+    replacement = 1800.0
+    mtbf = 2700.0
+    nodes = 64
     losses = np.cumsum(rng.exponential(mtbf, int(horizon / mtbf)))
     out = len(losses) * replacement / losses[-1]
     found = elastic_goodput(

@@ -49,10 +49,17 @@ def test_nothing_is_left_out_of_a_small_lattice() -> None:
         ):  # runs where it is stated, but is not looked for
             continue
         plan = TrainingPlan(
-            tensor_parallel=tp, pipeline_parallel=pp, context_parallel=cp, virtual_stages=vpp, micro_batch=micro,
-            data_parallel=count // (tp * pp * cp), expert_parallel=ep, expert_tensor_parallel=etp,
-            schedule="interleaved" if vpp > 1 else "1f1b", sequence_parallel=tp > 1,
-        )  # fmt: skip
+            tensor_parallel=tp,
+            pipeline_parallel=pp,
+            context_parallel=cp,
+            virtual_stages=vpp,
+            micro_batch=micro,
+            data_parallel=count // (tp * pp * cp),
+            expert_parallel=ep,
+            expert_tensor_parallel=etp,
+            schedule="interleaved" if vpp > 1 else "1f1b",
+            sequence_parallel=tp > 1,
+        )
         if (tp * cp * plan.data_parallel) % (ep * etp) == 0 and not list(faults(plan, MIXTURE, 8)):
             expected.add(plan)
     assert plans == expected

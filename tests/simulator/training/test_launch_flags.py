@@ -91,9 +91,16 @@ def plans() -> Iterator[tuple[TrainingJob, TrainingPlan]]:
     for name in ("llama-3.1-8b", "deepseek-v3", "llama-3.1-405b"):
         job = TrainingJob(models.get(name).record, 8192, 2048)
         limits = LatticeLimits(
-            8, schedules=SCHEDULES, recompute=RECOMPUTES, sharding=SHARDINGS, recompute_shares=(0.5, 1.0),
-            micro_batch=(1, 2), shard_groups=(0, 8), offload=(False, True), offload_parameters=(False, True),
-        )  # fmt: skip
+            8,
+            schedules=SCHEDULES,
+            recompute=RECOMPUTES,
+            sharding=SHARDINGS,
+            recompute_shares=(0.5, 1.0),
+            micro_batch=(1, 2),
+            shard_groups=(0, 8),
+            offload=(False, True),
+            offload_parameters=(False, True),
+        )
         lattice = enumerate_lattice(job, 512, limits)
         for row in range(0, len(lattice), max(1, len(lattice) // 400)):
             yield job, lattice.plan(row)
@@ -181,11 +188,19 @@ def test_commands_of_other_families_parse_and_carry_the_batch(family: str, model
     job = TrainingJob(models.get(model).record, 4096, 128, framework=family)
     whole = () if family == "maxtext" else (1,)
     limits = LatticeLimits(
-        8, schedules=("1f1b",), micro_batch=(1, 2), tensor_parallel=whole, pipeline_parallel=(1,),
-        context_parallel=whole, expert_parallel=whole, offload=(False, True), offload_parameters=(False, True),
+        8,
+        schedules=("1f1b",),
+        micro_batch=(1, 2),
+        tensor_parallel=whole,
+        pipeline_parallel=(1,),
+        context_parallel=whole,
+        expert_parallel=whole,
+        offload=(False, True),
+        offload_parameters=(False, True),
         **FAMILIES[family],  # type: ignore[arg-type]
-    )  # fmt: skip
-    lattice, seen = enumerate_lattice(job, 16, limits), set()
+    )
+    lattice = enumerate_lattice(job, 16, limits)
+    seen = set()
     for row in range(len(lattice)):
         plan = lattice.plan(row)
         for framework, command in launch_flags(job, plan, as_priced=True).items():
@@ -215,10 +230,8 @@ def test_loops_of_openrlhf_parse(together: bool) -> None:
     for job in (DENSE, replace(DENSE, method="lora", lora_rank=16)):
         for algorithm in ("grpo", "ppo"):
             assert openrlhf_runs(job, plan)
-            loop, moved = (
-                LoopShape(algorithm, 64, 8, (512, 1024), 2, 8, 8),
-                replace(plan, offload_optimizer=True),
-            )
+            loop = LoopShape(algorithm, 64, 8, (512, 1024), 2, 8, 8)
+            moved = replace(plan, offload_optimizer=True)
             command = openrlhf_flags(job, moved, loop, steps_off_policy=1, together=together)
             assert not wrong("openrlhf", command), command
             assert "--vllm_num_engines 4" in command

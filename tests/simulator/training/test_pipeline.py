@@ -86,12 +86,15 @@ def test_every_pass_runs_once_after_what_it_needs(
     schedule: Schedule, stages: int, rounds: int, seconds: list[float], send_s: float
 ) -> None:
     virtual = 2 if schedule == "interleaved" else 1
-    chunks, micro = positions(schedule, stages, virtual), stages * rounds
+    chunks = positions(schedule, stages, virtual)
+    micro = stages * rounds
     times = ChunkTimes(
         tuple(seconds[:chunks]), tuple(seconds[12 : 12 + chunks]), tuple(seconds[24 : 24 + chunks]), send_s
     )
     run = run_schedule(schedule, stages, micro, times, virtual_stages=virtual)
-    forward, gradient, weights = {}, {}, {}
+    forward = {}
+    gradient = {}
+    weights = {}
     for stage in run.slots:
         assert all(a.end_at_s <= b.start_at_s for a, b in itertools.pairwise(stage))
         for slot in stage:

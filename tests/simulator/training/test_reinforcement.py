@@ -104,8 +104,9 @@ def test_model_flop() -> None:
     assert model_flop_per_token(job) == pytest.approx(6 * 7.5e9 + 3 * attention, rel=0.01)
     assert model_flop_per_token(replace(job, method="lora", lora_rank=8)) < model_flop_per_token(job)
     none, selective, full = (
-        hardware_flop_per_token(job, TrainingPlan(recompute=name)) for name in ("none", "selective", "full")  # type: ignore[arg-type]
-    )  # fmt: skip
+        hardware_flop_per_token(job, TrainingPlan(recompute=name))
+        for name in ("none", "selective", "full")  # type: ignore[arg-type]
+    )
     assert none == model_flop_per_token(job)
     assert selective == none + attention
     assert full > 1.3 * none - attention
@@ -131,11 +132,17 @@ def test_flags_say_what_the_plan_says() -> None:
     plan = replace(PLAN, expert_parallel=8, expert_tensor_parallel=1, context_parallel=2)
     text = megatron_flags(job, plan)
     for part in (
-        "--tensor-model-parallel-size 8", "--pipeline-model-parallel-size 4", "--fp8-format hybrid",
-        "--num-virtual-stages-per-pipeline-rank 2", "--expert-tensor-parallel-size 1",
-        "--context-parallel-size 2", "--expert-model-parallel-size 8",
-        "--use-distributed-optimizer", "--recompute-granularity selective", "--sequence-parallel",
-    ):  # fmt: skip
+        "--tensor-model-parallel-size 8",
+        "--pipeline-model-parallel-size 4",
+        "--fp8-format hybrid",
+        "--num-virtual-stages-per-pipeline-rank 2",
+        "--expert-tensor-parallel-size 1",
+        "--context-parallel-size 2",
+        "--expert-model-parallel-size 8",
+        "--use-distributed-optimizer",
+        "--recompute-granularity selective",
+        "--sequence-parallel",
+    ):
         assert part in text
     assert "model.virtual_pipeline_model_parallel_size=2" in nemo_flags(job, plan)
     assert "pipeline_parallel_schedule Interleaved1F1B" in torchtitan_flags(job, plan)

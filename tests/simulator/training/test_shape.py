@@ -100,13 +100,15 @@ def test_experts_are_divided_by_ep_and_etp_but_not_by_tp() -> None:
 
 def test_key_value_heads_are_repeated_when_ranks_outnumber_them() -> None:
     held = held_by(shape_of("llama-3.1-8b"), TrainingPlan(tensor_parallel=16))
-    key_value, norms = 4096 * 8 * 2 * 128, 2 * 4096
+    key_value = 4096 * 8 * 2 * 128
+    norms = 2 * 4096
     others = 4096 * 4096 * 2 + 3 * 4096 * 14336
     assert held.dense[0, 0] == pytest.approx(others / 16 + key_value / 8 + norms)
 
 
 def test_tied_head_is_held_again_by_a_last_stage() -> None:
-    shape, table = shape_of("llama-3.2-3b"), 128256 * 3072
+    shape = shape_of("llama-3.2-3b")
+    table = 128256 * 3072
     first, last, both = (
         table_parameters(shape, np.array([1, 2]), np.full(2, has_embedding), np.full(2, has_head)).tolist()
         for has_embedding, has_head in ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0))

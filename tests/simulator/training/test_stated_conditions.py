@@ -21,9 +21,13 @@ QWEN = TrainingJob(models.get("qwen3-235b-a22b").record, 4096, 2048)
 LLAMA = TrainingJob(models.get("llama-3.1-8b").record, 8192, 16)
 H100 = TrainingCluster(accelerators.by_id("h100-sxm"))
 WIDE = TrainingPlan(
-    tensor_parallel=2, pipeline_parallel=8, expert_parallel=32, expert_tensor_parallel=1, data_parallel=16,
+    tensor_parallel=2,
+    pipeline_parallel=8,
+    expert_parallel=32,
+    expert_tensor_parallel=1,
+    data_parallel=16,
     sharding="zero1",
-)  # fmt: skip
+)
 
 
 def step(job: TrainingJob, plan: TrainingPlan = WIDE, cluster: TrainingCluster = H100) -> StepColumns:
@@ -55,7 +59,8 @@ def test_a_graph_takes_launches_from_the_host(graph: str) -> None:
 
 def test_recomputed_experts_repeat_their_products_and_their_exchange() -> None:
     plan = replace(WIDE, recompute="modules")
-    cheap, whole = step(QWEN, plan), step(with_features(QWEN, "recomputed_experts"), plan)
+    cheap = step(QWEN, plan)
+    whole = step(with_features(QWEN, "recomputed_experts"), plan)
     assert whole.recompute_s > 2.0 * cheap.recompute_s
     assert whole.expert_parallel_s > cheap.expert_parallel_s
 
@@ -81,9 +86,15 @@ def test_tables_stand_in_for_layers_that_are_missing(layers: int, stages: int, c
 
 def test_94_layers_run_on_32_stages_of_3_chunks() -> None:
     plan = TrainingPlan(
-        tensor_parallel=2, pipeline_parallel=32, virtual_stages=3, expert_parallel=8, expert_tensor_parallel=1,
-        data_parallel=4, sharding="zero1", schedule="interleaved",
-    )  # fmt: skip
+        tensor_parallel=2,
+        pipeline_parallel=32,
+        virtual_stages=3,
+        expert_parallel=8,
+        expert_tensor_parallel=1,
+        data_parallel=4,
+        sharding="zero1",
+        schedule="interleaved",
+    )
     held = stage_groups(shape_of(QWEN), 32, 3, schedule="interleaved").sum(axis=1)
     assert held.tolist() == [2] + [3] * 30 + [2]
     assert step(QWEN, plan, TrainingCluster(accelerators.by_id("h800-sxm"))).step_s > 0.0
@@ -99,8 +110,11 @@ def test_a_peak_above_the_memory_never_fits() -> None:
 def test_the_verdict_follows_the_interval() -> None:
     peak = Quantity(80.0, 75.0, 92.0, "modelled")
     assert [memory_verdict(peak, limit) for limit in (95.0, 85.0, 79.0, 70.0)] == [
-        "fits", "tight", "does not fit", "does not fit",
-    ]  # fmt: skip
+        "fits",
+        "tight",
+        "does not fit",
+        "does not fit",
+    ]
 
 
 def test_a_release_lacks_what_came_later() -> None:

@@ -59,7 +59,8 @@ def test_parts_add_up_to_the_step() -> None:
 
 
 def test_full_recomputation_costs_one_more_forward_pass_of_the_layers() -> None:
-    with_it, without = step(TrainingPlan(recompute="full")), step(TrainingPlan(recompute="none"))
+    with_it = step(TrainingPlan(recompute="full"))
+    without = step(TrainingPlan(recompute="none"))
     again = float(with_it.recompute_s[0])
     assert without.recompute_s[0] == 0.0
     assert 0.8 * float(without.forward_s[0]) < again < float(without.forward_s[0])
@@ -78,7 +79,8 @@ def test_compute_of_a_large_dense_model_is_near_its_flop() -> None:
 
 
 def test_tensor_parallelism_divides_compute_and_adds_communication() -> None:
-    one, four = step(TrainingPlan()), step(TrainingPlan(tensor_parallel=4))
+    one = step(TrainingPlan())
+    four = step(TrainingPlan(tensor_parallel=4))
     ratio = float(one.forward_s[0] / four.forward_s[0])
     assert 2.8 < ratio < 4.2
     assert one.tensor_parallel_s[0] == 0.0 < four.tensor_parallel_s[0]
@@ -114,7 +116,9 @@ def test_1f1b_with_8_stages_and_32_micro_batches_idles_for_7_39ths() -> None:
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_closed_forms_agree_with_event_graphs(schedule: Schedule) -> None:
-    stages, micro_batches, chunks = 4, 24, 3 if schedule == "interleaved" else 1
+    stages = 4
+    micro_batches = 24
+    chunks = 3 if schedule == "interleaved" else 1
     stage = 0.6
     parts = {"interleaved": chunks, "zbv": 2}.get(schedule, 1)
     times = ChunkTimes.equal(stages * parts, stage / parts, stage / parts, stage / parts)
@@ -127,13 +131,18 @@ def test_closed_forms_agree_with_event_graphs(schedule: Schedule) -> None:
 def test_a_lattice_prices_each_plan_as_if_alone() -> None:
     plans = [
         plan(
-            tensor_parallel=tp, pipeline_parallel=pp, context_parallel=cp, data_parallel=16 // (tp * pp),
-            micro_batch=mb, recompute=again, sharding=sharding,
+            tensor_parallel=tp,
+            pipeline_parallel=pp,
+            context_parallel=cp,
+            data_parallel=16 // (tp * pp),
+            micro_batch=mb,
+            recompute=again,
+            sharding=sharding,
         )
         for tp, pp, cp, mb, (again, sharding) in product(
             (1, 2), (1, 4), (1, 2), (1, 2), (("none", "zero3"), ("full", "zero1"), ("selective", "none"))
         )
-    ]  # fmt: skip
+    ]
     whole = step_time(job(), PlanLattice.of(plans), cluster(), COSTS)
     for row, single in enumerate(plans):
         alone = step(single)
@@ -144,12 +153,22 @@ def test_a_lattice_prices_each_plan_as_if_alone() -> None:
 
 def test_hundred_thousand_plans_take_about_a_second() -> None:
     plans = [
-        plan(tensor_parallel=tp, pipeline_parallel=pp, data_parallel=512 // (tp * pp), micro_batch=mb,
-             recompute=again, sharding=sharding)
-        for tp, pp, mb, again, sharding in product(
-            (1, 2, 4, 8), (1, 2, 4, 8, 16), (1, 2, 4), ("none", "selective", "full"), ("none", "zero1", "zero3")
+        plan(
+            tensor_parallel=tp,
+            pipeline_parallel=pp,
+            data_parallel=512 // (tp * pp),
+            micro_batch=mb,
+            recompute=again,
+            sharding=sharding,
         )
-    ]  # fmt: skip
+        for tp, pp, mb, again, sharding in product(
+            (1, 2, 4, 8),
+            (1, 2, 4, 8, 16),
+            (1, 2, 4),
+            ("none", "selective", "full"),
+            ("none", "zero1", "zero3"),
+        )
+    ]
     lattice = PlanLattice.of(plans).take(np.random.default_rng(0).integers(0, len(plans), 100_000))
     gpt = job("gpt-3-175b", 2048, 1536)
     step_time(gpt, lattice.take(np.arange(10)), cluster(), COSTS)
@@ -197,7 +216,8 @@ def test_small_models_wait_for_the_host() -> None:
 
 
 def test_adapters_skip_the_gradients_of_frozen_weights() -> None:
-    full, lora = step(TrainingPlan()), step(TrainingPlan(), job(method="lora", lora_rank=16))
+    full = step(TrainingPlan())
+    lora = step(TrainingPlan(), job(method="lora", lora_rank=16))
     assert 0.55 < float(lora.step_s[0] / full.step_s[0]) < 0.85
     qlora = seconds(TrainingPlan(), job(method="qlora", lora_rank=16))
     assert qlora > float(lora.step_s[0])
@@ -220,7 +240,8 @@ def test_low_precision_is_faster_where_the_chip_has_it() -> None:
 
 
 def test_stored_attention_scores_cost_more_than_flash_attention() -> None:
-    plan, stored_scores = TrainingPlan(tensor_parallel=8), frozenset({"unfused_attention"})
+    plan = TrainingPlan(tensor_parallel=8)
+    stored_scores = frozenset({"unfused_attention"})
     flash = seconds(plan, job("gpt-3-175b", 8192, 1))
     stored = seconds(plan, job("gpt-3-175b", 8192, 1, features=stored_scores))
     assert stored > 1.3 * flash
@@ -248,7 +269,8 @@ def test_costs_come_from_the_most_special_term() -> None:
             _row(1.0, name=("megatron",), since="2026-05"),
         ]
     )
-    early, late = job(framework="fsdp", date="2024-04-22"), job(framework="fsdp", date="2025-01")
+    early = job(framework="fsdp", date="2024-04-22")
+    late = job(framework="fsdp", date="2025-01")
     assert framework_costs(early, "ampere", terms).kernel_scale == 1.5
     assert framework_costs(late, "ampere", terms).kernel_scale == 1.2
     assert framework_costs(job(framework_version="26.06.01"), "hopper", terms).kernel_scale == 1.0

@@ -23,7 +23,8 @@ H100 = TrainingCluster(accelerators.by_id("h100-sxm"))
 LLAMA = models.get("llama-3.1-8b").record
 COSTS = FrameworkCosts(launch_s=0.0, kernels_per_layer=0.0, pipeline_sync_s=0.0)
 RANKS = (1, 2, 8, 64)
-BATCH, TOKENS = 64, 4096
+BATCH = 64
+TOKENS = 4096
 
 
 def step(model: Model, costs: FrameworkCosts = COSTS, **layout: object) -> StepColumns:
@@ -98,7 +99,8 @@ def test_one_accelerator_updates_every_parameter_once(model: Model) -> None:
 def expected_largest(number: int) -> float:
     """Mean of the largest of so many standard normal deviates: ∫ (1 − Φⁿ) over x > 0 less ∫ Φⁿ over x < 0."""
     nodes, weights = leggauss(400)
-    x, width = 5.0 * (nodes + 1.0), 5.0 * weights
+    x = 5.0 * (nodes + 1.0)
+    width = 5.0 * weights
     return float(np.sum(width * (1.0 - ndtr(x) ** number)) - np.sum(width * ndtr(-x) ** number))
 
 

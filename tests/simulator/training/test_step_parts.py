@@ -25,7 +25,8 @@ COSTS = framework_costs(LLAMA, "hopper")
 
 
 def test_groups_price_each_plan_as_its_own_topology() -> None:
-    ranks, stride = np.array([1, 4, 8, 16, 8]), np.array([1, 1, 1, 1, 8])
+    ranks = np.array([1, 4, 8, 16, 8])
+    stride = np.array([1, 1, 1, 1, 8])
     sizes = np.array([1e6, 1e6, 1e8, 1e8, 1e8])
     found = Groups(H100, ranks, stride)
     record = H100.accelerator
@@ -107,7 +108,8 @@ def test_launches_grow_with_layers_experts_and_casts() -> None:
         [TrainingPlan(), TrainingPlan(recompute="full"), TrainingPlan(tensor_parallel=2)]
     )
     costs = replace(COSTS, tensor_kernels=10.0)
-    layers, share = np.full(3, 32.0), np.ones(3)
+    layers = np.full(3, 32.0)
+    share = np.ones(3)
     plain = launch_times(LLAMA, lattice, costs, layers, share)
     assert plain.forward_s[2] > plain.forward_s[0] == plain.forward_s[1]
     assert plain.backward_s[1] == pytest.approx(plain.backward_s[0] + plain.forward_s[0])

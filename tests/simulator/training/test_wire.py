@@ -37,7 +37,8 @@ def least_wire_s(job: TrainingJob, lattice: PlanLattice, cluster: TrainingCluste
     groups = [topology_of(cluster.accelerator, 1 << power) for power in range(1, cluster.domain.bit_length())]
     intra = max(group.intra_bytes_per_s for group in groups)
     inter = cluster.network_bytes_per_s or cluster.group(2 * cluster.domain).inter_bytes_per_s
-    tp, cp = lattice.tensor_parallel, lattice.context_parallel
+    tp = lattice.tensor_parallel
+    cp = lattice.context_parallel
     layers = sum(group.count for group in job.model.layers) / lattice.pipeline_parallel
     rows = lattice.micro_batch * job.sequence_tokens / cp
     hidden = rows * job.model.hidden_size * BYTES
@@ -78,10 +79,8 @@ def test_a_second_of_computation_hides_a_second_of_communication_at_most(model: 
     job = TrainingJob(models.get(model).record, 4096, 256)
     lattice = lattice_of(job, cluster, 64)
     passes = pass_times(job, lattice, cluster, framework_costs(job, "hopper"))
-    forward, backward = (
-        passes.forward_s - passes.layer_waits_s[0],
-        passes.input_s + passes.weight_s - passes.layer_waits_s[1],
-    )
+    forward = passes.forward_s - passes.layer_waits_s[0]
+    backward = passes.input_s + passes.weight_s - passes.layer_waits_s[1]
     assert np.all(passes.hidden_forward_s <= forward * (1 + 1e-9))
     assert np.all(passes.hidden_backward_s <= backward * (1 + 1e-9))
 

@@ -25,7 +25,9 @@ def replica(placed: Any) -> Any:
 
 
 def test_an_adapter_on_all_layers(replica: Any) -> None:
-    hidden, inner, rank = 4096, 11008, 16
+    hidden = 4096
+    inner = 11008
+    rank = 16
     by_hand = (
         32 * rank * 2 * ((3 * hidden + hidden) + (hidden + hidden) + (2 * inner + hidden) + (hidden + inner))
     )

@@ -30,7 +30,8 @@ def test_links_to_the_host() -> None:
 def test_fetching_pays_where_it_is_faster_and_the_link_decides(placed: Any) -> None:
     deployment, _ = placed("llama-3.1-70b", "h100-sxm", tensor_parallel=4)
     replica = model_replica(deployment, mean_input_tokens=8192, mean_output_tokens=256)
-    slow, fast = Tier("slow", 1e8, 0.0, 0.1), Tier("fast", 1e11, 0.0, 3.0)
+    slow = Tier("slow", 1e8, 0.0, 0.1)
+    fast = Tier("fast", 1e11, 0.0, 3.0)
     crawling, quick = fetch_or_recompute(deployment, replica.surface, 8192, (slow, fast), 2048)
     assert crawling.num_bytes == 8192 * 320 * 1024
     assert crawling.fetch_s == pytest.approx(crawling.num_bytes / (4 * 1e8))
