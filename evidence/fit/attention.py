@@ -8,8 +8,8 @@ from advisor.evidence.fit.base import FloatArray, Options
 from advisor.evidence.fit.kernels import (
     DTYPES,
     SGLANG_TRITON,
+    KernelParameter,
     OperatorFit,
-    Parameter,
     Values,
     by_system,
     fit_operators,
@@ -21,28 +21,28 @@ from advisor.simulator.operators.attention import attention_decode_s, attention_
 from advisor.simulator.operators.attention_kernels import DecodeEfficiency, PrefillEfficiency
 
 PREFILL = (
-    Parameter("launch_s", 1e-5, 1e-6, 2e-4),
-    Parameter("peak_fraction", 0.65, 0.1, 1.0),
-    Parameter("wide_head_slowdown", 0.1, 0.001, 10.0),
-    Parameter("scores_per_cycle", 16.0, 2.0, 200.0),
-    Parameter("overlap_exponent", 3.0, 1.0, 8.0),
-    Parameter("tile_overhead_cycles", 3000.0, 100.0, 30000.0),
-    Parameter("serial_rows", 100.0, 16.0, 256.0),
-    Parameter("tail_exponent", 1.3, 1.0, 6.0),
-    Parameter("query_passes", 1.0, 0.01, 8.0),
-    Parameter("key_passes", 1.0, 0.01, 20.0),
+    KernelParameter("launch_s", 1e-5, 1e-6, 2e-4),
+    KernelParameter("peak_fraction", 0.65, 0.1, 1.0),
+    KernelParameter("wide_head_slowdown", 0.1, 0.001, 10.0),
+    KernelParameter("scores_per_cycle", 16.0, 2.0, 200.0),
+    KernelParameter("overlap_exponent", 3.0, 1.0, 8.0),
+    KernelParameter("tile_overhead_cycles", 3000.0, 100.0, 30000.0),
+    KernelParameter("serial_rows", 100.0, 16.0, 256.0),
+    KernelParameter("tail_exponent", 1.3, 1.0, 6.0),
+    KernelParameter("query_passes", 1.0, 0.01, 8.0),
+    KernelParameter("key_passes", 1.0, 0.01, 20.0),
 )
 DECODE = (
-    Parameter("launch_s", 9e-6, 1e-6, 2e-4),
-    Parameter("bandwidth_fraction", 0.85, 0.2, 1.0),
-    Parameter("ramp_bytes_per_sm", 1e5, 1e3, 2e6),
-    Parameter("ramp_half_bytes_per_sm", 2e4, 5e3, 2e6),
-    Parameter("unit_overhead_cycles", 4000.0, 100.0, 30000.0),
-    Parameter("overlap_exponent", 1.5, 1.0, 6.0),
-    Parameter("stream_sms", 40.0, 1.0, 400.0),
-    Parameter("compute_fraction", 0.6, 0.05, 1.0),
-    Parameter("l2_fraction", 0.7, 0.05, 1.5),
-    Parameter("l2_speedup", 3.0, 1.0, 30.0),
+    KernelParameter("launch_s", 9e-6, 1e-6, 2e-4),
+    KernelParameter("bandwidth_fraction", 0.85, 0.2, 1.0),
+    KernelParameter("ramp_bytes_per_sm", 1e5, 1e3, 2e6),
+    KernelParameter("ramp_half_bytes_per_sm", 2e4, 5e3, 2e6),
+    KernelParameter("unit_overhead_cycles", 4000.0, 100.0, 30000.0),
+    KernelParameter("overlap_exponent", 1.5, 1.0, 6.0),
+    KernelParameter("stream_sms", 40.0, 1.0, 400.0),
+    KernelParameter("compute_fraction", 0.6, 0.05, 1.0),
+    KernelParameter("l2_fraction", 0.7, 0.05, 1.5),
+    KernelParameter("l2_speedup", 3.0, 1.0, 30.0),
 )
 
 
