@@ -6,7 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
-from advisor.kernels.backend import normal
+from advisor.kernels.backend import check_operands, normal
 
 Activation = Literal["gelu", "swiglu"]
 _BLOCK: Final = 4096
@@ -69,6 +69,7 @@ def run(activation: Activation, x: torch.Tensor, out: torch.Tensor | None = None
     Shapes: x [R, C] contiguous -> [R, C] for gelu, [R, C / 2] for swiglu.
     Raises: ValueError: swiglu of an odd number of columns.
     """
+    check_operands(x=x, out=out)
     if activation == "gelu":
         out = torch.empty_like(x) if out is None else out
         programs = triton.cdiv(x.numel(), _GELU_BLOCK)

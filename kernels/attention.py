@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from advisor.kernels.backend import INTERPRET, dot, normal
+from advisor.kernels.backend import HALVES, INTERPRET, check_operands, dot, normal
 
 LOG2_E: Final = 1.4426950408889634
 _MASKED = tl.constexpr(-1e30)
@@ -194,6 +194,7 @@ def run(
     num_keys, num_kv_heads = k.shape[1:3]
     if head_dim not in CONFIGS or num_heads % num_kv_heads or (causal and num_queries > num_keys):
         raise ValueError(f"attention is not defined for q {tuple(q.shape)} and k {tuple(k.shape)}")
+    check_operands(HALVES, q=q, k=k, v=(v, k.shape), out=(out, q.shape))
     config = config or (_INTERPRETER_CONFIG if INTERPRET else CONFIGS[head_dim])
     out = torch.empty_like(q) if out is None else out
     grid = (triton.cdiv(num_queries, config.block_m), batch * num_heads)

@@ -1,7 +1,8 @@
 """Backend of kernels: a GPU, or Triton's interpreter on a CPU, and the differences between them."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
 
 import torch
 import triton
@@ -41,6 +42,51 @@ def has_fp8(device: torch.device) -> bool:
     if device.type != "cuda":
         return True
     return torch.version.hip is None and torch.cuda.get_device_capability(device) >= (8, 9)
+
+
+FLOATS: Final = (torch.bfloat16, torch.float16, torch.float32)
+"""Formats that kernels compute in: a block becomes fp32 after its load."""
+HALVES: Final = (torch.bfloat16, torch.float16)
+EIGHT_BITS: Final = (torch.float8_e4m3fn, torch.float8_e5m2)
+
+
+def check_operands(
+    formats: Collection[torch.dtype] | None = FLOATS,
+    **operands: torch.Tensor | tuple[torch.Tensor | None, Sequence[int]] | None,
+) -> None:
+    """Refuse operands that a kernel would read wrongly, before it is launched.
+
+    A kernel walks over rows without gaps, so each operand must be contiguous. An operand is given with its shape where
+    another operand decides it. None, alone or in a pair, stands for an operand that is left out; None for `formats`
+    means any.
+
+    Raises: ValueError: an operand has gaps, another shape, another format, or lies on another device than the first.
+    """
+    pairs = {name: one if isinstance(one, tuple) else (one, None) for name, one in operands.items()}
+    present = {name: (tensor, shape) for name, (tensor, shape) in pairs.items() if tensor is not None}
+    check_formats(formats, **{name: tensor for name, (tensor, _) in present.items()})
+    for name, (tensor, shape) in present.items():
+        if shape is not None and tuple(tensor.shape) != tuple(shape):
+            raise ValueError(f"{name} is {tuple(tensor.shape)}, and the other operands want {tuple(shape)}")
+        if not tensor.is_contiguous():
+            raise ValueError(
+                f"{name} {tuple(tensor.shape)} has strides {tensor.stride()}, and the kernel reads rows without gaps: "
+                f"pass {name}.contiguous()"
+            )
+
+
+def check_formats(formats: Collection[torch.dtype] | None, **operands: torch.Tensor) -> None:
+    """Refuse operands in a format that a kernel does not compute in, or on several devices; None means any format.
+
+    Raises: ValueError: an operand has another format, or lies on another device than the first.
+    """
+    device: torch.device | None = None
+    for name, tensor in operands.items():
+        device = device or tensor.device
+        if tensor.device != device:
+            raise ValueError(f"{name} is on {tensor.device}, and the first operand on {device}")
+        if formats is not None and tensor.dtype not in formats:
+            raise ValueError(f"{name} is {tensor.dtype}, and the kernel takes {', '.join(map(str, formats))}")
 
 
 @triton.jit

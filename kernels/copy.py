@@ -10,7 +10,7 @@ import torch
 import triton
 import triton.language as tl
 
-from advisor.kernels.backend import INTERPRET, normal, persistent_programs, wide
+from advisor.kernels.backend import INTERPRET, check_operands, normal, persistent_programs, wide
 
 Pattern = Literal["read", "copy", "triad"]
 SCALAR = 0.5
@@ -102,6 +102,7 @@ def run(
 
     Shapes: x [n], y [n] -> [programs] partial sums for read, else [n].
     """
+    check_operands(x=x, y=(y, x.shape), out=out)
     config = config or CONFIGS[pattern]
     numel = x.numel()
     num_blocks = triton.cdiv(numel, config.block)

@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 
 from advisor.kernels.attention import LOG2_E
-from advisor.kernels.backend import INTERPRET, dot, persistent_programs
+from advisor.kernels.backend import HALVES, INTERPRET, check_operands, dot, persistent_programs
 
 _MASKED = tl.constexpr(-1e30)
 _MIN_DOT_ROWS: Final = 16
@@ -171,6 +171,8 @@ def run(
     page, num_kv_heads = k_pages.shape[1:3]
     if num_heads % num_kv_heads or head_dim != triton.next_power_of_2(head_dim):
         raise ValueError(f"attention is not defined for q {tuple(q.shape)} and pages {tuple(k_pages.shape)}")
+    check_operands(HALVES, q=q, k_pages=k_pages, v_pages=(v_pages, k_pages.shape), out=(out, q.shape))
+    check_operands((torch.int32,), block_table=block_table, lengths=(lengths, (num_sequences,)))
     config = config or (_INTERPRETER_CONFIG if INTERPRET else CONFIG)
     max_length = max_length or block_table.shape[1] * page
     parts = choose_parts(num_sequences, num_kv_heads, max_length, config, persistent_programs(q.device))

@@ -10,6 +10,8 @@ import torch
 import triton
 import triton.language as tl
 
+from advisor.kernels.backend import check_operands
+
 SECTOR_BYTES: Final = 32
 _BLOCK: Final = 2048
 _NUM_WARPS: Final = 8
@@ -67,6 +69,8 @@ def run(table: torch.Tensor, index: torch.Tensor, out: torch.Tensor | None = Non
 
     Shapes: table [V, C] contiguous, index [R] int -> [R, C].
     """
+    check_operands(None, table=table, out=(out, (index.numel(), table.shape[1])))
+    check_operands((torch.int32, torch.int64), index=index)
     num_rows = index.numel()
     num_columns = table.shape[1]
     out = table.new_empty((num_rows, num_columns)) if out is None else out

@@ -14,7 +14,16 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from advisor.kernels.backend import INTERPRET, dot, normal, persistent_programs
+from advisor.kernels.backend import (
+    EIGHT_BITS,
+    FLOATS,
+    INTERPRET,
+    check_formats,
+    check_operands,
+    dot,
+    normal,
+    persistent_programs,
+)
 
 DESCRIPTOR_ALIGNMENT_BYTES: Final = 16
 """Alignment of rows that a tensor descriptor needs [bytes]."""
@@ -220,6 +229,8 @@ def run(
         raise ValueError(
             f"cannot multiply {tuple(a.shape)} {a.dtype} by {tuple(b.shape)} {b.dtype} transposed"
         )
+    check_formats((*FLOATS, *EIGHT_BITS), a=a, b=b)
+    check_operands((torch.float32,), scale=scale)
     m = a.shape[0]
     n = b.shape[0]
     a = align_rows(a)

@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from advisor.kernels.backend import INTERPRET, dot, persistent_programs
+from advisor.kernels.backend import FLOATS, INTERPRET, check_formats, check_operands, dot, persistent_programs
 from advisor.kernels.gemm import Config, align_rows, tile_position
 
 LARGE_GROUPS: Final = Config(128, 256, 64, num_warps=8, num_stages=4, split_epilogue=False)
@@ -123,6 +123,8 @@ def run(
     num_experts, n, b_k = b.shape
     if k != b_k or k % 8:
         raise ValueError(f"cannot multiply rows {tuple(a.shape)} by experts {tuple(b.shape)}")
+    check_formats(FLOATS, a=a, b=b)
+    check_operands(b=b, out=out)
     config = config or choose_config(num_rows, num_experts)
     schedule = schedule or make_schedule(group_sizes, num_rows, config.block_m)
     out = a.new_empty((num_rows, n)) if out is None else out

@@ -6,7 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
-from advisor.kernels.backend import INTERPRET, normal
+from advisor.kernels.backend import INTERPRET, check_operands, normal
 from advisor.kernels.rms_norm import row_launch
 
 _ELEMENTS_PER_PROGRAM: Final = 4096 if INTERPRET else 16384
@@ -65,6 +65,7 @@ def run(
     Raises: ValueError: the row is wider than a program holds.
     """
     num_rows, num_columns = x.shape
+    check_operands(x=x, weight=(weight, x.shape[1:]), bias=(bias, x.shape[1:]), out=(out, x.shape))
     rows, block, num_warps = row_launch(num_columns, _ELEMENTS_PER_PROGRAM, _ELEMENTS_PER_THREAD)
     out = torch.empty_like(x) if out is None else out
     _layer_norm_kernel[(triton.cdiv(num_rows, rows),)](

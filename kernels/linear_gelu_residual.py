@@ -8,7 +8,15 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from advisor.kernels.activations import gelu
-from advisor.kernels.backend import INTERPRET, dot, normal, persistent_programs
+from advisor.kernels.backend import (
+    FLOATS,
+    INTERPRET,
+    check_formats,
+    check_operands,
+    dot,
+    normal,
+    persistent_programs,
+)
 from advisor.kernels.gemm import Config, align_rows, empty_output, tile_position
 
 CONFIG: Final = Config(128, 256, 64, num_warps=8, num_stages=3, group_m=16)
@@ -79,6 +87,12 @@ def run(
     """
     m = a.shape[0]
     n = b.shape[0]
+    check_formats(FLOATS, a=a, b=b, bias=bias, residual=residual)
+    check_operands(bias=(bias, (n,)))
+    if a.shape[1] != b.shape[1] or residual.shape != (m, n):
+        raise ValueError(
+            f"a {tuple(a.shape)}, b {tuple(b.shape)} and residual {tuple(residual.shape)} do not fit"
+        )
     a = align_rows(a)
     b = align_rows(b)
     residual = align_rows(residual)

@@ -9,7 +9,7 @@ import torch
 import triton
 import triton.language as tl
 
-from advisor.kernels.backend import normal
+from advisor.kernels.backend import check_operands, normal
 
 MAX_COLUMNS: Final = 65536
 """Widest row: a whole row stays in registers, and no published model is wider than a third of this."""
@@ -84,6 +84,14 @@ def run(
     Raises: ValueError: the row is wider than MAX_COLUMNS.
     """
     num_rows, num_columns = x.shape
+    first, second = out or (None, None)
+    check_operands(
+        x=x,
+        residual=(residual, x.shape),
+        weight=(weight, x.shape[1:]),
+        out=(first, x.shape),
+        new_residual=(second, x.shape),
+    )
     rows, block, warps = row_launch(num_columns)
     y, new_residual = out or (torch.empty_like(x), torch.empty_like(x))
     _rms_norm_kernel[(triton.cdiv(num_rows, rows),)](

@@ -11,7 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
-from advisor.kernels.backend import INTERPRET, normal
+from advisor.kernels.backend import INTERPRET, check_operands, normal
 
 _CHUNK: Final = 8 if INTERPRET else 32
 _BLOCK_D: Final = 8 if INTERPRET else 16
@@ -93,6 +93,32 @@ def reference(
     return torch.stack(outputs, dim=1), state
 
 
+def check_scan(
+    u: torch.Tensor,
+    delta: torch.Tensor,
+    a: torch.Tensor,
+    b: torch.Tensor,
+    c: torch.Tensor,
+    skip: torch.Tensor,
+    out: torch.Tensor | None,
+) -> None:
+    """Refuse operands of a scan that do not fit together.
+
+    Raises: ValueError: an operand has gaps, another shape, another format, or lies on another device than u.
+    """
+    num_sequences, num_tokens, num_channels = u.shape
+    num_states = a.shape[1]
+    check_operands(
+        u=u,
+        delta=(delta, u.shape),
+        a=(a, (num_channels, num_states)),
+        b=(b, (num_sequences, num_tokens, num_states)),
+        c=(c, (num_sequences, num_tokens, num_states)),
+        skip=(skip, (num_channels,)),
+        out=(out, u.shape),
+    )
+
+
 def run(
     u: torch.Tensor,
     delta: torch.Tensor,
@@ -109,6 +135,7 @@ def run(
     Raises: ValueError: N is not a power of two.
     """
     num_sequences, num_tokens, num_channels = u.shape
+    check_scan(u, delta, a, b, c, skip, out)
     num_states = a.shape[1]
     if num_states != triton.next_power_of_2(num_states):
         raise ValueError(f"{num_states} states per channel is not a power of two")

@@ -13,6 +13,7 @@ from triton.experimental import gluon
 from triton.experimental.gluon import language as gl
 
 from advisor.kernels.backend import INTERPRET, num_sms
+from advisor.kernels.selective_scan import check_scan
 
 _LOG2_E = gl.constexpr(1.4426950408889634)
 _PAIR_TO_FP32 = gl.constexpr("shl.b32 $0, $2, 16; and.b32 $1, $2, 0xffff0000;")
@@ -234,6 +235,7 @@ def run(
     Raises: ValueError: N is not a power of two.
     """
     num_sequences, num_tokens, num_channels = u.shape
+    check_scan(u, delta, a, b, c, skip, out)
     num_states = a.shape[1]
     if num_states != triton.next_power_of_2(num_states):
         raise ValueError(f"{num_states} states per channel is not a power of two")

@@ -6,7 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
-from advisor.kernels.backend import INTERPRET, normal
+from advisor.kernels.backend import INTERPRET, check_operands, normal
 from advisor.kernels.rms_norm import row_launch
 
 WIDEST_RESIDENT_ROW: Final = 256 if INTERPRET else 16384
@@ -67,6 +67,7 @@ def run(x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
     Shapes: x [R, C] contiguous -> [R, C].
     """
     num_rows, num_columns = x.shape
+    check_operands(x=x, out=(out, x.shape))
     out = torch.empty_like(x) if out is None else out
     if num_columns <= WIDEST_RESIDENT_ROW:
         rows, block, num_warps = row_launch(num_columns, per_thread=_ELEMENTS_PER_THREAD)

@@ -6,7 +6,7 @@ import torch
 import triton
 import triton.language as tl
 
-from advisor.kernels.backend import INTERPRET, normal
+from advisor.kernels.backend import INTERPRET, check_operands, normal
 
 _TILE: Final = 64 if INTERPRET else 128
 _NUM_WARPS: Final = 8
@@ -36,6 +36,7 @@ def run(x: torch.Tensor, out: torch.Tensor | None = None) -> torch.Tensor:
     Shapes: x [R, C] contiguous -> [C, R].
     """
     num_rows, num_columns = x.shape
+    check_operands(None, x=x, out=(out, (num_columns, num_rows)))
     out = x.new_empty((num_columns, num_rows)) if out is None else out
     grid = (triton.cdiv(num_columns, _TILE), triton.cdiv(num_rows, _TILE))
     _transpose_kernel[grid](x, out, num_rows, num_columns, TILE=_TILE, num_warps=_NUM_WARPS)

@@ -11,7 +11,7 @@ import torch
 import triton
 import triton.language as tl
 
-from advisor.kernels.backend import INTERPRET, dot
+from advisor.kernels.backend import HALVES, INTERPRET, check_operands, dot
 
 GROUP: Final = 128
 _WORDS_PER_WARP: Final = 128
@@ -180,6 +180,7 @@ def check_sizes(x: torch.Tensor, words: torch.Tensor, scale: torch.Tensor) -> No
     n = words.shape[0]
     if k % GROUP or words.shape[1] * 8 != k or scale.shape != (k // GROUP, n):
         raise ValueError(f"x {tuple(x.shape)}, words {tuple(words.shape)}, scale {tuple(scale.shape)}")
+    check_operands((*HALVES, torch.int32), x=x, words=words, scale=scale)
 
 
 def run(

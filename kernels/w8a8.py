@@ -7,7 +7,7 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
-from advisor.kernels.backend import INTERPRET, normal, persistent_programs
+from advisor.kernels.backend import INTERPRET, check_formats, check_operands, normal, persistent_programs
 from advisor.kernels.gemm import Config, align_rows, empty_output, tile_position
 
 LARGEST: Final = 127
@@ -87,6 +87,10 @@ def run(
     """
     m = a.shape[0]
     n = b.shape[0]
+    check_formats((torch.int8,), a=a, b=b)
+    check_operands((torch.float32,), a_scale=(a_scale, (m,)), b_scale=(b_scale, (n,)))
+    if a.shape[1] != b.shape[1]:
+        raise ValueError(f"cannot multiply {tuple(a.shape)} by {tuple(b.shape)} transposed")
     a = align_rows(a)
     b = align_rows(b)
     config = config or (_INTERPRETER_CONFIG if INTERPRET else CONFIG)

@@ -1,0 +1,148 @@
+"""What a kernel does not read rightly is refused before launch: gaps between rows, other formats, other shapes."""
+
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+
+from advisor.kernels import (
+    activations,
+    attention,
+    copy,
+    decode_attention,
+    gather,
+    gemm,
+    grouped_gemm,
+    layer_norm,
+    linear_gelu_residual,
+    rms_norm,
+    selective_scan,
+    softmax,
+    transpose,
+    w4a16,
+    w8a8,
+)
+
+Case = tuple[Callable[..., Any], tuple[Any, ...]]
+
+
+def cases(device: torch.device) -> dict[str, Case]:
+    """Small operands of every kernel that the interpreter runs, with its launch function."""
+    half = {"seed": 1, "device": device, "dtype": torch.float16}
+    x, residual, weight = rms_norm.make_inputs(8, 32, **half)
+    row, row_weight, bias = layer_norm.make_inputs(8, 32, **half)
+    numbers = torch.randn(64, device=device)
+    index = torch.tensor([3, 1, 2, 0], device=device)
+    group_sizes = torch.tensor([5, 3], device=device, dtype=torch.int32)
+    draw = torch.Generator(device=device).manual_seed(2)
+
+    def normal(*shape: int) -> torch.Tensor:
+        return torch.randn(shape, generator=draw, device=device).half()
+
+    query = normal(1, 16, 2, 64)
+    keys = normal(1, 16, 2, 64)
+    pages = normal(4, 16, 2, 64)
+    table = torch.arange(4, device=device, dtype=torch.int32).reshape(2, 2)
+    lengths = torch.tensor([20, 17], device=device, dtype=torch.int32)
+    first, first_scale = w8a8.quantize(normal(16, 64))
+    second, second_scale = w8a8.quantize(normal(16, 64))
+    states = torch.rand(8, 4, generator=draw, device=device) - 1.0
+    tokens = torch.randn(1, 6, 8, generator=draw, device=device)
+    pairs = torch.randn(1, 6, 4, generator=draw, device=device)
+    return {
+        "rms_norm": (rms_norm.run, (x, residual, weight)),
+        "layer_norm": (layer_norm.run, (row, row_weight, bias)),
+        "softmax": (softmax.run, (normal(8, 32),)),
+        "gelu": (lambda one: activations.run("gelu", one), (normal(8, 32),)),
+        "swiglu": (lambda one: activations.run("swiglu", one), (normal(8, 32),)),
+        "copy": (lambda one, two: copy.run("copy", one, two), (numbers, numbers.clone())),
+        "triad": (lambda one, two: copy.run("triad", one, two), (numbers, numbers.clone())),
+        "transpose": (transpose.run, (normal(8, 16),)),
+        "gather": (gather.run, (normal(4, 16), index)),
+        "gemm": (gemm.run, (normal(32, 64), normal(32, 64))),
+        "grouped_gemm": (grouped_gemm.run, (normal(8, 32), normal(2, 16, 32), group_sizes)),
+        "linear_gelu_residual": (
+            linear_gelu_residual.run,
+            (normal(32, 64), normal(32, 64), normal(32), normal(32, 32)),
+        ),
+        "attention": (attention.run, (query, keys, keys.clone())),
+        "decode_attention": (
+            decode_attention.run,
+            (normal(2, 2, 64), pages, pages.clone(), table, lengths),
+        ),
+        "w8a8": (w8a8.run, (first, first_scale, second, second_scale)),
+        "w4a16": (w4a16.run, w4a16.make_inputs(1, 16, 128, **half)),
+        "selective_scan": (
+            selective_scan.run,
+            (tokens, tokens.abs(), states, pairs, pairs.clone(), torch.ones(8, device=device)),
+        ),
+    }
+
+
+NAMES = (
+    "rms_norm",
+    "layer_norm",
+    "softmax",
+    "gelu",
+    "swiglu",
+    "copy",
+    "triad",
+    "transpose",
+    "gather",
+    "gemm",
+    "grouped_gemm",
+    "linear_gelu_residual",
+    "attention",
+    "decode_attention",
+    "w8a8",
+    "w4a16",
+    "selective_scan",
+)
+
+
+def with_gaps(tensor: torch.Tensor) -> torch.Tensor:
+    """The same numbers with every second element of a wider array between them."""
+    wide = tensor.new_zeros((*tensor.shape, 2))
+    wide[..., 0] = tensor
+    return wide[..., 0]
+
+
+def parts_of(result: Any) -> list[torch.Tensor]:
+    return list(result) if isinstance(result, tuple) else [result]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_operand_with_gaps_gives_the_same_or_is_refused(name: str, device: torch.device) -> None:
+    run, operands = cases(device)[name]
+    expected = parts_of(run(*operands))
+    for place, operand in enumerate(operands):
+        strided = [*operands[:place], with_gaps(operand), *operands[place + 1 :]]
+        with contextlib.suppress(ValueError):
+            for one, other in zip(parts_of(run(*strided)), expected, strict=True):
+                torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_format_that_a_kernel_does_not_take_is_refused(name: str, device: torch.device) -> None:
+    if name in ("transpose", "gather"):
+        pytest.skip("moves bits of any format")
+    run, operands = cases(device)[name]
+    with pytest.raises(ValueError, match=r"torch\.complex64|cannot multiply"):
+        run(operands[0].to(torch.complex64), *operands[1:])
+
+
+@pytest.mark.parametrize(
+    "name", ["rms_norm", "layer_norm", "selective_scan", "decode_attention", "attention"]
+)
+def test_operands_of_unlike_shapes_are_refused(name: str, device: torch.device) -> None:
+    run, operands = cases(device)[name]
+    with pytest.raises(ValueError, match="want"):
+        run(operands[0], operands[1], operands[2][..., :-1].contiguous(), *operands[3:])
+
+
+def test_a_transposed_matrix_is_no_row_major_one(device: torch.device) -> None:
+    x, residual, weight = rms_norm.make_inputs(32, 32, seed=0, device=device, dtype=torch.float32)
+    with pytest.raises(ValueError, match="strides"):
+        rms_norm.run(x.T, residual, weight)
