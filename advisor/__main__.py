@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         is_closed = _prepare_streams()
         return _run(sys.argv[1:] if arguments is None else list(arguments), is_closed)
     except KeyboardInterrupt:
-        return _interrupted()
+        return _interrupted_exit_code()
 
 
 def _stand_in(error: UnicodeError) -> tuple[str, int]:
@@ -40,7 +40,7 @@ def _stand_in(error: UnicodeError) -> tuple[str, int]:
     return "".join(each if each.isascii() else "?" for each in shown), error.end
 
 
-def _interrupted() -> int:
+def _interrupted_exit_code() -> int:
     """The exit code of Ctrl-C, which the interpreter would replace by a signal where code in a text was interrupted."""
     exec("")  # a dataclass is made that way; only the next text forgets the interruption
     return 130
@@ -63,23 +63,23 @@ def _run(arguments: list[str], is_closed: bool) -> int:
         command = get_command(tree(FOLDERS if has_defaults else folders_for(arguments)))
         defaults = _defaults(command, arguments) if has_defaults else {}
         outcome = command(args=arguments, prog_name="advisor", standalone_mode=False, default_map=defaults)
-        code = _delivered(outcome) if callable(outcome) else outcome
+        code = _delivered_exit_code(outcome) if callable(outcome) else outcome
         sys.stdout.flush()
     except BrokenPipeError:
         lose(sys.stdout)
         return 0
     except Exception as error:
         if type(error).__name__ == "Abort":  # what the parser makes of Ctrl-C
-            return _interrupted()
+            return _interrupted_exit_code()
         code = report(error, verbose="-v" in arguments or "--verbose" in arguments)
         if isinstance(error, UnreadAnswerError):
             lose(sys.stdout)
     if code == 130:
-        return _interrupted()
+        return _interrupted_exit_code()
     return code if isinstance(code, int) else 0
 
 
-def _delivered(delivery: Callable[[], int]) -> int:
+def _delivered_exit_code(delivery: Callable[[], int]) -> int:
     """The exit code of an answer that was printed.
 
     Raises: UnreadAnswerError: standard output takes no more.

@@ -19,10 +19,10 @@ from typer.models import ArgumentInfo
 
 from advisor.ask.inputs import option_name, parameters_of
 from advisor.ask.measures import parse_count
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.resolve import near_misses
-from advisor.cli.command import Command, answered, commands, folders_for
+from advisor.cli.command import Command, run_command, commands, folders_for
 from advisor.cli.errors import as_mistake
 from advisor.render.answer import Answer
 
@@ -62,7 +62,7 @@ class Fields(Mapping[str, Any]):
         object.__setattr__(self, "_values", dict(values))
 
     def __getitem__(self, name: str) -> Any:
-        return _shown(self._values[name])
+        return _freeze(self._values[name])
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in self._values:
@@ -88,11 +88,11 @@ class Fields(Mapping[str, Any]):
         return f"Fields({', '.join(f'{name}={value!r}' for name, value in self._values.items())})"
 
 
-def _shown(value: object) -> object:
+def _freeze(value: object) -> object:
     """A value of a result that cannot be changed."""
     if isinstance(value, Mapping):
         return Fields({str(name): item for name, item in value.items()})
-    return tuple(map(_shown, value)) if isinstance(value, list | tuple) else value
+    return tuple(map(_freeze, value)) if isinstance(value, list | tuple) else value
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -103,14 +103,14 @@ class Result:
     """The command, as typed after `advisor`."""
     answer: Answer
     """The same answer with the blocks that people read."""
-    shared: Shared
+    shared: SharedOptions
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in self.answer.result:
             raise AttributeError(
                 f"the result of {self.command} has no {name!r}; it has {', '.join(self.answer.result)}"
             )
-        return _shown(self.answer.result[name])
+        return _freeze(self.answer.result[name])
 
     def __dir__(self) -> Iterable[str]:
         return sorted({*object.__dir__(self), *self.answer.result})
@@ -227,7 +227,7 @@ def keywords_of(name: str) -> Mapping[str, Keyword]:
     arguments = [each.name for each in own if isinstance(get_args(each.annotation)[1], ArgumentInfo)]
     first = arguments or ["model"]
     ordered = sorted(own, key=lambda each: first.index(each.name) if each.name in first else len(first))
-    common = [each for each in parameters_of(Shared) if each.name in SHARED]
+    common = [each for each in parameters_of(SharedOptions) if each.name in SHARED]
     found = {}
     for each in (*ordered, *common):
         word = option_name(each)
@@ -243,7 +243,7 @@ def call(name: str, arguments: Iterable[object], options: Mapping[str, object]) 
     """
     try:
         values = _values(name, arguments, options)
-        answer, shared = answered(_command(name), {**FIXED, **values}, frozenset(values))
+        answer, shared = run_command(_command(name), {**FIXED, **values}, frozenset(values))
     except Exception as error:
         mistake = error if isinstance(error, AdvisorError) else as_mistake(error)
         if mistake is None:

@@ -30,7 +30,7 @@ COMMANDS = (
 
 
 @dataclass(frozen=True)
-class Run:
+class ProcessRun:
     """What one process took."""
 
     wall_s: float
@@ -38,7 +38,7 @@ class Run:
     memory_mb: float
 
 
-def run(arguments: str) -> Run:
+def run(arguments: str) -> ProcessRun:
     """Run `python -m advisor` once, its answer thrown away."""
     command = [sys.executable, "-m", "advisor", *arguments.split()]
     started = time.perf_counter()
@@ -48,7 +48,7 @@ def run(arguments: str) -> Run:
     process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
-    return Run(wall_s, usage.ru_utime + usage.ru_stime, _memory_mb(usage))
+    return ProcessRun(wall_s, usage.ru_utime + usage.ru_stime, _memory_mb(usage))
 
 
 def _memory_mb(usage: resource.struct_rusage) -> float:

@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from advisor.ask.options import Load
+from advisor.ask.options import LoadOptions
 from advisor.ask.traffic import traffic_of
 from advisor.catalog import engines as engine_catalog
 from advisor.catalog import models
@@ -32,8 +32,8 @@ from advisor.decide.levers import replica_of
 from advisor.decide.load_runs import run_at, strain
 from advisor.decide.measure import STAGES, Measurements, Stage
 from advisor.decide.offers import market
-from advisor.decide.recommend import searched
-from advisor.decide.scenario import Constraints, Scenario, windowed
+from advisor.decide.recommend import search_scenario
+from advisor.decide.scenario import Constraints, Scenario, fit_to_window
 from advisor.decide.screening import screen
 
 DAY: Final = datetime.date(2026, 11, 20)
@@ -55,7 +55,7 @@ STEP: Final = 0.985
 
 def scenario_of(model: str, profile: str, **more: Any) -> Scenario:
     """A usual question about a model."""
-    return Scenario(model=model, traffic=traffic_of(Load(profile=profile, **more)), as_of=DAY)
+    return Scenario(model=model, traffic=traffic_of(LoadOptions(profile=profile, **more)), as_of=DAY)
 
 
 @lru_cache
@@ -64,7 +64,7 @@ def deployments() -> list[tuple[str, Scenario, Any, float]]:
     found = []
     for model_id, profile in QUESTIONS:
         model = models.by_id(model_id)
-        scenario, _ = windowed(scenario_of(model_id, profile), model)
+        scenario, _ = fit_to_window(scenario_of(model_id, profile), model)
         offers, accelerators = market(Constraints(), DAY, None)
         trials, _ = screen(scenario, model, accelerators, tuple(engine_catalog.all_engines()), offers)
         random.Random(7).shuffle(trials)
@@ -95,7 +95,7 @@ def leaders() -> list[tuple[str, Scenario, Any, float]]:
     """The first deployments of each question, as answers show them."""
     found = []
     for model_id, profile in LED:
-        done = searched(scenario_of(model_id, profile), width=PER_LED)
+        done = search_scenario(scenario_of(model_id, profile), width=PER_LED)
         for plan in done.race.entries(-1, PER_LED):
             assert plan.found.measurements is not None
             run = plan.found.candidate.deployment
@@ -270,7 +270,7 @@ def rivals() -> None:
         told = []
         for model, profile, rate in RACES:
             with having(race, **values):
-                done = searched(scenario_of(model, profile, rate=rate), work=20_000_000)
+                done = search_scenario(scenario_of(model, profile, rate=rate), work=20_000_000)
             entries = done.race.entries(-1, race.WIDTH)
             costs = [plan.expected_cost for plan in entries]
             requests, first = known.setdefault((model, profile), (done.race.num_requests, costs))

@@ -29,7 +29,7 @@ SEEDS = range(9001, 9006)
 REQUESTS = 10_000
 
 
-def asked(command: str) -> dict[str, Any]:
+def run_command(command: str) -> dict[str, Any]:
     """What a command answers as JSON; the run ends where it fails."""
     out = io.StringIO()
     err = io.StringIO()
@@ -46,7 +46,7 @@ def report() -> None:
     held = runs = 0
     for question in QUESTIONS:
         started = time.process_time()
-        answer = asked(f"recommend {question} --as-of 2026-11-20")
+        answer = run_command(f"recommend {question} --as-of 2026-11-20")
         cpu_s = time.process_time() - started
         option = answer["options"][0]
         goals = answer["inputs"]["objectives"]
@@ -54,7 +54,7 @@ def report() -> None:
         worst: dict[str, float] = {"ttft": 0.0, "tpot": 0.0}
         good = 0
         for seed in SEEDS:
-            shown = asked(f"{command} --seed {seed}")["metrics"]
+            shown = run_command(f"{command} --seed {seed}")["metrics"]
             parts = {name: shown[f"{name}_s"]["p99"]["value"] / goals[f"{name}_p99_s"] for name in worst}
             good += all(part <= 1.0 for part in parts.values())
             worst = {name: max(worst[name], part) for name, part in parts.items()}

@@ -34,7 +34,7 @@ API_PS = round(15 * MILLISECOND_S * PICOSECONDS_PER_S)
 
 
 @dataclass(frozen=True)
-class Case:
+class TableCase:
     """One row of the table."""
 
     name: str
@@ -69,49 +69,51 @@ def policy(kv_blocks: int = 60_000, api_ps: int = 0, prefill_first: bool = False
 SURFACE = surface()
 CLOSED = ClosedLoop(64)
 CASES = (
-    Case("closed loop 64", 1.0, lambda n: simulate(SURFACE, policy(), Workload(CLOSED, LENGTHS, n))),
-    Case(
+    TableCase("closed loop 64", 1.0, lambda n: simulate(SURFACE, policy(), Workload(CLOSED, LENGTHS, n))),
+    TableCase(
         "closed loop 64, stepping",
         0.2,
         lambda n: simulate(SURFACE, policy(), Workload(CLOSED, LENGTHS, n), jump=False),
     ),
-    Case(
+    TableCase(
         "closed loop 64, 15 ms from client to scheduler",
         0.2,
         lambda n: simulate(SURFACE, policy(api_ps=API_PS), Workload(CLOSED, LENGTHS, n)),
     ),
-    Case("closed loop 8", 0.2, lambda n: simulate(SURFACE, policy(), Workload(ClosedLoop(8), LENGTHS, n))),
-    Case(
+    TableCase(
+        "closed loop 8", 0.2, lambda n: simulate(SURFACE, policy(), Workload(ClosedLoop(8), LENGTHS, n))
+    ),
+    TableCase(
         "Poisson, 20 requests/s",
         0.2,
         lambda n: simulate(SURFACE, policy(), Workload(Poisson(20.0), LENGTHS, n)),
     ),
-    Case(
+    TableCase(
         "Poisson, 20 requests/s, stepping",
         0.2,
         lambda n: simulate(SURFACE, policy(), Workload(Poisson(20.0), LENGTHS, n), jump=False),
     ),
-    Case(
+    TableCase(
         "Poisson, 2 requests/s, lognormal 512/1024",
         0.1,
         lambda n: simulate(SURFACE, policy(), Workload(Poisson(2.0), LognormalLengths(512, 1024, 1.0), n)),
     ),
-    Case(
+    TableCase(
         "closed loop 64, prefill first",
         0.2,
         lambda n: simulate(SURFACE, policy(prefill_first=True), Workload(CLOSED, LENGTHS, n)),
     ),
-    Case(
+    TableCase(
         "closed loop 64, cache for 35: preemption",
         0.1,
         lambda n: simulate(SURFACE, policy(kv_blocks=1500), Workload(CLOSED, LENGTHS, n)),
     ),
-    Case(
+    TableCase(
         "closed loop 64, 4 pipeline stages",
         0.1,
         lambda n: simulate(surface(4), policy(), Workload(CLOSED, LENGTHS, n)),
     ),
-    Case(
+    TableCase(
         "Poisson, 80 requests/s, 4 replicas",
         0.1,
         lambda n: simulate(SURFACE, policy(), Workload(Poisson(80.0), LENGTHS, n), num_replicas=4),
@@ -119,7 +121,7 @@ CASES = (
 )
 
 
-def measure(case: Case, num_requests: int, runs: int) -> str:
+def measure(case: TableCase, num_requests: int, runs: int) -> str:
     """One row: medians over runs."""
     wall = []
     cpu = []

@@ -42,7 +42,7 @@ def best_of(repeats: int, run: Callable[[], object]) -> tuple[float, float]:
     return min(cpu_s), min(wall_s)
 
 
-def measured(name: str, gpu: str, count: int, batch: int, tokens: int) -> dict[str, object]:
+def measure_plans(name: str, gpu: str, count: int, batch: int, tokens: int) -> dict[str, object]:
     """Plans per second with memory and time computed for every plan of the widest lattice, and the pruned search."""
     task = TrainingTask(tokens=1e12, sequence_tokens=tokens, global_batch=batch)
     variants, _ = variants_of(accelerators.by_id(gpu), models.get(name).record, task)
@@ -82,7 +82,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", type=Path)
     path = parser.parse_args().json
-    rows = [measured(*case) for case in CASES]
+    rows = [measure_plans(*case) for case in CASES]
     for row in rows:
         print(
             f"{row['model']:14} on {row['accelerators']} x {row['gpu']}: {row['plans']:,} plans, memory and time of "

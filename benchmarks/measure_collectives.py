@@ -31,7 +31,7 @@ def main() -> None:
     for num_ranks in (n for n in arguments.ranks if n <= dist.get_world_size()):
         group = dist.new_group(list(range(num_ranks)))
         if dist.get_rank() < num_ranks:
-            rows += measured(group, num_ranks, arguments.sizes, arguments.operations)
+            rows += measure_group(group, num_ranks, arguments.sizes, arguments.operations)
         dist.barrier()
     if dist.get_rank() == 0:
         with open(arguments.out, "w", newline="", encoding="utf-8") as file:  # noqa: PTH123
@@ -41,7 +41,7 @@ def main() -> None:
     dist.destroy_process_group()
 
 
-def measured(
+def measure_group(
     group: dist.ProcessGroup, num_ranks: int, sizes: list[int], operations: list[str]
 ) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 from pydantic import AfterValidator, Field, model_validator
 
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import DATA_DIR, checked, read_toml, stated_aliases, toml_names
+from advisor.catalog.files import DATA_DIR, check_record, read_toml, stated_aliases, toml_names
 from advisor.catalog.resolve import Chosen, resolve, unknown
 from advisor.catalog.schema import Accelerator, ScaleUp, Source
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIB, GIGA, MB, MEGA, MIB, TERA
@@ -155,7 +155,7 @@ def read_accelerator(path: Path) -> Accelerator:
     Raises: InputFileError: the file is not TOML, a field is wrong, or its name is not <id>.toml.
     """
     values: dict[str, Any] = read_toml(path)
-    written = checked(AcceleratorFile, values, str(path))
+    written = check_record(AcceleratorFile, values, str(path))
     if path.stem != written.id:
         raise InputFileError(
             f"{path}: field id: {written.id!r}",

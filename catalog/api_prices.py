@@ -8,7 +8,7 @@ from typing import Final
 
 from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import InputFileError, UnknownNameError
-from advisor.catalog.files import DATA_DIR, check_currency, check_day, check_repeat, checked, read_csv
+from advisor.catalog.files import DATA_DIR, check_currency, check_day, check_repeat, check_record, read_csv
 from advisor.catalog.prices import newest_reading, price_sources
 from advisor.catalog.resolve import resolve
 from advisor.catalog.schema.economics import ApiPrice
@@ -107,7 +107,7 @@ def _price(cells: dict[str, str], where: str, names_are_ids: bool) -> ApiPrice:
     check_currency(values, where)
     if names_are_ids and "source" in values:
         values["source"], values["url"] = price_sources()[str(values["source"])]
-    price = checked(ApiPrice, values, where)
+    price = check_record(ApiPrice, values, where)
     if price.usd_per_million_input == price.usd_per_million_output == 0:
         raise InputFileError(
             f"{where}: input and output cost nothing",

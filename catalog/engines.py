@@ -9,7 +9,7 @@ from typing import Final, Literal, NamedTuple
 from advisor.catalog.dtypes import EXL3_DTYPES, GGUF_DTYPES
 from advisor.catalog.files import (
     DATA_DIR,
-    checked,
+    check_record,
     named_records,
     read_csv,
     read_toml,
@@ -66,7 +66,7 @@ def by_id(engine_id: str) -> Engine:
     if engine_id not in all_ids():
         return by_id(resolve(engine_id, all_ids(), {}, "engine").id)
     path = _FOLDER / f"{engine_id}.toml"
-    return checked(Engine, {"id": engine_id, **read_toml(path)}, path.name)
+    return check_record(Engine, {"id": engine_id, **read_toml(path)}, path.name)
 
 
 def all_engines() -> tuple[Engine, ...]:
@@ -240,7 +240,7 @@ def support(engine: str, architecture: str, what: str) -> Support:
     return min(found, key=lambda one: _BEST_FIRST.index(one.verdict), default=UNKNOWN)
 
 
-def stated(engine: str = "", architecture: str = "") -> Mapping[tuple[str, str, str], Support]:
+def support_statements(engine: str = "", architecture: str = "") -> Mapping[tuple[str, str, str], Support]:
     """Return every statement by engine, architecture and feature or format; `engine` and `architecture` restrict it.
 
     Source: data/support/engines.csv, each row with its source.

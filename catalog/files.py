@@ -42,7 +42,7 @@ def read_text(path: Path, most_bytes: int = MOST_DOCUMENT_BYTES) -> str:
 
     Raises: InputFileError: the file is missing, a folder, too large, unreadable or not UTF-8.
     """
-    with _told(path), path.open("rb") as file:
+    with _translate_errors(path), path.open("rb") as file:
         content = file.read(most_bytes + 1)
         if len(content) > most_bytes:
             raise too_large(str(path), most_bytes)
@@ -54,7 +54,7 @@ def read_lines(path: Path) -> Iterator[str]:
 
     Raises: InputFileError: see `read_text`; or a line is longer than a document may be.
     """
-    with _told(path), path.open(encoding="utf-8-sig") as file:
+    with _translate_errors(path), path.open(encoding="utf-8-sig") as file:
         num_read = 0
         while line := file.readline(MOST_DOCUMENT_BYTES):
             num_read += len(line)
@@ -70,7 +70,7 @@ def content_hash(path: Path) -> str:
     """
     digest = hashlib.sha256()
     num_read = 0
-    with _told(path), path.open("rb") as file:
+    with _translate_errors(path), path.open("rb") as file:
         while block := file.read(_BLOCK_BYTES):
             num_read += len(block)
             if num_read > MOST_FILE_BYTES:
@@ -113,7 +113,7 @@ def too_many(path: Path, most: int, what: str) -> InputFileError:
 
 
 @contextlib.contextmanager
-def _told(path: Path) -> Iterator[None]:
+def _translate_errors(path: Path) -> Iterator[None]:
     """Turn the system's errors about a file into user errors."""
     try:
         yield
@@ -172,7 +172,7 @@ def stated_version() -> str | None:
     return read_text(path) if path.exists() else None
 
 
-def _joined(path: Path) -> str | None:
+def _text_in_wheel(path: Path) -> str | None:
     return (
         _joined_tables().get(path.relative_to(DATA_DIR).as_posix()) if path.is_relative_to(DATA_DIR) else None
     )
@@ -196,7 +196,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
     Raises: InputFileError: the file cannot be read or is not TOML; the message has line and column.
     """
-    if (joined := _joined(path)) is not None:
+    if (joined := _text_in_wheel(path)) is not None:
         return dict(json.loads(joined))
     text = read_text(path, MOST_TOML_BYTES)
     _check_keys(text, path)
@@ -232,7 +232,7 @@ def stated_aliases(folder: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for name in toml_names(folder):
         path = folder / f"{name}.toml"
-        stated = _ALIASES.search(_joined(path) or read_text(path))
+        stated = _ALIASES.search(_text_in_wheel(path) or read_text(path))
         if stated is not None:
             found |= dict.fromkeys(_QUOTED.findall(stated[1]), name)
     return found
@@ -315,7 +315,7 @@ def _check_header(
         )
 
 
-def checked(record_type: type[RecordT], values: Mapping[str, Any], where: str) -> RecordT:
+def check_record(record_type: type[RecordT], values: Mapping[str, Any], where: str) -> RecordT:
     """Return the record made of `values`; `where` names file and row in the message.
 
     Raises: InputFileError: a field is missing, unknown, of the wrong type or out of bounds.
@@ -338,12 +338,12 @@ def named_records(record_type: type[RecordT], file: str, table: str = "") -> dic
     """Return the tables of a data file, or of one table in it, as records by name. The name is the record's id if its
     type has one.
 
-    Raises: InputFileError: see `read_toml` and `checked`.
+    Raises: InputFileError: see `read_toml` and `check_record`.
     """
     found = read_toml(DATA_DIR / file)
     has_id = "id" in record_type.model_fields
     return {
-        name: checked(record_type, {"id": name, **entry} if has_id else entry, f"{file}: {name}")
+        name: check_record(record_type, {"id": name, **entry} if has_id else entry, f"{file}: {name}")
         for name, entry in (found[table] if table else found).items()
     }
 

@@ -8,7 +8,7 @@ from typing import Literal
 from pydantic import Field
 
 from advisor.catalog.accelerators import GbPerS
-from advisor.catalog.files import DATA_DIR, checked, read_cited_tables
+from advisor.catalog.files import DATA_DIR, check_record, read_cited_tables
 from advisor.catalog.resolve import unknown
 from advisor.catalog.schema import Interconnect, Source
 
@@ -29,7 +29,7 @@ def read_interconnects(path: Path) -> Iterator[Interconnect]:
     Raises: InputFileError: the file or one of its entries is wrong.
     """
     for where, values in read_cited_tables(path, "interconnect"):
-        yield Interconnect(**dict(checked(InterconnectFile, values, where)))
+        yield Interconnect(**dict(check_record(InterconnectFile, values, where)))
 
 
 @functools.cache

@@ -52,7 +52,7 @@ class LaunchSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class LaunchCommand:
     """Command that starts one replica, and the options that it reads from a file."""
 
     argv: tuple[Line, ...]
@@ -72,7 +72,7 @@ class Launch:
         return (*self.argv, Line(self.config_flag), Line(config_path)) if self.config else self.argv
 
 
-def launch(engine: Engine, model: str, settings: LaunchSettings) -> Launch:
+def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchCommand:
     """Return the start command of the engine for a layout and precision.
 
     A weight format that the checkpoint already has needs no flag; another one needs the engine's flag for quantising on
@@ -116,7 +116,7 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> Launch:
         if line
     ]
     argv = tuple(Line(word, "a word of the start command") for word in (*words, *more))
-    return Launch(argv, _merged(sections), flags.yaml_file)
+    return LaunchCommand(argv, _merge_options(sections), flags.yaml_file)
 
 
 def _lever_options(engine: Engine, settings: LaunchSettings) -> tuple[list[str], list[dict[str, Any]]]:
@@ -142,14 +142,14 @@ def _lever_options(engine: Engine, settings: LaunchSettings) -> tuple[list[str],
     values |= {"seqs": settings.max_num_seqs, "context": settings.max_model_len}
     templates.append((flags.pools.get(settings.role, ""), flags.yaml_pools.get(settings.role, "")))
     words = [Template(word).substitute(values) for one, _ in templates for word in shlex.split(one)]
-    return words, [_filled(yaml.safe_load(line), values) for _, line in templates if line]
+    return words, [_fill_variables(yaml.safe_load(line), values) for _, line in templates if line]
 
 
-def _filled(option: Any, values: Mapping[str, object]) -> Any:
+def _fill_variables(option: Any, values: Mapping[str, object]) -> Any:
     """Return an option of a file with its variables filled in. The option is already parsed, so no value is read as
     YAML."""
     if isinstance(option, dict):
-        return {name: _filled(inner, values) for name, inner in option.items()}
+        return {name: _fill_variables(inner, values) for name, inner in option.items()}
     if not isinstance(option, str):
         return option
     is_variable = option.startswith("$") and option[1:] in values
@@ -161,7 +161,7 @@ def _usual_rank(rank: int) -> int:
     return next((known for known in (8, 16, 32, 64, 128, 256, 320, 512) if known >= rank), rank)
 
 
-def _merged(options: list[dict[str, Any]]) -> dict[str, Any]:
+def _merge_options(options: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the options of a file merged from its parts, which may name the same section."""
     merged: dict[str, Any] = {}
     for part in options:

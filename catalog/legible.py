@@ -50,7 +50,7 @@ class Line(str):
 
 def legible(text: str) -> str:
     r"""Return the text with every control or invisible character written as \uXXXX."""
-    return _OBEYED.sub(lambda found: _written(found.group()), text)
+    return _OBEYED.sub(lambda found: _escape_letter(found.group()), text)
 
 
 def legible_in(value: Any) -> Any:
@@ -81,7 +81,7 @@ def of_cell(cell: str) -> str:
     return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA_STARTS) else cell
 
 
-def escaped(json_text: str) -> str:
+def escape_json(json_text: str) -> str:
     r"""Return JSON text with control and invisible characters written \uXXXX, as surrogate pairs beyond the first
     plane."""
     return _OBEYED.sub(lambda found: _as_pairs(found.group()), json_text)
@@ -93,7 +93,7 @@ def markdown(text: str) -> str:
     return shown.replace("](", "]\\(")
 
 
-def _written(letter: str) -> str:
+def _escape_letter(letter: str) -> str:
     code = ord(letter)
     return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
 

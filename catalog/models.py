@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from advisor.catalog.errors import UnknownNameError
-from advisor.catalog.files import DATA_DIR, checked, read_csv, read_toml, toml_names
+from advisor.catalog.files import DATA_DIR, check_record, read_csv, read_toml, toml_names
 from advisor.catalog.listing import make_callable
 from advisor.catalog.resolve import Chosen, resolve
 from advisor.catalog.schema import Model
@@ -88,7 +88,7 @@ def by_id(model_id: str) -> Model:
     if model_id not in all_ids():
         return by_id(resolve(model_id, all_ids(), {}, "model").id)
     path = _FOLDER / f"{model_id}.toml"
-    return checked(Model, {"id": model_id, **read_toml(path)}, path.name)
+    return check_record(Model, {"id": model_id, **read_toml(path)}, path.name)
 
 
 def hf_id_rows(models: Iterable[Model]) -> list[tuple[str, str, str]]:

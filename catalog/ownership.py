@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.errors import InputFileError, UnknownNameError
-from advisor.catalog.files import checked, named_records, read_toml
+from advisor.catalog.files import check_record, named_records, read_toml
 from advisor.catalog.part_prices import accelerator_price, price_book
 from advisor.catalog.resolve import near_misses
 from advisor.catalog.schema import Accelerator
@@ -53,7 +53,7 @@ class Ownership:
         """Electricity cost of accelerators that draw `accelerator_power_w`, hosts and cooling included [USD/h]."""
         return self.site_power_w(accelerator_power_w) / KILO * self.value("electricity_usd_per_kwh")
 
-    def replaced(self, name: str, value: float) -> "Ownership":
+    def with_assumption(self, name: str, value: float) -> "Ownership":
         """Return a copy with one assumption at another value, within or beyond its range."""
         old = self.assumptions[name]
         changed = old.model_copy(
@@ -78,7 +78,7 @@ class Ownership:
             return self
         span = {"value": tariff, "low": min(old.low, tariff), "high": max(old.high, tariff)}
         origin = {"observed_on": day, "source": region.electricity_source, "url": ""}
-        local = checked(Assumption, {**old.model_dump(), **span, **origin}, region.id)
+        local = check_record(Assumption, {**old.model_dump(), **span, **origin}, region.id)
         return Ownership({**self.assumptions, "electricity_usd_per_kwh": local}, self.purchases)
 
 
@@ -89,7 +89,7 @@ def ownership(as_of: datetime.date, user_file: Path | None = None) -> Ownership:
         value is negative, not finite or not a number.
     Source: data/ownership.toml, each with its own source.
     """
-    bundled = _bundled()
+    bundled = _bundled_ownership()
     if user_file is None:
         return bundled
     return _with_user_values(bundled, read_toml(user_file), user_file, as_of)
@@ -120,7 +120,7 @@ def purchase_price(known: Ownership, accelerator: Accelerator) -> PurchasePrice 
 
 
 @functools.cache
-def _bundled() -> Ownership:
+def _bundled_ownership() -> Ownership:
     return Ownership(named_records(Assumption, "ownership.toml", "assumptions"), {})
 
 
@@ -147,7 +147,7 @@ def _with_user_values(
         _check_limits(name, value, path)
         own = {**old.model_dump(), "value": value, "low": value, "high": value}
         own |= {"kind": "estimate", "observed_on": as_of, "source": USER, "url": ""}
-        assumptions[name] = checked(Assumption, own, f"{path}: field {name}")
+        assumptions[name] = check_record(Assumption, own, f"{path}: field {name}")
     return Ownership(assumptions, purchases)
 
 
@@ -165,7 +165,7 @@ def _own_purchase(accelerator: str, usd: object, path: Path, as_of: datetime.dat
 def _purchase(record: Accelerator, usd: float, as_of: datetime.date, where: str) -> PurchasePrice:
     values = {"accelerator": record.id, "usd": usd, "low": usd, "high": usd}
     values |= {"is_system": record.unified_memory, "kind": "estimate", "observed_on": as_of, "source": USER}
-    return checked(PurchasePrice, values, where)
+    return check_record(PurchasePrice, values, where)
 
 
 def _check_limits(name: str, value: float, path: Path) -> None:

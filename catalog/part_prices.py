@@ -9,7 +9,7 @@ from typing import Final
 
 from advisor.catalog.accelerators import all_accelerators
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import check_currency, check_day, check_repeat, checked, read_csv
+from advisor.catalog.files import check_currency, check_day, check_repeat, check_record, read_csv
 from advisor.catalog.parts import FOLDER, all_parts, systems
 from advisor.catalog.prices import newest_reading
 from advisor.catalog.resolve import near_misses
@@ -108,13 +108,13 @@ def read_part_prices(path: Path) -> dict[str, PartPrice]:
     latest = max(datetime.date.today(), newest_reading())
     for number, cells in read_csv(path, USER_COLUMNS, optional):
         where = f"{path}: row {number}"
-        key = _resolved(cells["part"].strip(), known, where)
+        key = _resolve_key(cells["part"].strip(), known, where)
         values: dict[str, object] = {
             name: cell.strip() for name, cell in cells.items() if name != "part" and cell.strip()
         }
         check_currency(values, where)
         title = str(values.pop("source", path))
-        price = checked(PartPrice, {**values, **_entry(key, "user", title)}, where)
+        price = check_record(PartPrice, {**values, **_entry(key, "user", title)}, where)
         check_day(price.observed_on, latest, where)
         check_repeat(seen, (key, price.condition), number, str(path), fix="keep one of them")
         book[key] = price
@@ -144,7 +144,7 @@ def _quotes() -> dict[str, PartPrice]:
     for number, cells in read_csv(file, columns):
         values = {name: cell for name, cell in cells.items() if cell and name not in ("source", "url")}
         values |= _entry(cells["key"], cells["basis"], cells["source"], cells["url"])  # type: ignore[arg-type]
-        found[cells["key"]] = checked(PartPrice, values, f"{file.name}: row {number}")
+        found[cells["key"]] = check_record(PartPrice, values, f"{file.name}: row {number}")
     return found
 
 
@@ -154,7 +154,7 @@ def _estimates() -> dict[str, PartPrice]:
     found = {}
     for number, cells in read_csv(file, columns):
         key = cells.pop("class")
-        found[key] = checked(
+        found[key] = check_record(
             PartPrice, {**cells, **_entry(key, "estimate", _LISTINGS)}, f"{file.name}: row {number}"
         )
     return found
@@ -172,7 +172,7 @@ def _list_prices() -> dict[str, PartPrice]:
         title = f"list price at launch; shops may ask up to twice as much ({source.title})"
         values = {"usd": record.msrp_usd, "usd_low": record.msrp_usd, "usd_high": 2.0 * record.msrp_usd}
         entry = {**values, "observed_on": day, **_entry(key, "estimate", title, source.where)}
-        found[key] = checked(PartPrice, entry, key)
+        found[key] = check_record(PartPrice, entry, key)
     return found
 
 
@@ -197,7 +197,7 @@ def _is_card_of(accelerator: str, part: Part) -> bool:
     return isinstance(part, GpuCard) and part.accelerator == accelerator
 
 
-def _resolved(name: str, known: Mapping[str, str], where: str) -> str:
+def _resolve_key(name: str, known: Mapping[str, str], where: str) -> str:
     typed = _WHOLE_ID.sub(r"\1", name.lower())
     key = known.get(typed) or known.get(typed.replace(" ", "-"))
     if key is None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeVar, cast
 
 from advisor.catalog import accelerators
-from advisor.catalog.files import DATA_DIR, checked, named_records, read_csv, read_lines, read_toml
+from advisor.catalog.files import DATA_DIR, check_record, named_records, read_csv, read_lines, read_toml
 from advisor.catalog.listing import make_callable
 from advisor.catalog.schema.part import (
     Board,
@@ -66,44 +66,44 @@ _NAMED_KINDS: Final = (Board, Psu, Case, Cooler, Storage)
 
 def all_parts() -> dict[str, tuple[Part, ...]]:
     """Return every part by category."""
-    return {category: _listed(kind) for category, kind in _KINDS.items()}
+    return {category: _read_planner_parts(kind) for category, kind in _KINDS.items()}
 
 
-def listed(kind: type[PartT]) -> tuple[PartT, ...]:
+def planner_parts(kind: type[PartT]) -> tuple[PartT, ...]:
     """Return the parts of a kind among which the planner chooses, by name. Boards that a source describes have the
     lanes of several cards, the others the lanes of one.
 
     Raises: InputFileError: a bundled file is damaged.
     """
-    return cast(tuple[PartT, ...], _listed(kind))
+    return cast(tuple[PartT, ...], _read_planner_parts(kind))
 
 
-def named(kind: type[PartT]) -> tuple[PartT, ...]:
+def parts_for_lists(kind: type[PartT]) -> tuple[PartT, ...]:
     """Return the parts of a kind that the lists name and the planner does not choose among, by name alone. For many of
     them the number of plugs is unknown.
 
     Raises: InputFileError: a bundled file is damaged.
     """
-    return cast(tuple[PartT, ...], _named(kind))
+    return cast(tuple[PartT, ...], _read_named_parts(kind))
 
 
 def named_parts(category: str) -> tuple[Part, ...]:
     """Return the parts of a category that the lists name and the planner does not choose among."""
-    return _named(_KINDS[category])
+    return _read_named_parts(_KINDS[category])
 
 
 @functools.cache
-def _listed(kind: type[Part]) -> tuple[Part, ...]:
+def _read_planner_parts(kind: type[Part]) -> tuple[Part, ...]:
     if kind is System:
         return systems()
     if kind is Board:
         found: list[Part] = [*_boards()]
     else:
         file = f"{_FILES[kind]}.csv" if kind in _FILES else ""
-        found = [checked(kind, _si(cells), where) for cells, where in (_rows(file) if file else ())]
+        found = [check_record(kind, _si(cells), where) for cells, where in (_rows(file) if file else ())]
     table = next(category for category, each in _KINDS.items() if each is kind)
     found += [
-        checked(kind, _si(entry), f"more_parts.toml: {entry.get('id')}")
+        check_record(kind, _si(entry), f"more_parts.toml: {entry.get('id')}")
         for entry in _more_tables().get(table, ())
     ]
     if kind is GpuCard:
@@ -119,13 +119,13 @@ def _with_rated_power(card: GpuCard) -> GpuCard:
 
 
 @functools.cache
-def _named(kind: type[Part]) -> tuple[Part, ...]:
+def _read_named_parts(kind: type[Part]) -> tuple[Part, ...]:
     if kind not in _NAMED_KINDS:
         return ()
     file = f"named/{_FILES[kind]}.csv"
     if kind is Board:
         return tuple(_listed_board(cells, where) for cells, where in _rows(file))
-    return tuple(checked(kind, _si(cells), where) for cells, where in _rows(file))
+    return tuple(check_record(kind, _si(cells), where) for cells, where in _rows(file))
 
 
 def _boards() -> Iterator[Board]:
@@ -143,7 +143,7 @@ def cpu_series() -> dict[str, CpuSeries]:
 
 
 @functools.cache
-def _wired() -> dict[str, dict[str, Any]]:
+def _read_wired_boards() -> dict[str, dict[str, Any]]:
     """Return the boards whose slots a table describes, by name, in the form of reviewed boards."""
     columns = ("name", "slots", "lane_modes", "flags", "basis", "source", "url")
     return {
@@ -162,7 +162,7 @@ def systems() -> tuple[System, ...]:
     """Return the complete machines."""
     path = FOLDER / "systems.toml"
     entries = read_toml(path)["system"]
-    return tuple(checked(System, _si(entry), f"{path.name}: {entry.get('id')}") for entry in entries)
+    return tuple(check_record(System, _si(entry), f"{path.name}: {entry.get('id')}") for entry in entries)
 
 
 @functools.cache
@@ -173,7 +173,7 @@ def power_floors() -> Mapping[str, PowerFloor]:
     """
     path = FOLDER / "power_floors.csv"
     rows = read_csv(path, ("accelerator", "fraction", "basis", "observed_on", "source"))
-    floors = [checked(PowerFloor, cells, f"{path.name}: row {number}") for number, cells in rows]
+    floors = [check_record(PowerFloor, cells, f"{path.name}: row {number}") for number, cells in rows]
     return {floor.accelerator: floor for floor in floors}
 
 
@@ -268,18 +268,18 @@ def _listed_board(cells: dict[str, str], where: str, reviewed: Mapping[str, Any]
         "slots_known": cells["form_factor"] == "Mini-ITX",  # a Mini-ITX board has room for one
         "lane_modes": [[16]],
     }
-    reviewed = reviewed or _wired().get(cells["name"])
+    reviewed = reviewed or _read_wired_boards().get(cells["name"])
     if reviewed is not None:
         flags = tuple(flag for flag in values.get("flags", ()) if flag != "unverified")
         values |= _layout(reviewed) | {
             "flags": (*flags, *reviewed.get("flags", ())),
             "source": f"OpenDB; {reviewed['source']}",
         }
-    return checked(Board, values, where)
+    return check_record(Board, values, where)
 
 
 def _own_board(entry: Mapping[str, Any]) -> Board:
-    return checked(Board, _si(entry) | _layout(entry), f"boards_reviewed.toml: {entry.get('id')}")
+    return check_record(Board, _si(entry) | _layout(entry), f"boards_reviewed.toml: {entry.get('id')}")
 
 
 def _layout(entry: Mapping[str, Any]) -> dict[str, Any]:

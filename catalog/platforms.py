@@ -31,7 +31,7 @@ class Published(Record):
     source: str
 
 
-class Hardware(Record):
+class PlatformHardware(Record):
     """Number of accelerators that would be bought together."""
 
     count: int = Field(ge=1)
@@ -52,7 +52,7 @@ class Platform(Record):
     trains: bool
     weights: Weights
     weights_source: str = "open engines load any checkpoint"
-    own: tuple[Hardware, ...] = ()
+    own: tuple[PlatformHardware, ...] = ()
     """Hardware to buy if no provider rents it out."""
     frameworks: Mapping[str, FrameworkSupport]
     inference: Published

@@ -22,7 +22,7 @@ from advisor.catalog.files import (
     check_currency,
     check_day,
     check_repeat,
-    checked,
+    check_record,
     data_files,
     named_records,
     read_csv,
@@ -173,7 +173,7 @@ def prices_as_of(
     own = read_prices(user_file, as_of) if user_file is not None else ()
     if user_file is not None:
         _check_plausible(user_file, own)
-    wanted_providers = _resolved(providers, [bundled_prices(), cached, own])
+    wanted_providers = _resolve_providers(providers, [bundled_prices(), cached, own])
     current = _current_of_layer(bundled_prices(), as_of)
     for offer, price in _current_of_layer(cached, as_of).items():
         # A newer version of this program may bundle prices that an old refresh did not see.
@@ -296,14 +296,14 @@ def offer_of(price: Price) -> Offer:
     return (price.provider, price.sku, price.region, price.accelerator, price.num_accelerators, price.term)
 
 
-def _resolved(providers: Collection[str] | None, layers: list[tuple[Price, ...]]) -> set[str] | None:
+def _resolve_providers(providers: Collection[str] | None, layers: list[tuple[Price, ...]]) -> set[str] | None:
     if providers is None:
         return None
     known = sorted({price.provider for layer in layers for price in layer})
     return {resolve(name, known, PROVIDER_ALIASES, "provider").id for name in providers}
 
 
-def kept_in(cache: Path) -> Path | None:
+def find_cached_prices(cache: Path) -> Path | None:
     """Return the folder of refreshed prices in the program's cache; None if there was no refresh."""
     folder = cache / KEPT
     return folder if any(folder.glob("*.csv")) else None
@@ -352,14 +352,14 @@ def _price(cells: dict[str, str], where: str, latest: datetime.date | None) -> P
     if latest is None:
         title, url = price_sources().get(str(values.get("source", "")), ("", ""))
         values |= {"source": title, "url": url} if title else {}
-        return checked(Price, values, where)
+        return check_record(Price, values, where)
     return _own_price(values, where, latest)
 
 
 def _own_price(values: dict[str, object], where: str, latest: datetime.date) -> Price:
     """Return the price of a row of the user's file, whose units and names are checked."""
     check_currency(values, where)
-    price = checked(Price, {"price_kind": "quote"} | values, where)
+    price = check_record(Price, {"price_kind": "quote"} | values, where)
     if not LEAST_USD <= price.usd_per_accelerator_hour <= MOST_USD:
         raise InputFileError(
             f"{where}: field usd_per_hour: {price.usd_per_hour:g}",

@@ -7,7 +7,7 @@ from pathlib import Path
 from pydantic import Field
 
 from advisor.catalog.errors import UnknownNameError
-from advisor.catalog.files import DATA_DIR, checked, named_records, read_toml
+from advisor.catalog.files import DATA_DIR, check_record, named_records, read_toml
 from advisor.catalog.resolve import resolve
 from advisor.catalog.schema.economics import LoadShape
 from advisor.catalog.schema.record import Record
@@ -90,7 +90,7 @@ def get_load_shape(name: str) -> LoadShape:
     """
     path = Path(name)
     if path.suffix == ".toml":
-        return checked(LoadShape, {"id": path.stem, "source": str(path), **read_toml(path)}, str(path))
+        return check_record(LoadShape, {"id": path.stem, "source": str(path), **read_toml(path)}, str(path))
     shapes = all_load_shapes()
     try:
         return shapes[resolve(name, tuple(shapes), {}, "load shape").id]

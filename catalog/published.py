@@ -120,7 +120,9 @@ class ContextLimits(NamedTuple):
     note: str = ""
 
 
-def published(model: Model, weight_dtype: str, engine: str = "") -> tuple[PublishedCheckpoint, ...]:
+def loadable_checkpoints(
+    model: Model, weight_dtype: str, engine: str = ""
+) -> tuple[PublishedCheckpoint, ...]:
     """Return the checkpoints of a model in a weight format that an engine loads, best first: the model's own
     publisher's before a vendor's and a community's, names that were seen before those of a pattern. Empty means that
     the model must be quantised first.
@@ -140,7 +142,9 @@ def published(model: Model, weight_dtype: str, engine: str = "") -> tuple[Publis
         if weight_dtype == model.weights:
             formats = (*formats, "original")
     found = [
-        one for one in published_of(model) if one.format in formats and (not engine or engine in one.engines)
+        one
+        for one in known_checkpoints(model)
+        if one.format in formats and (not engine or engine in one.engines)
     ]
     return best_first(model, found)
 
@@ -164,7 +168,7 @@ def _place(one: PublishedCheckpoint, model: Model) -> tuple[object, ...]:
     )
 
 
-def published_of(model: Model) -> tuple[PublishedCheckpoint, ...]:
+def known_checkpoints(model: Model) -> tuple[PublishedCheckpoint, ...]:
     """Return the known checkpoints of a model; none for a local folder, whose name may be that of another model."""
     return () if model.folder else all_published().get(model.id, ())
 
@@ -250,7 +254,7 @@ def served_checkpoint(model: Model, engine: Engine, dtype: str, accelerator: Acc
     named = checkpoint_for(model, dtype, engine.id)
     if named.weight_dtype == dtype or (dtype in _SIXTEEN_BIT and named.weight_dtype in _SIXTEEN_BIT):
         return ServedCheckpoint(named.hf_id, dtype, "local" if model.folder else "published")
-    found = published(model, dtype, engine.id)
+    found = loadable_checkpoints(model, dtype, engine.id)
     if found:
         return ServedCheckpoint(found[0].repository, dtype, "published" if found[0].is_seen else "pattern")
     if dtype in engine.flags.weights and dtype in weight_formats(engine, accelerator):

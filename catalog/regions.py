@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from advisor.catalog.errors import UnknownNameError
-from advisor.catalog.files import DATA_DIR, checked, read_toml
+from advisor.catalog.files import DATA_DIR, check_record, read_toml
 from advisor.catalog.resolve import resolve
 from advisor.catalog.schema.economics import Region
 from advisor.catalog.units import KILO
@@ -57,7 +57,7 @@ def all_regions() -> Mapping[str, Region]:
 def _region(name: str, entry: Mapping[str, Any], where: str) -> Region:
     values = {"id": name, **entry}
     values["kg_co2e_per_kwh"] = values.pop("g_co2e_per_kwh") / KILO
-    return checked(Region, values, f"{where}: {name}")
+    return check_record(Region, values, f"{where}: {name}")
 
 
 def get_region(name: str) -> tuple[Region, str]:

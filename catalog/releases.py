@@ -52,10 +52,10 @@ def is_release(text: str) -> bool:
 
 def spans_overlap(first: tuple[str, str], second: tuple[str, str]) -> bool:
     """Whether any release belongs to both spans, each (since, until)."""
-    return not any(until and since and _is_at_least(since, until) for since, until in _crossed(first, second))
+    return not any(until and since and _is_at_least(since, until) for since, until in _cross(first, second))
 
 
-def _crossed(first: tuple[str, str], second: tuple[str, str]) -> tuple[tuple[str, str], tuple[str, str]]:
+def _cross(first: tuple[str, str], second: tuple[str, str]) -> tuple[tuple[str, str], tuple[str, str]]:
     return (first[0], second[1]), (second[0], first[1])
 
 

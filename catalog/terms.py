@@ -17,7 +17,7 @@ from typing import Final, Literal, Self
 from pydantic import Field, model_validator
 
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import DATA_DIR, checked, read_csv
+from advisor.catalog.files import DATA_DIR, check_record, read_csv
 from advisor.catalog.releases import is_release, spans_overlap
 from advisor.catalog.schema.record import Record
 
@@ -188,7 +188,7 @@ def write_terms(path: Path, terms: Iterable[Term]) -> None:
 def _term(path: Path, number: int, cells: dict[str, str]) -> Term:
     where = f"{path} row {number}"
     split = {name: tuple(text.split()) if name in LISTS else text for name, text in cells.items()}
-    term = checked(Term, split, where)
+    term = check_record(Term, split, where)
     unit = UNITS[term.scope].get(term.term)
     if unit is None:
         raise InputFileError(

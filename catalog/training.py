@@ -3,7 +3,7 @@
 from functools import cache
 from typing import Final
 
-from advisor.catalog.files import DATA_DIR, checked, read_toml
+from advisor.catalog.files import DATA_DIR, check_record, read_toml
 from advisor.catalog.schema.training_software import TrainingAllocator, TrainingSoftware
 
 _FILE: Final = DATA_DIR / "training" / "memory.toml"
@@ -16,7 +16,7 @@ def all_software() -> tuple[TrainingSoftware, ...]:
     Raises: InputFileError: the bundled file is damaged.
     """
     rows = read_toml(_FILE)["software"]
-    return tuple(checked(TrainingSoftware, row, f"{_FILE} {row.get('id', '')}") for row in rows)
+    return tuple(check_record(TrainingSoftware, row, f"{_FILE} {row.get('id', '')}") for row in rows)
 
 
 @cache
@@ -25,7 +25,7 @@ def allocator() -> TrainingAllocator:
 
     Raises: InputFileError: the bundled file is damaged.
     """
-    return checked(TrainingAllocator, read_toml(_FILE)["allocator"], f"{_FILE} allocator")
+    return check_record(TrainingAllocator, read_toml(_FILE)["allocator"], f"{_FILE} allocator")
 
 
 @cache

@@ -26,7 +26,9 @@ class Prediction:
     metrics: Mapping[str, Quantity] = field(default_factory=dict)
 
 
-def answered(case_id: str, parse: Callable[[], CaseT], predict: Callable[[CaseT], Prediction]) -> Prediction:
+def predict_or_report(
+    case_id: str, parse: Callable[[], CaseT], predict: Callable[[CaseT], Prediction]
+) -> Prediction:
     """Return the prediction of a row; the status says if the row cannot be read or is not modelled."""
     try:
         return predict(parse())

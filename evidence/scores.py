@@ -30,7 +30,7 @@ class JudgedRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class MeasuredPrediction:
     """One measured value with its prediction, if there is one."""
 
     metric: str
@@ -71,24 +71,26 @@ class MetricScore:
     """Scores by column, then by the column's value."""
 
 
-def comparisons(rows: Iterable[JudgedRow], metric: str) -> list[Comparison]:
+def comparisons(rows: Iterable[JudgedRow], metric: str) -> list[MeasuredPrediction]:
     """Return measured values of a metric with their predictions, in the order of the rows."""
     return [
-        Comparison(metric, measured, row.predicted.get(metric), row.cells)
+        MeasuredPrediction(metric, measured, row.predicted.get(metric), row.cells)
         for row in rows
         if (measured := measured_value(row.cells, metric)) is not None
     ]
 
 
-def score_metrics(comparisons: Iterable[Comparison], columns: Sequence[str]) -> dict[str, MetricScore]:
+def score_metrics(
+    comparisons: Iterable[MeasuredPrediction], columns: Sequence[str]
+) -> dict[str, MetricScore]:
     """Return the scores of every metric that any row measured, in the order in which metrics first appear."""
-    by_metric: dict[str, list[Comparison]] = {}
+    by_metric: dict[str, list[MeasuredPrediction]] = {}
     for comparison in comparisons:
         by_metric.setdefault(comparison.metric, []).append(comparison)
     return {metric: _metric_score(rows, columns) for metric, rows in by_metric.items()}
 
 
-def score(rows: Sequence[Comparison]) -> Score:
+def score(rows: Sequence[MeasuredPrediction]) -> Score:
     """Errors over measured values: |predicted / measured - 1|, its mean, median and 90th percentile.
 
     Raises: ValueError: there are no rows.
@@ -114,7 +116,7 @@ def score(rows: Sequence[Comparison]) -> Score:
     )
 
 
-def _metric_score(rows: Sequence[Comparison], columns: Sequence[str]) -> MetricScore:
+def _metric_score(rows: Sequence[MeasuredPrediction], columns: Sequence[str]) -> MetricScore:
     by = {column: _by_value(rows, column) for column in columns}
     by = {column: scores for column, scores in by.items() if scores}
     return MetricScore(
@@ -122,8 +124,8 @@ def _metric_score(rows: Sequence[Comparison], columns: Sequence[str]) -> MetricS
     )
 
 
-def _by_value(rows: Sequence[Comparison], column: str) -> dict[str, Score]:
-    values: dict[str, list[Comparison]] = {}
+def _by_value(rows: Sequence[MeasuredPrediction], column: str) -> dict[str, Score]:
+    values: dict[str, list[MeasuredPrediction]] = {}
     for row in rows:
         if row.groups.get(column):
             values.setdefault(row.groups[column], []).append(row)

@@ -25,7 +25,7 @@ _ROWS: Final = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WarpPlan:
     """Number of warps that share a tile's k, and what each of them holds."""
 
     slices: int
@@ -36,7 +36,7 @@ class Plan:
     programs_per_sm: int
 
 
-PLANS: Final = (Plan(16, 1, 64, 2), Plan(8, 2, 80, 3))
+PLANS: Final = (WarpPlan(16, 1, 64, 2), WarpPlan(8, 2, 80, 3))
 _MOST_WAVES: Final = 2
 _LEAST_FILLED: Final = 0.8
 """Minimum fraction of the program slots of all waves that must be filled."""
@@ -144,7 +144,7 @@ def _row_kernel(
     gl.store(out, y.to(out_ptr.dtype.element_ty))
 
 
-def choose_plan(n: int, k: int, sms: int) -> Plan | None:
+def choose_plan(n: int, k: int, sms: int) -> WarpPlan | None:
     """Return the plan whose programs, one per 16 rows of weights, fill one or two waves; None if `w4a16_mma` is faster.
 
     The kernel of `w4a16_mma` gives every program an equal share at any size and has more bytes in flight, but sums
@@ -179,7 +179,7 @@ def run(
     words: torch.Tensor,
     scale: torch.Tensor,
     out: torch.Tensor | None = None,
-    plan: Plan = PLANS[1],
+    plan: WarpPlan = PLANS[1],
     early: bool = False,
 ) -> torch.Tensor:
     """Compute one row of activations times packed weights.

@@ -21,7 +21,7 @@ def mlx(quick: bool) -> list[Measurement]:
     """Measure read and copy of 1 GiB and square matmuls in three formats, as the median of several calls. MLX cannot
     read Metal's events, so each time includes one launch."""
     mx = importlib.import_module("mlx.core")
-    return [_measured(mx, quick, *one) for one in _calls(mx)]
+    return [_measure_calls(mx, quick, *one) for one in _calls(mx)]
 
 
 def _calls(mx: Any) -> Iterator[tuple[str, str, Callable[[], Any], float, str]]:
@@ -38,7 +38,7 @@ def _calls(mx: Any) -> Iterator[tuple[str, str, Callable[[], Any], float, str]]:
         yield f"compute.matmul.{name}", pattern, partial(mx.matmul, a, b), 2.0 * _SIZE**3, "flop/s"
 
 
-def _measured(
+def _measure_calls(
     mx: Any, quick: bool, check: str, pattern: str, call: Callable[[], Any], amount: float, unit: str
 ) -> Measurement:
     times_s = []

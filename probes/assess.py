@@ -6,8 +6,8 @@ from typing import Final
 from advisor.catalog.accelerators import all_accelerators, by_id
 from advisor.catalog.schema import Accelerator
 from advisor.probes.identity_rules import DATA_RATE, check_conditions, check_machine
-from advisor.probes.record import Gpu, Machine, Measurement, Status
-from advisor.probes.verdict import judge, unjudged, with_text
+from advisor.probes.record import Gpu, ProbedMachine, Measurement, Status
+from advisor.probes.verdict import judge, remove_verdict, with_text
 
 _MUST_BE_JUDGED: Final = ("memory.touch", "memory", "compute.matmul", "compute.sustained")
 _MUST_BE_MEASURED: Final = ("host_link",)
@@ -18,7 +18,7 @@ HUNG: Final = "took longer than"
 
 
 def assess(
-    machine: Machine,
+    machine: ProbedMachine,
     measured: Iterable[Measurement],
     ordered: Accelerator | None = None,
     num_ordered: int | None = None,
@@ -28,15 +28,15 @@ def assess(
     `measured`: measurements of the steps, judged or not. A machine passes only if every GPU's memory, matmuls,
     sustained rate and host link were measured, and so were the copies and sums between GPUs.
     """
-    found = [unjudged(m) for m in measured]
-    board = ordered or claimed(machine)
+    found = [remove_verdict(m) for m in measured]
+    board = ordered or claimed_board(machine)
     checks = check_machine(machine, board, num_ordered)
     checks += check_conditions(found, machine.gpus)
     judged = judge(found, board, machine)
     return checks + judged + [with_text(m) for m in coverage(machine, judged)]
 
 
-def claimed(machine: Machine) -> Accelerator | None:
+def claimed_board(machine: ProbedMachine) -> Accelerator | None:
     """Return the claimed board of the machine: the first GPU's board by its PCI id, else one derived from its driver's
     figures.
 
@@ -80,20 +80,20 @@ def derived_board(gpu: Gpu) -> Accelerator:
     )
 
 
-def coverage(machine: Machine, judged: Sequence[Measurement]) -> list[Measurement]:
+def coverage(machine: ProbedMachine, judged: Sequence[Measurement]) -> list[Measurement]:
     """Check whether each GPU, and the group, was measured in everything that a verdict needs; a GPU that hung fails."""
     checks = []
     for gpu in machine.gpus:
         own = [m for m in judged if m.gpu == gpu.index]
         missing = [name for name in _MUST_BE_JUDGED if not _has(own, name, must_be_judged=True)]
         missing += [name for name in _MUST_BE_MEASURED if not _has(own, name)]
-        checks.append(_covered(gpu.index, missing, [m for m in own if m.id.startswith("step.")]))
+        checks.append(_judge_coverage(gpu.index, missing, [m for m in own if m.id.startswith("step.")]))
     if len(machine.gpus) > 1:
         missing = [name for name in _GROUP_MUST_BE_MEASURED if not _has(judged, name)]
         lost = [
             m for m in judged if m.gpu is None and m.step.startswith("group/") and m.id.startswith("step.")
         ]
-        checks.append(_covered(None, missing, lost))
+        checks.append(_judge_coverage(None, missing, lost))
     return checks
 
 
@@ -107,7 +107,7 @@ def _has(judged: Iterable[Measurement], name: str, *, must_be_judged: bool = Fal
     )
 
 
-def _covered(gpu: int | None, missing: Sequence[str], lost: Sequence[Measurement]) -> Measurement:
+def _judge_coverage(gpu: int | None, missing: Sequence[str], lost: Sequence[Measurement]) -> Measurement:
     hung = any(HUNG in m.note for m in lost)
     reasons = dict.fromkeys(f"{m.id.removeprefix('step.')}: {m.note}" for m in lost)
     status: Status = "fail" if hung else "warn" if missing else "pass"

@@ -79,32 +79,36 @@ class Bench:
         sampler: Sampler | None = None,
     ) -> Measurement:
         """Return the measurement of a rate; p5 and p95 are of the rate, so the slow end comes first."""
-        found = rated(check, instrument, pattern, timing, amount, unit)
+        found = rate_measurement(check, instrument, pattern, timing, amount, unit)
         conditions = sampler.conditions() if sampler is not None else None
         return found.model_copy(update={"gpu": self.gpu, "conditions": conditions})
 
     def duration(self, check: str, instrument: str, pattern: str, timing: Timing) -> Measurement:
         """Return the measurement of a time [s]."""
-        return lasted(check, instrument, pattern, timing).model_copy(update={"gpu": self.gpu})
+        return time_measurement(check, instrument, pattern, timing).model_copy(update={"gpu": self.gpu})
 
-    def skipped(self, check: str, reason: str) -> Measurement:
+    def skip(self, check: str, reason: str) -> Measurement:
         """Return the record of a check that was not measured, with the reason."""
         return Measurement(id=check, gpu=self.gpu, status="not_measured", note=reason)
 
 
-def rated(check: str, instrument: str, pattern: str, timing: Timing, amount: float, unit: str) -> Measurement:
+def rate_measurement(
+    check: str, instrument: str, pattern: str, timing: Timing, amount: float, unit: str
+) -> Measurement:
     """Return the measurement of a rate, `amount` over the time; p5 and p95 are of the rate, so the slow end comes
     first."""
     value, p5, p95 = (amount / seconds for seconds in (timing.median_s, timing.p95_s, timing.p5_s))
-    return _measured(check, instrument, pattern, timing, value=value, p5=p5, p95=p95, unit=unit)
+    return _build_measurement(check, instrument, pattern, timing, value=value, p5=p5, p95=p95, unit=unit)
 
 
-def lasted(check: str, instrument: str, pattern: str, timing: Timing) -> Measurement:
+def time_measurement(check: str, instrument: str, pattern: str, timing: Timing) -> Measurement:
     """Return the measurement of a time [s]."""
     spread = {"value": timing.median_s, "p5": timing.p5_s, "p95": timing.p95_s}
-    return _measured(check, instrument, pattern, timing, unit="s", **spread)
+    return _build_measurement(check, instrument, pattern, timing, unit="s", **spread)
 
 
-def _measured(check: str, instrument: str, pattern: str, timing: Timing, **values: Any) -> Measurement:
+def _build_measurement(
+    check: str, instrument: str, pattern: str, timing: Timing, **values: Any
+) -> Measurement:
     samples = {"num_samples": timing.num_samples, "variation": timing.variation}
     return Measurement(id=check, instrument=instrument, pattern=pattern, **samples, **values)

@@ -15,7 +15,7 @@ import torch.distributed as dist
 
 from advisor.catalog.units import GIB, KIB, MIB, MICROSECOND_S
 from advisor.kernels.timing import Call, Timing, summarize, time_once
-from advisor.probes.bench import lasted, rated
+from advisor.probes.bench import time_measurement, rate_measurement
 from advisor.probes.events import claim_stdout, emit
 from advisor.probes.record import Measurement
 
@@ -76,7 +76,7 @@ def verify(device: torch.device, rank: int, num_ranks: int) -> bool:
     return bool(torch.equal(x, expected))
 
 
-def _captured(call: Call, device: torch.device) -> Call:
+def _capture(call: Call, device: torch.device) -> Call:
     call()
     torch.cuda.synchronize(device)
     graph = torch.cuda.CUDAGraph()
@@ -106,16 +106,18 @@ def measure(
     pattern = f"{num_ranks} ranks, {algorithm}, {describe(num_bytes)}"
     timings = {"": time_group(call, num_calls, _NUM_SAMPLES[quick], device)}
     if num_bytes <= _GRAPH_LIMIT:
-        replay = _captured(call, device)
+        replay = _capture(call, device)
         timings[", graph"] = time_group(replay, 1, _NUM_SAMPLES[quick], device).per_call(_GRAPH_CALLS)
     moved = bus_factor(operation, num_ranks) * num_bytes
     found = []
     for how, timing in timings.items():
-        rate = rated(f"collective.{operation}{suffix}", "nccl", pattern + how, timing, moved, "bytes/s")
+        rate = rate_measurement(
+            f"collective.{operation}{suffix}", "nccl", pattern + how, timing, moved, "bytes/s"
+        )
         note = f"{timing.median_s / MICROSECOND_S:.1f} us per call"
         found.append(rate.model_copy(update={"note": note}))
         if num_bytes <= 8 * KIB:
-            found.append(lasted(f"collective.{operation}.latency", "nccl", pattern + how, timing))
+            found.append(time_measurement(f"collective.{operation}.latency", "nccl", pattern + how, timing))
     return found
 
 
@@ -135,7 +137,7 @@ def main() -> int:
     right = verify(device, rank, num_ranks)
     everywhere = torch.tensor([float(right)], device=device)
     dist.all_reduce(everywhere, op=dist.ReduceOp.MIN)
-    _print(events, rank, [_verified(num_ranks, bool(everywhere.item()))])
+    _print(events, rank, [_judge_sum(num_ranks, bool(everywhere.item()))])
     for operation in OPERATIONS:
         for num_bytes in _QUICK_SIZES if options.quick else _FULL_SIZES:
             found = measure(operation, int(num_bytes), num_ranks, options.algorithm, options.quick, device)
@@ -144,7 +146,7 @@ def main() -> int:
     return 0
 
 
-def _verified(num_ranks: int, right: bool) -> Measurement:
+def _judge_sum(num_ranks: int, right: bool) -> Measurement:
     words = "right" if right else "wrong"
     pattern = f"{num_ranks} ranks, 4 MiB fp32"
     return Measurement.ruled(

@@ -78,7 +78,7 @@ def matmul(bench: Bench) -> list[Measurement]:
             found.append(_vendor_matmul(bench, name, size))
         except (RuntimeError, TypeError, NotImplementedError, AttributeError) as error:
             reason = str(error).partition("\n")[0] or type(error).__name__
-            found.append(bench.skipped(f"compute.matmul.{name}", reason))
+            found.append(bench.skip(f"compute.matmul.{name}", reason))
     if bench.is_gpu and isinstance(found[0].value, float):
         zeros = torch.zeros((size, size), dtype=torch.bfloat16, device=bench.device)
         on_zeros = _time_product(bench, "bf16", "zeros", vendor_product("bf16", zeros, zeros), size)
@@ -91,7 +91,7 @@ def matmul(bench: Bench) -> list[Measurement]:
 
 def _vendor_matmul(bench: Bench, name: str, size: int) -> Measurement:
     if name in ("tf32", "fp8", "int8") and bench.device.type != "cuda":
-        return bench.skipped(f"compute.matmul.{name}", "the device has no such unit in torch")
+        return bench.skip(f"compute.matmul.{name}", "the device has no such unit in torch")
     a = _random(bench, size, size, _FORMATS[name])
     b = _random(bench, size, size, _FORMATS[name])
     allowed = torch.backends.cuda.matmul.allow_tf32
@@ -142,7 +142,7 @@ def triton_matmul(bench: Bench) -> list[Measurement]:
     from advisor.kernels.backend import has_fp8
 
     if bench.device.type != "cuda":
-        return [bench.skipped("compute.matmul.bf16", "Triton needs a GPU of NVIDIA or AMD")]
+        return [bench.skip("compute.matmul.bf16", "Triton needs a GPU of NVIDIA or AMD")]
     size = size_of(bench.device)
     runs: dict[str, Callable[[], Call]] = {"bf16": lambda: _gemm_call(bench, "bf16", size)}
     if has_fp8(bench.device):
@@ -191,7 +191,7 @@ def shape_sweep(bench: Bench) -> list[Measurement]:
     return found
 
 
-def sustained(bench: Bench) -> list[Measurement]:
+def measure_sustained(bench: Bench) -> list[Measurement]:
     """Measure sustained matmuls: the rate of the first sixteenth and of the second half of the run.
 
     The format is bf16, or fp16 if the board has no matrix units for bf16.

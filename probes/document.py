@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import checked, data_files, parsed_json, read_text
+from advisor.catalog.files import check_record, data_files, parsed_json, read_text
 from advisor.catalog.schema import Accelerator
 from advisor.probes.assess import UNKNOWN
-from advisor.probes.record import Machine, Measurement, Status, redacted
+from advisor.probes.record import ProbedMachine, Measurement, Status, redact
 from advisor.probes.verdict import verdict
 
 KIND: Final = "probe"
@@ -23,7 +23,7 @@ BENCHMARK_VERSION: Final = 1
 class Probe:
     """Result of one probe of one machine."""
 
-    machine: Machine
+    machine: ProbedMachine
     measurements: tuple[Measurement, ...]
     accelerator: str = ""
     """Board that the probe was judged as: the ordered one or, without an order, the claimed one."""
@@ -52,7 +52,7 @@ def seal_of(probe: Probe) -> str:
     digest = hashlib.sha256("\n".join(head).encode())
     # The seal covers the values as a file gives them back: numbers that torch delivered whole are floats in some
     # fields.
-    machine = Machine.model_validate(redacted(probe.machine).model_dump())
+    machine = ProbedMachine.model_validate(redact(probe.machine).model_dump())
     for record in (machine, *probe.measurements):
         values = record.model_dump(mode="json", exclude_defaults=True)
         digest.update(json.dumps(values, sort_keys=True).encode())
@@ -69,7 +69,7 @@ def content_of(probe: Probe) -> dict[str, object]:
         "accelerator": probe.accelerator,
         "is_complete": probe.is_complete,
         "verdict": probe.verdict,
-        "machine": redacted(probe.machine),
+        "machine": redact(probe.machine),
         "measurements": probe.measurements,
         "seal": seal_of(probe),
         "remediation": probe.remediation(),
@@ -77,7 +77,7 @@ def content_of(probe: Probe) -> dict[str, object]:
 
 
 def probe_of(
-    machine: Machine,
+    machine: ProbedMachine,
     measurements: Sequence[Measurement],
     accelerator: Accelerator | None,
     *,
@@ -96,20 +96,20 @@ def probe_of(
     )
 
 
-def bundled(path: Path) -> Path:
+def find_recording(path: Path) -> Path:
     """Return the newest recording of the catalog with this name, e.g. h200-sxm-x8, if no file has the name."""
     if path.exists() or path.suffix or len(path.parts) > 1:
         return path
-    named = [file for file in _recorded() if _recording_name(file) == path.name]
+    named = [file for file in _list_recordings() if _recording_name(file) == path.name]
     return named[-1] if named else path
 
 
 def recordings() -> list[str]:
     """Return the names of the catalog's recordings of whole machines, e.g. h200-sxm-x8."""
-    return sorted({_recording_name(file) for file in _recorded()})
+    return sorted({_recording_name(file) for file in _list_recordings()})
 
 
-def _recorded() -> tuple[Path, ...]:
+def _list_recordings() -> tuple[Path, ...]:
     return data_files("measured/*-x[0-9]*-[0-9]*.json")
 
 
@@ -124,7 +124,7 @@ def read_probe(path: Path) -> Probe:
     Raises: InputFileError: the file cannot be read, is not JSON, or does not hold a probe that this version
       understands.
     """
-    found = bundled(path)
+    found = find_recording(path)
     if not found.exists() and not path.suffix and len(path.parts) == 1:
         raise InputFileError(
             f"{path}: no such file, and no recording is called so",
@@ -152,9 +152,11 @@ def read_probe(path: Path) -> Probe:
             fix="measure again with this version: advisor probe -o FILE",
         )
     rows = _list_of(values, "measurements", path)
-    machine = checked(Machine, _mapping(values.get("machine"), "machine", path), f"{path}: machine")
+    machine = check_record(
+        ProbedMachine, _mapping(values.get("machine"), "machine", path), f"{path}: machine"
+    )
     measurements = tuple(
-        checked(Measurement, _mapping(row, f"measurements[{i}]", path), f"{path}: measurements[{i}]")
+        check_record(Measurement, _mapping(row, f"measurements[{i}]", path), f"{path}: measurements[{i}]")
         for i, row in enumerate(rows)
     )
     seal = values.get("seal")

@@ -95,7 +95,7 @@ def _table() -> dict[tuple[str, int, str, str], Expectation]:
     return table
 
 
-def published(
+def published_expectation(
     accelerator: Accelerator, check: str, num_gpus: int = 1, algorithm: str = ""
 ) -> Expectation | None:
     """Published measurement of the check on this board, or else on its fabric [SI]; None if there is none."""
@@ -105,13 +105,13 @@ def published(
     return board or table.get((fabric, num_gpus, check, algorithm))
 
 
-def expected(
+def find_expectation(
     accelerator: Accelerator | None, check: str, num_gpus: int = 1, algorithm: str = ""
 ) -> Expectation | None:
     """Expected result of the check on this board [SI]; None if neither a figure nor a datasheet peak is known."""
     if accelerator is None:
         return None
-    return published(accelerator, check, num_gpus, algorithm) or _estimate(accelerator, check)
+    return published_expectation(accelerator, check, num_gpus, algorithm) or _estimate(accelerator, check)
 
 
 def as_found(accelerator: Accelerator, gpu: Gpu | None) -> Accelerator:
@@ -131,7 +131,7 @@ def pcie_bytes_per_s(accelerator: Accelerator) -> float | None:
 def _estimate(accelerator: Accelerator, check: str) -> Expectation | None:
     is_small = (accelerator.tdp_w or SMALL_BOARD_W + 1) <= SMALL_BOARD_W
     if check.startswith("compute.sustained."):
-        burst = expected(accelerator, check.replace("sustained", "matmul"))
+        burst = find_expectation(accelerator, check.replace("sustained", "matmul"))
         fraction = SUSTAINED_OF_BURST_SMALL if is_small else SUSTAINED_OF_BURST
         source = f"estimate: {fraction:.0%} of the burst rate"
         return burst and Expectation(fraction * burst.value, "estimate", f"{source} ({burst.source})")
@@ -151,7 +151,10 @@ def _estimate(accelerator: Accelerator, check: str) -> Expectation | None:
 
 def _lowest_published_fraction(accelerator: Accelerator) -> float:
     """Lowest fraction of the peak that a board held by its power reaches in other formats; 1 if none was published."""
-    known = {name: published(accelerator, f"compute.matmul.{name}") for name in accelerator.peak_flop_per_s}
+    known = {
+        name: published_expectation(accelerator, f"compute.matmul.{name}")
+        for name in accelerator.peak_flop_per_s
+    }
     shares = [found.value / accelerator.peak_flop_per_s[name] for name, found in known.items() if found]
     return min(shares, default=1.0)
 

@@ -7,8 +7,8 @@ from typing import Final
 from advisor.catalog import interconnects
 from advisor.catalog.schema import Accelerator, Interconnect
 from advisor.catalog.units import GIGA
-from advisor.probes.expectations import Expectation, pcie_bytes_per_s, published
-from advisor.probes.record import Machine, Measurement
+from advisor.probes.expectations import Expectation, pcie_bytes_per_s, published_expectation
+from advisor.probes.record import ProbedMachine, Measurement
 
 LINK_BYTES_PER_S: Final = {
     "nvlink3-bridge-ga102": 14.0625 * GIGA,
@@ -81,7 +81,7 @@ def fast_groups(rates: Mapping[tuple[int, int], float]) -> tuple[tuple[int, ...]
 
 
 def linked_pairs(
-    measurements: Iterable[Measurement], accelerator: Accelerator, machine: Machine | None
+    measurements: Iterable[Measurement], accelerator: Accelerator, machine: ProbedMachine | None
 ) -> set[tuple[int, int]]:
     """Return the pairs that a bridge joins: from the topology, else each GPU's fastest partner if its links are up.
 
@@ -116,7 +116,7 @@ def expected_pair(accelerator: Accelerator, measurement: Measurement, is_bridged
     scale_up = accelerator.scale_up
     if fabric is None or scale_up is None or (fabric.topology == "bridge" and not is_bridged):
         return _over_pcie(accelerator, "through the host" in measurement.pattern)
-    if known := published(accelerator, "peer.copy", 2):
+    if known := published_expectation(accelerator, "peer.copy", 2):
         return known
     rate = scale_up.bytes_per_s
     if fabric.topology == "mesh":
@@ -149,7 +149,7 @@ def expected_all_reduce(
         return Expectation(PCIE_GROUP_FRACTION * link, "host", source) if link else None
     if not fabric.in_network_reduction:
         algorithm = "ring"
-    if known := published(accelerator, "collective.all_reduce", num_ranks, algorithm):
+    if known := published_expectation(accelerator, "collective.all_reduce", num_ranks, algorithm):
         return known
     rate = scale_up.bytes_per_s
     if fabric.topology == "mesh":

@@ -22,7 +22,7 @@ def host_link(bench: Bench) -> list[Measurement]:
     and overlapped ones.
     """
     if bench.device.type != "cuda":
-        return [bench.skipped("host_link.h2d", "host and device share their memory")]
+        return [bench.skip("host_link.h2d", "host and device share their memory")]
     host = (
         torch.empty(_BYTES // 8, dtype=torch.int64).random_().view(torch.uint8).pin_memory()
     )  # one draw fills 8 bytes

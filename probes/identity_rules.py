@@ -8,9 +8,9 @@ from typing import Any, Final, Literal
 
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import GIB
-from advisor.probes.expectations import expected
+from advisor.probes.expectations import find_expectation
 from advisor.probes.fabric import fabric_of, num_links
-from advisor.probes.record import Gpu, Machine, Measurement, Status
+from advisor.probes.record import Gpu, ProbedMachine, Measurement, Status
 from advisor.probes.verdict import with_text
 
 MIN_MEMORY_FRACTION: Final = 0.98
@@ -44,7 +44,7 @@ Rule = Callable[[Gpu, Accelerator], Measurement | None]
 
 
 def check_machine(
-    machine: Machine, accelerator: Accelerator | None, num_expected: int | None = None
+    machine: ProbedMachine, accelerator: Accelerator | None, num_expected: int | None = None
 ) -> list[Measurement]:
     """Return all identity checks of the machine against the accelerator that was sold (or that it claims to be)."""
     checks = [check_count(machine, num_expected)] if machine.gpus or num_expected else []
@@ -86,7 +86,7 @@ def _compare(
     )
 
 
-def check_count(machine: Machine, num_expected: int | None) -> Measurement:
+def check_count(machine: ProbedMachine, num_expected: int | None) -> Measurement:
     """Check that the machine has the ordered number of GPUs or, without an order, a number in which
     machines are sold.
     """
@@ -162,7 +162,7 @@ def check_bandwidth_peak(gpu: Gpu, accelerator: Accelerator) -> Measurement | No
 def check_power_limit(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
     """Check the enforced power limit against the usual limit of the board; a default that a host has lowered is no
     reference."""
-    known = expected(accelerator, "identity.power_limit")
+    known = find_expectation(accelerator, "identity.power_limit")
     sheet = known.value if known else accelerator.tdp_w
     wanted = sheet or gpu.power_default_w
     if gpu.power_limit_w is None or wanted is None:
@@ -249,7 +249,7 @@ def check_shared(gpu: Gpu) -> Measurement | None:
     )
 
 
-def check_nvlink(machine: Machine, accelerator: Accelerator) -> list[Measurement]:
+def check_nvlink(machine: ProbedMachine, accelerator: Accelerator) -> list[Measurement]:
     """Check that all of the board's NVLinks are up; bridges are sold separately, but half a bridge is a defect."""
     wanted = num_links(accelerator)
     fabric = fabric_of(accelerator)

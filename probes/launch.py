@@ -19,7 +19,7 @@ def launch(bench: Bench) -> list[Measurement]:
     launch and its wait.
     """
     if bench.device.type != "cuda":
-        return [bench.skipped("launch.graph_interval", "the device has no graphs in torch")]
+        return [bench.skip("launch.graph_interval", "the device has no graphs in torch")]
     x = torch.zeros(1, device=bench.device)
 
     def torch_kernels() -> None:
@@ -33,7 +33,7 @@ def launch(bench: Bench) -> list[Measurement]:
     found = []
     for name, many in (("torch", torch_kernels), ("triton", empty_kernels)):
         found.append(_interval(bench, "launch.stream_interval", name, many))
-        graph = _captured(many)
+        graph = _capture_graph(many)
         timing = time_calls(graph.replay, bench.device, num_warmup=2, num_samples=_NUM_SAMPLES)
         pattern = f"{_NUM_KERNELS} kernels in a graph"
         found.append(bench.duration("launch.graph_interval", name, pattern, timing.per_call(_NUM_KERNELS)))
@@ -41,7 +41,7 @@ def launch(bench: Bench) -> list[Measurement]:
     return found
 
 
-def _captured(many: Call) -> torch.cuda.CUDAGraph:
+def _capture_graph(many: Call) -> torch.cuda.CUDAGraph:
     many()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()

@@ -11,7 +11,7 @@ from typing import Any, Final
 from advisor.catalog.files import DATA_DIR, read_csv
 from advisor.catalog.units import KIB, MIB
 from advisor.probes import amd, nvml
-from advisor.probes.record import Gpu, Machine
+from advisor.probes.record import Gpu, ProbedMachine
 from advisor.probes.topology import read_topology
 
 _PCI_IDS: Final = DATA_DIR / "boards" / "pci_ids.csv"
@@ -34,7 +34,7 @@ def accelerator_of(pci_id: str) -> str:
     return next((row["accelerator"] for _, row in rows if row["pci_id"] == pci_id.lower()), "")
 
 
-def identify(gpus: Sequence[int] | None = None) -> Machine:
+def identify(gpus: Sequence[int] | None = None) -> ProbedMachine:
     """Return the machine and the GPUs with these indices (default: all), as the drivers report them.
 
     Assumes: no package is installed; a value that cannot be read stays empty and is listed under `missing`.
@@ -50,7 +50,7 @@ def identify(gpus: Sequence[int] | None = None) -> Machine:
         )
         if not _version(name)
     ]
-    return Machine(
+    return ProbedMachine(
         host_name=platform.node(),
         system=f"{platform.system()} {platform.release()}",
         cpu=_cpu_name(),
@@ -80,7 +80,7 @@ def _find_gpus() -> tuple[tuple[Gpu, ...], list[str]]:
     return (), ["no GPU driver answers: only the CPU, memory and storage are measured"]
 
 
-def _scaled(value: Any, unit: float) -> float | None:
+def _scale_value(value: Any, unit: float) -> float | None:
     return None if value is None else float(value) * unit
 
 
@@ -115,14 +115,14 @@ def _nvml_gpu(index: int) -> Gpu:
         memory_bytes=float(memory.total) if memory else None,
         memory_used_bytes=float(memory.used) if memory else None,
         bus_width_bits=nvml.field("nvmlDeviceGetMemoryBusWidth", device),
-        max_sm_clock_hz=_scaled(nvml.field("nvmlDeviceGetMaxClockInfo", device, 1), nvml.MEGAHERTZ),
-        max_memory_clock_hz=_scaled(nvml.field("nvmlDeviceGetMaxClockInfo", device, 2), nvml.MEGAHERTZ),
-        power_limit_w=_scaled(nvml.field("nvmlDeviceGetEnforcedPowerLimit", device), nvml.MILLIWATT),
-        power_default_w=_scaled(
+        max_sm_clock_hz=_scale_value(nvml.field("nvmlDeviceGetMaxClockInfo", device, 1), nvml.MEGAHERTZ),
+        max_memory_clock_hz=_scale_value(nvml.field("nvmlDeviceGetMaxClockInfo", device, 2), nvml.MEGAHERTZ),
+        power_limit_w=_scale_value(nvml.field("nvmlDeviceGetEnforcedPowerLimit", device), nvml.MILLIWATT),
+        power_default_w=_scale_value(
             nvml.field("nvmlDeviceGetPowerManagementDefaultLimit", device), nvml.MILLIWATT
         ),
-        power_min_w=_scaled(limits[0], nvml.MILLIWATT) if limits else None,
-        power_max_w=_scaled(limits[1], nvml.MILLIWATT) if limits else None,
+        power_min_w=_scale_value(limits[0], nvml.MILLIWATT) if limits else None,
+        power_max_w=_scale_value(limits[1], nvml.MILLIWATT) if limits else None,
         ecc_enabled=_flag(ecc[0]) if ecc else None,
         ecc_uncorrected=nvml.field("nvmlDeviceGetTotalEccErrors", device, _UNCORRECTED, _VOLATILE),
         rows_remap_pending=_flag(remapped[2]) if remapped else None,
@@ -135,7 +135,7 @@ def _nvml_gpu(index: int) -> Gpu:
         num_nvlinks=nvml.num_nvlinks(device),
         utilization_fraction=load.gpu / 100 if load else None,
         num_other_processes=None if processes is None else len(processes),
-        temperature_c=_scaled(nvml.field("nvmlDeviceGetTemperature", device, 0), 1.0),
+        temperature_c=_scale_value(nvml.field("nvmlDeviceGetTemperature", device, 0), 1.0),
         throttle_reasons=nvml.throttle_reasons(device),
         vbios=nvml.text(nvml.field("nvmlDeviceGetVbiosVersion", device)),
     )

@@ -33,7 +33,7 @@ _STRIDES: Final = (1, 2, 4, 8, 16, 32)
 def touch(bench: Bench) -> list[Measurement]:
     """Fill nearly all memory with a pattern that depends on the address, then read all of it back."""
     if bench.device.type != "cuda":
-        return [bench.skipped("memory.touch", "memory is shared with the CPU: not filled")]
+        return [bench.skip("memory.touch", "memory is shared with the CPU: not filled")]
     total = float(torch.cuda.get_device_properties(bench.device).total_memory)
     expected = torch.empty(_SLICE, dtype=torch.int32, device=bench.device)
     differs = torch.empty(_SLICE, dtype=torch.bool, device=bench.device)

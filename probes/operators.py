@@ -38,7 +38,7 @@ _WARM_UP_S: Final = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class OperatorCase:
     """Operator at one size: calls that do equal work on different inputs, and the amount of that work."""
 
     check: str
@@ -58,18 +58,18 @@ def _case(
     *,
     num_bytes: float = 0.0,
     flop: float = 0.0,
-) -> Case:
+) -> OperatorCase:
     """Return an operator measured by the bytes that it moves, or by its operations."""
     amount, unit = (flop, "flop/s") if flop else (num_bytes, "bytes/s")
     calls = [call] if callable(call) else call
-    return Case(f"operator.{name}", pattern, calls, float(amount), unit, [vendor] if vendor else ())
+    return OperatorCase(f"operator.{name}", pattern, calls, float(amount), unit, [vendor] if vendor else ())
 
 
 def _copies(num_bytes: float) -> int:
     return max(1, min(64, round(_COLD_BYTES / num_bytes + 0.5)))
 
 
-def rms_norm_case(device: torch.device, rows: int = 32768, columns: int = 8192) -> Case:
+def rms_norm_case(device: torch.device, rows: int = 32768, columns: int = 8192) -> OperatorCase:
     """Return the case of RMSNorm with residual: two arrays read, two written."""
     inputs = rms_norm.make_inputs(rows, columns, 0, device)
     out = (torch.empty_like(inputs[0]), torch.empty_like(inputs[0]))
@@ -81,7 +81,7 @@ def rms_norm_case(device: torch.device, rows: int = 32768, columns: int = 8192) 
     )
 
 
-def layer_norm_case(device: torch.device, rows: int = 32768, columns: int = 8192) -> Case:
+def layer_norm_case(device: torch.device, rows: int = 32768, columns: int = 8192) -> OperatorCase:
     """Return the case of LayerNorm: one array read, one written."""
     x, weight, bias = layer_norm.make_inputs(rows, columns, 0, device)
     out = torch.empty_like(x)
@@ -94,7 +94,7 @@ def layer_norm_case(device: torch.device, rows: int = 32768, columns: int = 8192
     )
 
 
-def softmax_case(device: torch.device, rows: int = 32768, columns: int = 8192) -> Case:
+def softmax_case(device: torch.device, rows: int = 32768, columns: int = 8192) -> OperatorCase:
     """Return the case of softmax over rows."""
     (x,) = softmax.make_inputs(rows, columns, 0, device)
     out = torch.empty_like(x)
@@ -107,7 +107,7 @@ def softmax_case(device: torch.device, rows: int = 32768, columns: int = 8192) -
     )
 
 
-def swiglu_case(device: torch.device, rows: int = 16384, columns: int = 28672) -> Case:
+def swiglu_case(device: torch.device, rows: int = 16384, columns: int = 28672) -> OperatorCase:
     """Return the case of SwiGLU of gate and up."""
     (x,) = activations.make_inputs(rows, columns, 0, device)
     out = x.new_empty((rows, columns // 2))
@@ -119,7 +119,7 @@ def swiglu_case(device: torch.device, rows: int = 16384, columns: int = 28672) -
     )
 
 
-def gelu_case(device: torch.device, rows: int = 32768, columns: int = 8192) -> Case:
+def gelu_case(device: torch.device, rows: int = 32768, columns: int = 8192) -> OperatorCase:
     """Return the case of GELU of one array."""
     (x,) = activations.make_inputs(rows, columns, 0, device)
     out = torch.empty_like(x)
@@ -132,7 +132,7 @@ def gelu_case(device: torch.device, rows: int = 32768, columns: int = 8192) -> C
     )
 
 
-def transpose_case(device: torch.device, rows: int = 32768, columns: int = 8192) -> Case:
+def transpose_case(device: torch.device, rows: int = 32768, columns: int = 8192) -> OperatorCase:
     """Return the case of a matrix transpose."""
     (x,) = transpose.make_inputs(rows, columns, 0, device)
     out = x.new_empty((columns, rows))
@@ -145,7 +145,7 @@ def transpose_case(device: torch.device, rows: int = 32768, columns: int = 8192)
     )
 
 
-def attention_case(device: torch.device, tokens: int = 16384) -> Case:
+def attention_case(device: torch.device, tokens: int = 16384) -> OperatorCase:
     """Return the case of causal attention of one long prompt, 32 heads of 128 over 8 key-value heads."""
     q, k, v = attention.make_inputs(1, tokens, tokens, 32, 8, 128, 0, device)
     out = torch.empty_like(q)
@@ -161,7 +161,7 @@ def attention_case(device: torch.device, tokens: int = 16384) -> Case:
     )
 
 
-def decode_case(device: torch.device, sequences: int = 64, tokens: int = 8192) -> Case:
+def decode_case(device: torch.device, sequences: int = 64, tokens: int = 8192) -> OperatorCase:
     """Return the case of attention of one token per sequence over a paged cache, 32 heads of 128 over 8, pages of
     16."""
     inputs = decode_attention.make_inputs(32, 8, 128, [tokens] * sequences, 16, 0, device)
@@ -174,7 +174,7 @@ def decode_case(device: torch.device, sequences: int = 64, tokens: int = 8192) -
     )
 
 
-def w4a16_case(device: torch.device, m: int = 1, n: int = 57344, k: int = 8192) -> Case:
+def w4a16_case(device: torch.device, m: int = 1, n: int = 57344, k: int = 8192) -> OperatorCase:
     """Return the case of 4-bit weights times few rows; the rate counts weight bytes alone."""
     weight_bytes = w4a16.weight_bytes(n, k)
     sets = [w4a16.make_inputs(m, n, k, seed, device) for seed in range(_copies(weight_bytes))]
@@ -189,7 +189,7 @@ def w4a16_case(device: torch.device, m: int = 1, n: int = 57344, k: int = 8192) 
     )
 
 
-def w8a8_case(device: torch.device, size: int = 8192) -> Case:
+def w8a8_case(device: torch.device, size: int = 8192) -> OperatorCase:
     """Return the case of a matmul of 8-bit integers with a scale per row."""
     inputs = w8a8.make_inputs(size, size, size, 0, device)
     return _case(
@@ -203,7 +203,7 @@ def w8a8_case(device: torch.device, size: int = 8192) -> Case:
 
 def grouped_case(
     device: torch.device, rows: int = 16384, experts: int = 8, n: int = 14336, k: int = 4096
-) -> Case:
+) -> OperatorCase:
     """Return the case of a grouped matmul: rows sorted by expert times each expert's weights."""
     a, b, sizes = grouped_gemm.make_inputs(rows, experts, n, k, 0, device)
     out = a.new_empty((rows, n))
@@ -215,7 +215,7 @@ def grouped_case(
     )
 
 
-def linear_case(device: torch.device, size: int = 8192) -> Case:
+def linear_case(device: torch.device, size: int = 8192) -> OperatorCase:
     """Return the case of a linear layer with GELU and residual in its epilogue, against the three operators
     one by one."""
     a, b, bias, residual = linear_gelu_residual.make_inputs(size, size, size, 0, device)
@@ -228,7 +228,9 @@ def linear_case(device: torch.device, size: int = 8192) -> Case:
     )
 
 
-def scan_case(device: torch.device, sequences: int = 8, tokens: int = 4096, channels: int = 5120) -> Case:
+def scan_case(
+    device: torch.device, sequences: int = 8, tokens: int = 4096, channels: int = 5120
+) -> OperatorCase:
     """Return the case of a selective scan with 16 states per channel."""
     inputs = selective_scan.make_inputs(sequences, tokens, channels, 16, 0, device)
     twin = selective_scan_registers
@@ -241,7 +243,7 @@ def scan_case(device: torch.device, sequences: int = 8, tokens: int = 4096, chan
     )
 
 
-CASES: Final[tuple[Callable[[torch.device], Case], ...]] = (
+CASES: Final[tuple[Callable[[torch.device], OperatorCase], ...]] = (
     rms_norm_case,
     layer_norm_case,
     softmax_case,
@@ -261,18 +263,18 @@ CASES: Final[tuple[Callable[[torch.device], Case], ...]] = (
 def operators(bench: Bench) -> list[Measurement]:
     """Measure every operator with Triton, and with torch's own if it has one."""
     if bench.device.type != "cuda":
-        return [bench.skipped("operator", "Triton needs a GPU of NVIDIA or AMD")]
+        return [bench.skip("operator", "Triton needs a GPU of NVIDIA or AMD")]
     found: list[Measurement] = []
     for make in CASES:
         try:
-            found += _measured(bench, make)
+            found += _measure_case(bench, make)
         except torch.OutOfMemoryError:
             name = make.__name__.removesuffix("_case")
-            found.append(bench.skipped(f"operator.{name}", "not enough free memory"))
+            found.append(bench.skip(f"operator.{name}", "not enough free memory"))
     return found
 
 
-def _measured(bench: Bench, make: Callable[[torch.device], Case]) -> list[Measurement]:
+def _measure_case(bench: Bench, make: Callable[[torch.device], OperatorCase]) -> list[Measurement]:
     """Measure the case in memory that torch still holds, because the driver clears returned memory during the next
     case.
 
@@ -285,7 +287,7 @@ def _measured(bench: Bench, make: Callable[[torch.device], Case]) -> list[Measur
     return measure_case(bench, make(bench.device))
 
 
-def measure_case(bench: Bench, case: Case) -> list[Measurement]:
+def measure_case(bench: Bench, case: OperatorCase) -> list[Measurement]:
     """Measure the case with each instrument; calls are replayed in a graph, so launches do not count."""
     found = []
     for instrument, calls in (("triton", case.calls), ("torch", case.vendor)):

@@ -6,7 +6,7 @@ import torch
 
 from advisor.catalog.units import MIB
 from advisor.kernels.timing import Call, summarize, time_once
-from advisor.probes.bench import rated
+from advisor.probes.bench import rate_measurement
 from advisor.probes.record import Measurement
 
 _BYTES: Final = int(256 * MIB)
@@ -28,7 +28,7 @@ def peer(num_gpus: int, quick: bool) -> list[Measurement]:
 
 def _rate(check: str, pattern: str, call: Call, device: torch.device, num_bytes: float) -> Measurement:
     timing = summarize([time_once(call, device) for _ in range(_NUM_SAMPLES + 1)][1:])
-    return rated(check, "torch", pattern, timing, num_bytes, "bytes/s")
+    return rate_measurement(check, "torch", pattern, timing, num_bytes, "bytes/s")
 
 
 def _one_way(buffers: list[torch.Tensor], source: int, target: int) -> Measurement:

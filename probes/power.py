@@ -55,7 +55,7 @@ def set_limit(gpu: int, watts: float) -> None:
 
 
 @contextlib.contextmanager
-def restored(limits: Mapping[int, float]) -> Iterator[None]:
+def restore_limits(limits: Mapping[int, float]) -> Iterator[None]:
     """Restore these limits [W] at the end, whether by return, error, signal or death of this process.
 
     A separate process waits for the end of a pipe that only this process holds open.

@@ -30,7 +30,7 @@ def power_point(bench: Bench) -> list[Measurement]:
         ("power.product", product, flop, "flop/s"),
         ("power.read", lambda: torch.sum(x, dim=0, out=total), float(_READ_BYTES), "bytes/s"),
     ):
-        rate, power_w = _held(bench, call, amount)
+        rate, power_w = _measure_limited(bench, call, amount)
         found.append(
             Measurement(id=name, gpu=bench.gpu, instrument="torch", pattern=pattern, value=rate, unit=unit)
         )
@@ -42,7 +42,7 @@ def power_point(bench: Bench) -> list[Measurement]:
     return found
 
 
-def _held(bench: Bench, call: Call, amount: float) -> tuple[float, float | None]:
+def _measure_limited(bench: Bench, call: Call, amount: float) -> tuple[float, float | None]:
     """Return rate and mean power once the limit has set in."""
     device = nvml.handle(bench.gpu)
     _repeat(bench, call, _SETTLE_S)

@@ -124,7 +124,7 @@ class Gpu(Record):
     shared_memory_per_block_bytes: float | None = None
 
 
-class Topology(Record):
+class LinkTopology(Record):
     """Links between GPUs and network cards, as `nvidia-smi topo -m` or `rocm-smi --showtopo` shows them."""
 
     names: tuple[str, ...]
@@ -156,7 +156,7 @@ class Topology(Record):
         return {(i, j) for i in gpus for j in gpus if self.links[i][j].startswith(("NV", "XGMI"))}
 
 
-class Machine(Record):
+class ProbedMachine(Record):
     """Host and its GPUs."""
 
     host_name: str = ""
@@ -174,7 +174,7 @@ class Machine(Record):
     runtime: str = ""
     """Runtime: cuda, rocm, mps or cpu."""
     gpus: tuple[Gpu, ...] = ()
-    topology: Topology | None = None
+    topology: LinkTopology | None = None
     missing: tuple[str, ...] = ()
     """Missing packages and drivers, each with what was therefore not measured."""
 
@@ -190,7 +190,7 @@ _TRACES = re.compile(
 """Pattern of UUIDs, addresses of IPv4 and IPv6, and names of people in paths."""
 
 
-def without_traces(text: str, machine: Machine) -> str:
+def without_traces(text: str, machine: ProbedMachine) -> str:
     """Return the output of a crashed worker without host name, addresses, home, UUIDs and serial numbers."""
     known = {socket.gethostname(), machine.host_name, str(Path.home())}
     known |= {name for gpu in machine.gpus for name in (gpu.uuid, gpu.serial)}
@@ -200,7 +200,7 @@ def without_traces(text: str, machine: Machine) -> str:
     return _TRACES.sub(REDACTED, text)
 
 
-def redacted(machine: Machine) -> Machine:
+def redact(machine: ProbedMachine) -> ProbedMachine:
     """Return the machine without what identifies its owner: host name, serial numbers, UUIDs.
 
     Equal serials stay recognisable as equal only inside one file: they become redacted-0, redacted-1, ...

@@ -20,11 +20,11 @@ from advisor.catalog.schema import Accelerator
 from advisor.probes.assess import HUNG, assess
 from advisor.probes.events import parse
 from advisor.probes.machine import identify
-from advisor.probes.power import limits_of, per_joule, restored, set_limit
+from advisor.probes.power import limits_of, per_joule, restore_limits, set_limit
 from advisor.probes.process import POLL_S, START_S, Process, alone, environment, run_collective
-from advisor.probes.record import Machine, Measurement, without_traces
-from advisor.probes.steps import Step, duration_s, plan, remaining_s, timeout_s
-from advisor.probes.verdict import unjudged
+from advisor.probes.record import ProbedMachine, Measurement, without_traces
+from advisor.probes.steps import ProbeStep, duration_s, plan, remaining_s, timeout_s
+from advisor.probes.verdict import remove_verdict
 
 _MAX_HUNG: Final = 2
 """Number of steps in a row that may hang before a GPU is given up."""
@@ -56,22 +56,22 @@ class Session:
     """Whether to measure work per joule at several power limits, which are restored at the end."""
     done: dict[str, list[Measurement]] = field(default_factory=dict)
     """Finished steps by key, e.g. "gpu0/matmul"; filled from an earlier file to resume."""
-    resumed_from: Machine | None = None
+    resumed_from: ProbedMachine | None = None
     """Machine of the file to resume, which must be this one; None without such a file."""
     report: Callable[[Progress], None] = lambda progress: None
-    save: Callable[[Machine, list[Measurement]], None] = lambda machine, measurements: None
+    save: Callable[[ProbedMachine, list[Measurement]], None] = lambda machine, measurements: None
     _lock: Any = field(default_factory=threading.Lock)
     _saving: Any = field(default_factory=threading.Lock)
     """Lock held from the snapshot to its file, so that an earlier snapshot does not overwrite a later one."""
     _live: set[Process] = field(default_factory=set)
     _facts: dict[str, Any] = field(default_factory=dict)
     """Facts of the machine that torch reported."""
-    _machine: Machine = field(default_factory=Machine)
+    _machine: ProbedMachine = field(default_factory=ProbedMachine)
     """Machine as it was before torch was asked."""
-    _planned: dict[str, Step] = field(default_factory=dict)
+    _planned: dict[str, ProbeStep] = field(default_factory=dict)
     """Every step by its key."""
 
-    def run(self) -> tuple[Machine, list[Measurement]]:
+    def run(self) -> tuple[ProbedMachine, list[Measurement]]:
         """Measure and judge everything that this machine allows.
 
         Raises: KeyboardInterrupt: the user stopped it; finished steps have been saved.
@@ -83,7 +83,7 @@ class Session:
             check_same_machine(self.resumed_from, machine, is_part=self.gpus is not None)
         self._machine, self._planned = machine, self._keys(machine)
         self._tell("identity")
-        self.save(machine, self.judged())
+        self.save(machine, self.judge())
         try:
             with alone(), tempfile.TemporaryDirectory(prefix="advisor-probe-") as folder:
                 if machine.torch:
@@ -96,21 +96,21 @@ class Session:
         finally:
             for process in tuple(self._live):
                 process.kill()
-        return self.machine, self.judged()
+        return self.machine, self.judge()
 
-    def judged(self) -> list[Measurement]:
+    def judge(self) -> list[Measurement]:
         """Return all measurements so far with identity, health, expectations and comparisons."""
         with self._lock:
             measured = [m for found in self.done.values() for m in found]
         return assess(self.machine, measured, self.expected, self.num_expected)
 
     @property
-    def machine(self) -> Machine:
+    def machine(self) -> ProbedMachine:
         """Machine with the facts that torch reported."""
         return self._machine.model_copy(update=self._facts)
 
-    def _keys(self, machine: Machine) -> dict[str, Step]:
-        keys: dict[str, Step] = {}
+    def _keys(self, machine: ProbedMachine) -> dict[str, ProbeStep]:
+        keys: dict[str, ProbeStep] = {}
         if machine.torch:
             for gpu in _indices(machine):
                 keys |= {f"gpu{gpu}/{step.name}": step for step in plan(self.quick, "gpu")}
@@ -123,7 +123,7 @@ class Session:
     def _tell(self, text: str) -> None:
         with self._lock:
             left = {key: step for key, step in self._planned.items() if key not in self.done}
-        columns: dict[str, list[Step]] = {}
+        columns: dict[str, list[ProbeStep]] = {}
         for key, step in left.items():
             columns.setdefault(key.partition("/")[0], []).append(step)
         # GPUs work in parallel: the longest column counts, except for exclusive steps, which the GPUs take in turns.
@@ -150,7 +150,7 @@ class Session:
                 m.model_copy(update={"step": key, "note": note}) for m, note in zip(found, told, strict=True)
             ]
         with self._saving:
-            self.save(self.machine, self.judged())
+            self.save(self.machine, self.judge())
         step = self._planned.get(key)
         self._tell(f"{key.partition('/')[0]}: {step.title if step else key}")
 
@@ -197,7 +197,7 @@ class Session:
                 self._live.discard(ahead)
 
     def _measure_steps(
-        self, place: str, steps: Sequence[Step], gpu: int = -1, folder: Path | None = None
+        self, place: str, steps: Sequence[ProbeStep], gpu: int = -1, folder: Path | None = None
     ) -> None:
         """Run steps in a worker; after a crash or a hang, run the rest in a new one."""
         waiting = [step for step in steps if f"{place}/{step.name}" not in self.done]
@@ -212,10 +212,12 @@ class Session:
             if num_hung == _MAX_HUNG:
                 for step in waiting:
                     reason = f"given up after {num_hung} steps that hung"
-                    self._store(f"{place}/{step.name}", [_lost(step, gpu, reason)])
+                    self._store(f"{place}/{step.name}", [_lost_measurement(step, gpu, reason)])
                 return
 
-    def _run_worker(self, place: str, steps: Sequence[Step], gpu: int, folder: Path | None) -> Step | None:
+    def _run_worker(
+        self, place: str, steps: Sequence[ProbeStep], gpu: int, folder: Path | None
+    ) -> ProbeStep | None:
         """Run one process over the steps; return the step that it died of, or None if all are finished."""
         names = {step.name: step for step in steps}
         gpus = self._machine.gpus
@@ -234,7 +236,7 @@ class Session:
         seen = [gpu] if gpu >= 0 else [g.index for g in gpus]
         worker = Process(command, environment(seen))
         self._live.add(worker)
-        current: Step | None = steps[0]
+        current: ProbeStep | None = steps[0]
         limit_s = START_S + timeout_s(steps[0], self.quick)
         try:
             while (line := worker.next_line(limit_s)) is not None:
@@ -254,7 +256,7 @@ class Session:
                 if event["event"] == "done":
                     found = [Measurement.model_validate(m) for m in event["measurements"]]
                 else:
-                    found = [_lost(step, gpu, event["reason"])]
+                    found = [_lost_measurement(step, gpu, event["reason"])]
                 self._store(key, found)
         finally:
             worker.stop()
@@ -266,7 +268,7 @@ class Session:
             return left[0]  # the worker reported a broken context and left: the rest starts in a new one
         broken = current if current is not None else left[0]
         told = f"{HUNG} {limit_s:.0f} s: stopped" if worker.timed_out else worker.last_words()
-        self._store(f"{place}/{broken.name}", [_lost(broken, gpu, told)])
+        self._store(f"{place}/{broken.name}", [_lost_measurement(broken, gpu, told)])
         return broken
 
     def _measure_group(self) -> None:
@@ -293,7 +295,7 @@ class Session:
         before = {gpu.index: gpu.power_limit_w for gpu in gpus if gpu.power_limit_w}
         refused = "" if before else "no GPU tells its power limit"
         try:
-            with restored(before):
+            with restore_limits(before):
                 for gpu in gpus if before else ():
                     for watts in limits_of(gpu):
                         set_limit(gpu.index, watts)
@@ -309,7 +311,7 @@ class Session:
         self._store("sweep/result", found)
 
 
-def visible(machine: Machine) -> Machine:
+def visible(machine: ProbedMachine) -> ProbedMachine:
     """Return the machine with only the GPUs that CUDA_VISIBLE_DEVICES leaves, if it is set."""
     names = [name.strip() for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name.strip()]
     if not names:
@@ -320,7 +322,7 @@ def visible(machine: Machine) -> Machine:
     return machine.model_copy(update={"gpus": tuple(kept)})
 
 
-def check_same_machine(before: Machine, now: Machine, *, is_part: bool = False) -> None:
+def check_same_machine(before: ProbedMachine, now: ProbedMachine, *, is_part: bool = False) -> None:
     """Refuse to mix two machines in one verdict; serial numbers are redacted, so processor and boards are compared.
 
     `is_part`: only some of this machine's GPUs were asked for, so those of the file may be others.
@@ -338,26 +340,26 @@ def check_same_machine(before: Machine, now: Machine, *, is_part: bool = False) 
         )
 
 
-def resumed(measurements: Sequence[Measurement]) -> dict[str, list[Measurement]]:
+def finished_steps(measurements: Sequence[Measurement]) -> dict[str, list[Measurement]]:
     """Return the finished steps of an earlier file without their judgement; steps that were lost are left out."""
     steps: dict[str, list[Measurement]] = {}
     for m in measurements:
         if m.step:
-            steps.setdefault(m.step, []).append(unjudged(m))
+            steps.setdefault(m.step, []).append(remove_verdict(m))
     return {key: found for key, found in steps.items() if not any(m.id.startswith("step.") for m in found)}
 
 
-def _indices(machine: Machine) -> list[int]:
+def _indices(machine: ProbedMachine) -> list[int]:
     """Return the indices of GPUs to measure; 0 for the one that only torch sees (Apple)."""
     return [gpu.index for gpu in machine.gpus] or ([0] if sys.platform == "darwin" else [])
 
 
-def _apple_steps(quick: bool) -> list[Step]:
+def _apple_steps(quick: bool) -> list[ProbeStep]:
     """Return the steps that MLX measures, on a Mac with MLX installed."""
     return plan(quick, "apple") if sys.platform == "darwin" and find_spec("mlx") else []
 
 
-def _lost(step: Step, gpu: int, reason: str) -> Measurement:
+def _lost_measurement(step: ProbeStep, gpu: int, reason: str) -> Measurement:
     return Measurement(
         id=f"step.{step.name}",
         gpu=gpu if gpu >= 0 else None,

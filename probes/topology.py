@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import Final
 
 from advisor.catalog.units import GIGA
-from advisor.probes.record import Topology
+from advisor.probes.record import LinkTopology
 
 _TIMEOUT_S: Final = 20.0
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9;]*m")
@@ -17,7 +17,7 @@ _NEAR: Final = ("PIX", "PXB")
 _TOOLS: Final = (("nvidia-smi", "topo", "-m"), ("rocm-smi", "--showtopo"))
 
 
-def read_topology() -> Topology | None:
+def read_topology() -> LinkTopology | None:
     """Return the topology by the first tool that answers; None if there is none, or its output is not readable."""
     for command in _TOOLS:
         try:
@@ -29,7 +29,7 @@ def read_topology() -> Topology | None:
     return None
 
 
-def parse(text: str) -> Topology | None:
+def parse(text: str) -> LinkTopology | None:
     """Return the matrix in the output of `nvidia-smi topo -m` or `rocm-smi --showtopo`; None if there is none."""
     text = _ESCAPES.sub("", text)
     if "Link Type between" in text:
@@ -40,13 +40,13 @@ def parse(text: str) -> Topology | None:
             return None
         names, rows = found
         numa = tuple(nodes.get(str(i), "") for i in range(len(names)))
-        return Topology(names=names, links=_square(names, rows), numa_nodes=numa)
+        return LinkTopology(names=names, links=_square(names, rows), numa_nodes=numa)
     found = _matrix(text.splitlines())
     if found is None:
         return None
     names, rows = found
     extra = [rows[name][len(names) :] for name in names if name.startswith("GPU")]
-    return Topology(
+    return LinkTopology(
         names=names,
         links=_square(names, rows),
         cpus=tuple(cells[0] if cells else "" for cells in extra),
@@ -81,7 +81,7 @@ def _square(names: Sequence[str], rows: dict[str, list[str]]) -> tuple[tuple[str
     )
 
 
-def picture(topology: Topology, rates: dict[tuple[int, int], float] | None = None) -> str:
+def picture(topology: LinkTopology, rates: dict[tuple[int, int], float] | None = None) -> str:
     """Return a tree of NUMA nodes with their GPUs and network cards, then the direct links between the GPUs.
 
     `rates`: measured copies between pairs [bytes/s], shown as the range of each kind of link.

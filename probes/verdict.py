@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from advisor.catalog.schema import Accelerator
-from advisor.probes.expectations import Expectation, as_found, expected, text_of
+from advisor.probes.expectations import Expectation, as_found, find_expectation, text_of
 from advisor.probes.fabric import expected_all_reduce, expected_pair, linked_pairs, pair_of
-from advisor.probes.record import Basis, Machine, Measurement, Status
+from advisor.probes.record import Basis, ProbedMachine, Measurement, Status
 
 PASS_FRACTION: Final[dict[Basis, float]] = {
     "measured": 0.95,
@@ -61,7 +61,7 @@ def with_text(measurement: Measurement) -> Measurement:
 
 
 def judge(
-    measurements: Iterable[Measurement], accelerator: Accelerator | None, machine: Machine | None = None
+    measurements: Iterable[Measurement], accelerator: Accelerator | None, machine: ProbedMachine | None = None
 ) -> list[Measurement]:
     """Return every measurement with its expectation and status, and the comparisons between GPUs.
 
@@ -70,12 +70,12 @@ def judge(
     """
     measurements = list(measurements)
     bridged = linked_pairs(measurements, accelerator, machine) if accelerator else set()
-    judged = [_judged(m, accelerator, machine, bridged) for m in measurements]
+    judged = [_judge_measurement(m, accelerator, machine, bridged) for m in measurements]
     judged = _agree(judged)
     return [with_text(m) for m in judged + compare_peers(judged)]
 
 
-def unjudged(measurement: Measurement) -> Measurement:
+def remove_verdict(measurement: Measurement) -> Measurement:
     """Return the measurement as its step delivered it, so that it can be judged again; verdicts of rules stay."""
     if measurement.unit not in RATE_UNITS or measurement.source == "rule" or measurement.expected is None:
         return measurement
@@ -83,10 +83,10 @@ def unjudged(measurement: Measurement) -> Measurement:
     return measurement.model_copy(update={**blank, "note": "", "remediation": ""})
 
 
-def _judged(
+def _judge_measurement(
     measurement: Measurement,
     accelerator: Accelerator | None,
-    machine: Machine | None,
+    machine: ProbedMachine | None,
     bridged: set[tuple[int, int]],
 ) -> Measurement:
     if measurement.id == "memory.touch" and isinstance(measurement.value, float):
@@ -118,7 +118,10 @@ def _judged(
 
 
 def _expectation(
-    measurement: Measurement, accelerator: Accelerator, machine: Machine | None, bridged: set[tuple[int, int]]
+    measurement: Measurement,
+    accelerator: Accelerator,
+    machine: ProbedMachine | None,
+    bridged: set[tuple[int, int]],
 ) -> Expectation | None:
     if measurement.id == "peer.copy":
         return expected_pair(accelerator, measurement, pair_of(measurement) in bridged)
@@ -127,7 +130,7 @@ def _expectation(
         return expected_all_reduce(accelerator, ranks, algorithm, ranks == 2 and (0, 1) in bridged)
     gpus = {gpu.index: gpu for gpu in machine.gpus} if machine is not None else {}
     gpu = None if measurement.gpu is None else gpus.get(measurement.gpu)
-    return expected(as_found(accelerator, gpu), measurement.id)
+    return find_expectation(as_found(accelerator, gpu), measurement.id)
 
 
 def _takes_detour(measurement: Measurement, accelerator: Accelerator) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from advisor.probes.events import claim_stdout, emit
 from advisor.probes.record import Measurement
-from advisor.probes.steps import STEPS, Step
+from advisor.probes.steps import STEPS, ProbeStep
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -61,7 +61,7 @@ def _turn(lock: Path | None) -> Iterator[None]:
         yield
 
 
-def _run(step: Step, options: argparse.Namespace) -> list[Measurement]:
+def _run(step: ProbeStep, options: argparse.Namespace) -> list[Measurement]:
     module, _, name = step.function.partition(":")
     function = getattr(importlib.import_module(f"advisor.probes.{module}"), name)
     if step.place in ("host", "apple"):

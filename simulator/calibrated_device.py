@@ -74,7 +74,7 @@ def measured_figures(device: Device, calibration: Calibration) -> tuple[Measured
     figures = []
     if calibration.bandwidth_bytes_per_s is not None:
         figures.append(_bandwidth(device, calibration.bandwidth_bytes_per_s))
-    read = _scaled(device, figures)
+    read = _scale_device(device, figures)
     figures += [
         _peak(name, rate, read)
         for name, rate in calibration.matmul_flop_per_s.items()
@@ -148,7 +148,7 @@ def calibrated_accelerator(accelerator: Accelerator, calibration: Calibration | 
     sustained = calibration.sustained_flop_per_s
     if not figures and joined == accelerator and not calibration.power_points and not sustained:
         return accelerator
-    device = _scaled(device_of(accelerator), figures)
+    device = _scale_device(device_of(accelerator), figures)
     scale_up = joined.scale_up
     if scale_up is not None:
         factor = next((figure.scale for figure in figures if figure.name == LINK), 1.0)
@@ -236,7 +236,7 @@ def _product_flop_per_s(name: str, device: Device, factor: float) -> float:
     return float(2.0 * size**3 / seconds[0])
 
 
-def _scaled(device: Device, figures: Sequence[MeasuredFigure]) -> Device:
+def _scale_device(device: Device, figures: Sequence[MeasuredFigure]) -> Device:
     factors = {figure.name: figure.scale for figure in figures}
     scales = {name: _nearest(name, factors) for name in device.peak_flop_per_s}
     return replace(

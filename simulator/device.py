@@ -9,7 +9,7 @@ import numpy as np
 
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator
-from advisor.simulator.terms import Case, find, value
+from advisor.simulator.terms import TermCase, find, value
 
 _ASSUMABLE: Final = ("num_sms", "clock_hz", "l2_bytes")
 
@@ -56,7 +56,7 @@ def device_of(accelerator: Accelerator) -> Device:
     peaks.setdefault("fp16", peaks["bf16"])
     known = {name: getattr(accelerator, name) for name in _ASSUMABLE}
     assumed = tuple(name for name, fact in known.items() if not fact)
-    case = Case(accelerator.id, architecture=accelerator.architecture)
+    case = TermCase(accelerator.id, architecture=accelerator.architecture)
     facts = {name: fact or value("device", name, case) for name, fact in known.items()}
     return Device(
         id=accelerator.id,
@@ -101,7 +101,7 @@ def power_limit(accelerator: Accelerator) -> PowerLimit | None:
     higher one keeps no more; formats that were not measured on the machine lose what 16 bits lose.
     Source: catalog/data/terms.csv; a calibration.
     """
-    case = Case(accelerator.id, architecture=accelerator.architecture)
+    case = TermCase(accelerator.id, architecture=accelerator.architecture)
     usual = dict[str, float]()
     for dtype in accelerator.peak_flop_per_s:
         row = find("device", "sustained_flop_per_s", replace(case, dtype=dtype))

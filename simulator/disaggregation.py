@@ -38,9 +38,11 @@ class DisaggregatedModel:
     link: KvLink
 
     @property
-    def transferred(self) -> tuple[str, ...]:
+    def transferred_operators(self) -> tuple[str, ...]:
         """Operators whose parameters come from another architecture or format."""
-        return tuple(sorted({*self.prefill_worker.transferred, *self.decode_worker.transferred}))
+        return tuple(
+            sorted({*self.prefill_worker.transferred_operators, *self.decode_worker.transferred_operators})
+        )
 
 
 def model_disaggregated(
@@ -66,7 +68,7 @@ def model_disaggregated(
     settings = settings or EngineSettings()
     share = -(-concurrency // decode.num_workers) if concurrency else 0
     slots = decode_slots or settings.max_num_seqs or max(decode.worker.engine.max_num_seqs, share)
-    return joined(
+    return join_pools(
         prefill,
         decode,
         prefill_replica(prefill.worker, mean_input_tokens, settings, costs),
@@ -135,7 +137,7 @@ def decode_replica(
     )
 
 
-def joined(
+def join_pools(
     prefill: PoolPlan, decode: PoolPlan, first: ReplicaModel, second: ReplicaModel
 ) -> DisaggregatedModel:
     """Return the disaggregated model of two pools of modelled workers, with their links.

@@ -28,7 +28,7 @@ from advisor.simulator.graph.model import (
 )
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.step_cost import StepSurface
-from advisor.simulator.terms import Case, filled, find, value
+from advisor.simulator.terms import TermCase, fill_record, find, value
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def unmeasured_scale(architecture: str) -> float:
 
     Source: catalog/data/terms.csv.
     """
-    return 1.0 if is_measured(architecture) else value("engine", "unmeasured_scale", Case())
+    return 1.0 if is_measured(architecture) else value("engine", "unmeasured_scale", TermCase())
 
 
 def engine_in_turns(engine: Engine, model: Model, *, version: str = "", date: str = "") -> Engine:
@@ -158,7 +158,7 @@ def taking_turns(engine: Engine) -> Engine:
 @cache
 def default_costs() -> EngineCosts:
     """Return the costs of an engine without any known terms. Source: catalog/data/terms.csv."""
-    return filled(EngineCosts, "engine", Case())
+    return fill_record(EngineCosts, "engine", TermCase())
 
 
 def engine_costs(engine: Engine, *, version: str = "", date: str = "") -> EngineCosts:
@@ -171,7 +171,7 @@ def engine_costs(engine: Engine, *, version: str = "", date: str = "") -> Engine
 
 @lru_cache(maxsize=512)
 def _engine_costs(engine_id: str, version: str, date: str) -> EngineCosts:
-    return filled(EngineCosts, "engine", Case(engine_id, version, date))
+    return fill_record(EngineCosts, "engine", TermCase(engine_id, version, date))
 
 
 def prompt_launch_s(deployment: Deployment, costs: EngineCosts) -> float:
@@ -307,7 +307,7 @@ def release_costs(
     time whatever the batch.
     Source: catalog/data/terms.csv.
     """
-    engine = Case(deployment.engine.id, version, date, deployment.accelerator.architecture)
+    engine = TermCase(deployment.engine.id, version, date, deployment.accelerator.architecture)
     launch = find("engine", "eager_launch_s", engine)
     if launch is not None and launch.name:
         costs = replace(costs, eager_launch_s=launch.value)
@@ -403,8 +403,8 @@ def era_kernels(
 
     Source: catalog/data/terms.csv.
     """
-    case = Case(engine_id, version, date, architecture, dtype=weight_dtype)
-    found = filled(EraKernels, "engine", case, prefix="early_")
+    case = TermCase(engine_id, version, date, architecture, dtype=weight_dtype)
+    found = fill_record(EraKernels, "engine", case, prefix="early_")
     return None if found == EraKernels() else found
 
 

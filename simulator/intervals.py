@@ -10,7 +10,7 @@ from typing import Final
 
 from pydantic import Field
 
-from advisor.catalog.files import DATA_DIR, checked, read_toml
+from advisor.catalog.files import DATA_DIR, check_record, read_toml
 from advisor.catalog.schema.record import Record
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.replica_model import ReplicaModel
@@ -148,7 +148,7 @@ def paired_intervals() -> PairedIntervals:
     Source: data/paired_intervals.toml, written by evidence/fit/pairs.py.
     """
     path = DATA_DIR / "paired_intervals.toml"
-    return checked(PairedIntervals, read_toml(path), path.name)
+    return check_record(PairedIntervals, read_toml(path), path.name)
 
 
 def class_of_pair(*, same_accelerator: bool, same_engine: bool, same_format: bool, transferred: bool) -> str:
@@ -177,7 +177,7 @@ def pair_class(first: ReplicaModel, second: ReplicaModel) -> str:
         same_accelerator=a.accelerator.id == b.accelerator.id,
         same_engine=a.engine.id == b.engine.id,
         same_format=a.weight_dtype == b.weight_dtype,
-        transferred=bool(first.transferred or second.transferred),
+        transferred=bool(first.transferred_operators or second.transferred_operators),
     )
 
 

@@ -35,7 +35,7 @@ from advisor.simulator.operators.local import (
 )
 from advisor.simulator.step_cost import StepSurface
 from advisor.simulator.surface import SurfaceInputs
-from advisor.simulator.terms import Case, find
+from advisor.simulator.terms import TermCase, find
 
 FloatArray = NDArray[np.float64]
 
@@ -88,7 +88,7 @@ class LocalWeights:
         """Return the bytes and the elements that a step over `num_tokens` tokens reads."""
         active = np.zeros_like(num_tokens)
         for layers, experts in self.experts:
-            active += layers * experts.touched(num_tokens) * experts.elements
+            active += layers * experts.num_chosen(num_tokens) * experts.elements
         num_bytes = (
             self.dense_elements * self.dense_bytes_per_element + active * self.expert_bytes_per_element
         )
@@ -297,7 +297,7 @@ def _links_s(deployment: Deployment, rows: FloatArray) -> FloatArray:
         )
     if tp > 1:
         layers = num_layers(deployment.model)
-        host = find("engine", "host_sum_bytes_per_s", Case(deployment.engine.id))
+        host = find("engine", "host_sum_bytes_per_s", TermCase(deployment.engine.id))
         if host is None:
             one_s = all_reduce_s(num_bytes, deployment.group(tp))
         else:

@@ -100,7 +100,7 @@ class OperatorLibrary:
 
     device: Device
     engine: str
-    transferred: set[str] = field(default_factory=set)
+    transferred_operators: set[str] = field(default_factory=set)
     expert_block_rows: float = 0.0
     """Number of rows to which the engine pads the rows of each expert that a rank holds; 0 if experts without a row are
     left out."""
@@ -125,7 +125,7 @@ class OperatorLibrary:
     )
     """Cache of the tokens and times of the last matmul of each shape."""
 
-    def queued(self, launch_scale: float) -> "OperatorLibrary":
+    def with_launch_scale(self, launch_scale: float) -> "OperatorLibrary":
         """Return a copy of the library with launch times multiplied by `launch_scale`, as seen for kernels queued on
         the device.
 
@@ -245,9 +245,9 @@ class OperatorLibrary:
             level = self.kernels.get(operator, self.engine)
             found = efficiency(self.device.architecture, operator, dtype, level)
             if not operator.startswith(_WITHOUT_FACTS):
-                self.transferred.update(self.device.assumed)
+                self.transferred_operators.update(self.device.assumed)
             if found.transferred_from:
-                self.transferred.add(f"{operator}: {found.transferred_from}")
+                self.transferred_operators.add(f"{operator}: {found.transferred_from}")
             # A record of a related format lends its efficiencies; bytes and peak stay those of the format asked for.
             alone = kind.from_record(found.record.model_copy(update={"dtype": dtype}))
             self._resolved[key] = _with_launches(alone, self.launch_scale)

@@ -19,7 +19,7 @@ from advisor.simulator.operator_library import matmul_peak_flop_per_s
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving.metrics import ServingResult
-from advisor.simulator.terms import Case, find, value
+from advisor.simulator.terms import TermCase, find, value
 
 BoardState = Literal["unloaded", "waiting", "decode", "prefill"]
 """State of a board. Unloaded: rented, no process on it. Waiting: a model in memory, no work. Otherwise: working without
@@ -200,5 +200,5 @@ def _rated_w(accelerator: Accelerator) -> float | None:
     return accelerator.tdp_w
 
 
-def _case(accelerator: Accelerator) -> Case:
-    return Case(accelerator.id, architecture=accelerator.architecture)
+def _case(accelerator: Accelerator) -> TermCase:
+    return TermCase(accelerator.id, architecture=accelerator.architecture)

@@ -22,7 +22,7 @@ class Quantity:
         if not self.low <= self.value <= self.high:
             raise ValueError(f"interval [{self.low}, {self.high}] does not hold {self.value}")
 
-    def scaled(self, factor: float) -> "Quantity":
+    def scale(self, factor: float) -> "Quantity":
         """Return the quantity multiplied by an exactly known number of at least 0, in the product's unit.
 
         Assumes: the factor has no error of its own, so the relative range stays.

@@ -30,7 +30,7 @@ from advisor.simulator.quantity import Basis
 from advisor.simulator.serving.policy import SchedulerPolicy
 from advisor.simulator.step_cost import StepSurface
 from advisor.simulator.surface import SurfaceInputs, build_surface
-from advisor.simulator.terms import Case, find
+from advisor.simulator.terms import TermCase, find
 
 _MINOR_OPERATORS = ("elementwise", "mla_absorb")
 """Operators that take a small part of a step: transferring their parameters from another architecture does not widen an
@@ -68,11 +68,13 @@ class ReplicaModel:
     """Batch sizes with a captured decode graph."""
 
     @property
-    def transferred(self) -> tuple[str, ...]:
+    def transferred_operators(self) -> tuple[str, ...]:
         """Operators, minor ones excluded, whose parameters come from another architecture or format, and facts of the
         accelerator that its record lacks."""
         return tuple(
-            sorted(name for name in self.library.transferred if not name.startswith(_MINOR_OPERATORS))
+            sorted(
+                name for name in self.library.transferred_operators if not name.startswith(_MINOR_OPERATORS)
+            )
         )
 
     @property
@@ -80,8 +82,8 @@ class ReplicaModel:
         """Reasons why intervals are wide, as sentences."""
         chip = self.deployment.accelerator
         unknown = device_of(self.deployment.accelerator).assumed
-        kernels = [name for name in self.transferred if name not in unknown]
-        facts = [name for name in self.transferred if name in unknown]
+        kernels = [name for name in self.transferred_operators if name not in unknown]
+        facts = [name for name in self.transferred_operators if name in unknown]
         lent = f"no kernels were measured on {chip.architecture}: {', '.join(kernels)} are taken from related hardware"
         lacking = f"{chip.id} is taken as a mid-size chip in what its record lacks: {', '.join(facts)}"
         return tuple(f"{said}, ranges are wide" for said, some in ((lent, kernels), (lacking, facts)) if some)
@@ -89,7 +91,7 @@ class ReplicaModel:
     @property
     def basis(self) -> Basis:
         """Basis of the predictions: parameters of related hardware outweigh a measured machine."""
-        if self.transferred:
+        if self.transferred_operators:
             return "assumed"
         return "calibrated" if self.deployment.is_calibrated else "modelled"
 
@@ -266,7 +268,9 @@ def _engine_value(term: str, deployment: Deployment, settings: EngineSettings, d
     """Value of a term of the engine's release on the deployment's accelerator; 0 if the table has no row."""
     engine = deployment.engine
     architecture = deployment.accelerator.architecture
-    found = find("engine", term, Case(engine.id, settings.version, settings.date, architecture, dtype=dtype))
+    found = find(
+        "engine", term, TermCase(engine.id, settings.version, settings.date, architecture, dtype=dtype)
+    )
     return found.value if found else 0.0
 
 

@@ -265,7 +265,7 @@ def _experts(layer: Layer, num_tokens: float, element_bytes: float) -> Work:
         return Work(0.0, 0.0)
     elements = layer.count * experts.elements
     flop = 2.0 * num_tokens * experts.per_token * elements
-    return Work(flop, experts.touched(num_tokens) * elements * element_bytes)
+    return Work(flop, experts.num_chosen(num_tokens) * elements * element_bytes)
 
 
 def _prompt_attention(attention: Attention, num_tokens: int, kv_bytes: float) -> Work:

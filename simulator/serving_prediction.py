@@ -34,14 +34,14 @@ def class_of(replica: ReplicaModel, sequences: float | None = None, *, stranger:
     deployment = replica.deployment
     return prediction_class(
         deployment.engine.id,
-        transferred=bool(replica.transferred),
+        transferred=bool(replica.transferred_operators),
         architecture=deployment.accelerator.architecture,
         sequences=sequences,
         stranger=stranger,
     )
 
 
-def predicted(result: ServingResult, replica: ReplicaModel) -> ServingPrediction:
+def predict_serving(result: ServingResult, replica: ReplicaModel) -> ServingPrediction:
     """Return latencies [s] by mean, p50, p90, p95, p99 and rates [1/s] of a run, with intervals of the replica's class.
 
     Assumes: an end-to-end time errs as its parts do; the gap between two tokens errs as their mean does.
@@ -70,7 +70,7 @@ def predicted_latencies(
     """Return latencies [s] by mean, p50, p90, p95, p99 of requests that replicas of one kind served, with their
     intervals.
 
-    Source: `predicted`.
+    Source: `predict_serving`.
     """
     basis = replica.basis
     class_name = class_of(replica)
@@ -84,7 +84,7 @@ def predicted_latencies(
 def predicted_rate(rate_per_s: float, replica: ReplicaModel) -> Quantity:
     """Return a rate of requests or tokens that replicas of one kind sustained, with its interval [1/s].
 
-    Source: `predicted`.
+    Source: `predict_serving`.
     """
     class_name = class_of(replica)
     return with_interval(rate_per_s, "throughput", class_name, replica.basis)

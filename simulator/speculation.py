@@ -386,16 +386,16 @@ def with_acceptance_range(
     times = ("tpot_s", "itl_s")
     rates = ("output_tokens_per_s", "total_tokens_per_s", "requests_per_s")
     changed: dict[str, object] = {
-        name: {key: widened(value, slow) for key, value in getattr(prediction, name).items()}
+        name: {key: widen_by_factors(value, slow) for key, value in getattr(prediction, name).items()}
         for name in times
     }
-    changed |= {name: widened(getattr(prediction, name), fast) for name in rates}
+    changed |= {name: widen_by_factors(getattr(prediction, name), fast) for name in rates}
     wider = replace(prediction, **changed)  # type: ignore[arg-type]
     whole_s = {name: value.value for name, value in prediction.e2e_s.items()}
     return replace(wider, e2e_s=end_to_end(whole_s, wider.ttft_s, wider.tpot_s))
 
 
-def widened(quantity: Quantity, factors: tuple[float, float]) -> Quantity:
+def widen_by_factors(quantity: Quantity, factors: tuple[float, float]) -> Quantity:
     """Return a quantity with an additional independent error of (low, high) factors.
 
     Source: errors add in squares on the logarithm.

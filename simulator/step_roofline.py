@@ -70,7 +70,7 @@ class RooflineOperator:
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class PassRoofline:
     """Roofline of a decode step or of a prompt."""
 
     phase: Phase
@@ -84,7 +84,7 @@ class Pass:
 
 def roofline_passes(
     deployment: Deployment, batch_size: int, context_tokens: int, *, roof: Device | None = None
-) -> tuple[Pass, Pass]:
+) -> tuple[PassRoofline, PassRoofline]:
     """Return one decode step of `batch_size` sequences of this context, and the prompt of one sequence that long [s].
 
     Floors and bounds are those of `roof`, by default of the deployment's own accelerator.
@@ -211,10 +211,10 @@ def _pass(
     seconds: Mapping[str, float],
     num_sequences: int,
     context_tokens: int,
-) -> Pass:
+) -> PassRoofline:
     total_s = sum(seconds.values())
     metric = "tpot" if phase == "decode" else "ttft"
-    transferred = bool(library.transferred)
+    transferred = bool(library.transferred_operators)
     basis: Basis = "assumed" if transferred else "calibrated" if deployment.is_calibrated else "modelled"
     class_name = prediction_class(deployment.engine.id, transferred=transferred)
     operators = []
@@ -236,7 +236,7 @@ def _pass(
         )
     whole = with_interval(total_s, metric, class_name, basis)
     floor = sum(operator.floor_s for operator in operators)
-    return Pass(phase, num_sequences, context_tokens, whole, floor, tuple(operators))
+    return PassRoofline(phase, num_sequences, context_tokens, whole, floor, tuple(operators))
 
 
 def _peak(name: str, deployment: Deployment, device: Device) -> float:

@@ -38,7 +38,7 @@ from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.attention_kernels import attended_pairs
 from advisor.simulator.operators.grouped_matmul import busiest_rank_surplus, expert_load
 from advisor.simulator.step_cost import StepSurface
-from advisor.simulator.terms import Case, value
+from advisor.simulator.terms import TermCase, value
 
 FloatArray = NDArray[np.float64]
 _Parts = dict[str, FloatArray]
@@ -89,8 +89,8 @@ def build_surface(
     Assumes: token costs between grid points are linear; attention is linear in context around the typical one.
     Source: own composition.
     """
-    library, costs = library.queued(costs.launch_scale), _specific(deployment, library, costs)
-    decode_grid = _grid(int(_padded(inputs.cuda_graph_sizes, inputs.max_num_seqs)[-1]))
+    library, costs = library.with_launch_scale(costs.launch_scale), _specific(deployment, library, costs)
+    decode_grid = _grid(int(_pad_to_graphs(inputs.cuda_graph_sizes, inputs.max_num_seqs)[-1]))
     typical = inputs.mean_context_tokens
     lines = decode_lines(
         deployment, library, decode_grid, typical / 2.0, typical * 1.5, inputs.context_spread
@@ -99,7 +99,7 @@ def build_surface(
     window = lines.window_tokens
     grid = _grid(inputs.max_num_batched_tokens)
     parts = _prompt_parts(deployment, library, costs, inputs, grid)
-    mixed, sequence_s, pair_s, window_pair_s = _mixed(deployment, library, costs, inputs, grid, parts)
+    mixed, sequence_s, pair_s, window_pair_s = _mixed_lines(deployment, library, costs, inputs, grid, parts)
     hop = send_recv_s(
         inputs.max_num_seqs * deployment.model.hidden_size * 2.0,
         deployment.group(stages, apart=deployment.ranks_per_stage),
@@ -127,10 +127,10 @@ def build_surface(
     if limit is None:
         return surface
     kept = _prompt_parts(deployment, library.sustaining(limit.flop_per_s), costs, inputs, grid[-1:])
-    return _limited(surface, limit, parts, kept, costs.kernel_scale * costs.prefill_scale)
+    return _limit_power(surface, limit, parts, kept, costs.kernel_scale * costs.prefill_scale)
 
 
-def _limited(
+def _limit_power(
     surface: StepSurface, limit: PowerLimit, full: _Parts, kept: _Parts, prefill_scale: float
 ) -> StepSurface:
     """Return the surface slowed to what the power limit leaves of its largest iteration; unchanged if the limit leaves
@@ -171,8 +171,8 @@ def decode_breakdown_s(
 
     Source: own composition, the same parts as build_surface.
     """
-    library, costs = library.queued(costs.launch_scale), _specific(deployment, library, costs)
-    padded = _padded(cuda_graph_sizes, num_sequences)[-1:]
+    library, costs = library.with_launch_scale(costs.launch_scale), _specific(deployment, library, costs)
+    padded = _pad_to_graphs(cuda_graph_sizes, num_sequences)[-1:]
     pass_costs = token_costs(deployment, library, padded, decode=True)
     batches = np.array([padded[0], float(num_sequences)])
     lines = decode_lines(deployment, library, batches, context_tokens / 2.0, context_tokens * 1.5)
@@ -204,7 +204,7 @@ def prefill_breakdown_s(
 
     Source: own composition, the same parts as build_surface.
     """
-    library, costs = library.queued(costs.launch_scale), _specific(deployment, library, costs)
+    library, costs = library.with_launch_scale(costs.launch_scale), _specific(deployment, library, costs)
     tokens = np.array([float(num_tokens)])
     pass_costs = token_costs(deployment, library, tokens, decode=False, input_tokens=float(num_tokens))
     lines = prefill_lines(deployment, library, float(num_tokens), float(num_tokens))
@@ -239,7 +239,7 @@ def _specific(deployment: Deployment, library: OperatorLibrary, costs: EngineCos
     """
     architecture = deployment.accelerator.architecture
     scale = unmeasured_scale(architecture) * costs.release_scale
-    case = Case(deployment.engine.id, architecture=architecture, dtype=deployment.weight_dtype)
+    case = TermCase(deployment.engine.id, architecture=architecture, dtype=deployment.weight_dtype)
     experts = 1.0 - value("engine", "expert_spared_fraction", case) * (1.0 - costs.expert_scale)
     reads_all = library.expert_block_rows > 0 and num_experts(deployment.model) > 0
     return replace(
@@ -263,7 +263,7 @@ def _decode_base(
     gpu_s = _total_s(deployment, costs, _scaled_seconds(deployment, costs, pass_costs, decode=True))
     gpu_s += costs.kernel_scale * (head_s(deployment, library, grid) + lines.intercept_s)
     gpu_s += costs.release_layers_s / deployment.pipeline_parallel
-    padded = _padded(graphs, max_num_seqs)
+    padded = _pad_to_graphs(graphs, max_num_seqs)
     seconds = np.interp(padded, grid, gpu_s)
     num_sequences = np.arange(max_num_seqs + 1, dtype=np.float64)
     if graphs:
@@ -280,7 +280,7 @@ def _decode_base(
     return _picoseconds(seconds)
 
 
-def _mixed(
+def _mixed_lines(
     deployment: Deployment,
     library: OperatorLibrary,
     costs: EngineCosts,
@@ -290,7 +290,7 @@ def _mixed(
 ) -> tuple[Sequence[int], float, float, float]:
     lines = prefill_lines(deployment, library, inputs.chunk_tokens, inputs.mean_input_tokens)
     gpu_s = _total_s(deployment, costs, parts)
-    sampled = np.minimum(grid, value("engine", "sampled_sequences", Case()))
+    sampled = np.minimum(grid, value("engine", "sampled_sequences", TermCase()))
     scale = costs.kernel_scale * costs.prefill_scale
     gpu_s += scale * (head_s(deployment, library, sampled) + lines.token_s * grid)
     tokens = np.arange(inputs.max_num_batched_tokens + 1, dtype=np.float64)
@@ -367,7 +367,7 @@ def read_expert_share(
     costs = _specific(deployment, library, costs)
     tokens = np.array([float(num_sequences)])
     densest = max(mixtures, key=lambda experts: experts.hit_fraction)
-    popular = expert_load(tokens, densest.num_experts, densest.per_token).active_experts / densest.touched(
+    popular = expert_load(tokens, densest.num_experts, densest.per_token).active_experts / densest.num_chosen(
         tokens
     )
     share = np.asarray(_decode_expert_scale(deployment, costs, tokens)) * popular
@@ -389,7 +389,7 @@ def _decode_expert_scale(
     pairs = np.maximum(tokens, 1.0) * densest.per_token
     rows_per_expert = pairs / densest.num_experts
     spared = (1.0 - costs.expert_scale) / (
-        1.0 + (rows_per_expert / value("engine", "busy_expert_rows", Case())) ** 2
+        1.0 + (rows_per_expert / value("engine", "busy_expert_rows", TermCase())) ** 2
     )
     spared /= busiest_rank_surplus(pairs, densest.num_experts, deployment.expert_parallel)
     return np.asarray(1.0 - spared, dtype=np.float64)
@@ -413,7 +413,7 @@ def _grid(largest: int) -> FloatArray:
     return np.array(sorted(point for point in points if point <= largest), dtype=np.float64)
 
 
-def _padded(graph_sizes: Sequence[int], max_num_seqs: int) -> FloatArray:
+def _pad_to_graphs(graph_sizes: Sequence[int], max_num_seqs: int) -> FloatArray:
     """Return the batch that really runs for 0..max_num_seqs sequences: the next captured size, or the batch itself
     beyond."""
     counts = np.arange(max_num_seqs + 1, dtype=np.float64)

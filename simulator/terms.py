@@ -15,7 +15,7 @@ RecordT = TypeVar("RecordT")
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class TermCase:
     """Case that a term is looked up for; an empty field matches only rows that do not select by it."""
 
     name: str = ""
@@ -30,7 +30,7 @@ class Case:
 
 
 @lru_cache(maxsize=8192)
-def find(scope: Scope, term: str, case: Case) -> Term | None:
+def find(scope: Scope, term: str, case: TermCase) -> Term | None:
     """Return the row of the shipped table that holds for a case, or None.
 
     Source: catalog/data/terms.csv.
@@ -38,7 +38,7 @@ def find(scope: Scope, term: str, case: Case) -> Term | None:
     return find_in(terms_by_name(), scope, term, case)
 
 
-def find_in(terms: Terms, scope: Scope, term: str, case: Case) -> Term | None:
+def find_in(terms: Terms, scope: Scope, term: str, case: TermCase) -> Term | None:
     """Return the row of `terms` that holds for a case, or None. Fits use it with tables that are not shipped yet.
 
     Source: own definition.
@@ -46,7 +46,7 @@ def find_in(terms: Terms, scope: Scope, term: str, case: Case) -> Term | None:
     return next((row for row in terms.get((scope, term), ()) if _holds(row, case)), None)
 
 
-def value(scope: Scope, term: str, case: Case) -> float:
+def value(scope: Scope, term: str, case: TermCase) -> float:
     """Return the number of a term, in its own unit.
 
     Raises: KeyError: no row holds for the case.
@@ -58,8 +58,8 @@ def value(scope: Scope, term: str, case: Case) -> float:
     return found.value
 
 
-def filled(
-    record_type: type[RecordT], scope: Scope, case: Case, *, prefix: str = "", terms: Terms | None = None
+def fill_record(
+    record_type: type[RecordT], scope: Scope, case: TermCase, *, prefix: str = "", terms: Terms | None = None
 ) -> RecordT:
     """Return a record whose fields are terms (`prefix` plus the field's name), each in its own unit; a field without a
     row keeps its default.
@@ -73,7 +73,7 @@ def filled(
     return record_type(**values)
 
 
-def _holds(row: Term, case: Case) -> bool:
+def _holds(row: Term, case: TermCase) -> bool:
     return (
         (not row.name or case.name in row.name)
         and (not row.mixer or case.mixer in row.mixer)

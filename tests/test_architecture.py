@@ -16,7 +16,7 @@ from typing import get_type_hints
 
 import pytest
 
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.cli.command import FOLDERS, commands
 from advisor.render.answer import Answer
 
@@ -75,7 +75,7 @@ def module_of(file: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imported_by(file: Path, modules: Collection[str]) -> set[str]:
+def imports_of(file: Path, modules: Collection[str]) -> set[str]:
     found: set[str] = set()
     for node in ast.walk(ast.parse((ROOT / file).read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
@@ -152,7 +152,7 @@ def test_no_place_within_a_room_is_called_like_another() -> None:
 def test_nothing_imports_itself_by_a_detour() -> None:
     """No circle of imports, those inside of functions included."""
     modules = {module_of(file): file for file in python_files() if file.parts[0] in ROOMS}
-    graph = {name: imported_by(file, modules) - {name} for name, file in modules.items()}
+    graph = {name: imports_of(file, modules) - {name} for name, file in modules.items()}
     assert set(TopologicalSorter(graph).static_order()) == graph.keys()
 
 
@@ -201,9 +201,11 @@ def test_commands_answer_in_their_own_folder() -> None:
         folder = found.inputs.__module__.rpartition(".")[0]
         function = getattr(importlib.import_module(f"{folder}.run"), found.word.replace("-", "_"))
         assert found.inputs.__dataclass_params__.frozen
-        assert get_type_hints(function) == {"asked": found.inputs, "shared": Shared, "return": Answer}, (
-            found.name
-        )
+        assert get_type_hints(function) == {
+            "asked": found.inputs,
+            "shared": SharedOptions,
+            "return": Answer,
+        }, found.name
     folders = {
         file.parts[2]
         for file in python_files()

@@ -24,7 +24,7 @@ OF_THE_ROLE = ("rank", "role", "tie_with", "variants", "reasons")
 
 
 @dataclass(frozen=True)
-class Answer:
+class Reply:
     """What the program said to one question."""
 
     words: str
@@ -131,7 +131,7 @@ def leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 
 @cache
-def ask(words: str, *, as_json: bool = True) -> Answer:
+def ask(words: str, *, as_json: bool = True) -> Reply:
     """Ask `advisor WORDS --json --offline` on a fixed day, unless the words name another."""
     arguments = shlex.split(words)
     if as_json and "--json" not in arguments:
@@ -149,7 +149,7 @@ def ask(words: str, *, as_json: bool = True) -> Answer:
             code = main(arguments)
         except SystemExit as end:
             code = end.code if isinstance(end.code, int) else int(end.code is not None)
-    return Answer(words, code, out.getvalue(), err.getvalue())
+    return Reply(words, code, out.getvalue(), err.getvalue())
 
 
 def with_option(words: str, option: str) -> str:

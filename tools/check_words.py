@@ -82,7 +82,7 @@ DATA_DECORATORS = re.compile(
 FORMAT_SKIP = re.compile(r"#\s*fmt:\s*skip\b")
 
 
-class Finding(NamedTuple):
+class WordFinding(NamedTuple):
     """One place that breaks a rule."""
 
     kind: str
@@ -156,7 +156,7 @@ def is_parallel(node: ast.Assign) -> bool:
     return False
 
 
-def findings(file: Path) -> Iterator[Finding]:
+def findings(file: Path) -> Iterator[WordFinding]:
     """Yield what breaks a rule in one file."""
     source = file.read_text(encoding="utf-8")
     name = file.relative_to(ROOT).as_posix() if file.is_relative_to(ROOT) else str(file)
@@ -164,22 +164,22 @@ def findings(file: Path) -> Iterator[Finding]:
     for line, kind, text in texts(tree):
         start = " ".join(text.split())[:100]
         if opening_fragment(text, kind, is_test=name.startswith("tests/")):
-            yield Finding("fragment", f"{name}:{line}", start)
+            yield WordFinding("fragment", f"{name}:{line}", start)
         if word := VAGUE.search(text):
-            yield Finding("vague", f"{name}:{line}", f"({word.group()}) {start}")
+            yield WordFinding("vague", f"{name}:{line}", f"({word.group()}) {start}")
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             is_data = any(DATA_DECORATORS.search(ast.unparse(mark)) for mark in node.decorator_list)
             if not is_data and is_participle(node.name):
-                yield Finding("participle", f"{name}:{node.lineno}", node.name)
+                yield WordFinding("participle", f"{name}:{node.lineno}", node.name)
         elif isinstance(node, ast.Assign) and is_parallel(node):
-            yield Finding("parallel", f"{name}:{node.lineno}", ast.unparse(node)[:100])
+            yield WordFinding("parallel", f"{name}:{node.lineno}", ast.unparse(node)[:100])
     for number, code in enumerate(source.splitlines(), 1):
         if FORMAT_SKIP.search(code):
-            yield Finding("format-skip", f"{name}:{number}", code.strip()[:100])
+            yield WordFinding("format-skip", f"{name}:{number}", code.strip()[:100])
 
 
-def count(paths: Sequence[Path] = ()) -> tuple[Counter[str], list[Finding]]:
+def count(paths: Sequence[Path] = ()) -> tuple[Counter[str], list[WordFinding]]:
     """Return the number of findings by kind, and the findings, in `paths` or in the whole project."""
     files = python_files(paths or [ROOT / folder for folder in FOLDERS])
     found = [finding for file in files for finding in findings(file)]

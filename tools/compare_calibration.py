@@ -46,7 +46,7 @@ def main() -> None:
         parser.error(f"the probes are of several accelerators: {', '.join(sorted(accelerators))}")
     rows = judged_rows(options.cases, accelerators.pop())
     columns: dict[str, Calibration | None] = {"datasheet": None, **calibrations}
-    predictions = {name: predicted(rows, calibration) for name, calibration in columns.items()}
+    predictions = {name: predict_rows(rows, calibration) for name, calibration in columns.items()}
     text = table(rows, predictions)
     if options.write:
         replace_marked(options.write, NAME, text)
@@ -64,7 +64,7 @@ def judged_rows(path: Path, accelerator: str) -> list[dict[str, str]]:
         ]
 
 
-def predicted(rows: list[dict[str, str]], calibration: Calibration | None) -> list[Prediction]:
+def predict_rows(rows: list[dict[str, str]], calibration: Calibration | None) -> list[Prediction]:
     """Every row predicted from its conditions alone."""
     hidden = (*METRICS.values(), "notes", "source", "source_ref")
     return [

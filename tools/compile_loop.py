@@ -50,7 +50,7 @@ setup(
 """
 
 
-def compiled(folder: Path, opt_level: str = "3") -> list[Path]:
+def compile_package(folder: Path, opt_level: str = "3") -> list[Path]:
     """Copy the package into a folder and compile its event loop there; the libraries, relative to the folder."""
     shutil.copytree(ROOT / "advisor", folder / "advisor", ignore=shutil.ignore_patterns("__pycache__"))
     files = [f"advisor/simulator/serving/{name}.py" for name in MODULES]
@@ -72,5 +72,5 @@ def compiled(folder: Path, opt_level: str = "3") -> list[Path]:
 
 
 if __name__ == "__main__":
-    for library in compiled(Path(sys.argv[1]), *sys.argv[2:]):
+    for library in compile_package(Path(sys.argv[1]), *sys.argv[2:]):
         print(library)

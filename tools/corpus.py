@@ -67,12 +67,12 @@ def record(folder: Path, asked: list[str], jobs: int) -> None:
     shutil.copytree(FILES, folder / "files", dirs_exist_ok=True)
     os.chdir(folder / "files")
     with (folder / "answers.jsonl").open("w") as file:
-        for number, found in enumerate(_answered(asked, jobs), start=1):
+        for number, found in enumerate(_answer_all(asked, jobs), start=1):
             file.write(json.dumps(found) + "\n")
             print(f"{number}/{len(asked)} exit {found['exit_code']} {found['question']}", flush=True)
 
 
-def _answered(asked: list[str], jobs: int) -> Iterator[dict[str, Any]]:
+def _answer_all(asked: list[str], jobs: int) -> Iterator[dict[str, Any]]:
     if jobs == 0:
         yield from map(answer, asked)
         return

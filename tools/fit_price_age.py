@@ -70,7 +70,7 @@ def drift_of(changes: Sequence[Pair], start: float, spread: float) -> float:
     return float(np.sum(weight * days * change) / np.sum(weight * days**2))
 
 
-def fitted(
+def fit_drift(
     changes: Sequence[Pair], drift: float | None = None, least_spread: float = 1e-3, num_starts: int = 60
 ) -> tuple[float, float, float]:
     """Start, spread per root of a day and drift of greatest likelihood on a grid; one start is the least."""
@@ -92,8 +92,8 @@ def columns(changes: Sequence[Pair]) -> tuple[FloatArray, FloatArray]:
 
 def main() -> None:
     found = pairs()
-    _, _, drift = fitted([pair for changes in found.values() for pair in changes])
-    _, least_spread, _ = fitted(found["list"], drift, num_starts=1)
+    _, _, drift = fit_drift([pair for changes in found.values() for pair in changes])
+    _, least_spread, _ = fit_drift(found["list"], drift, num_starts=1)
     everything = [pair for changes in found.values() for pair in changes]
     lines = [
         "# Written by tools/fit_price_age.py from pairs of the bundled prices; see its docstring.",
@@ -104,7 +104,7 @@ def main() -> None:
         if len(changes) < LEAST_PAIRS:
             print(f"{name}: {len(changes)} pairs are too few")
             continue
-        start, spread, _ = fitted(changes, drift, least_spread, num_starts=1 if name == "list" else 60)
+        start, spread, _ = fit_drift(changes, drift, least_spread, num_starts=1 if name == "list" else 60)
         lines += ["", f"[{name}]", f"start = {start:.3g}", f"spread_per_root_day = {spread:.3g}"]
         lines += [f"num_pairs = {len(changes)}", f"num_sellers = {len({seller for seller, _, _ in changes})}"]
     FILE.write_text("\n".join(lines) + "\n", encoding="utf-8")

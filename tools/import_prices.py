@@ -94,7 +94,7 @@ def is_wrong(row: Row) -> str:
     return ""
 
 
-def converted(row: Row, known: list[Row], source_ids: dict[tuple[str, str], str]) -> Row:
+def convert_row(row: Row, known: list[Row], source_ids: dict[tuple[str, str], str]) -> Row:
     provider = ALIASES.get(row["provider"], row["provider"])
     count = int(row["gpus_per_unit"])
     usd = float(row["usd_per_unit_hour"])
@@ -286,7 +286,7 @@ def main(table: Path) -> None:
         if title not in source_ids:
             source_ids[title] = f"v2-{len(source_ids)}"
             sources.append({"source": source_ids[title], "title": title[0], "url": title[1]})
-        rows.append(converted(row, known, source_ids))
+        rows.append(convert_row(row, known, source_ids))
     kept = without_second_hand(rows)
     end_narrow_rows(kept)
     by_provider: dict[str, list[Row]] = defaultdict(list)

@@ -138,7 +138,7 @@ class Llama:
         for number, layer in enumerate(self.layers):
             k, v = self.caches[number % len(self.caches)]
             x, residual = rms_norm.run(x, residual, self.norm)
-            q = self._rotated(x @ layer["qkv"].T, k, v)
+            q = self._rotate(x @ layer["qkv"].T, k, v)
             if prefill:
                 x = attention.run(q[None], k, v, True)[0]
             else:
@@ -157,7 +157,7 @@ class Llama:
         """The products whose columns tensor parallelism divides; there the ranks' results are summed."""
         return x @ weight.T
 
-    def _rotated(self, qkv: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    def _rotate(self, qkv: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         s = self.shape
         q = qkv.new_empty((qkv.shape[0], s.heads, s.head_dim))
         _rotate_kernel[(qkv.shape[0], s.heads + 2 * s.kv_heads)](

@@ -64,13 +64,13 @@ def flop_per_s(experts: int, rows: int, depth: int, columns: int, streams: list[
     return 2.0 * experts * rows * depth * columns / seconds_of(run)
 
 
-def clamped(wide: torch.Tensor) -> torch.Tensor:
+def clamp_halves(wide: torch.Tensor) -> torch.Tensor:
     """Both halves clamped one by one and joined, as megatron/core/fusions/fused_bias_geglu.py does."""
     gate, linear = wide.chunk(2, -1)
     return torch.cat((gate.clamp(max=7.0), linear.clamp(-7.0, 7.0)), -1)
 
 
-def biased(out: torch.Tensor, biases: list[torch.Tensor], shares: torch.Tensor) -> torch.Tensor:
+def add_bias(out: torch.Tensor, biases: list[torch.Tensor], shares: torch.Tensor) -> torch.Tensor:
     """Each expert's bias, weighed by the router's shares, as megatron/core/transformer/moe/experts.py adds it."""
     rows = [len(out) // len(biases)] * len(biases)
     parts = zip(out.split(rows), biases, shares.split(rows), strict=True)
@@ -93,11 +93,11 @@ def beside_products(experts: int, rows: int, hidden: int) -> None:
     biases = [values(1, hidden)[0] for _ in range(experts)]
     for tensor in (wide, out, *biases):
         tensor.requires_grad_()
-    beside(f"clamp {rows}", lambda: clamped(wide), [wide])
+    beside(f"clamp {rows}", lambda: clamp_halves(wide), [wide])
     for dtype in (torch.bfloat16, torch.float32):
         shares = torch.rand(experts * rows, 1, device="cuda", dtype=dtype, requires_grad=True)
         leaves = [out, shares, *biases]
-        beside(f"bias {rows} {dtype}", lambda leaves=leaves: biased(out, biases, leaves[1]), leaves)
+        beside(f"bias {rows} {dtype}", lambda leaves=leaves: add_bias(out, biases, leaves[1]), leaves)
     left = values(rows, hidden)
     right = values(rows, 2 * hidden)
     main = torch.zeros(hidden, 2 * hidden, device="cuda")

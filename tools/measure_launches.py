@@ -24,7 +24,7 @@ TOKENS = 1024
 
 
 @contextlib.contextmanager
-def tracked() -> Iterator[None]:
+def track_random_state() -> Iterator[None]:
     """The random state of tensor-parallel ranks, as CudaRNGStatesTracker.fork has it."""
     before = torch.cuda.get_rng_state()
     set_state(TRACKED["model"])
@@ -39,7 +39,7 @@ def set_state(state: torch.Tensor) -> None:
     torch.cuda.default_generators[0].set_state(state)
 
 
-class Product(torch.autograd.Function):
+class MeasuredProduct(torch.autograd.Function):
     """LinearWithGradAccumulationAndAsyncCommunication on one rank."""
 
     @staticmethod
@@ -58,7 +58,7 @@ class Product(torch.autograd.Function):
         return for_input, grad.t().matmul(x), grad.sum(0) if ctx.needs_input_grad[2] else None
 
 
-class Linear(torch.nn.Module):
+class MeasuredLinear(torch.nn.Module):
     def __init__(self, inputs: int, outputs: int, *, hands_bias_on: bool = False) -> None:
         super().__init__()
         self.weight = torch.nn.Parameter(torch.randn(outputs, inputs, device=DEVICE, dtype=DTYPE) * 0.02)
@@ -66,7 +66,7 @@ class Linear(torch.nn.Module):
         self.hands_bias_on = hands_bias_on
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return Product.apply(x, self.weight, None if self.hands_bias_on else self.bias)  # type: ignore[no-any-return]
+        return MeasuredProduct.apply(x, self.weight, None if self.hands_bias_on else self.bias)  # type: ignore[no-any-return]
 
 
 @torch.jit.script
@@ -80,16 +80,16 @@ def bias_gelu(bias: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
     return x * 0.5 * (1.0 + torch.tanh(0.79788456 * x * (1 + 0.044715 * x * x)))
 
 
-class Layer(torch.nn.Module):
+class MeasuredLayer(torch.nn.Module):
     def __init__(self, hidden: int, heads: int) -> None:
         super().__init__()
         self.hidden = hidden
         self.heads = heads
         self.norms = torch.nn.ModuleList(torch.nn.LayerNorm(hidden, device=DEVICE, dtype=DTYPE) for _ in "ab")
-        self.qkv = Linear(hidden, 3 * hidden)
-        self.out = Linear(hidden, hidden, hands_bias_on=True)
-        self.up = Linear(hidden, 4 * hidden, hands_bias_on=True)
-        self.down = Linear(4 * hidden, hidden, hands_bias_on=True)
+        self.qkv = MeasuredLinear(hidden, 3 * hidden)
+        self.out = MeasuredLinear(hidden, hidden, hands_bias_on=True)
+        self.up = MeasuredLinear(hidden, 4 * hidden, hands_bias_on=True)
+        self.down = MeasuredLinear(4 * hidden, hidden, hands_bias_on=True)
 
     def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         out = self.out(self.attention(self.qkv(self.norms[0](x)), mask))
@@ -106,7 +106,7 @@ class Layer(torch.nn.Module):
         scores = torch.empty(batch * self.heads, tokens, tokens, dtype=DTYPE, device=DEVICE)
         scores = torch.baddbmm(scores, q, k.transpose(1, 2), beta=0.0, alpha=size**-0.5)
         scores = torch.softmax(scores.view(batch, self.heads, tokens, tokens).masked_fill(mask, -1e4), -1)
-        with tracked():
+        with track_random_state():
             scores = F.dropout(scores, 0.1, True)
         context = torch.bmm(scores.view(batch * self.heads, tokens, tokens), v)
         context = context.view(batch, self.heads, tokens, size).permute(2, 0, 1, 3).contiguous()
@@ -117,7 +117,7 @@ class Recomputed(torch.autograd.Function):
     """CheckpointFunction of megatron/core/tensor_parallel/random.py."""
 
     @staticmethod
-    def forward(ctx: Any, layer: Layer, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    def forward(ctx: Any, layer: MeasuredLayer, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         ctx.layer = layer
         ctx.states = (torch.get_rng_state(), torch.cuda.get_rng_state(), dict(TRACKED))
         with torch.no_grad():
@@ -144,15 +144,15 @@ class Recomputed(torch.autograd.Function):
 def step_ms(hidden: int, heads: int, batch: int, *, recompute: bool) -> float:
     """Time of a layer's forward and backward pass [ms], the mean over layers and steps."""
     TRACKED["model"] = torch.cuda.get_rng_state()
-    layers = [Layer(hidden, heads) for _ in range(LAYERS)]
+    layers = [MeasuredLayer(hidden, heads) for _ in range(LAYERS)]
     for parameter in (p for layer in layers for p in layer.parameters()):
         total = torch.zeros_like(parameter, dtype=torch.float32)
 
-        def added(parameter: torch.Tensor, total: torch.Tensor = total) -> None:
+        def add_gradient(parameter: torch.Tensor, total: torch.Tensor = total) -> None:
             total.add_(parameter.grad)  # type: ignore[arg-type]
             parameter.grad = None
 
-        parameter.register_post_accumulate_grad_hook(added)
+        parameter.register_post_accumulate_grad_hook(add_gradient)
     mask = torch.ones(1, 1, TOKENS, TOKENS, device=DEVICE).tril() < 0.5
     x = torch.randn(TOKENS, batch, hidden, device=DEVICE, dtype=DTYPE, requires_grad=True)
     grad = torch.randn_like(x) * 1e-3

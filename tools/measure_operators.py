@@ -41,7 +41,7 @@ def main() -> None:
         return
     runs = []
     for part in options.parts:
-        runs.append(measured(part, options.ranks, options.commit))
+        runs.append(measure_part(part, options.ranks, options.commit))
         write(options.out, [run for run in runs if run["points"]])  # after each part: a later one may fail
 
 
@@ -60,7 +60,7 @@ def write(path: Path, runs: list[dict[str, object]]) -> None:
     )
 
 
-def measured(part: str, ranks: list[int], commit: str) -> dict[str, object]:
+def measure_part(part: str, ranks: list[int], commit: str) -> dict[str, object]:
     """One part with the conditions under which it ran."""
     begun_s = time.monotonic()
     over_ranks = {"all_reduce": all_reduce, "parallel_step": parallel_step}

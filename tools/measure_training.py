@@ -26,7 +26,7 @@ NUM_STEPS = 5
 
 
 @dataclass(frozen=True)
-class Case:
+class StepCase:
     """One step: shape of the model, batch, and how it is trained."""
 
     layers: int
@@ -53,31 +53,31 @@ L1 = {"layers": 16, "hidden": 2048, "heads": 32, "kv_heads": 8, "ffn": 8192, "vo
 GPT = {"layers": 12, "hidden": 768, "heads": 12, "kv_heads": 12, "ffn": 2048, "vocab": 50304, "seq_len": 1024}
 CASES = {
     "one": [
-        Case(**L1, seq_len=8192, micro_batch=1, sharding="fsdp"),
-        Case(**L1, seq_len=8192, micro_batch=2, sharding="fsdp"),
-        Case(**L1, seq_len=8192, micro_batch=4, sharding="fsdp", recompute="full"),
-        Case(**L1, seq_len=2048, micro_batch=4, sharding="none"),
-        Case(**L1, seq_len=2048, micro_batch=4, sharding="bf16"),
-        Case(**L1, seq_len=2048, micro_batch=4, sharding="bf16", loss="chunked"),
-        Case(**L1, seq_len=2048, micro_batch=1, sharding="bf16", grad_accum=4),
-        Case(**L8, layers=8, seq_len=8192, micro_batch=1, sharding="fsdp"),
-        Case(**L8, layers=8, seq_len=8192, micro_batch=1, sharding="fsdp", recompute="full"),
-        Case(**L8, layers=8, seq_len=2048, micro_batch=4, sharding="fsdp"),
-        Case(**L8, layers=8, seq_len=32768, micro_batch=1, sharding="fsdp", recompute="full"),
-        Case(**L8, layers=32, seq_len=4096, micro_batch=1, sharding="bf16", recompute="full"),
-        Case(**L8, layers=32, seq_len=2048, micro_batch=1, sharding="bf16", optimizer="sgd"),
-        Case(**GPT, micro_batch=4, sharding="none"),
-        Case(**GPT, micro_batch=16, sharding="none"),
-        Case(**GPT, micro_batch=64, sharding="none"),
-        Case(**GPT, micro_batch=16, sharding="none", compile=1),
-        Case(**L1, seq_len=2048, micro_batch=4, sharding="none", compile=1),
-        Case(**L8, layers=8, seq_len=8192, micro_batch=1, sharding="fsdp", compile=1),
+        StepCase(**L1, seq_len=8192, micro_batch=1, sharding="fsdp"),
+        StepCase(**L1, seq_len=8192, micro_batch=2, sharding="fsdp"),
+        StepCase(**L1, seq_len=8192, micro_batch=4, sharding="fsdp", recompute="full"),
+        StepCase(**L1, seq_len=2048, micro_batch=4, sharding="none"),
+        StepCase(**L1, seq_len=2048, micro_batch=4, sharding="bf16"),
+        StepCase(**L1, seq_len=2048, micro_batch=4, sharding="bf16", loss="chunked"),
+        StepCase(**L1, seq_len=2048, micro_batch=1, sharding="bf16", grad_accum=4),
+        StepCase(**L8, layers=8, seq_len=8192, micro_batch=1, sharding="fsdp"),
+        StepCase(**L8, layers=8, seq_len=8192, micro_batch=1, sharding="fsdp", recompute="full"),
+        StepCase(**L8, layers=8, seq_len=2048, micro_batch=4, sharding="fsdp"),
+        StepCase(**L8, layers=8, seq_len=32768, micro_batch=1, sharding="fsdp", recompute="full"),
+        StepCase(**L8, layers=32, seq_len=4096, micro_batch=1, sharding="bf16", recompute="full"),
+        StepCase(**L8, layers=32, seq_len=2048, micro_batch=1, sharding="bf16", optimizer="sgd"),
+        StepCase(**GPT, micro_batch=4, sharding="none"),
+        StepCase(**GPT, micro_batch=16, sharding="none"),
+        StepCase(**GPT, micro_batch=64, sharding="none"),
+        StepCase(**GPT, micro_batch=16, sharding="none", compile=1),
+        StepCase(**L1, seq_len=2048, micro_batch=4, sharding="none", compile=1),
+        StepCase(**L8, layers=8, seq_len=8192, micro_batch=1, sharding="fsdp", compile=1),
     ],
     "many": [
-        Case(**L8, layers=32, seq_len=8192, micro_batch=1, num_gpus=4, sharding="fsdp", recompute="full"),
-        Case(**L8, layers=32, seq_len=8192, micro_batch=1, num_gpus=4, sharding="fsdp"),
-        Case(**L8, layers=32, seq_len=8192, micro_batch=2, num_gpus=4, sharding="fsdp", recompute="full"),
-        Case(
+        StepCase(**L8, layers=32, seq_len=8192, micro_batch=1, num_gpus=4, sharding="fsdp", recompute="full"),
+        StepCase(**L8, layers=32, seq_len=8192, micro_batch=1, num_gpus=4, sharding="fsdp"),
+        StepCase(**L8, layers=32, seq_len=8192, micro_batch=2, num_gpus=4, sharding="fsdp", recompute="full"),
+        StepCase(
             **L8,
             layers=32,
             seq_len=8192,
@@ -87,7 +87,7 @@ CASES = {
             recompute="full",
             grad_accum=4,
         ),
-        Case(
+        StepCase(
             **L8,
             layers=32,
             seq_len=8192,
@@ -97,20 +97,20 @@ CASES = {
             recompute="full",
             compile=1,
         ),
-        Case(**L8, layers=32, seq_len=2048, micro_batch=2, num_gpus=4, sharding="fsdp"),
-        Case(**L1, seq_len=8192, micro_batch=1, num_gpus=4, sharding="fsdp"),
-        Case(**L1, seq_len=2048, micro_batch=4, num_gpus=4, sharding="ddp"),
-        Case(**GPT, micro_batch=16, num_gpus=4, sharding="ddp"),
-        Case(**L1, seq_len=2048, micro_batch=4, num_gpus=2, sharding="fsdp"),
-        Case(**L1, seq_len=2048, micro_batch=4, num_gpus=2, sharding="ddp"),
+        StepCase(**L8, layers=32, seq_len=2048, micro_batch=2, num_gpus=4, sharding="fsdp"),
+        StepCase(**L1, seq_len=8192, micro_batch=1, num_gpus=4, sharding="fsdp"),
+        StepCase(**L1, seq_len=2048, micro_batch=4, num_gpus=4, sharding="ddp"),
+        StepCase(**GPT, micro_batch=16, num_gpus=4, sharding="ddp"),
+        StepCase(**L1, seq_len=2048, micro_batch=4, num_gpus=2, sharding="fsdp"),
+        StepCase(**L1, seq_len=2048, micro_batch=4, num_gpus=2, sharding="ddp"),
     ],
 }
 
 
-class Attention(nn.Module):
+class TorchAttention(nn.Module):
     """Grouped-query attention with rotary positions."""
 
-    def __init__(self, c: Case) -> None:
+    def __init__(self, c: StepCase) -> None:
         super().__init__()
         self.heads = c.heads
         self.kv_heads = c.kv_heads
@@ -139,14 +139,14 @@ def rotate(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
     return (x * cos + torch.cat((-second, first), dim=-1) * sin).to(x.dtype)
 
 
-class Layer(nn.Module):
+class TorchLayer(nn.Module):
     """Attention and gated feed-forward with RMS norms before them."""
 
-    def __init__(self, c: Case) -> None:
+    def __init__(self, c: StepCase) -> None:
         super().__init__()
         self.norm1 = nn.RMSNorm(c.hidden)
         self.norm2 = nn.RMSNorm(c.hidden)
-        self.attention = Attention(c)
+        self.attention = TorchAttention(c)
         self.w1 = nn.Linear(c.hidden, c.ffn, bias=False)
         self.w3 = nn.Linear(c.hidden, c.ffn, bias=False)
         self.w2 = nn.Linear(c.ffn, c.hidden, bias=False)
@@ -160,11 +160,11 @@ class Layer(nn.Module):
 class Decoder(nn.Module):
     """Embedding, layers, norm and head; returns the loss."""
 
-    def __init__(self, c: Case) -> None:
+    def __init__(self, c: StepCase) -> None:
         super().__init__()
         self.case = c
         self.embed = nn.Embedding(c.vocab, c.hidden)
-        self.layers = nn.ModuleList(Layer(c) for _ in range(c.layers))
+        self.layers = nn.ModuleList(TorchLayer(c) for _ in range(c.layers))
         self.norm = nn.RMSNorm(c.hidden)
         self.head = nn.Linear(c.hidden, c.vocab, bias=False)
 
@@ -179,7 +179,7 @@ class Decoder(nn.Module):
         return functional.cross_entropy(self.head(x).float().flatten(0, 1), tokens.flatten())
 
 
-def build(c: Case, device: torch.device) -> nn.Module:
+def build(c: StepCase, device: torch.device) -> nn.Module:
     """The model on its device, sharded and wrapped."""
     with torch.device("meta"):
         model = Decoder(c)
@@ -208,7 +208,7 @@ def build(c: Case, device: torch.device) -> nn.Module:
     return model
 
 
-def run(c: Case) -> dict[str, object]:
+def run(c: StepCase) -> dict[str, object]:
     """Measure one case in this process."""
     device = torch.device("cuda", int(os.environ["LOCAL_RANK"]))
     torch.cuda.set_device(device)
@@ -242,7 +242,7 @@ def run(c: Case) -> dict[str, object]:
     return result if int(os.environ["RANK"]) == 0 else {}
 
 
-def make_inputs(c: Case, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+def make_inputs(c: StepCase, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
     """Random tokens and the rotary tables of their positions."""
     dim = c.hidden // c.heads
     rates = 1e4 ** (-torch.arange(0, dim, 2) / dim)
@@ -253,7 +253,7 @@ def make_inputs(c: Case, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def step(
-    c: Case, model: nn.Module, optimizer: torch.optim.Optimizer, inputs: tuple[Tensor, Tensor, Tensor]
+    c: StepCase, model: nn.Module, optimizer: torch.optim.Optimizer, inputs: tuple[Tensor, Tensor, Tensor]
 ) -> tuple[float, float, float, float]:
     """One optimizer step: wall time, first forward pass, all passes, optimizer [s]."""
     marks = [torch.cuda.Event(enable_timing=True) for _ in range(4)]

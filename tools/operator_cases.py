@@ -71,7 +71,7 @@ def point(operator: str, instrument: str, shape: dict[str, object], timing: Timi
     }
 
 
-def timed(calls: Sequence[Call], device: torch.device, flop: float = 0.0) -> Timing:
+def time_call_graph(calls: Sequence[Call], device: torch.device, flop: float = 0.0) -> Timing:
     """Time per call of a graph of all calls [s]; a burst from rest where the matrix units are at work."""
     burst_s = len(calls) * flop / RATE_FLOP_PER_S
     if burst_s > BURST_S / 100.0:
@@ -105,7 +105,7 @@ def decode_points(device: torch.device, contexts: Sequence[int] = DECODE_CONTEXT
                 ]
                 calls = [partial(decode_attention.run, *inputs) for inputs in sets]
                 shape = {"batch": batch, "context": context, "heads": heads, "kv_heads": kv_heads}
-                yield point("attention_decode", "triton", shape, timed(calls, device))
+                yield point("attention_decode", "triton", shape, time_call_graph(calls, device))
 
 
 def prefill_points(device: torch.device) -> Iterator[Point]:
@@ -116,7 +116,7 @@ def prefill_points(device: torch.device) -> Iterator[Point]:
         flop = attention.flop(1, tokens, tokens, 32, 128, True)
         library = partial(functional.scaled_dot_product_attention, *turned, is_causal=True, enable_gqa=True)
         for name, call in (("triton", partial(attention.run, q, k, v, True)), ("torch", library)):
-            yield point("attention_prefill", name, {"tokens": tokens}, timed([call], device, flop))
+            yield point("attention_prefill", name, {"tokens": tokens}, time_call_graph([call], device, flop))
 
 
 def matmul_points(device: torch.device) -> Iterator[Point]:
@@ -129,7 +129,7 @@ def matmul_points(device: torch.device) -> Iterator[Point]:
         for rows in MATMUL_ROWS:
             x = torch.randn((rows, depth), device=device, dtype=torch.bfloat16)
             calls = [partial(torch.mm, x, weight.T) for weight in weights]
-            timing = timed(calls, device, 2.0 * rows * columns * depth)
+            timing = time_call_graph(calls, device, 2.0 * rows * columns * depth)
             yield point("matmul", "torch", {"rows": rows, "columns": columns, "depth": depth}, timing)
 
 
@@ -155,7 +155,7 @@ def expert_points(device: torch.device) -> Iterator[Point]:
                 flop = 6.0 * tokens * per_token * hidden * inner
                 for name, make in (("triton", our_experts), ("torch", torch_experts)):
                     calls = [make(x, up, down, size) for size in sizes]
-                    yield point("experts", name, shape, timed(calls, device, flop))
+                    yield point("experts", name, shape, time_call_graph(calls, device, flop))
 
 
 def sustained_points(device: torch.device) -> Iterator[Point]:

@@ -64,13 +64,13 @@ def main() -> None:
     options = parser.parse_args()
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     dist.init_process_group("nccl", device_id=torch.device("cuda", torch.cuda.current_device()))
-    points = [point for name in options.shapes for point in measured(name, dist.group.WORLD)]
+    points = [point for name in options.shapes for point in measure_shape(name, dist.group.WORLD)]
     if dist.get_rank() == 0:
         options.out.write_text(json.dumps(points), encoding="utf-8")
     dist.destroy_process_group()
 
 
-def measured(name: str, group: dist.ProcessGroup) -> Iterator[Point]:
+def measure_shape(name: str, group: dist.ProcessGroup) -> Iterator[Point]:
     """Points of one shape: the step without sums, and for each way to sum the step with them and the sums alone."""
     shape = SHAPES[name]
     num_ranks = dist.get_world_size()

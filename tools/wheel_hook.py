@@ -38,7 +38,7 @@ class Wheel(BuildHookInterface[Any]):
             return
         self.folder = Path(tempfile.mkdtemp())
         tables = self.folder / "tables.jsonl"
-        tables.write_text(joined(), encoding="utf-8")
+        tables.write_text(join_tables(), encoding="utf-8")
         stated = self.folder / "version"
         stated.write_text(_checkout_module("advisor.render.document").data_hash(DATA), encoding="utf-8")
         for made in (tables, stated):
@@ -55,7 +55,7 @@ class Wheel(BuildHookInterface[Any]):
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def joined() -> str:
+def join_tables() -> str:
     """A line a TOML file of the catalog: its name, a tab and its tables as JSON."""
     files = [path for path in sorted(DATA.rglob("*.toml")) if SHOWN not in path.parents]
     return "".join(f"{path.relative_to(DATA).as_posix()}\t{_as_json(path)}\n" for path in files)

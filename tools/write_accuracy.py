@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
-from compare_calibration import judged_rows, predicted
+from compare_calibration import judged_rows, predict_rows
 from compare_calibration import table as calibration_rows
 from engine_order import order_table
 
@@ -30,7 +30,7 @@ from advisor.commands.validate.serving_accuracy_view import (
     stranger_tables,
 )
 from advisor.evidence.collectives import prediction as collectives
-from advisor.evidence.scores import Comparison, JudgedRow, comparisons, measured_value, score
+from advisor.evidence.scores import MeasuredPrediction, JudgedRow, comparisons, measured_value, score
 from advisor.evidence.serving.accuracy import CORE_METRICS, is_core, serving_accuracy
 from advisor.evidence.serving.case import View
 from advisor.evidence.serving.prediction import predict_row
@@ -138,7 +138,7 @@ def cells(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(stream))
 
 
-def judged(path: Path, view: View = "replay") -> list[JudgedRow]:
+def judge_rows(path: Path, view: View = "replay") -> list[JudgedRow]:
     """Every row of the serving measurements with its prediction."""
     return [
         JudgedRow(row, predict_row(row, number, view=view).metrics)
@@ -225,9 +225,9 @@ def macro_errors(name: str, groups: list[list[Ratios]]) -> tuple[str, ...]:
     return (name, str(sum(len(group) for group in groups)), *errors)
 
 
-def score_table(title: str, column: str, compared: Sequence[Comparison]) -> str:
+def score_table(title: str, column: str, compared: Sequence[MeasuredPrediction]) -> str:
     """Errors over all comparisons, then over those of each value of a column as they first appear."""
-    by_value: dict[str, list[Comparison]] = defaultdict(list)
+    by_value: dict[str, list[MeasuredPrediction]] = defaultdict(list)
     for one in compared:
         by_value[one.groups[column]].append(one)
     lines = [("all", *score_cells(score(compared)))]
@@ -254,7 +254,7 @@ def calibration_table(path: Path) -> str:
     """H200 rows before and after calibration."""
     known = {name: calibration_of(read_probe(Path(name))) for name in PROBES}
     rows = judged_rows(path, next(iter(known.values())).accelerator)
-    found = {name: predicted(rows, used) for name, used in ({"datasheet": None} | known).items()}
+    found = {name: predict_rows(rows, used) for name, used in ({"datasheet": None} | known).items()}
     return CALIBRATION_HEADER + calibration_rows(rows, found) + "\n"
 
 
@@ -392,9 +392,9 @@ def main() -> None:
             arguments.predictions,
         )
         return
-    rows = judged(arguments.truth / "serving.csv")
+    rows = judge_rows(arguments.truth / "serving.csv")
     accuracy = serving_accuracy(rows)
-    stranger = serving_accuracy(judged(arguments.truth / "serving.csv", "stranger"))
+    stranger = serving_accuracy(judge_rows(arguments.truth / "serving.csv", "stranger"))
     if accuracy is None or stranger is None:
         parser.error("no serving run of the core in the measurements")
     everything, *others = serving_accuracy_tables(accuracy)
@@ -404,7 +404,7 @@ def main() -> None:
     else:
         text += "".join(kept_section(arguments.output, title) for title in (LEFT_OUT, BLIND_NOW))
     text += "".join(markdown(one) for one in others)
-    text += order_table([*rows, *judged(arguments.truth / "serving_blind1.csv")])
+    text += order_table([*rows, *judge_rows(arguments.truth / "serving_blind1.csv")])
     text += calibration_table(arguments.truth / "serving.csv")
     text += STRANGER_HEADER + "".join(markdown(one) for one in stranger_tables(stranger))
     text += TRAINING_HEADER + training_tables(arguments.truth / "training.csv")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, get_args
 
-from advisor.ask.inputs import given, parameters_of
+from advisor.ask.inputs import given_options, parameters_of
 from advisor.catalog.errors import AdvisorError
 
 Work = Literal[
@@ -66,7 +66,7 @@ def refuse_idle(asked: Any, typed: Collection[str] = frozenset()) -> None:
     Raises: AdvisorError: there is one, or one needs another.
     """
     known = acts_of(type(asked))
-    names = given(asked, typed)
+    names = given_options(asked, typed)
     # A plan says its own work; `serve` is what stands where none is typed.
     has_plan = "from_plan" in names and (asked.workload in known["from_plan"].work or "workload" not in names)
     has_models = not has_plan and "models" in names and asked.workload in known["models"].work

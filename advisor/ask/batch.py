@@ -5,7 +5,7 @@ from typing import Final
 
 from advisor.ask.levers import beside_of
 from advisor.ask.measures import parse_count, parse_seconds
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.ask.scenario import scenario_of
 from advisor.ask.work import WorkQuestion
 from advisor.catalog.errors import AdvisorError
@@ -17,7 +17,7 @@ _PROFILE: Final = "batch"
 
 
 def batch_question(
-    model: str, asked: WorkQuestion, shared: Shared
+    model: str, asked: WorkQuestion, shared: SharedOptions
 ) -> tuple[Scenario, BatchJob, tuple[str, ...]]:
     """Return a question about requests that no client waits for, the job, and notes on what was understood.
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from advisor.ask.measures import parse_seconds, positive
-from advisor.ask.options import Layout, Load
+from advisor.ask.options import LayoutOptions, LoadOptions
 from advisor.ask.traffic import traffic_of
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import bytes_per_element, known_dtype
@@ -33,7 +33,7 @@ DEFAULT_REQUESTS = 2000
 """Twenty requests lie beyond the 99th percentile."""
 
 
-def deployment_of(model: str, gpu: str, typed: Layout) -> tuple[Deployment, tuple[str, ...]]:
+def deployment_of(model: str, gpu: str, typed: LayoutOptions) -> tuple[Deployment, tuple[str, ...]]:
     """Return the deployment, ids resolved, and notes on what was understood.
 
     Raises: UnknownNameError: a model, accelerator, engine or format is in no record. InfeasibleError: the engine
@@ -119,7 +119,7 @@ class LoadPlan:
         return context_spread(self.workload.lengths, self.traffic.shared_prefix_tokens)
 
 
-def load_of(load: Load) -> LoadPlan:
+def load_of(load: LoadOptions) -> LoadPlan:
     """Return the workload that a load stands for.
 
     Raises: AdvisorError: neither rate nor concurrency nor trace is given, or parts of the load exclude each other.
@@ -148,7 +148,7 @@ def load_of(load: Load) -> LoadPlan:
     )
 
 
-def _trace_plan(path: Path, traffic: Traffic, load: Load) -> LoadPlan:
+def _trace_plan(path: Path, traffic: Traffic, load: LoadOptions) -> LoadPlan:
     """Return the plan of a trace, replayed at its own instants, or by clients if their number is given."""
     from advisor.simulator.serving.trace_files import read_trace
     from advisor.simulator.serving.trace_replay import replay

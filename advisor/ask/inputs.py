@@ -38,14 +38,14 @@ def parameters_of(inputs: type, default: object = None) -> Iterator[inspect.Para
         yield from inner
 
 
-def gathered(inputs: type[T], values: Mapping[str, Any], default: object = None) -> T:
+def fill_inputs(inputs: type[T], values: Mapping[str, Any], default: object = None) -> T:
     """Return the dataclass with what was typed; what is not among the values keeps its default."""
     made: dict[str, Any] = {}
     for field, group, names in options_and_groups(inputs):
         value = _default(field) if default is None else getattr(default, field.name)
         if group is not None:
             own = {name: values[name] for name in names or values if name in values}
-            made[field.name] = gathered(group, own, None if value is inspect.Parameter.empty else value)
+            made[field.name] = fill_inputs(group, own, None if value is inspect.Parameter.empty else value)
         elif field.name in values and not (values[field.name] is None and field.default is MISSING):
             made[field.name] = values[field.name]
     return inputs(**made) if default is None else replace(default, **made)  # type: ignore[type-var, return-value]
@@ -69,7 +69,7 @@ def _default(field: Field[Any]) -> Any:
     return inspect.Parameter.empty if field.default is MISSING else field.default
 
 
-def given(inputs: Any, typed: Collection[str] = frozenset(), default: Any = None) -> list[str]:
+def given_options(inputs: Any, typed: Collection[str] = frozenset(), default: Any = None) -> list[str]:
     """Return the names of the options that were typed, or whose value is not their default; groups opened."""
     plain = type(inputs)() if default is None else default
     names = []
@@ -77,7 +77,7 @@ def given(inputs: Any, typed: Collection[str] = frozenset(), default: Any = None
         value = getattr(inputs, field.name)
         usual = getattr(plain, field.name)
         if is_dataclass(usual):
-            names += given(value, typed, usual)
+            names += given_options(value, typed, usual)
         elif value != usual or field.name in typed:
             names.append(field.name)
     return names

@@ -6,7 +6,7 @@ from typing import Final, cast
 
 from advisor.ask.levers import beside_of
 from advisor.ask.measures import parse_budget, parse_rate, parse_seconds
-from advisor.ask.options import ItemInput, Shared
+from advisor.ask.options import ItemInput, SharedOptions
 from advisor.ask.own_data import given_calibration
 from advisor.ask.scenario import LADDER_PER_S, constraints_of, needed_model
 from advisor.ask.work import WorkQuestion
@@ -85,7 +85,7 @@ def named_model(name: str) -> tuple[Model, tuple[str, ...]]:
     return found.record, tuple(filter(None, (found.note,)))
 
 
-def item_question(asked: WorkQuestion, shared: Shared) -> tuple[ItemScenario, tuple[str, ...]]:
+def item_question(asked: WorkQuestion, shared: SharedOptions) -> tuple[ItemScenario, tuple[str, ...]]:
     """Return the whole question about images, texts or audio, and notes on what was understood.
 
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, or the model does other work.

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Final
 
 from advisor.ask.measures import parse_clients, parse_rate, parse_tokens, parse_watts
-from advisor.ask.options import Beside as TypedBeside
-from advisor.ask.options import Levers, Load
+from advisor.ask.options import ExtraOptions as TypedBeside
+from advisor.ask.options import Levers, LoadOptions
 from advisor.ask.scenario import names_of
 from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
@@ -15,7 +15,7 @@ from advisor.catalog.resolve import near_misses
 from advisor.catalog.units import TB
 from advisor.decide.levers import APART, BY_LENGTH, LEVERS, NAMES
 from advisor.decide.power import NAME as POWER
-from advisor.decide.scenario import AdapterLoad, Beside, Scenario
+from advisor.decide.scenario import AdapterLoad, ExtraItems, Scenario
 from advisor.decide.split import boundaries
 from advisor.simulator.workloads.lora import MOST_SLOTS, USUAL_RANK
 
@@ -71,9 +71,9 @@ def with_levers(
     return found.model_copy(update={"adapters": _adapters(typed, scenario.model)})
 
 
-def beside_of(typed: TypedBeside) -> Beside:
+def beside_of(typed: TypedBeside) -> ExtraItems:
     """Return the storage and egress that are paid for in addition to machines."""
-    return Beside(
+    return ExtraItems(
         storage_bytes=None if typed.storage_tb is None else typed.storage_tb * TB,
         egress_bytes_per_month=None if typed.egress_tb is None else typed.egress_tb * TB,
     )
@@ -82,7 +82,7 @@ def beside_of(typed: TypedBeside) -> Beside:
 _MOST_RUNGS: Final = 8
 
 
-def largest_of(load: Load) -> tuple[Load, dict[str, tuple[float, ...]]]:
+def largest_of(load: LoadOptions) -> tuple[LoadOptions, dict[str, tuple[float, ...]]]:
     """Return the largest of several given loads, and all of them as fields of a scenario; a single load alone, and
     no field.
 

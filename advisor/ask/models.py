@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from advisor.ask.levers import beside_of, with_levers
 from advisor.ask.measures import parse_tokens
-from advisor.ask.options import Beside, Levers, Load, Objectives, Shared, Where
+from advisor.ask.options import ExtraOptions, Levers, LoadOptions, ObjectiveOptions, SharedOptions, Where
 from advisor.ask.scenario import names_of, scenario_of
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.resolve import near_misses
@@ -45,7 +45,13 @@ _WHERE: Final = ("precision", "engine")
 
 
 def scenarios_of(
-    text: str, objectives: Objectives, where: Where, levers: Levers, beside: Beside, top: int, shared: Shared
+    text: str,
+    objectives: ObjectiveOptions,
+    where: Where,
+    levers: Levers,
+    beside: ExtraOptions,
+    top: int,
+    shared: SharedOptions,
 ) -> tuple[tuple[Scenario, ...], tuple[str, ...]]:
     """Return a question for each model, what is said for all of them included, and notes on what was understood.
 
@@ -55,7 +61,7 @@ def scenarios_of(
     found: dict[str, Scenario] = {}
     notes: list[str] = []
     for part in names_of(text, "--models"):
-        name, load, own, limits = _parsed(part, replace(objectives, budget=None), where)
+        name, load, own, limits = _parse_part(part, replace(objectives, budget=None), where)
         scenario, more = scenario_of(name, load, own, limits, top, shared)
         if scenario.model in found:
             raise AdvisorError(
@@ -80,7 +86,9 @@ def scenarios_of(
     return tuple(found.values()), tuple(dict.fromkeys(notes))
 
 
-def _parsed(part: str, objectives: Objectives, where: Where) -> tuple[str, Load, Objectives, Where]:
+def _parse_part(
+    part: str, objectives: ObjectiveOptions, where: Where
+) -> tuple[str, LoadOptions, ObjectiveOptions, Where]:
     """Return a model, and its own load, objectives and limits.
 
     Raises: AdvisorError: a setting is not NAME=VALUE, or there is none of that name.
@@ -88,7 +96,7 @@ def _parsed(part: str, objectives: Objectives, where: Where) -> tuple[str, Load,
     head, *settings = part.split(":")
     name, _, rate = head.partition("@")
     changed: dict[str, Any]
-    load = Load(rate=rate or None)
+    load = LoadOptions(rate=rate or None)
     for setting in settings:
         key, equals, value = setting.partition("=")
         field = key.replace("-", "_")

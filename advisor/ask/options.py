@@ -74,7 +74,7 @@ def _as_of(text: str) -> datetime.date:
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharedOptions:
     """The options that every command has, accepted after the subcommand."""
 
     json: Annotated[bool, OUTPUT(None, "Print one JSON document and nothing else.", True, "--json")] = False
@@ -135,7 +135,7 @@ Rate = Annotated[str | None, LOAD("R", "Requests per second: 10, 10/s or 600/min
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class LoadOptions:
     """The load as typed: a profile or token counts or a trace; a rate or a concurrency or neither; how it is drawn."""
 
     rate: Annotated[Rate, acts(f"{CHAT} {ITEMS} batch", each=True)] = None
@@ -214,7 +214,7 @@ def _level(text: str, default: str | bool = False) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Objectives:
+class ObjectiveOptions:
     """Objectives and limits that the answer must keep, as typed."""
 
     ttft_p99: Annotated[
@@ -354,7 +354,7 @@ class Where:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class ExtraOptions:
     """Storage and egress that are paid for in addition to machines, as typed."""
 
     storage_tb: Annotated[
@@ -398,7 +398,7 @@ RecordsFile = Annotated[
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class LayoutOptions:
     """How a model is laid out, as typed."""
 
     tp: Annotated[int, degree("Tensor parallelism.")] = 1

@@ -7,7 +7,7 @@ from typing import Final
 
 from advisor.catalog import accelerators
 from advisor.catalog.errors import InputFileError, UnknownNameError
-from advisor.catalog.files import checked, read_json
+from advisor.catalog.files import check_record, read_json
 from advisor.catalog.schema import Calibration
 
 
@@ -25,9 +25,9 @@ def read_calibration(path: Path) -> Calibration:
     Raises: InputFileError: the file cannot be read, is not JSON, is no calibration, or names an accelerator that
         the catalog does not hold.
     """
-    from advisor.probes.document import bundled
+    from advisor.probes.document import find_recording
 
-    if not path.exists() and (recording := bundled(path)) != path:
+    if not path.exists() and (recording := find_recording(path)) != path:
         raise InputFileError(
             f"{path}: is a recording, not a calibration",
             why=f"{recording.name} is what `advisor probe` wrote",
@@ -46,7 +46,7 @@ def read_calibration(path: Path) -> Calibration:
         raise InputFileError(
             f"{path}: calibration is no object", fix="name a file that `advisor calibrate` wrote"
         )
-    found = checked(Calibration, record, str(path))
+    found = check_record(Calibration, record, str(path))
     try:
         accelerators.by_id(found.accelerator)
     except UnknownNameError as error:
@@ -70,9 +70,9 @@ def cache_folder() -> Path:
 
 def kept_prices() -> Path | None:
     """Return the folder of refreshed prices for `prices_as_of`; None where nothing was ever refreshed."""
-    from advisor.catalog.prices import kept_in
+    from advisor.catalog.prices import find_cached_prices
 
-    return kept_in(cache_folder())
+    return find_cached_prices(cache_folder())
 
 
 def kept_prices_note() -> str:

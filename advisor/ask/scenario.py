@@ -5,8 +5,8 @@ from difflib import get_close_matches
 from typing import Final, Literal, cast, get_args
 
 from advisor.ask.measures import parse_budget, parse_seconds, parse_watts
-from advisor.ask.options import Load, Shared, Where
-from advisor.ask.options import Objectives as TypedObjectives
+from advisor.ask.options import LoadOptions, SharedOptions, Where
+from advisor.ask.options import ObjectiveOptions as TypedObjectives
 from advisor.ask.own_data import given_calibration, kept_prices, kept_prices_note
 from advisor.ask.traffic import traffic_of
 from advisor.catalog import accelerators, engines, models
@@ -189,11 +189,11 @@ def objectives_of(typed: TypedObjectives) -> Objectives:
 
 def scenario_of(
     model: str,
-    load: Load,
+    load: LoadOptions,
     objectives: TypedObjectives,
     where: Where,
     top: int,
-    shared: Shared,
+    shared: SharedOptions,
     *,
     ladder: bool = False,
 ) -> tuple[Scenario, tuple[str, ...]]:
@@ -230,7 +230,7 @@ def scenario_of(
     return scenario, tuple(filter(None, (found.note, *notes)))
 
 
-def _trace_note(load: Load) -> str:
+def _trace_note(load: LoadOptions) -> str:
     """Return a note on the parts of a trace that count."""
     if load.concurrency is not None:
         return f"of {load.trace}, lengths count; clients do not follow its instants"

@@ -1,13 +1,13 @@
 """A question about serving one model: its load or several loads, objectives, limits, levers and context windows."""
 
 from advisor.ask.levers import beside_of, largest_of, with_contexts, with_ladder, with_levers
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.ask.scenario import needed_model, scenario_of
 from advisor.ask.work import WorkQuestion
 from advisor.decide.scenario import Scenario
 
 
-def serving_question(asked: WorkQuestion, shared: Shared) -> tuple[Scenario, tuple[str, ...]]:
+def serving_question(asked: WorkQuestion, shared: SharedOptions) -> tuple[Scenario, tuple[str, ...]]:
     """Return the whole question about serving a model, and notes on what was understood.
 
     Raises: AdvisorError and its kinds: something typed is malformed, unknown, out of range or contradictory.

@@ -15,7 +15,7 @@ class Apart(NamedTuple):
     fix: str = "drop one"
 
 
-class Needs(NamedTuple):
+class OptionDependency(NamedTuple):
     """An option that says nothing without another."""
 
     option: str
@@ -26,7 +26,7 @@ class Needs(NamedTuple):
     why: str = ""
 
 
-Rule = Apart | Needs
+Rule = Apart | OptionDependency
 
 
 def check_together(given: Collection[str], rules: Iterable[Rule]) -> None:
@@ -36,7 +36,7 @@ def check_together(given: Collection[str], rules: Iterable[Rule]) -> None:
     """
     for rule in rules:
         first, second = (name.removeprefix("--").replace("-", "_") in given for name in rule[:2])
-        if isinstance(rule, Needs) and first and not second:
+        if isinstance(rule, OptionDependency) and first and not second:
             raise AdvisorError(rule.what or f"{rule.option} needs {rule.other}", why=rule.why, fix=rule.fix)
         if isinstance(rule, Apart) and first and second:
             raise AdvisorError(f"{rule.one} and {rule.other} exclude each other", why=rule.why, fix=rule.fix)

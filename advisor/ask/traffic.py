@@ -4,8 +4,8 @@ import math
 from typing import TYPE_CHECKING, Final
 
 from advisor.ask.measures import parse_clients, parse_rate, parse_seconds, positive
-from advisor.ask.options import Load
-from advisor.ask.together import Apart, Needs, Rule, check_together
+from advisor.ask.options import LoadOptions
+from advisor.ask.together import Apart, OptionDependency, Rule, check_together
 from advisor.catalog import profiles
 from advisor.catalog.errors import AdvisorError
 from advisor.decide.scenario import Conversations, Traffic
@@ -17,11 +17,13 @@ _USUAL_GAP: Final = "1min"
 
 _TOGETHER: Final[tuple[Rule, ...]] = (
     Apart("--trace", "--shared-prefix-tokens", "hash_ids say which prompts begin alike"),
-    Needs("--turn-gap", "--sessions", "--sessions 6, or drop --turn-gap", "--turn-gap needs conversations"),
+    OptionDependency(
+        "--turn-gap", "--sessions", "--sessions 6, or drop --turn-gap", "--turn-gap needs conversations"
+    ),
     Apart("--sessions", "--trace", "a trace says by its hash_ids which prompts continue others"),
     Apart("--sessions", "--concurrency", "turns come at their own instants, not when a client is free"),
     Apart("--sessions", "--shared-prefixes", "all conversations begin with one system prompt"),
-    Needs(
+    OptionDependency(
         "--shared-prefixes",
         "--shared-prefix-tokens",
         "--shared-prefix-tokens N",
@@ -33,13 +35,13 @@ _TOGETHER: Final[tuple[Rule, ...]] = (
         "a rate says when requests come, a concurrency that each waits for the one before it",
         "give one of them",
     ),
-    Needs(
+    OptionDependency(
         "--ramp",
         "--concurrency",
         "--concurrency N, or no --ramp",
         "--ramp says when clients begin, and there are none",
     ),
-    Needs(
+    OptionDependency(
         "--trace-speed", "--trace", "--trace FILE, or no --trace-speed", "--trace-speed belongs to --trace"
     ),
     Apart("--trace-speed", "--rate", "both say how fast the trace goes"),
@@ -50,13 +52,13 @@ _TOGETHER: Final[tuple[Rule, ...]] = (
 )
 
 
-def traffic_of(load: Load) -> Traffic:
+def traffic_of(load: LoadOptions) -> Traffic:
     """Return the traffic that a load stands for; the profile `chat` where nothing is said.
 
     Raises: AdvisorError: parts of it exclude each other or a number is out of range. UnknownNameError: no such
         profile. InputFileError: the trace is malformed.
     """
-    check_together([name for name in Load.__slots__ if getattr(load, name) is not None], _TOGETHER)
+    check_together([name for name in LoadOptions.__slots__ if getattr(load, name) is not None], _TOGETHER)
     rate = parse_rate(load.rate) if load.rate is not None else None
     clients = parse_clients(load.concurrency) if load.concurrency is not None else None
     if load.trace is not None:
@@ -109,7 +111,7 @@ def traffic_of(load: Load) -> Traffic:
     return traffic if load.sessions is None else _in_conversations(traffic, load)
 
 
-def _in_conversations(turn: Traffic, load: Load) -> Traffic:
+def _in_conversations(turn: Traffic, load: LoadOptions) -> Traffic:
     """Return the turns of conversations. The typed lengths are their new tokens; a shared prefix is their system
     prompt."""
     from advisor.decide.conversations import in_conversations
@@ -125,7 +127,7 @@ def _in_conversations(turn: Traffic, load: Load) -> Traffic:
     return in_conversations(talk, lengths_of(talk.turn))
 
 
-def _reused_tokens(trace: "Trace", load: Load) -> float:
+def _reused_tokens(trace: "Trace", load: LoadOptions) -> float:
     """Return tokens of a trace's mean prompt that earlier ones had; none where clients do not follow it."""
     from advisor.simulator.serving.content import mean_reused_tokens
     from advisor.simulator.serving.trace_replay import contents_of

@@ -6,7 +6,7 @@ from typing import Final, cast
 
 from advisor.ask.levers import beside_of
 from advisor.ask.measures import parse_count, parse_seconds, parse_usd, positive
-from advisor.ask.options import Load, Shared, Where
+from advisor.ask.options import LoadOptions, SharedOptions, Where
 from advisor.ask.own_data import given_calibration
 from advisor.ask.scenario import constraints_of, names_of, needed_model
 from advisor.ask.training_options import TrainingInput
@@ -49,7 +49,7 @@ _RESPONSE_TOKENS: Final = 2048
 _PROMPT_TOKENS: Final = 512
 
 
-def training_question(asked: WorkQuestion, shared: Shared) -> tuple[TrainingScenario, tuple[str, ...]]:
+def training_question(asked: WorkQuestion, shared: SharedOptions) -> tuple[TrainingScenario, tuple[str, ...]]:
     """Return the whole question about training, and notes on what was understood.
 
     Raises: AdvisorError and its kinds: something typed is malformed, unknown, out of range or contradictory.
@@ -170,7 +170,7 @@ def _plausible_tokens(tokens: float) -> float:
     return tokens
 
 
-def _rollout(typed: TrainingInput, load: Load) -> RolloutTask:
+def _rollout(typed: TrainingInput, load: LoadOptions) -> RolloutTask:
     if typed.tokens is not None or typed.compute_optimal:
         raise AdvisorError(
             "--tokens does not go with --workload rl",

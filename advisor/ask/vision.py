@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from advisor.ask.items import parse_size
 from advisor.ask.levers import beside_of
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.ask.scenario import needed_model, scenario_of
 from advisor.ask.work import WorkQuestion
 from advisor.catalog import accelerators, engines, models, vision
@@ -16,7 +16,7 @@ from advisor.simulator.workloads.encoder_pass import pass_flop
 from advisor.simulator.workloads.vision import ImageTokens, tokens_of_image
 
 
-def vision_question(asked: WorkQuestion, shared: Shared) -> tuple[Scenario, tuple[str, ...]]:
+def vision_question(asked: WorkQuestion, shared: SharedOptions) -> tuple[Scenario, tuple[str, ...]]:
     """Return a question about serving prompts with images, and notes on what was understood.
 
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, or the model sees no images.

@@ -8,7 +8,17 @@ from typer import Option
 
 from advisor.ask.acts import ALL, Work, acts
 from advisor.ask.inputs import without
-from advisor.ask.options import AnyModel, Beside, Effect, ItemInput, Levers, Load, Objectives, Top, Where
+from advisor.ask.options import (
+    AnyModel,
+    ExtraOptions,
+    Effect,
+    ItemInput,
+    Levers,
+    LoadOptions,
+    ObjectiveOptions,
+    Top,
+    Where,
+)
 from advisor.ask.training_options import TrainingInput
 
 Explain = Annotated[bool, Option("--explain", help="Also the arithmetic, and every reason against.")]
@@ -54,11 +64,11 @@ class WorkQuestion:
         Option("--fast", help="Screen only: a third of the time, nothing confirmed."),
         acts("serve", models=True),
     ] = False
-    load: Annotated[Load, without(Load, "ramp", "length_dist", "requests")] = Load()
+    load: Annotated[LoadOptions, without(LoadOptions, "ramp", "length_dist", "requests")] = LoadOptions()
     levers: Levers = Levers()
-    objectives: Objectives = Objectives()
+    objectives: ObjectiveOptions = ObjectiveOptions()
     where: Where = Where()
-    beside: Beside = Beside()
+    beside: ExtraOptions = ExtraOptions()
     shown: Shown = Shown()
     training: TrainingInput = TrainingInput()
     item: Annotated[ItemInput, without(ItemInput, "tokens")] = ItemInput()

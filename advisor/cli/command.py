@@ -13,8 +13,8 @@ import typer
 from typer.models import ArgumentInfo
 
 from advisor import __version__
-from advisor.ask.inputs import gathered, parameters_of
-from advisor.ask.options import Effect, Shared, clock_warning
+from advisor.ask.inputs import fill_inputs, parameters_of
+from advisor.ask.options import Effect, SharedOptions, clock_warning
 from advisor.catalog.errors import AdvisorError
 from advisor.cli.errors import EXIT_CODES
 from advisor.cli.help import Works, class_of
@@ -62,7 +62,7 @@ class Command:
     @property
     def effects(self) -> Mapping[str, Effect]:
         """Return the effects that options of the command have besides asking, by name of the field."""
-        parameters = [*parameters_of(self.inputs), *parameters_of(Shared)]
+        parameters = [*parameters_of(self.inputs), *parameters_of(SharedOptions)]
         found = {parameter.name: effect_of(parameter.annotation) for parameter in parameters}
         return {name: effect for name, effect in found.items() if effect is not None}
 
@@ -71,7 +71,7 @@ class Command:
         """Return the last word of the name, as typed."""
         return self.name.split()[-1]
 
-    def answer(self, asked: object, shared: Shared) -> "Answer":
+    def answer(self, asked: object, shared: SharedOptions) -> "Answer":
         """Return the answer of the function named like the command in the module `run` of the options' folder."""
         module = importlib.import_module(self.inputs.__module__.rpartition(".")[0] + ".run")
         found: Answer = getattr(module, self.word.replace("-", "_"))(asked, shared)
@@ -130,18 +130,20 @@ def function_of(found: Command, *, is_group: bool = False) -> Callable[..., Deli
             return None
         if values.get("emit") and values["output"] is not None and not values["output"].suffix:
             values |= {"emit_dir": values["output"], "output": None}
-        return partial(deliver, *answered(found, values, _given(context, values)))
+        return partial(deliver, *run_command(found, values, _names_given(context, values)))
 
     kind = inspect.Parameter.KEYWORD_ONLY
     parameters = [inspect.Parameter("_context", kind, annotation=typer.Context)]
-    parameters += [*parameters_of(found.inputs), *parameters_of(Shared)]
+    parameters += [*parameters_of(found.inputs), *parameters_of(SharedOptions)]
     vars(run)["__signature__"] = inspect.Signature(parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__doc__ = found.inputs.__doc__
     return run
 
 
-def answered(found: Command, values: Mapping[str, Any], given: frozenset[str]) -> "tuple[Answer, Shared]":
+def run_command(
+    found: Command, values: Mapping[str, Any], given: frozenset[str]
+) -> "tuple[Answer, SharedOptions]":
     """Return the answer of a command to options by name, whoever asks, and the options that every command has.
 
     `given` names the options that the person gave, be it with their default.
@@ -152,14 +154,14 @@ def answered(found: Command, values: Mapping[str, Any], given: frozenset[str]) -
 
     check_numbers(values)
     check_files(found.effects, values)
-    shared = replace(check_shared(gathered(Shared, values)), given=given)
+    shared = replace(check_shared(fill_inputs(SharedOptions, values)), given=given)
     if shared.output is not None:
         from advisor.render.files import check_form
 
         check_form(shared.output, has_table=found.has_table, has_drawing=found.has_drawing)
     wrong_clock = "" if "as_of" in given else clock_warning(shared.as_of)
     try:
-        answer = found.answer(gathered(found.inputs, values), shared)
+        answer = found.answer(fill_inputs(found.inputs, values), shared)
     except AdvisorError as error:
         error.hint = "; ".join(filter(None, (wrong_clock, error.hint)))
         raise
@@ -171,7 +173,7 @@ def answered(found: Command, values: Mapping[str, Any], given: frozenset[str]) -
     return replace(answer, warnings=tuple(filter(None, warnings))), shared
 
 
-def _given(context: typer.Context, values: Mapping[str, Any]) -> frozenset[str]:
+def _names_given(context: typer.Context, values: Mapping[str, Any]) -> frozenset[str]:
     """Return the names of the options given by hand, file or variable, even if with their default value."""
     sources = {name: context.get_parameter_source(name) for name in values}
     return frozenset(name for name, source in sources.items() if source and source.name != "DEFAULT")
@@ -187,7 +189,7 @@ def _write_json(text: str) -> None:
     binary.write(text.encode("utf-8"))
 
 
-def deliver(answer: "Answer", shared: Shared) -> int:
+def deliver(answer: "Answer", shared: SharedOptions) -> int:
     """Write the file that was asked for, then print the answer; returns the exit code.
 
     Raises: AdvisorError: the file cannot be written, or the answer has no such form.

@@ -9,7 +9,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args, get_origin
 
 from advisor.ask.acts import acts_of, option_of
 from advisor.ask.inputs import parameters_of
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.resolve import near_misses
 from advisor.cli.typed import Once
@@ -39,7 +39,7 @@ def class_of(name: str, inputs: type, works: Works) -> type[Once]:
         """A command that shows what acts for the work that is named."""
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-            ctx.meta[_WORKLOAD] = _named(args)
+            ctx.meta[_WORKLOAD] = _named_workload(args)
             return super().parse_args(ctx, args)
 
         def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -50,7 +50,7 @@ def class_of(name: str, inputs: type, works: Works) -> type[Once]:
     return OfWork
 
 
-def _named(args: Sequence[str]) -> str | None:
+def _named_workload(args: Sequence[str]) -> str | None:
     """Return the workload that a command line names; None where it names none."""
     for word, after in pairwise((*args, "")):
         option, equals, value = word.partition("=")
@@ -97,12 +97,12 @@ def _options(shown: Iterable[inspect.Parameter], columns: int) -> Iterator[str]:
     """Yield options under their headings, a line each where it fits."""
     order: dict[str, list[inspect.Parameter]] = {}
     for each in shown:
-        order.setdefault(_declared(each).rich_help_panel or "Options", []).append(each)
+        order.setdefault(_declaration(each).rich_help_panel or "Options", []).append(each)
     for heading, group in order.items():
         yield ""
         yield heading
         for each in group:
-            yield from _entry(f"  {_typed(each)}", _said(each), _MOST_NAME + 4, columns)
+            yield from _entry(f"  {_option_words(each)}", _option_help(each), _MOST_NAME + 4, columns)
 
 
 def _entry(head: str, text: str, width: int, columns: int) -> Iterator[str]:
@@ -116,14 +116,14 @@ def _entry(head: str, text: str, width: int, columns: int) -> Iterator[str]:
 
 def _common(columns: int) -> Iterator[str]:
     """Yield the options of every command, by name alone."""
-    names = ", ".join(_typed(each) for each in parameters_of(Shared))
+    names = ", ".join(_option_words(each) for each in parameters_of(SharedOptions))
     yield ""
     yield from textwrap.wrap(
         f"Of every command: {names}.", columns, break_long_words=False, break_on_hyphens=False
     )
 
 
-def _declared(parameter: inspect.Parameter) -> Any:
+def _declaration(parameter: inspect.Parameter) -> Any:
     return get_args(parameter.annotation)[1]
 
 
@@ -134,9 +134,9 @@ def _choices(parameter: inspect.Parameter) -> tuple[str, ...]:
     return next((get_args(each) for each in kinds if get_origin(each) is Literal), ())
 
 
-def _typed(parameter: inspect.Parameter) -> str:
+def _option_words(parameter: inspect.Parameter) -> str:
     """Return an option as typed, with its value."""
-    declared = _declared(parameter)
+    declared = _declaration(parameter)
     names = [text for text in (declared.default, *(declared.param_decls or ())) if str(text).startswith("-")]
     name = next((text for text in names if text.startswith("--")), option_of(parameter.name))
     is_flag = bool in (get_args(parameter.annotation)[0], *get_args(get_args(parameter.annotation)[0]))
@@ -146,9 +146,9 @@ def _typed(parameter: inspect.Parameter) -> str:
     return name if is_flag else f"{name} {metavar}".rstrip()
 
 
-def _said(parameter: inspect.Parameter) -> str:
+def _option_help(parameter: inspect.Parameter) -> str:
     """Return the help of an option: its meaning, the words to choose from, and the value if it is not typed."""
-    declared = _declared(parameter)
+    declared = _declaration(parameter)
     default = parameter.default
     text = str(declared.help)
     choices = [each for each in _choices(parameter) if each != default]

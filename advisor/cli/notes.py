@@ -51,7 +51,7 @@ def lose(stream: TextIO) -> None:
         os.close(nowhere)
 
 
-class Progress:
+class ProgressMessages:
     """Shows messages on a terminal once the work has taken longer than a moment."""
 
     def __init__(self, *, visible: bool) -> None:
@@ -72,9 +72,9 @@ class Progress:
 
 
 @contextmanager
-def progress(*, quiet: bool) -> Iterator[Progress]:
+def progress(*, quiet: bool) -> Iterator[ProgressMessages]:
     """Yield a progress line for the time of a block; invisible in a pipe and with --quiet."""
-    line = Progress(visible=not quiet and sys.stderr.isatty())
+    line = ProgressMessages(visible=not quiet and sys.stderr.isatty())
     try:
         yield line
     finally:

@@ -8,7 +8,7 @@ from typing import Any
 from typer.core import TyperCommand, TyperGroup
 
 from advisor.ask.measures import parse_count
-from advisor.ask.options import Effect, Shared
+from advisor.ask.options import Effect, SharedOptions
 from advisor.catalog.errors import AdvisorError
 
 
@@ -35,12 +35,12 @@ def _refusing_repeated(parser: Any) -> Any:
     """Return the parser, which refuses what it has parsed if the first of two values would be dropped."""
     parse = parser.parse_args
 
-    def checked(args: list[str]) -> Any:
+    def parse_checked(args: list[str]) -> Any:
         parsed = parse(args)
         _refuse_repeated(parsed[2])
         return parsed
 
-    parser.parse_args = checked
+    parser.parse_args = parse_checked
     return parser
 
 
@@ -163,7 +163,7 @@ def _words(option: str) -> str:
     return f"--{option.replace('_', '-')}" if option not in ("file", "first", "second", "cases") else option
 
 
-def check_shared(shared: Shared) -> Shared:
+def check_shared(shared: SharedOptions) -> SharedOptions:
     """Return the options themselves, if the work can begin with them.
 
     Raises: AdvisorError: an unknown output format, an output path that cannot be written, or a file that is no

@@ -99,7 +99,7 @@ def candidates_of(
                         is_calibrated,
                     )
                     try:
-                        fitting.append(fitted(deployment, mean_context_tokens, max_context_tokens))
+                        fitting.append(fit_memory(deployment, mean_context_tokens, max_context_tokens))
                     except InfeasibleError as error:
                         reason = DoesNotFit(error.why or error.what)
                     if fitting and pp > 1:
@@ -162,7 +162,7 @@ def _staged_layouts(accelerator: Accelerator, largest: int) -> Iterator[tuple[in
         stages *= 2
 
 
-def fitted(deployment: Deployment, mean_context_tokens: float, max_context_tokens: float) -> Candidate:
+def fit_memory(deployment: Deployment, mean_context_tokens: float, max_context_tokens: float) -> Candidate:
     """A replica with its memory, that holds one request of `max_context_tokens`.
 
     Raises: InfeasibleError: the layout is refused, or it does not.

@@ -11,7 +11,7 @@ from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.units import KILO
 from advisor.decide.bounds import surface_requests_per_s
-from advisor.decide.candidates import Candidate, fitted, usable_precisions
+from advisor.decide.candidates import Candidate, fit_memory, usable_precisions
 from advisor.decide.decision import BeforeAfter, Change, Comparison
 from advisor.decide.effort import is_spent
 from advisor.decide.levers import Lever, lever_note, replica_of, to_try, under_limits, with_lever
@@ -21,8 +21,8 @@ from advisor.decide.offers import OWN, Placement, offers_under_limit, placements
 from advisor.decide.option import Option
 from advisor.decide.power import NAME, rate_factors
 from advisor.decide.purchase import purchase_on
-from advisor.decide.race import shown
-from advisor.decide.ranking import LESS, Planned, chance_cheaper, log_error, planned
+from advisor.decide.race import run_planning_point
+from advisor.decide.ranking import LESS, Planned, chance_cheaper, log_error, judge_purchase
 from advisor.decide.scenario import Objectives, Scenario, ServiceLevel
 from advisor.decide.trial import Found
 from advisor.simulator.deployment import activation_dtype_for
@@ -46,7 +46,7 @@ _SURE = 0.9
 def tried_levers(scenario: Scenario, plans: Sequence[tuple[int, Planned]]) -> tuple[Change, ...]:
     """Each lever that may be tried on each of the ranked deployments, best first; those that gain nothing last."""
     trials = [
-        _tried(scenario, rank, plan, beside, one)
+        _try_lever(scenario, rank, plan, beside, one)
         for rank, plan in plans
         for beside in (_beside(scenario, plan),)
         for one in to_try(scenario, plan.found.candidate)
@@ -75,7 +75,7 @@ def _beside(scenario: Scenario, plan: Planned) -> Planned:
     return _at_point(scenario, plan)
 
 
-def _tried(scenario: Scenario, rank: int, plan: Planned, beside: Planned, one: Lever) -> Change:
+def _try_lever(scenario: Scenario, rank: int, plan: Planned, beside: Planned, one: Lever) -> Change:
     """One lever on one deployment, which carries the same demand."""
     trial = Change(one.name, one.words, rank, plan.found.accelerator_id, "no gain", one.costs_quality, "")
     try:
@@ -83,15 +83,15 @@ def _tried(scenario: Scenario, rank: int, plan: Planned, beside: Planned, one: L
         replica = replica_of(candidate, scenario, plan.found.replica.library)
     except AdvisorError as error:
         return replace(trial, verdict="refused", note=error.why or error.what)
-    after = carried(scenario, plan, replace(plan.found, candidate=candidate, replica=replica))
+    after = plan_changed(scenario, plan, replace(plan.found, candidate=candidate, replica=replica))
     if after is None:
         return replace(trial, note=_MISSES)
     # It must also pay where the fewest guesses are accepted that are likely.
     worst = candidate.speculation.time_factors[1] if candidate.speculation else 1.0
-    return _compared(replace(trial, note=lever_note(one, candidate)), plan, after, worst, beside)
+    return _compare_trial(replace(trial, note=lever_note(one, candidate)), plan, after, worst, beside)
 
 
-def _compared(
+def _compare_trial(
     trial: Change, plan: Planned, after: Planned, worst: float, beside: Planned | None = None
 ) -> Change:
     """Return the trial with the effect of its change. `worst` is the factor on the cost where its error is large,
@@ -131,7 +131,7 @@ def _under_limit(scenario: Scenario, rank: int, plan: Planned) -> Change | None:
         again = _under(scenario, plan, candidate)  # by the same runs, so that only the limit differs
         if free is None or again is None:
             return None
-        trial = _compared(_of_limit(rank, candidate, free, again), free, again, 1.0)
+        trial = _compare_trial(_of_limit(rank, candidate, free, again), free, again, 1.0)
         shown_usd = plan.found.usd_per_million_tokens
         ratio = BeforeAfter(*_usd(free, again)).ratio
         return replace(
@@ -144,7 +144,7 @@ def _under_limit(scenario: Scenario, rank: int, plan: Planned) -> Change | None:
             after = _under(scenario, plan, limited)
             if after is not None:
                 slowest, _ = rate_factors(candidate.deployment.accelerator)
-                return _compared(_of_limit(rank, limited, plan, after), plan, after, 1.0 / slowest)
+                return _compare_trial(_of_limit(rank, limited, plan, after), plan, after, 1.0 / slowest)
     return None
 
 
@@ -165,7 +165,7 @@ def _under(scenario: Scenario, plan: Planned, candidate: Candidate) -> Planned |
     )
     replica = replica_of(candidate, scenario)
     found = replace(plan.found, candidate=candidate, replica=replica, ways=tuple(ways), purchase=paid)
-    return carried(scenario, plan, found)
+    return plan_changed(scenario, plan, found)
 
 
 def _usd(*plans: Planned) -> tuple[float, ...]:
@@ -202,7 +202,7 @@ def _most_boards(way: Placement) -> int:
     return (way.max_units or 1) * way.accelerators_per_unit
 
 
-def carried(scenario: Scenario, plan: Planned, found: Found) -> Planned | None:
+def plan_changed(scenario: Scenario, plan: Planned, found: Found) -> Planned | None:
     """Return a changed deployment, or objective, with what it shows bought for the demand; None where it does not
     hold."""
     if plan.demand.kind == "rate" and found.purchase.num_replicas == 1:
@@ -220,12 +220,12 @@ def carried(scenario: Scenario, plan: Planned, found: Found) -> Planned | None:
     if bought is None:
         return None
     changed = replace(found, capacity=capacity, purchase=bought, measurements=measurements)
-    return _at_point(scenario, planned(scenario, plan.demand, changed))
+    return _at_point(scenario, judge_purchase(scenario, plan.demand, changed))
 
 
 def _at_point(scenario: Scenario, plan: Planned) -> Planned:
     """The deployment at its planning point, by as few runs as tell a change, whether or not it holds."""
-    at_point = shown(scenario, plan, is_held=False, most_runs=_TRIAL_RUNS)
+    at_point = run_planning_point(scenario, plan, is_held=False, most_runs=_TRIAL_RUNS)
     assert at_point is not None
     return at_point
 
@@ -293,7 +293,7 @@ def tried_changes(scenario: Scenario, plan: Planned) -> tuple[str, ...]:
     it. The result is empty if they gain nothing, if only short runs are made, or for unlike parts, which are sized
     together.
 
-    Source: `carried`.
+    Source: `plan_changed`.
     """
     if scenario.screened_only or is_spent() or plan.found.fleet is not None:
         return ()
@@ -302,7 +302,7 @@ def tried_changes(scenario: Scenario, plan: Planned) -> tuple[str, ...]:
     level = next((each for each in scenario.objectives.levels if each.metric == binding), None)
     if level is not None:
         looser = _with_limit(scenario.objectives, level, _LOOSER * level.limit_s)
-        after = carried(scenario.model_copy(update={"objectives": looser}), plan, plan.found)
+        after = plan_changed(scenario.model_copy(update={"objectives": looser}), plan, plan.found)
         found.append(_effect(f"{level.name} within {_LOOSER * level.limit_s:.3g} s", plan, after))
     if not scenario.constraints.precisions:
         found += [
@@ -338,12 +338,14 @@ def _four_bit(scenario: Scenario, plan: Planned) -> list[tuple[str, Planned | No
     for dtype in usable[:1]:
         changed = replace(deployment, weight_dtype=dtype, activation_dtype=activation_dtype_for(dtype, chip))
         try:
-            fits = fitted(changed, traffic.mean_context_tokens, float(traffic.longest_request_tokens))
+            fits = fit_memory(changed, traffic.mean_context_tokens, float(traffic.longest_request_tokens))
             lighter = replace(candidate, deployment=changed, memory=fits.memory)
             replica = replica_of(lighter, scenario)
         except AdvisorError:
             continue
-        return [(dtype, carried(scenario, plan, replace(plan.found, candidate=lighter, replica=replica)))]
+        return [
+            (dtype, plan_changed(scenario, plan, replace(plan.found, candidate=lighter, replica=replica)))
+        ]
     return []
 
 
@@ -375,7 +377,7 @@ def _surest(options: tuple[Option, ...]) -> list[str]:
     ]
 
 
-def compared(order: Sequence[Planned]) -> tuple[Comparison, ...]:
+def compare_first(order: Sequence[Planned]) -> tuple[Comparison, ...]:
     """The first option against each of the others, by what they may really cost."""
     found = []
     first = order[0]

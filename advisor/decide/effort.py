@@ -39,7 +39,7 @@ _effort: ContextVar[Effort | None] = ContextVar("effort", default=None)
 
 
 @contextmanager
-def limited(most: int) -> Iterator[Effort]:
+def limit_effort(most: int) -> Iterator[Effort]:
     """A limit for what is simulated inside.
 
     Source: own definition.

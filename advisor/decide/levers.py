@@ -8,10 +8,10 @@ from typing import Final, Literal
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.engines import all_engines, quality_note, support
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.published import best_first, published_of
+from advisor.catalog.published import best_first, known_checkpoints
 from advisor.catalog.schema import Engine, Model
 from advisor.decide import power
-from advisor.decide.candidates import Candidate, fitted, slot_variants
+from advisor.decide.candidates import Candidate, fit_memory, slot_variants
 from advisor.decide.load_runs import spread_of_contexts
 from advisor.decide.scenario import Scenario
 from advisor.simulator.graph.model import has_state
@@ -84,7 +84,7 @@ def lever(name: str) -> Lever:
     return replace(LEVERS[power.NAME] if name.startswith(power.NAME) else _DRAFT, name=name)
 
 
-def pulled(scenario: Scenario, model: Model) -> tuple[str, ...]:
+def allowed_levers(scenario: Scenario, model: Model) -> tuple[str, ...]:
     """Return the names of the levers that the search may apply. `auto` applies prefix caching, which costs nothing;
     a list of other levers adds it."""
     if scenario.levers in (("auto",), ("none",)):
@@ -111,7 +111,7 @@ def to_try(scenario: Scenario, candidate: Candidate) -> tuple[Lever, ...]:
 
 def variants(scenario: Scenario, model: Model, candidate: Candidate) -> Iterator[Candidate]:
     """A candidate without and with each of the levers that the search may pull, as far as they can act on it."""
-    names = pulled(scenario, model)
+    names = allowed_levers(scenario, model)
     reuses = "prefix" in names or not scenario.traffic.reused_input_tokens
     if scenario.traffic.conversations and not candidate.deployment.engine.flags.sticky_router:
         reuses = False  # which replica gets the next turn is anybody's guess
@@ -142,7 +142,7 @@ def under_limits(candidate: Candidate, name: str = power.NAME) -> list[Candidate
     return [
         replace(
             candidate,
-            deployment=replace(candidate.deployment, accelerator=power.held_to(chip, limit_w)),
+            deployment=replace(candidate.deployment, accelerator=power.with_power_limit(chip, limit_w)),
             full_power=chip,
         )
         for limit_w in power.limits_of(chip, name)
@@ -154,7 +154,7 @@ def check_pulled(scenario: Scenario, model: Model, candidates: Sequence[Candidat
 
     Raises: InfeasibleError: as the first candidate refuses it.
     """
-    for one in map(lever, pulled(scenario, model)):
+    for one in map(lever, allowed_levers(scenario, model)):
         if one is APART:
             _check_pools(candidates)
         elif one.kind == "fleet":
@@ -208,7 +208,7 @@ def with_lever(candidate: Candidate, pulled_one: Lever, scenario: Scenario) -> C
         if bytes_per_element(found) >= bytes_per_element(deployment.kv_dtype):
             raise InfeasibleError(f"the cache is in {deployment.kv_dtype} already")
         changed = replace(deployment, kv_dtype=found)
-        fits = fitted(changed, traffic.mean_context_tokens, float(traffic.longest_request_tokens))
+        fits = fit_memory(changed, traffic.mean_context_tokens, float(traffic.longest_request_tokens))
         return replace(candidate, deployment=changed, memory=fits.memory)
     try:
         return _guessing(candidate, pulled_one, scenario)
@@ -342,5 +342,5 @@ def lacks_head(candidate: Candidate) -> bool:
 
 def eagle_head(model: Model, engine: str) -> str:
     """A published EAGLE head of a model that an engine loads; empty where no source names one."""
-    heads = [one for one in published_of(model) if one.format in _HEADS and engine in one.engines]
+    heads = [one for one in known_checkpoints(model) if one.format in _HEADS and engine in one.engines]
     return best_first(model, heads)[0].repository if heads else ""

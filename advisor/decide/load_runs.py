@@ -34,7 +34,7 @@ from advisor.simulator.serving.arrivals import most_requests
 from advisor.simulator.serving.content import SharedPrefixes
 from advisor.simulator.serving.disaggregated import simulate_disaggregated
 from advisor.simulator.serving.lengths import context_spread
-from advisor.simulator.serving.metrics import pooled
+from advisor.simulator.serving.metrics import pool_runs
 from advisor.simulator.serving.trace_files import Trace, read_trace
 from advisor.simulator.serving.trace_replay import share_of_replay
 
@@ -113,14 +113,14 @@ def run_at(
         return run(objectives=objectives, give_up_fraction=give_up_fraction)
     workload = workload_of(traffic, load, num_requests, seed, spacing_s=spacing_s)
     if objectives is None:
-        return _simulated(served, workload, seed)
+        return _simulate_served(served, workload, seed)
     tail = max(_TAIL_PERCENT, *(each.percent for each in objectives.levels))
     tails = {each.metric: each.limit_s for each in objectives.levels if each.percent == tail}
     limits = {f"{metric}_s": limit for metric, limit in tails.items() if metric != "itl"}
     if not limits:
-        return _simulated(served, workload, seed)
+        return _simulate_served(served, workload, seed)
     allowed = int(give_up_fraction * workload.num_requests)
-    return _simulated(served, workload, seed, Slo(**limits), allowed)
+    return _simulate_served(served, workload, seed, Slo(**limits), allowed)
 
 
 def workload_of(
@@ -131,7 +131,7 @@ def workload_of(
         return _open_loop(traffic, load, num_requests, seed)
     clients = max(1, round(load))
     count = max(num_requests, _CLIENT_ROUNDS * clients)
-    lengths = _stratified(traffic, count, seed) if traffic.has_heavy_tail else lengths_of(traffic)
+    lengths = _stratified_lengths(traffic, count, seed) if traffic.has_heavy_tail else lengths_of(traffic)
     return Workload(_clients(clients, spacing_s), lengths, count, _shared_prefixes(traffic))
 
 
@@ -170,7 +170,7 @@ def _run_of_shares(
     for name in ("busy_fraction", "mean_batch", "mean_kv_tokens"):
         values = [getattr(result, name) for result in results]
         changes[name] = float(np.average(values, weights=counts))
-    return replace(pooled(results), **changes)
+    return replace(pool_runs(results), **changes)
 
 
 def _total(rates: list[float | None], counts: list[int]) -> float | None:
@@ -178,7 +178,7 @@ def _total(rates: list[float | None], counts: list[int]) -> float | None:
     return sum(known) if len(known) == len(counts) else None
 
 
-def _simulated(
+def _simulate_served(
     served: ReplicaModel | DisaggregatedModel,
     workload: Workload,
     seed: int,
@@ -293,12 +293,14 @@ def _open_loop(traffic: Traffic, load: float, num_requests: int, seed: int) -> W
         if trace.rate_per_s is not None:
             return share_of_replay(trace, load, num_requests)
     num_requests = min(num_requests, most_requests(load))
-    lengths = _stratified(traffic, num_requests, seed) if traffic.has_heavy_tail else lengths_of(traffic)
+    lengths = (
+        _stratified_lengths(traffic, num_requests, seed) if traffic.has_heavy_tail else lengths_of(traffic)
+    )
     return Workload(Poisson(load), lengths, num_requests, _shared_prefixes(traffic))
 
 
 @lru_cache(maxsize=64)
-def _stratified(traffic: Traffic, num_requests: int, seed: int) -> Lengths:
+def _stratified_lengths(traffic: Traffic, num_requests: int, seed: int) -> Lengths:
     """Lengths of a run of prompts with a heavy tail: its share of every length, in random order, since how many of the
     longest a short run happens to draw would decide its 99th percentile. Those of a trace as they are drawn.
 

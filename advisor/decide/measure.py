@@ -16,7 +16,7 @@ from advisor.decide.effort import is_spent
 from advisor.decide.load_runs import Served, busy_clients, percentile_s, run_at, strain
 from advisor.decide.scenario import Objectives, Traffic
 from advisor.simulator.serving import ServingResult
-from advisor.simulator.serving.metrics import pooled
+from advisor.simulator.serving.metrics import pool_runs
 
 Stage = Literal["screened", "confirmed", "settled"]
 """How precisely a capacity is known."""
@@ -116,7 +116,7 @@ class Capacity:
         """Standard error of the logarithm of the load, by sampling."""
         return SIGMA[self.stage]
 
-    def scaled(self, factor: float) -> "Capacity":
+    def scale(self, factor: float) -> "Capacity":
         """Return the capacity of a replica that carries `factor` times the load."""
         return replace(self, load=factor * self.load, requests_per_s=factor * self.requests_per_s)
 
@@ -268,7 +268,7 @@ class Measurements:
         if self.is_closed:
             served = judged.result.steady_requests_per_s or judged.result.requests_per_s
         found = Capacity(load, served, judged.result, num_requests, binding, stage)
-        return found.scaled(_OPTIMISM) if stage == "screened" and not self.is_closed else found
+        return found.scale(_OPTIMISM) if stage == "screened" and not self.is_closed else found
 
     def _at(self, load: float, stage: Stage) -> _Judged:
         """Runs at a load, of as many seeds as it takes to tell whether it holds."""
@@ -288,7 +288,7 @@ class Measurements:
             own, metric = self._strain(result, load, stage)
             if result.gave_up or own == math.inf:
                 return _Judged(result, max(own, _MISSED), metric, is_at_least=True)
-            together = result if together is None else pooled([together, result])
+            together = result if together is None else pool_runs([together, result])
             tightest, metric = self._strain(together, load, stage)
             if stage != "screened" and tightest <= _CLEAR[min(number, len(_CLEAR) - 1)]:
                 break
@@ -445,7 +445,7 @@ def planning_point(
             break
         if len(runs) >= LEAST_SHOWN and sampling_error(runs, objectives) < _SAMPLING_ERROR:
             break
-    return PlanningPoint(pooled(runs), load, seeds[: len(runs)], length, spacing_s)
+    return PlanningPoint(pool_runs(runs), load, seeds[: len(runs)], length, spacing_s)
 
 
 def sampling_error(runs: Sequence[ServingResult], objectives: Objectives) -> float:

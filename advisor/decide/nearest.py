@@ -7,7 +7,7 @@ from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.schema import Engine, Model
 from advisor.decide.candidates import candidates_of
 from advisor.decide.effort import is_spent
-from advisor.decide.offers import loosened
+from advisor.decide.offers import find_wider_limit
 from advisor.decide.purchase import budget_option, smallest_budget
 from advisor.decide.scenario import Constraints, Objectives, Scenario
 from advisor.decide.trial import Found
@@ -63,17 +63,17 @@ def _changes(scenario: Scenario, model: Model, engines: tuple[Engine, ...]) -> I
     limits = scenario.constraints
     objectives = scenario.objectives
     if limits.own:
-        for need in _needed(limits, model, scenario, engines):
+        for need in _needed_accelerators(limits, model, scenario, engines):
             told = f"--own {need[0]}x{need[1]}: one replica takes so many"
-            yield told, _limited(scenario, own=(need,))
-    elsewhere = loosened(limits, scenario.as_of)
+            yield told, _limit_to_owned(scenario, own=(need,))
+    elsewhere = find_wider_limit(limits, scenario.as_of)
     for option, field in _LIMITS.items():
         usual = Constraints.model_fields[field].get_default()
         if getattr(limits, field) != usual:
-            yield f"drop {option}", _limited(scenario, **{field: usual})
+            yield f"drop {option}", _limit_to_owned(scenario, **{field: usual})
     if elsewhere is not None and elsewhere.values:
         told = f"{elsewhere.option} {','.join(elsewhere.values)}"
-        yield told, _limited(scenario, **{elsewhere.field: elsewhere.values})
+        yield told, _limit_to_owned(scenario, **{elsewhere.field: elsewhere.values})
     for factor in _FACTORS:
         for metrics in (("tpot", "itl"), ("ttft", "e2e"), ("tpot", "itl", "ttft", "e2e")):
             looser, told = _looser(objectives, metrics, factor)
@@ -83,7 +83,7 @@ def _changes(scenario: Scenario, model: Model, engines: tuple[Engine, ...]) -> I
                     scenario.model_copy(update={"objectives": looser, "screened_only": True}),
                 )
     if limits.own:  # what is there is given up last
-        yield "drop --own", _limited(scenario, own=Constraints.model_fields["own"].get_default())
+        yield "drop --own", _limit_to_owned(scenario, own=Constraints.model_fields["own"].get_default())
 
 
 def _has_load(scenario: Scenario) -> bool:
@@ -95,7 +95,7 @@ def _with_rate(scenario: Scenario, rate_per_s: float | None) -> Scenario:
     return scenario.model_copy(update={"traffic": scenario.traffic.model_copy(update=load)})
 
 
-def _limited(scenario: Scenario, **changed: object) -> Scenario:
+def _limit_to_owned(scenario: Scenario, **changed: object) -> Scenario:
     limits = scenario.constraints.model_copy(update=changed)
     return scenario.model_copy(update={"constraints": limits})
 
@@ -134,7 +134,7 @@ def _most_load(scenario: Scenario, ask: Ask) -> str:
     return ""
 
 
-def _needed(
+def _needed_accelerators(
     limits: Constraints, model: Model, scenario: Scenario, engines: tuple[Engine, ...]
 ) -> Iterator[tuple[int, str]]:
     """Yield the accelerators that one replica takes and their id, for each owned kind with fewer accelerators than
@@ -153,14 +153,14 @@ def _needed(
         yield from ((size, name) for size in sorted(sizes) if size > count)
 
 
-def _typed(seconds: float) -> str:
+def _type_duration(seconds: float) -> str:
     return f"{seconds:g}s" if seconds >= 1.0 else f"{1000 * seconds:g}ms"
 
 
 def _looser(objectives: Objectives, metrics: tuple[str, ...], factor: float) -> tuple[Objectives, str]:
     """Objectives with the limits of some metrics that many times as long, and how they are typed."""
     told = [
-        f"--{level.metric}-p{level.percent} {_typed(factor * level.limit_s)}"
+        f"--{level.metric}-p{level.percent} {_type_duration(factor * level.limit_s)}"
         for level in objectives.levels
         if level.metric in metrics
     ]

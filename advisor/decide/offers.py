@@ -87,7 +87,7 @@ def _mean_factor(age: int | None, kind: str) -> float:
     return math.exp(spread.drift + spread.sigma**2 / 2.0)
 
 
-def undominated(ways: Iterable[Placement], as_of: datetime.date) -> tuple[Placement, ...]:
+def pareto_placements(ways: Iterable[Placement], as_of: datetime.date) -> tuple[Placement, ...]:
     """Return the ways of which none is at least as good in every respect: expected price of a unit, replicas on it,
     least and largest order."""
     kept = list[tuple[float, Placement]]()
@@ -171,7 +171,7 @@ def owned_offers(
     """
     found: dict[str, tuple[Price, ...]] = {}
     for count, name in own:
-        fed = fed_by(power_budget_w, count, accelerators[name], as_of)
+        fed = count_within_power(power_budget_w, count, accelerators[name], as_of)
         if fed:
             offer = owned_offer(fed, accelerators[name], as_of, regions)
             offer = offer.model_copy(update={"max_quantity": count})
@@ -189,7 +189,9 @@ def owned_offers(
     )
 
 
-def fed_by(power_budget_w: float | None, count: int, accelerator: Accelerator, as_of: datetime.date) -> int:
+def count_within_power(
+    power_budget_w: float | None, count: int, accelerator: Accelerator, as_of: datetime.date
+) -> int:
     """Return how many of `count` accelerators a power budget feeds, hosts included: all without a budget, 0 if no
     source states the power of one accelerator.
 
@@ -388,7 +390,7 @@ class WiderLimit:
     """Values to type instead; empty to leave the option out."""
 
 
-def loosened(constraints: Constraints, as_of: datetime.date) -> WiderLimit | None:
+def find_wider_limit(constraints: Constraints, as_of: datetime.date) -> WiderLimit | None:
     """The first limit without which something is for sale that is not now; None where none helps."""
     everything = {"tenancies": get_args(Tenancy), "terms": get_args(Term)}
     for option, field in _LIMITS.items():

@@ -35,7 +35,7 @@ from advisor.simulator.power import board_power_w, serving_power_w
 from advisor.simulator.quantity import Basis, Quantity, weakest
 from advisor.simulator.serving import Distribution
 from advisor.simulator.serving_prediction import class_of, end_to_end, statistics, values_of
-from advisor.simulator.speculation import widened
+from advisor.simulator.speculation import widen_by_factors
 from advisor.simulator.surface import decode_breakdown_s
 
 _SHOWN: Final = (50, 90, 95, 99)
@@ -86,13 +86,13 @@ def _performance(plan: Planned, scenario: Scenario) -> Performance:
     tokens_out = traffic.mean_output_tokens
     usd = _cost(plan, basis)
     power_w = power_of(plan)
-    total = rate.scaled(float(tokens_in + tokens_out))
+    total = rate.scale(float(tokens_in + tokens_out))
     return Performance(
         requests_per_s=rate,
-        output_tokens_per_s=rate.scaled(float(tokens_out)),
+        output_tokens_per_s=rate.scale(float(tokens_out)),
         total_tokens_per_s=total,
         usd_per_million_tokens=usd,
-        usd_per_million_output_tokens=usd.scaled((tokens_in + tokens_out) / tokens_out),
+        usd_per_million_output_tokens=usd.scale((tokens_in + tokens_out) / tokens_out),
         expected_usd_per_million_tokens=plan.expected_cost,
         **_times(plan, scenario, class_name),
         utilization_fraction=result.busy_fraction,
@@ -102,7 +102,7 @@ def _performance(plan: Planned, scenario: Scenario) -> Performance:
         holds=plan.holds,
         basis=basis,
         power_w=power_w,
-        energy_j_per_token=None if power_w is None else power_w.scaled(1.0 / total.value),
+        energy_j_per_token=None if power_w is None else power_w.scale(1.0 / total.value),
     )
 
 
@@ -122,7 +122,10 @@ def _times(plan: Planned, scenario: Scenario, class_name: str) -> dict[str, dict
 
     def quantities(times: Distribution, metric: str, guessed: tuple[float, float]) -> dict[str, Quantity]:
         values = statistics(times, metric, class_name, basis, percents)
-        return {name: widened(widened(value, guessed), limited) for name, value in values.items()}
+        return {
+            name: widen_by_factors(widen_by_factors(value, guessed), limited)
+            for name, value in values.items()
+        }
 
     ttft = quantities(result.ttft, "ttft", (1.0, 1.0))
     tpot = quantities(result.tpot, "tpot", slower)
@@ -228,7 +231,7 @@ def power_of(plan: Planned) -> Quantity | None:
 def headline(option: Option, model: Model, scenario: Scenario, ladder: Sequence[Rung]) -> str:
     """The answer in a sentence; of a ladder its smallest and its cheapest load."""
     if not ladder:
-        return f"{model.name}: {_deal(option)}, {_carried(option, scenario)}"
+        return f"{model.name}: {_deal(option)}, {_load_words(option, scenario)}"
     first = next((rung for rung in ladder if rung.option), None)
     assert first is not None
     assert first.option is not None
@@ -241,7 +244,7 @@ def headline(option: Option, model: Model, scenario: Scenario, ladder: Sequence[
     return f"{model.name}: {small}; {cheapest}, ${usd:.3g}: {_deal(option)}"
 
 
-def _carried(option: Option, scenario: Scenario) -> str:
+def _load_words(option: Option, scenario: Scenario) -> str:
     cost = f"${option.served.usd_per_million_tokens.value:.3g} per million tokens"
     if scenario.traffic.rate_per_s:
         return f"{cost} at the {scenario.traffic.rate_per_s:,g} requests/s asked for"

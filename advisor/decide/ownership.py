@@ -16,7 +16,7 @@ _ENERGY = ("electricity", "cooling and losses")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class OwnedCostLine:
     """One part of a bill, with what it rests on."""
 
     name: str
@@ -33,12 +33,12 @@ def whole_cents(usd: float) -> int:
     return round(usd * CENTS_PER_USD)
 
 
-def rounded(usd: float) -> float:
+def round_to_cents(usd: float) -> float:
     """An amount in whole cents [USD]."""
     return whole_cents(usd) / CENTS_PER_USD
 
 
-def total(lines: Iterable[Line]) -> float:
+def total(lines: Iterable[OwnedCostLine]) -> float:
     """The sum of the lines, exact to the cent [USD].
 
     Source: definition; cents are added as integers.
@@ -61,7 +61,7 @@ class Holding:
     @property
     def is_server(self) -> bool:
         """Modules on a baseboard; cards and whole small systems stand in an own room."""
-        return sold_by_the_node(self.accelerator)
+        return is_sold_by_the_node(self.accelerator)
 
     @property
     def num_nodes(self) -> int:
@@ -78,7 +78,7 @@ class Tco:
     accelerator: str
     num_accelerators: int
     life_years: float
-    lines: tuple[Line, ...]
+    lines: tuple[OwnedCostLine, ...]
     depreciation_usd: float
     """Purchase less resale."""
     total_usd: float
@@ -91,7 +91,7 @@ class Tco:
     energy_usd_per_month: float
 
 
-def sold_by_the_node(accelerator: Accelerator) -> bool:
+def is_sold_by_the_node(accelerator: Accelerator) -> bool:
     """Whether the accelerator is a module that is bought with its baseboard or rack, not a card or a small system.
 
     Source: form factors of the catalog.
@@ -111,9 +111,9 @@ def tco(holding: Holding, purchase: PurchasePrice, known: Ownership) -> Tco:
     parts = _Parts(known, months=known.value("life_years") * MONTHS_PER_YEAR)
     count = holding.num_accelerators
     lines = [
-        Line(
+        OwnedCostLine(
             "accelerators",
-            rounded(count * purchase.usd),
+            round_to_cents(count * purchase.usd),
             purchase.kind,
             purchase.observed_on,
             purchase.source,
@@ -138,7 +138,7 @@ def tco(holding: Holding, purchase: PurchasePrice, known: Ownership) -> Tco:
         num_accelerators=count,
         life_years=known.value("life_years"),
         lines=tuple(lines),
-        depreciation_usd=rounded(bought - bought * kept),
+        depreciation_usd=round_to_cents(bought - bought * kept),
         total_usd=whole,
         usd_per_hour=whole / life_hours,
         usd_per_month=whole / parts.months,
@@ -155,13 +155,13 @@ class _Parts:
     known: Ownership
     months: float
 
-    def line(self, name: str, assumption: str, amount: float, *, times_value: bool = True) -> Line:
+    def line(self, name: str, assumption: str, amount: float, *, times_value: bool = True) -> OwnedCostLine:
         figure: Assumption = self.known.assumptions[assumption]
         usd = amount * figure.value if times_value else amount
-        return Line(name, rounded(usd), figure.kind, figure.observed_on, figure.source)
+        return OwnedCostLine(name, round_to_cents(usd), figure.kind, figure.observed_on, figure.source)
 
 
-def _running(holding: Holding, parts: _Parts) -> list[Line]:
+def _running(holding: Holding, parts: _Parts) -> list[OwnedCostLine]:
     known = parts.known
     months = parts.months
     system_kw = known.system_power_w(holding.mean_accelerator_power_w) / KILO

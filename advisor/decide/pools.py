@@ -25,7 +25,7 @@ from advisor.simulator.disaggregation import (
     DisaggregatedModel,
     PoolPlan,
     decode_replica,
-    joined,
+    join_pools,
     prefill_replica,
 )
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel
@@ -91,12 +91,12 @@ class PoolPair:
         )
         return prompts, answers
 
-    def served(self, counts: Sequence[int]) -> DisaggregatedModel:
+    def build_served(self, counts: Sequence[int]) -> DisaggregatedModel:
         """Return the model of both pools and of the links between them."""
         first, second = (
             PoolPlan(side.candidate.deployment, count) for side, count in zip(self.sides, counts, strict=True)
         )
-        return joined(first, second, self.prefill.replica, self.decode.replica)
+        return join_pools(first, second, self.prefill.replica, self.decode.replica)
 
     def short(self, result: ServingResult, missed: str, counts: Sequence[int], asked: Asked) -> int:
         """Decode workers where tokens came late, or where they are nearly full."""
@@ -121,12 +121,14 @@ def with_pools(
         for first in prefill:
             for second in decode:
                 if agree(first, second):
-                    yield PoolPair(_sold_by(seller, first), _sold_by(seller, second))
+                    yield PoolPair(
+                        _restrict_to_provider(seller, first), _restrict_to_provider(seller, second)
+                    )
 
     return with_parts(scenario, demand, plain, offers, pairs_of)
 
 
-def _sold_by(seller: tuple[str, ...], side: Worker) -> Worker:
+def _restrict_to_provider(seller: tuple[str, ...], side: Worker) -> Worker:
     return replace(side, ways=tuple(way for way in side.ways if seller_of(way.price) == seller))
 
 

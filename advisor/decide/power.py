@@ -67,7 +67,7 @@ def power_words(limit_w: float) -> tuple[str, ...]:
     return "nvidia-smi", f"--power-limit={limit_w:.0f}"
 
 
-def held_to(chip: Accelerator, limit_w: float) -> Accelerator:
+def with_power_limit(chip: Accelerator, limit_w: float) -> Accelerator:
     """The accelerator under a power limit, which is what it draws at most.
 
     Source: simulator.device.

@@ -14,7 +14,7 @@ from advisor.decide.offers import OWN, Placement, expected_price_factor
 from advisor.decide.option import Bill, BillLine, UnknownCost
 from advisor.decide.ownership import Tco
 from advisor.decide.reason import AmountNotStated, PriceNotStated
-from advisor.decide.scenario import Beside, Scenario
+from advisor.decide.scenario import ExtraItems, Scenario
 from advisor.simulator.quantity import Quantity
 
 _MOST_UNITS = 1_000_000
@@ -207,7 +207,9 @@ def _least_of_clients(scenario: Scenario, ways: Sequence[Placement], requests_pe
     return usd_per_million_tokens(least, requests_per_s, tokens)
 
 
-def bill_of(price: Price, usd_per_hour: float, beside: Beside, *, duration_s: Quantity | None = None) -> Bill:
+def bill_of(
+    price: Price, usd_per_hour: float, beside: ExtraItems, *, duration_s: Quantity | None = None
+) -> Bill:
     """Return the bill of machines at `usd_per_hour` on an offer; for a job, also over its duration.
 
     Source: definition; storage and egress at the provider's price, own machines at that of their electricity.
@@ -261,7 +263,7 @@ def sum_of_bills(bills: Sequence[Bill]) -> Bill:
     )
 
 
-def owned_bill(cost: Tco, price: Price, beside: Beside) -> Bill:
+def owned_bill(cost: Tco, price: Price, beside: ExtraItems) -> Bill:
     """The bill of machines that are bought: what they lose in value and interest, their energy, and the rest of it."""
     machines = {
         "capital": cost.usd_per_month - cost.running_usd_per_month,
@@ -278,7 +280,7 @@ def job_usd(term: str, usd_per_hour: float, duration_s: float) -> float:
     return usd_per_hour * max(duration_s / HOUR_S, committed_hours(term))
 
 
-def extra_usd_per_hour(price: Price, beside: Beside) -> float:
+def extra_usd_per_hour(price: Price, beside: ExtraItems) -> float:
     """Storage and egress, as far as their prices are known [USD/h]."""
     return sum(_extra_usd_per_month(price, beside)[0].values()) / HOURS_PER_MONTH
 
@@ -359,7 +361,9 @@ def _bill(
     )
 
 
-def _extra_usd_per_month(price: Price, beside: Beside) -> tuple[dict[str, float], tuple[UnknownCost, ...]]:
+def _extra_usd_per_month(
+    price: Price, beside: ExtraItems
+) -> tuple[dict[str, float], tuple[UnknownCost, ...]]:
     """Storage and egress of a month where amount and price are known, and why one is not."""
     seller = "your own site" if price.provider == OWN else price.provider
     rates = {

@@ -30,7 +30,7 @@ from advisor.decide.measure import (
     Stage,
     planning_point,
 )
-from advisor.decide.offers import Placement, undominated
+from advisor.decide.offers import Placement, pareto_placements
 from advisor.decide.purchase import (
     Demand,
     Purchase,
@@ -39,7 +39,13 @@ from advisor.decide.purchase import (
     purchase_on,
     with_replicas,
 )
-from advisor.decide.ranking import Planned, firm_ways, planned, preferred, ranked
+from advisor.decide.ranking import (
+    Planned,
+    firm_ways,
+    judge_purchase,
+    cheapest_by_expectation,
+    sort_by_expected_cost,
+)
 from advisor.decide.reason import (
     DoesNotFit,
     MissesObjectives,
@@ -124,7 +130,7 @@ class _LaneState:
         """The entries of the accelerators that are expected to cost least."""
         for name in self.lowest_costs:
             if name not in self.entries:
-                self.entries[name] = preferred(list(self.plans[name].values()))
+                self.entries[name] = cheapest_by_expectation(list(self.plans[name].values()))
         order = sorted(self.entries.values(), key=lambda plan: plan.expected_cost)
         return order[: self.lane.width]
 
@@ -209,8 +215,12 @@ class Race:
         """Return the entries of the accelerators for one of the demands, best first: by expected cost, the founded one
         first where its range overlaps that of the cheapest. The first `top` are at their planning points."""
         while True:
-            entries = ranked(
-                [preferred(able) for name in self._names(place) if (able := self.others(place, name))]
+            entries = sort_by_expected_cost(
+                [
+                    cheapest_by_expectation(able)
+                    for name in self._names(place)
+                    if (able := self.others(place, name))
+                ]
             )
             if top is None:
                 return entries
@@ -229,7 +239,7 @@ class Race:
         """Return a plan of the last demand at its planning point; None where it does not hold."""
         if plan.point is not None:
             return plan
-        return shown(self.scenario, plan, is_held=not self.scenario.screened_only)
+        return run_planning_point(self.scenario, plan, is_held=not self.scenario.screened_only)
 
     def _show_entry(self, place: int, plan: Planned) -> None:
         """Show a plan at its planning point in the lane that holds it."""
@@ -244,7 +254,7 @@ class Race:
         """Return the founded plan of lowest expected cost for one of the demands; None where there is none."""
         _, founded = self._states_of(place)
         able = [plan for plans in founded.plans.values() for plan in plans.values() if plan.is_founded]
-        return preferred(able) if able else None
+        return cheapest_by_expectation(able) if able else None
 
     def others(self, place: int, name: str) -> list[Planned]:
         """Return every plan of one accelerator for one of the demands, cheapest first: of each candidate what costs
@@ -308,7 +318,7 @@ class Race:
         """Advance the leader of a lane that is known least precisely; show a precise one at its planning point."""
         vague: list[tuple[int, float, int, _LaneState, Planned]] = []
         for state in self.states:
-            for plan in self._led_by(state):
+            for plan in self._plans_to_settle(state):
                 trial = self._trial_of(plan)
                 needed = self._next_stage(trial, plan)
                 if needed is not None:
@@ -324,7 +334,7 @@ class Race:
             self._show(state, plan)
         return True
 
-    def _led_by(self, state: _LaneState) -> Iterator[Planned]:
+    def _plans_to_settle(self, state: _LaneState) -> Iterator[Planned]:
         """The plans that must be known precisely: leaders, and of each the cheapest of its accelerator."""
         for plan in state.leaders():
             yield plan
@@ -404,7 +414,7 @@ class Race:
             return "settled"
         counts = set[int]()
         for sign in (-1.0, 1.0):
-            moved = capacity.scaled(math.exp(sign * RIVAL_SIGMAS * capacity.sigma))
+            moved = capacity.scale(math.exp(sign * RIVAL_SIGMAS * capacity.sigma))
             bought = purchase_on(
                 self.scenario, plan.demand, plan.found.purchase.placement, moved.load, moved.requests_per_s
             )
@@ -439,7 +449,7 @@ class Race:
         key = id(trial.ways), lane.is_founded
         if key not in self._known_ways:
             ways = firm_ways(self.scenario, trial.ways) if lane.is_founded else trial.ways
-            self._known_ways[key] = undominated(ways, self.scenario.as_of)
+            self._known_ways[key] = pareto_placements(ways, self.scenario.as_of)
         return self._known_ways[key]
 
     def _close(self, trial: Trial, reason: Reason) -> None:
@@ -556,14 +566,14 @@ class Race:
         for least, purchase in sorted(bought, key=lambda each: each[0]):
             if best is not None and least >= best.expected_cost:
                 break
-            plan = planned(scenario, demand, self._found(trial, purchase))
+            plan = judge_purchase(scenario, demand, self._build_found(trial, purchase))
             if best is None or plan.expected_cost < best.expected_cost:
                 best = plan
         if best is None or (state.lane.is_founded and not best.is_founded):
             return None
         return best
 
-    def _found(self, trial: Trial, purchase: Purchase) -> Found:
+    def _build_found(self, trial: Trial, purchase: Purchase) -> Found:
         assert trial.capacity is not None
         assert trial.replica is not None
         return Found(
@@ -584,7 +594,7 @@ class Race:
         if not affords(plan.result, LONG_REQUESTS):
             state.shown.add(trial.order)
             return
-        at_point = shown(self.scenario, plan, is_held=not self.scenario.screened_only)
+        at_point = run_planning_point(self.scenario, plan, is_held=not self.scenario.screened_only)
         state.put(trial.accelerator_id, trial.order, at_point)
         if at_point is not None:
             state.shown.add(trial.order)
@@ -592,7 +602,9 @@ class Race:
             self.reasons.setdefault(trial.accelerator_id, cannot_be_had(self.scenario))
 
 
-def shown(scenario: Scenario, plan: Planned, *, is_held: bool = True, most_runs: int = 0) -> Planned | None:
+def run_planning_point(
+    scenario: Scenario, plan: Planned, *, is_held: bool = True, most_runs: int = 0
+) -> Planned | None:
     """Return a plan with what it shows at its planning point, by seeds that decided nothing.
 
     Where the point misses an objective and `is_held`, a replica is added, or the load falls by 3 %, until it holds; the
@@ -623,12 +635,12 @@ def shown(scenario: Scenario, plan: Planned, *, is_held: bool = True, most_runs:
     return None
 
 
-def settled(scenario: Scenario, plan: Planned) -> Planned | None:
+def settle(scenario: Scenario, plan: Planned) -> Planned | None:
     """Return a plan with its capacity settled, at its planning point; None where it does not hold, or cannot be
     bought."""
     found = plan.found
     if found.measurements is None or scenario.screened_only:
-        return shown(scenario, plan, is_held=not scenario.screened_only)
+        return run_planning_point(scenario, plan, is_held=not scenario.screened_only)
     capacity = found.measurements.capacity("settled")
     if capacity is None:
         return plan if is_spent() else None
@@ -637,7 +649,9 @@ def settled(scenario: Scenario, plan: Planned) -> Planned | None:
     )
     if bought is None:
         return None
-    return shown(scenario, planned(scenario, plan.demand, replace(found, capacity=capacity, purchase=bought)))
+    return run_planning_point(
+        scenario, judge_purchase(scenario, plan.demand, replace(found, capacity=capacity, purchase=bought))
+    )
 
 
 def _showing(plan: Planned, point: PlanningPoint) -> Planned:
@@ -657,7 +671,7 @@ def _showing(plan: Planned, point: PlanningPoint) -> Planned:
     )
     return replace(
         plan,
-        found=plan.found.bought(paid),
+        found=plan.found.with_purchase(paid),
         expected_cost=ratio * plan.expected_cost,
         result=result,
         point=point,
@@ -675,12 +689,12 @@ def _larger(scenario: Scenario, plan: Planned) -> Planned | None:
     count = found.purchase.num_replicas
     if demand.kind in ("rate", "clients"):
         bought = with_replicas(scenario, demand, way, capacity.load, capacity.requests_per_s, count + 1)
-        return None if bought is None else planned(scenario, demand, found.bought(bought))
-    less = capacity.scaled(_STEP)
+        return None if bought is None else judge_purchase(scenario, demand, found.with_purchase(bought))
+    less = capacity.scale(_STEP)
     bought = purchase_on(scenario, demand, way, less.load, less.requests_per_s)
     if bought is None:
         return None
-    return planned(scenario, demand, replace(found, capacity=less, purchase=bought))
+    return judge_purchase(scenario, demand, replace(found, capacity=less, purchase=bought))
 
 
 def cannot_be_had(scenario: Scenario) -> Reason:

@@ -87,7 +87,7 @@ class Planned:
         )
 
 
-def planned(scenario: Scenario, demand: Demand, found: Found) -> Planned:
+def judge_purchase(scenario: Scenario, demand: Demand, found: Found) -> Planned:
     """Return a deployment judged by what is known of the model's errors: where the real capacity is smaller, a given
     load needs more replicas, and an open one gets less. It is never expected to cost less than it is bought for.
     """
@@ -191,7 +191,7 @@ def _throughput_factors(found: Found) -> tuple[float, float]:
     return math.exp(-slow), math.exp(fast)
 
 
-def ranked(options: Sequence[Planned]) -> list[Planned]:
+def sort_by_expected_cost(options: Sequence[Planned]) -> list[Planned]:
     """Options by expected cost; one that is assumed or marginal does not head the list while a better founded one may
     cost no more, nor one of an old or foreign price while none is founded.
     """
@@ -199,15 +199,15 @@ def ranked(options: Sequence[Planned]) -> list[Planned]:
     founded = [option for option in order if option.is_founded] or [
         option for option in order if option.is_known
     ]
-    return led_by(order, founded[0], overlap) if founded else order
+    return move_to_front(order, founded[0], overlap) if founded else order
 
 
-def preferred(able: Sequence[Planned]) -> Planned:
+def cheapest_by_expectation(able: Sequence[Planned]) -> Planned:
     """Return the deployment of one accelerator that is expected to cost least. Of those with the same bill, that are
     expected to differ by less than capacities do by their seeds: the one that is more likely to hold, then the one
     whose engine is predicted best, then the simpler one.
     """
-    best = ranked(able)[0]
+    best = sort_by_expected_cost(able)[0]
     bill = best.found.purchase.cost * (1.0 + _TINY)
     expected = best.expected_cost * math.exp(2.0 * SAMPLING_SIGMA)
     equal = [
@@ -259,7 +259,7 @@ def is_tie(first: Planned, other: Planned) -> bool:
     return 1.0 - LIKELY < chance_cheaper(first, other) < LIKELY
 
 
-def led_by(order: Sequence[Each], leader: Each, overlaps: Callable[[Each, Each], bool]) -> list[Each]:
+def move_to_front(order: Sequence[Each], leader: Each, overlaps: Callable[[Each, Each], bool]) -> list[Each]:
     """Return the order with `leader` first, if it may cost no more than the first option; else unchanged."""
     if order[0] is leader or not overlaps(order[0], leader):
         return list(order)

@@ -12,11 +12,11 @@ from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine, Model, Price
 from advisor.decide.bounds import tail_note
-from advisor.decide.changes import compared, tried_changes, tried_levers, what_would_change
+from advisor.decide.changes import compare_first, tried_changes, tried_levers, what_would_change
 from advisor.decide.context_tiers import context_tiers, searched_largest
 from advisor.decide.decision import Counts, Decision, Rejected, Rung
-from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limited
-from advisor.decide.levers import APART, BY_LENGTH, lever, pulled, without_limits
+from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limit_effort
+from advisor.decide.levers import APART, BY_LENGTH, lever, allowed_levers, without_limits
 from advisor.decide.nearest import nearest_question
 from advisor.decide.offers import Placement, market, stale_price_warnings
 from advisor.decide.option import Option, Role
@@ -24,7 +24,7 @@ from advisor.decide.options import ages_days, headline, option_of, owned_note, r
 from advisor.decide.pools import with_pools
 from advisor.decide.purchase import Demand, Purchase, demands_of, purchase_on
 from advisor.decide.race import WIDTH, Race, Report
-from advisor.decide.ranking import Planned, is_tie, ranked, roles
+from advisor.decide.ranking import Planned, is_tie, sort_by_expected_cost, roles
 from advisor.decide.reason import (
     CostsMore,
     NoAnswerError,
@@ -34,7 +34,7 @@ from advisor.decide.reason import (
     NotRanked,
     Reason,
 )
-from advisor.decide.scenario import Scenario, windowed
+from advisor.decide.scenario import Scenario, fit_to_window
 from advisor.decide.screening import screen
 from advisor.decide.split import with_split
 from advisor.decide.trial import Found
@@ -83,7 +83,7 @@ def engines_for(scenario: Scenario) -> tuple[Engine, ...]:
     return tuple(engine for engine in engine_catalog.all_engines() if not wanted or engine.id in wanted)
 
 
-def searched(
+def search_scenario(
     scenario: Scenario,
     *,
     progress: Report = lambda line: None,
@@ -99,8 +99,8 @@ def searched(
     Raises: UnknownNameError: a model, accelerator, engine or provider is not in the catalog.
         InfeasibleError: nothing satisfies the request; the reasons are in the message.
     """
-    with limited(SEARCH_WORK if work is None else work) as effort:
-        done = _searched(scenario, progress, offered, width)
+    with limit_effort(SEARCH_WORK if work is None else work) as effort:
+        done = _run_search(scenario, progress, offered, width)
     if effort.is_spent:
         done = replace(done, notes=(*done.notes, ENDED_EARLY))
     if done.race.entries(-1, 1):
@@ -108,21 +108,21 @@ def searched(
     fix = ""
     if suggests:
         progress("looking for the nearest question that has an answer")
-        with limited(max(0, effort.left) + SHOW_WORK):
+        with limit_effort(max(0, effort.left) + SHOW_WORK):
             fix = nearest_question(
                 done.scenario, done.model, engines_for(scenario), partial(_attempt, progress=progress)
             )
     raise _nothing(done, fix)
 
 
-def _searched(
+def _run_search(
     scenario: Scenario,
     progress: Report,
     offered: Offered = lambda offers, _: offers,
     width: int = WIDTH,
 ) -> Search:
     model, model_note = model_catalog.get(scenario.model)
-    scenario, window_note = windowed(scenario, model)
+    scenario, window_note = fit_to_window(scenario, model)
     limits = scenario.constraints
     may_draw_less = without_limits(scenario) is not None
     offers, accelerators = market(limits, scenario.as_of, None, may_draw_less=may_draw_less)
@@ -145,14 +145,14 @@ def _purchase_from(scenario: Scenario, plan: Planned, way: Placement) -> Purchas
 def _attempt(scenario: Scenario, progress: Report) -> Found | None:
     """The cheapest that a question would be answered with."""
     try:
-        done = _searched(scenario, progress, width=1)
+        done = _run_search(scenario, progress, width=1)
     except AdvisorError:
         return None
     names = [plan.found.accelerator_id for plan in done.race.entries(-1)]
     plans = [plan for name in names for plan in done.race.others(-1, name)]
     # A budget is held against the price that is read, which may be lowest where the expected one is not.
     able = [
-        plan.found.bought(bought)
+        plan.found.with_purchase(bought)
         for plan in plans
         for way in plan.found.ways
         if (bought := _purchase_from(done.scenario, plan, way))
@@ -176,11 +176,11 @@ def recommend(scenario: Scenario, *, progress: Report = lambda line: None, whole
     refused = dict[int, Reason]()
     if scenario.max_contexts:
         named, _ = model_catalog.get(scenario.model)
-        done, refused = searched_largest(scenario, named, partial(searched, progress=progress))
+        done, refused = searched_largest(scenario, named, partial(search_scenario, progress=progress))
     else:
-        done = searched(scenario, progress=progress, suggests=True)
-    with limited(SHOW_WORK):
-        plan = _answered(asked, refused, done, progress, whole=whole)
+        done = search_scenario(scenario, progress=progress, suggests=True)
+    with limit_effort(SHOW_WORK):
+        plan = _build_decision(asked, refused, done, progress, whole=whole)
     return replace(plan, counts=done.counts(time.perf_counter() - started))
 
 
@@ -213,7 +213,7 @@ class Shortlist:
     rejected: tuple[Rejected, ...]
 
 
-def shortlisted(done: Search) -> Shortlist:
+def build_shortlist(done: Search) -> Shortlist:
     """Return the ranking of a search with roles, variants and ties, the same for every command that asks it.
 
     All that is said of the first five depends on them alone; further ones are put behind them.
@@ -230,30 +230,30 @@ def shortlisted(done: Search) -> Shortlist:
     below = race.safe_pick(-1) if safe_pick is None else None
     if below is not None:
         safe_pick = replace(option_of(0, below, scenario), role="safe_pick")
-    with limited(SEARCH_WORK):
+    with limit_effort(SEARCH_WORK):
         more = _further(done, entries, scenario.top)
     options += _options(more, ["other"] * len(more), done, scenario, first_rank=len(entries) + 1)
     entries += more
-    return Shortlist(entries, options, safe_pick, _rejected(done, entries[: scenario.top]))
+    return Shortlist(entries, options, safe_pick, _rejected_accelerators(done, entries[: scenario.top]))
 
 
-def _answered(
+def _build_decision(
     asked: Scenario, refused: dict[int, Reason], done: Search, progress: Report, *, whole: bool
 ) -> Decision:
     """Return the decision from a race, compared and explained."""
     scenario = done.scenario
     model = done.model
     race = done.race
-    found = shortlisted(done)
+    found = build_shortlist(done)
     entries = found.entries
     options = found.options[: scenario.top]
     order = entries[: scenario.top]
     picks = [next(iter(race.entries(place, 1)), None) for place in range(len(scenario.ladder_per_s))]
     if scenario.ladder_clients:
         fewer = scenario.ladder_clients[:-1]
-        picks = [*(_taken(_of_clients(scenario, each), progress) for each in fewer), entries[0]]
+        picks = [*(_take_first(_of_clients(scenario, each), progress) for each in fewer), entries[0]]
     ladder = _ladder(scenario, picks)
-    comparisons = compared(order)
+    comparisons = compare_first(order)
     return Decision(
         kind="plan",
         model=model.id,
@@ -288,9 +288,11 @@ def _with_unlike_parts(
 ) -> list[Planned]:
     """The ranking with fleets of unlike parts in place of what they beat, where they are asked for, or may pay."""
     if APART.name in scenario.levers or _pools_may_pay(scenario, demand, order):
-        order = ranked(with_pools(scenario, demand, order, done.accelerators, done.offers))
+        order = sort_by_expected_cost(with_pools(scenario, demand, order, done.accelerators, done.offers))
     if BY_LENGTH.name in scenario.levers:
-        order = ranked(with_split(scenario, demand, order, done.model, done.accelerators, done.offers))
+        order = sort_by_expected_cost(
+            with_split(scenario, demand, order, done.model, done.accelerators, done.offers)
+        )
     return order
 
 
@@ -310,10 +312,10 @@ def _of_clients(scenario: Scenario, clients: int) -> Scenario:
     return scenario.model_copy(update={"traffic": traffic, "ladder_clients": ()})
 
 
-def _taken(scenario: Scenario, progress: Report) -> Planned | None:
+def _take_first(scenario: Scenario, progress: Report) -> Planned | None:
     """The entry of a question of its own."""
     try:
-        done = searched(scenario, progress=progress, width=1)
+        done = search_scenario(scenario, progress=progress, width=1)
     except InfeasibleError:
         return None
     return next(iter(done.race.entries(-1, 1)), None)
@@ -339,7 +341,7 @@ def _contexts(
     if not scenario.max_contexts:
         return ()
 
-    return context_tiers(scenario, model, refused, best, partial(_taken, progress=progress))
+    return context_tiers(scenario, model, refused, best, partial(_take_first, progress=progress))
 
 
 def _worth_trying(
@@ -420,7 +422,7 @@ def _accelerators(order: Sequence[Planned]) -> set[str]:
     return of_parts | {plan.found.accelerator_id for plan in order}
 
 
-def _rejected(done: Search, order: Sequence[Planned]) -> tuple[Rejected, ...]:
+def _rejected_accelerators(done: Search, order: Sequence[Planned]) -> tuple[Rejected, ...]:
     """Return every accelerator that is no option, against the expected cost of the last one that is: those that cost
     more first, then those that cannot answer.
     """
@@ -459,7 +461,7 @@ def _idle_levers(scenario: Scenario, model: Model, order: Sequence[Planned]) -> 
     """Levers that the search was allowed and that make nothing shown cheaper."""
     idle = [
         name
-        for name in pulled(scenario, model)
+        for name in allowed_levers(scenario, model)
         if not any(
             lever(name).is_pulled(plan.found.candidate)
             or (plan.found.fleet is not None and plan.found.fleet.lever == name)

@@ -219,7 +219,7 @@ class Constraints(Market):
     max_accelerators: int = Field(default=64, ge=1)
 
 
-class Beside(Record):
+class ExtraItems(Record):
     """The items paid for besides machines; None if the scenario states no amount."""
 
     storage_bytes: float | None = Field(default=None, ge=0)
@@ -266,7 +266,7 @@ class Scenario(Record):
     adapters: AdapterLoad | None = None
     max_contexts: tuple[int, ...] = ()
     """Longest requests [tokens] of which each gets an answer; the options are those of the largest that has one."""
-    beside: Beside = Beside()
+    beside: ExtraItems = ExtraItems()
 
     @model_validator(mode="after")
     def _finite(self) -> "Scenario":
@@ -317,7 +317,7 @@ def _scaling_note(tokens: int, model: Model) -> str:
     )
 
 
-def windowed(scenario: Scenario, model: Model) -> tuple[Scenario, str]:
+def fit_to_window(scenario: Scenario, model: Model) -> tuple[Scenario, str]:
     """The scenario with its requests within the model's window, and a note where that changed them.
 
     Raises: InfeasibleError: the mean request is longer than the window.

@@ -58,7 +58,7 @@ class LengthPair:
         """Return the same numbers as `begin`: short runs are more exact than a bound."""
         return self.begin(load)
 
-    def served(self, counts: Sequence[int]) -> SplitModel:
+    def build_served(self, counts: Sequence[int]) -> SplitModel:
         """Return the model of both pools with their shares of the load."""
         columns = (self.sides, self.traffics, self.fractions, counts)
         return SplitModel(

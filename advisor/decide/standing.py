@@ -12,7 +12,7 @@ from advisor.catalog.schema import Price
 from advisor.decide.offers import OWN
 from advisor.decide.option import Bill, Machine, Offer, Role
 from advisor.decide.purchase import usd_words
-from advisor.decide.ranking import LESS, is_firm, led_by
+from advisor.decide.ranking import LESS, is_firm, move_to_front
 from advisor.decide.reason import AssumedKernels, Reason, UnsurePrice
 from advisor.simulator.quantity import Basis, Quantity
 
@@ -70,7 +70,7 @@ def by_standing(
     ]
     cheapest = options[0]
     leader = options[standings.index(max(standings))]
-    order = led_by(options, leader, lambda first, other: cost(first).high >= cost(other).low)
+    order = move_to_front(options, leader, lambda first, other: cost(first).high >= cost(other).low)
     roles: dict[int, Role] = {}
     if standings[0] < SAFE:
         roles[id(cheapest)] = "cheapest_if_it_holds"

@@ -17,7 +17,7 @@ from advisor.decide.option import Explanation, Launch, Layout, Machine, Option
 from advisor.decide.purchase import Purchase, machines_bill
 from advisor.decide.ranking import Planned
 from advisor.decide.scenario import Scenario, Traffic
-from advisor.decide.trial import Found, Part
+from advisor.decide.trial import Found, FleetPart
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
 
@@ -153,7 +153,7 @@ def memory_of(replica: ReplicaModel) -> Mapping[str, float]:
 def basis_notes(found: Found) -> tuple[str, ...]:
     """Return the notes on measurements of other hardware that the prediction rests on, for all parts."""
     replicas = [part.replica for part in found.fleet.parts] if found.fleet else [found.replica]
-    return tuple(sorted({name for replica in replicas for name in replica.transferred}))
+    return tuple(sorted({name for replica in replicas for name in replica.transferred_operators}))
 
 
 def parts_of(plan: Planned, scenario: Scenario) -> tuple[Option, ...]:
@@ -164,7 +164,7 @@ def parts_of(plan: Planned, scenario: Scenario) -> tuple[Option, ...]:
     return tuple(_part(rank, part, plan, scenario) for rank, part in enumerate(fleet.parts, start=1))
 
 
-def _part(rank: int, part: Part, plan: Planned, scenario: Scenario) -> Option:
+def _part(rank: int, part: FleetPart, plan: Planned, scenario: Scenario) -> Option:
     deployment = part.candidate.deployment
     way = part.placement
     if part.traffic is not None:
@@ -192,7 +192,7 @@ def _part(rank: int, part: Part, plan: Planned, scenario: Scenario) -> Option:
         explanation=Explanation(
             memory_bytes=memory_of(part.replica),
             kv_capacity_tokens=part.replica.memory.kv_capacity_tokens,
-            basis_notes=tuple(sorted(part.replica.transferred)),
+            basis_notes=tuple(sorted(part.replica.transferred_operators)),
         ),
     )
 
@@ -218,7 +218,7 @@ def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
         elif traffic.conversations is not None:
             workers = ["--replicas", str(replicas)]
     args = ["--model", scenario.model, "--engine", first.deployment.engine.id]
-    args += _typed(_worker(first, scenario) | ({} if by_length else _budget(found)))
+    args += _option_words(_worker(first, scenario) | ({} if by_length else _budget(found)))
     args += [*workers, *_load_args(traffic)]
     if scenario.adapters is not None:
         adapters = scenario.adapters
@@ -244,7 +244,7 @@ def _whole_rate(plan: Planned, num_replicas: int) -> float:
     return rate
 
 
-def _typed(options: dict[str, str]) -> list[str]:
+def _option_words(options: dict[str, str]) -> list[str]:
     return [
         word
         for name, value in options.items()
@@ -283,7 +283,7 @@ def _worker(candidate: Candidate, scenario: Scenario) -> dict[str, str]:
     return found
 
 
-def _long(parts: tuple[Part, ...], scenario: Scenario) -> str:
+def _long(parts: tuple[FleetPart, ...], scenario: Scenario) -> str:
     """The replicas for long prompts, as `--long-prompts` takes them."""
     short, long = parts
     assert long.traffic is not None

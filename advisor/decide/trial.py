@@ -15,7 +15,7 @@ from advisor.simulator.replica_model import ReplicaModel
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class FleetPart:
     """Equal replicas that do one share of the work of a deployment, and where they are bought."""
 
     role: Share
@@ -32,12 +32,12 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class Fleet:
+class UnlikeFleet:
     """Unlike parts behind one router, and what is simulated of them together."""
 
     lever: str
     """Name of the lever by which it is made."""
-    parts: tuple[Part, ...]
+    parts: tuple[FleetPart, ...]
     served: Served
 
 
@@ -51,7 +51,7 @@ class Found:
     purchase: Purchase
     ways: tuple[Placement, ...] = ()
     """All ways to buy it."""
-    fleet: Fleet | None = None
+    fleet: UnlikeFleet | None = None
     """Unlike parts that serve together; candidate and replica are then those of the part that generates tokens. None
     where all replicas are alike."""
     measurements: Measurements | None = None
@@ -72,7 +72,7 @@ class Found:
         """Cost at the price that was read [USD]."""
         return self.purchase.usd_per_million_tokens
 
-    def bought(self, purchase: Purchase) -> "Found":
+    def with_purchase(self, purchase: Purchase) -> "Found":
         """Return the candidate with another purchase."""
         return replace(self, purchase=purchase)
 

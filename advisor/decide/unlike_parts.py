@@ -13,10 +13,10 @@ from advisor.decide.measure import SHORT_REQUESTS, Capacity, Measurements
 from advisor.decide.offers import Placement, placements
 from advisor.decide.option import Share
 from advisor.decide.purchase import Demand, cheapest_purchase
-from advisor.decide.race import shown
-from advisor.decide.ranking import Planned, planned
+from advisor.decide.race import run_planning_point
+from advisor.decide.ranking import Planned, judge_purchase
 from advisor.decide.scenario import Scenario, Traffic
-from advisor.decide.trial import Fleet, Found, Part
+from advisor.decide.trial import UnlikeFleet, Found, FleetPart
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import ServingResult
 
@@ -68,7 +68,7 @@ class Side:
         return self.candidate.deployment.accelerator
 
 
-class Pair(Protocol):
+class WorkerPair(Protocol):
     """Two kinds of workers that serve together."""
 
     @property
@@ -97,7 +97,7 @@ class Pair(Protocol):
     def begin(self, load: float) -> tuple[int, int]:
         """Workers of each kind from which on they are grown."""
 
-    def served(self, counts: Sequence[int]) -> Served:
+    def build_served(self, counts: Sequence[int]) -> Served:
         """Return the system that is simulated for these counts of workers."""
 
     def short(self, result: ServingResult, missed: str, counts: Sequence[int], asked: Asked) -> int:
@@ -123,7 +123,7 @@ def with_parts(
     demand: Demand,
     plain: Sequence[Planned],
     offers: Offers,
-    pairs_of: Callable[[Asked, Planned], Iterable[Pair]],
+    pairs_of: Callable[[Asked, Planned], Iterable[WorkerPair]],
 ) -> list[Planned]:
     """The plain deployments of a ranking, with two unlike parts in place of those that they beat.
 
@@ -158,7 +158,7 @@ def seller_of(price: Price) -> tuple[str, ...]:
     return price.provider, price.region, price.term, price.price_kind, price.tenancy
 
 
-def _best(asked: Asked, plan: Planned, pairs: Sequence[Pair], most: int) -> Planned | None:
+def _best(asked: Asked, plan: Planned, pairs: Sequence[WorkerPair], most: int) -> Planned | None:
     """The cheapest parts that hold, of the `most` pairs that may cost least; None where none beats the plain ones."""
     limit = plan.found.purchase.usd_per_hour
     waiting = list[tuple[float, int, tuple[int, ...]]]()
@@ -171,26 +171,28 @@ def _best(asked: Asked, plan: Planned, pairs: Sequence[Pair], most: int) -> Plan
     for _ in range(most + _MOST_REGROWN):
         for usd, place, counts in waiting:
             least = sized[-1][0] if sized else limit
-            found = _sized(asked, pairs[place], least, counts) if usd < least and not is_spent() else None
+            found = (
+                _size_parts(asked, pairs[place], least, counts) if usd < least and not is_spent() else None
+            )
             if found is not None:
                 sized.append((found.purchase.usd_per_hour, place, found))
         if not sized:
             return None
         _, place, found = sized.pop()  # the cheapest
-        plan_of_parts = planned(asked.scenario, asked.demand, found)
-        held = shown(asked.scenario, plan_of_parts, is_held=not asked.scenario.screened_only)
+        plan_of_parts = judge_purchase(asked.scenario, asked.demand, found)
+        held = run_planning_point(asked.scenario, plan_of_parts, is_held=not asked.scenario.screened_only)
         if held is not None:
             return held
         waiting = [
             each for each in waiting if each[1] != place and all(each[1] != one for _, one, _ in sized)
         ]
-        counts = _grown(asked, pairs[place], found)
+        counts = _grow_counts(asked, pairs[place], found)
         cell = cheapest_cell(asked, pairs[place], counts)
         waiting = sorted([*waiting, (cell.usd_per_hour, place, counts)]) if cell else waiting
     return None
 
 
-def _grown(asked: Asked, pair: Pair, found: Found) -> tuple[int, ...]:
+def _grow_counts(asked: Asked, pair: WorkerPair, found: Found) -> tuple[int, ...]:
     """The counts of parts that other seeds did not show to hold, with one more of what is short."""
     assert found.fleet is not None
     counts = [part.num_replicas - asked.num_spare for part in found.fleet.parts]
@@ -198,7 +200,7 @@ def _grown(asked: Asked, pair: Pair, found: Found) -> tuple[int, ...]:
     return tuple(counts)
 
 
-def _sized(asked: Asked, pair: Pair, limit: float, begin: Sequence[int]) -> Found | None:
+def _size_parts(asked: Asked, pair: WorkerPair, limit: float, begin: Sequence[int]) -> Found | None:
     """The smallest parts below a bill [USD/h] that hold the load, grown from what may."""
     scenario = asked.scenario
     load = asked.load
@@ -210,7 +212,7 @@ def _sized(asked: Asked, pair: Pair, limit: float, begin: Sequence[int]) -> Foun
         cell = cheapest_cell(asked, pair, counts)
         if cell is None or cell.usd_per_hour >= limit:
             return None
-        served = pair.served(counts)
+        served = pair.build_served(counts)
         length = max(SHORT_REQUESTS, _PER_WORKER * sum(counts))
         result = run_at(served, traffic, load, length, scenario.seed, objectives=objectives)
         spent += result.num_requests
@@ -220,13 +222,15 @@ def _sized(asked: Asked, pair: Pair, limit: float, begin: Sequence[int]) -> Foun
             held = measurements.holds(load)
             if held is not None:
                 capacity = Capacity(load, load, held, spent + measurements.num_requests, name, "confirmed")
-                return _found(asked, pair, counts, cell, capacity)
+                return _buy_parts(asked, pair, counts, cell, capacity)
         short = pair.short(result, name, counts, asked)
         counts[short] += max(1, math.floor(_GROWTH * counts[short]))
     return None
 
 
-def _found(asked: Asked, pair: Pair, counts: Sequence[int], cell: Cell, held: Capacity) -> Found | None:
+def _buy_parts(
+    asked: Asked, pair: WorkerPair, counts: Sequence[int], cell: Cell, held: Capacity
+) -> Found | None:
     """Parts that hold, bought."""
     numbers = [count + asked.num_spare for count in counts]
     whole = replace(cell.whole, num_workers=sum(numbers), has_spare=bool(asked.num_spare), max_units=1)
@@ -235,15 +239,15 @@ def _found(asked: Asked, pair: Pair, counts: Sequence[int], cell: Cell, held: Ca
         return None
     columns = (pair.roles, pair.sides, pair.traffics, numbers, cell.ways, cell.units)
     parts = tuple(
-        Part(role, side.candidate, side.replica, number, way, units, cell.is_shared, traffic)
+        FleetPart(role, side.candidate, side.replica, number, way, units, cell.is_shared, traffic)
         for role, side, traffic, number, way, units in zip(*columns, strict=True)
     )
-    fleet = Fleet(pair.lever, parts, pair.served(numbers))
+    fleet = UnlikeFleet(pair.lever, parts, pair.build_served(numbers))
     last = pair.sides[1]
     return Found(last.candidate, last.replica, held, bought, (whole,), fleet)
 
 
-def cheapest_cell(asked: Asked, pair: Pair, counts: Sequence[int]) -> Cell | None:
+def cheapest_cell(asked: Asked, pair: WorkerPair, counts: Sequence[int]) -> Cell | None:
     """Return the cheapest way to buy `counts` workers, and spare ones; None if no provider sells them together."""
     numbers = [count + asked.num_spare for count in counts]
     budget = asked.scenario.objectives.budget_usd_per_hour or math.inf
@@ -252,18 +256,18 @@ def cheapest_cell(asked: Asked, pair: Pair, counts: Sequence[int]) -> Cell | Non
     return min(found, key=lambda cell: cell.usd_per_hour, default=None)
 
 
-def _is_one_kind(pair: Pair) -> bool:
+def _is_one_kind(pair: WorkerPair) -> bool:
     first, second = pair.sides
     return first.accelerator.id == second.accelerator.id
 
 
-def num_accelerators(pair: Pair, counts: Sequence[int]) -> int:
+def num_accelerators(pair: WorkerPair, counts: Sequence[int]) -> int:
     """Return the number of accelerators of `counts` workers of each kind."""
     sizes = (side.candidate.deployment.accelerators_per_replica for side in pair.sides)
     return sum(count * size for count, size in zip(counts, sizes, strict=True))
 
 
-def _together(asked: Asked, pair: Pair, numbers: Sequence[int]) -> Iterator[Cell]:
+def _together(asked: Asked, pair: WorkerPair, numbers: Sequence[int]) -> Iterator[Cell]:
     """Ways to buy one machine for both parts on one kind of accelerator."""
     chip = pair.sides[1].accelerator
     total = num_accelerators(pair, numbers)
@@ -274,7 +278,7 @@ def _together(asked: Asked, pair: Pair, numbers: Sequence[int]) -> Iterator[Cell
             yield Cell(replace(way, replicas_per_unit=1), (way, way), (1, 1), is_shared=True)
 
 
-def _apart(pair: Pair, numbers: Sequence[int]) -> Iterator[Cell]:
+def _apart(pair: WorkerPair, numbers: Sequence[int]) -> Iterator[Cell]:
     """Ways to buy machines of their own for each part, from one seller in one place."""
     first, second = pair.sides
     fabric = second.accelerator.scale_up

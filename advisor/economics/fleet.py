@@ -99,7 +99,7 @@ def always_on(day: Day, price: UnitPrice) -> FleetCost:
     return _cost("always on", day, units, units, hours, hours * price.usd_per_hour)
 
 
-def autoscaled(day: Day, price: UnitPrice, startup_minutes: float) -> FleetCost:
+def autoscaled_cost(day: Day, price: UnitPrice, startup_minutes: float) -> FleetCost:
     """Units follow the load; each start is paid from its order until it serves."""
     hours = _hours_above(day, 0, startup_minutes)
     return _cost("autoscaled on demand", day, 0, max(day.needed), hours, hours * price.usd_per_hour)

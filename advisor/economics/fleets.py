@@ -13,7 +13,7 @@ from advisor.economics.fleet import (
     PricedFleet,
     UnitPrice,
     always_on,
-    autoscaled,
+    autoscaled_cost,
     day_of,
     reserved_base,
 )
@@ -76,8 +76,8 @@ def _policies(
         num_spare(scenario, best),
     )
     terms = scenario.constraints.terms
-    fleets = [(best, autoscaled(day, _unit(best), startup), is_first)]
-    way, cost, may_lead = _reserved(question, known, plan, day, best)
+    fleets = [(best, autoscaled_cost(day, _unit(best), startup), is_first)]
+    way, cost, may_lead = _plan_reserved_base(question, known, plan, day, best)
     fleets.append((way, cost, may_lead and is_first))
     spot = _cheapest(question, plan, ("spot",))
     if spot is not None and spot.replicas_per_unit == best.replicas_per_unit:
@@ -105,7 +105,7 @@ def _policies(
     ]
 
 
-def _reserved(
+def _plan_reserved_base(
     question: CostQuestion, known: Ownership, plan: Planned, day: Day, best: Placement
 ) -> tuple[Placement, FleetCost, bool]:
     """Return a base under a commitment below an on-demand peak, and whether such an offer is among the terms that the

@@ -6,7 +6,7 @@ from typing import Final
 from pydantic import Field, model_validator
 
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import checked, read_toml
+from advisor.catalog.files import check_record, read_toml
 from advisor.catalog.platforms import all_platforms
 from advisor.catalog.resolve import near_misses
 from advisor.catalog.schema.record import Record
@@ -77,7 +77,7 @@ def read_goal(path: Path) -> Goal:
         given = data if not table else data.get(table, {})
         if isinstance(given, dict):
             _check_names(path, table, tuple(given), tuple(known.model_fields))
-    goal = checked(Goal, data, str(path))
+    goal = check_record(Goal, data, str(path))
     families = {platform.id: platform for platform in all_platforms()}
     _check_names(path, "platforms", goal.platforms, tuple(families))
     frameworks = {name for platform in families.values() for name in platform.frameworks}

@@ -18,7 +18,7 @@ from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import MILLION
 from advisor.decide.options import option_of
 from advisor.decide.reason import NoAnswerError, NotForSale
-from advisor.decide.recommend import searched
+from advisor.decide.recommend import search_scenario
 from advisor.decide.scenario import Scenario
 from advisor.economics.api_bill import models_alike, usd_per_request
 from advisor.economics.owned import named_hardware
@@ -118,7 +118,7 @@ def _hardware_deal(
     limits = scenario.constraints.model_copy(update={"accelerators": ids})
     asked = scenario.model_copy(update={"constraints": limits})
     try:
-        done = searched(asked, width=1)
+        done = search_scenario(asked, width=1)
     except InfeasibleError as error:
         return _owned_deal(platform, scenario, known, _gap_of(error))
     option = option_of(1, done.race.entries(-1, 1)[0], done.scenario)

@@ -10,7 +10,7 @@ from advisor.decide.scenario import Scenario
 from advisor.economics.described import Sketch, sketches
 from advisor.economics.goal import Goal
 from advisor.economics.goal_facts import PlatformFacts, facts_of
-from advisor.economics.goal_scores import PlatformScore, ranked
+from advisor.economics.goal_scores import PlatformScore, rank_platforms
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def goal_report(
     model = model_catalog.get(scenario.model)[0]
     wanted = [entry for entry in all_platforms() if not goal.platforms or entry.id in goal.platforms]
     facts = [_facts(platform, scenario, known, progress) for platform in wanted]
-    options = ranked(facts, goal)
+    options = rank_platforms(facts, goal)
     first = options[0]
     return GoalReport(
         kind="goal",
@@ -66,7 +66,7 @@ def _changes(facts: list[PlatformFacts], options: tuple[PlatformScore, ...], goa
         only = goal.model_copy(
             update={"weights": goal.weights.model_copy(update={n: float(n == name) for n in shares})}
         )
-        leader = ranked(facts, only)[0]
+        leader = rank_platforms(facts, only)[0]
         if leader.platform != first.platform:
             sentences.append(f"{name} alone would put {leader.name} first")
     for option in options[1:]:

@@ -33,7 +33,7 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
+class GoalScore:
     """The mean of its facts; what is not known leaves a range."""
 
     name: str
@@ -59,10 +59,10 @@ class PlatformScore:
     """Weighted sum, what is not known counting nothing."""
     score_at_best: float
     """Weighted sum in which each unknown counts in full."""
-    scores: tuple[Score, ...]
+    scores: tuple[GoalScore, ...]
 
 
-def ranked(facts: Sequence[PlatformFacts], goal: Goal) -> tuple[PlatformScore, ...]:
+def rank_platforms(facts: Sequence[PlatformFacts], goal: Goal) -> tuple[PlatformScore, ...]:
     """Families by their weighted score, best first.
 
     Source: weighted sum; weights from the goal, points from the facts.
@@ -99,14 +99,14 @@ def ranked(facts: Sequence[PlatformFacts], goal: Goal) -> tuple[PlatformScore, .
     )
 
 
-def _total(scores: Sequence[Score], end: str) -> float:
+def _total(scores: Sequence[GoalScore], end: str) -> float:
     return sum(score.weight * float(getattr(score, end)) for score in scores)
 
 
-def _score(name: str, weight: float, facts: tuple[Fact, ...]) -> Score:
+def _score(name: str, weight: float, facts: tuple[Fact, ...]) -> GoalScore:
     low = sum(fact.points or 0.0 for fact in facts) / len(facts)
     high = sum(1.0 if fact.points is None else fact.points for fact in facts) / len(facts)
-    return Score(name, weight, low, high, facts)
+    return GoalScore(name, weight, low, high, facts)
 
 
 def _fit(fact: PlatformFacts, goal: Goal) -> tuple[Fact, ...]:
@@ -164,8 +164,8 @@ def _ecosystem(fact: PlatformFacts) -> tuple[Fact, ...]:
             "engine records",
         ),
         Fact("providers", min(1.0, len(providers) / ENOUGH_PROVIDERS), sellers, "", "catalog prices"),
-        _published("published serving", platform.inference),
-        _published("published training", platform.training),
+        _published_fact("published serving", platform.inference),
+        _published_fact("published training", platform.training),
         Fact(
             "kernel parameters",
             float(fact.kernels_measured),
@@ -176,7 +176,7 @@ def _ecosystem(fact: PlatformFacts) -> tuple[Fact, ...]:
     )
 
 
-def _published(name: str, result: Published) -> Fact:
+def _published_fact(name: str, result: Published) -> Fact:
     return Fact(name, float(result.found), result.text, result.date.isoformat(), result.source)
 
 

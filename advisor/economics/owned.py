@@ -7,14 +7,14 @@ from dataclasses import replace
 from advisor.catalog.ownership import Ownership, purchase_price
 from advisor.catalog.schema import Accelerator, Price
 from advisor.catalog.schema.economics import PurchasePrice
-from advisor.decide.offers import OWN, Placement, fed_by
+from advisor.decide.offers import OWN, Placement, count_within_power
 from advisor.decide.option import Option
 from advisor.decide.options import option_of
-from advisor.decide.ownership import Holding, Tco, sold_by_the_node, tco
+from advisor.decide.ownership import Holding, Tco, is_sold_by_the_node, tco
 from advisor.decide.purchase import owned_bill, purchase_on, with_replicas
-from advisor.decide.race import WIDTH, Report, shown
-from advisor.decide.ranking import Planned, planned
-from advisor.decide.recommend import searched, shortlisted
+from advisor.decide.race import WIDTH, Report, run_planning_point
+from advisor.decide.ranking import Planned, judge_purchase
+from advisor.decide.recommend import search_scenario, build_shortlist
 from advisor.decide.scenario import Scenario
 from advisor.economics.question import CostQuestion
 from advisor.economics.row import Priced, cost_row, mean_power
@@ -28,7 +28,7 @@ def system_size(accelerator: Accelerator) -> int:
 
     Source: form factors and scale-up domains of the catalog.
     """
-    if not sold_by_the_node(accelerator):
+    if not is_sold_by_the_node(accelerator):
         return 1
     return max(accelerator.node_size, accelerator.scale_up_domain)
 
@@ -48,7 +48,7 @@ def named_hardware(
     """
     assert question.own is not None
     count, name = question.own
-    found = shortlisted(searched(question.scenario, progress=progress, width=width))
+    found = build_shortlist(search_scenario(question.scenario, progress=progress, width=width))
     plan = found.entries[0]
     option = found.options[0]
     chip = plan.found.candidate.deployment.accelerator
@@ -66,7 +66,7 @@ def systems_to_buy(
     rented: Iterable[tuple[Planned, Option]], question: CostQuestion, known: Ownership
 ) -> tuple[Priced, ...]:
     """Return the deployments of a decision on whole systems that are bought for the load, cheapest per token first."""
-    found = (bought_for(plan, option, question, known) for plan, option in rented)
+    found = (buy_systems(plan, option, question, known) for plan, option in rented)
     return cheapest_first(each for each in found if each is not None)
 
 
@@ -75,7 +75,7 @@ def cheapest_first(found: Iterable[Priced]) -> tuple[Priced, ...]:
     return tuple(sorted(found, key=lambda each: each.row.usd_per_million_tokens.value))
 
 
-def bought_for(plan: Planned, option: Option, question: CostQuestion, known: Ownership) -> Priced | None:
+def buy_systems(plan: Planned, option: Option, question: CostQuestion, known: Ownership) -> Priced | None:
     """Return a rented deployment on as many whole systems as its replicas need.
 
     Headroom and spare replicas are those of the rented one. None where no source states the price or the power of its
@@ -117,7 +117,7 @@ def _on_systems(
     deployment = found.candidate.deployment
     capacity = found.capacity
     chip = deployment.accelerator
-    fed = fed_by(scenario.constraints.power_budget_w, _MOST, chip, scenario.as_of)
+    fed = count_within_power(scenario.constraints.power_budget_w, _MOST, chip, scenario.as_of)
     price = Price(
         provider=OWN,
         sku=f"{unit}x{bought.accelerator}",
@@ -139,7 +139,11 @@ def _on_systems(
         purchase = with_replicas(scenario, demand, way, load, rate, found.purchase.num_replicas)
     else:
         purchase = purchase_on(scenario, demand, way, load, rate)
-    return None if purchase is None else shown(scenario, planned(scenario, demand, found.bought(purchase)))
+    return (
+        None
+        if purchase is None
+        else run_planning_point(scenario, judge_purchase(scenario, demand, found.with_purchase(purchase)))
+    )
 
 
 def life_of(
@@ -152,7 +156,7 @@ def life_of(
     deployment = plan.found.candidate.deployment
     price = plan.found.purchase.placement.price
     chip = deployment.accelerator
-    spans = sold_by_the_node(chip) and deployment.accelerators_per_replica > system_size(chip)
+    spans = is_sold_by_the_node(chip) and deployment.accelerators_per_replica > system_size(chip)
     is_limited = price.provider == OWN and price.num_accelerators < (price.max_quantity or 0)
     fed = price.num_accelerators if is_limited else None
     return tco(Holding(chip, num_accelerators, mean_power_w, spans, num_fed=fed), bought, known)

@@ -10,17 +10,17 @@ from advisor.catalog.units import HOUR_S, MILLION
 from advisor.decide.changes import measurements_of
 from advisor.decide.levers import replica_of
 from advisor.decide.options import option_of
-from advisor.decide.power import held_to, limits_of
+from advisor.decide.power import with_power_limit, limits_of
 from advisor.decide.purchase import planned_load, purchase_on
-from advisor.decide.race import shown
-from advisor.decide.ranking import Planned, planned
+from advisor.decide.race import run_planning_point
+from advisor.decide.ranking import Planned, judge_purchase
 from advisor.economics.owned import life_of
 from advisor.economics.question import CostQuestion
-from advisor.economics.result import PowerLimit
+from advisor.economics.result import LimitedDeployment
 from advisor.economics.row import Priced, mean_power
 
 
-def power_limits(priced: Priced, question: CostQuestion, known: Ownership) -> tuple[PowerLimit, ...]:
+def power_limits(priced: Priced, question: CostQuestion, known: Ownership) -> tuple[LimitedDeployment, ...]:
     """Return each limit under which an owned deployment holds its objectives, lowest first, then full power: those that
     were measured, or those that the question names; none where neither is.
 
@@ -34,15 +34,15 @@ def power_limits(priced: Priced, question: CostQuestion, known: Ownership) -> tu
     points = [point.limit_w for point in chip.power_points]
     full_w = points[-1] if points else chip.tdp_w or 0.0
     tried = [*reversed(limits_of(chip, question.power_cap)), full_w] if question.power_cap else points
-    limits = list[PowerLimit]()
+    limits = list[LimitedDeployment]()
     for limit_w in tried:
-        record = held_to(chip, limit_w)
-        for plan in _carried(priced.plan, record, question):
+        record = with_power_limit(chip, limit_w)
+        for plan in _plan_on_record(priced.plan, record, question):
             limits += _limit(limit_w, plan, question, known)
     return tuple(limits)
 
 
-def _carried(plan: Planned, record: Accelerator, question: CostQuestion) -> Iterator[Planned]:
+def _plan_on_record(plan: Planned, record: Accelerator, question: CostQuestion) -> Iterator[Planned]:
     """Yield the deployment on another record of its accelerator, bought for the same demand, where it holds."""
     scenario = question.scenario
     found = plan.found
@@ -68,12 +68,14 @@ def _carried(plan: Planned, record: Accelerator, question: CostQuestion) -> Iter
         purchase=bought,
         measurements=measurements,
     )
-    at_point = shown(scenario, planned(scenario, plan.demand, held))
+    at_point = run_planning_point(scenario, judge_purchase(scenario, plan.demand, held))
     if at_point is not None:
         yield at_point
 
 
-def _limit(limit_w: float, plan: Planned, question: CostQuestion, known: Ownership) -> Iterator[PowerLimit]:
+def _limit(
+    limit_w: float, plan: Planned, question: CostQuestion, known: Ownership
+) -> Iterator[LimitedDeployment]:
     """Yield what a token costs on a deployment under a limit."""
     scenario = question.scenario
     found = plan.found
@@ -90,7 +92,7 @@ def _limit(limit_w: float, plan: Planned, question: CostQuestion, known: Ownersh
     served = planned_load(scenario, capacity.load) / capacity.load * capacity.requests_per_s
     rate = served * scenario.traffic.mean_output_tokens
     tokens_per_s = found.purchase.requests_per_s * question.mean_over_peak * question.tokens_per_request
-    yield PowerLimit(
+    yield LimitedDeployment(
         limit_w,
         rate,
         rate / (deployment.accelerators_per_replica * limit_w),

@@ -11,10 +11,10 @@ from advisor.catalog.regions import DEFAULT_REGION, get_region, home_region, reg
 from advisor.catalog.schema import Model
 from advisor.catalog.schema.economics import Region
 from advisor.catalog.units import HOURS_PER_DAY, HOURS_PER_MONTH
-from advisor.decide.effort import SHOW_WORK, limited
-from advisor.decide.offers import fed_by
+from advisor.decide.effort import SHOW_WORK, limit_effort
+from advisor.decide.offers import count_within_power
 from advisor.decide.race import WIDTH, Report
-from advisor.decide.recommend import Shortlist, searched, shortlisted
+from advisor.decide.recommend import Shortlist, search_scenario, build_shortlist
 from advisor.economics.api_bill import ApiCost, api_cost, models_alike
 from advisor.economics.carbon import Footprint, footprint
 from advisor.economics.decisions import break_evens, ways
@@ -23,7 +23,7 @@ from advisor.economics.loads import load_points
 from advisor.economics.owned import named_hardware, systems_to_buy
 from advisor.economics.power_limits import power_limits
 from advisor.economics.question import CostQuestion
-from advisor.economics.result import CostReport, CostRow, PowerLimit
+from advisor.economics.result import CostReport, CostRow, LimitedDeployment
 from advisor.economics.row import Priced, cost_row, tokens_of
 from advisor.economics.swings import owned_swings, rented_swings
 from advisor.economics.words import headline, warnings_of
@@ -47,14 +47,14 @@ def cost_report(question: CostQuestion, *, progress: Report = lambda message: No
     """
     started = time.perf_counter()
     home, home_note = home_of(question)
-    known, tariff_note = _known(question, home)
-    done = searched(question.rented, progress=progress, suggests=True)
+    known, tariff_note = _ownership_at(question, home)
+    done = search_scenario(question.rented, progress=progress, suggests=True)
     question = question.within_window(done.scenario)
-    with limited(SHOW_WORK):
-        found = shortlisted(done)
-        rented = _rented(found, question, known)
+    with limit_effort(SHOW_WORK):
+        found = build_shortlist(done)
+        rented = _price_rented(found, question, known)
         rows = tuple(each.row for each in rented[: question.scenario.top])
-        owned, owned_note = _owned(found, question, known, progress)
+        owned, owned_note = _price_owned(found, question, known, progress)
         limits = _power_limits(owned, owned_note, question, known)
         loads = load_points(question, rented[0])
     owned_rows = tuple(each.row for each in owned)
@@ -92,7 +92,7 @@ def cost_report(question: CostQuestion, *, progress: Report = lambda message: No
     )
 
 
-def _rented(found: Shortlist, question: CostQuestion, known: Ownership) -> list[Priced]:
+def _price_rented(found: Shortlist, question: CostQuestion, known: Ownership) -> list[Priced]:
     """Return the options of a decision with the prices of their tokens."""
     return [
         Priced(cost_row(plan, option, question, known), plan)
@@ -110,7 +110,7 @@ def home_of(question: CostQuestion) -> tuple[Region, str]:
     return home, f"no source states the grid of {names[0]}: carbon and electricity are those of {home.name}"
 
 
-def _known(question: CostQuestion, home: Region) -> tuple[Ownership, str]:
+def _ownership_at(question: CostQuestion, home: Region) -> tuple[Ownership, str]:
     """Return what owning rests on, with the tariff of the place, and a note where no source states that tariff.
 
     Raises: AdvisorError: hardware is named of which no source states what it costs to buy.
@@ -139,7 +139,7 @@ def _known(question: CostQuestion, home: Region) -> tuple[Ownership, str]:
     return known, note
 
 
-def _owned(
+def _price_owned(
     found: Shortlist, question: CostQuestion, known: Ownership, progress: Report
 ) -> tuple[tuple[Priced, ...], str]:
     """Return the hardware that the question names, else systems that can be bought, and a note.
@@ -147,12 +147,14 @@ def _owned(
     The first five entries are looked at however many are shown, so that the headline does not depend on it.
     """
     if question.own is not None:
-        return _named(question, known, progress)
+        return _price_named(question, known, progress)
     pairs = zip(found.entries[:WIDTH], found.options, strict=False)
     return systems_to_buy(pairs, question, known), ""
 
 
-def _named(question: CostQuestion, known: Ownership, progress: Report) -> tuple[tuple[Priced, ...], str]:
+def _price_named(
+    question: CostQuestion, known: Ownership, progress: Report
+) -> tuple[tuple[Priced, ...], str]:
     """Return the hardware that the question names, or a note why it cannot carry the load.
 
     Raises: InfeasibleError: the power budget feeds none of it, or it takes no power limit that is asked for.
@@ -164,7 +166,9 @@ def _named(question: CostQuestion, known: Ownership, progress: Report) -> tuple[
         found, note = named_hardware(question, known, progress=progress)
     except InfeasibleError as error:
         budget_w = scenario.constraints.power_budget_w
-        if question.power_cap or not fed_by(budget_w, count, accelerators.by_id(name), scenario.as_of):
+        if question.power_cap or not count_within_power(
+            budget_w, count, accelerators.by_id(name), scenario.as_of
+        ):
             raise
         what = f"{count} x {name} of one's own cannot carry this load"
         return (), f"{what}: {error.why or error.what}; --own with more, or a smaller load"
@@ -173,7 +177,7 @@ def _named(question: CostQuestion, known: Ownership, progress: Report) -> tuple[
 
 def _power_limits(
     owned: tuple[Priced, ...], note: str, question: CostQuestion, known: Ownership
-) -> tuple[PowerLimit, ...]:
+) -> tuple[LimitedDeployment, ...]:
     """Return the power limits of the first owned option.
 
     Raises: AdvisorError: a limit is asked for, and no hardware of one's own is among the answers.

@@ -98,7 +98,7 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True)
-class PowerLimit:
+class LimitedDeployment:
     """One deployment of one's own under one limit, at the load that it is planned for there."""
 
     limit_w: float
@@ -148,7 +148,7 @@ class CostReport:
     owned: tuple[CostRow, ...]
     """Hardware of one's own, cheapest per token first: what the question names, as `recommend` answers it, or systems
     with a purchase price."""
-    power_limits: tuple[PowerLimit, ...]
+    power_limits: tuple[LimitedDeployment, ...]
     """Effects of power limits on the first owned option, if a calibration holds a power sweep; else empty."""
     sensitivity: tuple[Swing, ...]
     owned_sensitivity: tuple[Swing, ...]

@@ -63,10 +63,10 @@ def split_prices(
 
     The batch is the steady one, by Little's law: rate × time between first and last token.
     """
-    return token_prices(usd_per_request, _used(replica, result, requests_per_s, tokens), tokens)
+    return token_prices(usd_per_request, _seconds_used(replica, result, requests_per_s, tokens), tokens)
 
 
-def _used(
+def _seconds_used(
     replica: ReplicaModel, result: ServingResult, requests_per_s: float, tokens: RequestTokens
 ) -> UsedSeconds:
     """Return what a mean request uses of a replica at the batch of a run."""
@@ -98,7 +98,7 @@ def prices_of(
     if not decoding:
         return split_prices(found.replica, result, requests_per_s, usd_per_request, tokens)
     workers = sum(part.replica_layout.num_replicas for part in decoding) / found.purchase.num_replicas
-    used = _used(found.replica, result, requests_per_s / workers, tokens)
+    used = _seconds_used(found.replica, result, requests_per_s / workers, tokens)
     paid = sum(part.bill.usd_per_hour for part in decoding) / sum(
         part.bill.usd_per_hour for part in option.parts
     )
@@ -145,12 +145,12 @@ def cost_row(
         mean_requests_per_s=mean_per_s,
         tokens_per_day=tokens_per_s * DAY_S,
         usd_per_hour=usd_per_hour,
-        usd_per_million_tokens=interval.scaled(
+        usd_per_million_tokens=interval.scale(
             per_request * MILLION / question.tokens_per_request / interval.value
         ),
-        usd_per_million_input_tokens=interval.scaled(prices.usd_per_million_input / interval.value),
-        usd_per_million_cached_tokens=interval.scaled(prices.usd_per_million_cached / interval.value),
-        usd_per_million_output_tokens=interval.scaled(prices.usd_per_million_output / interval.value),
+        usd_per_million_input_tokens=interval.scale(prices.usd_per_million_input / interval.value),
+        usd_per_million_cached_tokens=interval.scale(prices.usd_per_million_cached / interval.value),
+        usd_per_million_output_tokens=interval.scale(prices.usd_per_million_output / interval.value),
         share=prices.share,
         mean_power_w=power_w,
         kwh_per_million_tokens=None

@@ -10,7 +10,7 @@ _NOTHING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Parameter:
+class SensitivityInput:
     """One input with the range in which it may lie."""
 
     name: str
@@ -40,7 +40,7 @@ class Swing:
         return abs(self.usd_per_million_at_high - self.usd_per_million_at_low)
 
 
-def tornado(evaluate: Evaluate, parameters: tuple[Parameter, ...]) -> tuple[Swing, ...]:
+def tornado(evaluate: Evaluate, parameters: tuple[SensitivityInput, ...]) -> tuple[Swing, ...]:
     """The figure at both ends of every parameter that moves it, the others staying, widest swing first.
 
     Source: one-at-a-time sensitivity analysis.

@@ -7,7 +7,7 @@ from advisor.decide.ranking import Planned, capacity_factor
 from advisor.economics.owned import life_of
 from advisor.economics.result import CostRow
 from advisor.economics.row import Priced
-from advisor.economics.sensitivity import Parameter, Swing, tornado
+from advisor.economics.sensitivity import SensitivityInput, Swing, tornado
 
 _LEAST_LOAD = 0.4
 """Own assumption: a service that people use by day carries its mean load at this part of its peak or more."""
@@ -44,7 +44,7 @@ def rented_swings(priced: Priced) -> tuple[Swing, ...]:
     if row.option.offer is not None:
         sellers.add(row.option.offer.provider)
     parameters = (
-        Parameter(
+        SensitivityInput(
             _PRICE,
             each,
             min(prices),
@@ -57,7 +57,7 @@ def rented_swings(priced: Priced) -> tuple[Swing, ...]:
     )
 
     def evaluate(values: Mapping[str, float]) -> float:
-        return _scaled(row, values) * values[_PRICE] / each
+        return _scale_to_load(row, values) * values[_PRICE] / each
 
     return tornado(evaluate, parameters)
 
@@ -75,28 +75,32 @@ def owned_swings(priced: Priced, known: Ownership) -> tuple[Swing, ...]:
     if bought is None or cost is None or power_w is None:
         return ()
     parameters = [
-        Parameter(_PURCHASE, bought.usd, bought.low, bought.high, "USD per accelerator", bought.source),
+        SensitivityInput(
+            _PURCHASE, bought.usd, bought.low, bought.high, "USD per accelerator", bought.source
+        ),
         _capacity_of(priced.plan),
         _load_of(row),
     ]
     for name in _OWNED:
         figure = known.assumptions[name]
-        parameters.append(Parameter(name, figure.value, figure.low, figure.high, figure.unit, figure.source))
+        parameters.append(
+            SensitivityInput(name, figure.value, figure.low, figure.high, figure.unit, figure.source)
+        )
 
     def evaluate(values: Mapping[str, float]) -> float:
         changed = known
         for name in _OWNED:
-            changed = changed.replaced(name, values[name])
+            changed = changed.with_assumption(name, values[name])
         price = bought.model_copy(update={"usd": values[_PURCHASE]})
         life = life_of(plan, cost.num_accelerators, power_w, price, changed)
         beside = row.usd_per_hour - cost.usd_per_hour
-        return _scaled(row, values) * (life.usd_per_hour + beside) / row.usd_per_hour
+        return _scale_to_load(row, values) * (life.usd_per_hour + beside) / row.usd_per_hour
 
     return tornado(evaluate, tuple(parameters))
 
 
-def _capacity_of(plan: Planned) -> Parameter:
-    return Parameter(
+def _capacity_of(plan: Planned) -> SensitivityInput:
+    return SensitivityInput(
         _CAPACITY,
         1.0,
         capacity_factor(plan.found, 0.1),
@@ -106,9 +110,9 @@ def _capacity_of(plan: Planned) -> Parameter:
     )
 
 
-def _load_of(row: CostRow) -> Parameter:
+def _load_of(row: CostRow) -> SensitivityInput:
     value = row.load_fraction
-    return Parameter(
+    return SensitivityInput(
         _LOAD,
         value,
         min(_LEAST_LOAD, value),
@@ -118,6 +122,6 @@ def _load_of(row: CostRow) -> Parameter:
     )
 
 
-def _scaled(row: CostRow, values: Mapping[str, float]) -> float:
+def _scale_to_load(row: CostRow, values: Mapping[str, float]) -> float:
     at_load = row.usd_per_million_tokens.value * row.load_fraction / values[_LOAD]
     return at_load / values[_CAPACITY]

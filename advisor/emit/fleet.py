@@ -16,7 +16,7 @@ from advisor.catalog.legible import Line
 from advisor.decide.option import Option
 from advisor.emit import nginx
 from advisor.emit.plan import Plan, plan_of
-from advisor.emit.shell import FIRST_PORT, commented
+from advisor.emit.shell import FIRST_PORT, comment_lines
 
 FIRST_CACHE_PORT: Final = 5600
 """First port on which a worker serves its KV cache to others. Default of vLLM; SGLang has none, so its workers use the
@@ -143,14 +143,14 @@ class FleetPlan:
                 )
                 for part in self.parts
             }
-            return {nginx.FILE: commented(self.comments) + self.router_conf(servers)}
+            return {nginx.FILE: comment_lines(self.comments) + self.router_conf(servers)}
         if self.whole.engine.flags.pool_router_worker:
             return {}
         content: dict[str, Any] = {"hostname": "0.0.0.0", "port": PORT, "backend": "pytorch"}
         for share, name in TRT_POOLS.items():
             urls = [f"{each.host}:{each.port}" for each in addresses if each.share == share]
             content[name] = {"num_instances": len(urls), "urls": urls}
-        return {ROUTER_FILE: commented(self.comments) + yaml.safe_dump(content, sort_keys=False)}
+        return {ROUTER_FILE: comment_lines(self.comments) + yaml.safe_dump(content, sort_keys=False)}
 
     def router_conf(self, servers: Mapping[str, str]) -> str:
         """Return the configuration of nginx; `servers` holds the upstream lines by pool."""
@@ -179,7 +179,9 @@ def fleet_plan(model: str, option: Option) -> FleetPlan:
             raise AdvisorError(
                 f"no router of {part.engine.name} for {share_of(part)} workers is known", fix="--engine vllm"
             )
-        check_command(part.engine.id, [*part.words(), *shlex.split(told(part, FIRST_PORT, FIRST_CACHE_PORT))])
+        check_command(
+            part.engine.id, [*part.words(), *shlex.split(worker_options(part, FIRST_PORT, FIRST_CACHE_PORT))]
+        )
     unit = option.machine.accelerators_per_node
     used = sum(part.num_replicas * part.accelerators_per_replica for part in parts)
     alike = all(part.option.machine.accelerators_per_node == unit for part in parts)
@@ -208,7 +210,7 @@ def moves_caches(plan: Plan) -> bool:
     return share_of(plan) in TRT_POOLS
 
 
-def told(part: Plan, port: object, cache_port: object) -> str:
+def worker_options(part: Plan, port: object, cache_port: object) -> str:
     """Return the options for a worker's port and, for prefill, its cache port."""
     asked = part.engine.flags.pool_port.format(port=cache_port) if share_of(part) == "prefill" else ""
     return f"{part.address(port)} {asked}".strip()

@@ -10,12 +10,20 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
 from advisor.catalog.legible import Line
 from advisor.emit import nginx
-from advisor.emit.fleet import FIRST_CACHE_PORT, ROUTER_FILE, Address, FleetPlan, share_of, told, variables
+from advisor.emit.fleet import (
+    FIRST_CACHE_PORT,
+    ROUTER_FILE,
+    Address,
+    FleetPlan,
+    share_of,
+    worker_options,
+    variables,
+)
 from advisor.emit.fleet_scripts import command_files
 from advisor.emit.manifests import (
     compose_replica,
     config_map,
-    dumped,
+    dump_yaml,
     in_compose,
     in_kubernetes,
     pod_of,
@@ -58,7 +66,7 @@ def compose_files(fleet: FleetPlan) -> dict[str, str]:
             one = compose_replica(part, [str(before + k) for k in range(each)], is_alone=False)
             words = [
                 *part.words(in_container=True),
-                *map(Line, shlex.split(told(part, FIRST_PORT + number, cache_port))),
+                *map(Line, shlex.split(worker_options(part, FIRST_PORT + number, cache_port))),
             ]
             one["command"] = in_compose(words[1:])
             one["environment"] |= variables(part, host, cache_port)
@@ -69,7 +77,7 @@ def compose_files(fleet: FleetPlan) -> dict[str, str]:
     files = fleet.router_files(addresses)
     if not fleet.is_shared:
         for share, found in services.items():
-            files[f"{share}.compose.yaml"] = dumped(
+            files[f"{share}.compose.yaml"] = dump_yaml(
                 fleet.comments, {"name": f"{fleet.name}-{share}", "services": found}
             )
         router = f"{fleet.hosts_note}{fleet.install()}exec {fleet.router(addresses)}\n"
@@ -86,7 +94,7 @@ def compose_files(fleet: FleetPlan) -> dict[str, str]:
         "restart": "unless-stopped",
     }
     whole = {"name": fleet.name, "services": {**workers, "router": router_service}}
-    return files | {"compose.yaml": dumped(fleet.comments, whole)}
+    return files | {"compose.yaml": dump_yaml(fleet.comments, whole)}
 
 
 def kubernetes_files(fleet: FleetPlan) -> dict[str, str]:
@@ -95,7 +103,7 @@ def kubernetes_files(fleet: FleetPlan) -> dict[str, str]:
     if fleet.longest_short is not None:
         apart = [document for part in fleet.parts for document in replica_documents(part)]
         services = [Address(share_of(part), part.name, PORT, None) for part in fleet.parts]
-        return {"plan.k8s.yaml": dumped(fleet.comments, *apart, *_router_documents(fleet, services))}
+        return {"plan.k8s.yaml": dump_yaml(fleet.comments, *apart, *_router_documents(fleet, services))}
     documents: list[dict[str, Any]] = []
     addresses = [
         Address(share_of(part), f"{part.name}-{place}.{part.name}", PORT, FIRST_CACHE_PORT)
@@ -109,7 +117,7 @@ def kubernetes_files(fleet: FleetPlan) -> dict[str, str]:
             text = yaml.safe_dump(dict(part.launch.config))
             documents.append(config_map(part.name, labels, {part.config_name: text}))
         container = pod["containers"][0]
-        address = map(Line, shlex.split(told(part, PORT, FIRST_CACHE_PORT)))
+        address = map(Line, shlex.split(worker_options(part, PORT, FIRST_CACHE_PORT)))
         container["command"] = in_kubernetes([*part.words(in_container=True), *address])
         if part.engine.flags.pool_env:
             own = {"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
@@ -126,7 +134,7 @@ def kubernetes_files(fleet: FleetPlan) -> dict[str, str]:
         documents.append({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta, "spec": spec})
         documents.append(service(part.name, labels, clusterIP="None", publishNotReadyAddresses=True))
     documents += _router_documents(fleet, addresses)
-    return {"plan.k8s.yaml": dumped(fleet.comments, *documents)}
+    return {"plan.k8s.yaml": dump_yaml(fleet.comments, *documents)}
 
 
 def _router_documents(fleet: FleetPlan, addresses: Sequence[Address]) -> list[dict[str, Any]]:
@@ -197,7 +205,7 @@ def skypilot_files(fleet: FleetPlan) -> dict[str, str]:
     for path in {part.local_path for part in fleet.parts if part.local_path is not None}:
         task["file_mounts"][path if path.startswith("/") else f"{MOUNTED}/{path.removeprefix('./')}"] = path
     task["run"] = f"{install + chr(10) if install else ''}cd {MOUNTED} && bash start.sh\n"
-    return files | {"service.sky.yaml": dumped(fleet.comments, task)}
+    return files | {"service.sky.yaml": dump_yaml(fleet.comments, task)}
 
 
 def _two_services(fleet: FleetPlan) -> dict[str, str]:

@@ -14,7 +14,7 @@ from advisor.emit.fleet import (
     moves_caches,
     router_of,
     share_of,
-    told,
+    worker_options,
     variables,
 )
 from advisor.emit.plan import CACHE, HEALTH, MOUNTED, START_S, Plan
@@ -24,7 +24,7 @@ from advisor.emit.shell import (
     UNTIL_HEALTHY,
     all_there,
     mounted_model,
-    quoted,
+    quote_words,
     script,
     slurm_directives,
 )
@@ -61,13 +61,13 @@ _HOST_LINE: Final = "HOST=${HOST:-$(hostname -I | cut -d ' ' -f 1)}  # this mach
 def _worker_body(fleet: FleetPlan, part: Plan) -> str:
     settings = {part.visible: "$devices", **variables(part, _host(fleet), "$cache_port")}
     words = " ".join(f'{name}="{value}"' for name, value in settings.items())
-    address = told(part, '"$port"', '"$cache_port"')
-    return f"  {words} {quoted(part.words())} {address} &\n"
+    address = worker_options(part, '"$port"', '"$cache_port"')
+    return f"  {words} {quote_words(part.words())} {address} &\n"
 
 
 def _container_body(fleet: FleetPlan, part: Plan) -> str:
     words = part.words(in_container=True)
-    address = told(part, '"$port"', '"$cache_port"')
+    address = worker_options(part, '"$port"', '"$cache_port"')
     found = variables(part, _host(fleet), "$cache_port").items()
     settings = " ".join(f'--env {name}="{value}"' for name, value in found)
     env = f"    {settings} \\\n" if settings else ""
@@ -79,7 +79,7 @@ def _container_body(fleet: FleetPlan, part: Plan) -> str:
         f'    --volume "$HOME/.cache/huggingface":{CACHE} --volume "$PWD":{MOUNTED}{mounted_model(part)} \\\n'
         f"    --health-cmd {health} --health-interval 10s --health-start-period {START_S}s \\\n"
         f"    --entrypoint {shlex.quote(words[0])} {part.image} \\\n"
-        f"    {quoted(words[1:])} {address}\n"
+        f"    {quote_words(words[1:])} {address}\n"
     )
 
 
@@ -117,7 +117,7 @@ def slurm_files(fleet: FleetPlan) -> dict[str, str]:
         share = share_of(part)
         stride = fleet.cache_stride
         first = FIRST_PORT + (0 if part is fleet.parts[0] else fleet.parts[0].num_replicas)
-        address = told(part, '"$port"', '"$cache_port"')
+        address = worker_options(part, '"$port"', '"$cache_port"')
         told_by = variables(part, "$(hostname)", "$cache_port")
         exports = "".join(f'export {name}="{value}"\n' for name, value in told_by.items())
         cache = FIRST_CACHE_PORT + (first - FIRST_PORT) * stride
@@ -127,7 +127,7 @@ def slurm_files(fleet: FleetPlan) -> dict[str, str]:
             f"port=$(({first} + SLURM_ARRAY_TASK_ID))\n"
             f"{caches}{exports}mkdir -p endpoints/{share}\n"
             f'echo "$(hostname) $port{" $cache_port" if caches else ""}" > "endpoints/{share}/$SLURM_ARRAY_TASK_ID"\n'
-            f"srun {quoted(part.words())} {address}\n"
+            f"srun {quote_words(part.words())} {address}\n"
         )
         files[f"{share}.sbatch"] = script(fleet.comments, body, *slurm_directives(part))
     files["router.sh"] = script(fleet.comments, _slurm_router(fleet))

@@ -34,7 +34,7 @@ _FLEET_WRITERS: Final[Mapping[Format, Callable[[FleetPlan], dict[str, str]]]] = 
 _IN_CONTAINERS: Final = ("docker", "compose", "k8s", "skypilot")
 
 
-def emitted(model: str, option: Option, form: Format, port: int = PORT) -> dict[str, str]:
+def emit_files(model: str, option: Option, form: Format, port: int = PORT) -> dict[str, str]:
     """Return the files that start an option, by name; clients use `port`. README.md says in three lines what is
     started, how, and what to verify.
 

@@ -11,7 +11,7 @@ from advisor.catalog.launch import PORT
 from advisor.catalog.legible import Line
 from advisor.emit import nginx
 from advisor.emit.plan import CACHE, HEALTH, MODEL, MOUNTED, START_S, Plan
-from advisor.emit.shell import commented, quoted, router_conf, router_files
+from advisor.emit.shell import comment_lines, quote_words, router_conf, router_files
 
 _RESOURCE: Final = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 
@@ -31,12 +31,12 @@ _Readable.add_multi_representer(str, _text)
 _Readable.add_representer(str, _text)
 
 
-def dumped(comments: Sequence[Line], *documents: dict[str, Any]) -> str:
+def dump_yaml(comments: Sequence[Line], *documents: dict[str, Any]) -> str:
     """Return YAML documents below the comment lines."""
     text: str = yaml.dump_all(
         documents, Dumper=_Readable, sort_keys=False, width=110, explicit_start=len(documents) > 1
     )
-    return commented(comments) + text
+    return comment_lines(comments) + text
 
 
 def compose_files(plan: Plan) -> dict[str, str]:
@@ -52,7 +52,7 @@ def compose_files(plan: Plan) -> dict[str, str]:
     files = {}
     if plan.num_replicas > 1 and plan.num_hosts == 1:
         servers = "\n    ".join(f"server {name}:{PORT};" for name in names)
-        files["nginx.conf"] = commented(plan.comments) + router_conf(plan, servers)
+        files["nginx.conf"] = comment_lines(plan.comments) + router_conf(plan, servers)
         services["router"] = {
             "image": nginx.IMAGE,
             "ports": [f"{PORT}:{PORT}"],
@@ -62,7 +62,7 @@ def compose_files(plan: Plan) -> dict[str, str]:
         }
     elif plan.num_hosts > 1:
         files |= router_files(plan)
-    return {"compose.yaml": dumped(plan.comments, {"name": plan.name, "services": services}), **files}
+    return {"compose.yaml": dump_yaml(plan.comments, {"name": plan.name, "services": services}), **files}
 
 
 def in_compose(words: Sequence[Line]) -> list[str]:
@@ -118,7 +118,7 @@ def compose_replica(plan: Plan, devices: list[str], *, is_alone: bool) -> dict[s
 
 def kubernetes_files(plan: Plan) -> dict[str, str]:
     """Return a manifest of a Deployment with one pod per replica, and its Service."""
-    return {"plan.k8s.yaml": dumped(plan.comments, *replica_documents(plan))}
+    return {"plan.k8s.yaml": dump_yaml(plan.comments, *replica_documents(plan))}
 
 
 def replica_documents(plan: Plan) -> list[dict[str, Any]]:
@@ -223,8 +223,8 @@ def skypilot_files(plan: Plan) -> dict[str, str]:
         mounts[MODEL if plan.model_folder else f"{MOUNTED}/{path.removeprefix('./')}"] = path
     if mounts:
         task["file_mounts"] = mounts
-    task["run"] = quoted(plan.all_words()) + "\n"
-    return {"service.sky.yaml": dumped(plan.comments, task)}
+    task["run"] = quote_words(plan.all_words()) + "\n"
+    return {"service.sky.yaml": dump_yaml(plan.comments, task)}
 
 
 def sky_resources(plan: Plan, num_accelerators: int, num_cpus: int, memory_gib: int) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Final, get_args
 
 from advisor.catalog import accelerators, engines
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.launch import PORT, Launch
+from advisor.catalog.launch import PORT, LaunchCommand
 from advisor.catalog.launch_options import check_command, launch_options
 from advisor.catalog.legible import Line
 from advisor.catalog.schema import Engine
@@ -71,7 +71,7 @@ class Plan:
     option: Option
     engine: Engine
     vendor: str
-    launch: Launch
+    launch: LaunchCommand
     """Start command of one replica, without its address."""
     config_name: str = CONFIG
     """Name of the options file, for engines that read their options from one."""
@@ -275,7 +275,7 @@ def plan_of(model: str, option: Option) -> Plan:
     engine = engines.by_id(option.replica_layout.engine)
     chip = accelerators.by_id(machine.accelerator)
     argv = tuple(map(Line, option.started.argv))
-    started = Launch(argv, option.started.config, engine.flags.yaml_file)
+    started = LaunchCommand(argv, option.started.config, engine.flags.yaml_file)
     if not started.argv:
         raise AdvisorError(f"{engine.name} has no start command", fix="another --engine")
     check_command(engine.id, (*started.words(CONFIG), *shlex.split(engine.flags.address.format(port=PORT))))

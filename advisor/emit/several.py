@@ -9,10 +9,10 @@ from advisor.catalog.launch import PORT
 from advisor.catalog.legible import Line, markdown
 from advisor.decide.option import Option, SharedMachines
 from advisor.emit import nginx
-from advisor.emit.formats import Format, check_form, emitted
-from advisor.emit.manifests import compose_replica, compose_volumes, dumped
+from advisor.emit.formats import Format, check_form, emit_files
+from advisor.emit.manifests import compose_replica, compose_volumes, dump_yaml
 from advisor.emit.plan import Plan, plan_of, slug
-from advisor.emit.shell import commented, container_lines, replica_line, replica_loop, router_conf, script
+from advisor.emit.shell import comment_lines, container_lines, replica_line, replica_loop, router_conf, script
 
 _PORTS: Final = 1000
 """Distance between the ports of two models."""
@@ -73,7 +73,7 @@ def emitted_models(fleet: Option, form: Format) -> dict[str, str]:
     files = dict[str, str]()
     lines = list[str]()
     for each, option in zip(served, whole, strict=True):
-        own = emitted(each.plan.model, option, form, each.plan.port)
+        own = emit_files(each.plan.model, option, form, each.plan.port)
         files |= {f"{each.folder}/{name}": text for name, text in own.items()}
         port = each.plan.port + (option.replica_layout.num_replicas == 1) if form == "slurm" else PORT
         lines.append(f"{each.plan.model}, port {port}: in {each.folder} as its README.md says.\n")
@@ -110,7 +110,7 @@ def _by_machine(fleet: Option, served: Sequence[_Served], form: Format) -> dict[
     for each in served:
         if each.plan.num_replicas > 1:
             servers = "\n    ".join(_servers(each, machines, served, is_one=is_one, in_network=in_network))
-            files[f"{each.folder}/{nginx.FILE}"] = commented(each.plan.comments) + router_conf(
+            files[f"{each.folder}/{nginx.FILE}"] = comment_lines(each.plan.comments) + router_conf(
                 each.plan, servers
             )
     return files | {"README.md": markdown(_readme(served, starts, machines, files, in_network=in_network))}
@@ -167,7 +167,7 @@ def _compose(name: str, comments: tuple[Line, ...], standing: Sequence[_Standing
                 "depends_on": {own: {"condition": "service_healthy"} for own in names},
                 "restart": "unless-stopped",
             }
-    return dumped(comments, {"name": name, "services": services})
+    return dump_yaml(comments, {"name": name, "services": services})
 
 
 def _servers(

@@ -25,7 +25,7 @@ UNTIL_HEALTHY: Final = (
 """Shell loop that waits until a replica of this machine answers."""
 
 
-def quoted(words: Sequence[Line]) -> str:
+def quote_words(words: Sequence[Line]) -> str:
     """Return the words quoted for a shell."""
     return shlex.join(words)
 
@@ -35,7 +35,7 @@ def mounted_model(plan: Plan) -> str:
     return f" --volume {shlex.quote(f'{plan.model_folder}:{MODEL}:ro')}" if plan.model_folder else ""
 
 
-def commented(lines: Sequence[Line]) -> str:
+def comment_lines(lines: Sequence[Line]) -> str:
     """Return the lines as comments of a script, a manifest or a configuration."""
     return "".join(f"# {line}\n" for line in lines)
 
@@ -43,7 +43,7 @@ def commented(lines: Sequence[Line]) -> str:
 def script(comments: Sequence[Line], body: str, *directives: str) -> str:
     """Return a bash script that starts with `directives` and the comment lines."""
     head = "".join(f"{line}\n" for line in directives)
-    return f"#!/usr/bin/env bash\n{head}{commented(comments)}set -euo pipefail\n\n{body}"
+    return f"#!/usr/bin/env bash\n{head}{comment_lines(comments)}set -euo pipefail\n\n{body}"
 
 
 def _replicas(plan: Plan) -> str:
@@ -76,14 +76,14 @@ def replica_line(plan: Plan) -> str:
             fix="--engine vllm",
         )
     port = '"$port"'
-    return f'  {plan.visible}="$devices" {quoted(plan.words())} {plan.address(port)} &\n'
+    return f'  {plan.visible}="$devices" {quote_words(plan.words())} {plan.address(port)} &\n'
 
 
 def command_files(plan: Plan) -> dict[str, str]:
     """Return one script that starts the replicas of a machine and waits until they answer."""
     if plan.replicas_per_host == 1:
         alone = plan.address(PORT if plan.num_replicas == 1 else FIRST_PORT)
-        line = f"{quoted(plan.words())} {alone}".rstrip()
+        line = f"{quote_words(plan.words())} {alone}".rstrip()
         files = {"start.sh": script(plan.comments, f"exec {line}\n")}
     else:
         body = f"{_replicas(plan)}{replica_line(plan)}done\n"
@@ -111,7 +111,7 @@ def container_lines(plan: Plan) -> str:
         f'    --volume "$HOME/.cache/huggingface":{CACHE} --volume "$PWD":{MOUNTED}{mounted_model(plan)} \\\n'
         f"    --health-cmd {health} --health-interval 10s --health-start-period {START_S}s \\\n"
         f"    --entrypoint {shlex.quote(words[0])} {plan.image} \\\n"
-        f"    {quoted(words[1:])}\n"
+        f"    {quote_words(words[1:])}\n"
     )
 
 
@@ -141,7 +141,7 @@ def slurm_files(plan: Plan) -> dict[str, str]:
         f"port=$(({plan.port + 1} + SLURM_ARRAY_TASK_ID))\n"
         "mkdir -p endpoints\n"
         'echo "server $(hostname):$port;" > "endpoints/$SLURM_ARRAY_TASK_ID"\n'
-        f"srun {quoted(plan.words())} {plan.address(port)}\n"
+        f"srun {quote_words(plan.words())} {plan.address(port)}\n"
     )
     files = {"replicas.sbatch": script(plan.comments, body, *directives)}
     if plan.num_replicas > 1:
@@ -173,7 +173,7 @@ def router_files(plan: Plan) -> dict[str, str]:
         for place in range(plan.num_replicas)
     )
     note = "" if local else "# Put the names of your machines in place of HOST_1 and so on.\n"
-    return {"nginx.conf": f"{commented(plan.comments)}{note}{router_conf(plan, servers.lstrip())}"}
+    return {"nginx.conf": f"{comment_lines(plan.comments)}{note}{router_conf(plan, servers.lstrip())}"}
 
 
 def router_conf(plan: Plan, servers: str) -> str:

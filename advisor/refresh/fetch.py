@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from advisor import __version__
 from advisor.catalog.units import GB, MB
-from advisor.refresh.transport import Deadline, DecodingError, decoded
+from advisor.refresh.transport import Deadline, DecodingError, decode_body
 
 if TYPE_CHECKING:
     import httpx
@@ -43,7 +43,7 @@ class _PassingError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class FetchLimits:
     """Limits on time, attempts and size of requests."""
 
     connect_s: float = 5.0
@@ -81,7 +81,7 @@ class Fetcher:
     """Client that fetches documents; several threads may share one."""
 
     client: "httpx.Client"
-    limits: Limits = field(default_factory=Limits)
+    limits: FetchLimits = field(default_factory=FetchLimits)
     origins: frozenset[Origin] = frozenset()
     """Origins that requests and redirects may contact; if empty, only the origin of the document."""
     sleep: Callable[[float], None] = time.sleep
@@ -155,26 +155,26 @@ class Fetcher:
                 request = self.client.build_request(
                     "GET" if body is None else "POST", url, headers=headers, json=body
                 )
-                response = self._sent(request, allowed, deadline)
+                response = self._send(request, allowed, deadline)
                 try:
                     if etag and response.status_code == NOT_MODIFIED:
                         return None
                     _check_status(response)
-                    for part in decoded(response, most_bytes):
+                    for part in decode_body(response, most_bytes):
                         sink.write(part)
                 finally:
                     response.close()
                 return _tag(response.headers)
         except (httpx.ConnectError, httpx.ConnectTimeout, httpx.ProxyError) as error:
-            raise _PassingError(_told(error), nobody_answers=True) from error
+            raise _PassingError(_describe_error(error), nobody_answers=True) from error
         except httpx.TransportError as error:  # time-outs, refused connections, bodies that end too early
-            raise _PassingError(deadline.words or _told(error)) from error
+            raise _PassingError(deadline.words or _describe_error(error)) from error
         except DecodingError as error:
             raise FetchError(str(error)) from error
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, ValueError) as error:
-            raise FetchError(_told(error)) from error
+            raise FetchError(_describe_error(error)) from error
 
-    def _sent(
+    def _send(
         self, request: "httpx.Request", allowed: Collection[Origin], deadline: Deadline
     ) -> "httpx.Response":
         """Return the response to a request, after redirects to allowed origins."""
@@ -201,11 +201,11 @@ class Fetcher:
 
 
 @contextmanager
-def open_fetcher(limits: Limits | None = None) -> Iterator[Fetcher]:
+def open_fetcher(limits: FetchLimits | None = None) -> Iterator[Fetcher]:
     """Yield a fetcher whose client is closed afterwards; proxies and certificates come from the environment."""
     import httpx
 
-    wanted = limits or Limits()
+    wanted = limits or FetchLimits()
     timeout = httpx.Timeout(wanted.read_s, connect=wanted.connect_s)
     agent = {"User-Agent": f"ai-hardware-advisor/{__version__}", "Accept-Encoding": "gzip"}
     # Each request has its own connection, so that a deadline can end it without harm to another.
@@ -240,7 +240,7 @@ def _tag(headers: "httpx.Headers") -> str:
     return tag if tag.isascii() and tag.isprintable() and len(tag) <= _LONGEST_TAG else ""
 
 
-def _told(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".rstrip(": ")
 
 

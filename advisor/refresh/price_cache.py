@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from advisor.catalog.prices import KEPT, kept_in, read_file
+from advisor.catalog.prices import KEPT, find_cached_prices, read_file
 from advisor.catalog.refresh.checks import Refused
 from advisor.catalog.schema import Price
 from advisor.catalog.units import GIB
@@ -60,7 +60,7 @@ class PriceCache:
 
     @property
     def is_filled(self) -> bool:
-        return kept_in(self.folder) is not None
+        return find_cached_prices(self.folder) is not None
 
     @property
     def version(self) -> str:

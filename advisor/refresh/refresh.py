@@ -22,7 +22,7 @@ Status = Literal["refreshed", "unchanged", "failed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RefreshOutcome:
     """Result of the refresh of one list."""
 
     name: str
@@ -53,17 +53,17 @@ def refresh(
     is_rehearsal: bool = False,
     accept_changes: bool = False,
     progress: Callable[[str], None] = lambda line: None,
-) -> list[Outcome]:
+) -> list[RefreshOutcome]:
     """Fetch all lists at once and replace those that came. A rehearsal writes nothing; accepted changes are not
     checked against old prices.
 
     Raises: OSError: the cache cannot be written.
     """
-    kept = [_kept(one, cache) for one in lists]
+    kept = [_read_cached(one, cache) for one in lists]
     with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
         try:
             coming = [
-                pool.submit(_fetched, one, fetcher, etag, day)
+                pool.submit(_fetch_list, one, fetcher, etag, day)
                 for one, (_, etag) in zip(lists, kept, strict=True)
             ]
             for number, _ in enumerate(as_completed(coming), 1):
@@ -75,12 +75,12 @@ def refresh(
             pool.shutdown(wait=False, cancel_futures=True)
             raise
     return [
-        _refreshed(one, cache, *before, future.result(), day, is_rehearsal, accept_changes)
+        _store_refreshed(one, cache, *before, future.result(), day, is_rehearsal, accept_changes)
         for one, before, future in zip(lists, kept, coming, strict=True)
     ]
 
 
-def failures(outcomes: Iterable[Outcome]) -> tuple[tuple[str, str], ...]:
+def failures(outcomes: Iterable[RefreshOutcome]) -> tuple[tuple[str, str], ...]:
     """Return the failed lists with their reasons, once per source and reason."""
     lines: dict[tuple[str, str], list[str]] = {}
     for outcome in outcomes:
@@ -92,14 +92,14 @@ def failures(outcomes: Iterable[Outcome]) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _kept(one: PriceList, cache: PriceCache) -> tuple[Sequence[Price], str]:
+def _read_cached(one: PriceList, cache: PriceCache) -> tuple[Sequence[Price], str]:
     try:
         return cache.prices(one.name), cache.etag(one.name)
     except InputFileError:  # a damaged copy counts as absent, so the list is fetched
         return (), ""
 
 
-def _fetched(
+def _fetch_list(
     one: PriceList, fetcher: Fetcher, etag: str, day: datetime.date
 ) -> Fetched | FetchError | FeedError | None:
     try:
@@ -107,14 +107,14 @@ def _fetched(
     except (FetchError, FeedError) as error:
         return error
     except Exception as error:  # a document that the reader fails on fails its own list only
-        return _broken(error)
+        return _unreadable_feed(error)
 
 
-def _broken(error: Exception) -> FeedError:
+def _unreadable_feed(error: Exception) -> FeedError:
     return FeedError(f"cannot be read: {type(error).__name__}: {error}")
 
 
-def _refreshed(
+def _store_refreshed(
     one: PriceList,
     cache: PriceCache,
     old: Sequence[Price],
@@ -123,9 +123,9 @@ def _refreshed(
     day: datetime.date,
     is_rehearsal: bool,
     accept_changes: bool,
-) -> Outcome:
+) -> RefreshOutcome:
     if fetched is None:
-        return _unchanged(one, cache, old, etag, day, is_rehearsal)
+        return _store_unchanged(one, cache, old, etag, day, is_rehearsal)
     if not isinstance(fetched, Fetched):
         return _outcome(one, "failed", old, old, reason=_line(fetched))
     try:
@@ -137,7 +137,7 @@ def _refreshed(
     except FeedError as error:
         return _outcome(one, "failed", old, old, reason=_line(error))
     except Exception as error:
-        return _outcome(one, "failed", old, old, reason=_line(_broken(error)))
+        return _outcome(one, "failed", old, old, reason=_line(_unreadable_feed(error)))
     if not is_rehearsal:
         cache.replace(one.name, merged, checked.refused, fetched.etag)
     return _outcome(one, "refreshed", old, merged, tuple(checked.refused), tuple(sorted(checked.unknown)))
@@ -150,9 +150,9 @@ def _line(error: Exception) -> str:
     return text if len(text) <= LONGEST_REASON else f"{text[:LONGEST_REASON]}..."
 
 
-def _unchanged(
+def _store_unchanged(
     one: PriceList, cache: PriceCache, old: Sequence[Price], etag: str, day: datetime.date, is_rehearsal: bool
-) -> Outcome:
+) -> RefreshOutcome:
     """Return the outcome of a current version; offers of a live list are dated today."""
     if not one.is_live:
         return _outcome(one, "unchanged", old, old)
@@ -178,10 +178,10 @@ def _outcome(
     unknown: tuple[str, ...] = (),
     *,
     reason: str = "",
-) -> Outcome:
+) -> RefreshOutcome:
     before = {price.offer: price.usd_per_hour for price in _current(old)}
     current = _current(now)
-    return Outcome(
+    return RefreshOutcome(
         name=one.name,
         source=one.source,
         url=one.url,

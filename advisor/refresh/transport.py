@@ -68,21 +68,21 @@ class DecodingError(Exception):
     """Body that is too large, coded in a way that was not requested, or damaged."""
 
 
-def decoded(response: "httpx.Response", most_bytes: float) -> Iterator[bytes]:
+def decode_body(response: "httpx.Response", most_bytes: float) -> Iterator[bytes]:
     """Yield the bytes of a body that is plain or compressed once.
 
     Raises: DecodingError: more than `most_bytes` come or unfold, the coding is another, or it is damaged.
     """
     coding = response.headers.get("content-encoding", "").strip().lower()
     if coding in _PLAIN:
-        yield from _counted(response.iter_raw(), most_bytes)
+        yield from _count_bytes(response.iter_raw(), most_bytes)
     elif coding in _GZIP:
-        yield from _counted(_unfolded(_counted(response.iter_raw(), most_bytes)), most_bytes)
+        yield from _count_bytes(_decompress(_count_bytes(response.iter_raw(), most_bytes)), most_bytes)
     else:
         raise DecodingError(f"coded as {coding[:40]!r}, asked for was gzip")
 
 
-def _counted(parts: Iterator[bytes], most_bytes: float) -> Iterator[bytes]:
+def _count_bytes(parts: Iterator[bytes], most_bytes: float) -> Iterator[bytes]:
     size = 0
     for part in parts:
         size += len(part)
@@ -91,7 +91,7 @@ def _counted(parts: Iterator[bytes], most_bytes: float) -> Iterator[bytes]:
         yield part
 
 
-def _unfolded(parts: Iterator[bytes]) -> Iterator[bytes]:
+def _decompress(parts: Iterator[bytes]) -> Iterator[bytes]:
     gzip = zlib.decompressobj(16 + zlib.MAX_WBITS)
     try:
         for part in parts:

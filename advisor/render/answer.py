@@ -60,7 +60,7 @@ class Paragraph:
     emphasis: bool = False
 
 
-def bulleted(title: str, lines: Iterable[str]) -> Paragraph:
+def bullet_list(title: str, lines: Iterable[str]) -> Paragraph:
     """Return a list of lines under a title that ends without a colon."""
     return Paragraph("\n".join([f"{title}:", *(f"- {line}" for line in lines)]))
 

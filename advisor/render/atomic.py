@@ -48,9 +48,9 @@ def write_text(path: Path, text: str | bytes) -> None:
     check_writable(path)
     try:
         if path.exists() and not path.is_file():  # a pipe or a device cannot be replaced
-            path.write_bytes(_encoded(text))
+            path.write_bytes(_encode(text))
         else:
-            _replace(path.resolve(), _encoded(text))
+            _replace(path.resolve(), _encode(text))
     except (OSError, RuntimeError) as error:
         why = getattr(error, "strerror", None) or str(error)
         raise _refusal(path, why, "free space or choose another folder") from error
@@ -73,7 +73,7 @@ def write_files(folder: Path, files: Mapping[str, str]) -> None:
         write_text(folder / name, text)
 
 
-def _encoded(text: str | bytes) -> bytes:
+def _encode(text: str | bytes) -> bytes:
     return text if isinstance(text, bytes) else text.encode("utf-8", errors="replace")
 
 

@@ -59,25 +59,25 @@ def interval_words(point: Datum) -> str:
     return MISSING if point.low is None or point.high is None else range_words(point.low, point.high)
 
 
-def _axis(chart: Chart, name: str) -> plot.Axis:
+def _axis(chart: Chart, name: str) -> plot.PlotAxis:
     axis = chart.x if name == "x" else chart.y
-    return plot.Axis(axis.label, is_log=axis.is_log)
+    return plot.PlotAxis(axis.label, is_log=axis.is_log)
 
 
 def _marks(chart: Chart) -> list[str]:
     return [_LETTERS[i % len(_LETTERS)] for i in range(len(chart.series))]
 
 
-def _points(chart: Chart, series: Series, letter: str) -> Iterator[plot.Point]:
+def _points(chart: Chart, series: Series, letter: str) -> Iterator[plot.PlotPoint]:
     """Yield the points of a series, then dots of the lines between them; any point covers a dot."""
     for point in series.points:
-        yield plot.Point(float(point.x), point.y, point.mark or letter)
+        yield plot.PlotPoint(float(point.x), point.y, point.mark or letter)
     if chart.kind == "line" or series.is_joined:
         for one, other in zip(series.points, series.points[1:], strict=False):
             for step in range(1, _SEGMENTS):
                 part = step / _SEGMENTS
                 x = _between(float(one.x), float(other.x), part, chart.x.is_log)
-                yield plot.Point(x, _between(one.y, other.y, part, chart.y.is_log), letter)
+                yield plot.PlotPoint(x, _between(one.y, other.y, part, chart.y.is_log), letter)
 
 
 def _between(one: float, other: float, part: float, is_log: bool) -> float:

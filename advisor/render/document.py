@@ -15,7 +15,7 @@ from pathlib import PurePath
 from typing import Final, TypeAlias
 
 from advisor import __version__
-from advisor.catalog.legible import escaped
+from advisor.catalog.legible import escape_json
 from advisor.render.answer import Answer
 
 Json: TypeAlias = "bool | int | float | str | list[Json] | dict[str, Json] | None"
@@ -76,7 +76,7 @@ def fields_of(record: object, *without: str) -> dict[str, object]:
     return {name: getattr(record, name) for name in names if name not in without}
 
 
-def picked(record: object, *names: str) -> dict[str, object]:
+def pick_attributes(record: object, *names: str) -> dict[str, object]:
     """Return some attributes of a record by name, unconverted; a text may hold several names."""
     return {name: getattr(record, name) for text in names for name in text.split()}
 
@@ -154,4 +154,4 @@ def document(answer: Answer, *, seed: int, shared: Mapping[str, object]) -> dict
 
 def dump(content: Json) -> str:
     """Return indented JSON text in UTF-8; only characters that control a terminal are escaped."""
-    return escaped(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)) + "\n"
+    return escape_json(json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)) + "\n"

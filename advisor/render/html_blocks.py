@@ -59,7 +59,7 @@ def heading(title: str) -> str:
     return f"<h3>{html.escape(title)}</h3>\n" if title else ""
 
 
-def linked(text: str) -> str:
+def link_addresses(text: str) -> str:
     """Return escaped text whose web addresses are links; text between backticks is code."""
     pieces = text.split("`")
     if len(pieces) % 2 == 0:
@@ -102,7 +102,7 @@ def _paragraph(text: str, kind: str) -> str:
             flush()
         if is_item and lines:
             flush()
-        (items if is_item else lines).append(linked(line[2:] if is_item else line))
+        (items if is_item else lines).append(link_addresses(line[2:] if is_item else line))
     flush()
     return "\n".join(out)
 
@@ -172,7 +172,9 @@ def _cell(cell: str, column: Column, *, is_named: bool) -> str:
     mark = " data-missing" if is_missing(cell) else "" if key is None else f' data-key="{key:.12g}"'
     found = _RANGE.fullmatch(cell)
     inner = (
-        f'{linked(found[1])} <span class="range">{html.escape(found[2])}</span>' if found else linked(cell)
+        f'{link_addresses(found[1])} <span class="range">{html.escape(found[2])}</span>'
+        if found
+        else link_addresses(cell)
     )
     kind = ' class="date"' if _DATE.fullmatch(cell) and column.align == "left" else _align(column)
     label = f' data-label="{html.escape(column.header, quote=True)}"' if is_named else ""

@@ -23,7 +23,7 @@ def chart_html(chart: Chart, table: str) -> str:
         f'<figure class="chart" data-kind="{chart.kind}">\n'
         f'<figcaption><span class="name">{name}</span></figcaption>{description}\n'
         f'<div class="plot" role="img" aria-label="{label}"></div>\n'
-        f'<script type="application/json">{embedded(chart_data(chart))}</script>\n'
+        f'<script type="application/json">{embed_json(chart_data(chart))}</script>\n'
         f'<details class="numbers"><summary>Numbers<span class="visually-hidden"> of: {name}</span></summary>{table}'
         "</details>\n</figure>"
     )
@@ -39,12 +39,12 @@ def describe(chart: Chart) -> str:
         chart.description,
         f"{chart.kind} chart of {chart.y.label} over {chart.x.label}",
         f"series: {names}" if len(chart.series) > 1 else "",
-        f"from {_named(low, chart.y)} to {_named(high, chart.y)}" if len(points) > 1 else "",
+        f"from {_label_point(low, chart.y)} to {_label_point(high, chart.y)}" if len(points) > 1 else "",
     ]
     return ". ".join(part.rstrip(".") for part in parts if part) + "."
 
 
-def _named(point: Datum, axis: Axis) -> str:
+def _label_point(point: Datum, axis: Axis) -> str:
     name = point.label or (point.x if isinstance(point.x, str) else "")
     return (
         f"{with_unit(digits(point.y), axis.unit)} ({name})" if name else with_unit(digits(point.y), axis.unit)
@@ -118,7 +118,7 @@ def _sums(chart: Chart) -> Mapping[str, str]:
     return {name: with_unit(digits(value), unit) for name, value in sums.items()}
 
 
-def embedded(data: object) -> str:
+def embed_json(data: object) -> str:
     """Return JSON that cannot end the script element that holds it."""
     return json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":")).replace(
         "<", "\\u003c"

@@ -11,7 +11,7 @@ from typing import Final
 from advisor.catalog.legible import legible, legible_in
 from advisor.render.answer import Answer, Block, Paragraph, Section, Table, Tile, columns
 from advisor.render.document import Json, flatten
-from advisor.render.html_blocks import blocks_html, linked
+from advisor.render.html_blocks import blocks_html, link_addresses
 
 BUNDLE: Final = "echarts-slim.js"
 LICENCES: Final = "echarts-slim.LICENSES.txt"
@@ -43,7 +43,7 @@ def as_html(answer: Answer, content: Mapping[str, Json]) -> str:
     """
     answer = replace(legible_in(replace(answer, svg="")), svg=answer.svg)
     content = legible_in(content)
-    title, sections = _told(answer)
+    title, sections = _split_headline(answer)
     sections = [*sections, *_closing(answer, content)]
     numbers = count(1)
 
@@ -82,7 +82,7 @@ def origin(content: Mapping[str, Json]) -> str:
     return f"advisor {content['tool_version']}, catalog {content['catalog_version']}, seed {content['seed']}"
 
 
-def _told(answer: Answer) -> tuple[str, list[Section]]:
+def _split_headline(answer: Answer) -> tuple[str, list[Section]]:
     """Return the headline, and the sections without it; an answer without sections gets one section with its blocks."""
     headline = next((b for b in answer.blocks if isinstance(b, Paragraph) and b.emphasis), None)
     title = headline.text if headline else _title(answer.blocks)
@@ -113,11 +113,11 @@ def _closing(answer: Answer, content: Mapping[str, Json]) -> Iterator[Section]:
     )
     notes = tuple(Paragraph(f"- {note}") for note in answer.notes)
     if rows or notes:
-        yield Section("Inputs", (*_joined(notes), Table(columns("input | value~"), rows, title="")))
+        yield Section("Inputs", (*_note_blocks(notes), Table(columns("input | value~"), rows, title="")))
     yield Section("Provenance", (Paragraph(_provenance(content)),))
 
 
-def _joined(notes: Sequence[Paragraph]) -> tuple[Block, ...]:
+def _note_blocks(notes: Sequence[Paragraph]) -> tuple[Block, ...]:
     return (Paragraph("\n".join(note.text for note in notes)),) if notes else ()
 
 
@@ -160,7 +160,7 @@ def _bar(sections: Sequence[Section]) -> str:
 
 def _answer(title: str, answer: Answer, content: Mapping[str, Json]) -> str:
     tiles = "".join(_tile(tile) for tile in answer.tiles)
-    warnings = "".join(f"<li>{linked(warning)}</li>" for warning in answer.warnings)
+    warnings = "".join(f"<li>{link_addresses(warning)}</li>" for warning in answer.warnings)
     as_of = content["inputs"].get("as_of") if isinstance(content["inputs"], dict) else None
     kind = str(content.get("kind") or "").replace("_", " ")
     eyebrow = " · ".join(str(word) for word in (kind, f"prices as of {as_of}" if as_of else None) if word)
@@ -171,7 +171,7 @@ def _answer(title: str, answer: Answer, content: Mapping[str, Json]) -> str:
                 '<div class="answer">',
                 f'<p class="eyebrow">{html.escape(eyebrow)}</p>' if eyebrow else "",
                 f"<h1{_size(title)}>{html.escape(title)}</h1>",
-                f'<p class="question">{linked(answer.question)}</p>' if answer.question else "",
+                f'<p class="question">{link_addresses(answer.question)}</p>' if answer.question else "",
                 f'<dl class="tiles">{tiles}</dl>' if tiles else "",
                 f'<ul class="alerts" aria-label="Warnings">{warnings}</ul>' if warnings else "",
                 "</div>",

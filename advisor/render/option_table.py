@@ -108,7 +108,7 @@ def job_columns() -> tuple[OptionColumn, ...]:
 
 
 def _hours_range(option: Option) -> str:
-    hours = option.batched.duration_s.scaled(1.0 / HOUR_S)
+    hours = option.batched.duration_s.scale(1.0 / HOUR_S)
     return f"{digits(hours.value)} {range_words(hours.low, hours.high)}"
 
 

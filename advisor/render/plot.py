@@ -8,7 +8,7 @@ from advisor.render.numbers import digits
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class PlotPoint:
     """Point, and the one character that marks it."""
 
     x: float
@@ -17,7 +17,7 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True)
-class Axis:
+class PlotAxis:
     """Axis of a plot: its meaning, and the unit of its labels."""
 
     title: str
@@ -25,7 +25,9 @@ class Axis:
     is_log: bool = True
 
 
-def scatter(points: Sequence[Point], x: Axis, y: Axis, *, width: int = 72, height: int = 14) -> str:
+def scatter(
+    points: Sequence[PlotPoint], x: PlotAxis, y: PlotAxis, *, width: int = 72, height: int = 14
+) -> str:
     """Return points on two axes, lower left is best; if two points share a cell, the first is shown.
 
     Raises: ValueError: a coordinate is not finite, or not positive on a logarithmic axis.
@@ -37,8 +39,8 @@ def scatter(points: Sequence[Point], x: Axis, y: Axis, *, width: int = 72, heigh
             raise ValueError("an axis shows finite values only")
     if not points:
         return ""
-    across = _Scale.of([point.x for point in points], x)
-    up = _Scale.of([point.y for point in points], y)
+    across = _AxisScale.of([point.x for point in points], x)
+    up = _AxisScale.of([point.y for point in points], y)
     cells = [[" "] * width for _ in range(height)]
     for point in reversed(points):
         cells[height - 1 - up.cell(point.y, height)][across.cell(point.x, width)] = point.mark
@@ -52,7 +54,7 @@ def scatter(points: Sequence[Point], x: Axis, y: Axis, *, width: int = 72, heigh
 
 
 @dataclass(frozen=True, slots=True)
-class _Scale:
+class _AxisScale:
     """Scale of an axis: its two ends."""
 
     low: float
@@ -60,7 +62,7 @@ class _Scale:
     is_log: bool
 
     @classmethod
-    def of(cls, values: Sequence[float], axis: Axis) -> "_Scale":
+    def of(cls, values: Sequence[float], axis: PlotAxis) -> "_AxisScale":
         low = min(values)
         high = max(values)
         if axis.is_log:

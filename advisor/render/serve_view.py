@@ -8,7 +8,7 @@ from typing import Final
 from advisor.catalog.units import GB
 from advisor.decide.scenario import Traffic
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
-from advisor.render.document import fields_of, picked
+from advisor.render.document import fields_of, pick_attributes
 from advisor.render.numbers import (
     ENERGY,
     LEGEND,
@@ -77,7 +77,7 @@ class ServeRun:
         result = self.result
         if power_w is None or not result.output_tokens:
             return None
-        return power_w.scaled(
+        return power_w.scale(
             self.replica.deployment.num_accelerators * result.duration_s / result.output_tokens
         )
 
@@ -90,13 +90,13 @@ def serve_answer(
     result = run.result
     replica = run.replica
     metrics = fields_of(prediction) | {
-        **picked(result, "goodput_fraction num_refused num_preemptions prefix_hit_fraction"),
+        **pick_attributes(result, "goodput_fraction num_refused num_preemptions prefix_hit_fraction"),
         "utilisation": result.busy_fraction,
-        "mean_batch": _known(result.mean_batch),
+        "mean_batch": _finite_or_none(result.mean_batch),
         "board_power_w": run.board_power_w,
         "energy_j_per_output_token": run.energy_j_per_output_token,
         "kv_tokens": {
-            "mean": _known(result.mean_kv_tokens),
+            "mean": _finite_or_none(result.mean_kv_tokens),
             "max": result.max_kv_tokens,
             "capacity": result.kv_capacity_tokens,
         },
@@ -105,7 +105,7 @@ def serve_answer(
         result={
             "metrics": metrics,
             "memory_bytes": _memory(replica),
-            "simulation": picked(result, "num_requests num_iterations num_events duration_s")
+            "simulation": pick_attributes(result, "num_requests num_iterations num_events duration_s")
             | {"wall_s": run.wall_s},
         }
         | ({} if run.speculation is None else {"speculation": run.speculation}),
@@ -208,7 +208,7 @@ def _kv_state(result: ServingResult) -> str:
     return f"{percent(result.max_kv_tokens / result.kv_capacity_tokens)} full at most"
 
 
-def _known(value: float) -> float | None:
+def _finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 

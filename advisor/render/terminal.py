@@ -117,7 +117,7 @@ def _that_fits(block: Table, available: int) -> Table:
 def _least_widths(block: Table) -> list[int]:
     """Width of each column below which a cell would break inside a word, or at all if the column does not fold
     [characters]."""
-    texts = [[column.header, *cells] for column, cells in zip(block.columns, _transposed(block), strict=True)]
+    texts = [[column.header, *cells] for column, cells in zip(block.columns, _transpose(block), strict=True)]
     return [
         max(
             (cell_len(part) for text in cells for part in (text.split() if column.fold else [text])),
@@ -133,7 +133,7 @@ def column_widths(block: Table, available: int) -> list[int]:
     Columns that may fold give way first, down to their longest word; then the widest of all, one character
     at a time. Rich's own rule can squeeze a column out of sight.
     """
-    texts = [[column.header, *cells] for column, cells in zip(block.columns, _transposed(block), strict=True)]
+    texts = [[column.header, *cells] for column, cells in zip(block.columns, _transpose(block), strict=True)]
     widths = [max(map(cell_len, column)) for column in texts]
     floors = [
         max((cell_len(word) for text in column for word in text.split()), default=1) for column in texts
@@ -149,5 +149,5 @@ def column_widths(block: Table, available: int) -> list[int]:
     return widths
 
 
-def _transposed(block: Table) -> list[tuple[str, ...]]:
+def _transpose(block: Table) -> list[tuple[str, ...]]:
     return list(zip(*block.rows, strict=True)) or [() for _ in block.columns]

@@ -10,7 +10,7 @@ from typing import Any, Final
 from advisor.catalog.errors import MissingHardwareError
 from advisor.simulator.parent_process import end_with
 from advisor.sweep.journal import Row
-from advisor.sweep.points import Point
+from advisor.sweep.points import SweepPoint
 
 Ask = Callable[[Mapping[str, Any]], Row]
 """Function that returns the row of one point; other processes can import it."""
@@ -51,7 +51,7 @@ def require_joblib() -> None:
         )
 
 
-def outcomes(ask: Ask, points: Iterable[Point], workers: Workers) -> Iterator[Outcome]:
+def outcomes(ask: Ask, points: Iterable[SweepPoint], workers: Workers) -> Iterator[Outcome]:
     """Yield the rows of all points as they finish, each point once, even if workers die.
 
     A lost worker costs the points that it had in hand; they are asked again. A point that keeps killing its workers
@@ -79,7 +79,7 @@ def outcomes(ask: Ask, points: Iterable[Point], workers: Workers) -> Iterator[Ou
             yield _alone(ask, point, workers)
 
 
-def _in_parallel(ask: Ask, points: tuple[Point, ...], workers: Workers) -> Iterator[Outcome]:
+def _in_parallel(ask: Ask, points: tuple[SweepPoint, ...], workers: Workers) -> Iterator[Outcome]:
     from joblib import Parallel, delayed, effective_n_jobs
 
     # Without a context loky is the default; points take milliseconds to minutes, so batches adapt to them.
@@ -87,22 +87,23 @@ def _in_parallel(ask: Ask, points: tuple[Point, ...], workers: Workers) -> Itera
     parent = os.getpid() if workers.cluster is None else None
     if workers.streams:
         run = Parallel(n_jobs=num_jobs, return_as="generator_unordered")
-        yield from run(delayed(_labelled)(ask, point.id, point.options, parent) for point in points)
+        yield from run(delayed(_answer_point)(ask, point.id, point.options, parent) for point in points)
         return
     size = _ROUND * effective_n_jobs(-1)
     for start in range(0, len(points), size):
         yield from Parallel(n_jobs=num_jobs)(
-            delayed(_labelled)(ask, point.id, point.options, parent) for point in points[start : start + size]
+            delayed(_answer_point)(ask, point.id, point.options, parent)
+            for point in points[start : start + size]
         )
 
 
-def _labelled(ask: Ask, point_id: str, options: Mapping[str, Any], parent: int | None) -> Outcome:
+def _answer_point(ask: Ask, point_id: str, options: Mapping[str, Any], parent: int | None) -> Outcome:
     if parent is not None:
         end_with(parent)
     return point_id, ask(options)
 
 
-def _alone(ask: Ask, point: Point, workers: Workers) -> Outcome:
+def _alone(ask: Ask, point: SweepPoint, workers: Workers) -> Outcome:
     """Return the outcome of one point that runs alone, so that a death of its worker is due to it."""
     try:
         return next(iter(_in_parallel(ask, (point,), workers)))

@@ -43,7 +43,7 @@ class Header:
 
 
 @dataclass(slots=True)
-class Kept:
+class JournalContent:
     """Content of a journal when it was opened."""
 
     rows: dict[str, Row] = field(default_factory=dict)
@@ -57,13 +57,13 @@ def journal_path(output: Path) -> Path:
     return output.with_name(output.name + ".journal")
 
 
-def read_journal(path: Path) -> tuple[Header | None, Kept]:
+def read_journal(path: Path) -> tuple[Header | None, JournalContent]:
     """Return header and rows of a journal; (None, no rows) if there is no journal.
 
     Raises: InputFileError: the file is no journal, or too large. AdvisorError: another sweep writes to it.
     """
     if not path.exists():
-        return None, Kept()
+        return None, JournalContent()
     if not path.is_file():
         raise InputFileError(f"{path}: is no file", fix="choose another output")
     check_free(path)
@@ -71,7 +71,7 @@ def read_journal(path: Path) -> tuple[Header | None, Kept]:
         raise too_large(str(path), MOST_FILE_BYTES)
     text = path.read_text(encoding="utf-8", errors="replace")
     if _never_began(text):
-        return None, Kept(damaged_lines=(1,))
+        return None, JournalContent(damaged_lines=(1,))
     lines = text.removesuffix("\n").split("\n")  # a row may hold other separators of lines
     try:
         header = _header(json.loads(lines[0]))
@@ -80,7 +80,7 @@ def read_journal(path: Path) -> tuple[Header | None, Kept]:
             f"{path}: line 1 is not the beginning of a journal",
             fix="remove the file, or choose another output",
         ) from None
-    kept = Kept()
+    kept = JournalContent()
     damaged = []
     for number, line in enumerate(lines[1:], 2):
         try:

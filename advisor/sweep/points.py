@@ -20,7 +20,7 @@ _DRAWN_DIGITS: Final = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class SweepPoint:
     """One point: the command's options that differ from its defaults."""
 
     id: str
@@ -30,7 +30,7 @@ class Point:
 
 def points_of(
     study: Study, fields: Mapping[str, Field], common: Mapping[str, Value]
-) -> tuple[tuple[Point, ...], int]:
+) -> tuple[tuple[SweepPoint, ...], int]:
     """Return every point once, in the order of the file, and the number of repeated points.
 
     `common` holds what the whole study shares (seed, day); a field of the study wins over it. Draws of a field
@@ -38,12 +38,12 @@ def points_of(
     """
     seed = study.draw_seed if study.draw_seed is not None else common.get("seed", 0)
     draws = list(_draws(study, fields, int(seed))) or [{}]
-    found: dict[str, Point] = {}
+    found: dict[str, SweepPoint] = {}
     count = 0
     for case, combination, draw in itertools.product(study.cases or ({},), _combinations(study), draws):
         given = {**common, **study.base, **case, **combination, **draw}
         options = {name: value for name, value in given.items() if not is_default(value)}
-        point = Point(point_id(study.command, options, fields), options)
+        point = SweepPoint(point_id(study.command, options, fields), options)
         found.setdefault(point.id, point)
         count += 1
     return tuple(found.values()), count - len(found)
@@ -86,10 +86,10 @@ def _column(name: str, source: Range | tuple[Value, ...], field: Field, count: i
         numbers = source.low * (source.high / source.low) ** uniform
     else:
         numbers = source.low + (source.high - source.low) * uniform
-    return [_written(float(number), source, field) for number in numbers]
+    return [_write_number(float(number), source, field) for number in numbers]
 
 
-def _written(number: float, source: Range, field: Field) -> Value:
+def _write_number(number: float, source: Range, field: Field) -> Value:
     if field.kind is int:
         return round(number)
     rounded = float(f"{number:.{_DRAWN_DIGITS}g}")

@@ -69,7 +69,7 @@ def read_study(path: Path, commands: tuple[str, ...], fields_of: CommandFields) 
             near = near_misses(name, TABLES, {})
             raise where.error("", name, f"unknown entry {name!r}", fix=f"one of {', '.join(near or TABLES)}")
     command = _command(data, commands, where)
-    reader = _Reader(where, fields_of(command), command)
+    reader = _StudyReader(where, fields_of(command), command)
     study = Study(
         path=path,
         command=command,
@@ -99,7 +99,7 @@ def _command(data: Mapping[str, Any], commands: tuple[str, ...], where: "_Where"
     )
 
 
-def _check_whole(study: Study, reader: "_Reader", where: "_Where") -> None:
+def _check_whole(study: Study, reader: "_StudyReader", where: "_Where") -> None:
     seen: dict[str, str] = {}
     cases = {name: None for case in study.cases for name in case}
     for table, names in (
@@ -170,7 +170,7 @@ class _Where:
         return found
 
 
-class _Reader:
+class _StudyReader:
     """Checker of the tables of one study against the fields of its command."""
 
     def __init__(self, where: _Where, fields: Mapping[str, Field], command: str) -> None:

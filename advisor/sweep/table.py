@@ -37,12 +37,12 @@ def with_numbers(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     numeric = {
         name
         for name in columns
-        if all(isinstance(_typed(str(row.get(name, ""))), float | None) for row in rows)
+        if all(isinstance(_parse_cell(str(row.get(name, ""))), float | None) for row in rows)
     }
     flags = {name for name in columns if any(isinstance(row.get(name), bool) for row in rows)}
     return [
         {
-            name: _typed(value) if name in numeric - flags and isinstance(value, str) else value
+            name: _parse_cell(value) if name in numeric - flags and isinstance(value, str) else value
             for name, value in row.items()
         }
         for row in rows
@@ -76,7 +76,7 @@ def _csv(path: Path) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
     try:
         for row in reader:
-            rows.append({name: _typed(cell) for name, cell in row.items() if name})
+            rows.append({name: _parse_cell(cell) for name, cell in row.items() if name})
             if len(rows) * len(rows[0]) > MOST_CELLS:
                 raise too_many(path, MOST_CELLS, "cells")
     except csv.Error as error:
@@ -86,7 +86,7 @@ def _csv(path: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _typed(cell: str | None) -> Any:
+def _parse_cell(cell: str | None) -> Any:
     if not cell:
         return None
     try:

@@ -121,21 +121,21 @@ class Assembly:
 def _bill_of(name: str, choice: object) -> list[tuple[str, Part, int]]:
     match choice:
         case Cards(cards=cards):
-            return _counted("gpu", cards)
+            return _count_parts("gpu", cards)
         case Memory(kit=kit, num_kits=num):
             return [("ram", kit, num)]
         case Supplies(psus=psus, link=link):
-            return [*_counted("psu", psus), *([("link", link, 1)] if link else [])]
+            return [*_count_parts("psu", psus), *([("link", link, 1)] if link else [])]
         case Risers(riser=riser, num=num):
             return [("riser", riser, num)] if riser is not None and num else []
         case tuple():
-            return _counted(name.removesuffix("s"), choice)
+            return _count_parts(name.removesuffix("s"), choice)
         case Part():
             return [(name, choice, 1)]
     return []
 
 
-def _counted(category: str, parts: tuple[Part, ...]) -> list[tuple[str, Part, int]]:
+def _count_parts(category: str, parts: tuple[Part, ...]) -> list[tuple[str, Part, int]]:
     return [(category, part, parts.count(part)) for part in dict.fromkeys(parts)]
 
 

@@ -25,8 +25,8 @@ from advisor.catalog.schema.part import (
 )
 from advisor.catalog.units import MEGA
 from advisor.workstation.assembly import Cards, Memory, Risers, Setting, Supplies, slot_widths
-from advisor.workstation.hardware import POWER_POINTS, Hardware, Run, power_points_of
-from advisor.workstation.performance import Load, best_run
+from advisor.workstation.hardware import POWER_POINTS, Hardware, HardwareRun, power_points_of
+from advisor.workstation.performance import MachineLoad, best_run
 from advisor.workstation.rules_power import EIGHT_PIN_W, NOISE_DB, case_airflow, cooler_capacity_w
 
 COUNTS: Final = (1, 2, 3, 4, 6, 8)
@@ -43,13 +43,13 @@ MOST_OF_CASE_USD: Final = 150.0
 
 
 @dataclass(frozen=True, slots=True)
-class Candidate:
+class PartCandidate:
     """One candidate for a place of the machine, and its price."""
 
     place: str
     choice: Any
     usd: float
-    run: Run | None = None
+    run: HardwareRun | None = None
     """Run of the model on a set of cards; None for any other part."""
 
     @property
@@ -59,7 +59,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SearchLimits:
     """Limits that the user sets on the search."""
 
     max_cards: int = 4
@@ -70,8 +70,8 @@ class Limits:
 
 
 def all_candidates(
-    load: Load, setting: Setting, book: PriceBook, limits: Limits
-) -> dict[str, list[Candidate]]:
+    load: MachineLoad, setting: Setting, book: PriceBook, limits: SearchLimits
+) -> dict[str, list[PartCandidate]]:
     """Return, by place, every part that a best machine can contain.
 
     Source: parts of the catalog with a price; dominance over every figure that a rule reads.
@@ -98,7 +98,9 @@ def usd_of(part: Part, book: PriceBook) -> float | None:
     return None if found is None else found.usd
 
 
-def card_candidates(load: Load, setting: Setting, book: PriceBook, limits: Limits) -> list[Candidate]:
+def card_candidates(
+    load: MachineLoad, setting: Setting, book: PriceBook, limits: SearchLimits
+) -> list[PartCandidate]:
     """Return sets of equal cards that run the model, at every power limit. If the model exceeds all of them, layers
     run on the CPU."""
     alone = _card_sets(load, setting, book, limits, 0.0)
@@ -106,9 +108,9 @@ def card_candidates(load: Load, setting: Setting, book: PriceBook, limits: Limit
 
 
 def _card_sets(
-    load: Load, setting: Setting, book: PriceBook, limits: Limits, host_bytes_per_s: float
-) -> list[Candidate]:
-    found: list[Candidate] = []
+    load: MachineLoad, setting: Setting, book: PriceBook, limits: SearchLimits, host_bytes_per_s: float
+) -> list[PartCandidate]:
+    found: list[PartCandidate] = []
     for accelerator, cards in _cards_by_accelerator(book, limits).items():
         for num in (count for count in COUNTS if count <= limits.max_cards):
             if min(usd for _, usd in cards) * num > limits.max_usd:
@@ -126,26 +128,27 @@ def _card_sets(
                 if run is None:
                     break
                 found += [
-                    Candidate("cards", Cards((card,) * num, fraction), usd * num, run) for card, usd in cards
+                    PartCandidate("cards", Cards((card,) * num, fraction), usd * num, run)
+                    for card, usd in cards
                 ]
-    return undominated(found, cost=_card_cost)
+    return pareto_candidates(found, cost=_card_cost)
 
 
-def _cards_by_accelerator(book: PriceBook, limits: Limits) -> dict[str, list[tuple[GpuCard, float]]]:
+def _cards_by_accelerator(book: PriceBook, limits: SearchLimits) -> dict[str, list[tuple[GpuCard, float]]]:
     """Return, by accelerator, the cards with a price that no other of their kind beats. Liquid-cooled cards are left
     out: they need a loop or a place for a radiator that no case record states."""
-    groups: dict[str, list[Candidate]] = {}
-    for card in parts.listed(GpuCard):
+    groups: dict[str, list[PartCandidate]] = {}
+    for card in parts.planner_parts(GpuCard):
         usd = usd_of(card, book)
         wanted = not limits.accelerators or card.accelerator in limits.accelerators
         if usd is not None and wanted and card.cooling in ("open", "blower"):
-            groups.setdefault(card.accelerator, []).append(Candidate("card", card, usd))
+            groups.setdefault(card.accelerator, []).append(PartCandidate("card", card, usd))
 
     def cost(card: GpuCard) -> tuple[float, ...]:
         width = slot_widths(Cards((card,)))[0]
         return width, card.length_m, card.power_w, _plugs(card), card.num_16_pin, NOISE_DB[card.cooling]
 
-    kept = {name: undominated(cards, cost=cost) for name, cards in groups.items()}
+    kept = {name: pareto_candidates(cards, cost=cost) for name, cards in groups.items()}
     return {name: [(c.choice, c.usd) for c in cards] for name, cards in kept.items()}
 
 
@@ -160,16 +163,18 @@ def _card_cost(cards: Cards) -> tuple[float, ...]:
     return cards.num, cards.power_w, card.power_w, width, card.length_m, _plugs(card), card.num_16_pin
 
 
-def cpu_candidates(book: PriceBook) -> list[Candidate]:
+def cpu_candidates(book: PriceBook) -> list[PartCandidate]:
     """Return CPUs: of each series the cheapest for its cores and power."""
 
     def cost(cpu: Cpu) -> tuple[float, ...]:
         return -cpu.cores, cpu.power_w, -cpu.ecc, -cpu.max_ram_bytes
 
-    return undominated(_priced("cpu", parts.listed(Cpu), book), lambda cpu: cpu.series.id, cost=cost)
+    return pareto_candidates(
+        _price_parts("cpu", parts.planner_parts(Cpu), book), lambda cpu: cpu.series.id, cost=cost
+    )
 
 
-def board_candidates(book: PriceBook) -> list[Candidate]:
+def board_candidates(book: PriceBook) -> list[PartCandidate]:
     """Return boards: of each kind of slots and memory the cheapest."""
 
     def kind(board: Board) -> object:
@@ -181,24 +186,24 @@ def board_candidates(book: PriceBook) -> list[Candidate]:
         generation = -min(slot.pcie_generation for slot in board.slots)
         return -board.ram_max_bytes, -board.ram_slots, board.num_eps, generation, -board.ecc
 
-    return undominated(_priced("board", parts.listed(Board), book), kind, cost=cost)
+    return pareto_candidates(_price_parts("board", parts.planner_parts(Board), book), kind, cost=cost)
 
 
-def memory_candidates(book: PriceBook) -> list[Candidate]:
+def memory_candidates(book: PriceBook) -> list[PartCandidate]:
     """Return memory: of each kind of module the cheapest for its capacity and number of modules."""
 
     def kind(memory: Memory) -> object:
         return memory.kit.ram_type, memory.kit.registered, memory.kit.ecc, memory.num_modules
 
     found = [
-        Candidate("memory", Memory(c.choice, num), c.usd * num)
-        for c in _priced("memory", parts.listed(RamKit), book)
+        PartCandidate("memory", Memory(c.choice, num), c.usd * num)
+        for c in _price_parts("memory", parts.planner_parts(RamKit), book)
         for num in range(1, MAX_KITS + 1)
     ]
-    return undominated(found, kind, cost=lambda memory: (-memory.capacity_bytes,))
+    return pareto_candidates(found, kind, cost=lambda memory: (-memory.capacity_bytes,))
 
 
-def supply_candidates(book: PriceBook) -> list[Candidate]:
+def supply_candidates(book: PriceBook) -> list[PartCandidate]:
     """Return power supplies, and pairs of equal ones with the lead that joins them."""
 
     def kind(supplies: Supplies) -> object:
@@ -209,19 +214,19 @@ def supply_candidates(book: PriceBook) -> list[Candidate]:
         plugs = (-psu.num_eps, -psu.num_16_pin, -psu.num_8_pin)
         return -supplies.power_w, -supplies.efficiency, *plugs, psu.length_m or 0.0
 
-    priced = _priced("supplies", parts.listed(Psu), book)
-    single = [Candidate("supplies", Supplies((c.choice,)), c.usd) for c in priced]
-    link = parts.listed(PsuLink)[0]
+    priced = _price_parts("supplies", parts.planner_parts(Psu), book)
+    single = [PartCandidate("supplies", Supplies((c.choice,)), c.usd) for c in priced]
+    link = parts.planner_parts(PsuLink)[0]
     extra = usd_of(link, book) or 0.0
     double = [
-        Candidate("supplies", Supplies((c.choice, c.choice), link), 2 * c.usd + extra)
+        PartCandidate("supplies", Supplies((c.choice, c.choice), link), 2 * c.usd + extra)
         for c in priced
         if c.choice.power_w >= 1000
     ]
-    return undominated([*single, *double], kind, cost=cost)
+    return pareto_candidates([*single, *double], kind, cost=cost)
 
 
-def case_candidates(book: PriceBook, least_usd: float = 0.0) -> list[Candidate]:
+def case_candidates(book: PriceBook, least_usd: float = 0.0) -> list[PartCandidate]:
     """Return cases from `least_usd` on: of each size the cheapest for the room inside; open frames have no least
     price."""
 
@@ -233,58 +238,60 @@ def case_candidates(book: PriceBook, least_usd: float = 0.0) -> list[Candidate]:
         room = (-case.max_gpu_m, -(case.max_cooler_m or 1.0), -(case.max_psu_m or 1.0))
         return *room, -case.expansion_slots, air
 
-    priced = _priced("case", parts.listed(Case), book)
-    return undominated([c for c in priced if c.usd >= least_usd or c.choice.open_frame], kind, cost=cost)
+    priced = _price_parts("case", parts.planner_parts(Case), book)
+    return pareto_candidates(
+        [c for c in priced if c.usd >= least_usd or c.choice.open_frame], kind, cost=cost
+    )
 
 
-def cooler_candidates(book: PriceBook) -> list[Candidate]:
+def cooler_candidates(book: PriceBook) -> list[PartCandidate]:
     """Return coolers: of each set of sockets the cheapest for its height."""
 
     def cost(cooler: Cooler) -> tuple[float, ...]:
         return cooler.height_m or 0.0, -cooler_capacity_w(cooler, Setting())
 
     sockets = {series.socket for series in parts.cpu_series().values()}
-    priced = _priced("cooler", parts.listed(Cooler), book)
-    return undominated(priced, lambda cooler: frozenset(cooler.sockets) & sockets, cost=cost)
+    priced = _price_parts("cooler", parts.planner_parts(Cooler), book)
+    return pareto_candidates(priced, lambda cooler: frozenset(cooler.sockets) & sockets, cost=cost)
 
 
-def storage_candidates(book: PriceBook) -> list[Candidate]:
+def storage_candidates(book: PriceBook) -> list[PartCandidate]:
     """Return drives: the cheapest for each capacity."""
-    priced = _priced("storage", parts.listed(Storage), book)
-    return undominated(priced, cost=lambda drive: (-drive.capacity_bytes,))
+    priced = _price_parts("storage", parts.planner_parts(Storage), book)
+    return pareto_candidates(priced, cost=lambda drive: (-drive.capacity_bytes,))
 
 
-def riser_candidates(book: PriceBook, most: int) -> list[Candidate]:
+def riser_candidates(book: PriceBook, most: int) -> list[PartCandidate]:
     """Return the choices of risers: none, or one of the screening generation for each of up to `most` cards."""
-    found = [Candidate("risers", Risers(), 0.0)]
-    for riser in parts.listed(Riser):
+    found = [PartCandidate("risers", Risers(), 0.0)]
+    for riser in parts.planner_parts(Riser):
         usd = usd_of(riser, book)
         if usd is not None and riser.pcie_generation >= SCREEN_GENERATION:
-            found += [Candidate("risers", Risers(riser, num), usd * num) for num in COUNTS if num <= most]
-    return undominated(found, cost=lambda risers: (-risers.num,))
+            found += [PartCandidate("risers", Risers(riser, num), usd * num) for num in COUNTS if num <= most]
+    return pareto_candidates(found, cost=lambda risers: (-risers.num,))
 
 
-def _priced(place: str, found: Iterable[Part], book: PriceBook) -> list[Candidate]:
+def _price_parts(place: str, found: Iterable[Part], book: PriceBook) -> list[PartCandidate]:
     pairs = ((part, usd_of(part, book)) for part in found)
-    return [Candidate(place, part, usd) for part, usd in pairs if usd is not None]
+    return [PartCandidate(place, part, usd) for part, usd in pairs if usd is not None]
 
 
-def undominated(
-    candidates: Sequence[Candidate],
+def pareto_candidates(
+    candidates: Sequence[PartCandidate],
     kind: Callable[[Any], object] = lambda choice: (),
     *,
     cost: Callable[[Any], tuple[float, ...]],
-) -> list[Candidate]:
+) -> list[PartCandidate]:
     """Return the candidates of each kind that no other matches or beats in price, speed and every cost; among equals,
     the plainest."""
 
-    def whole(candidate: Candidate) -> tuple[float, ...]:
+    def whole(candidate: PartCandidate) -> tuple[float, ...]:
         return candidate.usd, -candidate.tokens_per_s, *cost(candidate.choice)
 
-    groups: dict[object, list[Candidate]] = {}
+    groups: dict[object, list[PartCandidate]] = {}
     for candidate in candidates:
         groups.setdefault(kind(candidate.choice), []).append(candidate)
-    kept: list[Candidate] = []
+    kept: list[PartCandidate] = []
     for group in groups.values():
         group.sort(key=lambda c: (whole(c), *_plainness(c.choice)))
         costs = np.array([whole(c) for c in group], dtype=np.float64)

@@ -93,7 +93,7 @@ def _has_memory(record: Accelerator, size_gb: int) -> bool:
 @functools.cache
 def _families() -> dict[tuple[str, ...], tuple[str, ...]]:
     """Return the accelerators of which there are cards, by the sorted words of their number: an A100 has two sizes."""
-    carded = {card.accelerator for card in parts.listed(GpuCard)}
+    carded = {card.accelerator for card in parts.planner_parts(GpuCard)}
     found: dict[tuple[str, ...], list[str]] = {}
     for record in accelerators.all_accelerators():
         if record.id not in carded:

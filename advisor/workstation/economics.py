@@ -11,7 +11,7 @@ DAYS_PER_YEAR: Final = 365.0
 
 
 @dataclass(frozen=True, slots=True)
-class Ownership:
+class MachineOwnership:
     """Use of the machine, and its value at the end."""
 
     hours_per_day: float = 8.0
@@ -62,7 +62,7 @@ def usual_ownership(
     years: float,
     usd_per_kwh: float | None = None,
     resale_fraction: float | None = None,
-) -> Ownership:
+) -> MachineOwnership:
     """Return the use of a machine; values that are not given come from the catalog's figures of ownership.
 
     Value left after y years: (1 − decay)^y.
@@ -73,7 +73,7 @@ def usual_ownership(
     price = known.value("electricity_usd_per_kwh") if usd_per_kwh is None else usd_per_kwh
     decay = known.value("resale_decay_per_year")
     left = (1.0 - decay) ** years if resale_fraction is None else resale_fraction
-    return Ownership(hours_per_day, years, price, left)
+    return MachineOwnership(hours_per_day, years, price, left)
 
 
 def energy_usd_per_hour(power_w: float, usd_per_kwh: float) -> float:
@@ -93,7 +93,7 @@ def break_even_hours(loss_usd: float, rent_usd_per_hour: float, running_usd_per_
 
 
 def economics(
-    usd: float, power_w: float, tokens_per_s: tuple[float, float], rent: Rent | None, use: Ownership
+    usd: float, power_w: float, tokens_per_s: tuple[float, float], rent: Rent | None, use: MachineOwnership
 ) -> Economics:
     """Return the costs of owning and of renting; `tokens_per_s` is the rate of all tokens, then of output alone."""
     resale = usd * use.resale_fraction

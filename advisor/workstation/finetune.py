@@ -12,7 +12,7 @@ from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.peak import fits, peak_memory
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.step import step_class, step_quantity, step_time
-from advisor.workstation.hardware import Hardware, Run
+from advisor.workstation.hardware import Hardware, HardwareRun
 
 RANK: Final = 16
 SEQUENCES: Final = 8
@@ -43,7 +43,7 @@ def tuning_plans(num: int) -> tuple[tuple[str, TrainingPlan], ...]:
     )
 
 
-def best_tuning(hardware: Hardware, model: Model, sequence_tokens: int) -> Run | None:
+def best_tuning(hardware: Hardware, model: Model, sequence_tokens: int) -> HardwareRun | None:
     """Return the fastest plan of QLoRA that fits, with trained tokens per second as its speed; None if none fits."""
     accelerator = hardware.record()
     if accelerator.vendor not in VENDORS:
@@ -65,7 +65,7 @@ def best_tuning(hardware: Hardware, model: Model, sequence_tokens: int) -> Run |
     seconds = _interval(float(steps[row]), step_class(job, cluster, hardware.num))
     tokens = job.tokens_per_step
     speed = type(seconds)(tokens / seconds.value, tokens / seconds.high, tokens / seconds.low, seconds.basis)
-    return Run(
+    return HardwareRun(
         engine="peft",
         split=named[row][0],
         weight_dtype="nf4",

@@ -32,7 +32,7 @@ def power_points_of(accelerator: str, points: Sequence[float] = POWER_POINTS) ->
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class HardwareRun:
     """One way to run the model on the cards, and its speed."""
 
     engine: str

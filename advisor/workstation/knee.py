@@ -11,7 +11,7 @@ WORTH_IT: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class PriceStep:
     """Step from one machine to the next one that costs more and is faster."""
 
     name: str
@@ -26,28 +26,28 @@ class Step:
         return f"+{100 * self.more_speed_fraction:.0f} % speed for +${self.more_usd:,.0f} ({self.name})"
 
 
-def steps(builds: Sequence[Build]) -> tuple[Step, ...]:
+def steps(builds: Sequence[Build]) -> tuple[PriceStep, ...]:
     """Return the machines that no other beats in price and speed, cheapest first, each with its gain over the previous
     one."""
-    found: list[Step] = []
+    found: list[PriceStep] = []
     speeds = ((build, build.performance.decode_tokens_per_s.value) for build in builds if build.performance)
     for build, speed in sorted(speeds, key=lambda pair: (pair[0].total_usd, -pair[1])):
         last = found[-1] if found else None
         if last is None:
-            found.append(Step(build.name, build.total_usd, speed, 0.0, 0.0))
+            found.append(PriceStep(build.name, build.total_usd, speed, 0.0, 0.0))
         elif speed > last.tokens_per_s:
             more = build.total_usd - last.total_usd
-            found.append(Step(build.name, build.total_usd, speed, more, speed / last.tokens_per_s - 1.0))
+            found.append(PriceStep(build.name, build.total_usd, speed, more, speed / last.tokens_per_s - 1.0))
     return tuple(found)
 
 
-def knee(found: Sequence[Step]) -> Step | None:
+def knee(found: Sequence[PriceStep]) -> PriceStep | None:
     """Return the most expensive machine that is worth its money against the last one that is; None if none runs the
     model.
 
     Source: own definition, WORTH_IT.
     """
-    best: Step | None = None
+    best: PriceStep | None = None
     for step in found:
         if best is None:
             best = step
@@ -58,7 +58,7 @@ def knee(found: Sequence[Step]) -> Step | None:
     return best
 
 
-def knee_words(found: Sequence[Step]) -> str:
+def knee_words(found: Sequence[PriceStep]) -> str:
     """Return words on where extra money stops buying speed, and what the machines beyond add; empty for one machine."""
     best = knee(found)
     if best is None or len(found) < 2:
@@ -67,7 +67,7 @@ def knee_words(found: Sequence[Step]) -> str:
     if not beyond:
         return f"Up to {best.name} speed grows with the money."
     over = [
-        Step(
+        PriceStep(
             step.name,
             step.total_usd,
             step.tokens_per_s,

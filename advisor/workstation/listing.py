@@ -129,7 +129,7 @@ def read_listing(path: Path | None, book: PriceBook, texts: Sequence[str] = ()) 
             why=f"a list is of one machine, of at most {MOST_PARTS} parts",
             fix="list one machine",
         )
-    return _Reader(book).read(lines)
+    return _ListingReader(book).read(lines)
 
 
 def _free_lines(path: Path, entries: Any) -> list[TypedLine]:
@@ -234,7 +234,7 @@ def _split_off_bridge(line: TypedLine) -> list[TypedLine]:
     ]
 
 
-class _Reader:
+class _ListingReader:
     """Reader that resolves lines one by one; it reads the board first, as memory depends on it."""
 
     def __init__(self, book: PriceBook) -> None:
@@ -383,7 +383,7 @@ class _Reader:
 
     def gpu(self, line: TypedLine) -> tuple[Part | None, int]:
         accelerator = accelerator_of(line)
-        cards = [card for card in parts.listed(GpuCard) if card.accelerator == accelerator]
+        cards = [card for card in parts.planner_parts(GpuCard) if card.accelerator == accelerator]
         maker = [card for card in cards if card.manufacturer.lower() in plain_words(line.what).split()]
         card = by_words(line.what, cards) or typical_card(maker or cards)
         self.note(line, card)
@@ -405,14 +405,14 @@ class _Reader:
         return found[0], 1
 
     def bridge(self, line: TypedLine) -> tuple[Part | None, int]:
-        bridge = parts.listed(Bridge)[0]
+        bridge = parts.planner_parts(Bridge)[0]
         self.note(line, bridge)
         return bridge, line.quantity
 
     def cpu_(self, line: TypedLine) -> tuple[Part | None, int]:
         cpu = cpu_in(line.what)
         if cpu is None:
-            raise unknown_part(line, "CPU", [cpu.name for cpu in parts.listed(Cpu)])
+            raise unknown_part(line, "CPU", [cpu.name for cpu in parts.planner_parts(Cpu)])
         if not set(plain_words(line.what).split()) <= set(plain_words(cpu.name).split()):
             self.note(line, cpu)
         return cpu, line.quantity
@@ -425,14 +425,14 @@ class _Reader:
         if board is None:
             if is_bare(line.what, "board"):
                 return None, 1
-            raise unknown_part(line, "board", [board.name for board in parts.listed(Board)])
+            raise unknown_part(line, "board", [board.name for board in parts.planner_parts(Board)])
         self.note(line, board)
         return board, 1
 
     def _named_board(self, line: TypedLine, words: str) -> Board | None:
         """Return the board of that name; another maker's board with the same chipset does not count."""
-        found = all_by_words(words, parts.listed(Board), strict=True) or all_by_words(
-            words, parts.named(Board), strict=True
+        found = all_by_words(words, parts.planner_parts(Board), strict=True) or all_by_words(
+            words, parts.parts_for_lists(Board), strict=True
         )
         if len({(board.socket, board.chipset, board.ram_type) for board in found}) > 1:
             raise ambiguous_part(line, "board", found)
@@ -440,21 +440,23 @@ class _Reader:
 
     def psu(self, line: TypedLine) -> tuple[Part | None, int]:
         match = WATTS.search(line.what)
-        found = all_by_words(line.what, parts.listed(Psu)) or all_by_words(line.what, parts.named(Psu))
+        found = all_by_words(line.what, parts.planner_parts(Psu)) or all_by_words(
+            line.what, parts.parts_for_lists(Psu)
+        )
         if len({psu.power_w for psu in found}) > 1:
             raise ambiguous_part(line, "supply", found)
         named = min(found, key=lambda psu: (len(psu.name), psu.name), default=None)
         if named is None and match is None:
             if is_bare(line.what, "psu"):
                 return None, line.quantity
-            raise unknown_part(line, "supply", [psu.name for psu in parts.listed(Psu)])
+            raise unknown_part(line, "supply", [psu.name for psu in parts.planner_parts(Psu)])
         watts = float(match.group(1)) if match else 0.0
         psu = named or (named_supply(watts, line) if names_a_model(line.what) else psu_of(watts, line))
         self.note(line, psu)
         return psu, line.quantity
 
     def ram(self, line: TypedLine) -> tuple[Part | None, int]:
-        named = by_words(line.what, parts.listed(RamKit)) if names_a_model(line.what) else None
+        named = by_words(line.what, parts.planner_parts(RamKit)) if names_a_model(line.what) else None
         kit = named or kit_of(line, self.board, self.cpu)
         if kit is None:
             return None, line.quantity
@@ -465,7 +467,7 @@ class _Reader:
         match = GIGABYTES.search(line.what)
         if _DISK.search(line.what):
             return None, line.quantity  # no rule reads disks
-        found = all_by_words(line.what, (*parts.listed(Storage), *parts.named(Storage)))
+        found = all_by_words(line.what, (*parts.planner_parts(Storage), *parts.parts_for_lists(Storage)))
         if match is None and len({drive.capacity_bytes for drive in found}) > 1:
             raise ambiguous_part(line, "drive", found)
         named = min(found, key=lambda drive: (len(drive.name), drive.name), default=None)
@@ -480,7 +482,7 @@ class _Reader:
         return drive, line.quantity
 
     def by_name(self, kind: type[Part], category: str, line: TypedLine) -> tuple[Part | None, int]:
-        pool = [*parts.listed(kind), *parts.named(kind)]
+        pool = [*parts.planner_parts(kind), *parts.parts_for_lists(kind)]
         part = by_words(line.what, pool)
         if part is None and not is_bare(line.what, category):
             raise unknown_part(line, category, [each.name for each in pool])
@@ -489,18 +491,18 @@ class _Reader:
         return part, line.quantity
 
 
-_RESOLVERS: Final[dict[str, Callable[[_Reader, TypedLine], tuple[Part | None, int]]]] = {
-    "gpu": _Reader.gpu,
-    "cpu": _Reader.cpu_,
-    "board": _Reader.board_,
-    "psu": _Reader.psu,
-    "ram": _Reader.ram,
-    "storage": _Reader.storage,
+_RESOLVERS: Final[dict[str, Callable[[_ListingReader, TypedLine], tuple[Part | None, int]]]] = {
+    "gpu": _ListingReader.gpu,
+    "cpu": _ListingReader.cpu_,
+    "board": _ListingReader.board_,
+    "psu": _ListingReader.psu,
+    "ram": _ListingReader.ram,
+    "storage": _ListingReader.storage,
     "case": lambda reader, line: reader.by_name(Case, "case", line),
     "cooler": lambda reader, line: reader.by_name(Cooler, "cooler", line),
     "riser": lambda reader, line: reader.by_name(Riser, "riser", line),
-    "bridge": _Reader.bridge,
-    "system": _Reader.system,
+    "bridge": _ListingReader.bridge,
+    "system": _ListingReader.system,
     "nic": lambda reader, line: reader.by_name(Nic, "nic", line),
-    "link": lambda reader, line: (parts.listed(PsuLink)[0], line.quantity),
+    "link": lambda reader, line: (parts.planner_parts(PsuLink)[0], line.quantity),
 }

@@ -37,7 +37,7 @@ class Offloaded:
         return f"{self.cpu_layers} of {self.num_layers} layers on the CPU"
 
 
-def offloaded(
+def offload_layers(
     model: Model,
     hardware: Hardware,
     weights: str,

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.workstation.assembly import Assembly, Setting
-from advisor.workstation.candidates import Candidate
+from advisor.workstation.candidates import PartCandidate
 from advisor.workstation.rules import MatchRule, Rule, SumRule
 
 FloatArray = NDArray[np.float64]
@@ -32,7 +32,7 @@ class Solution:
     """Machine that the solver proved best, up to the gap."""
 
     machine: Assembly
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[PartCandidate, ...]
     usd: float
     tokens_per_s: float
     gap: float
@@ -48,7 +48,7 @@ class Program:
     """
 
     def __init__(
-        self, candidates: Mapping[str, Sequence[Candidate]], rules: Sequence[Rule], setting: Setting
+        self, candidates: Mapping[str, Sequence[PartCandidate]], rules: Sequence[Rule], setting: Setting
     ) -> None:
         self._setting = setting
         self._rules = [rule for rule in rules if rule.planned]
@@ -131,7 +131,7 @@ class Program:
                 matrix[number, index] = value
         return matrix, np.array([row.bound for row in rows])
 
-    def _alone(self, place: str, found: Sequence[Candidate]) -> list[Candidate]:
+    def _alone(self, place: str, found: Sequence[PartCandidate]) -> list[PartCandidate]:
         """Return the candidates that keep the rules on a single part."""
         rules = [r for r in self._rules if isinstance(r, MatchRule) and r.between == (place,)]
         return [c for c in found if all(rule.allows((c.choice,), self._setting) for rule in rules)]
@@ -175,7 +175,7 @@ class Program:
                 allowed = tuple(
                     c
                     for last in third
-                    if self._allows(rule, *_restored(order, (group[0], other[0], last[0])))
+                    if self._allows(rule, *_restore_order(order, (group[0], other[0], last[0])))
                     for c in last
                 )
                 if len(allowed) < everything:
@@ -198,7 +198,7 @@ class Program:
         return rule.allows(tuple(self.candidates[i].choice for i in indices), self._setting)
 
 
-def _restored(order: Sequence[int], values: tuple[int, int, int]) -> tuple[int, ...]:
+def _restore_order(order: Sequence[int], values: tuple[int, int, int]) -> tuple[int, ...]:
     """Return values that were reordered, in the rule's own order."""
     restored = [0, 0, 0]
     for position, value in zip(order, values, strict=True):
@@ -206,7 +206,7 @@ def _restored(order: Sequence[int], values: tuple[int, int, int]) -> tuple[int, 
     return tuple(restored)
 
 
-def _indices(places: Iterable[str], candidates: Sequence[Candidate]) -> dict[str, list[int]]:
+def _indices(places: Iterable[str], candidates: Sequence[PartCandidate]) -> dict[str, list[int]]:
     """Return the candidates' indices by place, places without candidates included."""
     found: dict[str, list[int]] = {place: [] for place in places}
     for index, candidate in enumerate(candidates):

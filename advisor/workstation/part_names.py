@@ -174,7 +174,7 @@ def cpu_in(text: str) -> Cpu | None:
     """Return the CPU whose model number is among the words."""
     words = set(plain_words(text).split())
     best: Cpu | None = None
-    for cpu in parts.listed(Cpu):
+    for cpu in parts.planner_parts(Cpu):
         name = plain_words(cpu.name).split()
         number = [word for word in name if any(c.isdigit() for c in word) and len(word) >= 4]
         if number and words.issuperset(number[-1:]) and (best is None or len(cpu.name) < len(best.name)):
@@ -192,7 +192,9 @@ def typical_card(cards: Sequence[GpuCard]) -> GpuCard:
 def board_by_chipset(text: str) -> Board | None:
     """Return, of the named chipset, the board that knows the lanes of most cards."""
     words = set(plain_words(text).upper().split())
-    found = [board for board in parts.listed(Board) if board.chipset in words and board.chipset != "SP3"]
+    found = [
+        board for board in parts.planner_parts(Board) if board.chipset in words and board.chipset != "SP3"
+    ]
     return max(
         found,
         key=lambda board: (
@@ -224,9 +226,11 @@ def psu_of(watts: float, line: TypedLine) -> Psu:
 
     Raises: InputFileError: none has that size.
     """
-    same = [psu for psu in parts.listed(Psu) if psu.power_w == watts]
+    same = [psu for psu in parts.planner_parts(Psu) if psu.power_w == watts]
     if not same:
-        sizes = sorted({psu.power_w for psu in parts.listed(Psu)}, key=lambda size: abs(size - watts))[:3]
+        sizes = sorted({psu.power_w for psu in parts.planner_parts(Psu)}, key=lambda size: abs(size - watts))[
+            :3
+        ]
         raise InputFileError(
             f"{line.where}: {line.what!r}",
             why=f"the catalog has no supply of {watts:.0f} W",
@@ -311,7 +315,7 @@ def gpu_names() -> list[str]:
     """Return the accelerators of which the catalog has cards."""
     return sorted(
         {record.id for record in accelerators.all_accelerators()}
-        & {c.accelerator for c in parts.listed(GpuCard)}
+        & {c.accelerator for c in parts.planner_parts(GpuCard)}
     )
 
 

@@ -17,8 +17,8 @@ from advisor.simulator.serving import ClosedLoop, FixedLengths, Workload, simula
 from advisor.simulator.serving_prediction import class_of
 from advisor.simulator.step_cost import decode_iteration_s, prefill_s
 from advisor.workstation.finetune import best_tuning
-from advisor.workstation.hardware import Hardware, Run
-from advisor.workstation.offload import offloaded
+from advisor.workstation.hardware import Hardware, HardwareRun
+from advisor.workstation.offload import offload_layers
 
 FOUR_BITS: Final = {"llama.cpp": "q4_k_m", "mlx": "q4_k_m", "vllm": "int4"}
 """Four-bit weight format that users run at home on each engine; taken if they name none."""
@@ -40,7 +40,7 @@ SYSTEM_MEMORY_BYTES: Final = 8 * GB
 
 
 @dataclass(frozen=True, slots=True)
-class Load:
+class MachineLoad:
     """Model, its use and its load on the machine."""
 
     model: Model
@@ -59,7 +59,7 @@ class Load:
         return self.input_tokens + self.output_tokens
 
 
-def formats(load: Load, engine: str) -> tuple[str, ...]:
+def formats(load: MachineLoad, engine: str) -> tuple[str, ...]:
     """Return the weight formats to try on an engine.
 
     Raises: UnknownNameError: the format asked for does not exist.
@@ -77,7 +77,7 @@ def formats(load: Load, engine: str) -> tuple[str, ...]:
     return (FOUR_BITS[engine],)
 
 
-def best_run(hardware: Hardware, load: Load) -> Run | None:
+def best_run(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
     """Return the fastest way to run the model on the hardware; None if it fits in none.
 
     Source: simulator.replica_model for each engine, split and format.
@@ -90,11 +90,11 @@ def best_run(hardware: Hardware, load: Load) -> Run | None:
     return max(runs, key=lambda run: run.output_tokens_per_s.value, default=None)
 
 
-def finest_format(hardware: Hardware, load: Load) -> Run | None:
+def finest_format(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
     """Return the run with the most bits per weight that fits, the fastest among equals; None if none fits."""
     if load.workload == "finetune":
         return None
-    best: Run | None = None
+    best: HardwareRun | None = None
     hardware = replace(hardware, host_bytes_per_s=0.0)
     for engine in _engines(hardware, load):
         for weights in LADDER[engine]:
@@ -111,12 +111,12 @@ def finest_format(hardware: Hardware, load: Load) -> Run | None:
     return best
 
 
-def _engines(hardware: Hardware, load: Load) -> list[str]:
+def _engines(hardware: Hardware, load: MachineLoad) -> list[str]:
     record = accelerators.by_id(hardware.accelerator)
     return [name for name in ENGINES if name in record.engines and load.engine in (None, name)]
 
 
-def _runs(hardware: Hardware, load: Load, engine: str) -> list[Run]:
+def _runs(hardware: Hardware, load: MachineLoad, engine: str) -> list[HardwareRun]:
     return [
         _run(replica, load, split)
         for weights in formats(load, engine)
@@ -135,7 +135,7 @@ def _splits(num: int, engine: str) -> list[tuple[str, int, int]]:
 
 
 def _replica(
-    hardware: Hardware, load: Load, engine: str, weights: str, tp: int, pp: int
+    hardware: Hardware, load: MachineLoad, engine: str, weights: str, tp: int, pp: int
 ) -> ReplicaModel | None:
     record = engines.by_id(engine)
     accelerator = hardware.record(load.calibration)
@@ -164,12 +164,12 @@ def _replica(
         return None  # does not fit, or a figure of the record is missing
 
 
-def _run(replica: ReplicaModel, load: Load, split: str) -> Run:
+def _run(replica: ReplicaModel, load: MachineLoad, split: str) -> HardwareRun:
     context = load.input_tokens + load.output_tokens / 2.0
     step_s = decode_iteration_s(replica.surface, load.concurrency, context)
     budget = replica.policy.max_num_batched_tokens
     rate = with_interval(load.concurrency / step_s, "throughput", class_of(replica), replica.basis)
-    return Run(
+    return HardwareRun(
         engine=replica.deployment.engine.id,
         split=split,
         weight_dtype=replica.deployment.weight_dtype,
@@ -180,16 +180,16 @@ def _run(replica: ReplicaModel, load: Load, split: str) -> Run:
     )
 
 
-def _partly_on_cpu(hardware: Hardware, load: Load) -> Run | None:
+def _partly_on_cpu(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
     """Return the run with the layers that do not fit the cards on the CPU; None if nothing fits."""
     for weights in formats(load, OFFLOADING):
 
-        def modelled(part: Model, weights: str = weights) -> ReplicaModel | None:
+        def build_model(part: Model, weights: str = weights) -> ReplicaModel | None:
             stages = min(hardware.num, sum(group.count for group in part.layers))
             return _replica(hardware, replace(load, model=part), OFFLOADING, weights, 1, stages)
 
         context = load.input_tokens + load.output_tokens / 2.0
-        found = offloaded(load.model, hardware, weights, context, load.concurrency, modelled)
+        found = offload_layers(load.model, hardware, weights, context, load.concurrency, build_model)
         if found is None:
             continue
         replica = found.replica
@@ -198,7 +198,7 @@ def _partly_on_cpu(hardware: Hardware, load: Load) -> Run | None:
         prompt_s = (
             prefill_s(replica.surface, load.input_tokens, budget) * found.prefill_factor + found.prefill_s
         )
-        return Run(
+        return HardwareRun(
             engine=OFFLOADING,
             split=found.split,
             weight_dtype=weights,
@@ -226,7 +226,7 @@ class Simulated:
     tpot_s: Quantity | None
 
 
-def simulate_run(hardware: Hardware, load: Load, run: Run, *, seed: int = 0) -> Simulated:
+def simulate_run(hardware: Hardware, load: MachineLoad, run: HardwareRun, *, seed: int = 0) -> Simulated:
     """Simulate the run under its load, request by request.
 
     Raises: InfeasibleError: it does not fit after all.
@@ -235,7 +235,7 @@ def simulate_run(hardware: Hardware, load: Load, run: Run, *, seed: int = 0) -> 
     if load.workload == "finetune":
         return Simulated(run.output_tokens_per_s, 0.0, None, None)
     if run.split.endswith("on the CPU"):
-        return _simulated_in_sum(run, load)
+        return _simulate_offloaded(run, load)
     tp, pp = (hardware.num, 1) if run.split == "tensor parallel" else (1, hardware.num)
     replica = _replica(hardware, load, run.engine, run.weight_dtype, tp, pp)
     if replica is None:
@@ -255,7 +255,7 @@ def simulate_run(hardware: Hardware, load: Load, run: Run, *, seed: int = 0) -> 
     )
 
 
-def _simulated_in_sum(run: Run, load: Load) -> Simulated:
+def _simulate_offloaded(run: HardwareRun, load: MachineLoad) -> Simulated:
     """Return a run with layers on the CPU: prompt after prompt, then all streams decode together."""
     tokens = float(load.output_tokens)
     prompt_s = run.ttft_s or 0.0
@@ -272,7 +272,7 @@ def _simulated_in_sum(run: Run, load: Load) -> Simulated:
     )
 
 
-def model_file_bytes(load: Load) -> float:
+def model_file_bytes(load: MachineLoad) -> float:
     """Upper bound of the size of the model's files in the requested format [bytes]."""
     widest = max(
         (bytes_per_element(weights) for engine in ENGINES for weights in formats(load, engine)),
@@ -281,7 +281,7 @@ def model_file_bytes(load: Load) -> float:
     return parameter_count(load.model).total * widest
 
 
-def ram_needed_bytes(load: Load) -> float:
+def ram_needed_bytes(load: MachineLoad) -> float:
     """Main memory that loading takes [bytes]: the files pass through the page cache, next to the system's own share.
 
     Assumes: weights are read once through memory, as llama.cpp and safetensors map them; a smaller memory loads too,

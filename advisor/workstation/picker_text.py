@@ -62,7 +62,7 @@ def read_picker_text(path: Path) -> list[TypedLine]:
 
     Raises: InputFileError: the file cannot be read, or a row's price is wrong or in another currency.
     """
-    return _merged(_lines(read_text(path, MOST_TOML_BYTES), path))
+    return _merge_lines(_lines(read_text(path, MOST_TOML_BYTES), path))
 
 
 def _lines(text: str, path: Path) -> Iterator[TypedLine]:
@@ -113,7 +113,7 @@ def _is_price(text: str) -> bool:
     return any(c.isdigit() for c in text) and not re.search(r"[A-Za-z]{3}", text)
 
 
-def _merged(lines: Iterator[TypedLine]) -> list[TypedLine]:
+def _merge_lines(lines: Iterator[TypedLine]) -> list[TypedLine]:
     """Return the lines with repetitions of a part counted as one line of several; exports repeat a part instead of
     counting it."""
     found: dict[tuple[str, str | None], TypedLine] = {}

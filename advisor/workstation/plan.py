@@ -9,22 +9,22 @@ from pathlib import Path
 from advisor.catalog.schema.part import Part, PartPrice, PriceBasis
 from advisor.simulator.quantity import Quantity
 from advisor.workstation.assembly import Assembly, Check, Setting
-from advisor.workstation.candidates import Limits
-from advisor.workstation.economics import Economics, Ownership
-from advisor.workstation.hardware import Run
-from advisor.workstation.performance import Load
+from advisor.workstation.candidates import SearchLimits
+from advisor.workstation.economics import Economics, MachineOwnership
+from advisor.workstation.hardware import HardwareRun
+from advisor.workstation.performance import MachineLoad
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
     """Question to the planner."""
 
-    load: Load
+    load: MachineLoad
     budget_usd: float | None = None
     target_tokens_per_s: float | None = None
     setting: Setting = field(default_factory=Setting)
-    limits: Limits = field(default_factory=Limits)
-    use: Ownership = field(default_factory=Ownership)
+    limits: SearchLimits = field(default_factory=SearchLimits)
+    use: MachineOwnership = field(default_factory=MachineOwnership)
     as_of: datetime.date = datetime.date.max
     top: int = 4
     seed: int = 0
@@ -85,7 +85,7 @@ def total_of(lines: Sequence[PartLine]) -> float:
 
 
 @dataclass(frozen=True, slots=True)
-class PowerPoint:
+class CardPowerPoint:
     """Machine under one power limit of its cards."""
 
     power_fraction: float
@@ -96,26 +96,26 @@ class PowerPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Performance:
+class MachinePerformance:
     """Performance of a machine with the model."""
 
-    run: Run
+    run: HardwareRun
     output_tokens_per_s: Quantity
     """Output rate over whole requests [tokens/s]."""
     input_tokens_per_s: float
     decode_tokens_per_s: Quantity
     ttft_s: Quantity | None
     tpot_s: Quantity | None
-    other_runs: tuple[Run, ...] = ()
+    other_runs: tuple[HardwareRun, ...] = ()
     """Best run of each other engine."""
-    finest: Run | None = None
+    finest: HardwareRun | None = None
     """Run with the most bits per weight that fits."""
     qlora_bytes_per_card: float = 0.0
     """Memory of each card that QLoRA of the model takes [bytes]."""
     qlora_fits: bool = False
     largest_qlora: str = ""
     """Largest of a few dense models that QLoRA fits; empty if none does."""
-    power_points: tuple[PowerPoint, ...] = ()
+    power_points: tuple[CardPowerPoint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +128,7 @@ class Build:
     parts: tuple[PartLine, ...]
     total_usd: float
     checks: tuple[Check, ...]
-    performance: Performance | None
+    performance: MachinePerformance | None
     economics: Economics | None
     power_w: float
     """Power at the wall while the machine runs the model [W]."""

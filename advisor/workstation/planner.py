@@ -36,7 +36,7 @@ def plan(question: Question, book: PriceBook, market: RentMarket | None = None) 
     Raises: InfeasibleError: no machine of parts that have a price does it; the hint is the cheapest that does.
     """
     started = time.perf_counter()
-    question = completed(question)
+    question = complete_question(question)
     program = program_for(question, book)
     solutions = _frontier(program, question)
     market = market or rent_market(question)
@@ -49,8 +49,8 @@ def plan(question: Question, book: PriceBook, market: RentMarket | None = None) 
     if not builds:
         raise _nothing(program, question, book)
     return PlanResult(
-        builds=_ordered(builds, question)[: question.top + 2],
-        unpriced=unpriced(book),
+        builds=_sort_builds(builds, question)[: question.top + 2],
+        unpriced=count_unpriced(book),
         num_binaries=program.size[0],
         num_inequalities=program.size[1],
         wall_s=time.perf_counter() - started,
@@ -58,7 +58,7 @@ def plan(question: Question, book: PriceBook, market: RentMarket | None = None) 
     )
 
 
-def completed(question: Question) -> Question:
+def complete_question(question: Question) -> Question:
     """Return the question with the memory and drive that its model needs, and the usual drive for the budget."""
     needed = ram_needed_bytes(question.load)
     usual = next((size for limit, size in USUAL_DRIVES if (question.budget_usd or 0.0) >= limit), 0.0)
@@ -149,7 +149,7 @@ def _is_fast_enough(build: Build, question: Question) -> bool:
     )
 
 
-def _ordered(builds: list[Build], question: Question) -> tuple[Build, ...]:
+def _sort_builds(builds: list[Build], question: Question) -> tuple[Build, ...]:
     """Return the builds, with a target the cheapest first, else the fastest; builds that another beats in both go
     last."""
 
@@ -225,7 +225,7 @@ def _in_the_way(program: Program, question: Question, target: float) -> str:
     return f"several rules together stand in the way, on a {question.setting.circuit} circuit at any price"
 
 
-def unpriced(book: PriceBook) -> Mapping[str, int]:
+def count_unpriced(book: PriceBook) -> Mapping[str, int]:
     """Return the number of parts without a price, by category."""
     counts: dict[str, int] = {}
     for category, found in parts.all_parts().items():

@@ -11,9 +11,17 @@ from advisor.catalog.units import MEGA
 from advisor.workstation.assembly import Assembly, Cards
 from advisor.workstation.economics import Economics, economics
 from advisor.workstation.finetune import largest_tuning, tuning_bytes
-from advisor.workstation.hardware import Hardware, Run, power_points_of
-from advisor.workstation.performance import ENGINES, Load, best_run, finest_format, simulate_run
-from advisor.workstation.plan import Build, PartLine, Performance, PowerPoint, Question, part_line, total_of
+from advisor.workstation.hardware import Hardware, HardwareRun, power_points_of
+from advisor.workstation.performance import ENGINES, MachineLoad, best_run, finest_format, simulate_run
+from advisor.workstation.plan import (
+    Build,
+    PartLine,
+    MachinePerformance,
+    CardPowerPoint,
+    Question,
+    part_line,
+    total_of,
+)
 from advisor.workstation.rents import RentMarket
 from advisor.workstation.rule_book import judge
 from advisor.workstation.rules_links import generation_of, lanes_of
@@ -70,7 +78,7 @@ def links_of(machine: Assembly, cards: Cards) -> tuple[int, int]:
     )
     known = [
         (generation_of(cards, board, machine.cpu, machine.risers), min(lanes_of(cards, board)))
-        for board in parts.listed(Board)
+        for board in parts.planner_parts(Board)
         if (not sockets or board.socket in sockets) and lanes_of(cards, board)
     ]
     return min(known, key=lambda link: link[1] * 2 ** link[0], default=WORST_LINK)
@@ -85,7 +93,7 @@ def _host_bytes_per_s(machine: Assembly) -> float:
     return channels * BUS_BYTES * machine.memory.kit.speed_mts * MEGA
 
 
-def performance_of(hardware: Hardware, question: Question, power_w: float) -> Performance | None:
+def performance_of(hardware: Hardware, question: Question, power_w: float) -> MachinePerformance | None:
     """Return the performance of the hardware with the model; None if it does not fit."""
     load = question.load
     run = best_run(hardware, load)
@@ -96,7 +104,7 @@ def performance_of(hardware: Hardware, question: Question, power_w: float) -> Pe
     others = [name for name in ENGINES if name != run.engine and free]
     other_runs = (best_run(hardware, replace(load, engine=name)) for name in others)
     needed = tuning_bytes(load.model.id, hardware.num, load.context_tokens)
-    return Performance(
+    return MachinePerformance(
         run=run,
         output_tokens_per_s=simulated.output_tokens_per_s,
         input_tokens_per_s=simulated.input_tokens_per_s,
@@ -112,7 +120,9 @@ def performance_of(hardware: Hardware, question: Question, power_w: float) -> Pe
     )
 
 
-def _power_points(hardware: Hardware, question: Question, run: Run, power_w: float) -> list[PowerPoint]:
+def _power_points(
+    hardware: Hardware, question: Question, run: HardwareRun, power_w: float
+) -> list[CardPowerPoint]:
     """Return the run's results under each power limit."""
     rated = accelerators.by_id(hardware.accelerator).tdp_w
     if rated is None:
@@ -125,11 +135,11 @@ def _power_points(hardware: Hardware, question: Question, run: Run, power_w: flo
             continue
         wall = power_w - cards_w * (hardware.power_fraction - fraction) / 0.9
         speed = limited.output_tokens_per_s.value
-        points.append(PowerPoint(fraction, wall, speed, speed / wall))
+        points.append(CardPowerPoint(fraction, wall, speed, speed / wall))
     return points
 
 
-def _as_run(question: Question, run: Run) -> Load:
+def _as_run(question: Question, run: HardwareRun) -> MachineLoad:
     """Return the load on the engine of a run."""
     if question.load.workload == "finetune":
         return question.load
@@ -143,10 +153,10 @@ def build_of(
     lines = tuple(
         part_line(category, part, num, price_of(part, book)) for category, part, num in machine.bill()
     )
-    return assembled(name, machine, lines, question, market, gap=gap)
+    return build_from_lines(name, machine, lines, question, market, gap=gap)
 
 
-def assembled(
+def build_from_lines(
     name: str,
     machine: Assembly,
     lines: tuple[PartLine, ...],
@@ -195,7 +205,7 @@ def system_of(system: System, question: Question, book: PriceBook, market: RentM
     )
 
 
-def _system_performance(system: System, question: Question) -> Performance | None:
+def _system_performance(system: System, question: Question) -> MachinePerformance | None:
     """Return the performance of a complete machine; None if the model does not fit."""
     hardware = Hardware(
         system.accelerator, system.num_accelerators, memory_bytes=system.memory_bytes, bridged=True
@@ -220,7 +230,7 @@ def system_as_listed(build: Build, system: System, question: Question, market: R
 
 
 def _economics(
-    usd: float, power_w: float, performance: Performance | None, question: Question, market: RentMarket
+    usd: float, power_w: float, performance: MachinePerformance | None, question: Question, market: RentMarket
 ) -> Economics | None:
     if performance is None:
         return None

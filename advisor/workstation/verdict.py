@@ -11,11 +11,11 @@ from advisor.workstation.candidates import all_candidates
 from advisor.workstation.listing import Listing
 from advisor.workstation.optimiser import Program
 from advisor.workstation.plan import Build, Question
-from advisor.workstation.planner import completed, machine_name, plan
+from advisor.workstation.planner import complete_question, machine_name, plan
 from advisor.workstation.rents import RentMarket, rent_market
 from advisor.workstation.rule_book import rules_for, worst_first
 from advisor.workstation.rules_links import lanes_of
-from advisor.workstation.valuation import assembled, build_of, system_as_listed
+from advisor.workstation.valuation import build_from_lines, build_of, system_as_listed
 
 PRICE_TOLERANCE: Final = 0.25
 """Fraction below the catalog's price from which a stated price is doubtful."""
@@ -63,9 +63,9 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
 
     Raises: AdvisorError: a format does not exist.
     """
-    question = completed(question)
+    question = complete_question(question)
     market = rent_market(question)
-    build = assembled("your list", listing.machine, listing.bill, question, market)
+    build = build_from_lines("your list", listing.machine, listing.bill, question, market)
     if listing.system is not None and listing.machine.cards is None:
         build = system_as_listed(build, listing.system, question, market)
     extra = [

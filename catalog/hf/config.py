@@ -81,7 +81,7 @@ def model_from_hf_config(path: str | Path) -> Model:
     Source: field names as written by the transformers and diffusers libraries.
     """
     config = read_config(path)
-    return _described(config).model_copy(update={"folder": str(_folder(Path(config.file).parent))})
+    return _describe_model(config).model_copy(update={"folder": str(_folder(Path(config.file).parent))})
 
 
 def _folder(path: Path) -> Line:
@@ -90,7 +90,7 @@ def _folder(path: Path) -> Line:
     return Line(path if is_plain else f"./{path}", "the path of the model")
 
 
-def _described(config: ConfigFields) -> Model:
+def _describe_model(config: ConfigFields) -> Model:
     if config.has("_class_name"):
         return hf_diffusion.diffusion_model(config, _identity(config))
     text = config.text_tower()
@@ -111,8 +111,8 @@ def _described(config: ConfigFields) -> Model:
         family=config.text("model_type"),
         hidden_size=hidden,
         vocab_size=text.count(*_VOCAB),
-        tied_embeddings=is_encoder or _tied(config, text),
-        layers=grouped(layers),
+        tied_embeddings=is_encoder or _has_tied_embeddings(config, text),
+        layers=group_layers(layers),
         max_context_tokens=text.optional_count(*_CONTEXT),
         weights=weights.dtype,
         quantized_parts=weights.parts,
@@ -126,7 +126,7 @@ def _described(config: ConfigFields) -> Model:
     )
 
 
-def grouped(layers: list[_Layer]) -> tuple[LayerGroup, ...]:
+def group_layers(layers: list[_Layer]) -> tuple[LayerGroup, ...]:
     """Return equal layers as one group, in the order in which they first occur."""
     counts = Counter(layers)
     return tuple(
@@ -167,7 +167,7 @@ def _layers(text: ConfigFields, hidden: int) -> list[_Layer]:
     blocks = text.sequence("block_configs")
     if blocks is not None:
         return [_searched_layer(text, index, hidden) for index in range(len(blocks))]
-    interleaved = _interleaved(text)
+    interleaved = _interleaved_mixers(text)
     if interleaved is not None:
         return [_single_part(text, kind, hidden) for kind in interleaved]
     num_layers = text.count(
@@ -196,7 +196,7 @@ def _without_causality(mixer: Mixer | None) -> Mixer | None:
     return mixer.model_copy(update={"causal": False}) if mixer is not None and mixer.kind == "gqa" else mixer
 
 
-def _interleaved(text: ConfigFields) -> tuple[str, ...] | None:
+def _interleaved_mixers(text: ConfigFields) -> tuple[str, ...] | None:
     """Return the parts of Nemotron-H layers, or None for other models. Each layer is a mixer or a feed-forward part,
     given as a string of letters or a list of names."""
     pattern = text.text("hybrid_override_pattern")
@@ -276,7 +276,7 @@ def _vision(config: ConfigFields, hidden: int) -> VisionTower | None:
     )
 
 
-def _tied(config: ConfigFields, text: ConfigFields) -> bool:
+def _has_tied_embeddings(config: ConfigFields, text: ConfigFields) -> bool:
     for fields in (text, config):
         if fields.values.get("tie_word_embeddings") is not None:
             return fields.flag("tie_word_embeddings")

@@ -138,7 +138,7 @@ def _moe_layers(config: ConfigFields, num_layers: int) -> tuple[bool, ...]:
     flags = config.per_layer(num_layers, "moe_layer_freq")
     if flags is not None:
         return tuple(bool(flag) for flag in flags)
-    listed = config.sequence("moe_layers") or _listed_in_text(config)
+    listed = config.sequence("moe_layers") or _parse_layer_list(config)
     if listed is not None:
         return tuple(layer in listed for layer in range(num_layers))
     first = config.optional_number("first_k_dense_replace", "moe_layer_start_index", "num_dense_layers")
@@ -160,7 +160,7 @@ def _period(config: ConfigFields) -> tuple[int, int]:
     return config.optional_count("moe_layer_freq") or 1, 0
 
 
-def _listed_in_text(config: ConfigFields) -> tuple[int, ...] | None:
+def _parse_layer_list(config: ConfigFields) -> tuple[int, ...] | None:
     text = config.text("moe_layers_enum")
     return tuple(int(part) for part in text.split(",") if part.strip().isdigit()) if text else None
 

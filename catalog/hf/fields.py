@@ -44,12 +44,12 @@ class ConfigFields:
     def optional_count(self, *names: str) -> int | None:
         """Return a positive whole number, or None if no spelling is present."""
         name = self._present(names)
-        return None if name is None else self._checked(name, self.values[name], minimum=1)
+        return None if name is None else self._check_minimum(name, self.values[name], minimum=1)
 
     def optional_number(self, *names: str) -> int:
         """Return a whole number of at least 0; 0 if no spelling is present."""
         name = self._present(names)
-        return 0 if name is None else self._checked(name, self.values[name], minimum=0)
+        return 0 if name is None else self._check_minimum(name, self.values[name], minimum=0)
 
     def flag(self, *names: str) -> bool:
         """Whether the field is present and true."""
@@ -106,7 +106,7 @@ class ConfigFields:
     def _present(self, names: tuple[str, ...]) -> str | None:
         return next((name for name in names if self.values.get(name) is not None), None)
 
-    def _checked(self, name: str, value: object, minimum: int) -> int:
+    def _check_minimum(self, name: str, value: object, minimum: int) -> int:
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):

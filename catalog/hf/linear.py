@@ -46,7 +46,7 @@ def linear_layers(config: ConfigFields, hidden: int) -> _Layers:
     is_retention = config.text("model_type") == "retnet"
     heads = config.count("num_heads")
     keys, values = (
-        _expanded(config, name, default, hidden, heads)
+        _head_width(config, name, default, hidden, heads)
         for name, default in (
             ("expand_k", 1.0 if is_retention else 0.5),
             ("expand_v", 2.0 if is_retention else 1.0),
@@ -66,7 +66,7 @@ def linear_layers(config: ConfigFields, hidden: int) -> _Layers:
     return [(mixer, DenseFeedForward(intermediate_size=width))] * config.count("num_hidden_layers")
 
 
-def _expanded(config: ConfigFields, name: str, default: float, hidden: int, heads: int) -> int:
+def _head_width(config: ConfigFields, name: str, default: float, hidden: int, heads: int) -> int:
     """Width of one head if the whole width is a multiple of the hidden size [elements]."""
     factor = config.values.get(name, default)
     if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor <= 16:

@@ -20,7 +20,7 @@ def mixers(config: ConfigFields, num_layers: int, hidden: int) -> tuple[Mixer, .
     Source: field names as written by the transformers library for its model types.
     """
     if config.has("compress_ratios"):
-        return _compressed(config, num_layers)
+        return _compressed_mixers(config, num_layers)
     if config.has("kv_lora_rank"):
         return _latent_layers(config, num_layers)
     kinds = layer_kinds(config, num_layers)
@@ -274,7 +274,7 @@ def _kimi_delta(linear: ConfigFields) -> GatedDeltaNet:
     )
 
 
-def _compressed(config: ConfigFields, num_layers: int) -> tuple[Mixer, ...]:
+def _compressed_mixers(config: ConfigFields, num_layers: int) -> tuple[Mixer, ...]:
     """Return the layers of DeepSeek V4: one shared key-value head, compressed by the layer's ratio (0: only the
     window)."""
     ratios = config.per_layer(num_layers, "compress_ratios") or ()

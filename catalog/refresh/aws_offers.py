@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Final
 
-from advisor.catalog.refresh.quote import FeedError, Quote, day, number, required, whole
+from advisor.catalog.refresh.quote import FeedError, Quote, day, number, require_fields, whole
 from advisor.catalog.schema.price import Term
 from advisor.catalog.units import GIB
 
@@ -55,7 +55,7 @@ def parse_offers(lines: Iterable[str], region: str, url: str, observed_on: datet
     if len(metadata) < _METADATA_ROWS or not metadata[0] or metadata[0][0] != "FormatVersion":
         raise FeedError("does not begin with FormatVersion")
     header = next(rows, [])
-    required(dict.fromkeys(header), *_FIELDS)
+    require_fields(dict.fromkeys(header), *_FIELDS)
     product = header.index("Instance Type")
     for cells in rows:
         if len(cells) != len(header):

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from advisor.catalog.refresh.quote import FeedError, Quote, day, number, read_document, required
+from advisor.catalog.refresh.quote import FeedError, Quote, day, number, read_document, require_fields
 from advisor.catalog.schema.price import Term
 from advisor.catalog.units import DAY_S, HOUR_S
 
@@ -44,7 +44,7 @@ def parse_page(text: str, url: str, observed_on: datetime.date) -> tuple[list[Qu
 def _quote(item: object, url: str, observed_on: datetime.date) -> Quote | None:
     if not isinstance(item, dict):
         raise FeedError("an item is no record")
-    required(
+    require_fields(
         item, "armSkuName", "armRegionName", "retailPrice", "productName", "skuName", "type", "currencyCode"
     )
     if "Windows" in str(item["productName"]) or "Low Priority" in str(item["skuName"]):
@@ -72,7 +72,7 @@ def _quote(item: object, url: str, observed_on: datetime.date) -> Quote | None:
 def _term(item: Mapping[str, Any]) -> Term | None:
     """Return the term of a meter; None for other products."""
     if item["type"] == "Reservation":
-        required(item, "reservationTerm")
+        require_fields(item, "reservationTerm")
         years = _YEARS.get(str(item.get("reservationTerm")))
         return years[0] if years else None
     if item["type"] != "Consumption":

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Final
 
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import checked
+from advisor.catalog.files import check_record
 from advisor.catalog.prices import country_of
 from advisor.catalog.refresh.identify import Product, has_memory_of, product_of
 from advisor.catalog.refresh.quote import MOST_QUOTES, FeedError, Quote
@@ -196,7 +196,7 @@ def _price(quote: Quote, product: Product) -> Price:
         "country": country_of(quote.provider, quote.region),
         "ram_bytes": quote.ram_bytes if quote.ram_bytes and math.isfinite(quote.ram_bytes) else None,
     }
-    return checked(Price, values, f"{quote.provider} {quote.sku}")
+    return check_record(Price, values, f"{quote.provider} {quote.sku}")
 
 
 def _refuse_dear_spot(found: Checked) -> None:

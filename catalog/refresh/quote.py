@@ -86,7 +86,7 @@ def whole(value: object) -> int | None:
     return int(found) if math.isfinite(found) and found == int(found) else None
 
 
-def required(record: Mapping[str, Any], *names: str) -> None:
+def require_fields(record: Mapping[str, Any], *names: str) -> None:
     """Refuse a document whose records lack a documented field.
 
     Raises: FeedError: a field is missing.
@@ -103,7 +103,7 @@ def read_rows(text: str, *names: str) -> Iterator[dict[str, str]]:
     """
     rows = csv.DictReader(io.StringIO(text), strict=True)
     try:
-        required(dict.fromkeys(rows.fieldnames or ()), *names)
+        require_fields(dict.fromkeys(rows.fieldnames or ()), *names)
         for row in rows:
             if None in row.values() or None in row:
                 raise FeedError(f"row {rows.line_num} has another number of cells than the header")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from statistics import median
 from typing import Any, Final
 
-from advisor.catalog.refresh.quote import FeedError, Quote, number, read_document, required
+from advisor.catalog.refresh.quote import FeedError, Quote, number, read_document, require_fields
 from advisor.catalog.units import MIB
 
 ADDRESS: Final = "https://console.vast.ai/api/v0/bundles/"
@@ -39,7 +39,7 @@ def parse_bundles(text: str, url: str, observed_on: datetime.date) -> list[Quote
     for offer in page["offers"]:
         if not isinstance(offer, dict):
             raise FeedError("an offer is no record")
-        required(offer, "gpu_name", "num_gpus", "gpu_ram", "dph_base")
+        require_fields(offer, "gpu_name", "num_gpus", "gpu_ram", "dph_base")
         groups[str(offer["gpu_name"]), _gib(offer["gpu_ram"])].append(offer)
     return [
         quote

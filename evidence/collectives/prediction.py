@@ -9,7 +9,7 @@ from advisor.catalog.collectives import collective
 from advisor.catalog.schema import Calibration
 from advisor.catalog.units import GIGA, MICROSECOND_S
 from advisor.evidence.collectives.case import EXPERT_EXCHANGES, PEAK_BYTES, CollectiveCase, parse_case
-from advisor.evidence.prediction import Prediction, answered
+from advisor.evidence.prediction import Prediction, predict_or_report
 from advisor.simulator.collectives.alpha_beta import curve_of
 from advisor.simulator.collectives.operations import bus_factor
 from advisor.simulator.collectives.prediction import Operation, candidates_s, interval_factor, spread
@@ -37,7 +37,7 @@ def predict_row(
         return Prediction(case.case_id, "ok", reason, _basis(case), predict_case(case))
 
     case_id = (row.get("case_id") or "").strip()
-    return answered(case_id, lambda: parse_case(row, row_number, calibration), predict)
+    return predict_or_report(case_id, lambda: parse_case(row, row_number, calibration), predict)
 
 
 def predict_case(case: CollectiveCase) -> dict[str, Quantity]:
@@ -51,7 +51,7 @@ def predict_case(case: CollectiveCase) -> dict[str, Quantity]:
     rate = spread(size / time_s / GIGA, factor, basis)
     metrics = {
         "algbw_gbs": rate,
-        "busbw_gbs": rate.scaled(bus_factor(case.collective, case.topology.num_ranks)),
+        "busbw_gbs": rate.scale(bus_factor(case.collective, case.topology.num_ranks)),
     }
     if case.num_bytes is not None:
         metrics["time_us"] = spread(time_s / MICROSECOND_S, factor, basis)

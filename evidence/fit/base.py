@@ -37,13 +37,13 @@ class Options:
     processes: int = 1
     """Number of processes that run at once."""
 
-    def published(self, kind: str) -> Path:
+    def published_table(self, kind: str) -> Path:
         """Return the table of published runs of a kind: serving, training or collectives."""
         return self.truth or self.data / "truth" / f"{kind}.csv"
 
     def all_published(self, kind: str) -> list[Path]:
         """Return the table of published runs of a kind, and the tables of blind rounds that are over."""
-        path = self.published(kind)
+        path = self.published_table(kind)
         return [path, *sorted(path.parent.glob(f"{path.stem}_blind*.csv"))]
 
     def kernels(self, name: str) -> Path:
@@ -82,7 +82,7 @@ def cauchy(scaled: FloatArray) -> FloatArray:
     return np.asarray(np.copysign(np.sqrt(np.log1p(scaled**2)), scaled))
 
 
-def merged(terms: Iterable[Term], found: Iterable[Term]) -> list[Term]:
+def merge_terms(terms: Iterable[Term], found: Iterable[Term]) -> list[Term]:
     """Return the rows, with those of a fit in place of the ones for the same case; new cases follow at the end. A row
     keeps its source, which a person wrote about the case."""
     new = {_case(term): term for term in found}
@@ -95,7 +95,7 @@ def merged(terms: Iterable[Term], found: Iterable[Term]) -> list[Term]:
 
 def write_found(found: Iterable[Term]) -> None:
     """Replace the shipped rows of the same cases."""
-    write_terms(FILE, merged(read_terms(FILE), found))
+    write_terms(FILE, merge_terms(read_terms(FILE), found))
 
 
 def _case(term: Term) -> tuple[object, ...]:

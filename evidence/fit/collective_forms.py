@@ -9,10 +9,15 @@ from scipy.optimize import least_squares
 
 from advisor.catalog.units import MICROSECOND_S
 from advisor.evidence.fit.base import FloatArray, Options
-from advisor.evidence.fit.collective_rows import accelerator_ids, located, medians
+from advisor.evidence.fit.collective_rows import accelerator_ids, add_fabrics, medians
 from advisor.evidence.fit.kernels import groups
 from advisor.simulator.collectives.alpha_beta import PROTOCOLS, AlphaBeta, alpha_beta, group_s
-from advisor.simulator.collectives.expert_parallel import FP8_SCALED_BYTES, Exchange, Mode, exchange_times
+from advisor.simulator.collectives.expert_parallel import (
+    FP8_SCALED_BYTES,
+    TokenExchange,
+    Mode,
+    exchange_times,
+)
 from advisor.simulator.collectives.operations import custom_wire_factors
 from advisor.simulator.collectives.topology import Topology
 
@@ -93,7 +98,7 @@ def fit_protocols(fabric: str, operation: str, rows: pd.DataFrame) -> Fit:
     parts = groups(table, ["num_gpus", "rate"])
     places = [(int(n), float(rate), part.index.to_numpy()) for (n, rate), part in parts]
 
-    def predicted(x: FloatArray) -> FloatArray:
+    def predict(x: FloatArray) -> FloatArray:
         curve = protocols(x, fabric)
         result = np.empty(len(sizes))
         for n, rate, here in places:
@@ -104,9 +109,9 @@ def fit_protocols(fabric: str, operation: str, rows: pd.DataFrame) -> Fit:
     start = np.array([np.log(5e-6), np.log(3e-6), np.log(8e-6), np.log(2e-5), np.log(7e-7)])
     start = np.concatenate([start, np.log([2e-7, 1e-6, 1e-6]), [1.0, 0.5, 0.0, 0.0, 0.0]])
     times = table.time_s.to_numpy()
-    x = best_fit(predicted, times, weights(sizes), start)
+    x = best_fit(predict, times, weights(sizes), start)
     curve = protocols(x, fabric)
-    errors = predicted(x) / times - 1.0
+    errors = predict(x) / times - 1.0
     parameters = protocol_parameters(curve)
     return Fit(fabric, operation, "nccl", int(ranks.max()), parameters, errors, accelerator_ids(rows))
 
@@ -160,12 +165,12 @@ def fit_switch(fabric: str, rows: pd.DataFrame, ring: AlphaBeta) -> Fit:
             "efficiency_bulk": bulk,
         }
 
-    def predicted(x: FloatArray) -> FloatArray:
+    def predict(x: FloatArray) -> FloatArray:
         return np.minimum(by_ring, switch_times(sizes, ranks, rate, parameters(x)))
 
     times = table.time_s.to_numpy()
-    x = best_fit(predicted, times, weights(sizes), np.array([np.log(4e-5), np.log(5e-5), 0.0, -0.5]))
-    errors = predicted(x) / times - 1.0
+    x = best_fit(predict, times, weights(sizes), np.array([np.log(4e-5), np.log(5e-5), 0.0, -0.5]))
+    errors = predict(x) / times - 1.0
     found = parameters(x) | NVLS_FACTS[fabric]
     return Fit(fabric, "all_reduce", "nvls", int(ranks.max()), found, errors, accelerator_ids(rows))
 
@@ -226,7 +231,7 @@ def fit_engine(
         base, step, efficiency = parameters(x, kind)
         return np.asarray(base + (ranks - 1) * step + sizes * wires[kind] / (rate * efficiency))
 
-    def predicted(x: FloatArray) -> FloatArray:
+    def predict(x: FloatArray) -> FloatArray:
         return np.asarray(np.minimum.reduce([library, *(branch(x, kind) for kind in kinds)]))
 
     start = [
@@ -241,13 +246,13 @@ def fit_engine(
         0.5,
     ]
     times = table.time_s.to_numpy()
-    x = best_fit(predicted, times, np.ones(len(times)), np.array(start[: 3 * len(kinds)]))
+    x = best_fit(predict, times, np.ones(len(times)), np.array(start[: 3 * len(kinds)]))
     found: dict[str, float] = {}
     for kind in kinds:
-        if np.any(branch(x, kind) <= predicted(x)):
+        if np.any(branch(x, kind) <= predict(x)):
             names = (f"base_{kind}_s", f"step_{kind}_s", f"efficiency_{kind}")
             found |= dict(zip(names, parameters(x, kind), strict=True))
-    errors = predicted(x) / times - 1.0
+    errors = predict(x) / times - 1.0
     return Fit(
         fabric, "all_reduce", f"custom-{engine}", int(ranks.max()), found, errors, accelerator_ids(rows)
     )
@@ -256,7 +261,7 @@ def fit_engine(
 def fit_expert_exchange(options: Options) -> Iterable[Fit]:
     """Yield fits of dispatch and combine inside a domain, then of the network's addition."""
     rows = pd.read_parquet(options.kernels("deepep"))
-    rows = located(rows[rows.kernel_source == "deepep"])
+    rows = add_fabrics(rows[rows.kernel_source == "deepep"])
     ranks = rows.system.map({"gb200": 4, "gb300": 4}).fillna(8).astype(int) * rows.node_num.astype(int)
     rows = rows.assign(num_gpus=ranks)
     normal = rows[(rows.op_name == "normal") & (rows.dispatch_sms == SMS) & (rows.combine_sms == SMS)]
@@ -315,12 +320,12 @@ def fit_shapes(
     times = table.time_s.to_numpy()
     unpack = inside_parameters if local is None else network_parameters
 
-    def predicted(x: FloatArray) -> FloatArray:
+    def predict(x: FloatArray) -> FloatArray:
         found = unpack(x, mode)
         result = np.empty(len(table))
         for (ranks, nodes, rate, hidden, top_k, experts), here in shapes:
             place = Topology(int(ranks), int(ranks // nodes), "nvlink4", rate, NETWORK_PORT)
-            exchange = Exchange(hidden * element, int(top_k), int(experts), mode)
+            exchange = TokenExchange(hidden * element, int(top_k), int(experts), mode)
             inside, across = (found, None) if local is None else (local, found)
             start_s, token_s = exchange_times(inside, across, exchange, place)
             result[here] = start_s + tokens[here] * token_s
@@ -328,8 +333,8 @@ def fit_shapes(
 
     one_node = [np.log(1e-5), np.log(1e-9) + 7.0, 0.5, -1.0, np.log(2e-7), np.log(60.0)]
     start = np.array(one_node if local is None else [np.log(5e-6), np.log(5e-6), 1.5, 1.0])
-    x = best_fit(predicted, times, np.ones(len(times)), start)
-    return unpack(x, mode), predicted(x) / times - 1.0
+    x = best_fit(predict, times, np.ones(len(times)), start)
+    return unpack(x, mode), predict(x) / times - 1.0
 
 
 def all_fits(library: pd.DataFrame, engines: pd.DataFrame) -> list[Fit]:

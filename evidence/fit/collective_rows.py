@@ -40,7 +40,7 @@ def nccl_rows(options: Options) -> pd.DataFrame:
     rows = rows.assign(
         num_bytes=size, time_s=rows.latency * MILLISECOND_S, operation=rows.op_name.map(OPERATIONS)
     )
-    return located(rows.assign(in_switch=(rows.nccl_dtype == "half") & (rows.num_gpus > 4)))
+    return add_fabrics(rows.assign(in_switch=(rows.nccl_dtype == "half") & (rows.num_gpus > 4)))
 
 
 def engine_rows(options: Options) -> pd.DataFrame:
@@ -53,10 +53,10 @@ def engine_rows(options: Options) -> pd.DataFrame:
     engine = rows.kernel_source.str.lower().str[:3].map(ENGINES)
     engine = engine.where((engine != "sglang") | (rows.version != SGLANG_NEW), f"sglang-{SGLANG_NEW}")
     rows = rows.assign(num_bytes=rows.message_size * 2, time_s=rows.latency * MILLISECOND_S, engine=engine)
-    return located(rows.assign(operation="all_reduce", in_switch=rows.num_gpus > 4))
+    return add_fabrics(rows.assign(operation="all_reduce", in_switch=rows.num_gpus > 4))
 
 
-def handed_over(engines: pd.DataFrame) -> pd.DataFrame:
+def library_rows(engines: pd.DataFrame) -> pd.DataFrame:
     """Return engine rows in which the engine leaves the work to the library: 1 GiB, and PCIe groups above two."""
     pcie = engines.fabric.str.startswith("pcie")
     library = (engines.num_bytes > 2**29) | (
@@ -71,7 +71,7 @@ def published_sweeps(options: Options, left_out: str = "") -> pd.DataFrame:
     system."""
     kept = [
         found
-        for number, row in published_rows(options.published("collectives"))
+        for number, row in published_rows(options.published_table("collectives"))
         if row["source"] != left_out and (found := single_node(row, number)) is not None
     ]
     return pd.DataFrame(kept, columns=COLUMNS)
@@ -123,7 +123,7 @@ def measured_s(row: Mapping[str, str], case: CollectiveCase, size: float) -> flo
     return size * factor / (float(row["busbw_gbs"]) * GB)
 
 
-def located(rows: pd.DataFrame) -> pd.DataFrame:
+def add_fabrics(rows: pd.DataFrame) -> pd.DataFrame:
     fabrics, rates = ({name: link[place] for name, link in LINKS.items()} for place in (0, 1))
     return rows.assign(fabric=rows.system.map(fabrics), rate=rows.system.map(rates))
 

@@ -13,7 +13,7 @@ from advisor.evidence.fit.base import Options, errors_in_words
 from advisor.evidence.fit.collective_forms import Fit, all_fits, fit_expert_exchange
 from advisor.evidence.fit.collective_rows import (
     engine_rows,
-    handed_over,
+    library_rows,
     nccl_rows,
     own_rows,
     published_sweeps,
@@ -36,7 +36,7 @@ def run(options: Options) -> None:
 def fit_all(options: Options, left_out: str = "") -> list[Fit]:
     """Return fits of library, engines and expert exchange, without one source of published rows."""
     engines = engine_rows(options)
-    rows = [nccl_rows(options), handed_over(engines), published_sweeps(options, left_out), own_rows()]
+    rows = [nccl_rows(options), library_rows(engines), published_sweeps(options, left_out), own_rows()]
     return [*all_fits(pd.concat(rows), engines), *fit_expert_exchange(options)]
 
 

@@ -10,20 +10,20 @@ import pandas as pd
 from advisor.evidence.fit.base import FloatArray, Options
 from advisor.evidence.fit.kernels import (
     OperatorFit,
-    Parameter,
+    KernelParameter,
     Values,
     by_system,
     fit_operators,
     source_of,
-    timed,
+    convert_table,
 )
 from advisor.simulator.operators.elementwise import ElementwiseEfficiency, elementwise_s
 
 PARAMETERS = (
-    Parameter("launch_s", 2e-6, 2e-7, 6e-5),
-    Parameter("memory_fraction", 0.8, 0.1, 0.98),
-    Parameter("l2_bytes_per_cycle", 30.0, 2.0, 128.0),
-    Parameter("l2_share", 0.7, 0.1, 1.5),
+    KernelParameter("launch_s", 2e-6, 2e-7, 6e-5),
+    KernelParameter("memory_fraction", 0.8, 0.1, 0.98),
+    KernelParameter("l2_bytes_per_cycle", 30.0, 2.0, 128.0),
+    KernelParameter("l2_share", 0.7, 0.1, 1.5),
 )
 _BYTES_PER_ELEMENT = 3.0
 
@@ -31,7 +31,7 @@ _BYTES_PER_ELEMENT = 3.0
 def load(options: Options) -> pd.DataFrame:
     """Return seconds per (system, backend, rows, columns) of the static kernel (bf16) and of all kernels (fp8)."""
     # SGLang's table times one old kernel at a tenth of the bandwidth, far above what its fp8 GEMM calls take.
-    table = timed(pd.read_parquet(options.kernels("quantize"), filters=[("backend", "!=", "sglang")]))
+    table = convert_table(pd.read_parquet(options.kernels("quantize"), filters=[("backend", "!=", "sglang")]))
     keys = ["system", "backend", "engine", "accelerator", "architecture", "m", "k"]
     wide = table.pivot_table(index=keys, columns="op_name", values="time_s", aggfunc="min").reset_index()
     wide["bytes"] = wide["m"] * wide["k"] * _BYTES_PER_ELEMENT

@@ -16,7 +16,7 @@ import numpy as np
 
 from advisor.catalog import accelerators
 from advisor.catalog.files import DATA_DIR
-from advisor.evidence.fit.engine_rows import Row, campaign_of, has_kernels
+from advisor.evidence.fit.engine_rows import EngineRow, campaign_of, has_kernels
 from advisor.simulator.intervals import METRICS, class_names, load_of
 
 TAIL = 0.1
@@ -49,7 +49,7 @@ class Error:
     value: float
 
 
-def errors_of(rows: Sequence[Row], ratios: Sequence[Mapping[str, float]]) -> list[Error]:
+def errors_of(rows: Sequence[EngineRow], ratios: Sequence[Mapping[str, float]]) -> list[Error]:
     """Return the errors of all values that were predicted."""
     found = []
     for row, ratio in zip(rows, ratios, strict=True):
@@ -83,7 +83,9 @@ def quantiles(errors: Sequence[Error]) -> Pair:
     return float(low), float(high)
 
 
-def fitted(errors: Sequence[Error], parent_groups: float = GROUPS_OF_PARENT) -> dict[str, dict[str, Pair]]:
+def fit_quantiles(
+    errors: Sequence[Error], parent_groups: float = GROUPS_OF_PARENT
+) -> dict[str, dict[str, Pair]]:
     """Return quantiles by class and metric, the general classes first."""
     members: dict[tuple[str, str], list[Error]] = defaultdict(list)
     depth: dict[str, int] = {}
@@ -117,7 +119,7 @@ def coverage(errors: Sequence[Error], parent_groups: float, part: Callable[[Erro
     """Fraction of the values of each part (a campaign, a group) inside the intervals of the others, by metric."""
     inside: dict[str, list[bool]] = defaultdict(list)
     for left_out in {part(error) for error in errors}:
-        known = fitted([error for error in errors if part(error) != left_out], parent_groups)
+        known = fit_quantiles([error for error in errors if part(error) != left_out], parent_groups)
         for error in errors:
             if part(error) != left_out:
                 continue
@@ -148,7 +150,7 @@ def text_of(classes: Mapping[str, Mapping[str, Pair]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write_intervals(rows: Sequence[Row], ratios: Sequence[Mapping[str, float]]) -> None:
+def write_intervals(rows: Sequence[EngineRow], ratios: Sequence[Mapping[str, float]]) -> None:
     """Replace data/intervals.toml."""
     errors = errors_of(rows, ratios)
     strangers = [error for error in errors if is_stranger(error)]
@@ -163,4 +165,4 @@ def write_intervals(rows: Sequence[Row], ratios: Sequence[Mapping[str, float]]) 
             found = coverage(chosen, groups, part)
             shares = ", ".join(f"{metric} {share:.0%}" for metric, share in found.items())
             print(f"{what} left out, a parent as {groups:g} groups: {shares}")
-    (DATA_DIR / "intervals.toml").write_text(text_of(fitted(errors)), encoding="utf-8")
+    (DATA_DIR / "intervals.toml").write_text(text_of(fit_quantiles(errors)), encoding="utf-8")

@@ -12,7 +12,7 @@ from advisor.catalog.releases import is_before
 from advisor.evidence.fit.base import by_key, published_rows
 from advisor.evidence.fit.engine_solver import Place
 from advisor.evidence.serving.accuracy import is_core
-from advisor.evidence.serving.case import ServingCase, dated, parse_case
+from advisor.evidence.serving.case import ServingCase, with_date, parse_case
 from advisor.evidence.serving.prediction import predict_case
 from advisor.simulator.engine_costs import EngineCosts
 
@@ -38,7 +38,7 @@ engine's costs."""
 
 
 @dataclass(frozen=True)
-class Row:
+class EngineRow:
     """Case with its measured values."""
 
     case: ServingCase
@@ -48,30 +48,30 @@ class Row:
     truth: dict[str, float]
 
 
-def read_rows(path: Path) -> list[Row]:
+def read_rows(path: Path) -> list[EngineRow]:
     """Return aggregated runs without speculative decoding whose conditions are all known."""
     rows = []
     for number, raw in published_rows(path):
         if is_core(raw):
             truth = {name: float(raw[column]) for name, column in METRICS.items() if raw[column]}
-            rows.append(Row(parse_case(raw, number), raw["group"], raw["tier"], raw["source"], truth))
+            rows.append(EngineRow(parse_case(raw, number), raw["group"], raw["tier"], raw["source"], truth))
     return rows
 
 
-def place_of(row: Row) -> Place:
+def place_of(row: EngineRow) -> Place:
     """Return (engine, first release of its era) of a row; the release is empty for the first era."""
-    case = dated(row.case)
+    case = with_date(row.case)
     since = RELEASES.get(case.engine, "")
     later = since and not is_before(case.engine_version, case.date, since)
     return case.engine, since if later else ""
 
 
-def campaign_of(row: Row) -> str:
+def campaign_of(row: EngineRow) -> str:
     """Return the campaign of a row: sources that share their scripts and machines are one."""
     return SAME_ARCHIVE.get(row.source, row.source)
 
 
-def weight_of(row: Row, metric: str, drawn: int) -> float:
+def weight_of(row: EngineRow, metric: str, drawn: int) -> float:
     """Weight of a value: a group counts by the fourth root of its drawn rows, as neighbours are almost collinear;
     sources with a doubtful set-up count half."""
     if row.tier in NOT_BY_LATENCY and metric != "throughput":
@@ -80,12 +80,12 @@ def weight_of(row: Row, metric: str, drawn: int) -> float:
     return quality * WEIGHTS[metric] / math.sqrt(math.sqrt(drawn))
 
 
-def has_kernels(row: Row) -> bool:
+def has_kernels(row: EngineRow) -> bool:
     """Whether the accelerator's architecture was measured, so that errors are the engine's."""
     return accelerators.by_id(row.case.gpu).architecture in KERNEL_ARCHITECTURES
 
 
-def predicted_ratios(row: Row, costs: EngineCosts | None) -> dict[str, float]:
+def predicted_ratios(row: EngineRow, costs: EngineCosts | None) -> dict[str, float]:
     """Predicted / measured by metric; empty without a prediction."""
     metrics = predict_case(row.case, costs=costs).metrics
     return {
@@ -95,7 +95,7 @@ def predicted_ratios(row: Row, costs: EngineCosts | None) -> dict[str, float]:
     }
 
 
-def thinned(rows: Iterable[Row], most_of_a_group: int, seed: int = 0) -> list[Row]:
+def thin_groups(rows: Iterable[EngineRow], most_of_a_group: int, seed: int = 0) -> list[EngineRow]:
     """Return rows to fit on: at most `most_of_a_group` of each group, drawn at random, without very long runs."""
     rng = np.random.default_rng(seed)
     short = (row for row in rows if row.case.load == "offline" or (row.case.concurrency or 1) <= MOST_CLIENTS)

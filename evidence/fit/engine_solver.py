@@ -100,7 +100,7 @@ def _slope(line: FittedRow, name: str, owner: tuple[str, ...]) -> float:
     return line.slopes.get(name, 0.0) if is_its else 0.0
 
 
-def shifted(line: FittedRow, shifts: Shifts) -> float:
+def shifted_log_ratio(line: FittedRow, shifts: Shifts) -> float:
     """Logarithm of predicted / measured of a line under these shifts. An era that was not seen is as another of its
     engine, an engine that was not seen as the mean of all."""
     own = of_place(shifts, line.place)
@@ -122,7 +122,7 @@ def left_out_loss(lines: Sequence[FittedRow], strengths: Strengths) -> float:
     for campaign in sorted({line.campaign for line in lines}):
         shifts = solve([line for line in lines if line.campaign != campaign], strengths) if strengths else {}
         own = [line for line in lines if line.campaign == campaign]
-        scaled = np.array([shifted(line, shifts) / ROBUST_SCALES[line.metric] for line in own])
+        scaled = np.array([shifted_log_ratio(line, shifts) / ROBUST_SCALES[line.metric] for line in own])
         total += float(np.sum((np.array([line.weight for line in own]) * cauchy(scaled)) ** 2))
     return total
 

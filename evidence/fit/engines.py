@@ -23,13 +23,13 @@ from advisor.evidence.fit.base import Options, errors_in_words, write_found
 from advisor.evidence.fit.engine_intervals import write_intervals
 from advisor.evidence.fit.engine_rows import (
     METRICS,
-    Row,
+    EngineRow,
     campaign_of,
     has_kernels,
     place_of,
     predicted_ratios,
     read_rows,
-    thinned,
+    thin_groups,
     weight_of,
 )
 from advisor.evidence.fit.engine_solver import (
@@ -41,7 +41,7 @@ from advisor.evidence.fit.engine_solver import (
     of_place,
     solve,
 )
-from advisor.evidence.serving.case import dated
+from advisor.evidence.serving.case import with_date
 from advisor.simulator.engine_costs import EngineCosts, engine_costs
 
 Ratios = dict[str, float]
@@ -53,14 +53,14 @@ STEP = 0.4
 """Step of a parameter's logarithm for its slope: wide, because the simulator is a step function at small scales."""
 
 
-def costs_of(row: Row) -> EngineCosts:
+def costs_of(row: EngineRow) -> EngineCosts:
     """Return the shipped parameters of a row's release, with the defaults of those that are fitted."""
-    case = dated(row.case)
+    case = with_date(row.case)
     shipped = engine_costs(engines.by_id(case.engine), version=case.engine_version, date=case.date)
     return replace(shipped, **{name: value for name, (value, _) in PRIORS.items()})
 
 
-def lines_of(job: tuple[Row, int]) -> list[FittedRow]:
+def lines_of(job: tuple[EngineRow, int]) -> list[FittedRow]:
     """Return a row's values as lines around the defaults."""
     row, drawn = job
     costs = costs_of(row)
@@ -87,25 +87,25 @@ def lines_of(job: tuple[Row, int]) -> list[FittedRow]:
     ]
 
 
-def with_shifts(row: Row, shifts: Shifts) -> EngineCosts:
+def with_shifts(row: EngineRow, shifts: Shifts) -> EngineCosts:
     """Return a row's parameters with the fitted shifts."""
     costs = costs_of(row)
     own = of_place(shifts, place_of(row))
     return replace(costs, **{name: getattr(costs, name) * math.exp(value) for name, value in own.items()})
 
 
-def scored(job: tuple[Row, EngineCosts]) -> Ratios:
+def score_row(job: tuple[EngineRow, EngineCosts]) -> Ratios:
     """Return predicted / measured of a row under these parameters."""
     return predicted_ratios(*job)
 
 
-def left_out(rows: list[Row], without: dict[str, Shifts], pool: Pool) -> list[Ratios]:
+def left_out(rows: list[EngineRow], without: dict[str, Shifts], pool: Pool) -> list[Ratios]:
     """Return the ratios of all rows, each with parameters of a fit that has not seen its campaign."""
     jobs = [(row, with_shifts(row, without[campaign_of(row)])) for row in rows]
-    return list(pool.imap(scored, jobs, chunksize=8))
+    return list(pool.imap(score_row, jobs, chunksize=8))
 
 
-def report(rows: list[Row], ratios: list[Ratios]) -> None:
+def report(rows: list[EngineRow], ratios: list[Ratios]) -> None:
     """Print errors by campaign and engine."""
     keys = [(campaign_of(row), row.case.engine) for row in rows]
     for key in [*sorted(set(keys)), None]:
@@ -115,7 +115,7 @@ def report(rows: list[Row], ratios: list[Ratios]) -> None:
         print("  ", *(key or ("all",)), words, flush=True)
 
 
-def rows_of(shifts: Shifts, rows: list[Row], ratios: list[Ratios]) -> list[Term]:
+def rows_of(shifts: Shifts, rows: list[EngineRow], ratios: list[Ratios]) -> list[Term]:
     """Return the fitted parameters as rows of the table of terms: one row for all engines unless an engine has its
     own."""
     names = sorted({name for own in shifts.values() for name in own})
@@ -157,7 +157,7 @@ def run(options: Options) -> None:
     everything = [row for path in options.all_published("serving") for row in read_rows(path)]
     everything = [row for row in everything if row.case.engine in engines.all_ids()]
     rows = [row for row in everything if has_kernels(row)]
-    drawn = thinned(rows, ROWS_OF_A_GROUP)
+    drawn = thin_groups(rows, ROWS_OF_A_GROUP)
     counts = Counter(row.group for row in drawn)
     begun = time.time()
     with multiprocessing.Pool(options.processes) as pool:

@@ -10,7 +10,7 @@ from advisor.evidence.fit.base import FloatArray, Options
 from advisor.evidence.fit.kernels import (
     SGLANG_TRITON,
     OperatorFit,
-    Parameter,
+    KernelParameter,
     Values,
     by_system,
     devices,
@@ -18,7 +18,7 @@ from advisor.evidence.fit.kernels import (
     measured_devices,
     sm_flop_per_cycle,
     source_of,
-    timed,
+    convert_table,
 )
 from advisor.simulator.device import Device
 from advisor.simulator.operators.grouped_matmul import (
@@ -41,17 +41,17 @@ DTYPES = {
 }
 SHAPE = ["hidden_size", "inter_size", "topk", "num_experts"]
 PARAMETERS = (
-    Parameter("launch_s", 2e-5, 2e-6, 3e-4),
-    Parameter("expert_s", 2e-8, 1e-10, 3e-6),
-    Parameter("compute_fraction", 0.7, 0.05, 1.0),
-    Parameter("memory_fraction", 0.8, 0.2, 0.95),
-    Parameter("tile_half", 30.0, 0.1, 400.0),
-    Parameter("ramp_depth", 200.0, 5.0, 3000.0),
-    Parameter("wave_smoothing", 0.5, 0.02, 1.0),
-    Parameter("depth_cycles", 1.0, 0.02, 20.0),
-    Parameter("overlap_norm", 2.0, 1.0, 8.0),
-    Parameter("row_passes", 1.0, 0.02, 10.0),
-    Parameter("foreign_passes", 0.1, 0.001, 10.0),
+    KernelParameter("launch_s", 2e-5, 2e-6, 3e-4),
+    KernelParameter("expert_s", 2e-8, 1e-10, 3e-6),
+    KernelParameter("compute_fraction", 0.7, 0.05, 1.0),
+    KernelParameter("memory_fraction", 0.8, 0.2, 0.95),
+    KernelParameter("tile_half", 30.0, 0.1, 400.0),
+    KernelParameter("ramp_depth", 200.0, 5.0, 3000.0),
+    KernelParameter("wave_smoothing", 0.5, 0.02, 1.0),
+    KernelParameter("depth_cycles", 1.0, 0.02, 20.0),
+    KernelParameter("overlap_norm", 2.0, 1.0, 8.0),
+    KernelParameter("row_passes", 1.0, 0.02, 10.0),
+    KernelParameter("foreign_passes", 0.1, 0.001, 10.0),
 )
 _UNMEASURED_FOREIGN = 1.0
 """Passes over other ranks' rows if none were measured: SGLang's and vLLM's kernels skip their matmuls, but write
@@ -105,7 +105,7 @@ def load(options: Options) -> pd.DataFrame:
         "gated",
     ]
     table = table.groupby(keys, observed=True)["latency"].min().reset_index()
-    table = timed(table[~_warm(table)])
+    table = convert_table(table[~_warm(table)])
     # A call more than three times slower than another engine's on the same work ran a kernel that was not tuned.
     same_work = [key for key in keys if key != "backend"]
     fastest = table.groupby(same_work, observed=True)["time_s"].transform("min")
@@ -218,7 +218,7 @@ def usual(table: pd.DataFrame) -> NDArray[np.bool_]:
     return np.asarray((table["moe_tp_size"] * table["moe_ep_size"] <= 16) & (table["num_tokens"] <= 16384))
 
 
-def known(rows: pd.DataFrame, dtype: str) -> Values:
+def known_values(rows: pd.DataFrame, dtype: str) -> Values:
     """Return the rate of the devices, and passes over other ranks' rows if there were none."""
     alone = bool((rows["moe_ep_size"] == 1).all())
     return ({"foreign_passes": _UNMEASURED_FOREIGN} if alone else {}) | sm_flop_per_cycle(
@@ -237,7 +237,7 @@ def operator(options: Options) -> OperatorFit:
         source,
         lambda rows: np.where(usual(rows), 1.0, 0.2),
         usual,
-        known,
+        known_values,
         drawn_by_weight=True,
         not_for_any=(SGLANG_TRITON,),
     )

@@ -27,17 +27,17 @@ SMALLEST_BYTES = 65536
 
 def run(options: Options) -> None:
     """Leave every source out in turn."""
-    rows = [cells for _, cells in published_rows(options.published("collectives"))]
+    rows = [cells for _, cells in published_rows(options.published_table("collectives"))]
     by_source = by_key((row["source"], row) for row in rows if "NOT A SINGLE" not in row["notes"])
     found = []
     for source in sorted(by_source):
-        with fitted(fit_all(options, source)):
+        with use_fits(fit_all(options, source)):
             found.append(judge(by_source[source]))
     report(pd.concat(found))
 
 
 @contextmanager
-def fitted(fits: list[Fit]) -> Iterator[None]:
+def use_fits(fits: list[Fit]) -> Iterator[None]:
     """Make the catalog return these fits within the block."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "efficiency" / "collectives.toml"

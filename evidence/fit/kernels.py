@@ -47,7 +47,7 @@ Predict = Callable[[Values, pd.DataFrame, str], FloatArray]
 
 
 @dataclass(frozen=True)
-class Parameter:
+class KernelParameter:
     """Positive parameter of a fit: its start and the bounds of the search, in its own unit."""
 
     name: str
@@ -77,9 +77,9 @@ class OperatorFit:
 
     operator: str
     table: pd.DataFrame
-    """Measurements with system, engine, accelerator, architecture, dtype and time_s, see `timed`."""
+    """Measurements with system, engine, accelerator, architecture, dtype and time_s, see `convert_table`."""
     predict: Predict
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[KernelParameter, ...]
     source: Mapping[str, str]
     weight: Callable[[pd.DataFrame], FloatArray] = even
     judged: Callable[[pd.DataFrame], NDArray[np.bool_]] = every
@@ -102,7 +102,7 @@ def devices() -> Mapping[str, Device]:
     return {system: device_of(by_id(accelerator)) for system, (accelerator, _) in SYSTEMS.items()}
 
 
-def timed(table: pd.DataFrame) -> pd.DataFrame:
+def convert_table(table: pd.DataFrame) -> pd.DataFrame:
     """Return measurements in seconds with the catalog's names of engine, accelerator and architecture."""
     table = table[table["latency"] > 0].copy()
     table["time_s"] = table.pop("latency").astype(float) * MILLISECOND_S
@@ -116,13 +116,13 @@ def newest(path: Path, *, level: Sequence[str] = ()) -> pd.DataFrame:
     """Return a kernel table with only the newest version of each system, backend and `level`."""
     table = pd.read_parquet(path)
     latest = table.groupby(["system", "backend", *level], dropna=False)["version"].transform("max")
-    return timed(table[table["version"] == latest])
+    return convert_table(table[table["version"] == latest])
 
 
-def measured_by_us(name: str) -> pd.DataFrame:
+def read_own_measurements(name: str) -> pd.DataFrame:
     """Return own measurements from a file in this folder, in microseconds."""
     table = pd.read_csv(Path(__file__).with_name(f"{name}.csv"))
-    return timed(table.assign(latency=table["microseconds"] * MICROSECOND_S / MILLISECOND_S))
+    return convert_table(table.assign(latency=table["microseconds"] * MICROSECOND_S / MILLISECOND_S))
 
 
 def groups(table: pd.DataFrame, keys: Sequence[str]) -> Iterator[tuple[tuple[str, ...], pd.DataFrame]]:
@@ -144,7 +144,7 @@ def by_system(
 
 
 def fit_log_ratio(
-    parameters: tuple[Parameter, ...],
+    parameters: tuple[KernelParameter, ...],
     predict: Callable[[Values], FloatArray],
     measured: FloatArray,
     weights: FloatArray,
@@ -189,7 +189,7 @@ def residual(predicted: FloatArray, measured: FloatArray) -> Values:
     }
 
 
-def fitted(fit: OperatorFit, rows: pd.DataFrame, dtype: str) -> Values:
+def fit_parameters(fit: OperatorFit, rows: pd.DataFrame, dtype: str) -> Values:
     """Return the parameters that fit all rows best."""
     known = fit.known(rows, dtype)
     found = fit_log_ratio(
@@ -202,7 +202,7 @@ def fitted(fit: OperatorFit, rows: pd.DataFrame, dtype: str) -> Values:
     return {name: (found | known)[name] for name in names}
 
 
-def drawn(fit: OperatorFit, rows: pd.DataFrame, points: int) -> pd.DataFrame:
+def draw_rows(fit: OperatorFit, rows: pd.DataFrame, points: int) -> pd.DataFrame:
     """Return some of the rows, at random, with their weights; rows drawn by weight count the same."""
     rows = rows.assign(weight=fit.weight(rows))
     if len(rows) <= points:
@@ -222,15 +222,15 @@ def left_out_errors(fit: OperatorFit, rows: pd.DataFrame, dtype: str) -> FloatAr
     for system in systems if len(systems) > 1 else ():
         out = (rows["system"] == system).to_numpy()
         unseen = rows[out & fit.judged(rows)]
-        found = fitted(fit, rows[~out], dtype)
+        found = fit_parameters(fit, rows[~out], dtype)
         errors.append(np.abs(fit.predict(found, unseen, dtype) / unseen["time_s"].to_numpy() - 1.0))
     return np.concatenate(errors)
 
 
 def record(fit: OperatorFit, rows: pd.DataFrame, dtype: str, engine: str, points: int) -> dict[str, object]:
     """Return the record of one format and engine."""
-    chosen = drawn(fit, rows, points)
-    found = fitted(fit, chosen, dtype)
+    chosen = draw_rows(fit, rows, points)
+    found = fit_parameters(fit, chosen, dtype)
     judged = rows[fit.judged(rows)]
     judged = judged.sample(min(len(judged), MOST_JUDGED), random_state=1)
     left = residual(fit.predict(found, judged, dtype), judged["time_s"].to_numpy())

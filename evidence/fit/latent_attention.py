@@ -17,7 +17,7 @@ from advisor.evidence.fit.base import FloatArray, Options
 from advisor.evidence.fit.kernels import (
     DTYPES,
     OperatorFit,
-    Parameter,
+    KernelParameter,
     Values,
     by_system,
     devices,
@@ -49,26 +49,26 @@ V_DIM = 128
 GEMM_DTYPES = {"bfloat16": "bf16", "fp8_block": "fp8_block", "nvfp4": "nvfp4"}
 
 DECODE = (
-    Parameter("launch_s", 1.2e-5, 1e-6, 2e-4),
-    Parameter("bandwidth_fraction", 0.85, 0.2, 1.0),
-    Parameter("ramp_bytes_per_sm", 1e5, 1e3, 2e6),
-    Parameter("ramp_half_bytes_per_sm", 2e4, 5e3, 2e6),
-    Parameter("unit_overhead_cycles", 6000.0, 100.0, 60000.0),
-    Parameter("overlap_exponent", 2.0, 1.0, 6.0),
-    Parameter("stream_sms", 40.0, 1.0, 400.0),
-    Parameter("compute_fraction", 0.6, 0.05, 2.0),
-    Parameter("l2_fraction", 0.7, 0.05, 1.5),
-    Parameter("l2_speedup", 3.0, 1.0, 30.0),
-    Parameter("second_tile_share", 0.1, 0.001, 1.0),
+    KernelParameter("launch_s", 1.2e-5, 1e-6, 2e-4),
+    KernelParameter("bandwidth_fraction", 0.85, 0.2, 1.0),
+    KernelParameter("ramp_bytes_per_sm", 1e5, 1e3, 2e6),
+    KernelParameter("ramp_half_bytes_per_sm", 2e4, 5e3, 2e6),
+    KernelParameter("unit_overhead_cycles", 6000.0, 100.0, 60000.0),
+    KernelParameter("overlap_exponent", 2.0, 1.0, 6.0),
+    KernelParameter("stream_sms", 40.0, 1.0, 400.0),
+    KernelParameter("compute_fraction", 0.6, 0.05, 2.0),
+    KernelParameter("l2_fraction", 0.7, 0.05, 1.5),
+    KernelParameter("l2_speedup", 3.0, 1.0, 30.0),
+    KernelParameter("second_tile_share", 0.1, 0.001, 1.0),
 )
 ABSORB = (
-    Parameter("launch_s", 4e-6, 1e-6, 5e-5),
-    Parameter("bandwidth_fraction", 0.85, 0.2, 1.0),
-    Parameter("peak_fraction", 0.6, 0.05, 2.0),
-    Parameter("overlap_exponent", 2.0, 1.0, 6.0),
-    Parameter("activation_passes", 1.0, 0.3, 12.0),
-    Parameter("l2_fraction", 0.7, 0.05, 1.5),
-    Parameter("l2_speedup", 2.0, 1.0, 10.0),
+    KernelParameter("launch_s", 4e-6, 1e-6, 5e-5),
+    KernelParameter("bandwidth_fraction", 0.85, 0.2, 1.0),
+    KernelParameter("peak_fraction", 0.6, 0.05, 2.0),
+    KernelParameter("overlap_exponent", 2.0, 1.0, 6.0),
+    KernelParameter("activation_passes", 1.0, 0.3, 12.0),
+    KernelParameter("l2_fraction", 0.7, 0.05, 1.5),
+    KernelParameter("l2_speedup", 2.0, 1.0, 10.0),
 )
 # vLLM 0.14 timed its core kernels outside a captured graph: most rows are host time.
 _EAGER_VERSIONS = ("0.14.0",)
@@ -111,18 +111,18 @@ def beside_core_s(
 ) -> FloatArray:
     """Time of projections, norms, rotary embedding with cache write, and in decode the absorbed matmuls [s]."""
 
-    def stored(operator: str, dtype: str = "bf16") -> EfficiencyRecord:
+    def stored_record(operator: str, dtype: str = "bf16") -> EfficiencyRecord:
         return efficiency(device.architecture, operator, dtype, engine).record
 
-    matmul = MatmulEfficiency.from_record(stored("matmul", GEMM_DTYPES[gemm]))
-    small = ElementwiseEfficiency.from_record(stored("elementwise"))
+    matmul = MatmulEfficiency.from_record(stored_record("matmul", GEMM_DTYPES[gemm]))
+    small = ElementwiseEfficiency.from_record(stored_record("elementwise"))
     seconds = np.zeros_like(tokens)
     for columns, depth in projections(heads, decode=decode):
         seconds = seconds + matmul_s(tokens, columns, depth, device, matmul)
     for width in (Q_RANK, KV_LORA_RANK, heads * ROPE + KV_LORA_RANK):
         seconds = seconds + elementwise_s(tokens * 4.0 * width, device, small)
     if decode:
-        absorb = AbsorbEfficiency.from_record(stored("mla_absorb"))
+        absorb = AbsorbEfficiency.from_record(stored_record("mla_absorb"))
         seconds = seconds + mla_absorb_s(tokens, heads, KV_LORA_RANK, NOPE, V_DIM, device, absorb)
     return seconds
 
@@ -142,14 +142,14 @@ def core_table(options: Options, decode: bool) -> pd.DataFrame:
     return pd.concat([table, modules.assign(dtype=dtype)], ignore_index=True)
 
 
-def judged_from(core_s: float, module_s: float) -> Callable[[pd.DataFrame], NDArray[np.bool_]]:
+def mask_from(core_s: float, module_s: float) -> Callable[[pd.DataFrame], NDArray[np.bool_]]:
     """Return a mask function for rows of 128 tokens or more that last long enough; modules must last longer."""
 
-    def judged(rows: pd.DataFrame) -> NDArray[np.bool_]:
+    def is_judged(rows: pd.DataFrame) -> NDArray[np.bool_]:
         least_s = np.where(rows["beside_s"] > 0, module_s, core_s)
         return np.asarray((rows["time_s"] > least_s) & (rows["isl"] + rows["step"] >= 128))
 
-    return judged
+    return is_judged
 
 
 def predict_prefill(parameters: Values, rows: pd.DataFrame, dtype: str) -> FloatArray:
@@ -202,7 +202,7 @@ def prefill_fit(options: Options) -> OperatorFit:
         predict_prefill,
         PREFILL,
         source,
-        judged=judged_from(5e-5, 2e-4),
+        judged=mask_from(5e-5, 2e-4),
         not_for_any=("vllm",),
     )
 
@@ -222,7 +222,7 @@ def decode_fit(options: Options) -> OperatorFit:
         predict_decode,
         DECODE,
         source,
-        judged=judged_from(1e-5, 1e-4),
+        judged=mask_from(1e-5, 1e-4),
         not_for_any=("vllm",),
     )
 

@@ -34,7 +34,7 @@ from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.local import LocalDecodeEfficiency, LocalPrefillEfficiency
 from advisor.simulator.step_cost import decode_iteration_s, prefill_iteration_s
 from advisor.simulator.surface import SurfaceInputs
-from advisor.simulator.terms import Case, find
+from advisor.simulator.terms import TermCase, find
 
 TIERS = ("C2", "C3")
 LOADS = ("batch1", "static_batch")
@@ -88,7 +88,7 @@ SOURCE = {
 
 
 @dataclass(frozen=True)
-class Point:
+class LocalPoint:
     """Measured rate with the inputs of its prediction."""
 
     case: ServingCase
@@ -108,10 +108,10 @@ class Point:
         return self.back_end, self.architecture
 
 
-def read_points(options: Options) -> list[Point]:
+def read_points(options: Options) -> list[LocalPoint]:
     """Return single streams and static batches of these engines with a measured rate."""
     points = []
-    for number, raw in published_rows(options.published("serving")):
+    for number, raw in published_rows(options.published_table("serving")):
         engine = raw["engine"]
         if (
             raw["tier"] not in TIERS
@@ -131,14 +131,14 @@ def read_points(options: Options) -> list[Point]:
         family = format_family(case.weight_dtype)
         batch = case.concurrency or 1
         if raw["decode_tok_s"] and case.osl:
-            points.append(Point(case, deployment, end, family, True, batch / float(raw["decode_tok_s"])))
+            points.append(LocalPoint(case, deployment, end, family, True, batch / float(raw["decode_tok_s"])))
         if raw["prefill_tok_s"] and case.isl and batch == 1:
             seconds = case.isl / float(raw["prefill_tok_s"])
-            points.append(Point(case, deployment, end, family, False, seconds))
+            points.append(LocalPoint(case, deployment, end, family, False, seconds))
     return points
 
 
-def predicted_s(point: Point, values: dict[str, float]) -> float:
+def predicted_s(point: LocalPoint, values: dict[str, float]) -> float:
     """Time of one decode step, or of the whole prompt [s]."""
     library = OperatorLibrary(device_of(point.deployment.accelerator), "")
     library.assume("local_decode", point.family, LocalDecodeEfficiency(*(values[name] for name in DECODE)))
@@ -155,13 +155,13 @@ def predicted_s(point: Point, values: dict[str, float]) -> float:
     return prefill_iteration_s(surface, case.isl, case.context_depth)
 
 
-def host_sum_rates(points: list[Point]) -> FloatArray:
+def host_sum_rates(points: list[LocalPoint]) -> FloatArray:
     """Rates of the host's sums [bytes/s], for engines that sum on the host: one per prompt that ran on one card and on
     several.
 
     ranks · bytes summed / (time over several ranks - time on one / ranks)
     """
-    on_host = [name for name in ENGINES if find("engine", "host_sum_bytes_per_s", Case(name))]
+    on_host = [name for name in ENGINES if find("engine", "host_sum_bytes_per_s", TermCase(name))]
     prompts = [point for point in points if point.case.engine in on_host and not point.is_decode]
     alone = defaultdict(list)
     for point in prompts:
@@ -199,7 +199,7 @@ def of_family(values: Values, family: str) -> dict[str, float]:
     return {name: values.get(key_of(name, family), START[name]) for name in START}
 
 
-def fit(points: list[Point], center: Values, share: float) -> Values:
+def fit(points: list[LocalPoint], center: Values, share: float) -> Values:
     """Return the parameters that bring predictions closest to the points, held to a center, or to START."""
     keys = sorted({key_of(name, point.family) for point in points for name in START})
     middle = np.log([center.get(key, START[key[0]]) for key in keys])
@@ -218,7 +218,7 @@ def fit(points: list[Point], center: Values, share: float) -> Values:
     return dict(zip(keys, np.exp(middle + (found.x - 1.0) * sigma).tolist(), strict=True))
 
 
-def group_of(point: Point) -> tuple[str, ...]:
+def group_of(point: LocalPoint) -> tuple[str, ...]:
     """Return the key of points that are almost the same measurement."""
     case = point.case
     return (
@@ -231,7 +231,7 @@ def group_of(point: Point) -> tuple[str, ...]:
     )
 
 
-def fit_all(points: list[Point]) -> dict[tuple[str, str], Values]:
+def fit_all(points: list[LocalPoint]) -> dict[tuple[str, str], Values]:
     """Return parameters by (back end, architecture)."""
     found = {}
     for end in sorted({point.back_end for point in points}):
@@ -248,7 +248,7 @@ def fit_all(points: list[Point]) -> dict[tuple[str, str], Values]:
     return found
 
 
-def predictions(points: Iterable[Point], fitted: dict[tuple[str, str], Values]) -> FloatArray:
+def predictions(points: Iterable[LocalPoint], fitted: dict[tuple[str, str], Values]) -> FloatArray:
     """Predicted times [s], from the back end if the architecture has no parameters."""
     out = []
     for point in points:
@@ -257,7 +257,7 @@ def predictions(points: Iterable[Point], fitted: dict[tuple[str, str], Values]) 
     return np.array(out)
 
 
-def set_aside(point: Point) -> str:
+def set_aside(point: LocalPoint) -> str:
     """Return the name of the group that is left out together: an accelerator, or a format and degree of an engine that
     ran on one accelerator only."""
     case = point.case
@@ -266,14 +266,14 @@ def set_aside(point: Point) -> str:
     return f"{case.gpu} {case.weight_dtype} tp{case.tp}"
 
 
-def left_out(points: list[Point]) -> dict[str, FloatArray]:
+def left_out(points: list[LocalPoint]) -> dict[str, FloatArray]:
     """Return predicted / measured of each group's points by a fit without them, by group."""
     groups = sorted({set_aside(point) for point in points})
     with multiprocessing.Pool() as pool:
         return dict(zip(groups, pool.map(partial(unseen, points), groups, chunksize=1), strict=True))
 
 
-def unseen(points: list[Point], group: str) -> FloatArray:
+def unseen(points: list[LocalPoint], group: str) -> FloatArray:
     """Return predicted / measured of a group's points by a fit without them."""
     test = [point for point in points if set_aside(point) == group]
     ends = {point.back_end for point in test}
@@ -281,7 +281,7 @@ def unseen(points: list[Point], group: str) -> FloatArray:
     return np.asarray(predictions(test, fit_all(train)) / np.array([point.seconds for point in test]))
 
 
-def report(title: str, points: list[Point], ratios: FloatArray) -> None:
+def report(title: str, points: list[LocalPoint], ratios: FloatArray) -> None:
     """Print the errors of decode steps and prompts, in terms of the published rate."""
     for name, is_decode in (("decode", True), ("prefill", False)):
         chosen = ratios[[point.is_decode == is_decode for point in points]]
@@ -289,7 +289,10 @@ def report(title: str, points: list[Point], ratios: FloatArray) -> None:
 
 
 def write(
-    points: list[Point], fitted: dict[tuple[str, str], Values], blind: dict[str, FloatArray], options: Options
+    points: list[LocalPoint],
+    fitted: dict[tuple[str, str], Values],
+    blind: dict[str, FloatArray],
+    options: Options,
 ) -> None:
     """Write the records of both operators, one file per architecture."""
     records: dict[tuple[str, str], list[dict[str, object]]] = defaultdict(list)
@@ -320,7 +323,7 @@ def others(operator: str, architecture: str, fitted: set[tuple[object, object]])
     return [record for record in stored if (record["dtype"], record["engine"]) not in fitted]
 
 
-def level_of(point: Point) -> str:
+def level_of(point: LocalPoint) -> str:
     """Return the engine of a record: the vendor's own back end, and an engine's newest era, stand for all."""
     engine = point.deployment.engine
     vendor = point.deployment.accelerator.vendor
@@ -328,7 +331,9 @@ def level_of(point: Point) -> str:
     return "any" if level == kernel_level(engine, vendor) else level
 
 
-def blind_error(points: list[Point], judged: list[Point], blind: dict[str, FloatArray]) -> dict[str, float]:
+def blind_error(
+    points: list[LocalPoint], judged: list[LocalPoint], blind: dict[str, FloatArray]
+) -> dict[str, float]:
     """Return the median error of these points by fits without their groups; empty if it was not requested."""
     ratios = []
     for gpu, found in blind.items():

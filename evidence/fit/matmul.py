@@ -9,7 +9,7 @@ from advisor.catalog.units import MILLISECOND_S
 from advisor.evidence.fit.base import FloatArray, Options
 from advisor.evidence.fit.kernels import (
     OperatorFit,
-    Parameter,
+    KernelParameter,
     Values,
     by_system,
     devices,
@@ -17,7 +17,7 @@ from advisor.evidence.fit.kernels import (
     measured_devices,
     sm_flop_per_cycle,
     source_of,
-    timed,
+    convert_table,
 )
 from advisor.simulator.device import Device
 from advisor.simulator.operators.matmul import FORMATS, MatmulEfficiency, matmul_s
@@ -43,27 +43,27 @@ CUTLASS = {"hopper": {"vllm": 16.0, "sglang": 32.0}}
 CUTLASS kernels of fixed tiles."""
 
 PARAMETERS = (
-    Parameter("launch_s", 3e-6, 1.5e-6, 6e-5),
-    Parameter("compute_fraction", 0.85, 0.3, 1.0),
-    Parameter("memory_fraction", 0.85, 0.3, 1.0),
-    Parameter("tile_half", 10.0, 0.1, 200.0),
-    Parameter("ramp_depth", 200.0, 5.0, 3000.0),
-    Parameter("wave_smoothing", 0.5, 0.02, 1.0),
-    Parameter("depth_cycles", 2.0, 0.2, 6.0),
-    Parameter("split_cycles", 4000.0, 200.0, 200000.0),
-    Parameter("overlap_norm", 3.0, 1.0, 12.0),
-    Parameter("quantize_bytes", 1.0, 0.001, 20.0),
-    Parameter("quantize_row_cycles", 100.0, 0.1, 10000.0),
-    Parameter("throttle", 0.2, 0.001, 1.0),
-    Parameter("throttle_flop", 3e9, 1e8, 1e11),
-    Parameter("partial_tiles", 0.3, 0.001, 3.0),
+    KernelParameter("launch_s", 3e-6, 1.5e-6, 6e-5),
+    KernelParameter("compute_fraction", 0.85, 0.3, 1.0),
+    KernelParameter("memory_fraction", 0.85, 0.3, 1.0),
+    KernelParameter("tile_half", 10.0, 0.1, 200.0),
+    KernelParameter("ramp_depth", 200.0, 5.0, 3000.0),
+    KernelParameter("wave_smoothing", 0.5, 0.02, 1.0),
+    KernelParameter("depth_cycles", 2.0, 0.2, 6.0),
+    KernelParameter("split_cycles", 4000.0, 200.0, 200000.0),
+    KernelParameter("overlap_norm", 3.0, 1.0, 12.0),
+    KernelParameter("quantize_bytes", 1.0, 0.001, 20.0),
+    KernelParameter("quantize_row_cycles", 100.0, 0.1, 10000.0),
+    KernelParameter("throttle", 0.2, 0.001, 1.0),
+    KernelParameter("throttle_flop", 3e9, 1e8, 1e11),
+    KernelParameter("partial_tiles", 0.3, 0.001, 3.0),
 )
 
 
 def load(options: Options) -> pd.DataFrame:
     """Return measured multiplications, in seconds, without rows that are not kernel times."""
     columns = ["system", "backend", "gemm_dtype", "m", "n", "k", "latency"]
-    table = timed(pd.read_parquet(options.kernels("gemm"), columns=columns))
+    table = convert_table(pd.read_parquet(options.kernels("gemm"), columns=columns))
     table["dtype"] = table.pop("gemm_dtype").map(DTYPES)
     table.loc[table["dtype"].isin(TIMED_IN_AN_ENGINE), "time_s"] -= ENGINE_START_S
     # vLLM's fp8_block sweep was not captured in a graph: below ~0.1 ms it times the host.
@@ -138,7 +138,7 @@ def predict(parameters: Values, rows: pd.DataFrame, dtype: str) -> FloatArray:
     return by_system(rows, [], price)
 
 
-def known(rows: pd.DataFrame, dtype: str) -> Values:
+def known_values(rows: pd.DataFrame, dtype: str) -> Values:
     """Return the rate of the devices, the kernels that run, and no quantisation if only weights have fewer bits."""
     fixed = {} if dtype in QUANTISED else {"quantize_bytes": 0.0, "quantize_row_cycles": 0.0}
     rate = sm_flop_per_cycle(measured_devices(rows), dtype)
@@ -159,7 +159,7 @@ def operator(options: Options) -> OperatorFit:
         source_of(where, title="GEMM measurements"),
         weight,
         usual,
-        known,
+        known_values,
         drawn_by_weight=True,
     )
 

@@ -40,7 +40,7 @@ OUTPUT_TOKENS = 128
 
 
 @dataclass(frozen=True)
-class Point:
+class HostPoint:
     """Operating point: time of a decode step [s], and of a prompt if one client runs alone."""
 
     case: ServingCase
@@ -48,7 +48,7 @@ class Point:
     prompt_s: float | None
 
 
-def read_points(path: Path) -> list[Point]:
+def read_points(path: Path) -> list[HostPoint]:
     """Return points of vLLM over four capped cards, repeats reduced to their medians.
 
     Where no length is stated it is what was computed: the time to the first token times the rate of the prompt.
@@ -70,7 +70,7 @@ def read_points(path: Path) -> list[Point]:
     points = []
     for repeats in same.values():
         step_s, prompt_s = (float(np.median([one[i] for one in repeats])) for i in (1, 2))
-        points.append(Point(repeats[0][0], step_s, None if np.isnan(prompt_s) else prompt_s))
+        points.append(HostPoint(repeats[0][0], step_s, None if np.isnan(prompt_s) else prompt_s))
     return points
 
 
@@ -85,7 +85,7 @@ def curve(shares: FloatArray) -> AlphaBeta:
     )
 
 
-def misses(points: list[Point], shares: FloatArray) -> tuple[FloatArray, FloatArray]:
+def misses(points: list[HostPoint], shares: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return ln(predicted / measured) of decode steps, and of prompts."""
     fitted = curve(shares)
 
@@ -109,7 +109,7 @@ def _prompt_s(case: ServingCase, replica: ReplicaModel) -> float:
     return prefill_s(replica.surface, case.isl, replica.policy.max_num_batched_tokens)
 
 
-def fit(points: list[Point]) -> FloatArray:
+def fit(points: list[HostPoint]) -> FloatArray:
     """Return the fractions with the least mean absolute error."""
 
     def loss(logs: FloatArray) -> float:
@@ -122,7 +122,7 @@ def fit(points: list[Point]) -> FloatArray:
     return np.asarray(np.exp(found.x))
 
 
-def report(title: str, points: list[Point], shares: FloatArray) -> None:
+def report(title: str, points: list[HostPoint], shares: FloatArray) -> None:
     """Print errors of decode steps and prompts."""
     steps, prompts = (errors_in_words(np.exp(found)) for found in misses(points, shares))
     print(f"{title:34s} shares {np.round(shares, 4)} steps {steps} prompts {prompts}")
@@ -130,7 +130,7 @@ def report(title: str, points: list[Point], shares: FloatArray) -> None:
 
 def run(options: Options) -> None:
     """Fit the fractions, with each model left out in turn."""
-    points = read_points(options.published("serving"))
+    points = read_points(options.published_table("serving"))
     for model in sorted({point.case.model for point in points}):
         rest = [point for point in points if point.case.model != model]
         report(f"left out {model}", [point for point in points if point.case.model == model], fit(rest))

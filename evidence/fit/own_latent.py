@@ -18,12 +18,12 @@ import pandas as pd
 from advisor.evidence.fit.base import FloatArray, Options
 from advisor.evidence.fit.kernels import (
     OperatorFit,
-    Parameter,
+    KernelParameter,
     Predict,
     Values,
     by_system,
     fit_operators,
-    measured_by_us,
+    read_own_measurements,
 )
 from advisor.simulator.device import Device
 from advisor.simulator.operators.sparse_attention import (
@@ -39,20 +39,20 @@ RANK = 512
 ROPE = 64
 INDEX_DIM = 128
 SPARSE = (
-    Parameter("launch_s", 3e-6, 2e-7, 3e-5),
-    Parameter("peak_fraction", 0.6, 0.1, 0.95),
-    Parameter("tile_overhead_cycles", 5e3, 1e2, 5e4),
-    Parameter("wave_smoothing", 0.1, 1e-3, 1.0),
+    KernelParameter("launch_s", 3e-6, 2e-7, 3e-5),
+    KernelParameter("peak_fraction", 0.6, 0.1, 0.95),
+    KernelParameter("tile_overhead_cycles", 5e3, 1e2, 5e4),
+    KernelParameter("wave_smoothing", 0.1, 1e-3, 1.0),
 )
 INDEXER = (
-    Parameter("launch_s", 3e-6, 2e-7, 3e-5),
-    Parameter("peak_fraction", 0.5, 0.1, 0.95),
-    Parameter("bandwidth_fraction", 0.8, 0.1, 1.0),
+    KernelParameter("launch_s", 3e-6, 2e-7, 3e-5),
+    KernelParameter("peak_fraction", 0.5, 0.1, 0.95),
+    KernelParameter("bandwidth_fraction", 0.8, 0.1, 1.0),
 )
 TRITON = (
-    Parameter("launch_s", 6e-6, 2e-7, 3e-5),
-    Parameter("key_cycles", 250.0, 20.0, 2000.0),
-    Parameter("blocks_per_sm", 2.0, 0.5, 8.0),
+    KernelParameter("launch_s", 6e-6, 2e-7, 3e-5),
+    KernelParameter("key_cycles", 250.0, 20.0, 2000.0),
+    KernelParameter("blocks_per_sm", 2.0, 0.5, 8.0),
 )
 
 
@@ -119,7 +119,7 @@ KERNELS = (
 def run(options: Options) -> None:
     """Fit the sparse kernel, the indexer and Triton's decode."""
     for operator, file, price, parameters, title, where in KERNELS:
-        table = measured_by_us(f"measured_{file}")
+        table = read_own_measurements(f"measured_{file}")
         if "operator" in table:
             table = table[table["operator"] == operator]
         note = f"timed on one accelerator, evidence/fit/measured_{file}.csv"

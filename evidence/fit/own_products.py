@@ -17,10 +17,10 @@ from advisor.evidence.fit.kernels import (
     devices,
     every,
     fit_operators,
-    measured_by_us,
+    read_own_measurements,
     sm_flop_per_cycle,
 )
-from advisor.evidence.fit.matmul import PARAMETERS, known, usual
+from advisor.evidence.fit.matmul import PARAMETERS, known_values, usual
 from advisor.simulator.operators.matmul import MatmulEfficiency, matmul_s, of_one_warp
 
 SYSTEM = "h100_sxm"
@@ -42,7 +42,7 @@ def operator(name: str) -> OperatorFit:
         return matmul_s(m, n, k, device, MatmulEfficiency(dtype=dtype, **values))
 
     def is_known(rows: pd.DataFrame, dtype: str) -> Values:
-        return known(rows, dtype) | sm_flop_per_cycle([device], dtype)
+        return known_values(rows, dtype) | sm_flop_per_cycle([device], dtype)
 
     source = {
         "kind": "measured",
@@ -51,7 +51,7 @@ def operator(name: str) -> OperatorFit:
         "accessed": "2026-11-24" if name == SGEMM else "2026-11-23",
         "note": "evidence/fit/measured_products.csv, fitted by evidence/fit/own_products.py",
     }
-    table = measured_by_us("measured_products")
+    table = read_own_measurements("measured_products")
     rows = table[table["kernel"] == name]
     # Routers are narrower than what language models multiply otherwise.
     judged = every if name == SGEMM else usual

@@ -35,7 +35,7 @@ LEVEL_80 = 0.8
 
 
 @dataclass(frozen=True)
-class Point:
+class LoadErrors:
     """Deployment under one load: ln(predicted / measured) by metric."""
 
     model: str
@@ -49,7 +49,7 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Pair:
+class PointPair:
     """Difference of two points of one load, and the errors of the ratio of their predictions."""
 
     class_name: str
@@ -58,7 +58,7 @@ class Pair:
     errors: Mapping[str, float]
 
 
-def point_of(row: Mapping[str, str], predicted: Prediction) -> Point | None:
+def point_of(row: Mapping[str, str], predicted: Prediction) -> LoadErrors | None:
     """Return a row with the errors of its prediction; None without a prediction or measurement."""
     if predicted.status != "ok":
         return None
@@ -81,7 +81,7 @@ def point_of(row: Mapping[str, str], predicted: Prediction) -> Point | None:
         errors["throughput"] = math.log(spent[1] / spent[0])
     if not errors:
         return None
-    return Point(
+    return LoadErrors(
         row["model"],
         row["gpu"],
         row["engine"],
@@ -101,7 +101,7 @@ def is_comparable(row: Mapping[str, str]) -> bool:
     return plain and row["tier"] in TIERS
 
 
-def read_points(path: Path) -> list[Point]:
+def read_points(path: Path) -> list[LoadErrors]:
     """Return predicted and measured points of the tiers that pairs come from."""
     points = []
     for number, row in published_rows(path):
@@ -110,9 +110,9 @@ def read_points(path: Path) -> list[Point]:
     return points
 
 
-def pairs_of(points: Iterable[Point]) -> list[Pair]:
+def pairs_of(points: Iterable[LoadErrors]) -> list[PointPair]:
     """Return all pairs of points of the same model and load."""
-    by_load: dict[tuple[object, ...], list[Point]] = defaultdict(list)
+    by_load: dict[tuple[object, ...], list[LoadErrors]] = defaultdict(list)
     for point in points:
         by_load[point.model, point.load].append(point)
     return [
@@ -120,7 +120,7 @@ def pairs_of(points: Iterable[Point]) -> list[Pair]:
     ]
 
 
-def pair_of(two: tuple[Point, Point]) -> Pair | None:
+def pair_of(two: tuple[LoadErrors, LoadErrors]) -> PointPair | None:
     """Return the pair of two points; None if they do not differ, as with two releases of an engine."""
     a, b = two
     if (a.accelerator, a.engine, a.weight_dtype, a.layout) == (
@@ -140,7 +140,7 @@ def pair_of(two: tuple[Point, Point]) -> Pair | None:
         metric: abs(a.errors[metric] - b.errors[metric]) for metric in a.errors.keys() & b.errors.keys()
     }
     cell = (a.model, *sorted(f"{p.accelerator} {p.engine}" for p in two))
-    return Pair(name, a.model, cell, errors) if errors else None
+    return PointPair(name, a.model, cell, errors) if errors else None
 
 
 def quantiles(values: Sequence[float], weights: Sequence[float], levels: Sequence[float]) -> list[float]:
@@ -151,7 +151,7 @@ def quantiles(values: Sequence[float], weights: Sequence[float], levels: Sequenc
     return [float(np.interp(level * mass[-1], mass, sorted_values)) for level in levels]
 
 
-def weighed(pairs: Sequence[Pair]) -> list[float]:
+def weigh_pairs(pairs: Sequence[PointPair]) -> list[float]:
     """Return weights by which every cell counts the same."""
     counts = Counter(pair.cell for pair in pairs)
     return [1.0 / counts[pair.cell] for pair in pairs]
@@ -165,12 +165,12 @@ def conformal(levels: Sequence[float], num_cells: int) -> list[float]:
     return [min(1.0, level * (num_cells + 1) / num_cells) for level in levels]
 
 
-def cells_of(pairs: Sequence[Pair]) -> int:
+def cells_of(pairs: Sequence[PointPair]) -> int:
     """Number of combinations of model, accelerators and engines among pairs."""
     return len({pair.cell for pair in pairs})
 
 
-def left_out_coverage(pairs: Sequence[Pair], metric: str) -> float:
+def left_out_coverage(pairs: Sequence[PointPair], metric: str) -> float:
     """Fraction of left-out pairs within the 80 % quantile of pairs of other models."""
     inside = total = 0.0
     for model in sorted({pair.model for pair in pairs}):
@@ -179,21 +179,21 @@ def left_out_coverage(pairs: Sequence[Pair], metric: str) -> float:
         if not rest:
             continue
         level = conformal([LEVEL_80], cells_of(rest))
-        limit = quantiles([pair.errors[metric] for pair in rest], weighed(rest), level)[0]
-        for pair, weight in zip(mine, weighed(mine), strict=True):
+        limit = quantiles([pair.errors[metric] for pair in rest], weigh_pairs(rest), level)[0]
+        for pair, weight in zip(mine, weigh_pairs(mine), strict=True):
             total += weight
             inside += weight * (pair.errors[metric] <= limit)
     return inside / total if total else math.nan
 
 
-def unpaired(points: Sequence[Point], metric: str) -> float:
+def unpaired_half_width(points: Sequence[LoadErrors], metric: str) -> float:
     """Half width, on the logarithm, of the ratio of two predictions with independent errors."""
     errors = np.array([point.errors[metric] for point in points if metric in point.errors])
     rng = np.random.default_rng(0)
     return float(np.quantile(np.abs(rng.permutation(errors) - rng.permutation(errors)), LEVEL_80))
 
 
-def text_of(pairs: Sequence[Pair], points: Sequence[Point]) -> str:
+def text_of(pairs: Sequence[PointPair], points: Sequence[LoadErrors]) -> str:
     """Return the data file."""
     lines = [
         "# |ln| by which predicted ratios of two deployments of one model under one load err, by what they",
@@ -203,7 +203,7 @@ def text_of(pairs: Sequence[Pair], points: Sequence[Point]) -> str:
         f"levels = [{', '.join(map(str, LEVELS))}]",
         "",
         "[unpaired]  # 80 % half width if errors had nothing in common",
-        *(f"{metric} = {unpaired(points, metric):.3f}" for metric in METRICS),
+        *(f"{metric} = {unpaired_half_width(points, metric):.3f}" for metric in METRICS),
     ]
     classes = sorted({pair.class_name for pair in pairs})
     for name in classes:
@@ -213,7 +213,7 @@ def text_of(pairs: Sequence[Pair], points: Sequence[Point]) -> str:
             if cells < LEAST_CELLS:
                 continue
             levels = conformal(LEVELS, cells)
-            found = quantiles([pair.errors[metric] for pair in mine], weighed(mine), levels)
+            found = quantiles([pair.errors[metric] for pair in mine], weigh_pairs(mine), levels)
             lines += [
                 "",
                 f"[classes.{name}.{metric}]",

@@ -11,12 +11,12 @@ from advisor.evidence.fit.base import FloatArray, Options
 from advisor.evidence.fit.kernels import (
     ANY_ENGINE,
     OperatorFit,
-    Parameter,
+    KernelParameter,
     Values,
     by_engine,
     by_system,
-    drawn,
-    fitted,
+    draw_rows,
+    fit_parameters,
     groups,
     left_out_errors,
     newest,
@@ -50,7 +50,7 @@ class Stage:
     kernels: tuple[str, ...]
     phase: str
     price: Price
-    parameters: tuple[Parameter, ...]
+    parameters: tuple[KernelParameter, ...]
 
 
 STAGES = (
@@ -67,13 +67,13 @@ STAGES = (
         "context",
         lambda rows, shape, device, e: chunked_s(rows["num_tokens"], rows["batch_size"], shape, device, e),
         (
-            Parameter("chunk_launch_s", 2e-5, 1e-6, 2e-3),
-            Parameter("chunk_peak_fraction", 0.4, 0.005, 1.0),
-            Parameter("chunk_stream_cycles", 5000.0, 10.0, 1e6),
-            Parameter("chunk_serial_share", 0.5, 0.01, 2.0),
-            Parameter("chunk_token_passes", 2.0, 0.05, 60.0),
-            Parameter("chunk_l2_fraction", 0.5, 0.02, 2.0),
-            Parameter("chunk_l2_speedup", 2.0, 1.0, 30.0),
+            KernelParameter("chunk_launch_s", 2e-5, 1e-6, 2e-3),
+            KernelParameter("chunk_peak_fraction", 0.4, 0.005, 1.0),
+            KernelParameter("chunk_stream_cycles", 5000.0, 10.0, 1e6),
+            KernelParameter("chunk_serial_share", 0.5, 0.01, 2.0),
+            KernelParameter("chunk_token_passes", 2.0, 0.05, 60.0),
+            KernelParameter("chunk_l2_fraction", 0.5, 0.02, 2.0),
+            KernelParameter("chunk_l2_speedup", 2.0, 1.0, 30.0),
         ),
     ),
     Stage(
@@ -85,10 +85,10 @@ STAGES = (
         "generation",
         lambda rows, shape, device, e: recurrent_step_s(rows["batch_size"], shape, device, e, warm_l2=True),
         (
-            Parameter("step_launch_s", 5e-6, 1e-6, 2e-4),
-            Parameter("step_bandwidth_fraction", 0.8, 0.1, 1.0),
-            Parameter("step_l2_fraction", 0.7, 0.05, 1.5),
-            Parameter("step_l2_speedup", 2.0, 1.0, 30.0),
+            KernelParameter("step_launch_s", 5e-6, 1e-6, 2e-4),
+            KernelParameter("step_bandwidth_fraction", 0.8, 0.1, 1.0),
+            KernelParameter("step_l2_fraction", 0.7, 0.05, 1.5),
+            KernelParameter("step_l2_speedup", 2.0, 1.0, 30.0),
         ),
     ),
     Stage(
@@ -98,18 +98,21 @@ STAGES = (
             rows["num_tokens"], rows["batch_size"], shape, device, e
         ),
         (
-            Parameter("conv_launch_s", 4e-6, 1e-6, 2e-4),
-            Parameter("conv_passes", 2.0, 0.3, 30.0),
-            Parameter("conv_l2_fraction", 0.7, 0.02, 2.0),
-            Parameter("conv_l2_speedup", 2.0, 1.0, 30.0),
-            Parameter("conv_stream_cycles", 3.0, 0.01, 2000.0),
+            KernelParameter("conv_launch_s", 4e-6, 1e-6, 2e-4),
+            KernelParameter("conv_passes", 2.0, 0.3, 30.0),
+            KernelParameter("conv_l2_fraction", 0.7, 0.02, 2.0),
+            KernelParameter("conv_l2_speedup", 2.0, 1.0, 30.0),
+            KernelParameter("conv_stream_cycles", 3.0, 0.01, 2000.0),
         ),
     ),
     Stage(
         ("causal_conv1d_update",),
         "generation",
         lambda rows, shape, device, e: convolution_step_s(rows["batch_size"], shape, device, e),
-        (Parameter("conv_step_launch_s", 3e-6, 5e-7, 2e-4), Parameter("conv_step_passes", 1.0, 0.05, 30.0)),
+        (
+            KernelParameter("conv_step_launch_s", 3e-6, 5e-7, 2e-4),
+            KernelParameter("conv_step_passes", 1.0, 0.05, 30.0),
+        ),
     ),
 )
 # SGLang's sweep of H200 shared the GPU with something else: long calls jitter by a factor of five.
@@ -160,11 +163,11 @@ def stage_fit(name: str, stage: Stage, rows: pd.DataFrame) -> OperatorFit:
 
         return by_system(table, ["shape"], price)
 
-    def judged(rows: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def is_judged(rows: pd.DataFrame) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         long = (rows["phase"] != "context") | (rows["seq_len"] >= 64)
         return np.asarray((rows["time_s"] > 1e-5) & long)
 
-    return OperatorFit(name, rows, predict, stage.parameters, SOURCE, judged=judged)
+    return OperatorFit(name, rows, predict, stage.parameters, SOURCE, judged=is_judged)
 
 
 def fit_mixer(name: str, table: pd.DataFrame, engine: str, points: int) -> dict[str, object]:
@@ -178,8 +181,8 @@ def fit_mixer(name: str, table: pd.DataFrame, engine: str, points: int) -> dict[
         if rows.empty:
             continue
         fit = stage_fit(name, stage, rows)
-        rows = drawn(fit, rows, points)
-        found = fitted(fit, rows, "bf16")
+        rows = draw_rows(fit, rows, points)
+        found = fit_parameters(fit, rows, "bf16")
         seen = rows[fit.judged(rows)]
         if len(seen):
             predicted.append(fit.predict(found, seen, "bf16"))

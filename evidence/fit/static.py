@@ -65,7 +65,7 @@ OFFLINE_REQUESTS = 1200
 
 
 @dataclass(frozen=True)
-class Row:
+class StaticRow:
     """Case with its replica without any terms, and its measured values."""
 
     case: ServingCase
@@ -75,14 +75,14 @@ class Row:
     truth: dict[str, float]
 
 
-def read_rows(paths: list[Path]) -> dict[tuple[str, str, str], list[Row]]:
+def read_rows(paths: list[Path]) -> dict[tuple[str, str, str], list[StaticRow]]:
     """Return rows by (engine, era, architecture)."""
-    rows: dict[tuple[str, str, str], list[Row]] = defaultdict(list)
+    rows: dict[tuple[str, str, str], list[StaticRow]] = defaultdict(list)
     for number, raw in (each for path in paths for each in published_rows(path)):
         if raw["tier"] not in TIERS or raw["load"] not in LOADS or raw["engine"] not in engines.all_ids():
             continue
         engine = engines.by_id(raw["engine"])
-        era = next((era for era in SPANS if era[0] == engine.id and _used(era, raw)), None)
+        era = next((era for era in SPANS if era[0] == engine.id and _is_of_era(era, raw)), None)
         if era is None:
             continue
         truth = {name: float(raw[name]) for name in COLUMNS if raw[name]}
@@ -98,16 +98,16 @@ def read_rows(paths: list[Path]) -> dict[tuple[str, str, str], list[Row]]:
             continue
         chip = accelerators.by_id(case.gpu)
         key = (*era, NEAREST if chip.vendor == NEAREST else chip.architecture)
-        rows[key].append(Row(case, bare, raw["group"], raw["source"], truth))
+        rows[key].append(StaticRow(case, bare, raw["group"], raw["source"], truth))
     return rows
 
 
-def _used(era: Era, raw: Mapping[str, str]) -> bool:
+def _is_of_era(era: Era, raw: Mapping[str, str]) -> bool:
     since, until = SPANS[era]
     return belongs(since, until, version=raw["engine_version"], date=raw["date"])
 
 
-def ratios(rows: list[Row], kernels: EraKernels) -> list[dict[str, float]]:
+def ratios(rows: list[StaticRow], kernels: EraKernels) -> list[dict[str, float]]:
     """Return predicted / measured by column."""
     found = []
     for row in rows:
@@ -117,7 +117,7 @@ def ratios(rows: list[Row], kernels: EraKernels) -> list[dict[str, float]]:
     return found
 
 
-def fit(rows: list[Row], names: tuple[str, ...]) -> EraKernels:
+def fit(rows: list[StaticRow], names: tuple[str, ...]) -> EraKernels:
     """Return the terms of these names that bring predictions closest to the rows, held by START and SIGMA."""
     start = np.log([START[name] for name in names])
     sigma = np.array([SIGMA[name] for name in names])
@@ -137,13 +137,13 @@ def fit(rows: list[Row], names: tuple[str, ...]) -> EraKernels:
     return kernels_of(found.x - 1.0)
 
 
-def thin(rows: list[Row], limit: int) -> list[Row]:
+def thin(rows: list[StaticRow], limit: int) -> list[StaticRow]:
     """Return at most `limit` rows, drawn evenly over groups."""
     rng = np.random.default_rng(0)
     by_group = by_key((row.group, row) for row in rows)
     for members in by_group.values():
         rng.shuffle(members)
-    chosen: list[Row] = []
+    chosen: list[StaticRow] = []
     while len(chosen) < limit and any(by_group.values()):
         for members in by_group.values():
             if members and len(chosen) < limit:
@@ -151,7 +151,9 @@ def thin(rows: list[Row], limit: int) -> list[Row]:
     return chosen
 
 
-def left_out(rows: list[Row], elsewhere: list[Row], names: tuple[str, ...]) -> list[dict[str, float]]:
+def left_out(
+    rows: list[StaticRow], elsewhere: list[StaticRow], names: tuple[str, ...]
+) -> list[dict[str, float]]:
     """Return predicted / measured of each group by a fit that has not seen it: on the architecture's other groups, or
     on other architectures if it has no other group."""
     groups = sorted({row.group for row in rows})

@@ -22,7 +22,7 @@ from advisor.evidence.fit.training_parameters import PARAMETERS, rows_of, shippe
 from advisor.evidence.prediction import UnsupportedCaseError
 from advisor.evidence.training.case import INPUT_COLUMNS, TrainingCase, parse_case
 from advisor.evidence.training.prediction import counted_flop_per_token
-from advisor.evidence.training.unstated import ResolvedCase, resolved
+from advisor.evidence.training.unstated import ResolvedCase, resolve_knobs
 from advisor.simulator.graph.model import num_experts
 from advisor.simulator.training.framework_costs import FrameworkCosts, framework_costs
 from advisor.simulator.training.plan import PlanLattice
@@ -62,7 +62,7 @@ DOUBTFUL = ("SUSPECT", "CHECK")
 
 
 @dataclass(frozen=True)
-class Row:
+class TrainingRow:
     """Case with every knob set, and its measured step."""
 
     case: TrainingCase
@@ -95,7 +95,7 @@ def costs_of(case: TrainingCase, terms: Terms) -> FrameworkCosts:
     return framework_costs(case.job, case.cluster.accelerator.architecture, terms)
 
 
-def read_rows(truth: Path, terms: Terms) -> list[Row]:
+def read_rows(truth: Path, terms: Terms) -> list[TrainingRow]:
     """Return rows with a measured step or rate, unstated knobs set under these parameters."""
     rows = []
     for number, raw in published_rows(truth):
@@ -105,12 +105,12 @@ def read_rows(truth: Path, terms: Terms) -> list[Row]:
             case = parse_case({name: raw[name] for name in INPUT_COLUMNS if name in raw}, number)
         except UnsupportedCaseError:
             continue
-        found = resolved(case, costs_of(case, terms))
+        found = resolve_knobs(case, costs_of(case, terms))
         seconds = measured_step_s(raw, case, found)
         if seconds:
             case = replace(case, job=found.job, plan=found.plan)
             source = raw["source"] if truth != OWN_RUNS else OWN
-            rows.append(Row(case, source, seconds, PlanLattice.of([case.plan])))
+            rows.append(TrainingRow(case, source, seconds, PlanLattice.of([case.plan])))
     return rows
 
 
@@ -127,7 +127,7 @@ def measured_step_s(raw: Mapping[str, str], case: TrainingCase, found: ResolvedC
     return 0.0
 
 
-def thinned(rows: Sequence[Row]) -> list[Row]:
+def thin_sources(rows: Sequence[TrainingRow]) -> list[TrainingRow]:
     """Return every n-th row of each source, so that about ROWS_PER_SOURCE of it remain."""
     total = Counter(row.source for row in rows)
     seen = Counter[str]()
@@ -140,13 +140,13 @@ def thinned(rows: Sequence[Row]) -> list[Row]:
     return kept
 
 
-def residuals(rows: Sequence[Row], codes: FloatArray) -> FloatArray:
+def residuals(rows: Sequence[TrainingRow], codes: FloatArray) -> FloatArray:
     """Logarithm of predicted over measured, per row."""
-    terms = terms_of(p.decoded(c) for p, c in zip(PARAMETERS, codes, strict=True))
+    terms = terms_of(p.decode(c) for p, c in zip(PARAMETERS, codes, strict=True))
     return np.asarray(np.log([row.ratio(terms) for row in rows]))
 
 
-def weights_of(rows: Sequence[Row]) -> FloatArray:
+def weights_of(rows: Sequence[TrainingRow]) -> FloatArray:
     """Weight of each row: its source's, divided among its rows, in units of the noise."""
     count = Counter(row.source for row in rows)
     return (
@@ -154,16 +154,16 @@ def weights_of(rows: Sequence[Row]) -> FloatArray:
     )
 
 
-def jacobian(rows: Sequence[Row], codes: FloatArray, base: FloatArray) -> FloatArray:
+def jacobian(rows: Sequence[TrainingRow], codes: FloatArray, base: FloatArray) -> FloatArray:
     """Slopes of the residuals; a row whose parameters stay the same is not priced again."""
-    decoded = [p.decoded(c) for p, c in zip(PARAMETERS, codes, strict=True)]
+    decoded = [p.decode(c) for p, c in zip(PARAMETERS, codes, strict=True)]
     terms = terms_of(decoded)
     before = [costs_of(row.case, terms) for row in rows]
     slopes = np.zeros((len(rows), len(PARAMETERS)))
     for index, parameter in enumerate(PARAMETERS):
         width = STEP * parameter.sigma * (-1.0 if decoded[index] >= parameter.high else 1.0)
         moved = list(decoded)
-        moved[index] = parameter.decoded(codes[index] + width)
+        moved[index] = parameter.decode(codes[index] + width)
         terms = terms_of(moved)
         for number, row in enumerate(rows):
             if costs_of(row.case, terms) != before[number]:
@@ -171,9 +171,9 @@ def jacobian(rows: Sequence[Row], codes: FloatArray, base: FloatArray) -> FloatA
     return slopes
 
 
-def improved(codes: FloatArray, found: FloatArray, slopes: FloatArray, weights: FloatArray) -> FloatArray:
+def improve(codes: FloatArray, found: FloatArray, slopes: FloatArray, weights: FloatArray) -> FloatArray:
     """Return parameters after one Gauss-Newton step of the robust fit with its priors."""
-    prior = np.array([p.encoded(p.prior) for p in PARAMETERS])
+    prior = np.array([p.encode(p.prior) for p in PARAMETERS])
     precision = np.array([1.0 / p.sigma**2 for p in PARAMETERS])
     robust = weights / (1.0 + (found / ROBUST_SCALE) ** 2)
     left = slopes.T @ (robust[:, None] * slopes) + np.diag(precision)
@@ -181,11 +181,13 @@ def improved(codes: FloatArray, found: FloatArray, slopes: FloatArray, weights: 
     step = np.linalg.solve(left, right)
     widths = np.array([p.sigma for p in PARAMETERS])
     step = np.clip(step, -1.5 * widths, 1.5 * widths)
-    low, high = (np.array([p.encoded(getattr(p, edge)) for p in PARAMETERS]) for edge in ("low", "high"))
+    low, high = (np.array([p.encode(getattr(p, edge)) for p in PARAMETERS]) for edge in ("low", "high"))
     return np.asarray(np.clip(codes - step, low, high))
 
 
-def fitted(rows: Sequence[Row], codes: FloatArray, iterations: int) -> tuple[FloatArray, FloatArray]:
+def fit_all_rows(
+    rows: Sequence[TrainingRow], codes: FloatArray, iterations: int
+) -> tuple[FloatArray, FloatArray]:
     """Return parameters fitted on all rows, and the slopes there."""
     weights = weights_of(rows)
     slopes = np.zeros((len(rows), len(PARAMETERS)))
@@ -193,12 +195,12 @@ def fitted(rows: Sequence[Row], codes: FloatArray, iterations: int) -> tuple[Flo
         found = residuals(rows, codes)
         print(f"iteration {iteration}: median error {np.median(np.abs(np.expm1(found))):.4f}", flush=True)
         slopes = jacobian(rows, codes, found)
-        codes = improved(codes, found, slopes, weights)
+        codes = improve(codes, found, slopes, weights)
     return codes, slopes
 
 
 def left_out(
-    rows: Sequence[Row], codes: FloatArray, found: FloatArray, slopes: FloatArray, source: str
+    rows: Sequence[TrainingRow], codes: FloatArray, found: FloatArray, slopes: FloatArray, source: str
 ) -> FloatArray:
     """Return parameters without a source or a campaign: a few steps from those of all, along the same slopes."""
     kept = [index for index, row in enumerate(rows) if source not in (row.source, row.campaign)]
@@ -206,7 +208,7 @@ def left_out(
     start = codes
     for _ in range(8):
         moved = found[kept] + slopes[kept] @ (codes - start)
-        codes = improved(codes, moved, slopes[kept], weights)
+        codes = improve(codes, moved, slopes[kept], weights)
     return codes
 
 
@@ -227,7 +229,7 @@ def report(ratios: FloatArray, key: str, names: Sequence[str]) -> None:
         print(f"{name:24} {errors_in_words(chosen)}")
 
 
-def reports(rows: Sequence[Row], ratios: FloatArray) -> None:
+def reports(rows: Sequence[TrainingRow], ratios: FloatArray) -> None:
     cases = [row.case for row in rows]
     report(ratios, "source", [row.source for row in rows])
     report(ratios, "gpu", [case.cluster.accelerator.id for case in cases])
@@ -244,16 +246,16 @@ def reports(rows: Sequence[Row], ratios: FloatArray) -> None:
     )
 
 
-def write(codes: FloatArray, rows: Sequence[Row], ratios: FloatArray, inside: FloatArray) -> None:
+def write(codes: FloatArray, rows: Sequence[TrainingRow], ratios: FloatArray, inside: FloatArray) -> None:
     """Write the rows of the table of terms, and the intervals."""
-    values = [float(f"{p.decoded(code):.4g}") for p, code in zip(PARAMETERS, codes, strict=True)]
+    values = [float(f"{p.decode(code):.4g}") for p, code in zip(PARAMETERS, codes, strict=True)]
     sources = "; ".join(sorted({row.source for row in rows}))
     residual = f"step time {np.median(np.abs(ratios - 1.0)):.3f} ({len(rows)} runs, sources left out)"
     write_found(rows_of(values, sources, residual))
     write_intervals([*rows, *rows], np.concatenate([ratios, inside]))
 
 
-def write_intervals(rows: Sequence[Row], ratios: FloatArray) -> None:
+def write_intervals(rows: Sequence[TrainingRow], ratios: FloatArray) -> None:
     """Write quantiles by class. The first half of the rows was left out; the class `untested` has the quantiles of
     that half."""
     classes = [row.class_name for row in rows]
@@ -289,7 +291,7 @@ def write_intervals(rows: Sequence[Row], ratios: FloatArray) -> None:
     INTERVALS_FILE.write_text("\n".join(lines) + "\n")
 
 
-def report_coverage(rows: Sequence[Row], ratios: FloatArray) -> None:
+def report_coverage(rows: Sequence[TrainingRow], ratios: FloatArray) -> None:
     """Print the fraction of runs inside the stored intervals, by class."""
     names = [row.class_name for row in rows]
     print(f"\n{'inside their interval':24} {'n':>4} {'share':>7}")
@@ -302,17 +304,17 @@ def report_coverage(rows: Sequence[Row], ratios: FloatArray) -> None:
 def run(options: Options) -> None:
     """Fit all families, leave sources out in turn, and write."""
     start = time.monotonic()
-    codes = np.array([p.encoded(value) for p, value in zip(PARAMETERS, shipped_values(), strict=True)])
-    published = options.published("training")
+    codes = np.array([p.encode(value) for p, value in zip(PARAMETERS, shipped_values(), strict=True)])
+    published = options.published_table("training")
     released = () if options.truth else sorted(published.parent.glob("training_blind*.csv"))
     tables = (published, *released, OWN_RUNS)
     for iterations in ITERATIONS:
-        terms = terms_of(p.decoded(c) for p, c in zip(PARAMETERS, codes, strict=True))
+        terms = terms_of(p.decode(c) for p, c in zip(PARAMETERS, codes, strict=True))
         everything = [row for table in tables for row in read_rows(table, terms)]
-        rows = thinned(everything)
-        codes, slopes = fitted(rows, codes, iterations)
+        rows = thin_sources(everything)
+        codes, slopes = fit_all_rows(rows, codes, iterations)
     for parameter, code in zip(PARAMETERS, codes, strict=True):
-        print(f"{parameter.decoded(code):10.4g}  {parameter.name} {dict(parameter.selector)}")
+        print(f"{parameter.decode(code):10.4g}  {parameter.name} {dict(parameter.selector)}")
     inside = np.exp(residuals(everything, codes))
     at_end = residuals(rows, codes)
     print(f"\nin the fit, {time.monotonic() - start:.0f} s")

@@ -7,11 +7,11 @@ from typing import Any
 import numpy as np
 
 from advisor.catalog.terms import UNITS, Term, Terms, all_terms, by_name
-from advisor.evidence.fit.base import merged
+from advisor.evidence.fit.base import merge_terms
 
 
 @dataclass(frozen=True)
-class Parameter:
+class TrainingParameter:
     """One number to fit: the cases to which it applies, and its prior."""
 
     selector: Mapping[str, Any]
@@ -26,10 +26,10 @@ class Parameter:
     def is_share(self) -> bool:
         return self.name.endswith("overlap")
 
-    def encoded(self, value: float) -> float:
+    def encode(self, value: float) -> float:
         return value if self.is_share else float(np.log(value))
 
-    def decoded(self, code: float) -> float:
+    def decode(self, code: float) -> float:
         value = code if self.is_share else float(np.exp(code))
         return float(np.clip(value, self.low, self.high))
 
@@ -43,29 +43,31 @@ BLACKWELL_HEAT = 1.28
 them in Transformer Engine's layouts over the time of isolated kernels of serving: MooreThreads/SimuMax,
 configs/system/b200_bf16_ceperm.json. The machine is that of the runs of simumax-b200."""
 PARAMETERS = (
-    Parameter({}, "kernel_scale", 1.1, 0.1, 0.9, 1.5),
-    Parameter({"architecture": ("ampere*",)}, "kernel_scale", 1.05, 0.08, 0.9, 1.4),
-    Parameter({"architecture": ("tpu*",)}, "kernel_scale", 1.1, 0.1, 0.9, 1.5),
-    Parameter({"architecture": ("blackwell*",)}, "kernel_scale", BLACKWELL_HEAT, 0.08, 0.9, 1.5),
-    Parameter({}, "low_bit_scale", 1.0, 0.1, 0.8, 1.5),
-    Parameter({"architecture": ("blackwell*",), "until": "2025-08"}, "low_bit_scale", 1.15, 0.08, 0.8, 1.5),
-    Parameter({}, "attention_scale", 1.0, 0.2, 0.5, 2.0),
-    Parameter({}, "elementwise_passes", 1.3, 0.3, 0.7, 2.0),
-    Parameter({}, "eager_passes", 1.8, 0.25, 1.0, 5.0),
-    Parameter({}, "interference", 0.15, 0.5, 0.03, 0.6),
-    Parameter(FSDP, "interference", 0.25, 0.4, 0.03, 0.8),
-    Parameter({}, "recurrence_scale", 1.3, 0.3, 0.7, 3.0),
-    Parameter({}, "launch_s", 6e-6, 0.1, 2e-6, 2e-5),
-    Parameter({}, "communication_scale", 1.1, 0.12, 1.0, 1.6),
-    Parameter(MEGATRON, "pipeline_sync_s", 3e-4, 0.7, 2e-5, 5e-3),
-    Parameter(MODERN, "tensor_overlap", 0.5, 0.2, 0.0, 0.9),
-    Parameter({}, "expert_overlap", 0.1, 0.05, 0.0, 0.5),
-    Parameter(MODERN, "block_scaled_expert_kernels", 32.0, 0.2, 1.0, 100.0),
-    Parameter(MODERN, "block_scaled_kernels", 1.8, 0.4, 1.0, 5.0),
-    Parameter({}, "fused_expert_scale", 0.9, 0.1, 0.6, 1.2),
-    Parameter(LEGACY, "tensor_kernels", 20.0, 0.7, 1.0, 200.0),
-    Parameter(FSDP, "elementwise_passes", 1.8, 0.3, 0.7, 5.0),
-    Parameter({**FSDP, "until": "2024-07"}, "attention_scale", 1.4, 0.3, 0.7, 3.0),
+    TrainingParameter({}, "kernel_scale", 1.1, 0.1, 0.9, 1.5),
+    TrainingParameter({"architecture": ("ampere*",)}, "kernel_scale", 1.05, 0.08, 0.9, 1.4),
+    TrainingParameter({"architecture": ("tpu*",)}, "kernel_scale", 1.1, 0.1, 0.9, 1.5),
+    TrainingParameter({"architecture": ("blackwell*",)}, "kernel_scale", BLACKWELL_HEAT, 0.08, 0.9, 1.5),
+    TrainingParameter({}, "low_bit_scale", 1.0, 0.1, 0.8, 1.5),
+    TrainingParameter(
+        {"architecture": ("blackwell*",), "until": "2025-08"}, "low_bit_scale", 1.15, 0.08, 0.8, 1.5
+    ),
+    TrainingParameter({}, "attention_scale", 1.0, 0.2, 0.5, 2.0),
+    TrainingParameter({}, "elementwise_passes", 1.3, 0.3, 0.7, 2.0),
+    TrainingParameter({}, "eager_passes", 1.8, 0.25, 1.0, 5.0),
+    TrainingParameter({}, "interference", 0.15, 0.5, 0.03, 0.6),
+    TrainingParameter(FSDP, "interference", 0.25, 0.4, 0.03, 0.8),
+    TrainingParameter({}, "recurrence_scale", 1.3, 0.3, 0.7, 3.0),
+    TrainingParameter({}, "launch_s", 6e-6, 0.1, 2e-6, 2e-5),
+    TrainingParameter({}, "communication_scale", 1.1, 0.12, 1.0, 1.6),
+    TrainingParameter(MEGATRON, "pipeline_sync_s", 3e-4, 0.7, 2e-5, 5e-3),
+    TrainingParameter(MODERN, "tensor_overlap", 0.5, 0.2, 0.0, 0.9),
+    TrainingParameter({}, "expert_overlap", 0.1, 0.05, 0.0, 0.5),
+    TrainingParameter(MODERN, "block_scaled_expert_kernels", 32.0, 0.2, 1.0, 100.0),
+    TrainingParameter(MODERN, "block_scaled_kernels", 1.8, 0.4, 1.0, 5.0),
+    TrainingParameter({}, "fused_expert_scale", 0.9, 0.1, 0.6, 1.2),
+    TrainingParameter(LEGACY, "tensor_kernels", 20.0, 0.7, 1.0, 200.0),
+    TrainingParameter(FSDP, "elementwise_passes", 1.8, 0.3, 0.7, 5.0),
+    TrainingParameter({**FSDP, "until": "2024-07"}, "attention_scale", 1.4, 0.3, 0.7, 3.0),
 )
 SOURCE = "evidence/fit/training.py"
 
@@ -103,4 +105,4 @@ def rows_of(values: Iterable[float], fitted_on: str = SOURCE, residual: str = SO
 def terms_of(values: Iterable[float]) -> Terms:
     """Return the table of terms with these values in place of the shipped ones. Documented behaviour of a framework
     stays as it is shipped."""
-    return by_name(merged(all_terms(), rows_of(values)))
+    return by_name(merge_terms(all_terms(), rows_of(values)))

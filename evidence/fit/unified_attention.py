@@ -10,13 +10,13 @@ from advisor.catalog.files import DATA_DIR, read_text
 from advisor.evidence.fit.base import FloatArray, Options
 from advisor.evidence.fit.kernels import (
     ANY_ENGINE,
-    Parameter,
+    KernelParameter,
     Values,
     fit_log_ratio,
     groups,
     record_of,
     residual,
-    timed,
+    convert_table,
     write_records,
 )
 from advisor.simulator.device import Device, device_of
@@ -29,14 +29,14 @@ from advisor.simulator.operators.unified_attention import (
 
 MEASURED = "h200-sxm-unified-attention-2026-11-22.json"
 PARAMETERS = (
-    Parameter("launch_s", 4e-6, 1e-6, 2e-5),
-    Parameter("tile_cycles", 1500.0, 10.0, 30000.0),
-    Parameter("key_cycles", 8.0, 0.5, 60.0),
-    Parameter("key_dim_cycles", 0.15, 0.01, 2.0),
-    Parameter("chain_cycles", 60.0, 2.0, 400.0),
-    Parameter("chain_dim_cycles", 0.3, 0.01, 4.0),
-    Parameter("bandwidth_fraction", 0.85, 0.4, 1.0),
-    Parameter("overlap_norm", 2.0, 1.0, 8.0),
+    KernelParameter("launch_s", 4e-6, 1e-6, 2e-5),
+    KernelParameter("tile_cycles", 1500.0, 10.0, 30000.0),
+    KernelParameter("key_cycles", 8.0, 0.5, 60.0),
+    KernelParameter("key_dim_cycles", 0.15, 0.01, 2.0),
+    KernelParameter("chain_cycles", 60.0, 2.0, 400.0),
+    KernelParameter("chain_dim_cycles", 0.3, 0.01, 4.0),
+    KernelParameter("bandwidth_fraction", 0.85, 0.4, 1.0),
+    KernelParameter("overlap_norm", 2.0, 1.0, 8.0),
 )
 _LONG_S = 5e-5
 SOURCE = {
@@ -52,7 +52,7 @@ def other_architecture(options: Options, phase: str) -> pd.DataFrame:
     """Return a later version of the kernel on an L40S, with a cache in fp8; it judges the record's transfer."""
     file = {"prefill": "attention_context", "decode": "attention_generation"}[phase]
     filters = [("system", "==", "l40s"), ("kernel_source", "==", "vllm_triton_attn")]
-    table = timed(pd.read_parquet(options.kernels(file), filters=filters))
+    table = convert_table(pd.read_parquet(options.kernels(file), filters=filters))
     names = {"num_key_value_heads": "num_kv_heads", "step": "cached_tokens", "window_size": "window_tokens"}
     table = table.rename(columns=names).assign(phase=phase)
     table["new_tokens"] = table["isl"] if phase == "prefill" else 1

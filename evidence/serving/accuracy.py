@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from advisor.evidence.scores import (
-    Comparison,
+    MeasuredPrediction,
     JudgedRow,
     MetricScore,
     Score,
@@ -72,25 +72,25 @@ def engine_order(rows: Sequence[JudgedRow], metric: str) -> EngineOrder:
 
     Definition: see docs/accuracy.md.
     """
-    alike: dict[tuple[str, ...], list[Comparison]] = {}
+    alike: dict[tuple[str, ...], list[MeasuredPrediction]] = {}
     for one in comparisons([row for row in rows if is_core(row.cells)], metric):
         alike.setdefault(tuple(one.groups.get(name, "") for name in MATCHED), []).append(one)
     num_pairs = num_right = num_tied = num_told = 0
     for group in alike.values():
         for first, second in combinations(group, 2):
-            measured = _ordered(first.measured, second.measured)
+            measured = _compare_order(first.measured, second.measured)
             if first.groups["engine"] == second.groups["engine"] or not measured:
                 continue
             num_pairs += 1
             if first.predicted and second.predicted:
-                predicted = _ordered(first.predicted.value, second.predicted.value)
+                predicted = _compare_order(first.predicted.value, second.predicted.value)
                 num_right += predicted == measured
                 num_tied += predicted == 0
                 num_told += (first.predicted.value > second.predicted.value) == (measured > 0)
     return EngineOrder(num_pairs, num_right, num_tied, num_told)
 
 
-def _ordered(first: float, second: float) -> int:
+def _compare_order(first: float, second: float) -> int:
     """Return 1 if the first is larger, -1 if the second is, 0 if they count as equal."""
     return int(first > TIE * second) - int(second > TIE * first)
 

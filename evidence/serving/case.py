@@ -284,7 +284,7 @@ def _longest(cells: Cells) -> tuple[int, int] | None:
     return None if clipped is None else (int(clipped[1]), int(clipped[2]))
 
 
-def dated(case: ServingCase) -> ServingCase:
+def with_date(case: ServingCase) -> ServingCase:
     """Return a case with a date: the middle of the stated year or years, but none before the release of its model, as
     no engine of that time could run it.
 

@@ -64,7 +64,7 @@ def replica_of(
     scale = mean_share(case)
     own_costs = costs_of(case, deployment, costs, recipe)
 
-    def started(settings: EngineSettings) -> ReplicaModel:
+    def start_replica(settings: EngineSettings) -> ReplicaModel:
         return model_replica(
             deployment,
             mean_input_tokens=max(1.0, scale * case.isl),
@@ -75,7 +75,7 @@ def replica_of(
         )
 
     try:
-        replica = started(settings)
+        replica = start_replica(settings)
     except InfeasibleError:
         if not case.weights_stated and deployment.weight_dtype == "bf16":
             # The measured run did fit, so its weights had fewer bits: the 16 bits only stand for an unstated format.
@@ -84,7 +84,7 @@ def replica_of(
         # A published run did fit: its memory fraction was raised, where that is an option and not computed.
         if case.view == "stranger" or not _memory_is_an_option(deployment.engine):
             raise
-        replica = started(replace(settings, memory_fraction=_RAISED_MEMORY_FRACTION))
+        replica = start_replica(replace(settings, memory_fraction=_RAISED_MEMORY_FRACTION))
     return with_admission_wait(speculating(replica, case, chosen, settings), case, recipe)
 
 

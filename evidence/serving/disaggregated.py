@@ -31,9 +31,9 @@ def disaggregated_model(
     Raises: AdvisorError: a pool's size is not stated, or does not divide among its workers.
     Source: own composition; columns as in docs/validation.md.
     """
-    decode_worker = _balanced(_decode_worker(case, decode_worker))
+    decode_worker = _balance_experts(_decode_worker(case, decode_worker))
     decode_workers = _num_workers(case.num_decode_workers, case.decode_gpus, decode_worker, "decode")
-    prefill_worker = _balanced(_prefill_worker(case, decode_worker))
+    prefill_worker = _balance_experts(_prefill_worker(case, decode_worker))
     prefill_workers = _num_workers(case.num_prefill_workers, case.prefill_gpus, prefill_worker, "prefill")
     scale = mean_share(case)
     settings = EngineSettings(
@@ -111,7 +111,7 @@ def _prefill_worker(case: ServingCase, decode_worker: Deployment) -> Deployment:
     )
 
 
-def _balanced(worker: Deployment) -> Deployment:
+def _balance_experts(worker: Deployment) -> Deployment:
     """Return a worker with as many redundant experts as make the slots divide among the ranks; it could not have
     started without."""
     parts = [experts for _, experts in routed_layers(worker.model)]

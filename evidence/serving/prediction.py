@@ -10,13 +10,13 @@ import numpy as np
 from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Calibration
-from advisor.evidence.prediction import Prediction, answered
+from advisor.evidence.prediction import Prediction, predict_or_report
 from advisor.evidence.serving.case import (
     ServingCase,
     View,
     as_published,
     contradictions,
-    dated,
+    with_date,
     parse_case,
     without_contradictions,
 )
@@ -47,7 +47,7 @@ from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel
 from advisor.simulator.serving import ClosedLoop, Poisson, Workload, simulate
 from advisor.simulator.serving_prediction import class_of
-from advisor.simulator.terms import Case, find
+from advisor.simulator.terms import TermCase, find
 
 _DYNAMO = "dynamo"
 _OPEN_LOOP_REQUESTS = 2500
@@ -77,12 +77,12 @@ def predict_case(
     """
     remarks = "; ".join(contradictions(case))
     try:
-        case = dated(as_laid_out(as_published(without_contradictions(case))))
+        case = with_date(as_laid_out(as_published(without_contradictions(case))))
         chosen = speculation_of(case, deployment_of(case, calibration))
         if case.mode == "disagg":
-            values, sampling, replica = _disaggregated(case, costs, seed, calibration)
+            values, sampling, replica = _predict_disaggregated(case, costs, seed, calibration)
         else:
-            values, sampling, replica = _aggregated(case, costs, seed, calibration)
+            values, sampling, replica = _predict_aggregated(case, costs, seed, calibration)
     except InfeasibleError as error:
         return Prediction(case.case_id, "infeasible", error.why or error.what)
     except AdvisorError as error:
@@ -118,14 +118,14 @@ def predict_row(
     A `replay` starts engine and client as the row's scripts do, if its protocol identifies them; for a `stranger` the
     engine has its release's defaults and the row's settings.
     """
-    return answered(
+    return predict_or_report(
         row.get("case_id") or f"row-{row_number}",
         lambda: parse_case(row, row_number, view),
         lambda case: predict_case(case, seed=seed, calibration=calibration),
     )
 
 
-def _aggregated(
+def _predict_aggregated(
     case: ServingCase, costs: EngineCosts | None, seed: int, calibration: Calibration | None
 ) -> tuple[dict[str, float], dict[str, Factors], ReplicaModel]:
     """Return values by column, their sampling errors, and the replica."""
@@ -139,7 +139,7 @@ def _aggregated(
     return *of_all_replicas(measured, num_replicas), replica
 
 
-def _disaggregated(
+def _predict_disaggregated(
     case: ServingCase, costs: EngineCosts | None, seed: int, calibration: Calibration | None
 ) -> tuple[dict[str, float], dict[str, Factors], ReplicaModel]:
     """Return values by column, their sampling errors, and the decode worker."""
@@ -193,7 +193,7 @@ def load_metrics(case: ServingCase, replica: ReplicaModel, seed: int = 0) -> Mea
     return _LOADS[case.load](case, replica, seed)
 
 
-def _closed(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
+def _measure_closed_loop(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
     if not case.concurrency:
         return _highest_throughput(case, replica, seed)
     recipe = recipe_for(case, replica.deployment)
@@ -230,7 +230,7 @@ def _offline(case: ServingCase, replica: ReplicaModel, seed: int) -> Measured:
     if case.num_requests and not models.get(case.model).record.id.startswith(_UNFILTERED):
         architecture = replica.deployment.accelerator.architecture
         first = find(
-            "engine", "first_burst_s", Case(case.engine, case.engine_version, case.date, architecture)
+            "engine", "first_burst_s", TermCase(case.engine, case.engine_version, case.date, architecture)
         )
         values = later(values, num_requests, first.value if first else 0.0)
     return values, sampling_of(result)
@@ -243,7 +243,7 @@ def _highest_throughput(case: ServingCase, replica: ReplicaModel, seed: int) -> 
 
 
 _LOADS: Final[Mapping[str, Callable[[ServingCase, ReplicaModel, int], Measured]]] = {
-    "closed": _closed,
+    "closed": _measure_closed_loop,
     "poisson": _poisson,
     "offline": _offline,
     "static_batch": static_batch,

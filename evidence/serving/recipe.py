@@ -63,10 +63,10 @@ def recipe_for(case: ServingCase, deployment: Deployment) -> BenchmarkRecipe | N
 
     Source: evidence/data/recipes.toml.
     """
-    return first_of(all_recipes(), _deployed(case, deployment))
+    return first_of(all_recipes(), _published_run(case, deployment))
 
 
-def _deployed(case: ServingCase, deployment: Deployment) -> PublishedRun:
+def _published_run(case: ServingCase, deployment: Deployment) -> PublishedRun:
     return run_of(case, deployment.model.id, deployment.accelerator.architecture)
 
 
@@ -96,7 +96,7 @@ def as_stored(deployment: Deployment, case: ServingCase) -> Deployment:
     """
     if case.kv_dtype != "auto":
         return deployment
-    formats = first_of(all_formats(), _deployed(case, deployment))
+    formats = first_of(all_formats(), _published_run(case, deployment))
     if formats is None:
         return deployment
     model = with_states(deployment.model, formats.state_dtype) if formats.state_dtype else deployment.model
@@ -106,12 +106,12 @@ def as_stored(deployment: Deployment, case: ServingCase) -> Deployment:
 def with_states(model: Model, state_dtype: str) -> Model:
     """Return a model whose mixers with a constant state keep it in `state_dtype`."""
 
-    def stored(mixer: Mixer | None) -> Mixer | None:
+    def store_formats(mixer: Mixer | None) -> Mixer | None:
         if isinstance(mixer, GatedDeltaNet | Mamba2):
             return mixer.model_copy(update={"state_dtype": state_dtype})
         return mixer
 
-    layers = tuple(group.model_copy(update={"mixer": stored(group.mixer)}) for group in model.layers)
+    layers = tuple(group.model_copy(update={"mixer": store_formats(group.mixer)}) for group in model.layers)
     return model.model_copy(update={"layers": layers})
 
 
@@ -143,7 +143,7 @@ def decode_slots_for(case: ServingCase, deployment: Deployment, decode_workers: 
     """
     if case.max_num_seqs is not None:
         return None
-    run = _deployed(case, deployment)
+    run = _published_run(case, deployment)
     return all_decode_slots().of(run, deployment.accelerator.id, decode_workers)
 
 

@@ -10,7 +10,12 @@ from advisor.simulator.deployment import Deployment
 from advisor.simulator.disaggregation import DisaggregatedModel, with_decode_worker
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel
-from advisor.simulator.speculation import ChosenSpeculation, chosen_speculation, speculative_replica, widened
+from advisor.simulator.speculation import (
+    ChosenSpeculation,
+    chosen_speculation,
+    speculative_replica,
+    widen_by_factors,
+)
 
 _NONE: Final = ("", "none")
 _NAME: Final = re.compile(r"(mtp|eagle|medusa|ngram|lookahead)[-_]?(\d*)(?::(\d+))?")
@@ -82,4 +87,4 @@ def with_range(column: str, quantity: Quantity, chosen: ChosenSpeculation | None
         return quantity
     low, high = chosen.time_factors
     is_time = column.startswith(("tpot", "e2e"))
-    return widened(quantity, (low, high) if is_time else (1.0 / high, 1.0 / low))
+    return widen_by_factors(quantity, (low, high) if is_time else (1.0 / high, 1.0 / low))

@@ -34,7 +34,7 @@ def cluster_of(cells: Cells, unstated: set[str]) -> tuple[TrainingCluster, int]:
     accelerator = _as_tested(_accelerator_id(cells, unstated), *tested)
     num_accelerators = cells.degree("n_gpus")
     if num_accelerators is None:
-        num_accelerators = _counted(cells, accelerator, unstated)
+        num_accelerators = _count_accelerators(cells, accelerator, unstated)
     per_node = _domain(accelerator, num_accelerators, cells)
     network = _network(cells.text("interconnect"), cells.degree("gpus_per_node") or per_node)
     return TrainingCluster(accelerator, per_node, network), num_accelerators
@@ -52,7 +52,7 @@ def _accelerator_id(cells: Cells, unstated: set[str]) -> str:
     return "a100-sxm-80gb" if date and date < _HOPPER_SINCE else "h100-sxm"
 
 
-def _counted(cells: Cells, accelerator: Accelerator, unstated: set[str]) -> int:
+def _count_accelerators(cells: Cells, accelerator: Accelerator, unstated: set[str]) -> int:
     degrees = [cells.degree(name) for name in ("tp", "pp", "cp", "dp")]
     if any(degrees[:2]):
         return math.prod(degree or 1 for degree in degrees)

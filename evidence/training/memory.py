@@ -42,7 +42,7 @@ def memory_metrics(
     if case.finetune == "grpo":
         beside = float(companion_bytes(job, lattice, Companions("grpo"))[0])
     capacity = case.cluster.accelerator.memory_bytes
-    peak = _worked(case, job, fitting, columns, beside) / GB
+    peak = _working_peak_bytes(case, job, fitting, columns, beside) / GB
     low, high = _factors(case.peak_mem_kind)
     most = max(peak, min(peak * high, capacity / GB)) if capacity else peak * high
     metrics = {"peak_mem_gb": Quantity(peak, peak * low, most, basis)}
@@ -53,7 +53,7 @@ def memory_metrics(
     return metrics
 
 
-def _worked(
+def _working_peak_bytes(
     case: TrainingCase, job: TrainingJob, fitting: TrainingPlan, columns: MemoryColumns, beside: float
 ) -> float:
     """Peak that a run shows if it runs [bytes], which is never more than the accelerator has.

@@ -94,7 +94,7 @@ def _overridden(cells: Cells, known: Model) -> Model:
         first.feed_forward.intermediate_size,
     )
     vocabulary = cells.degree("vocab") or known.vocab_size
-    tied = known.tied_embeddings and not _untied(cells)
+    tied = known.tied_embeddings and not _has_untied_embeddings(cells)
     if not same:
         head_dim = (
             first.mixer.head_dim if heads == first.mixer.num_heads and hidden == known.hidden_size else 0
@@ -116,7 +116,7 @@ def _with_table(model: Model, vocabulary: int, tied: bool) -> Model:
 def _unknown(cells: Cells, name: str) -> tuple[Model, bool]:
     family = name.split("/")[-1].casefold()
     gated = not family.startswith(_UNGATED)
-    tied = family.startswith(_TIED) and not _untied(cells)
+    tied = family.startswith(_TIED) and not _has_untied_embeddings(cells)
     vocabulary = cells.degree("vocab") or _VOCABULARY
     hidden = cells.degree("hidden")
     layers = cells.degree("layers")
@@ -174,7 +174,7 @@ def _decoder(
     )
 
 
-def _untied(cells: Cells) -> bool:
+def _has_untied_embeddings(cells: Cells) -> bool:
     return "untied_embeddings" in cells.text("features").split()
 
 

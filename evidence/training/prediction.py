@@ -6,10 +6,10 @@ from typing import Final
 
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.units import MINUTE_S, TERA
-from advisor.evidence.prediction import Prediction, answered
+from advisor.evidence.prediction import Prediction, predict_or_report
 from advisor.evidence.training.case import TrainingCase, parse_case
 from advisor.evidence.training.memory import memory_metrics
-from advisor.evidence.training.unstated import ResolvedCase, resolved
+from advisor.evidence.training.unstated import ResolvedCase, resolve_knobs
 from advisor.simulator.graph.training import attention_flop_per_token
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.training.convergence import convergence_of, time_to_train_s
@@ -29,13 +29,13 @@ _PEAKS: Final = {"mxfp8": "fp8", "nvfp4": "fp4", "fp32": "bf16", "tf32": "bf16"}
 def predict_row(row: Mapping[str, str], row_number: int) -> Prediction:
     """Return the predicted metrics of one CSV row; no content of a row raises an error."""
     case_id = (row.get("case_id") or "").strip() or f"row-{row_number}"
-    return answered(case_id, lambda: parse_case(row, row_number), predict_case)
+    return predict_or_report(case_id, lambda: parse_case(row, row_number), predict_case)
 
 
 def predict_case(case: TrainingCase, costs: FrameworkCosts | None = None) -> Prediction:
     """Return the predicted metrics of one case."""
     try:
-        found = resolved(case, costs)
+        found = resolve_knobs(case, costs)
     except InfeasibleError as error:
         return Prediction(case.case_id, "infeasible", error.what)
     except AdvisorError as error:
@@ -67,18 +67,18 @@ def _time_metrics(case: TrainingCase, found: ResolvedCase, basis: Basis) -> dict
         if convergence is not None:
             share = float(found.step.forward_s[0] / seconds)
             train_s = time_to_train_s(job, seconds, share, convergence)
-            metrics["time_to_train_min"] = widened(step.scaled(train_s / seconds / MINUTE_S))
+            metrics["time_to_train_min"] = widen_by_convergence(step.scale(train_s / seconds / MINUTE_S))
     flop = counted_flop_per_token(job.framework_version, case, found)
     achieved = flop * job.tokens_per_step / ranks / step
-    metrics["tflops_per_gpu"] = achieved.scaled(1.0 / TERA)
+    metrics["tflops_per_gpu"] = achieved.scale(1.0 / TERA)
     peak = case.cluster.accelerator.peak_flop_per_s.get(_PEAKS.get(job.compute_dtype, job.compute_dtype))
     peak = peak or case.cluster.accelerator.peak_flop_per_s.get("bf16")
     if peak:
-        metrics["mfu"] = achieved.scaled(1.0 / peak)
+        metrics["mfu"] = achieved.scale(1.0 / peak)
     return metrics
 
 
-def widened(quantity: Quantity) -> Quantity:
+def widen_by_convergence(quantity: Quantity) -> Quantity:
     """Return a time whose interval includes the spread of the number of samples that a run needs to converge.
 
     Assumes: both errors are independent, so that they add in squares on the logarithm.

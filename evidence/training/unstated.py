@@ -41,7 +41,7 @@ class ResolvedCase:
     fits: bool
 
 
-def resolved(case: TrainingCase, costs: FrameworkCosts | None = None) -> ResolvedCase:
+def resolve_knobs(case: TrainingCase, costs: FrameworkCosts | None = None) -> ResolvedCase:
     """Return the case with its unstated knobs set to the fastest plan that fits, or to the smallest if none fits.
 
     Tried are recomputation (none, selective, full, full for quarters of a stage), chunks per stage, micro-batches,
@@ -118,7 +118,7 @@ def _candidates(case: TrainingCase) -> Iterator[TrainingPlan]:
     """Yield every plan that agrees with the stated values, at least the stated plan."""
     found = False
     for layout in _layouts(case):
-        for plan in _chunked(case, layout):
+        for plan in _chunked_plans(case, layout):
             for again, layers in _recomputations(case, plan):
                 found = True
                 yield replace(plan, recompute=again, recompute_layers=layers)
@@ -190,7 +190,7 @@ def _micro_batches(case: TrainingCase, data_parallel: int) -> tuple[int, ...]:
     return tuple(micro for micro in _MICRO_BATCHES if local % micro == 0)
 
 
-def _chunked(case: TrainingCase, plan: TrainingPlan) -> Iterator[TrainingPlan]:
+def _chunked_plans(case: TrainingCase, plan: TrainingPlan) -> Iterator[TrainingPlan]:
     """Yield chunks per stage, if they are open and the micro-batches take turns."""
     yield plan
     pp = plan.pipeline_parallel

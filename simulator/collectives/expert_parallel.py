@@ -40,7 +40,9 @@ def moe_dispatch_s(
     Error: docs/collectives.md.
     Source: DeepEP (deepseek-ai/DeepEP), parameters: catalog/data/efficiency/collectives.toml.
     """
-    exchange = Exchange(hidden_size * bytes_per_element, experts_per_token, num_experts, mode, neighbours)
+    exchange = TokenExchange(
+        hidden_size * bytes_per_element, experts_per_token, num_experts, mode, neighbours
+    )
     return _exchange_s("moe_dispatch", num_tokens, exchange, topology)
 
 
@@ -64,12 +66,14 @@ def moe_combine_s(
     Error: docs/collectives.md.
     Source: as moe_dispatch_s.
     """
-    exchange = Exchange(hidden_size * bytes_per_element, experts_per_token, num_experts, mode, neighbours)
+    exchange = TokenExchange(
+        hidden_size * bytes_per_element, experts_per_token, num_experts, mode, neighbours
+    )
     return _exchange_s("moe_combine", num_tokens, exchange, topology)
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class TokenExchange:
     """Data sent for one token in dispatch or combine."""
 
     vector_bytes: float
@@ -116,7 +120,7 @@ def neighbouring_holders(experts_each: int, experts_per_token: int) -> float:
 
 
 def scale_up_exchange(
-    parameters: Mapping[str, float], exchange: Exchange, topology: Topology
+    parameters: Mapping[str, float], exchange: TokenExchange, topology: Topology
 ) -> tuple[float, float]:
     """Start [s] and time per token [s] of the part inside a scale-up domain.
 
@@ -137,7 +141,7 @@ def scale_up_exchange(
 
 
 def network_exchange(
-    parameters: Mapping[str, float], exchange: Exchange, topology: Topology
+    parameters: Mapping[str, float], exchange: TokenExchange, topology: Topology
 ) -> tuple[float, float]:
     """Extra start [s] and time per token [s] of the part between nodes.
 
@@ -153,7 +157,10 @@ def network_exchange(
 
 
 def exchange_times(
-    local: Mapping[str, float], network: Mapping[str, float] | None, exchange: Exchange, topology: Topology
+    local: Mapping[str, float],
+    network: Mapping[str, float] | None,
+    exchange: TokenExchange,
+    topology: Topology,
 ) -> tuple[float, float]:
     """Start [s] and time per token [s] of a whole exchange.
 
@@ -170,7 +177,7 @@ def exchange_times(
 
 
 def _exchange_s(
-    operation: str, num_tokens: FloatArray | float, exchange: Exchange, topology: Topology
+    operation: str, num_tokens: FloatArray | float, exchange: TokenExchange, topology: Topology
 ) -> FloatArray:
     tokens = np.asarray(num_tokens, dtype=np.float64)
     if not np.all(np.isfinite(tokens)) or np.any(tokens < 0):

@@ -12,7 +12,7 @@ from advisor.catalog.schema import Accelerator, Calibration
 ALIKE: Final = 0.9
 """Rates count as equal above this ratio: healthy pairs of one fabric differ by 3 % (recordings of four and eight
 H200s)."""
-_BRIDGE_IS_THERE: Final = 0.5
+_BRIDGED_RATE_FRACTION: Final = 0.5
 """Fraction of a bridge's rate above which a pair counts as bridged: bridged pairs copy at 84 % of it (RTX A6000), PCIe
 5 at a tenth."""
 _MOST: Final = 16
@@ -68,7 +68,7 @@ def lacks_bridges(accelerator: Accelerator, calibration: Calibration) -> bool:
     scale_up = accelerator.scale_up
     if scale_up is None or not rates or not _is_bridged(accelerator):
         return False
-    return max(rates.values()) < _BRIDGE_IS_THERE * scale_up.bytes_per_s
+    return max(rates.values()) < _BRIDGED_RATE_FRACTION * scale_up.bytes_per_s
 
 
 def _is_bridged(accelerator: Accelerator) -> bool:

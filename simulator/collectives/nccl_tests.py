@@ -11,7 +11,7 @@ from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameErro
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import GB, MIB, MICROSECOND_S
 from advisor.simulator.collectives.prediction import Operation, candidates_s, predict
-from advisor.simulator.collectives.topology import Topology, placed
+from advisor.simulator.collectives.topology import Topology, place_accelerators
 from advisor.simulator.quantity import Quantity
 
 Verdict = Literal["as expected", "slow", "fast"]
@@ -115,7 +115,7 @@ def judge_nccl_tests(text: str, accelerator_id: str = "", *, topology: Topology 
     """
     run = parse_nccl_tests(text)
     accelerator = accelerators.get(accelerator_id).record if accelerator_id else _accelerator(run.device)
-    place = topology or placed(accelerator, run.num_ranks, run.num_nodes)
+    place = topology or place_accelerators(accelerator, run.num_ranks, run.num_nodes)
     sizes = tuple(_verdict(run.operation, row, place) for row in run.rows if row.bus_bytes_per_s > 0)
     large = [size for size in sizes if size.num_bytes >= _LARGE_BYTES] or list(sizes)
     verdicts = [size.verdict for size in large]

@@ -173,7 +173,7 @@ NODES_PER_LEAF: Final = 32
 SuperPOD reference architecture)."""
 
 
-def oversubscribed(
+def oversubscribe(
     topology: Topology, operation: str, oversubscription: float, nodes_per_leaf: int = NODES_PER_LEAF
 ) -> Topology:
     """Return the group behind leaves whose uplinks carry 1/oversubscription of the rate that their nodes can send.
@@ -208,7 +208,7 @@ def oversubscribed(
 MAX_RANKS: Final = 1_000_000
 
 
-def placed(accelerator: Accelerator, num_gpus: int, num_nodes: int | None = None) -> Topology:
+def place_accelerators(accelerator: Accelerator, num_gpus: int, num_nodes: int | None = None) -> Topology:
     """Return the topology of num_gpus accelerators over num_nodes nodes.
 
     Assumes: the trays of a rack with one fabric (NVL72) form one domain however many they are; without a number

@@ -18,7 +18,7 @@ eq. 1)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class KeptTensors:
     """Tensors that one layer keeps for its backward pass [bytes per token]."""
 
     residual: float = 0.0
@@ -29,8 +29,8 @@ class Kept:
     exchanged: float = 0.0
     """Part of `expert` in copies at full width, which expert tensor parallelism gathers instead of dividing [bytes]."""
 
-    def __add__(self, other: "Kept") -> "Kept":
-        return Kept(
+    def __add__(self, other: "KeptTensors") -> "KeptTensors":
+        return KeptTensors(
             self.residual + other.residual,
             self.sharded + other.sharded,
             self.key_value + other.key_value,
@@ -38,9 +38,9 @@ class Kept:
             self.exchanged + other.exchanged,
         )
 
-    def times(self, share: float) -> "Kept":
+    def times(self, share: float) -> "KeptTensors":
         """Return the kept tensors multiplied by `share`."""
-        return Kept(
+        return KeptTensors(
             share * self.residual,
             share * self.sharded,
             share * self.key_value,
@@ -104,7 +104,7 @@ class MixerBackward:
         """Values per token of the input of the last matrix."""
         return self.hidden
 
-    def kept(self, style: Style) -> Kept:
+    def kept_tensors(self, style: Style) -> KeptTensors:
         """Activation bytes kept per token from the forward to the backward pass, norms excluded.
 
         Raises: InfeasibleError: the kind does not define the tensors that it keeps.
@@ -116,15 +116,15 @@ class MixerBackward:
             fix="serving them is: simulate serve, recommend",
         )
 
-    def every_second(self, kept: Kept) -> Kept:
+    def every_second(self, kept: KeptTensors) -> KeptTensors:
         """Part of `kept` if every second matmul and attention are saved, and the residual is the layer's input [bytes].
 
         Assumes: half of it.
         Source: torchtitan distributed/activation_checkpoint.py.
         """
-        return Kept(sharded=kept.sharded / 2.0)
+        return KeptTensors(sharded=kept.sharded / 2.0)
 
-    def without_modules(self, kept: Kept, style: Style) -> Kept:
+    def without_modules(self, kept: KeptTensors, style: Style) -> KeptTensors:
         """Part of `kept` if cheap modules are recomputed [bytes]: all of a mixer without any.
 
         Source: Megatron-Core, --recompute-modules.
@@ -161,17 +161,17 @@ class FeedForwardBackward:
         may be written in Python."""
         return False
 
-    def kept(self, style: Style) -> Kept:
+    def kept_tensors(self, style: Style) -> KeptTensors:
         """Activation bytes kept per token from the forward to the backward pass, norms excluded. Source: each kind's
         own."""
         raise NotImplementedError
 
-    def every_second(self, kept: Kept) -> Kept:
+    def every_second(self, kept: KeptTensors) -> KeptTensors:
         """Part of `kept` if every second matmul is saved [bytes]. Source: torchtitan
         distributed/activation_checkpoint.py."""
-        return Kept(WIDE * self.hidden, 0.0, 0.0, kept.expert / 2.0, kept.exchanged / 2.0)
+        return KeptTensors(WIDE * self.hidden, 0.0, 0.0, kept.expert / 2.0, kept.exchanged / 2.0)
 
-    def without_modules(self, kept: Kept, style: Style) -> Kept:
+    def without_modules(self, kept: KeptTensors, style: Style) -> KeptTensors:
         """Part of `kept` if cheap modules are recomputed [bytes]. Source: Megatron-Core, --recompute-modules."""
         return kept
 

@@ -1,7 +1,7 @@
 """Feed-forward parts: dense, and routed experts with shared ones, in the hidden size or a narrower space."""
 
 from advisor.catalog.schema import DenseFeedForward, FeedForward, MoeFeedForward
-from advisor.simulator.graph.backward import FP32, WIDE, Kept, Linear, Style, activation_bytes
+from advisor.simulator.graph.backward import FP32, WIDE, KeptTensors, Linear, Style, activation_bytes
 from advisor.simulator.graph.operator import Experts, FeedForwardOperators
 from advisor.simulator.graph.weights import Block, Matrix
 
@@ -43,12 +43,12 @@ class Dense(FeedForwardOperators):
     def is_layer_norm(self) -> bool:
         return not self.gated
 
-    def kept(self, style: Style) -> Kept:
-        return Kept(sharded=activation_bytes(self.inner_size, self.gated, style))
+    def kept_tensors(self, style: Style) -> KeptTensors:
+        return KeptTensors(sharded=activation_bytes(self.inner_size, self.gated, style))
 
-    def every_second(self, kept: Kept) -> Kept:
+    def every_second(self, kept: KeptTensors) -> KeptTensors:
         """Tensors kept when every second matmul is saved: those of the first and the last matrix."""
-        return Kept(WIDE * self.hidden, WIDE * self.inner_size)
+        return KeptTensors(WIDE * self.hidden, WIDE * self.inner_size)
 
     def linears(self, *, every: bool) -> tuple[Linear, ...]:
         if not every:
@@ -109,7 +109,7 @@ class Routed(FeedForwardOperators):
     def matrix_width(self) -> int:
         return self.routed.intermediate_size
 
-    def kept(self, style: Style) -> Kept:
+    def kept_tensors(self, style: Style) -> KeptTensors:
         """Tensors kept for the backward pass.
 
         In addition to the activations: routed copies of the token in front of the experts, and the experts' outputs,
@@ -118,14 +118,14 @@ class Routed(FeedForwardOperators):
         """
         routed = self.routed
         latent = 0 if routed.hidden_size == self.hidden else routed.hidden_size
-        return Kept(
+        return KeptTensors(
             residual=2 * FP32 * routed.num_experts + WIDE * latent,
             sharded=activation_bytes(self.inner_size, self.gated, style),
             expert=routed.per_token * activation_bytes(routed.intermediate_size, self.gated, style),
             exchanged=routed.per_token * routed.hidden_size * (style.input_bytes + WIDE),
         )
 
-    def without_modules(self, kept: Kept, style: Style) -> Kept:
+    def without_modules(self, kept: KeptTensors, style: Style) -> KeptTensors:
         """Tensors kept when cheap modules are recomputed: routed copies and the inputs of the activation function.
 
         They are in 8 bits if matrices multiply in 8 bits; weights of experts are applied inside the function, so that
@@ -136,7 +136,7 @@ class Routed(FeedForwardOperators):
         """
         routed = self.routed
         before = (style.input_bytes or WIDE) * (2 if self.gated else 1)
-        return Kept(
+        return KeptTensors(
             residual=2 * FP32 * routed.num_experts,
             sharded=self.inner_size * before,
             expert=routed.per_token * routed.intermediate_size * before,

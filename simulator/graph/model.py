@@ -303,7 +303,7 @@ def dense_weight_bytes(model: Model, layer: Layer, weight_dtype: str, tensor_par
     """
     dense = bytes_per_element(dense_dtype(model, weight_dtype))
     wide = bytes_per_element("bf16")
-    low_bit, others = layer.held(tensor_parallel)
+    low_bit, others = layer.num_weights_on_rank(tensor_parallel)
     return low_bit * dense + others * wide
 
 

@@ -82,7 +82,7 @@ class Attention:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class AttentionLine:
     """Attention of one layer as a straight line: intercept [s] and slope [s per token or per query-key pair]."""
 
     intercept_s: FloatArray
@@ -212,10 +212,12 @@ class MixerOperators(Weighted, MixerBackward):
         assert shape is not None
         efficiency = library.parameters(RecurrenceEfficiency, self.recurrence_kernel, "bf16")
         if self.lent_kernel:
-            library.transferred.add(f"{self.kind}: {self.recurrence_kernel}")
+            library.transferred_operators.add(f"{self.kind}: {self.recurrence_kernel}")
         return recurrence_s(num_tokens, num_sequences, shape, library.device, efficiency, decode=decode)
 
-    def decode_lines(self, at: Decoding, batch: FloatArray, low: float, high: float) -> tuple[Line, ...]:
+    def decode_lines(
+        self, at: Decoding, batch: FloatArray, low: float, high: float
+    ) -> tuple[AttentionLine, ...]:
         """Decode attention of one layer per batch of a rank, in its summed context [s]."""
         return ()
 
@@ -261,10 +263,10 @@ class Experts:
         return self.per_token / self.num_experts
 
     @overload
-    def touched(self, num_tokens: float) -> float: ...
+    def num_chosen(self, num_tokens: float) -> float: ...
     @overload
-    def touched(self, num_tokens: FloatArray) -> FloatArray: ...
-    def touched(self, num_tokens: float | FloatArray) -> float | FloatArray:
+    def num_chosen(self, num_tokens: FloatArray) -> FloatArray: ...
+    def num_chosen(self, num_tokens: float | FloatArray) -> float | FloatArray:
         """Expected number of experts that at least one of `num_tokens` tokens chose: E (1 − (1 − k/E)^tokens).
 
         Assumes: tokens choose independently and evenly.
@@ -341,9 +343,13 @@ class Layer:
         mixer = self.mixer.stored if self.mixer else ()
         return (*mixer, *(self.feed_forward.stored if self.feed_forward else ()))
 
-    def held(self, tensor_parallel: int) -> tuple[float, float]:
+    def num_weights_on_rank(self, tensor_parallel: int) -> tuple[float, float]:
         """Number of weights outside routed experts on one rank: in the deployment's format, and in 16 bits."""
-        parts = [part.held(tensor_parallel) for part in (self.mixer, self.feed_forward) if part is not None]
+        parts = [
+            part.num_weights_on_rank(tensor_parallel)
+            for part in (self.mixer, self.feed_forward)
+            if part is not None
+        ]
         return sum(low_bit for low_bit, _ in parts), sum(others for _, others in parts)
 
     def local(self, tensor_parallel: int) -> tuple[Projection, ...]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.schema import Model
-from advisor.simulator.graph.backward import WIDE, Kept, Style
+from advisor.simulator.graph.backward import WIDE, KeptTensors, Style
 from advisor.simulator.graph.model import layers_of, num_layers, parameter_count
 from advisor.simulator.graph.operator import Layer
 
@@ -60,7 +60,7 @@ class ModelShape:
         norms = float(self.hidden * layer.num_parts)
         return np.asarray(
             sum(
-                (matrix.held(tensor_parallel) for matrix in layer.stored),
+                (matrix.num_weights_on_rank(tensor_parallel) for matrix in layer.stored),
                 np.full_like(tensor_parallel, norms),
             )
         )
@@ -172,7 +172,7 @@ def layer_flop_per_token(model: Model) -> float:
     return 2.0 * sum(layer.count * layer.active for layer in layers_of(model))
 
 
-def kept_per_token(layer: Layer, hidden: int, style: Style) -> Kept:
+def layer_kept_tensors(layer: Layer, hidden: int, style: Style) -> KeptTensors:
     """Tensors that one layer keeps for its backward pass without recomputation [bytes per token].
 
     A fused GPT layer keeps 34 bytes per hidden value and token: 11 attention, 19 feed-forward, 4 norms; scores come on
@@ -186,22 +186,24 @@ def kept_per_token(layer: Layer, hidden: int, style: Style) -> Kept:
     norm_bytes = style.norm_bytes
     if layer.feed_forward is not None and layer.feed_forward.is_layer_norm:
         norm_bytes = style.layer_norm_bytes
-    found = Kept()
+    found = KeptTensors()
     if layer.mixer is not None:
-        found += _norm(hidden, 3, norm_bytes, style) + layer.mixer.kept(style)
+        found += _norm(hidden, 3, norm_bytes, style) + layer.mixer.kept_tensors(style)
     if layer.feed_forward is not None:
-        found += _norm(hidden, 2, norm_bytes, style) + layer.feed_forward.kept(style)
+        found += _norm(hidden, 2, norm_bytes, style) + layer.feed_forward.kept_tensors(style)
     return found
 
 
-def _norm(hidden: int, num_matrices: int, norm_bytes: float, style: Style) -> Kept:
+def _norm(hidden: int, num_matrices: int, norm_bytes: float, style: Style) -> KeptTensors:
     """Bytes kept by a norm, by its output as the input of the next matrices, and by the dropout mask of the residual
     behind it."""
     copies = num_matrices if style.autocast and not style.compiled else 1
-    return Kept(residual=hidden * (norm_bytes + copies * style.input_bytes + (1.0 if style.dropout else 0.0)))
+    return KeptTensors(
+        residual=hidden * (norm_bytes + copies * style.input_bytes + (1.0 if style.dropout else 0.0))
+    )
 
 
-def without_modules_per_token(layer: Layer, hidden: int, style: Style) -> Kept:
+def without_modules_per_token(layer: Layer, hidden: int, style: Style) -> KeptTensors:
     """Tensors that a layer keeps if norms, latent up-projections and experts' activation are recomputed [bytes per
     token].
 
@@ -209,14 +211,18 @@ def without_modules_per_token(layer: Layer, hidden: int, style: Style) -> Kept:
     Source: Megatron-Core, --recompute-modules layernorm mla_up_proj moe_act; DeepSeek-V3 (arXiv:2412.19437), section
     3.2.3.
     """
-    found = Kept()
+    found = KeptTensors()
     for part in (layer.mixer, layer.feed_forward):
         if part is not None:
-            found += Kept(residual=WIDE * hidden) + part.without_modules(part.kept(style), style)
+            found += KeptTensors(residual=WIDE * hidden) + part.without_modules(
+                part.kept_tensors(style), style
+            )
     return found
 
 
-def selected_per_token(layer: Layer, hidden: int, style: Style, kept: Kept, *, every_second: bool) -> Kept:
+def selective_kept_tensors(
+    layer: Layer, hidden: int, style: Style, kept: KeptTensors, *, every_second: bool
+) -> KeptTensors:
     """Tensors that a layer keeps under selective recomputation [bytes per token]; `kept` is without it.
 
     Megatron recomputes attention's core: its scores go, flash attention keeps none anyway. torchtitan keeps the
@@ -228,8 +234,12 @@ def selected_per_token(layer: Layer, hidden: int, style: Style, kept: Kept, *, e
     if not every_second:
         if layer.mixer is None or not style.score_tokens:
             return kept
-        without = layer.mixer.kept(replace(style, score_tokens=0))
-        return kept + without + layer.mixer.kept(style).times(-1.0)
-    found = Kept(residual=WIDE * hidden)
-    found += layer.mixer.every_second(kept) if layer.mixer is not None else Kept(sharded=kept.sharded / 2.0)
-    return found + (layer.feed_forward.every_second(kept) if layer.feed_forward is not None else Kept())
+        without = layer.mixer.kept_tensors(replace(style, score_tokens=0))
+        return kept + without + layer.mixer.kept_tensors(style).times(-1.0)
+    found = KeptTensors(residual=WIDE * hidden)
+    found += (
+        layer.mixer.every_second(kept) if layer.mixer is not None else KeptTensors(sharded=kept.sharded / 2.0)
+    )
+    return found + (
+        layer.feed_forward.every_second(kept) if layer.feed_forward is not None else KeptTensors()
+    )

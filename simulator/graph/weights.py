@@ -79,10 +79,10 @@ class Matrix:
         return Projection(self.name, columns, depth, self.low_bit, self.prefill_only)
 
     @overload
-    def held(self, tensor_parallel: float) -> float: ...
+    def num_weights_on_rank(self, tensor_parallel: float) -> float: ...
     @overload
-    def held(self, tensor_parallel: FloatArray) -> FloatArray: ...
-    def held(self, tensor_parallel: float | FloatArray) -> float | FloatArray:
+    def num_weights_on_rank(self, tensor_parallel: FloatArray) -> FloatArray: ...
+    def num_weights_on_rank(self, tensor_parallel: float | FloatArray) -> float | FloatArray:
         """Number of weights on one rank, for one degree or an array of degrees."""
         columns = sum(block.share(tensor_parallel) for block in self.columns)
         return columns * self.depth.share(tensor_parallel)
@@ -107,10 +107,12 @@ class Weighted:
             self._local[tensor_parallel] = tuple(matrix.local(tensor_parallel) for matrix in self.matrices)
         return self._local[tensor_parallel]
 
-    def held(self, tensor_parallel: int) -> tuple[float, float]:
+    def num_weights_on_rank(self, tensor_parallel: int) -> tuple[float, float]:
         """Number of weights outside routed experts on one rank: in the deployment's format, and in 16 bits."""
         if tensor_parallel not in self._held:
-            held = [(matrix.low_bit, float(matrix.held(tensor_parallel))) for matrix in self.stored]
+            held = [
+                (matrix.low_bit, float(matrix.num_weights_on_rank(tensor_parallel))) for matrix in self.stored
+            ]
             low_bit = sum(elements for is_low, elements in held if is_low)
             self._held[tensor_parallel] = low_bit, sum(elements for _, elements in held) - low_bit
         return self._held[tensor_parallel]

@@ -132,7 +132,7 @@ def prefill_kernel_s(
     else:
         keys_per_row = cached + new
     tiles = streams * np.ceil(new * rows / QUERY_TILE_ROWS)
-    tile_s = joined(_TILE_EXPONENT, np.asarray(overhead_s), QUERY_TILE_ROWS * keys_per_row * score_s)
+    tile_s = overlap_norm_s(_TILE_EXPONENT, np.asarray(overhead_s), QUERY_TILE_ROWS * keys_per_row * score_s)
     shared_s = tiles * tile_s / device.num_sms
     last_keys = cached + new
     if window_tokens is not None:
@@ -141,7 +141,9 @@ def prefill_kernel_s(
     token_bytes = efficiency.query_passes * np.asarray(query_bytes, float)
     token_bytes = token_bytes + efficiency.key_passes * np.asarray(key_bytes, float)
     traffic_s = streams * new * token_bytes / device.bandwidth_bytes_per_s
-    return np.asarray(efficiency.launch_s + joined(efficiency.tail_exponent, shared_s, alone_s) + traffic_s)
+    return np.asarray(
+        efficiency.launch_s + overlap_norm_s(efficiency.tail_exponent, shared_s, alone_s) + traffic_s
+    )
 
 
 def decode_kernel_s(
@@ -182,7 +184,7 @@ def decode_kernel_s(
     half_ramp = device.num_sms * efficiency.ramp_half_bytes_per_sm
     ramp = device.num_sms * efficiency.ramp_bytes_per_sm * total_bytes / (total_bytes + half_ramp)
     flop = tiles * QUERY_TILE_ROWS * np.asarray(row_flop, float)
-    busy_s = joined(
+    busy_s = overlap_norm_s(
         efficiency.overlap_exponent,
         tiles * efficiency.unit_overhead_cycles / (device.clock_hz * device.num_sms),
         (total_bytes + ramp) / bandwidth,
@@ -265,7 +267,7 @@ def secant_over_cache(
     return low_s - slope * chunk * (cached_low + chunk / 2.0), slope
 
 
-def joined(exponent: float, *parts: Floats) -> Floats:
+def overlap_norm_s(exponent: float, *parts: Floats) -> Floats:
     """Return the p-norm of times that overlap in part: 1 adds them, infinity takes the longest.
 
     Assumes: no time is negative.
@@ -292,4 +294,4 @@ def _score_s(flop_per_score: Floats, device: Device, efficiency: PrefillEfficien
     spill = 1.0 + efficiency.wide_head_slowdown * np.maximum(0.0, flop_per_score / _NARROW_HEAD_FLOP - 1.0)
     matrix_s = flop_per_score * device.num_sms / (peak * efficiency.peak_fraction) * spill
     softmax_s = 1.0 / (efficiency.scores_per_cycle * device.clock_hz)
-    return joined(efficiency.overlap_exponent, np.asarray(matrix_s), np.asarray(softmax_s))
+    return overlap_norm_s(efficiency.overlap_exponent, np.asarray(matrix_s), np.asarray(softmax_s))

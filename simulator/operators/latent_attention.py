@@ -20,7 +20,7 @@ from advisor.simulator.operators.attention_kernels import (
     PrefillEfficiency,
     bytes_past_l2,
     decode_kernel_s,
-    joined,
+    overlap_norm_s,
     prefill_kernel_s,
 )
 
@@ -187,7 +187,7 @@ def absorbed_product_s(
     if not warm_l2:
         num_bytes = weights + bytes_past_l2(activations, *l2)
     flop = 2.0 * heads * tokens * deep * wide
-    busy_s = joined(
+    busy_s = overlap_norm_s(
         efficiency.overlap_exponent,
         num_bytes / (device.bandwidth_bytes_per_s * efficiency.bandwidth_fraction),
         flop / (device.peak_flop_per_s["bf16"] * efficiency.peak_fraction),

@@ -13,7 +13,12 @@ from numpy.typing import ArrayLike
 
 from advisor.catalog.efficiencies import Fitted
 from advisor.simulator.device import Device
-from advisor.simulator.operators.attention_kernels import ACTIVATION_BYTES, Floats, bytes_past_l2, joined
+from advisor.simulator.operators.attention_kernels import (
+    ACTIVATION_BYTES,
+    Floats,
+    bytes_past_l2,
+    overlap_norm_s,
+)
 
 _OVERLAP_EXPONENT: Final = 4.0
 
@@ -125,7 +130,7 @@ def chunked_s(
         efficiency.chunk_l2_speedup,
     )
     traffic_s = efficiency.chunk_token_passes * num_bytes / device.bandwidth_bytes_per_s
-    busy_s = joined(_OVERLAP_EXPONENT, spread_s, efficiency.chunk_serial_share * chain_s)
+    busy_s = overlap_norm_s(_OVERLAP_EXPONENT, spread_s, efficiency.chunk_serial_share * chain_s)
     return np.asarray(efficiency.chunk_launch_s + busy_s + traffic_s)
 
 
@@ -176,7 +181,7 @@ def convolution_s(
         device.l2_bytes * efficiency.conv_l2_fraction,
         efficiency.conv_l2_speedup,
     )
-    busy_s = joined(
+    busy_s = overlap_norm_s(
         _OVERLAP_EXPONENT,
         np.asarray(fixed_cycles / (device.clock_hz * device.num_sms)),
         np.asarray(efficiency.conv_passes * num_bytes / device.bandwidth_bytes_per_s),

@@ -16,7 +16,7 @@ from advisor.simulator.device import Device
 from advisor.simulator.operators.attention_kernels import (
     Floats,
     attended_pairs,
-    joined,
+    overlap_norm_s,
 )
 
 TILE_ROWS: Final = 16
@@ -129,4 +129,4 @@ def _kernel_s(
     work_s = tiles * (e.tile_cycles + keys * key_cycles) * cycle_s / device.num_sms
     chain_s = last_keys * (e.chain_cycles + width * e.chain_dim_cycles) * cycle_s
     read_s = read_bytes / (device.bandwidth_bytes_per_s * e.bandwidth_fraction)
-    return np.asarray(e.launch_s + joined(e.overlap_norm, work_s, chain_s, read_s))
+    return np.asarray(e.launch_s + overlap_norm_s(e.overlap_norm, work_s, chain_s, read_s))

@@ -62,7 +62,7 @@ class Poisson:
 
     def instants_ps(self, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
         """Yield ascending arrival instants [ps], in chunks, without end."""
-        return _accumulated(lambda: rng.standard_exponential(_CHUNK), 1.0 / self.rate_per_s)
+        return _accumulate_instants(lambda: rng.standard_exponential(_CHUNK), 1.0 / self.rate_per_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,9 @@ class Gamma:
     def instants_ps(self, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
         """Yield ascending arrival instants [ps], in chunks, without end."""
         shape = 1.0 / self.cv**2
-        return _accumulated(lambda: rng.standard_gamma(shape, _CHUNK), 1.0 / (shape * self.rate_per_s))
+        return _accumulate_instants(
+            lambda: rng.standard_gamma(shape, _CHUNK), 1.0 / (shape * self.rate_per_s)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +146,7 @@ class VaryingRate:
         shape = 1.0 / self.cv**2
         rates = np.array([rate for _, rate in self.steps])
 
-        def rescaled(counts: NDArray[np.float64]) -> NDArray[np.float64]:
+        def rescale(counts: NDArray[np.float64]) -> NDArray[np.float64]:
             rounds, within = np.divmod(counts, expected[-1])
             # While the rate is 0 the expectation does not grow; the last instant of that time counts.
             step = np.searchsorted(expected, within, side="right") - 1
@@ -153,7 +155,7 @@ class VaryingRate:
             )
             return instants
 
-        return _accumulated(lambda: rng.standard_gamma(shape, _CHUNK) / shape, 1.0, rescaled)
+        return _accumulate_instants(lambda: rng.standard_gamma(shape, _CHUNK) / shape, 1.0, rescale)
 
 
 def diurnal(
@@ -216,7 +218,7 @@ def most_requests(rate_per_s: float) -> int:
     return max(1, int(mean - _SURE_SIGMAS * math.sqrt(mean)))
 
 
-def _accumulated(
+def _accumulate_instants(
     draw: Callable[[], NDArray[np.float64]],
     scale: float,
     instants_s_of: Callable[[NDArray[np.float64]], NDArray[np.float64]] = lambda sums: sums,

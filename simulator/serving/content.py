@@ -165,7 +165,7 @@ class SharedPrefixes:
         if not (math.isfinite(self.skew) and 0.0 <= self.skew <= 10.0):
             raise AdvisorError(f"skew of shared prefixes must lie in 0 to 10, not {self.skew}")
 
-    def drawn(self, rng: np.random.Generator, num_requests: int) -> Contents:
+    def draw(self, rng: np.random.Generator, num_requests: int) -> Contents:
         """Draw the prefix of each of a number of requests."""
         tree = ContentTree()
         first = tree.add(ROOT, self.num_tokens)

@@ -114,7 +114,7 @@ def simulate_disaggregated(
     most = min((limit for limit in held if limit is not None), default=UNLIMITED)
     client = Client(workload, decode.policy, seed, most_prompt_tokens=most)
     recorder = client.recorder(slo, keep=records)
-    service = _Service(prefill, decode, link, client, recorder, draw_contents(workload, seed))
+    service = _PoolService(prefill, decode, link, client, recorder, draw_contents(workload, seed))
     if give_up_after_violations is not None:
         service.limit = give_up_after_violations
         service.block = WATCHED_BLOCK
@@ -180,7 +180,7 @@ class _Worker(Site):
         self.channels = Channels(num_channels)
 
 
-class _Service(EventLoop):
+class _PoolService(EventLoop):
     """Clients and both pools; the cache of a finished prompt moves from one pool to the other."""
 
     def __init__(
@@ -227,9 +227,9 @@ class _Service(EventLoop):
         worker = self.prefill[self.prefill_loads.least_loaded()]
         self.hand_over(worker, (seen_ps, index, input_tokens, 1))
 
-    def completed(self, site: Site, num_finished: int) -> None:
+    def handle_finished(self, site: Site, num_finished: int) -> None:
         """Move the caches of computed prompts, and answer requests whose last token is out."""
-        site.answered(num_finished)
+        site.count_finished(num_finished)
         done = site.replica.finished
         rows = [done[at : at + NUM_FIELDS] for at in range(0, len(done), NUM_FIELDS)]
         done.clear()

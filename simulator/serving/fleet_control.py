@@ -125,7 +125,7 @@ class FleetControl:
             arrived = loop.router.num_routed[number] - routed
             routed += arrived
             current = len(ready) + self.num_starting[number]
-            metric = observed(scaling, ready, arrived / scaling.interval_s) / max(1, current)
+            metric = scaling_metric(scaling, ready, arrived / scaling.interval_s) / max(1, current)
             wanted = wanted_replicas(scaling, current, metric)
             now_ps = int(self.env.now)
             wishes = [wish for wish in wishes if wish[0] > now_ps - seconds_to_ps(scaling.down_window_s)]
@@ -184,7 +184,7 @@ class FleetControl:
         return max(1, seconds_to_ps(mean_s * float(drawn)))
 
 
-def observed(scaling: Scaling, ready: list[FleetSite], arrivals_per_s: float) -> float:
+def scaling_metric(scaling: Scaling, ready: list[FleetSite], arrivals_per_s: float) -> float:
     """Scaling metric summed over the replicas of a pool.
 
     Source: own definition.

@@ -94,7 +94,7 @@ class FleetLoop(EventLoop):
         """End a replica at once; its unfinished requests start again on other replicas."""
         if site.state == "ready":
             self.router.leave(site)
-        lost = site.replica.unfinished()
+        lost = site.replica.unfinished_requests()
         self._stop(site)
         for seen_ps, index, input_tokens, output_tokens in lost:
             self.num_retried += 1
@@ -147,13 +147,13 @@ class FleetLoop(EventLoop):
             else:
                 self.num_refused += 1
             self.recorder.turned_away(index, self.arrived_at.pop(index, now_ps), self.now_ps)
-            self._answered(index, self.now_ps)
+            self._send_waiting(index, self.now_ps)
         else:
             assert isinstance(site, FleetSite)
             seen_ps = self.now_ps + self.api_ps[site.pool_number]
             self.hand_over(site, (seen_ps, index, input_tokens, output_tokens))
 
-    def completed(self, site: Site, num_finished: int) -> None:
+    def handle_finished(self, site: Site, num_finished: int) -> None:
         """Record the requests that a replica has finished, and end the replica if it is draining and empty."""
         assert isinstance(site, FleetSite)
         finished = site.replica.finished
@@ -162,18 +162,18 @@ class FleetLoop(EventLoop):
         self._count(-num_finished)
         self.area += sum(ends_ps) - num_finished * self.now_ps  # their last tokens are on the way
         if site.state == "ready":
-            site.answered(num_finished)
+            site.count_finished(num_finished)
         else:
             site.num_outstanding -= num_finished
             if not site.num_outstanding:
                 self._stop(site)
         if self.load.followers:
             for index, end_ps in zip(finished[first_row + INDEX :: NUM_FIELDS], ends_ps, strict=True):
-                self._answered(index, end_ps)
+                self._send_waiting(index, end_ps)
         if len(finished) > BLOCK or len(site.replica.token_gaps) > BLOCK:
             self.recorder.take_finished(site.pool_number)
 
-    def _answered(self, index: int, heard_ps: int) -> None:
+    def _send_waiting(self, index: int, heard_ps: int) -> None:
         """Send the requests that have waited for this output and need no other."""
         load = self.load
         for follower in load.followers.get(index, ()):

@@ -156,7 +156,7 @@ def pool_result(pool: Pool, own: Recorder, sites: Sequence[SiteTally], end_ps: i
     paid_ps = sum(min(site.stopped_ps, end_ps) - site.started_ps for site in sites)
     prompts = sum(site.num_prompt_tokens for site in sites)
     return PoolResult(
-        **_served(pool.name, own),
+        **_tenant_figures(pool.name, own),
         num_preemptions=sum(site.num_preemptions for site in sites),
         num_iterations=sum(site.num_iterations for site in sites),
         num_events=sum(site.num_events for site in sites),
@@ -176,13 +176,13 @@ def tenant_result(tenant: Tenant, own: Recorder, num_turned_away: int) -> Tenant
     asked = own.num_finished + num_turned_away
     good = own.num_finished - own.num_violations
     return TenantResult(
-        **_served(tenant.name, own),
+        **_tenant_figures(tenant.name, own),
         num_turned_away=num_turned_away,
         goodput_fraction=good / asked if tenant.slo is not None and asked else None,
     )
 
 
-def _served(name: str, own: Recorder) -> dict[str, Any]:
+def _tenant_figures(name: str, own: Recorder) -> dict[str, Any]:
     return {
         "name": name,
         "num_good": own.num_finished - own.num_violations,

@@ -125,7 +125,7 @@ def simulate_in_parts(
         raise AdvisorError(f"num_processes must be at least 1, not {num_processes}")
     _check_fleet(fleet, load)
     recorder = FleetRecorder(fleet, load, _timeline_of(load, interval_s), keep=records)
-    routed, refused = _routed(fleet, load)
+    routed, refused = _route_requests(fleet, load)
     for index in refused.tolist():
         instant_ps = int(load.instants_ps[index])
         recorder.turned_away(index, instant_ps, instant_ps)
@@ -154,7 +154,7 @@ def _run_all(shares: list[_Share]) -> Iterator[tuple[FleetRecorder, list[SiteTal
         yield from pool.map(_run_share, shares)
 
 
-def _routed(fleet: Fleet, load: FleetLoad) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def _route_requests(fleet: Fleet, load: FleetLoad) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return the requests that the pool takes, in order of arrival, and those that it refuses."""
     order = np.argsort(load.instants_ps, kind="stable")
     inputs = load.input_tokens[order].astype(np.int64)
@@ -191,7 +191,7 @@ class _Part(EventLoop):
         site.replica.refill()
         self.touch(site)
 
-    def completed(self, site: Site, num_finished: int) -> None:
+    def handle_finished(self, site: Site, num_finished: int) -> None:
         """Pass finished requests to the recorder once a block of them has accumulated."""
         if len(site.replica.finished) > BLOCK or len(site.replica.token_gaps) > BLOCK:
             self.recorder.take_finished(0)

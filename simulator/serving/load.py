@@ -122,7 +122,7 @@ def _first(chunks: Iterable[tuple[NDArray[np.int64], ...]], count: int) -> NDArr
     return np.concatenate(parts, axis=1)
 
 
-def merged(loads: Sequence[FleetLoad]) -> FleetLoad:
+def merge_loads(loads: Sequence[FleetLoad]) -> FleetLoad:
     """Return the requests of several tenants as one load; each tenant keeps its order, its contents and its sessions.
 
     Source: own definition.

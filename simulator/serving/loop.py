@@ -100,7 +100,7 @@ class Site:
         self.is_touched = False
         """Whether something happened to the replica at this instant, so that a run may start."""
 
-    def answered(self, num_requests: int) -> None:
+    def count_finished(self, num_requests: int) -> None:
         """Note that the replica has finished requests."""
         self.num_outstanding -= num_requests
         self.load_index.fewer(self.number, num_requests)
@@ -130,7 +130,7 @@ class EventLoop:
         """Give a request that is sent now to a replica, or drop it."""
         raise NotImplementedError
 
-    def completed(self, site: Site, num_finished: int) -> None:
+    def handle_finished(self, site: Site, num_finished: int) -> None:
         """Handle the requests that a replica has just finished."""
         raise NotImplementedError
 
@@ -179,7 +179,7 @@ class EventLoop:
                     self.touch(site)
                     num_finished = site.replica.advance(now_ps)
                     if num_finished:
-                        self.completed(site, num_finished)
+                        self.handle_finished(site, num_finished)
             while self.next_known[0] == now_ps:
                 arrival = self.next_known
                 self.next_known = next(self.source, _NOBODY)
@@ -225,7 +225,7 @@ class EventLoop:
             num_finished = replica.advance(now_ps)
             if num_finished:
                 self.now_ps = now_ps
-                self.completed(site, num_finished)
+                self.handle_finished(site, num_finished)
                 if touched or self.enough or (due and due[0][0] < horizon_ps):
                     touched.insert(0, site)
                     return

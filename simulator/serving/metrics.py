@@ -259,7 +259,7 @@ class ServingResult:
         return self.num_finished / self.duration_s if self.duration_s else math.nan
 
 
-def pooled(results: Sequence[ServingResult]) -> ServingResult:
+def pool_runs(results: Sequence[ServingResult]) -> ServingResult:
     """Return several runs of one replica under one load as if they were a single long one.
 
     Distributions and counts are those of all runs, means are over their time.

@@ -159,7 +159,7 @@ class Replica:
             return self._commit(batch) if batch.running and batch.end_ps <= now_ps else 0
         return sum(self._commit(batch) for batch in self.batches if batch.running and batch.end_ps <= now_ps)
 
-    def unfinished(self) -> list[Request]:
+    def unfinished_requests(self) -> list[Request]:
         """Return the requests that the replica has not answered, in order of arrival; those not yet visible too."""
         requests = [*self.inbox, *(entry.request for entry in self.preempted)]
         for batch in self.batches:

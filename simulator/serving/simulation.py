@@ -63,7 +63,7 @@ def simulate(
     before = _router(surface, policy, num_replicas, router, contents)
     tables = step_tables(surface, policy)
     replicas = [new_replica(tables, policy, contents, jump=jump) for _ in range(num_replicas)]
-    loop = _Service(replicas, client, recorder, before, NEVER if limit is None else limit)
+    loop = _ClientService(replicas, client, recorder, before, NEVER if limit is None else limit)
     loop.run_until(NEVER)
     loop.record()
     return result_of(loop, replicas, client, recorder, policy)
@@ -87,7 +87,7 @@ def _router(
     return Router(Fleet(pools=(pool,), router=rule or "least_outstanding"), contents)
 
 
-class _Service(EventLoop):
+class _ClientService(EventLoop):
     """Clients and the replicas that answer them: through a router, or a single replica that knows its requests in
     advance."""
 
@@ -135,10 +135,10 @@ class _Service(EventLoop):
         assert isinstance(site, Site), "clients send nothing that a replica cannot hold"
         self.hand_over(site, request)
 
-    def completed(self, site: Site, num_finished: int) -> None:
+    def handle_finished(self, site: Site, num_finished: int) -> None:
         """Record finished requests, and send the next request of every client that has been answered."""
         if self.router is not None:
-            site.answered(num_finished)
+            site.count_finished(num_finished)
         if len(self.finished) > self.block:
             self.recorder.take_finished(self.finished)
             self.enough = self.recorder.num_violations > self.limit
@@ -185,7 +185,7 @@ def result_of(
     Raises: AssertionError: arrived is not done + in flight + refused; a defect of the simulator.
     Source: own definition.
     """
-    held = [request[0] for replica in replicas for request in replica.unfinished()]
+    held = [request[0] for replica in replicas for request in replica.unfinished_requests()]
     num_in_flight = sum(seen_ps <= loop.now_ps for seen_ps in held)
     num_future = len(held) - num_in_flight + len(client.ahead) + (not loop.expects_nobody)
     num_arrived = client.num_sent - num_future

@@ -42,7 +42,7 @@ def replay(trace: Trace, num_requests: int | None = None) -> Workload:
     Source: own definition.
     """
     count = len(trace.pairs) if num_requests is None else min(num_requests, len(trace.pairs))
-    return _picked(trace, range(count), np.array(trace.times_s[:count]))
+    return _pick_requests(trace, range(count), np.array(trace.times_s[:count]))
 
 
 def share_of_replay(trace: Trace, rate_per_s: float, num_requests: int) -> Workload:
@@ -74,10 +74,10 @@ def share_of_replay(trace: Trace, rate_per_s: float, num_requests: int) -> Workl
         if len(chosen) >= num_requests:
             break
     warming = min(warming, len(chosen) // 3)
-    return _picked(trace, chosen[warming:], np.concatenate(parts)[warming:], chosen[:warming])
+    return _pick_requests(trace, chosen[warming:], np.concatenate(parts)[warming:], chosen[:warming])
 
 
-def _picked(
+def _pick_requests(
     trace: Trace, indices: Sequence[int], times_s: NDArray[np.float64], before: Sequence[int] = ()
 ) -> Workload:
     contents = contents_of(trace)

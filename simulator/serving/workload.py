@@ -60,10 +60,10 @@ def draw_requests(workload: Workload, seed: int) -> Iterator[tuple[int, int, int
     Inputs, outputs and arrivals have a random stream each: request i is the same whatever the rate.
     Source: own definition.
     """
-    return chain.from_iterable(_numbered(workload, seed))
+    return chain.from_iterable(_number_lengths(workload, seed))
 
 
-def _numbered(workload: Workload, seed: int) -> Iterator[Iterator[tuple[int, int, int]]]:
+def _number_lengths(workload: Workload, seed: int) -> Iterator[Iterator[tuple[int, int, int]]]:
     start = 0
     for input_tokens, output_tokens in draw_length_chunks(workload, seed):
         count = min(len(input_tokens), workload.num_requests - start)
@@ -142,7 +142,7 @@ def draw_contents(workload: Workload, seed: int) -> Contents | None:
     if not isinstance(contents, SharedPrefixes):
         return contents
     whole("the seed", seed, 0)
-    return contents.drawn(np.random.default_rng([seed, _PREFIX_STREAM]), workload.num_requests)
+    return contents.draw(np.random.default_rng([seed, _PREFIX_STREAM]), workload.num_requests)
 
 
 class Client:

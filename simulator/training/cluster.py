@@ -20,7 +20,7 @@ from advisor.simulator.collectives import (
     topology_of,
 )
 from advisor.simulator.collectives.topology import PCIE_LANE_BYTES_PER_S
-from advisor.simulator.terms import Case, value
+from advisor.simulator.terms import TermCase, value
 from advisor.simulator.training.plan import FloatArray, IntArray, distinct
 
 Collective = Callable[[FloatArray, Topology], FloatArray]
@@ -108,7 +108,7 @@ def host_link_bytes_per_s(accelerator: Accelerator) -> float:
     """
     generation = min(max(accelerator.pcie_generation or 4, 3), 6)
     rate = PCIE_LANE_BYTES_PER_S[generation] * (accelerator.pcie_lanes or 16)
-    return rate * value("framework", "host_link_fraction", Case())
+    return rate * value("framework", "host_link_fraction", TermCase())
 
 
 class Groups:

@@ -36,7 +36,7 @@ class Convergence:
         """
         return float(np.interp(np.log(global_batch), np.log(self.batches), self.samples))
 
-    def evaluated_at(self, global_batch: int) -> float:
+    def num_evaluated(self, global_batch: int) -> float:
         """Number of sequences evaluated on the way to the target [sequences]."""
         trained = self.samples_at(global_batch)
         rounds = 1.0 + max(0.0, trained - self.first_evaluation) // self.evaluation_interval
@@ -77,5 +77,5 @@ def time_to_train_s(job: TrainingJob, step_s: float, forward_share: float, conve
     Source: MLCommons training rules: run_start to run_stop include evaluations.
     """
     steps = convergence.samples_at(job.global_batch) / job.global_batch
-    evaluations = convergence.evaluated_at(job.global_batch) / job.global_batch
+    evaluations = convergence.num_evaluated(job.global_batch) / job.global_batch
     return step_s * (steps + evaluations * forward_share)

@@ -8,7 +8,7 @@ from typing import Final
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.terms import Terms
 from advisor.catalog.units import TERA
-from advisor.simulator.terms import Case, filled, find, value
+from advisor.simulator.terms import TermCase, fill_record, find, value
 from advisor.simulator.training.job import TrainingJob
 
 _LEAST_SCALE: Final = 0.9
@@ -129,8 +129,10 @@ def framework_costs(job: TrainingJob, architecture: str, terms: Terms | None = N
     """
     era = year_month_of(job) or _UNDATED
     attention = "unfused_attention" if "unfused_attention" in job.features else "fused_attention"
-    case = Case(job.framework, date=era, architecture=architecture, operator=attention)
-    found = _shipped(case) if terms is None else filled(FrameworkCosts, "framework", case, terms=terms)
+    case = TermCase(job.framework, date=era, architecture=architecture, operator=attention)
+    found = (
+        _shipped_costs(case) if terms is None else fill_record(FrameworkCosts, "framework", case, terms=terms)
+    )
     if "bf16_grad_reduce" in job.features:
         found = replace(found, gradient_bytes=2.0, main_gradient_bytes=min(4.0, found.main_gradient_bytes))
     if "no_overlap" in job.features:
@@ -148,7 +150,7 @@ def at_power(costs: FrameworkCosts, accelerator: Accelerator) -> FrameworkCosts:
     Assumes: power grows with the cube of the clock; an architecture without a reference has one kind of board.
     Source: dynamic power of CMOS; catalog/data/terms.csv, kernel_scale_w_per_tflop.
     """
-    reference = find("framework", "kernel_scale_w_per_tflop", Case(architecture=accelerator.architecture))
+    reference = find("framework", "kernel_scale_w_per_tflop", TermCase(architecture=accelerator.architecture))
     peak = accelerator.peak_flop_per_s.get("bf16")
     if reference is None or not accelerator.tdp_w or not peak or costs.kernel_scale <= 1.0:
         return costs
@@ -163,12 +165,12 @@ def at_power(costs: FrameworkCosts, accelerator: Accelerator) -> FrameworkCosts:
 
 def common_term(name: str) -> float:
     """Return a number of training that is common to all frameworks, in its own unit. Source: catalog/data/terms.csv."""
-    return value("framework", name, Case())
+    return value("framework", name, TermCase())
 
 
 @lru_cache(maxsize=512)
-def _shipped(case: Case) -> FrameworkCosts:
-    return filled(FrameworkCosts, "framework", case)
+def _shipped_costs(case: TermCase) -> FrameworkCosts:
+    return fill_record(FrameworkCosts, "framework", case)
 
 
 def year_month_of(job: TrainingJob) -> str:

@@ -28,7 +28,7 @@ _LEAST_STALL_FRACTION: Final = 0.001
 
 
 @dataclass(frozen=True, slots=True)
-class Checkpoint:
+class CheckpointMethod:
     """Way in which the state of a run is saved."""
 
     state_bytes: float

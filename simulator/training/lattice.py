@@ -100,7 +100,7 @@ def enumerate_lattice(job: TrainingJob, num_accelerators: int, limits: LatticeLi
             if fitting:
                 what = (experts, fitting, _recomputes(-(-shape.num_layers // pp), limits))
                 blocks.append(_block((tp, pp, cp, dp), outer, (schedule, virtual), what, limits))
-    return _joined(blocks)
+    return _join_blocks(blocks)
 
 
 def _dense_degrees(
@@ -247,7 +247,7 @@ def _block(
     return fixed, (experts, micro, recomputes, sharding, group, offload, stream)
 
 
-def _joined(blocks: Sequence[_Block]) -> PlanLattice:
+def _join_blocks(blocks: Sequence[_Block]) -> PlanLattice:
     """Return the plans of all blocks, one after the other."""
     if not blocks:
         return PlanLattice.of([])

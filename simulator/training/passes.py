@@ -152,7 +152,7 @@ def _layer_parts(
     of: IntArray,
 ) -> dict[str, FloatArray]:
     """Time of one layer and micro-batch by part [s], per plan."""
-    times = pricing.layer(layer).taken(of)
+    times = pricing.layer(layer).take(of)
     found = exchanges.layer(layer, times)
     full, selective, modules = (
         lattice.recompute == RECOMPUTES.index(name) for name in ("full", "selective", "modules")

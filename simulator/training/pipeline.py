@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from advisor.simulator.training.plan import SCHEDULES, FloatArray, IntArray, Schedule
-from advisor.simulator.training.schedule_orders import Kind, Order, Pass, Slot, order_of
+from advisor.simulator.training.schedule_orders import Kind, ScheduleOrder, MicroBatchPass, Slot, order_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +28,7 @@ class ChunkTimes:
         """Return times that are equal for every chunk [s]."""
         return cls((forward_s,) * num_chunks, (input_s,) * num_chunks, (weight_s,) * num_chunks, send_s)
 
-    def of(self, step: Pass) -> float:
+    def of(self, step: MicroBatchPass) -> float:
         """Time of one pass [s]."""
         if step.kind is Kind.FORWARD:
             return self.forward_s[step.position]
@@ -107,7 +107,7 @@ def run_schedule(
     order = order_of(schedule, num_stages, num_micro_batches, virtual_stages)
     if len(times.forward_s) != order.num_positions:
         raise ValueError(f"{len(times.forward_s)} chunk times for {order.num_positions} positions")
-    slots = _timed(order, times)
+    slots = _time_slots(order, times)
     return PipelineRun(
         schedule=schedule,
         num_micro_batches=num_micro_batches,
@@ -118,7 +118,7 @@ def run_schedule(
     )
 
 
-def _chunks_a_pass_counts(order: Order) -> int:
+def _chunks_a_pass_counts(order: ScheduleOrder) -> int:
     """Number of chunks over which one micro-batch's activations of a stage are spread.
 
     DualPipe's two chunks serve different micro-batches, so it is 1 there.
@@ -135,7 +135,7 @@ def _max_in_flight(stage: Sequence[Slot]) -> int:
     return most
 
 
-def _timed(order: Order, times: ChunkTimes) -> tuple[tuple[TimedSlot, ...], ...]:
+def _time_slots(order: ScheduleOrder, times: ChunkTimes) -> tuple[tuple[TimedSlot, ...], ...]:
     """Return the instants of all slots: every stage advances until it waits for a pass that has no end yet."""
     ends: dict[tuple[bool, int, int], float] = {}
     timed: list[list[TimedSlot]] = [[] for _ in order.stages]
@@ -169,7 +169,9 @@ def _timed(order: Order, times: ChunkTimes) -> tuple[tuple[TimedSlot, ...], ...]
     return tuple(tuple(stage) for stage in timed)
 
 
-def _needs(step: Pass, order: Order, send_s: float) -> list[tuple[tuple[bool, int, int], float]]:
+def _needs(
+    step: MicroBatchPass, order: ScheduleOrder, send_s: float
+) -> list[tuple[tuple[bool, int, int], float]]:
     """Return the passes that must have ended before a pass starts, and how long their results travel [s]."""
     micro = step.micro_batch
     position = step.position

@@ -201,12 +201,12 @@ def _library(accelerator: Accelerator, engine: str) -> OperatorLibrary:
 def _run(replica: ReplicaModel, num_replicas: int, load: RolloutLoad, seed: int) -> Rollout:
     share = -(-load.num_samples // num_replicas)
     simulated = min(share, _MOST_SIMULATED)
-    result = _generated(replica, load, simulated, seed)
+    result = _simulate_generation(replica, load, simulated, seed)
     if not result.num_finished:
         raise InfeasibleError("no sample fits beside the weights", why="the cache is smaller than one sample")
     more_s = 0.0
     if share > simulated:
-        half = _generated(replica, load, simulated // 2, seed)
+        half = _simulate_generation(replica, load, simulated // 2, seed)
         more_s = (share - simulated) / (simulated - simulated // 2) * (result.duration_s - half.duration_s)
     time_s = result.duration_s + more_s
     return Rollout(
@@ -220,7 +220,9 @@ def _run(replica: ReplicaModel, num_replicas: int, load: RolloutLoad, seed: int)
     )
 
 
-def _generated(replica: ReplicaModel, load: RolloutLoad, num_samples: int, seed: int) -> ServingResult:
+def _simulate_generation(
+    replica: ReplicaModel, load: RolloutLoad, num_samples: int, seed: int
+) -> ServingResult:
     workload = Workload(
         TraceArrivals([0.0] * num_samples), load.lengths(), num_samples, load.contents(num_samples)
     )

@@ -24,7 +24,7 @@ class Kind(IntEnum):
     """Gradients of the weights alone, for which no stage waits before the optimizer."""
 
 
-class Pass(NamedTuple):
+class MicroBatchPass(NamedTuple):
     """One micro-batch through one position of the model."""
 
     kind: Kind
@@ -32,11 +32,11 @@ class Pass(NamedTuple):
     position: int
 
 
-Slot = tuple[Pass, ...]
+Slot = tuple[MicroBatchPass, ...]
 StageOrder = tuple[Slot, ...]
 
 
-class Order(NamedTuple):
+class ScheduleOrder(NamedTuple):
     """Order of a whole schedule: the slots of every stage, and the stage of each position."""
 
     stages: tuple[StageOrder, ...]
@@ -51,7 +51,9 @@ CHUNKS: Final[dict[str, int]] = {"zbv": 2, "dualpipe": 2}
 """Number of chunks per stage that a schedule prescribes."""
 
 
-def order_of(schedule: Schedule, num_stages: int, num_micro_batches: int, virtual_stages: int = 1) -> Order:
+def order_of(
+    schedule: Schedule, num_stages: int, num_micro_batches: int, virtual_stages: int = 1
+) -> ScheduleOrder:
     """Return the order of a schedule for given numbers of stages, micro-batches and, if interleaved, chunks per stage.
 
     Raises: AdvisorError: the schedule does not exist for these numbers.
@@ -75,7 +77,7 @@ def order_of(schedule: Schedule, num_stages: int, num_micro_batches: int, virtua
     return one_forward_one_backward_order(num_stages, num_micro_batches)
 
 
-def gpipe_order(num_stages: int, num_micro_batches: int) -> Order:
+def gpipe_order(num_stages: int, num_micro_batches: int) -> ScheduleOrder:
     """Return the order of all forward passes, then all backward passes.
 
     Source: Huang et al. 2019, arXiv:1811.06965.
@@ -83,29 +85,29 @@ def gpipe_order(num_stages: int, num_micro_batches: int) -> Order:
     return _straight(
         num_stages,
         lambda stage: [
-            *(Pass(Kind.FORWARD, m, stage) for m in range(num_micro_batches)),
-            *(Pass(Kind.BACKWARD, m, stage) for m in range(num_micro_batches)),
+            *(MicroBatchPass(Kind.FORWARD, m, stage) for m in range(num_micro_batches)),
+            *(MicroBatchPass(Kind.BACKWARD, m, stage) for m in range(num_micro_batches)),
         ],
     )
 
 
-def one_forward_one_backward_order(num_stages: int, num_micro_batches: int) -> Order:
+def one_forward_one_backward_order(num_stages: int, num_micro_batches: int) -> ScheduleOrder:
     """Return the 1F1B order: as many forward passes as stages follow, then one forward and one backward pass in turn.
 
     Source: Narayanan et al. 2021, arXiv:2104.04473, section 2.2.1 (PipeDream-Flush).
     """
 
-    def passes(stage: int) -> list[Pass]:
+    def passes(stage: int) -> list[MicroBatchPass]:
         warm_up = min(num_stages - 1 - stage, num_micro_batches)
-        forward = [Pass(Kind.FORWARD, m, stage) for m in range(num_micro_batches)]
-        backward = [Pass(Kind.BACKWARD, m, stage) for m in range(num_micro_batches)]
+        forward = [MicroBatchPass(Kind.FORWARD, m, stage) for m in range(num_micro_batches)]
+        backward = [MicroBatchPass(Kind.BACKWARD, m, stage) for m in range(num_micro_batches)]
         steady = [p for pair in zip(forward[warm_up:], backward, strict=False) for p in pair]
         return [*forward[:warm_up], *steady, *backward[num_micro_batches - warm_up :]]
 
     return _straight(num_stages, passes)
 
 
-def zb_h1_order(num_stages: int, num_micro_batches: int) -> Order:
+def zb_h1_order(num_stages: int, num_micro_batches: int) -> ScheduleOrder:
     """Return the ZB-H1 order: 1F1B with the backward pass in two; stage s postpones the weight gradients of s
     micro-batches.
 
@@ -115,23 +117,23 @@ def zb_h1_order(num_stages: int, num_micro_batches: int) -> Order:
     Source: Qi et al. 2023, arXiv:2401.10241, section 2.2 (ZB-H1).
     """
 
-    def passes(stage: int) -> list[Pass]:
+    def passes(stage: int) -> list[MicroBatchPass]:
         warm_up = min(num_stages - 1 - stage, num_micro_batches)
-        found = [Pass(Kind.FORWARD, m, stage) for m in range(warm_up)]
+        found = [MicroBatchPass(Kind.FORWARD, m, stage) for m in range(warm_up)]
         weights = 0
         for m in range(num_micro_batches):
             if warm_up + m < num_micro_batches:
-                found.append(Pass(Kind.FORWARD, warm_up + m, stage))
-            found.append(Pass(Kind.INPUT, m, stage))
+                found.append(MicroBatchPass(Kind.FORWARD, warm_up + m, stage))
+            found.append(MicroBatchPass(Kind.INPUT, m, stage))
             if m >= stage:
-                found.append(Pass(Kind.WEIGHT, weights, stage))
+                found.append(MicroBatchPass(Kind.WEIGHT, weights, stage))
                 weights += 1
-        return [*found, *(Pass(Kind.WEIGHT, m, stage) for m in range(weights, num_micro_batches))]
+        return [*found, *(MicroBatchPass(Kind.WEIGHT, m, stage) for m in range(weights, num_micro_batches))]
 
     return _straight(num_stages, passes)
 
 
-def interleaved_order(num_stages: int, num_micro_batches: int, virtual_stages: int) -> Order:
+def interleaved_order(num_stages: int, num_micro_batches: int, virtual_stages: int) -> ScheduleOrder:
     """Return the interleaved order: 1F1B over chunks. Stage s holds positions s, s + stages, …; micro-batches go round
     in groups of `num_stages`.
 
@@ -147,12 +149,12 @@ def interleaved_order(num_stages: int, num_micro_batches: int, virtual_stages: i
     group = num_stages * virtual_stages
     total = num_micro_batches * virtual_stages
 
-    def passes(stage: int) -> list[Pass]:
-        def turn(kind: Kind, i: int) -> Pass:
+    def passes(stage: int) -> list[MicroBatchPass]:
+        def turn(kind: Kind, i: int) -> MicroBatchPass:
             chunk = i % group // num_stages
             if kind is Kind.BACKWARD:
                 chunk = virtual_stages - 1 - chunk
-            return Pass(kind, i // group * num_stages + i % num_stages, chunk * num_stages + stage)
+            return MicroBatchPass(kind, i // group * num_stages + i % num_stages, chunk * num_stages + stage)
 
         warm_up = min(2 * (num_stages - 1 - stage) + (virtual_stages - 1) * num_stages, total)
         forward = [turn(Kind.FORWARD, i) for i in range(total)]
@@ -161,10 +163,10 @@ def interleaved_order(num_stages: int, num_micro_batches: int, virtual_stages: i
         return [*forward[:warm_up], *steady, *backward[total - warm_up :]]
 
     stages = tuple(_one_by_one(passes(stage)) for stage in range(num_stages))
-    return Order(stages, group, lambda _, position: position % num_stages, virtual_stages)
+    return ScheduleOrder(stages, group, lambda _, position: position % num_stages, virtual_stages)
 
 
-def zbv_order(num_stages: int, num_micro_batches: int) -> Order:
+def zbv_order(num_stages: int, num_micro_batches: int) -> ScheduleOrder:
     """Return the ZB-V order: two chunks per stage, down the stages and back up, so that the last position ends where
     the first began.
 
@@ -176,7 +178,7 @@ def zbv_order(num_stages: int, num_micro_batches: int) -> Order:
     last = 2 * num_stages - 1
     filled = max(num_micro_batches, last)
 
-    def passes(stage: int) -> list[Pass]:
+    def passes(stage: int) -> list[MicroBatchPass]:
         down = _Chunk(stage)
         up = _Chunk(last - stage)
         found = [down.forward() for _ in range(2 * (num_stages - stage) - 1)]
@@ -199,10 +201,12 @@ def zbv_order(num_stages: int, num_micro_batches: int) -> Order:
     def stage_of(_: int, position: int) -> int:
         return min(position, last - position)
 
-    return Order(tuple(_one_by_one(passes(s)) for s in range(num_stages)), 2 * num_stages, stage_of, 2)
+    return ScheduleOrder(
+        tuple(_one_by_one(passes(s)) for s in range(num_stages)), 2 * num_stages, stage_of, 2
+    )
 
 
-def dualpipe_order(num_stages: int, num_micro_batches: int) -> Order:
+def dualpipe_order(num_stages: int, num_micro_batches: int) -> ScheduleOrder:
     """Return the DualPipe order: half of the micro-batches enter at each end of the pipeline.
 
     A forward pass of one direction overlaps a backward pass of the other. Every stage holds its chunk of both
@@ -224,7 +228,7 @@ def dualpipe_order(num_stages: int, num_micro_batches: int) -> Order:
         return position if micro_batch < half else num_stages - 1 - position
 
     stages = tuple(_dualpipe_stage(stage, num_stages, half) for stage in range(num_stages))
-    return Order(stages, num_stages, stage_of, 2)
+    return ScheduleOrder(stages, num_stages, stage_of, 2)
 
 
 def _dualpipe_stage(stage: int, num_stages: int, half: int) -> StageOrder:
@@ -273,28 +277,28 @@ class _Chunk:
         self._position = position
         self.forwards = self.inputs = self.weights = first
 
-    def forward(self) -> Pass:
+    def forward(self) -> MicroBatchPass:
         self.forwards += 1
-        return Pass(Kind.FORWARD, self.forwards - 1, self._position)
+        return MicroBatchPass(Kind.FORWARD, self.forwards - 1, self._position)
 
-    def input(self) -> Pass:
+    def input(self) -> MicroBatchPass:
         self.inputs += 1
-        return Pass(Kind.INPUT, self.inputs - 1, self._position)
+        return MicroBatchPass(Kind.INPUT, self.inputs - 1, self._position)
 
-    def weight(self) -> Pass:
+    def weight(self) -> MicroBatchPass:
         self.weights += 1
-        return Pass(Kind.WEIGHT, self.weights - 1, self._position)
+        return MicroBatchPass(Kind.WEIGHT, self.weights - 1, self._position)
 
-    def backward(self) -> Pass:
+    def backward(self) -> MicroBatchPass:
         self.inputs += 1
-        return Pass(Kind.BACKWARD, self.inputs - 1, self._position)
+        return MicroBatchPass(Kind.BACKWARD, self.inputs - 1, self._position)
 
 
-def _one_by_one(passes: list[Pass]) -> StageOrder:
+def _one_by_one(passes: list[MicroBatchPass]) -> StageOrder:
     return tuple((p,) for p in passes)
 
 
-def _straight(num_stages: int, passes: Callable[[int], list[Pass]]) -> Order:
+def _straight(num_stages: int, passes: Callable[[int], list[MicroBatchPass]]) -> ScheduleOrder:
     """Return the order for one chunk per stage: positions are stages."""
     stages = tuple(_one_by_one(passes(stage)) for stage in range(num_stages))
-    return Order(stages, num_stages, lambda _, position: position, 1)
+    return ScheduleOrder(stages, num_stages, lambda _, position: position, 1)

@@ -115,7 +115,7 @@ class Exchanges:
         pieces = np.where(divided & self.tensor.shares_memory, 1.0 - 1.0 / tp, 0.0)
         hidden_f = np.minimum(pieces * wire_s, self._tensor_overlap() * times.matmul_forward_s)
         # The input is gathered again for the weight gradient, during the input gradient's multiplication.
-        by_weights = np.minimum(0.5 * (wire_s - hidden_f), self._hidden_by_weights() * times.weight_s)
+        by_weights = np.minimum(0.5 * (wire_s - hidden_f), self._weight_gradient_cover() * times.weight_s)
         forward = wire_s - hidden_f
         backward = wire_s - hidden_f - by_weights
         if experts is not None:
@@ -126,7 +126,7 @@ class Exchanges:
             backward = backward + split
         return Exchange(forward, backward, hidden_f, hidden_f + by_weights)
 
-    def _hidden_by_weights(self) -> float:
+    def _weight_gradient_cover(self) -> float:
         """Fraction of the weight gradients' time that covers communication of backward passes along the sequence."""
         return (
             common_term("hidden_by_weights")

@@ -47,7 +47,7 @@ _CAST_BYTES: Final = {"fp8": 1.0, "nvfp4": 7.0}
 for nvfp4 a pass for the scale and one through the random rotation."""
 _CLAMPING: Final = ("gpt_oss",)
 """Families of models whose experts have biases and clamp both halves of their gates."""
-_OF_FIRST_PRODUCT: Final = {"megatron": (12.2, 24.0), "fsdp": (8.0, 6.0)}
+_FIRST_MATMUL_PASSES: Final = {"megatron": (12.2, 24.0), "fsdp": (8.0, 6.0)}
 """Passes over a tensor of the inner size in addition to the first matmul, forward and backward: Megatron clamps both
 halves and joins them, as measured on an H100 (tools/measure_experts.py; by its bytes 8 and 10); AutoModel adds a bias
 expert by expert, by its bytes, and clamps in a compiled kernel."""
@@ -55,10 +55,10 @@ _BIAS_WEIGHED: Final = {"bf16": (8.6, 14.3), "fp32": (19.4, 27.7)}
 """Passes over a tensor of the hidden size for the second matmul's bias, weighted by each token's share of the router:
 measured with tools/measure_experts.py on an H100, by the format of the shares (fp32 if the dispatcher takes nothing
 else)."""
-_WELL: Final = 2.0
-_HARDLY: Final = 1.1
-"""Overlap exponents of a matmul with the traffic of the fp32 gradient that it adds to (1 is no overlap): `_WELL` for a
-large matmul, `_HARDLY` for each expert's own, as measured on an H100 with 1 024 and 4 096 rows
+_LARGE_OVERLAP: Final = 2.0
+_SMALL_OVERLAP: Final = 1.1
+"""Overlap exponents of a matmul with the traffic of the fp32 gradient that it adds to (1 is no overlap): `_LARGE_OVERLAP` for a
+large matmul, `_SMALL_OVERLAP` for each expert's own, as measured on an H100 with 1 024 and 4 096 rows
 (tools/measure_experts.py)."""
 _LATENT_UP: Final = ("query_up", "kv_up")
 _EAGER_FAMILIES: Final = ("fsdp", "torchtitan", "peft", "deepspeed")
@@ -105,7 +105,7 @@ class LayerTimes:
     experts_s: FloatArray
     """Part of forward_s in routed experts [s]."""
 
-    def taken(self, rows: IntArray) -> "LayerTimes":
+    def take(self, rows: IntArray) -> "LayerTimes":
         """Return the times at these slices. Source: own definition."""
         return LayerTimes(*(getattr(self, field.name)[rows] for field in fields(self)))
 
@@ -203,7 +203,7 @@ class LayerPricing:
         Assumes: transposed operands cost as much as plain ones.
         Source: operators.matmul; chain rule.
         """
-        rows, norm = (self.slices.rows, _WELL) if rows is None else (rows, _HARDLY)
+        rows, norm = (self.slices.rows, _LARGE_OVERLAP) if rows is None else (rows, _SMALL_OVERLAP)
         scale = self.costs.low_bit_scale if dtype != "bf16" else self.costs.kernel_scale
         efficiency = self.library.parameters(MatmulEfficiency, "matmul", dtype)
         forward = matmul_s(rows, columns, depth, self.device, efficiency)
@@ -282,13 +282,13 @@ class LayerPricing:
             forward = self.costs.recurrence_scale * forward
             return forward, common_term("recurrence_backward") * forward
         if "unfused_attention" in self.job.features and mixer.attention is not None:
-            return self._unfused(mixer.attention)
+            return self._unfused_attention_s(mixer.attention)
         degrees = s.tensor_parallel.astype(np.float64)
         whole = mixer.sequence_s(self.library, s.sequence, s.micro_batch, degrees)
         forward = self.costs.attention_scale * whole / s.context_parallel
         return forward, self.costs.attention_backward * forward
 
-    def _unfused(self, attention: Attention) -> tuple[FloatArray, FloatArray]:
+    def _unfused_attention_s(self, attention: Attention) -> tuple[FloatArray, FloatArray]:
         """Time of attention with stored scores [s]: two batched multiplications and passes of scale, mask, softmax and
         dropout over them."""
         s = self.slices
@@ -330,7 +330,7 @@ class LayerPricing:
             mask = pairs == pair
             ep = int(pair) // 4096
             etp = int(pair) % 4096
-            forward[mask] = self._grouped(experts, ep, etp, s.rows[mask] / s.sequence_split[mask])
+            forward[mask] = self._grouped_experts_s(experts, ep, etp, s.rows[mask] / s.sequence_split[mask])
         width = 2.0 * experts.hidden_size + 3.0 * experts.intermediate_size
         pairs_per_rank = s.rows / s.sequence_split * experts.per_token
         cast = self.stream_s(0.5 * _CAST_BYTES.get(self.dtype, 0.0) * pairs_per_rank * width)
@@ -341,7 +341,7 @@ class LayerPricing:
         ranks = s.expert_parallel * np.maximum(s.expert_tensor_parallel, 1)
         weights = experts.num_experts * experts.elements / ranks
         traffic = self.stream_s(weights * self.costs.main_gradient_bytes)
-        weight_s = overlapped_s(forward, traffic, _WELL)
+        weight_s = overlapped_s(forward, traffic, _LARGE_OVERLAP)
         return forward + beside_f, forward + beside_b, weight_s
 
     def _beside_experts(self, experts: Experts) -> tuple[FloatArray, FloatArray]:
@@ -368,7 +368,7 @@ class LayerPricing:
         if "alltoall_dispatcher" in features:
             values = values + np.where(s.expert_parallel < experts.num_experts, 4.0, 0.0) * h
         forward = backward = values
-        own = _OF_FIRST_PRODUCT.get(self.job.framework)
+        own = _FIRST_MATMUL_PASSES.get(self.job.framework)
         if self.job.model.family in _CLAMPING and own is not None and not self.low_bit:
             weighed = _BIAS_WEIGHED["fp32" if "alltoall_dispatcher" not in features else "bf16"]
             forward = forward + own[0] * inner + weighed[0] * h
@@ -400,7 +400,7 @@ class LayerPricing:
         beside_f, beside_b = self._beside_experts(experts)
         return forward + beside_f, inputs + beside_b, weights
 
-    def _grouped(self, experts: Experts, ep: int, etp: int, tokens: FloatArray) -> FloatArray:
+    def _grouped_experts_s(self, experts: Experts, ep: int, etp: int, tokens: FloatArray) -> FloatArray:
         """Time of the experts of one rank for the pairs that reach it [s]; each rank of the expert group brings
         `tokens`.
 

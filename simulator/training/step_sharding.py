@@ -86,12 +86,12 @@ def sharding_times(
     overlap = costs.data_overlap
     table = costs.table_exposed * parameters.table / np.maximum(parameters.dense, 1.0)
     alone = np.maximum(1.0 / np.maximum(passes.stages.num_layers, 1.0), table)
-    once = _exposed(reduce, overlap * backward_s, alone)
+    once = _exposed_time_s(reduce, overlap * backward_s, alone)
     # A sum before another micro-batch can also hide behind all of that micro-batch.
     once = once + (sums - 1.0) * np.maximum(reduce - overlap * (forward_s + backward_s), 0.0)
-    once = once + _exposed(gather_once, costs.gather_overlap * forward_s, alone)
-    per_pass = _exposed(gather, overlap * forward_s, alone)
-    per_pass = per_pass + _exposed(gather + reduce, overlap * backward_s, alone)
+    once = once + _exposed_time_s(gather_once, costs.gather_overlap * forward_s, alone)
+    per_pass = _exposed_time_s(gather, overlap * forward_s, alone)
+    per_pass = per_pass + _exposed_time_s(gather + reduce, overlap * backward_s, alone)
     exchange = np.where(is_full, rounds * per_pass, once)
     total = np.where(is_full, rounds * (2.0 * gather + reduce), sums * reduce + gather_once)
     hidden = np.maximum(0.0, total - exchange)
@@ -171,7 +171,7 @@ def gradient_bytes(job: TrainingJob, costs: FrameworkCosts) -> float:
     return 2.0 if "bf16_states" in job.features else costs.gradient_bytes
 
 
-def _exposed(seconds: FloatArray, window_s: FloatArray, alone: FloatArray) -> FloatArray:
+def _exposed_time_s(seconds: FloatArray, window_s: FloatArray, alone: FloatArray) -> FloatArray:
     """Communication time beyond its window [s]; the share of the first or last group has no computation to hide
     behind."""
     return np.maximum(seconds - window_s, seconds * alone)

@@ -177,8 +177,8 @@ def lora_replica(replica: ReplicaModel, adapters: Adapters) -> ReplicaModel:
     )
     costlier = replace(
         surface,
-        decode_base_ps=_added(surface.decode_base_ps, decode),
-        mixed_base_ps=_added(surface.mixed_base_ps, mixed),
+        decode_base_ps=_add_time(surface.decode_base_ps, decode),
+        mixed_base_ps=_add_time(surface.mixed_base_ps, mixed),
     )
     return replace(replica, surface=costlier, policy=policy)
 
@@ -193,7 +193,7 @@ def sequences_within(adapters: Adapters, most: int) -> int:
     return int(batches[fits][-1]) if fits.any() else 1
 
 
-def _added(base_ps: Sequence[int], extra_s: FloatArray) -> list[int]:
+def _add_time(base_ps: Sequence[int], extra_s: FloatArray) -> list[int]:
     return [
         base_ps[0],
         *(

@@ -69,7 +69,7 @@ class ItemService:
     batch_s: tuple[float, ...]
     parts: Mapping[str, float]
     """Time of a batch of one, by part [s]."""
-    transferred: tuple[str, ...]
+    transferred_operators: tuple[str, ...]
     time_range: tuple[float, float]
     """Range that contains 80 % of the ratios of real to predicted time."""
 
@@ -81,7 +81,7 @@ class ItemService:
     @property
     def basis(self) -> Basis:
         """Basis of the times: assumed if they use parameters of related hardware. Source: definition."""
-        return "assumed" if self.transferred else "modelled"
+        return "assumed" if self.transferred_operators else "modelled"
 
     @property
     def headroom(self) -> float:
@@ -168,7 +168,7 @@ def item_service(
         runtime,
         (0.0, *map(float, total)),
         parts,
-        tuple(sorted(library.transferred)),
+        tuple(sorted(library.transferred_operators)),
         time_range(job),
     )
 

@@ -188,7 +188,7 @@ def expert_offload(
     num_handed_over = 0
     for layers, each in routed:
         experts += layers * each.num_experts * each.elements * width
-        touched += layers * each.touched(float(batch)) * each.elements * width
+        touched += layers * each.num_chosen(float(batch)) * each.elements * width
         num_handed_over += layers
     left = _room_for_experts(deployment, experts)
     resident = min(1.0, left / experts)

@@ -41,7 +41,7 @@ def tokens_of_image(scheme: ImageScheme, width: int, height: int) -> ImageTokens
     if scheme.kind == "fixed":
         return ImageTokens(scheme.tokens_per_tile, 1, scheme.patches_per_tile)
     if scheme.kind == "merged":
-        return _merged(scheme, width, height)
+        return _merge_patches(scheme, width, height)
     if scheme.kind == "rows":
         return _rows(scheme, width, height)
     if scheme.kind == "grid":
@@ -49,7 +49,7 @@ def tokens_of_image(scheme: ImageScheme, width: int, height: int) -> ImageTokens
     return _tiles(scheme, width, height)
 
 
-def _merged(scheme: ImageScheme, width: int, height: int) -> ImageTokens:
+def _merge_patches(scheme: ImageScheme, width: int, height: int) -> ImageTokens:
     """Return the tokens of an image whose sides are rounded to whole tokens, its area kept between the scheme's
     bounds."""
     unit = scheme.patch * scheme.merge
@@ -106,14 +106,14 @@ def _grid(scheme: ImageScheme, width: int, height: int) -> ImageTokens:
     of tokens."""
     side = scheme.tile
 
-    def kept(grid: tuple[int, int]) -> tuple[int, int]:
+    def fit_grid(grid: tuple[int, int]) -> tuple[int, int]:
         columns = grid[0] * side
         rows = grid[1] * side
         scale = min(columns / width, rows / height)
         effective = min(int(width * scale) * int(height * scale), width * height)
         return effective, effective - columns * rows
 
-    columns, rows = max(scheme.grids, key=kept)
+    columns, rows = max(scheme.grids, key=fit_grid)
     across = columns * scheme.tile // scheme.patch
     down = rows * scheme.tile // scheme.patch
     if width / height > across / down:

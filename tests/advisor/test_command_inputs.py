@@ -9,8 +9,8 @@ import pytest
 from typer import Context, Option
 from typer.main import get_command
 
-from advisor.ask.inputs import gathered, only, parameters_of
-from advisor.ask.options import Shared
+from advisor.ask.inputs import fill_inputs, only, parameters_of
+from advisor.ask.options import SharedOptions
 from advisor.catalog.errors import AdvisorError
 from advisor.cli.command import FOLDERS, commands, folders_for, tree
 
@@ -40,19 +40,21 @@ def test_options_of_groups_stand_in_their_place_and_take_the_defaults_of_the_com
 
 
 def test_a_group_takes_only_the_options_that_its_command_has_of_it() -> None:
-    found = gathered(Inputs, {"model": "70b", "own": "8xh100", "gpu": "h100", "made": None})
+    found = fill_inputs(Inputs, {"model": "70b", "own": "8xh100", "gpu": "h100", "made": None})
     assert found == Inputs("70b", own="8xh100", group=Group("h100", own=None, count=64))
     assert found.note == "not an option"
 
 
 def test_what_a_default_instance_says_stands_where_nothing_is_typed() -> None:
-    found = gathered(Shared, {"seed": 3}, Shared(quiet=True))
+    found = fill_inputs(SharedOptions, {"seed": 3}, SharedOptions(quiet=True))
     assert (found.seed, found.quiet) == (3, True)
 
 
 def test_no_command_has_an_option_twice() -> None:
     for found in commands().values():
-        names = [parameter.name for parameter in (*parameters_of(found.inputs), *parameters_of(Shared))]
+        names = [
+            parameter.name for parameter in (*parameters_of(found.inputs), *parameters_of(SharedOptions))
+        ]
         assert len(set(names)) == len(names), found.name
 
 

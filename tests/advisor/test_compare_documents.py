@@ -76,14 +76,14 @@ def test_the_change_of_a_cost_is_the_product_of_price_and_work() -> None:
     assert ("offer_provider", "lambda", "aws") in record.texts
 
 
-def trained(count: int, usd: float, days: float) -> dict[str, Any]:
+def training_option(count: int, usd: float, days: float) -> dict[str, Any]:
     machine = {"accelerator": "h100-sxm", "num_accelerators": count}
     return {"machine": machine, "bill": {"usd": usd}, "performance": {"days": quantity(days)}}
 
 
 def test_the_hours_of_a_training_run_are_its_work() -> None:
-    first = trained(100, 48_000.0, 10.0)
-    second = trained(200, 60_000.0, 6.0)
+    first = training_option(100, 48_000.0, 10.0)
+    second = training_option(200, 60_000.0, 6.0)
     (record,) = compare_documents(plan(first), plan(second)).records
     assert record.work_factor == pytest.approx(1.2)
     assert record.price_factor == pytest.approx(1.25 / 1.2)
@@ -153,18 +153,18 @@ def test_rows_of_a_report_are_told_apart_by_what_differs_among_them() -> None:
     assert [len(record.figures) for record in found.records] == [0, 1]
 
 
-def written(folder: Path, name: str, content: Any) -> Path:
+def write_document(folder: Path, name: str, content: Any) -> Path:
     path = folder / name
     path.write_text(json.dumps(content) if not isinstance(content, str) else content)
     return path
 
 
 def test_the_command_says_what_changed_and_why(cli: Cli, tmp_path: Path) -> None:
-    first = written(tmp_path, "a.json", plan(option("h100-sxm", 0.2, 24.0), option("l40s", 0.3, 8.0)))
+    first = write_document(tmp_path, "a.json", plan(option("h100-sxm", 0.2, 24.0), option("l40s", 0.3, 8.0)))
     later = plan(
         option("l40s", 0.15, 4.0, provider="vast"), option("h100-sxm", 0.2, 24.0), catalog_version="bbb"
     )
-    second = written(tmp_path, "b.json", later)
+    second = write_document(tmp_path, "b.json", later)
     run = cli(f"advisor compare {first} {second}")
     assert run.code == 0, run.err
     assert run.out.startswith("The first choice changed from h100-sxm to l40s\n")
@@ -197,8 +197,8 @@ def test_the_command_says_what_changed_and_why(cli: Cli, tmp_path: Path) -> None
     ],
 )
 def test_files_that_cannot_be_compared(cli: Cli, tmp_path: Path, content: Any, told: str) -> None:
-    good = written(tmp_path, "good.json", plan(option("h100-sxm", 0.2, 24.0)))
-    bad = written(tmp_path, "bad.json", content)
+    good = write_document(tmp_path, "good.json", plan(option("h100-sxm", 0.2, 24.0)))
+    bad = write_document(tmp_path, "bad.json", content)
     run = cli(f"advisor compare {good} {bad}")
     assert run.code == 2
     assert told in run.err

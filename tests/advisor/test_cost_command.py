@@ -20,7 +20,7 @@ RENT = "provider,accelerator,num_accelerators,term,usd_per_hour,observed_on\n"
 VOLUME = f"{QUICK} --tokens-per-day 2B --shape reasoning"
 
 
-def answered(command: str) -> dict[str, Any]:
+def answer_of(command: str) -> dict[str, Any]:
     out = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(io.StringIO()):
         code = main([*command.split()[1:], "--json"])
@@ -31,17 +31,17 @@ def answered(command: str) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def full() -> dict[str, Any]:
-    return answered(QUICK)
+    return answer_of(QUICK)
 
 
 @pytest.fixture(scope="module")
 def volume() -> dict[str, Any]:
-    return answered(VOLUME)
+    return answer_of(VOLUME)
 
 
 @pytest.fixture(scope="module")
 def kept() -> dict[str, Any]:
-    return answered(f"{QUICK} --rate 20 --storage-tb 3 --egress-tb 2")
+    return answer_of(f"{QUICK} --rate 20 --storage-tb 3 --egress-tb 2")
 
 
 def test_the_report_has_the_contracts_fields(full: dict[str, Any]) -> None:
@@ -154,7 +154,7 @@ def test_a_volume_is_carried_at_its_peak_and_every_way_is_for_it(volume: dict[st
 def test_the_cheapest_way_that_may_lead_is_the_headline(volume: dict[str, Any]) -> None:
     leading = [way for way in volume["ways"] if way["may_lead"]]
     assert f"{leading[0]['usd_per_month']:,.0f}" in volume["headline"]
-    alone = answered(f"{VOLUME} --provider runpod")  # lists no reserved price
+    alone = answer_of(f"{VOLUME} --provider runpod")  # lists no reserved price
     assumed = [way for way in alone["ways"] if "assumed" in way["note"]]
     assert assumed
     assert not any(way["may_lead"] for way in assumed)
@@ -162,7 +162,7 @@ def test_the_cheapest_way_that_may_lead_is_the_headline(volume: dict[str, Any]) 
 
 def test_a_rate_is_the_same_question_as_its_tokens(volume: dict[str, Any]) -> None:
     rate = volume["volume"]["mean_requests_per_s"]
-    again = answered(f"{QUICK} --rate {rate!r} --shape reasoning")
+    again = answer_of(f"{QUICK} --rate {rate!r} --shape reasoning")
     assert again["volume"]["tokens_per_day"] == pytest.approx(2e9)
     assert [row["offer"] for row in again["rows"]] == [row["offer"] for row in volume["rows"]]
 
@@ -261,7 +261,7 @@ def test_the_terminal_fits_and_every_file_holds_the_rows(cli: Cli, tmp_path: Pat
 
 
 def test_the_same_question_has_the_same_answer(full: dict[str, Any]) -> None:
-    again = answered(QUICK)
+    again = answer_of(QUICK)
     for report in (full, again):
         report["counts"].pop("wall_s", None)
     assert again == full

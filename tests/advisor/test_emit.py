@@ -24,7 +24,7 @@ from advisor.catalog.published import ServedCheckpoint
 from advisor.decide.option import Launch, Machine, Option
 from advisor.decide.recommend import recommend
 from advisor.decide.scenario import Constraints, Scenario, Traffic
-from advisor.emit.formats import emitted
+from advisor.emit.formats import emit_files
 
 Cli = Callable[[str], Any]
 FORMATS = ("command", "docker", "compose", "k8s", "skypilot", "slurm")
@@ -105,7 +105,7 @@ def question(base: Option, seed: int) -> tuple[Option, LaunchSettings]:
 def test_generated_questions_in_every_format(answered: Option, seed: int, tmp_path: Path) -> None:
     option, settings = question(answered, seed)
     for form in FORMATS:
-        files = emitted("llama-3.1-8b", option, form)  # type: ignore[arg-type]
+        files = emit_files("llama-3.1-8b", option, form)  # type: ignore[arg-type]
         assert files["README.md"].count("\n") == 3
         assert ("quantise.sh" in files) is (option.started.checkpoint.origin == "quantise first")
         text = "\n".join(files.values())
@@ -139,7 +139,7 @@ def test_generated_questions_in_every_format(answered: Option, seed: int, tmp_pa
 Found = tuple[list[str], int, int]
 
 
-def unquoted(line: str) -> list[str]:
+def unquote(line: str) -> list[str]:
     return [word for word in shlex.split(line) if word != "&"]
 
 
@@ -155,7 +155,7 @@ def in_script(files: dict[str, str], option: Option) -> Found:
     line = next(
         line for line in text.splitlines() if option.started.argv[0] in line and not line.startswith("#")
     )
-    words = unquoted(line)
+    words = unquote(line)
     per_replica = visible(text) if replicas else option.layout.tensor_parallel
     return words[1:], int(replicas.group(1)) if replicas else 1, per_replica
 
@@ -169,7 +169,7 @@ def in_docker(files: dict[str, str], option: Option) -> Found:
     first = re.search(r"--entrypoint (\S+)", text)
     assert first
     line = text.split("--entrypoint")[1].split("\n")[1]
-    return [first.group(1), *unquoted(line)], int(replicas.group(1)), visible(text)
+    return [first.group(1), *unquote(line)], int(replicas.group(1)), visible(text)
 
 
 def in_slurm(files: dict[str, str], option: Option) -> Found:
@@ -180,7 +180,7 @@ def in_slurm(files: dict[str, str], option: Option) -> Found:
     assert each
     assert ("router.sh" in files) is (option.layout.num_replicas > 1)
     line = next(line for line in text.splitlines() if line.startswith("srun "))
-    return unquoted(line)[1:], int(last.group(1)) + 1, int(each.group(1))
+    return unquote(line)[1:], int(last.group(1)) + 1, int(each.group(1))
 
 
 def in_compose(files: dict[str, str], option: Option) -> Found:
@@ -219,19 +219,19 @@ def test_what_cannot_be_started_is_refused_with_what_can(answered: Option) -> No
     layout = answered.layout
     tpu = dataclasses.replace(answered, machine=dataclasses.replace(machine, accelerator="tpu-v6e"))
     with pytest.raises(AdvisorError, match="of NVIDIA and AMD"):
-        emitted("llama-3.1-8b", tpu, "k8s")
+        emit_files("llama-3.1-8b", tpu, "k8s")
     wide = dataclasses.replace(
         answered,
         layout=dataclasses.replace(layout, tensor_parallel=8, pipeline_parallel=2),
         machine=dataclasses.replace(machine, accelerators_per_node=8),
     )
     with pytest.raises(AdvisorError, match="spans machines") as refused:
-        emitted("llama-3.1-8b", wide, "command")
+        emit_files("llama-3.1-8b", wide, "command")
     assert refused.value.fix == "--max-gpus 8"
     argv = (*answered.started.argv, "--made-up")
     unknown = dataclasses.replace(answered, launch=dataclasses.replace(answered.started, argv=argv))
     with pytest.raises(AdvisorError, match="has no option --made-up"):
-        emitted("llama-3.1-8b", unknown, "compose")
+        emit_files("llama-3.1-8b", unknown, "compose")
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from advisor.catalog.launch_options import check_command
 from advisor.catalog.published import ServedCheckpoint
 from advisor.decide.option import Bill, BillLine, Explanation, Launch, Layout, Machine, Option
 from advisor.emit.fleet import fleet_plan
-from advisor.emit.formats import emitted
+from advisor.emit.formats import emit_files
 
 FORMATS = ("command", "docker", "compose", "k8s", "skypilot", "slurm")
 POLICIES = {"vllm": "--policy consistent_hash", "sglang": "--policy manual --assignment-mode min_load"}
@@ -48,7 +48,7 @@ def question(seed: int, engine: str = "") -> Option:
     )
 
 
-def told(files: Mapping[str, str], form: str) -> str:
+def router_command(files: Mapping[str, str], form: str) -> str:
     """The router's command."""
     if form == "k8s":
         documents = list(yaml.safe_load_all(files["plan.k8s.yaml"]))
@@ -68,9 +68,9 @@ def test_generated_replicas_in_every_format(seed: int, tmp_path: Path) -> None:
     for form in FORMATS:
         if form == "skypilot" and not fleet.is_shared:
             with pytest.raises(AdvisorError, match="no service of SkyPilot"):
-                emitted("llama", option, form)
+                emit_files("llama", option, form)
             continue
-        files = emitted("llama", option, form)  # type: ignore[arg-type]
+        files = emit_files("llama", option, form)  # type: ignore[arg-type]
         assert files["README.md"].count("\n") == 3
         assert "X-S" in files["README.md"]
         text = " ".join("\n".join(files.values()).split())
@@ -84,7 +84,7 @@ def test_generated_replicas_in_every_format(seed: int, tmp_path: Path) -> None:
         if form == "slurm":
             assert f"--array=0-{option.layout.num_replicas - 1}\n" in files["replica.sbatch"]
             continue
-        found = re.findall(r"http://([\w.-]+:\d+)", told(files, form))
+        found = re.findall(r"http://([\w.-]+:\d+)", router_command(files, form))
         assert len(found) == len(set(found)) == option.layout.num_replicas
         if form in ("command", "docker"):
             started = next(
@@ -98,5 +98,5 @@ def test_generated_replicas_in_every_format(seed: int, tmp_path: Path) -> None:
 
 def test_an_engine_without_a_router_for_conversations_is_refused() -> None:
     with pytest.raises(AdvisorError, match="no router") as refused:
-        emitted("llama", question(0, "tensorrt-llm"), "compose")
+        emit_files("llama", question(0, "tensorrt-llm"), "compose")
     assert refused.value.fix

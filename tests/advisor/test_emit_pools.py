@@ -25,7 +25,7 @@ from advisor.catalog.launch_options import check_command
 from advisor.catalog.published import ServedCheckpoint
 from advisor.decide.option import Bill, BillLine, Explanation, Launch, Layout, Machine, Option
 from advisor.emit.fleet import fleet_plan
-from advisor.emit.formats import emitted
+from advisor.emit.formats import emit_files
 
 FORMATS = ("command", "docker", "compose", "k8s", "skypilot", "slurm")
 SHARES = ("prefill", "decode")
@@ -106,9 +106,9 @@ def test_generated_pools_in_every_format(seed: int, tmp_path: Path) -> None:
     for form in FORMATS:
         if form == "skypilot" and not fleet.is_shared and fleet.longest_short is None:
             with pytest.raises(AdvisorError, match="no service of SkyPilot"):
-                emitted("llama", option, form)
+                emit_files("llama", option, form)
             continue
-        files = emitted("llama", option, form)  # type: ignore[arg-type]
+        files = emit_files("llama", option, form)  # type: ignore[arg-type]
         assert files["README.md"].count("\n") == 3
         for part in option.parts if option.parts[0].started.config else ():
             assert yaml.safe_load(files[f"{part.role}.engine.yaml"]) == part.started.config
@@ -290,5 +290,5 @@ def test_pools_of_an_engine_without_a_router_are_refused() -> None:
         for part in option.parts
     ]
     with pytest.raises(AdvisorError, match="no router") as refused:
-        emitted("llama", whole_of(tuple(other), is_shared=True), "command")
+        emit_files("llama", whole_of(tuple(other), is_shared=True), "command")
     assert refused.value.fix

@@ -7,7 +7,7 @@ from typing import Any, get_args
 import pytest
 
 from advisor.ask.acts import Work, acts_of, option_of, refuse_idle
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.catalog.errors import AdvisorError
 from advisor.cli.command import commands
 from advisor.commands.recommend.options import WORKS, RecommendInput
@@ -82,7 +82,7 @@ def test_an_unknown_work_gets_near_misses(cli: Cli) -> None:
 def test_every_option_of_an_example_acts(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, work: str, number: int
 ) -> None:
-    def keep(asked: RecommendInput, shared: Shared) -> Any:
+    def keep(asked: RecommendInput, shared: SharedOptions) -> Any:
         refuse_idle(asked, shared.given)
         found.append(asked)
         raise AdvisorError("asked")

@@ -82,11 +82,11 @@ def visit(browser: Any) -> Iterator[Callable[..., Visit]]:
     """Opens pages; at the end none may have complained or asked for anything but itself."""
     visits: list[Visit] = []
 
-    def opened(file: Path, **context: Any) -> Visit:
+    def open_page(file: Path, **context: Any) -> Visit:
         visits.append(Visit(browser, file, **context))
         return visits[-1]
 
-    yield opened
+    yield open_page
     for one in visits:
         one.context.close()
         assert one.complaints == []

@@ -14,14 +14,14 @@ SLOW = "8589934592 2147483648 float sum -1 41118 208.9 365.6 0 41100 209.0 365.8
 FINE = "8589934592 2147483648 float sum -1 31800 270.1 472.7 0 31750 270.5 473.4 N/A"
 
 
-def pasted(folder: Path, *rows: str) -> Path:
+def write_pasted(folder: Path, *rows: str) -> Path:
     file = folder / "out.txt"
     file.write_text("\n".join((HEADER, *rows)))
     return file
 
 
 def test_a_slow_run_is_explained(cli: Cli, tmp_path: Path) -> None:
-    file = pasted(tmp_path, SLOW)
+    file = write_pasted(tmp_path, SLOW)
     run = cli(f"advisor validate nccl-tests {file}")
     assert run.code == 0
     assert "slower than expected" in run.out
@@ -36,7 +36,7 @@ def test_a_slow_run_is_explained(cli: Cli, tmp_path: Path) -> None:
 def test_a_normal_run_is_normal_and_may_come_through_a_pipe(
     cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "is as expected" in cli(f"advisor validate nccl-tests {pasted(tmp_path, FINE)}").out
+    assert "is as expected" in cli(f"advisor validate nccl-tests {write_pasted(tmp_path, FINE)}").out
     monkeypatch.setattr("sys.stdin", io.StringIO(f"{HEADER}\n{FINE}\n"))
     assert "is as expected" in cli("advisor validate nccl-tests -").out
 

@@ -11,10 +11,10 @@ import pytest
 from advisor.ask.acts import TRAINING, Acts, Work, acts_of, option_of, refuse_idle
 from advisor.ask.batch import batch_question
 from advisor.ask.distillation import student_of, teacher_of
-from advisor.ask.inputs import gathered, given, parameters_of
+from advisor.ask.inputs import fill_inputs, given_options, parameters_of
 from advisor.ask.items import item_question
 from advisor.ask.models import scenarios_of
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.ask.serving import serving_question
 from advisor.ask.training import training_question
 from advisor.ask.vision import vision_question
@@ -24,7 +24,7 @@ from advisor.commands.recommend.options import RecommendInput
 from advisor.commands.recommend.training_run import _from_plan
 
 Cli = Callable[[str], Any]
-SHARED = Shared(as_of=datetime.date(2026, 11, 20))
+SHARED = SharedOptions(as_of=datetime.date(2026, 11, 20))
 FLAGS = ("fast", "guidance", "explain", "compute_optimal", "elastic")
 TRACE = "arrived_at_s,input_tokens,output_tokens\n0,900,90\n1,700,80\n2,900,70\n"
 VALUES: dict[str, Any] = {
@@ -105,8 +105,8 @@ def _files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     Path("t.csv").write_text(TRACE)
 
 
-def asked_with(work: str, **typed: Any) -> RecommendInput:
-    found: RecommendInput = gathered(RecommendInput, OPTIONS | BASE[work] | {"workload": work} | typed)
+def input_with(work: str, **typed: Any) -> RecommendInput:
+    found: RecommendInput = fill_inputs(RecommendInput, OPTIONS | BASE[work] | {"workload": work} | typed)
     return found
 
 
@@ -141,10 +141,10 @@ def test_an_option_that_acts_changes_the_question(work: str, name: str) -> None:
         value = "9000"
     more = NEEDS.get(name, {})
     if name == "compute_optimal" and work == "train":
-        before = question(asked_with(work), set())
+        before = question(input_with(work), set())
     else:
-        before = question(asked_with(work, **more), set(more))
-    changed = asked_with(work, **more, **{name: value})
+        before = question(input_with(work, **more), set(more))
+    changed = input_with(work, **more, **{name: value})
     if (work, name) not in REFUSED:
         assert question(changed, {*more, name}) != before
         return
@@ -162,12 +162,12 @@ def test_every_option_says_for_which_work_it_acts() -> None:
 @pytest.mark.parametrize(("work", "name"), IDLE, ids=str)
 def test_an_option_that_would_do_nothing_is_refused(work: str, name: str) -> None:
     with pytest.raises(AdvisorError) as raised:
-        refuse_idle(asked_with(work, **{name: VALUES[name]}), {name, "workload"})
+        refuse_idle(input_with(work, **{name: VALUES[name]}), {name, "workload"})
     assert raised.value.what == f"{option_of(name)} means nothing for --workload {work}"
     assert raised.value.fix
     if OPTIONS[name] is not None:
         with pytest.raises(AdvisorError):
-            refuse_idle(asked_with(work), {name, "workload"})
+            refuse_idle(input_with(work), {name, "workload"})
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_an_option_that_acts_beside_another_alone_is_refused_without_it(
     work: str, typed: dict[str, Any], fix: str
 ) -> None:
     with pytest.raises(AdvisorError) as raised:
-        question(asked_with(work, **typed), set(typed))
+        question(input_with(work, **typed), set(typed))
     assert fix in raised.value.fix
 
 
@@ -244,8 +244,8 @@ SEVERAL = [name for name, one in ACTS.items() if one.beside_models and name not 
 
 @pytest.mark.parametrize("name", SEVERAL)
 def test_an_option_beside_several_models_changes_their_questions(name: str) -> None:
-    def asked_of_both(**typed: Any) -> Any:
-        asked = asked_with("serve", model=None, models="8b@1,70b@1", **typed)
+    def inputs_of_both(**typed: Any) -> Any:
+        asked = input_with("serve", model=None, models="8b@1,70b@1", **typed)
         refuse_idle(asked, set(typed))
         found = scenarios_of(
             "8b@1,70b@1", asked.objectives, asked.where, asked.levers, asked.beside, asked.shown.top, SHARED
@@ -253,7 +253,7 @@ def test_an_option_beside_several_models_changes_their_questions(name: str) -> N
         return found, asked.fast, asked.objectives.budget  # the last two are of the whole fleet
 
     more = NEEDS.get(name, {})
-    assert asked_of_both(**more) != asked_of_both(**more, **{name: VALUES[name]})
+    assert inputs_of_both(**more) != inputs_of_both(**more, **{name: VALUES[name]})
 
 
 def test_what_each_of_several_models_has_is_refused_for_all(cli: Cli) -> None:
@@ -265,9 +265,9 @@ def test_what_each_of_several_models_has_is_refused_for_all(cli: Cli) -> None:
 
 
 def test_what_differs_from_the_default_or_was_typed_was_given() -> None:
-    assert given(RecommendInput()) == []
-    assert given(RecommendInput(model="8b")) == ["model"]
-    assert given(RecommendInput(model="8b"), frozenset({"headroom", "seed"})) == ["model", "headroom"]
+    assert given_options(RecommendInput()) == []
+    assert given_options(RecommendInput(model="8b")) == ["model"]
+    assert given_options(RecommendInput(model="8b"), frozenset({"headroom", "seed"})) == ["model", "headroom"]
 
 
 def test_an_option_typed_with_its_default_was_given(cli: Cli, plan: Path) -> None:
@@ -298,15 +298,15 @@ LIMITS = {
 }
 
 
-def asked_of_a_plan(**typed: Any) -> RecommendInput:
-    found: RecommendInput = gathered(RecommendInput, OPTIONS | typed)
+def input_of_plan(**typed: Any) -> RecommendInput:
+    found: RecommendInput = fill_inputs(RecommendInput, OPTIONS | typed)
     return found
 
 
 @pytest.fixture
 def plan(tmp_path: Path) -> Path:
-    question = asked_of_a_plan(model="8b", workload="train", tokens="1B", gpus=8)
-    scenario, _ = training_question(question, Shared(as_of=datetime.date(2026, 11, 20)))
+    question = input_of_plan(model="8b", workload="train", tokens="1B", gpus=8)
+    scenario, _ = training_question(question, SharedOptions(as_of=datetime.date(2026, 11, 20)))
     option = {"machine": {"accelerator": "h100-sxm", "num_accelerators": 8}, "plan": {"words": "DP8"}}
     file = tmp_path / "plan.json"
     inputs = json.loads(scenario.model_dump_json())
@@ -329,12 +329,12 @@ def test_limits_beside_a_plan_are_all_known() -> None:
 
 @pytest.mark.parametrize("name", LIMITS)
 def test_every_limit_beside_a_plan_changes_its_question(plan: Path, name: str) -> None:
-    base, _ = _from_plan(plan, asked_of_a_plan(max_price_age=99), Shared())
+    base, _ = _from_plan(plan, input_of_plan(max_price_age=99), SharedOptions())
     more = {"own": "64xh200-sxm"} if name == "power_budget" else {}
     if more:
-        base, _ = _from_plan(plan, asked_of_a_plan(max_price_age=99, **more), Shared())
+        base, _ = _from_plan(plan, input_of_plan(max_price_age=99, **more), SharedOptions())
     changed, _ = _from_plan(
-        plan, asked_of_a_plan(**{"max_price_age": 99, name: LIMITS[name]} | more), Shared()
+        plan, input_of_plan(**{"max_price_age": 99, name: LIMITS[name]} | more), SharedOptions()
     )
     assert changed.limits != base.limits
     assert changed.task == base.task
@@ -345,7 +345,7 @@ OF_ALL = {"seed": 7, "as_of": datetime.date(2026, 11, 1), "calibration": None}
 
 
 def test_options_of_all_commands_beside_a_plan_are_all_known() -> None:
-    assert set(OF_ALL) | SAYS_NOTHING_OF_THE_QUESTION == {each.name for each in parameters_of(Shared)}
+    assert set(OF_ALL) | SAYS_NOTHING_OF_THE_QUESTION == {each.name for each in parameters_of(SharedOptions)}
 
 
 @pytest.mark.parametrize("name", OF_ALL)
@@ -355,8 +355,8 @@ def test_what_every_command_has_changes_a_plans_question(plan: Path, tmp_path: P
         typed = tmp_path / "calibration.json"
         measured = {"kind": "calibration", "accelerator": "h100-sxm", "bandwidth_bytes_per_s": 3e12}
         typed.write_text(json.dumps(measured))
-    again, notes = _from_plan(plan, asked_of_a_plan(), Shared(**{name: typed}))
-    base, _ = _from_plan(plan, asked_of_a_plan(max_price_age=99), Shared())
+    again, notes = _from_plan(plan, input_of_plan(), SharedOptions(**{name: typed}))
+    base, _ = _from_plan(plan, input_of_plan(max_price_age=99), SharedOptions())
     assert getattr(again, name) not in (None, getattr(base, name))
     assert name == "calibration" or str(typed) in notes[1]
 

@@ -101,7 +101,7 @@ def test_a_curve_of_another_board_changes_nothing(swept: Calibration) -> None:
     assert Hardware("rtx-4090", 1, 0.7).record(swept) == Hardware("rtx-4090", 1, 0.7).record()
 
 
-def asked(words: str, folder: Path, calibration: Calibration | None) -> tuple[dict[str, Any], str]:
+def ask(words: str, folder: Path, calibration: Calibration | None) -> tuple[dict[str, Any], str]:
     more = []
     if calibration is not None:
         (folder / "c.json").write_text(calibration.model_dump_json())
@@ -116,7 +116,7 @@ def asked(words: str, folder: Path, calibration: Calibration | None) -> tuple[di
 
 def test_cost_prices_every_limit_of_ones_own_hardware(swept: Calibration, tmp_path: Path) -> None:
     words = "cost --model 8b --gpu h200 --api none --ttft-p99 5s --own 8xh200-sxm"
-    found, told = asked(words, tmp_path, swept)
+    found, told = ask(words, tmp_path, swept)
     limits = found["power_limits"]
     assert [row["limit_w"] for row in limits] == [200, 300, 400, 500, 700]
     rates = [row["output_tokens_per_s"] for row in limits]
@@ -130,14 +130,14 @@ def test_cost_prices_every_limit_of_ones_own_hardware(swept: Calibration, tmp_pa
     priced = found["owned"][0]["usd_per_million_tokens"]["value"]
     assert limits[-1]["usd_per_million_tokens"] == pytest.approx(priced, rel=0.02)
     assert "as measured at 5 from 200 to 700 W" in told
-    assert asked(words, tmp_path, None)[0]["power_limits"] == []
+    assert ask(words, tmp_path, None)[0]["power_limits"] == []
 
 
 def test_build_takes_the_curve_for_its_power_limits(tmp_path: Path) -> None:
     flat = tuple(point(watts, 1e14, 9e11) for watts in (150, 350))
     words = "build --model 8b --gpu rtx-3090 --max-gpus 1 --budget 2500 --used --top 1"
     assumed, measured = (
-        asked(words, tmp_path, calibration)[0]["builds"][0]["performance"]["power_points"]
+        ask(words, tmp_path, calibration)[0]["builds"][0]["performance"]["power_points"]
         for calibration in (None, Calibration(accelerator="rtx-3090", power_points=flat))
     )
     speeds = [point["output_tokens_per_s"] for point in assumed]
@@ -162,9 +162,9 @@ def test_points_that_are_none_are_refused(
 
 def test_recommend_takes_the_limits_that_were_measured(swept: Calibration, tmp_path: Path) -> None:
     words = "recommend --model 8b --rate 4 --own 8xh200-sxm --engine vllm --precision bf16 --levers power-cap"
-    option = asked(words, tmp_path, swept)[0]["options"][0]
+    option = ask(words, tmp_path, swept)[0]["options"][0]
     assert option["machine"]["power_limit_w"] in (200, 300, 400, 500)
     assert option["machine"]["power_limit_w"] < 0.7 * 700  # lower than is tried without a sweep
     args = " ".join(option["launch"]["simulate_args"])
-    again = asked(f"simulate serve {args}", tmp_path, swept)[0]["metrics"]["tpot_s"]["p50"]["value"]
+    again = ask(f"simulate serve {args}", tmp_path, swept)[0]["metrics"]["tpot_s"]["p50"]["value"]
     assert again == pytest.approx(option["performance"]["tpot_s"]["p50"]["value"], rel=0.03)

@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 from advisor.ask.measures import parse_rate
-from advisor.ask.options import Load, Objectives, Shared, Where
+from advisor.ask.options import LoadOptions, ObjectiveOptions, SharedOptions, Where
 from advisor.ask.scenario import constraints_of, known_countries, parse_own, scenario_of
 from advisor.ask.traffic import traffic_of
 from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
 from advisor.catalog.schema.price import country_of_region
 from advisor.decide.offers import offers_by_accelerator
 
-SHARED = Shared(False, None, False, False, False, False, 3, datetime.date(2026, 11, 20), None)
+SHARED = SharedOptions(False, None, False, False, False, False, 3, datetime.date(2026, 11, 20), None)
 
 
 def test_nothing_said_is_the_chat_profile() -> None:
-    traffic = traffic_of(Load())
+    traffic = traffic_of(LoadOptions())
     assert traffic.profile == "chat"
     assert (traffic.mean_input_tokens, traffic.mean_output_tokens) == (1155, 211)
     assert traffic.rate_per_s is None
@@ -26,16 +26,16 @@ def test_nothing_said_is_the_chat_profile() -> None:
 
 
 def test_typed_lengths_keep_the_spread_of_the_profile() -> None:
-    traffic = traffic_of(Load(input_tokens=4000, profile="rag"))
+    traffic = traffic_of(LoadOptions(input_tokens=4000, profile="rag"))
     assert (traffic.mean_input_tokens, traffic.mean_output_tokens) == (4000, 685)
-    assert traffic.input_sigma == traffic_of(Load(profile="rag")).input_sigma
+    assert traffic.input_sigma == traffic_of(LoadOptions(profile="rag")).input_sigma
     assert traffic.profile == "custom"
 
 
 def test_a_trace_gives_means_and_rate(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("arrived_at_s,input_tokens,output_tokens\n0,100,10\n1,300,30\n2,200,20\n")
-    traffic = traffic_of(Load(trace=path))
+    traffic = traffic_of(LoadOptions(trace=path))
     assert (traffic.mean_input_tokens, traffic.mean_output_tokens) == (200, 20)
     assert traffic.rate_per_s == pytest.approx(1.5)
     assert traffic.input_sigma == pytest.approx(0.4536, rel=1e-3)
@@ -72,14 +72,14 @@ def test_what_is_no_rate_is_refused(text: str) -> None:
 )
 def test_what_excludes_each_other_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(AdvisorError):
-        traffic_of(Load(**changes))
+        traffic_of(LoadOptions(**changes))
 
 
 def test_an_unknown_profile_and_a_missing_trace_are_refused() -> None:
     with pytest.raises(UnknownNameError, match="profile"):
-        traffic_of(Load(profile="chta"))
+        traffic_of(LoadOptions(profile="chta"))
     with pytest.raises(InputFileError, match="no such file"):
-        traffic_of(Load(trace=Path("none.csv")))
+        traffic_of(LoadOptions(trace=Path("none.csv")))
 
 
 def test_own_hardware() -> None:
@@ -121,7 +121,7 @@ def test_unknown_and_empty_names_are_refused(changes: dict[str, Any], what: str)
 
 def test_the_scenario_holds_everything_resolved() -> None:
     scenario, notes = scenario_of(
-        "70b", Load(rate="10"), Objectives("1s", "50ms", budget="20/h"), Where(), 3, SHARED
+        "70b", LoadOptions(rate="10"), ObjectiveOptions("1s", "50ms", budget="20/h"), Where(), 3, SHARED
     )
     assert scenario.model == "llama-3.1-70b"
     assert scenario.objectives.tpot_p99_s == pytest.approx(0.05)
@@ -144,7 +144,7 @@ def test_impossible_objectives_are_refused(changes: dict[str, Any]) -> None:
     objectives = {"ttft_p99": "1s", "tpot_p99": "50ms"} | changes
     model = objectives.pop("model", "70b")
     with pytest.raises(AdvisorError):
-        scenario_of(model, Load(), Objectives(**objectives), Where(), 5, SHARED)
+        scenario_of(model, LoadOptions(), ObjectiveOptions(**objectives), Where(), 5, SHARED)
 
 
 @pytest.mark.parametrize("code", sorted(known_countries()))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog.files import checked, read_toml
+from advisor.catalog.files import check_record, read_toml
 from advisor.commands.simulate_fleet.fleet_file import EXAMPLES, FleetFile, example_names
 
 Cli = Callable[[str], Any]
@@ -233,7 +233,7 @@ def test_an_unknown_example_is_told_the_known_ones(cli: Cli) -> None:
 @pytest.mark.parametrize("name", example_names())
 def test_examples_are_valid_and_printed(cli: Cli, name: str) -> None:
     path = EXAMPLES / f"{name}.toml"
-    checked(FleetFile, read_toml(path), str(path))
+    check_record(FleetFile, read_toml(path), str(path))
     run = cli(f"advisor simulate fleet {name} --show")
     assert run.code == 0
     assert 'model = "llama-3.1-8b"' in run.out

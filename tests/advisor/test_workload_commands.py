@@ -9,7 +9,7 @@ import pytest
 Cli = Callable[[str], Any]
 
 
-def told(cli: Cli, command: str) -> dict[str, Any]:
+def document_of(cli: Cli, command: str) -> dict[str, Any]:
     run = cli(f"{command} --json")
     assert run.code == 0, run.err
     document: dict[str, Any] = json.loads(run.out)
@@ -17,7 +17,7 @@ def told(cli: Cli, command: str) -> dict[str, Any]:
 
 
 def test_images_by_batch_and_as_a_fleet(cli: Cli) -> None:
-    answer = told(
+    answer = document_of(
         cli,
         "advisor simulate diffusion --model dit-xl-2 --gpu h100 --steps 10 --rate 256 --latency-p99 100ms",
     )
@@ -27,33 +27,37 @@ def test_images_by_batch_and_as_a_fleet(cli: Cli) -> None:
     sizes = [row["batch"] for row in answer["batches"]]
     assert sizes[:4] == [1, 2, 4, 8]
     assert answer["inputs"]["job"]["image"]["steps"] == 10
-    flux = told(cli, "advisor simulate diffusion --model flux.1-dev --gpu h100 --parallel 4 --precision fp8")
+    flux = document_of(
+        cli, "advisor simulate diffusion --model flux.1-dev --gpu h100 --parallel 4 --precision fp8"
+    )
     assert flux["accelerators_per_replica"] == 4
     assert flux["inputs"]["job"]["image"] == {"width": 1024, "height": 1024, "steps": 28, "guided": False}
 
 
 def test_embeddings_rerankers_and_speech(cli: Cli) -> None:
-    embed = told(cli, "advisor simulate embed --model bge-m3 --gpu l4 --tokens 256")
-    rerank = told(cli, "advisor simulate embed --model bge-m3 --gpu l4 --tokens 256 --query-tokens 64")
+    embed = document_of(cli, "advisor simulate embed --model bge-m3 --gpu l4 --tokens 256")
+    rerank = document_of(cli, "advisor simulate embed --model bge-m3 --gpu l4 --tokens 256 --query-tokens 64")
     assert rerank["single_latency_s"]["value"] > embed["single_latency_s"]["value"]
     assert rerank["unit"] == "pair"
-    speech = told(cli, "advisor simulate speech --gpu h100")
+    speech = document_of(cli, "advisor simulate speech --gpu h100")
     assert speech["times_real_time"] > 100
     assert speech["single_latency_s"]["high"] > 2 * speech["single_latency_s"]["value"]  # said to be unsure
 
 
 def test_images_in_prompts(cli: Cli) -> None:
     command = "advisor simulate vision --gpu a100 --concurrency 16 --requests 64 --output-tokens 64 --length-dist fixed"
-    answer = told(cli, f"{command} --model llama-2-7b --image-scheme llava-1.5 --image-size 336x336")
+    answer = document_of(cli, f"{command} --model llama-2-7b --image-scheme llava-1.5 --image-size 336x336")
     assert answer["vision"]["image_tokens"] == 576
     assert answer["vision"]["prompt_tokens"] == 640
     assert 16 * answer["vision"]["kv_bytes_per_request"] == pytest.approx(5.4e9, rel=0.01)
-    larger = told(cli, f"{command} --model qwen3-vl-8b --image-size 2048x2048 --images 2")
+    larger = document_of(cli, f"{command} --model qwen3-vl-8b --image-size 2048x2048 --images 2")
     assert larger["vision"]["prompt_tokens"] == 64 + 2 * (64 * 64 + 2)
 
 
 def test_adapters_slow_tokens_down(cli: Cli) -> None:
-    answer = told(cli, "advisor simulate adapters --model 8b --gpu h100 --rate 5 --requests 300 --rank 64")
+    answer = document_of(
+        cli, "advisor simulate adapters --model 8b --gpu h100 --rate 5 --requests 300 --rank 64"
+    )
     facts = answer["adapters"]
     assert facts["mean_tpot_increase_fraction"]["value"] > 0
     assert 0 < facts["hit_fraction"] < 1
@@ -61,7 +65,7 @@ def test_adapters_slow_tokens_down(cli: Cli) -> None:
 
 
 def test_a_long_context_by_degree_policy_and_tier(cli: Cli) -> None:
-    answer = told(cli, "advisor simulate long-context --model 70b --gpu h100 --tp 8 --context 128k")
+    answer = document_of(cli, "advisor simulate long-context --model 70b --gpu h100 --tp 8 --context 128k")
     assert [row["context_parallel"] for row in answer["prefill"]] == [1, 2, 4, 8, 16]
     spread = [row["prefill_s"]["high"] / row["prefill_s"]["value"] for row in answer["prefill"]]
     assert min(spread[1:]) >= 2.0  # published prefills over many groups took up to twice as long
@@ -73,7 +77,7 @@ def test_a_long_context_by_degree_policy_and_tier(cli: Cli) -> None:
 
 
 def test_experts_in_host_memory(cli: Cli) -> None:
-    answer = told(cli, "advisor simulate offload --model r1 --gpu rtx-4090 --precision q4_k_m")
+    answer = document_of(cli, "advisor simulate offload --model r1 --gpu rtx-4090 --precision q4_k_m")
     assert answer["offload"]["best_s"] == answer["offload"]["step_host_s"]
     assert answer["offload"]["best_s"]["basis"] == "assumed"
     run = cli("advisor simulate offload --model r1 --gpu rtx-4090 --precision q4_k_m --host-memory 64GB")
@@ -129,17 +133,17 @@ def test_mistakes_are_told(cli: Cli, command: str, code: int, words: str) -> Non
 
 
 def test_recommendations_for_other_work(cli: Cli) -> None:
-    fleet = told(
+    fleet = document_of(
         cli,
         "advisor recommend --workload diffusion --model dit-xl-2 --gpu h100,l40s --rate 64 --steps 10 "
         "--latency-p99 150ms",
     )
     assert {option["machine"]["accelerator"] for option in fleet["options"]} == {"h100-sxm", "l40s"}
-    batch = told(
+    batch = document_of(
         cli, "advisor recommend --workload batch --model 8b --gpu h100,l40s --items 1M --deadline 12h"
     )
     assert batch["options"][0]["performance"]["duration_s"]["value"] < 12 * 3600
-    seeing = told(
+    seeing = document_of(
         cli,
         "advisor recommend --workload vision --model qwen3-vl-8b --gpu l40s --rate 2 --image-size 512x512 "
         "--ttft-p99 500ms",

@@ -34,7 +34,7 @@ def read(tmp_path: Path, values: object) -> Model:
     return model_from_hf_config(file)
 
 
-def refused(tmp_path: Path, values: object) -> InputFileError:
+def refusal(tmp_path: Path, values: object) -> InputFileError:
     with pytest.raises(InputFileError) as raised:
         read(tmp_path, values)
     assert "config.json" in raised.value.what
@@ -326,7 +326,7 @@ def test_a_name_in_the_file_wins_over_the_folder(tmp_path: Path) -> None:
     "field", ["num_hidden_layers", "hidden_size", "num_attention_heads", "intermediate_size", "vocab_size"]
 )
 def test_a_missing_field_is_named(tmp_path: Path, field: str) -> None:
-    error = refused(tmp_path, {key: value for key, value in LLAMA.items() if key != field})
+    error = refusal(tmp_path, {key: value for key, value in LLAMA.items() if key != field})
     assert field in error.what
     assert "missing" in error.what
     assert error.hint
@@ -356,7 +356,7 @@ def test_a_missing_field_is_named(tmp_path: Path, field: str) -> None:
 def test_absurd_and_contradictory_fields_are_named(
     tmp_path: Path, change: dict[str, Any], named: str
 ) -> None:
-    assert named in refused(tmp_path, {**LLAMA, **change}).what
+    assert named in refusal(tmp_path, {**LLAMA, **change}).what
 
 
 @pytest.mark.parametrize("text", ["", "{", "[1, 2]", '"llama"', "null", "\x00\x01"])
@@ -379,5 +379,5 @@ def test_missing_files_folders_without_config_and_binary_files_are_refused(tmp_p
 
 def test_a_nested_field_is_named_with_its_path(tmp_path: Path) -> None:
     text = {key: value for key, value in LLAMA.items() if key != "hidden_size"}
-    error = refused(tmp_path, {"model_type": "x_vl", "text_config": text})
+    error = refusal(tmp_path, {"model_type": "x_vl", "text_config": text})
     assert "text_config.hidden_size" in error.what

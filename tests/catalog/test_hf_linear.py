@@ -70,7 +70,7 @@ def read(tmp_path: Path, values: object) -> Model:
     return model_from_hf_config(file)
 
 
-def refused(tmp_path: Path, values: object) -> InputFileError:
+def refusal(tmp_path: Path, values: object) -> InputFileError:
     with pytest.raises(InputFileError) as raised:
         read(tmp_path, values)
     assert "config.json" in raised.value.what
@@ -112,21 +112,21 @@ def test_retention_decays_by_the_head_alone(tmp_path: Path) -> None:
     [({"decay_low_rank_dim": None}, "decay_low_rank_dim"), ({"head_dim": 100}, "head_dim")],
 )
 def test_a_broken_rwkv_is_refused_by_its_field(tmp_path: Path, changed: dict[str, Any], named: str) -> None:
-    assert named in refused(tmp_path, RWKV7 | changed).what
+    assert named in refusal(tmp_path, RWKV7 | changed).what
 
 
 def test_a_factor_that_is_none_is_refused(tmp_path: Path) -> None:
-    assert "expand_k" in refused(tmp_path, GLA | {"expand_k": "half"}).what
-    assert "num_heads" in refused(tmp_path, GLA | {"num_heads": 3}).what
+    assert "expand_k" in refusal(tmp_path, GLA | {"expand_k": "half"}).what
+    assert "num_heads" in refusal(tmp_path, GLA | {"num_heads": 3}).what
 
 
 def test_an_architecture_that_is_not_known_is_refused_with_its_name(tmp_path: Path) -> None:
-    error = refused(tmp_path, LLAMA | {"model_type": "lamma5", "architectures": ["Lamma5ForCausalLM"]})
+    error = refusal(tmp_path, LLAMA | {"model_type": "lamma5", "architectures": ["Lamma5ForCausalLM"]})
     assert "lamma5" in error.what
     assert "Lamma5ForCausalLM" in error.what
     assert "llama" in error.hint
     nested = {"model_type": "some_vl", "text_config": LLAMA | {"model_type": "recurrent_gemma"}}
-    assert "recurrent_gemma" in refused(tmp_path, nested).what
+    assert "recurrent_gemma" in refusal(tmp_path, nested).what
 
 
 def test_every_family_of_the_catalog_is_known() -> None:

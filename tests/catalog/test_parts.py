@@ -34,7 +34,7 @@ def test_rows_of_opendb_bear_its_notice(name: str) -> None:
 
 
 def test_every_card_has_an_accelerator_and_can_be_fed() -> None:
-    for card in parts.listed(GpuCard):
+    for card in parts.planner_parts(GpuCard):
         accelerators.by_id(card.accelerator)
         assert 75 + 150 * card.num_8_pin + 75 * card.num_6_pin + 600 * card.num_16_pin >= card.power_w, (
             card.name
@@ -42,7 +42,7 @@ def test_every_card_has_an_accelerator_and_can_be_fed() -> None:
 
 
 def test_cards_draw_about_what_their_accelerator_is_rated_for() -> None:
-    for card in parts.listed(GpuCard):
+    for card in parts.planner_parts(GpuCard):
         rated = accelerators.by_id(card.accelerator).tdp_w
         assert rated is None or 0.6 < card.power_w / rated < 1.8, card.name
 
@@ -62,7 +62,7 @@ def test_no_row_with_a_doubtful_figure_is_shipped() -> None:
 
 
 def test_lanes_of_several_cards_come_from_a_source_or_are_not_known() -> None:
-    for board in parts.listed(Board):
+    for board in parts.planner_parts(Board):
         assert all(len(mode) == number for number, mode in enumerate(board.lane_modes, 1)), board.name
         assert len(board.slots) >= board.max_cards
         if board.max_cards > 1:
@@ -73,11 +73,11 @@ def test_every_board_that_was_reviewed_is_in_the_list() -> None:
     reviewed = [
         entry.get("opendb", entry.get("id")) for entry in read_toml(FOLDER / "boards_reviewed.toml")["board"]
     ]
-    assert set(reviewed) <= {board.id for board in parts.listed(Board)}
+    assert set(reviewed) <= {board.id for board in parts.planner_parts(Board)}
 
 
 def test_threadrippers_are_told_apart() -> None:
-    by_name = {cpu.name: cpu.series for cpu in parts.listed(Cpu)}
+    by_name = {cpu.name: cpu.series for cpu in parts.planner_parts(Cpu)}
     plain = by_name["AMD Ryzen Threadripper 7960X"]
     pro = by_name["AMD Ryzen Threadripper PRO 7975WX"]
     assert (plain.channels, plain.slot_lanes, plain.chipsets) == (4, 48, ("TRX50",))
@@ -103,7 +103,7 @@ def test_every_price_has_a_day_a_basis_and_a_source() -> None:
 
 
 def test_every_power_floor_is_of_a_card_and_cited() -> None:
-    carded = {card.accelerator for card in parts.listed(GpuCard)}
+    carded = {card.accelerator for card in parts.planner_parts(GpuCard)}
     for accelerator, floor in parts.power_floors().items():
         assert accelerator in carded
         assert floor.source
@@ -126,7 +126,7 @@ def test_used_parts_are_taken_where_they_are_asked_for() -> None:
 
 
 def card(accelerator: str) -> GpuCard:
-    return next(card for card in parts.listed(GpuCard) if card.accelerator == accelerator)
+    return next(card for card in parts.planner_parts(GpuCard) if card.accelerator == accelerator)
 
 
 def test_a_users_price_wins_by_class_name_or_alias(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_users_price_wins_by_class_name_or_alias(tmp_path: Path) -> None:
     found = part_prices.price_of(card("rtx-5090"), book)
     assert found is not None
     assert (found.usd, found.basis) == (2500.0, "user")
-    board = next(b for b in parts.listed(Board) if b.name == "ASRock Rack ROMED8-2T")
+    board = next(b for b in parts.planner_parts(Board) if b.name == "ASRock Rack ROMED8-2T")
     assert part_prices.price_of(board, part_prices.price_book()) is None
     own = part_prices.price_of(board, book)
     assert own is not None
@@ -183,16 +183,16 @@ def test_a_typo_gets_near_misses(tmp_path: Path) -> None:
 
 
 def test_boards_that_take_registered_modules_are_those_of_servers_and_workstations() -> None:
-    registered: set[str] = {board.socket for board in parts.listed(Board) if board.registered}
+    registered: set[str] = {board.socket for board in parts.planner_parts(Board) if board.registered}
     assert registered == {"sTR5", "SP3"}
-    assert all(isinstance(board, Board) for board in parts.listed(Board))
+    assert all(isinstance(board, Board) for board in parts.planner_parts(Board))
 
 
 def test_boards_of_dear_lines_are_not_priced_like_their_chipset() -> None:
     book = part_prices.price_book()
     by_tier = {name: book[f"board/X870E/{name}"].usd for name in ("ordinary", "upper", "flagship")}
     assert by_tier["ordinary"] < by_tier["upper"] < by_tier["flagship"]
-    board = next(board for board in parts.listed(Board) if "X870E AORUS XTREME" in board.name)
+    board = next(board for board in parts.planner_parts(Board) if "X870E AORUS XTREME" in board.name)
     found = part_prices.price_of(board, book)
     assert found is not None
     assert found.usd == by_tier["flagship"]
@@ -201,7 +201,7 @@ def test_boards_of_dear_lines_are_not_priced_like_their_chipset() -> None:
 def test_a_users_price_of_a_wide_class_wins_over_a_bundled_one_of_a_narrow_class(tmp_path: Path) -> None:
     file = tmp_path / "mine.csv"
     file.write_text("part,usd,observed_on\nboard/X870E,333,2026-11-01\n", encoding="utf-8")
-    board = next(board for board in parts.listed(Board) if "X870E AORUS XTREME" in board.name)
+    board = next(board for board in parts.planner_parts(Board) if "X870E AORUS XTREME" in board.name)
     found = part_prices.price_of(board, part_prices.price_book(file))
     assert found is not None
     assert (found.usd, found.basis) == (333, "user")
@@ -210,11 +210,15 @@ def test_a_users_price_of_a_wide_class_wins_over_a_bundled_one_of_a_narrow_class
 def test_a_flagship_is_not_priced_like_the_middle_of_its_chipset() -> None:
     book = part_prices.price_book()
     board = next(
-        board for board in parts.listed(Board) if board.name.startswith("ASUS X670E ROG CROSSHAIR HERO")
+        board
+        for board in parts.planner_parts(Board)
+        if board.name.startswith("ASUS X670E ROG CROSSHAIR HERO")
     )
     assert part_prices.price_of(board, book) is None
     ordinary = next(
-        b for b in parts.listed(Board) if b.chipset == board.chipset and board_tier(b.name) == "ordinary"
+        b
+        for b in parts.planner_parts(Board)
+        if b.chipset == board.chipset and board_tier(b.name) == "ordinary"
     )
     assert part_prices.price_of(ordinary, book) is not None
 
@@ -229,7 +233,9 @@ def test_named_parts_are_read_and_are_not_those_that_the_planner_takes() -> None
 
 
 def test_slots_of_boards_are_cited_and_their_lanes_are_those_of_a_cpu() -> None:
-    wired = [board for board in (*parts.listed(Board), *parts.named(Board)) if board.max_cards > 1]
+    wired = [
+        board for board in (*parts.planner_parts(Board), *parts.parts_for_lists(Board)) if board.max_cards > 1
+    ]
     assert len(wired) >= 25
     for board in wired:
         assert board.slots_known

@@ -11,7 +11,7 @@ HEADER = "provider,sku,accelerator,num_accelerators,term,usd_per_hour,observed_o
 GOOD = "acme,node,h100-sxm,8,on_demand,16,2026-03-01"
 
 
-def written(folder: Path, text: str) -> Path:
+def write_file(folder: Path, text: str) -> Path:
     path = folder / "own.csv"
     path.write_text(text)
     return path
@@ -37,7 +37,7 @@ def written(folder: Path, text: str) -> Path:
 )
 def test_what_is_wrong_is_told_by_file_and_row(tmp_path: Path, text: str, told: list[str]) -> None:
     with pytest.raises(InputFileError) as caught:
-        prices.read_prices(written(tmp_path, text))
+        prices.read_prices(write_file(tmp_path, text))
     error = caught.value
     assert "own.csv" in error.what
     assert error.fix
@@ -47,7 +47,7 @@ def test_what_is_wrong_is_told_by_file_and_row(tmp_path: Path, text: str, told: 
 
 def test_what_a_contract_says_beyond_the_price_is_kept(tmp_path: Path) -> None:
     header = f"{HEADER},country,min_quantity,max_quantity,storage_usd_per_gb_hour,egress_usd_per_gb,currency"
-    path = written(
+    path = write_file(
         tmp_path, f"{header}\n{GOOD.replace('on_demand', 'reserved_3m')},SE,16,64,0.0001,0.05,USD\n"
     )
     (price,) = prices.read_prices(path)

@@ -4,7 +4,7 @@ import pytest
 
 from advisor.catalog import models
 from advisor.catalog.errors import UnknownNameError
-from advisor.catalog.published import all_published, context_limits, published
+from advisor.catalog.published import all_published, context_limits, loadable_checkpoints
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from advisor.catalog.published import all_published, context_limits, published
     ],
 )
 def test_the_best_known_checkpoint(model: str, dtype: str, engine: str, repository: str) -> None:
-    found = published(models.by_id(model), dtype, engine)
+    found = loadable_checkpoints(models.by_id(model), dtype, engine)
     assert found[0].repository == repository
     assert found[0].publisher == repository.split("/")[0]
     assert found[0].is_seen
@@ -28,8 +28,8 @@ def test_the_best_known_checkpoint(model: str, dtype: str, engine: str, reposito
 
 
 def test_a_format_that_nobody_published_has_no_checkpoint() -> None:
-    assert published(models.by_id("qwen3-32b"), "mxfp4", "vllm") == ()
-    assert published(models.by_id("mt-nlg-530b"), "bf16") == ()
+    assert loadable_checkpoints(models.by_id("qwen3-32b"), "mxfp4", "vllm") == ()
+    assert loadable_checkpoints(models.by_id("mt-nlg-530b"), "bf16") == ()
 
 
 def test_checkpoints_are_of_models_of_the_catalog() -> None:

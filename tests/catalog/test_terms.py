@@ -22,7 +22,7 @@ from advisor.catalog.terms import (
     write_terms,
 )
 from advisor.simulator.engine_costs import EngineCosts, EraKernels
-from advisor.simulator.terms import Case, filled, find, find_in, value
+from advisor.simulator.terms import TermCase, fill_record, find, find_in, value
 from advisor.simulator.training.framework_costs import FrameworkCosts
 
 ARCHITECTURES = {accelerator.architecture for accelerator in accelerators.all_accelerators()}
@@ -53,14 +53,14 @@ def read(tmp_path: Path, *lines: str) -> tuple[Term, ...]:
     return read_terms(path)
 
 
-def cases(term: Term) -> list[Case]:
+def cases(term: Term) -> list[TermCase]:
     """Cases that meet just the row's selectors, at its first release and at some days."""
     architectures = [
         name for name in ARCHITECTURES for pattern in term.architecture if matches(pattern, name)
     ]
     version, date = split(term.since)
     return [
-        Case(name, *release, architecture, mixer, dtype, operator)
+        TermCase(name, *release, architecture, mixer, dtype, operator)
         for name in term.name or ("",)
         for architecture in architectures or [""]
         for mixer in term.mixer or ("",)
@@ -120,16 +120,16 @@ def test_the_most_specific_row_wins(tmp_path: Path) -> None:
         row(value="5", name="vllm", architecture="ampere*", mixer="mla", since="0.14.0"),
     )
     expected = {
-        Case(): 1,
-        Case("mlx"): 1,
-        Case("sglang"): 2,
-        Case("vllm", "0.7"): 2,
-        Case("vllm", "0.9"): 3,
-        Case("vllm", date="2025-06"): 3,
-        Case("vllm"): 4,
-        Case("vllm", architecture="ampere-geforce", mixer="mla"): 5,
-        Case("vllm", "0.9", architecture="ampere", mixer="mla"): 3,
-        Case("vllm", architecture="ada", mixer="mla"): 4,
+        TermCase(): 1,
+        TermCase("mlx"): 1,
+        TermCase("sglang"): 2,
+        TermCase("vllm", "0.7"): 2,
+        TermCase("vllm", "0.9"): 3,
+        TermCase("vllm", date="2025-06"): 3,
+        TermCase("vllm"): 4,
+        TermCase("vllm", architecture="ampere-geforce", mixer="mla"): 5,
+        TermCase("vllm", "0.9", architecture="ampere", mixer="mla"): 3,
+        TermCase("vllm", architecture="ada", mixer="mla"): 4,
     }
     for case, number in expected.items():
         found = find_in(by_name(rows), "engine", "step_s", case)
@@ -138,12 +138,14 @@ def test_the_most_specific_row_wins(tmp_path: Path) -> None:
 
 
 def test_a_release_is_found_by_version_or_by_date() -> None:
-    assert value("engine", "step_s", Case("vllm", "0.8.0")) == 7.4e-4
-    assert value("engine", "step_s", Case("vllm", date="2025-06-01")) == 7.4e-4
-    assert value("engine", "step_s", Case("vllm", "0.20.2")) == value("engine", "step_s", Case()) == 2e-4
-    assert filled(EngineCosts, "engine", Case("vllm", "0.8.0")).step_s == 7.4e-4
+    assert value("engine", "step_s", TermCase("vllm", "0.8.0")) == 7.4e-4
+    assert value("engine", "step_s", TermCase("vllm", date="2025-06-01")) == 7.4e-4
+    assert (
+        value("engine", "step_s", TermCase("vllm", "0.20.2")) == value("engine", "step_s", TermCase()) == 2e-4
+    )
+    assert fill_record(EngineCosts, "engine", TermCase("vllm", "0.8.0")).step_s == 7.4e-4
     with pytest.raises(KeyError, match="layer_s"):
-        value("engine", "layer_s", Case())
+        value("engine", "layer_s", TermCase())
 
 
 @pytest.mark.parametrize(

@@ -46,13 +46,13 @@ def test_documented_commands_print_what_the_page_shows(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("advisor.ask.options.today", lambda: TODAY)
     page = document.read_text(encoding="utf-8")
-    found = BLOCK.sub(lambda block: replayed(block, cli), page)
+    found = BLOCK.sub(lambda block: replay_block(block, cli), page)
     if request.config.getoption("--update-golden") and found != page:
         document.write_text(found, encoding="utf-8")
     assert found == document.read_text(encoding="utf-8")
 
 
-def replayed(block: re.Match[str], cli: Callable[[str], Any]) -> str:
+def replay_block(block: re.Match[str], cli: Callable[[str], Any]) -> str:
     """A console block with the output that its commands really print."""
     if block.group(1) != "console":
         return block.group()
@@ -67,13 +67,13 @@ def replayed(block: re.Match[str], cli: Callable[[str], Any]) -> str:
         )
         run = cli(command)
         assert run.code != 1, f"{command}: {run.err}"  # no page is printed again with a defect on it
-        printed = shown(run)
-        kept = expected.rstrip("\n") if matches(expected, printed) else refreshed(expected, printed)
+        printed = terminal_text(run)
+        kept = expected.rstrip("\n") if matches(expected, printed) else refresh_block(expected, printed)
         text += f"$ {command}\n" + (f"{kept}\n" if kept else "")
     return f"```console\n{text}```"
 
 
-def shown(run: Any) -> str:
+def terminal_text(run: Any) -> str:
     """What a terminal shows of a run: stderr comes first, as it is written before the answer."""
     return "\n".join(line.rstrip() for line in (run.err + run.out).splitlines()).rstrip("\n")
 
@@ -99,7 +99,7 @@ def close(claimed: str, said: str) -> bool:
     return a == b or abs(a - b) <= max(SAME * abs(a), 1.01 * 10.0 ** -len(shown) if shown else 0.0)
 
 
-def refreshed(expected: str, printed: str) -> str:
+def refresh_block(expected: str, printed: str) -> str:
     """The output, with `...` where the documented one has it: parts begin at the same lines and end at a blank one."""
     parts: list[list[str]] = [[]]
     for line in expected.rstrip("\n").split("\n"):
@@ -134,9 +134,11 @@ def test_a_page_claims_words_and_numbers_not_widths() -> None:
 def test_a_refreshed_output_keeps_what_was_left_out() -> None:
     printed = "new headline\n\na 1\nb 2\nb 3\n\nplot\n\nStart it with\nvllm 2\n\nlegend"
     expected = "old headline\n\na 0\nb 0\n...\nStart it with\nvllm 1\n...\n"
-    assert refreshed(expected, printed) == "new headline\n\na 1\nb 2\nb 3\n...\nStart it with\nvllm 2\n..."
-    assert refreshed("old\n", printed) == printed
-    assert refreshed("old\n...\ngone\n", printed) == printed
+    assert (
+        refresh_block(expected, printed) == "new headline\n\na 1\nb 2\nb 3\n...\nStart it with\nvllm 2\n..."
+    )
+    assert refresh_block("old\n", printed) == printed
+    assert refresh_block("old\n...\ngone\n", printed) == printed
 
 
 def test_documented_python_runs(
@@ -147,7 +149,7 @@ def test_documented_python_runs(
     blocks = [block for block in BLOCK.finditer(page) if block.group(1) == "python"]
     if not blocks:
         pytest.skip("no python block")
-    test = doctest.DocTestParser().get_doctest(masked(page, blocks), {}, document.name, str(document), 0)
+    test = doctest.DocTestParser().get_doctest(mask_page(page, blocks), {}, document.name, str(document), 0)
     assert test.examples, "a python block needs >>> lines: only those are run"
     runner = Runner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS, verbose=False)
     report = []
@@ -170,7 +172,7 @@ class Runner(doctest.DocTestRunner):
         super().report_failure(out, test, example, got)
 
 
-def masked(page: str, blocks: list[re.Match[str]]) -> str:
+def mask_page(page: str, blocks: list[re.Match[str]]) -> str:
     """The page with every line outside the blocks blank, so that line numbers stay those of the page."""
     lines = [""] * page.count("\n")
     for block in blocks:
@@ -192,7 +194,7 @@ def with_outputs(page: str, printed: list[tuple[doctest.Example, str]]) -> str:
 
 def test_outputs_are_written_where_they_belong() -> None:
     page = "# A\n```python\n>>> 1 + 1\n3\n>>> print('a\\n\\nb')\nx\ny\n```\nend\n"
-    parsed = doctest.DocTestParser().get_examples(masked(page, list(BLOCK.finditer(page))))
+    parsed = doctest.DocTestParser().get_examples(mask_page(page, list(BLOCK.finditer(page))))
     assert [example.lineno for example in parsed] == [2, 4]
     fixed = with_outputs(page, list(zip(parsed, ("2\n", "a\n\nb\n"), strict=True)))
     assert fixed == "# A\n```python\n>>> 1 + 1\n2\n>>> print('a\\n\\nb')\na\n<BLANKLINE>\nb\n```\nend\n"

@@ -13,9 +13,9 @@ import pytest
 from advisor.catalog.terms import all_terms
 from advisor.evidence.fit import engine_intervals, kernels, training_parameters
 from advisor.evidence.fit.__main__ import NAMES
-from advisor.evidence.fit.base import Options, cauchy, errors_in_words, merged
+from advisor.evidence.fit.base import Options, cauchy, errors_in_words, merge_terms
 from advisor.evidence.fit.engine_intervals import METRICS, Error
-from advisor.evidence.fit.engine_solver import PRIORS, FittedRow, chosen_levels, shifted, solve
+from advisor.evidence.fit.engine_solver import PRIORS, FittedRow, chosen_levels, shifted_log_ratio, solve
 from advisor.evidence.fit.engines import rows_of
 from advisor.simulator.operators.elementwise import ElementwiseEfficiency, elementwise_s
 
@@ -36,7 +36,7 @@ def test_an_unknown_program_is_refused_with_the_known_ones() -> None:
     assert "elementwise" in run.stderr
 
 
-def measured(launch_s: float, *systems: str) -> pd.DataFrame:
+def measure_kernels(launch_s: float, *systems: str) -> pd.DataFrame:
     """Elementwise kernels as a device with these launches runs them, under two engines."""
     sizes = np.geomspace(1e4, 1e9, 40)
     parts = []
@@ -47,7 +47,7 @@ def measured(launch_s: float, *systems: str) -> pd.DataFrame:
             pd.DataFrame({"system": system, "backend": engine, "latency": 1e3 * seconds, "bytes": sizes})
             for engine in ("vllm", "trtllm")
         ]
-    return kernels.timed(pd.concat(parts, ignore_index=True).assign(dtype="bf16"))
+    return kernels.convert_table(pd.concat(parts, ignore_index=True).assign(dtype="bf16"))
 
 
 def operator(table: pd.DataFrame) -> kernels.OperatorFit:
@@ -57,7 +57,7 @@ def operator(table: pd.DataFrame) -> kernels.OperatorFit:
 
 
 def test_a_fit_finds_the_parameters_that_made_its_measurements() -> None:
-    table = measured(5e-6, "h100_sxm", "h200_sxm")
+    table = measure_kernels(5e-6, "h100_sxm", "h200_sxm")
     found = kernels.record(operator(table), table, "bf16", "any", points=5000)
     parameters = found["parameters"]
     residual = found["residual"]
@@ -71,7 +71,7 @@ def test_a_fit_finds_the_parameters_that_made_its_measurements() -> None:
 
 
 def test_every_engine_has_a_record_beside_that_of_all() -> None:
-    table = measured(5e-6, "h100_sxm")
+    table = measure_kernels(5e-6, "h100_sxm")
     assert [engine for _, engine, _ in kernels.by_engine(table)] == ["any", "tensorrt-llm", "vllm"]
     kept = {engine: len(rows) for _, engine, rows in kernels.by_engine(table, ("vllm",))}
     assert kept["any"] == kept["tensorrt-llm"] == len(table) / 2
@@ -81,7 +81,7 @@ def test_records_are_printed_and_written_only_when_asked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(kernels, "EFFICIENCY_DIR", tmp_path)
-    fit = operator(measured(5e-6, "h100_sxm"))
+    fit = operator(measure_kernels(5e-6, "h100_sxm"))
     kernels.fit_operators([fit], OPTIONS, "elementwise")
     assert capsys.readouterr().out.count("elementwise hopper") == 3
     assert not list(tmp_path.rglob("*.toml"))
@@ -105,7 +105,7 @@ def test_a_fit_replaces_rows_of_the_table_of_terms_and_keeps_their_sources() -> 
         [{"ttft": 1.1}],
     )
     before = all_terms()
-    after = merged(before, found)
+    after = merge_terms(before, found)
     assert len(after) == len(before)
     assert [row.source for row in after] == [row.source for row in before]
     changed = [row for row, other in zip(after, before, strict=True) if row.value != other.value]
@@ -138,8 +138,8 @@ def test_a_level_stays_only_where_campaigns_that_were_left_out_are_predicted_bet
 def test_an_era_that_nobody_ran_is_as_its_kin() -> None:
     shifts = solve([line("a", "vllm", -0.3), line("b", "vllm", -0.3)], {"request_launch_s": (1.0, 0.3, 0.0)})
     unseen = FittedRow("c", ("vllm", "0.14.0"), "tpot", -0.3, {"request_launch_s": 1.0}, 1.0)
-    assert abs(shifted(unseen, shifts)) < 0.1
-    assert shifted(unseen, {}) == -0.3
+    assert abs(shifted_log_ratio(unseen, shifts)) < 0.1
+    assert shifted_log_ratio(unseen, {}) == -0.3
 
 
 def error(metric: str, group: int, value: float, load: str = "few") -> Error:
@@ -151,7 +151,7 @@ def test_thin_classes_of_intervals_are_drawn_towards_their_parents() -> None:
     rng = np.random.default_rng(0)
     many = [error(m, g, v, "many") for m in METRICS for g in range(20) for v in rng.normal(0.0, 0.1, 20)]
     few = [error(m, g, v) for m in METRICS for g in range(2) for v in rng.normal(0.0, 0.5, 20)]
-    found = engine_intervals.fitted(many + few)
+    found = engine_intervals.fit_quantiles(many + few)
     wide = found["vllm hopper few"]["tpot"]
     middle = found["vllm hopper"]["tpot"]
     alone = engine_intervals.quantiles([each for each in few if each.metric == "tpot"])

@@ -20,13 +20,13 @@ def replica() -> ReplicaModel:
     )
 
 
-def asked(**columns: str) -> ServingCase:
+def isolated_case(**columns: str) -> ServingCase:
     row = {"model": "llama-3.1-8b", "gpu": "h100-sxm", "engine": "vllm", "isl": "512", "osl": "128"} | columns
     return parse_case(row, row_number=2)
 
 
 def test_a_static_batch_takes_its_prompts_and_then_one_step_for_each_token(replica: ReplicaModel) -> None:
-    columns, sampling = static_batch(asked(load="static_batch", concurrency="8"), replica, 0)
+    columns, sampling = static_batch(isolated_case(load="static_batch", concurrency="8"), replica, 0)
     decode_s = sum(decode_iteration_s(replica.surface, 8, 512 + token) for token in range(1, 128))
     prefill_s = columns["e2e_ms_mean"] / 1e3 - decode_s
     alone_s = prefill_iteration_s(replica.surface, 512)
@@ -36,7 +36,7 @@ def test_a_static_batch_takes_its_prompts_and_then_one_step_for_each_token(repli
 
 
 def test_a_static_batch_larger_than_the_cache_takes_more_than_one_turn(replica: ReplicaModel) -> None:
-    case = asked(load="static_batch", concurrency="64")
+    case = isolated_case(load="static_batch", concurrency="64")
     fits, _ = static_batch(case, replica, 0)
     needed = 64 * 640 // replica.policy.block_tokens
     tight = replace(replica, policy=replace(replica.policy, kv_capacity_blocks=needed // 2))
@@ -45,9 +45,9 @@ def test_a_static_batch_larger_than_the_cache_takes_more_than_one_turn(replica: 
 
 
 def test_a_single_stream_decodes_slower_behind_a_deep_context(replica: ReplicaModel) -> None:
-    shallow, _ = single_stream(asked(load="batch1", isl="0"), replica, 0)
-    deep, _ = single_stream(asked(load="batch1", isl="0", context_depth="32768"), replica, 0)
-    repeated, _ = single_stream(asked(load="batch1", isl="32768", context_depth="32768"), replica, 0)
+    shallow, _ = single_stream(isolated_case(load="batch1", isl="0"), replica, 0)
+    deep, _ = single_stream(isolated_case(load="batch1", isl="0", context_depth="32768"), replica, 0)
+    repeated, _ = single_stream(isolated_case(load="batch1", isl="32768", context_depth="32768"), replica, 0)
     assert set(shallow) == {"decode_tok_s"}
     assert deep["decode_tok_s"] < 0.8 * shallow["decode_tok_s"]
     assert repeated["decode_tok_s"] == pytest.approx(deep["decode_tok_s"])
@@ -65,7 +65,7 @@ def test_a_test_of_prompts_or_of_answers_alone_is_predicted(isl: str, osl: str, 
 
 
 def test_rates_of_a_stream_are_the_engines_and_latencies_the_clients(replica: ReplicaModel) -> None:
-    columns, _ = single_stream(asked(load="batch1"), replica, 0)
+    columns, _ = single_stream(isolated_case(load="batch1"), replica, 0)
     engine_s = 512 / columns["prefill_tok_s"]
     assert columns["ttft_ms_mean"] / 1e3 == pytest.approx(
         engine_s + replica.policy.api_overhead_ps / 1e12, rel=1e-6
@@ -74,8 +74,8 @@ def test_rates_of_a_stream_are_the_engines_and_latencies_the_clients(replica: Re
 
 
 def test_steps_are_the_prompts_of_the_whole_batch_and_one_decode_step(replica: ReplicaModel) -> None:
-    one, _ = step(asked(load="step", concurrency="1"), replica, 0)
-    many, _ = step(asked(load="step", concurrency="64"), replica, 0)
+    one, _ = step(isolated_case(load="step", concurrency="1"), replica, 0)
+    many, _ = step(isolated_case(load="step", concurrency="64"), replica, 0)
     assert many["ttft_ms_p50"] > 20 * one["ttft_ms_p50"]
     assert many["tpot_ms_p50"] / 1e3 == pytest.approx(decode_iteration_s(replica.surface, 64, 512 + 64))
 
@@ -84,6 +84,6 @@ def test_steps_are_the_prompts_of_the_whole_batch_and_one_decode_step(replica: R
 def test_a_batch_needs_a_size_and_tokens(run: object, replica: ReplicaModel) -> None:
     assert callable(run)
     with pytest.raises(AdvisorError, match="at least 1"):
-        run(asked(load="static_batch"), replica, 0)
+        run(isolated_case(load="static_batch"), replica, 0)
     with pytest.raises(AdvisorError, match="at least 1 token"):
-        run(asked(load="static_batch", concurrency="4", isl="0"), replica, 0)
+        run(isolated_case(load="static_batch", concurrency="4", isl="0"), replica, 0)

@@ -2,17 +2,17 @@
 
 import pytest
 
-from advisor.evidence.scores import Comparison, score, score_metrics
+from advisor.evidence.scores import MeasuredPrediction, score, score_metrics
 from advisor.simulator.quantity import Quantity
 
 
-def row(predicted: float | None, measured: float, gpu: str = "a", spread: float = 0.1) -> Comparison:
+def row(predicted: float | None, measured: float, gpu: str = "a", spread: float = 0.1) -> MeasuredPrediction:
     quantity = (
         None
         if predicted is None
         else Quantity(predicted, predicted * (1 - spread), predicted * (1 + spread), "modelled")
     )
-    return Comparison("tpot_ms_mean", measured, quantity, {"gpu": gpu})
+    return MeasuredPrediction("tpot_ms_mean", measured, quantity, {"gpu": gpu})
 
 
 def test_errors_by_hand() -> None:

@@ -36,15 +36,15 @@ def test_a_recipe_ends() -> None:
 
 
 def test_conditions_on_load_and_layout() -> None:
-    def found(**conditions: int) -> int:
+    def find_steps(**conditions: int) -> int:
         recipe = first_of(all_recipes(), TRT_BLACKWELL._replace(weight_dtype="fp8")._replace(**conditions))
         assert recipe is not None
         return recipe.gather_steps
 
-    assert found(input_tokens=1024, output_tokens=1024, concurrency=64) == 40
-    assert found(input_tokens=1024, output_tokens=1024, concurrency=32) == 0
-    assert found(input_tokens=8192, output_tokens=1024, concurrency=64) == 0
-    assert found(concurrency=64, data_parallel=8) == 60
+    assert find_steps(input_tokens=1024, output_tokens=1024, concurrency=64) == 40
+    assert find_steps(input_tokens=1024, output_tokens=1024, concurrency=32) == 0
+    assert find_steps(input_tokens=8192, output_tokens=1024, concurrency=64) == 0
+    assert find_steps(concurrency=64, data_parallel=8) == 60
 
 
 def test_layouts_name_engines_formats_and_architectures_of_the_catalog() -> None:
@@ -56,15 +56,15 @@ def test_layouts_name_engines_formats_and_architectures_of_the_catalog() -> None
 
 
 def test_a_layout_ends_with_the_scripts_that_chose_it() -> None:
-    def found(date: str, engine: str = "tensorrt-llm") -> bool:
+    def find_steps(date: str, engine: str = "tensorrt-llm") -> bool:
         run = PublishedRun("inferencex", engine, "gpt-oss-120b", "hopper", "mxfp4", date)
         loaded = run._replace(tensor_parallel=8, input_tokens=1024, output_tokens=1024)
         return first_of(all_layouts(), loaded) is not None
 
-    assert found("2025-11-02")
-    assert not found("2025-12-15")
-    assert not found("")
-    assert not found("2025-11-02", "sglang")
+    assert find_steps("2025-11-02")
+    assert not find_steps("2025-12-15")
+    assert not find_steps("")
+    assert not find_steps("2025-11-02", "sglang")
 
 
 def test_other_benchmarks_have_none() -> None:

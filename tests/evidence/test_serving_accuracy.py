@@ -22,7 +22,7 @@ CONDITIONS = {
 }
 
 
-def judged(measured: float, predicted: float | None, **cells: str) -> JudgedRow:
+def judge_row(measured: float, predicted: float | None, **cells: str) -> JudgedRow:
     """A row whose time per token was measured and, unless None, predicted within 10 %."""
     metrics = {}
     if predicted is not None:
@@ -49,25 +49,25 @@ def accuracy(*rows: JudgedRow) -> ServingAccuracy:
 def test_a_row_outside_the_core_is_not_counted(cells: dict[str, str]) -> None:
     assert is_core(CONDITIONS)
     assert not is_core(CONDITIONS | cells)
-    assert accuracy(judged(10, 11), judged(10, 50, **cells)).core["tpot_ms_mean"].overall.n == 1
+    assert accuracy(judge_row(10, 11), judge_row(10, 50, **cells)).core["tpot_ms_mean"].overall.n == 1
 
 
 def test_errors_are_medians_with_the_missing_as_a_hundred_percent() -> None:
-    found = accuracy(judged(10, 10.5), judged(10, 8), judged(10, None)).core["tpot_ms_mean"].overall
+    found = accuracy(judge_row(10, 10.5), judge_row(10, 8), judge_row(10, None)).core["tpot_ms_mean"].overall
     assert (found.n, found.num_missing) == (2, 1)
     assert found.median_ape_missing_as_1 == pytest.approx(0.2)
     assert found.interval_coverage == pytest.approx(0.5)
 
 
 def test_the_macro_average_weighs_groups_equally() -> None:
-    rows = [judged(10, 10) for _ in range(9)] + [judged(10, 15, group="another")]
+    rows = [judge_row(10, 10) for _ in range(9)] + [judge_row(10, 15, group="another")]
     found = accuracy(*rows).core["tpot_ms_mean"]
     assert found.overall.median_ape_missing_as_1 == 0
     assert found.macro["group"]["median_ape_missing_as_1"] == pytest.approx(0.25)
 
 
 def test_rows_are_counted_even_where_only_another_metric_was_measured() -> None:
-    rows = (judged(10, 12), JudgedRow(CONDITIONS | {"engine": "sglang", "output_tok_s": "100"}, {}))
+    rows = (judge_row(10, 12), JudgedRow(CONDITIONS | {"engine": "sglang", "output_tok_s": "100"}, {}))
     found = accuracy(*rows)
     assert found.num_core_rows["engine"] == {"vllm": 1, "sglang": 1}
     assert set(found.core["tpot_ms_mean"].by["engine"]) == {"vllm"}
@@ -75,31 +75,31 @@ def test_rows_are_counted_even_where_only_another_metric_was_measured() -> None:
 
 
 def test_other_loads_are_scored_apart() -> None:
-    found = accuracy(judged(10, 11), judged(10, 14, tier="D1", mode="disagg"))
+    found = accuracy(judge_row(10, 11), judge_row(10, 14, tier="D1", mode="disagg"))
     assert found.core["tpot_ms_mean"].overall.n == 1
     assert found.other_loads["D1"]["tpot_ms_mean"].median_ape == pytest.approx(0.4)
 
 
 def test_a_table_without_tiers_has_no_such_figures() -> None:
-    assert serving_accuracy([judged(10, 11, tier="")]) is None
+    assert serving_accuracy([judge_row(10, 11, tier="")]) is None
 
 
 def test_the_order_of_engines_is_that_of_matched_pairs() -> None:
     """Right, wrong, called a tie, missing; measured alike and the same engine do not count, nor other conditions."""
     rows = [
-        judged(10, 10, isl="1"),
-        judged(20, 15, isl="1", engine="sglang"),
-        judged(10, 15, isl="2"),
-        judged(20, 10, isl="2", engine="sglang"),
-        judged(10, 10, isl="3"),
-        judged(20, 10.2, isl="3", engine="sglang"),
-        judged(10, None, isl="4"),
-        judged(20, 10, isl="4", engine="sglang"),
-        judged(10, 10, isl="5"),
-        judged(10.2, 20, isl="5", engine="sglang"),
-        judged(20, 20, isl="5"),
-        judged(10, 10, isl="6"),
-        judged(20, 20, isl="7", engine="sglang"),
+        judge_row(10, 10, isl="1"),
+        judge_row(20, 15, isl="1", engine="sglang"),
+        judge_row(10, 15, isl="2"),
+        judge_row(20, 10, isl="2", engine="sglang"),
+        judge_row(10, 10, isl="3"),
+        judge_row(20, 10.2, isl="3", engine="sglang"),
+        judge_row(10, None, isl="4"),
+        judge_row(20, 10, isl="4", engine="sglang"),
+        judge_row(10, 10, isl="5"),
+        judge_row(10.2, 20, isl="5", engine="sglang"),
+        judge_row(20, 20, isl="5"),
+        judge_row(10, 10, isl="6"),
+        judge_row(20, 20, isl="7", engine="sglang"),
     ]
     found = engine_order(rows, "tpot_ms_mean")
     assert (found.num_pairs, found.num_right, found.num_tied, found.num_told) == (5, 1, 2, 3)

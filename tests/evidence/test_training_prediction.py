@@ -17,7 +17,7 @@ from advisor.evidence.training.case import (
     parse_case,
 )
 from advisor.evidence.training.prediction import predict_row
-from advisor.evidence.training.unstated import resolved
+from advisor.evidence.training.unstated import resolve_knobs
 from advisor.simulator.graph.training import model_shape
 
 POINTS = Path(__file__).resolve().parents[1] / "published" / "training_points.csv"
@@ -306,7 +306,7 @@ def test_cores_count_as_chips_where_the_row_says_so() -> None:
 
 
 def test_stated_knobs_stay_and_open_ones_are_the_fastest_that_fit() -> None:
-    stated = resolved(case())
+    stated = resolve_knobs(case())
     assert stated.plan == case().plan
     open_knobs = {
         "framework": "NeMo (Megatron)",
@@ -320,12 +320,12 @@ def test_stated_knobs_stay_and_open_ones_are_the_fastest_that_fit() -> None:
         "vpp": "",
         "global_batch_seqs": "32",
     }
-    found = resolved(case(**open_knobs))
+    found = resolve_knobs(case(**open_knobs))
     assert {"recompute", "sharding", "virtual_stages"} <= case(**open_knobs).unstated
     assert (found.plan.tensor_parallel, found.plan.pipeline_parallel) == (4, 8)
     assert found.plan.schedule == "interleaved"
     assert found.fits
-    smaller = resolved(case(**open_knobs, gpu_mem_gb="60"))
+    smaller = resolve_knobs(case(**open_knobs, gpu_mem_gb="60"))
     assert float(smaller.step.step_s[0]) >= float(found.step.step_s[0])
 
 
@@ -339,7 +339,7 @@ def test_an_unknown_layout_agrees_with_batch_and_accumulation() -> None:
         "framework": "NVIDIA NeMo Framework",
         "framework_version": "24.09",
     }
-    found = resolved(case(**row))
+    found = resolve_knobs(case(**row))
     plan = found.plan
     assert plan.num_accelerators == 512
     assert plan.data_parallel * plan.micro_batch * 64 == 2048

@@ -7,7 +7,7 @@ import pytest
 from advisor.catalog.dtypes import DTYPES
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import GatedDeltaNet
-from advisor.evidence.serving.case import ServingCase, as_published, dated, parse_case
+from advisor.evidence.serving.case import ServingCase, as_published, with_date, parse_case
 from advisor.evidence.serving.deployment import deployment_of, replica_of
 from advisor.evidence.serving.disaggregated import disaggregated_model
 from advisor.evidence.serving.prediction import predict_case
@@ -73,13 +73,13 @@ def test_what_a_row_states_and_other_protocols_stay(changes: dict[str, str]) -> 
 
 
 def test_scripts_changed_on_a_day() -> None:
-    def found(date: str) -> bool:
+    def finds_format(date: str) -> bool:
         run = PublishedRun("inferencex", "vllm", "kimi-k2.5", "blackwell", "nvfp4", date)
         return first_of(all_formats(), run) is not None
 
-    assert not found("2026-03-27")
-    assert found("2026-04-20")
-    assert not found("")
+    assert not finds_format("2026-03-27")
+    assert finds_format("2026-04-20")
+    assert not finds_format("")
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_smaller_cache_holds_more_and_is_read_faster() -> None:
     ],
 )
 def test_no_run_took_place_before_its_model_was_released(date: str, model: str, expected: str) -> None:
-    assert dated(case(date=date, model=model)).date == expected
+    assert with_date(case(date=date, model=model)).date == expected
 
 
 def test_a_script_may_ask_for_steps_prepared_ahead() -> None:

@@ -14,7 +14,7 @@ TOOLS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin"
 pytestmark = pytest.mark.slow
 
 
-def compiled(target, folder, on_gpu):
+def compile_kernels(target, folder, on_gpu):
     if on_gpu:
         pytest.skip("with a GPU the kernels run")
     env = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
@@ -31,19 +31,19 @@ def compiled(target, folder, on_gpu):
 def report(tmp_path_factory, on_gpu):
     if not all((TOOLS / name).exists() for name in ("ptxas", "cuobjdump", "nvdisasm")):
         pytest.skip("this Triton carries no CUDA tools")
-    return compiled("hopper", tmp_path_factory.mktemp("cache"), on_gpu)
+    return compile_kernels("hopper", tmp_path_factory.mktemp("cache"), on_gpu)
 
 
 @pytest.fixture(scope="module")
 def on_mi300x(tmp_path_factory, on_gpu):
     if not (TOOLS.parents[1] / "amd").exists():
         pytest.skip("this Triton has no AMD backend")
-    return compiled("mi300x", tmp_path_factory.mktemp("cache"), on_gpu)
+    return compile_kernels("mi300x", tmp_path_factory.mktemp("cache"), on_gpu)
 
 
 def test_what_is_compiled_ahead_is_what_the_quick_probe_launches(tmp_path, on_gpu):
     """To the letter of the compiler's cache; a kernel more would take time, a kernel less would be compiled late."""
-    keys = compiled("ahead", tmp_path, on_gpu)
+    keys = compile_kernels("ahead", tmp_path, on_gpu)
     assert keys["ahead"] == sorted(set(keys["later"]))
     assert len(keys["ahead"]) == 6
 

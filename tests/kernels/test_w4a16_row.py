@@ -29,7 +29,7 @@ def test_matches_reference(dtype, shape, plan, device, assert_close, poison):
 @pytest.mark.parametrize(("slices", "depth"), [(1, 2), (2, 5), (4, 4), (8, 3), (16, 3)])
 def test_any_number_of_slices(slices, depth, device, assert_close):
     inputs = w4a16.make_inputs(1, 500, 6144, seed=slices, device=device)
-    plan = w4a16_row.Plan(slices, depth, None, 1)
+    plan = w4a16_row.WarpPlan(slices, depth, None, 1)
     assert_close(w4a16_row.run(*inputs, plan=plan), w4a16.reference(*inputs), slack=2.0)
 
 

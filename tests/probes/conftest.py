@@ -49,14 +49,14 @@ def altered(recording: Probe) -> Callable[..., Probe]:
 @pytest.fixture
 def scaled(recording: Probe) -> Callable[..., list[Any]]:
     """The recording's measurements, undone as their steps delivered them, with some rates multiplied."""
-    from advisor.probes.verdict import unjudged
+    from advisor.probes.verdict import remove_verdict
 
     def change(check: str, factor: float, instrument: str | None = None) -> list[Any]:
         measurements = []
         for m in recording.measurements:
             if not m.step:
                 continue
-            m = unjudged(m)
+            m = remove_verdict(m)
             if m.id == check and isinstance(m.value, float) and instrument in (None, m.instrument):
                 m = m.model_copy(update={"value": factor * m.value})
             measurements.append(m)

@@ -9,7 +9,7 @@ import pytest
 from advisor.probes import apple, session, worker
 from advisor.probes.assess import assess
 from advisor.probes.calibrate import slowest_gpu
-from advisor.probes.record import Machine
+from advisor.probes.record import ProbedMachine
 from advisor.probes.steps import STEPS, plan
 from advisor.probes.verdict import verdict
 
@@ -87,7 +87,7 @@ def test_every_call_is_evaluated(measured):
 
 
 def test_it_is_no_verdict(measured):
-    assert verdict(assess(Machine(torch="2.11"), measured)) != "pass"
+    assert verdict(assess(ProbedMachine(torch="2.11"), measured)) != "pass"
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,13 @@ import pytest
 
 from advisor.commands.probe import run as probe_run
 from advisor.probes.document import read_probe
-from advisor.probes.record import Machine, Measurement
+from advisor.probes.record import ProbedMachine, Measurement
 from advisor.probes.session import Session
 
 MEASURED = Path(__file__).resolve().parents[2] / "catalog" / "data" / "measured"
 
 
-def recorded(num_gpus):
+def list_recordings(num_gpus):
     return sorted(MEASURED.glob(f"h200-sxm-x{num_gpus}-*.json"))[-1]
 
 
@@ -24,7 +24,7 @@ def replayed(monkeypatch):
     """A session that answers with a recording instead of measuring."""
 
     def use(num_gpus, **gpu_fields):
-        probe = read_probe(recorded(num_gpus))
+        probe = read_probe(list_recordings(num_gpus))
         gpus = tuple(gpu.model_copy(update=gpu_fields) for gpu in probe.machine.gpus)
         machine = probe.machine.model_copy(update={"gpus": gpus})
         monkeypatch.setattr("advisor.probes.session.identify", lambda wanted: machine)
@@ -36,7 +36,7 @@ def replayed(monkeypatch):
         monkeypatch.setattr(
             Session, "_run_worker", lambda self, *arguments: pytest.fail(f"measured {arguments[1:3]}")
         )
-        resume = recorded(num_gpus)
+        resume = list_recordings(num_gpus)
         return f"advisor probe {'--quick' if probe.mode == 'quick' else '--full'} --resume {resume}"
 
     return use
@@ -95,7 +95,7 @@ def test_json_alone_is_on_stdout(cli, replayed):
 
 def test_without_a_gpu_it_measures_the_host_and_says_what_is_missing(cli, monkeypatch):
     monkeypatch.setattr(
-        "advisor.probes.session.identify", lambda wanted: Machine(missing=("no GPU driver answers",))
+        "advisor.probes.session.identify", lambda wanted: ProbedMachine(missing=("no GPU driver answers",))
     )
     host = [Measurement(id="host.memory_copy", value=1e10, unit="bytes/s")]
     monkeypatch.setattr(
@@ -111,7 +111,7 @@ def test_without_a_gpu_it_measures_the_host_and_says_what_is_missing(cli, monkey
 
 def test_interruption_saves_and_says_how_to_go_on(cli, monkeypatch, tmp_path):
     out = tmp_path / "probe.json"
-    machine = read_probe(recorded(1)).machine
+    machine = read_probe(list_recordings(1)).machine
 
     def stop(self):
         self.save(machine, [Measurement(id="memory.read", gpu=0, value=1.0, step="gpu0/bandwidth")])
@@ -160,7 +160,7 @@ def test_bad_input_is_told_in_words(cli, command, words):
 )
 def test_a_probe_of_another_machine_is_not_resumed(cli, replayed, monkeypatch, changes, words):
     command = replayed(1)
-    elsewhere = read_probe(recorded(1)).machine.model_copy(update=changes)
+    elsewhere = read_probe(list_recordings(1)).machine.model_copy(update=changes)
     monkeypatch.setattr("advisor.probes.session.identify", lambda wanted: elsewhere)
     run = cli(command)
     assert run.code == 2
@@ -172,7 +172,7 @@ def test_a_probe_of_another_machine_is_not_resumed(cli, replayed, monkeypatch, c
 def test_a_verdict_does_not_rest_on_a_file_without_a_seal(cli, replayed, tmp_path):
     command = replayed(1)
     old = tmp_path / "old.json"
-    content = json.loads(recorded(1).read_text())
+    content = json.loads(list_recordings(1).read_text())
     del content["seal"]
     old.write_text(json.dumps(content))
     run = cli(f"{command.partition('--resume')[0]} --resume {old}")
@@ -183,14 +183,14 @@ def test_a_verdict_does_not_rest_on_a_file_without_a_seal(cli, replayed, tmp_pat
 
 def test_a_probe_that_was_cut_off_is_told_from_a_typing_error(cli, tmp_path):
     cut = tmp_path / "cut.json"
-    cut.write_text(recorded(1).read_text()[:2000])
+    cut.write_text(list_recordings(1).read_text()[:2000])
     run = cli(f"advisor calibrate {cut}")
     assert run.code == 2
     assert "cut off" in run.err
 
 
 def test_a_gpu_that_does_not_exist(cli, replayed, monkeypatch):
-    monkeypatch.setattr("advisor.probes.session.identify", lambda wanted: Machine())
+    monkeypatch.setattr("advisor.probes.session.identify", lambda wanted: ProbedMachine())
     monkeypatch.setattr(Session, "_measure_steps", lambda self, *arguments: None)
     run = cli("advisor probe --gpus 5")
     assert run.code == 6
@@ -199,7 +199,7 @@ def test_a_gpu_that_does_not_exist(cli, replayed, monkeypatch):
 
 def test_a_calibration_is_made_and_understood(cli, tmp_path):
     file = tmp_path / "calibration.json"
-    run = cli(f"advisor calibrate {recorded(8)} -o {file}")
+    run = cli(f"advisor calibrate {list_recordings(8)} -o {file}")
     assert run.code == 0, run.err
     from advisor.ask.own_data import read_calibration
 
@@ -211,7 +211,7 @@ def test_a_calibration_is_made_and_understood(cli, tmp_path):
 
 
 def test_two_probes_of_one_machine_are_compared(cli):
-    run = cli(f"advisor compare {recorded(1)} {recorded(8)} --json")
+    run = cli(f"advisor compare {list_recordings(1)} {list_recordings(8)} --json")
     document = json.loads(run.out)
     assert document["kind"] == "comparison"
     changes = {(d["id"], d["instrument"]): d["change_fraction"] for d in document["differences"]}

@@ -8,8 +8,8 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import DATA_DIR
 from advisor.probes.calibrate import calibration_of, slowest_gpu
 from advisor.probes.compare import compare
-from advisor.probes.document import bundled, content_of, read_probe
-from advisor.probes.record import Gpu, Machine, Measurement, redacted
+from advisor.probes.document import find_recording, content_of, read_probe
+from advisor.probes.record import Gpu, ProbedMachine, Measurement, redact
 from advisor.render.document import to_json
 
 
@@ -28,7 +28,7 @@ def test_survives_a_round_trip(recording, tmp_path):
 
 def test_names_of_the_owner_are_redacted():
     gpus = tuple(Gpu(index=i, serial=f"16539240{i}", uuid=f"GPU-bc9{i}") for i in range(2))
-    machine = redacted(Machine(host_name="node-17.example.com", gpus=gpus))
+    machine = redact(ProbedMachine(host_name="node-17.example.com", gpus=gpus))
     text = machine.model_dump_json()
     assert "example" not in text
     assert "1653924" not in text
@@ -152,10 +152,10 @@ def test_comparison_finds_what_changed(recording):
 
 def test_bundled_recordings_have_names(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert bundled(Path("h200-sxm-x8")).name.startswith("h200-sxm-x8-2026")
-    assert bundled(Path("h200-sxm-x3")) == Path("h200-sxm-x3")
+    assert find_recording(Path("h200-sxm-x8")).name.startswith("h200-sxm-x8-2026")
+    assert find_recording(Path("h200-sxm-x3")) == Path("h200-sxm-x3")
     (tmp_path / "h200-sxm-x8").write_text("mine")
-    assert bundled(Path("h200-sxm-x8")) == Path("h200-sxm-x8")
+    assert find_recording(Path("h200-sxm-x8")) == Path("h200-sxm-x8")
     with pytest.raises(InputFileError, match="no such file"):
         read_probe(Path("h200-sxm-x3"))
 

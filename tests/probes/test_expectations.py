@@ -10,7 +10,7 @@ import pytest
 from advisor.catalog.accelerators import by_id
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import GIB, GIGA, TERA
-from advisor.probes.expectations import expected
+from advisor.probes.expectations import find_expectation
 from advisor.probes.fabric import expected_all_reduce, expected_pair, num_links
 from advisor.probes.identity_rules import check_memory, check_pcie, check_power_limit, check_sms
 from advisor.probes.machine import accelerator_of
@@ -51,9 +51,9 @@ def of_rate(row: Row, board: Accelerator) -> str:
     product = re.fullmatch(r"gemm_(\w+?)_tflops_(burst|sustained)", check)
     if product:
         kind = "matmul" if product[2] == "burst" else "sustained"
-        found = expected(board, f"compute.{kind}.{product[1]}")
+        found = find_expectation(board, f"compute.{kind}.{product[1]}")
     elif check in RATES:
-        found = expected(board, RATES[check])
+        found = find_expectation(board, RATES[check])
     elif check == "p2p_gbs_per_pair":
         copy = Measurement(id="peer.copy", pattern="2 GPUs, 0 to 1 of 2, peer access")
         found = expected_pair(board, copy, is_bridged)

@@ -11,7 +11,7 @@ import pytest
 from advisor.catalog.accelerators import by_id
 from advisor.probes.assess import assess
 from advisor.probes.document import read_probe
-from advisor.probes.record import Conditions, Gpu, Machine, Measurement
+from advisor.probes.record import Conditions, Gpu, ProbedMachine, Measurement
 from advisor.probes.verdict import verdict
 
 
@@ -25,7 +25,7 @@ HONEST = {f"{row['n']}x{row['board']}": row for row in rows_of("honest_boards.cs
 RECORDED = ["1xh100-sxm", *(f"{n}xh200-sxm" for n in (1, 2, 4, 8))]
 
 
-def honest(name: str) -> tuple[Machine, list[Measurement]]:
+def honest(name: str) -> tuple[ProbedMachine, list[Measurement]]:
     """A machine and what was measured on it: a recording of the catalog, or one composed of published facts."""
     if name not in HONEST:
         number, _, board = name.partition("x")
@@ -33,7 +33,7 @@ def honest(name: str) -> tuple[Machine, list[Measurement]]:
         return probe.machine, [m for m in probe.measurements if m.step]
     row = HONEST[name]
     gpu = gpu_of(row)
-    machine = Machine(
+    machine = ProbedMachine(
         cpu="AMD EPYC 9654",
         torch="2.11.0",
         gpus=tuple(gpu.model_copy(update={"index": i}) for i in range(int(row["n"]))),
@@ -123,7 +123,7 @@ def measured_together(row: dict[str, str]) -> list[Measurement]:
     return [*found, Measurement(id="collective.all_reduce", pattern=pattern, **total)]
 
 
-def judged(name: str, is_ordered: bool = True) -> list[Measurement]:
+def judge_recording(name: str, is_ordered: bool = True) -> list[Measurement]:
     machine, found = honest(name)
     board = by_id(name.partition("x")[2]) if is_ordered else None
     return assess(machine, found, board, len(machine.gpus) if is_ordered else None)
@@ -132,7 +132,7 @@ def judged(name: str, is_ordered: bool = True) -> list[Measurement]:
 @pytest.mark.parametrize("name", [*RECORDED, *HONEST])
 @pytest.mark.parametrize("is_ordered", [True, False])
 def test_honest_machines_pass(name, is_ordered):
-    checks = judged(name, is_ordered)
+    checks = judge_recording(name, is_ordered)
     assert [(m.id, m.gpu, m.value, m.expected, m.note) for m in checks if m.status in ("warn", "fail")] == []
     assert verdict(checks) == "pass"
 
@@ -144,7 +144,7 @@ def value_of(text: str) -> Any:
         return text
 
 
-def tampered(fraud: dict[str, str]) -> list[Measurement]:
+def tamper(fraud: dict[str, str]) -> list[Measurement]:
     """The rules' answer to the edited recording."""
     machine, found = honest(fraud["base"])
     gpus = list(machine.gpus)
@@ -190,7 +190,7 @@ def tampered(fraud: dict[str, str]) -> list[Measurement]:
 
 @pytest.mark.parametrize("fraud", FRAUDS, ids=[fraud["name"] for fraud in FRAUDS])
 def test_no_fraud_passes(fraud):
-    checks = tampered(fraud)
+    checks = tamper(fraud)
     assert verdict(checks) == fraud["verdict"], [(m.id, m.status, m.note) for m in checks]
     telling = [m for m in checks if m.id.startswith(fraud["check"]) and m.status == fraud["verdict"]]
     assert telling, f"{fraud['check']} does not say it"
@@ -238,4 +238,4 @@ def test_no_board_passes_with_half_of_any_rate_or_without_it(base, order):
     for rate in RATES if is_group else RATES[:4]:
         wider = 0.5 if rate not in ("peer", "collective") else 0.2
         for edit in (f"{rate} * {wider}", f"drop={rate}"):
-            assert verdict(tampered({"base": base, "edits": edit + order})) in ("warn", "fail"), edit
+            assert verdict(tamper({"base": base, "edits": edit + order})) in ("warn", "fail"), edit

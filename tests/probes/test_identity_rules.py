@@ -87,7 +87,7 @@ def test_missing_nvlink_is_noticed(recording, h200, links, status):
     assert status_of(check_machine(machine, h200), "identity.nvlink") == status
 
 
-def measured_under(**conditions):
+def measurements_under(**conditions):
     return [
         Measurement(
             id="compute.sustained.bf16", gpu=0, value=1.0, conditions=Conditions(num_samples=9, **conditions)
@@ -105,16 +105,16 @@ def measured_under(**conditions):
     ],
 )
 def test_throttling_by_hardware_fails_a_software_power_cap_does_not(recording, reasons, status):
-    checks = check_conditions(measured_under(throttle_reasons=reasons), recording.machine.gpus)
+    checks = check_conditions(measurements_under(throttle_reasons=reasons), recording.machine.gpus)
     assert status_of(checks, "health.throttle") == status
 
 
 @pytest.mark.parametrize(("hottest", "status"), [(64.0, "pass"), (86.0, "warn"), (96.0, "fail")])
 def test_heat(recording, hottest, status):
-    checks = check_conditions(measured_under(temperature_c=(40.0, hottest)), recording.machine.gpus)
+    checks = check_conditions(measurements_under(temperature_c=(40.0, hottest)), recording.machine.gpus)
     assert status_of(checks, "health.temperature") == status
     memory = check_conditions(
-        measured_under(temperature_c=(40.0, 50.0), memory_temperature_c=(40.0, hottest)),
+        measurements_under(temperature_c=(40.0, 50.0), memory_temperature_c=(40.0, hottest)),
         recording.machine.gpus,
     )
     assert status_of(memory, "health.temperature") == status
@@ -124,5 +124,5 @@ def test_heat(recording, hottest, status):
     ("generation", "width", "status"), [(5, 16, "pass"), (1, 16, "fail"), (5, 4, "fail")]
 )
 def test_a_link_that_does_not_train_up_is_noticed(recording, generation, width, status):
-    seen = measured_under(pcie_generation=generation, pcie_width=width)
+    seen = measurements_under(pcie_generation=generation, pcie_width=width)
     assert status_of(check_conditions(seen, recording.machine.gpus), "identity.pcie_under_load") == status

@@ -11,7 +11,7 @@ import pytest
 from advisor.probes import power, session
 from advisor.probes.power import limits_of, per_joule
 from advisor.probes.process import environment
-from advisor.probes.record import Gpu, Machine, Measurement
+from advisor.probes.record import Gpu, ProbedMachine, Measurement
 from advisor.probes.session import Session
 
 NVML = """
@@ -75,8 +75,8 @@ ENDINGS = {
 @pytest.mark.parametrize("ending", ENDINGS.values(), ids=ENDINGS)
 def test_limits_come_back_on_every_ending(recorded_nvml, ending):
     script = (
-        "import os, signal, sys; from advisor.probes.power import restored, set_limit\n"
-        f"with restored({{0: 700.0, 1: 650.0}}):\n    set_limit(0, 300.0)\n    {ending}\n"
+        "import os, signal, sys; from advisor.probes.power import restore_limits, set_limit\n"
+        f"with restore_limits({{0: 700.0, 1: 650.0}}):\n    set_limit(0, 300.0)\n    {ending}\n"
     )
     subprocess.run(
         [sys.executable, "-c", script],
@@ -94,18 +94,18 @@ def test_limits_come_back_on_every_ending(recorded_nvml, ending):
 @pytest.fixture
 def one_gpu(monkeypatch, recorded_nvml):
     gpu = Gpu(index=0, accelerator="h200-sxm", power_limit_w=700.0, power_default_w=700.0, power_min_w=200.0)
-    machine = Machine(gpus=(gpu,), torch="2.11")
+    machine = ProbedMachine(gpus=(gpu,), torch="2.11")
     monkeypatch.setattr(session, "identify", lambda wanted: machine)
     monkeypatch.setattr(Session, "_ask_torch", lambda self, held: held.close())
     tried = []
 
-    def measured(self, place, *rest):
+    def measure(self, place, *rest):
         if place.endswith("W"):
             tried.append(place)
             watts = int(place.removeprefix("gpu0-").removesuffix("W"))
             self._store(f"{place}/power", point(watts, 1e12 * watts**0.5, 4e12))
 
-    monkeypatch.setattr(Session, "_measure_steps", measured)
+    monkeypatch.setattr(Session, "_measure_steps", measure)
     return tried
 
 

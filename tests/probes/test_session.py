@@ -10,8 +10,8 @@ import pytest
 from advisor.catalog.errors import AdvisorError
 from advisor.probes import process, session, worker
 from advisor.probes.process import Process, algorithm_of, environment, run_collective
-from advisor.probes.record import Gpu, Machine, Measurement
-from advisor.probes.session import Session, resumed, visible
+from advisor.probes.record import Gpu, ProbedMachine, Measurement
+from advisor.probes.session import Session, finished_steps, visible
 from advisor.probes.steps import STEPS, plan, timeout_s
 from advisor.probes.verdict import verdict
 
@@ -19,7 +19,7 @@ from advisor.probes.verdict import verdict
 @pytest.fixture
 def two_gpus(monkeypatch):
     gpus = tuple(Gpu(index=i, accelerator="h200-sxm", name="NVIDIA H200") for i in range(2))
-    machine = Machine(gpus=gpus, torch="2.11")
+    machine = ProbedMachine(gpus=gpus, torch="2.11")
     monkeypatch.setattr(session, "identify", lambda wanted: machine)
     monkeypatch.setattr(Session, "_ask_torch", lambda self, held: held.close())
     monkeypatch.setattr(session, "run_collective", lambda ranks, quick, limit: [])
@@ -85,12 +85,12 @@ def two_gpus_and_torch(monkeypatch):
         script = AHEAD.format(then=yield_to["then"]) if command[2] == "advisor.probes.ahead" else WAITING
         return Process([sys.executable, "-c", script, *command[3:]], env)
 
-    def prepared(then):
+    def prepare(then):
         yield_to["then"] = then
         monkeypatch.setattr(Session, "_ask_torch", ask_torch)
         monkeypatch.setattr(session, "Process", make)
 
-    return prepared
+    return prepare
 
 
 @pytest.mark.parametrize("then", ["time.sleep(1)", "time.sleep(600)", "sys.exit(1)"])
@@ -217,7 +217,7 @@ def test_an_interruption_keeps_what_was_saved_and_can_be_resumed(two_gpus, monke
     monkeypatch.setattr(session.threading, "excepthook", lambda args: None)
     with pytest.raises(KeyboardInterrupt):
         probe.run()
-    done = resumed(kept)
+    done = finished_steps(kept)
     assert "gpu0/matmul" in done
     again = Session(quick=True, done=done)
     _, found = again.run()
@@ -230,7 +230,7 @@ def test_lost_steps_are_measured_again_on_resume():
         Measurement(id="step.matmul", step="gpu0/matmul", status="not_measured"),
         Measurement(id="identity.ecc", value="on"),
     ]
-    assert set(resumed(rows)) == {"gpu0/bandwidth"}
+    assert set(finished_steps(rows)) == {"gpu0/bandwidth"}
 
 
 def test_only_visible_gpus_are_measured(two_gpus, monkeypatch):

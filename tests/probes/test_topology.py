@@ -11,7 +11,7 @@ from advisor.probes.calibrate import calibration_of
 from advisor.probes.document import read_probe
 from advisor.probes.fabric import fast_groups, linked_pairs
 from advisor.probes.identity_rules import check_nvlink
-from advisor.probes.record import Gpu, Machine, Measurement
+from advisor.probes.record import Gpu, ProbedMachine, Measurement
 from advisor.probes.topology import parse, picture
 from advisor.render.answer import Figure
 
@@ -98,7 +98,7 @@ def test_fast_groups(rates, groups):
 
 def test_bridges_are_found_among_the_gpus_that_were_measured():
     board = by_id("rtx-a6000")
-    machine = Machine(gpus=tuple(Gpu(index=i) for i in (1, 2, 3)), topology=parse(NVIDIA))
+    machine = ProbedMachine(gpus=tuple(Gpu(index=i) for i in (1, 2, 3)), topology=parse(NVIDIA))
     assert linked_pairs([], board, machine) == {(1, 2), (2, 1)}
     untold = machine.model_copy(update={"topology": None})
     copies = [
@@ -112,7 +112,7 @@ def test_bridges_are_found_among_the_gpus_that_were_measured():
 
 def test_links_are_counted_by_the_matrix_where_the_driver_tells_none():
     text = NVIDIA.replace("SYS", "NV18").replace("NV12", "NV18")
-    switched = Machine(gpus=tuple(Gpu(index=i) for i in range(4)), topology=parse(text))
+    switched = ProbedMachine(gpus=tuple(Gpu(index=i) for i in range(4)), topology=parse(text))
     assert {m.status for m in check_nvlink(switched, by_id("h100-sxm"))} == {"pass"}
     halved = switched.model_copy(update={"topology": parse(text.replace("NV18", "NV9"))})
     assert {m.status for m in check_nvlink(halved, by_id("h100-sxm"))} == {"fail"}

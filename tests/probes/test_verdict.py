@@ -1,9 +1,9 @@
 import pytest
 
 from advisor.probes import expectations
-from advisor.probes.expectations import Expectation, expected, text_of
+from advisor.probes.expectations import Expectation, find_expectation, text_of
 from advisor.probes.record import Measurement
-from advisor.probes.verdict import compare_peers, judge, judge_rate, unjudged, verdict
+from advisor.probes.verdict import compare_peers, judge, judge_rate, remove_verdict, verdict
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_an_unknown_board_is_measured_but_not_judged(scaled):
 
 def test_judging_twice_changes_nothing(scaled, h200):
     once = [m for m in judge(scaled("nothing", 1.0), h200) if not m.id.startswith("health.peers")]
-    again = judge([unjudged(m) for m in once], h200)
+    again = judge([remove_verdict(m) for m in once], h200)
     assert [m.status for m in again] == [m.status for m in once]
 
 
@@ -121,18 +121,18 @@ def test_copies_between_gpus_have_an_expectation(h200):
 
 def test_expectations_name_their_source(h200):
     for check in ("memory.read", "compute.matmul.fp8", "host_link.h2d"):
-        found = expected(h200, check)
+        found = find_expectation(h200, check)
         assert found is not None
         assert found.source
 
 
 def test_without_a_measured_figure_the_datasheet_is_discounted(h200):
-    found = expected(h200, "compute.matmul.tf32")
+    found = find_expectation(h200, "compute.matmul.tf32")
     assert found is not None
     assert found.kind == "estimate"
     assert found.value < h200.peak_flop_per_s["tf32"]
-    assert expected(h200, "host_link.both") is None
-    assert expected(None, "memory.read") is None
+    assert find_expectation(h200, "host_link.both") is None
+    assert find_expectation(None, "memory.read") is None
 
 
 def test_expectations_are_of_known_boards_and_below_their_peaks():
@@ -162,9 +162,9 @@ def test_every_gpu_of_the_id_list_has_expectations():
 
     boards = [by_id(row["accelerator"]) for _, row in read_csv(_PCI_IDS, ("pci_id", "accelerator"))]
     for board in (b for b in boards if b.vendor in ("nvidia", "amd")):
-        assert expected(board, "memory.read"), board.id
+        assert find_expectation(board, "memory.read"), board.id
         half = "bf16" if "bf16" in board.peak_flop_per_s or board.id == "rtx-5090-d" else "fp16"
-        assert expected(board, f"compute.sustained.{half}"), board.id
+        assert find_expectation(board, f"compute.sustained.{half}"), board.id
 
 
 def test_every_kind_of_check_has_words():

@@ -7,11 +7,11 @@ import pytest
 
 from advisor.catalog import accelerators, models
 from advisor.decide.training.scenario import TrainingTask
-from advisor.decide.training.search import Tally, best_plans, simulated
+from advisor.decide.training.search import Tally, best_plans, simulate_pipeline
 from advisor.decide.training.space import variants_of
 
 
-def published(table: Path) -> dict[tuple[str, int], float]:
+def published_rates(table: Path) -> dict[tuple[str, int], float]:
     """Tokens per second and GPU of the dgxc benchmarks in bf16, by model and GPUs."""
     best: dict[tuple[str, int], float] = {}
     with table.open(encoding="utf-8") as file:
@@ -36,9 +36,9 @@ def test_the_search_reaches_what_tuning_reached(
     shared_data: Path, model: str, count: int, sequence: int, batch: int
 ) -> None:
     """Within a quarter: lower would mean a missed layout, higher an optimum that exists in the model alone."""
-    measured = published(shared_data / "truth" / "training.csv")[model, count]
+    measured = published_rates(shared_data / "truth" / "training.csv")[model, count]
     task = TrainingTask(tokens=1e12, sequence_tokens=sequence, global_batch=batch)
     variants, _ = variants_of(accelerators.by_id("h100-sxm"), models.get(model).record, task)
-    plan = simulated(best_plans(variants, count, Tally(), keep=1)[0])
+    plan = simulate_pipeline(best_plans(variants, count, Tally(), keep=1)[0])
     predicted = batch * sequence / plan.step_s / count
     assert 0.8 < predicted / measured < 1.25

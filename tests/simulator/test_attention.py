@@ -27,7 +27,7 @@ from advisor.simulator.operators.attention_kernels import (
 )
 from advisor.simulator.replica_model import model_replica
 from advisor.simulator.step_cost import decode_iteration_s
-from advisor.simulator.terms import Case, value
+from advisor.simulator.terms import TermCase, value
 
 MICRO = 1e-6
 SHARED = Path(os.environ.get("ADVISOR_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
@@ -342,7 +342,7 @@ def uneven_calls(name: str) -> list[dict[str, float]]:
 def test_uneven_contexts_take_as_much_longer_as_was_measured(name: str) -> None:
     """On 324 loads of a card; without the term, even contexts would be priced for all of them."""
     board = device(name)
-    share = value("engine", "uneven_streams", Case("vllm", architecture="hopper"))
+    share = value("engine", "uneven_streams", TermCase("vllm", architecture="hopper"))
     errors = []
     excesses = []
     for call in uneven_calls(name):

@@ -53,7 +53,7 @@ def as_expected(gpu, **changes):
     return own.model_copy(update={"matmul_flop_per_s": peaks, **changes})
 
 
-def scaled(calibration, *, bandwidth=1.0, compute=1.0):
+def scale_calibration(calibration, *, bandwidth=1.0, compute=1.0):
     return calibration.model_copy(
         update={
             "bandwidth_bytes_per_s": bandwidth * calibration.bandwidth_bytes_per_s,
@@ -102,14 +102,14 @@ def test_predictions_of_a_machine_as_expected_stay():
 
 @pytest.mark.parametrize("factor", [0.4, 0.7, 1.3])
 def test_the_model_then_predicts_the_measurement(factor):
-    measured = scaled(as_expected("h100-sxm"), bandwidth=factor, compute=factor)
+    measured = scale_calibration(as_expected("h100-sxm"), bandwidth=factor, compute=factor)
     again = measured_figures(device("h100-sxm", measured), measured)
     assert [figure.ratio for figure in again] == pytest.approx([1.0] * len(again), rel=1e-6)
 
 
 def test_half_the_bandwidth_halves_decode_and_leaves_prefill():
     before = replica()
-    after = replica(scaled(as_expected("h100-sxm"), bandwidth=0.5))
+    after = replica(scale_calibration(as_expected("h100-sxm"), bandwidth=0.5))
     assert 1.7 < decode_s(after) / decode_s(before) < 2.05
     # Norms and activations between the products of a prompt wait for memory: a tenth of its time.
     assert 1.0 <= prefill_s(after) / prefill_s(before) < 1.15
@@ -117,7 +117,7 @@ def test_half_the_bandwidth_halves_decode_and_leaves_prefill():
 
 def test_half_the_matrix_rate_halves_prefill_and_leaves_decode():
     before = replica()
-    after = replica(scaled(as_expected("h100-sxm"), compute=0.5))
+    after = replica(scale_calibration(as_expected("h100-sxm"), compute=0.5))
     assert 1.6 < prefill_s(after) / prefill_s(before) < 2.05
     assert decode_s(after) == pytest.approx(decode_s(before), rel=0.1)
 
@@ -136,7 +136,7 @@ def test_a_format_that_was_not_measured_takes_the_nearest_ones_factor():
 
 
 def test_a_calibration_of_other_hardware_changes_nothing():
-    other = scaled(as_expected("h200-sxm"), bandwidth=0.5)
+    other = scale_calibration(as_expected("h200-sxm"), bandwidth=0.5)
     record = accelerators.by_id("h100-sxm")
     assert calibrated_accelerator(record, other) is record
     assert accelerator_figures(record, other) == ()

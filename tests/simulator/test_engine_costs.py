@@ -7,7 +7,7 @@ import pytest
 from advisor.catalog import engines, models
 from advisor.simulator.engine_costs import default_costs, engine_costs, engine_in_turns
 from advisor.simulator.graph.model import num_operators
-from advisor.simulator.terms import Case, find
+from advisor.simulator.terms import TermCase, find
 
 VLLM = engines.by_id("vllm")
 
@@ -75,7 +75,7 @@ def test_operators_are_counted_by_layer() -> None:
 def test_rows_of_experts_are_padded_by_some_releases(
     version: str, architecture: str, expert_format: str, expected: int | None
 ) -> None:
-    case = Case("vllm", version, architecture=architecture, dtype=expert_format)
+    case = TermCase("vllm", version, architecture=architecture, dtype=expert_format)
     found = find("engine", "expert_block_rows", case)
     assert (found and found.value) == expected
 

@@ -111,7 +111,7 @@ def test_sglang_runs_triton_kernels_for_some_models_on_blackwell(
 ) -> None:
     deployment = named_deployment(model, gpu, "sglang", weight_dtype=weight_dtype)
     assert of_triton(chosen_kernels(deployment)) == expected
-    assert of_triton(operator_library(deployment).queued(0.5).kernels) == expected
+    assert of_triton(operator_library(deployment).with_launch_scale(0.5).kernels) == expected
     assert not of_triton(chosen_kernels(named_deployment(model, gpu, "vllm", weight_dtype=weight_dtype)))
 
 

@@ -12,7 +12,7 @@ LAYOUT = named_deployment("llama-3.1-70b", "h100-sxm", tensor_parallel=4)
 SURFACE = model_replica(LAYOUT, mean_input_tokens=512, mean_output_tokens=128).surface
 
 
-def aged(**terms: float) -> tuple[float, float, float]:
+def era_seconds(**terms: float) -> tuple[float, float, float]:
     """Seconds added to a decode step of 32 short sequences, to one of long ones, and to a prompt."""
     surface = with_era_kernels(SURFACE, LAYOUT, EraKernels(**terms))
     return (
@@ -23,30 +23,30 @@ def aged(**terms: float) -> tuple[float, float, float]:
 
 
 def test_no_terms_change_nothing() -> None:
-    assert aged() == (0.0, 0.0, 0.0)
+    assert era_seconds() == (0.0, 0.0, 0.0)
 
 
 def test_host_terms_count_per_step_and_per_sequence() -> None:
-    assert aged(step_s=2e-3) == pytest.approx((2e-3, 2e-3, 2e-3))
-    assert aged(sequence_s=1e-4) == pytest.approx((3.2e-3, 3.2e-3, 0.0))
+    assert era_seconds(step_s=2e-3) == pytest.approx((2e-3, 2e-3, 2e-3))
+    assert era_seconds(sequence_s=1e-4) == pytest.approx((3.2e-3, 3.2e-3, 0.0))
 
 
 def test_rows_multiply_at_a_fraction_of_the_peak() -> None:
     row_s = 2 * parameter_count(LAYOUT.model).active / (0.05 * 989.4e12 * 4)
-    short, long, prompt = aged(row_fraction=0.05)
+    short, long, prompt = era_seconds(row_fraction=0.05)
     assert (short, long) == pytest.approx((32 * row_s, 32 * row_s), rel=1e-6)
     assert prompt == 0.0
 
 
 def test_heads_of_a_group_read_their_cache_again() -> None:
-    short, long, prompt = aged(attention_repeat=1.0)
+    short, long, prompt = era_seconds(attention_repeat=1.0)
     attention_s = decode_iteration_s(SURFACE, 32, 4096) - decode_iteration_s(SURFACE, 32, 1)
     assert long - short == pytest.approx(7 * attention_s, rel=1e-3)  # 64 query heads, 8 key-value heads
     assert prompt == 0.0
 
 
 def test_ranks_wait_once_per_sum_and_a_single_one_never() -> None:
-    assert aged(wait_s=1e-5) == pytest.approx((160 * 1e-5,) * 3)  # two sums in each of 80 layers
+    assert era_seconds(wait_s=1e-5) == pytest.approx((160 * 1e-5,) * 3)  # two sums in each of 80 layers
     alone = named_deployment("llama-3.1-8b", "h100-sxm")
     surface = model_replica(alone, mean_input_tokens=512, mean_output_tokens=128).surface
     waiting = with_era_kernels(surface, alone, EraKernels(wait_s=1e-5))
@@ -54,7 +54,7 @@ def test_ranks_wait_once_per_sum_and_a_single_one_never() -> None:
 
 
 def test_prompts_scale_by_themselves() -> None:
-    short, long, prompt = aged(prefill_scale=1.5)
+    short, long, prompt = era_seconds(prefill_scale=1.5)
     assert short == long == 0.0
     assert prompt == pytest.approx(0.5 * prefill_iteration_s(SURFACE, 512), rel=0.05)
 

@@ -24,7 +24,7 @@ def wide(ranks: int, engine: str = "tensorrt-llm", **changes: object) -> Deploym
     return replace(layout, expert_parallel=ranks, **changes)  # type: ignore[arg-type]
 
 
-def modelled(
+def build_model(
     deployment: Deployment, sequences: int, costs: EngineCosts | None = None, **settings: object
 ) -> ReplicaModel:
     return model_replica(
@@ -55,7 +55,7 @@ def test_ranks_wait_for_the_one_with_the_prompt_unless_prompts_are_balanced(
     no_host = dataclasses.replace(default_costs(), step_s=0.0, mixed_step_s=0.0, eager_launch_s=0.0)
     steps = [
         found.mixed_base_ps[8 * 1024] / found.mixed_base_ps[1024]
-        for found in (modelled(chosen, 64, no_host).surface for chosen in (layout, alone))
+        for found in (build_model(chosen, 64, no_host).surface for chosen in (layout, alone))
     ]
     assert steps[1] < 2.0  # seven more prompts ride along on idle ranks
     assert steps[0] > 1.3 * steps[1]
@@ -84,14 +84,14 @@ def test_copies_of_experts_make_odd_groups_possible_and_cost_memory() -> None:
 
 
 def test_a_rank_captures_graphs_for_its_own_batch() -> None:
-    replica = modelled(wide(8), 2048)
+    replica = build_model(wide(8), 2048)
     assert max(replica.cuda_graph_sizes) == 8 * 128
     step = replica.surface.decode_base_ps
     assert step[1024] < 1.5 * step[8 * 32]  # 128 per rank still run from a graph
 
 
 def test_schedulers_of_ranks_work_side_by_side() -> None:
-    costs = modelled(wide(8), 1024).costs
+    costs = build_model(wide(8), 1024).costs
     slow = replace(costs, sequence_s=1e-3)
     layout = wide(8)
     surfaces = [
@@ -110,7 +110,7 @@ def test_schedulers_of_ranks_work_side_by_side() -> None:
 
 def test_vllm_of_2025_launches_every_operator_under_data_parallelism() -> None:
     layout = named_deployment("qwen3-235b-a22b", "h200-sxm", "vllm", weight_dtype="fp8", data_parallel=4)
-    old, new = (modelled(layout, 64, version=version) for version in ("0.12.0", "0.20.0"))
+    old, new = (build_model(layout, 64, version=version) for version in ("0.12.0", "0.20.0"))
     assert old.surface.decode_base_ps[4] > 1.5 * new.surface.decode_base_ps[4]
 
 

@@ -39,7 +39,7 @@ def test_routing_spares_experts_that_have_few_rows(model: str, dtype: str, scale
 def test_what_the_busiest_rank_has_beyond_the_mean_is_not_spared() -> None:
     """Of 16 sequences times 8 experts, the busiest of 8 ranks gets some 1.5 times the mean of all."""
 
-    def spared(ranks: int) -> float:
+    def saving(ranks: int) -> float:
         chosen = deployment("qwen3-235b-a22b", "h100-sxm", "fp8", tensor_parallel=8, expert_parallel=ranks)
         costs = [dataclasses.replace(COSTS, expert_scale=scale) for scale in (1.0, 0.8)]
         whole, less = (decode_breakdown_s(chosen, library(chosen), of, 16, 500.0)["experts"] for of in costs)
@@ -47,14 +47,14 @@ def test_what_the_busiest_rank_has_beyond_the_mean_is_not_spared() -> None:
 
     surplus = float(busiest_rank_surplus(np.array([16.0 * 8.0]), 128, 8)[0])
     assert 1.4 < surplus < 1.9
-    assert spared(8) == pytest.approx(spared(1) / surplus, rel=1e-6)
+    assert saving(8) == pytest.approx(saving(1) / surplus, rel=1e-6)
     assert float(busiest_rank_surplus(np.array([128.0]), 128, 1)[0]) == 1.0
 
 
 @pytest.mark.parametrize("gpu", ["h100-sxm", "b200-sxm"])
 def test_an_engine_scales_the_launches_of_all_operators(gpu: str) -> None:
     found = library(deployment("qwen3-30b-a3b", gpu))
-    less = found.queued(0.5)
+    less = found.with_launch_scale(0.5)
     for kind, operator, dtype in (
         (MatmulEfficiency, "matmul", "bf16"),
         (MatmulEfficiency, "matmul", "fp8_block"),

@@ -5,14 +5,14 @@ import pytest
 from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError
 from advisor.simulator.collectives import topology_of
-from advisor.simulator.collectives.topology import oversubscribed
+from advisor.simulator.collectives.topology import oversubscribe
 
 H100 = accelerators.by_id("h100-sxm")
 
 
 def rate(num_ranks: int, operation: str, factor: float, leaf: int = 32) -> float:
     group = topology_of(H100, num_ranks)
-    return oversubscribed(group, operation, factor, leaf).inter_bytes_per_s / group.inter_bytes_per_s
+    return oversubscribe(group, operation, factor, leaf).inter_bytes_per_s / group.inter_bytes_per_s
 
 
 def test_one_leaf_never_notices() -> None:

@@ -35,7 +35,7 @@ tokens = st.integers(min_value=1, max_value=16384)
 ranks = st.sampled_from([1, 2, 4, 8])
 
 
-def priced(record, num_tokens, model, device=None, **options):
+def moe_time_s(record, num_tokens, model, device=None, **options):
     device = device or device_of(by_id(MEASURED[record.architecture]))
     return moe_s(num_tokens, *model, device, GroupedMatmulEfficiency.from_record(record), **options)
 
@@ -43,7 +43,7 @@ def priced(record, num_tokens, model, device=None, **options):
 @given(any_record, tokens, any_model, ranks, ranks, st.floats(0.0, 2.0))
 @settings(max_examples=200, deadline=None)
 def test_time_is_positive_and_finite(record, num_tokens, model, tensor, expert, skew):
-    seconds = priced(record, num_tokens, model, tensor_parallel=tensor, expert_parallel=expert, skew=skew)
+    seconds = moe_time_s(record, num_tokens, model, tensor_parallel=tensor, expert_parallel=expert, skew=skew)
     assert seconds.shape == (1,)
     assert np.isfinite(seconds[0])
     assert seconds[0] > record.parameters["launch_s"]
@@ -58,24 +58,24 @@ def test_faster_hardware_is_never_slower(record, num_tokens, model, expert, band
         bandwidth_bytes_per_s=device.bandwidth_bytes_per_s * bandwidth,
         peak_flop_per_s={key: value * rate for key, value in device.peak_flop_per_s.items()},
     )
-    before = priced(record, num_tokens, model, expert_parallel=expert)
-    after = priced(record, num_tokens, model, faster, expert_parallel=expert)
+    before = moe_time_s(record, num_tokens, model, expert_parallel=expert)
+    after = moe_time_s(record, num_tokens, model, faster, expert_parallel=expert)
     assert after[0] <= before[0] * (1 + 1e-12)
 
 
 @given(any_record, any_model, ranks)
 @settings(max_examples=100, deadline=None)
 def test_more_tokens_take_longer_but_for_tile_effects(record, model, expert):
-    seconds = priced(record, np.array([1, 8, 64, 512, 4096, 16384.0]), model, expert_parallel=expert)
+    seconds = moe_time_s(record, np.array([1, 8, 64, 512, 4096, 16384.0]), model, expert_parallel=expert)
     assert (np.diff(seconds) > 0.0).all()
 
 
 @pytest.mark.parametrize("model", MODELS.values(), ids=list(MODELS))
 def test_tensor_and_expert_parallelism_divide_the_weights(model):
     record = efficiency("hopper", "grouped_matmul", "bf16").record
-    whole = priced(record, 256, model)[0]
-    assert 2.0 < whole / priced(record, 256, model, tensor_parallel=8)[0] < 8.5
-    assert 2.0 < whole / priced(record, 256, model, expert_parallel=8)[0] < 8.5
+    whole = moe_time_s(record, 256, model)[0]
+    assert 2.0 < whole / moe_time_s(record, 256, model, tensor_parallel=8)[0] < 8.5
+    assert 2.0 < whole / moe_time_s(record, 256, model, expert_parallel=8)[0] < 8.5
 
 
 @given(st.integers(1, 20000), any_model, ranks, st.floats(0.0, 2.0))
@@ -132,7 +132,7 @@ def test_skew_leaves_experts_idle_and_ranks_uneven(skew):
 )
 def test_published_gpt_oss_layer_on_h100(num_tokens, even_us, power_law_us):
     record = efficiency("hopper", "grouped_matmul", "mxfp4_wo", "vllm").record
-    seconds = priced(record, num_tokens, MODELS["gpt-oss-120b"])[0]
+    seconds = moe_time_s(record, num_tokens, MODELS["gpt-oss-120b"])[0]
     assert even_us * 0.95 <= seconds / MICROSECOND_S <= power_law_us * 1.05
 
 
@@ -140,7 +140,7 @@ def test_published_gpt_oss_layer_on_h100(num_tokens, even_us, power_law_us):
 @pytest.mark.parametrize(("num_tokens", "published_us"), [(64, 111), (1024, 268), (8192, 643)])
 def test_published_deepseek_layer_on_b200(num_tokens, published_us):
     record = efficiency("blackwell", "grouped_matmul", "nvfp4", "sglang").record
-    seconds = priced(record, num_tokens, MODELS["deepseek-r1"], tensor_parallel=8, skew=1.0)[0]
+    seconds = moe_time_s(record, num_tokens, MODELS["deepseek-r1"], tensor_parallel=8, skew=1.0)[0]
     assert seconds / MICROSECOND_S == pytest.approx(published_us, rel=0.25)
 
 
@@ -148,8 +148,8 @@ def test_published_deepseek_layer_on_b200(num_tokens, published_us):
 @settings(max_examples=100, deadline=None)
 def test_padding_reads_every_expert(record, num_tokens, model, tensor, expert):
     split = {"tensor_parallel": tensor, "expert_parallel": expert}
-    plain = priced(record, num_tokens, model, **split)
-    padded = priced(record, num_tokens, model, block_rows=128, **split)
+    plain = moe_time_s(record, num_tokens, model, **split)
+    padded = moe_time_s(record, num_tokens, model, block_rows=128, **split)
     assert padded[0] > plain[0]
     device = device_of(by_id(MEASURED[record.architecture]))
     width = {"bf16": 2.0, "nvfp4": 0.5, "mxfp4": 0.5, "w4a8_mxfp4": 0.5, "int4_wo": 0.5, "mxfp4_wo": 0.5}
@@ -160,6 +160,8 @@ def test_padding_reads_every_expert(record, num_tokens, model, tensor, expert):
 
 def test_few_tokens_take_as_long_as_many_where_rows_are_padded() -> None:
     record = next(found for found in RECORDS if (found.architecture, found.dtype) == ("hopper", "fp8_block"))
-    few, many = (priced(record, count, MODELS["qwen3-235b"], block_rows=128)[0] for count in (2, 64))
+    few, many = (moe_time_s(record, count, MODELS["qwen3-235b"], block_rows=128)[0] for count in (2, 64))
     assert many / few < 1.1
-    assert priced(record, 64, MODELS["qwen3-235b"])[0] / priced(record, 2, MODELS["qwen3-235b"])[0] > 4.0
+    assert (
+        moe_time_s(record, 64, MODELS["qwen3-235b"])[0] / moe_time_s(record, 2, MODELS["qwen3-235b"])[0] > 4.0
+    )

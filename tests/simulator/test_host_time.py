@@ -16,7 +16,7 @@ from advisor.simulator.replica_model import EngineSettings, model_replica
 from advisor.simulator.step_cost import decode_iteration_s
 
 
-def measured() -> tuple[dict[str, Any], np.ndarray[Any, np.dtype[np.float64]]]:
+def read_measurements() -> tuple[dict[str, Any], np.ndarray[Any, np.dtype[np.float64]]]:
     path = DATA_DIR / "measured" / "h200-sxm-vllm-host-2026-11-22.json"
     document = json.loads(path.read_text(encoding="utf-8"))
     assert document["columns"] == ["sequences", "ahead_s", "in_turns_s"]
@@ -24,7 +24,7 @@ def measured() -> tuple[dict[str, Any], np.ndarray[Any, np.dtype[np.float64]]]:
 
 
 def test_steps_prepared_ahead_take_what_is_predicted() -> None:
-    document, rows = measured()
+    document, rows = read_measurements()
     found = model_replica(
         named_deployment(document["model"], document["accelerator"], document["engine"]),
         mean_input_tokens=document["input_tokens"],
@@ -38,7 +38,7 @@ def test_steps_prepared_ahead_take_what_is_predicted() -> None:
 
 def test_releases_that_take_turns_show_half_of_what_it_cost_on_a_virtual_machine() -> None:
     """1.25 ms and 18 µs a sequence more than ahead, which itself shows the common costs."""
-    _, rows = measured()
+    _, rows = read_measurements()
     sequences = rows[:, 0]
     more_s = rows[:, 2] - rows[:, 1]
     per_sequence_s, step_s = np.polyfit(sequences, more_s, 1)

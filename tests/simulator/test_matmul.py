@@ -38,12 +38,12 @@ sizes = st.integers(min_value=64, max_value=32768)
 tokens = st.integers(min_value=1, max_value=32768)
 
 
-def priced(record, rows, columns, depth, device=None):
+def matmul_time_s(record, rows, columns, depth, device=None):
     device = device or device_of(by_id(MEASURED[record.architecture]))
     return matmul_s(rows, columns, depth, device, MatmulEfficiency.from_record(record))
 
 
-def scaled(device, bandwidth=1.0, rate=1.0, clock=1.0):
+def scale_device(device, bandwidth=1.0, rate=1.0, clock=1.0):
     return replace(
         device,
         bandwidth_bytes_per_s=device.bandwidth_bytes_per_s * bandwidth,
@@ -56,7 +56,7 @@ def scaled(device, bandwidth=1.0, rate=1.0, clock=1.0):
 @settings(max_examples=200, deadline=None)
 def test_time_is_positive_finite_and_above_the_roofline(record, rows, columns, depth):
     device = device_of(by_id(MEASURED[record.architecture]))
-    seconds = priced(record, rows, columns, depth)[0]
+    seconds = matmul_time_s(record, rows, columns, depth)[0]
     roofline = max(
         2.0 * rows * columns * depth / peak_flop_per_s(record.dtype, device),
         FORMATS[record.dtype].weight_bytes * columns * depth / device.bandwidth_bytes_per_s,
@@ -69,20 +69,20 @@ def test_time_is_positive_finite_and_above_the_roofline(record, rows, columns, d
 @settings(max_examples=200, deadline=None)
 def test_more_bandwidth_is_never_slower(record, rows, columns, depth, factor):
     device = device_of(by_id(MEASURED[record.architecture]))
-    faster = scaled(device, bandwidth=factor)
-    assert priced(record, rows, columns, depth, faster)[0] <= priced(record, rows, columns, depth)[0] * (
-        1 + 1e-12
-    )
+    faster = scale_device(device, bandwidth=factor)
+    assert matmul_time_s(record, rows, columns, depth, faster)[0] <= matmul_time_s(
+        record, rows, columns, depth
+    )[0] * (1 + 1e-12)
 
 
 @given(any_record, tokens, sizes, sizes, st.floats(1.01, 8.0))
 @settings(max_examples=200, deadline=None)
 def test_a_higher_peak_is_never_slower(record, rows, columns, depth, factor):
     device = device_of(by_id(MEASURED[record.architecture]))
-    faster = scaled(device, rate=factor)
-    assert priced(record, rows, columns, depth, faster)[0] <= priced(record, rows, columns, depth)[0] * (
-        1 + 1e-12
-    )
+    faster = scale_device(device, rate=factor)
+    assert matmul_time_s(record, rows, columns, depth, faster)[0] <= matmul_time_s(
+        record, rows, columns, depth
+    )[0] * (1 + 1e-12)
 
 
 @given(any_record, tokens, sizes, sizes, st.floats(0.2, 8.0))
@@ -90,16 +90,19 @@ def test_a_higher_peak_is_never_slower(record, rows, columns, depth, factor):
 def test_scaling_all_rates_scales_all_but_the_launch(record, rows, columns, depth, factor):
     device = device_of(by_id(MEASURED[record.architecture]))
     launch_s = record.parameters["launch_s"]
-    once = priced(record, rows, columns, depth)[0] - launch_s
-    faster = priced(record, rows, columns, depth, scaled(device, factor, factor, factor))[0] - launch_s
+    once = matmul_time_s(record, rows, columns, depth)[0] - launch_s
+    faster = (
+        matmul_time_s(record, rows, columns, depth, scale_device(device, factor, factor, factor))[0]
+        - launch_s
+    )
     assert faster == pytest.approx(once / factor, rel=1e-6)
 
 
 @given(any_record, st.lists(tokens, min_size=1, max_size=20), sizes, sizes)
 @settings(max_examples=50, deadline=None)
 def test_a_vector_of_tokens_is_priced_as_its_elements(record, rows, columns, depth):
-    together = priced(record, np.array(rows, dtype=float), columns, depth)
-    alone = [priced(record, row, columns, depth)[0] for row in rows]
+    together = matmul_time_s(record, np.array(rows, dtype=float), columns, depth)
+    alone = [matmul_time_s(record, row, columns, depth)[0] for row in rows]
     assert together == pytest.approx(alone, rel=1e-12)
 
 
@@ -127,7 +130,7 @@ def test_one_token_through_a_large_matrix_reaches_most_of_the_bandwidth(accelera
 @pytest.mark.parametrize("rows", [1, 64, 4096])
 def test_fp8_weights_are_faster_than_bf16_for_large_matrices(architecture, rows):
     by_dtype = {
-        dtype: priced(efficiency(architecture, "matmul", dtype).record, rows, 28672, 8192)[0]
+        dtype: matmul_time_s(efficiency(architecture, "matmul", dtype).record, rows, 28672, 8192)[0]
         for dtype in ("bf16", "fp8")
     }
     assert by_dtype["fp8"] < by_dtype["bf16"]
@@ -137,7 +140,7 @@ def test_fp8_weights_are_faster_than_bf16_for_large_matrices(architecture, rows)
 @pytest.mark.parametrize(("rows", "published_us"), [(1, 37), (64, 37), (1024, 170), (8192, 1364)])
 def test_published_h200_times(rows, published_us):
     record = efficiency("hopper", "matmul", "bf16").record
-    seconds = priced(record, rows, 8192, 8192, device_of(by_id("h200-sxm")))[0]
+    seconds = matmul_time_s(record, rows, 8192, 8192, device_of(by_id("h200-sxm")))[0]
     assert seconds == pytest.approx(published_us * MICROSECOND_S, rel=0.10)
 
 
@@ -163,7 +166,7 @@ def test_published_best_matmul_rates(accelerator, published_tflops, tolerance):
 
 def test_waves_are_paid_whole():
     record = efficiency("hopper", "matmul", "bf16", "vllm").record
-    steps = priced(record, np.array([128.0, 129.0, 256.0]), 16896, 4096)
+    steps = matmul_time_s(record, np.array([128.0, 129.0, 256.0]), 16896, 4096)
     assert steps[1] - steps[0] > 10 * (steps[2] - steps[1]) / 127
 
 
@@ -171,7 +174,7 @@ def test_a_related_record_keeps_the_bytes_of_the_format_asked_for():
     record = efficiency("hopper", "matmul", "int4_wo").record
     as_int8 = MatmulEfficiency.from_record(record, "int8_wo")
     device = device_of(by_id("h100-sxm"))
-    extra = matmul_s(1, 28672, 8192, device, as_int8) - priced(record, 1, 28672, 8192, device)
+    extra = matmul_s(1, 28672, 8192, device, as_int8) - matmul_time_s(record, 1, 28672, 8192, device)
     assert extra[0] > 0.3 * 28672 * 8192 / device.bandwidth_bytes_per_s
 
 

@@ -18,7 +18,7 @@ def passes(model="llama-3.1-8b", gpu="h100-sxm", batch=16, context=4096, **optio
     return roofline_passes(named_deployment(model, gpu, **options), batch, context)
 
 
-def named(one):
+def by_name(one):
     return {operator.name: operator for operator in one.operators}
 
 
@@ -73,7 +73,7 @@ def test_all_counted_work_is_on_the_roof():
 
 
 def test_decode_waits_for_memory_until_the_batch_is_large():
-    small, large = (named(passes(batch=batch, context=128)[0]) for batch in (1, 1024))
+    small, large = (by_name(passes(batch=batch, context=128)[0]) for batch in (1, 1024))
     assert small["feed_forward"].bound == "memory"
     assert large["feed_forward"].bound == "compute"
     assert large["attention"].bound == "memory"
@@ -81,17 +81,17 @@ def test_decode_waits_for_memory_until_the_batch_is_large():
 
 
 def test_prompts_wait_for_arithmetic():
-    prompt = named(passes()[1])
+    prompt = by_name(passes()[1])
     assert prompt["feed_forward"].bound == prompt["attention"].bound == "compute"
     assert prompt["head"].bound == "memory"
 
 
 def test_the_roof_of_a_format_is_that_of_its_unit():
     wide, narrow = (
-        named(passes(weight_dtype=dtype)[1])["feed_forward"].peak_flop_per_s for dtype in ("bf16", "fp8")
+        by_name(passes(weight_dtype=dtype)[1])["feed_forward"].peak_flop_per_s for dtype in ("bf16", "fp8")
     )
     assert narrow == pytest.approx(2 * wide, rel=0.01)
-    assert named(passes(weight_dtype="int4")[1])["feed_forward"].peak_flop_per_s == wide
+    assert by_name(passes(weight_dtype="int4")[1])["feed_forward"].peak_flop_per_s == wide
 
 
 def test_a_slower_roof_raises_floors_and_leaves_predictions():
@@ -125,5 +125,5 @@ def test_no_format_multiplies_above_its_roof(weights, gpu):
     engine = "llama.cpp" if weights == "q4_k_m" else "vllm"
     for one in passes(gpu=gpu, batch=1, weight_dtype=weights, engine=engine):
         for name in ("feed_forward", "attention_projections"):
-            operator = named(one)[name]
+            operator = by_name(one)[name]
             assert operator.predicted_s.value >= operator.floor_s, (name, one.phase)

@@ -119,8 +119,8 @@ def test_engines_that_take_prompts_whole_get_a_budget_that_holds_them() -> None:
 
 
 def test_what_was_not_measured_is_named() -> None:
-    assert replica(deployment()).transferred == ()
-    foreign = replica(deployment(gpu="gaudi3")).transferred
+    assert replica(deployment()).transferred_operators == ()
+    foreign = replica(deployment(gpu="gaudi3")).transferred_operators
     assert foreign == tuple(sorted(foreign))
     assert any(entry.startswith("matmul: ") for entry in foreign)
 

@@ -22,7 +22,7 @@ from advisor.simulator.speculation import (
     expected_tokens,
     speculative_replica,
     speed_up,
-    widened,
+    widen_by_factors,
 )
 from advisor.simulator.step_cost import decode_iteration_s
 
@@ -224,8 +224,8 @@ def test_no_usual_acceptance_beyond_the_guesses_that_were_published() -> None:
 
 def test_a_further_error_widens_in_squares_and_moves_nothing() -> None:
     plain = Quantity(10.0, 8.0, 12.0, "modelled")
-    assert widened(plain, (1.0, 1.0)).low == pytest.approx(8.0)
-    wide = widened(plain, (0.8, 1.25))
+    assert widen_by_factors(plain, (1.0, 1.0)).low == pytest.approx(8.0)
+    wide = widen_by_factors(plain, (0.8, 1.25))
     assert wide.value == 10.0
     assert wide.low < 8.0
     assert wide.high > 12.0

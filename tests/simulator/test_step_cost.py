@@ -21,17 +21,17 @@ def plain() -> StepSurface:
     return StepSurface([0, 7000, 7100], [0, 3, 3], [0, *range(9000, 9999)], 1.5, 40)
 
 
-def windowed() -> StepSurface:
+def window_surface() -> StepSurface:
     return StepSurface([0, 7000, 7100], [0, 3, 3], [0, *range(9000, 9999)], 1.5, 40, 64, [0, 2, 2], 0.5)
 
 
-def staged() -> StepSurface:
+def stage_surface() -> StepSurface:
     return StepSurface(
         [0, 7000, 7100], [0, 3, 3], [0, *range(9000, 9999)], 1.5, 40, num_stages=4, stage_transfer_ps=11
     )
 
 
-@pytest.mark.parametrize("surface", [plain, windowed, staged])
+@pytest.mark.parametrize("surface", [plain, window_surface, stage_surface])
 @pytest.mark.parametrize(("chunk", "prompt"), [(512, 300), (100, 300)])
 def test_one_request_alone_takes_its_iterations(
     surface: Callable[[], StepSurface], chunk: int, prompt: int
@@ -48,7 +48,7 @@ def test_one_request_alone_takes_its_iterations(
     assert result.e2e.mean_s == pytest.approx(prefill_s + decode_s, abs=rounding_s)
 
 
-def limited(full_clock_ps: int = 20_000, clock_recovery: float = 0.5) -> StepSurface:
+def limit_surface(full_clock_ps: int = 20_000, clock_recovery: float = 0.5) -> StepSurface:
     """A board whose clock falls within two iterations of a prompt."""
     return replace(
         plain(),
@@ -62,17 +62,17 @@ def limited(full_clock_ps: int = 20_000, clock_recovery: float = 0.5) -> StepSur
 @pytest.mark.parametrize("prompt", [100, 300, 900])
 def test_a_long_prompt_meets_the_power_limit_as_the_simulator_says(prompt: int) -> None:
     policy = SchedulerPolicy(max_num_seqs=2, max_num_batched_tokens=100)
-    for table in (plain(), limited()):
+    for table in (plain(), limit_surface()):
         result = simulate(table, policy, Workload(ClosedLoop(1), FixedLengths(prompt, 1), 1))
         alone_s = prefill_s(table, prompt, 100)
         assert result.ttft.mean_s == pytest.approx(alone_s, abs=20 / PICOSECONDS_PER_S)
-    assert (prefill_s(limited(), prompt, 100) > prefill_s(plain(), prompt, 100)) == (prompt > 100)
+    assert (prefill_s(limit_surface(), prompt, 100) > prefill_s(plain(), prompt, 100)) == (prompt > 100)
 
 
 @pytest.mark.parametrize("recovery", [0.0, 0.1, 0.2, 2.0])
 def test_in_the_long_run_the_clock_regains_what_decodes_leave_it(recovery: float) -> None:
     """Prompts in turns with decodes: work beyond what was regained takes a quarter longer."""
-    table = limited(400_000, recovery)
+    table = limit_surface(400_000, recovery)
     count = 2000
     answers = 6
     policy = SchedulerPolicy(max_num_seqs=1, max_num_batched_tokens=900)
@@ -87,7 +87,7 @@ def test_in_the_long_run_the_clock_regains_what_decodes_leave_it(recovery: float
 
 
 def test_a_decode_iteration_grows_with_context_until_the_window_is_full() -> None:
-    table = windowed()
+    table = window_surface()
     steps = [decode_iteration_s(table, 2, tokens) for tokens in (32, 64, 128, 192)]
     assert steps[1] - steps[0] == pytest.approx((3 + 2) * 2 * 32 / PICOSECONDS_PER_S)
     assert steps[3] - steps[2] == pytest.approx(3 * 2 * 64 / PICOSECONDS_PER_S)

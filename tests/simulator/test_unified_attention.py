@@ -26,7 +26,7 @@ MEASURED = "data/measured/h200-sxm-unified-attention-2026-11-22.json"
 GPT_OSS = (64, 8, 64)
 
 
-def unified() -> UnifiedAttentionEfficiency:
+def unified_efficiency() -> UnifiedAttentionEfficiency:
     return UnifiedAttentionEfficiency.from_record(efficiency("hopper", "unified_attention", "bf16").record)
 
 
@@ -39,7 +39,7 @@ def test_record_repeats_its_measurements(phase: str) -> None:
     for row in rows:
         if row["phase"] != phase:
             continue
-        shape = (row["num_heads"], row["num_kv_heads"], row["head_dim"], h200, unified())
+        shape = (row["num_heads"], row["num_kv_heads"], row["head_dim"], h200, unified_efficiency())
         window = row["window_tokens"] or None
         if phase == "prefill":
             new = row["new_tokens"]
@@ -57,7 +57,7 @@ def test_long_prompts_take_several_times_what_flash_attention_takes() -> None:
     a100 = device_of(by_id("a100-sxm-80gb"))
     flash = PrefillEfficiency.from_record(efficiency("ampere", "attention_prefill", "bf16", "vllm").record)
     ratios = [
-        float(unified_prefill_s(n, 0, 1, *GPT_OSS, a100, unified()))
+        float(unified_prefill_s(n, 0, 1, *GPT_OSS, a100, unified_efficiency()))
         / float(attention_prefill_s(n, 0, 1, *GPT_OSS, a100, flash))
         for n in (512, 4096, 32768)
     ]
@@ -71,14 +71,16 @@ def test_work_is_counted_in_cycles_of_an_sm() -> None:
         a100, peak_flop_per_s={key: 2.0 * value for key, value in a100.peak_flop_per_s.items()}
     )
     clock = dataclasses.replace(a100, clock_hz=2.0 * a100.clock_hz)
-    times = [float(unified_prefill_s(8192, 0, 1, *GPT_OSS, it, unified())) for it in (a100, peak, clock)]
+    times = [
+        float(unified_prefill_s(8192, 0, 1, *GPT_OSS, it, unified_efficiency())) for it in (a100, peak, clock)
+    ]
     assert times[1] == times[0]
     assert times[2] == pytest.approx(times[0] / 2.0, rel=0.01)
 
 
 def test_few_sequences_divide_their_cache() -> None:
     a100 = device_of(by_id("a100-sxm-80gb"))
-    few, more = (float(unified_decode_s(b, 32768, *GPT_OSS, a100, unified())) for b in (8, 16))
+    few, more = (float(unified_decode_s(b, 32768, *GPT_OSS, a100, unified_efficiency())) for b in (8, 16))
     assert more > 2.5 * few
 
 

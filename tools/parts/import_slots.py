@@ -14,7 +14,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Final
 
-from advisor.catalog.parts import cpu_series, listed, named
+from advisor.catalog.parts import cpu_series, planner_parts, parts_for_lists
 from advisor.catalog.schema.part import Board
 
 OUT: Final = Path(__file__).resolve().parents[2] / "catalog" / "data" / "parts" / "board_slots.csv"
@@ -106,7 +106,7 @@ def main(source: Path) -> None:
     with source.open(encoding="utf-8", newline="") as file:
         for row in csv.DictReader(file):
             by_board[row["board"]].append(row)
-    known = [*listed(Board), *named(Board)]
+    known = [*planner_parts(Board), *parts_for_lists(Board)]
     kept = []
     for name, rows in by_board.items():
         board = board_of(name, known)

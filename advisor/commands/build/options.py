@@ -15,7 +15,7 @@ LIMITS: Final = Panel("What the machine may be")
 
 
 @dataclass(frozen=True, slots=True)
-class Conditions:
+class BuildConditions:
     """Purpose, place and use of a machine, as typed."""
 
     model: AnyModel = None
@@ -95,7 +95,7 @@ class BuildInput:
     explain: Annotated[
         bool, Option("--explain", help="Also every rule, and power limits, of each machine.")
     ] = False
-    conditions: Conditions = Conditions()
+    conditions: BuildConditions = BuildConditions()
 
 
 @command("build check", uses_calibration=True)
@@ -112,4 +112,4 @@ class CheckInput:
     better: Annotated[
         bool, Option("--better/--no-better", help="Also look for a better machine for the money.")
     ] = True
-    conditions: Conditions = Conditions()
+    conditions: BuildConditions = BuildConditions()

@@ -5,17 +5,17 @@ from dataclasses import replace
 from typing import Final
 
 from advisor.ask.measures import parse_watts, positive
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.ask.own_data import given_calibration, kept_prices
 from advisor.ask.scenario import names_of
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError
-from advisor.commands.build.options import BuildInput, Conditions
+from advisor.commands.build.options import BuildInput, BuildConditions
 from advisor.workstation.assembly import Circuit, Setting
-from advisor.workstation.candidates import Limits
+from advisor.workstation.candidates import SearchLimits
 from advisor.workstation.economics import usual_ownership
-from advisor.workstation.performance import Load
+from advisor.workstation.performance import MachineLoad
 from advisor.workstation.plan import Question
 
 _CIRCUIT: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*V?\s*[/x, ]\s*(\d+(?:\.\d+)?)\s*A?\s*", re.IGNORECASE)
@@ -45,7 +45,9 @@ def parse_circuit(text: str) -> Circuit:
     return Circuit(volts, amps)
 
 
-def question_of(typed: Conditions, wishes: BuildInput, shared: Shared) -> tuple[Question, tuple[str, ...]]:
+def question_of(
+    typed: BuildConditions, wishes: BuildInput, shared: SharedOptions
+) -> tuple[Question, tuple[str, ...]]:
     """Return the question, names resolved, and notes on what was understood.
 
     Raises: AdvisorError and its kinds: something typed is missing, malformed or unknown.
@@ -58,7 +60,9 @@ def question_of(typed: Conditions, wishes: BuildInput, shared: Shared) -> tuple[
         budget_usd=_positive(wishes.budget, "--budget", "8600"),
         target_tokens_per_s=_positive(wishes.target_tokens_per_s, "--target-tokens-per-s", "20"),
         setting=_setting_of(typed),
-        limits=Limits(max_cards=wishes.max_gpus, accelerators=tuple(choice.record.id for choice in chosen)),
+        limits=SearchLimits(
+            max_cards=wishes.max_gpus, accelerators=tuple(choice.record.id for choice in chosen)
+        ),
         use=usual_ownership(shared.as_of, typed.hours_per_day, typed.years, typed.electricity, typed.resale),
         as_of=shared.as_of,
         top=wishes.top,
@@ -69,7 +73,7 @@ def question_of(typed: Conditions, wishes: BuildInput, shared: Shared) -> tuple[
     return question, tuple(filter(None, (note, *(choice.note for choice in chosen))))
 
 
-def _load_of(typed: Conditions) -> tuple[Load, str]:
+def _load_of(typed: BuildConditions) -> tuple[MachineLoad, str]:
     if typed.model is None:
         raise AdvisorError(
             "--model is missing", why="a machine is planned for a model", fix="e.g. --model 70b --budget 8600"
@@ -83,7 +87,7 @@ def _load_of(typed: Conditions) -> tuple[Load, str]:
         )
     precision, format_note = known_dtype(typed.precision)
     engine = engines.get(typed.engine).record.id if typed.engine is not None else None
-    load = Load(
+    load = MachineLoad(
         found.record,
         typed.concurrency,
         typed.input_tokens,
@@ -95,7 +99,7 @@ def _load_of(typed: Conditions) -> tuple[Load, str]:
     return load, "; ".join(filter(None, (found.note, format_note)))
 
 
-def _setting_of(typed: Conditions) -> Setting:
+def _setting_of(typed: BuildConditions) -> Setting:
     return Setting(
         circuit=parse_circuit(typed.circuit),
         min_lanes=typed.min_lanes,

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 
-from advisor.render.document import fields_of, picked
+from advisor.render.document import fields_of, pick_attributes
 from advisor.workstation.assembly import Check
-from advisor.workstation.plan import Build, Performance, Question
+from advisor.workstation.plan import Build, MachinePerformance, Question
 
 
 def build_record(build: Build) -> dict[str, object]:
@@ -29,20 +29,20 @@ def bill_records(build: Build) -> list[dict[str, object]]:
     return [{"build": build.name, **fields_of(line), "usd": line.usd} for line in build.parts]
 
 
-def performance_record(run: Performance) -> dict[str, object]:
+def performance_record(run: MachinePerformance) -> dict[str, object]:
     """Return the performance of a workstation as data."""
     return (
-        picked(run.run, "engine split weight_dtype weight_bytes_per_card kv_tokens")
-        | picked(run, "output_tokens_per_s input_tokens_per_s decode_tokens_per_s ttft_s tpot_s")
-        | picked(run, "other_runs finest power_points")
-        | picked(run, "qlora_bytes_per_card largest_qlora qlora_fits")
+        pick_attributes(run.run, "engine split weight_dtype weight_bytes_per_card kv_tokens")
+        | pick_attributes(run, "output_tokens_per_s input_tokens_per_s decode_tokens_per_s ttft_s tpot_s")
+        | pick_attributes(run, "other_runs finest power_points")
+        | pick_attributes(run, "qlora_bytes_per_card largest_qlora qlora_fits")
     )
 
 
 def check_record(check: Check) -> dict[str, object]:
     """Return a rule's finding as data."""
     names = ("rule", "actual", "limit", "unit", "severity", "excess", "why", "remedy")
-    return picked(check, *names) | {"pass": check.passed, "verdict": check.verdict}
+    return pick_attributes(check, *names) | {"pass": check.passed, "verdict": check.verdict}
 
 
 def question_inputs(question: Question) -> Mapping[str, object]:
@@ -51,12 +51,12 @@ def question_inputs(question: Question) -> Mapping[str, object]:
     setting = question.setting
     return {
         "model": load.model.id,
-        **picked(question, "budget_usd target_tokens_per_s use used"),
-        **picked(load, "workload concurrency input_tokens output_tokens precision engine"),
+        **pick_attributes(question, "budget_usd target_tokens_per_s use used"),
+        **pick_attributes(load, "workload concurrency input_tokens output_tokens precision engine"),
         "circuit": str(setting.circuit),
         "circuit_continuous_w": setting.circuit.continuous_w,
-        **picked(setting, "min_lanes needs_ecc room_cooling_w max_noise_db"),
+        **pick_attributes(setting, "min_lanes needs_ecc room_cooling_w max_noise_db"),
         "max_cards": question.limits.max_cards,
-        **picked(question.limits, "accelerators power_points"),
+        **pick_attributes(question.limits, "accelerators power_points"),
         "currency": "USD",
     }

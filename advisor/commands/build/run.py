@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.part_prices import price_book
 from advisor.commands.build.options import BuildInput, CheckInput
@@ -20,7 +20,7 @@ DEFAULT_MODEL: Final = "70b"
 """Model that a list is tried with if none is named: the usual reason for two cards."""
 
 
-def build(asked: BuildInput, shared: Shared) -> Answer:
+def build(asked: BuildInput, shared: SharedOptions) -> Answer:
     """Return the machines that answer a question.
 
     Raises: AdvisorError and its kinds: something typed is wrong, or no machine satisfies it.
@@ -31,7 +31,7 @@ def build(asked: BuildInput, shared: Shared) -> Answer:
     return with_calibration(answer, question.load.calibration, question.limits.accelerators)
 
 
-def check(asked: CheckInput, shared: Shared) -> Answer:
+def check(asked: CheckInput, shared: SharedOptions) -> Answer:
     """Return the verdict on a list of parts.
 
     Raises: AdvisorError and its kinds: the list cannot be read, or names a part that is not known.

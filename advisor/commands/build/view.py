@@ -25,9 +25,9 @@ from advisor.render.numbers import (
 )
 from advisor.simulator.quantity import Quantity
 from advisor.workstation.assembly import Check
-from advisor.workstation.hardware import Run
+from advisor.workstation.hardware import HardwareRun
 from advisor.workstation.knee import knee, knee_words, steps
-from advisor.workstation.plan import Build, PartLine, Performance, PlanResult, Question
+from advisor.workstation.plan import Build, PartLine, MachinePerformance, PlanResult, Question
 
 BASIS_MARKS: Final = {"quote": "quote", "estimate": "estimate", "user": "yours"}
 
@@ -121,7 +121,7 @@ def _speed_cell(quantity: Quantity) -> str:
     return f"{digits(quantity.value)} ({range_words(quantity.low, quantity.high)})"
 
 
-def _run_words(run: Run) -> str:
+def _run_words(run: HardwareRun) -> str:
     return f"{run.engine} {run.weight_dtype}, {run.split}"
 
 
@@ -217,7 +217,7 @@ def _basis_words(line: PartLine) -> str:
     return ", ".join(words)
 
 
-def performance_blocks(run: Performance, *, explain: bool) -> list[Block]:
+def performance_blocks(run: MachinePerformance, *, explain: bool) -> list[Block]:
     lines = _speed_lines(run)
     lines += [
         f"Or with {_run_words(other)}: {_speed(other.output_tokens_per_s)}." for other in run.other_runs
@@ -252,11 +252,11 @@ def performance_blocks(run: Performance, *, explain: bool) -> list[Block]:
     return blocks
 
 
-def _bits(run: Run) -> float:
+def _bits(run: HardwareRun) -> float:
     return BITS_PER_BYTE * bytes_per_element(run.weight_dtype)
 
 
-def _speed_lines(run: Performance) -> list[str]:
+def _speed_lines(run: MachinePerformance) -> list[str]:
     if run.ttft_s is None:
         return [
             f"Trains {_speed(run.decode_tokens_per_s)} with QLoRA, {run.run.split}; "

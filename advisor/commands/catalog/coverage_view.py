@@ -30,7 +30,7 @@ def coverage_answer(known: Coverage, inputs: Mapping[str, object]) -> Answer:
         _providers([row for row in known.providers if row.num_offers]),
     ]
     if known.unpriced:
-        blocks.append(_unpriced(known.unpriced))
+        blocks.append(_unpriced_table(known.unpriced))
     if known.single_source:
         blocks.append(Paragraph(f"Prices of one seller only: {', '.join(known.single_source)}."))
     if known.stale:
@@ -93,7 +93,7 @@ def _providers(rows: Sequence[ProviderCoverage]) -> Table:
     )
 
 
-def _unpriced(pairs: Sequence[tuple[str, str]]) -> Table:
+def _unpriced_table(pairs: Sequence[tuple[str, str]]) -> Table:
     """Return accelerators without a price to plan with, by reason."""
     by_reason: dict[str, list[str]] = defaultdict(list)
     for name, reason in pairs:

@@ -57,7 +57,7 @@ def select_accelerators(asked: GpusInput, min_memory_bytes: float) -> Sequence[A
     ]
     if asked.sort == "released":
         kept.sort(key=lambda record: record.released, reverse=True)
-    return _ordered(kept, "accelerator", _ACCELERATOR_KEYS.get(asked.sort))
+    return _sort_largest_first(kept, "accelerator", _ACCELERATOR_KEYS.get(asked.sort))
 
 
 def select_models(asked: ModelsInput) -> Sequence[Model]:
@@ -78,7 +78,7 @@ def select_models(asked: ModelsInput) -> Sequence[Model]:
         and asked.moe in (None, is_moe(m))
         and parameter_count(m).total <= limit
     ]
-    return _ordered(kept, "model", _MODEL_KEYS.get(asked.sort))
+    return _sort_largest_first(kept, "model", _MODEL_KEYS.get(asked.sort))
 
 
 def select_engines(asked: EnginesInput, chip: Accelerator | None = None) -> Sequence[Engine]:
@@ -97,10 +97,12 @@ def select_engines(asked: EnginesInput, chip: Accelerator | None = None) -> Sequ
         and (chip is None or chip.vendor in e.vendors)
         and dtype in (None, *e.vendor_weight_dtypes.get(asked.vendor or "", e.weight_dtypes))
     ]
-    return _ordered(kept, "engine")
+    return _sort_largest_first(kept, "engine")
 
 
-def _ordered(kept: Sequence[T], kind: str, key: Callable[[T], float | None] | None = None) -> Sequence[T]:
+def _sort_largest_first(
+    kept: Sequence[T], kind: str, key: Callable[[T], float | None] | None = None
+) -> Sequence[T]:
     """Records by a number, largest first; those without it come last, equal ones keep their order.
 
     Raises: InfeasibleError: there is none.

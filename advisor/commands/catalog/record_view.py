@@ -33,23 +33,24 @@ def record_answer(record: Record, kind: str, note: str, inputs: Mapping[str, obj
     marks = {field: f"[{legend.index(source) + 1}]" for field, source in own.items()}
     default = f"[1-{len(sources)}]" if len(sources) > 1 else "[1]" if sources else ""
     rows = [
-        (name, _shown(name, value), marks.get(name, default)) for name, value in figures_of(record).items()
+        (name, _show_value(name, value), marks.get(name, default))
+        for name, value in figures_of(record).items()
     ]
-    rows += [(name, _shown(name, value), "derived") for name, value in derived(record).items()]
+    rows += [(name, _show_value(name, value), "derived") for name, value in derive_figures(record).items()]
     blocks: list[Block] = [
         Paragraph(f"{getattr(record, 'id', '')}: {getattr(record, 'name', kind)}", emphasis=True),
         Table(columns(f"{kind} | value~ | source"), tuple(rows)),
-        Paragraph("\n".join(f"[{i}] {cited(source)}" for i, source in enumerate(legend, 1))),
+        Paragraph("\n".join(f"[{i}] {cite(source)}" for i, source in enumerate(legend, 1))),
     ]
     if remark := getattr(record, "notes", ""):
         blocks.append(Paragraph(f"Notes: {remark}"))
     more, facts = facts_of(record)
     blocks += more
-    result = {"kind": kind, "record": record, "derived": derived(record), **facts}
+    result = {"kind": kind, "record": record, "derived": derive_figures(record), **facts}
     return Answer(result=result, inputs=inputs, blocks=tuple(blocks), notes=(note,) if note else ())
 
 
-def derived(record: Record) -> dict[str, Json]:
+def derive_figures(record: Record) -> dict[str, Json]:
     """Return figures derived from a record: a model's parameters and cache; empty for other records."""
     if not isinstance(record, Model):
         return {}
@@ -73,7 +74,7 @@ def _leaves(content: Mapping[str, Json], prefix: str) -> Iterator[tuple[str, Jso
             yield prefix + name, value
 
 
-def _shown(name: str, value: Json) -> str:
+def _show_value(name: str, value: Json) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, int | float):
@@ -101,7 +102,7 @@ def _item(item: Json) -> str:
     )
 
 
-def cited(source: Source) -> str:
+def cite(source: Source) -> str:
     """Return a source as one line: title, place, day of reading, kind."""
     read = f"read {source.accessed}" if source.accessed else ""
     return ", ".join(filter(None, (source.title, source.where, read, source.kind)))

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from advisor.ask import options
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.ask.own_data import cache_folder
 from advisor.catalog.errors import AdvisorError, MissingHardwareError
 from advisor.cli.notes import progress
@@ -12,11 +12,11 @@ from advisor.commands.catalog.refresh_view import cleared_answer, refresh_answer
 from advisor.refresh.fetch import open_fetcher
 from advisor.refresh.price_cache import PriceCache
 from advisor.refresh.price_lists import BY_DEFAULT, SOURCES, price_lists
-from advisor.refresh.refresh import Outcome, failures, refresh
+from advisor.refresh.refresh import RefreshOutcome, failures, refresh
 from advisor.render.answer import Answer
 
 
-def run_refresh(wanted: RefreshInput, shared: Shared) -> Answer:
+def run_refresh(wanted: RefreshInput, shared: SharedOptions) -> Answer:
     """Fetch, check and keep price lists, or clear what is kept.
 
     Raises: AdvisorError: --offline, an unknown source, or a cache that cannot be written. MissingHardwareError: no
@@ -64,7 +64,7 @@ def _names(text: str | None) -> tuple[str, ...]:
     return tuple(SOURCES) if names == ("all",) else names
 
 
-def _nothing_came(outcomes: Sequence[Outcome]) -> MissingHardwareError:
+def _nothing_came(outcomes: Sequence[RefreshOutcome]) -> MissingHardwareError:
     return MissingHardwareError(
         f"no price list could be refreshed ({len(outcomes)} tried)",
         why="; ".join(f"{name}: {reason}" for name, reason in failures(outcomes)),

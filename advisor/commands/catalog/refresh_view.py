@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from advisor.refresh.refresh import Outcome, failures
+from advisor.refresh.refresh import RefreshOutcome, failures
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
-from advisor.render.document import picked
+from advisor.render.document import pick_attributes
 from advisor.render.numbers import MISSING
 
 MAX_REFUSED: Final = 12
@@ -16,7 +16,7 @@ MAX_UNKNOWN: Final = 8
 
 
 def refresh_answer(
-    outcomes: Sequence[Outcome], folder: Path, day: datetime.date, *, is_rehearsal: bool
+    outcomes: Sequence[RefreshOutcome], folder: Path, day: datetime.date, *, is_rehearsal: bool
 ) -> Answer:
     """Return the table of lists, then what was not taken."""
     refused = [(outcome.name, entry) for outcome in outcomes for entry in outcome.refused]
@@ -70,7 +70,7 @@ def cleared_answer(num_lists: int, folder: Path) -> Answer:
     )
 
 
-def _lists_table(outcomes: Sequence[Outcome], day: datetime.date) -> Table:
+def _lists_table(outcomes: Sequence[RefreshOutcome], day: datetime.date) -> Table:
     return Table(
         columns(
             "list | status", *(f"{name}>" for name in ("prices", "new", "changed", "refused", "days old"))
@@ -79,7 +79,7 @@ def _lists_table(outcomes: Sequence[Outcome], day: datetime.date) -> Table:
     )
 
 
-def _cells(outcome: Outcome, day: datetime.date) -> tuple[str, ...]:
+def _cells(outcome: RefreshOutcome, day: datetime.date) -> tuple[str, ...]:
     counts = (outcome.num_prices, outcome.num_new, outcome.num_changed, len(outcome.refused))
     age = MISSING if outcome.newest is None else str((day - outcome.newest).days)
     return (outcome.name, outcome.status, *map(str, counts), age)
@@ -89,7 +89,10 @@ def _product(sku: str, region: str) -> str:
     return f"{sku} ({region})" if region else sku
 
 
-def _fields(outcome: Outcome) -> dict[str, object]:
-    refused = [picked(entry.quote, "sku region term") | {"reason": entry.reason} for entry in outcome.refused]
+def _fields(outcome: RefreshOutcome) -> dict[str, object]:
+    refused = [
+        pick_attributes(entry.quote, "sku region term") | {"reason": entry.reason}
+        for entry in outcome.refused
+    ]
     names = "name source url status reason num_prices num_new num_changed newest unknown"
-    return picked(outcome, names) | {"refused": refused}
+    return pick_attributes(outcome, names) | {"refused": refused}

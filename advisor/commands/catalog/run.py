@@ -3,7 +3,7 @@
 from dataclasses import asdict
 
 from advisor.ask.measures import parse_bytes
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.ask.own_data import kept_prices
 from advisor.catalog import accelerators
 from advisor.catalog.coverage import coverage as known_coverage
@@ -21,7 +21,7 @@ from advisor.commands.catalog.options import (
 from advisor.render.answer import Answer
 
 
-def gpus(asked: GpusInput, shared: Shared) -> Answer:
+def gpus(asked: GpusInput, shared: SharedOptions) -> Answer:
     """Return accelerators that pass the filters."""
     memory_bytes = parse_bytes(asked.min_memory, "--min-memory") if asked.min_memory else 0.0
     filters = asdict(asked) | {"min_memory_bytes": memory_bytes}
@@ -29,12 +29,12 @@ def gpus(asked: GpusInput, shared: Shared) -> Answer:
     return view.accelerators_answer(queries.select_accelerators(asked, memory_bytes), filters)
 
 
-def models(asked: ModelsInput, shared: Shared) -> Answer:
+def models(asked: ModelsInput, shared: SharedOptions) -> Answer:
     """Return models that pass the filters."""
     return view.models_answer(queries.select_models(asked), asdict(asked))
 
 
-def prices(asked: PricesInput, shared: Shared) -> Answer:
+def prices(asked: PricesInput, shared: SharedOptions) -> Answer:
     """Return rental prices as known on a day."""
     filters = asdict(asked) | {
         "gpu": accelerators.get(asked.gpu).record.id if asked.gpu else None,
@@ -45,7 +45,7 @@ def prices(asked: PricesInput, shared: Shared) -> Answer:
     return price_view.prices_answer(found, note, as_of=shared.as_of, filters=filters)
 
 
-def coverage(asked: CoverageInput, shared: Shared) -> Answer:
+def coverage(asked: CoverageInput, shared: SharedOptions) -> Answer:
     """Return the answer on known facts about accelerators and providers, and on gaps."""
     chosen = accelerators.get(asked.gpu) if asked.gpu else None
     known = known_coverage(
@@ -59,20 +59,20 @@ def coverage(asked: CoverageInput, shared: Shared) -> Answer:
     return coverage_view.coverage_answer(known, inputs)
 
 
-def refresh(asked: RefreshInput, shared: Shared) -> Answer:
+def refresh(asked: RefreshInput, shared: SharedOptions) -> Answer:
     """Return today's prices, fetched, checked and kept."""
     from advisor.commands.catalog.refresh_run import run_refresh
 
     return run_refresh(asked, shared)
 
 
-def engines(asked: EnginesInput, shared: Shared) -> Answer:
+def engines(asked: EnginesInput, shared: SharedOptions) -> Answer:
     """Return serving engines that pass the filters."""
     chip = accelerators.get(asked.gpu).record if asked.gpu else None
     return view.engines_answer(queries.select_engines(asked, chip), asdict(asked), chip)
 
 
-def parts(asked: PartsInput, shared: Shared) -> Answer:
+def parts(asked: PartsInput, shared: SharedOptions) -> Answer:
     """Return parts of workstations that pass the filters."""
     filters = asdict(asked) | {"max_usd": asked.max_price}
     del filters["max_price"]
@@ -81,7 +81,7 @@ def parts(asked: PartsInput, shared: Shared) -> Answer:
     )
 
 
-def show(asked: ShowInput, shared: Shared) -> Answer:
+def show(asked: ShowInput, shared: SharedOptions) -> Answer:
     """Return everything about one record."""
     record, kind, note = queries.find_record(asked.name)
     return record_view.record_answer(record, kind, note, asdict(asked))

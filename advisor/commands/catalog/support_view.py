@@ -4,11 +4,11 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from advisor.catalog.engines import Support, stated
-from advisor.catalog.published import PublishedCheckpoint, best_first, context_limits, published_of
+from advisor.catalog.engines import Support, support_statements
+from advisor.catalog.published import PublishedCheckpoint, best_first, context_limits, known_checkpoints
 from advisor.catalog.schema import Accelerator, Engine, Model, Record
 from advisor.render.answer import Block, Paragraph, Table, columns
-from advisor.render.document import picked
+from advisor.render.document import pick_attributes
 from advisor.render.numbers import MISSING
 
 Stated = Mapping[tuple[str, str, str], Support]
@@ -21,7 +21,7 @@ def support_rows(found: Stated) -> list[dict[str, object]]:
     """Return every statement as data."""
     return [
         {"engine": engine, "architecture": architecture, "what": what}
-        | picked(one, "verdict version note source")
+        | pick_attributes(one, "verdict version note source")
         for (engine, architecture, what), one in sorted(found.items())
     ]
 
@@ -34,7 +34,9 @@ def on_architecture(found: Stated, architecture: str) -> Table:
         rows[what][engine] = one.verdict
     return Table(
         columns("format or feature", *engines),
-        tuple((what, *(rows[what].get(engine, MISSING) for engine in engines)) for what in _ordered(rows)),
+        tuple(
+            (what, *(rows[what].get(engine, MISSING) for engine in engines)) for what in _sort_columns(rows)
+        ),
         title=f"Stated support on {architecture}",
     )
 
@@ -49,7 +51,7 @@ def of_engine(found: Stated, name: str) -> Table:
         columns("format or feature | native on~ | expanded first on~ | refused on~"),
         tuple(
             (what, *(" ".join(where[what, verdict]) or MISSING for verdict in ("native", "emulated", "no")))
-            for what in _ordered({what for what, _ in where})
+            for what in _sort_columns({what for what, _ in where})
         ),
         title=f"Stated support of {name} ({versions})",
     )
@@ -77,7 +79,7 @@ def weight_formats(found: Stated, engines: Sequence[Engine]) -> Table:
     )
 
 
-def _ordered(names: set[str] | Mapping[str, object]) -> list[str]:
+def _sort_columns(names: set[str] | Mapping[str, object]) -> list[str]:
     """Weight formats first, then cache formats, then features."""
     return sorted(names, key=lambda name: (("", "kv", "feature").index(name.rpartition(":")[0]), name))
 
@@ -87,10 +89,10 @@ def facts_of(record: Record) -> tuple[list[Block], dict[str, object]]:
     if isinstance(record, Model):
         return _of_model(record)
     if isinstance(record, Engine):
-        found = stated(engine=record.id)
+        found = support_statements(engine=record.id)
         table = of_engine(found, record.name)
     elif isinstance(record, Accelerator):
-        found = stated(architecture=record.architecture)
+        found = support_statements(architecture=record.architecture)
         table = on_architecture(found, record.architecture)
     else:
         return [], {}
@@ -108,7 +110,7 @@ def _of_model(model: Model) -> tuple[list[Block], dict[str, object]]:
     native = f"{limits.native:,} tokens" if limits.native else "nobody says"
     note = f" {limits.note}." if limits.note else ""
     window = Paragraph(f"Context window: {native}{scaled} ({limits.source}).{note}")
-    found = best_first(model, published_of(model))
+    found = best_first(model, known_checkpoints(model))
     data: dict[str, object] = {"context": limits._asdict(), "checkpoints": [one._asdict() for one in found]}
     if not found:
         return [window, Paragraph("No published checkpoint is known by name: quantise first.")], data

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from advisor.catalog import units
-from advisor.catalog.engines import stated
+from advisor.catalog.engines import support_statements
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.commands.catalog.support_view import UNSTATED, on_architecture, support_rows, weight_formats
 from advisor.render.answer import Answer, Paragraph, Table, columns
@@ -146,7 +146,7 @@ def engines_answer(
     listed_ids = {engine.id for engine in engines}
     found = {
         key: one
-        for key, one in stated(architecture=chip.architecture if chip else "").items()
+        for key, one in support_statements(architecture=chip.architecture if chip else "").items()
         if key[0] in listed_ids
     }
     matrix = on_architecture(found, chip.architecture) if chip else weight_formats(found, engines)

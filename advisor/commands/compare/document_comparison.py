@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from advisor.catalog.units import DAY_S, HOUR_S
-from advisor.commands.compare.paired_documents import asks_the_same, at, first_at, paired_within_error
+from advisor.commands.compare.paired_documents import asks_the_same, at, first_at, is_within_error
 from advisor.render.document import Json, flatten
 
 LISTS: Final = ("options", "rows", "builds", "lists", "metrics")
@@ -125,7 +125,7 @@ class RecordChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class DocumentComparison:
     """Everything that differs between two documents."""
 
     kind: str
@@ -147,14 +147,14 @@ class Comparison:
 Document = Mapping[str, Json]
 
 
-def compare_documents(first: Document, second: Document) -> Comparison:
+def compare_documents(first: Document, second: Document) -> DocumentComparison:
     """Return the differences between two documents of one kind."""
     records = _records(first), _records(second)
     both = [name for name in records[0] if name in records[1]]
     places = [{name: i for i, name in enumerate(found, 1)} for found in records]
     same = asks_the_same(first, second)
     figures = (*FIGURES, *_asked_figures(first, second))
-    return Comparison(
+    return DocumentComparison(
         kind=str(first.get("kind")),
         versions=tuple(_changes(first, second, ("tool_version", "catalog_version", "schema_version"))),
         inputs=tuple(_input_changes(first, second)),
@@ -268,7 +268,7 @@ def _figure_change(
         return None
     within = None
     if is_paired and numbers[0]:
-        within = paired_within_error(name, first, second, numbers[1] / numbers[0])
+        within = is_within_error(name, first, second, numbers[1] / numbers[0])
     return FigureChange(name, numbers[0], numbers[1], _overlap(*values) if within is None else within)
 
 

@@ -38,7 +38,7 @@ def asks_the_same(first: Mapping[str, Json], second: Mapping[str, Json]) -> bool
     return same and all(first.get(name) == second.get(name) for name in versions)
 
 
-def paired_within_error(
+def is_within_error(
     figure: str, first: Mapping[str, Json], second: Mapping[str, Json], ratio: float
 ) -> bool | None:
     """Whether a figure's ratio lies within what ratios of such deployments err by; None where that is not known.

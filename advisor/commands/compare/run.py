@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import read_json
 from advisor.commands.compare.options import CompareInput
@@ -14,7 +14,7 @@ from advisor.render.saved import check_saved
 PROBE = "probe"
 
 
-def compare(asked: CompareInput, shared: Shared) -> Answer:
+def compare(asked: CompareInput, shared: SharedOptions) -> Answer:
     """Compare two probes quantity by quantity, or two plans or reports by question, figures and causes.
 
     Raises: InputFileError: a file cannot be read, is no answer of this program, or the two are of different kinds.

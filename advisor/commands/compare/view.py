@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from advisor.catalog.units import MILLION
-from advisor.commands.compare.document_comparison import Comparison, RecordChange
+from advisor.commands.compare.document_comparison import DocumentComparison, RecordChange
 from advisor.probes.compare import ALIKE, Difference
 from advisor.render.answer import (
     Answer,
@@ -17,10 +17,10 @@ from advisor.render.answer import (
     Paragraph,
     Series,
     Table,
-    bulleted,
+    bullet_list,
     columns,
 )
-from advisor.render.document import Json, picked
+from advisor.render.document import Json, pick_attributes
 from advisor.render.numbers import COUNT, MISSING, POWER, SIZE, TIME, Ladder, digits, show, show_unit
 
 LEAST_SHOWN_FRACTION: Final = 0.0005
@@ -86,12 +86,12 @@ _LADDERS: Final[tuple[tuple[str, Ladder], ...]] = (
 )
 
 
-def documents_answer(found: Comparison, first: Path, second: Path) -> Answer:
+def documents_answer(found: DocumentComparison, first: Path, second: Path) -> Answer:
     """Return the comparison: one sentence, why, then the tables."""
     blocks: list[Block] = [Paragraph(_headline(found), emphasis=True)]
     causes = list(_causes(found))
     if causes:
-        blocks.append(bulleted("Why", causes))
+        blocks.append(bullet_list("Why", causes))
     if found.inputs:
         rows = tuple((c.name, _cell(c.first), _cell(c.second)) for c in found.inputs)
         header = columns("input | first~ | second~")
@@ -114,7 +114,7 @@ def documents_answer(found: Comparison, first: Path, second: Path) -> Answer:
     )
 
 
-def _headline(found: Comparison) -> str:
+def _headline(found: DocumentComparison) -> str:
     if found.is_same:
         return "The two answers are the same, and so were their questions"
     moved = [record for record in found.records if record.figures]
@@ -130,7 +130,7 @@ def _headline(found: Comparison) -> str:
     )
 
 
-def _causes(found: Comparison) -> Iterator[str]:
+def _causes(found: DocumentComparison) -> Iterator[str]:
     """Yield the causes of a changed answer: data, question, prices, work."""
     for change in found.versions:
         yield f"{change.name.replace('_', ' ')}: {change.first} became {change.second}"
@@ -160,16 +160,16 @@ def _cost_words(record: RecordChange) -> str:
     seller = next(sellers, "")
     total = record.price_factor * record.work_factor - 1.0
     return (
-        f"{record.identity}: cost {_percent(total)}: price of an accelerator-hour {_moved(price)}{seller}, "
-        f"accelerator-hours for the work {_moved(work)}"
+        f"{record.identity}: cost {_percent(total)}: price of an accelerator-hour {_change_text(price)}{seller}, "
+        f"accelerator-hours for the work {_change_text(work)}"
     )
 
 
-def _moved(fraction: float) -> str:
+def _change_text(fraction: float) -> str:
     return "unchanged" if abs(fraction) < LEAST_SHOWN_FRACTION else _percent(fraction)
 
 
-def _figures_table(found: Comparison) -> Table:
+def _figures_table(found: DocumentComparison) -> Table:
     rows = tuple(
         (
             record.identity,
@@ -201,7 +201,7 @@ def _place(record: RecordChange) -> str:
     return f"{record.first_place} to {record.second_place}"
 
 
-def _texts_table(found: Comparison) -> Table | None:
+def _texts_table(found: DocumentComparison) -> Table | None:
     """Return a table of the texts that differ: providers, layouts, limits."""
     rows = tuple(
         (record.identity, _label(name), one, other)
@@ -212,7 +212,7 @@ def _texts_table(found: Comparison) -> Table | None:
     return Table(columns("option~ | what~ | first~ | second~"), rows) if rows else None
 
 
-def _cost_chart(found: Comparison) -> Chart:
+def _cost_chart(found: DocumentComparison) -> Chart:
     """Return the chart of every record's first figure before and after, for pages."""
     name = next((f.name for record in found.records for f in record.figures), "")
     pairs = [(record.identity, f) for record in found.records for f in record.figures if f.name == name]
@@ -260,14 +260,14 @@ def _cell(value: Json) -> str:
     return MISSING if value is None else str(value)
 
 
-def _fields(found: Comparison) -> Mapping[str, object]:
+def _fields(found: DocumentComparison) -> Mapping[str, object]:
     names = ("identity", "first_place", "second_place", "price_factor", "work_factor", "figures")
     return {
-        **picked(found, "versions first_best second_best"),
+        **pick_attributes(found, "versions first_best second_best"),
         "inputs_changed": found.inputs,
         "causes": list(_causes(found)),
         "changes": [
-            picked(record, *names)
+            pick_attributes(record, *names)
             | {"texts": [{"name": name, "first": one, "second": other} for name, one, other in record.texts]}
             for record in found.records
         ],

@@ -7,5 +7,5 @@ from advisor.cli.command import command
 
 @command("config show")
 @dataclass(frozen=True, slots=True)
-class ShowInput:
+class ShowConfigInput:
     """Show every default that is set, and where it comes from."""

@@ -3,13 +3,13 @@
 import os
 from pathlib import Path
 
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.cli.defaults import FILE_NAME, Default, given_defaults
-from advisor.commands.config.options import ShowInput
+from advisor.commands.config.options import ShowConfigInput
 from advisor.render.answer import Answer, Paragraph, Table, columns
 
 
-def show(asked: ShowInput, shared: Shared) -> Answer:
+def show(asked: ShowConfigInput, shared: SharedOptions) -> Answer:
     """Return every default that is set; one row for an option that several commands take from one place.
 
     Raises: InputFileError: the file is wrong.

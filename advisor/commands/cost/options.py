@@ -5,7 +5,18 @@ from pathlib import Path
 from typing import Annotated, Final
 
 from advisor.ask.inputs import without
-from advisor.ask.options import LOAD, Beside, Effect, Levers, Load, ModelName, Objectives, Panel, Top, Where
+from advisor.ask.options import (
+    LOAD,
+    ExtraOptions,
+    Effect,
+    Levers,
+    LoadOptions,
+    ModelName,
+    ObjectiveOptions,
+    Panel,
+    Top,
+    Where,
+)
 from advisor.cli.command import Studied, command
 
 COMPARISON: Final = Panel("What it is compared with")
@@ -32,9 +43,11 @@ class CostInput:
             True,
         ),
     ] = "flat"
-    load: Annotated[Load, without(Load, "ramp", "trace_speed", "length_dist", "requests")] = Load()
+    load: Annotated[LoadOptions, without(LoadOptions, "ramp", "trace_speed", "length_dist", "requests")] = (
+        LoadOptions()
+    )
     levers: Levers = Levers()
-    objectives: Annotated[Objectives, without(Objectives, "goal")] = Objectives()
+    objectives: Annotated[ObjectiveOptions, without(ObjectiveOptions, "goal")] = ObjectiveOptions()
     where: Annotated[Where, without(Where, "own", "max_context")] = Where()
     own: Annotated[
         str | None, COMPARISON("NxID", "Hardware to own: 8xh100-sxm.", "those with a purchase price")
@@ -52,5 +65,5 @@ class CostInput:
         COMPARISON("TOML", "Your own figures of ownership: electricity_usd_per_kwh = 0.09."),
         Effect.READS,
     ] = None
-    beside: Beside = Beside()
+    beside: ExtraOptions = ExtraOptions()
     top: Top = 5

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from advisor.ask.levers import beside_of, with_levers
 from advisor.ask.measures import parse_count, positive
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.ask.scenario import names_of, scenario_of
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.profiles import get_load_shape
@@ -19,7 +19,7 @@ from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
 
 
-def cost(asked: CostInput, shared: Shared) -> Answer:
+def cost(asked: CostInput, shared: SharedOptions) -> Answer:
     """Return the report as an answer.
 
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, a file is wrong, or nothing serves

@@ -17,7 +17,7 @@ from advisor.decide.purchase import bill_words
 from advisor.economics.carbon import Footprint
 from advisor.economics.question import CostQuestion
 from advisor.economics.result import CostReport, CostRow, LoadPoint, Way
-from advisor.render.answer import Answer, Block, Paragraph, Section, Table, Tile, bulleted, columns
+from advisor.render.answer import Answer, Block, Paragraph, Section, Table, Tile, bullet_list, columns
 from advisor.render.document import fields_of
 from advisor.render.numbers import (
     LEGEND,
@@ -253,7 +253,9 @@ def _ways_table(ways: Sequence[Way], question: CostQuestion, *, limit: int) -> T
 
 def _crossings(report: CostReport) -> Paragraph:
     lines = [crossing.sentence for crossing in report.break_even]
-    return bulleted("Where two ways cost the same", lines) if lines else Paragraph("No API to compare with.")
+    return (
+        bullet_list("Where two ways cost the same", lines) if lines else Paragraph("No API to compare with.")
+    )
 
 
 def _ownership_blocks(report: CostReport) -> list[Block]:

@@ -6,17 +6,17 @@ import threading
 from dataclasses import replace
 from pathlib import Path
 
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError, InputFileError, MissingHardwareError
 from advisor.catalog.schema import Accelerator
 from advisor.cli.notes import progress
 from advisor.commands.probe.options import ProbeInput
 from advisor.commands.probe.view import probe_answer
-from advisor.probes.assess import claimed
+from advisor.probes.assess import claimed_board
 from advisor.probes.document import probe_of, read_probe
-from advisor.probes.record import Machine, Measurement
-from advisor.probes.session import Progress, Session, resumed
+from advisor.probes.record import ProbedMachine, Measurement
+from advisor.probes.session import Progress, Session, finished_steps
 from advisor.render.answer import Answer
 from advisor.render.atomic import check_writable, write_text
 from advisor.render.document import document, dump
@@ -54,7 +54,7 @@ def parse_gpus(text: str) -> list[int] | None:
         ) from None
 
 
-def probe(asked: ProbeInput, shared: Shared) -> Answer:
+def probe(asked: ProbeInput, shared: SharedOptions) -> Answer:
     """Measure this machine; after each step what is finished stands in the output file.
 
     Raises: AdvisorError: an option is wrong, the file to resume is no probe, or a GPU does not exist.
@@ -71,25 +71,25 @@ def probe(asked: ProbeInput, shared: Shared) -> Answer:
                 why="an older version wrote it, or somebody edited it: a verdict cannot rest on it",
                 fix="measure this machine from the start: advisor probe -o FILE",
             )
-        session.done = resumed(before.measurements)
+        session.done = finished_steps(before.measurements)
         session.resumed_from = before.machine
     inputs = {
         name: getattr(asked, name) for name in ("quick", "expect", "gpus", "resume", "power_sweep", "strict")
     }
     lock = threading.Lock()
 
-    def answer_of(machine: Machine, found: list[Measurement], is_complete: bool) -> Answer:
+    def answer_of(machine: ProbedMachine, found: list[Measurement], is_complete: bool) -> Answer:
         measured = probe_of(
             machine,
             found,
-            board or claimed(machine),
+            board or claimed_board(machine),
             quick=asked.quick,
             measured_on=shared.as_of.isoformat(),
             is_complete=is_complete,
         )
         return probe_answer(measured, inputs, strict=asked.strict)
 
-    def save(machine: Machine, found: list[Measurement]) -> None:
+    def save(machine: ProbedMachine, found: list[Measurement]) -> None:
         if shared.output is not None and shared.output.suffix == ".json":
             answer = answer_of(machine, found, False)
             with lock:
@@ -104,7 +104,7 @@ def probe(asked: ProbeInput, shared: Shared) -> Answer:
     return replace(answer, notes=(note,)) if note else answer
 
 
-def _run(session: Session, shared: Shared) -> tuple[Machine, list[Measurement]]:
+def _run(session: Session, shared: SharedOptions) -> tuple[ProbedMachine, list[Measurement]]:
     with progress(quiet=shared.quiet) as line:
         session.report = lambda state: line(_words(state))
         try:
@@ -114,7 +114,7 @@ def _run(session: Session, shared: Shared) -> tuple[Machine, list[Measurement]]:
             raise
 
 
-def _check_gpus(wanted: object, machine: Machine) -> None:
+def _check_gpus(wanted: object, machine: ProbedMachine) -> None:
     if isinstance(wanted, list) and len(machine.gpus) < len(wanted):
         raise MissingHardwareError(
             f"GPU {', '.join(map(str, wanted))}: only {len(machine.gpus)} of them answer",
@@ -136,7 +136,7 @@ def _tell_saved(output: Path | None) -> None:
         sys.stderr.write("\nnote: interrupted; nothing was saved, since no -o FILE.json was given\n")
 
 
-def _write_report(path: Path, answer: Answer, shared: Shared) -> None:
+def _write_report(path: Path, answer: Answer, shared: SharedOptions) -> None:
     from advisor.render.files import writer_for
 
     content = document(answer, seed=shared.seed, shared=shared.as_inputs())

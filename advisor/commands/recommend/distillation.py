@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import Any, cast
 
 from advisor.ask.distillation import student_of, teacher_of
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.ask.work import WorkQuestion
 from advisor.catalog.units import DAY_S
 from advisor.commands.recommend.other_work import batch_of_requests
-from advisor.commands.recommend.training_run import trained_as_typed
+from advisor.commands.recommend.training_run import answer_typed_training
 from advisor.decide.option import Option
 from advisor.decide.training.recommend import duration_words
 from advisor.decide.training.result import TrainingOption
@@ -16,7 +16,7 @@ from advisor.render.answer import Answer, Paragraph, Table, columns
 from advisor.render.numbers import usd
 
 
-def distilled(asked: WorkQuestion, shared: Shared) -> Answer:
+def answer_distillation(asked: WorkQuestion, shared: SharedOptions) -> Answer:
     """Return the teacher's batch and the student's tuning, one after the other; each gets half of the deadline.
 
     The student reads every prompt with its answer once, or as often as --tokens says.
@@ -26,7 +26,7 @@ def distilled(asked: WorkQuestion, shared: Shared) -> Answer:
     """
     name, asked_of_teacher = teacher_of(asked)
     teacher, traffic = batch_of_requests(name, asked_of_teacher, shared)
-    student = trained_as_typed(student_of(asked_of_teacher, traffic), shared)
+    student = answer_typed_training(student_of(asked_of_teacher, traffic), shared)
     return _together(teacher, student, asked.model or "")
 
 

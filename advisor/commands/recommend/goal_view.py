@@ -4,7 +4,7 @@ from advisor.decide.scenario import Scenario
 from advisor.economics.described import Sketch
 from advisor.economics.goal import Goal
 from advisor.economics.goal_report import GoalReport
-from advisor.economics.goal_scores import PlatformScore, Score
+from advisor.economics.goal_scores import PlatformScore, GoalScore
 from advisor.render.answer import (
     Answer,
     Axis,
@@ -15,7 +15,7 @@ from advisor.render.answer import (
     Section,
     Series,
     Table,
-    bulleted,
+    bullet_list,
     columns,
 )
 from advisor.render.document import fields_of
@@ -33,10 +33,10 @@ def goal_answer(
     weights = ", ".join(f"{name} {_WHOLE * share:.0f} %" for name, share in shares.items())
     ranking = _ranking(report.options)
     facts = tuple(_facts(option) for option in report.options)
-    described = _described(report.described)
+    described = _hardware_table(report.described)
     shown: tuple[Block, ...] = (*facts, described) if explain else (*facts[:1], Paragraph(_MORE))
-    changes = bulleted("What would change this answer", report.what_would_change)
-    asked = Paragraph(_asked(scenario, weights))
+    changes = bullet_list("What would change this answer", report.what_would_change)
+    asked = Paragraph(_question_sentence(scenario, weights))
     head: tuple[Block, ...] = (Paragraph(report.headline, emphasis=True), ranking, _chart(report.options))
     return Answer(
         result=fields_of(report),
@@ -52,7 +52,7 @@ def goal_answer(
     )
 
 
-def _asked(scenario: Scenario, weights: str) -> str:
+def _question_sentence(scenario: Scenario, weights: str) -> str:
     traffic = scenario.traffic
     goals = scenario.objectives
     return (
@@ -102,7 +102,7 @@ def _facts(option: PlatformScore) -> Table:
     )
 
 
-def _fact_rows(score: Score) -> list[tuple[str, ...]]:
+def _fact_rows(score: GoalScore) -> list[tuple[str, ...]]:
     return [
         (
             score.name,
@@ -140,7 +140,7 @@ def _chart(options: tuple[PlatformScore, ...]) -> Chart:
     )
 
 
-def _described(found: tuple[Sketch, ...]) -> Table:
+def _hardware_table(found: tuple[Sketch, ...]) -> Table:
     rows = tuple((entry.name, entry.what, entry.use, entry.bound) for entry in found)
     details = tuple((Paragraph(entry.source),) for entry in found)
     return Table(

@@ -4,7 +4,7 @@ from typing import Final
 
 from advisor.ask.measures import parse_budget
 from advisor.ask.models import scenarios_of
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.catalog.units import HOURS_PER_MONTH
 from advisor.cli.notes import progress
 from advisor.commands.recommend.options import RecommendInput
@@ -31,7 +31,7 @@ from advisor.render.option_table import (
 )
 
 
-def several(asked: RecommendInput, text: str, shared: Shared) -> Answer:
+def several(asked: RecommendInput, text: str, shared: SharedOptions) -> Answer:
     """Return the answer about the models that were typed.
 
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, or nothing satisfies it.
@@ -79,13 +79,13 @@ def _blocks(found: Decision, objectives: Objectives, *, explain: bool) -> tuple[
     return tuple(blocks)
 
 
-def _taken(bought: SharedPurchase) -> str:
+def _machine_words(bought: SharedPurchase) -> str:
     return f"{bought.machine.num_accelerators} x {bought.machine.accelerator}"
 
 
 _FLEET_COLUMNS: Final = (
     OptionColumn("#>", lambda option: str(option.rank)),
-    OptionColumn("take~", lambda option: " + ".join(map(_taken, option.purchases))),
+    OptionColumn("take~", lambda option: " + ".join(map(_machine_words, option.purchases))),
     OptionColumn("$/h>", lambda option: usd(option.shared.usd_per_hour.value)),
     OptionColumn("expected $/h>", lambda option: usd(option.shared.expected_usd_per_hour)),
     OptionColumn("holds", lambda option: option.shared.holds),
@@ -182,6 +182,7 @@ def _bills(fleet: Option) -> list[str]:
     if len(fleet.purchases) == 1:
         return [bill_words(fleet.bill)]
     parts = [
-        f"{usd_words(each.usd_per_hour * HOURS_PER_MONTH)} for {_taken(each)}" for each in fleet.purchases
+        f"{usd_words(each.usd_per_hour * HOURS_PER_MONTH)} for {_machine_words(each)}"
+        for each in fleet.purchases
     ]
     return [f"Option 1 costs {usd_words(fleet.bill.usd_per_month)} a month: {', '.join(parts)}."]

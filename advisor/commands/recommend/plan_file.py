@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import checked, read_json
+from advisor.catalog.files import check_record, read_json
 from advisor.decide.scenario import Scenario
 from advisor.decide.training.scenario import TrainingScenario
 from advisor.render.answer import Answer
@@ -31,7 +31,7 @@ def plan_text(answer: Answer, scenario: AnyScenario) -> str:
     return dump(content)
 
 
-def kept(answer: Answer, scenario: AnyScenario, path: Path | None) -> Answer:
+def write_plan(answer: Answer, scenario: AnyScenario, path: Path | None) -> Answer:
     """Return the answer, kept as a plan file where one is named.
 
     Raises: UnwritableError: the system refused; nothing is left behind.
@@ -61,8 +61,8 @@ def read_plan(path: Path) -> tuple[AnyScenario, Mapping[str, Json]]:
     check_saved(path, content)
     if content["inputs"].get("workload", "serve") == "serve":
         asked = {name: value for name, value in content["inputs"].items() if name not in WORKED_OUT}
-        return checked(Scenario, asked, str(path)), content
-    return checked(TrainingScenario, content["inputs"], str(path)), content
+        return check_record(Scenario, asked, str(path)), content
+    return check_record(TrainingScenario, content["inputs"], str(path)), content
 
 
 def differences(plan: Mapping[str, Json], answer: Answer, scenario: AnyScenario) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from advisor.decide.decision import BeforeAfter, Change, Decision, Rejected
 from advisor.decide.option import Option
 from advisor.decide.purchase import bill_words
 from advisor.decide.scenario import Objectives, Scenario, ServiceLevel
-from advisor.render.answer import Block, Figure, Paragraph, Section, Table, Tile, bulleted, columns
+from advisor.render.answer import Block, Figure, Paragraph, Section, Table, Tile, bullet_list, columns
 from advisor.render.numbers import (
     JOULES_PER_TOKEN,
     MISSING,
@@ -75,7 +75,7 @@ def _latency_tile(level: ServiceLevel, option: Option) -> Tile:
     if quantity is None:
         return Tile("-", label)
     factor, unit = rung(quantity.value, TIME)
-    return Tile(f"{digits(quantity.value / factor)} {unit}", label, _sure(quantity.scaled(1.0 / factor)))
+    return Tile(f"{digits(quantity.value / factor)} {unit}", label, _sure(quantity.scale(1.0 / factor)))
 
 
 def _sure(quantity: Quantity) -> str:
@@ -110,7 +110,7 @@ def recommendation_sections(found: Decision, scenario: Scenario) -> tuple[Sectio
         sections.append(
             Section(
                 "What would make it cheaper or faster",
-                (bulleted("--levers NAME takes what is cheaper", gains),),
+                (bullet_list("--levers NAME takes what is cheaper", gains),),
             )
         )
     if found.rejected:
@@ -131,7 +131,7 @@ def lever_lines(tried: Sequence[Change], *, whole: bool = True) -> tuple[str, ..
         if trial.verdict not in ("cheaper", "faster") or cost is None or tpot is None:
             continue
         which = f"option {trial.rank}" if trial.rank else "the smallest load"
-        price = _saved(cost)
+        price = _saving(cost)
         asks = "quality: check your tasks" if trial.costs_quality and not whole else trial.note
         if trial.verdict == "faster":
             price = "at the same cost"
@@ -144,7 +144,7 @@ def lever_lines(tried: Sequence[Change], *, whole: bool = True) -> tuple[str, ..
 def limit_words(tried: Sequence[Change]) -> tuple[str, ...]:
     """Return sentences on savings and costs of the options' power limits, against the same boards without a limit."""
     return tuple(
-        f"{f'Option {trial.rank}' if trial.rank else 'The smallest load'}, {trial.words}: {_saved(cost)}, p99 TTFT "
+        f"{f'Option {trial.rank}' if trial.rank else 'The smallest load'}, {trial.words}: {_saving(cost)}, p99 TTFT "
         f"{show(ttft.before, TIME)} to {show(ttft.after, TIME)}, p99 TPOT {show(tpot.before, TIME)} to "
         f"{show(tpot.after, TIME)}; {trial.note}."
         for trial in tried
@@ -155,7 +155,7 @@ def limit_words(tried: Sequence[Change]) -> tuple[str, ...]:
     )
 
 
-def _saved(cost: BeforeAfter) -> str:
+def _saving(cost: BeforeAfter) -> str:
     before = usd(cost.before)
     after = usd(cost.after)
     less = f"{before} to {after}" if before != after else f"{percent(1.0 - cost.ratio)} less than {before}"

@@ -3,12 +3,12 @@
 from dataclasses import replace
 
 from advisor.ask.acts import TRAINING, refuse_idle
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.commands.recommend.options import RecommendInput, ReplayInput
 from advisor.render.answer import Answer
 
 
-def recommend(asked: RecommendInput, shared: Shared) -> Answer:
+def recommend(asked: RecommendInput, shared: SharedOptions) -> Answer:
     """Return the answer to what was typed after `advisor recommend`.
 
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, or nothing satisfies it.
@@ -16,13 +16,13 @@ def recommend(asked: RecommendInput, shared: Shared) -> Answer:
     is_serving = asked.workload == "serve"
     refuse_idle(asked, shared.given)
     if asked.workload in TRAINING or (is_serving and asked.training.from_plan is not None):
-        from advisor.commands.recommend.training_run import trained_as_typed
+        from advisor.commands.recommend.training_run import answer_typed_training
 
-        return trained_as_typed(asked, shared)
+        return answer_typed_training(asked, shared)
     if asked.workload == "distill":
-        from advisor.commands.recommend.distillation import distilled
+        from advisor.commands.recommend.distillation import answer_distillation
 
-        return distilled(asked, shared)
+        return answer_distillation(asked, shared)
     if not is_serving:
         from advisor.commands.recommend.other_work import other_work
 
@@ -32,30 +32,30 @@ def recommend(asked: RecommendInput, shared: Shared) -> Answer:
 
         return several(asked, asked.models, shared)
     from advisor.ask.serving import serving_question
-    from advisor.commands.recommend.serving import goal_answer_of, recommended
+    from advisor.commands.recommend.serving import goal_answer_of, answer_scenario
 
     scenario, notes = serving_question(asked, shared)
     goal = asked.objectives.goal
     if goal is not None:
         return goal_answer_of(goal, scenario, notes, asked.shown, shared)
-    return recommended(scenario, notes, asked.shown, shared, asked.emission)
+    return answer_scenario(scenario, notes, asked.shown, shared, asked.emission)
 
 
-def replay(asked: ReplayInput, shared: Shared) -> Answer:
+def replay(asked: ReplayInput, shared: SharedOptions) -> Answer:
     """Ask the question of a plan file again, with a warning for what differs now.
 
     Raises: InputFileError: the file is no plan. AdvisorError: nothing satisfies the question any more.
     """
     from advisor.commands.recommend.plan_file import differences, read_plan
-    from advisor.commands.recommend.serving import recommended
-    from advisor.commands.recommend.training_run import trained
+    from advisor.commands.recommend.serving import answer_scenario
+    from advisor.commands.recommend.training_run import answer_training
     from advisor.decide.scenario import Scenario
 
     scenario, content = read_plan(asked.file)
     if isinstance(scenario, Scenario):
-        answer = recommended(scenario, (), asked.shown, shared, whole=True)
+        answer = answer_scenario(scenario, (), asked.shown, shared, whole=True)
     else:
-        answer = trained(scenario, (), asked.shown, shared)
+        answer = answer_training(scenario, (), asked.shown, shared)
     changed = differences(content, answer, scenario)
     same = () if changed else (f"the same answer as in {asked.file}",)
     return replace(

@@ -6,7 +6,7 @@ from pathlib import Path
 from shlex import quote
 from typing import Final
 
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.ask.work import Shown
 from advisor.catalog.errors import AdvisorError
 from advisor.cli.notes import progress
@@ -51,9 +51,9 @@ def with_files(answer: Answer, found: Decision, typed: Emission) -> Answer:
     """
     if typed.emit is None:
         return answer
-    from advisor.emit.formats import emitted
+    from advisor.emit.formats import emit_files
 
-    return with_emitted(answer, emitted(found.model, found.options[0], typed.emit), typed)
+    return with_emitted(answer, emit_files(found.model, found.options[0], typed.emit), typed)
 
 
 def with_emitted(answer: Answer, files: Mapping[str, str], typed: Emission) -> Answer:
@@ -70,11 +70,11 @@ def with_emitted(answer: Answer, files: Mapping[str, str], typed: Emission) -> A
     return replace(answer, result=result, notes=(*answer.notes, wrote))
 
 
-def recommended(
+def answer_scenario(
     scenario: Scenario,
     notes: tuple[str, ...],
     shown: Shown,
-    shared: Shared,
+    shared: SharedOptions,
     emission: Emission = NOTHING,
     *,
     whole: bool = False,
@@ -99,9 +99,9 @@ def recommended(
         answer = replace(answer, notes=(*answer.notes, _effort(found.counts)))
     if shown.plan is None:
         return answer
-    from advisor.commands.recommend.plan_file import kept
+    from advisor.commands.recommend.plan_file import write_plan
 
-    return kept(answer, scenario, shown.plan)
+    return write_plan(answer, scenario, shown.plan)
 
 
 def _effort(counts: Counts) -> str:
@@ -113,7 +113,7 @@ def _effort(counts: Counts) -> str:
 
 
 def goal_answer_of(
-    file: Path, scenario: Scenario, notes: tuple[str, ...], shown: Shown, shared: Shared
+    file: Path, scenario: Scenario, notes: tuple[str, ...], shown: Shown, shared: SharedOptions
 ) -> Answer:
     """Return families of hardware ranked by the goal in a file.
 

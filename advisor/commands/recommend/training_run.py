@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from advisor.ask.inputs import given
+from advisor.ask.inputs import given_options
 from advisor.ask.levers import beside_of
 from advisor.ask.measures import parse_seconds
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.ask.own_data import given_calibration
 from advisor.ask.scenario import constraints_of, refuse_goal
 from advisor.ask.training import total_budget, training_question
@@ -17,7 +17,7 @@ from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InputFileError
 from advisor.catalog.regions import DEFAULT_REGION, get_region
 from advisor.cli.notes import progress
-from advisor.commands.recommend.plan_file import kept, read_plan
+from advisor.commands.recommend.plan_file import write_plan, read_plan
 from advisor.commands.recommend.training_view import training_answer
 from advisor.decide.training.recommend import recommend_training
 from advisor.decide.training.scenario import TrainingScenario
@@ -26,7 +26,7 @@ from advisor.render.atomic import check_writable
 from advisor.render.calibration_view import with_calibration
 
 
-def trained_as_typed(asked: WorkQuestion, shared: Shared) -> Answer:
+def answer_typed_training(asked: WorkQuestion, shared: SharedOptions) -> Answer:
     """Return the answer to a question about training as typed, or to a plan's question with other limits.
 
     Raises: AdvisorError and its kinds: something typed is wrong, or nothing satisfies it.
@@ -34,10 +34,12 @@ def trained_as_typed(asked: WorkQuestion, shared: Shared) -> Answer:
     refuse_goal(asked.objectives, asked.workload)
     path = asked.training.from_plan
     scenario, notes = training_question(asked, shared) if path is None else _from_plan(path, asked, shared)
-    return trained(scenario, notes, asked.shown, shared)
+    return answer_training(scenario, notes, asked.shown, shared)
 
 
-def trained(scenario: TrainingScenario, notes: tuple[str, ...], shown: Shown, shared: Shared) -> Answer:
+def answer_training(
+    scenario: TrainingScenario, notes: tuple[str, ...], shown: Shown, shared: SharedOptions
+) -> Answer:
     """Return the answer to a training scenario; writes the plan file if asked.
 
     Raises: AdvisorError and its kinds: nothing satisfies the scenario, or the plan cannot be written.
@@ -48,10 +50,12 @@ def trained(scenario: TrainingScenario, notes: tuple[str, ...], shown: Shown, sh
         found = recommend_training(scenario, progress=line)
     answer = training_answer(found, scenario, notes, explain=shown.explain)
     considered = tuple(name for _, name in scenario.limits.own) or scenario.limits.accelerators
-    return kept(with_calibration(answer, scenario.calibration, considered), scenario, shown.plan)
+    return write_plan(with_calibration(answer, scenario.calibration, considered), scenario, shown.plan)
 
 
-def _from_plan(path: Path, asked: WorkQuestion, shared: Shared) -> tuple[TrainingScenario, tuple[str, ...]]:
+def _from_plan(
+    path: Path, asked: WorkQuestion, shared: SharedOptions
+) -> tuple[TrainingScenario, tuple[str, ...]]:
     """Return the question of a plan with the typed changes: another size, deadline or budget, other hardware,
     providers or prices, another day, seed or calibration.
 
@@ -63,15 +67,15 @@ def _from_plan(path: Path, asked: WorkQuestion, shared: Shared) -> tuple[Trainin
         raise InputFileError(
             f"{path}: is a plan for serving", why="--from lays out training again", fix="advisor replay"
         )
-    names = set(given(asked, shared.given)) - _SAID_AGAIN
-    of_all = {name: getattr(shared, name) for name in _OF_ALL & set(given(shared, shared.given))}
+    names = set(given_options(asked, shared.given)) - _SAID_AGAIN
+    of_all = {name: getattr(shared, name) for name in _OF_ALL & set(given_options(shared, shared.given))}
     if not names - _SHOWN and not of_all:
         raise AdvisorError(
             "--from needs what shall change", why="as it stands it is the same question", fix="--gpus 256"
         )
     _check_same_work(asked, scenario)
     first = _first_option(content, path)
-    changed, notes = _changed(asked, names)
+    changed, notes = _changed_limits(asked, names)
     if not {"gpu", "own"} & names:
         changed["accelerators"] = (first["machine"]["accelerator"],)
     within = scenario.limits.model_copy(update=changed)
@@ -104,7 +108,7 @@ _FIELDS: Final = {
 """Limits of a plan, as of any question, by the option that changes them."""
 
 
-def _changed(asked: WorkQuestion, names: set[str]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def _changed_limits(asked: WorkQuestion, names: set[str]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return fields of a plan's limits that the options given change, and notes on what was understood."""
     typed = asked.training
     where = asked.where

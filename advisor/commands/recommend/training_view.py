@@ -18,7 +18,7 @@ from advisor.decide.training.result import (
 )
 from advisor.decide.training.runs import ESTIMATED_RESERVATION
 from advisor.decide.training.scenario import TrainingScenario
-from advisor.render.answer import Answer, Block, Figure, Paragraph, Section, Table, Tile, bulleted, columns
+from advisor.render.answer import Answer, Block, Figure, Paragraph, Section, Table, Tile, bullet_list, columns
 from advisor.render.document import fields_of
 from advisor.render.numbers import (
     COUNT,
@@ -53,7 +53,7 @@ def training_answer(
     if first.performance.reinforcement is not None:
         blocks.append(_loop_table(found.options))
     if explain:
-        blocks += _explained(first, found)
+        blocks += _explanation_blocks(first, found)
     blocks.append(flags_figure(first))
     question = question_words(scenario, found)
     blocks.append(Paragraph(question if explain else f"{question} --explain shows the rest."))
@@ -69,7 +69,7 @@ def training_answer(
     )
 
 
-def _explained(first: TrainingOption, found: TrainingRecommendation) -> list[Block]:
+def _explanation_blocks(first: TrainingOption, found: TrainingRecommendation) -> list[Block]:
     chart = days_chart(found.options, found.pareto)
     blocks: list[Block] = [] if chart.is_empty else [chart]
     blocks.append(
@@ -78,7 +78,7 @@ def _explained(first: TrainingOption, found: TrainingRecommendation) -> list[Blo
     blocks += [_memory_block(first), _bills_table(first), *_explanation(first, found)]
     blocks += rejected_tables(found.rejected)
     if found.what_would_change:
-        blocks.append(bulleted("What would change this answer", found.what_would_change))
+        blocks.append(bullet_list("What would change this answer", found.what_would_change))
     return blocks
 
 

@@ -24,8 +24,8 @@ from advisor.commands.recommend.tables import (
 from advisor.decide.decision import Decision
 from advisor.decide.option import Option
 from advisor.decide.purchase import bill_words
-from advisor.decide.scenario import Beside, Scenario
-from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Table, bulleted, columns
+from advisor.decide.scenario import ExtraItems, Scenario
+from advisor.render.answer import Answer, Block, Column, Figure, Paragraph, Table, bullet_list, columns
 from advisor.render.document import fields_of
 from advisor.render.numbers import JOULES_PER_TOKEN, POWER, TIME, digits, percent, show, show_quantity, usd
 
@@ -46,18 +46,18 @@ def recommendation_answer(
     if found.contexts:
         blocks.append(contexts_table(found.contexts))
     blocks += [options_table(shown, scenario), Paragraph(how_sure(found, shown))]
-    if not found.ladder or scenario.beside != Beside() or best.bill.commitment_usd:
+    if not found.ladder or scenario.beside != ExtraItems() or best.bill.commitment_usd:
         blocks.append(Paragraph(bill_words(best.bill)))
     blocks += [Paragraph(line) for line in limit_words(found.changes)]
     gains = lever_lines(found.changes, whole=explain)
     if gains:
         title = "What would make it cheaper or faster; --levers NAME takes what is cheaper"
-        blocks.append(bulleted(title, gains if explain else gains[:2]))
+        blocks.append(bullet_list(title, gains if explain else gains[:2]))
     if explain:
         blocks += [pareto_chart(found.options), *_explanation(best)]
         blocks += rejected_tables(found.rejected)
         if found.what_would_change:
-            blocks.append(bulleted("What would change this answer", found.what_would_change))
+            blocks.append(bullet_list("What would change this answer", found.what_would_change))
     blocks.append(Figure(start_command(best), title=start_words(best)))
     question = _question(scenario, found)
     blocks.append(Paragraph(question if explain else f"{question} --explain shows the rest."))

@@ -3,7 +3,7 @@
 from dataclasses import fields
 
 from advisor.ask.measures import parse_bytes
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.ask.own_data import given_calibration
 from advisor.catalog import accelerators, models
 from advisor.catalog.dtypes import known_dtype
@@ -14,28 +14,28 @@ from advisor.commands.roofline.options import RooflineInput
 from advisor.commands.roofline.view import Roof, occupancy_answer, roofline_answer
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
-from advisor.render.document import picked
+from advisor.render.document import pick_attributes
 from advisor.render.numbers import digits
 from advisor.simulator.calibrated_device import BANDWIDTH, accelerator_figures, calibrated_deployment
 from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.device import device_of
 from advisor.simulator.memory import weight_bytes
 from advisor.simulator.occupancy import limits_of, occupancy
-from advisor.simulator.step_roofline import Pass, roofline_passes
+from advisor.simulator.step_roofline import PassRoofline, roofline_passes
 
 _USUAL_ENGINE = "vllm"
 _OF_A_KERNEL = ("threads", "registers", "shared_memory")
 _FORMATS = ("bf16", "fp16", "fp8", "int8", "fp6", "fp4")
 
 
-def roofline(asked: RooflineInput, shared: Shared) -> Answer:
+def roofline(asked: RooflineInput, shared: SharedOptions) -> Answer:
     """Return operators of a model on the roofline of one accelerator, or the occupancy of a kernel.
 
     Raises: AdvisorError: no model is named, or the calibration is implausible. UnknownNameError: a name is in no
         record. InfeasibleError: the accelerator cannot be simulated.
     """
     if asked.occupancy:
-        return _occupied(asked)
+        return _answer_occupancy(asked)
     for field in fields(RooflineInput):
         if field.name in _OF_A_KERNEL and getattr(asked, field.name) != field.default:
             option = f"--{field.name.replace('_', '-')}"
@@ -68,7 +68,9 @@ def roofline(asked: RooflineInput, shared: Shared) -> Answer:
     return with_calibration(answer, calibration, (record.id,))
 
 
-def _roofs(record: Accelerator, passes: tuple[Pass, ...], calibration: Calibration | None) -> list[Roof]:
+def _roofs(
+    record: Accelerator, passes: tuple[PassRoofline, ...], calibration: Calibration | None
+) -> list[Roof]:
     """Return the datasheet's roof, and the one that was measured, for the formats that operators multiply in."""
     device = device_of(record)
     used = {operator.peak_flop_per_s for one in passes for operator in one.operators}
@@ -90,7 +92,9 @@ def _roofs(record: Accelerator, passes: tuple[Pass, ...], calibration: Calibrati
 
 def _inputs(deployment: Deployment, asked: RooflineInput) -> dict[str, object]:
     ids = {"model": deployment.model.id, "gpu": deployment.accelerator.id, "engine": deployment.engine.id}
-    return ids | picked(deployment, "weight_dtype kv_dtype") | picked(asked, "batch context")
+    return (
+        ids | pick_attributes(deployment, "weight_dtype kv_dtype") | pick_attributes(asked, "batch context")
+    )
 
 
 def _warnings(deployment: Deployment) -> tuple[str, ...]:
@@ -104,7 +108,7 @@ def _warnings(deployment: Deployment) -> tuple[str, ...]:
     )
 
 
-def _occupied(asked: RooflineInput) -> Answer:
+def _answer_occupancy(asked: RooflineInput) -> Answer:
     """Return the answer on how a kernel's blocks fill the SMs of a GPU.
 
     Raises: UnknownNameError: no accelerator is called so. AdvisorError: its limits are not known, or the block

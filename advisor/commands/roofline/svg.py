@@ -62,7 +62,7 @@ class Mark:
 
 
 @dataclass(frozen=True, slots=True)
-class _Scale:
+class _LogScale:
     """Logarithmic axes in the drawing's units."""
 
     low_x: float
@@ -102,15 +102,15 @@ def roofline_svg(title: str, roofs: Sequence[RoofLine], marks: Sequence[Mark]) -
     return "\n".join(parts) + "\n"
 
 
-def _scale(roofs: Sequence[RoofLine], marks: Sequence[Mark]) -> _Scale:
+def _scale(roofs: Sequence[RoofLine], marks: Sequence[Mark]) -> _LogScale:
     """Return a scale with room for every mark and every ridge."""
     ridges = [roof.peak_flop_per_s / roof.bandwidth_bytes_per_s for roof in roofs]
     xs = [*(mark.intensity_flop_per_byte for mark in marks), *ridges]
     ys = [*(mark.flop_per_s for mark in marks), *(roof.peak_flop_per_s for roof in roofs)]
-    return _Scale(min(xs) / _MARGIN, max(xs) * _MARGIN, min(ys) / _MARGIN, max(ys) * _MARGIN)
+    return _LogScale(min(xs) / _MARGIN, max(xs) * _MARGIN, min(ys) / _MARGIN, max(ys) * _MARGIN)
 
 
-def _grid(scale: _Scale) -> Iterator[str]:
+def _grid(scale: _LogScale) -> Iterator[str]:
     top = _TOP
     bottom = _HEIGHT - _BOTTOM
     right = _WIDTH - _RIGHT
@@ -131,7 +131,7 @@ def _decades(low: float, high: float) -> Iterator[float]:
         yield 10.0**exponent
 
 
-def _roofs(scale: _Scale, roofs: Sequence[RoofLine]) -> Iterator[str]:
+def _roofs(scale: _LogScale, roofs: Sequence[RoofLine]) -> Iterator[str]:
     for roof in roofs:
         ridge = roof.peak_flop_per_s / roof.bandwidth_bytes_per_s
         start = max(scale.low_x, scale.low_y / roof.bandwidth_bytes_per_s)
@@ -156,7 +156,7 @@ def _roof_words(roof: RoofLine) -> str:
     return f"{kind}: {bandwidth}, {peak} TFLOP/s"
 
 
-def _marks(scale: _Scale, marks: Sequence[Mark]) -> Iterator[str]:
+def _marks(scale: _LogScale, marks: Sequence[Mark]) -> Iterator[str]:
     """Yield large marks first, so that small ones stay visible; then what the letters mean."""
     for mark in sorted(marks, key=lambda mark: -mark.share_fraction):
         x = scale.x(mark.intensity_flop_per_byte)

@@ -9,12 +9,12 @@ import numpy as np
 from advisor.catalog.units import KIB, TERA
 from advisor.commands.roofline.svg import Mark, RoofLine, roofline_svg
 from advisor.render.answer import Answer, Block, Figure, Paragraph, Section, Table, columns
-from advisor.render.document import picked
+from advisor.render.document import pick_attributes
 from advisor.render.numbers import LEGEND, MISSING, RATE, TIME, digits, percent, show, show_quantity
-from advisor.render.plot import Axis, Point, scatter
+from advisor.render.plot import PlotAxis, PlotPoint, scatter
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.occupancy import Occupancy, SmLimits
-from advisor.simulator.step_roofline import Pass, RooflineOperator
+from advisor.simulator.step_roofline import PassRoofline, RooflineOperator
 
 _LETTERS: Final = {"decode": "abcdefghij", "prefill": "ABCDEFGHIJ"}
 _ROOF_MARKS: Final = {False: ".", True: "+"}
@@ -38,7 +38,7 @@ class Roof:
 
 def roofline_answer(
     deployment: Deployment,
-    passes: Sequence[Pass],
+    passes: Sequence[PassRoofline],
     roofs: Sequence[Roof],
     inputs: Mapping[str, object],
     notes: tuple[str, ...],
@@ -86,7 +86,7 @@ def _lines(roof: Roof) -> list[RoofLine]:
     ]
 
 
-def _marks(one: Pass) -> list[Mark]:
+def _marks(one: PassRoofline) -> list[Mark]:
     return [
         Mark(
             letter,
@@ -96,22 +96,24 @@ def _marks(one: Pass) -> list[Mark]:
             operator.achieved_flop_per_s,
             operator.share_fraction,
         )
-        for letter, operator in _lettered(one)
+        for letter, operator in _assign_letters(one)
         if operator.work is not None
     ]
 
 
-def _lettered(one: Pass) -> list[tuple[str, RooflineOperator]]:
+def _assign_letters(one: PassRoofline) -> list[tuple[str, RooflineOperator]]:
     """Return letters for operators with work, blanks for others."""
     letters = iter(_LETTERS[one.phase])
     return [(next(letters) if operator.work else "", operator) for operator in one.operators]
 
 
-def _table(one: Pass) -> Table:
+def _table(one: PassRoofline) -> Table:
     title = f"{one.num_sequences} x {one.context_tokens} tokens of context"
     title = f"Decode step, {title}" if one.phase == "decode" else f"Prompt, {one.context_tokens} tokens"
     header = columns(" | operator | flop/byte> | bound | roof allows> | predicted | of the roof> | share>")
-    return Table(header, tuple(_row(letter, operator) for letter, operator in _lettered(one)), title=title)
+    return Table(
+        header, tuple(_row(letter, operator) for letter, operator in _assign_letters(one)), title=title
+    )
 
 
 def _row(letter: str, operator: RooflineOperator) -> tuple[str, ...]:
@@ -129,7 +131,7 @@ def _row(letter: str, operator: RooflineOperator) -> tuple[str, ...]:
 
 
 def _plot(marks: Sequence[Mark], roofs: Sequence[Roof]) -> str:
-    points = [Point(mark.intensity_flop_per_byte, mark.flop_per_s, mark.letter) for mark in marks]
+    points = [PlotPoint(mark.intensity_flop_per_byte, mark.flop_per_s, mark.letter) for mark in marks]
     low = min(point.x for point in points) / _MARGIN
     high = max(point.x for point in points) * _MARGIN
     floor = min(point.y for point in points) / _MARGIN
@@ -137,8 +139,8 @@ def _plot(marks: Sequence[Mark], roofs: Sequence[Roof]) -> str:
         for x in np.geomspace(low, high, _ROOF_POINTS).tolist():
             y = min(line.peak_flop_per_s, x * line.bandwidth_bytes_per_s)
             if y >= floor:
-                points.append(Point(x, y, _ROOF_MARKS[line.is_measured]))
-    return scatter(points, Axis("flop per byte"), Axis("TFLOP/s", TERA), height=16)
+                points.append(PlotPoint(x, y, _ROOF_MARKS[line.is_measured]))
+    return scatter(points, PlotAxis("flop per byte"), PlotAxis("TFLOP/s", TERA), height=16)
 
 
 def _roof_words(roof: Roof) -> str:
@@ -155,11 +157,13 @@ def _words(name: str) -> str:
 
 def _roof_fields(roof: Roof) -> dict[str, object]:
     ridges = {name: peak / roof.bandwidth_bytes_per_s for name, peak in roof.peak_flop_per_s.items()}
-    return picked(roof, "name bandwidth_bytes_per_s peak_flop_per_s") | {"ridge_flop_per_byte": ridges}
+    return pick_attributes(roof, "name bandwidth_bytes_per_s peak_flop_per_s") | {
+        "ridge_flop_per_byte": ridges
+    }
 
 
-def _pass_fields(one: Pass) -> dict[str, object]:
-    return picked(one, "phase num_sequences context_tokens predicted_s floor_s")
+def _pass_fields(one: PassRoofline) -> dict[str, object]:
+    return pick_attributes(one, "phase num_sequences context_tokens predicted_s floor_s")
 
 
 def _fields(operator: RooflineOperator) -> dict[str, object]:
@@ -168,8 +172,12 @@ def _fields(operator: RooflineOperator) -> dict[str, object]:
     with_work = ("floor_s", "achieved_flop_per_s", "roof_fraction")
     known: dict[str, object] = dict.fromkeys((*of_work, *with_work))
     if operator.work:
-        known = picked(operator.work, *of_work) | picked(operator, *with_work)
-    return {"operator": operator.name, **picked(operator, "phase bound predicted_s share_fraction"), **known}
+        known = pick_attributes(operator.work, *of_work) | pick_attributes(operator, *with_work)
+    return {
+        "operator": operator.name,
+        **pick_attributes(operator, "phase bound predicted_s share_fraction"),
+        **known,
+    }
 
 
 def occupancy_answer(

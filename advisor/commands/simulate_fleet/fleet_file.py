@@ -7,7 +7,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from advisor.ask.measures import parse_bytes, parse_rate, parse_seconds
 from advisor.catalog.errors import AdvisorError, InputFileError
-from advisor.catalog.files import DATA_DIR, checked, data_files, read_text, read_toml
+from advisor.catalog.files import DATA_DIR, check_record, data_files, read_text, read_toml
 from advisor.catalog.resolve import near_misses
 from advisor.catalog.schema.price import Term
 from advisor.catalog.schema.record import Record
@@ -235,7 +235,7 @@ def read_fleet(name: str) -> tuple[FleetFile, Path]:
 
 
 def _fleet_in(path: Path) -> FleetFile:
-    return checked(FleetFile, read_toml(path), str(path))
+    return check_record(FleetFile, read_toml(path), str(path))
 
 
 def example_names() -> tuple[str, ...]:

@@ -21,7 +21,7 @@ from advisor.simulator.serving import (
 )
 from advisor.simulator.serving.arrivals import VaryingRate, bursts, diurnal
 from advisor.simulator.serving.content import SharedPrefixes
-from advisor.simulator.serving.load import FleetLoad, Tenant, draw_load, merged
+from advisor.simulator.serving.load import FleetLoad, Tenant, draw_load, merge_loads
 from advisor.simulator.serving.sessions import Sessions, draw_sessions
 from advisor.simulator.serving.trace_files import read_trace
 from advisor.simulator.serving.trace_replay import fit_trace, replay, synthetic
@@ -41,7 +41,7 @@ def load_of_file(tables: tuple[LoadTable, ...], seed: int, folder: Path, model: 
         raise InputFileError(
             f"load: two entries have the same name: {', '.join(names)}", fix="name each tenant once"
         )
-    return merged([_tenant_load(table, _seed(seed, k), folder, model) for k, table in enumerate(tables)])
+    return merge_loads([_tenant_load(table, _seed(seed, k), folder, model) for k, table in enumerate(tables)])
 
 
 def _seed(seed: int, number: int) -> int:

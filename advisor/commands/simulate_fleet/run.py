@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from advisor.ask.deployment import deployment_of
-from advisor.ask.options import Layout, Shared
+from advisor.ask.options import LayoutOptions, SharedOptions
 from advisor.ask.own_data import given_calibration, kept_prices
 from advisor.catalog import accelerators, models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
@@ -22,7 +22,7 @@ from advisor.commands.simulate_fleet.fleet_file import (
 )
 from advisor.commands.simulate_fleet.load import load_of_file
 from advisor.commands.simulate_fleet.options import FleetInput
-from advisor.commands.simulate_fleet.view import Bill, FleetRun, fleet_answer
+from advisor.commands.simulate_fleet.view import ReplicaBill, FleetRun, fleet_answer
 from advisor.decide.offers import offers_by_accelerator, placements
 from advisor.decide.scenario import Market
 from advisor.render.answer import Answer, Figure
@@ -43,7 +43,7 @@ _LONGEST_PERCENT = 99.9
 """Percentile of a pool's request lengths that a replica must be able to hold; longer ones may be refused."""
 
 
-def fleet(asked: FleetInput, shared: Shared) -> Answer:
+def fleet(asked: FleetInput, shared: SharedOptions) -> Answer:
     """Simulate a fleet, writing the request records if asked; or show its file.
 
     Raises: AdvisorError and its kinds: the file is wrong, a model does not fit, or nothing can be served.
@@ -104,10 +104,10 @@ def _simulate(fleet: Fleet, load: FleetLoad, file: FleetFile, asked: FleetInput,
 
 def _pool(
     file: FleetFile, table: PoolTable, load: FleetLoad, as_of: datetime.date, calibration: Calibration | None
-) -> tuple[Pool, ReplicaModel, Bill]:
+) -> tuple[Pool, ReplicaModel, ReplicaBill]:
     """Return a pool, what one of its replicas is, and what that costs."""
     names = ("tp", "pp", "ep", "dp", "replicas", "precision", "kv_precision", "engine")
-    layout = Layout(**{name: getattr(table, name) for name in names})
+    layout = LayoutOptions(**{name: getattr(table, name) for name in names})
     deployment, _ = deployment_of(file.model, table.gpu, layout)
     mean_input, mean_output, longest, spread = _traffic(table, load)
     replica = model_replica(
@@ -207,10 +207,10 @@ def _traffic(table: PoolTable, load: FleetLoad) -> tuple[float, float, int, floa
     return float(inputs.mean()), float(outputs.mean()), int(np.ceil(longest)), spread
 
 
-def _bill(table: PoolTable, deployment: Deployment, as_of: datetime.date) -> Bill:
+def _bill(table: PoolTable, deployment: Deployment, as_of: datetime.date) -> ReplicaBill:
     """Return the bill of one replica: as the file states, or the cheapest offer of the catalog."""
     if table.usd_per_hour is not None:
-        return Bill(table.usd_per_hour, table.provider or "stated", "", table.term, None)
+        return ReplicaBill(table.usd_per_hour, table.provider or "stated", "", table.term, None)
     market = Market(
         accelerators=(deployment.accelerator.id,),
         providers=(table.provider,) if table.provider else (),
@@ -228,7 +228,7 @@ def _bill(table: PoolTable, deployment: Deployment, as_of: datetime.date) -> Bil
         )
     best = found[0]
     price = best.price
-    return Bill(best.usd_per_replica_hour, price.provider, price.sku, price.term, price.observed_on)
+    return ReplicaBill(best.usd_per_replica_hour, price.provider, price.sku, price.term, price.observed_on)
 
 
 def _notes(file: FleetFile) -> list[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from advisor.catalog.schema.record import Record
 from advisor.catalog.units import HOUR_S
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
-from advisor.render.document import picked
+from advisor.render.document import pick_attributes
 from advisor.render.numbers import LEGEND, TIME, digits, layout_words, percent, show, show_quantity, usd
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
@@ -21,7 +21,7 @@ _ROWS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Bill:
+class ReplicaBill:
     """The cost of one replica of a pool, and the source of the price."""
 
     usd_per_hour: float
@@ -37,7 +37,7 @@ class FleetRun:
 
     result: FleetResult
     replicas: tuple[ReplicaModel, ...]
-    bills: tuple[Bill, ...]
+    bills: tuple[ReplicaBill, ...]
     wall_s: float
 
 
@@ -57,14 +57,16 @@ def fleet_answer(run: FleetRun, file: Record, notes: tuple[str, ...]) -> Answer:
                 "goodput_requests_per_s": result.goodput_fraction * result.num_requests / result.duration_s,
                 "requests_per_s": predicted_rate(result.num_finished / result.duration_s, first),
                 "output_tokens_per_s": predicted_rate(result.output_tokens / result.duration_s, first),
-                **picked(result, "mean_in_system num_finished num_refused num_rejected num_retried usd"),
+                **pick_attributes(
+                    result, "mean_in_system num_finished num_refused num_rejected num_retried usd"
+                ),
                 "usd_per_hour": HOUR_S * result.usd / result.duration_s,
                 "usd_per_million_tokens": _per_token(result.usd_per_million_tokens, first),
                 "usd_per_million_output_tokens": _per_token(result.usd_per_million_output_tokens, first),
             },
             "pools": pools,
             "tenants": tenants,
-            **picked(result, "timeline events"),
+            **pick_attributes(result, "timeline events"),
             "simulation": {
                 "num_requests": result.num_requests,
                 "num_iterations": sum(pool.num_iterations for pool in result.pools),
@@ -89,7 +91,7 @@ def _per_token(usd_per_million: float | None, replica: ReplicaModel) -> Quantity
     return Quantity(usd_per_million, usd_per_million / rate.high, usd_per_million / rate.low, replica.basis)
 
 
-def _pool_record(pool: PoolResult, replica: ReplicaModel, bill: Bill) -> dict[str, object]:
+def _pool_record(pool: PoolResult, replica: ReplicaModel, bill: ReplicaBill) -> dict[str, object]:
     deployment = replica.deployment
     return {
         "name": pool.name,
@@ -98,16 +100,18 @@ def _pool_record(pool: PoolResult, replica: ReplicaModel, bill: Bill) -> dict[st
         "weight_dtype": deployment.weight_dtype,
         "engine": deployment.engine.id,
         "price": bill,
-        **picked(pool, "num_finished num_good num_preemptions num_replicas_started replica_hours"),
+        **pick_attributes(pool, "num_finished num_good num_preemptions num_replicas_started replica_hours"),
         "utilisation": pool.busy_fraction,
-        **picked(pool, "prefix_hit_fraction usd"),
+        **pick_attributes(pool, "prefix_hit_fraction usd"),
         **predicted_latencies(pool.ttft, pool.tpot, pool.e2e, replica),
     }
 
 
 def _tenant_record(tenant: TenantResult, replica: ReplicaModel) -> dict[str, object]:
     names = ("name", "num_finished", "num_turned_away", "output_tokens", "goodput_fraction")
-    return picked(tenant, *names) | predicted_latencies(tenant.ttft, tenant.tpot, tenant.e2e, replica)
+    return pick_attributes(tenant, *names) | predicted_latencies(
+        tenant.ttft, tenant.tpot, tenant.e2e, replica
+    )
 
 
 def _blocks(run: FleetRun) -> tuple[Block, ...]:

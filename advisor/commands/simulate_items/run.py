@@ -5,7 +5,7 @@ from typing import Any
 
 from advisor.ask.items import item_job, named_model
 from advisor.ask.measures import parse_rate, parse_seconds
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.ask.own_data import given_calibration
 from advisor.catalog import accelerators
 from advisor.catalog.dtypes import known_dtype
@@ -29,27 +29,27 @@ from advisor.simulator.workloads.services import ItemService, ItemWorkload, item
 _NUM_REQUESTS = 10_000
 
 
-def diffusion(asked: DiffusionInput, shared: Shared) -> Answer:
-    """Return the answer on images by batch size; raises as `_served`."""
+def diffusion(asked: DiffusionInput, shared: SharedOptions) -> Answer:
+    """Return the answer on images by batch size; raises as `_answer_load`."""
     parallel = Parallel(asked.split, asked.parallel, 2 if asked.guidance_parallel else 1)
-    return _served("diffusion", asked, parallel, shared)
+    return _answer_load("diffusion", asked, parallel, shared)
 
 
-def embed(asked: EmbedInput, shared: Shared) -> Answer:
-    """Return the answer on texts, or pairs of query and text, by batch size; raises as `_served`."""
-    return _served("rerank" if asked.item.query_tokens else "embed", asked, Parallel(), shared)
+def embed(asked: EmbedInput, shared: SharedOptions) -> Answer:
+    """Return the answer on texts, or pairs of query and text, by batch size; raises as `_answer_load`."""
+    return _answer_load("rerank" if asked.item.query_tokens else "embed", asked, Parallel(), shared)
 
 
-def speech(asked: SpeechInput, shared: Shared) -> Answer:
-    """Return the answer on segments of audio by batch size; raises as `_served`."""
-    return _served("speech", asked, Parallel(), shared)
+def speech(asked: SpeechInput, shared: SharedOptions) -> Answer:
+    """Return the answer on segments of audio by batch size; raises as `_answer_load`."""
+    return _answer_load("speech", asked, Parallel(), shared)
 
 
-def _served(
+def _answer_load(
     workload: ItemWorkload,
     asked: DiffusionInput | EmbedInput | SpeechInput,
     parallel: Parallel,
-    shared: Shared,
+    shared: SharedOptions,
 ) -> Answer:
     """Return one replica by batch size, and how many of it a load takes.
 

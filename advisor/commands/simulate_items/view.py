@@ -101,10 +101,10 @@ def _service_blocks(
 
 
 def _warnings(service: ItemService) -> tuple[str, ...]:
-    if not service.transferred:
+    if not service.transferred_operators:
         return ()
     architecture = service.deployment.accelerator.architecture
     return (
-        f"kernels of {', '.join(service.transferred)} stand in for {architecture}, which nobody measured: "
+        f"kernels of {', '.join(service.transferred_operators)} stand in for {architecture}, which nobody measured: "
         "marked as assumed",
     )

@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Option
 
 from advisor.ask.inputs import only
-from advisor.ask.options import LAYOUT, GpuName, Layout, OtherModelName, Precision, degree
+from advisor.ask.options import LAYOUT, GpuName, LayoutOptions, OtherModelName, Precision, degree
 from advisor.cli.command import command
 
 
@@ -18,7 +18,7 @@ class LongContextInput:
     model: OtherModelName
     gpu: GpuName
     context: Annotated[str, Option(metavar="N", help="Tokens of the prompt: 131072, 128k, 1M.")] = "128k"
-    layout: Annotated[Layout, only("tp", "precision", "engine")] = Layout()
+    layout: Annotated[LayoutOptions, only("tp", "precision", "engine")] = LayoutOptions()
     usd_per_gpu_hour: Annotated[
         float, Option(metavar="USD", min=0.0, max=1000.0, help="What saved accelerator time is worth.")
     ] = 2.5

@@ -2,7 +2,7 @@
 
 from advisor.ask.deployment import deployment_of
 from advisor.ask.measures import parse_bytes, parse_tokens
-from advisor.ask.options import Layout, Shared
+from advisor.ask.options import LayoutOptions, SharedOptions
 from advisor.ask.own_data import given_calibration
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.units import GB
@@ -33,7 +33,7 @@ _DEGREES = (1, 2, 4, 8, 16)
 _USABLE_FRACTION = 0.9
 
 
-def long_context(asked: LongContextInput, shared: Shared) -> Answer:
+def long_context(asked: LongContextInput, shared: SharedOptions) -> Answer:
     """Return a prompt of some length: prefill by context parallelism, cache by policy, and which memory tier pays.
 
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, or the weights do not fit.
@@ -87,7 +87,7 @@ def _policies(deployment: Deployment, tokens: int) -> list[ContextRow]:
             attended = tokens * policy.keep_fraction
             if policy.window_tokens is not None:
                 attended = min(attended, policy.window_tokens + policy.sink_tokens)
-            step_s = _predicted(decode_iteration_s(replica.surface, 1, attended), "tpot", replica)
+            step_s = _predict(decode_iteration_s(replica.surface, 1, attended), "tpot", replica)
         rows.append(ContextRow(policy, size, int(free // size), step_s))
     return rows
 
@@ -108,14 +108,14 @@ def _tiers(deployment: Deployment, tokens: int, usd_per_gpu_hour: float) -> list
     return [
         TierRow(
             fetch,
-            _predicted(fetch.recompute_s, "ttft", replica),
+            _predict(fetch.recompute_s, "ttft", replica),
             worth_keeping_s(fetch, usd_per_gpu_hour, ranks),
         )
         for fetch in fetches
     ]
 
 
-def _predicted(value: float, metric: str, replica: ReplicaModel) -> Quantity:
+def _predict(value: float, metric: str, replica: ReplicaModel) -> Quantity:
     return with_interval(value, metric, class_of(replica), replica.basis)
 
 
@@ -136,12 +136,12 @@ def _replica(deployment: Deployment, tokens: int) -> ReplicaModel | None:
         return None
 
 
-def offload(asked: OffloadInput, shared: Shared) -> Answer:
+def offload(asked: OffloadInput, shared: SharedOptions) -> Answer:
     """Return decoding with routed experts in host memory: read over the link, or multiplied by the host.
 
     Raises: AdvisorError and its kinds: something typed is malformed, the model has no experts, or nothing fits.
     """
-    layout = Layout(tp=asked.tp, precision=asked.precision, engine=asked.engine)
+    layout = LayoutOptions(tp=asked.tp, precision=asked.precision, engine=asked.engine)
     batch = asked.batch
     deployment, notes = deployment_of(asked.model, asked.gpu, layout)
     deployment = calibrated_deployment(deployment, given_calibration(shared.calibration))

@@ -151,14 +151,14 @@ def _tier_record(row: TierRow) -> dict[str, Any]:
         "bytes_per_s": fetch.tier.bytes_per_s,
         "usd_per_gb_month": fetch.tier.usd_per_gb_month,
         "cache_bytes": fetch.num_bytes,
-        "fetch_s": assumed(fetch.fetch_s, LINK_RANGE),
+        "fetch_s": assumed_quantity(fetch.fetch_s, LINK_RANGE),
         "recompute_s": row.recompute_s,
         "pays": fetch.pays,
         "worth_keeping_s": row.worth_keeping_s,
     }
 
 
-def assumed(value: float, factors: tuple[float, float]) -> Quantity:
+def assumed_quantity(value: float, factors: tuple[float, float]) -> Quantity:
     """Return a number whose interval rests on a few published runs or an assumption, not on a set of cases."""
     return Quantity(value, value * factors[0], value * factors[1], "assumed")
 
@@ -175,7 +175,7 @@ def offload_answer(
     told = "all experts fit, nothing is offloaded"
     if found.best_s > 0:
         rate = digits(batch / found.best_s)
-        best = show_quantity(assumed(found.best_s, OFFLOAD_RANGE), TIME)
+        best = show_quantity(assumed_quantity(found.best_s, OFFLOAD_RANGE), TIME)
         told = f"experts add {best} to a step, so about {rate} tokens/s at most"
     headline = f"{deployment.model.id} ({deployment.weight_dtype}) on {where}: {told}"
     text = (
@@ -185,7 +185,7 @@ def offload_answer(
         f"per step of {batch}."
     )
     times = {
-        name: assumed(getattr(found, name), OFFLOAD_RANGE)
+        name: assumed_quantity(getattr(found, name), OFFLOAD_RANGE)
         for name in ("step_read_s", "step_host_s", "best_s")
     }
     return Answer(

@@ -6,15 +6,16 @@ from typing import Annotated, Final
 from typer import Option
 
 from advisor.ask.inputs import only
-from advisor.ask.options import GpuName, ItemInput, Layout, Load, OtherModelName
+from advisor.ask.options import GpuName, ItemInput, LayoutOptions, LoadOptions, OtherModelName
 from advisor.cli.command import Studied, command
 
 _STUDIED: Final = Studied(
     pareto=("min metrics_ttft_s_p99", "min metrics_tpot_s_p99", "max metrics_output_tokens_per_s")
 )
-_Layout = Annotated[Layout, only("tp", "replicas", "precision", "engine")]
+_Layout = Annotated[LayoutOptions, only("tp", "replicas", "precision", "engine")]
 _Load = Annotated[
-    Load, only("rate", "concurrency", "input_tokens", "output_tokens", "profile", "length_dist", "requests")
+    LoadOptions,
+    only("rate", "concurrency", "input_tokens", "output_tokens", "profile", "length_dist", "requests"),
 ]
 
 
@@ -26,8 +27,8 @@ class VisionInput:
     model: OtherModelName
     gpu: GpuName
     item: Annotated[ItemInput, only("images", "image_size", "image_scheme")] = ItemInput()
-    layout: _Layout = Layout()
-    load: _Load = Load(input_tokens=64)
+    layout: _Layout = LayoutOptions()
+    load: _Load = LoadOptions(input_tokens=64)
 
 
 @command("simulate adapters", has_table=False, uses_calibration=True, studied=_STUDIED)
@@ -47,5 +48,5 @@ class AdaptersInput:
     popularity: Annotated[
         float, Option(metavar="S", min=0.0, max=5.0, help="Zipf's exponent; 0 is uniform.")
     ] = 1.0
-    layout: _Layout = Layout()
-    load: _Load = Load()
+    layout: _Layout = LayoutOptions()
+    load: _Load = LoadOptions()

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from advisor.ask.deployment import LoadPlan, as_inputs, check_served, deployment_of, load_of
 from advisor.ask.items import parse_size
-from advisor.ask.options import Load, Shared
+from advisor.ask.options import LoadOptions, SharedOptions
 from advisor.ask.own_data import given_calibration
 from advisor.catalog import vision as schemes
 from advisor.catalog.errors import AdvisorError
@@ -19,13 +19,13 @@ from advisor.render.serve_view import ServeRun
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.serving import simulate
-from advisor.simulator.serving_prediction import predicted
+from advisor.simulator.serving_prediction import predict_serving
 from advisor.simulator.workloads.encoder_pass import RUNTIMES
 from advisor.simulator.workloads.lora import Adapters, lora_replica
 from advisor.simulator.workloads.vision import image_encoder_s, tokens_of_image, vision_replica
 
 
-def vision(asked: VisionInput, shared: Shared) -> Answer:
+def vision(asked: VisionInput, shared: SharedOptions) -> Answer:
     """Simulate a vision-language model whose requests bring images.
 
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, or it does not fit.
@@ -45,7 +45,7 @@ def vision(asked: VisionInput, shared: Shared) -> Answer:
     def with_images(replica: ReplicaModel) -> ReplicaModel:
         return vision_replica(replica, scheme, image, item.images, tokens)
 
-    run, plan, notes = _simulated(asked, replace(asked.load, input_tokens=tokens), with_images, shared)
+    run, plan, notes = _simulate_load(asked, replace(asked.load, input_tokens=tokens), with_images, shared)
     seconds = image_encoder_s(run.replica.deployment, run.replica.library, scheme, image)
     runtime = RUNTIMES["torch-compile"]
     facts = {
@@ -64,7 +64,7 @@ def vision(asked: VisionInput, shared: Shared) -> Answer:
     return with_calibration(answer, given_calibration(shared.calibration), (deployment.accelerator.id,))
 
 
-def adapters(asked: AdaptersInput, shared: Shared) -> Answer:
+def adapters(asked: AdaptersInput, shared: SharedOptions) -> Answer:
     """Simulate a deployment with LoRA adapters, beside the same one without.
 
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, or it does not fit.
@@ -75,8 +75,8 @@ def adapters(asked: AdaptersInput, shared: Shared) -> Answer:
     def with_adapters(replica: ReplicaModel) -> ReplicaModel:
         return lora_replica(replica, those)
 
-    run, plan, notes = _simulated(asked, asked.load, with_adapters, shared)
-    plain, _, _ = _simulated(asked, asked.load, lambda replica: replica, shared)
+    run, plan, notes = _simulate_load(asked, asked.load, with_adapters, shared)
+    plain, _, _ = _simulate_load(asked, asked.load, lambda replica: replica, shared)
     inputs = _inputs(run, plan, {"adapters": asked.count, "rank": asked.rank, "slots": asked.slots})
     answer = adapter_answer(run, plain, those, plan.traffic, inputs, notes)
     return with_calibration(
@@ -84,11 +84,11 @@ def adapters(asked: AdaptersInput, shared: Shared) -> Answer:
     )
 
 
-def _simulated(
+def _simulate_load(
     asked: VisionInput | AdaptersInput,
-    load: Load,
+    load: LoadOptions,
     changed: Callable[[ReplicaModel], ReplicaModel],
-    shared: Shared,
+    shared: SharedOptions,
 ) -> tuple[ServeRun, LoadPlan, tuple[str, ...]]:
     deployment, notes = deployment_of(asked.model, asked.gpu, asked.layout)
     plan = load_of(load)
@@ -110,7 +110,7 @@ def _simulated(
     )
     wall_s = time.perf_counter() - started
     check_served(result)
-    return ServeRun(replica, result, predicted(result, replica), wall_s), plan, notes
+    return ServeRun(replica, result, predict_serving(result, replica), wall_s), plan, notes
 
 
 def _inputs(run: ServeRun, plan: LoadPlan, more: Mapping[str, object]) -> dict[str, object]:

@@ -8,8 +8,8 @@ from advisor.ask.options import (
     LOAD,
     OBJECTIVES,
     GpuName,
-    Layout,
-    Load,
+    LayoutOptions,
+    LoadOptions,
     ModelName,
     Panel,
     RecordsFile,
@@ -93,7 +93,7 @@ class ServeInput:
 
     model: ModelName
     gpu: GpuName
-    layout: Layout = Layout()
+    layout: LayoutOptions = LayoutOptions()
     max_num_seqs: Annotated[
         int | None, LAYOUT("N", "Sequences that may run at once.", "the engine's", min=1, max=100_000)
     ] = None
@@ -123,7 +123,7 @@ class ServeInput:
             "any replica takes any prompt",
         ),
     ] = None
-    load: Load = Load()
+    load: LoadOptions = LoadOptions()
     seeds: Annotated[
         str | None, LOAD("N,...", "Seeds of several runs whose figures are pooled: 8,9,10.", "--seed")
     ] = None

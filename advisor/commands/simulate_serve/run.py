@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from advisor.ask.deployment import LoadPlan, as_inputs, check_served, deployment_of, load_of
 from advisor.ask.measures import parse_seconds, parse_watts
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.ask.own_data import given_calibration
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Calibration, Model
@@ -19,15 +19,15 @@ from advisor.simulator.deployment import Deployment
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica, nearest_layout
 from advisor.simulator.serving import ServingResult, Slo, Workload, simulate
 from advisor.simulator.serving.content import SharedPrefixes
-from advisor.simulator.serving.metrics import pooled
-from advisor.simulator.serving_prediction import ServingPrediction, predicted
+from advisor.simulator.serving.metrics import pool_runs
+from advisor.simulator.serving_prediction import ServingPrediction, predict_serving
 
 if TYPE_CHECKING:
     from advisor.commands.simulate_serve.pools import Pools
     from advisor.commands.simulate_serve.speculation import Speculating
 
 
-def serve(asked: ServeInput, shared: Shared) -> Answer:
+def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
     """Simulate a deployment under a load; writes the request records if asked.
 
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, the model does not fit, or no
@@ -96,7 +96,7 @@ def _run_in_shares(
     from advisor.commands.simulate_serve.shares import in_shares
 
     shares = in_shares(asked, deployment, partial(_share_replica, calibration=calibration), seeds)
-    prediction = shares.of_all(predicted(shares.result, shares.replica))
+    prediction = shares.of_all(predict_serving(shares.result, shares.replica))
     return _Ran(shares.plan, shares.replica, shares.result, prediction, None, shares.words)
 
 
@@ -114,8 +114,8 @@ def _run_whole(
     runs = [
         served(replica, _workload_of(plan, asked, seed, deployment.model), asked, seed, slo) for seed in seeds
     ]
-    result = runs[0] if len(runs) == 1 else pooled(runs)
-    prediction = predicted(result, replica)
+    result = runs[0] if len(runs) == 1 else pool_runs(runs)
+    prediction = predict_serving(result, replica)
     gain = None
     if speculating is not None:
         prediction = speculating.as_sure(prediction)
@@ -169,7 +169,7 @@ def _replicas(
 ) -> "tuple[Pools | None, ReplicaModel, Speculating | None, ReplicaModel]":
     """Return the pools or None, the replica or decode worker, its speculation or None, and the replica that runs."""
     limited = _under_limit(deployment, asked, calibration)
-    pools, plain = _modelled(limited or deployment, plan, asked, None if limited else calibration)
+    pools, plain = _build_models(limited or deployment, plan, asked, None if limited else calibration)
     speculating = _speculating(plain, plan, asked)
     return (
         pools,
@@ -193,16 +193,16 @@ def _under_limit(
     """Return the calibrated deployment with its accelerators at the power limit; None without a power limit."""
     if asked.power_cap is None:
         return None
-    from advisor.decide.power import held_to, limits_of
+    from advisor.decide.power import with_power_limit, limits_of
     from advisor.simulator.calibrated_device import calibrated_deployment
 
     watts = parse_watts(asked.power_cap, "--power-cap")
     measured = calibrated_deployment(deployment, calibration)
     (limit_w,) = limits_of(measured.accelerator, f"power-cap:{watts:g}W")
-    return replace(measured, accelerator=held_to(measured.accelerator, limit_w))
+    return replace(measured, accelerator=with_power_limit(measured.accelerator, limit_w))
 
 
-def _modelled(
+def _build_models(
     deployment: Deployment, plan: LoadPlan, asked: ServeInput, calibration: Calibration | None
 ) -> "tuple[Pools | None, ReplicaModel]":
     """Return two pools, if any, and the replica or decode worker."""

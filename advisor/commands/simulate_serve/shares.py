@@ -19,7 +19,7 @@ from advisor.simulator.deployment import Deployment
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import Poisson, ServingResult, Workload
-from advisor.simulator.serving.metrics import pooled
+from advisor.simulator.serving.metrics import pool_runs
 from advisor.simulator.serving_prediction import ServingPrediction
 
 _KEEPS_UP: Final = 0.9
@@ -56,7 +56,7 @@ Modelled = Callable[[Deployment, LoadPlan, ServeInput], ReplicaModel]
 
 
 @dataclass(frozen=True, slots=True)
-class Shared:
+class SharesRun:
     """A simulation of shares, with the replica that represents the whole: the one for long prompts if it exists."""
 
     plan: LoadPlan
@@ -80,7 +80,7 @@ class Shared:
         changed = {}
         for name, rate in rates.items():
             before = getattr(prediction, name)
-            changed[name] = before.scaled(rate / before.value)
+            changed[name] = before.scale(rate / before.value)
         return replace(
             prediction,
             requests_per_s=_exactly(changed["requests_per_s"], rates["requests_per_s"]),
@@ -94,7 +94,9 @@ def _exactly(quantity: Quantity, value: float) -> Quantity:
     return replace(quantity, value=value, low=min(quantity.low, value), high=max(quantity.high, value))
 
 
-def in_shares(asked: ServeInput, deployment: Deployment, modelled: Modelled, seeds: Sequence[int]) -> Shared:
+def in_shares(
+    asked: ServeInput, deployment: Deployment, modelled: Modelled, seeds: Sequence[int]
+) -> SharesRun:
     """Run replicas that each get their share of the requests, as `advisor recommend` plans them.
 
     Raises: AdvisorError and its kinds: there is no rate, an option means nothing here, the long side is malformed, or
@@ -122,14 +124,14 @@ def in_shares(asked: ServeInput, deployment: Deployment, modelled: Modelled, see
         shares.append(LoadShare(replica, traffic, fraction, run.num_replicas))
         words.append(layout_words(run, run.accelerator.id, run.num_replicas))
     split = SplitModel(tuple(shares))
-    result = pooled([run_at(split, whole, whole.rate_per_s, count, seed) for seed in seeds])
+    result = pool_runs([run_at(split, whole, whole.rate_per_s, count, seed) for seed in seeds])
     where = f"{words[0]} for short prompts, {words[1]} for long ones" if len(words) > 1 else ""
-    return Shared(_plan(whole, count), shares[-1].replica, result, where)
+    return SharesRun(_plan(whole, count), shares[-1].replica, result, where)
 
 
 def _of_clients(
     asked: ServeInput, deployment: Deployment, modelled: Modelled, whole: Traffic, seeds: Sequence[int]
-) -> Shared:
+) -> SharesRun:
     """Run one replica with its share of the clients, who begin one after the other within `--ramp`."""
     assert whole.concurrency is not None
     replicas = deployment.num_replicas
@@ -139,14 +141,14 @@ def _of_clients(
     replica = modelled(deployment, plan, asked)
     spacing_s = parse_seconds(asked.load.ramp, "--ramp") / clients if asked.load.ramp else 0.0
     runs = [run_at(replica, whole, clients, count, seed, spacing_s=spacing_s) for seed in seeds]
-    result = pooled(runs)
+    result = pool_runs(runs)
     scale = whole.concurrency / clients
     rates = {
         name: scale * rate
         for name in ("steady_requests_per_s", "steady_output_tokens_per_s")
         if (rate := getattr(result, name)) is not None
     }
-    return Shared(plan, replica, replace(result, **rates), "")
+    return SharesRun(plan, replica, replace(result, **rates), "")
 
 
 def _plan(traffic: Traffic, count: int) -> LoadPlan:

@@ -1,7 +1,7 @@
 """Describe a recorded trace in a few numbers."""
 
 from advisor.ask.measures import positive
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.commands.simulate_trace.options import TraceInput
 from advisor.commands.simulate_trace.view import trace_answer
 from advisor.render.answer import Answer
@@ -9,7 +9,7 @@ from advisor.simulator.serving.trace_files import read_trace
 from advisor.simulator.serving.trace_replay import fit_trace
 
 
-def trace(asked: TraceInput, shared: Shared) -> Answer:
+def trace(asked: TraceInput, shared: SharedOptions) -> Answer:
     """Return the fit of a trace.
 
     Raises: AdvisorError: the speed is not positive. InputFileError: the trace is malformed.

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from advisor.ask.together import Needs, check_together
+from advisor.ask.together import OptionDependency, check_together
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import BITS_PER_BYTE, GIGA
 from advisor.decide.training.runs import trained_parameters
@@ -20,10 +20,10 @@ _PARAMETER_BYTES = 4.0
 """Bytes of an averaged parameter: DiLoCo's outer optimizer works on differences in fp32 (arXiv:2311.08105)."""
 _TOGETHER: Final = (
     *(
-        Needs(name, "--sites", f"add --sites 2, or drop {name}", why="there is one site")
+        OptionDependency(name, "--sites", f"add --sites 2, or drop {name}", why="there is one site")
         for name in ("--between-gbps", "--inner-steps")
     ),
-    Needs(
+    OptionDependency(
         "--sites", "--between-gbps", "--between-gbps 100", why="how fast the network between them is decides"
     ),
 )
@@ -64,7 +64,7 @@ class FarSites:
             "exchange_s": exchange_s(self.sites, self.exchanged_bytes(found)),
             "step_time_s": seconds,
             "overlapped_step_time_s": self.step_s(found, overlapped=True) if self.inner_steps else None,
-            "tokens_per_s_per_accelerator": rate.scaled(found.step_s / seconds),
+            "tokens_per_s_per_accelerator": rate.scale(found.step_s / seconds),
         }
 
     def words(self, found: PlanFound, rate: Quantity) -> str:

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from advisor.ask.together import Apart, Needs, Rule, check_together
+from advisor.ask.together import Apart, OptionDependency, Rule, check_together
 from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Calibration
@@ -17,10 +17,10 @@ from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.training.cluster import TrainingCluster
 
 _TOGETHER: Final[tuple[Rule, ...]] = (
-    Needs("--beside-gbps", "--beside", "--beside 256xa100", why="there is one cluster"),
-    Needs("--across", "--beside", "--beside 256xa100", why="there is one cluster"),
-    Needs("--beside", "--gpus", "--gpus 256", why="how many stand in the first cluster"),
-    Needs(
+    OptionDependency("--beside-gbps", "--beside", "--beside 256xa100", why="there is one cluster"),
+    OptionDependency("--across", "--beside", "--beside 256xa100", why="there is one cluster"),
+    OptionDependency("--beside", "--gpus", "--gpus 256", why="how many stand in the first cluster"),
+    OptionDependency(
         "--beside", "--between-gbps", "--between-gbps 400", why="how fast the link between them is decides"
     ),
     *(

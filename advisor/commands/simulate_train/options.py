@@ -162,7 +162,7 @@ class TrainInput:
         BESIDE(None, "What lies on both sides: replicas (dp) or stages (pp).", "the faster"),
     ] = None
 
-    def given(self) -> dict[str, Any]:
+    def plan_options(self) -> dict[str, Any]:
         """Return the typed options by the names of a plan file."""
         values = asdict(self)
         del values["plan"]

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from advisor.ask.measures import parse_count
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.ask.own_data import given_calibration
 from advisor.catalog import accelerators, models
 from advisor.catalog.errors import AdvisorError, InfeasibleError, InputFileError
@@ -28,7 +28,14 @@ from advisor.commands.simulate_train.options import TrainInput, TrainLayout
 from advisor.commands.simulate_train.view import TrainRun, train_answer
 from advisor.decide.training.islands import ACROSS, Islands, over_islands
 from advisor.decide.training.money import unsold
-from advisor.decide.training.search import PlanFound, Tally, best_plans, does_fit, evaluate_plan, simulated
+from advisor.decide.training.search import (
+    PlanFound,
+    Tally,
+    best_plans,
+    does_fit,
+    evaluate_plan,
+    simulate_pipeline,
+)
 from advisor.decide.training.space import (
     COMPUTE_DTYPES,
     RULES,
@@ -72,12 +79,12 @@ _FIELDS: Final = _LAYOUT | {field.name for field in fields(TrainInput)} - {"plan
 """Fields that a plan file may state."""
 
 
-def train(asked: TrainInput, shared: Shared) -> Answer:
+def train(asked: TrainInput, shared: SharedOptions) -> Answer:
     """Return the answer on one step of a stated plan; typed options win over the file.
 
     Raises: AdvisorError and its kinds: something is malformed, unknown, or the plan cannot run.
     """
-    values = {**(_from_file(asked.plan) if asked.plan is not None else {}), **asked.given()}
+    values = {**(_from_file(asked.plan) if asked.plan is not None else {}), **asked.plan_options()}
     if "model" not in values:
         raise AdvisorError("no model is named", why="--model is missing", fix="--model 70b, or a plan file")
     sites = far_sites(values)
@@ -105,7 +112,7 @@ def train(asked: TrainInput, shared: Shared) -> Answer:
         for each, count in zip(clusters, counts, strict=True)
     ]
     if islands is None:
-        found = simulated(evaluate_plan(job, cluster, plan))
+        found = simulate_pipeline(evaluate_plan(job, cluster, plan))
         fits = [does_fit(found)]
         run = TrainRun(found, all(fits), tokens, "framework" in values, sites)
     else:
@@ -152,10 +159,10 @@ def _from_file(path: Path) -> dict[str, Any]:
     """
     if path.suffix == ".json":
         return _from_recommendation(path)
-    return _checked(path, read_toml(path))
+    return _check_fields(path, read_toml(path))
 
 
-def _checked(path: Path, data: Mapping[str, Any]) -> dict[str, Any]:
+def _check_fields(path: Path, data: Mapping[str, Any]) -> dict[str, Any]:
     """Raises: InputFileError: a field is no option, or holds what none may."""
     value: Any
     for name, value in data.items():
@@ -228,7 +235,7 @@ def _from_recommendation(path: Path) -> dict[str, Any]:
             why="it has no first option with a plan",
             fix="name a file of --plan",
         ) from None
-    return _checked(path, values)
+    return _check_fields(path, values)
 
 
 def _job(values: Mapping[str, Any], model: Any, accelerator: Accelerator) -> TrainingJob:

@@ -9,13 +9,13 @@ from advisor.commands.simulate_train.islands import islands_flags, islands_resul
 from advisor.commands.simulate_train.pipeline_picture import LEGEND as PICTURE_LEGEND
 from advisor.commands.simulate_train.pipeline_picture import pipeline_svg, pipeline_text
 from advisor.decide.training.islands import Islands, IslandsFound
-from advisor.decide.training.option import bottleneck_of, memory_stages, modelled, plan_columns
+from advisor.decide.training.option import bottleneck_of, memory_stages, modelled_parts_s, plan_columns
 from advisor.decide.training.result import StageMemory
-from advisor.decide.training.search import PlanFound, pictured
+from advisor.decide.training.search import PlanFound, pipeline_to_draw
 from advisor.decide.training.space import peak_flop_per_s
 from advisor.decide.training.uncertainty import memory_quantity, step_quantity
 from advisor.render.answer import Answer, Block, Figure, Paragraph
-from advisor.render.document import picked
+from advisor.render.document import pick_attributes
 from advisor.render.numbers import LEGEND, SIZE, TIME, digits, percent, show, show_quantity
 from advisor.render.training_charts import stage_chart, waterfall_chart
 from advisor.simulator.quantity import Quantity
@@ -96,7 +96,7 @@ def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...
     mfu = per_step * model_flop_per_token(job) / peak / step
     hfu = per_step * hardware_flop_per_token(job, plan) / peak / step
     tokens, seconds = run.batch_s
-    days = step.scaled(seconds / found.step_s * run.tokens / tokens / DAY_S) if run.tokens else None
+    days = step.scale(seconds / found.step_s * run.tokens / tokens / DAY_S) if run.tokens else None
     stages = run.stages
     measures = {
         "step_time_s": step,
@@ -131,7 +131,7 @@ def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...
         records="memory_by_stage",
         notes=notes,
         warnings=warnings,
-        svg=pipeline_svg(drawn, title) if (drawn := pictured(found)) else "",
+        svg=pipeline_svg(drawn, title) if (drawn := pipeline_to_draw(found)) else "",
     )
 
 
@@ -177,7 +177,7 @@ def _result(
         "memory_verdict": run.verdict,
         "memory": held,
         "memory_by_stage": stages,
-        "breakdown": modelled(found.breakdown_s),
+        "breakdown": modelled_parts_s(found.breakdown_s),
         "bubble_fraction": found.breakdown_s["bubble"] / found.step_s,
         "bottleneck": bottleneck_of(found.breakdown_s),
         "pipeline": _pipeline_result(found.run) if found.run else None,
@@ -205,7 +205,7 @@ def _summary(run: TrainRun, rate: Quantity, mfu: Quantity, hfu: Quantity, days: 
     allocated = reserved - found.memory_bytes["reserve"]
     beside = bottleneck_of(found.breakdown_s)
     costs = "nothing costs a tenth of the step" if beside == "compute" else f"{beside} costs most"
-    whole = f" The run takes {show_quantity(days.scaled(DAY_S), TIME)}." if days else ""
+    whole = f" The run takes {show_quantity(days.scale(DAY_S), TIME)}." if days else ""
     return (
         f"{digits(rate.value)} tokens/s per accelerator, MFU {percent(mfu.value)}, with recomputation "
         f"{percent(hfu.value)}; {costs} beside computing.{whole}\n"
@@ -225,12 +225,12 @@ def _pipeline_result(run: PipelineRun) -> dict[str, object]:
         "bubble_fraction",
         "period_s",
     )
-    return picked(run, *names) | {"micro_batches_in_flight": list(run.max_in_flight)}
+    return pick_attributes(run, *names) | {"micro_batches_in_flight": list(run.max_in_flight)}
 
 
 def _pictures(found: PlanFound) -> list[Block]:
     run = found.run
-    shown = pictured(found)
+    shown = pipeline_to_draw(found)
     if run is None or shown is None or run.num_stages > _MOST_ROWS:
         return []
     held = ", ".join(digits(count) for count in run.max_in_flight)

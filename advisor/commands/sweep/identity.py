@@ -3,7 +3,7 @@
 import shlex
 from pathlib import Path
 
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.ask.own_data import FOLDER_VARIABLE, cache_folder
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import check_link, content_hash
@@ -11,10 +11,10 @@ from advisor.cli.notes import note, warn
 from advisor.commands.sweep.options import SweepInput
 from advisor.commands.sweep.targets import installed_versions
 from advisor.refresh.price_cache import PriceCache
-from advisor.sweep.journal import UNKNOWN, Header, Kept, read_journal
+from advisor.sweep.journal import UNKNOWN, Header, JournalContent, read_journal
 
 
-def header_of(command: str, shared: Shared) -> Header:
+def header_of(command: str, shared: SharedOptions) -> Header:
     """Return the header of a sweep that begins now."""
     tool, catalog, prices = installed_versions()
     file = shared.calibration
@@ -37,7 +37,7 @@ def keep_snapshot(journal: Path) -> None:
         cache.keep_copy(snapshot_folder(journal))
 
 
-def opened(path: Path, asked: SweepInput, header: Header) -> tuple[Header, Kept]:
+def open_journal(path: Path, asked: SweepInput, header: Header) -> tuple[Header, JournalContent]:
     """Return header and rows to continue from; a new header and no rows if the sweep starts again.
 
     Raises: AdvisorError: unfinished work is in the way, or was begun with something else.
@@ -46,7 +46,7 @@ def opened(path: Path, asked: SweepInput, header: Header) -> tuple[Header, Kept]
     if found is None and kept.damaged_lines:
         warn(f"{path} was torn before its first line was whole: the sweep begins anew")
     if found is None or (not asked.resume and (kept.complete or not kept.rows)):
-        return header, Kept()
+        return header, JournalContent()
     if not asked.resume:
         raise AdvisorError(
             f"{path} holds {len(kept.rows)} finished points of an interrupted sweep",
@@ -77,7 +77,7 @@ def _check_same(path: Path, asked: SweepInput, found: Header, header: Header) ->
             "snapshot of refreshed prices",
             found.prices,
             header.prices,
-            _pinned(path, found, again + calibration),
+            _pinned_command(path, found, again + calibration),
         ),
     ):
         if was == UNKNOWN:
@@ -90,7 +90,7 @@ def _check_same(path: Path, asked: SweepInput, found: Header, header: Header) ->
             )
 
 
-def _pinned(path: Path, found: Header, again: str) -> str:
+def _pinned_command(path: Path, found: Header, again: str) -> str:
     """Return the command that goes on with the prices of the beginning."""
     folder = snapshot_folder(path)
     if found.prices and not folder.is_dir():

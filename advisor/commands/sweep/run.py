@@ -9,39 +9,39 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.catalog.errors import AdvisorError, InputFileError
 from advisor.cli.notes import note, progress, warn
-from advisor.commands.sweep.identity import header_of, keep_snapshot, opened
+from advisor.commands.sweep.identity import header_of, keep_snapshot, open_journal
 from advisor.commands.sweep.options import SweepInput
 from advisor.commands.sweep.targets import ask, fields_of, installed_versions, targets
 from advisor.commands.sweep.view import sweep_answer
 from advisor.render.answer import Answer
-from advisor.render.document import picked
+from advisor.render.document import pick_attributes
 from advisor.render.numbers import TIME, show
 from advisor.sweep.execution import Workers, outcomes, require_joblib, usable_processes
 from advisor.sweep.fields import Value
 from advisor.sweep.journal import Header, Journal, Row, journal_path
-from advisor.sweep.points import Point, points_of
+from advisor.sweep.points import SweepPoint, points_of
 from advisor.sweep.study import Study, read_study
 from advisor.sweep.table import read_table, with_numbers
 
 _RESULTS: Final = (".csv", ".parquet")
 
 
-def sweep(asked: SweepInput, shared: Shared) -> Answer:
+def sweep(asked: SweepInput, shared: SharedOptions) -> Answer:
     """Ask every point of a study that is not finished yet, or summarise what a sweep wrote; the answer is the table.
 
     Raises: AdvisorError and its kinds: a mistake in the study, no output, an interrupted sweep is in the way, or the
         cluster does not answer.
     """
     if asked.file.suffix.lower() != ".toml":
-        return _summarised(asked)
+        return _answer_summary(asked)
     if shared.output is None:
         raise AdvisorError("a sweep needs a file for its results", fix="-o results.parquet or -o results.csv")
     study = read_study(asked.file, tuple(targets()), fields_of)
     path = journal_path(shared.output)
-    header, kept = opened(path, asked, header_of(study.command, shared))
+    header, kept = open_journal(path, asked, header_of(study.command, shared))
     points, num_doubles = _points(study, header, shared)
     _check_inputs(points, study.command, shared.output, path)
     if num_doubles and not shared.quiet:
@@ -58,7 +58,7 @@ def sweep(asked: SweepInput, shared: Shared) -> Answer:
     with Journal(path, header, keep=bool(kept.rows)) as journal:
         if not kept.rows:
             keep_snapshot(path)
-        for point_id, row in _watched(study.command, waiting, workers, len(points), shared, path):
+        for point_id, row in _watch_outcomes(study.command, waiting, workers, len(points), shared, path):
             journal.add(point_id, row)
             rows[point_id] = row
         journal.complete()
@@ -72,7 +72,7 @@ def sweep(asked: SweepInput, shared: Shared) -> Answer:
     )
 
 
-def _summarised(asked: SweepInput) -> Answer:
+def _answer_summary(asked: SweepInput) -> Answer:
     """Return the best points of results that a sweep wrote.
 
     Raises: InputFileError: the file is no results. AdvisorError: an objective is unknown or none is given.
@@ -98,7 +98,7 @@ def _summarised(asked: SweepInput) -> Answer:
     )
 
 
-def _points(study: Study, header: Header, shared: Shared) -> tuple[tuple[Point, ...], int]:
+def _points(study: Study, header: Header, shared: SharedOptions) -> tuple[tuple[SweepPoint, ...], int]:
     common: dict[str, Value] = {"seed": header.seed, "as_of": header.as_of}
     if shared.calibration is not None:
         common["calibration"] = str(shared.calibration.resolve())
@@ -107,7 +107,7 @@ def _points(study: Study, header: Header, shared: Shared) -> tuple[tuple[Point, 
     return points_of(study, fields_of(study.command), common)
 
 
-def _check_inputs(points: Sequence[Point], command: str, *written: Path) -> None:
+def _check_inputs(points: Sequence[SweepPoint], command: str, *written: Path) -> None:
     """Refuse to write over a file that the study reads.
 
     Raises: AdvisorError: it would.
@@ -141,15 +141,15 @@ def _workers(asked: SweepInput, num_waiting: int) -> Workers:
     return Workers(count)
 
 
-def _watched(
-    command: str, waiting: list[Point], workers: Workers, total: int, shared: Shared, path: Path
+def _watch_outcomes(
+    command: str, waiting: list[SweepPoint], workers: Workers, total: int, shared: SharedOptions, path: Path
 ) -> Iterator[tuple[str, Row]]:
     """Yield outcomes with a progress line; an interruption says where the finished points are."""
     done = 0
     started_s = time.monotonic()
     if not waiting:
         return
-    with progress(quiet=shared.quiet) as line, _terminated_as_interrupted():
+    with progress(quiet=shared.quiet) as line, _interrupt_on_termination():
         try:
             for outcome in outcomes(partial(ask, command), waiting, workers):
                 yield outcome
@@ -165,7 +165,7 @@ def _watched(
 
 
 @contextmanager
-def _terminated_as_interrupted() -> Iterator[None]:
+def _interrupt_on_termination() -> Iterator[None]:
     """Let `kill` end a sweep as Ctrl-C does."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -191,5 +191,5 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def _inputs(study: Study, header: Header) -> Mapping[str, Any]:
-    asked = picked(study, "command base grid cases num_draws draw_seed")
+    asked = pick_attributes(study, "command base grid cases num_draws draw_seed")
     return {"study": study.path, **asked, "random": study.draws, "begun_as_of": header.as_of}

@@ -7,9 +7,9 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
-from advisor.ask.inputs import gathered, option_name, parameters_of
+from advisor.ask.inputs import fill_inputs, option_name, parameters_of
 from advisor.ask.measures import parse_day
-from advisor.ask.options import Effect, Shared
+from advisor.ask.options import Effect, SharedOptions
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.cli.command import Studied, commands, effect_of
 from advisor.cli.typed import check_shared
@@ -39,7 +39,7 @@ def fields_of(command: str) -> Mapping[str, Field]:
         for p in parameters_of(commands()[command].inputs)
         if p.name not in target.left_out and effect_of(p.annotation) in (None, Effect.READS)
     ]
-    common = [p for p in parameters_of(Shared) if p.name in _SHARED]
+    common = [p for p in parameters_of(SharedOptions) if p.name in _SHARED]
     found = [_field(parameter, is_file=parameter.name in target.files) for parameter in own + common]
     return {field.name: field for field in found}
 
@@ -84,8 +84,8 @@ def _answer(command: str, options: Mapping[str, Any]) -> Answer:
     }
     if "as_of" in typed:
         typed["as_of"] = parse_day(typed["as_of"], "--as-of")
-    shared = check_shared(gathered(Shared, typed, Shared(quiet=True, no_input=True)))
-    return found.answer(gathered(found.inputs, typed), shared)
+    shared = check_shared(fill_inputs(SharedOptions, typed, SharedOptions(quiet=True, no_input=True)))
+    return found.answer(fill_inputs(found.inputs, typed), shared)
 
 
 def _numbers(answer: Answer, target: Studied) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def nccl_tests_answer(judged: RunVerdict, inputs: Mapping[str, object], notes: t
 def _chart(judged: RunVerdict) -> Chart:
     """Return the chart of measured bandwidth over the expected band."""
 
-    def expected(size: int, band: Quantity) -> Datum:
+    def band_datum(size: int, band: Quantity) -> Datum:
         return Datum(float(size), band.value, band.low, band.high)
 
     sizes = [size for size in judged.sizes if size.expected_bus_bytes_per_s.low > 0]
@@ -71,7 +71,7 @@ def _chart(judged: RunVerdict) -> Chart:
         Axis("message", "bytes", is_log=True),
         Axis("bus bandwidth", "bytes/s", "up is faster", is_log=True),
         (
-            Series("expected", tuple(expected(s.num_bytes, s.expected_bus_bytes_per_s) for s in sizes)),
+            Series("expected", tuple(band_datum(s.num_bytes, s.expected_bus_bytes_per_s) for s in sizes)),
             Series("measured", tuple(Datum(float(s.num_bytes), s.measured_bus_bytes_per_s) for s in sizes)),
         ),
         "The band is the 80 % interval of the prediction",

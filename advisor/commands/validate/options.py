@@ -14,7 +14,7 @@ View = Literal["replay", "stranger"]
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class CaseTable:
     """A table of cases, and where its predictions go."""
 
     cases: Annotated[
@@ -33,7 +33,7 @@ class Table:
 
 @command("validate serving", has_table=False, uses_calibration=True)
 @dataclass(frozen=True, slots=True)
-class ServingInput(Table):
+class ServingInput(CaseTable):
     """Predict serving runs and compare them with published measurements."""
 
     view: Annotated[
@@ -46,13 +46,13 @@ class ServingInput(Table):
 
 @command("validate collectives", has_table=False, uses_calibration=True)
 @dataclass(frozen=True, slots=True)
-class CollectivesInput(Table):
+class CollectivesInput(CaseTable):
     """Predict collectives and compare them with nccl-tests results."""
 
 
 @command("validate training", has_table=False)
 @dataclass(frozen=True, slots=True)
-class TrainingInput(Table):
+class ValidateTrainingInput(CaseTable):
     """Predict training runs and compare them with published measurements."""
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.ask.own_data import given_calibration
 from advisor.ask.topology import group_of
 from advisor.catalog import accelerators
@@ -18,8 +18,8 @@ from advisor.commands.validate.options import (
     CollectivesInput,
     NcclTestsInput,
     ServingInput,
-    Table,
-    TrainingInput,
+    CaseTable,
+    ValidateTrainingInput,
 )
 from advisor.commands.validate.view import validation_answer
 from advisor.evidence.prediction import Prediction
@@ -34,7 +34,7 @@ from advisor.simulator.collectives.nccl_tests import judge_nccl_tests, parse_ncc
 STDIN: Final = Path("-")
 
 
-def serving(asked: ServingInput, shared: Shared) -> Answer:
+def serving(asked: ServingInput, shared: SharedOptions) -> Answer:
     """Return the validation of serving runs against published measurements, in both views; the predictions file holds
     the view that was asked for; raises as `validate`."""
     from advisor.evidence.serving.accuracy import serving_accuracy
@@ -57,25 +57,25 @@ def serving(asked: ServingInput, shared: Shared) -> Answer:
     return with_calibration(answer, calibration, replay.gpus)
 
 
-def collectives(asked: CollectivesInput, shared: Shared) -> Answer:
+def collectives(asked: CollectivesInput, shared: SharedOptions) -> Answer:
     """Return the validation of collectives against nccl-tests results; raises as `validate`."""
     calibration = given_calibration(shared.calibration)
     found = validate(collectives_suite(calibration), asked, shared.seed)
     return with_calibration(validation_answer("collectives", asked, found), calibration, found.gpus)
 
 
-def training(asked: TrainingInput, shared: Shared) -> Answer:
+def training(asked: ValidateTrainingInput, shared: SharedOptions) -> Answer:
     """Return the validation of training runs against published measurements; raises as `validate`."""
     return validation_answer("training", asked, validate(training_suite(), asked, shared.seed))
 
 
-def nccl_tests(asked: NcclTestsInput, shared: Shared) -> Answer:
+def nccl_tests(asked: NcclTestsInput, shared: SharedOptions) -> Answer:
     """Return the verdict on a run.
 
     Raises: InputFileError: the file cannot be read or holds no results. AdvisorError: the accelerator is unknown or
         not said, or the group does not fit its nodes.
     """
-    text = _typed() if asked.file == STDIN else read_text(asked.file)
+    text = _read_standard_input() if asked.file == STDIN else read_text(asked.file)
     found = judge_nccl_tests(text, asked.gpu or "")
     notes = (accelerators.get(asked.gpu).note,) if asked.gpu else ()
     if asked.network is not None:
@@ -87,7 +87,7 @@ def nccl_tests(asked: NcclTestsInput, shared: Shared) -> Answer:
     return nccl_tests_answer(found, inputs, tuple(filter(None, notes)))
 
 
-def _typed() -> str:
+def _read_standard_input() -> str:
     """Return standard input, as far as a document may reach. Raises: InputFileError: it is longer."""
     text = sys.stdin.read(MOST_DOCUMENT_BYTES + 1)
     if len(text) > MOST_DOCUMENT_BYTES:
@@ -95,7 +95,7 @@ def _typed() -> str:
     return text
 
 
-def validate(suite: Suite, asked: Table, seed: int) -> Validation:
+def validate(suite: Suite, asked: CaseTable, seed: int) -> Validation:
     """Predict every row, write the predictions if asked, and score them where something was measured.
 
     Raises: InputFileError: the table cannot be read. UnwritableError: the predictions cannot be written.
@@ -103,7 +103,7 @@ def validate(suite: Suite, asked: Table, seed: int) -> Validation:
     if asked.predictions is not None:
         check_writable(asked.predictions)
     rows = read_cases(asked.cases, suite.needed)
-    results = [_predicted(suite, row, seed) for row in rows]
+    results = [_predict_row(suite, row, seed) for row in rows]
     if asked.predictions is not None:
         write_predictions(asked.predictions, results, suite.metrics)
     judged = [JudgedRow(row.cells, result.metrics) for row, result in zip(rows, results, strict=True)]
@@ -113,7 +113,7 @@ def validate(suite: Suite, asked: Table, seed: int) -> Validation:
     return Validation(judged, results, problems, score_metrics(compared, suite.groups), gpus)
 
 
-def _predicted(suite: Suite, row: CaseRow, seed: int) -> Prediction:
+def _predict_row(suite: Suite, row: CaseRow, seed: int) -> Prediction:
     """Return the prediction of one row; whatever is wrong with it does not stop the others."""
     case_id = row.cells.get("case_id") or f"row-{row.number}"
     if row.problem:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from advisor.commands.validate.cases import Validation
-from advisor.commands.validate.options import Table as TypedTable
+from advisor.commands.validate.options import CaseTable as TypedTable
 from advisor.commands.validate.serving_accuracy_view import STRANGER, serving_accuracy_blocks, stranger_tables
 from advisor.evidence.scores import MetricScore, Score
 from advisor.evidence.serving.accuracy import ServingAccuracy

@@ -33,7 +33,7 @@ from advisor.decide.option import Explanation, JobPerformance, Option
 from advisor.decide.options import accelerator_words, ages_days
 from advisor.decide.purchase import bill_of, smallest_budget
 from advisor.decide.reason import CostsMore, MissesDeadline, NotForSale, NothingCarries, NotSupported, Reason
-from advisor.decide.scenario import Beside, Objectives, Scenario
+from advisor.decide.scenario import ExtraItems, Objectives, Scenario
 from advisor.decide.standing import BLOCK, by_standing, doubts_of, safe_pick_of
 from advisor.decide.starting import layout_of, memory_of
 from advisor.simulator.intervals import with_interval
@@ -217,7 +217,7 @@ def _search(
         if entry.replica is None:
             _tighten(entry, entries, scenario, job, reasons)
             continue
-        run = _simulated(entry, scenario, job)
+        run = _simulate_job(entry, scenario, job)
         simulated += 1
         if run is not None and (name not in best or run.purchase.usd < best[name].purchase.usd):
             best[name] = run
@@ -262,7 +262,7 @@ def _tighten(
     heapq.heappush(entries, entry)
 
 
-def _simulated(entry: _Entry, scenario: Scenario, job: BatchJob) -> _Run | None:
+def _simulate_job(entry: _Entry, scenario: Scenario, job: BatchJob) -> _Run | None:
     """A closed loop that keeps every slot full, and what the job costs at its steady rate."""
     replica = entry.replica
     assert replica is not None
@@ -286,10 +286,10 @@ def _option(rank: int, run: _Run, scenario: Scenario, job: BatchJob) -> Option:
     price = purchase.way.price
     class_name = class_of(run.replica, run.mean_batch)
     per_replica = with_interval(run.requests_per_s, "throughput", class_name, run.replica.basis)
-    rate = per_replica.scaled(purchase.num_replicas)
+    rate = per_replica.scale(purchase.num_replicas)
     duration_s = purchase.duration_s * rate.value / rate
     per_hour = purchase.num_units * purchase.way.usd_per_unit_hour
-    machines = bill_of(price, per_hour, Beside(), duration_s=duration_s).usd
+    machines = bill_of(price, per_hour, ExtraItems(), duration_s=duration_s).usd
     assert machines is not None
     tokens = job.num_requests * (traffic.mean_input_tokens + traffic.mean_output_tokens)
     return Option(
@@ -300,10 +300,10 @@ def _option(rank: int, run: _Run, scenario: Scenario, job: BatchJob) -> Option:
         offer=offer_of(price, scenario.as_of),
         bill=bill_of(price, per_hour, scenario.beside, duration_s=duration_s),
         performance=JobPerformance(
-            usd_per_million_tokens=machines.scaled(MEGA / tokens),
+            usd_per_million_tokens=machines.scale(MEGA / tokens),
             duration_s=duration_s,
             requests_per_s=rate,
-            output_tokens_per_s=rate.scaled(traffic.mean_output_tokens),
+            output_tokens_per_s=rate.scale(traffic.mean_output_tokens),
             mean_batch=run.mean_batch,
             holds="sure" if duration_s.high <= job.deadline_s else "likely",
             basis=run.replica.basis,
@@ -313,7 +313,7 @@ def _option(rank: int, run: _Run, scenario: Scenario, job: BatchJob) -> Option:
         explanation=Explanation(
             memory_bytes=memory_of(run.replica),
             kv_capacity_tokens=run.replica.memory.kv_capacity_tokens,
-            basis_notes=tuple(sorted(run.replica.transferred)),
+            basis_notes=tuple(sorted(run.replica.transferred_operators)),
         ),
     )
 

@@ -91,7 +91,7 @@ def item_option(rank: int, found: ItemFound, scenario: ItemScenario) -> Option:
         launch=None,
         levers={"split": ", ".join(split)} if split else {},
         reasons=doubts_of(service.basis, way.price, scenario.as_of),
-        explanation=Explanation(step_s=service.parts, basis_notes=service.transferred),
+        explanation=Explanation(step_s=service.parts, basis_notes=service.transferred_operators),
     )
 
 

@@ -80,7 +80,7 @@ def recommend_items(scenario: ItemScenario) -> Decision:
         options=last.options,
         safe_pick=last.safe_pick,
         ladder=ladder,
-        rejected=last.rejected(),
+        rejected=last.rejected_accelerators(),
         counts=Counts(len(last.bounds), num_simulated=simulated, wall_s=wall_s),
         warnings=warnings_of([*last.options, *(rung.option for rung in ladder if rung.option)]),
         unit=scenario.job.unit,
@@ -111,7 +111,7 @@ class _Answer:
     safe_pick: Option | None = None
     """Safe pick, also if it is not among the options that are shown; None without one."""
 
-    def rejected(self) -> tuple[Rejected, ...]:
+    def rejected_accelerators(self) -> tuple[Rejected, ...]:
         shown = {option.machine.accelerator for option in self.options}
         limit = self.options[-1].of_items.usd_per_thousand_items.value
         unit = self.scenario.job.unit
@@ -175,14 +175,14 @@ def _by_cost(best: Mapping[str, ItemFound], safe: Mapping[str, ItemFound]) -> li
     def cost(found: ItemFound) -> Quantity:
         return quantity(found.candidate.service, found.usd_per_item)
 
-    def preferred(name: str) -> ItemFound:
+    def best_option(name: str) -> ItemFound:
         founded = safe.get(name)
         cheapest = best.get(name)
         if founded and (cheapest is None or cost(founded).low <= cost(cheapest).high):
             return founded
         return best[name]
 
-    return sorted(map(preferred, {**best, **safe}), key=lambda found: found.usd_per_item)
+    return sorted(map(best_option, {**best, **safe}), key=lambda found: found.usd_per_item)
 
 
 def _services(
@@ -251,7 +251,7 @@ def _cheapest(
         if key not in fleets:
             fleets[key] = _fleet(candidate.service, scenario)
         carried = fleets[key]
-        found = _bought(candidate, *carried, scenario) if carried else None
+        found = _buy_fleet(candidate, *carried, scenario) if carried else None
         if found is not None and (name not in best or found.usd_per_item < best[name].usd_per_item):
             best[name] = found
     return best
@@ -276,7 +276,7 @@ def _fleet(service: ItemService, scenario: ItemScenario) -> tuple[BatchFleet, fl
     return None if found is None else (found, rate / found.num_servers)
 
 
-def _bought(
+def _buy_fleet(
     candidate: ItemCandidate, fleet: BatchFleet, per_replica: float, scenario: ItemScenario
 ) -> ItemFound | None:
     """The fleet on whole units of an offer; None beyond the budget or what can be had."""

@@ -4,7 +4,7 @@ import datetime
 from dataclasses import dataclass, field
 
 from advisor.catalog.schema import Calibration
-from advisor.decide.scenario import Beside, Constraints
+from advisor.decide.scenario import ExtraItems, Constraints
 from advisor.simulator.workloads.services import ItemJob
 
 
@@ -23,6 +23,6 @@ class ItemScenario:
     budget_usd_per_hour: float | None = None
     calibration: Calibration | None = None
     top: int = 5
-    beside: Beside = field(default_factory=Beside)
+    beside: ExtraItems = field(default_factory=ExtraItems)
     ladder_per_s: tuple[float, ...] = ()
     """Loads to answer for where none is given; the options are those of the last that anything carries."""

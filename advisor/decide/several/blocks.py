@@ -18,12 +18,12 @@ from advisor.decide.ranking import (
     Planned,
     capacity_factor,
     is_firm,
-    led_by,
-    planned,
+    move_to_front,
+    judge_purchase,
     price_spread_of,
 )
 from advisor.decide.scenario import Scenario
-from advisor.decide.several.packing import Need, Order, ordered
+from advisor.decide.several.packing import Need, UnitOrder, order_units
 
 Plans = Sequence[Mapping[str, Sequence[Planned]]]
 """Plans that may serve each model, by accelerator: replicas of several sizes, sized for the model's load."""
@@ -51,13 +51,13 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class ModelBlock:
     """Some of the models together on units of one offer."""
 
     places: tuple[int, ...]
     plans: tuple[Planned, ...]
     """Plan of each model, bought for its part of the bill: the part of the accelerators that it uses."""
-    order: Order
+    order: UnitOrder
     spread: PriceSpread
     expected_usd_per_hour: float
     """Mean over the errors of capacities and of the price."""
@@ -69,7 +69,7 @@ class Block:
         return all(plan.is_founded for plan in self.plans)
 
 
-Fleet = tuple[Block, ...]
+Fleet = tuple[ModelBlock, ...]
 """Blocks that together serve all models; each model belongs to exactly one block."""
 _Drafts = dict[int, tuple[Choice, ...]]
 """The cheapest choices for sets of models, by their bits."""
@@ -90,11 +90,11 @@ def cheapest_fleets(
     drafts = list[tuple[Choice, ...]]()
     for is_sound in (False, True):
         choices = [_choices(scenarios[0], plans, chip, price, is_sound=is_sound) for chip, price in rows]
-        drafts += [found[everyone] for found in (_mixed(choices),) if everyone in found]
+        drafts += [found[everyone] for found in (_mix_choices(choices),) if everyone in found]
         for chip in {chip.id: chip for chip, _ in rows}.values():
             alone = [row[everyone] for row in choices if everyone in row and row[everyone].chip is chip]
             drafts += [(min(alone, key=lambda each: each.usd_per_hour),)] if alone else []
-    known: dict[tuple[object, ...], Block] = {}
+    known: dict[tuple[object, ...], ModelBlock] = {}
     fleets: dict[tuple[tuple[object, ...], ...], Fleet] = {}
     for draft in drafts:
         for each in draft:
@@ -106,7 +106,7 @@ def cheapest_fleets(
         key=expected_usd_per_hour,
     )
     founded = [fleet for fleet in order if is_founded(fleet)]
-    return led_by(order, founded[0], _overlap) if founded else order
+    return move_to_front(order, founded[0], _overlap) if founded else order
 
 
 def apart_usd_per_hour(
@@ -119,12 +119,12 @@ def apart_usd_per_hour(
     for place in range(len(plans)):
         alone = [row[1 << place] for row in choices if 1 << place in row]
         best = min(alone, key=lambda each: each.usd_per_hour, default=None)
-        order = best and _ordered(best)
+        order = best and _order_of_choice(best)
         total += order.usd_per_hour if order else math.inf
     return total
 
 
-def _mixed(choices: Sequence[Mapping[int, Choice]]) -> _Drafts:
+def _mix_choices(choices: Sequence[Mapping[int, Choice]]) -> _Drafts:
     """The cheapest choices for every set of models, each offer taken once at most.
 
     Source: dynamic programming over offers and subsets; own formulation.
@@ -166,17 +166,17 @@ def _choices(
     for who in range(1, 1 << len(plans)):
         places = tuple(place for place in range(len(plans)) if who >> place & 1)
         for combination in product(*(able[place] for place in places)):
-            order = _ordered(Choice(places, combination, price, chip, 0.0))
+            order = _order_of_choice(Choice(places, combination, price, chip, 0.0))
             usd = order.usd_per_hour * factor if order else math.inf
             if order and (who not in found or usd < found[who].usd_per_hour - _TINY):
                 found[who] = Choice(places, combination, price, chip, usd)
     return found
 
 
-def _ordered(choice: Choice, quantile: float | None = None) -> Order | None:
+def _order_of_choice(choice: Choice, quantile: float | None = None) -> UnitOrder | None:
     """Return the order for a choice, at the predicted capacities or at a quantile of their error; None if none fits."""
     needs = [Need(_num_replicas(plan, quantile), _size(plan)) for plan in choice.plans]
-    return ordered(needs, choice.price, choice.chip)
+    return order_units(needs, choice.price, choice.chip)
 
 
 def _num_replicas(plan: Planned, quantile: float | None) -> int:
@@ -191,19 +191,19 @@ def _size(plan: Planned) -> int:
     return plan.found.candidate.deployment.accelerators_per_replica
 
 
-def _block(scenarios: Sequence[Scenario], choice: Choice) -> Block:
+def _block(scenarios: Sequence[Scenario], choice: Choice) -> ModelBlock:
     """A choice with each model's part of the bill, and what it may really cost.
 
     Assumes: errors of capacities go together; what an offer has no more of would cost as much.
     """
-    order = _ordered(choice)
+    order = _order_of_choice(choice)
     spread = price_spread_of(choice.price, scenarios[0])
     assert order is not None
-    used = _used(choice, None)
+    used = _num_used(choice, None)
 
     def ratio(quantile: float) -> float:
-        more = _ordered(choice, quantile)
-        return more.usd_per_hour / order.usd_per_hour if more else _used(choice, quantile) / used
+        more = _order_of_choice(choice, quantile)
+        return more.usd_per_hour / order.usd_per_hour if more else _num_used(choice, quantile) / used
 
     costs = [ratio(quantile) for quantile in QUANTILES]
     drifted = order.usd_per_hour * math.exp(spread.drift + spread.sigma**2 / 2.0)
@@ -212,15 +212,15 @@ def _block(scenarios: Sequence[Scenario], choice: Choice) -> Block:
         for place, plan in zip(choice.places, choice.plans, strict=True)
     )
     expected = sum(costs) / len(costs) * drifted
-    return Block(choice.places, plans, order, spread, expected, math.log(ratio(_LOWEST)))
+    return ModelBlock(choice.places, plans, order, spread, expected, math.log(ratio(_LOWEST)))
 
 
-def _used(choice: Choice, quantile: float | None) -> int:
+def _num_used(choice: Choice, quantile: float | None) -> int:
     """Accelerators that replicas use."""
     return sum(_num_replicas(plan, quantile) * _size(plan) for plan in choice.plans)
 
 
-def _with_part(scenario: Scenario, plan: Planned, order: Order, part: float) -> Planned:
+def _with_part(scenario: Scenario, plan: Planned, order: UnitOrder, part: float) -> Planned:
     """Return a plan bought for its part of an order; `part` is the fraction of the order per replica."""
     count = plan.found.purchase.num_replicas
     traffic = scenario.traffic
@@ -229,8 +229,8 @@ def _with_part(scenario: Scenario, plan: Planned, order: Order, part: float) -> 
     per_token = usd_per_million_tokens(count * usd, plan.demand.size, tokens)
     way = Placement(order.unit.price, 1, _size(plan), usd)
     bought = Purchase(way, count, count, plan.demand.size, per_token, per_token)
-    found = plan.found.bought(bought)
-    return replace(planned(scenario, plan.demand, found), result=plan.result)
+    found = plan.found.with_purchase(bought)
+    return replace(judge_purchase(scenario, plan.demand, found), result=plan.result)
 
 
 def is_founded(fleet: Fleet) -> bool:
@@ -246,7 +246,7 @@ def expected_usd_per_hour(fleet: Fleet) -> float:
     return sum(block.expected_usd_per_hour for block in fleet)
 
 
-def usd_range(fleet: Sequence[Block]) -> tuple[float, float]:
+def usd_range(fleet: Sequence[ModelBlock]) -> tuple[float, float]:
     """80 % interval of what blocks cost [USD/h]: capacities err together, prices of different offers do not."""
     bills = [block.order.usd_per_hour for block in fleet]
     total = sum(bills)

@@ -30,7 +30,7 @@ class Machines:
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class UnitOrder:
     """Units of one offer with replicas of several models on them."""
 
     unit: Placement
@@ -46,7 +46,7 @@ class Order:
         return self.num_units * self.unit.accelerators_per_unit
 
 
-def packed(needs: Sequence[Need], capacity: int) -> tuple[Machines, ...]:
+def pack(needs: Sequence[Need], capacity: int) -> tuple[Machines, ...]:
     """Pack all replicas on the fewest machines of `capacity` accelerators; no replica is larger than a machine.
 
     The largest replicas come first, each on the first machine that has room.
@@ -79,7 +79,7 @@ def _with(group: Machines, place: int, more: int, size: int, count: int) -> Mach
     return Machines(count, group.num_accelerators, tuple(held), group.num_used + more * size)
 
 
-def ordered(needs: Sequence[Need], price: Price, chip: Accelerator) -> Order | None:
+def order_units(needs: Sequence[Need], price: Price, chip: Accelerator) -> UnitOrder | None:
     """Return the units of one offer that hold all replicas, with several models on a machine where they fit; None if
     the offer has no machine for one of them, or too few units.
 
@@ -96,8 +96,8 @@ def ordered(needs: Sequence[Need], price: Price, chip: Accelerator) -> Order | N
                 return None
             alone = Machines(need.num_replicas, need.size, (0,) * len(needs), 0)
             own.append(_with(alone, place, 1, need.size, need.num_replicas))
-    machines = (*packed(inner, room), *own)
+    machines = (*pack(inner, room), *own)
     num_units = sum(each.count * (each.num_accelerators // room) for each in machines)
     if unit.max_units is not None and num_units > unit.max_units:
         return None
-    return Order(unit, max(num_units, unit.min_units), machines)
+    return UnitOrder(unit, max(num_units, unit.min_units), machines)

@@ -18,7 +18,7 @@ from advisor.decide.ranking import Planned
 from advisor.decide.recommend import SCREENED_ONLY
 from advisor.decide.scenario import Scenario
 from advisor.decide.several.blocks import (
-    Block,
+    ModelBlock,
     Fleet,
     chance_cheaper,
     expected_usd_per_hour,
@@ -27,7 +27,7 @@ from advisor.decide.several.blocks import (
     usd_per_hour,
     usd_range,
 )
-from advisor.decide.several.sizing import Sized, fleets, sized
+from advisor.decide.several.sizing import Sized, fleets, size_models
 from advisor.decide.standing import safe_pick_of
 from advisor.simulator.quantity import Quantity, weakest
 
@@ -45,7 +45,7 @@ def recommend_several(
     """
     started = time.perf_counter()
     most = budget or math.inf
-    found = sized(scenarios, progress)
+    found = size_models(scenarios, progress)
     progress("packing the models' replicas on machines")
     best, apart = fleets(found, scenarios[0].top, most)
     if not best:
@@ -145,7 +145,7 @@ def _part(option: Option, plan: Planned, model: str) -> Option:
     return replace(option, model=model, bill=machines_bill(bought.placement.price, bought.usd_per_hour))
 
 
-def _purchase(block: Block, found: Sequence[Sized]) -> SharedPurchase:
+def _purchase(block: ModelBlock, found: Sequence[Sized]) -> SharedPurchase:
     order = block.order
     one = found[0]
     price = order.unit.price

@@ -7,11 +7,11 @@ from typing import Final
 
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Accelerator, Price
-from advisor.decide.effort import SEARCH_WORK, SHOW_WORK, limited
+from advisor.decide.effort import SEARCH_WORK, SHOW_WORK, limit_effort
 from advisor.decide.offers import Placement, placements
-from advisor.decide.race import Report, settled
-from advisor.decide.ranking import Planned, preferred
-from advisor.decide.recommend import Search, searched
+from advisor.decide.race import Report, settle
+from advisor.decide.ranking import Planned, cheapest_by_expectation
+from advisor.decide.recommend import Search, search_scenario
 from advisor.decide.scenario import Scenario
 from advisor.decide.several.blocks import Fleet, apart_usd_per_hour, cheapest_fleets, compared_rows
 from advisor.decide.unlike_parts import Offers
@@ -39,7 +39,7 @@ class Sized:
         return self.done.scenario
 
 
-def sliced(offers: Offers, chips: Mapping[str, Accelerator]) -> dict[str, tuple[Price, ...]]:
+def slice_offers(offers: Offers, chips: Mapping[str, Accelerator]) -> dict[str, tuple[Price, ...]]:
     """Offers as if any part of a machine could be had, at the least that one accelerator costs: what is left of it is
     for other models, and who has room for which size is decided as all are bought.
     """
@@ -76,7 +76,7 @@ def _most(ways: Sequence[Placement]) -> int | None:
     return max(limits) if len(limits) == len(ways) else None
 
 
-def sized(scenarios: Sequence[Scenario], progress: Report) -> list[Sized]:
+def size_models(scenarios: Sequence[Scenario], progress: Report) -> list[Sized]:
     """Every model searched alone at the price of the accelerators that it uses, then on those that suit the others.
 
     Raises: InfeasibleError: nothing serves one of them.
@@ -84,7 +84,7 @@ def sized(scenarios: Sequence[Scenario], progress: Report) -> list[Sized]:
     work = 3 * SEARCH_WORK // (2 * len(scenarios))
     # The best few accelerators of each model; those that may suit all of them are searched again below.
     found = [
-        _sized(searched(each, progress=progress, offered=sliced, work=work, width=_WIDTH))
+        _size_search(search_scenario(each, progress=progress, offered=slice_offers, work=work, width=_WIDTH))
         for each in scenarios
     ]
     kinds = _kinds(found)
@@ -97,14 +97,14 @@ def sized(scenarios: Sequence[Scenario], progress: Report) -> list[Sized]:
         asked = scenario.model_copy(update={"constraints": limits})
         work = SEARCH_WORK // (2 * len(missing))
         try:
-            more = searched(asked, progress=progress, offered=sliced, work=work, width=1)
+            more = search_scenario(asked, progress=progress, offered=slice_offers, work=work, width=1)
         except InfeasibleError:
             continue
-        found[place].plans |= _sized(more).plans
+        found[place].plans |= _size_search(more).plans
     return found
 
 
-def _sized(done: Search) -> Sized:
+def _size_search(done: Search) -> Sized:
     plans: dict[str, list[Planned]] = {}
     for name in done.accelerators:
         by_size: dict[int, list[Planned]] = {}
@@ -112,7 +112,7 @@ def _sized(done: Search) -> Sized:
             size = plan.found.candidate.deployment.accelerators_per_replica
             by_size.setdefault(size, []).append(plan)
         if by_size:
-            plans[name] = [preferred(able) for able in by_size.values()]
+            plans[name] = [cheapest_by_expectation(able) for able in by_size.values()]
     return Sized(done, plans)
 
 
@@ -140,7 +140,7 @@ def fleets(found: Sequence[Sized], top: int, budget: float = math.inf) -> tuple[
     scenarios = [one.scenario for one in found]
     offers = {name: done.offers[name] for name in sorted(names)}
     rows = list(compared_rows(scenarios[0], offers, done.accelerators, _SIZES))
-    with limited(SHOW_WORK):
+    with limit_effort(SHOW_WORK):
         while True:
             plans = [one.plans for one in found]
             best = cheapest_fleets(scenarios, plans, rows, budget)[:top]
@@ -164,5 +164,5 @@ def _settle(one: Sized, candidate: int) -> None:
         one.plans[name] = [
             found
             for plan in plans
-            if (found := plan if id(plan.found.candidate) != candidate else settled(one.scenario, plan))
+            if (found := plan if id(plan.found.candidate) != candidate else settle(one.scenario, plan))
         ]

@@ -13,7 +13,13 @@ from typing import Final, Literal, get_args
 from advisor.catalog.errors import InfeasibleError
 from advisor.decide.training.option import memory_stages
 from advisor.decide.training.result import StageMemory
-from advisor.decide.training.search import PlanFound, does_fit, evaluate_plan, run_of_passes, simulated
+from advisor.decide.training.search import (
+    PlanFound,
+    does_fit,
+    evaluate_plan,
+    run_of_passes,
+    simulate_pipeline,
+)
 from advisor.simulator.graph.model import num_layers, with_depth
 from advisor.simulator.training.cluster import Link, TrainingCluster
 from advisor.simulator.training.framework_costs import framework_costs
@@ -169,7 +175,7 @@ def _replicas(job: TrainingJob, islands: Islands, plan: TrainingPlan) -> Islands
     parts = []
     for cluster, count in zip(islands.clusters, islands.counts, strict=True):
         link = Link(islands.bytes_per_s, islands.num_accelerators, count)
-        parts.append(simulated(evaluate_plan(job, replace(cluster, link=link), plan)))
+        parts.append(simulate_pipeline(evaluate_plan(job, replace(cluster, link=link), plan)))
     slower = max(parts, key=lambda part: part.step_s)
     limit = min(cluster.accelerator.memory_bytes or 0.0 for cluster in islands.clusters)
     fit = (does_fit(parts[0]), does_fit(parts[1]))
@@ -208,7 +214,8 @@ def _stages(job: TrainingJob, islands: Islands, plan: TrainingPlan) -> IslandsFo
     size = islands.num_accelerators // plan.pipeline_parallel
     stages = (islands.counts[0] // size, islands.counts[1] // size)
     found = [
-        _divided(job, islands, plan, layers, stages) for layers in _divisions(job, islands, plan, stages)
+        _divide_pipeline(job, islands, plan, layers, stages)
+        for layers in _divisions(job, islands, plan, stages)
     ]
     return min(found, key=lambda each: (not all(each.fit), each.found.step_s))
 
@@ -232,7 +239,7 @@ def _divisions(
             yield layers, total - layers
 
 
-def _divided(
+def _divide_pipeline(
     job: TrainingJob, islands: Islands, plan: TrainingPlan, layers: tuple[int, int], stages: tuple[int, int]
 ) -> IslandsFound:
     """Plan a pipeline whose first stages belong to one cluster.
@@ -245,13 +252,14 @@ def _divided(
     parts = []
     for cluster, count, number in zip(islands.clusters, layers, stages, strict=True):
         model = with_depth(job.model, -(-count // number) * plan.pipeline_parallel)
-        parts.append(simulated(evaluate_plan(replace(job, model=model), cluster, plan)))
+        parts.append(simulate_pipeline(evaluate_plan(replace(job, model=model), cluster, plan)))
     first = parts[0]
     second = parts[1]
     sent_s = _crossing_s(job, islands, plan)
     rounds = max(1, job.global_batch // (plan.data_parallel * plan.micro_batch))
     without, with_link = (
-        run_of_passes(plan, rounds, _joined(first, second, stages[0], seconds)) for seconds in (0.0, sent_s)
+        run_of_passes(plan, rounds, _join_passes(first, second, stages[0], seconds))
+        for seconds in (0.0, sent_s)
     )
     pace = max(parts, key=lambda part: sum(part.breakdown_s[name] for name in _GRAPH_PARTS[:-1]))
     busy_s = sum(pace.breakdown_s[name] for name in _GRAPH_PARTS[:-1])
@@ -271,7 +279,7 @@ def _divided(
         step_s=sum(shown.values()),
         breakdown_s=shown,
         run=with_link[0],
-        times=_joined(first, second, stages[0], sent_s),
+        times=_join_passes(first, second, stages[0], sent_s),
         peak_memory_bytes=peaks[fullest],
     )
     sizes = [
@@ -292,7 +300,7 @@ def _crossing_s(job: TrainingJob, islands: Islands, plan: TrainingPlan) -> float
     return float(passes.activation_bytes[0]) * ranks / islands.bytes_per_s
 
 
-def _joined(first: PlanFound, second: PlanFound, stages: int, sent_s: float) -> ChunkTimes:
+def _join_passes(first: PlanFound, second: PlanFound, stages: int, sent_s: float) -> ChunkTimes:
     """Return the passes of all stages; those that send over the link take `sent_s` longer."""
     assert first.times is not None
     assert second.times is not None

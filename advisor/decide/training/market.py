@@ -23,9 +23,9 @@ from advisor.decide.reason import (
 from advisor.decide.standing import BLOCK
 from advisor.decide.training.money import ClusterOffer, cluster_offers
 from advisor.decide.training.rollouts import best_loop
-from advisor.decide.training.runs import Run, num_steps_of, run_of
+from advisor.decide.training.runs import TrainingRun, num_steps_of, run_of
 from advisor.decide.training.scenario import RolloutTask, TrainingScenario
-from advisor.decide.training.search import Tally, best_plans, simulated, unlayable
+from advisor.decide.training.search import Tally, best_plans, simulate_pipeline, unlayable
 from advisor.decide.training.space import Variant, counts_of, peak_flop_per_s, variants_of
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.training.flop import model_flop_per_token
@@ -40,15 +40,15 @@ _OPTIMISTIC_MFU = 0.85
 
 
 @dataclass(slots=True)
-class Outcome:
+class MarketOutcome:
     """The result of the search, with the reasons why other runs are not in it."""
 
-    runs: dict[str, list[Run]] = field(default_factory=dict)
+    runs: dict[str, list[TrainingRun]] = field(default_factory=dict)
     offers: dict[tuple[str, int], list[ClusterOffer]] = field(default_factory=dict)
     reasons: dict[str, Reason] = field(default_factory=dict)
     bounds: dict[str, float] = field(default_factory=dict)
     """Least dollars of accelerators that were not searched, because they cannot win."""
-    near: list[Run] = field(default_factory=list)
+    near: list[TrainingRun] = field(default_factory=list)
     """Runs that miss a limit."""
     nearest_sold: dict[str, int] = field(default_factory=dict)
     """Size nearest to the requested cluster size that a provider sells, by accelerator, where none sells that size."""
@@ -56,12 +56,12 @@ class Outcome:
     num_clusters: int = 0
 
 
-def search_training(scenario: TrainingScenario, model: Model, progress: Progress) -> Outcome:
+def search_training(scenario: TrainingScenario, model: Model, progress: Progress) -> MarketOutcome:
     """All runs worth showing, by accelerator.
 
     Raises: UnknownNameError: an accelerator or provider is not known.
     """
-    outcome = Outcome()
+    outcome = MarketOutcome()
     records = candidates(scenario)
     offers = offers_of(scenario, records)
     queue = sorted(_bounds(scenario, model, records, offers, outcome), key=lambda entry: entry[0])
@@ -117,7 +117,7 @@ def _bounds(
     model: Model,
     records: Mapping[str, Accelerator],
     offers: Mapping[str, tuple[Price, ...]],
-    outcome: Outcome,
+    outcome: MarketOutcome,
 ) -> list[tuple[float, str]]:
     """(least dollars that perfect computation could cost, accelerator), where it could run at all."""
     found = []
@@ -149,7 +149,7 @@ def _loop_factor(task: RolloutTask) -> float:
     return num_trained_models(task.algorithm) + (num_forwards(task.algorithm) + generated) / 3.0
 
 
-def _to_beat(scenario: TrainingScenario, outcome: Outcome) -> float:
+def _to_beat(scenario: TrainingScenario, outcome: MarketOutcome) -> float:
     """Dollars of the last of the best `top` accelerators that meet the limits; infinite where days decide."""
     if is_fastest_wanted(scenario):
         return math.inf
@@ -163,7 +163,7 @@ def _search_accelerator(
     model: Model,
     accelerator: Accelerator,
     prices: Sequence[Price],
-    outcome: Outcome,
+    outcome: MarketOutcome,
 ) -> None:
     """Runs on one accelerator that keep the limits: cluster sizes upwards until larger ones only cost more, or
     downwards until the fastest within the budget is found."""
@@ -239,10 +239,10 @@ def _best_run(
     scenario: TrainingScenario,
     variants: Sequence[Variant],
     offer: ClusterOffer,
-    outcome: Outcome,
+    outcome: MarketOutcome,
     *,
     refine: bool,
-) -> Run | None:
+) -> TrainingRun | None:
     """The fastest run of one cluster; a refined one has its best few plans simulated as event graphs."""
     count = offer.num_accelerators
     if scenario.rollout is not None:
@@ -250,7 +250,9 @@ def _best_run(
         return run_of(scenario, loop.found, offer, loop.reinforcement) if loop else None
     plans = best_plans(variants, count, outcome.effort, keep=_FINALISTS if refine else 1)
     if refine:
-        plans = sorted((simulated(plan, outcome.effort) for plan in plans), key=lambda plan: plan.step_s)
+        plans = sorted(
+            (simulate_pipeline(plan, outcome.effort) for plan in plans), key=lambda plan: plan.step_s
+        )
     return run_of(scenario, plans[0], offer) if plans else None
 
 
@@ -272,7 +274,7 @@ def _counts(
     return sorted({*found, *owned}, reverse=is_fastest_wanted(scenario))
 
 
-def _misses(scenario: TrainingScenario, run: Run) -> Reason | None:
+def _misses(scenario: TrainingScenario, run: TrainingRun) -> Reason | None:
     limits = scenario.limits
     if limits.deadline_s is not None and run.wall_s > limits.deadline_s:
         return TakesTooLong(run.days, run.num_accelerators, limits.deadline_s / DAY_S)
@@ -286,19 +288,19 @@ def is_fastest_wanted(scenario: TrainingScenario) -> bool:
     return scenario.limits.budget_usd is not None and scenario.limits.deadline_s is None
 
 
-def order_key(scenario: TrainingScenario) -> Callable[[Run], float]:
+def order_key(scenario: TrainingScenario) -> Callable[[TrainingRun], float]:
     """Return the sort key of runs that keep the limits: days if only money is limited, else dollars."""
     return (lambda run: run.days) if is_fastest_wanted(scenario) else (lambda run: run.usd)
 
 
-def ranked_runs(scenario: TrainingScenario, outcome: Outcome) -> list[list[Run]]:
+def ranked_runs(scenario: TrainingScenario, outcome: MarketOutcome) -> list[list[TrainingRun]]:
     """The runs of the best accelerators, best first, each accelerator's best first."""
     key = order_key(scenario)
     groups = [sorted(runs, key=key) for runs in outcome.runs.values() if runs]
     return sorted(groups, key=lambda runs: key(runs[0]))[: max(BLOCK, scenario.top)]
 
 
-def _refine(scenario: TrainingScenario, model: Model, outcome: Outcome, progress: Progress) -> None:
+def _refine(scenario: TrainingScenario, model: Model, outcome: MarketOutcome, progress: Progress) -> None:
     """The best clusters again with the whole lattice, their best few plans as event graphs."""
     key = order_key(scenario)
     for runs in ranked_runs(scenario, outcome):

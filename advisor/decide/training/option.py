@@ -17,7 +17,7 @@ from advisor.decide.purchase import bill_of, job_usd
 from advisor.decide.standing import doubts_of
 from advisor.decide.training.money import BUSY_POWER_FRACTION, ClusterOffer, cheapest_by_term, energy_of
 from advisor.decide.training.result import (
-    Failures,
+    FailureEffect,
     PlanColumns,
     StageMemory,
     TermCost,
@@ -28,7 +28,7 @@ from advisor.decide.training.result import (
 from advisor.decide.training.runs import (
     ESTIMATED_RESERVATION,
     LEAST_GOODPUT,
-    Run,
+    TrainingRun,
     goodput_of,
     is_worth_committing,
     run_of,
@@ -90,7 +90,7 @@ def plan_columns(job: TrainingJob, plan: TrainingPlan) -> PlanColumns:
 
 
 def option_of(
-    rank: int, run: Run, scenario: TrainingScenario, known: Ownership, others: Sequence[ClusterOffer]
+    rank: int, run: TrainingRun, scenario: TrainingScenario, known: Ownership, others: Sequence[ClusterOffer]
 ) -> TrainingOption:
     """The option that a run stands for, with the same run at every other term as further bills."""
     found = run.found
@@ -117,7 +117,7 @@ def option_of(
             price,
             run.offer.usd_per_hour,
             scenario.limits.beside,
-            duration_s=step.scaled(run.paid_s / run.step_s),
+            duration_s=step.scale(run.paid_s / run.step_s),
         ),
         performance=TrainingPerformance(
             step_time_s=step,
@@ -129,10 +129,10 @@ def option_of(
             memory_bytes=found.memory_bytes,
             memory_by_stage=memory_stages(job, plan),
             num_steps=run.num_steps,
-            days=step.scaled(run.num_steps / left / DAY_S),
+            days=step.scale(run.num_steps / left / DAY_S),
             goodput_fraction=run.goodput.goodput_fraction,
             failures=_failures(run),
-            breakdown_s=modelled(breakdown_s),
+            breakdown_s=modelled_parts_s(breakdown_s),
             bubble_fraction=breakdown_s.get("bubble", 0.0) / sum(breakdown_s.values()),
             bottleneck=bottleneck_of(breakdown_s),
             power_w=energy.power_w if chip_power else None,
@@ -148,7 +148,7 @@ def option_of(
     )
 
 
-def modelled(breakdown_s: Mapping[str, float]) -> dict[str, float]:
+def modelled_parts_s(breakdown_s: Mapping[str, float]) -> dict[str, float]:
     """Return the parts of a step that are modelled [s]; they add up to the step."""
     return {name: seconds for name, seconds in breakdown_s.items() if name != _NOT_MODELLED}
 
@@ -159,14 +159,14 @@ def cluster_machine(accelerator: Accelerator, count: int) -> Machine:
     return Machine(accelerator.id, count, each, math.ceil(count / each))
 
 
-def _breakdown_s(run: Run) -> dict[str, float]:
+def _breakdown_s(run: TrainingRun) -> dict[str, float]:
     """Parts of a step, stragglers of the whole cluster among them [s]."""
     found = run.found
     waits_s = found.step_s * (run.straggler_factor - 1.0)
     return {**found.breakdown_s, "straggler": found.breakdown_s.get("straggler", 0.0) + waits_s}
 
 
-def _launch(run: Run, scenario: TrainingScenario) -> Mapping[str, str]:
+def _launch(run: TrainingRun, scenario: TrainingScenario) -> Mapping[str, str]:
     """Options of the training frameworks; for a loop on the same accelerators also of the one that runs it."""
     job = run.found.job
     plan = run.found.plan
@@ -212,10 +212,10 @@ def _trl_loop(
     return {"trl": trl_flags(job, plan, "grpo", f"{generated} {engine}")}
 
 
-def _failures(run: Run) -> Failures:
+def _failures(run: TrainingRun) -> FailureEffect:
     left = run.goodput
     checkpoint = run.checkpoint
-    return Failures(
+    return FailureEffect(
         goodput_fraction=left.goodput_fraction,
         checkpoint_fraction=left.checkpoint_fraction,
         replay_fraction=left.replay_fraction,
@@ -231,7 +231,7 @@ def _failures(run: Run) -> Failures:
 
 
 def _bills(
-    run: Run, scenario: TrainingScenario, known: Ownership, others: Sequence[ClusterOffer]
+    run: TrainingRun, scenario: TrainingScenario, known: Ownership, others: Sequence[ClusterOffer]
 ) -> tuple[TermCost, ...]:
     """Return the cheapest offer of every term, with a year's commitment at the usual discount if no provider lists
     one, and the same cluster owned."""

@@ -17,7 +17,7 @@ from advisor.decide.offers import OWN, seller_words, stale_price_warnings
 from advisor.decide.purchase import usd_words
 from advisor.decide.reason import CostsMore, FailsTooOften, NoOptions, NotWorthCommitting, NoUnits, Reason
 from advisor.decide.standing import by_standing, safe_pick_of
-from advisor.decide.training.market import Outcome, Progress, offers_of, ranked_runs, search_training
+from advisor.decide.training.market import MarketOutcome, Progress, offers_of, ranked_runs, search_training
 from advisor.decide.training.money import ClusterOffer, cluster_offers
 from advisor.decide.training.option import option_of
 from advisor.decide.training.result import (
@@ -26,7 +26,7 @@ from advisor.decide.training.result import (
     TrainingOption,
     TrainingRecommendation,
 )
-from advisor.decide.training.runs import ESTIMATED_RESERVATION, Run
+from advisor.decide.training.runs import ESTIMATED_RESERVATION, TrainingRun
 from advisor.decide.training.scenario import TrainingScenario
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.flop import CHINCHILLA, FLOP_PER_PARAMETER_AND_TOKEN, training_flop
@@ -73,7 +73,7 @@ def recommend_training(
         options=options,
         safe_pick=safe_pick,
         pareto=pareto(outcome),
-        rejected=rejected(outcome, shown, options[-1]),
+        rejected=rejected_accelerators(outcome, shown, options[-1]),
         what_would_change=what_would_change(scenario, options),
         compute=compute_of(scenario, model),
         counts=Counts(
@@ -90,18 +90,22 @@ def recommend_training(
 
 
 def _option(
-    rank: int, runs: Sequence[Run], scenario: TrainingScenario, known: Ownership, outcome: Outcome
+    rank: int,
+    runs: Sequence[TrainingRun],
+    scenario: TrainingScenario,
+    known: Ownership,
+    outcome: MarketOutcome,
 ) -> TrainingOption:
     """The best run of an accelerator with its other cluster sizes as variants."""
 
-    def one(run: Run) -> TrainingOption:
+    def one(run: TrainingRun) -> TrainingOption:
         every_term = _every_term(scenario, run)
         return option_of(rank, run, scenario, known, every_term)
 
     return replace(one(runs[0]), variants=tuple(one(run) for run in runs[1:4]))
 
 
-def _every_term(scenario: TrainingScenario, run: Run) -> list[ClusterOffer]:
+def _every_term(scenario: TrainingScenario, run: TrainingRun) -> list[ClusterOffer]:
     """The run's cluster at all terms, whatever terms the question allows."""
     if scenario.limits.own:
         return [run.offer]
@@ -143,7 +147,7 @@ def _term_words(bill: TermCost) -> str:
     return f"{bill.term.replace('_', ' ')} at {bill.provider}"
 
 
-def pareto(outcome: Outcome) -> tuple[ParetoPoint, ...]:
+def pareto(outcome: MarketOutcome) -> tuple[ParetoPoint, ...]:
     """Clusters that none beats in days and dollars, fastest first.
 
     Source: definition of Pareto efficiency.
@@ -162,7 +166,9 @@ def pareto(outcome: Outcome) -> tuple[ParetoPoint, ...]:
     return tuple(found)
 
 
-def rejected(outcome: Outcome, shown: set[str], last: TrainingOption) -> tuple[Rejected, ...]:
+def rejected_accelerators(
+    outcome: MarketOutcome, shown: set[str], last: TrainingOption
+) -> tuple[Rejected, ...]:
     """Every accelerator that is not an option, those that only cost more first."""
     dearer = sorted(
         [(min(run.usd for run in runs), name, False) for name, runs in outcome.runs.items() if runs]
@@ -236,7 +242,7 @@ def _other_models(model: Model) -> tuple[str, ...]:
     )
 
 
-def nothing_found(scenario: TrainingScenario, model: Model, outcome: Outcome) -> AdvisorError:
+def nothing_found(scenario: TrainingScenario, model: Model, outcome: MarketOutcome) -> AdvisorError:
     """Why there is no answer: the most common reasons, and what would help."""
     counts = Counter(outcome.reasons.values())
     common = sorted(counts.items(), key=lambda item: (not item[0].by_limits, -item[1]))[:3]
@@ -262,7 +268,7 @@ def nothing_found(scenario: TrainingScenario, model: Model, outcome: Outcome) ->
     )
 
 
-def _run_words(run: Run) -> str:
+def _run_words(run: TrainingRun) -> str:
     where = f"{run.num_accelerators} x {run.found.cluster.accelerator.id}"
     return f"{where}, {plan_words(run.found.plan)}, {duration_words(run.days)} for {usd_words(run.usd)}"
 
@@ -276,7 +282,7 @@ def _fix(reason: Reason | None) -> str:
     return "a later --deadline, a larger --budget, more --gpus, or fewer limits"
 
 
-def nearest_hint(scenario: TrainingScenario, outcome: Outcome) -> str:
+def nearest_hint(scenario: TrainingScenario, outcome: MarketOutcome) -> str:
     """The nearest that would do: the run that misses a limit least, or the largest cluster that is sold."""
     limits = scenario.limits
     if outcome.near:

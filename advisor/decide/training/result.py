@@ -61,7 +61,7 @@ class TermCost:
 
 
 @dataclass(frozen=True, slots=True)
-class Failures:
+class FailureEffect:
     """The effect of failures on the run, and where the rest of the time goes."""
 
     goodput_fraction: float
@@ -121,7 +121,7 @@ class TrainingPerformance:
     days: Quantity
     """Duration of the whole run, failures included."""
     goodput_fraction: float
-    failures: Failures
+    failures: FailureEffect
     breakdown_s: Mapping[str, float]
     """Time of one step by modelled part [s]; the parts add up to the step."""
     bubble_fraction: float

@@ -7,7 +7,7 @@ from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError
 from advisor.decide.training.result import Reinforcement
 from advisor.decide.training.scenario import RolloutTask, TrainingScenario
-from advisor.decide.training.search import PlanFound, Tally, best_plans, simulated
+from advisor.decide.training.search import PlanFound, Tally, best_plans, simulate_pipeline
 from advisor.decide.training.space import Variant, peak_flop_per_s
 from advisor.simulator.training.reinforcement import (
     LoopTimes,
@@ -58,14 +58,14 @@ def best_loop(
     assert task is not None
     loops: list[Loop] = []
     if task.placement != "disaggregated" or task.algorithm == "dpo":
-        loops += _colocated(scenario, task, variants, num_accelerators, effort, refine=refine)
+        loops += _colocated_loops(scenario, task, variants, num_accelerators, effort, refine=refine)
     apart = task.placement == "disaggregated" or (refine and task.placement == "both")
     if apart and task.algorithm != "dpo":
-        loops += _disaggregated(scenario, task, variants, num_accelerators, effort, refine=refine)
+        loops += _disaggregated_loops(scenario, task, variants, num_accelerators, effort, refine=refine)
     return min(loops, key=lambda loop: loop.reinforcement.step_s, default=None)
 
 
-def _colocated(
+def _colocated_loops(
     scenario: TrainingScenario,
     task: RolloutTask,
     variants: Sequence[Variant],
@@ -87,7 +87,7 @@ def _colocated(
     yield Loop(found, _reinforcement(scenario, task, found, made, sync_s, count, apart=False))
 
 
-def _disaggregated(
+def _disaggregated_loops(
     scenario: TrainingScenario,
     task: RolloutTask,
     variants: Sequence[Variant],
@@ -133,7 +133,7 @@ def _plan(
         return None
     if not refine:
         return plans[0]
-    return min((simulated(plan, effort) for plan in plans), key=lambda plan: plan.step_s)
+    return min((simulate_pipeline(plan, effort) for plan in plans), key=lambda plan: plan.step_s)
 
 
 def _rollout(scenario: TrainingScenario, task: RolloutTask, found: PlanFound, count: int) -> Rollout:

@@ -15,7 +15,7 @@ from advisor.decide.training.scenario import LARGEST_STORAGE_BYTES_PER_S, Reliab
 from advisor.decide.training.search import PlanFound
 from advisor.simulator.graph.model import layers_of, parameter_count
 from advisor.simulator.training.goodput import (
-    Checkpoint,
+    CheckpointMethod,
     FailureModel,
     Goodput,
     cluster_mtbf_s,
@@ -49,7 +49,7 @@ _CHECKPOINT_BYTES: Mapping[str, float] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TrainingRun:
     """A plan carried through to the end of the tokens at one offer."""
 
     found: PlanFound
@@ -58,7 +58,7 @@ class Run:
     """Time of one step with stragglers [s]."""
     num_steps: int
     goodput: Goodput
-    checkpoint: Checkpoint
+    checkpoint: CheckpointMethod
     reinforcement: Reinforcement | None = None
 
     @property
@@ -116,7 +116,7 @@ def run_of(
     found: PlanFound,
     offer: ClusterOffer,
     reinforcement: Reinforcement | None = None,
-) -> Run:
+) -> TrainingRun:
     """A plan's whole run at an offer: steps, failures of its term, days, dollars.
 
     Where the plan is part of a loop of generation and training, the loop's step counts.
@@ -128,7 +128,7 @@ def run_of(
     seconds = step_s * straggler_factor(nodes, reliability.straggler_spread)
     checkpoint = checkpoint_of(found.job, found.num_accelerators, nodes, reliability)
     left = goodput_of(found, checkpoint, reliability, nodes, is_spot=offer.price.term == "spot", count=count)
-    return Run(found, offer, seconds, num_steps_of(scenario), left, checkpoint, reinforcement)
+    return TrainingRun(found, offer, seconds, num_steps_of(scenario), left, checkpoint, reinforcement)
 
 
 def num_steps_of(scenario: TrainingScenario) -> int:
@@ -146,13 +146,13 @@ def node_of(found: PlanFound) -> int:
     return min(node, found.cluster.domain) if found.cluster.domain > 1 else node
 
 
-def checkpoint_of(job: TrainingJob, count: int, nodes: int, reliability: Reliability) -> Checkpoint:
+def checkpoint_of(job: TrainingJob, count: int, nodes: int, reliability: Reliability) -> CheckpointMethod:
     """Return the checkpoint of a job: its size and the speed of writing it.
 
     Assumes: a 16-bit copy, master weights and moments of what is trained; storage as the reliability says.
     Source: sizes of mixed-precision optimizers (ZeRO, arXiv:1910.02054, section 3.1).
     """
-    return Checkpoint(
+    return CheckpointMethod(
         state_bytes=trained_parameters(job) * _CHECKPOINT_BYTES[job.optimizer],
         num_nodes=nodes,
         num_accelerators=count,
@@ -174,7 +174,7 @@ def trained_parameters(job: TrainingJob) -> float:
 
 def goodput_of(
     found: PlanFound,
-    checkpoint: Checkpoint,
+    checkpoint: CheckpointMethod,
     reliability: Reliability,
     nodes: int,
     *,

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from advisor.catalog.schema import Calibration
 from advisor.catalog.schema.record import Record
 from advisor.catalog.units import GB, HOUR_S
-from advisor.decide.scenario import Beside, Market
+from advisor.decide.scenario import ExtraItems, Market
 from advisor.simulator.training.goodput import (
     ACCELERATOR_MTBF_S,
     RESTART_S,
@@ -75,7 +75,7 @@ class TrainingLimits(Market):
     max_accelerators: int = Field(default=16_384, ge=1, le=1_000_000)
     deadline_s: float | None = Field(default=None, gt=0)
     budget_usd: float | None = Field(default=None, gt=0)
-    beside: Beside = Beside()
+    beside: ExtraItems = ExtraItems()
     region: str = "us"
     """Region whose grid sets the carbon, if an offer names no known region."""
 

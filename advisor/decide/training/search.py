@@ -117,7 +117,7 @@ def best_of_lattice(
     effort.num_feasible += len(kept)
     seconds = steps.step_s + _waits_s(job, kept, cluster, steps)
     order = np.argsort(seconds, kind="stable")[:keep]
-    return [_found(job, cluster, kept, steps, memory, int(inside[row]), int(row)) for row in order]
+    return [_build_plan_found(job, cluster, kept, steps, memory, int(inside[row]), int(row)) for row in order]
 
 
 def evaluate_plan(job: TrainingJob, cluster: TrainingCluster, plan: TrainingPlan) -> PlanFound:
@@ -126,7 +126,9 @@ def evaluate_plan(job: TrainingJob, cluster: TrainingCluster, plan: TrainingPlan
     Source: as best_of_lattice.
     """
     lattice = PlanLattice.of([plan])
-    return _found(job, cluster, lattice, step_time(job, lattice, cluster), peak_memory(job, lattice), 0, 0)
+    return _build_plan_found(
+        job, cluster, lattice, step_time(job, lattice, cluster), peak_memory(job, lattice), 0, 0
+    )
 
 
 def does_fit(found: PlanFound) -> bool:
@@ -135,7 +137,7 @@ def does_fit(found: PlanFound) -> bool:
     return bool(fits(memory, found.cluster.accelerator.memory_bytes or 0.0)[0])
 
 
-def _found(
+def _build_plan_found(
     job: TrainingJob,
     cluster: TrainingCluster,
     lattice: PlanLattice,
@@ -171,7 +173,7 @@ def _waits_s(
     return exposed_stream_s(job, lattice, cluster, num_micro_batches(job, lattice), computing)
 
 
-def simulated(found: PlanFound, effort: Tally | None = None) -> PlanFound:
+def simulate_pipeline(found: PlanFound, effort: Tally | None = None) -> PlanFound:
     """The plan with its pipeline run as an event graph: the graph's idle time replaces the closed form's.
 
     Assumes: the last stage is the busiest (it computes the loss), the others are alike; sends
@@ -204,7 +206,7 @@ def simulated(found: PlanFound, effort: Tally | None = None) -> PlanFound:
     return replace(found, step_s=sum(parts.values()), breakdown_s=parts, run=run, times=times)
 
 
-def pictured(found: PlanFound) -> PipelineRun | None:
+def pipeline_to_draw(found: PlanFound) -> PipelineRun | None:
     """The pipeline with few enough micro-batches to be seen, the rest being more of the same; None without one.
 
     Source: own definition: two rounds of the stages, three for DualPipe.

@@ -7,7 +7,7 @@ from advisor.catalog.schema import GroupedQueryAttention
 from advisor.catalog.schema.model import CrossAttention
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.mixers import gqa
-from advisor.simulator.graph.operator import Decoding, FloatArray, Line
+from advisor.simulator.graph.operator import Decoding, FloatArray, AttentionLine
 from advisor.simulator.graph.weights import Block, Matrix, Projection
 from advisor.simulator.operators.attention import attention_decode_s
 from advisor.simulator.operators.attention_kernels import DecodeEfficiency
@@ -56,7 +56,9 @@ class Operators(gqa.Operators):
         local = self.local(tensor_parallel)
         return tuple(matrix for matrix in local if (matrix.name == _KEY_VALUE) != decode)
 
-    def decode_lines(self, at: Decoding, batch: FloatArray, low: float, high: float) -> tuple[Line, ...]:
+    def decode_lines(
+        self, at: Decoding, batch: FloatArray, low: float, high: float
+    ) -> tuple[AttentionLine, ...]:
         """Return decode attention as lines without slope: its time is equal at every context."""
         key = "fp8" if at.deployment.kv_dtype == "fp8" else "bf16"
         heads, kv_heads, dim = self._shape(at.deployment)
@@ -70,7 +72,7 @@ class Operators(gqa.Operators):
             at.library.parameters(DecodeEfficiency, "attention_decode", key),
             kv_bytes_per_element=bytes_per_element(at.deployment.kv_dtype),
         )
-        return (Line(one_s, 0.0 * batch),)
+        return (AttentionLine(one_s, 0.0 * batch),)
 
     def attends_prompts(self, deployment: Deployment, input_tokens: float) -> bool:
         return False

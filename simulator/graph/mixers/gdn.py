@@ -4,7 +4,7 @@ from typing import Final
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import GatedDeltaNet
-from advisor.simulator.graph.backward import FP32, WIDE, Kept, Style
+from advisor.simulator.graph.backward import FP32, WIDE, KeptTensors, Style
 from advisor.simulator.graph.operator import MixerOperators
 from advisor.simulator.graph.weights import Block, Matrix
 from advisor.simulator.operators.state_space import RecurrenceShape
@@ -49,7 +49,7 @@ class Operators(MixerOperators):
         self.recurrence_kernel = "kda" if record.channel_gate_rank else "gdn"
         self.cached_state = record.channel_gate_rank is None
 
-    def kept(self, style: Style) -> Kept:
+    def kept_tensors(self, style: Style) -> KeptTensors:
         """Tensors kept for the backward pass: projections before and after the convolution, the output before and after
         its gated norm, chunk matrices."""
         record = self.record
@@ -57,7 +57,7 @@ class Operators(MixerOperators):
         channels = 2 * record.num_key_heads * record.key_head_dim + values
         outputs = values * (1 if style.compiled else 2)
         chunk = record.num_value_heads * (CHUNK_TOKENS + FP32)
-        return Kept(sharded=WIDE * (2 * channels + values + outputs + chunk))
+        return KeptTensors(sharded=WIDE * (2 * channels + values + outputs + chunk))
 
     def recurrence(self, tensor_parallel: int = 1) -> RecurrenceShape:
         return delta_net_shape(self.record, tensor_parallel)

@@ -2,7 +2,7 @@
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema.model import GatedLinearAttention
-from advisor.simulator.graph.backward import WIDE, Kept, Style
+from advisor.simulator.graph.backward import WIDE, KeptTensors, Style
 from advisor.simulator.graph.operator import MixerOperators
 from advisor.simulator.graph.weights import Block, Matrix
 from advisor.simulator.operators.state_space import RecurrenceShape
@@ -47,7 +47,7 @@ class Operators(MixerOperators):
         self.head_counts = (record.num_heads,)
         self.repeated_heads = record.num_kv_heads
 
-    def kept(self, style: Style) -> Kept:
+    def kept_tensors(self, style: Style) -> KeptTensors:
         """Tensors kept for the backward pass: queries, keys, values, gate and decay, and the output before and after
         its norm.
 
@@ -59,7 +59,9 @@ class Operators(MixerOperators):
         outputs = record.num_heads * record.value_head_dim
         projected = record.num_heads * record.key_head_dim + keys * (2 if record.decay_rank else 1) + values
         passes = (1 if style.compiled else 2) + record.output_gate
-        return Kept(residual=WIDE * (record.decay_rank or 0), sharded=WIDE * (projected + passes * outputs))
+        return KeptTensors(
+            residual=WIDE * (record.decay_rank or 0), sharded=WIDE * (projected + passes * outputs)
+        )
 
     def recurrence(self, tensor_parallel: int = 1) -> RecurrenceShape:
         """Work of the recurrence. A chunk of C tokens takes, per head, 2 C² (k + v) flop for scores and outputs inside,

@@ -5,13 +5,13 @@ import numpy as np
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import GroupedQueryAttention
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.graph.backward import FP32, SCORE_BYTES, WIDE, Kept, Linear, Style
+from advisor.simulator.graph.backward import FP32, SCORE_BYTES, WIDE, KeptTensors, Linear, Style
 from advisor.simulator.graph.operator import (
     Attention,
     Decoding,
     FloatArray,
     Floats,
-    Line,
+    AttentionLine,
     MixerOperators,
     Rank,
     indexer_bytes,
@@ -79,7 +79,7 @@ class Operators(MixerOperators):
     def attended_values(self) -> int:
         return self.record.num_heads * (self.record.v_head_dim or self.record.head_dim)
 
-    def kept(self, style: Style) -> Kept:
+    def kept_tensors(self, style: Style) -> KeptTensors:
         """Tensors kept for the backward pass: queries, keys, values, the output and the sums of its softmax; scores if
         attention stores them."""
         record = self.record
@@ -101,13 +101,13 @@ class Operators(MixerOperators):
             kept += WIDE * (query + output)
             keys = values = 0
         kept += SCORE_BYTES * record.num_heads * style.score_tokens
-        return Kept(sharded=kept, key_value=WIDE * (keys + values))
+        return KeptTensors(sharded=kept, key_value=WIDE * (keys + values))
 
-    def every_second(self, kept: Kept) -> Kept:
+    def every_second(self, kept: KeptTensors) -> KeptTensors:
         """Tensors kept when every second matmul is saved: queries and values of the projections, and attention's
         output."""
         record = self.record
-        return Kept(
+        return KeptTensors(
             sharded=WIDE * 2 * record.num_heads * record.head_dim + FP32 * record.num_heads,
             key_value=WIDE * record.num_kv_heads * (record.v_head_dim or record.head_dim),
         )
@@ -123,7 +123,9 @@ class Operators(MixerOperators):
         keys = Linear("mixer", hidden, record.num_kv_heads * record.head_dim)
         return *found, keys, Linear("attended", query, hidden)
 
-    def decode_lines(self, at: Decoding, batch: FloatArray, low: float, high: float) -> tuple[Line, ...]:
+    def decode_lines(
+        self, at: Decoding, batch: FloatArray, low: float, high: float
+    ) -> tuple[AttentionLine, ...]:
         heads, kv_heads, dim = self._shape(at.deployment)
         window = self.record.window_tokens
         kv_bytes = bytes_per_element(at.deployment.kv_dtype)
@@ -159,7 +161,7 @@ class Operators(MixerOperators):
             )
 
         line = secant_over_context(time_s, batch, low, high, window_tokens=window)
-        return (Line(*line, windowed=window is not None),)
+        return (AttentionLine(*line, windowed=window is not None),)
 
     def prefill_line(self, at: Rank, chunk: float, cached: float) -> tuple[float, float]:
         heads, kv_heads, dim = self._shape(at.deployment)

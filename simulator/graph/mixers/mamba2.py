@@ -5,7 +5,7 @@ from typing import Final
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import Mamba2
-from advisor.simulator.graph.backward import WIDE, Kept, Style
+from advisor.simulator.graph.backward import WIDE, KeptTensors, Style
 from advisor.simulator.graph.operator import MixerOperators
 from advisor.simulator.graph.weights import Block, Matrix
 from advisor.simulator.operators.state_space import RecurrenceShape
@@ -41,13 +41,13 @@ class Operators(MixerOperators):
         )
         self.head_counts = (record.num_heads,)
 
-    def kept(self, style: Style) -> Kept:
+    def kept_tensors(self, style: Style) -> KeptTensors:
         """Tensors kept for the backward pass: the input projection, from which the fused scan recomputes, and the
         output before and after its norm."""
         record = self.record
         inner = record.num_heads * record.head_dim
         projected = 2 * inner + 2 * record.num_groups * record.state_dim + record.num_heads
-        return Kept(sharded=WIDE * (projected + inner + (0 if style.compiled else inner)))
+        return KeptTensors(sharded=WIDE * (projected + inner + (0 if style.compiled else inner)))
 
     def recurrence(self, tensor_parallel: int = 1) -> RecurrenceShape:
         return mamba2_shape(self.record, tensor_parallel)

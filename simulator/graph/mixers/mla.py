@@ -9,13 +9,13 @@ import numpy as np
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import Engine, LatentAttention, SparseLatentKernels
 from advisor.simulator.deployment import Deployment
-from advisor.simulator.graph.backward import FP32, SCORE_BYTES, WIDE, Kept, Style
+from advisor.simulator.graph.backward import FP32, SCORE_BYTES, WIDE, KeptTensors, Style
 from advisor.simulator.graph.operator import (
     Attention,
     Decoding,
     FloatArray,
     Floats,
-    Line,
+    AttentionLine,
     MixerOperators,
     Pass,
     Rank,
@@ -84,7 +84,7 @@ class Operators(MixerOperators):
             indexer_bytes=indexer_bytes(record.indexer_num_heads, record.indexer_head_dim),
         )
 
-    def kept(self, style: Style) -> Kept:
+    def kept_tensors(self, style: Style) -> KeptTensors:
         """Tensors kept for the backward pass: latents before and after their norms; queries, keys, values, the
         up-projection behind them, the output."""
         record = self.record
@@ -96,27 +96,27 @@ class Operators(MixerOperators):
         sums = heads * (FP32 + SCORE_BYTES * style.score_tokens)
         if record.latent_only:
             query = heads * (record.kv_lora_rank + rope)
-            return Kept(WIDE * (2 * down + rope), WIDE * (query + heads * value) + sums)
+            return KeptTensors(WIDE * (2 * down + rope), WIDE * (query + heads * value) + sums)
         attention = heads * (2 * (nope + rope) + (nope + value) + value)
         latent = down if style.compiled else 2 * down
-        return Kept(WIDE * (latent + rope), WIDE * attention + sums)
+        return KeptTensors(WIDE * (latent + rope), WIDE * attention + sums)
 
-    def without_modules(self, kept: Kept, style: Style) -> Kept:
+    def without_modules(self, kept: KeptTensors, style: Style) -> KeptTensors:
         """Tensors kept when cheap modules are recomputed: latents in front of their norms and attention's output;
         queries, keys and values are projected again."""
         record = self.record
         down = (record.q_lora_rank or 0) + record.kv_lora_rank
         output = record.num_heads * (WIDE * record.v_head_dim + FP32)
-        return Kept(WIDE * (down + record.qk_rope_head_dim), output)
+        return KeptTensors(WIDE * (down + record.qk_rope_head_dim), output)
 
     def pass_projections(self, at: Pass) -> tuple[Projection, ...]:
         projections = self.local(at.deployment.tensor_parallel)
-        if not self._absorbed(at):
+        if not self._runs_absorbed(at):
             return projections
         return tuple(projection for projection in projections if not projection.prefill_only)
 
     def pass_widths(self, at: Pass) -> list[float]:
-        if not self._absorbed(at) or kernels_for(at.deployment, self.record) is None:
+        if not self._runs_absorbed(at) or kernels_for(at.deployment, self.record) is None:
             return []
         return sparse_widths(self.record, self.record.num_heads // at.deployment.tensor_parallel)
 
@@ -127,7 +127,7 @@ class Operators(MixerOperators):
         and the
         kernels of chosen keys.
         """
-        if not self._absorbed(at):
+        if not self._runs_absorbed(at):
             return {}
         record = self.record
         library = at.library
@@ -148,7 +148,9 @@ class Operators(MixerOperators):
             )
         return parts
 
-    def decode_lines(self, at: Decoding, batch: FloatArray, low: float, high: float) -> tuple[Line, ...]:
+    def decode_lines(
+        self, at: Decoding, batch: FloatArray, low: float, high: float
+    ) -> tuple[AttentionLine, ...]:
         """Return decode attention of one layer as lines in the summed context [s].
 
         Sparse kernels cost the same whatever the context, and are counted with the tokens; the indexer scores every
@@ -157,17 +159,17 @@ class Operators(MixerOperators):
         """
         record = self.record
         top_k = self.record.sparse_top_k
-        lines: list[Line] = []
+        lines: list[AttentionLine] = []
         if top_k and record.indexer_num_heads:
 
             def scored_s(sequences: FloatArray, context: float) -> FloatArray:
                 return scoring_s(at.library, record, 1.0, context, sequences)
 
-            lines.append(Line(*secant_over_context(scored_s, batch, low, high)))
+            lines.append(AttentionLine(*secant_over_context(scored_s, batch, low, high)))
         if not decodes_sparse(at.deployment, record):
             first, last = (low, high) if top_k is None else (top_k / 2.0, float(top_k))
             line = self._dense_line(at, batch, first, last)
-            lines.append(Line(*line, windowed=top_k is not None))
+            lines.append(AttentionLine(*line, windowed=top_k is not None))
         return tuple(lines)
 
     def prefill_line(self, at: Rank, chunk: float, cached: float) -> tuple[float, float]:
@@ -221,7 +223,7 @@ class Operators(MixerOperators):
             )
         )
 
-    def _absorbed(self, at: Pass) -> bool:
+    def _runs_absorbed(self, at: Pass) -> bool:
         return at.decode or runs_absorbed(at.deployment, self.record, at.input_tokens)
 
     def _dense_line(

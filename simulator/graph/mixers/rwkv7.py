@@ -2,7 +2,7 @@
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema.model import Rwkv7
-from advisor.simulator.graph.backward import WIDE, Kept, Style
+from advisor.simulator.graph.backward import WIDE, KeptTensors, Style
 from advisor.simulator.graph.operator import MixerOperators
 from advisor.simulator.graph.weights import Block, Matrix
 from advisor.simulator.operators.state_space import RecurrenceShape
@@ -47,7 +47,7 @@ class Operators(MixerOperators):
         super().__init__((*matrices, Matrix("attention_out", (inputs,), heads)))
         self.head_counts = (record.num_heads,)
 
-    def kept(self, style: Style) -> Kept:
+    def kept_tensors(self, style: Style) -> KeptTensors:
         """Tensors kept for the backward pass: six mixes of a token with the previous one, the inputs of the rule, its
         output twice, and the gate.
 
@@ -57,7 +57,7 @@ class Operators(MixerOperators):
         width = self.record.num_heads * self.record.head_dim
         ranks = record.decay_rank + record.rate_rank + (record.value_rank or 0) + record.gate_rank
         taken = 8 if style.compiled else 9
-        return Kept(
+        return KeptTensors(
             residual=5.0 * style.input_bytes * self.hidden + WIDE * ranks, sharded=WIDE * taken * width
         )
 

@@ -4,7 +4,7 @@ highest."""
 from advisor.simulator.training.memory.peak import (
     MemoryColumns,
     MemoryVerdict,
-    StageMemory,
+    PeakStageMemory,
     fits,
     memory_verdict,
     peak_memory,
@@ -14,7 +14,7 @@ from advisor.simulator.training.memory.peak import (
 __all__ = [
     "MemoryColumns",
     "MemoryVerdict",
-    "StageMemory",
+    "PeakStageMemory",
     "fits",
     "memory_verdict",
     "peak_memory",

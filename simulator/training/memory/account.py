@@ -6,13 +6,13 @@ from typing import Final, Self
 import numpy as np
 
 from advisor.catalog.schema.training_software import TrainingSoftware
-from advisor.simulator.graph.backward import Kept, Linear, Style
+from advisor.simulator.graph.backward import KeptTensors, Linear, Style
 from advisor.simulator.graph.operator import Layer
 from advisor.simulator.graph.training import (
     ModelShape,
-    kept_per_token,
+    layer_kept_tensors,
     layer_parameters,
-    selected_per_token,
+    selective_kept_tensors,
     without_modules_per_token,
 )
 from advisor.simulator.training.job import TrainingJob
@@ -174,16 +174,16 @@ def style_of(job: TrainingJob, formats: Formats) -> Style:
     )
 
 
-def kept_by_layer(layer: Layer, job: TrainingJob, formats: Formats, style: Style) -> Kept:
+def kept_layer_bytes(layer: Layer, job: TrainingJob, formats: Formats, style: Style) -> KeptTensors:
     """Tensors that one layer with its adapters keeps for its backward pass without recomputation [bytes per token].
 
-    Source: as `kept_per_token`.
+    Source: as `layer_kept_tensors`.
     """
-    kept = kept_per_token(layer, job.model.hidden_size, style)
+    kept = layer_kept_tensors(layer, job.model.hidden_size, style)
     if not formats.frozen or style.compiled:
         return kept
     inputs = adapter_input_bytes(layer, job, formats) + quantized_input_bytes(layer, job, formats)
-    return kept + Kept(sharded=inputs)
+    return kept + KeptTensors(sharded=inputs)
 
 
 def _activations(
@@ -199,7 +199,7 @@ def _activations(
     etp = lattice.tensor_parallel_of_experts.astype(np.float64)
     hidden = float(job.model.hidden_size)
 
-    def spread(kept: Kept) -> FloatArray:
+    def spread(kept: KeptTensors) -> FloatArray:
         found = kept.residual * residual_tokens + kept.sharded * sharded_tokens
         if kept.key_value:
             found = found + kept.key_value * kv_tokens
@@ -208,11 +208,11 @@ def _activations(
         return found
 
     style = style_of(job, formats)
-    everything = kept_by_layer(layer, job, formats, style)
+    everything = kept_layer_bytes(layer, job, formats, style)
     whole = spread(everything) + adapter_identity_bytes(layer, job, formats)
     every_second = formats.software.family == "torchtitan"
     selected = spread(
-        selected_per_token(layer, job.model.hidden_size, style, everything, every_second=every_second)
+        selective_kept_tensors(layer, job.model.hidden_size, style, everything, every_second=every_second)
     )
     inputs = _BF16 * hidden * residual_tokens
     kept = np.where(lattice.recompute == _SELECTIVE, selected, whole)
@@ -227,12 +227,12 @@ def _activations(
         2.0 * _BF16 * hidden * residual_tokens
         + 2.0 * _BF16 * width * sharded_tokens
         + _BF16 * hidden * tokens * gathered_sequence
-        + _dequantized(layer, job) / tp
+        + _dequantized_bytes(layer, job) / tp
     )
     return {"kept": kept, "again": again, "workspace": workspace}
 
 
-def _dequantized(layer: Layer, job: TrainingJob) -> float:
+def _dequantized_bytes(layer: Layer, job: TrainingJob) -> float:
     """Size of the largest matrix of a layer in 16 bits [bytes].
 
     QLoRA makes it of NF4 before it multiplies, and DoRA to find the norms of its columns.

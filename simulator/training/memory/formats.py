@@ -72,12 +72,12 @@ def shape_of(job: TrainingJob) -> ModelShape:
     """
     model = job.model
     if model.tied_embeddings and software_of(job.framework, job.software).unties_tables:
-        model = _untied(model)
+        model = _untie_embeddings(model)
     return model_shape(model)
 
 
 @cache
-def _untied(model: Model) -> Model:
+def _untie_embeddings(model: Model) -> Model:
     return model.model_copy(update={"tied_embeddings": False})
 
 
@@ -106,7 +106,7 @@ def formats_of(job: TrainingJob) -> Formats:
     """
     software = software_of(job.framework, job.software)
     frozen = job.method != "full"
-    trained = _trained(job, software)
+    trained = _trained_parameter_bytes(job, software)
     if not frozen:
         layers = tables = trained
         if "fp8_allgather" in job.features and software.family == "megatron":
@@ -141,7 +141,7 @@ def formats_of(job: TrainingJob) -> Formats:
     )
 
 
-def _trained(job: TrainingJob, software: TrainingSoftware) -> ParameterBytes:
+def _trained_parameter_bytes(job: TrainingJob, software: TrainingSoftware) -> ParameterBytes:
     fused = "fused_optimizer" in job.features or job.optimizer not in ("adamw", "muon")
     states = software.states
     if "bf16_states" in job.features:

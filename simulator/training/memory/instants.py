@@ -66,7 +66,9 @@ class Held(Generic[Bytes]):
 PARTS: Final = tuple(field.name for field in fields(Held))
 
 
-def held_where(mask: NDArray[np.bool_], mine: Held[FloatArray], other: Held[FloatArray]) -> Held[FloatArray]:
+def select_where(
+    mask: NDArray[np.bool_], mine: Held[FloatArray], other: Held[FloatArray]
+) -> Held[FloatArray]:
     """Return `mine` where `mask` is true and `other` elsewhere.
 
     Source: own definition.
@@ -102,11 +104,11 @@ def stage_instants(
     """
     count = stages.layers
     tables = _tables(formats, shape, lattice, stages)
-    weights = _summed(count, layers.weights) + tables.weights * (1 - lattice.offload_parameters)
-    gradients = _summed(count, layers.gradients) + tables.gradients
+    weights = _sum_over_groups(count, layers.weights) + tables.weights * (1 - lattice.offload_parameters)
+    gradients = _sum_over_groups(count, layers.gradients) + tables.gradients
     on_device = 0 * lattice.offload_optimizer if formats.pages_optimizer else 1 - lattice.offload_optimizer
-    optimizer = (_summed(count, layers.optimizer) + tables.optimizer) * on_device
-    step = (_summed(count, layers.step) + tables.step) * on_device
+    optimizer = (_sum_over_groups(count, layers.optimizer) + tables.optimizer) * on_device
+    step = (_sum_over_groups(count, layers.step) + tables.step) * on_device
     if formats.drops_gradients:
         gradients = np.zeros_like(gradients)
     if formats.software.offloads_gradients:
@@ -149,7 +151,7 @@ def fullest(instants: tuple[Held[FloatArray], ...]) -> tuple[Held[FloatArray], F
     for number, instant in enumerate(instants[1:], 1):
         found = instant.allocated_bytes
         better = found > total
-        best = held_where(better, instant, best)
+        best = select_where(better, instant, best)
         total = np.maximum(found, total)
         index[better] = number
     return best, total, index
@@ -180,12 +182,12 @@ def _whole_gradients(
 
     Source: FullyShardedDataParallel.no_sync, PyTorch documentation.
     """
-    gathered = _summed(stages.layers, layers.gathered) + tables.gathered
+    gathered = _sum_over_groups(stages.layers, layers.gathered) + tables.gathered
     whole = gathered * (formats.layers.gradients / max(formats.layers.gathered, 1.0))
     return np.where((num_micro > 1.0) & (lattice.sharding >= _ZERO3), np.maximum(whole, gradients), gradients)
 
 
-def _summed(count: FloatArray, values: FloatArray) -> FloatArray:
+def _sum_over_groups(count: FloatArray, values: FloatArray) -> FloatArray:
     if len(values) == 1:
         return np.asarray(count[0] * values[0])
     return np.asarray(np.einsum("gn,gn->n", count, values))
@@ -223,13 +225,13 @@ def _activations(
     `recompute_layers` layers of a stage are recomputed and the others keep everything.
     """
     count = stages.layers
-    one = _summed(count, layers.kept)
+    one = _sum_over_groups(count, layers.kept)
     again = _most(layers.again, count)
     some = (lattice.recompute_layers >= 0) & (lattice.recompute != _NO_RECOMPUTE)
     if some.any():
         total = np.maximum(count.sum(axis=0), 1.0)
         others = np.where(some, 1.0 - np.minimum(lattice.recompute_layers / total, 1.0), 0.0)
-        one = one + others * _summed(count, layers.again)
+        one = one + others * _sum_over_groups(count, layers.again)
         again = np.where(some & (lattice.recompute_layers == 0), 0.0, again)
     one_layer = _most(layers.kept, count)
     flying = one * micro_batches_in_flight(lattice, stages.stage, num_micro)
@@ -293,7 +295,7 @@ def _buffers(
     pending = tables.gradients if software.gathers_tables else np.zeros_like(table)
     at_end = (1.0 + learns + reduced) * layer + (1.0 + 0.5 * learns) * table - pending * (table > 0)
     if software.gathers_stages:
-        stage = (1.0 + reduced) * (_summed(stages.layers, layers.gathered) + tables.gathered)
+        stage = (1.0 + reduced) * (_sum_over_groups(stages.layers, layers.gathered) + tables.gathered)
         staged = lattice.pipeline_parallel > 1
         at_loss = np.where(staged, stage, at_loss)
         at_backward = np.where(staged, stage, at_backward)
@@ -303,10 +305,10 @@ def _buffers(
     if software.family in _BUCKETED:
         bucketed = np.where((lattice.sharding < _ZERO1) & (ranks > 1), _BUCKET_COPIES * gradients, 0.0)
     elif software.bucket_bytes and not formats.frozen:
-        held = _summed(stages.layers, layers.weights) + tables.weights
+        held = _sum_over_groups(stages.layers, layers.weights) + tables.weights
         bucketed = np.where(ranks > 1, np.minimum(software.bucket_bytes, 2.0 * held), 0.0)
     if formats.autocast:
-        bucketed = bucketed + _summed(stages.layers, layers.casts) + tables.head
+        bucketed = bucketed + _sum_over_groups(stages.layers, layers.casts) + tables.head
     if software.placeholder_gradients and not formats.frozen:
         bucketed = bucketed + _most(layers.placeholder, stages.layers) + tables.head
     return at_loss + bucketed, at_backward + bucketed, at_end + bucketed, bucketed

@@ -18,7 +18,7 @@ from advisor.simulator.training.memory.instants import (
     Held,
     fullest,
     held_blocks,
-    held_where,
+    select_where,
     stage_instants,
 )
 from advisor.simulator.training.plan import SHARDINGS, FloatArray, IntArray, PlanLattice, TrainingPlan
@@ -55,7 +55,7 @@ class InstantMemory(Held[float]):
 
 
 @dataclass(frozen=True, slots=True)
-class StageMemory:
+class PeakStageMemory:
     """Memory of each accelerator of one pipeline stage [bytes]."""
 
     stage: int
@@ -165,7 +165,7 @@ def communicators(lattice: PlanLattice) -> FloatArray:
     return count
 
 
-def stage_memory(job: TrainingJob, plan: TrainingPlan) -> tuple[StageMemory, ...]:
+def stage_memory(job: TrainingJob, plan: TrainingPlan) -> tuple[PeakStageMemory, ...]:
     """Return the memory of each pipeline stage of a plan with its instants [bytes].
 
     Assumes: as `peak_memory`, of which this is the account.
@@ -188,7 +188,7 @@ def stage_memory(job: TrainingJob, plan: TrainingPlan) -> tuple[StageMemory, ...
             InstantMemory(name=name, **{part: float(getattr(held, part)[0]) for part in PARTS})
             for name, held in zip(INSTANTS, instants, strict=True)
         )
-        found.append(StageMemory(stage, int(stages.layers[:, 0].sum()), named, cached, factor, outside))
+        found.append(PeakStageMemory(stage, int(stages.layers[:, 0].sum()), named, cached, factor, outside))
     return tuple(found)
 
 
@@ -219,7 +219,7 @@ def _chunk(job: TrainingJob, lattice: PlanLattice) -> MemoryColumns:
             continue
         better = sums > total
         if better.any():
-            best = held_where(better, found, best)
+            best = select_where(better, found, best)
             total = np.maximum(sums, total)
             stage = np.where(better, stages.stage, stage)
             instant = np.where(better, index, instant)

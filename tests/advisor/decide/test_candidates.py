@@ -8,7 +8,7 @@ from advisor.decide.candidates import Candidate, candidates_of, usable_precision
 ENGINES = engines.all_engines()
 
 
-def found(
+def find_candidates(
     model: str,
     gpu: str,
     *,
@@ -29,7 +29,7 @@ def found(
 
 
 def test_layouts_of_a_dense_model_are_tensor_parallel() -> None:
-    candidates, reason = found("llama-3.1-8b", "h100-sxm", engine="vllm")
+    candidates, reason = find_candidates("llama-3.1-8b", "h100-sxm", engine="vllm")
     assert reason is None
     layouts = {
         (d.tensor_parallel, d.pipeline_parallel, d.data_parallel, d.expert_parallel)
@@ -40,7 +40,7 @@ def test_layouts_of_a_dense_model_are_tensor_parallel() -> None:
 
 
 def test_layouts_of_a_mixture_spread_experts_and_attention() -> None:
-    candidates, _ = found("qwen3-30b-a3b", "h100-sxm", engine="vllm", precisions=("bf16",))
+    candidates, _ = find_candidates("qwen3-30b-a3b", "h100-sxm", engine="vllm", precisions=("bf16",))
     layouts = {
         (d.tensor_parallel, d.data_parallel, d.expert_parallel)
         for d in (candidate.deployment for candidate in candidates)
@@ -49,20 +49,20 @@ def test_layouts_of_a_mixture_spread_experts_and_attention() -> None:
 
 
 def test_pipelines_come_only_where_no_domain_holds_the_model() -> None:
-    small, _ = found("llama-3.1-70b", "h100-sxm", engine="vllm")
-    large, _ = found("llama-3.1-405b", "a100-sxm-80gb", engine="vllm", precisions=("bf16",))
+    small, _ = find_candidates("llama-3.1-70b", "h100-sxm", engine="vllm")
+    large, _ = find_candidates("llama-3.1-405b", "a100-sxm-80gb", engine="vllm", precisions=("bf16",))
     assert {candidate.deployment.pipeline_parallel for candidate in small} == {1}
     assert {candidate.deployment.pipeline_parallel for candidate in large} == {2}
 
 
 def test_a_replica_stays_within_the_accelerators_allowed() -> None:
-    candidates, _ = found("llama-3.1-8b", "h100-sxm", most=2)
+    candidates, _ = find_candidates("llama-3.1-8b", "h100-sxm", most=2)
     assert {candidate.deployment.accelerators_per_replica for candidate in candidates} == {1, 2}
-    assert found("llama-3.1-405b", "h100-sxm", most=2)[0] == []
+    assert find_candidates("llama-3.1-405b", "h100-sxm", most=2)[0] == []
 
 
 def test_every_candidate_holds_its_weights_and_one_request_per_rank() -> None:
-    candidates, _ = found("deepseek-r1", "h200-sxm", longest=50_000.0)
+    candidates, _ = find_candidates("deepseek-r1", "h200-sxm", longest=50_000.0)
     assert candidates
     for candidate in candidates:
         memory = candidate.memory
@@ -88,7 +88,7 @@ def test_every_candidate_holds_its_weights_and_one_request_per_rank() -> None:
     ],
 )
 def test_reasons(model: str, gpu: str, options: dict, words: str) -> None:  # type: ignore[type-arg]
-    candidates, reason = found(model, gpu, **options)
+    candidates, reason = find_candidates(model, gpu, **options)
     assert candidates == []
     assert reason
     assert words in reason.text

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from advisor.ask.options import Load
+from advisor.ask.options import LoadOptions
 from advisor.ask.traffic import traffic_of
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import PICOSECONDS_PER_S
@@ -23,7 +23,7 @@ from advisor.simulator.serving.fleet_simulation import simulate_fleet
 from advisor.simulator.serving.sessions import Sessions, draw_sessions
 
 DAY = datetime.date(2026, 11, 20)
-TALK = Load(rate="5", input_tokens=300, output_tokens=200, sessions=6.0)
+TALK = LoadOptions(rate="5", input_tokens=300, output_tokens=200, sessions=6.0)
 
 
 def test_prompts_hold_what_was_said() -> None:
@@ -142,10 +142,10 @@ def test_an_engine_without_a_router_for_them_counts_no_reuse() -> None:
 
 def test_conversations_that_mean_nothing_are_refused() -> None:
     for load, words in (
-        (Load(turn_gap="5s"), "needs conversations"),
-        (Load(sessions=3.0, concurrency=4), "--concurrency exclude"),
-        (Load(sessions=3.0, shared_prefix_tokens=100, shared_prefixes=3), "--shared-prefixes exclude"),
-        (Load(sessions=3.0, turn_gap="soon"), "--turn-gap"),
+        (LoadOptions(turn_gap="5s"), "needs conversations"),
+        (LoadOptions(sessions=3.0, concurrency=4), "--concurrency exclude"),
+        (LoadOptions(sessions=3.0, shared_prefix_tokens=100, shared_prefixes=3), "--shared-prefixes exclude"),
+        (LoadOptions(sessions=3.0, turn_gap="soon"), "--turn-gap"),
     ):
         with pytest.raises(AdvisorError, match=words) as refused:
             traffic_of(load)

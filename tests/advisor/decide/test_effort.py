@@ -7,7 +7,7 @@ import pytest
 from advisor.catalog.errors import InfeasibleError
 from advisor.decide import recommend as recommending
 from advisor.decide.decision import Decision
-from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, is_spent, limited, spend
+from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, is_spent, limit_effort, spend
 from advisor.decide.reason import NotTried
 from advisor.decide.recommend import recommend
 from advisor.decide.scenario import Constraints, Scenario, Traffic
@@ -72,8 +72,8 @@ def test_what_cannot_be_settled_any_more_is_shown_as_it_was_searched(
 
 def test_a_limit_is_that_of_the_innermost_part() -> None:
     assert not is_spent()
-    with limited(10) as outer:
-        with limited(5):
+    with limit_effort(10) as outer:
+        with limit_effort(5):
             spend(7)
             assert is_spent()
         assert not is_spent()

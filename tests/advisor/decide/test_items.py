@@ -156,7 +156,7 @@ def test_a_ladder_answers_every_load_as_if_it_were_asked_alone() -> None:
 PRICE = bundled_prices()[0]
 
 
-def offered(kind: str, days: int, tenancy: str = "dedicated") -> Price:
+def offer(kind: str, days: int, tenancy: str = "dedicated") -> Price:
     day = DAY - datetime.timedelta(days=days)
     return PRICE.model_copy(update={"price_kind": kind, "observed_on": day, "tenancy": tenancy})
 
@@ -199,9 +199,7 @@ SWAPPED = "safe_pick cheapest_if_it_holds"
 )
 def test_what_is_assumed_or_foreign_heads_no_list(costs, prices, order, roles) -> None:
     sold = [
-        offered(
-            "list" if kind == "shared" else kind, int(days), "shared" if kind == "shared" else "dedicated"
-        )
+        offer("list" if kind == "shared" else kind, int(days), "shared" if kind == "shared" else "dedicated")
         for kind, days in (text.split() for text in prices)
     ]
     found = by_standing(options(*costs), sold, lambda option: option.of_items.usd_per_thousand_items, DAY)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from advisor.ask.levers import with_levers
-from advisor.ask.options import Levers, Load
+from advisor.ask.options import Levers, LoadOptions
 from advisor.ask.traffic import traffic_of
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
@@ -103,7 +103,7 @@ def shared_trace(folder: Path, rate_per_s: float = 5.0, num_documents: int = 8) 
 
 @pytest.mark.slow
 def test_a_trace_with_reuse_rents_four_where_eight_and_more_were_rented(tmp_path: Path) -> None:
-    traffic = traffic_of(Load(trace=shared_trace(tmp_path)))
+    traffic = traffic_of(LoadOptions(trace=shared_trace(tmp_path)))
     assert 0.94 < traffic.reused_input_tokens / traffic.mean_input_tokens < 0.96
     limits = Constraints(accelerators=("h100-sxm",), engines=("vllm",))
     counts = {}

@@ -9,7 +9,7 @@ import pytest
 
 from advisor.catalog import accelerators, engines, models
 from advisor.decide import measure
-from advisor.decide.load_runs import _stratified, busy_clients, lengths_of, run_at, strain
+from advisor.decide.load_runs import _stratified_lengths, busy_clients, lengths_of, run_at, strain
 from advisor.decide.measure import NUM_SEEDS, SIGMA, STAGES, Capacity, Measurements, planning_point, seed_of
 from advisor.decide.scenario import Objectives, Traffic
 from advisor.simulator.deployment import Deployment
@@ -42,7 +42,7 @@ def runs_of(
     return Measurements(replica, traffic, objectives, bound, seed)
 
 
-def settled(runs: Measurements) -> Capacity:
+def settle_capacity(runs: Measurements) -> Capacity:
     found = runs.capacity("settled")
     assert found is not None
     return found
@@ -56,7 +56,7 @@ def figures(found: Capacity) -> tuple[object, ...]:
 
 def test_the_load_found_holds_and_more_does_not(replica: ReplicaModel) -> None:
     runs = runs_of(replica)
-    found = settled(runs)
+    found = settle_capacity(runs)
     assert strain(found.result, OBJECTIVES)[0] <= 1.0
     assert found.result.num_requests >= measure.LONG_REQUESTS
     assert found.requests_per_s == found.load < runs.bound_per_s
@@ -80,13 +80,13 @@ def test_a_later_stage_is_more_precise_and_each_run_is_made_once(replica: Replic
 
 def test_loads_that_were_tried_before_change_no_capacity(replica: ReplicaModel) -> None:
     """A race asks for the load that would beat a leader first, which depends on the other candidates."""
-    fresh = settled(runs_of(replica))
+    fresh = settle_capacity(runs_of(replica))
     for part in (0.5, 0.9, 1.1):
         runs = runs_of(replica)
         runs.capacity("screened")
         runs.holds(runs.load_from(part * fresh.load))
         runs.holds(runs.load_from(part * fresh.load), "settled")
-        assert figures(settled(runs)) == figures(fresh)
+        assert figures(settle_capacity(runs)) == figures(fresh)
 
 
 def test_a_load_is_raised_to_the_grid_by_three_per_cent_at_most(replica: ReplicaModel) -> None:
@@ -101,14 +101,14 @@ def test_a_load_is_raised_to_the_grid_by_three_per_cent_at_most(replica: Replica
 
 @pytest.mark.parametrize("objectives", [OBJECTIVES, Objectives(ttft_p99_s=0.3, tpot_p99_s=0.02)])
 def test_another_seed_finds_nearly_the_same(replica: ReplicaModel, objectives: Objectives) -> None:
-    loads = [settled(runs_of(replica, objectives=objectives, seed=seed)).load for seed in range(3)]
+    loads = [settle_capacity(runs_of(replica, objectives=objectives, seed=seed)).load for seed in range(3)]
     assert np.ptp(np.log(loads)) < 4.0 * SIGMA["settled"]
 
 
 def test_a_long_run_serves_what_was_promised(replica: ReplicaModel) -> None:
     """The empty start of a short run must neither raise nor lower the answer."""
     loose = Objectives(ttft_p99_s=2.0, tpot_p99_s=1.0)
-    found = settled(runs_of(replica, objectives=loose, bound=100.0))
+    found = settle_capacity(runs_of(replica, objectives=loose, bound=100.0))
     longer = run_at(replica, CHAT, found.load, 8000, 1)
     served = longer.steady_requests_per_s
     assert served is not None
@@ -146,9 +146,9 @@ def test_what_comes_faster_than_it_can_be_served_is_refused_however_patient_its_
 
 
 def test_same_seed_same_answer_and_tighter_never_more(replica: ReplicaModel) -> None:
-    first, again = (settled(runs_of(replica)) for _ in range(2))
+    first, again = (settle_capacity(runs_of(replica)) for _ in range(2))
     assert figures(first) == figures(again)
-    tighter = settled(runs_of(replica, objectives=Objectives(ttft_p99_s=1.0, tpot_p99_s=0.025)))
+    tighter = settle_capacity(runs_of(replica, objectives=Objectives(ttft_p99_s=1.0, tpot_p99_s=0.025)))
     assert tighter.load < first.load
     assert tighter.binding == "tpot"
 
@@ -173,11 +173,11 @@ def test_a_very_slow_replica_is_no_mistake_of_the_user(replica: ReplicaModel) ->
 
 def test_clients_are_whole_and_at_most_those_asked_for(replica: ReplicaModel) -> None:
     generous = Objectives(ttft_p99_s=10.0, tpot_p99_s=1.0)
-    found = settled(runs_of(replica, CHAT.model_copy(update={"concurrency": 8}), generous, 1e9))
+    found = settle_capacity(runs_of(replica, CHAT.model_copy(update={"concurrency": 8}), generous, 1e9))
     assert found.load == 8.0
     assert found.requests_per_s == pytest.approx(found.result.steady_requests_per_s)
     tight = Objectives(ttft_p99_s=10.0, tpot_p99_s=0.02)
-    fewer = settled(runs_of(replica, CHAT.model_copy(update={"concurrency": 100}), tight, 1e9))
+    fewer = settle_capacity(runs_of(replica, CHAT.model_copy(update={"concurrency": 100}), tight, 1e9))
     assert fewer.load == int(fewer.load)
     assert 1 <= fewer.load < 100
 
@@ -269,7 +269,7 @@ def test_of_prompts_with_a_heavy_tail_every_run_has_its_share() -> None:
     limit = heavy.prompt_tokens(99)
     runs = []
     for seed in range(8):
-        lengths = _stratified(heavy, 600, seed)
+        lengths = _stratified_lengths(heavy, 600, seed)
         assert isinstance(lengths, EmpiricalLengths)
         runs.append(np.array(lengths.pairs))
     for pairs in runs:

@@ -11,7 +11,7 @@ from advisor.catalog.ownership import ownership
 from advisor.catalog.schema import Price
 from advisor.decide.offers import OWN, offers_by_accelerator, owned_offer, owned_offers, placements
 from advisor.decide.purchase import Purchase, bill_of
-from advisor.decide.scenario import Beside, Constraints
+from advisor.decide.scenario import ExtraItems, Constraints
 
 DAY = datetime.date(2026, 11, 20)
 H100 = accelerators.by_id("h100-sxm")
@@ -77,7 +77,8 @@ def test_own_hardware_ends_where_it_ends() -> None:
     # Every count up to what is there may serve, at the electricity of the boards that it runs on; the others are off.
     assert 4 * way.usd_per_unit_hour == pytest.approx(own.usd_per_hour)
     bills = [
-        bill_of(own, Purchase(way, count, count, 1.0, 1.0, 1.0).usd_per_hour, Beside()) for count in (1, 2, 4)
+        bill_of(own, Purchase(way, count, count, 1.0, 1.0, 1.0).usd_per_hour, ExtraItems())
+        for count in (1, 2, 4)
     ]
     drawn = [2 * count * 700 / 1000 * rate for count in (1, 2, 4)]
     assert [bill.usd_per_hour for bill in bills] == pytest.approx(drawn)
@@ -90,16 +91,16 @@ def test_a_power_budget_feeds_whole_accelerators_with_their_part_of_the_host() -
     one_w = 700 * ownership(DAY).value("system_power_factor")
     chips = {"h100-sxm": H100, "rtx-4090": accelerators.by_id("rtx-4090")}
 
-    def fed(budget_w: float, own: tuple[tuple[int, str], ...] = ((8, "h100-sxm"),)) -> dict[str, int]:
+    def count_fed(budget_w: float, own: tuple[tuple[int, str], ...] = ((8, "h100-sxm"),)) -> dict[str, int]:
         offers = owned_offers(own, chips, DAY, budget_w)
         return {name: price.num_accelerators for name, (price,) in offers.items()}
 
-    assert fed(8 * one_w) == {"h100-sxm": 8}
-    assert fed(8 * one_w - 1) == {"h100-sxm": 7}
-    assert fed(one_w) == {"h100-sxm": 1}
-    assert fed(0.7 * one_w, ((8, "h100-sxm"), (2, "rtx-4090"))) == {"rtx-4090": 1}
+    assert count_fed(8 * one_w) == {"h100-sxm": 8}
+    assert count_fed(8 * one_w - 1) == {"h100-sxm": 7}
+    assert count_fed(one_w) == {"h100-sxm": 1}
+    assert count_fed(0.7 * one_w, ((8, "h100-sxm"), (2, "rtx-4090"))) == {"rtx-4090": 1}
     with pytest.raises(InfeasibleError) as refused:
-        fed(one_w - 1)
+        count_fed(one_w - 1)
     assert f"{math.ceil(one_w)}W" in str(refused.value.fix)
 
 

@@ -16,7 +16,16 @@ from advisor.catalog.regions import get_region
 from advisor.catalog.schema.economics import PurchasePrice
 from advisor.catalog.schema.part import GpuCard
 from advisor.catalog.units import HOURS_PER_MONTH
-from advisor.decide.ownership import Holding, Line, Tco, rounded, sold_by_the_node, tco, total, whole_cents
+from advisor.decide.ownership import (
+    Holding,
+    OwnedCostLine,
+    Tco,
+    round_to_cents,
+    is_sold_by_the_node,
+    tco,
+    total,
+    whole_cents,
+)
 
 DAY = datetime.date(2026, 11, 20)
 H100 = accelerators.by_id("h100-sxm")
@@ -55,8 +64,10 @@ def line(found: Tco, name: str) -> float:
 def test_lines_are_the_total_to_the_cent(
     usd: float, power_w: float, count: int, tariff: float, interest: float, decay: float
 ) -> None:
-    known = KNOWN.replaced("electricity_usd_per_kwh", tariff).replaced("interest_per_year", interest)
-    found = cost(known.replaced("resale_decay_per_year", decay), usd, power_w, count)
+    known = KNOWN.with_assumption("electricity_usd_per_kwh", tariff).with_assumption(
+        "interest_per_year", interest
+    )
+    found = cost(known.with_assumption("resale_decay_per_year", decay), usd, power_w, count)
     assert found.total_usd == total(found.lines)
     assert found.usd_per_hour * found.life_years * 12 * HOURS_PER_MONTH == pytest.approx(
         found.total_usd, abs=0.005
@@ -79,13 +90,15 @@ def test_by_hand() -> None:
 
 def test_interest_is_that_of_a_loan_paid_back_monthly() -> None:
     """100 000 at 6 % over 5 years: a published payment of 1 933.28 a month."""
-    known = KNOWN.replaced("interest_per_year", 0.06).replaced("server_usd_per_accelerator", 0.0)
+    known = KNOWN.with_assumption("interest_per_year", 0.06).with_assumption(
+        "server_usd_per_accelerator", 0.0
+    )
     found = cost(known, usd=12_500.0)
     assert line(found, "interest") == pytest.approx(1933.28 * 60 - 100_000, abs=0.5)
 
 
 def test_without_interest_there_is_none() -> None:
-    assert line(cost(KNOWN.replaced("interest_per_year", 0.0)), "interest") == 0.0
+    assert line(cost(KNOWN.with_assumption("interest_per_year", 0.0)), "interest") == 0.0
 
 
 @pytest.mark.parametrize(
@@ -104,13 +117,14 @@ def test_without_interest_there_is_none() -> None:
 def test_a_dearer_assumption_is_never_cheaper(name: str) -> None:
     figure = KNOWN.assumptions[name]
     assert (
-        cost(KNOWN.replaced(name, figure.low)).total_usd < cost(KNOWN.replaced(name, figure.high)).total_usd
+        cost(KNOWN.with_assumption(name, figure.low)).total_usd
+        < cost(KNOWN.with_assumption(name, figure.high)).total_usd
     )
 
 
 @given(st.floats(1.0, 4.0))
 def test_cost_is_linear_in_the_purchase_price(factor: float) -> None:
-    known = KNOWN.replaced("server_usd_per_accelerator", 0.0)
+    known = KNOWN.with_assumption("server_usd_per_accelerator", 0.0)
     free, once, more = (cost(known, usd).total_usd for usd in (1e-6, 30_000.0, 30_000.0 * factor))
     assert more - free == pytest.approx(factor * (once - free), rel=1e-6)
 
@@ -118,8 +132,8 @@ def test_cost_is_linear_in_the_purchase_price(factor: float) -> None:
 def test_cards_and_small_systems_stand_in_an_own_room() -> None:
     card = accelerators.by_id("rtx-4090")
     whole = accelerators.by_id("gb10")
-    assert sold_by_the_node(H100)
-    assert not sold_by_the_node(card)
+    assert is_sold_by_the_node(H100)
+    assert not is_sold_by_the_node(card)
     names = [part.name for part in tco(Holding(card, 2, 500.0), price(1599.0), KNOWN).lines]
     assert "colocation" not in names
     alone = tco(Holding(whole, 1, 100.0), price(4699.0, is_system=True), KNOWN)
@@ -154,7 +168,7 @@ def test_a_list_price_stands_in_where_there_is_no_other() -> None:
 
 def test_a_thing_costs_the_same_wherever_it_is_asked_for() -> None:
     book = price_book()
-    for card in parts.listed(GpuCard):
+    for card in parts.planner_parts(GpuCard):
         planned = price_of(card, book)
         bought = purchase_price(KNOWN, accelerators.by_id(card.accelerator))
         assert (planned is None) == (bought is None), card.accelerator
@@ -183,8 +197,8 @@ def test_every_purchase_price_is_dated_and_cited() -> None:
 AMOUNTS = st.floats(min_value=-1e9, max_value=1e9)
 
 
-def cents(usd: float) -> Line:
-    return Line("part", rounded(usd), "measured", datetime.date(2026, 1, 1), "here")
+def cents(usd: float) -> OwnedCostLine:
+    return OwnedCostLine("part", round_to_cents(usd), "measured", datetime.date(2026, 1, 1), "here")
 
 
 @given(st.lists(AMOUNTS, max_size=30))

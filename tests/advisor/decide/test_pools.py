@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from advisor.ask.options import Load
+from advisor.ask.options import LoadOptions
 from advisor.ask.traffic import traffic_of
 from advisor.catalog import accelerators, engines
 from advisor.catalog.errors import InfeasibleError
@@ -16,16 +16,16 @@ from advisor.catalog.launch_options import check_command
 from advisor.decide.pools import PoolPair, agree, sides_of
 from advisor.decide.purchase import Demand
 from advisor.decide.ranking import Planned
-from advisor.decide.recommend import recommend, searched
+from advisor.decide.recommend import recommend, search_scenario
 from advisor.decide.scenario import Constraints, Objectives, Scenario, Traffic
 from advisor.decide.unlike_parts import Asked, Side, cheapest_cell, num_accelerators
-from advisor.simulator.disaggregation import PoolPlan, joined
+from advisor.simulator.disaggregation import PoolPlan, join_pools
 from advisor.simulator.serving import ClosedLoop, FixedLengths, Workload
 from advisor.simulator.serving.disaggregated import simulate_disaggregated
 
 Cli = Callable[[str], Any]
 DAY = datetime.date(2026, 11, 20)
-LONG = traffic_of(Load(rate="5", profile="rag"))
+LONG = traffic_of(LoadOptions(rate="5", profile="rag"))
 STEADY = Objectives(tpot_p99_s=0.04)
 H100 = Constraints(accelerators=("h100-sxm",), engines=("vllm",), precisions=("fp8",))
 
@@ -38,7 +38,7 @@ def scenario_of(**more: Any) -> Scenario:
 @pytest.fixture(scope="module")
 def plain() -> tuple[Scenario, Planned, Any]:
     scenario = scenario_of(levers=("none",))
-    done = searched(scenario)
+    done = search_scenario(scenario)
     return scenario, done.race.entries(-1, 1)[0], done
 
 
@@ -53,7 +53,7 @@ def test_a_worker_carries_no_more_than_its_bound(plain: tuple[Scenario, Planned,
     ):
         pair = PoolPair(first, second)
         plans = [PoolPlan(side.candidate.deployment, n) for side, n in zip(pair.sides, counts, strict=True)]
-        pools = joined(*plans, first.replica, second.replica)
+        pools = join_pools(*plans, first.replica, second.replica)
         workload = Workload(ClosedLoop(200), FixedLengths(9429, 685), 400)
         result = simulate_disaggregated(pools.prefill, pools.decode, pools.link, workload)
         bound = pair.sides[index].rate_bound

@@ -16,10 +16,10 @@ from advisor.catalog import accelerators
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.ownership import ownership
 from advisor.catalog.schema.accelerator import PowerPoint
-from advisor.decide.power import held_to, limits_of, rate_factors
+from advisor.decide.power import with_power_limit, limits_of, rate_factors
 from advisor.decide.recommend import recommend
 from advisor.decide.scenario import Constraints, Scenario, Traffic
-from advisor.emit.formats import Format, emitted
+from advisor.emit.formats import Format, emit_files
 
 Cli = Callable[[str], Any]
 ASK = "recommend --model 8b --engine vllm --precision fp8 --max-gpus 1 --as-of 2026-11-20 --own 8xl40s"
@@ -50,7 +50,7 @@ def test_a_sweep_says_which_limits_there_are_and_what_they_leave() -> None:
     chip = accelerators.by_id("l40s").model_copy(update={"power_points": SWEPT})
     assert limits_of(chip) == (250, 150)
     assert rate_factors(chip) == (1.0, 1.0)
-    held = held_to(chip, 150)
+    held = with_power_limit(chip, 150)
     assert held.tdp_w == 150
     assert held.peak_flop_per_s["bf16"] == pytest.approx(0.4 * chip.peak_flop_per_s["bf16"])
     with pytest.raises(InfeasibleError, match="100 W is no power limit"):
@@ -90,7 +90,7 @@ def test_what_cannot_be_limited_is_refused(cli: Cli, words: str, said: str) -> N
 
 
 @functools.cache
-def asked(words: str) -> dict[str, Any]:
+def ask(words: str) -> dict[str, Any]:
     out = io.StringIO()
     err = io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
@@ -105,7 +105,7 @@ def usd_of_limit(boards: int) -> float:
 
 
 def test_a_limit_saves_and_costs_what_is_said(cli: Cli) -> None:
-    plain, held = (asked(f"--rate 6 --levers {levers}")["options"][0] for levers in ("none", "power-cap"))
+    plain, held = (ask(f"--rate 6 --levers {levers}")["options"][0] for levers in ("none", "power-cap"))
     assert held["machine"]["power_limit_w"] == 245
     assert plain["machine"]["power_limit_w"] is None
     saved = plain["bill"]["usd_per_hour"] - held["bill"]["usd_per_hour"]
@@ -124,7 +124,7 @@ def test_a_limit_saves_and_costs_what_is_said(cli: Cli) -> None:
 
 
 def test_what_is_pulled_is_compared_with_full_power() -> None:
-    (trial,) = asked("--rate 6 --levers power-cap")["changes"]
+    (trial,) = ask("--rate 6 --levers power-cap")["changes"]
     assert trial["verdict"] == "applied"
     assert trial["name"] == "power-cap:245W"
     assert trial["tpot_p99_s"]["before"] < trial["tpot_p99_s"]["after"]
@@ -134,7 +134,7 @@ def test_what_is_pulled_is_compared_with_full_power() -> None:
 
 
 def test_auto_tries_the_lowest_limit_that_holds() -> None:
-    found = asked("--rate 6")
+    found = ask("--rate 6")
     (trial,) = (each for each in found["changes"] if each["name"].startswith("power-cap"))
     assert found["options"][0]["machine"]["power_limit_w"] is None
     assert trial["verdict"] == "cheaper"
@@ -148,7 +148,7 @@ def test_auto_tries_the_lowest_limit_that_holds() -> None:
 
 def test_a_power_budget_feeds_more_boards_that_draw_less() -> None:
     few, more = (
-        asked(f"--fast --power-budget 1.5kW --levers {levers}")["options"][0]
+        ask(f"--fast --power-budget 1.5kW --levers {levers}")["options"][0]
         for levers in ("none", "power-cap")
     )
     assert (few["machine"]["num_accelerators"], more["machine"]["num_accelerators"]) == (3, 5)
@@ -156,7 +156,7 @@ def test_a_power_budget_feeds_more_boards_that_draw_less() -> None:
         more["performance"]["requests_per_s"]["value"] > 1.2 * few["performance"]["requests_per_s"]["value"]
     )
     assert (
-        asked("--rate 1 --power-budget 300W --levers power-cap")["options"][0]["machine"]["num_accelerators"]
+        ask("--rate 1 --power-budget 300W --levers power-cap")["options"][0]["machine"]["num_accelerators"]
         == 1
     )
 
@@ -173,7 +173,7 @@ def test_files_set_the_limit() -> None:
     )
     option = recommend(scenario, whole=False).options[0]
     for form in get_args(Format):
-        files = emitted("llama-3.1-8b", option, form)
+        files = emit_files("llama-3.1-8b", option, form)
         assert "nvidia-smi --power-limit=280\n" in files.pop("power.sh")
         assert "sudo bash power.sh on each machine" in files.pop("README.md")
         assert files

@@ -34,7 +34,7 @@ from advisor.decide.purchase import (
     usd_per_million_tokens,
 )
 from advisor.decide.reason import AmountNotStated, PriceNotStated
-from advisor.decide.scenario import Beside, Objectives, Scenario, Traffic
+from advisor.decide.scenario import ExtraItems, Objectives, Scenario, Traffic
 from advisor.simulator.quantity import Quantity
 
 DAY = datetime.date(2026, 11, 20)
@@ -232,7 +232,7 @@ def lines_of(bill: Bill) -> dict[str, float]:
 
 
 def test_rent_alone_leaves_the_rest_unknown() -> None:
-    bill = bill_of(price(), 48.0, Beside())
+    bill = bill_of(price(), 48.0, ExtraItems())
     assert bill.usd_per_hour == pytest.approx(48.0)
     assert bill.usd_per_month == pytest.approx(48.0 * 730.5)
     assert bill.lines == (BillLine("rent", bill.usd_per_month),)
@@ -245,7 +245,7 @@ def test_rent_alone_leaves_the_rest_unknown() -> None:
 
 def test_storage_and_egress_by_hand() -> None:
     """2 TB at 0.0001 USD per GB and hour; 10 TB at 5 cents a GB."""
-    beside = Beside(storage_bytes=2 * TB, egress_bytes_per_month=10 * TB)
+    beside = ExtraItems(storage_bytes=2 * TB, egress_bytes_per_month=10 * TB)
     offer = price(storage_usd_per_gb_hour=1e-4, egress_usd_per_gb=0.05)
     bill = bill_of(offer, 24.0, beside)
     assert lines_of(bill)["storage"] == pytest.approx(2000 * 1e-4 * HOURS_PER_MONTH)
@@ -256,7 +256,7 @@ def test_storage_and_egress_by_hand() -> None:
 
 
 def test_an_amount_without_a_price_is_unknown_and_none_is_nothing() -> None:
-    bill = bill_of(price(), 24.0, Beside(storage_bytes=TB, egress_bytes_per_month=0.0))
+    bill = bill_of(price(), 24.0, ExtraItems(storage_bytes=TB, egress_bytes_per_month=0.0))
     assert "storage" not in lines_of(bill)
     assert lines_of(bill)["egress"] == 0.0
     assert bill.unknown == (UnknownCost("storage", PriceNotStated("aws")),)
@@ -264,10 +264,10 @@ def test_an_amount_without_a_price_is_unknown_and_none_is_nothing() -> None:
 
 
 def test_a_commitment_is_owed_whole() -> None:
-    bill = bill_of(price(24.0, term="reserved_1y"), 48.0, Beside())
+    bill = bill_of(price(24.0, term="reserved_1y"), 48.0, ExtraItems())
     assert bill.commitment_usd == pytest.approx(48.0 * 8760)
     assert "are owed whole" in bill_words(bill)
-    assert bill_of(price(term="reserved_unspecified"), 24.0, Beside()).commitment_usd is None
+    assert bill_of(price(term="reserved_unspecified"), 24.0, ExtraItems()).commitment_usd is None
 
 
 @given(hours=st.floats(0.01, 20_000.0), usd=st.floats(0.1, 1e4))
@@ -278,7 +278,7 @@ def test_a_job_pays_the_longer_of_its_hours_and_its_commitment(hours: float, usd
 
 
 def test_a_job_keeps_its_data_for_as_long_as_it_runs() -> None:
-    beside = Beside(storage_bytes=TB, egress_bytes_per_month=0.0)
+    beside = ExtraItems(storage_bytes=TB, egress_bytes_per_month=0.0)
     lasts = Quantity(10 * HOUR_S, 8 * HOUR_S, 15 * HOUR_S, "modelled")
     bill = bill_of(price(storage_usd_per_gb_hour=1e-3), 24.0, beside, duration_s=lasts)
     assert bill.usd is not None
@@ -294,7 +294,7 @@ def test_a_job_keeps_its_data_for_as_long_as_it_runs() -> None:
 def test_own_machines_pay_their_hosts_and_cooling() -> None:
     known = ownership(DAY)
     offer = owned_offer(8, H100, DAY)
-    bill = bill_of(offer, offer.usd_per_hour, Beside())
+    bill = bill_of(offer, offer.usd_per_hour, ExtraItems())
     factor = known.value("system_power_factor") * known.value("pue") * known.value("electricity_usd_per_kwh")
     assert lines_of(bill)["electricity"] == pytest.approx(5.6 * factor * HOURS_PER_MONTH)
     assert known.energy_usd_per_hour(5600.0) == pytest.approx(5.6 * factor)
@@ -312,7 +312,7 @@ def test_bought_machines_pay_what_their_total_cost_says() -> None:
         source="test",
     )
     cost = tco(Holding(H100, 8, 5600.0), bought, ownership(DAY))
-    bill = owned_bill(cost, owned_offer(8, H100, DAY), Beside())
+    bill = owned_bill(cost, owned_offer(8, H100, DAY), ExtraItems())
     assert bill.usd_per_month == pytest.approx(cost.usd_per_month)
     assert bill.usd_per_hour == pytest.approx(cost.usd_per_hour)
     assert set(lines_of(bill)) == {"capital", "electricity", "upkeep"}

@@ -14,7 +14,7 @@ from advisor.catalog.schema import Price
 from advisor.decide.measure import SIGMA, STAGES, Capacity, PlanningPoint, Stage
 from advisor.decide.purchase import Demand, demands_of, planned_load
 from advisor.decide.race import RIVAL_MARGIN, RIVAL_SIGMAS, WIDTH, Race
-from advisor.decide.ranking import Planned, cost_range, is_tie, overlap, preferred
+from advisor.decide.ranking import Planned, cost_range, is_tie, overlap, cheapest_by_expectation
 from advisor.decide.reason import NotForSale, OverBudget, OwnedTooSlow
 from advisor.decide.scenario import Constraints, Objectives, Scenario, Traffic
 from advisor.decide.screening import screen
@@ -164,7 +164,7 @@ class KnownRace(Race):
             trial.measurements = KnownCapacity(part * trial.rate_bound, errors)  # type: ignore[assignment]
         return trial.measurements
 
-    def asked(self) -> list[list[tuple[str, float]]]:
+    def measured_points(self) -> list[list[tuple[str, float]]]:
         """What was measured, by candidate."""
         known: list[Any] = [trial.measurements for trial in self.trials.values()]
         return [runs.asked for runs in known if runs is not None]
@@ -308,7 +308,7 @@ def test_of_candidates_with_one_bill_those_that_cannot_cost_less_are_not_measure
 
 def test_nothing_is_measured_twice() -> None:
     for load in LOADS:
-        for asked in known_race(scenario_of(**load)).asked():
+        for asked in known_race(scenario_of(**load)).measured_points():
             stages = [stage for stage, held in asked if not held]
             assert len(stages) == len(set(stages))
             assert stages == [stage for stage in STAGES if stage in stages]
@@ -329,7 +329,7 @@ def test_what_every_lane_shows_is_as_precise_as_its_count_needs() -> None:
 
 def test_a_screened_race_confirms_nothing() -> None:
     race = known_race(scenario_of(rate_per_s=20.0, screened_only=True))
-    assert {stage for asked in race.asked() for stage, _ in asked} == {"screened"}
+    assert {stage for asked in race.measured_points() for stage, _ in asked} == {"screened"}
 
 
 def test_what_a_bound_excludes_could_not_have_won() -> None:
@@ -400,14 +400,14 @@ def test_of_engines_with_one_bill_the_seed_does_not_choose() -> None:
 
     ours = with_engine("sglang", 1.0)
     others = with_engine("vllm", 1.01)
-    chosen = preferred([ours, others]).found.candidate.deployment.engine.id
+    chosen = cheapest_by_expectation([ours, others]).found.candidate.deployment.engine.id
     swapped = [replace(ours, expected_cost=1.01), replace(others, expected_cost=1.0)]
-    assert preferred(swapped).found.candidate.deployment.engine.id == chosen
+    assert cheapest_by_expectation(swapped).found.candidate.deployment.engine.id == chosen
     assert is_tie(ours, others)
     # A smaller bill is no matter of the seed.
     bill = replace(plan.found.purchase, cost=0.5 * plan.found.purchase.cost)
-    cheap = replace(ours, found=ours.found.bought(bill), expected_cost=0.5)
-    assert preferred([others, cheap]) is cheap
+    cheap = replace(ours, found=ours.found.with_purchase(bill), expected_cost=0.5)
+    assert cheapest_by_expectation([others, cheap]) is cheap
 
 
 # --- races on simulated capacities ----------------------------------------------------------------------------------

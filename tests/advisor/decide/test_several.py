@@ -26,9 +26,9 @@ from advisor.decide.scenario import Constraints, Scenario, Traffic
 from advisor.decide.several import result as several_result
 from advisor.decide.several import sizing as several
 from advisor.decide.several.blocks import cheapest_fleets, compared_rows, usd_per_hour
-from advisor.decide.several.packing import Machines, Need, ordered, packed
+from advisor.decide.several.packing import Machines, Need, order_units, pack
 from advisor.decide.several.result import recommend_several, saving
-from advisor.decide.several.sizing import Sized, sliced
+from advisor.decide.several.sizing import Sized, slice_offers
 from advisor.emit.formats import Format
 from advisor.emit.several import emitted_models
 
@@ -55,13 +55,13 @@ def scenario(model: str, **limits: Any) -> Scenario:
 
 @pytest.fixture(scope="module")
 def sized() -> list[Sized]:
-    return several.sized([scenario(model) for model in RATES], lambda message: None)
+    return several.size_models([scenario(model) for model in RATES], lambda message: None)
 
 
 @pytest.fixture(scope="module")
 def found(sized: list[Sized]) -> Decision:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(several_result, "sized", lambda scenarios, progress: sized)
+        patch.setattr(several_result, "size_models", lambda scenarios, progress: sized)
         return recommend_several([one.scenario for one in sized], lambda message: None)
 
 
@@ -106,7 +106,7 @@ def test_replicas_are_packed_on_the_fewest_machines(seed: int) -> None:
     draw = random.Random(seed)
     needs = [Need(draw.randint(0, 4), draw.choice([1, 2, 4, 8])) for _ in range(draw.randint(1, 3))]
     capacity = draw.choice([8, 10, 12, 16])
-    machines = packed(needs, capacity)
+    machines = pack(needs, capacity)
     sizes = [need.size for need in needs for _ in range(need.num_replicas)]
     assert sum(each.count for each in machines) == fewest(sizes, capacity)
     for place, need in enumerate(needs):
@@ -134,31 +134,33 @@ def offer(**changes: Any) -> Price:
 def test_whole_nodes_are_bought_within_what_the_seller_has() -> None:
     chip = accelerators.by_id("h100-sxm")
     needs = [Need(3, 2), Need(5, 1)]
-    order = ordered(needs, offer(), chip)
+    order = order_units(needs, offer(), chip)
     assert order is not None
     assert (order.num_units, order.usd_per_hour, order.num_accelerators) == (2, 160.0, 16)
     assert order.machines == (Machines(1, 8, (3, 2), 8), Machines(1, 8, (0, 3), 3))
-    assert ordered(needs, offer(max_quantity=8), chip) is None
-    least = ordered(needs, offer(min_quantity=32), chip)
+    assert order_units(needs, offer(max_quantity=8), chip) is None
+    least = order_units(needs, offer(min_quantity=32), chip)
     assert least is not None
     assert least.num_units == 4
-    assert ordered(needs, offer(provider="own"), chip) is None  # two machines are not there
-    assert ordered([Need(2, 2), Need(4, 1)], offer(provider="own"), chip) is not None
-    assert ordered([Need(1, 8)], offer(num_accelerators=2, usd_per_hour=20.0), chip) is None
-    single = ordered(
+    assert order_units(needs, offer(provider="own"), chip) is None  # two machines are not there
+    assert order_units([Need(2, 2), Need(4, 1)], offer(provider="own"), chip) is not None
+    assert order_units([Need(1, 8)], offer(num_accelerators=2, usd_per_hour=20.0), chip) is None
+    single = order_units(
         [Need(2, 4), Need(3, 1)], offer(provider="runpod", num_accelerators=1, usd_per_hour=3.0), chip
     )
     assert single is not None
     assert single.usd_per_hour == 33.0
     assert Counter({each.num_accelerators: each.count for each in single.machines}) == {1: 3, 4: 2}
-    joined = ordered([Need(1, 16), Need(2, 4)], offer(), chip)
+    joined = order_units([Need(1, 16), Need(2, 4)], offer(), chip)
     assert joined is not None
     assert joined.num_units == 3
 
 
 def test_parts_of_machines_cost_their_part_of_the_price() -> None:
     chips = {"h100-sxm": accelerators.by_id("h100-sxm")}
-    rows = sliced({"h100-sxm": (offer(min_quantity=16, max_quantity=64), offer(usd_per_hour=160.0))}, chips)
+    rows = slice_offers(
+        {"h100-sxm": (offer(min_quantity=16, max_quantity=64), offer(usd_per_hour=160.0))}, chips
+    )
     assert [row.num_accelerators for row in rows["h100-sxm"]] == [1, 2, 4, 8, 16, 32, 64]
     assert {row.usd_per_accelerator_hour for row in rows["h100-sxm"]} == {10.0}
     assert {row.min_quantity for row in rows["h100-sxm"]} == {None}
@@ -180,7 +182,7 @@ def test_no_other_fleet_costs_less(sized: list[Sized]) -> None:
                 sizes = [plan.found.candidate.deployment.accelerators_per_replica for plan in held]
                 counts = [plan.found.purchase.num_replicas for plan in held]
                 needs = [Need(count, size) for count, size in zip(counts, sizes, strict=True)]
-                order = ordered(needs, price, chip) if needs else None
+                order = order_units(needs, price, chip) if needs else None
                 total += order.usd_per_hour if order else 0.0 if not needs else float("inf")
             least = min(least, total)
     assert best == pytest.approx(least)

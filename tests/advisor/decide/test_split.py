@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from advisor.ask.levers import with_levers
-from advisor.ask.options import Levers, Load
+from advisor.ask.options import Levers, LoadOptions
 from advisor.ask.traffic import traffic_of
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch_options import check_command
 from advisor.decide import unlike_parts
 from advisor.decide.load_runs import LoadShare, SplitModel, lengths_of, prompt_pairs, run_at
-from advisor.decide.race import shown
+from advisor.decide.race import run_planning_point
 from advisor.decide.ranking import Planned
 from advisor.decide.recommend import recommend
 from advisor.decide.scenario import Constraints, Scenario
@@ -50,9 +50,9 @@ def trace_file(folder: Path, count: int = 3000, rate: float = 20.0) -> Path:
 
 def test_halves_of_a_traffic_are_the_traffic(tmp_path: Path) -> None:
     loads = (
-        Load(rate="8", profile="agent"),
-        Load(rate="8", trace=trace_file(tmp_path)),
-        Load(rate="8", input_tokens=4000, output_tokens=200, shared_prefix_tokens=1000),
+        LoadOptions(rate="8", profile="agent"),
+        LoadOptions(rate="8", trace=trace_file(tmp_path)),
+        LoadOptions(rate="8", input_tokens=4000, output_tokens=200, shared_prefix_tokens=1000),
     )
     for load in loads:
         whole = traffic_of(load)
@@ -71,7 +71,7 @@ def test_halves_of_a_traffic_are_the_traffic(tmp_path: Path) -> None:
 
 
 def test_a_share_of_a_trace_keeps_its_instants(tmp_path: Path) -> None:
-    whole = traffic_of(Load(trace=trace_file(tmp_path)))
+    whole = traffic_of(LoadOptions(trace=trace_file(tmp_path)))
     long = traffic_in(whole, 4097)
     replica = model_replica(
         named_deployment("llama-3.1-8b", "h100-sxm"), mean_input_tokens=20_000, mean_output_tokens=250
@@ -84,7 +84,7 @@ def test_a_share_of_a_trace_keeps_its_instants(tmp_path: Path) -> None:
 
 
 def test_shares_are_seen_as_the_clients_see_them() -> None:
-    whole = traffic_of(Load(rate="4", profile="agent"))
+    whole = traffic_of(LoadOptions(rate="4", profile="agent"))
     halves = traffic_in(whole, 1, 8192), traffic_in(whole, 8193)
     deployment = named_deployment("llama-3.1-8b", "h100-sxm", tensor_parallel=4)
     replica = model_replica(deployment, mean_input_tokens=13_000, mean_output_tokens=347)
@@ -104,7 +104,7 @@ def test_shares_are_seen_as_the_clients_see_them() -> None:
 
 @pytest.mark.slow
 def test_long_prompts_apart_are_cheaper_and_hold_behind_a_router() -> None:
-    traffic = traffic_of(Load(rate="5", profile="agent"))
+    traffic = traffic_of(LoadOptions(rate="5", profile="agent"))
     h200 = H100.model_copy(update={"accelerators": ("h200-sxm",)})
     scenario = Scenario(model="llama-3.1-8b", as_of=DAY, traffic=traffic, constraints=h200, top=1)
     split, plain = (
@@ -141,7 +141,7 @@ def test_long_prompts_apart_are_cheaper_and_hold_behind_a_router() -> None:
 
 @pytest.mark.slow
 def test_a_split_that_gains_nothing_is_noted() -> None:
-    traffic = traffic_of(Load(rate="1", profile="chat"))
+    traffic = traffic_of(LoadOptions(rate="1", profile="chat"))
     found = recommend(
         Scenario(model="llama-3.1-8b", traffic=traffic, constraints=H100, as_of=DAY, levers=("split",))
     )
@@ -155,8 +155,8 @@ def test_a_split_that_means_nothing_is_refused(tmp_path: Path) -> None:
         "arrived_at_s,input_tokens,output_tokens\n" + "".join(f"{n},512,64\n" for n in range(99))
     )
     for load, words in (
-        (Load(profile="agent"), "needs a load"),
-        (Load(trace=alike), "finds no length"),
+        (LoadOptions(profile="agent"), "needs a load"),
+        (LoadOptions(trace=alike), "finds no length"),
     ):
         scenario = Scenario(model="llama-3.1-8b", traffic=traffic_of(load), as_of=DAY)
         with pytest.raises(AdvisorError, match=words) as refused:
@@ -171,7 +171,7 @@ def test_parts_that_other_seeds_do_not_show_are_grown_or_others_taken(
     scenario = Scenario(
         model="llama-3.1-8b",
         as_of=DAY,
-        traffic=traffic_of(Load(rate="5", profile="agent")),
+        traffic=traffic_of(LoadOptions(rate="5", profile="agent")),
         constraints=H100.model_copy(update={"accelerators": ("h200-sxm",)}),
         levers=("split",),
         top=1,
@@ -180,9 +180,9 @@ def test_parts_that_other_seeds_do_not_show_are_grown_or_others_taken(
 
     def strict(asked: Scenario, plan: Planned, **more: Any) -> Planned | None:
         seen.append(plan.found.purchase.usd_per_hour)
-        return shown(asked, plan, **more) if len(seen) > 1 else None
+        return run_planning_point(asked, plan, **more) if len(seen) > 1 else None
 
-    monkeypatch.setattr(unlike_parts, "shown", strict)
+    monkeypatch.setattr(unlike_parts, "run_planning_point", strict)
     option = recommend(scenario).options[0]
     assert option.parts
     assert seen[0] < option.bill.usd_per_hour == pytest.approx(seen[-1])

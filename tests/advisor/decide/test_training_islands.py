@@ -7,7 +7,7 @@ import pytest
 from advisor.catalog import accelerators, models
 from advisor.catalog.errors import InfeasibleError
 from advisor.decide.training.islands import Across, Islands, IslandsFound, over_islands
-from advisor.decide.training.search import evaluate_plan, simulated
+from advisor.decide.training.search import evaluate_plan, simulate_pipeline
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import TrainingPlan
@@ -18,14 +18,16 @@ PLAN = TrainingPlan(8, 4, data_parallel=8, sharding="zero1")
 WIDE = 1e15
 
 
-def _found(second: TrainingCluster, rate: float, across: Across, plan: TrainingPlan = PLAN) -> IslandsFound:
+def _plan_islands(
+    second: TrainingCluster, rate: float, across: Across, plan: TrainingPlan = PLAN
+) -> IslandsFound:
     return over_islands(JOB, Islands((H100, second), (128, 128), rate), plan, across)
 
 
 @pytest.mark.parametrize("across", ["dp", "pp"])
 def test_two_like_halves_on_a_wide_link_are_one_cluster(across: Across) -> None:
-    whole = simulated(evaluate_plan(JOB, H100, PLAN))
-    found = _found(H100, WIDE, across)
+    whole = simulate_pipeline(evaluate_plan(JOB, H100, PLAN))
+    found = _plan_islands(H100, WIDE, across)
     # Stages on both sides may leave the half with the head a layer or two fewer.
     slack = 0.0 if across == "dp" else 0.01
     assert (1.0 - slack) * whole.step_s <= found.found.step_s * 1.0001 <= 1.005 * whole.step_s
@@ -35,7 +37,7 @@ def test_two_like_halves_on_a_wide_link_are_one_cluster(across: Across) -> None:
 
 @pytest.mark.parametrize("across", ["dp", "pp"])
 def test_a_thinner_link_is_never_faster_and_never_faster_than_its_wire(across: Across) -> None:
-    steps = [_found(A100, rate, across).found.step_s for rate in (WIDE, 1e11, 1e10, 1e9)]
+    steps = [_plan_islands(A100, rate, across).found.step_s for rate in (WIDE, 1e11, 1e10, 1e9)]
     assert steps == sorted(steps)
     # fp32 gradients over it once, parameters in 16 bits back; or the activations of every micro-batch, each way.
     bytes_of = {"dp": 70.6e9 * (4.0 + 2.0) * 0.8, "pp": 256 * 8192 * 8192 * 2.0}
@@ -43,8 +45,8 @@ def test_a_thinner_link_is_never_faster_and_never_faster_than_its_wire(across: A
 
 
 def test_replicas_wait_for_the_slower_part_and_an_uneven_batch_would_not() -> None:
-    found = _found(A100, WIDE, "dp")
-    slow = simulated(evaluate_plan(JOB, A100, PLAN))
+    found = _plan_islands(A100, WIDE, "dp")
+    slow = simulate_pipeline(evaluate_plan(JOB, A100, PLAN))
     assert found.found.step_s == pytest.approx(slow.step_s, rel=0.02)
     assert found.uneven is not None
     fast_rounds, slow_rounds, seconds = found.uneven
@@ -54,11 +56,11 @@ def test_replicas_wait_for_the_slower_part_and_an_uneven_batch_would_not() -> No
 
 
 def test_the_faster_part_holds_more_layers_and_the_step_lies_between_those_of_either() -> None:
-    found = _found(A100, 1e11, "pp")
+    found = _plan_islands(A100, 1e11, "pp")
     layers = found.stage_layers
     assert sum(layers) == 80
     assert sum(layers[:2]) > 2 * sum(layers[2:])
-    fast, slow = (simulated(evaluate_plan(JOB, cluster, PLAN)).step_s for cluster in (H100, A100))
+    fast, slow = (simulate_pipeline(evaluate_plan(JOB, cluster, PLAN)).step_s for cluster in (H100, A100))
     assert fast < found.found.step_s < slow
     even = 2.0 / (1.0 / fast + 1.0 / slow)
     assert found.found.step_s == pytest.approx(even, rel=0.15), "work is divided by speed"
@@ -82,7 +84,7 @@ def test_without_a_wish_the_faster_way_is_taken() -> None:
 )
 def test_what_does_not_divide_is_refused(changed: dict[str, object], across: Across, what: str) -> None:
     with pytest.raises(InfeasibleError, match=what) as refused:
-        _found(A100, 1e11, across, replace(PLAN, **changed))
+        _plan_islands(A100, 1e11, across, replace(PLAN, **changed))
     assert refused.value.fix
 
 

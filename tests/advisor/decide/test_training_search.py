@@ -24,8 +24,8 @@ from advisor.decide.training.search import (
     best_plans,
     does_fit,
     evaluate_plan,
-    pictured,
-    simulated,
+    pipeline_to_draw,
+    simulate_pipeline,
 )
 from advisor.decide.training.space import RULES, counts_of, limits_of, peak_flop_per_s, variants_of
 from advisor.simulator.training.job import TrainingJob
@@ -79,11 +79,11 @@ def test_the_event_graph_agrees_with_the_closed_form_where_stages_are_equal() ->
     for schedule, virtual in (("1f1b", 1), ("interleaved", 4), ("zb_h1", 1)):
         plan = TrainingPlan(8, 8, virtual, data_parallel=16, sharding="zero1", schedule=schedule)  # type: ignore[arg-type]
         closed = evaluate_plan(job, cluster, plan)
-        graph = simulated(closed)
+        graph = simulate_pipeline(closed)
         assert graph.step_s == pytest.approx(closed.step_s, rel=0.03)
         assert graph.run is not None
         assert sum(graph.breakdown_s.values()) == pytest.approx(graph.step_s)
-        shown = pictured(graph)
+        shown = pipeline_to_draw(graph)
         assert shown is not None
         assert shown.num_micro_batches == 16
 
@@ -92,9 +92,9 @@ def test_long_schedules_are_continued_at_their_rate(monkeypatch: pytest.MonkeyPa
     job = TrainingJob(models.get("llama-3.1-8b").record, 4096, 512)
     cluster = variants_of(accelerators.by_id("h100-sxm"), job.model, TASK)[0][0].cluster
     plan = TrainingPlan(1, 4, 2, data_parallel=2, schedule="interleaved")
-    whole = simulated(evaluate_plan(job, cluster, plan))
+    whole = simulate_pipeline(evaluate_plan(job, cluster, plan))
     monkeypatch.setattr("advisor.decide.training.search.MOST_SIMULATED_PASSES", 1500)
-    short = simulated(evaluate_plan(job, cluster, plan))
+    short = simulate_pipeline(evaluate_plan(job, cluster, plan))
     assert short.run is not None
     assert whole.run is not None
     assert short.run.num_micro_batches < whole.run.num_micro_batches

@@ -12,7 +12,7 @@ from advisor.decide.reason import FailsTooOften, NotWorthCommitting
 from advisor.decide.training.money import ClusterOffer, unsold
 from advisor.decide.training.recommend import recommend_training
 from advisor.decide.training.result import TrainingOption
-from advisor.decide.training.runs import Run, run_of
+from advisor.decide.training.runs import TrainingRun, run_of
 from advisor.decide.training.scenario import (
     Algorithm,
     Placement,
@@ -34,7 +34,7 @@ TASK = TrainingTask(tokens=1e7, sequence_tokens=4096, global_batch=64, may_offlo
 H100 = accelerators.by_id("h100-sxm")
 
 
-def tuned(model: str, count: int, **changes: object) -> TrainingOption:
+def first_option(model: str, count: int, **changes: object) -> TrainingOption:
     question = TrainingScenario(
         model=model,
         workload="finetune",
@@ -46,24 +46,24 @@ def tuned(model: str, count: int, **changes: object) -> TrainingOption:
 
 
 def test_14b_is_tuned_on_one_card_with_its_optimizer_in_host_memory() -> None:
-    option = tuned("qwen2.5-14b", 1)
+    option = first_option("qwen2.5-14b", 1)
     assert option.plan.offload == "optimizer"
     assert option.plan.framework == "deepspeed"
     assert '"offload_optimizer": {"device": "cpu"}' in option.launch.flags["deepspeed"]
     assert "--offload_optimizer_device cpu" in option.launch.flags["trl"]
     assert option.performance.peak_memory_bytes.value < option.performance.memory_limit_bytes
     with pytest.raises(InfeasibleError, match="nothing trains"):
-        tuned("qwen2.5-14b", 1, may_offload=False)
+        first_option("qwen2.5-14b", 1, may_offload=False)
 
 
 def test_host_memory_is_only_used_where_nothing_else_fits() -> None:
-    assert tuned("llama-3.1-8b", 8).plan.offload == ""
-    assert tuned("mixtral-8x7b", 8).plan.offload == "optimizer"
+    assert first_option("llama-3.1-8b", 8).plan.offload == ""
+    assert first_option("mixtral-8x7b", 8).plan.offload == "optimizer"
 
 
 def test_what_the_host_does_not_hold_is_refused_with_the_nearest_that_works() -> None:
     with pytest.raises(InfeasibleError) as error:
-        tuned("qwen3-32b", 1)
+        first_option("qwen3-32b", 1)
     assert "host memory" in error.value.why
     count = int(error.value.hint.split(": ")[1].split(" x ")[0])
     variants, _ = variants_of(H100, models.get("qwen3-32b").record, TASK)
@@ -101,14 +101,14 @@ def test_gradients_that_ranks_divide_follow_the_optimizer_to_the_host() -> None:
     "optimizer", ["adamw", "adamw_bf16", "adamw_8bit", "adafactor", "lion", "muon", "sgd"]
 )
 def test_every_optimizer_is_tuned_by_a_framework_that_has_it(optimizer: str) -> None:
-    option = tuned("llama-3.1-8b", 8, optimizer=optimizer)
+    option = first_option("llama-3.1-8b", 8, optimizer=optimizer)
     assert option.launch.flags
     assert option.usd.value > 0
 
 
 def test_smaller_states_take_less_memory() -> None:
     peaks = [
-        tuned("llama-3.1-8b", 8, optimizer=name, frameworks=("deepspeed",)).performance.memory_bytes[
+        first_option("llama-3.1-8b", 8, optimizer=name, frameworks=("deepspeed",)).performance.memory_bytes[
             "optimizer"
         ]
         for name in ("adamw", "lion", "adamw_8bit", "adafactor")
@@ -201,7 +201,7 @@ def test_a_loop_in_a_framework_that_has_none_is_refused() -> None:
     assert "megatron or fsdp" in str(reason)
 
 
-def bought(term: str, hours: float, *, mtbf_s: float = 1e9) -> Run:
+def run_bought_for(term: str, hours: float, *, mtbf_s: float = 1e9) -> TrainingRun:
     """A run of so many hours on eight accelerators at a term, with failures so often."""
     one = variants_of(H100, models.get("llama-3.1-8b").record, TASK)[0]
     plan = best_plans(one, 8, Tally(), keep=1)[0]
@@ -227,16 +227,16 @@ def bought(term: str, hours: float, *, mtbf_s: float = 1e9) -> Run:
 
 
 def test_what_fails_more_than_half_of_the_time_is_not_feasible() -> None:
-    assert bought("on_demand", 100.0).infeasible is None
-    failing = bought("on_demand", 100.0, mtbf_s=8 * 1800.0)
+    assert run_bought_for("on_demand", 100.0).infeasible is None
+    failing = run_bought_for("on_demand", 100.0, mtbf_s=8 * 1800.0)
     assert failing.goodput.goodput_fraction < 0.5
     assert isinstance(failing.infeasible, FailsTooOften)
 
 
 def test_commitments_are_billed_whole_and_only_worth_a_tenth_of_their_time() -> None:
     year = 365 * 24
-    assert isinstance(bought("reserved_1y", 0.05 * year).infeasible, NotWorthCommitting)
-    long = bought("reserved_1y", 0.2 * year)
+    assert isinstance(run_bought_for("reserved_1y", 0.05 * year).infeasible, NotWorthCommitting)
+    long = run_bought_for("reserved_1y", 0.2 * year)
     assert long.infeasible is None
     assert long.usd == pytest.approx(80.0 * year)
-    assert bought("on_demand", 0.2 * year).usd == pytest.approx(80.0 * 0.2 * year, rel=0.05)
+    assert run_bought_for("on_demand", 0.2 * year).usd == pytest.approx(80.0 * 0.2 * year, rel=0.05)

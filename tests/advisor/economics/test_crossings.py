@@ -11,7 +11,7 @@ from advisor.catalog.ownership import ownership
 from advisor.catalog.regions import all_regions, get_region
 from advisor.economics import break_even
 from advisor.economics.carbon import footprint, peak_gflop_per_joule, site_kwh_per_million_tokens
-from advisor.economics.sensitivity import Parameter, tornado
+from advisor.economics.sensitivity import SensitivityInput, tornado
 
 USD = st.floats(0.01, 1e4)
 
@@ -50,9 +50,9 @@ def test_a_tornado_moves_one_at_a_time_widest_first() -> None:
     swings = tornado(
         lambda values: 2 * values["a"] + values["b"],
         (
-            Parameter("b", 1.0, 0.0, 5.0, "", ""),
-            Parameter("a", 1.0, -5.0, 5.0, "", ""),
-            Parameter("idle", 1.0, 0.0, 9.0, "", ""),
+            SensitivityInput("b", 1.0, 0.0, 5.0, "", ""),
+            SensitivityInput("a", 1.0, -5.0, 5.0, "", ""),
+            SensitivityInput("idle", 1.0, 0.0, 9.0, "", ""),
         ),
     )
     assert [(s.parameter, s.usd_per_million_at_low, s.usd_per_million_at_high) for s in swings] == [
@@ -64,7 +64,11 @@ def test_a_tornado_moves_one_at_a_time_widest_first() -> None:
 
 def test_energy_of_a_million_tokens_by_hand() -> None:
     """1 kW of accelerators, 1 000 tokens/s, PUE 1.5, systems 1.2 times: 1.8 MJ, half a kWh."""
-    known = ownership(datetime.date(2026, 11, 20)).replaced("system_power_factor", 1.2).replaced("pue", 1.5)
+    known = (
+        ownership(datetime.date(2026, 11, 20))
+        .with_assumption("system_power_factor", 1.2)
+        .with_assumption("pue", 1.5)
+    )
     assert site_kwh_per_million_tokens(1000.0, 1000.0, known) == pytest.approx(0.5)
 
 

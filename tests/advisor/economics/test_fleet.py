@@ -7,7 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from advisor.economics.fleet import Day, UnitPrice, always_on, autoscaled, day_of, reserved_base, units_needed
+from advisor.economics.fleet import (
+    Day,
+    UnitPrice,
+    always_on,
+    autoscaled_cost,
+    day_of,
+    reserved_base,
+    units_needed,
+)
 
 LEVELS = st.lists(st.floats(0.0, 3.0), min_size=1, max_size=24).filter(lambda levels: max(levels) > 0.01)
 ON_DEMAND = UnitPrice(4.0)
@@ -29,9 +37,9 @@ def test_a_day_by_hand() -> None:
     assert day.needed == (1, 4, 4, 0)
     assert day.part_hours == 6.0
     assert always_on(day, ON_DEMAND).usd_per_day == 4 * 24 * 4.0
-    assert autoscaled(day, ON_DEMAND, 0.0).usd_per_day == (1 + 4 + 4) * 6 * 4.0
+    assert autoscaled_cost(day, ON_DEMAND, 0.0).usd_per_day == (1 + 4 + 4) * 6 * 4.0
     # Four starts: 0 -> 1 in the morning, 1 -> 4 at the second part, half an hour each.
-    assert autoscaled(day, ON_DEMAND, 30.0).unit_hours_per_day == 9 * 6 + 4 * 0.5
+    assert autoscaled_cost(day, ON_DEMAND, 30.0).unit_hours_per_day == 9 * 6 + 4 * 0.5
 
 
 @given(LEVELS, st.floats(0.5, 100.0), st.floats(0.0, 60.0))
@@ -39,9 +47,9 @@ def test_following_the_load_is_never_dearer_than_always_on_but_for_the_starts(
     levels: list[float], rate: float, minutes: float
 ) -> None:
     day = day_of(rate, levels, 2.0)
-    free = autoscaled(day, ON_DEMAND, 0.0).usd_per_day
+    free = autoscaled_cost(day, ON_DEMAND, 0.0).usd_per_day
     assert free <= always_on(day, ON_DEMAND).usd_per_day + 1e-9
-    assert autoscaled(day, ON_DEMAND, minutes).usd_per_day >= free
+    assert autoscaled_cost(day, ON_DEMAND, minutes).usd_per_day >= free
 
 
 @given(LEVELS, st.floats(0.5, 60.0), st.floats(0.1, 4.0), st.floats(0.0, 30.0))
@@ -50,7 +58,7 @@ def test_the_best_base_is_the_best_of_all(
 ) -> None:
     day = day_of(rate, levels, 2.0)
     best = reserved_base(day, UnitPrice(reserved), ON_DEMAND, minutes)
-    assert best.usd_per_day <= autoscaled(day, ON_DEMAND, minutes).usd_per_day + 1e-9
+    assert best.usd_per_day <= autoscaled_cost(day, ON_DEMAND, minutes).usd_per_day + 1e-9
     all_reserved = max(day.needed) * 24 * reserved
     assert best.usd_per_day <= all_reserved + 1e-9
     assert 0 <= best.base_units <= best.peak_units == max(day.needed)

@@ -11,7 +11,7 @@ from advisor.catalog.platforms import Platform, all_described, all_platforms
 from advisor.economics.described import memory_bound, sketches
 from advisor.economics.goal import Goal, Needs, Team, Weights
 from advisor.economics.goal_facts import Deal, PlatformFacts
-from advisor.economics.goal_scores import PlatformScore, ranked
+from advisor.economics.goal_scores import PlatformScore, rank_platforms
 
 NAMES = ("fit", "cost", "ecosystem", "team")
 WEIGHTS = st.fixed_dictionaries({name: st.floats(0.0, 100.0) for name in NAMES}).filter(
@@ -53,8 +53,10 @@ def score_of(options: tuple[PlatformScore, ...], name: str) -> PlatformScore:
 
 @given(WEIGHTS, st.floats(0.001, 9.0))
 def test_only_the_ratios_of_weights_count(weights: dict[str, float], factor: float) -> None:
-    once = ranked(SOME, Goal(weights=Weights(**weights)))
-    more = ranked(SOME, Goal(weights=Weights(**{name: factor * value for name, value in weights.items()})))
+    once = rank_platforms(SOME, Goal(weights=Weights(**weights)))
+    more = rank_platforms(
+        SOME, Goal(weights=Weights(**{name: factor * value for name, value in weights.items()}))
+    )
     assert [option.platform for option in once] == [option.platform for option in more]
     for one, other in zip(once, more, strict=True):
         assert one.score == pytest.approx(other.score)
@@ -62,7 +64,7 @@ def test_only_the_ratios_of_weights_count(weights: dict[str, float], factor: flo
 
 @given(WEIGHTS)
 def test_a_score_is_the_weighted_mean_of_the_means_of_its_facts(weights: dict[str, float]) -> None:
-    for option in ranked(SOME, Goal(weights=Weights(**weights))):
+    for option in rank_platforms(SOME, Goal(weights=Weights(**weights))):
         assert sum(score.weight for score in option.scores) == pytest.approx(1.0)
         assert option.score == pytest.approx(sum(score.weight * score.low for score in option.scores))
         for score in option.scores:
@@ -74,26 +76,29 @@ def test_a_score_is_the_weighted_mean_of_the_means_of_its_facts(weights: dict[st
 
 
 def test_families_come_in_the_order_of_their_points() -> None:
-    options = ranked(SOME, Goal())
+    options = rank_platforms(SOME, Goal())
     assert [option.rank for option in options] == [1, 2, 3, 4]
     points = [option.score for option in options]
     assert points == sorted(points, reverse=True)
 
 
 def test_with_cost_alone_the_cheapest_is_first_and_half_the_price_is_twice_the_points() -> None:
-    options = ranked(SOME, Goal(weights=Weights(fit=0, ecosystem=0, team=0)))
+    options = rank_platforms(SOME, Goal(weights=Weights(fit=0, ecosystem=0, team=0)))
     assert options[0].platform == "nvidia"
     assert options[0].score == 1.0
     assert score_of(options, "tpu").score == pytest.approx(1 / 3)
 
 
 def test_what_is_not_known_leaves_a_range_and_what_fails_does_not() -> None:
-    unpriced = score_of(ranked(SOME, Goal()), "trainium")
+    unpriced = score_of(rank_platforms(SOME, Goal()), "trainium")
     assert unpriced.score_at_best > unpriced.score
     failing = facts(
         "trainium", None, reason="even its datasheet limits miss the latency objectives", is_unpriced=False
     )
-    assert score_of(ranked((*SOME[:2], failing), Goal()), "trainium").score_at_best < unpriced.score_at_best
+    assert (
+        score_of(rank_platforms((*SOME[:2], failing), Goal()), "trainium").score_at_best
+        < unpriced.score_at_best
+    )
 
 
 @pytest.mark.parametrize(
@@ -102,13 +107,14 @@ def test_what_is_not_known_leaves_a_range_and_what_fails_does_not() -> None:
 )
 def test_a_team_is_worth_what_it_knows(frameworks: tuple[str, ...], better: tuple[str, str]) -> None:
     goal = Goal(weights=Weights(fit=0, cost=0, ecosystem=0), team=Team(frameworks=frameworks))
-    options = ranked(SOME, goal)
+    options = rank_platforms(SOME, goal)
     assert score_of(options, better[0]).score > score_of(options, better[1]).score
 
 
 def test_more_knowledge_never_hurts() -> None:
     one, both = (
-        ranked(SOME, Goal(team=Team(frameworks=known))) for known in (("pytorch",), ("pytorch", "jax"))
+        rank_platforms(SOME, Goal(team=Team(frameworks=known)))
+        for known in (("pytorch",), ("pytorch", "jax"))
     )
     for option in one:
         assert score_of(both, option.platform).score >= option.score
@@ -116,13 +122,13 @@ def test_more_knowledge_never_hurts() -> None:
 
 def test_a_service_suits_anybody_who_needs_neither_training_nor_weights_of_their_own() -> None:
     goal = Goal(weights=Weights(fit=0, cost=0, ecosystem=0), needs=Needs(own_weights=False))
-    assert score_of(ranked(SOME, goal), "groq").score == 1.0
-    assert score_of(ranked(SOME, goal.model_copy(update={"needs": Needs()})), "groq").score == 0.0
+    assert score_of(rank_platforms(SOME, goal), "groq").score == 1.0
+    assert score_of(rank_platforms(SOME, goal.model_copy(update={"needs": Needs()})), "groq").score == 0.0
 
 
 def test_needs_count_in_the_fit() -> None:
     goal = Goal(weights=Weights(cost=0, ecosystem=0, team=0), needs=Needs(training=True))
-    options = ranked((*SOME, facts("apple", 0.2)), goal)
+    options = rank_platforms((*SOME, facts("apple", 0.2)), goal)
     assert score_of(options, "nvidia").score == 1.0
     assert score_of(options, "apple").score == pytest.approx(2 / 3)
     assert score_of(options, "groq").score == pytest.approx(0.5)

@@ -36,7 +36,7 @@ def surface(window: int | None = None) -> StepSurface:
     )
 
 
-def used(
+def seconds_of(
     tokens: RequestTokens, batch: float = 32.0, window: int | None = None, full: bool = False
 ) -> UsedSeconds:
     return used_seconds(
@@ -69,7 +69,7 @@ def test_prices_times_tokens_are_the_bill_to_a_cent(
     tokens = request_tokens(
         inputs, outputs, input_variation=variation, output_variation=variation, cached_fraction=cached
     )
-    prices = token_prices(usd, used(tokens, batch, window, full), tokens)
+    prices = token_prices(usd, seconds_of(tokens, batch, window, full), tokens)
     per_million = (
         tokens.new_input * prices.usd_per_million_input
         + tokens.cached_input * prices.usd_per_million_cached
@@ -83,20 +83,20 @@ def test_prices_times_tokens_are_the_bill_to_a_cent(
 @given(st.floats(0.01, 100.0), st.floats(1.0, 1000.0))
 def test_prices_are_linear_in_what_a_request_costs(usd: float, factor: float) -> None:
     tokens = request_tokens(1000, 200)
-    once, more = (token_prices(amount, used(tokens), tokens) for amount in (usd, usd * factor))
+    once, more = (token_prices(amount, seconds_of(tokens), tokens) for amount in (usd, usd * factor))
     assert more.usd_per_million_output == pytest.approx(factor * once.usd_per_million_output)
     assert more.usd_per_million_input == pytest.approx(factor * once.usd_per_million_input)
 
 
 def test_a_cached_token_is_cheaper_than_a_new_one_and_dearer_than_nothing() -> None:
     tokens = request_tokens(2000, 200, cached_fraction=0.5)
-    prices = token_prices(0.01, used(tokens), tokens)
+    prices = token_prices(0.01, seconds_of(tokens), tokens)
     assert 0 < prices.usd_per_million_cached < prices.usd_per_million_input
 
 
 def test_a_token_that_is_not_cached_yet_is_quoted_at_what_the_first_would_cost() -> None:
     none, few = (request_tokens(2000, 200, cached_fraction=part) for part in (0.0, 1e-6))
-    quoted, real = (token_prices(0.01, used(tokens), tokens) for tokens in (none, few))
+    quoted, real = (token_prices(0.01, seconds_of(tokens), tokens) for tokens in (none, few))
     assert quoted.usd_per_million_cached == pytest.approx(real.usd_per_million_cached, rel=1e-3)
 
 
@@ -124,14 +124,14 @@ def test_alone_a_prompt_pays_for_its_whole_iteration() -> None:
 
 def test_a_larger_batch_makes_answers_cheaper_against_prompts() -> None:
     tokens = request_tokens(1000, 200)
-    small, large = (token_prices(0.01, used(tokens, batch), tokens) for batch in (4, 64))
+    small, large = (token_prices(0.01, seconds_of(tokens, batch), tokens) for batch in (4, 64))
     assert large.usd_per_million_output < small.usd_per_million_output
     assert large.usd_per_million_input > small.usd_per_million_input
 
 
 def test_with_a_full_cache_prompts_pay_for_the_room_that_they_take() -> None:
     tokens = request_tokens(4000, 200)
-    free, full = (token_prices(0.01, used(tokens, full=is_full), tokens) for is_full in (False, True))
+    free, full = (token_prices(0.01, seconds_of(tokens, full=is_full), tokens) for is_full in (False, True))
     assert full.usd_per_million_input > free.usd_per_million_input
     assert full.share["decode"] == 0.0
 

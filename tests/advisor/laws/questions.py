@@ -58,7 +58,7 @@ class Row:
     region: int = 0
     term: str = "on_demand"
 
-    def written(self) -> str:
+    def write_csv(self) -> str:
         sku = f"{self.accelerator}-x{self.num_accelerators}-{self.observed_on[2:7]}-{self.term}"
         place = ",".join(REGIONS[self.region])
         return (
@@ -101,7 +101,7 @@ class Question:
 
 def price_file(rows: tuple[Row, ...]) -> str:
     """Path of a file with these rows, quoted for a command line; rows of one offer stand in it once."""
-    texts = {tuple(row.written().split(",")[:7]): row.written() for row in rows}
+    texts = {tuple(row.write_csv().split(",")[:7]): row.write_csv() for row in rows}
     content = "\n".join((HEADER, *texts.values())) + "\n"
     path = Path(_FOLDER.name) / f"{hashlib.sha256(content.encode()).hexdigest()[:12]}.csv"
     if not path.exists():
@@ -197,7 +197,7 @@ QUICK: Final = Question(
 """A question that every law is asked about, in well below a second."""
 
 
-def generated(test: Callable[..., None]) -> Callable[..., None]:
+def generate_questions(test: Callable[..., None]) -> Callable[..., None]:
     """Hand a test of one law `QUICK` and generated questions: the same in every run, and the same for each law.
 
     A failure is not made smaller, since every attempt would ask for a second or more.

@@ -2,7 +2,7 @@
 
 import pytest
 from asking import ask
-from questions import DAYS, USUAL_USD, Question, Row, generated
+from questions import DAYS, USUAL_USD, Question, Row, generate_questions
 
 ROUNDING = 1e-9
 MARKET = (
@@ -61,12 +61,12 @@ def test_what_a_budget_buys_costs_no_more(question: Question, usd: float) -> Non
     check_budget(question, usd)
 
 
-@generated
+@generate_questions
 def test_what_a_generated_load_costs_buys_that_load(question: Question) -> None:
     check_load(question)
 
 
-@generated
+@generate_questions
 def test_what_a_generated_budget_buys_costs_no_more(question: Question) -> None:
     check_budget(question, _usd(question))
 
@@ -76,7 +76,7 @@ def _usd(question: Question) -> float:
     return round(3.0 * question.factor * USUAL_USD[question.accelerators[0]], 2)
 
 
-@generated
+@generate_questions
 def test_a_larger_budget_serves_no_less(question: Question) -> None:
     usd = _usd(question)
     less, more = (

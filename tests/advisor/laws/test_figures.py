@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asking import Answer, ask, leaves
-from questions import DAYS, IS_THOROUGH, Question, Row, generated
+from asking import Reply, ask, leaves
+from questions import DAYS, IS_THOROUGH, Question, Row, generate_questions
 
 HOURS_PER_MONTH = 730.5
 METRICS = ("ttft_s", "tpot_s", "itl_s", "e2e_s")
@@ -41,7 +41,7 @@ ALSO_SHOWN = [
 ALL_SHOWN = [*SHOWN, *(ALSO_SHOWN if IS_THOROUGH else ())]
 
 
-def check_again(answer: Answer) -> None:
+def check_again(answer: Reply) -> None:
     """`simulate serve` with the arguments of each option gives its figures, to the last digit."""
     for option in answer.options:
         args = option["launch"]["simulate_args"]
@@ -57,7 +57,7 @@ def test_what_is_printed_reproduces(words: str) -> None:
     check_again(ask(words))
 
 
-@generated
+@generate_questions
 def test_what_is_printed_reproduces_in_generated_answers(question: Question) -> None:
     check_again(ask(question.words()))
 
@@ -112,7 +112,7 @@ def test_a_whole_request_is_as_sure_as_its_parts(words: str) -> None:
         check_ranges(option)
 
 
-@generated
+@generate_questions
 def test_ranges_of_generated_answers_agree(question: Question) -> None:
     for option in ask(question.words()).takes:
         check_ranges(option)
@@ -241,7 +241,7 @@ def test_what_a_provider_does_not_state_is_unknown() -> None:
     assert [line["what"] for line in stated["lines"]] == ["rent"]
 
 
-def check_simplicity(answer: Answer, margin: float = 0.97) -> None:
+def check_simplicity(answer: Reply, margin: float = 0.97) -> None:
     """No option comes before a simpler variant that costs about as much and holds as surely."""
     for option in answer.options:
         for variant in option["variants"]:
@@ -263,7 +263,7 @@ def _complexity(option: dict[str, Any]) -> tuple[int, int]:
     return sum(option["layout"][kind] > 1 for kind in kinds), option["machine"]["num_nodes"]
 
 
-@generated
+@generate_questions
 def test_of_equals_the_simpler_comes_first(question: Question) -> None:
     check_simplicity(ask(question.words()))
 

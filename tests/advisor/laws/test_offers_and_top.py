@@ -3,8 +3,8 @@
 import re
 
 import pytest
-from asking import Answer, ask, itself, with_option
-from questions import DAYS, Question, Row, generated
+from asking import Reply, ask, itself, with_option
+from questions import DAYS, Question, Row, generate_questions
 
 RACE_ERROR = 0.01
 FOUR = tuple(
@@ -53,7 +53,7 @@ def check_hidden(question: Question) -> None:
             )
 
 
-def check_figures(one: Answer, other: Answer) -> None:
+def check_figures(one: Reply, other: Reply) -> None:
     """Deployments that both answers show, bought alike, have the same figures."""
     kept = {
         (str(take["machine"]), str(take["layout"]), str(take["offer"])): itself(take) for take in one.takes
@@ -71,7 +71,7 @@ def test_top_only_cuts(words: str) -> None:
     check_cut(words, (1, 3))
 
 
-@generated
+@generate_questions
 def test_top_only_cuts_a_generated_answer(question: Question) -> None:
     check_cut(question.words(), (1, 2))
 
@@ -82,12 +82,12 @@ def test_a_fresh_price_of_a_large_machine_hides_no_card() -> None:
     assert first["bill"]["usd_per_hour"] == 2.5
 
 
-@generated
+@generate_questions
 def test_no_offer_hides_a_cheaper_one(question: Question) -> None:
     check_hidden(question)
 
 
-@generated
+@generate_questions
 def test_every_accelerator_asked_for_is_an_option_or_is_rejected(question: Question) -> None:
     answer = ask(question.words())
     if answer.code:
@@ -105,7 +105,7 @@ def test_losing_accelerators_leave_figures_as_they_were() -> None:
     assert itself(ask(few).first) in [itself(take) for take in ask(WIDE).takes]
 
 
-@generated
+@generate_questions
 def test_a_question_without_its_losers_has_the_same_figures(question: Question) -> None:
     answer = ask(question.words())
     for option in answer.options:
@@ -119,7 +119,7 @@ def test_a_question_without_its_losers_has_the_same_figures(question: Question) 
         assert itself(alone.first) == itself(option)
 
 
-@generated
+@generate_questions
 def test_the_order_of_words_changes_nothing(question: Question) -> None:
     words = question.words()
     turned = with_option(words, f"--gpu {','.join(reversed(question.accelerators))}")
@@ -150,7 +150,7 @@ def test_a_bound_is_never_pessimistic(model: str) -> None:
     check_rejections(with_option(WIDE, f"--model {model}").replace("--top 20", "--top 1"))
 
 
-@generated
+@generate_questions
 def test_no_generated_bound_is_pessimistic(question: Question) -> None:
     answer = ask(question.words().replace("--top 20", "--top 1"))
     if answer.code == 0:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asking import Answer, ask, leaves, timeless
-from questions import DAYS, Question, Row, generated
+from asking import Reply, ask, leaves, timeless
+from questions import DAYS, Question, Row, generate_questions
 
 ABOUT_THE_TAKE = ("machine", "layout", "offer", "bill", "performance")
 MARKET = (
@@ -43,7 +43,7 @@ def check_alike(one: Any, other: Any, where: str) -> None:
             assert a == b, f"{where}.{path}: {a} and {b}"
 
 
-def check_same_options(recommended: Answer, costed: Answer) -> None:
+def check_same_options(recommended: Reply, costed: Reply) -> None:
     """`cost` shows each accelerator as `recommend` does: offer, layout, bill and performance."""
     assert recommended.code == costed.code
     if recommended.code:
@@ -64,7 +64,7 @@ def test_recommend_and_cost_agree(words: str) -> None:
     check_same_options(ask(f"recommend {words}"), ask(f"cost {words} --api none"))
 
 
-@generated
+@generate_questions
 def test_recommend_and_cost_agree_on_generated_markets(question: Question) -> None:
     check_same_options(ask(question.words()), ask(question.words("cost")))
 

@@ -131,18 +131,20 @@ NEEDS_A_FILE = {"--goal", "--from", "--calibration", "--api-price-file", "--assu
 
 
 @cache
-def listed(command: str) -> tuple[str, ...]:
+def options_in_help(command: str) -> tuple[str, ...]:
     """Options that the help of a command shows."""
     text = ask(f"{command} --help", as_json=False).out
     return tuple(sorted(set(re.findall(r"^[│ *]*(--[a-z0-9-]+)", text, re.MULTILINE))))
 
 
 @cache
-def known(command: str) -> tuple[str, ...]:
+def options_of(command: str) -> tuple[str, ...]:
     """Options of a command, for whatever workload."""
     if command != "recommend":
-        return listed(command)
-    return tuple(sorted({name for each in WORKLOADS for name in listed(f"recommend --workload {each}")}))
+        return options_in_help(command)
+    return tuple(
+        sorted({name for each in WORKLOADS for name in options_in_help(f"recommend --workload {each}")})
+    )
 
 
 def pair(base: str, option: str) -> tuple[str, str]:
@@ -208,13 +210,13 @@ OF_COST_ALONE = {
 
 @pytest.mark.parametrize("option", NAMES)
 def test_an_option_of_serving_acts_or_is_refused(option: str) -> None:
-    if option in known("recommend"):
+    if option in options_of("recommend"):
         check(SERVE, option, in_answer=option not in NOT_BINDING)
 
 
 @pytest.mark.parametrize("option", sorted({*NAMES[:: 1 if IS_THOROUGH else 4], *OF_COST_ALONE}))
 def test_an_option_of_cost_acts_or_is_refused(option: str) -> None:
-    if option in listed("cost"):
+    if option in options_in_help("cost"):
         check(COST, option, in_answer=option not in NOT_BINDING)
     else:
         value = "" if option in FLAGS else VALUES[option]
@@ -225,13 +227,13 @@ def test_an_option_of_cost_acts_or_is_refused(option: str) -> None:
 
 @pytest.mark.parametrize(("workload", "option"), WALKED)
 def test_an_option_of_any_workload_acts_or_is_refused(workload: str, option: str) -> None:
-    if option in known("recommend"):
+    if option in options_of("recommend"):
         check(BASES[workload], option, in_answer=False)
 
 
 def test_the_table_of_values_is_whole() -> None:
     """A new option needs a value here that changes an answer."""
-    missing = {*known("recommend"), *listed("cost")} - set(VALUES) - OF_THE_OUTPUT
+    missing = {*options_of("recommend"), *options_in_help("cost")} - set(VALUES) - OF_THE_OUTPUT
     assert not missing
 
 
@@ -243,7 +245,7 @@ def test_help_shows_what_acts_in_ninety_lines(workload: str, monkeypatch: pytest
     lines = shown.out.splitlines()
     assert len(lines) <= 90
     assert max(map(len, lines)) <= 100
-    names = sorted(set(VALUES) - NEEDS_A_FILE - set(listed(f"recommend --workload {workload}")))
+    names = sorted(set(VALUES) - NEEDS_A_FILE - set(options_in_help(f"recommend --workload {workload}")))
     for option in names[WORKLOADS.index(workload) :: 11] if not IS_THOROUGH else names:
         value = "" if option in FLAGS else VALUES[option]
         answer = ask(f"{BASES[workload]} {option} {value}")

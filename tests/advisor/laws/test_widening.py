@@ -2,7 +2,7 @@
 
 import pytest
 from asking import ask, with_option
-from questions import DAYS, Question, Row, generated
+from questions import DAYS, Question, Row, generate_questions
 
 RACE_ERROR = 0.01
 """Part of a cost by which a race may miss the cheapest option: what it leaves unresolved between close candidates."""
@@ -65,17 +65,17 @@ def test_a_limit_never_makes_an_answer_cheaper(wide: str, limit: str) -> None:
     check(wide, narrow)
 
 
-@generated
+@generate_questions
 def test_no_generated_limit_makes_an_answer_cheaper(question: Question) -> None:
     check(question.words(), with_option(question.words(), question.narrower))
 
 
-@generated
+@generate_questions
 def test_another_lever_makes_an_answer_no_dearer(question: Question) -> None:
     check(with_option(question.words(), "--levers kv-fp8"), question.words())
 
 
-@generated
+@generate_questions
 def test_a_budget_makes_no_answer_cheaper(question: Question) -> None:
     wide = question.words()
     answer = ask(wide)
@@ -85,7 +85,7 @@ def test_a_budget_makes_no_answer_cheaper(question: Question) -> None:
         assert question.factor < 1.01 or ask(bound).code == 0
 
 
-@generated
+@generate_questions
 def test_an_added_offer_makes_no_answer_dearer(question: Question) -> None:
     left_out = question.rows[question.place]
     rows = tuple(row for row in question.rows if row != left_out)

@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from advisor.refresh.fetch import Fetcher, Limits, open_fetcher
+from advisor.refresh.fetch import Fetcher, FetchLimits, open_fetcher
 from advisor.refresh.price_cache import PriceCache
 
 RECORDED = Path(__file__).parent / "recorded"
 TODAY = datetime.date(2026, 11, 20)
-QUICK = Limits(
+QUICK = FetchLimits(
     connect_s=2.0,
     read_s=0.15,
     total_s=0.4,
@@ -108,7 +108,7 @@ class Server:
     def serve(self, path: str, *replies: Reply) -> None:
         self.replies[path] = list(replies)
 
-    def recorded(self, path: str, name: str, **changes: Any) -> None:
+    def serve_recording(self, path: str, name: str, **changes: Any) -> None:
         text = (RECORDED / name).read_text(encoding="utf-8").replace("{origin}", self.origin)
         self.serve(path, Reply(text.encode(), **changes))
 
@@ -129,13 +129,13 @@ COMMITS = "/repos/skypilot-org/skypilot-catalog/commits"
 def server() -> Iterator[Server]:
     """Serves every recorded list."""
     found = Server()
-    found.recorded(AZURE, "azure-1.json")
-    found.recorded(f"{AZURE}?$skip=7", "azure-2.json")
-    found.recorded(AWS, "aws.csv", headers={"ETag": '"a1"'})
-    found.recorded(VAST, "vast.json")
-    found.recorded(LAMBDA, "skypilot-lambda.csv", headers={"ETag": '"l1"'})
-    found.recorded(LAMBDA.replace("lambda", "verda"), "skypilot-verda.csv")
-    found.recorded(COMMITS, "github-commits.json")
+    found.serve_recording(AZURE, "azure-1.json")
+    found.serve_recording(f"{AZURE}?$skip=7", "azure-2.json")
+    found.serve_recording(AWS, "aws.csv", headers={"ETag": '"a1"'})
+    found.serve_recording(VAST, "vast.json")
+    found.serve_recording(LAMBDA, "skypilot-lambda.csv", headers={"ETag": '"l1"'})
+    found.serve_recording(LAMBDA.replace("lambda", "verda"), "skypilot-verda.csv")
+    found.serve_recording(COMMITS, "github-commits.json")
     yield found
     found.http.shutdown()
     found.http.server_close()

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from advisor.refresh.fetch import Fetcher, FetchError, Limits, Received
+from advisor.refresh.fetch import Fetcher, FetchError, FetchLimits, Received
 
 VAST = "/api/v0/bundles/"
 Server = Any
@@ -19,7 +19,7 @@ def waits(fetcher: Fetcher) -> list[float]:
     return slept
 
 
-def got(fetcher: Fetcher, server: Server, path: str = VAST, **options: Any) -> Received:
+def fetch_path(fetcher: Fetcher, server: Server, path: str = VAST, **options: Any) -> Received:
     found = fetcher.get(server.origin + path, **options)
     assert found is not None
     return found
@@ -30,10 +30,10 @@ def reply(server: Server, **fields: Any) -> Any:
 
 
 def test_pauses_double_and_spread(fetcher: Fetcher, server: Server, waits: list[float]) -> None:
-    fetcher.limits = Limits(attempts=5, first_pause_s=1.0, longest_pause_s=60.0, least_gap_s=0.0)
+    fetcher.limits = FetchLimits(attempts=5, first_pause_s=1.0, longest_pause_s=60.0, least_gap_s=0.0)
     server.serve(VAST, reply(server, status=502))
     with pytest.raises(FetchError, match=r"HTTP 502 \(5 attempts\)"):
-        got(fetcher, server)
+        fetch_path(fetcher, server)
     assert len(server.requests) == 5
     assert all(0.75 * 2**i <= wait <= 1.25 * 2**i for i, wait in enumerate(waits))
     assert len(set(waits)) == 4
@@ -42,12 +42,12 @@ def test_pauses_double_and_spread(fetcher: Fetcher, server: Server, waits: list[
 def test_a_server_says_how_long_to_wait(
     fetcher: Fetcher, server: Server, waits: list[float], http_date: Callable[[float], str]
 ) -> None:
-    fetcher.limits = Limits(longest_pause_s=60.0, least_gap_s=0.0)
+    fetcher.limits = FetchLimits(longest_pause_s=60.0, least_gap_s=0.0)
     replies = [
         reply(server, status=429, headers={"Retry-After": when}) for when in ("7", http_date(30), "soon")
     ]
     server.serve(VAST, *replies, reply(server, body=b"ok"))
-    assert got(fetcher, server).text == "ok"
+    assert fetch_path(fetcher, server).text == "ok"
     assert waits[0] == 7.0
     assert 25.0 < waits[1] <= 30.0
     assert waits[2] < 10.0  # what cannot be read counts as unsaid
@@ -56,41 +56,41 @@ def test_a_server_says_how_long_to_wait(
 def test_what_does_not_pass_is_not_tried_again(fetcher: Fetcher, server: Server, waits: list[float]) -> None:
     server.serve(VAST, reply(server, status=403))
     with pytest.raises(FetchError, match="HTTP 403"):
-        got(fetcher, server)
+        fetch_path(fetcher, server)
     assert len(server.requests) == 1
     assert waits == []
 
 
 def test_requests_to_one_host_keep_a_gap(fetcher: Fetcher, server: Server, waits: list[float]) -> None:
-    fetcher.limits = Limits(least_gap_s=0.5)
+    fetcher.limits = FetchLimits(least_gap_s=0.5)
     fetcher.clock = lambda: 100.0
-    got(fetcher, server)
-    got(fetcher, server)
+    fetch_path(fetcher, server)
+    fetch_path(fetcher, server)
     assert waits == [0.5]
 
 
 def test_a_document_too_large_is_not_taken(fetcher: Fetcher, server: Server) -> None:
-    fetcher.limits = Limits(most_bytes=1000.0, most_file_bytes=1000.0, least_gap_s=0.0)
+    fetcher.limits = FetchLimits(most_bytes=1000.0, most_file_bytes=1000.0, least_gap_s=0.0)
     server.serve(VAST, reply(server, body=b"x" * 1001))
     with pytest.raises(FetchError, match="more than"):
-        got(fetcher, server)
+        fetch_path(fetcher, server)
     with pytest.raises(FetchError, match="more than"), fetcher.download(server.origin + VAST):
         pass
 
 
 def test_a_redirect_is_followed_and_an_endless_one_ends(fetcher: Fetcher, server: Server) -> None:
     server.serve("/moved", reply(server, status=302, headers={"Location": VAST}))
-    assert got(fetcher, server, "/moved").content.startswith(b"{")
+    assert fetch_path(fetcher, server, "/moved").content.startswith(b"{")
     server.serve("/round", reply(server, status=302, headers={"Location": "/round"}))
     with pytest.raises(FetchError, match="TooManyRedirects"):
-        got(fetcher, server, "/round")
+        fetch_path(fetcher, server, "/round")
 
 
 def test_a_tag_spares_the_transfer(fetcher: Fetcher, server: Server) -> None:
     server.serve(VAST, reply(server, body=b"ok", headers={"ETag": '"7"'}))
-    assert got(fetcher, server).etag == '"7"'
+    assert fetch_path(fetcher, server).etag == '"7"'
     assert fetcher.get(server.origin + VAST, etag='"7"') is None
-    assert got(fetcher, server, etag='"6"').text == "ok"
+    assert fetch_path(fetcher, server, etag='"6"').text == "ok"
 
 
 def test_nobody_listens(fetcher: Fetcher) -> None:
@@ -100,4 +100,4 @@ def test_nobody_listens(fetcher: Fetcher) -> None:
 
 def test_a_second_attempt_starts_from_nothing(fetcher: Fetcher, server: Server) -> None:
     server.serve(VAST, reply(server, body=b"half", stated_length=9), reply(server, body=b"whole"))
-    assert got(fetcher, server).text == "whole"
+    assert fetch_path(fetcher, server).text == "whole"

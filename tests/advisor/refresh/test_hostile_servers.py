@@ -23,10 +23,10 @@ from hypothesis import strategies as st
 from advisor.catalog.refresh import aws_offers, azure_retail, gpuhunt_catalog, skypilot_vms, vast_bundles
 from advisor.catalog.refresh.checks import check_quotes
 from advisor.catalog.refresh.quote import FeedError, Quote
-from advisor.refresh.fetch import Fetcher, FetchError, Limits, open_fetcher
+from advisor.refresh.fetch import Fetcher, FetchError, FetchLimits, open_fetcher
 from advisor.refresh.price_cache import PriceCache
 from advisor.refresh.price_lists import price_lists
-from advisor.refresh.refresh import Outcome, refresh
+from advisor.refresh.refresh import RefreshOutcome, refresh
 
 TODAY = datetime.date(2026, 11, 20)
 LATER = datetime.date(2026, 11, 25)
@@ -61,7 +61,7 @@ def archive(name: str = "gcp.csv", text: str = GCP, method: int = zipfile.ZIP_DE
     return content.getvalue()
 
 
-def encrypted(content: bytes) -> bytes:
+def mark_encrypted(content: bytes) -> bytes:
     """The same archive with the flag that its member needs a password, in both of its headers."""
     return content.replace(b"PK\x03\x04\x14\x00\x00", b"PK\x03\x04\x14\x00\x01").replace(
         b"PK\x01\x02\x14\x03\x14\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x01"
@@ -101,7 +101,7 @@ DOCUMENTS: dict[str, tuple[bytes, dict[str, str]]] = {
     "an unknown coding": (zlib.compress(b"{}"), {"Content-Encoding": "deflate"}),
     "an archive of something else": (archive("aws.csv"), {}),
     "a corrupt archive": (archive(text=GCP * 100)[:60] + b"\xff" * 40 + archive(text=GCP * 100)[100:], {}),
-    "an encrypted archive": (encrypted(archive()), {}),
+    "an encrypted archive": (mark_encrypted(archive()), {}),
     "an archive of another method": (archive(method=zipfile.ZIP_LZMA), {}),
     "an archive that lies about its size": (lying(100 * MIB), {}),
     "an archive without its end": (archive()[:-5], {}),
@@ -124,10 +124,10 @@ REFUSALS: dict[str, tuple[int, dict[str, str]]] = {
 
 
 @pytest.fixture
-def run(server: Server, cache: PriceCache) -> Callable[..., Outcome]:
+def run(server: Server, cache: PriceCache) -> Callable[..., RefreshOutcome]:
     """Refresh one list of the server, within the limits of a test."""
     with open_fetcher(
-        Limits(
+        FetchLimits(
             read_s=2.0, total_s=10.0, attempts=2, first_pause_s=0.001, longest_pause_s=0.05, least_gap_s=0.0
         )
     ) as fetcher:
@@ -137,20 +137,20 @@ def run(server: Server, cache: PriceCache) -> Callable[..., Outcome]:
         for path in (LAMBDA, AWS):  # without a tag nothing can be said to be unchanged
             server.replies[path] = [replace(server.replies[path][0], headers={})]
 
-        def refreshed(name: str, day: datetime.date = TODAY) -> Outcome:
+        def refresh_list(name: str, day: datetime.date = TODAY) -> RefreshOutcome:
             source = name.split("-")[0]
             lists = price_lists([source], ["eastus"] if source == "azure" else (), server.at)
             (outcome,) = refresh([one for one in lists if one.name == name], cache, fetcher, day)
             return outcome
 
-        yield refreshed
+        yield refresh_list
 
 
 def files_of(cache: PriceCache) -> dict[Path, bytes]:
     return {file: file.read_bytes() for file in cache.folder.rglob("*") if file.is_file()}
 
 
-def check_that_nothing_is_lost(run: Callable[..., Outcome], cache: PriceCache, name: str) -> None:
+def check_that_nothing_is_lost(run: Callable[..., RefreshOutcome], cache: PriceCache, name: str) -> None:
     before = files_of(cache)
     outcome = run(name, LATER)
     assert outcome.status == "failed", outcome
@@ -168,7 +168,7 @@ ADDRESSES = [(name, path) for name, paths in LISTS.items() for path in paths]
 
 @pytest.mark.parametrize(("share", "name", "path"), [(i, *address) for i, address in enumerate(ADDRESSES)])
 def test_any_broken_document_ends_its_list_with_one_line(
-    run: Callable[..., Outcome], cache: PriceCache, server: Server, share: int, name: str, path: str
+    run: Callable[..., RefreshOutcome], cache: PriceCache, server: Server, share: int, name: str, path: str
 ) -> None:
     assert run(name).status == "refreshed"
     reply = type(server.replies[VAST][0])
@@ -196,7 +196,7 @@ def test_any_broken_document_ends_its_list_with_one_line(
 
 @pytest.mark.parametrize("name", LISTS)
 def test_any_refusal_ends_its_list_with_one_line(
-    run: Callable[..., Outcome], cache: PriceCache, server: Server, name: str
+    run: Callable[..., RefreshOutcome], cache: PriceCache, server: Server, name: str
 ) -> None:
     assert run(name).status == "refreshed"
     reply = type(server.replies[VAST][0])
@@ -220,7 +220,7 @@ def test_any_refusal_ends_its_list_with_one_line(
     ],
 )
 def test_a_next_page_that_is_no_address_ends_the_list(
-    run: Callable[..., Outcome], cache: PriceCache, server: Server, link: object
+    run: Callable[..., RefreshOutcome], cache: PriceCache, server: Server, link: object
 ) -> None:
     assert run("azure-eastus").status == "refreshed"
     page = json.loads(server.replies[AZURE][0].body) | {"NextPageLink": link}
@@ -247,7 +247,7 @@ def test_headers_that_never_end_end(server: Server) -> None:
         send(handler, answer)
 
     server.send = slowly
-    with open_fetcher(Limits(read_s=5.0, total_s=0.3, attempts=1, least_gap_s=0.0)) as fetcher:
+    with open_fetcher(FetchLimits(read_s=5.0, total_s=0.3, attempts=1, least_gap_s=0.0)) as fetcher:
         started = time.monotonic()
         with pytest.raises(FetchError, match="not whole after"):
             fetcher.get(server.origin + VAST)
@@ -263,7 +263,7 @@ def test_a_redirect_goes_only_where_the_source_is_listed(fetcher: Fetcher, serve
 
 
 def test_a_row_without_a_price_leaves_the_old_one_standing(
-    run: Callable[..., Outcome], cache: PriceCache, server: Server
+    run: Callable[..., RefreshOutcome], cache: PriceCache, server: Server
 ) -> None:
     def current(name: str) -> dict[tuple[str, str], float]:
         return {(p.sku, p.term): p.usd_per_hour for p in cache.prices(name) if p.valid_to is None}

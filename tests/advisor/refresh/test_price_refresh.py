@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from advisor.catalog.prices import prices_as_of
-from advisor.refresh.fetch import Fetcher, Limits, open_fetcher
+from advisor.refresh.fetch import Fetcher, FetchLimits, open_fetcher
 from advisor.refresh.price_cache import PriceCache
 from advisor.refresh.price_lists import SOURCES, price_lists
-from advisor.refresh.refresh import Outcome, failures, refresh
+from advisor.refresh.refresh import RefreshOutcome, failures, refresh
 
 TODAY = datetime.date(2026, 11, 20)
 LATER = datetime.date(2026, 11, 25)
@@ -29,33 +29,33 @@ Server = Any
 
 
 @pytest.fixture
-def run(server: Server, fetcher: Fetcher, cache: PriceCache) -> Callable[..., Outcome]:
+def run(server: Server, fetcher: Fetcher, cache: PriceCache) -> Callable[..., RefreshOutcome]:
     """Refresh one list of the server."""
 
-    def refreshed(name: str, day: datetime.date = TODAY, **options: bool) -> Outcome:
+    def refresh_list(name: str, day: datetime.date = TODAY, **options: bool) -> RefreshOutcome:
         source = name.split("-")[0]
         lists = price_lists([source], ["eastus"] if source == "azure" else (), server.at)
         (outcome,) = refresh([one for one in lists if one.name == name], cache, fetcher, day, **options)
         return outcome
 
-    return refreshed
+    return refresh_list
 
 
 def reply_like(server: Server, path: str, **changes: Any) -> Reply:
     return replace(server.replies[path][0], **changes)
 
 
-def kept(cache: PriceCache, name: str) -> dict[tuple[str, str, str], float]:
+def cached_prices(cache: PriceCache, name: str) -> dict[tuple[str, str, str], float]:
     rows = {(p.sku, p.region, p.term): p for p in cache.prices(name)}
     return {key: price.usd_per_hour for key, price in rows.items() if price.valid_to is None}
 
 
 def test_azure_pages_are_followed_and_every_bad_row_is_refused_with_its_reason(
-    run: Callable[..., Outcome], cache: PriceCache, server: Server
+    run: Callable[..., RefreshOutcome], cache: PriceCache, server: Server
 ) -> None:
     outcome = run("azure-eastus")
     assert outcome.status == "refreshed", outcome.reason
-    assert kept(cache, "azure-eastus") == {
+    assert cached_prices(cache, "azure-eastus") == {
         ("Standard_ND96isr_H100_v5", "eastus", "on_demand"): 90.0,
         ("Standard_ND96isr_H100_v5", "eastus", "spot"): 40.5,
         ("Standard_ND96isr_H100_v5", "eastus", "reserved_1y"): pytest.approx(63.0),
@@ -74,11 +74,11 @@ def test_azure_pages_are_followed_and_every_bad_row_is_refused_with_its_reason(
 
 
 def test_aws_takes_plain_linux_machines_and_reservations_without_upfront_payment(
-    run: Callable[..., Outcome], cache: PriceCache
+    run: Callable[..., RefreshOutcome], cache: PriceCache
 ) -> None:
     outcome = run("aws-us-east-1")
     assert outcome.status == "refreshed", outcome.reason
-    assert kept(cache, "aws-us-east-1") == {
+    assert cached_prices(cache, "aws-us-east-1") == {
         ("p5.48xlarge", "us-east-1", "on_demand"): 55.04,
         ("p5.48xlarge", "us-east-1", "reserved_1y"): 38.5,
         ("g6.xlarge", "us-east-1", "on_demand"): 0.8048,
@@ -88,10 +88,10 @@ def test_aws_takes_plain_linux_machines_and_reservations_without_upfront_payment
 
 
 def test_vast_is_the_median_per_accelerator_of_at_least_three_offers(
-    run: Callable[..., Outcome], cache: PriceCache, server: Server
+    run: Callable[..., RefreshOutcome], cache: PriceCache, server: Server
 ) -> None:
     run("vast")
-    found = kept(cache, "vast")
+    found = cached_prices(cache, "vast")
     assert found["rtx-4090-median", "any", "on_demand"] == pytest.approx((0.40 + 0.45) / 2)
     assert found["a100-sxm4-median", "any", "on_demand"] == 1.0
     assert found["a100-sxm4-40gb-median", "any", "on_demand"] == 0.65
@@ -102,7 +102,7 @@ def test_vast_is_the_median_per_accelerator_of_at_least_three_offers(
 
 
 def test_skypilot_rows_bear_the_day_of_their_last_change_and_take_the_bundled_regions(
-    run: Callable[..., Outcome], cache: PriceCache
+    run: Callable[..., RefreshOutcome], cache: PriceCache
 ) -> None:
     run("skypilot-lambda")
     found = {price.sku: price for price in cache.prices("skypilot-lambda")}
@@ -112,13 +112,13 @@ def test_skypilot_rows_bear_the_day_of_their_last_change_and_take_the_bundled_re
     assert found["gpu_2x_h100_sxm5"].num_accelerators == 2  # a product that the bundled rows do not have
 
 
-def test_a_spot_price_above_the_price_on_demand_is_refused(run: Callable[..., Outcome]) -> None:
+def test_a_spot_price_above_the_price_on_demand_is_refused(run: Callable[..., RefreshOutcome]) -> None:
     outcome = run("skypilot-verda", accept_changes=True)
     assert [refused.reason for refused in outcome.refused] == ["spot for $1.9/h, on demand for $1.29/h"]
 
 
 def test_gpuhunt_is_dated_by_its_version(
-    run: Callable[..., Outcome], cache: PriceCache, server: Server
+    run: Callable[..., RefreshOutcome], cache: PriceCache, server: Server
 ) -> None:
     rows = (
         "instance_name,location,price,cpu,memory,gpu_count,gpu_name,gpu_memory,spot,disk_size\n"
@@ -141,14 +141,14 @@ def test_gpuhunt_is_dated_by_its_version(
 
 
 def test_a_tagged_list_that_did_not_change_is_not_sent_again_and_dated_anew(
-    run: Callable[..., Outcome], cache: PriceCache, server: Server
+    run: Callable[..., RefreshOutcome], cache: PriceCache, server: Server
 ) -> None:
     run("aws-us-east-1")
-    before = kept(cache, "aws-us-east-1")
+    before = cached_prices(cache, "aws-us-east-1")
     outcome = run("aws-us-east-1", LATER)
     assert outcome.status == "unchanged"
     assert server.requests[-1][2]["if-none-match"] == '"a1"'
-    assert kept(cache, "aws-us-east-1") == before
+    assert cached_prices(cache, "aws-us-east-1") == before
     assert outcome.newest == LATER
     assert len(cache.prices("aws-us-east-1")) == 2 * len(before)  # first and last reading
     run("aws-us-east-1", LATER + datetime.timedelta(3))
@@ -187,7 +187,7 @@ BROKEN = {
 @pytest.mark.parametrize("name", ["azure-eastus", "vast"])
 @pytest.mark.parametrize("fault", BROKEN)
 def test_whatever_the_server_does_the_old_snapshot_survives(
-    run: Callable[..., Outcome], cache: PriceCache, server: Server, name: str, fault: str
+    run: Callable[..., RefreshOutcome], cache: PriceCache, server: Server, name: str, fault: str
 ) -> None:
     path = VAST if name == "vast" else AZURE
     assert run(name).status == "refreshed"
@@ -196,12 +196,12 @@ def test_whatever_the_server_does_the_old_snapshot_survives(
     outcome = run(name, LATER)
     assert outcome.status == "failed", fault
     assert outcome.reason
-    assert outcome.num_prices == len(kept(cache, name))
+    assert outcome.num_prices == len(cached_prices(cache, name))
     assert {file: file.read_bytes() for file in cache.folder.rglob("*") if file.is_file()} == files
 
 
 def test_a_list_that_lost_more_than_half_is_refused(
-    run: Callable[..., Outcome], cache: PriceCache, server: Server
+    run: Callable[..., RefreshOutcome], cache: PriceCache, server: Server
 ) -> None:
     run("azure-eastus")
     first = server.replies[AZURE][0]
@@ -212,28 +212,30 @@ def test_a_list_that_lost_more_than_half_is_refused(
     )
     outcome = run("azure-eastus", LATER)
     assert outcome.reason == "only 1 prices where there were 6"
-    assert len(kept(cache, "azure-eastus")) == 6
+    assert len(cached_prices(cache, "azure-eastus")) == 6
 
 
-def test_a_region_that_sells_nothing_is_told(run: Callable[..., Outcome], server: Server) -> None:
+def test_a_region_that_sells_nothing_is_told(run: Callable[..., RefreshOutcome], server: Server) -> None:
     first = server.replies[AZURE][0]
     server.serve(AZURE, replace(first, body=b'{"Items": [], "NextPageLink": null}'))
     assert "is the region right?" in run("azure-eastus").reason
 
 
-def test_a_next_page_on_another_host_is_not_followed(run: Callable[..., Outcome], server: Server) -> None:
+def test_a_next_page_on_another_host_is_not_followed(
+    run: Callable[..., RefreshOutcome], server: Server
+) -> None:
     first = server.replies[AZURE][0]
     page = json.loads(first.body) | {"NextPageLink": "http://elsewhere.example/api"}
     server.serve(AZURE, replace(first, body=json.dumps(page).encode()))
     assert "another host: elsewhere.example" in run("azure-eastus").reason
 
 
-def test_pages_without_end_end(run: Callable[..., Outcome], server: Server) -> None:
-    server.recorded(f"{AZURE}?$skip=7", "azure-1.json")
+def test_pages_without_end_end(run: Callable[..., RefreshOutcome], server: Server) -> None:
+    server.serve_recording(f"{AZURE}?$skip=7", "azure-1.json")
     assert "more than 100 pages" in run("azure-eastus").reason
 
 
-def test_failures_that_pass_are_tried_again(run: Callable[..., Outcome], server: Server) -> None:
+def test_failures_that_pass_are_tried_again(run: Callable[..., RefreshOutcome], server: Server) -> None:
     good = server.replies[VAST][0]
     server.serve(VAST, replace(good, status=500), replace(good, status=503), good)
     assert run("vast").status == "refreshed"
@@ -241,7 +243,7 @@ def test_failures_that_pass_are_tried_again(run: Callable[..., Outcome], server:
 
 
 def test_a_doubtful_new_price_leaves_the_old_one_standing_until_a_person_accepts_it(
-    run: Callable[..., Outcome], cache: PriceCache, server: Server
+    run: Callable[..., RefreshOutcome], cache: PriceCache, server: Server
 ) -> None:
     run("azure-eastus")
     key = ("Standard_ND96isr_H100_v5", "eastus", "on_demand")
@@ -252,13 +254,13 @@ def test_a_doubtful_new_price_leaves_the_old_one_standing_until_a_person_accepts
     outcome = run("azure-eastus", LATER)
     assert outcome.status == "refreshed"
     assert "$9/h where the same offer was $90/h" in next(r.reason for r in outcome.refused if r.sku == key[0])
-    assert kept(cache, "azure-eastus")[key] == 90.0
+    assert cached_prices(cache, "azure-eastus")[key] == 90.0
     run("azure-eastus", LATER, accept_changes=True)
-    assert kept(cache, "azure-eastus")[key] == 9.0
+    assert cached_prices(cache, "azure-eastus")[key] == 9.0
 
 
 def test_history_stays_so_that_old_days_keep_their_answer(
-    run: Callable[..., Outcome], cache: PriceCache, server: Server
+    run: Callable[..., RefreshOutcome], cache: PriceCache, server: Server
 ) -> None:
     run("azure-eastus")
     first = server.replies[AZURE][0]
@@ -280,17 +282,19 @@ def test_history_stays_so_that_old_days_keep_their_answer(
     assert [p.valid_to for p in gone] == [LATER]
 
 
-def test_a_rehearsal_writes_nothing(run: Callable[..., Outcome], cache: PriceCache) -> None:
+def test_a_rehearsal_writes_nothing(run: Callable[..., RefreshOutcome], cache: PriceCache) -> None:
     assert run("vast", is_rehearsal=True).status == "refreshed"
     assert not cache.folder.exists()
 
 
-def test_a_damaged_cache_is_replaced(run: Callable[..., Outcome], cache: PriceCache, tmp_path: Path) -> None:
+def test_a_damaged_cache_is_replaced(
+    run: Callable[..., RefreshOutcome], cache: PriceCache, tmp_path: Path
+) -> None:
     run("vast")
     (cache.prices_folder / "vast.csv").write_text("provider,sku\nx\n")
     (cache.folder / "state" / "vast.json").write_text("{")
     assert run("vast").status == "refreshed"
-    assert len(kept(cache, "vast")) == 6
+    assert len(cached_prices(cache, "vast")) == 6
 
 
 def test_one_list_that_fails_does_not_stop_the_others(
@@ -311,7 +315,7 @@ def test_lists_are_fetched_at_once_and_a_source_that_fails_says_so_once(
         server.replies[path] = [replace(reply, pause_s=0.3) for reply in server.replies[path]]
     lists = price_lists(["azure", "vast"], ["eastus"] * 6, server.at)
     lines: list[str] = []
-    with open_fetcher(Limits(read_s=2.0, least_gap_s=0.0)) as fetcher:
+    with open_fetcher(FetchLimits(read_s=2.0, least_gap_s=0.0)) as fetcher:
         started = time.monotonic()
         outcomes = refresh(lists, cache, fetcher, TODAY, progress=lines.append, is_rehearsal=True)
     assert [outcome.status for outcome in outcomes] == ["refreshed"] * 7
@@ -321,7 +325,7 @@ def test_lists_are_fetched_at_once_and_a_source_that_fails_says_so_once(
 
 def test_without_a_network_it_is_soon_said_once_for_each_source(cache: PriceCache) -> None:
     lists = price_lists(SOURCES, at=lambda address: "http://127.0.0.1:1/")
-    with open_fetcher(Limits(least_gap_s=0.02)) as fetcher:
+    with open_fetcher(FetchLimits(least_gap_s=0.02)) as fetcher:
         started = time.monotonic()
         outcomes = refresh(lists, cache, fetcher, TODAY)
     assert time.monotonic() - started < 4.0
@@ -330,15 +334,17 @@ def test_without_a_network_it_is_soon_said_once_for_each_source(cache: PriceCach
     assert all("(2 attempts)" in reason for _, reason in found)
 
 
-def test_a_list_without_a_tag_is_asked_for_by_its_day(run: Callable[..., Outcome], server: Server) -> None:
+def test_a_list_without_a_tag_is_asked_for_by_its_day(
+    run: Callable[..., RefreshOutcome], server: Server
+) -> None:
     day = "Thu, 19 Nov 2026 08:00:00 GMT"
-    server.recorded(AWS, "aws.csv", headers={"Last-Modified": day})
+    server.serve_recording(AWS, "aws.csv", headers={"Last-Modified": day})
     assert run("aws-us-east-1").status == "refreshed"
     assert run("aws-us-east-1", LATER).status == "unchanged"
     assert server.requests[-1][2]["if-modified-since"] == day
 
 
-def test_what_a_market_asks_is_kept_as_such(run: Callable[..., Outcome], cache: PriceCache) -> None:
+def test_what_a_market_asks_is_kept_as_such(run: Callable[..., RefreshOutcome], cache: PriceCache) -> None:
     run("vast")
     run("azure-eastus")
     assert {(p.tenancy, p.price_kind) for p in cache.prices("vast")} == {("unknown", "marketplace_median")}

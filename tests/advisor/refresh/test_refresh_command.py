@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from advisor.refresh.fetch import Limits, open_fetcher
+from advisor.refresh.fetch import FetchLimits, open_fetcher
 from advisor.refresh.price_lists import price_lists
 
 Cli = Callable[[str], Any]
 Server = Any
-QUICK = Limits(connect_s=1.0, read_s=0.3, attempts=1, least_gap_s=0.0)
+QUICK = FetchLimits(connect_s=1.0, read_s=0.3, attempts=1, least_gap_s=0.0)
 
 
 @pytest.fixture(autouse=True)

@@ -63,9 +63,9 @@ def _check() -> Callable[[list[str], int, str, str], None]:
 def ask() -> Callable[[list[str]], Answer]:
     """Exit code, stdout and stderr of a command in this process; whatever it is, they are as documented."""
 
-    def asked(arguments: list[str]) -> Answer:
+    def ask_command(arguments: list[str]) -> Answer:
         found = outcome(arguments)
         check(arguments, *found)
         return found
 
-    return asked
+    return ask_command

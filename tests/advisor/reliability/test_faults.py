@@ -14,7 +14,7 @@ import pytest
 from advisor.__main__ import main
 from advisor.cli.notes import implausible
 from advisor.probes.assess import assess
-from advisor.probes.record import Gpu, Machine, without_traces
+from advisor.probes.record import Gpu, ProbedMachine, without_traces
 from advisor.probes.verdict import verdict
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -204,7 +204,9 @@ def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
 
 
 def test_notes_of_crashed_workers_name_nobody() -> None:
-    machine = Machine(host_name="build-17", gpus=(Gpu(index=0, name="x", serial="1654321987", uuid="GPU-1"),))
+    machine = ProbedMachine(
+        host_name="build-17", gpus=(Gpu(index=0, name="x", serial="1654321987", uuid="GPU-1"),)
+    )
     told = (
         "build-17: ended with code -6: /"
         "home/ada/x.py 10.1.2.3:29500 fe80::1:2ff:fe3 1654321987 "
@@ -216,7 +218,7 @@ def test_notes_of_crashed_workers_name_nobody() -> None:
 
 
 def test_a_probe_without_torch_does_not_pass() -> None:
-    machine = Machine(gpus=(Gpu(index=0, name="NVIDIA H100 80GB HBM3", accelerator="h100-sxm"),))
+    machine = ProbedMachine(gpus=(Gpu(index=0, name="NVIDIA H100 80GB HBM3", accelerator="h100-sxm"),))
     assert verdict(assess(machine, ())) != "pass"
 
 

@@ -23,7 +23,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from advisor.ask.inputs import parameters_of
-from advisor.ask.options import Shared
+from advisor.ask.options import SharedOptions
 from advisor.cli.command import commands
 
 CASES = int(os.environ.get("ADVISOR_FUZZ_CASES", "0"))
@@ -254,7 +254,7 @@ def command_line(draw: random.Random) -> list[str]:
             arguments += ["--requests", "50"]
     chosen = draw.sample(own, min(len(own), draw.choice([0, 1, 1, 2, 2, 3, 5])))
     if draw.random() < 0.3:
-        chosen += draw.sample(list(parameters_of(Shared)), 1)
+        chosen += draw.sample(list(parameters_of(SharedOptions)), 1)
     for parameter in chosen:
         annotation, declared = kind_of(parameter)
         if type(declared).__name__ == "ArgumentInfo":
@@ -318,7 +318,7 @@ def test_every_number_has_an_upper_limit() -> None:
     without = [
         f"{name} --{parameter.name}"
         for name, found in commands().items()
-        for parameter in [*parameters_of(found.inputs), *parameters_of(Shared)]
+        for parameter in [*parameters_of(found.inputs), *parameters_of(SharedOptions)]
         if kind_of(parameter)[0] in (int, float) and getattr(kind_of(parameter)[1], "max", None) is None
     ]
     assert without == []

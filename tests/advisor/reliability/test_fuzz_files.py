@@ -85,7 +85,7 @@ WORDS = (
 Ask = Callable[[list[str]], tuple[int, str, str]]
 
 
-def damaged(content: bytes, draw: random.Random) -> bytes:
+def damage(content: bytes, draw: random.Random) -> bytes:
     """The content with one to four changes of one kind or another."""
     for _ in range(draw.choice([1, 1, 2, 4])):
         content = draw.choice([_bytes, _bytes, _cut, _number, _number, _number, _lines, _tree, _tree])(
@@ -174,7 +174,7 @@ def one_case(folder: Path, draw: random.Random, monkeypatch: pytest.MonkeyPatch,
     if name != "advisor.toml":
         (folder / "advisor.toml").unlink()
     monkeypatch.setenv("ADVISOR_CACHE_DIR", "cache" if name.startswith("cache") else "none")
-    (folder / name).write_bytes(damaged((EARLIER / name).read_bytes(), draw))
+    (folder / name).write_bytes(damage((EARLIER / name).read_bytes(), draw))
     arguments = command.format(*[name] * 2).replace("min:", "min\0").split()
     code = ask([word.replace("\0", " ") for word in arguments])[0]
     for left in (*folder.glob("out.csv*"), folder / "advisor.toml"):

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from advisor.__main__ import main
 from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InputFileError
-from advisor.catalog.legible import Line, as_cell, escaped, legible, markdown, of_cell
+from advisor.catalog.legible import Line, as_cell, escape_json, legible, markdown, of_cell
 
 Ask = Callable[[list[str]], tuple[int, str, str]]
 CASES = int(os.environ.get("ADVISOR_FUZZ_CASES", "0"))
@@ -381,10 +381,10 @@ def test_a_line_is_printable_or_refused(text: str) -> None:
 
 @given(st.text(max_size=40))
 def test_shown_text_hides_nothing(text: str) -> None:
-    for shown in (legible(text), as_cell(text), markdown(text), escaped(text)):
+    for shown in (legible(text), as_cell(text), markdown(text), escape_json(text)):
         kinds = {unicodedata.category(letter) for letter in shown if letter not in "\n\t"}
         assert not kinds & {"Cc", "Cf", "Cs", "Zl", "Zp"}
-    assert json.loads(escaped(json.dumps(text, ensure_ascii=False))) == text
+    assert json.loads(escape_json(json.dumps(text, ensure_ascii=False))) == text
 
 
 @given(

@@ -10,7 +10,7 @@ from typing import get_args
 import pytest
 
 from advisor.ask.inputs import parameters_of
-from advisor.ask.options import Effect, Shared
+from advisor.ask.options import Effect, SharedOptions
 from advisor.catalog.errors import AdvisorError, InputFileError
 from advisor.catalog.files import check_link, read_toml
 from advisor.cli.command import Command, commands, effect_of
@@ -25,12 +25,12 @@ QUESTIONS = Path(__file__).parent / "options_that_only_ask.txt"
 """Options of text and flags that were looked at and do nothing but ask; a new one is looked at before it is added."""
 
 
-def declared() -> list[tuple[Command, str, object]]:
+def all_options() -> list[tuple[Command, str, object]]:
     """Every option of every command."""
     found = [
         (one, each)
         for one in commands().values()
-        for each in (*parameters_of(one.inputs), *parameters_of(Shared))
+        for each in (*parameters_of(one.inputs), *parameters_of(SharedOptions))
     ]
     return [(one, each.name, each.annotation) for one, each in found]
 
@@ -38,7 +38,7 @@ def declared() -> list[tuple[Command, str, object]]:
 def test_every_option_with_an_effect_declares_it() -> None:
     asking = set(QUESTIONS.read_text(encoding="utf-8").split())
     seen = set()
-    for one, name, annotation in declared():
+    for one, name, annotation in all_options():
         kind, _, *more = get_args(annotation)
         if Path in (kind, *get_args(kind)):
             assert more or effect_of(annotation) is Effect.READS, (
@@ -56,7 +56,7 @@ def settable() -> list[tuple[str, str]]:
     return sorted(
         {
             (one.name, name)
-            for one, name, _ in declared()
+            for one, name, _ in all_options()
             if one.effects.get(name, Effect.READS) is not Effect.READS
         }
     )

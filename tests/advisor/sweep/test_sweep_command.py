@@ -278,12 +278,12 @@ def test_a_missing_package_is_told_before_the_work(
     options: str,
     words: str,
 ) -> None:
-    def found(name: str, *_: object) -> object:
+    def find_spec(name: str, *_: object) -> object:
         return None if name == package else importlib.machinery.PathFinder.find_spec(name)
 
     for module in ("advisor.sweep.execution", "advisor.sweep.cluster"):
-        monkeypatch.setattr(f"{module}.find_spec", found)
-    monkeypatch.setattr("importlib.util.find_spec", found)
+        monkeypatch.setattr(f"{module}.find_spec", find_spec)
+    monkeypatch.setattr("importlib.util.find_spec", find_spec)
     study(SMALL)
     run = cli(f"advisor sweep study.toml {options}")
     assert run.code == 6, run.err

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from advisor.sweep.execution import Workers, outcomes
-from advisor.sweep.points import Point
+from advisor.sweep.points import SweepPoint
 
 pytest.importorskip("joblib", reason="the extra sweep is not installed")
 
@@ -26,7 +26,7 @@ MANY = STUDY.format(requests=2000, rates=list(range(1, 13)))
 
 
 def survey(ask: Callable[[Any], Any], count: int = 12) -> list[tuple[str, Any]]:
-    points = [Point(f"p{number}", {"number": number}) for number in range(count)]
+    points = [SweepPoint(f"p{number}", {"number": number}) for number in range(count)]
     return list(outcomes(ask, points, Workers(2)))
 
 

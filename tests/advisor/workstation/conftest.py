@@ -107,7 +107,7 @@ def sound_machine() -> Assembly:
     )
 
 
-def changed(machine: Assembly, place: str, **fields: Any) -> Assembly:
+def change_part(machine: Assembly, place: str, **fields: Any) -> Assembly:
     """The machine with some figures of one part replaced."""
     part = getattr(machine, place)
     return replace(machine, **{place: part.model_copy(update=fields)})

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from advisor.workstation.economics import (
-    Ownership,
+    MachineOwnership,
     Rent,
     break_even_hours,
     economics,
@@ -36,7 +36,7 @@ def test_dollars_per_million_times_tokens_is_the_bill(hourly: float, speed: floa
 
 
 def test_owning_adds_loss_of_value_and_electricity() -> None:
-    use = Ownership(hours_per_day=10, years=2, usd_per_kwh=0.2, resale_fraction=0.5)
+    use = MachineOwnership(hours_per_day=10, years=2, usd_per_kwh=0.2, resale_fraction=0.5)
     rent = Rent("rtx-3090", 2, 0.5, "somebody", DAY, 30.0)
     found = economics(7300.0, 1000.0, (100.0, 20.0), rent, use)
     assert found.energy_usd_per_hour == pytest.approx(0.2)

@@ -9,15 +9,15 @@ from advisor.catalog.part_prices import price_book
 from advisor.workstation.hardware import Hardware
 from advisor.workstation.listing import read_listing
 from advisor.workstation.offload import with_layers
-from advisor.workstation.performance import Load, best_run, simulate_run
+from advisor.workstation.performance import MachineLoad, best_run, simulate_run
 from advisor.workstation.valuation import hardware_of
 
 CARD = Hardware("rtx-4090", 1, pcie_generation=4, pcie_lanes=16)
 DDR5 = 2 * 8 * 5200e6
-LARGE = Load(models.get("llama-3.1-70b").record)
+LARGE = MachineLoad(models.get("llama-3.1-70b").record)
 
 
-def speed(hardware: Hardware, load: Load = LARGE) -> float:
+def speed(hardware: Hardware, load: MachineLoad = LARGE) -> float:
     run = best_run(hardware, load)
     assert run is not None
     return run.output_tokens_per_s.value
@@ -49,13 +49,13 @@ def test_more_bandwidth_and_more_cards_are_faster() -> None:
     slow = speed(replace(CARD, host_bytes_per_s=DDR5))
     fast = speed(replace(CARD, host_bytes_per_s=2 * DDR5))
     assert slow < fast < 2 * slow
-    huge = Load(models.get("qwen3-235b-a22b").record)
+    huge = MachineLoad(models.get("qwen3-235b-a22b").record)
     one = speed(replace(CARD, host_bytes_per_s=DDR5), huge)
     assert one < speed(replace(CARD, num=2, host_bytes_per_s=DDR5), huge)
 
 
 def test_a_model_that_fits_stays_on_the_cards() -> None:
-    small = Load(models.get("8b").record)
+    small = MachineLoad(models.get("8b").record)
     assert best_run(replace(CARD, host_bytes_per_s=DDR5), small) == best_run(CARD, small)
 
 

@@ -10,25 +10,25 @@ import pytest
 from advisor.catalog import models, parts
 from advisor.catalog.part_prices import price_book
 from advisor.workstation.assembly import Assembly, Circuit, Setting
-from advisor.workstation.candidates import Candidate, Limits, all_candidates
+from advisor.workstation.candidates import PartCandidate, SearchLimits, all_candidates
 from advisor.workstation.hardware import power_points_of
 from advisor.workstation.optimiser import Program
-from advisor.workstation.performance import Load, ram_needed_bytes
+from advisor.workstation.performance import MachineLoad, ram_needed_bytes
 from advisor.workstation.rule_book import judge, rules_for
 from advisor.workstation.rules import MatchRule
 
 
 @cache
-def real_candidates() -> dict[str, list[Candidate]]:
-    load = Load(models.get("8b").record)
-    return all_candidates(load, real_setting(), price_book(), Limits(max_cards=4, max_usd=9000.0))
+def real_candidates() -> dict[str, list[PartCandidate]]:
+    load = MachineLoad(models.get("8b").record)
+    return all_candidates(load, real_setting(), price_book(), SearchLimits(max_cards=4, max_usd=9000.0))
 
 
 def real_setting() -> Setting:
-    return Setting(ram_needed_bytes=ram_needed_bytes(Load(models.get("8b").record)))
+    return Setting(ram_needed_bytes=ram_needed_bytes(MachineLoad(models.get("8b").record)))
 
 
-def some(seed: int, number: int) -> dict[str, list[Candidate]]:
+def some(seed: int, number: int) -> dict[str, list[PartCandidate]]:
     """A few candidates of each place, among them ones that go together."""
     rng = random.Random(seed)
     kept = {}
@@ -37,13 +37,13 @@ def some(seed: int, number: int) -> dict[str, list[Candidate]]:
     return kept
 
 
-def allowed(machine: Assembly, setting: Setting) -> bool:
+def is_allowed(machine: Assembly, setting: Setting) -> bool:
     planned = {rule.id for rule in rules_for(setting) if rule.planned}
     return all(check.passed for check in judge(machine, setting) if check.rule in planned)
 
 
 def by_trying(
-    candidates: Mapping[str, Sequence[Candidate]], setting: Setting, budget: float
+    candidates: Mapping[str, Sequence[PartCandidate]], setting: Setting, budget: float
 ) -> tuple[float, float] | None:
     """Speed of the fastest machine for the money, and the price of the cheapest that is as fast."""
     best: tuple[float, float] | None = None
@@ -56,7 +56,7 @@ def by_trying(
         if usd > budget or (best is not None and (-found[0], usd) >= (-best[0], best[1])):
             continue
         machine = Assembly(**{p: c.choice for p, c in zip(places, taken, strict=True)})
-        if allowed(machine, setting):
+        if is_allowed(machine, setting):
             best = found
     return best
 
@@ -86,7 +86,7 @@ def test_the_solver_finds_what_trying_everything_finds(seed: int) -> None:
         assert cheapest.usd == pytest.approx(tried[1], abs=0.01)
         for found in (solution, cheapest):
             assert found.gap == 0.0
-            assert allowed(found.machine, setting)
+            assert is_allowed(found.machine, setting)
 
 
 def test_parts_that_a_rule_reads_alike_it_judges_alike() -> None:
@@ -119,7 +119,7 @@ def test_machines_of_the_whole_catalog_keep_the_rules_at_every_budget() -> None:
         assert solution.gap == 0.0
         assert solution.machine.cards is not None
         assert solution.machine.cards.num <= 4
-        assert allowed(solution.machine, setting)
+        assert is_allowed(solution.machine, setting)
         speeds.append(solution.tokens_per_s)
     assert speeds == sorted(speeds), "more money is never slower"
 

@@ -10,7 +10,7 @@ from advisor.catalog import models
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.part_prices import price_book
 from advisor.workstation.listing import Listing, read_listing
-from advisor.workstation.performance import Load
+from advisor.workstation.performance import MachineLoad
 from advisor.workstation.picker_text import read_picker_text
 from advisor.workstation.plan import Question
 from advisor.workstation.verdict import judge_listing
@@ -37,7 +37,7 @@ VERDICTS: Final[dict[str, tuple[set[str], set[str]]]] = {
 
 
 def question() -> Question:
-    return Question(Load(models.get("70b").record), as_of=date(2026, 11, 20))
+    return Question(MachineLoad(models.get("70b").record), as_of=date(2026, 11, 20))
 
 
 @pytest.mark.parametrize("name", VERDICTS)

@@ -46,7 +46,7 @@ def psu(num: int = 1, link: bool = False, **fields: Any) -> Change:
     def change(m: Assembly) -> Assembly:
         assert m.supplies is not None
         one: Psu = m.supplies.psus[0].model_copy(update=fields)
-        return replace(m, supplies=Supplies((one,) * num, parts.listed(PsuLink)[0] if link else None))
+        return replace(m, supplies=Supplies((one,) * num, parts.planner_parts(PsuLink)[0] if link else None))
 
     return change
 
@@ -241,5 +241,5 @@ def test_less_power_never_breaks_a_rule_on_power(a: float, b: float) -> None:
     high = max(a, b)
     for rule in (psu_headroom, psu_transient, circuit, room_heat, noise):
         needs = rule.needs["cards"]
-        card = next(c for c in parts.listed(GpuCard) if c.cooling == "open")
+        card = next(c for c in parts.planner_parts(GpuCard) if c.cooling == "open")
         assert needs(Cards((card,), low), Setting()) <= needs(Cards((card,), high), Setting()) + 1e-9

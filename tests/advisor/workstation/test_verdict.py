@@ -9,7 +9,7 @@ from advisor.catalog import accelerators, models
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.part_prices import price_book
 from advisor.workstation.listing import Listing, read_listing
-from advisor.workstation.performance import Load
+from advisor.workstation.performance import MachineLoad
 from advisor.workstation.plan import Question
 from advisor.workstation.rule_book import violations
 from advisor.workstation.valuation import hardware_of
@@ -36,11 +36,11 @@ def listing(tmp_path: Path, text: str) -> Listing:
 
 
 @cache
-def published(folder: Path) -> tuple[Listing, Verdict]:
+def judge_published(folder: Path) -> tuple[Listing, Verdict]:
     import datetime
 
     found = listing(folder, PUBLISHED)
-    question = Question(Load(models.get("70b").record), as_of=datetime.date(2026, 11, 20))
+    question = Question(MachineLoad(models.get("70b").record), as_of=datetime.date(2026, 11, 20))
     return found, judge_listing(found, question, price_book(), better=True)
 
 
@@ -50,7 +50,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_published_list_is_understood(folder: Path) -> None:
-    found, _ = published(folder)
+    found, _ = judge_published(folder)
     machine = found.machine
     assert machine.cards is not None
     assert machine.cpu is not None
@@ -67,7 +67,7 @@ def test_the_published_list_is_understood(folder: Path) -> None:
 
 
 def test_what_is_wrong_with_the_published_list_is_found(folder: Path) -> None:
-    _, verdict = published(folder)
+    _, verdict = judge_published(folder)
     assert {check.rule for check in verdict.broken} == {"socket", "psu-headroom", "circuit", "claim-channels"}
     failed = {check.rule: check for check in verdict.build.checks if not check.passed}
     assert "PRO" in failed["socket"].why
@@ -78,26 +78,26 @@ def test_what_is_wrong_with_the_published_list_is_found(folder: Path) -> None:
 
 
 def test_its_prices_are_not_those_of_today(folder: Path) -> None:
-    _, verdict = published(folder)
+    _, verdict = judge_published(folder)
     low = [check for check in verdict.build.checks if check.rule == "price" and not check.passed]
     assert any("5090" in check.why for check in low)
     assert verdict.catalog_total_usd > 1.2 * verdict.build.total_usd
 
 
 def test_the_same_cards_run_in_a_machine_that_works(folder: Path) -> None:
-    _, verdict = published(folder)
+    _, verdict = judge_published(folder)
     repaired = verdict.repaired
     assert repaired is not None
     assert repaired.machine is not None
     assert repaired.machine.cards is not None
     assert repaired.machine.cards.accelerators == ("rtx-5090",)
     assert repaired.machine.cards.num == 2
-    assert not violations(repaired.machine, Question(Load(models.get("70b").record)).setting)
+    assert not violations(repaired.machine, Question(MachineLoad(models.get("70b").record)).setting)
     assert repaired.total_usd < verdict.catalog_total_usd
 
 
 def test_a_better_machine_is_offered_for_the_money(folder: Path) -> None:
-    _, verdict = published(folder)
+    _, verdict = judge_published(folder)
     better = verdict.better
     assert better is not None
     assert better.machine is not None
@@ -108,7 +108,7 @@ def test_a_better_machine_is_offered_for_the_money(folder: Path) -> None:
 
 
 def test_parts_add_up_to_the_total(folder: Path) -> None:
-    _, verdict = published(folder)
+    _, verdict = judge_published(folder)
     for build in (verdict.build, verdict.repaired, verdict.better):
         assert build is not None
         assert round(sum(line.usd for line in build.parts), 2) == round(build.total_usd, 2)

@@ -57,7 +57,7 @@ def test_kernels_that_nobody_measured_are_lent_and_said_to_be(model: str, kernel
     operators = library(model)
     costs = token_costs(named_deployment(model, "h100-sxm"), operators, TOKENS, decode=True)
     assert (costs.seconds["state_space"] > 0).all()
-    assert any(kernel in entry for entry in operators.transferred)
+    assert any(kernel in entry for entry in operators.transferred_operators)
 
 
 def test_an_encoder_reads_prompts_and_a_decoder_writes() -> None:

@@ -84,16 +84,16 @@ def test_every_mixer_has_a_cache_or_a_state(model: Model) -> None:
 def test_ranks_together_hold_every_weight_and_repeat_few(model: Model) -> None:
     for layer in layers_of(model):
         for matrix in layer.stored:
-            assert matrix.local(1).elements == matrix.elements == matrix.held(1)
+            assert matrix.local(1).elements == matrix.elements == matrix.num_weights_on_rank(1)
             for tp in (2, 8):
-                assert tp * matrix.held(tp) >= matrix.elements * (1 - 1e-12)
-                assert matrix.held(tp) <= matrix.elements
+                assert tp * matrix.num_weights_on_rank(tp) >= matrix.elements * (1 - 1e-12)
+                assert matrix.num_weights_on_rank(tp) <= matrix.elements
 
 
 def test_repeated_heads_are_the_only_ones_held_more_than_once() -> None:
     matrix = Matrix("qkv", (Block(64, 128), Block(8, 256)), Block(8192, divided=False))
-    assert 16 * matrix.held(16) == (64 * 128 + 2 * 8 * 256) * 8192
-    assert 8 * matrix.held(8) == matrix.elements
+    assert 16 * matrix.num_weights_on_rank(16) == (64 * 128 + 2 * 8 * 256) * 8192
+    assert 8 * matrix.num_weights_on_rank(8) == matrix.elements
 
 
 def test_work_multiplies_every_active_parameter_once() -> None:

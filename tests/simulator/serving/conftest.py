@@ -66,11 +66,11 @@ class PlainCache:
     def prompt(self, s: Sequence) -> list[tuple[int, int]]:
         return self.keys(self.contents.prompts[s.index])
 
-    def pinned(self, running: list[Sequence]) -> set[tuple[int, int]]:
+    def pinned_keys(self, running: list[Sequence]) -> set[tuple[int, int]]:
         return {key for s in running for key in self.prompt(s) if key in self.cached}
 
     def leave(self, s: Sequence, running: list[Sequence]) -> None:
-        pinned = self.pinned(running)
+        pinned = self.pinned_keys(running)
         keys = self.prompt(s)
         answer = self.contents.answers.get(s.index)
         if answer is not None and s.generated == s.output:
@@ -133,17 +133,17 @@ class PlainSimulator:
     def blocks(self, tokens: int) -> int:
         return -(-tokens // self.policy.block_tokens)
 
-    def held(self) -> int:
+    def num_held(self) -> int:
         held = sum(self.blocks(s.context + (s.phase != "prefill")) for s in self.running)
         return held - self.overlap()
 
     def overlap(self) -> int:
         if self.cache is None:
             return 0
-        return sum(s.covered for s in self.running) - len(self.cache.pinned(self.running))
+        return sum(s.covered for s in self.running) - len(self.cache.pinned_keys(self.running))
 
     def make_space(self) -> None:
-        while self.cache and self.cache.idle and self.held() + len(self.cache.idle) > self.capacity:
+        while self.cache and self.cache.idle and self.num_held() + len(self.cache.idle) > self.capacity:
             self.cache.cached.remove(self.cache.idle.popitem(last=False)[0])
 
     def hits(self, s: Sequence) -> tuple[int, int]:
@@ -153,7 +153,7 @@ class PlainSimulator:
         keys = self.cache.prompt(s)
         most = (s.target - 1) // self.policy.block_tokens
         cached = next((i for i, key in enumerate(keys) if key not in self.cache.cached), len(keys))
-        pinned = self.cache.pinned(self.running)
+        pinned = self.cache.pinned_keys(self.running)
         return min(cached, most), min(cached, most, sum(key in pinned for key in keys))
 
     def cover(self, s: Sequence) -> None:
@@ -200,7 +200,7 @@ class PlainSimulator:
         policy = self.policy
         preempted = False
         if self.reserve < 1.0:
-            while any(s.phase == "decode" for s in self.running) and self.held() > self.capacity:
+            while any(s.phase == "decode" for s in self.running) and self.num_held() > self.capacity:
                 self.preempt(self.running[-1])
                 preempted = True
         self.ticking = [s for s in self.running if s.phase != "prefill"]
@@ -208,7 +208,7 @@ class PlainSimulator:
         chunks: list[tuple[Sequence, int]] = []
         for s in [s for s in self.running if s.phase == "prefill"]:
             tokens = min(s.target - s.context, budget)
-            needed = self.held() - self.blocks(s.context) + self.blocks(s.context + tokens)
+            needed = self.num_held() - self.blocks(s.context) + self.blocks(s.context + tokens)
             if self.reserve < 1.0 and needed > self.capacity:
                 self.preempt(s)
                 preempted = True
@@ -276,7 +276,7 @@ class PlainSimulator:
         taken = sum(self.reservation(r) for r in self.running) + self.reservation(s) if self.reserve else 0
         freed = sum(self.blocks(f.prompt + f.output - 1) - f.covered for f in self.freed)
         spare = freed + watermark
-        needed = self.held() + self.blocks(s.target) - shared if self.reserve < 1.0 else 0
+        needed = self.num_held() + self.blocks(s.target) - shared if self.reserve < 1.0 else 0
         taken -= self.overlap() + shared if self.reserve else 0
         return needed + spare <= self.capacity and taken + spare <= self.capacity
 
@@ -337,7 +337,7 @@ class PlainSimulator:
                     self.freed.append(s)
                     self.running.remove(s)
                     if self.cache is not None:
-                        others = self.cache.pinned(self.running)
+                        others = self.cache.pinned_keys(self.running)
                         s.covered = sum(key in others for key in self.cache.prompt(s)[: s.covered])
                         self.cache.leave(s, self.running)
         if self.static and all(s.phase == "padded" for s in self.running):

@@ -60,7 +60,7 @@ print(json.dumps(found))
 """
 
 
-def asked(folder: Path) -> dict[str, list[object]]:
+def ask_in(folder: Path) -> dict[str, list[object]]:
     environment = os.environ | {"PYTHONPATH": str(folder)}
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM],
@@ -86,8 +86,8 @@ def test_compiled_records_are_the_same_bit_by_bit(tmp_path: Path) -> None:
     if "Python.h" in made.stderr:
         pytest.skip("no headers of Python are here")
     assert made.returncode == 0, made.stderr
-    compiled = asked(tmp_path)
-    interpreted = asked(ROOT)
+    compiled = ask_in(tmp_path)
+    interpreted = ask_in(ROOT)
     files = compiled.pop("file"), interpreted.pop("file")
     assert not any(str(file).endswith(".py") for file in files[0])
     assert all(str(file).endswith(".py") for file in files[1])

@@ -25,7 +25,7 @@ SURFACE = StepSurface(
 )
 
 
-def served(delivery_ps, clients=CLIENTS, output=OUTPUT, rounds=30, jump=True):
+def serve(delivery_ps, clients=CLIENTS, output=OUTPUT, rounds=30, jump=True):
     policy = SchedulerPolicy(max_num_seqs=64, max_num_batched_tokens=4096, delivery_ps=delivery_ps)
     workload = Workload(ClosedLoop(clients), FixedLengths(4, output), rounds * clients)
     return simulate(SURFACE, policy, workload, jump=jump)
@@ -42,8 +42,8 @@ def test_tokens_of_one_iteration_leave_one_after_the_other():
 
 def test_no_more_tokens_per_second_than_can_be_delivered():
     """32 tokens every µs are 32 tokens/µs; at 0.1 µs each only 10 get out."""
-    free = served(0)
-    bound = served(100_000)
+    free = serve(0)
+    bound = serve(100_000)
     assert free.output_tokens_per_s == pytest.approx(CLIENTS / 1e-6, rel=0.02)
     assert bound.output_tokens_per_s == pytest.approx(10 / 1e-6, rel=0.02)
 
@@ -66,15 +66,15 @@ def test_beyond_that_requests_wait_for_their_first_token_and_not_between_tokens(
 
 
 def test_an_engine_that_delivers_in_time_only_adds_one_iterations_tokens():
-    free = served(0)
-    slow = served(20_000)
+    free = serve(0)
+    slow = serve(20_000)
     assert slow.tpot.mean_s == pytest.approx(free.tpot.mean_s, rel=0.01)
     assert slow.ttft.mean_s - free.ttft.mean_s == pytest.approx(CLIENTS * 20_000e-12, rel=0.1)
 
 
 def test_jumping_equals_stepping_with_a_queue():
     for delivery_ps in (20_000, 31_250, 100_000):
-        jumped, stepped = (served(delivery_ps, jump=jump) for jump in (True, False))
+        jumped, stepped = (serve(delivery_ps, jump=jump) for jump in (True, False))
         assert jumped.ttft.mean_s == stepped.ttft.mean_s
         assert jumped.duration_s == stepped.duration_s
 

@@ -44,7 +44,7 @@ POLICY = SchedulerPolicy(max_num_seqs=SLOTS, max_num_batched_tokens=BUDGET, rese
 FAST = KvLink(bytes_per_token=1.0, bytes_per_s=1e15)
 
 
-def served(
+def serve(
     workload: Workload,
     link: KvLink = FAST,
     *,
@@ -67,7 +67,7 @@ def one(tokens: tuple[int, int] = (1000, 50)) -> Workload:
 
 def test_one_request_takes_its_prompt_its_transfer_and_its_decode_iterations() -> None:
     link = KvLink(bytes_per_token=1000.0, bytes_per_s=1e8, latency_s=0.003, layer_wise=False)
-    result = served(one(), link)
+    result = serve(one(), link)
     prompt_s = prefill_iteration_s(SURFACE, 1000)
     assert result.ttft.mean_s == pytest.approx(prompt_s + 0.01 + 0.003, rel=1e-9)
     decode_s = sum(decode_iteration_s(SURFACE, 1, 1000 + token) for token in range(1, 50))
@@ -101,21 +101,21 @@ def test_caches_share_a_link_one_after_the_other() -> None:
 def test_prompts_no_longer_stall_decoding() -> None:
     load = Workload(ClosedLoop(32), LognormalLengths(2000, 100, 0.3), 400)
     together = simulate(SURFACE, POLICY, load)
-    apart = served(load, prefill=2)
+    apart = serve(load, prefill=2)
     assert apart.tpot.mean_s < 0.5 * together.tpot.mean_s
     assert apart.itl.quantile_s(0.99) < 0.01 < together.itl.quantile_s(0.99)
 
 
 def test_a_slow_link_costs_first_tokens_not_the_others() -> None:
     load = Workload(ClosedLoop(1), FixedLengths(1000, 100), 10)
-    fast, slow = (served(load, KvLink(1000.0, rate, layer_wise=False)) for rate in (1e12, 2e7))
+    fast, slow = (serve(load, KvLink(1000.0, rate, layer_wise=False)) for rate in (1e12, 2e7))
     assert slow.ttft.mean_s == pytest.approx(fast.ttft.mean_s + 0.05, abs=1e-5)
     assert slow.tpot.mean_s == fast.tpot.mean_s
 
 
 def test_more_decode_workers_share_the_sequences_and_everything_is_accounted_for() -> None:
     load = Workload(ClosedLoop(48), LognormalLengths(200, 200, 0.2), 960)
-    few, many = (served(load, decode=number) for number in (1, 3))
+    few, many = (serve(load, decode=number) for number in (1, 3))
     assert many.tpot.mean_s < few.tpot.mean_s
     for result in (few, many):
         assert result.num_finished == result.num_requests == 960
@@ -127,7 +127,7 @@ def test_more_decode_workers_share_the_sequences_and_everything_is_accounted_for
 
 
 def test_answers_of_one_token_never_reach_the_decode_pool() -> None:
-    result = served(Workload(ClosedLoop(4), FixedLengths(500, 1), 20))
+    result = serve(Workload(ClosedLoop(4), FixedLengths(500, 1), 20))
     assert result.num_finished == 20
     assert result.tpot.num_samples == 0
     assert result.ttft.mean_s == result.e2e.mean_s
@@ -135,8 +135,8 @@ def test_answers_of_one_token_never_reach_the_decode_pool() -> None:
 
 def test_a_small_decode_cache_holds_requests_back_instead_of_evicting() -> None:
     load = Workload(ClosedLoop(16), FixedLengths(480, 32), 64)
-    roomy = served(load)
-    tight = served(load, policy=replace(POLICY, kv_capacity_blocks=4 * 512 // POLICY.block_tokens))
+    roomy = serve(load)
+    tight = serve(load, policy=replace(POLICY, kv_capacity_blocks=4 * 512 // POLICY.block_tokens))
     assert tight.num_preemptions == 0
     assert tight.num_finished == 64
     assert tight.ttft.mean_s > roomy.ttft.mean_s
@@ -162,7 +162,7 @@ def test_a_pool_without_workers_is_refused(prefill: int, decode: int, named: str
     with pytest.raises(
         AdvisorError, match=f"pool {named}: num_replicas must be a whole number of at least 1"
     ):
-        served(one(), prefill=prefill, decode=decode)
+        serve(one(), prefill=prefill, decode=decode)
 
 
 @pytest.mark.parametrize(

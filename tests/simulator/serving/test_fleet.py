@@ -25,7 +25,7 @@ from advisor.simulator.serving.fleet import (
     Scaling,
 )
 from advisor.simulator.serving.fleet_simulation import is_separable, simulate_fleet, simulate_in_parts
-from advisor.simulator.serving.load import Tenant, draw_load, merged
+from advisor.simulator.serving.load import Tenant, draw_load, merge_loads
 from advisor.simulator.step_cost import StepSurface
 
 POLICIES = [
@@ -144,14 +144,14 @@ def test_ordered_queues_jump_exactly(order, overlap):
     ]
     policy = replace(POLICIES[0], overlap_scheduling=overlap, kv_capacity_blocks=30)
     fleet = one_pool(2, surface=toy(), policy=policy, order=order)
-    load = merged(loads)
+    load = merge_loads(loads)
     jumped = simulate_fleet(fleet, load, records=True)
     stepped = simulate_fleet(fleet, load, records=True, jump=False)
     assert jumped.records.equals(stepped.records)
     assert jumped.pools[0].num_events < stepped.pools[0].num_events
 
 
-def overloaded(order: str):
+def overload(order: str):
     loads = [
         draw_load(Workload(Poisson(30.0), UniformLengths(900, 60, 0.3), 900), seed, tenant)
         for seed, tenant in enumerate(
@@ -161,12 +161,12 @@ def overloaded(order: str):
             )
         )
     ]
-    run = simulate_fleet(one_pool(1, order=order), merged(loads))
+    run = simulate_fleet(one_pool(1, order=order), merge_loads(loads))
     return {tenant.name: tenant for tenant in run.tenants}
 
 
 def test_priorities_and_deadlines_protect_the_urgent():
-    fifo, priority, deadline = (overloaded(order) for order in ("arrival", "priority", "deadline"))
+    fifo, priority, deadline = (overload(order) for order in ("arrival", "priority", "deadline"))
     assert priority["urgent"].ttft.p99_s < 0.1 * fifo["urgent"].ttft.p99_s
     assert deadline["urgent"].goodput_fraction > fifo["urgent"].goodput_fraction + 0.5
     assert deadline["patient"].goodput_fraction > 0.9

@@ -27,7 +27,7 @@ from advisor.simulator.serving.fleet import (
     wanted_replicas,
 )
 from advisor.simulator.serving.fleet_simulation import simulate_fleet
-from advisor.simulator.serving.load import FleetLoad, Tenant, draw_load, merged
+from advisor.simulator.serving.load import FleetLoad, Tenant, draw_load, merge_loads
 from advisor.simulator.serving.sessions import Sessions, draw_sessions
 from advisor.simulator.step_cost import StepSurface
 
@@ -99,7 +99,7 @@ def eventful(seed: int = 3, **changes) -> tuple[Fleet, FleetLoad]:
         spot=SpotLoss(mean_life_s=20.0, notice_s=0.2),
         deploys=(Deploy(at_s=30.0),),
     )
-    return Fleet(pools=(replace(base, **changes), peak)), merged(loads)
+    return Fleet(pools=(replace(base, **changes), peak)), merge_loads(loads)
 
 
 def test_nothing_is_lost_when_replicas_are():

@@ -17,7 +17,7 @@ BATCHES = st.tuples(
 )
 
 
-def held(contexts, block):
+def blocks_of(contexts, block):
     return sum(-(-context // block) for context in contexts)
 
 
@@ -32,13 +32,13 @@ def phases(contexts, block, tick):
 def test_blocks_follow_from_the_sum_and_the_phases(batch):
     block, contexts, tick = batch
     counted = num_blocks(sum(contexts), phases(contexts, block, tick), tick, descending_weights(block))
-    assert counted == held(contexts, block)
+    assert counted == blocks_of(contexts, block)
 
 
 @given(BATCHES, st.integers(1, 60), st.integers(0, 40))
 def test_iterations_until_full_is_the_last_one_that_fits(batch, most, spare):
     block, contexts, tick = batch
-    capacity = held(contexts, block) + spare
+    capacity = blocks_of(contexts, block) + spare
     found = iterations_until_full(
         sum(contexts),
         len(contexts),
@@ -48,7 +48,7 @@ def test_iterations_until_full_is_the_last_one_that_fits(batch, most, spare):
         capacity,
         most,
     )
-    fitting = [n for n in range(1, most + 1) if held([c + n - 1 for c in contexts], block) <= capacity]
+    fitting = [n for n in range(1, most + 1) if blocks_of([c + n - 1 for c in contexts], block) <= capacity]
     assert found == max(fitting)
 
 

@@ -17,7 +17,7 @@ from advisor.simulator.serving import (
 from advisor.simulator.serving.arrivals import bursts, diurnal
 from advisor.simulator.serving.fleet import Fleet, Pool
 from advisor.simulator.serving.fleet_simulation import simulate_fleet
-from advisor.simulator.serving.load import Tenant, merged
+from advisor.simulator.serving.load import Tenant, merge_loads
 from advisor.simulator.serving.sessions import Sessions, draw_sessions
 from advisor.simulator.serving.workload import draw_arrivals
 from advisor.simulator.step_cost import StepSurface
@@ -148,7 +148,7 @@ def test_sessions_jump_exactly():
 
 def test_tenants_keep_their_sessions_apart():
     loads = [draw_sessions(chats(num_sessions=40), seed, Tenant(name=f"t{seed}")) for seed in (1, 2)]
-    both = simulate_fleet(fleet(1), merged(loads), records=True)
+    both = simulate_fleet(fleet(1), merge_loads(loads), records=True)
     assert both.num_finished == sum(map(len, loads))
     assert [tenant.num_finished for tenant in both.tenants] == list(map(len, loads))
     alone = simulate_fleet(fleet(1), loads[0])

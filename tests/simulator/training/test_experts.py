@@ -18,7 +18,7 @@ OSS = TrainingJob(models.get("gpt-oss-20b").record, 4096, 256)
 RACK, BOX = (TrainingCluster(accelerators.by_id(card)) for card in ("gb200", "h100-sxm"))
 
 
-def stepped(
+def step_columns(
     job: TrainingJob, cluster: TrainingCluster = RACK, ranks: int = 32, **costs: float
 ) -> StepColumns:
     plan = TrainingPlan(data_parallel=ranks, expert_parallel=min(ranks, 32), sharding="zero1")
@@ -52,8 +52,8 @@ def test_mixtral_on_256_tpus_runs_as_published(
 
 
 def test_experts_of_a_capacity_compute_all_of_it() -> None:
-    once, twice = (stepped(MIXTURE, expert_capacity=capacity) for capacity in (1.25, 2.5))
-    none = stepped(MIXTURE, expert_capacity=1e-6)
+    once, twice = (step_columns(MIXTURE, expert_capacity=capacity) for capacity in (1.25, 2.5))
+    none = step_columns(MIXTURE, expert_capacity=1e-6)
     added = (twice.forward_s[0] - none.forward_s[0]) / (once.forward_s[0] - none.forward_s[0])
     assert added == pytest.approx(2.0, rel=0.25)
     experts = (
@@ -78,17 +78,17 @@ def test_sixteen_bit_experts_reach_what_single_products_on_streams_were_measured
 
 def test_hybridep_is_faster_within_a_domain_alone() -> None:
     bare = {"expert_overlap": 0.0}
-    deep, hybrid = (stepped(job, **bare) for job in (MIXTURE, by(MIXTURE, "hybrid_dispatcher")))
+    deep, hybrid = (step_columns(job, **bare) for job in (MIXTURE, by(MIXTURE, "hybrid_dispatcher")))
     assert hybrid.expert_parallel_s[0] / deep.expert_parallel_s[0] == pytest.approx(
         common_term("hybrid_exchange")
     )
-    deep, hybrid = (stepped(job, BOX, **bare) for job in (MIXTURE, by(MIXTURE, "hybrid_dispatcher")))
+    deep, hybrid = (step_columns(job, BOX, **bare) for job in (MIXTURE, by(MIXTURE, "hybrid_dispatcher")))
     assert hybrid.expert_parallel_s[0] == pytest.approx(deep.expert_parallel_s[0])
 
 
 def test_copies_are_sorted_and_put_back_unless_the_library_does() -> None:
     hybrid, deep, plain = (
-        stepped(by(MIXTURE, *name)) for name in (("hybrid_dispatcher",), (), ("alltoall_dispatcher",))
+        step_columns(by(MIXTURE, *name)) for name in (("hybrid_dispatcher",), (), ("alltoall_dispatcher",))
     )
     assert hybrid.forward_s[0] < deep.forward_s[0] < plain.forward_s[0]
     values = 3.0 + 1.0 / 8.0
@@ -108,20 +108,22 @@ def test_gpt_oss_clamps_and_biases_its_experts_in_sixteen_bits_as_measured() -> 
         (("alltoall_dispatcher",), 12.2 + 8.6, 12.2 + 8.6 + 24.0 + 14.3),
     ):
         job = by(OSS, *features)
-        step = stepped(job)
-        plain = stepped(replace(job, model=replace_family(OSS, "unknown")))
+        step = step_columns(job)
+        plain = step_columns(replace(job, model=replace_family(OSS, "unknown")))
         assert step.forward_s[0] - plain.forward_s[0] == pytest.approx(forward * one, rel=0.01)
         beside = step.forward_s[0] + step.backward_s[0] - plain.forward_s[0] - plain.backward_s[0]
         assert beside == pytest.approx(both * one, rel=0.01)
     other = replace(OSS, model=replace_family(OSS, "unknown"))
     few = {"compute_dtype": "mxfp8"}
-    assert stepped(replace(OSS, **few)).forward_s[0] == stepped(replace(other, **few)).forward_s[0]
+    assert step_columns(replace(OSS, **few)).forward_s[0] == step_columns(replace(other, **few)).forward_s[0]
     torch = {"framework": "torchtitan"}
-    assert stepped(replace(OSS, **torch)).forward_s[0] == stepped(replace(other, **torch)).forward_s[0]
+    assert (
+        step_columns(replace(OSS, **torch)).forward_s[0] == step_columns(replace(other, **torch)).forward_s[0]
+    )
 
 
 def test_experts_next_to_each_other_are_sent_fewer_copies() -> None:
-    spread, next_door = (stepped(job, BOX, 64) for job in (MIXTURE, by(MIXTURE, "neighbouring_experts")))
+    spread, next_door = (step_columns(job, BOX, 64) for job in (MIXTURE, by(MIXTURE, "neighbouring_experts")))
     assert next_door.expert_parallel_s[0] < 0.5 * spread.expert_parallel_s[0]
     assert next_door.forward_s[0] == spread.forward_s[0]
 

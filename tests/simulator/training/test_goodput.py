@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from advisor.catalog.units import HOUR_S, MINUTE_S, TB
 from advisor.simulator.training.failing_run import simulated_goodput
 from advisor.simulator.training.goodput import (
-    Checkpoint,
+    CheckpointMethod,
     FailureModel,
     best_interval_s,
     cluster_mtbf_s,
@@ -82,10 +82,10 @@ def test_shares_add_up_and_fewer_failures_are_never_worse(mtbf: float, stall: fl
 
 def test_asynchronous_and_sharded_checkpoints_stall_less() -> None:
     state: dict[str, Any] = {"state_bytes": 5.7 * TB, "num_nodes": 128, "num_accelerators": 1024}
-    sharded = Checkpoint(**state, asynchronous=False)
+    sharded = CheckpointMethod(**state, asynchronous=False)
     assert sharded.stall_s == pytest.approx(5700 / 128)
-    assert Checkpoint(**state, asynchronous=False, sharded=False).stall_s == pytest.approx(5700)
-    behind = Checkpoint(**state)
+    assert CheckpointMethod(**state, asynchronous=False, sharded=False).stall_s == pytest.approx(5700)
+    behind = CheckpointMethod(**state)
     assert behind.write_s == sharded.write_s
     assert behind.stall_s == pytest.approx(5700 / 1024 / 20)
 

@@ -53,12 +53,12 @@ def wrong(framework: str, command: str) -> list[str]:
         values = [value] if value else []
         while left and not left[0].startswith("--") and "=" not in left[0] and not value:
             values.append(left.pop(0))
-        good = allowed(known[name], values, framework)
+        good = is_allowed(known[name], values, framework)
         found += [] if good else [f"{name} {values}"]
     return found
 
 
-def allowed(kind: Any, values: list[str], framework: str) -> bool:
+def is_allowed(kind: Any, values: list[str], framework: str) -> bool:
     """Whether an option of this kind takes these words."""
     if kind == "flag":
         return not values

@@ -10,7 +10,7 @@ from advisor.catalog.schema import GroupedQueryAttention, LayerGroup, Model, Moe
 from advisor.catalog.units import GB, GIB
 from advisor.simulator.graph.training import model_shape
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.memory import MemoryColumns, StageMemory, fits, peak_memory, stage_memory
+from advisor.simulator.training.memory import MemoryColumns, PeakStageMemory, fits, peak_memory, stage_memory
 from advisor.simulator.training.memory.account import layer_bytes
 from advisor.simulator.training.memory.formats import formats_of, nf4_bytes_per_parameter, shape_of
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
@@ -27,7 +27,7 @@ def memory(job: TrainingJob, **layout: object) -> MemoryColumns:
 
 def states_bytes(job: TrainingJob, **layout: object) -> float:
     """Weights, gradients and optimizer of the first stage, without activations."""
-    step: StageMemory = stage_memory(job, TrainingPlan(**layout))[0]  # type: ignore[arg-type]
+    step: PeakStageMemory = stage_memory(job, TrainingPlan(**layout))[0]  # type: ignore[arg-type]
     at_step = step.instants[-1]
     return at_step.weight_bytes + at_step.gradient_bytes + at_step.optimizer_bytes
 

@@ -18,7 +18,7 @@ from advisor.simulator.graph.model import layers_of
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.account import (
     adapter_identity_bytes,
-    kept_by_layer,
+    kept_layer_bytes,
     quantized_input_bytes,
     style_of,
 )
@@ -34,11 +34,11 @@ def model(kv_heads: int, gated: bool = True) -> Model:
     return Model(id="m", name="m", hidden_size=HIDDEN, vocab_size=128, tied_embeddings=False, layers=(layer,))
 
 
-def kept(kv_heads: int, gated: bool = True, **job: Any) -> float:
+def kept_bytes(kv_heads: int, gated: bool = True, **job: Any) -> float:
     """Bytes per token, layer and hidden value."""
     question = TrainingJob(model(kv_heads, gated), 64, 1, **job)
     formats = formats_of(question)
-    found = kept_by_layer(layers_of(question.model)[0], question, formats, style_of(question, formats))
+    found = kept_layer_bytes(layers_of(question.model)[0], question, formats, style_of(question, formats))
     return (found.residual + found.sharded + found.key_value) / HIDDEN
 
 
@@ -62,13 +62,13 @@ LORA: dict[str, Any] = {"method": "lora", "lora_rank": 8}
 def test_kept_bytes_are_those_counted_in_the_framework(
     kv_heads: int, job: dict[str, Any], counted: float
 ) -> None:
-    assert kept(kv_heads, **job) == pytest.approx(counted, rel=0.02)
+    assert kept_bytes(kv_heads, **job) == pytest.approx(counted, rel=0.02)
 
 
 def test_layer_norm_keeps_its_sixteen_bit_input() -> None:
     """litgpt with LayerNorm and no gate: 28.1 counted, less a copy of attention's output on processors; 2 more where
     both norms of a layer read different tensors."""
-    assert kept(8, gated=False, **LITGPT) == pytest.approx(28.1 - 2.0 + 2.0, rel=0.03)
+    assert kept_bytes(8, gated=False, **LITGPT) == pytest.approx(28.1 - 2.0 + 2.0, rel=0.03)
 
 
 def test_quantized_inputs_live_with_bitsandbytes_0_42_only() -> None:
@@ -92,7 +92,7 @@ def test_dora_keeps_an_identity_per_matrix() -> None:
 def test_kinds_of_which_nobody_said_what_they_keep_are_refused_by_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delattr(rwkv7.Operators, "kept")
+    monkeypatch.delattr(rwkv7.Operators, "kept_tensors")
     job = TrainingJob(models.get("rwkv7-2.9b").record, 64, 1)
     with pytest.raises(InfeasibleError, match="rwkv7"):
-        kept_by_layer(layers_of(job.model)[0], job, formats_of(job), style_of(job, formats_of(job)))
+        kept_layer_bytes(layers_of(job.model)[0], job, formats_of(job), style_of(job, formats_of(job)))

@@ -23,27 +23,27 @@ PLAN = TrainingPlan(data_parallel=8, sharding="zero3", recompute="full")
 PARAMETERS = model_shape(POLICY.model).total
 
 
-def held(companions: Companions, job: TrainingJob = POLICY, plan: TrainingPlan = PLAN) -> float:
+def held_bytes(companions: Companions, job: TrainingJob = POLICY, plan: TrainingPlan = PLAN) -> float:
     return float(companion_bytes(job, PlanLattice.of([plan]), companions)[0])
 
 
 def test_grpo_keeps_a_reference_and_ppo_a_critic_too() -> None:
-    assert held(Companions("grpo")) == pytest.approx(2 * PARAMETERS / 8, rel=1e-3)
-    assert held(Companions("ppo")) == pytest.approx((2 + 16) * PARAMETERS / 8, rel=1e-3)
-    assert held(Companions("grpo", has_reference=False)) == 0.0
+    assert held_bytes(Companions("grpo")) == pytest.approx(2 * PARAMETERS / 8, rel=1e-3)
+    assert held_bytes(Companions("ppo")) == pytest.approx((2 + 16) * PARAMETERS / 8, rel=1e-3)
+    assert held_bytes(Companions("grpo", has_reference=False)) == 0.0
 
 
 def test_adapters_need_no_reference() -> None:
-    assert held(Companions("grpo"), replace(POLICY, method="lora", lora_rank=16)) == 0.0
+    assert held_bytes(Companions("grpo"), replace(POLICY, method="lora", lora_rank=16)) == 0.0
 
 
 def test_a_reward_model_adds_its_weights_or_waits_on_the_host() -> None:
     judge = models.get("llama-2-13b").record
     with_judge = Companions("grpo", reward_model=judge)
-    assert held(with_judge) - held(Companions("grpo")) == pytest.approx(
+    assert held_bytes(with_judge) - held_bytes(Companions("grpo")) == pytest.approx(
         2 * model_shape(judge).total / 8, rel=1e-3
     )
-    assert held(replace(with_judge, frozen_on_host=True)) == 0.0
+    assert held_bytes(replace(with_judge, frozen_on_host=True)) == 0.0
 
 
 def test_dpo_runs_two_answers_at_once() -> None:

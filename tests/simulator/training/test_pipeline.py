@@ -14,7 +14,7 @@ from advisor.simulator.training.pipeline import (
     run_schedule,
 )
 from advisor.simulator.training.plan import SCHEDULES, Schedule
-from advisor.simulator.training.schedule_orders import Kind, Order, order_of
+from advisor.simulator.training.schedule_orders import Kind, ScheduleOrder, order_of
 
 SHAPES = [(4, 8), (8, 32), (16, 64)]
 
@@ -30,7 +30,7 @@ def equal_run(schedule: Schedule, stages: int, micro: int, virtual: int = 1, sen
     return run_schedule(schedule, stages, micro, times, virtual_stages=virtual)
 
 
-def least_possible_s(times: ChunkTimes, order: Order) -> float:
+def least_possible_s(times: ChunkTimes, order: ScheduleOrder) -> float:
     """A time that no order can beat: one micro-batch down and up, or all work of the busiest stage."""
     chain = sum(times.forward_s) + sum(times.input_s) + times.weight_s[0]
     hops = sum(order.stage_of(0, p) != order.stage_of(0, p + 1) for p in range(order.num_positions - 1))

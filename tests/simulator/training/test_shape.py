@@ -28,12 +28,12 @@ from advisor.simulator.training.stages import (
 DECODERS = [record for record in models.all_models() if record.workload == "decoder" and record.layers]
 
 
-def held_by(shape, *plans: TrainingPlan) -> LayerColumns:  # type: ignore[no-untyped-def]
+def weights_of(shape, *plans: TrainingPlan) -> LayerColumns:  # type: ignore[no-untyped-def]
     lattice = PlanLattice.of(plans)
     return layer_parameters(shape, lattice.tensor_parallel, lattice.expert_ranks)
 
 
-def repeated_on_every_rank(group: LayerGroup, hidden: int) -> float:
+def replicated_weights(group: LayerGroup, hidden: int) -> float:
     """Two norms, the router, and the down-projections of latent attention."""
     router = hidden * group.feed_forward.num_experts if group.feed_forward.kind == "moe" else 0  # type: ignore[union-attr]
     mixer = group.mixer
@@ -74,13 +74,13 @@ def test_ranks_hold_the_model_once_per_copy(name: str, tp: int, ep: int, etp: in
     shape = model_shape(model)
     plan = TrainingPlan(tensor_parallel=tp, expert_parallel=ep, expert_tensor_parallel=etp, data_parallel=dp)
     lattice = PlanLattice.of([plan])
-    held = held_by(shape, plan)
+    held = weights_of(shape, plan)
     ranks = plan.num_accelerators
     for index, (group, layer) in enumerate(zip(model.layers, shape.layers, strict=True)):
         assert held.expert[index, 0] * ranks / lattice.expert_copies[0] == pytest.approx(
             expert_parameters(layer)
         )
-        repeated = repeated_on_every_rank(group, model.hidden_size)
+        repeated = replicated_weights(group, model.hidden_size)
         once = (held.dense[index, 0] - repeated) * tp
         norms = 2.0 * model.hidden_size
         assert once == pytest.approx(layer.parameters - expert_parameters(layer) + norms - repeated)
@@ -93,13 +93,13 @@ def test_experts_are_divided_by_ep_and_etp_but_not_by_tp() -> None:
         TrainingPlan(tensor_parallel=4, expert_parallel=8, data_parallel=8),
         TrainingPlan(tensor_parallel=1, expert_parallel=8, data_parallel=8),
     ]
-    held = held_by(shape, *plans).expert[0]
+    held = weights_of(shape, *plans).expert[0]
     assert held.tolist() == pytest.approx([176160768.0, 44040192.0, 176160768.0])
     assert PlanLattice.of(plans).expert_copies.tolist() == [4.0, 1.0, 1.0]
 
 
 def test_key_value_heads_are_repeated_when_ranks_outnumber_them() -> None:
-    held = held_by(shape_of("llama-3.1-8b"), TrainingPlan(tensor_parallel=16))
+    held = weights_of(shape_of("llama-3.1-8b"), TrainingPlan(tensor_parallel=16))
     key_value = 4096 * 8 * 2 * 128
     norms = 2 * 4096
     others = 4096 * 4096 * 2 + 3 * 4096 * 14336
