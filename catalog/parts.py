@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, TypeVar, cast
 
+from advisor.catalog import accelerators
 from advisor.catalog.files import DATA_DIR, check_record, named_records, read_csv, read_lines, read_toml
 from advisor.catalog.listing import make_callable
 from advisor.catalog.schema.part import (
@@ -105,7 +106,16 @@ def _read_planner_parts(kind: type[Part]) -> tuple[Part, ...]:
         check_record(kind, _si(entry), f"more_parts.toml: {entry.get('id')}")
         for entry in _more_tables().get(table, ())
     ]
+    if kind is GpuCard:
+        found = [_with_rated_power(card) for card in found if isinstance(card, GpuCard)]
     return tuple(sorted(found, key=lambda part: (part.name, part.id))) if kind in _FILES else tuple(found)
+
+
+def _with_rated_power(card: GpuCard) -> GpuCard:
+    """Return the card with the power of its accelerator's record if its own row states less: limits of editions with
+    less power are accelerators of their own, so a lower figure is a mistake of the list."""
+    rated_w = accelerators.by_id(card.accelerator).tdp_w or 0.0
+    return card if card.power_w >= rated_w else card.model_copy(update={"power_w": rated_w})
 
 
 @functools.cache

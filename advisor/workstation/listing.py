@@ -25,22 +25,23 @@ from advisor.catalog.schema.part import (
     RamKit,
     Riser,
     Storage,
+    System,
 )
 from advisor.catalog.units import GB
 from advisor.workstation.assembly import Assembly, Cards, Memory, Risers, Supplies
+from advisor.workstation.card_names import find_card_name
 from advisor.workstation.part_names import (
     GIGABYTES,
     WATTS,
     WORDS,
     UnknownPartError,
-    accelerator_in,
+    accelerator_of,
     all_by_words,
     ambiguous_part,
     board_by_chipset,
     by_words,
     category_of,
     cpu_in,
-    gpu_names,
     is_bare,
     kit_of,
     named_supply,
@@ -53,11 +54,24 @@ from advisor.workstation.part_names import (
 )
 from advisor.workstation.picker_text import read_picker_text
 from advisor.workstation.plan import PartLine, part_line, total_of
+from advisor.workstation.system_names import find_systems, with_memory
 from advisor.workstation.typed_line import TypedLine, price_number, read_line
 
 _DISK: Final = re.compile(r"\brpm\b|hard drive|\bhdd\b|\bsata\b|2\.5\"", re.IGNORECASE)
 MOST_PARTS: Final = 256
 """Largest number of parts in one list. A tower of eight cards has about 40."""
+_BRIDGE_WORDS: Final = re.compile(r"\b(?:nv-?link(?:ed)?|bridged?s?|bridges)\b", re.IGNORECASE)
+_NO_BRIDGE: Final = re.compile(
+    r"\b(?:no|without|w/o)\s+(?:nv-?link|bridge)\w*|\bnv-?link[- ](?:capable|ready|support\w*)", re.IGNORECASE
+)
+_BRIDGE_ALONE: Final = re.compile(
+    r"^\W*(?:nv-?link|bridge)\b|\bbridge\b.*\bfor\b|\bnv-?link\s+(?:hb\s+)?bridges?\b(?!\s*d)", re.IGNORECASE
+)
+_JOINED: Final = re.compile(r"\s+(?:\+|&|with|w/|and|plus)\s+", re.IGNORECASE)
+_NUM_BRIDGES: Final = re.compile(r"(\d{1,2})\s*[x×]?\s*(?:nv-?link|bridges?)\b", re.IGNORECASE)
+WHOLE_PRICE_IS_DOUBTFUL_BELOW: Final = 0.4
+"""Take the price of several parts as that of each if, divided by their number, it is below 40 % of the catalog's, and
+undivided it is within a factor of two. Used cards cost 50 to 100 % of the catalog's price; own choice."""
 FIELDS: Final = ("category", "name", "quantity", "price_usd", "claims")
 
 
@@ -78,6 +92,10 @@ class Listing:
     """Lines whose part is in no record, or in several: named, priced, judged unknown."""
     claims: dict[str, int]
     """Numbers that the list states about its CPU: channels, lanes."""
+    num_cpus: int = 0
+    """Number of CPUs in the list, known or not."""
+    system: System | None = None
+    """Complete machine, if the list is one."""
 
     @property
     def total_usd(self) -> float:
@@ -160,6 +178,62 @@ def _table_line(entry: dict[str, Any], where: str) -> TypedLine:
     return line
 
 
+_READ_FIRST: Final = {"board": 0, "cpu": 1}
+"""Order of reading by category, where it matters: the kind of memory follows from board and CPU."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ReadLine:
+    """Line with the part that it means."""
+
+    line: TypedLine
+    category: str
+    part: Part | None
+    """Part of the catalog; None if the line names no model, or none that is known."""
+    count: int
+
+
+def split_line(line: TypedLine) -> list[TypedLine]:
+    """Return the lines for the parts that one line joins: `2x RTX 3090 with NVLink`, `Ryzen 7 + B550 + 64GB DDR4`.
+
+    The first part bears the price, which includes the others.
+    """
+    if line.category not in (None, "gpu"):
+        return [line]
+    if _BRIDGE_WORDS.search(line.what) and find_card_name(line.what) is not None:
+        return _split_off_bridge(line)
+    pieces = [piece for piece in _JOINED.split(line.what) if piece.strip()]
+    if line.category is not None or len(pieces) < 2:
+        return [line]
+    found = [replace(line, what=pieces[0].strip())]
+    found += [replace(read_line(piece, line.where), text=line.text) for piece in pieces[1:]]
+    try:
+        categories = [category_of(one) for one in found]
+    except UnknownPartError:
+        return [line]
+    if len(set(categories)) < len(categories):
+        return [line]
+    return [found[0], *(replace(one, is_included=line.usd is not None) for one in found[1:])]
+
+
+def _split_off_bridge(line: TypedLine) -> list[TypedLine]:
+    """Return the cards and the bridges that a line with both names."""
+    if _NO_BRIDGE.search(line.what):
+        return [replace(line, what=" ".join(_NO_BRIDGE.sub(" ", line.what).split()))]
+    joined = _JOINED.search(line.what) or re.search(r"\bbridged\b|nv-?linked", line.what, re.IGNORECASE)
+    if _BRIDGE_ALONE.search(line.what) and not joined:
+        return [line]
+    counted = _NUM_BRIDGES.search(_JOINED.split(line.what)[-1])
+    number = int(counted.group(1)) if counted else max(line.quantity // 2, 1)
+    cards = _BRIDGE_WORDS.sub(" ", _NUM_BRIDGES.sub(" ", line.what) if counted else line.what)
+    cards = re.sub(r"(?:\s+(?:\+|&|with|w/|and|plus|via|over|in|pairs?))+\s*$", "", " ".join(cards.split()))
+    bridge = replace(line, what="NVLink bridge", quantity=number, usd=None, usd_low=None, usd_high=None)
+    return [
+        replace(line, what=cards),
+        replace(bridge, category="bridge", is_worded=False, is_included=line.usd is not None),
+    ]
+
+
 class _ListingReader:
     """Reader that resolves lines one by one; it reads the board first, as memory depends on it."""
 
@@ -169,31 +243,39 @@ class _ListingReader:
         self._unknown: list[UnknownPartError] = []
         self._unjudged: list[str] = []
         self._machine: dict[str, Any] = {}
-        self._found: list[tuple[TypedLine, str, Part | None, int]] = []
 
-    def read(self, lines: Sequence[TypedLine]) -> Listing:
-        named = [(line, self._category_of(line)) for line in lines]
-        order = {"board": 0, "cpu": 1}
-        for line, category in sorted(named, key=lambda pair: order.get(pair[1], 2)):
-            part, count = self._resolve_part(line, category)
-            self._found.append((line, category, part, count))
+    def read(self, typed: Sequence[TypedLine]) -> Listing:
+        lines = [part for line in typed for part in split_line(line)]
+        self._notes += [
+            f"{line.text.strip()!r} counts as {line.quantity}" for line in lines if line.is_worded
+        ]
+        categories = [self._category_of(line) for line in lines]
+        places = sorted(range(len(lines)), key=lambda place: _READ_FIRST.get(categories[place], 2))
+        found: dict[int, _ReadLine] = {}
+        for place in places:
+            part, count = self._resolve(lines[place], categories[place])
+            line = self._with_plausible_price(lines[place], part, count)
+            found[place] = _ReadLine(line, categories[place], part, count)
             if part is not None:
-                self._place(category, part, count)
+                self._place(categories[place], part, count)
         if len(self._unknown) == len(lines):
             raise self._unknown[0]
-        self._found.sort(key=lambda entry: lines.index(entry[0]))
+        read = [found[place] for place in range(len(lines))]
         claims: dict[str, int] = {}
         for line in lines:
             claims |= line.claims
+        system = self._machine.pop("system", None)
         return Listing(
             machine=self._assembly(),
-            bill=tuple(self._bill_line(*entry) for entry in self._found),
-            lines=tuple(entry[0] for entry in self._found),
-            catalog_usd=tuple(self._catalog_usd(part, count) for _, _, part, count in self._found),
+            bill=tuple(self._bill_line(one) for one in read),
+            lines=tuple(one.line for one in read),
+            catalog_usd=tuple(self._catalog_usd(one.part, one.count) for one in read),
             notes=tuple(self._notes),
             unjudged=tuple(self._unjudged),
             unknown=tuple(self._unknown),
             claims=claims,
+            num_cpus=sum(one.line.quantity for one in read if one.category == "cpu"),
+            system=system,
         )
 
     def _category_of(self, line: TypedLine) -> str:
@@ -204,7 +286,7 @@ class _ListingReader:
             self._unknown.append(error)
             return "unknown"
 
-    def _resolve_part(self, line: TypedLine, category: str) -> tuple[Part | None, int]:
+    def _resolve(self, line: TypedLine, category: str) -> tuple[Part | None, int]:
         """Return the part that a line means and its number; None if no model is named, or none that is known."""
         if category not in _RESOLVERS:
             if category != "unknown":
@@ -261,15 +343,36 @@ class _ListingReader:
             **held,
         )
 
+    def _with_plausible_price(self, line: TypedLine, part: Part | None, count: int) -> TypedLine:
+        """Return the line with its price taken as that of each part, if no other reading is near the catalog's."""
+        price = price_of(part, self._book) if part is not None else None
+        if price is None or line.usd is None or line.quantity < 2 or line.says_whole_or_each:
+            return line
+        each = price.usd * count / line.quantity
+        share = line.usd / line.quantity / each
+        if share >= WHOLE_PRICE_IS_DOUBTFUL_BELOW or not 0.5 <= line.usd / each <= 2.0:
+            return line
+        self._notes.append(
+            f"{line.text.strip()!r} is read as ${line.usd:,.0f} each: ${line.usd / line.quantity:,.0f} apiece would "
+            f"be {share:.0%} of the catalog's ${each:,.0f}; write 'total' after the price if it is the sum"
+        )
+        factor = line.quantity
+        low, high = (None if usd is None else usd * factor for usd in (line.usd_low, line.usd_high))
+        return replace(line, usd=line.usd * factor, usd_low=low, usd_high=high)
+
     def _catalog_usd(self, part: Part | None, count: int) -> float | None:
         price = price_of(part, self._book) if part is not None else None
         return None if price is None else price.usd * count
 
-    def _bill_line(self, line: TypedLine, category: str, part: Part | None, count: int) -> PartLine:
+    def _bill_line(self, read: "_ReadLine") -> PartLine:
+        line, part, count = read.line, read.part, read.count
         price = price_of(part, self._book) if part is not None and line.usd is None else None
-        found = PartLine(category, line.what, count, flags=("not judged",))
+        found = PartLine(read.category, line.what, count, flags=("not judged",))
         if part is not None:
-            found = part_line(category, part, count, price)
+            found = part_line(read.category, part, count, price)
+        if line.is_included:
+            source = "in the price of another line"
+            return replace(found, unit_price_usd=0.0, price_basis="user", source=source)
         if line.usd is None:
             return found
         usd, low, high = (None if v is None else v / count for v in (line.usd, line.usd_low, line.usd_high))
@@ -279,20 +382,32 @@ class _ListingReader:
     # Each category has a resolver, which returns the part that a line means and its number.
 
     def gpu(self, line: TypedLine) -> tuple[Part | None, int]:
-        accelerator = accelerator_in(line.what)
-        if accelerator is None:
-            raise unknown_part(line, "card", gpu_names())
+        accelerator = accelerator_of(line)
         cards = [card for card in parts.planner_parts(GpuCard) if card.accelerator == accelerator]
-        if not cards:
-            raise UnknownPartError(
-                f"{line.where}: {line.what!r}",
-                why=f"the catalog has no card with {accelerator}",
-                fix="advisor catalog parts --category gpu lists them",
-            )
         maker = [card for card in cards if card.manufacturer.lower() in plain_words(line.what).split()]
         card = by_words(line.what, cards) or typical_card(maker or cards)
         self.note(line, card)
         return card, line.quantity
+
+    def system(self, line: TypedLine) -> tuple[Part | None, int]:
+        systems = find_systems(line.what)
+        found = with_memory(line.what, systems)
+        if len(found) != 1:
+            raise UnknownPartError(
+                f"{line.where}: machine {line.what!r}" + (" can mean several" if found else ""),
+                why="machines with unlike figures are called so" if found else "no record has this memory",
+                fix="write its full name",
+                hint=", ".join(system.name for system in found or systems),
+            )
+        if line.quantity > 1:
+            return None, line.quantity  # several machines are priced, not joined
+        self.note(line, found[0])
+        return found[0], 1
+
+    def bridge(self, line: TypedLine) -> tuple[Part | None, int]:
+        bridge = parts.planner_parts(Bridge)[0]
+        self.note(line, bridge)
+        return bridge, line.quantity
 
     def cpu_(self, line: TypedLine) -> tuple[Part | None, int]:
         cpu = cpu_in(line.what)
@@ -386,7 +501,8 @@ _RESOLVERS: Final[dict[str, Callable[[_ListingReader, TypedLine], tuple[Part | N
     "case": lambda reader, line: reader.by_name(Case, "case", line),
     "cooler": lambda reader, line: reader.by_name(Cooler, "cooler", line),
     "riser": lambda reader, line: reader.by_name(Riser, "riser", line),
-    "bridge": lambda reader, line: (parts.planner_parts(Bridge)[0], line.quantity),
+    "bridge": _ListingReader.bridge,
+    "system": _ListingReader.system,
     "nic": lambda reader, line: reader.by_name(Nic, "nic", line),
     "link": lambda reader, line: (parts.planner_parts(PsuLink)[0], line.quantity),
 }

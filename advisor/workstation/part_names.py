@@ -2,6 +2,7 @@
 otherwise."""
 
 import difflib
+import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
@@ -11,6 +12,8 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema.part import Board, Cpu, GpuCard, Part, Psu, RamKit, board_tier
 from advisor.catalog.units import GIB
 from advisor.workstation.assembly import EFFICIENCY, PLUGS_UNKNOWN
+from advisor.workstation.card_names import CPU_WORDS, find_card_name
+from advisor.workstation.system_names import find_systems
 from advisor.workstation.typed_line import TypedLine
 
 FILLER: Final = frozenset(
@@ -39,9 +42,15 @@ WORDS: Final = {
     "nic": ("nic", "ethernet", "10gbe", "25gbe"),
     "link": ("dual-psu", "add2psu"),
 }
+_MEMORY_WORDS: Final = frozenset(
+    ("ram", "memory", "ddr3", "ddr4", "ddr5", "dimm", "dimms", "rdimm", "rdimms", "lrdimm", "udimm", "sodimm")
+)
+_MODULE_WORDS: Final = _MEMORY_WORDS - {"ram", "memory"}
+"""Words of modules; `memory` stands in the names of cards too (24 GB Memory)."""
 _MODEL_NUMBER: Final = re.compile(r"(?:\b(?:RTX|GTX|RX|ARC|TESLA|QUADRO|RADEON|GEFORCE)\b)", re.IGNORECASE)
 GIGABYTES: Final = re.compile(r"(?:(\d{1,2})\s*[x×]\s*)?(\d{1,4}(?:\.\d+)?)\s*(GB|TB|GiB)\b", re.IGNORECASE)
 WATTS: Final = re.compile(r"(\d{3,4})\s*W(?:att)?s?\b", re.IGNORECASE)
+_MODULES: Final = re.compile(r"\b(\d{1,2})\s*[x×]\s*(\d{1,3})\b", re.IGNORECASE)
 _USUAL_MTS: Final = {"DDR4": 3200.0, "DDR5": 4800.0}
 """Speed of modules of which only the size is named, by kind [MT/s]; every board runs it."""
 _LARGEST_MODULE: Final = 64 * GIB
@@ -102,15 +111,26 @@ def plain_words(text: str) -> str:
 def category_of(line: TypedLine) -> str:
     """Return the kind of part that a line names.
 
+    Memory comes before processors and cards, since the speed of a module is also the number of a CPU (DDR5-5600).
+
     Raises: InputFileError: nothing in it is known; near misses are in the hint.
     """
     words = set(re.findall(r"[a-z0-9.\-]+", line.what.lower()))
-    words |= {word for word in re.findall(r"[a-z0-9.]+", line.what.lower()) if word.startswith("ddr")}
+    words |= set(re.findall(r"\b(?:ddr[345]|rdimms?|udimm)", line.what.lower()))
     for category in ("bridge", "riser", "link"):
         if words & set(WORDS[category]):
             return category
-    if accelerator_in(line.what) is not None:
+    if find_systems(line.what):
+        return "system"
+    is_board = bool(words & set(WORDS["board"])) or board_by_chipset(line.what) is not None
+    if words & _MEMORY_WORDS and GIGABYTES.search(line.what) and not is_board:
+        named = find_card_name(line.what)
+        if named is None or words & _MODULE_WORDS:
+            return "ram"
+    if find_card_name(line.what) is not None:
         return "gpu"
+    if _MODEL_NUMBER.search(line.what) and not words & CPU_WORDS:
+        raise unknown_part(line, "card", gpu_names())
     if words & set(WORDS["psu"]) and WATTS.search(line.what):
         return "psu"
     if cpu_in(line.what) is not None:
@@ -118,10 +138,8 @@ def category_of(line: TypedLine) -> str:
     for category in ("board", "ram", "storage", "psu", "cooler", "case", "nic"):
         if words & set(WORDS[category]):
             return category
-    if board_by_chipset(line.what) is not None:
+    if is_board:
         return "board"
-    if _MODEL_NUMBER.search(line.what):
-        raise unknown_part(line, "card", gpu_names())
     for category, found in parts.all_parts().items():
         pool = (*found, *parts.named_parts(category))
         if category in ("gpu", "cpu", *WORDS) and by_words(line.what, pool, strict=True) is not None:
@@ -130,26 +148,26 @@ def category_of(line: TypedLine) -> str:
     raise unknown_part(line, "part", [*gpu_names(), *names])
 
 
-def accelerator_in(text: str) -> str | None:
-    """Return the accelerator whose name is among the words, the longest name that fits."""
-    known = _accelerator_names()
-    words = plain_words(text).split()
-    for length in range(min(6, len(words)), 0, -1):
-        for start in range(len(words) - length + 1):
-            found = known.get(" ".join(words[start : start + length]))
-            if found is not None:
-                return found
-    return None
+def accelerator_of(line: TypedLine) -> str:
+    """Return the accelerator of the graphics card that a line names.
 
-
-def _accelerator_names() -> dict[str, str]:
-    carded = {card.accelerator for card in parts.planner_parts(GpuCard)}
-    found = {}
-    for record in accelerators.all_accelerators():
-        if record.id in carded:
-            for name in (record.id, record.name, *record.aliases):
-                found[plain_words(name)] = record.id
-    return found
+    Raises: UnknownPartError: it names none, one that is in no record, or one of several.
+    """
+    named = find_card_name(line.what)
+    if named is not None and len(named.accelerators) == 1:
+        return named.accelerators[0]
+    if named is not None and named.accelerators:
+        raise UnknownPartError(
+            f"{line.where}: card {line.what!r} can mean several",
+            why="cards with unlike figures are called so",
+            fix="write its full name",
+            hint=", ".join(accelerators.by_id(name).name for name in named.accelerators),
+        )
+    why = ""
+    if named is not None:
+        sizes = " or ".join(f"{size} GB" for size in named.other_sizes_gb)
+        why = f"{named.words} is in no record" + (f"; a card of this number has {sizes}" if sizes else "")
+    raise unknown_part(line, "card", gpu_names(), why=why)
 
 
 def cpu_in(text: str) -> Cpu | None:
@@ -236,8 +254,15 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
     text = line.what.lower()
     size = float(match.group(2)) * (1024 if match.group(3).lower() == "tb" else 1) * GIB
     channels = cpu.series.channels if cpu else 2
+    inside = _modules_in(line.what, size)
     if match.group(1):
         modules = int(match.group(1))
+        module = size
+    elif inside:
+        modules = inside
+        module = size / modules
+    elif line.quantity > 1:
+        modules = 1  # several of one size are that many modules
         module = size
     else:
         modules = max(2, min(channels, 8))
@@ -264,6 +289,15 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
         speed_mts=mts,
         source="your list",
     )
+
+
+def _modules_in(text: str, size_bytes: float) -> int:
+    """Return the number of modules of a kit whose line says `32GB 2x16`; 0 if it says none that add up to the size."""
+    for found in _MODULES.finditer(text):
+        modules, gigabytes = int(found.group(1)), int(found.group(2))
+        if modules and math.isclose(modules * gigabytes * GIB, size_bytes):
+            return modules
+    return 0
 
 
 def without_words(text: str, words: Iterable[str]) -> str:
@@ -309,12 +343,12 @@ def ambiguous_part(line: TypedLine, kind: str, found: Iterable[Part]) -> Unknown
     )
 
 
-def unknown_part(line: TypedLine, kind: str, names: Iterable[str]) -> UnknownPartError:
+def unknown_part(line: TypedLine, kind: str, names: Iterable[str], *, why: str = "") -> UnknownPartError:
     """Return the error for a line that names nothing known, with near misses."""
     close = near_names(line.what, names)
     return UnknownPartError(
         f"{line.where}: unknown {kind} {line.what!r}",
-        why="no part of the catalog is called so",
+        why=why or "no part of the catalog is called so",
         fix="advisor catalog parts lists them; a kind alone (case $300) is priced, not judged",
         hint=f"did you mean: {', '.join(close)}" if close else "",
     )

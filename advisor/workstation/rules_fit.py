@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import combinations, pairwise
 from typing import Final
 
+from advisor.catalog import accelerators
 from advisor.catalog.schema.part import Board, Case, Cooler, Cpu, Storage
 from advisor.catalog.units import GB, GIB, KILO
 from advisor.workstation.assembly import Assembly, Cards, Memory, Risers, Setting, Supplies, slot_widths
@@ -69,10 +70,31 @@ def channels(memory: Memory, cpu: Cpu, setting: Setting) -> Finding:
     return at_least(num, wanted, f"{num} modules on {wanted} channels", remedy)
 
 
+def _video_memory_bytes(cards: Cards, setting: Setting) -> float:
+    return sum(accelerators.by_id(card.accelerator).memory_bytes or 0.0 for card in cards.cards)
+
+
+@sum_rule(
+    "model-memory",
+    "memory for the model",
+    unit="GB",
+    needs={},
+    gives={"memory": lambda memory, setting: memory.capacity_bytes, "cards": _video_memory_bytes},
+    base_need=lambda setting: setting.ram_needed_bytes,
+    show=lambda value: value / GB,
+    required=("memory",),
+)
+def model_memory(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
+    """Return words on the memory of the system and the cards together against what model and system take."""
+    why = f"model and system take {actual:.0f} GB, main memory and cards have {limit:.0f} GB together"
+    return why, "more system memory, or a smaller format"
+
+
 @sum_rule(
     "ram-loading",
-    "memory that loading needs",
+    "memory for mapped files",
     unit="GB",
+    severity="advice",
     needs={},
     gives={"memory": lambda memory, setting: memory.capacity_bytes},
     base_need=lambda setting: setting.ram_needed_bytes,
@@ -80,9 +102,12 @@ def channels(memory: Memory, cpu: Cpu, setting: Setting) -> Finding:
     required=("memory",),
 )
 def ram_loading(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
-    """Return words on the system memory against what loading the model takes."""
-    why = f"loading the model takes {actual:.0f} GB of system memory, there are {limit:.0f} GB"
-    return why, "more system memory"
+    """Return words on the system memory against the model's files, which engines map into memory."""
+    why = (
+        f"the files and the system take {actual:.0f} GB, there are {limit:.0f} GB: the model loads all the same, since "
+        "engines map its files, but each start reads them from the drive"
+    )
+    return why, "memory of the size of the files, if the model is started often"
 
 
 @match_rule(
@@ -294,6 +319,7 @@ FIT_RULES: Final = (
     memory_slots,
     memory_size,
     channels,
+    model_memory,
     ram_loading,
     board_fits,
     slots,

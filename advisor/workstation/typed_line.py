@@ -2,30 +2,81 @@
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from advisor.catalog.errors import InputFileError
 
 _COUNT: Final = r"[-+−]?\d[\d,.]*"
-_QUANTITY: Final = re.compile(
+_BULLET: Final = re.compile(r"^\s*(?:[-*•–]\s+|\d{1,2}[.)]\s+(?=\S))")
+_LEADING: Final = re.compile(
     rf"^\s*({_COUNT})\s*[x×*]\s+|^\s*({_COUNT})\s*[x×*](?=[A-Za-z]{{3}})|^\s*(\d{{1,2}})\s*[x×*](?=[A-Za-z])",
     re.IGNORECASE,
 )
-_QUANTITY_LAST: Final = re.compile(
-    rf"\s(?:x\s+|[×*]\s*)({_COUNT})\s*$|\sx(\d{{1,2}}|[-+−]\d+|\d{{5,}})\s*$", re.IGNORECASE
+_LEADING_BARE: Final = re.compile(
+    r"^\s*(\d{1,2})\s+(?!(?:gb|gib|tb|w|watts?|mm|cm|m|ghz|mhz|v|a|cores?|channels?|lanes?|bays?|slots?|ports?|pins?|"
+    r"phases?|u|nm|k|fans?|x)\b)(?=[A-Za-z])",
+    re.IGNORECASE,
 )
-"""Number at the end of a line. Three or four digits directly after an X are a chipset: X870."""
+"""Number before a name without an `x`: `4 RTX 3090`. A number before a unit is a property of one part."""
+_BRACKETED: Final = re.compile(r"[(\[]\s*(?:[x×*]\s*(\d{1,5})|(\d{1,5})\s*[x×*])\s*[)\]]", re.IGNORECASE)
+_LABELLED: Final = re.compile(
+    r"[(\[]?\b(?:qty|quantity|count)\b\.?\s*[:=]?\s*(\d{1,5})\s*[)\]]?"
+    r"|[(\[]?\b(\d{1,5})\s*(?:pcs?|pieces?|units)\b\.?\s*[)\]]?",
+    re.IGNORECASE,
+)
+_TRAILING: Final = re.compile(
+    rf"(?<!pcie)(?<!gen)(?<!\d\.\d)(?<!gen\d)\s(?:x\s+|[×*]\s*)({_COUNT})\s*$"
+    r"|(?<!pcie)(?<!gen)(?<!\d\.\d)(?<!gen\d)(?<!gen \d)\sx(\d{1,2}|[-+−]\d+|\d{5,})\s*$"
+    r"|\s(\d{1,2})[x×]\s*$",
+    re.IGNORECASE,
+)
+"""Number at the end of a line. Three or four digits directly after an X are a chipset (X870); after a PCIe generation
+they are lanes."""
+_NUMBER_WORDS: Final = {
+    **dict.fromkeys(("single", "one"), 1),
+    **dict.fromkeys(("dual", "twin", "two", "pair of", "couple of"), 2),
+    **dict.fromkeys(("three", "triple"), 3),
+    **dict.fromkeys(("four", "quad"), 4),
+    "five": 5,
+    "six": 6,
+    "seven": 7,
+    "eight": 8,
+    "nine": 9,
+    "ten": 10,
+    "twelve": 12,
+    "sixteen": 16,
+}
+_WORDED: Final = re.compile(
+    rf"^\s*(?:a\s+|an\s+|used\s+|new\s+)*({'|'.join(_NUMBER_WORDS)})[- ]+"
+    r"(?!channel|slot|fan|tower|rank|bios|band|port|chamber|psu\s+(?:adapter|cable|lead)|core|phase|height|sided)",
+    re.IGNORECASE,
+)
+"""Number in words at the start of a line; inside a line, `Dual` is a product's name or a property."""
 _CPU_NUMBER: Final = re.compile(
     r"^\s*[1-9][6-9]\d[05]x(?!\s+(?:rtx|gtx|rx|geforce|radeon|arc|instinct)\b)", re.IGNORECASE
 )
 """Desktop CPU that is named by its number alone, such as 9950X, and no count of cards."""
 MOST_OF_ONE: Final = 99
 _NEGATIVE_PRICE: Final = re.compile(r"(?:^|[\s(])[-−](?:\$|USD)\s*\d", re.IGNORECASE)
-_AMOUNT: Final = r"-?\d[\d  ,.]*\d|-?\d"
-_PRICE: Final = re.compile(
-    rf"(?:for|at|@|:|=|,)?\s*(?:\$|USD)\s*({_AMOUNT})(?:\s*(?:-|–|—|to)\s*\$?\s*({_AMOUNT}))?\s*(each|ea\.?|apiece)?",
+_CURRENCIES: Final = "EUR|GBP|CAD|AUD|INR|JPY|CNY|RMB|SEK|NOK|DKK|CHF|PLN|NZD|SGD|HKD|BRL|MXN|KRW|TWD"
+_FOREIGN: Final = re.compile(
+    rf"[€£¥₹₩]\s*[\d.,]*|\b(?:{_CURRENCIES})\s*\d[\d.,]*|\d[\d.,]*\s*(?:[€£¥₹₩]|(?:{_CURRENCIES})\b|zł|kr\b)"
+    r"|\b(?:CA|C|AU|A|NZ|HK|S)\$\s*\d[\d.,]*",
     re.IGNORECASE,
+)
+_AMOUNT: Final = r"-?\d[\d  ,.]*\d|-?\d"
+_EACH: Final = (
+    r"each|ea\.?|apiece|a\s+piece|per\s+(?:card|piece|unit|gpu|part)|/\s*(?:each|ea|card|piece|pc|unit|gpu)"
+)
+_PRICE: Final = re.compile(
+    rf"(for|at|@|:|=|,)?\s*(?:(each|total)\s+)?(?:\$|USD)\s*({_AMOUNT})(?:\s*(?:-|–|—|to)\s*\$?\s*({_AMOUNT}))?"
+    rf"\s*(?:({_EACH})|(total|together|in\s+total|for\s+(?:all|both|the\s+(?:pair|lot|set))))?",
+    re.IGNORECASE,
+)
+_AMOUNT_BEFORE: Final = r"(?<![\d.,])(?:\d{1,3}(?:[, ]\d{3})+|\d+)(?:\.\d+)?"
+_PRICE_LAST: Final = re.compile(
+    rf"({_AMOUNT_BEFORE})\s*(?:USD|\$|dollars|bucks)(?![A-Za-z])(?!\s*[-−]?\d)", re.IGNORECASE
 )
 _DOLLAR: Final = re.compile(r"(?:\$|USD)\s*(\S+)", re.IGNORECASE)
 _CHANNELS: Final = re.compile(r"(\d{1,2})[- ]?channels?", re.IGNORECASE)
@@ -47,21 +98,39 @@ class TypedLine:
     """Price of the whole line [USD], the middle of a range; None if the line states none."""
     usd_low: float | None = None
     usd_high: float | None = None
+    says_whole_or_each: bool = False
+    """Whether the line says if its price is of all pieces or of each."""
+    is_worded: bool = False
+    """Whether the quantity was a word (`Dual RTX A6000`), which a product's name can hold too."""
+    is_included: bool = False
+    """Whether the price of another line includes this one."""
     claims: dict[str, int] = field(default_factory=dict)
     """Numbers that the line states about a CPU: channels, lanes."""
     category: str | None = None
     """Category if the file states it; None otherwise."""
 
 
+@dataclass(frozen=True, slots=True)
+class _TypedPrice:
+    """Price as a line states it [USD]."""
+
+    usd: float
+    low: float | None = None
+    high: float | None = None
+    is_each: bool = False
+    is_whole: bool = False
+
+
 def read_line(text: str, where: str) -> TypedLine:
     """Parse a line such as `2x RTX 5090 $4500`, `Threadripper 7960X (8-channel, 88 lanes) $1 400` or `case $300`.
 
-    A price is of the whole line unless it says `each`.
+    A price is of the whole line unless it says `each` or stands after an `@`.
 
-    Raises: InputFileError: nothing is named, the price is no positive number, or the count is not from 1 to 99.
+    Raises: InputFileError: nothing is named, the price is no positive number of US dollars, two counts contradict each
+        other, or a count is not from 1 to 99.
     """
-    rest, usd, low, high, each = _without_price(text, where)
-    quantity, rest = _without_quantity(rest, where)
+    rest, price = _split_off_price(_BULLET.sub("", text, count=1), where)
+    quantity, rest, is_worded = _split_off_quantity(rest, where)
     claims: dict[str, int] = {}
     for name, pattern in (("channels", _CHANNELS), ("lanes", _LANES)):
         match = pattern.search(rest)
@@ -71,56 +140,89 @@ def read_line(text: str, where: str) -> TypedLine:
     what = " ".join(_NOISE.sub(" ", rest).split())
     if not what:
         raise InputFileError(f"{where}: {text!r} names no part", fix="e.g. 2x RTX 5090 $4500")
-    factor = quantity if each else 1
-    return TypedLine(
-        text=text,
-        what=what,
-        where=where,
-        quantity=quantity,
-        usd=None if usd is None else usd * factor,
-        usd_low=None if low is None else low * factor,
-        usd_high=None if high is None else high * factor,
-        claims=claims,
+    line = TypedLine(text=text, what=what, where=where, quantity=quantity, is_worded=is_worded, claims=claims)
+    return line if price is None else with_price(line, price)
+
+
+def with_price(line: TypedLine, price: "_TypedPrice") -> TypedLine:
+    """Return the line with a price, as that of all its pieces."""
+    factor = line.quantity if price.is_each else 1
+    return replace(
+        line,
+        usd=price.usd * factor,
+        usd_low=None if price.low is None else price.low * factor,
+        usd_high=None if price.high is None else price.high * factor,
+        says_whole_or_each=price.is_each or price.is_whole,
     )
 
 
-def _without_quantity(text: str, where: str) -> tuple[int, str]:
-    for pattern in (_QUANTITY, _QUANTITY_LAST):
-        match = pattern.search(text)
-        if match and not (pattern is _QUANTITY and _CPU_NUMBER.match(text)):
-            typed = next(group for group in match.groups() if group)
-            number = int(typed) if typed.isdecimal() and len(typed) <= len(str(MOST_OF_ONE)) else 0
-            if not 1 <= number <= MOST_OF_ONE:
-                raise InputFileError(
-                    f"{where}: {typed} of one part",
-                    why=f"a count is a whole number from 1 to {MOST_OF_ONE}",
-                    fix="correct it, e.g. 2x RTX 5090",
-                )
-            return number, text[: match.start()] + " " + text[match.end() :]
-    return 1, text
+def _split_off_quantity(text: str, where: str) -> tuple[int, str, bool]:
+    """Return the number of pieces, the text without it, and whether it was a word."""
+    found: list[int] = []
+    rest = text
+    is_worded = False
+    for pattern in (_LEADING, _LEADING_BARE, _BRACKETED, _LABELLED, _TRAILING):
+        match = pattern.search(rest)
+        if match is None or (pattern in (_LEADING, _LEADING_BARE) and _CPU_NUMBER.match(rest)):
+            continue
+        typed = next(group for group in match.groups() if group)
+        number = int(typed) if typed.isdecimal() and len(typed) <= len(str(MOST_OF_ONE)) else 0
+        if not 1 <= number <= MOST_OF_ONE:
+            raise InputFileError(
+                f"{where}: {typed} of one part",
+                why=f"a count is a whole number from 1 to {MOST_OF_ONE}",
+                fix="correct it, e.g. 2x RTX 5090",
+            )
+        found.append(number)
+        rest = f"{rest[: match.start()]} {rest[match.end() :]}"
+    worded = _WORDED.match(rest)
+    if worded is not None and rest[worded.end() :].strip():
+        found.append(_NUMBER_WORDS[" ".join(worded.group(1).lower().split())])
+        rest = rest[worded.end() :]
+        is_worded = len(found) == 1
+    if len(set(found)) > 1:
+        raise InputFileError(
+            f"{where}: {text.strip()!r} counts {' and '.join(map(str, found))} of one part",
+            why="a line states one number of pieces",
+            fix="write it once, e.g. 2x RTX 5090",
+        )
+    return (found[0] if found else 1), rest, is_worded
 
 
-def _without_price(text: str, where: str) -> tuple[str, float | None, float | None, float | None, bool]:
-    """Return the text without its price, then the price with its range, and whether it is the price of one piece."""
+def _split_off_price(text: str, where: str) -> tuple[str, _TypedPrice | None]:
+    """Return the text without its price, and the price; None if the line states none."""
+    foreign = _FOREIGN.search(text)
+    if foreign is not None:
+        raise foreign_price(foreign.group().strip(), where)
     negative = _NEGATIVE_PRICE.search(text)
     if negative is not None:
         raise _not_positive(negative.group().strip(" ("), where)
-    found = _DOLLAR.search(text)
-    if found is None:
-        return text, None, None, None, False
+    last = _PRICE_LAST.search(text)
+    dollar = _DOLLAR.search(text)
+    if last is not None and (dollar is None or dollar.start() >= last.start() + len(last.group(1))):
+        rest = f"{text[: last.start()]} {text[last.end() :]}"
+        each = re.search(rf"^\s*(?:{_EACH})(?![A-Za-z])", text[last.end() :], re.IGNORECASE)
+        if each is not None:
+            rest = f"{text[: last.start()]} {text[last.end() + each.end() :]}"
+        return rest, _TypedPrice(price_number(last.group(1), where), is_each=each is not None)
+    if dollar is None:
+        return text, None
     match = _PRICE.search(text)
     if match is None or re.match(r"[A-Za-z]", text[match.end() :][:1]):
-        raise _bad_price(found.group(1), where)
-    low = price_number(match.group(1), where)
-    high = price_number(match.group(2), where) if match.group(2) else None
-    rest = text[: match.start()] + " " + text[match.end() :]
+        raise _bad_price(dollar.group(1), where)
+    sign, before, first, second, each_word, whole_word = match.groups()
+    low = price_number(first, where)
+    high = price_number(second, where) if second else None
+    rest = f"{text[: match.start()]} {text[match.end() :]}"
+    is_each = bool(each_word) or sign == "@" or (before or "").lower() == "each"
+    is_whole = bool(whole_word) or (before or "").lower() == "total"
     if high is None:
-        return rest, low, None, None, bool(match.group(3))
+        return rest, _TypedPrice(low, is_each=is_each, is_whole=is_whole)
     if high < low:
         raise InputFileError(
             f"{where}: price ${low:g} to ${high:g}", why="the range ends below its begin", fix="low first"
         )
-    return rest, (low + high) / 2.0, low, high, bool(match.group(3))
+    return rest, _TypedPrice((low + high) / 2.0, low, high, is_each, is_whole)
 
 
 def price_number(text: str, where: str) -> float:
@@ -136,6 +238,13 @@ def price_number(text: str, where: str) -> float:
     if not (value > 0 and math.isfinite(value)):
         raise _not_positive(text, where)
     return value
+
+
+def foreign_price(text: str, where: str) -> InputFileError:
+    """Return the error for a price in another currency."""
+    return InputFileError(
+        f"{where}: price {text!r}", why="prices are in US dollars", fix="convert it, or leave it out"
+    )
 
 
 def _not_positive(text: str, where: str) -> InputFileError:

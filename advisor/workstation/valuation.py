@@ -4,9 +4,9 @@ from collections import defaultdict
 from dataclasses import replace
 from typing import Final
 
-from advisor.catalog import accelerators
+from advisor.catalog import accelerators, parts
 from advisor.catalog.part_prices import PriceBook, price_of
-from advisor.catalog.schema.part import System
+from advisor.catalog.schema.part import Board, System
 from advisor.catalog.units import MEGA
 from advisor.workstation.assembly import Assembly, Cards
 from advisor.workstation.economics import Economics, economics
@@ -28,6 +28,8 @@ from advisor.workstation.rules_links import generation_of, lanes_of
 from advisor.workstation.rules_power import wall_power_w
 from advisor.workstation.rules_systems import judge_system
 
+WORST_LINK: Final = (3, 1)
+"""PCIe generation and lanes of a card where no board is known to carry as many: those of a mining board's riser."""
 BUS_BYTES: Final = 8
 """Width of one memory channel [bytes]."""
 POWER_COMMANDS: Final = defaultdict(
@@ -42,7 +44,8 @@ POWER_COMMANDS: Final = defaultdict(
 def hardware_of(machine: Assembly) -> Hardware | None:
     """Return the machine's accelerators with the links that its board gives them.
 
-    Assumes: of unlike cards all as the slowest, with the memory of the smallest; where lanes are not known, x8.
+    Assumes: of unlike cards all as the slowest, with the memory of the smallest; where lanes are not known, the worst
+    links of any known board for as many cards.
     """
     cards = machine.cards
     if cards is None or not cards.cards:
@@ -50,18 +53,35 @@ def hardware_of(machine: Assembly) -> Hardware | None:
     records = [accelerators.by_id(name) for name in cards.accelerators]
     slowest = min(records, key=lambda record: record.bandwidth_bytes_per_s or 0.0)
     smallest = min(record.memory_bytes or 0.0 for record in records)
-    lanes = lanes_of(cards, machine.board) if machine.board is not None else ()
-    generation = generation_of(cards, machine.board, machine.cpu, machine.risers) if machine.board else 4
+    generation, lanes = links_of(machine, cards)
     return Hardware(
         slowest.id,
         cards.num,
         cards.power_fraction,
         generation,
-        min(lanes) if lanes else 8,
+        lanes,
         memory_bytes=smallest if len(records) > 1 else None,
         bridged=bool(machine.bridges) and cards.num == 2,
         host_bytes_per_s=_host_bytes_per_s(machine),
     )
+
+
+def links_of(machine: Assembly, cards: Cards) -> tuple[int, int]:
+    """Return PCIe generation and lanes of the narrowest card's link; those of the worst known board if no source states
+    them, so that an unknown board is never better than a known one."""
+    if machine.board is not None:
+        lanes = lanes_of(cards, machine.board)
+        if lanes:
+            return generation_of(cards, machine.board, machine.cpu, machine.risers), min(lanes)
+    sockets = (
+        {machine.board.socket} if machine.board else {machine.cpu.series.socket} if machine.cpu else set()
+    )
+    known = [
+        (generation_of(cards, board, machine.cpu, machine.risers), min(lanes_of(cards, board)))
+        for board in parts.planner_parts(Board)
+        if (not sockets or board.socket in sockets) and lanes_of(cards, board)
+    ]
+    return min(known, key=lambda link: link[1] * 2 ** link[0], default=WORST_LINK)
 
 
 def _host_bytes_per_s(machine: Assembly) -> float:
@@ -160,7 +180,7 @@ def build_from_lines(
         economics=_economics(total, power, performance, question, market),
         power_w=power,
         optimality_gap=gap,
-        note=_note(machine.cards),
+        note=_note(machine),
         machine=machine,
     )
 
@@ -168,10 +188,7 @@ def build_from_lines(
 def system_of(system: System, question: Question, book: PriceBook, market: RentMarket) -> Build | None:
     """Return a complete machine, priced and simulated; None if it has no price or the model does not fit."""
     line = part_line("system", system, 1, price_of(system, book))
-    hardware = Hardware(
-        system.accelerator, system.num_accelerators, memory_bytes=system.memory_bytes, bridged=True
-    )
-    performance = performance_of(hardware, question, system.power_w)
+    performance = _system_performance(system, question)
     if line.unit_price_usd is None or performance is None:
         return None
     return Build(
@@ -180,10 +197,34 @@ def system_of(system: System, question: Question, book: PriceBook, market: RentM
         parts=(line,),
         total_usd=line.usd,
         checks=judge_system(system, question.setting),
-        performance=replace(performance, power_points=()),
+        performance=performance,
         economics=_economics(line.usd, system.power_w, performance, question, market),
         power_w=system.power_w,
         optimality_gap=0.0,
+        note=system.note,
+    )
+
+
+def _system_performance(system: System, question: Question) -> MachinePerformance | None:
+    """Return the performance of a complete machine; None if the model does not fit."""
+    hardware = Hardware(
+        system.accelerator, system.num_accelerators, memory_bytes=system.memory_bytes, bridged=True
+    )
+    performance = performance_of(hardware, question, system.power_w)
+    return None if performance is None else replace(performance, power_points=())
+
+
+def system_as_listed(build: Build, system: System, question: Question, market: RentMarket) -> Build:
+    """Return the build of a parts list that names a complete machine, judged and simulated as that machine."""
+    performance = _system_performance(system, question)
+    return replace(
+        build,
+        name=system.name,
+        kind="system",
+        checks=judge_system(system, question.setting),
+        performance=performance,
+        economics=_economics(build.total_usd, system.power_w, performance, question, market),
+        power_w=system.power_w,
         note=system.note,
     )
 
@@ -199,7 +240,8 @@ def _economics(
     return economics(usd, power_w, tokens, rent, question.use)
 
 
-def _note(cards: Cards | None) -> str:
+def _note(machine: Assembly) -> str:
+    cards = machine.cards
     if cards is None:
         return ""
     notes = []
@@ -209,4 +251,9 @@ def _note(cards: Cards | None) -> str:
         notes.append(f"cards held to {watts:.0f} W each ({cards.power_fraction:.0%}): {command}")
     if len(cards.accelerators) > 1:
         notes.append("speeds take all cards as the slowest, with the memory of the smallest")
+    if cards.num > 1 and not (machine.board is not None and lanes_of(cards, machine.board)):
+        generation, lanes = links_of(machine, cards)
+        notes.append(
+            f"no source states the links of the cards: speeds take the worst known, PCIe {generation}.0 x{lanes} each"
+        )
     return "; ".join(notes)

@@ -5,7 +5,8 @@ from typing import Final
 
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.part_prices import PriceBook
-from advisor.workstation.assembly import Check
+from advisor.catalog.schema.part import Cpu
+from advisor.workstation.assembly import Check, Memory, Setting, Severity, slot_widths
 from advisor.workstation.candidates import all_candidates
 from advisor.workstation.listing import Listing
 from advisor.workstation.optimiser import Program
@@ -13,7 +14,8 @@ from advisor.workstation.plan import Build, Question
 from advisor.workstation.planner import complete_question, machine_name, plan
 from advisor.workstation.rents import RentMarket, rent_market
 from advisor.workstation.rule_book import rules_for, worst_first
-from advisor.workstation.valuation import build_from_lines, build_of
+from advisor.workstation.rules_links import lanes_of
+from advisor.workstation.valuation import build_from_lines, build_of, system_as_listed
 
 PRICE_TOLERANCE: Final = 0.25
 """Fraction below the catalog's price from which a stated price is doubtful."""
@@ -27,6 +29,12 @@ PLACES: Final = {
     "cooler": "CPU cooler",
     "storage": "drive",
 }
+
+
+STARTS_WITH: Final = frozenset(("cpu", "board", "memory", "supplies"))
+"""Places without which a machine does not start."""
+SERVER_SOCKETS: Final = frozenset(("SP3", "SP5", "SP6"))
+"""Sockets of which boards with two are sold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +66,19 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
     question = complete_question(question)
     market = rent_market(question)
     build = build_from_lines("your list", listing.machine, listing.bill, question, market)
+    if listing.system is not None and listing.machine.cards is None:
+        build = system_as_listed(build, listing.system, question, market)
     extra = [
         *unknown_checks(listing),
         *claim_checks(listing),
         *missing_checks(listing),
+        *cpu_count_checks(listing),
+        *bound_checks(listing, question.setting),
         *price_checks(listing),
     ]
-    checks = sorted((*build.checks, *extra), key=worst_first)
+    bounds = {check.rule for check in extra}
+    kept = [check for check in build.checks if not (check.is_unknown and check.rule in bounds)]
+    checks = sorted((*kept, *extra), key=worst_first)
     build = replace(build, checks=tuple(checks))
     total = sum(
         catalog if catalog is not None else line.usd
@@ -163,11 +177,19 @@ def claim_checks(listing: Listing) -> list[Check]:
 
 
 def missing_checks(listing: Listing) -> list[Check]:
-    """Return checks for parts without which nothing starts; a line that names no model counts as present."""
+    """Return the check for parts without which nothing starts; a line that names no model counts as present.
+
+    A list with half of the kinds or more is a machine, which does not start without a CPU, a board, memory or a supply;
+    a shorter list is a selection of parts.
+    """
+    if listing.system is not None:
+        return []
     listed = {line.category for line in listing.bill}
     categories = {"cards": "gpu", "memory": "ram", "supplies": "psu"}
-    missing = [words for place, words in PLACES.items() if categories.get(place, place) not in listed]
-    why = f"the list lacks {', '.join(missing)}" if missing else "every kind of part is listed"
+    missing = [place for place in PLACES if categories.get(place, place) not in listed]
+    is_machine = len(PLACES) - len(missing) >= len(PLACES) // 2
+    severity: Severity = "hard" if is_machine and STARTS_WITH & set(missing) else "advice"
+    names = ", ".join(PLACES[place] for place in missing)
     return [
         Check(
             "complete",
@@ -176,11 +198,84 @@ def missing_checks(listing: Listing) -> list[Check]:
             len(PLACES),
             "kinds",
             not missing,
-            "advice",
-            why,
+            severity,
+            f"the list lacks {names}" if missing else "every kind of part is listed",
             "add what is missing",
         )
     ]
+
+
+def cpu_count_checks(listing: Listing) -> list[Check]:
+    """Return the check of the number of CPUs: each takes a socket, and boards of the catalog have one."""
+    num = listing.num_cpus
+    if num < 2:
+        return []
+    machine = listing.machine
+    is_single = machine.board is not None or (
+        machine.cpu is not None and machine.cpu.series.socket not in SERVER_SOCKETS
+    )
+    name = machine.board.name if machine.board else machine.cpu.series.socket if machine.cpu else "the board"
+    return [
+        Check(
+            "cpu-count",
+            "CPUs and sockets",
+            num,
+            1,
+            "CPUs",
+            False,
+            "hard",
+            f"{num} CPUs are listed, {name} has one socket"
+            if is_single
+            else f"{num} CPUs on an unknown board",
+            "one CPU, or a server board with two sockets",
+            is_unknown=not is_single,
+        )
+    ]
+
+
+def bound_checks(listing: Listing, setting: Setting) -> list[Check]:
+    """Return checks that hold whatever the unknown board is: memory of the CPU, lanes of the CPU, openings of the case.
+
+    Assumes: no PCIe switch; a board with one is a record of its own.
+    """
+    machine = listing.machine
+    found = []
+    if machine.board is None and machine.memory is not None and machine.cpu is not None:
+        found.append(_memory_of_cpu(machine.memory, machine.cpu))
+    cards = machine.cards
+    if cards is None or (machine.board is not None and lanes_of(cards, machine.board)):
+        return found
+    if machine.cpu is not None:
+        given = machine.cpu.series.slot_lanes
+        wanted = setting.min_lanes * cards.num
+        why = (
+            f"{cards.num} cards at x{setting.min_lanes} want {wanted} lanes on any board; {machine.cpu.name} gives "
+            f"{given} to slots"
+        )
+        remedy = "a CPU with more lanes (HEDT, server), or fewer cards"
+        lanes = Check(
+            "cpu-lanes", "PCIe lanes of the CPU", wanted, given, "lanes", False, "hard", why, remedy
+        )
+        found += [lanes] if wanted > given else []
+    if machine.case is not None:
+        width = sum(slot_widths(cards))
+        room = machine.case.expansion_slots
+        why = f"{cards.num} cards cover {width} slots on any board; {machine.case.name} has {room}"
+        remedy = "narrower cards, or an open frame with risers"
+        slots = Check("slots", "card width", width, room, "slots", False, "hard", why, remedy)
+        found += [slots] if width > room else []
+    return found
+
+
+def _memory_of_cpu(memory: Memory, cpu: Cpu) -> Check:
+    """Return the check of the kind of module against those that the CPU's memory controller runs."""
+    series = cpu.series
+    kit = memory.kit
+    fits = kit.ram_type in series.ram_types and kit.registered == series.registered
+    given = f"{kit.ram_type} {'registered' if kit.registered else 'unbuffered'}"
+    wanted = f"{' or '.join(series.ram_types)} {'registered' if series.registered else 'unbuffered'}"
+    why = f"{series.name} CPUs take {wanted}, the kit is {given}"
+    return Check("memory-kind", "memory and CPU", float(fits), 1, "", fits, "hard", why, f"{wanted} modules")
 
 
 def price_checks(listing: Listing) -> list[Check]:

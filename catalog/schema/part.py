@@ -272,6 +272,8 @@ class Nic(Part):
 class System(Part):
     """Complete machine."""
 
+    aliases: tuple[str, ...] = ()
+    """Other names that people write, such as the box that a maker sells under its own name."""
     accelerator: str
     num_accelerators: int = Field(ge=1)
     memory_bytes: float = Field(gt=0)

@@ -23,7 +23,10 @@ CHIPSETS = {
     "GeForce RTX 5070": "rtx-5070", "GeForce RTX 5060 Ti 16 GB": "rtx-5060-ti-16gb",
     "GeForce RTX 4090": "rtx-4090", "GeForce RTX 4080 SUPER": "rtx-4080-super", "GeForce RTX 4080": "rtx-4080",
     "GeForce RTX 4070 Ti SUPER": "rtx-4070-ti-super", "GeForce RTX 4070 Ti": "rtx-4070-ti",
-    "GeForce RTX 4060 Ti 16 GB": "rtx-4060-ti-16gb",
+    "GeForce RTX 4060 Ti 16 GB": "rtx-4060-ti-16gb", "GeForce RTX 4060 Ti 8 GB": "rtx-4060-ti-8gb",
+    "GeForce RTX 4070 SUPER": "rtx-4070-super", "GeForce RTX 4070": "rtx-4070", "GeForce RTX 4060": "rtx-4060",
+    "GeForce RTX 3080 10 GB": "rtx-3080", "GeForce RTX 3070 Ti": "rtx-3070-ti", "GeForce RTX 3070": "rtx-3070",
+    "GeForce RTX 3060 Ti": "rtx-3060-ti",
     "GeForce RTX 3090 Ti": "rtx-3090-ti", "GeForce RTX 3090": "rtx-3090", "GeForce RTX 3080 Ti": "rtx-3080-ti",
     "GeForce RTX 3060 12 GB": "rtx-3060-12gb",
     "Radeon RX 7900 XTX": "rx-7900-xtx", "Radeon RX 9070 XT": "rx-9070-xt", "Radeon AI PRO R9700": "r9700",
@@ -116,6 +119,8 @@ def unique(rows: Iterable[Row], key: Callable[[Row], object]) -> Iterator[Row]:
 def gpu_cards(folder: Path) -> Iterator[Row]:
     for row in rows_of(folder, "gpu_cards.csv"):
         accelerator = CHIPSETS.get(row["chipset"])
+        if row["chipset"] == "GeForce RTX 4060 Ti":  # both sizes of memory; the name tells
+            accelerator = "rtx-4060-ti-16gb" if re.search(r"16 ?G", row["name"]) else None
         power = number(row["tdp_w"])
         if accelerator is None or row["flags"] or not power or not number(row["slots"]):
             continue
@@ -139,6 +144,36 @@ def gpu_cards(folder: Path) -> Iterator[Row]:
             "num_8_pin": plain(str(eight)),
             "num_6_pin": plain(str(six)),
         }
+
+
+GENERIC = re.compile(
+    r"amd|intel|chipset|motherboard|mainboard|e?atx|micro|micro-atx|xl|sata|6gb/s|s?trx?[45]|am[45]|lga\d+|ddr[45]",
+    re.IGNORECASE,
+)
+
+
+def board_identity(row: Row) -> tuple[str, str, str, frozenset[str]]:
+    """What tells two boards apart: maker, chipset, memory, and the words of the name that are no figures."""
+    words = re.findall(r"[a-z0-9/+-]+", tidy(row["name"]).lower().replace("-", " "))
+    telling = frozenset(word for word in words if not GENERIC.fullmatch(word))
+    maker = row.get("manufacturer", "").lower() or words[0]
+    return maker, row["chipset"], row["ram_type"], telling - {maker, row["chipset"].lower()}
+
+
+def without_duplicates(rows: Iterable[Row]) -> Iterator[Row]:
+    """One row a board. The row with a reviewed wiring stays, else the one with more memory, which knows the board's
+    later firmware."""
+    reviewed = (OUT / "boards_reviewed.toml").read_text(encoding="utf-8")
+    best: dict[object, Row] = {}
+
+    def rank(row: Row) -> tuple[bool, float, int]:
+        return row["id"] in reviewed, number(row["ram_max_gb"]), len(row["name"])
+
+    for row in rows:
+        key = board_identity(row)
+        if key not in best or rank(row) > rank(best[key]):
+            best[key] = row
+    yield from best.values()
 
 
 def cpus(folder: Path) -> Iterator[Row]:
@@ -412,7 +447,7 @@ def extract(folder: Path) -> None:
                 "eps_8_pin",
                 "flags",
             ],
-            unique(boards(folder), lambda r: r["name"]),
+            without_duplicates(boards(folder)),
         ),
         "psus.csv": write(
             "psus.csv",
@@ -521,6 +556,9 @@ def write_named(name: str, rows: Iterable[Row]) -> int:
         known = list(csv.DictReader(line for line in file if not line.startswith("#")))
     held = {row["name"] for row in known}
     fresh = (row for row in unique(rows, lambda r: tidy(r["name"])) if tidy(row["name"]) not in held)
+    if name == "boards.csv":
+        same = {board_identity(row) for row in known}
+        fresh = (row for row in without_duplicates(fresh) if board_identity(row) not in same)
     columns = [column for column in known[0] if column not in ("id", "manufacturer")]
     return write(f"named/{name}", columns, fresh)
 

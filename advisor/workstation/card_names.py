@@ -1,0 +1,140 @@
+"""Names of graphics cards as people write them: `2x 3090Ti`, `A100 80GB`, `RTX PRO 6000 Max-Q`."""
+
+import functools
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from advisor.catalog import accelerators, parts
+from advisor.catalog.schema import Accelerator
+from advisor.catalog.schema.part import GpuCard
+from advisor.catalog.units import GB, GIB
+
+_DECORATION: Final = frozenset(
+    ["nvidia", "geforce", "amd", "radeon", "intel", "tesla", "quadro", "instinct", "generation", "blackwell"]
+)
+"""Words that makers and shops add and that tell no two accelerators apart."""
+_EDITIONS: Final = frozenset(
+    ("maxq", "server", "se", "sxm", "sxm2", "sxm4", "sxm5", "nvl", "laptop", "mobile", "sff", "hgx", "dgx")
+)
+"""Words of another product under the same number: a line with such a word means no accelerator without it."""
+_HINTS: Final = frozenset(("pcie", "ws", "workstation"))
+"""Words that prefer an accelerator, and that the names of other products bear too (`PCIe 4.0`)."""
+_SUFFIXES: Final = frozenset(("ti", "super", "d", "xt", "xtx", "gre", "ada", "max", "ultra"))
+"""Words after a number that make it another model: an RTX 3060 Ti is no RTX 3060."""
+CPU_WORDS: Final = frozenset(
+    ("ryzen", "epyc", "xeon", "core", "threadripper", "cpu", "processor", "athlon", "celeron", "pentium")
+)
+_MEMORY: Final = re.compile(r"(\d{1,3})gb")
+_NEAR_GB: Final = 0.8
+"""Largest difference between two sizes of memory that count as one [GB]: a record may count 24 GB or 24 GiB."""
+
+
+@dataclass(frozen=True, slots=True)
+class CardName:
+    """Mention of a graphics card in a line."""
+
+    accelerators: tuple[str, ...]
+    """Accelerators that the words can mean, by id; empty if the words name a model that is in no record."""
+    words: str
+    """Words of the line that name the card."""
+    other_sizes_gb: tuple[int, ...] = ()
+    """Memory sizes of the records [GB], if the size in the line is the reason why none fits."""
+
+
+def find_card_name(text: str) -> CardName | None:
+    """Return the graphics card that a line names; None if it names none.
+
+    Of several numbers, the longest known name counts. A word after it that makes another model (Ti, Super, D, ...), an
+    edition (Max-Q, SXM, ...) or a size of memory is never dropped: if no record bears it, no accelerator is returned.
+    """
+    words = _words_of(text)
+    known = _families()
+    for length in range(min(6, len(words)), 0, -1):
+        for start in range(len(words) - length + 1):
+            window = words[start : start + length]
+            family = known.get(tuple(sorted(window)))
+            if family is None or (length == 1 and window[0].isdigit() and CPU_WORDS & set(words)):
+                continue
+            return _among(family, words, start + length, " ".join(window))
+    return None
+
+
+def _among(family: tuple[str, ...], words: list[str], end: int, name: str) -> CardName:
+    """Return the members of a family that the other words of a line allow."""
+    following = next((word for word in words[end:] if not _is_edition_or_size(word)), "")
+    if following in _SUFFIXES:
+        return CardName((), f"{name} {following}")
+    records = [accelerators.by_id(name) for name in family]
+    editions = _EDITIONS & set(words)
+    if editions:
+        records = [record for record in records if editions <= _edition_of(record)]
+        name = " ".join((name, *sorted(editions)))
+    sizes = {int(found.group(1)) for word in words if (found := _MEMORY.fullmatch(word))}
+    fitting = [record for record in records if any(_has_memory(record, size) for size in sizes)]
+    if sizes and records and not fitting:
+        have = sorted({round((record.memory_bytes or 0.0) / GB) for record in records})
+        return CardName((), f"{name} {min(sizes)} GB", tuple(have))
+    records = fitting or records
+    hinted = [record for record in records if _HINTS & set(words) & _hints_of(record)]
+    return CardName(tuple(record.id for record in hinted or records), name)
+
+
+def _is_edition_or_size(word: str) -> bool:
+    return word in _EDITIONS or word in _HINTS or _MEMORY.fullmatch(word) is not None
+
+
+def _has_memory(record: Accelerator, size_gb: int) -> bool:
+    memory = record.memory_bytes or 0.0
+    return min(abs(memory / GB - size_gb), abs(memory / GIB - size_gb)) < _NEAR_GB
+
+
+@functools.cache
+def _families() -> dict[tuple[str, ...], tuple[str, ...]]:
+    """Return the accelerators of which there are cards, by the sorted words of their number: an A100 has two sizes."""
+    carded = {card.accelerator for card in parts.planner_parts(GpuCard)}
+    found: dict[tuple[str, ...], list[str]] = {}
+    for record in accelerators.all_accelerators():
+        if record.id not in carded:
+            continue
+        for identity in _identities(record):
+            family = found.setdefault(tuple(sorted(identity)), [])
+            if record.id not in family:
+                family.append(record.id)
+    return {identity: tuple(ids) for identity, ids in found.items()}
+
+
+def _identities(record: Accelerator) -> Iterable[tuple[str, ...]]:
+    """Yield the words of each name of an accelerator without size and edition, with and without RTX or RX."""
+    for name in (record.id, record.name, *record.aliases):
+        words = tuple(word for word in _words_of(name) if not _is_edition_or_size(word))
+        if any(character.isdigit() for word in words for character in word):
+            yield words
+            if words[0] in ("rtx", "rx") and len(words) > 1:
+                yield words[1:]
+
+
+def _edition_of(record: Accelerator) -> frozenset[str]:
+    return _EDITIONS & {
+        word for name in (record.id, record.name, *record.aliases) for word in _words_of(name)
+    }
+
+
+def _hints_of(record: Accelerator) -> frozenset[str]:
+    return _HINTS & {word for name in (record.id, record.name, *record.aliases) for word in _words_of(name)}
+
+
+def _words_of(text: str) -> list[str]:
+    """Return the words of a name in the form in which they are compared: `RTX3090Ti 24 GB` is rtx, 3090, ti, 24gb."""
+    plain = re.sub(r"max[- ]q", "maxq", text.lower())
+    plain = re.sub(r"\b(rtx|gtx|rx|arc)[- ]?(?=[a-z]?\d)", r"\1 ", plain)
+    plain = re.sub(r"\b([a-z]?\d{4})(ti|super|xtx|xt|gre|d|s)\b", r"\1 \2", plain)
+    plain = re.sub(r"\b(\d{1,3})\s*(?:gb|gib|g)\b", r"\1gb", plain)
+    words = re.findall(r"[a-z0-9.]+", plain)
+    return [_singular(word.strip(".")) for word in words if word not in _DECORATION and word.strip(".")]
+
+
+def _singular(word: str) -> str:
+    """Return `3090s` as `3090`; the S of a model such as the L40S stays."""
+    return word[:-1] if re.fullmatch(r"[a-z]?\d{3,4}s", word) else word

@@ -1,0 +1,205 @@
+"""Lines of parts lists as people write them: which part, how many, at what price."""
+
+import pytest
+
+from advisor.catalog.errors import AdvisorError, InputFileError
+from advisor.catalog.part_prices import price_book
+from advisor.workstation.assembly import Assembly
+from advisor.workstation.card_names import find_card_name
+from advisor.workstation.listing import Listing, read_listing
+
+
+def read(*texts: str) -> Listing:
+    return read_listing(None, price_book(), texts)
+
+
+def card_of(machine: Assembly) -> tuple[int, str]:
+    assert machine.cards is not None
+    (accelerator,) = machine.cards.accelerators
+    return machine.cards.num, accelerator
+
+
+@pytest.mark.parametrize(
+    ("text", "num", "accelerator"),
+    [
+        ("2x RTX 3090", 2, "rtx-3090"),
+        ("2 x RTX 3090 24GB", 2, "rtx-3090"),
+        ("4 RTX 3090", 4, "rtx-3090"),
+        ("RTX 3090 (x4)", 4, "rtx-3090"),
+        ("RTX 3090 [4x]", 4, "rtx-3090"),
+        ("RTX 3090 x4", 4, "rtx-3090"),
+        ("RTX 3090, qty: 3", 3, "rtx-3090"),
+        ("RTX 3090 - 3 pcs", 3, "rtx-3090"),
+        ("Dual RTX A6000", 2, "rtx-a6000"),
+        ("two RTX 3090", 2, "rtx-3090"),
+        ("a pair of 3090s", 2, "rtx-3090"),
+        ("quad RTX 4090", 4, "rtx-4090"),
+        ("- 2x used RTX3090", 2, "rtx-3090"),
+        ("3. RTX 4070 Ti SUPER 16GB", 1, "rtx-4070-ti-super"),
+        ("ASUS Dual GeForce RTX 4070 OC 12GB", 1, "rtx-4070"),
+        ("3090Ti", 1, "rtx-3090-ti"),
+        ("RTX 3060 Ti", 1, "rtx-3060-ti"),
+        ("RTX 3060", 1, "rtx-3060-12gb"),
+        ("RTX 4060 Ti 16GB", 1, "rtx-4060-ti-16gb"),
+        ("RTX 4060 Ti 8 GB", 1, "rtx-4060-ti-8gb"),
+        ("RTX 4090 D", 1, "rtx-4090-d"),
+        ("RTX 5090", 1, "rtx-5090"),
+        ("A100 80GB PCIe", 1, "a100-pcie-80gb"),
+        ("4x L40S", 4, "l40s"),
+        ("RTX PRO 6000 Max-Q", 1, "rtx-pro-6000-maxq"),
+        ("RTX 6000 Pro Blackwell Workstation", 1, "rtx-pro-6000-ws"),
+        ("NVIDIA RTX 6000 Ada Generation", 1, "rtx-6000-ada"),
+        ("Radeon RX 7900XTX", 1, "rx-7900-xtx"),
+        ("Tesla V100 32GB", 1, "v100-pcie-32gb"),
+        ("RTX A5000", 1, "rtx-a5000"),
+    ],
+)
+def test_cards_are_read_with_their_number(text: str, num: int, accelerator: str) -> None:
+    assert card_of(read(text).machine) == (num, accelerator)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "RTX 3060 8GB",
+        "8x RTX 4090 D 48GB",
+        "RTX 4090 48GB",
+        "RX 7900 GRE",
+        "Radeon RX 7900 XT",
+        "RTX A6000 Ada",
+        "RTX 4090 Laptop",
+        "RTX 2080 Ti",
+        "A100",
+        "RTX PRO 6000",
+        "H100 SXM",
+    ],
+)
+def test_a_card_that_is_not_exactly_known_is_named_and_never_another(text: str) -> None:
+    listing = read(text, "B650 board")
+    assert listing.machine.cards is None
+    assert len(listing.unknown) == 1
+    assert listing.unknown[0].why or listing.unknown[0].hint
+
+
+@pytest.mark.parametrize("suffix", ["Ti", "SUPER", "D", "XT", "Ada", "Max-Q", "Laptop", "48GB", "SXM"])
+@pytest.mark.parametrize("number", ["RTX 3090", "RTX 4090", "RTX A6000", "RX 7900 XTX", "L40S"])
+def test_a_suffix_is_never_dropped(number: str, suffix: str) -> None:
+    plain = find_card_name(number)
+    suffixed = find_card_name(f"{number} {suffix}")
+    assert plain is not None
+    assert suffixed is None or set(plain.accelerators).isdisjoint(suffixed.accelerators) or suffix == "48GB"
+
+
+@pytest.mark.parametrize(
+    ("text", "modules", "gib", "kind", "mts"),
+    [
+        ("RAM 32GB DDR4-3600 (2x16) $58", 2, 32, "DDR4", 3600),
+        ("96GB DDR5-5600 (2x48GB)", 2, 96, "DDR5", 5600),
+        ("4x48GB DDR5-5600", 4, 192, "DDR5", 5600),
+        ("8x 64 GB DDR5-5600 ECC RDIMM (512 GB total) $2,500", 8, 512, "DDR5", 5600),
+        ("Crucial Pro 128GB Kit (2x64GB) DDR5-5600", 2, 128, "DDR5", 5600),
+        ("Kingston FURY Beast DDR5 5600 32GB", 2, 32, "DDR5", 5600),
+        ("64GB DDR5-5600", 2, 64, "DDR5", 5600),
+        ("32GB DDR4-3600 CL16", 2, 32, "DDR4", 3600),
+        ("2 x 32 GB DDR5 6000 memory", 2, 64, "DDR5", 6000),
+    ],
+)
+def test_memory_is_memory_whatever_its_speed_reads_like(
+    text: str, modules: int, gib: int, kind: str, mts: int
+) -> None:
+    machine = read(text, "RTX 3090").machine
+    assert machine.cpu is None
+    memory = machine.memory
+    assert memory is not None
+    assert (memory.num_modules, round(memory.capacity_bytes / 2**30)) == (modules, gib)
+    assert (memory.kit.ram_type, memory.kit.speed_mts) == (kind, mts)
+
+
+@pytest.mark.parametrize(
+    ("text", "cards", "bridges"),
+    [
+        ("2x NVIDIA RTX 3090 24GB, NVLink bridged", (2, "rtx-3090"), 1),
+        ("2x RTX 3090 with NVLink", (2, "rtx-3090"), 1),
+        ("2x used A6000 + NVLink", (2, "rtx-a6000"), 1),
+        ("4x RTX 3090 + 2 NVLink bridges", (4, "rtx-3090"), 2),
+        ("4x RTX 3090 (NVLinked in pairs)", (4, "rtx-3090"), 2),
+        ("2x RTX 3090 without NVLink", (2, "rtx-3090"), 0),
+    ],
+)
+def test_a_bridge_joins_cards_that_stay(text: str, cards: tuple[int, str], bridges: int) -> None:
+    machine = read(text).machine
+    assert card_of(machine) == cards
+    assert len(machine.bridges) == bridges
+
+
+def test_a_bridge_alone_is_a_bridge() -> None:
+    machine = read("NVLink bridge for RTX 3090", "2x RTX 3090").machine
+    assert card_of(machine) == (2, "rtx-3090")
+    assert len(machine.bridges) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "usd"),
+    [
+        ("4x RTX 3090 $750 each", 3000),
+        ("4x RTX 3090 @ $750", 3000),
+        ("4x RTX 3090 $750/ea", 3000),
+        ("4x RTX 3090 750 USD each", 3000),
+        ("4x RTX 3090 $3000", 3000),
+        ("4x RTX 3090 $3000 total", 3000),
+        ("4x RTX 3090 $750", 3000),
+        ("4x RTX 3090 $750 total", 750),
+    ],
+)
+def test_a_price_is_of_all_or_of_each_as_the_line_says(text: str, usd: float) -> None:
+    assert read(text).total_usd == pytest.approx(usd)
+
+
+def test_a_price_that_only_fits_one_card_is_told() -> None:
+    assert any("$750 each" in note for note in read("4x RTX 3090 $750").notes)
+
+
+def test_parts_joined_in_a_line_share_its_price() -> None:
+    listing = read("Ryzen 7 5700X + 64GB DDR4 $420", "RTX 3090 $700")
+    assert listing.machine.cpu is not None
+    assert listing.machine.memory is not None
+    assert listing.total_usd == pytest.approx(1120)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "2x RTX 3090 (x4)",
+        "-3x RTX 3090",
+        "0x RTX 3090",
+        "100000x RTX 3090",
+        "RTX 3090 €700",
+        "RTX 3090 700 EUR",
+        "RTX 3090 C$900",
+    ],
+)
+def test_a_line_that_contradicts_itself_or_has_another_currency_is_refused(text: str) -> None:
+    with pytest.raises(InputFileError):
+        read(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "system"),
+    [
+        ("DGX Spark", "dgx-spark"),
+        ("NVIDIA DGX Spark 128GB $4,699", "dgx-spark"),
+        ("Framework Desktop 128GB", "framework-desktop-128gb"),
+        ("Mac Studio M3 Ultra 512GB", "mac-studio-m3-ultra-512gb"),
+        ("GMKtec EVO-X2 128GB", "ryzen-ai-halo"),
+    ],
+)
+def test_a_complete_machine_is_read_by_its_name(text: str, system: str) -> None:
+    found = read(text).system
+    assert found is not None
+    assert found.id == system
+
+
+@pytest.mark.parametrize("text", ["Mac Studio M3 Ultra", "Mac Studio M3 Ultra 192GB"])
+def test_a_machine_of_another_size_is_not_taken(text: str) -> None:
+    with pytest.raises(AdvisorError):
+        read(text)
