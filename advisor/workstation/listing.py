@@ -372,7 +372,8 @@ class _ListingReader:
             found = part_line(read.category, part, count, price)
         if line.is_included:
             source = "in the price of another line"
-            return replace(found, unit_price_usd=0.0, price_basis="user", source=source)
+            bare = PartLine(read.category, found.name, count, flags=found.flags)
+            return replace(bare, unit_price_usd=0.0, price_basis="user", source=source)
         if line.usd is None:
             return found
         usd, low, high = (None if v is None else v / count for v in (line.usd, line.usd_low, line.usd_high))

@@ -51,9 +51,10 @@ _MODEL_NUMBER: Final = re.compile(r"(?:\b(?:RTX|GTX|RX|ARC|TESLA|QUADRO|RADEON|G
 GIGABYTES: Final = re.compile(r"(?:(\d{1,2})\s*[x×]\s*)?(\d{1,4}(?:\.\d+)?)\s*(GB|TB|GiB)\b", re.IGNORECASE)
 WATTS: Final = re.compile(r"(\d{3,4})\s*W(?:att)?s?\b", re.IGNORECASE)
 _MODULES: Final = re.compile(r"\b(\d{1,2})\s*[x×]\s*(\d{1,3})\b", re.IGNORECASE)
-_USUAL_MTS: Final = {"DDR4": 3200.0, "DDR5": 4800.0}
+_USUAL_MTS: Final = {"DDR3": 1600.0, "DDR4": 3200.0, "DDR5": 4800.0}
 """Speed of modules of which only the size is named, by kind [MT/s]; every board runs it."""
-_LARGEST_MODULE: Final = 64 * GIB
+_LARGEST_MODULE: Final = {"DDR3": 8 * GIB, "DDR4": 32 * GIB, "DDR5": 64 * GIB}
+"""Largest unbuffered module by kind [bytes]; registered ones have at least twice as much."""
 
 
 def by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> PartT | None:
@@ -254,6 +255,12 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
     text = line.what.lower()
     size = float(match.group(2)) * (1024 if match.group(3).lower() == "tb" else 1) * GIB
     channels = cpu.series.channels if cpu else 2
+    kind = next(
+        (k.upper() for k in ("ddr5", "ddr4", "ddr3") if k in text), board.ram_type if board else "DDR5"
+    )
+    needs = board.registered if board else cpu.series.registered if cpu else False
+    registered = any(word in text for word in ("rdimm", "registered")) or (needs and "udimm" not in text)
+    largest = _LARGEST_MODULE[kind] * (2 if registered else 1)
     inside = _modules_in(line.what, size)
     if match.group(1):
         modules = int(match.group(1))
@@ -268,13 +275,10 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
         modules = max(2, min(channels, 8))
         while size / modules < 8 * GIB and modules > 1:
             modules //= 2
-        while size / modules > _LARGEST_MODULE:
+        while size / modules > largest:
             modules *= 2
         module = size / modules
-    kind = next((k.upper() for k in ("ddr5", "ddr4") if k in text), board.ram_type if board else "DDR5")
     ecc = any(word in text for word in ("ecc", "rdimm", "registered"))
-    needs = board.registered if board else False
-    registered = any(word in text for word in ("rdimm", "registered")) or (needs and "udimm" not in text)
     speed = re.search(r"ddr[45][- ](\d{4,5})", text)
     mts = float(speed.group(1)) if speed else _USUAL_MTS[kind]
     name = f"{modules} x {module / GIB:.0f} GB {kind}{' ECC' if ecc or registered else ''}"

@@ -110,15 +110,22 @@ def nvlink(cards: Cards, bridges: tuple[Bridge, ...], setting: Setting) -> Findi
 
 
 @match_rule("peer-to-peer", "cards as one", "", "advice", planned=False)
-def pooling(cards: Cards, setting: Setting) -> Finding | None:
+def pooling(cards: Cards, bridges: tuple[Bridge, ...], setting: Setting) -> Finding | None:
     """Judge several cards: their memories are not one memory, so a model is split among them."""
     if cards.num < 2:
         return None
+    is_bridged = any(set(cards.accelerators) <= set(bridge.accelerators) for bridge in bridges)
     peer = all(accelerators.by_id(name).pcie_peer_to_peer for name in cards.accelerators)
     why = f"{cards.num} memories, not one: each card holds a part of the model"
-    why += "" if peer else "; the driver sends peer traffic through the host"
+    if is_bridged:
+        why += "; two cards talk over their bridge"
+        why += ", pairs among each other through the host" if cards.num > 2 and not peer else ""
+    elif not peer:
+        why += "; the driver sends peer traffic through the host"
     return holds(
-        peer, why, "nothing for layers in turn; for tensor parallelism professional cards or a bridge"
+        peer or (is_bridged and cards.num == 2),
+        why,
+        "nothing for layers in turn; for tensor parallelism professional cards or a bridge",
     )
 
 

@@ -281,8 +281,8 @@ def _memory_of_cpu(memory: Memory, cpu: Cpu) -> Check:
 def price_checks(listing: Listing) -> list[Check]:
     """Return checks of stated prices against the catalog's."""
     found = []
-    for line, catalog in zip(listing.bill, listing.catalog_usd, strict=True):
-        if line.price_basis != "user" or catalog is None:
+    for line, typed, catalog in zip(listing.bill, listing.lines, listing.catalog_usd, strict=True):
+        if line.price_basis != "user" or catalog is None or typed.is_included:
             continue
         stated = line.usd
         low = stated >= (1.0 - PRICE_TOLERANCE) * catalog
