@@ -16,12 +16,12 @@ from advisor.decide.decision import BeforeAfter, Change, Comparison
 from advisor.decide.effort import is_spent
 from advisor.decide.levers import Lever, lever_note, replica_of, to_try, under_limits, with_lever
 from advisor.decide.load_runs import strain
-from advisor.decide.measure import LEAST_SHOWN, Capacity, Measurements
+from advisor.decide.measure import LEAST_SHOWN, SIGMA, Capacity, Measurements
 from advisor.decide.offers import OWN, Placement, offers_under_limit, placements
 from advisor.decide.option import Option
 from advisor.decide.power import NAME, rate_factors
 from advisor.decide.purchase import purchase_on
-from advisor.decide.race import shown
+from advisor.decide.race import RIVAL_SIGMAS, shown
 from advisor.decide.ranking import LESS, Planned, chance_cheaper, log_error, planned
 from advisor.decide.scenario import Objectives, Scenario, ServiceLevel
 from advisor.decide.trial import Found
@@ -249,8 +249,8 @@ def _enough(scenario: Scenario, plan: Planned, measurements: Measurements) -> Ca
     count = plan.found.purchase.num_replicas
     needed = plan.demand.size / (1.0 - scenario.headroom_fraction)
     if count > 1 and measurements.bound_per_s > needed / (count - 1):
-        fewer = measurements.load_from(needed / (count - 1))
-        if measurements.holds(fewer, "screened") is not None:
+        fewer = math.exp(-RIVAL_SIGMAS * SIGMA["screened"]) * needed / (count - 1)
+        if measurements.holds(measurements.load_from(fewer), "screened") is not None:
             return None
     load = needed / count
     held = measurements.holds(load) if measurements.bound_per_s > load else None

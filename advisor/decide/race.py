@@ -24,7 +24,9 @@ from advisor.decide.levers import replica_of
 from advisor.decide.load_runs import strain
 from advisor.decide.measure import (
     LONG_REQUESTS,
+    SIGMA,
     STAGES,
+    Capacity,
     Measurements,
     PlanningPoint,
     Stage,
@@ -218,7 +220,11 @@ class Race:
             if not vague or is_spent():
                 return entries[:top]
             for plan in vague:
-                self._show_entry(place, plan)
+                needed = self._next_stage(self._trial_of(plan), plan)
+                if needed is None:
+                    self._show_entry(place, plan)
+                else:
+                    self._measure(self._trial_of(plan), needed)
 
     def _names(self, place: int) -> list[str]:
         """Accelerators that carry one of the demands."""
@@ -229,6 +235,14 @@ class Race:
         """Return a plan of the last demand at its planning point; None where it does not hold."""
         if plan.point is not None:
             return plan
+        trial = self._trial_of(plan)
+        while not is_spent() and (needed := self._next_stage(trial, plan)) is not None:
+            self._measure(trial, needed)
+            again = self.others(-1, trial.accelerator_id)
+            same = next((each for each in again if each.found.candidate is trial.candidate), None)
+            if same is None:
+                return None
+            plan = same
         return shown(self.scenario, plan, is_held=not self.scenario.screened_only)
 
     def _show_entry(self, place: int, plan: Planned) -> None:
@@ -355,17 +369,22 @@ class Race:
         return True
 
     def _try(self, trial: Trial, stage: Stage, margin: float) -> None:
-        """Measure a candidate if it holds the least load at which it would beat a leader.
+        """Measure a candidate if it may hold the least load at which it would beat a leader.
 
-        A candidate that misses that load need not be measured: its floors rise to what it costs there.
+        A candidate that misses that load by more than the error of a stage need not be measured: its floors rise to
+        what it costs there.
         """
         if self.scenario.traffic.concurrency is None:
             needed = self._needed_load(trial, margin)
             measurements = self._measurements_of(trial)
             if needed > _WORTH_PROBING * trial.best_load:
-                load = measurements.load_from(needed)
-                if load < trial.best_load and measurements.holds(load, stage) is None and not is_spent():
-                    trial.best_load = _BELOW * load
+                slack = math.exp(-RIVAL_SIGMAS * SIGMA[stage])
+                load = measurements.load_from(slack * needed)
+                if load >= slack * trial.best_load:
+                    # That was missed already; a load below what is needed may be missed as well.
+                    load = measurements.load_from(slack * needed, places_below=1)
+                if measurements.holds(load, stage) is None and not is_spent():
+                    trial.best_load = min(trial.best_load, _BELOW * load / slack)
                     self._enter(trial)
                     return
         self._measure(trial, stage)
@@ -400,8 +419,12 @@ class Race:
             return None
         if capacity.stage == "screened":
             return "confirmed"
+        return None if self._is_enough(plan, capacity) else "settled"
+
+    def _is_enough(self, plan: Planned, capacity: Capacity) -> bool:
+        """Whether a more precise capacity would buy as many replicas."""
         if plan.demand.kind not in ("rate", "clients"):
-            return "settled"
+            return False
         counts = set[int]()
         for sign in (-1.0, 1.0):
             moved = capacity.scaled(math.exp(sign * RIVAL_SIGMAS * capacity.sigma))
@@ -409,7 +432,7 @@ class Race:
                 self.scenario, plan.demand, plan.found.purchase.placement, moved.load, moved.requests_per_s
             )
             counts.add(bought.num_replicas if bought else 0)
-        return "settled" if len(counts) > 1 else None
+        return len(counts) == 1
 
     def _could_lead(self, trial: Trial) -> bool:
         """Whether the bound of a candidate beats a leader of a lane."""
@@ -492,6 +515,8 @@ class Race:
             return
         trial.progress = stage
         trial.capacity = capacity
+        if stage == "confirmed":
+            trial.confirmed = capacity
         trial.best_load = min(trial.best_load, capacity.load * math.exp(RIVAL_SIGMAS * capacity.sigma))
         self._enter(trial)
         for state in self.states:
@@ -541,12 +566,22 @@ class Race:
             yield child
 
     def _plan(self, state: _LaneState, trial: Trial) -> Planned | None:
-        """The cheapest expected way to buy a measured candidate in a lane; None where it cannot be bought there."""
+        """The cheapest expected way to buy a measured candidate in a lane; None where it cannot be bought there.
+
+        It rests on the capacity that the lane needs, even where another lane asked for a more precise one.
+        """
+        assert trial.capacity is not None
+        confirmed = trial.confirmed
+        if confirmed is not None and trial.capacity.stage == "settled":
+            plan = self._bought(state, trial, confirmed)
+            if plan is not None and self._is_enough(plan, confirmed):
+                return plan
+        return self._bought(state, trial, trial.capacity)
+
+    def _bought(self, state: _LaneState, trial: Trial, capacity: Capacity) -> Planned | None:
+        """The cheapest expected way to buy a candidate of a capacity in a lane; None where there is none."""
         scenario = self.scenario
         demand = state.lane.demand
-        assert trial.capacity is not None
-        assert trial.replica is not None
-        capacity = trial.capacity
         best = None
         bought = [
             (expected_cost(purchase, scenario), purchase)
@@ -556,20 +591,19 @@ class Race:
         for least, purchase in sorted(bought, key=lambda each: each[0]):
             if best is not None and least >= best.expected_cost:
                 break
-            plan = planned(scenario, demand, self._found(trial, purchase))
+            plan = planned(scenario, demand, self._found(trial, capacity, purchase))
             if best is None or plan.expected_cost < best.expected_cost:
                 best = plan
         if best is None or (state.lane.is_founded and not best.is_founded):
             return None
         return best
 
-    def _found(self, trial: Trial, purchase: Purchase) -> Found:
-        assert trial.capacity is not None
+    def _found(self, trial: Trial, capacity: Capacity, purchase: Purchase) -> Found:
         assert trial.replica is not None
         return Found(
             trial.candidate,
             trial.replica,
-            trial.capacity,
+            capacity,
             purchase,
             trial.ways,
             measurements=trial.measurements,
