@@ -55,9 +55,7 @@ def typical_seeds(
 
     Source: `utilization_error`.
     """
-    errors = [
-        abs(utilization_error(traffic, (seed,), num_requests, wait, missed_fraction)) for seed in seeds
-    ]
+    errors = [abs(utilization_error(traffic, (seed,), num_requests, wait, missed_fraction)) for seed in seeds]
     return tuple(seed for _, seed in sorted(zip(errors, seeds, strict=True)))
 
 
