@@ -23,6 +23,7 @@ from advisor.decide.effort import affords, is_spent
 from advisor.decide.levers import replica_of
 from advisor.decide.load_runs import strain
 from advisor.decide.measure import (
+    LEAST_SHOWN,
     LONG_REQUESTS,
     SIGMA,
     STAGES,
@@ -630,8 +631,9 @@ def shown(scenario: Scenario, plan: Planned, *, is_held: bool = True, most_runs:
     """Return a plan with what it shows at its planning point, by seeds that decided nothing.
 
     Where the point misses an objective and `is_held`, a replica is added, or the load falls by 3 %, until it holds; the
-    plan is None where that cannot be bought.
+    plan is None where that cannot be bought. A question that confirms nothing is shown by as few runs as there may be.
     """
+    most_runs = most_runs or (LEAST_SHOWN if scenario.screened_only else 0)
     for _ in range(_MOST_GROWTH):
         found = plan.found
         points = {} if found.measurements is None else found.measurements.points
