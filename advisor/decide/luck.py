@@ -94,7 +94,10 @@ def _lasting_utilization(traffic: Traffic, wait: float, missed_fraction: float) 
         longest = lengths / max(utilization, 1e-9)
         below = np.searchsorted(services, longest)
         integral = (sums[below] + (len(services) - below) * longest) / len(services)  # of P(S > x) up to x
+        # What lies between two points counts half at each.
         under_way = np.diff(np.append(integral, 1.0))
+        under_way[1:] = 0.5 * (under_way[1:] + under_way[:-1])
+        under_way[0] *= 0.5
         turned = np.fft.rfft(under_way, 2 * _POINTS)
         waits = np.fft.irfft((1.0 - utilization) / (1.0 - utilization * turned), 2 * _POINTS)
         return 1.0 - float(waits[: round(wait / step)].sum())

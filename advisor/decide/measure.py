@@ -33,7 +33,7 @@ NUM_SEEDS: Final[dict[Stage, int]] = {"screened": 1, "confirmed": 1, "settled": 
 """Seeds whose runs decide together whether a load holds. Few long runs, not many short ones: a run begins empty, and
 near its capacity a replica misses its objectives in excursions that may be thousands of requests apart."""
 SIGMA: Final[dict[Stage, float]] = {"screened": 0.09, "confirmed": 0.045, "settled": 0.04}
-"""Standard error of the logarithm of a capacity by stage: root mean square over twelve leading deployments and five
+"""Standard error of the logarithm of a capacity by stage: root mean square over twelve leading deployments and eight
 seeds, against runs of 320,000 requests. Measured by `python benchmarks/bench_measure.py --tables sigma`."""
 LEAST_SHOWN: Final = 3
 """Seeds of a planning point, at least; they decided nothing before."""

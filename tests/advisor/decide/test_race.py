@@ -267,6 +267,19 @@ def test_shuffled_candidates_change_no_figure(load: dict[str, Any]) -> None:
     assert [figures(plan) for plan in backwards.entries(-1, WIDTH)] == first
 
 
+@pytest.mark.parametrize("draw", range(3))
+@pytest.mark.parametrize("load", LOADS[1:])
+def test_rivals_change_no_figure_of_what_is_shown(load: dict[str, Any], draw: int) -> None:
+    """However near they come, and however precisely they have others measured."""
+    scenario = scenario_of(**load)
+    few = {name: MARKET[name] for name in list(MARKET)[:2]}
+    alone, crowded = (known_race(scenario, market, draw=draw).entries(-1, 2) for market in (few, MARKET))
+    shown_alone = {plan.found.candidate.deployment: figures(plan) for plan in alone}
+    for plan in crowded:
+        known = shown_alone.get(plan.found.candidate.deployment)
+        assert known is None or known == figures(plan)
+
+
 @pytest.mark.parametrize("load", LOADS)
 def test_losers_change_no_figure(load: dict[str, Any]) -> None:
     scenario = scenario_of(**load)
