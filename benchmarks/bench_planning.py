@@ -50,7 +50,11 @@ def report() -> None:
         cpu_s = time.process_time() - started
         option = answer["options"][0]
         goals = answer["inputs"]["objectives"]
-        command = f"simulate serve {' '.join(option['launch']['simulate_args'])} --requests {REQUESTS}"
+        args = option["launch"]["simulate_args"]
+        # The runs that were shown are made with their own seeds and number of requests: here others are asked for.
+        own = [at for at, arg in enumerate(args) if arg in ("--requests", "--seeds", "--seed")]
+        kept = [arg for at, arg in enumerate(args) if at not in own and at - 1 not in own]
+        command = f"simulate serve {' '.join(kept)} --requests {REQUESTS}"
         worst: dict[str, float] = {"ttft": 0.0, "tpot": 0.0}
         good = 0
         for seed in SEEDS:

@@ -15,13 +15,13 @@ from advisor.decide.candidates import Candidate, fit_memory, usable_precisions
 from advisor.decide.decision import BeforeAfter, Change, Comparison
 from advisor.decide.effort import is_spent
 from advisor.decide.levers import Lever, lever_note, replica_of, to_try, under_limits, with_lever
-from advisor.decide.load_runs import strain
-from advisor.decide.measure import LEAST_SHOWN, Capacity, Measurements
+from advisor.decide.load_runs import percentile_s, strain
+from advisor.decide.measure import LEAST_SHOWN, SIGMA, Capacity, Measurements
 from advisor.decide.offers import OWN, Placement, offers_under_limit, placements
 from advisor.decide.option import Option
 from advisor.decide.power import NAME, rate_factors
 from advisor.decide.purchase import purchase_on
-from advisor.decide.race import run_planning_point
+from advisor.decide.race import RIVAL_SIGMAS, run_planning_point
 from advisor.decide.ranking import LESS, Planned, chance_cheaper, judge_purchase, log_error
 from advisor.decide.scenario import Objectives, Scenario, ServiceLevel
 from advisor.decide.trial import Found
@@ -36,6 +36,8 @@ _TRIAL_RUNS = LEAST_SHOWN
 runs differ by the change only."""
 _FASTER = 0.9
 """Report a lever as faster if it cuts the p99 TPOT to this fraction of it or less at no higher cost."""
+_NEAR = 0.8
+"""Part of its limit at the capacity from which on an objective may be what binds."""
 _LOOSER = 1.5
 """Times an objective that binds."""
 _FOUR_BIT = ("nvfp4", "mxfp4", "int4")
@@ -249,8 +251,8 @@ def _enough(scenario: Scenario, plan: Planned, measurements: Measurements) -> Ca
     count = plan.found.purchase.num_replicas
     needed = plan.demand.size / (1.0 - scenario.headroom_fraction)
     if count > 1 and measurements.bound_per_s > needed / (count - 1):
-        fewer = measurements.load_from(needed / (count - 1))
-        if measurements.holds(fewer, "screened") is not None:
+        fewer = math.exp(-RIVAL_SIGMAS * SIGMA["screened"]) * needed / (count - 1)
+        if measurements.holds(measurements.load_from(fewer), "screened") is not None:
             return None
     load = needed / count
     held = measurements.holds(load) if measurements.bound_per_s > load else None
@@ -298,12 +300,12 @@ def tried_changes(scenario: Scenario, plan: Planned) -> tuple[str, ...]:
     if scenario.screened_only or is_spent() or plan.found.fleet is not None:
         return ()
     found = []
-    binding = plan.found.capacity.binding
-    level = next((each for each in scenario.objectives.levels if each.metric == binding), None)
-    if level is not None:
+    for level in _binding_levels(scenario.objectives, plan):
         looser = _with_limit(scenario.objectives, level, _LOOSER * level.limit_s)
         after = plan_changed(scenario.model_copy(update={"objectives": looser}), plan, plan.found)
-        found.append(_effect(f"{level.name} within {_LOOSER * level.limit_s:.3g} s", plan, after))
+        if effect := _effect(f"{level.name} within {_LOOSER * level.limit_s:.3g} s", plan, after):
+            found.append(effect)
+            break
     if not scenario.constraints.precisions:
         found += [
             _effect(
@@ -312,6 +314,16 @@ def tried_changes(scenario: Scenario, plan: Planned) -> tuple[str, ...]:
             for dtype, after in _four_bit(scenario, plan)
         ]
     return tuple(filter(None, found))
+
+
+def _binding_levels(objectives: Objectives, plan: Planned) -> list[ServiceLevel]:
+    """The objective that the lowest load beyond the capacity misses most, then others that are near there: above the
+    capacity a queue grows, and requests that wait miss one objective for another's sake."""
+    capacity = plan.found.capacity
+    binding = [each for each in objectives.levels if each.metric == capacity.binding]
+    others = [each for each in objectives.levels if each.metric != capacity.binding]
+    near = [each for each in others if percentile_s(capacity.result, each) >= _NEAR * each.limit_s]
+    return [*binding[:1], *near]
 
 
 def _with_limit(objectives: Objectives, level: ServiceLevel, limit_s: float) -> Objectives:

@@ -272,6 +272,23 @@ def strain(result: ServingResult, objectives: Objectives) -> tuple[float, str]:
     return max(((ratio, name) for ratio, name in ratios if math.isfinite(ratio)), default=(0.0, "throughput"))
 
 
+def odds_of_missing(result: ServingResult, objectives: Objectives) -> tuple[float, str]:
+    """Return the odds that a request misses the tightest objective over those that it allows, above 1 where the run
+    misses it, and which it is. A run without a miss counts half of one."""
+    if result.num_refused > _REFUSED_FRACTION * result.num_requests:
+        return math.inf, "kv cache"
+    ratios = [(0.0, "throughput")]
+    for level in objectives.levels:
+        times: Distribution = getattr(result, level.metric)
+        if not times.num_samples:
+            continue
+        least = 0.5 / times.num_samples
+        missed = min(1.0 - least, max(least, times.fraction_above(level.limit_s)))
+        allowed = max(least, 1.0 - level.percent / 100.0)
+        ratios.append((missed / (1.0 - missed) * (1.0 - allowed) / allowed, level.metric))
+    return max(ratios)
+
+
 def percentile_s(result: ServingResult, level: ServiceLevel) -> float:
     """The percentile of a run that an objective speaks of [s]."""
     times: Distribution = getattr(result, level.metric)

@@ -13,7 +13,15 @@ from typing import Final, Literal
 import numpy as np
 
 from advisor.decide.effort import is_spent
-from advisor.decide.load_runs import Served, busy_clients, percentile_s, run_at, strain
+from advisor.decide.load_runs import (
+    Served,
+    busy_clients,
+    odds_of_missing,
+    percentile_s,
+    run_at,
+    strain,
+)
+from advisor.decide.luck import typical_seeds, utilization_error
 from advisor.decide.scenario import Objectives, Traffic
 from advisor.simulator.serving import ServingResult
 from advisor.simulator.serving.metrics import pool_runs
@@ -21,16 +29,12 @@ from advisor.simulator.serving.metrics import pool_runs
 Stage = Literal["screened", "confirmed", "settled"]
 """How precisely a capacity is known."""
 STAGES: Final[tuple[Stage, ...]] = ("screened", "confirmed", "settled")
-NUM_SEEDS: Final[dict[Stage, int]] = {"screened": 1, "confirmed": 3, "settled": 8}
-"""Seeds whose runs decide together whether a load holds. More seeds reduce the sampling error (see SIGMA), not what
-short runs miss: settled capacities of twelve leading deployments are 5 to 14 % above those of runs of 60,000 requests,
-8 % in the mean; likely because a backlog that grows slowly needs longer than a run lasts to show (`_TTFT_LIMITS`).
-Measured by `python benchmarks/bench_measure.py --tables sigma`."""
-SIGMA: Final[dict[Stage, float]] = {"screened": 0.12, "confirmed": 0.06, "settled": 0.035}
-"""Standard error of the logarithm of a capacity by stage, by sampling. Of twelve leading deployments the standard
-deviation over five seeds is 0.060 screened, 0.048 confirmed and 0.043 settled; screened capacities also differ between
-deployments by what `_OPTIMISM` leaves out: 0.090 in all, against runs of 60,000 requests.
-Measured by `python benchmarks/bench_measure.py --tables sigma`."""
+NUM_SEEDS: Final[dict[Stage, int]] = {"screened": 1, "confirmed": 1, "settled": 2}
+"""Seeds whose runs decide together whether a load holds. Few long runs, not many short ones: a run begins empty, and
+near its capacity a replica misses its objectives in excursions that may be thousands of requests apart."""
+SIGMA: Final[dict[Stage, float]] = {"screened": 0.09, "confirmed": 0.045, "settled": 0.04}
+"""Standard error of the logarithm of a capacity by stage: root mean square over twelve leading deployments and eight
+seeds, against runs of 320,000 requests. Measured by `python benchmarks/bench_measure.py --tables sigma`."""
 LEAST_SHOWN: Final = 3
 """Seeds of a planning point, at least; they decided nothing before."""
 _MOST_SHOWN: Final = 8
@@ -41,8 +45,8 @@ _GRID: Final = 0.97
 """Ratio of neighbouring loads: finer than the sampling error of a settled capacity."""
 SHORT_REQUESTS: Final = 300
 """Requests of a screening run."""
-LONG_REQUESTS: Final = 600
-"""Least requests of each run that confirms: 18 of three such runs lie beyond their 99th percentile."""
+LONG_REQUESTS: Final = 1200
+"""Least requests of each run that confirms: twelve of them lie beyond their 99th percentile."""
 _MOST_REQUESTS: Final = 20_000
 RESIDENCES: Final = 8
 """Mean residence times that a confirming run lasts at least: it begins with an empty replica."""
@@ -53,37 +57,45 @@ _LONGEST_WAIT_S: Final = 60.0
 """TTFT objective beyond which a confirming run is made no longer [s]."""
 _KEEPS_UP: Final = 0.9
 """Least part of the offered rate that a confirming run serves between its first and last tenth."""
-_GIVE_UP: Final[dict[Stage, float]] = {"screened": 0.02, "confirmed": 0.05, "settled": 0.05}
-"""Part of the requests of one run which miss an objective that ends the run: its strain then counts as "at least 1"."""
+_GIVE_UP: Final[dict[Stage, float]] = {"screened": 0.02, "confirmed": 0.06, "settled": 0.06}
+"""Part of the requests of one run which miss an objective that ends the run: its strain then counts as "at least 1".
+Six in a hundred of one run are one in a hundred of two runs for one of three metrics, so no later run could help."""
 _MISSED: Final = 1.01
 """Least strain of a run that was given up."""
-_CLEAR: Final = (0.75, 0.85, 0.9)
-"""Strain of the runs of one, two, and three or more seeds up to which further seeds are not asked. Without it a
-settled capacity of twenty deployments takes 1.6 times the requests and moves by 5 %. Measured by
-`python benchmarks/bench_measure.py --tables clear`."""
-_START: Final[dict[Stage, float]] = {"screened": 0.8, "confirmed": 0.94, "settled": 1.0}
+_START: Final[dict[Stage, float]] = {"screened": 0.9, "confirmed": 1.1, "settled": 1.0}
 """First load that is tried, over the bound of the deployment or the capacity of the stage before. It decides how much
 is simulated: a screened start of 0.7 takes 4 % more requests and one of 0.9 2 % fewer, and capacities move by 2 %.
 Measured by `python benchmarks/bench_measure.py --tables start`."""
 _OPTIMISM: Final = 0.9
-"""Capacity that confirming runs find over the one of screening runs, which begin empty and end before queues are full.
-Of 39 deployments drawn from those for sale it is 0.22 to 1.06, median 0.74 and 1.01 at the ninth decile; of those that
-lead it is about 1. Two standard errors above 0.9 is 1.14, so that no candidate which could lead is left behind; 0.8
-left one behind, and two races took 2 and 10 % more requests with it. Measured by
-`python benchmarks/bench_measure.py --tables optimism`."""
-_PRECISION: Final[dict[Stage, int]] = {"screened": 6, "confirmed": 2, "settled": 1}
+"""Lasting capacity over that of screening runs, which begin empty and end before queues are full: 0.95 in the mean of
+twelve leading deployments, 1.05 at most. Of those that do not lead it may be a quarter. Two standard errors above 0.95
+is 1.11, so that no candidate which could lead is left behind. Measured by
+`python benchmarks/bench_measure.py --tables optimism,sigma`."""
+_PRECISION: Final[dict[Stage, int]] = {"screened": 6, "confirmed": 3, "settled": 2}
 """Steps of the grid between the highest load that holds and the lowest that does not at which the search ends."""
 _MOST_RISE: Final[dict[Stage, float]] = {"screened": 1.0, "confirmed": 1.35, "settled": 1.15}
 """Capacity of a stage over that of the stage before, at most."""
-_CLOSE: Final = 0.97
-"""Strain of a load that holds from which no higher load is tried."""
+_CLOSE: Final[dict[Stage, float]] = {"screened": 0.03, "confirmed": 1.2, "settled": 1.0}
+"""Logarithm of the strain of a load up to which no other load is tried: a screened one must hold, of others capacity is
+where the usual steepness leads from there, by 2 % of load at most."""
+_STEEPNESS: Final[dict[Stage, float]] = {"screened": 2.0, "confirmed": 45.0, "settled": 45.0}
+"""Usual power of the load with which strain grows: of screened loads a latency, of others the odds that a request
+misses an objective. Of eleven leading deployments those grow with powers of 19 to 110 between one and ten in a
+hundred."""
+_LEAST_STEP: Final[dict[Stage, float]] = {"screened": 0.8, "confirmed": 0.9, "settled": 0.9}
+"""Ratio of neighbouring loads that are tried, at least, while none holds."""
+_MOST_ERROR: Final = 0.1
+"""Largest error of the utilization of a queue that is taken off a capacity."""
 _MAX_LOADS: Final = 9
 """Loads that one stage tries at most."""
-_FIRST_STEP: Final = 0.8
 _LEAST_RATE: Final = 2e-3
 """Requests per second below which a replica is no answer: one request in eight minutes."""
 _CLIENTS_SLACK: Final = 2.0
 """Times the clients that keep a replica busy by Little's law up to which numbers of clients are tried."""
+_TAIL_FRACTION: Final = 0.01
+"""Part of the requests beyond the wait by which the error of a run is known."""
+_FIRST_SHOWN: Final = 8
+"""Number of the first seed of a planning point; those before it may decide."""
 _SHOWN_REQUESTS: Final = 600
 """Requests of each run of a planning point, at least."""
 _SAMPLING_ERROR: Final = 0.05
@@ -187,16 +199,26 @@ class Measurements:
             self._capacities[stage] = found
         return self._capacities[stage]
 
-    def load_from(self, load: float) -> float:
-        """Return the lowest load of the grid that is not below a load."""
+    def load_from(self, load: float, places_below: int = 0) -> float:
+        """Return the lowest load of the grid that is not below a load, or one some places below that."""
         grid = _Grid(self._loads("screened")[0], whole=self.is_closed)
         place = grid.nearest(load)
-        return grid.load(place - 1) if place and grid.load(place) < load else grid.load(place)
+        if place and grid.load(place) < load:
+            place -= 1
+        return grid.load(place + places_below)
 
     def holds(self, load: float, stage: Stage = "confirmed") -> ServingResult | None:
-        """Return the pooled runs at one load; None where they miss an objective."""
-        judged = self._at(load, stage)
+        """Return the pooled runs that show that a load holds; None where they miss an objective."""
+        judged = self._at(self._raised(load, stage), stage)
         return judged.result if judged.strain <= 1.0 else None
+
+    def _raised(self, load: float, stage: Stage) -> float:
+        """The load of the grid at which the runs of a stage show what lasting traffic of a load does: they are luckier,
+        or less lucky."""
+        if self.is_closed:
+            return load
+        lucky = 1.0 / _OPTIMISM if stage == "screened" else math.exp(self._error(load, stage))
+        return load if lucky == 1.0 else min(self.load_from(lucky * load), self._loads("screened")[0])
 
     def _find(self, stage: Stage) -> Capacity | None:
         most, start, limit = self._loads(stage)
@@ -219,12 +241,23 @@ class Measurements:
                 missed = (place, judged)
                 misses = misses + (held is None)
                 self.binding = judged.metric
-            if held is not None and (held[0] - missed[0] <= _PRECISION[stage] or held[1].strain >= _CLOSE):
+            if judged.strain == math.inf:  # requests that no load makes shorter
                 break
-            place = _next_place(grid, held, missed, misses)
-        if held is None:
+            if self._is_close(judged, stage) or (held and held[0] - missed[0] <= _PRECISION[stage]):
+                break
+            place = _next_place(stage, grid, held, missed, misses)
+        near = place, self._at(grid.load(place), stage)
+        if held is None and not self._is_close(near[1], stage):
             return None
-        return self._crossing(stage, grid, held, missed, self.num_requests - before)
+        return self._crossing(stage, grid, near, held, missed, self.num_requests - before)
+
+    def _is_close(self, judged: "_Judged", stage: Stage) -> bool:
+        """Whether a load is so near to the capacity that no other need be tried."""
+        if judged.is_at_least or judged.strain <= 0.0:
+            return False
+        must_hold = stage == "screened" or self.is_closed
+        above = math.log(judged.strain)
+        return -_CLOSE[stage] <= above <= (0.0 if must_hold else _CLOSE[stage])
 
     def _loads(self, stage: Stage) -> tuple[float, float, float]:
         """The highest load of the grid, the first that is tried, and a load that cannot hold."""
@@ -244,31 +277,66 @@ class Measurements:
         earlier = self.capacity(STAGES[STAGES.index(stage) - 1])
         if earlier is None:
             return most, 0.0, most
-        return most, _START[stage] * earlier.load, _MOST_RISE[stage] * earlier.load
+        start = _START[stage] * earlier.load * math.exp(self._error(earlier.load, stage))
+        return most, start, max(start / _GRID, _MOST_RISE[stage] * earlier.load)
 
     def _crossing(
         self,
         stage: Stage,
         grid: "_Grid",
-        held: tuple[int, _Judged],
-        missed: tuple[int, _Judged | None],
+        near: tuple[int, "_Judged"],
+        held: tuple[int, "_Judged"] | None,
+        missed: tuple[int, "_Judged | None"],
         num_requests: int,
     ) -> Capacity:
-        """The load at which the strain reaches 1, by logarithmic interpolation between the loads that hold and miss."""
-        place, judged = held
+        """The load at which the strain reaches 1: beyond a load that is close to it, or between one that holds and one
+        that misses, on logarithms."""
+        place, judged = held or near
         load = grid.load(place)
-        binding = missed[1].metric if missed[1] is not None else judged.metric
-        # The strain of a load that holds is that of its latencies: it says nothing of how near it is to falling behind.
-        is_near = missed[1] is not None and not missed[1].is_at_least and missed[1].metric != "throughput"
-        if missed[1] is not None and is_near and not self.is_closed and judged.strain > 0.0:
+        above = missed[1]
+        binding = above.metric if above is not None else judged.metric
+        if self._is_close(near[1], stage) and not self.is_closed:
+            load = grid.load(near[0]) * near[1].strain ** (-1.0 / _STEEPNESS[stage])
+        elif above is not None and not self.is_closed and judged.strain > 0.0:
             upper = grid.load(missed[0])
-            part = math.log(1.0 / judged.strain) / math.log(missed[1].strain / judged.strain)
-            load *= (upper / load) ** min(1.0, max(0.0, part))
+            if not above.is_at_least:
+                part = math.log(1.0 / judged.strain) / math.log(above.strain / judged.strain)
+                load *= (upper / load) ** min(1.0, max(0.0, part))
+            elif stage != "screened":
+                load = math.sqrt(load * upper)
         served = load
         if self.is_closed:
             served = judged.result.steady_requests_per_s or judged.result.requests_per_s
+        else:
+            load = served = min(load, grid.most) * math.exp(-self._error(load, stage))
         found = Capacity(load, served, judged.result, num_requests, binding, stage)
         return found.scale(_OPTIMISM) if stage == "screened" and not self.is_closed else found
+
+    def _error(self, load: float, stage: Stage) -> float:
+        """How much more load the runs of a stage carry than lasting traffic would, on the logarithm, by what a queue
+        makes of the same requests; 0 where that is not known."""
+        if stage == "screened" or not self._is_typed:
+            return 0.0
+        seeds = tuple(self._seed(number) for number in range(NUM_SEEDS[stage]))
+        wait = load * self.objectives.largest_ttft_s
+        error = utilization_error(self.traffic, seeds, self._long_length(load), wait, _TAIL_FRACTION)
+        return min(_MOST_ERROR, max(-_MOST_ERROR, error))
+
+    @property
+    def _is_typed(self) -> bool:
+        """Whether it is known how typical a run is: requests that are drawn independently, and may wait."""
+        traffic = self.traffic
+        is_drawn = traffic.trace is None and traffic.conversations is None and traffic.part is None
+        return is_drawn and not self.is_closed and math.isfinite(self.objectives.largest_ttft_s)
+
+    def _seed(self, number: int) -> int:
+        """The seed of a long run. Those that are typical of the traffic come first, in the same order for all
+        deployments of about one capacity."""
+        if not self._is_typed:
+            return seed_of(self.seed, number)
+        seeds = tuple(seed_of(self.seed, each) for each in range(_FIRST_SHOWN))
+        wait = 2.0 ** round(math.log2(self.bound_per_s * self.objectives.largest_ttft_s))
+        return typical_seeds(self.traffic, seeds, LONG_REQUESTS, wait, _TAIL_FRACTION)[number]
 
     def _at(self, load: float, stage: Stage) -> _Judged:
         """Runs at a load, of as many seeds as it takes to tell whether it holds."""
@@ -290,18 +358,21 @@ class Measurements:
                 return _Judged(result, max(own, _MISSED), metric, is_at_least=True)
             together = result if together is None else pool_runs([together, result])
             tightest, metric = self._strain(together, load, stage)
-            if stage != "screened" and tightest <= _CLEAR[min(number, len(_CLEAR) - 1)]:
-                break
         assert together is not None
-        return _Judged(together, tightest, metric)
+        return _Judged(together, tightest, metric, is_at_least=metric == "throughput" and tightest > 1.0)
 
     def _strain(self, result: ServingResult, load: float, stage: Stage) -> tuple[float, str]:
-        """Largest ratio of a latency to its objective; a confirming run must also keep up with its arrivals."""
-        tightest, metric = strain(result, self.objectives)
+        """How near runs come to the tightest objective, above 1 where they miss it, and which it is: the ratio of a
+        latency to it in a screening run. In longer ones the odds that a request misses it over those that it allows,
+        since a percentile of few excursions tells less than how many miss; they must also keep up with their arrivals.
+        """
+        if stage == "screened":
+            return strain(result, self.objectives)
+        tightest, metric = odds_of_missing(result, self.objectives)
         served = result.steady_requests_per_s
-        if stage == "screened" or self.is_closed or tightest > 1.0 or served is None:
+        if self.is_closed or tightest > 1.0 or served is None or served >= _KEEPS_UP * load:
             return tightest, metric
-        return (_KEEPS_UP * load / served, "throughput") if served < _KEEPS_UP * load else (tightest, metric)
+        return _KEEPS_UP * load / served, "throughput"
 
     def _run(self, load: float, number: int, stage: Stage) -> ServingResult:
         """The run of one seed at a load; confirming and settling share theirs."""
@@ -327,24 +398,21 @@ class Measurements:
 
     def _long_run(self, load: float, number: int) -> ServingResult:
         """A run of many residence times, long enough for a growing backlog to show."""
-        length = LONG_REQUESTS
+        length = self._long_length(load)
         spacing_s = 1.0 / self.bound_per_s
-        if not self.is_closed:
-            wait_s = min(self.objectives.largest_ttft_s, _LONGEST_WAIT_S)
-            length = run_length(_TTFT_LIMITS * load * wait_s)
-            # The screened capacity does not depend on which loads were confirmed before: neither does this length.
-            screened = self._capacities.get("screened")
-            residence_s = screened.result.e2e.mean_s if screened else 0.0
-            length = max(length, run_length(RESIDENCES * load * residence_s))
-        else:
+        if self.is_closed:
             screened = self.capacity("screened")
             spacing_s = screened.spacing_s if screened else spacing_s
-        result = self._simulate(load, number, length, spacing_s)
-        if not self.is_closed and not result.gave_up:
-            needed = run_length(RESIDENCES * load * result.e2e.mean_s)
-            if needed > length:
-                result = self._simulate(load, number, needed, spacing_s)
-        return result
+        return self._simulate(load, number, length, spacing_s)
+
+    def _long_length(self, load: float) -> int:
+        """Requests of a long run at a load. They do not depend on which loads were tried before."""
+        if self.is_closed:
+            return LONG_REQUESTS
+        wait_s = min(self.objectives.largest_ttft_s, _LONGEST_WAIT_S)
+        screened = self.capacity("screened")
+        residence_s = screened.result.e2e.mean_s if screened else 0.0
+        return run_length(max(_TTFT_LIMITS * load * wait_s, RESIDENCES * load * residence_s))
 
     def _simulate(self, load: float, number: int, num_requests: int, spacing_s: float) -> ServingResult:
         result = run_at(
@@ -352,7 +420,7 @@ class Measurements:
             self.traffic,
             load,
             num_requests,
-            seed_of(self.seed, number),
+            self._seed(number),
             objectives=self.objectives,
             spacing_s=spacing_s,
             give_up_fraction=_GIVE_UP["confirmed"],
@@ -380,22 +448,31 @@ class _Grid:
 
 
 def _next_place(
-    grid: _Grid, held: tuple[int, _Judged] | None, missed: tuple[int, _Judged | None], misses: int
+    stage: Stage,
+    grid: _Grid,
+    held: tuple[int, _Judged] | None,
+    missed: tuple[int, _Judged | None],
+    misses: int,
 ) -> int:
     """The next place of the grid: further down while nothing holds, between hold and miss afterwards."""
+    least = _LEAST_STEP[stage]
+    power = 1.0 / _STEEPNESS[stage]
     if held is None:
         assert missed[1] is not None
         judged = missed[1]
-        factor = _FIRST_STEP
-        if not judged.is_at_least and math.isfinite(judged.strain):
-            factor = min(0.97, max(_FIRST_STEP, 1.0 / math.sqrt(judged.strain)))
+        factor = least
+        if math.isfinite(judged.strain) and not (stage == "screened" and judged.is_at_least):
+            factor = min(_GRID, max(least, judged.strain**-power))
         lower = grid.nearest(grid.load(missed[0]) * factor**misses)
         return max(lower, missed[0] + 1)
     place, judged = held
+    steps = place - missed[0]
+    if missed[1] is None and stage != "screened" and judged.strain > 0.0:
+        upper = grid.load(place) / max(least, judged.strain**power)
+        return max(missed[0] + 1, min(place - 1, grid.nearest(upper)))
     part = 0.5
     if missed[1] is not None and judged.strain > 0.0 and not missed[1].is_at_least:
         part = math.log(1.0 / judged.strain) / math.log(missed[1].strain / judged.strain)
-    steps = place - missed[0]
     return place - min(steps - 1, max(1, round(steps * min(0.7, max(0.3, part)))))
 
 
@@ -406,8 +483,12 @@ def seed_of(seed: int, number: int) -> int:
 
 def seeds_to_show(seed: int) -> tuple[int, ...]:
     """Return the seeds of a planning point."""
-    first = NUM_SEEDS["settled"]
-    return tuple(seed_of(seed, number) for number in range(first, first + _MOST_SHOWN))
+    return tuple(seed_of(seed, number) for number in range(_FIRST_SHOWN, _FIRST_SHOWN + _MOST_SHOWN))
+
+
+def _shown_length(residing: float) -> int:
+    """Requests of a run of a planning point in which so many are answered at once."""
+    return min(_MOST_REQUESTS, max(_SHOWN_REQUESTS, math.ceil(RESIDENCES * residing)))
 
 
 def run_length(num_requests: float) -> int:
@@ -436,7 +517,7 @@ def planning_point(
     for number, each in enumerate(seeds):
         run = run_at(served, traffic, load, length, each, spacing_s=spacing_s)
         if not number and traffic.concurrency is None:
-            needed = run_length(RESIDENCES * load * run.e2e.mean_s)
+            needed = _shown_length(load * run.e2e.mean_s)
             if needed > length:
                 length = needed
                 run = run_at(served, traffic, load, length, each, spacing_s=spacing_s)

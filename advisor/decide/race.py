@@ -23,8 +23,11 @@ from advisor.decide.effort import affords, is_spent
 from advisor.decide.levers import replica_of
 from advisor.decide.load_runs import strain
 from advisor.decide.measure import (
+    LEAST_SHOWN,
     LONG_REQUESTS,
+    SIGMA,
     STAGES,
+    Capacity,
     Measurements,
     PlanningPoint,
     Stage,
@@ -228,7 +231,11 @@ class Race:
             if not vague or is_spent():
                 return entries[:top]
             for plan in vague:
-                self._show_entry(place, plan)
+                needed = self._next_stage(self._trial_of(plan), plan)
+                if needed is None:
+                    self._show_entry(place, plan)
+                else:
+                    self._measure(self._trial_of(plan), needed)
 
     def _names(self, place: int) -> list[str]:
         """Accelerators that carry one of the demands."""
@@ -239,6 +246,14 @@ class Race:
         """Return a plan of the last demand at its planning point; None where it does not hold."""
         if plan.point is not None:
             return plan
+        trial = self._trial_of(plan)
+        while not is_spent() and (needed := self._next_stage(trial, plan)) is not None:
+            self._measure(trial, needed)
+            again = self.others(-1, trial.accelerator_id)
+            same = next((each for each in again if each.found.candidate is trial.candidate), None)
+            if same is None:
+                return None
+            plan = same
         return run_planning_point(self.scenario, plan, is_held=not self.scenario.screened_only)
 
     def _show_entry(self, place: int, plan: Planned) -> None:
@@ -365,17 +380,22 @@ class Race:
         return True
 
     def _try(self, trial: Trial, stage: Stage, margin: float) -> None:
-        """Measure a candidate if it holds the least load at which it would beat a leader.
+        """Measure a candidate if it may hold the least load at which it would beat a leader.
 
-        A candidate that misses that load need not be measured: its floors rise to what it costs there.
+        A candidate that misses that load by more than the error of a stage need not be measured: its floors rise to
+        what it costs there.
         """
         if self.scenario.traffic.concurrency is None:
             needed = self._needed_load(trial, margin)
             measurements = self._measurements_of(trial)
             if needed > _WORTH_PROBING * trial.best_load:
-                load = measurements.load_from(needed)
-                if load < trial.best_load and measurements.holds(load, stage) is None and not is_spent():
-                    trial.best_load = _BELOW * load
+                slack = math.exp(-RIVAL_SIGMAS * SIGMA[stage])
+                load = measurements.load_from(slack * needed)
+                if load >= slack * trial.best_load:
+                    # That was missed already; a load below what is needed may be missed as well.
+                    load = measurements.load_from(slack * needed, places_below=1)
+                if measurements.holds(load, stage) is None and not is_spent():
+                    trial.best_load = min(trial.best_load, _BELOW * load / slack)
                     self._enter(trial)
                     return
         self._measure(trial, stage)
@@ -410,8 +430,12 @@ class Race:
             return None
         if capacity.stage == "screened":
             return "confirmed"
+        return None if self._is_enough(plan, capacity) else "settled"
+
+    def _is_enough(self, plan: Planned, capacity: Capacity) -> bool:
+        """Whether a more precise capacity would buy as many replicas."""
         if plan.demand.kind not in ("rate", "clients"):
-            return "settled"
+            return False
         counts = set[int]()
         for sign in (-1.0, 1.0):
             moved = capacity.scale(math.exp(sign * RIVAL_SIGMAS * capacity.sigma))
@@ -419,7 +443,7 @@ class Race:
                 self.scenario, plan.demand, plan.found.purchase.placement, moved.load, moved.requests_per_s
             )
             counts.add(bought.num_replicas if bought else 0)
-        return "settled" if len(counts) > 1 else None
+        return len(counts) == 1
 
     def _could_lead(self, trial: Trial) -> bool:
         """Whether the bound of a candidate beats a leader of a lane."""
@@ -502,6 +526,8 @@ class Race:
             return
         trial.progress = stage
         trial.capacity = capacity
+        if stage == "confirmed":
+            trial.confirmed = capacity
         trial.best_load = min(trial.best_load, capacity.load * math.exp(RIVAL_SIGMAS * capacity.sigma))
         self._enter(trial)
         for state in self.states:
@@ -551,12 +577,22 @@ class Race:
             yield child
 
     def _plan(self, state: _LaneState, trial: Trial) -> Planned | None:
-        """The cheapest expected way to buy a measured candidate in a lane; None where it cannot be bought there."""
+        """The cheapest expected way to buy a measured candidate in a lane; None where it cannot be bought there.
+
+        It rests on the capacity that the lane needs, even where another lane asked for a more precise one.
+        """
+        assert trial.capacity is not None
+        confirmed = trial.confirmed
+        if confirmed is not None and trial.capacity.stage == "settled":
+            plan = self._bought(state, trial, confirmed)
+            if plan is not None and self._is_enough(plan, confirmed):
+                return plan
+        return self._bought(state, trial, trial.capacity)
+
+    def _bought(self, state: _LaneState, trial: Trial, capacity: Capacity) -> Planned | None:
+        """The cheapest expected way to buy a candidate of a capacity in a lane; None where there is none."""
         scenario = self.scenario
         demand = state.lane.demand
-        assert trial.capacity is not None
-        assert trial.replica is not None
-        capacity = trial.capacity
         best = None
         bought = [
             (expected_cost(purchase, scenario), purchase)
@@ -566,20 +602,19 @@ class Race:
         for least, purchase in sorted(bought, key=lambda each: each[0]):
             if best is not None and least >= best.expected_cost:
                 break
-            plan = judge_purchase(scenario, demand, self._build_found(trial, purchase))
+            plan = judge_purchase(scenario, demand, self._build_found(trial, capacity, purchase))
             if best is None or plan.expected_cost < best.expected_cost:
                 best = plan
         if best is None or (state.lane.is_founded and not best.is_founded):
             return None
         return best
 
-    def _build_found(self, trial: Trial, purchase: Purchase) -> Found:
-        assert trial.capacity is not None
+    def _build_found(self, trial: Trial, capacity: Capacity, purchase: Purchase) -> Found:
         assert trial.replica is not None
         return Found(
             trial.candidate,
             trial.replica,
-            trial.capacity,
+            capacity,
             purchase,
             trial.ways,
             measurements=trial.measurements,
@@ -608,8 +643,9 @@ def run_planning_point(
     """Return a plan with what it shows at its planning point, by seeds that decided nothing.
 
     Where the point misses an objective and `is_held`, a replica is added, or the load falls by 3 %, until it holds; the
-    plan is None where that cannot be bought.
+    plan is None where that cannot be bought. A question that confirms nothing is shown by as few runs as there may be.
     """
+    most_runs = most_runs or (LEAST_SHOWN if scenario.screened_only else 0)
     for _ in range(_MOST_GROWTH):
         found = plan.found
         points = {} if found.measurements is None else found.measurements.points

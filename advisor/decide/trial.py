@@ -99,6 +99,8 @@ class Trial:
     replica: ReplicaModel | None = None
     measurements: Measurements | None = None
     capacity: Capacity | None = None
+    """The most precise one."""
+    confirmed: Capacity | None = None
     reason: Reason | None = None
     """Why it is closed."""
     floors: list[float] = field(default_factory=list)

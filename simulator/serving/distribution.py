@@ -123,6 +123,23 @@ class Distribution:
         value = low + (high - low) * (rank - before + 0.5) / int(self._counts[index])
         return min(value, float(self._max)) / PICOSECONDS_PER_S
 
+    def fraction_above(self, limit_s: float) -> float:
+        """Fraction of the values that are longer than a limit [s], exact to half a bin where there are many; nan
+        without values."""
+        if not self._num:
+            return math.nan
+        limit_ps = limit_s * PICOSECONDS_PER_S
+        if limit_ps >= self._max:
+            return 0.0
+        if self._counts is None and not self._runs:
+            return sum(int(np.count_nonzero(values > limit_ps)) for values in self._kept) / self._num
+        self._spill()
+        assert self._counts is not None
+        index = int(_bins(np.array([round(limit_ps)]))[0])
+        low, high = _edges(index)
+        part = (high - limit_ps) / (high - low) if high > low else 0.0
+        return float(self._counts[index + 1 :].sum() + part * self._counts[index]) / self._num
+
     def sampling_factors(self, fraction: float) -> tuple[float, float]:
         """Factors (low, high) of a quantile between which it lies in 80 % of repetitions of the run.
 

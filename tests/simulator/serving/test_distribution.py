@@ -161,3 +161,23 @@ def test_memory_does_not_grow_with_the_number_of_requests(monkeypatch):
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.1 * peaks[0]
+
+
+@pytest.mark.parametrize("num", [1000, 200_000])
+def test_the_fraction_above_a_limit_is_counted(num: int) -> None:
+    values = np.random.default_rng(3).lognormal(25.0, 1.0, num).astype(np.int64)
+    times = Distribution()
+    times.add(values)
+    for quantile in (0.1, 0.5, 0.9, 0.99):
+        limit = int(np.quantile(values, quantile))
+        exact = float(np.mean(values > limit))
+        assert times.fraction_above(limit / 1e12) == pytest.approx(exact, abs=1e-9 if num < 65_536 else 1e-3)
+    assert times.fraction_above(1e9) == 0.0
+    assert times.fraction_above(0.0) == pytest.approx(1.0, abs=1e-3)
+    assert math.isnan(Distribution().fraction_above(1.0))
+
+
+def test_the_fraction_of_weighted_runs_above_a_limit_is_counted() -> None:
+    times = Distribution()
+    times.add_runs(*(np.array([each], dtype=np.int64) for each in (1_000_000, 1000, 100, 3)))
+    assert times.fraction_above(1_049_500e-12) == pytest.approx(0.5, abs=0.02)
