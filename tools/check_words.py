@@ -20,8 +20,8 @@ FOLDERS = ("advisor", "catalog", "simulator", "probes", "kernels", "evidence", "
 LIMITS = {
     "fragment": 100,
     "vague": 50,
-    "participle": 443,
-    "format-skip": 11,
+    "participle": 0,
+    "format-skip": 10,
     "parallel": 11,
 }
 """Highest number of findings by kind. A number may only fall: lower it in the commit that mends findings."""

@@ -211,7 +211,7 @@ def _unknown(path: Path, key: str, known: set[str]) -> InputFileError:
 
     return InputFileError(
         f"{path}: {key}",
-        why="no command has an option or is called so",
+        why="no option and no command has that name",
         fix="write an option's name without dashes, in a table named after its command or before all tables",
         hint=", ".join(near_misses(key.split(".")[-1].strip("[]"), sorted(known), {})),
     )

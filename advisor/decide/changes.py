@@ -282,7 +282,7 @@ def what_would_change(
     close = [each.accelerator for each in comparisons if each.chance_first_is_cheaper < _SURE]
     if close:
         sentences.append(
-            f"within the model's error the order against {', '.join(close)} is open: "
+            f"{', '.join(close)} cannot be told apart from option 1 within the model's error: "
             "benchmark both before a long contract"
         )
     return (*sentences, *tried)

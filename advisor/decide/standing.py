@@ -98,7 +98,7 @@ def standing_words(
         ratio = cost(safe_pick).value / cost(options[0]).value
         words = f"the safe pick is {_beside(safe_pick)}, which costs {ratio:.3g} times as much as 1"
     else:
-        words = "none is safe to take: try 1 first"
+        words = "no option is a safe pick: try 1 first"
     bold = next((each for each in options if each.role == "cheapest_if_it_holds"), None)
     if bold is None:
         return f"{words}."

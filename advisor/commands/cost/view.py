@@ -44,7 +44,11 @@ def cost_answer(report: CostReport, question: CostQuestion, notes: tuple[str, ..
     """Return the whole report."""
     ways = _ways_table(report.ways, question, limit=MAX_WAYS)
     method = Paragraph(f"How a bill is divided: {report.method}")
-    asked = Paragraph(f"{_question(report, question)}\n{LEGEND}")
+    asked = Paragraph(_question(report, question))
+    counts = report.counts
+    counted = Paragraph(
+        f"{counts.num_candidates} deployments considered, {counts.num_simulated} simulated.\n{LEGEND}"
+    )
     crossings = _crossings(report)
     row = report.rows[0]
     bill = Paragraph(bill_words(row.option.bill, take_words(row.option)))
@@ -56,6 +60,7 @@ def cost_answer(report: CostReport, question: CostQuestion, notes: tuple[str, ..
         | {"mean_requests_per_s": question.mean_rate_per_s},
         blocks=(
             Paragraph(report.headline, emphasis=True),
+            asked,
             _rows_table(report.rows),
             *_roles(report.rows),
             bill,
@@ -66,17 +71,19 @@ def cost_answer(report: CostReport, question: CostQuestion, notes: tuple[str, ..
             tornado_chart(report.sensitivity, "What moves the cost of a rented token"),
             *_carbon_blocks(report.carbon),
             method,
-            asked,
+            counted,
         ),
         tiles=_tiles(report),
-        sections=_sections(report, question, (bill, method, asked)),
+        sections=_sections(report, question, asked, (bill, method, counted)),
         records="rows",
         warnings=report.warnings,
         notes=tuple(dict.fromkeys((*notes, *report.notes))),
     )
 
 
-def _sections(report: CostReport, question: CostQuestion, end: tuple[Block, ...]) -> tuple[Section, ...]:
+def _sections(
+    report: CostReport, question: CostQuestion, asked: Block, end: tuple[Block, ...]
+) -> tuple[Section, ...]:
     """Return the same for a page: all offers, all charts."""
     ways = _ways_table(report.ways, question, limit=len(report.ways))
     first = report.rows[0]
@@ -85,6 +92,7 @@ def _sections(report: CostReport, question: CostQuestion, end: tuple[Block, ...]
             "Cost per token",
             (
                 Paragraph(report.headline, emphasis=True),
+                asked,
                 _rows_table(report.rows),
                 *_roles(report.rows),
                 *_providers_blocks(first, limit=len(first.providers)),
@@ -126,7 +134,7 @@ def _tiles(report: CostReport) -> tuple[Tile, ...]:
 
 
 def _question(report: CostReport, question: CostQuestion) -> str:
-    """Return what was asked, defaults included, and how much was looked at."""
+    """Return the question as it was understood, defaults included."""
     scenario = question.scenario
     traffic = scenario.traffic
     goals = scenario.objectives
@@ -148,8 +156,7 @@ def _question(report: CostReport, question: CostQuestion) -> str:
     return (
         f"Asked: {traffic.mean_input_tokens} tokens in, {traffic.mean_output_tokens} out ({traffic.profile}), "
         f"{goals.words}, {load}, planned with {percent(scenario.headroom_fraction)} headroom{spare}; "
-        f"{', '.join(limits.terms)} prices as of {scenario.as_of} in {report.currency}{levers}. "
-        f"{report.counts.num_candidates} deployments considered, {report.counts.num_simulated} simulated."
+        f"{', '.join(limits.terms)} prices as of {scenario.as_of} in {report.currency}{levers}."
     )
 
 
@@ -248,7 +255,7 @@ def _ways_table(ways: Sequence[Way], question: CostQuestion, *, limit: int) -> T
         )
         for way in ways[:limit]
     )
-    return Table(columns("way | what~ | $/month> | $/M tokens> | used> | price of | how~"), rows, title)
+    return Table(columns("way | what~ | $/month> | $/M tokens> | load> | price as of | note~"), rows, title)
 
 
 def _crossings(report: CostReport) -> Paragraph:
@@ -353,5 +360,7 @@ def _carbon_blocks(footprints: Sequence[Footprint]) -> list[Block]:
         for place in footprints
     )
     details = tuple((Paragraph(place.carbon_source),) for place in footprints)
-    header = columns("region | g CO2e/kWh> | kWh/M tokens> | g CO2e/M tokens> | kg CO2e/month> | grid of>")
+    header = columns(
+        "region | g CO2e/kWh> | kWh/M tokens> | g CO2e/M tokens> | kg CO2e/month> | grid data from>"
+    )
     return [Table(header, rows, "Energy and carbon of the first option, by grid", details)]

@@ -97,7 +97,7 @@ def how_sure(found: Decision, shown: Sequence[Option]) -> str:
     elif found.safe_pick is not None:
         lines.append(f"the safe pick is {_beside(found.safe_pick)}")
     else:
-        lines.append(f"none is safe to take: {first} 1 first")
+        lines.append(f"no option is a safe pick: {first} 1 first")
     if best.role == "cheapest_if_it_holds":
         lines.append(f"1 is the cheapest if {condition}" + (f": {first} it first" if safe else ""))
     elif safe is not None and safe is not best:
@@ -201,7 +201,7 @@ def rejected_tables(rejected: Sequence[Rejected]) -> list[Block]:
     for entry in rejected:
         by_reason[str(entry.reason)].append(entry.accelerator)
     rows = tuple((", ".join(names), reason) for reason, names in by_reason.items())
-    title = f"Why not the other {len(rejected)} accelerators"
+    title = f"Rejected accelerators ({len(rejected)})"
     return [Table(columns("accelerator~ | reason~"), rows, title=title)] if rows else []
 
 

@@ -17,7 +17,7 @@ from advisor.ask.options import (
 )
 from advisor.cli.command import Studied, command
 
-POOLS: Final = Panel("Two pools, prompts apart from answers")
+POOLS: Final = Panel("Disaggregated prefill and decode")
 LONG: Final = Panel("Two pools, long prompts apart from short ones")
 
 
