@@ -229,7 +229,7 @@ def compared_settled(**values: Any) -> tuple[float, float]:
 
 
 def clear() -> None:
-    """What it costs to ask every seed."""
+    """Measure the cost of asking every seed."""
     ratio, moved = compared_settled(_CLEAR=(0.0, 0.0, 0.0))
     print(
         f"clear: every seed at every load takes {ratio:.2f} times the requests; capacities move by {moved:.3f}"
@@ -237,7 +237,7 @@ def clear() -> None:
 
 
 def start() -> None:
-    """What other first loads cost."""
+    """Measure the cost of other first loads."""
     print("start: requests of settled capacities over those of now, with other first loads")
     for stage, value in (
         ("screened", 0.7),
@@ -255,7 +255,7 @@ RACES: Final = (("llama-3.1-70b", "chat", "5"), ("qwen3-32b", "code", "20"))
 
 
 def rivals() -> None:
-    """What it costs and changes to measure rivals again."""
+    """Measure the cost and effect of measuring rivals again."""
     print("rivals: requests, and lowest expected cost, over those of now")
     settings = (
         {},

@@ -18,8 +18,8 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("advisor", "catalog", "simulator", "probes", "kernels", "evidence", "tools", "benchmarks", "tests")
 LIMITS = {
-    "fragment": 100,
-    "vague": 50,
+    "fragment": 21,
+    "vague": 46,
     "participle": 0,
     "format-skip": 10,
     "parallel": 11,

@@ -74,7 +74,7 @@ def replay_block(block: re.Match[str], cli: Callable[[str], Any]) -> str:
 
 
 def terminal_text(run: Any) -> str:
-    """What a terminal shows of a run: stderr comes first, as it is written before the answer."""
+    """Output of a run as a terminal shows it: stderr comes first, as it is written before the answer."""
     return "\n".join(line.rstrip() for line in (run.err + run.out).splitlines()).rstrip("\n")
 
 
