@@ -56,7 +56,7 @@ deployment can be found. Start with *Left out*: it holds the errors on runs that
 |---|---|
 | error | absolute value of predicted / measured − 1; a row without a prediction counts as 100 % |
 | median, p90 | over rows |
-| macro | mean over groups (accelerator, model, engine) of the median of each, so that large ones do not hide small ones |
+| macro | mean over groups (accelerator, model, engine) of the median of each; large ones hide no small ones |
 | bias | median of predicted / measured − 1; negative: predicted too low |
 | inside 80 % interval | rows whose measured value lies in the predicted interval; 80 % is right, less is too narrow |
 | campaign | published runs that share scripts and machines; left out of a fit as a whole |
