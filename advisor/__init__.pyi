@@ -748,7 +748,7 @@ class _Simulate:
         as_of: datetime.date | str | None = ...,
         calibration: str | Path | None = ...,
     ) -> Result:
-        """Take a long prompt apart: prefill by context parallelism, cache by format and eviction, memory tiers.
+        """Simulate one long prompt: prefill by context parallelism, cache by format and eviction, memory tiers.
 
         Args:
             model: Id, Hugging Face id or config.json.
@@ -1234,7 +1234,7 @@ class _Catalog:
         as_of: datetime.date | str | None = ...,
         calibration: str | Path | None = ...,
     ) -> Result:
-        """Say what is priced, supported, measured and dated, and what is stale, of one seller, or without a price.
+        """List what is priced, supported and measured, and which prices are stale, from one provider only, or missing.
 
         Args:
             gpu: Only this accelerator.
@@ -1352,7 +1352,7 @@ class _Catalog:
         as_of: datetime.date | str | None = ...,
         calibration: str | Path | None = ...,
     ) -> Result:
-        """List serving engines: scheduler, defaults, formats, and what sources state that runs where.
+        """List serving engines: scheduler, defaults, formats, and stated support by architecture.
 
         Args:
             vendor: Only what runs on this vendor's accelerators.

@@ -41,7 +41,7 @@ _NOT_IN_RESULT: Final = ("warnings", "notes")
 
 
 def cost_answer(report: CostReport, question: CostQuestion, notes: tuple[str, ...]) -> Answer:
-    """Return the whole report."""
+    """Return the cost report as an answer."""
     ways = _ways_table(report.ways, question, limit=MAX_WAYS)
     method = Paragraph(f"How a bill is divided: {report.method}")
     asked = Paragraph(_question(report, question))
@@ -84,7 +84,7 @@ def cost_answer(report: CostReport, question: CostQuestion, notes: tuple[str, ..
 def _sections(
     report: CostReport, question: CostQuestion, asked: Block, end: tuple[Block, ...]
 ) -> tuple[Section, ...]:
-    """Return the same for a page: all offers, all charts."""
+    """Return the sections of a page, with all offers and all charts."""
     ways = _ways_table(report.ways, question, limit=len(report.ways))
     first = report.rows[0]
     parts = [
@@ -172,7 +172,7 @@ def _rows_table(rows: Sequence[CostRow]) -> Table:
 
 
 def _roles(rows: Sequence[CostRow]) -> list[Block]:
-    """Return which option is safe to take, and what another saves if it holds."""
+    """Return sentences on the safe pick, and on the saving of another option if it holds."""
     safe = next((row for row in rows if row.option.role == "safe_pick"), None)
     bold = next((row for row in rows if row.option.role == "cheapest_if_it_holds"), None)
     words = [] if safe is None else [f"{safe.option.rank} is the safe pick."]
