@@ -47,7 +47,7 @@ _GIVE_UP_FRACTION = 0.02
 """More requests than that missing TTFT or TPOT mean that a 99th percentile misses: the rest need not be simulated. Of
 several runs together, one that misses by their number times a hundredth."""
 
-_LEAST_OF_SHARE = 200
+_MIN_REQUESTS_PER_SHARE = 200
 """Requests of a run of several shares that each of them gets at least."""
 _SAMPLED_CHUNKS = 8
 """Number of chunks of 4,096 sampled lengths each, from which the requests of a range are drawn if no trace has them."""
@@ -149,7 +149,9 @@ def _run_of_shares(
 
     Assumes: replicas of a share get equal parts, each a Poisson stream of its own, as replicas of one kind do.
     """
-    length = max(num_requests, math.ceil(_LEAST_OF_SHARE / min(each.fraction for each in served.shares)))
+    length = max(
+        num_requests, math.ceil(_MIN_REQUESTS_PER_SHARE / min(each.fraction for each in served.shares))
+    )
     allowed = give_up_fraction * length
     results = list[ServingResult]()
     for each in served.shares:

@@ -24,7 +24,7 @@ STAGES: Final[tuple[Stage, ...]] = ("screened", "confirmed", "settled")
 NUM_SEEDS: Final[dict[Stage, int]] = {"screened": 1, "confirmed": 3, "settled": 8}
 """Seeds whose runs decide together whether a load holds. More seeds reduce the sampling error (see SIGMA), not what
 short runs miss: settled capacities of twelve leading deployments are 5 to 14 % above those of runs of 60,000 requests,
-8 % in the mean; likely because a backlog that grows slowly needs longer than a run lasts to show (`_TTFT_LIMITS`).
+8 % in the mean; likely because a backlog that grows slowly needs longer than a run lasts to show (`_MIN_TTFT_LIMITS_PER_RUN`).
 Measured by `python benchmarks/bench_measure.py --tables sigma`."""
 SIGMA: Final[dict[Stage, float]] = {"screened": 0.12, "confirmed": 0.06, "settled": 0.035}
 """Standard error of the logarithm of a capacity by stage, by sampling. Of twelve leading deployments the standard
@@ -46,7 +46,7 @@ LONG_REQUESTS: Final = 600
 _MOST_REQUESTS: Final = 20_000
 RESIDENCES: Final = 8
 """Mean residence times that a confirming run lasts at least: it begins with an empty replica."""
-_TTFT_LIMITS: Final = 20
+_MIN_TTFT_LIMITS_PER_RUN: Final = 20
 """Times the TTFT objective that a confirming run lasts at least: a backlog that grows by a twentieth of the arrivals
 then shows as a missed objective."""
 _LONGEST_WAIT_S: Final = 60.0
@@ -331,7 +331,7 @@ class Measurements:
         spacing_s = 1.0 / self.bound_per_s
         if not self.is_closed:
             wait_s = min(self.objectives.largest_ttft_s, _LONGEST_WAIT_S)
-            length = run_length(_TTFT_LIMITS * load * wait_s)
+            length = run_length(_MIN_TTFT_LIMITS_PER_RUN * load * wait_s)
             # The screened capacity does not depend on which loads were confirmed before: neither does this length.
             screened = self._capacities.get("screened")
             residence_s = screened.result.e2e.mean_s if screened else 0.0

@@ -24,7 +24,7 @@ from advisor.simulator.serving_prediction import class_of
 Each = TypeVar("Each")
 LIKELY: Final = 0.75
 """Chance from which on objectives are called likely to hold, and an order of two options settled."""
-LESS: Final = 0.97
+CHEAPER_IF_BELOW: Final = 0.97
 """Cost over another cost up to which it is called cheaper: a capacity is known within a twentieth."""
 QUANTILES: Final = tuple((2 * i + 1) / 42 for i in range(21))
 _NORMAL: Final = NormalDist()

@@ -12,7 +12,7 @@ from advisor.catalog.schema import Price
 from advisor.decide.offers import OWN
 from advisor.decide.option import Bill, Machine, Offer, Role
 from advisor.decide.purchase import usd_words
-from advisor.decide.ranking import LESS, is_firm, move_to_front
+from advisor.decide.ranking import CHEAPER_IF_BELOW, is_firm, move_to_front
 from advisor.decide.reason import AssumedKernels, Reason, UnsurePrice
 from advisor.simulator.quantity import Basis, Quantity
 
@@ -107,7 +107,7 @@ def standing_words(
     if safe is None:
         return f"{words}; {bold.rank} is the cheapest if {condition}."
     ratio = cost(bold).value / cost(safe).value
-    if ratio > LESS:
+    if ratio > CHEAPER_IF_BELOW:
         return f"{words}."
     return f"{words}; {bold.rank} saves {100.0 * (1.0 - ratio):.0f} % if {condition}: {first} first."
 

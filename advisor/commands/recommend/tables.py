@@ -7,7 +7,7 @@ from typing import Final
 from advisor.decide.decision import Decision, Rejected, Rung
 from advisor.decide.option import Option
 from advisor.decide.power import power_words
-from advisor.decide.ranking import LESS
+from advisor.decide.ranking import CHEAPER_IF_BELOW
 from advisor.decide.reason import UnsurePrice
 from advisor.decide.scenario import Objectives, Scenario
 from advisor.render.answer import Block, Paragraph, Table, columns
@@ -111,7 +111,7 @@ def how_sure(found: Decision, shown: Sequence[Option]) -> str:
     bold = next((each for each in shown if each.role == "cheapest_if_it_holds" and each is not best), None)
     if bold is not None:
         saved = 1.0 - bold.served.usd_per_million_tokens.value / best.served.usd_per_million_tokens.value
-        if saved >= 1.0 - LESS:
+        if saved >= 1.0 - CHEAPER_IF_BELOW:
             condition, first = _doubt(bold)
             chances.append(f"{bold.rank} saves {100 * saved:.0f} % if {condition}: {first} it first")
     return "; ".join((*lines, *chances)) + "."
