@@ -37,7 +37,7 @@ runs differ by the change only."""
 _FASTER = 0.9
 """Report a lever as faster if it cuts the p99 TPOT to this fraction of it or less at no higher cost."""
 _RELAX_FACTOR = 1.5
-"""Times an objective that binds."""
+"""Factor by which the binding objective is relaxed to show its cost."""
 _FOUR_BIT = ("nvfp4", "mxfp4", "int4")
 _SURE = 0.9
 """Chance from which on an order counts as settled."""

@@ -14,8 +14,8 @@ from advisor.simulator.serving.content import ROOT, Contents, ContentTree
 from advisor.simulator.serving.lengths import Lengths
 
 _WARM_UP_CONVERSATIONS = 7.0
-"""Times a whole mean conversation that requests came before those that are replayed: one in a thousand belongs to a
-longer one, a tenth of those behind a 99th percentile."""
+"""Warm-up before the replayed requests, in mean conversation durations; one conversation in a thousand is longer, a
+tenth of the share that a p99 allows."""
 _RECENT = 2000
 """Requests before those that are replayed, of which also conversations that have ended are in the cache."""
 _SAMPLED = 4000

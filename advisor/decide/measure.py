@@ -24,8 +24,8 @@ STAGES: Final[tuple[Stage, ...]] = ("screened", "confirmed", "settled")
 NUM_SEEDS: Final[dict[Stage, int]] = {"screened": 1, "confirmed": 3, "settled": 8}
 """Seeds whose runs decide together whether a load holds. More seeds reduce the sampling error (see SIGMA), not what
 short runs miss: settled capacities of twelve leading deployments are 5 to 14 % above those of runs of 60,000 requests,
-8 % in the mean; likely because a backlog that grows slowly needs longer than a run lasts to show (`_MIN_TTFT_LIMITS_PER_RUN`).
-Measured by `python benchmarks/bench_measure.py --tables sigma`."""
+8 % in the mean; likely because a backlog that grows slowly needs longer than a run lasts to show
+(`_MIN_TTFT_LIMITS_PER_RUN`). Measured by `python benchmarks/bench_measure.py --tables sigma`."""
 SIGMA: Final[dict[Stage, float]] = {"screened": 0.12, "confirmed": 0.06, "settled": 0.035}
 """Standard error of the logarithm of a capacity by stage, by sampling. Of twelve leading deployments the standard
 deviation over five seeds is 0.060 screened, 0.048 confirmed and 0.043 settled; screened capacities also differ between
@@ -45,9 +45,9 @@ LONG_REQUESTS: Final = 600
 """Least requests of each run that confirms: 18 of three such runs lie beyond their 99th percentile."""
 _MOST_REQUESTS: Final = 20_000
 RESIDENCES: Final = 8
-"""Mean residence times that a confirming run lasts at least: it begins with an empty replica."""
+"""Minimum length of a confirming run, in mean request residence times, because a run starts with an empty replica."""
 _MIN_TTFT_LIMITS_PER_RUN: Final = 20
-"""Times the TTFT objective that a confirming run lasts at least: a backlog that grows by a twentieth of the arrivals
+"""Minimum length of a confirming run, in multiples of the TTFT objective: a backlog that grows by 5 % of the arrivals
 then shows as a missed objective."""
 _LONGEST_WAIT_S: Final = 60.0
 """TTFT objective beyond which a confirming run is made no longer [s]."""

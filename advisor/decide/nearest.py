@@ -26,7 +26,8 @@ _LIMITS: Final = {
 _FACTORS: Final = (2.0, 16.0, 256.0)
 _MORE: Final = (1.0, 1.25, 1.6)
 _RETRY_FRACTIONS: Final = (0.99, 0.9, 0.75)
-"""Times what a question without the limit found: a search within it, of shorter runs, may find a little less."""
+"""Fractions of the unrestricted result that are tried in turn; the restricted search uses shorter runs and may find
+slightly less."""
 _TRICKLE_PER_S: Final = 0.01
 """Requests, for which the smallest deployment is enough."""
 

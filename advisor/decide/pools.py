@@ -36,7 +36,7 @@ _SLOTS: Final = 512
 _ROUND: Final = 1024
 """Round a token budget that holds a prompt to a multiple of this number [tokens]."""
 _TAIL_OVER_MEAN: Final = 2.0
-"""Times its mean that the tail of a wait is, where service times hardly vary."""
+"""Ratio of the p99 to the mean of a queueing delay when service times hardly vary."""
 _LEAST_BUSY: Final = 0.2
 _NEARLY_FULL: Final = 0.95
 """First tokens wait for decode workers if these are busier than this fraction of their capacity; else for prefill."""

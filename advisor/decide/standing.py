@@ -19,7 +19,7 @@ from advisor.simulator.quantity import Basis, Quantity
 BLOCK: Final = 5
 """Options that are ranked together, however many are asked for."""
 SAFE: Final = 2
-"""Standing of an option that may head a list before any other."""
+"""Trust level of an option that may be listed first."""
 
 
 class Ranked(Protocol):

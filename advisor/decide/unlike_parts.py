@@ -28,7 +28,7 @@ LARGEST_WORKER: Final = 8
 """Accelerators of one worker: those of a usual machine."""
 _MOST_STEPS: Final = 12
 _MAX_REGROWTH: Final = 3
-"""Times that parts are grown again which other seeds did not show to hold."""
+"""Maximum number of times that parts are enlarged after other seeds reject them."""
 _GROWTH: Final = 0.1
 _PER_WORKER: Final = 40
 """Requests of a run that sizes parts, for each of their workers."""

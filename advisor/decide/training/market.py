@@ -36,7 +36,7 @@ _PATIENCE = 2
 """Larger clusters tried beyond the first that meets the deadline."""
 _FINALISTS = 4
 _MFU_UPPER_BOUND = 0.85
-"""No published run comes near it: a bound on time below which nothing needs to be priced."""
+"""Upper bound on MFU that no published run comes near; plans that miss the deadline even so are not priced."""
 
 
 @dataclass(slots=True)
