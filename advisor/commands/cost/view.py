@@ -255,7 +255,7 @@ def _ways_table(ways: Sequence[Way], question: CostQuestion, *, limit: int) -> T
         )
         for way in ways[:limit]
     )
-    return Table(columns("way | what~ | $/month> | $/M tokens> | load> | price as of | note~"), rows, title)
+    return Table(columns("way | what~ | $/month> | $/M tokens> | used> | price of | how~"), rows, title)
 
 
 def _crossings(report: CostReport) -> Paragraph:
@@ -361,6 +361,6 @@ def _carbon_blocks(footprints: Sequence[Footprint]) -> list[Block]:
     )
     details = tuple((Paragraph(place.carbon_source),) for place in footprints)
     header = columns(
-        "region | g CO2e/kWh> | kWh/M tokens> | g CO2e/M tokens> | kg CO2e/month> | grid data from>"
+        "region | g CO2e/kWh> | kWh/M tokens> | g CO2e/M tokens> | kg CO2e/month> | grid of>"
     )
     return [Table(header, rows, "Energy and carbon of the first option, by grid", details)]
