@@ -149,13 +149,13 @@ def recommend(
         gpu: Only these accelerators.
         provider: Only these providers.
         engine: Only these serving engines.
-        precision: Only these weight formats; fp8 and more bits else.
-        own: Hardware that is there already: 8xh100-sxm.
+        precision: Weight formats to consider; fp8 and wider by default.
+        own: Plan on hardware that you own: 8xh100-sxm.
         term: on-demand, spot, reserved-1y, reserved-3y, community.
         tenancy: dedicated, shared, unknown (hosts of other people).
         region: Where machines stand: a country (de), a place (sweden), a region's beginning (us-east).
         residency: Only where data may stay: eu, or countries (de,fr).
-        max_price_age: Only prices that were read within so many days.
+        max_price_age: Ignore prices older than this many days.
         max_gpus: Accelerators of one replica at most.
         price_file: Your own prices, which win over the catalog's.
         max_context: Context windows that each get an answer: 64k,256k,1M.
@@ -163,7 +163,7 @@ def recommend(
         storage_tb: Weights, checkpoints and data kept, at the provider's price.
         egress_tb: Sent out a month, at the provider's price.
         top: Accelerators to rank.
-        explain: Also the arithmetic, and every reason against.
+        explain: Also show the calculation and why each accelerator was rejected.
         plan: Keep question and answer for `advisor replay`.
         tokens: Tokens to train on, e.g. 1T.
         compute_optimal: As many as Chinchilla says: 20 a parameter.
@@ -175,7 +175,7 @@ def recommend(
         optimizer: Optimizer.
         teacher: Distillation: the model that writes --items answers.
         framework: megatron, torchtitan, fsdp, deepspeed, maxtext, peft.
-        gpus: Exactly so many.
+        gpus: Exact number of accelerators.
         deadline [s]: Done within, e.g. 30d.
         from_plan: A plan's question again, within other limits.
         checkpoints: Written behind the computation or not.
@@ -220,12 +220,12 @@ def replay(
     as_of: datetime.date | str | None = ...,
     calibration: str | Path | None = ...,
 ) -> Result:
-    """Ask the question of a plan again: the day, the seed and the limits are those of the plan.
+    """Ask the question of a saved plan again, with its day, seed and limits.
 
     Args:
         file: What `advisor recommend --plan` wrote.
         plan: Keep question and answer for `advisor replay`.
-        explain: Also the arithmetic, and every reason against.
+        explain: Also show the calculation and why each accelerator was rejected.
         offline: Never use the network.
         seed: Seed of everything random: same seed, same answer.
         as_of: Prices and availability as known on that day.
@@ -327,12 +327,12 @@ def cost(
         gpu: Only these accelerators.
         provider: Only these providers.
         engine: Only these serving engines.
-        precision: Only these weight formats; fp8 and more bits else.
+        precision: Weight formats to consider; fp8 and wider by default.
         term: on-demand, spot, reserved-1y, reserved-3y, community.
         tenancy: dedicated, shared, unknown (hosts of other people).
         region: Where machines stand: a country (de), a place (sweden), a region's beginning (us-east).
         residency: Only where data may stay: eu, or countries (de,fr).
-        max_price_age: Only prices that were read within so many days.
+        max_price_age: Ignore prices older than this many days.
         max_gpus: Accelerators of one replica at most.
         price_file: Your own prices, which win over the catalog's.
         power_budget [W]: Power that your own machines may draw, hosts included: 5kW.
@@ -409,7 +409,7 @@ class _Build:
             hours_per_day: Hours of work a day.
             years: Years until it is sold.
             electricity: Dollars per kWh.
-            resale: Part of the price that it brings then.
+            resale: Resale value after --years, as a fraction of the price.
             offline: Never use the network.
             seed: Seed of everything random: same seed, same answer.
             as_of: Prices and availability as known on that day.
@@ -467,7 +467,7 @@ class _Build:
             hours_per_day: Hours of work a day.
             years: Years until it is sold.
             electricity: Dollars per kWh.
-            resale: Part of the price that it brings then.
+            resale: Resale value after --years, as a fraction of the price.
             offline: Never use the network.
             seed: Seed of everything random: same seed, same answer.
             as_of: Prices and availability as known on that day.
@@ -496,7 +496,7 @@ def roofline(
 
     Args:
         model: Id, size (70b), Hugging Face id or config.json.
-        gpu: Accelerator; h100 and the like will do.
+        gpu: Accelerator id or short name: h100.
         batch: Sequences of the decode step.
         context: Tokens of each sequence and of the prompt.
         weight_dtype: Weights.
@@ -578,7 +578,7 @@ class _Simulate:
 
         Args:
             model: Id, Hugging Face id or config.json.
-            gpu: Accelerator; h100 and the like will do.
+            gpu: Accelerator id or short name: h100.
             adapters: How many there are.
             rank: Rank of each.
             slots: In the accelerators' memory at once.
@@ -620,7 +620,7 @@ class _Simulate:
         Args:
             op: Which collective.
             bytes [B]: Message size as nccl-tests counts it, e.g. 1GiB.
-            gpu: Accelerator; h100 and the like will do.
+            gpu: Accelerator id or short name: h100.
             gpus: Ranks in all, one per accelerator.
             nodes: Nodes they stand in.
             algorithm: Whose algorithms may be chosen: any engine's, one engine's, or NCCL's alone.
@@ -656,7 +656,7 @@ class _Simulate:
 
         Args:
             model: Id, Hugging Face id or config.json.
-            gpu: Accelerator; h100 and the like will do.
+            gpu: Accelerator id or short name: h100.
             steps: Denoising steps of an image.
             image_size: Pixels of an image.
             guidance: Classifier-free guidance: every step runs twice.
@@ -694,7 +694,7 @@ class _Simulate:
 
         Args:
             model: Id, Hugging Face id or config.json.
-            gpu: Accelerator; h100 and the like will do.
+            gpu: Accelerator id or short name: h100.
             tokens: Tokens of a text or of 30 s of speech.
             query_tokens: Of a reranker's query, read with every text.
             runtime: tensorrt, torch-compile or torch-eager.
@@ -748,11 +748,11 @@ class _Simulate:
         as_of: datetime.date | str | None = ...,
         calibration: str | Path | None = ...,
     ) -> Result:
-        """Take a long prompt apart: prefill by context parallelism, cache by format and eviction, memory tiers.
+        """Simulate one long prompt: prefill by context parallelism, cache by format and eviction, memory tiers.
 
         Args:
             model: Id, Hugging Face id or config.json.
-            gpu: Accelerator; h100 and the like will do.
+            gpu: Accelerator id or short name: h100.
             context: Tokens of the prompt: 131072, 128k, 1M.
             tp: Tensor parallelism.
             precision: Weights.
@@ -783,7 +783,7 @@ class _Simulate:
 
         Args:
             model: Id, Hugging Face id or config.json.
-            gpu: Accelerator; h100 and the like will do.
+            gpu: Accelerator id or short name: h100.
             tp: Accelerators that share what does not stay with the host.
             precision: Weights.
             engine: Engine.
@@ -852,7 +852,7 @@ class _Simulate:
 
         Args:
             model: Id, size (70b), Hugging Face id or config.json.
-            gpu: Accelerator; h100 and the like will do.
+            gpu: Accelerator id or short name: h100.
             tp: Tensor parallelism.
             pp: Pipeline stages.
             ep: Expert parallelism, over the same accelerators.
@@ -923,7 +923,7 @@ class _Simulate:
 
         Args:
             model: Id, Hugging Face id or config.json.
-            gpu: Accelerator; h100 and the like will do.
+            gpu: Accelerator id or short name: h100.
             tokens: Tokens of a text or of 30 s of speech.
             runtime: tensorrt, torch-compile or torch-eager.
             max_batch: Largest batch.
@@ -1011,7 +1011,7 @@ class _Simulate:
         Args:
             plan: Options in a TOML file, or what `advisor recommend --plan` wrote.
             model: Id, size (70b), Hugging Face id or config.json.
-            gpu: Accelerator; h100 and the like will do.
+            gpu: Accelerator id or short name: h100.
             gpus: In all; data parallelism takes what the rest leaves.
             global_batch: Sequences of one step.
             sequence: Tokens of a sequence.
@@ -1035,7 +1035,7 @@ class _Simulate:
             etp: Tensor parallelism inside experts.
             dp: Data parallelism.
             micro_batch: Sequences of one pass.
-            sharding: What data ranks divide.
+            sharding: State that data ranks divide (ZeRO stage).
             shard_group: Ranks that a shard spans (HSDP).
             recompute: Activations computed again.
             recompute_layers: Layers of a stage with full recomputation.
@@ -1085,7 +1085,7 @@ class _Simulate:
 
         Args:
             model: Id, Hugging Face id or config.json.
-            gpu: Accelerator; h100 and the like will do.
+            gpu: Accelerator id or short name: h100.
             images: Images of one request.
             image_size: Pixels of an image.
             image_scheme: How images become tokens: llava-1.5, qwen3-vl, ...
@@ -1234,7 +1234,7 @@ class _Catalog:
         as_of: datetime.date | str | None = ...,
         calibration: str | Path | None = ...,
     ) -> Result:
-        """Say what is priced, supported, measured and dated, and what is stale, of one seller, or without a price.
+        """List what is priced, supported and measured, and which prices are stale, from one provider only, or missing.
 
         Args:
             gpu: Only this accelerator.
@@ -1352,7 +1352,7 @@ class _Catalog:
         as_of: datetime.date | str | None = ...,
         calibration: str | Path | None = ...,
     ) -> Result:
-        """List serving engines: scheduler, defaults, formats, and what sources state that runs where.
+        """List serving engines: scheduler, defaults, formats, and stated support by architecture.
 
         Args:
             vendor: Only what runs on this vendor's accelerators.

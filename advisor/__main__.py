@@ -14,7 +14,7 @@ _USUAL_WIDTH = 80
 _MOST_DIGITS = 5
 
 _STAND_INS = str.maketrans("✓≈·×µ–−█▓▒░▚▞▤▏▎▍▌▋▊▉─", "+~.xu--#@%:&/=|||||||-")
-"""What a terminal of few characters shows instead: marks and shades that mean something stay apart."""
+"""Replacement for signs that a terminal without Unicode lacks: marks and shades that mean something stay apart."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _stand_in(error: UnicodeError) -> tuple[str, int]:
-    """What is written for characters that the stream does not have, each of the same width."""
+    """Return a replacement of the same width for each character that the stream's encoding lacks."""
     assert isinstance(error, UnicodeEncodeError)
     shown = error.object[error.start : error.end].translate(_STAND_INS)
     return "".join(each if each.isascii() else "?" for each in shown), error.end

@@ -102,7 +102,7 @@ class Result:
     command: str
     """The command, as typed after `advisor`."""
     answer: Answer
-    """The same answer with the blocks that people read."""
+    """Answer with the blocks that people read."""
     shared: SharedOptions
 
     def __getattr__(self, name: str) -> Any:
@@ -122,12 +122,12 @@ class Result:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What may make the answer wrong."""
+        """Reasons why the answer may be wrong."""
         return self.answer.warnings
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was understood or chosen on the way."""
+        """Assumptions that the program made for the user."""
         return self.answer.notes
 
     def to_dict(self) -> dict[str, Any]:
@@ -201,7 +201,7 @@ class Keyword(NamedTuple):
 
     @property
     def help(self) -> str:
-        """What the option means."""
+        """Meaning of the option."""
         declared = get_args(self.parameter.annotation)[1]
         return str(declared.help or "")
 

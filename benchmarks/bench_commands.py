@@ -31,7 +31,7 @@ COMMANDS = (
 
 @dataclass(frozen=True)
 class ProcessRun:
-    """What one process took."""
+    """Time and memory of one process."""
 
     wall_s: float
     cpu_s: float

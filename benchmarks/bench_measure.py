@@ -227,7 +227,7 @@ def compared_settled(**values: Any) -> tuple[float, float]:
 
 
 def start() -> None:
-    """What other first loads cost."""
+    """Measure the cost of other first loads."""
     print("start: requests of settled capacities over those of now, with other first loads")
     for stage, value in (
         ("screened", 0.8),
@@ -245,7 +245,7 @@ RACES: Final = (("llama-3.1-70b", "chat", "5"), ("qwen3-32b", "code", "20"))
 
 
 def rivals() -> None:
-    """What it costs and changes to measure rivals again."""
+    """Measure the cost and effect of measuring rivals again."""
     print("rivals: requests, and lowest expected cost, over those of now")
     settings = (
         {},

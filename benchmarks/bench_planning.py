@@ -30,7 +30,7 @@ REQUESTS = 10_000
 
 
 def run_command(command: str) -> dict[str, Any]:
-    """What a command answers as JSON; the run ends where it fails."""
+    """Return a command's answer as JSON; end the run if it fails."""
     out = io.StringIO()
     err = io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):

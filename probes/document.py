@@ -127,7 +127,7 @@ def read_probe(path: Path) -> Probe:
     found = find_recording(path)
     if not found.exists() and not path.suffix and len(path.parts) == 1:
         raise InputFileError(
-            f"{path}: no such file, and no recording is called so",
+            f"{path}: no such file, and no recording has that name",
             fix=f"name a file that `advisor probe -o FILE` wrote, or one of {', '.join(recordings())}",
         )
     path = found

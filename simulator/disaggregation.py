@@ -219,7 +219,7 @@ def _check(prefill: PoolPlan, decode: PoolPlan) -> None:
     for plan, name, other in ((prefill, "prefill", "decode"), (decode, "decode", "prefill")):
         if plan.num_workers < 1:
             raise InfeasibleError(
-                f"a {other} pool without {name} workers serves nobody",
+                f"a {other} pool without {name} workers answers no request",
                 why="prompts are computed in one pool and answered in the other",
                 fix=f"at least one {name} worker, or aggregated serving",
             )

@@ -1,4 +1,4 @@
-"""What every test may rely on: a fixed terminal, the command line in process, golden files, large data."""
+"""Fixtures of every test: a fixed terminal, the command line in process, golden files, large data."""
 
 import os
 import shlex

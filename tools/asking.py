@@ -20,12 +20,12 @@ TODAY = "2026-11-20"
 """Day on which questions are asked that name none: prices and their age depend on it."""
 PRICED_ON_A_DAY = ("recommend", "cost", "build", "watch")
 OF_THE_ROLE = ("rank", "role", "tie_with", "variants", "reasons")
-"""What an option says about the others of its answer; everything else is about itself."""
+"""Fields of an option that compare it with the others of its answer; the other fields are about itself."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """What the program said to one question."""
+    """Exit code, document and messages of the program for one question."""
 
     words: str
     code: int

@@ -18,10 +18,10 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 FOLDERS = ("advisor", "catalog", "simulator", "probes", "kernels", "evidence", "tools", "benchmarks", "tests")
 LIMITS = {
-    "fragment": 100,
-    "vague": 50,
-    "participle": 443,
-    "format-skip": 11,
+    "fragment": 21,
+    "vague": 46,
+    "participle": 0,
+    "format-skip": 10,
     "parallel": 11,
 }
 """Highest number of findings by kind. A number may only fall: lower it in the commit that mends findings."""

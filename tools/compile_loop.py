@@ -30,7 +30,8 @@ MODULES = (
     "simulation",
     "workload",
 )
-"""Of simulator/serving: a compiled class has compiled subclasses only, so that each is here with all of its own."""
+"""Modules of simulator/serving that are compiled. A compiled class has compiled subclasses only, so that each is here
+with all of its own."""
 SUFFIX = EXTENSION_SUFFIXES[0]
 NEEDS = ("mypy>=2.4", "setuptools")
 _BUILD = """

@@ -86,7 +86,7 @@ def _answer_all(asked: list[str], jobs: int) -> Iterator[dict[str, Any]]:
 
 
 def differences(before: Any, after: Any, relative: float, path: str = "") -> Iterator[str]:
-    """Where two answers differ by more than a relative tolerance, as `path: before -> after`."""
+    """Yield the places where two answers differ by more than a relative tolerance, as `path: before -> after`."""
     if IGNORED.search(path):
         return
     if isinstance(before, dict) and isinstance(after, dict):

@@ -24,7 +24,7 @@ FloatArray = NDArray[np.float64]
 Pair = tuple[str, float, float]
 """Seller, days, change of the logarithm."""
 LEAST_START = 0.01
-"""Of a figure read today: rounding, and what a page leaves out."""
+"""Least spread of a price read today: rounding, and charges that a page leaves out."""
 LEAST_PAIRS = 10
 FILE = DATA_DIR / "price_age.toml"
 

@@ -214,7 +214,8 @@ def is_narrow(row: Row) -> bool:
 
 
 def without_second_hand(rows: list[Row]) -> list[Row]:
-    """Without trackers' figures for what the seller lists itself, and with one row for an offer and day."""
+    """Return the rows without trackers' figures for what the seller lists itself, and with one row for an offer and
+    day."""
     listed: dict[tuple[str, ...], str] = {}
     usd_each: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for row in rows:

@@ -82,7 +82,7 @@ class Predictor:
     library: OperatorLibrary
 
     def seconds(self, point: Point) -> float | None:
-        """What the simulator says of a point [s]; None for what it has no time of its own for."""
+        """Return the simulator's time of a point [s]; None for an operator that it does not time by itself."""
         method: Callable[[Point], float] | None = getattr(self, f"_{point['operator']}", None)
         return None if method is None else method(point)
 

@@ -48,7 +48,7 @@ def values(rows: int, columns: int) -> torch.Tensor:
 
 
 def flop_per_s(experts: int, rows: int, depth: int, columns: int, streams: list[torch.cuda.Stream]) -> float:
-    """Of so many products of one shape."""
+    """Rate of `experts` matmuls of one shape on several streams [FLOP/s]."""
     operands = [(values(rows, depth), values(depth, columns), values(rows, columns)) for _ in range(experts)]
 
     def run() -> None:
@@ -65,7 +65,7 @@ def flop_per_s(experts: int, rows: int, depth: int, columns: int, streams: list[
 
 
 def clamp_halves(wide: torch.Tensor) -> torch.Tensor:
-    """Both halves clamped one by one and joined, as megatron/core/fusions/fused_bias_geglu.py does."""
+    """Clamp both halves one by one and joined, as megatron/core/fusions/fused_bias_geglu.py does."""
     gate, linear = wide.chunk(2, -1)
     return torch.cat((gate.clamp(max=7.0), linear.clamp(-7.0, 7.0)), -1)
 
@@ -87,7 +87,7 @@ def beside(name: str, run: Callable[[], torch.Tensor], leaves: list[torch.Tensor
 
 
 def beside_products(experts: int, rows: int, hidden: int) -> None:
-    """What stands beside gpt-oss's products, whose inner size is the hidden one."""
+    """Time the operators around gpt-oss's matmuls, whose inner size is the hidden one."""
     wide = values(experts * rows, 2 * hidden)
     out = values(experts * rows, hidden)
     biases = [values(1, hidden)[0] for _ in range(experts)]

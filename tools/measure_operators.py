@@ -140,7 +140,7 @@ def on_ranks(num_ranks: int, program: Path, out: Path, *arguments: str) -> None:
 
 
 def conditions() -> dict[str, object]:
-    """What a measurement depends on: board, driver, libraries, power limit, date."""
+    """Return the conditions of a measurement: board, driver, libraries, power limit, date."""
     import torch
     import triton
 

@@ -246,7 +246,7 @@ def routed_rows(
 
 
 def our_experts(x: torch.Tensor, up: torch.Tensor, down: torch.Tensor, sizes: torch.Tensor) -> Call:
-    """Both products by this project's kernel, with a schedule that was made before, as for the layer's two."""
+    """Return both matmuls by this project's kernel, with a schedule that was made before, as for the layer's two."""
     config = grouped_gemm.choose_config(x.shape[0], sizes.numel())
     schedule = grouped_gemm.make_schedule(sizes, x.shape[0], config.block_m)
 
@@ -258,7 +258,7 @@ def our_experts(x: torch.Tensor, up: torch.Tensor, down: torch.Tensor, sizes: to
 
 
 def torch_experts(x: torch.Tensor, up: torch.Tensor, down: torch.Tensor, sizes: torch.Tensor) -> Call:
-    """Both products by torch."""
+    """Return both matmuls by torch."""
     ends = torch.cumsum(sizes, 0, dtype=torch.int32)
     multiply: Callable[..., torch.Tensor] = getattr(functional, "grouped_mm", torch._grouped_mm)
 

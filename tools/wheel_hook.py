@@ -1,9 +1,8 @@
-"""What a wheel holds that a checkout does not: TOML files of the catalog as one file of JSON, the data's version, and a
-compiled event loop where ADVISOR_COMPILE says so. An editable install stays as the checkout is.
+"""Build hook for files that only a wheel holds: TOML files of the catalog as one file of JSON, the data's version, and
+a compiled event loop where ADVISOR_COMPILE says so. An editable install stays as the checkout is.
 
 Each accelerator and model is a file of its own for people who write them. Half a thousand small files take four times
-the room of one, as each is compressed for itself, and TOML takes twenty times as long to parse as JSON.
-"""
+the room of one, as each is compressed for itself, and TOML takes twenty times as long to parse as JSON."""
 
 import importlib
 import json
@@ -29,11 +28,11 @@ class Wheel(BuildHookInterface[Any]):
     PLUGIN_NAME = "custom"
 
     def dependencies(self) -> list[str]:
-        """What a build needs beyond hatchling."""
+        """Return the requirements of a build beyond hatchling."""
         return list(_compile_loop().NEEDS) if _is_compiled() else []
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Make it, before the wheel is made."""
+        """Write the files of the wheel before it is built."""
         if version == "editable":
             return
         self.folder = Path(tempfile.mkdtemp())

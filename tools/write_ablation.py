@@ -1,4 +1,4 @@
-"""What each serving mechanism is worth: core rows of a table of published runs, predicted without it.
+"""Effect of each serving mechanism: core rows of a table of published runs, predicted without it.
 
 python tools/write_ablation.py TRUTH.csv [--processes N] prints a table; docs/validation.md has the last one. Parameters
 stay as shipped: nothing is fitted again around the hole.

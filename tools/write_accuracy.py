@@ -44,20 +44,33 @@ LEFT_OUT = "Left out: whole campaigns unseen by the fit"
 BLIND_NOW = "Blind round 1: as shipped, and today with its campaigns left out"
 ROUNDS = Path(__file__).resolve().parents[1] / "evidence" / "data" / "blind_rounds.csv"
 LEFT_OUT_NAMES = ("tpot", "ttft", "throughput")
-"""Of the same metrics in the dump of the fit."""
+"""Names of the core metrics in the dump of the fit."""
 Ratios = dict[str, float | None]
 HEADER = """# Accuracy
 
-How far predictions are from published measurements. Errors are |predicted / measured − 1|; *median* is over rows,
-*macro* first takes the median of each group (accelerator, model, engine) and then their mean, so that large groups do
-not drown small ones. A row without a prediction counts as 100 %. Noise: the same configuration measured again differs
-by a few percent in serving, by 6 % in training between releases of one container.
+This page is for everyone who asks how wrong a prediction can be. Its tables give the errors of serving, training and
+collectives against published measurements, overall and by engine, accelerator and model, so that the row of your own
+deployment can be found. Start with *Left out*: it holds the errors on runs that the fit has not seen.
 
-Made by `python tools/write_accuracy.py`; `advisor validate serving serving.csv` prints the serving tables (all but
-*Left out*, which needs the parameters fitted anew). The measurements are public (InferenceX points and internal runs in
-NVIDIA's AIConfigurator repository, TensorRT-LLM's and GPUStack's performance pages, SGLang's cookbook, Argonne's
-LLM-Inference-Bench, llama.cpp benchmarks, training logs and papers, nccl-tests outputs, own runs on H200s) and are not
-shipped. How rows are read is in [validation.md](validation.md).
+| word | meaning |
+|---|---|
+| error | absolute value of predicted / measured − 1; a row without a prediction counts as 100 % |
+| median, p90 | over rows |
+| macro | mean over groups (accelerator, model, engine) of the median of each; large ones hide no small ones |
+| bias | median of predicted / measured − 1; negative: predicted too low |
+| inside 80 % interval | rows whose measured value lies in the predicted interval; 80 % is right, less is too narrow |
+| campaign | published runs that share scripts and machines; left out of a fit as a whole |
+| core | aggregated serving without speculative decoding, all conditions published |
+
+`python tools/write_accuracy.py` writes this page. `advisor validate serving serving.csv` prints the serving tables,
+except *Left out*, for which the parameters are fitted again. The measurements are public and not shipped:
+InferenceX points and internal runs in NVIDIA's AIConfigurator repository, performance pages of TensorRT-LLM and
+GPUStack, SGLang's cookbook, Argonne's LLM-Inference-Bench, llama.cpp benchmarks, training logs and papers,
+nccl-tests outputs, and our own runs on H200s. [validation.md](validation.md) says how rows are read.
+
+Limitations: the same configuration measured again differs by a few percent in serving, and by 6 % in training
+between releases of one container; smaller errors mean nothing. All tables except *Left out* contain rows that the
+parameters were fitted on.
 
 # Serving
 

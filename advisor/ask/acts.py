@@ -24,7 +24,7 @@ REPLICAS: Final = f"{CHAT} {ITEMS} batch"
 
 @dataclass(frozen=True, slots=True)
 class Acts:
-    """The questions that an option changes, or whose answer it shows otherwise."""
+    """Questions on which an option has an effect: on the answer, or on how it is shown."""
 
     work: frozenset[str]
     beside_plan: bool
@@ -53,13 +53,13 @@ def acts(
 
 
 def acts_of(inputs: type) -> Mapping[str, Acts]:
-    """Return what the options of a dataclass act for, by name; options that do not say so are left out."""
+    """Return the work for which each option of a dataclass acts, by name; options that declare none are left out."""
     found = {each.name: get_args(each.annotation)[2:] for each in parameters_of(inputs)}
     return {name: one for name, more in found.items() for one in more if isinstance(one, Acts)}
 
 
 def refuse_idle(asked: Any, typed: Collection[str] = frozenset()) -> None:
-    """Refuse the first option given that does nothing for the work that is asked for.
+    """Refuse the first given option that has no effect on the requested work.
 
     `asked` is the record of a command with a workload; `typed` names options that were given with their default.
 
@@ -153,7 +153,7 @@ def _beside_models(name: str, one: Acts) -> AdvisorError:
 
 
 def _refuse_rent(asked: Any, of_rent: list[str]) -> None:
-    """Refuse options of rent with --own, and --power-budget without it, as the provider powers rented hardware."""
+    """Refuse rental options with --own, and --power-budget without it, because the provider powers rented hardware."""
     where = asked.where
     if asked.workload in TRAINING:
         of_rent = [name for name in of_rent if name != "region"]  # the grid whose carbon counts

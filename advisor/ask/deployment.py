@@ -120,7 +120,7 @@ class LoadPlan:
 
 
 def load_of(load: LoadOptions) -> LoadPlan:
-    """Return the workload that a load stands for.
+    """Return the simulator's workload for a load.
 
     Raises: AdvisorError: neither rate nor concurrency nor trace is given, or parts of the load exclude each other.
         InputFileError: the trace is malformed.
@@ -227,7 +227,7 @@ def _nominal(traffic: Traffic) -> int:
 
 
 def as_inputs(deployment: Deployment, plan: LoadPlan) -> dict[str, object]:
-    """Return everything resolved, for the JSON document."""
+    """Return the resolved inputs for the JSON document."""
     ids = {"model": deployment.model.id, "gpu": deployment.accelerator.id, "engine": deployment.engine.id}
     numbers = {
         field.name: getattr(deployment, field.name)

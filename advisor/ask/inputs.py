@@ -70,7 +70,8 @@ def _default(field: Field[Any]) -> Any:
 
 
 def given_options(inputs: Any, typed: Collection[str] = frozenset(), default: Any = None) -> list[str]:
-    """Return the names of the options that were typed, or whose value is not their default; groups opened."""
+    """Return the names of the options that were typed or differ from their default, each member of a group by
+    itself."""
     plain = type(inputs)() if default is None else default
     names = []
     for field in fields(inputs):

@@ -83,8 +83,7 @@ _MOST_RUNGS: Final = 8
 
 
 def largest_of(load: LoadOptions) -> tuple[LoadOptions, dict[str, tuple[float, ...]]]:
-    """Return the largest of several given loads, and all of them as fields of a scenario; a single load alone, and
-    no field.
+    """Return the largest of several given loads, and all of them as fields of a scenario; no fields for a single load.
 
     Raises: AdvisorError: one is no load, or there are too many.
     """

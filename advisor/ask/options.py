@@ -47,7 +47,7 @@ OUTPUT: Final = Panel("Output and reproducibility")
 LOAD: Final = Panel("Load")
 OBJECTIVES: Final = Panel("Objectives")
 LIMITS: Final = Panel("What the answer may use")
-BILL: Final = Panel("The bill beside machines")
+BILL: Final = Panel("Storage and egress")
 LAYOUT: Final = Panel("Layout and precision")
 ITEM: Final = Panel("Images, texts, audio")
 _BUT_DISTILLED: Final = ALL.replace("distill ", "")
@@ -294,12 +294,12 @@ class Where:
     ] = None
     precision: Annotated[
         str | None,
-        LIMITS("FORMAT,...", "Only these weight formats; fp8 and more bits else."),
+        LIMITS("FORMAT,...", "Weight formats to consider; fp8 and wider by default."),
         acts(_BUT_DISTILLED, models=True),
     ] = None
     own: Annotated[
         str | None,
-        LIMITS("NxID,...", "Hardware that is there already: 8xh100-sxm."),
+        LIMITS("NxID,...", "Plan on hardware that you own: 8xh100-sxm."),
         acts(ALL, plan=True, models=True),
     ] = None
     term: Annotated[
@@ -327,7 +327,7 @@ class Where:
     ] = None
     max_price_age: Annotated[
         int | None,
-        LIMITS("DAYS", "Only prices that were read within so many days.", min=0, max=100_000),
+        LIMITS("DAYS", "Ignore prices older than this many days.", min=0, max=100_000),
         acts(ALL, plan=True, models=True, rent=True),
     ] = None
     max_gpus: Annotated[
@@ -385,7 +385,7 @@ AnyModel = Annotated[
 """Name of a model in a question that may be about no model."""
 OtherModelName = Annotated[str, Option(metavar="NAME", help="Id, Hugging Face id or config.json.")]
 """Name of a model for work in which a size names no model."""
-GpuName = Annotated[str, Option(metavar="ID", help="Accelerator; h100 and the like will do.")]
+GpuName = Annotated[str, Option(metavar="ID", help="Accelerator id or short name: h100.")]
 Precision = Annotated[str | None, LAYOUT("FORMAT", "Weights.", "the checkpoint's")]
 StepByStep = Annotated[
     bool, Option("--step-by-step", help="Process every engine step; same records, slower.")

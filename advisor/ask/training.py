@@ -154,7 +154,7 @@ def _tokens(
     if workload == "finetune":
         return _FINETUNE_TOKENS, ("100M tokens are taken as the data set; --tokens says otherwise",)
     raise AdvisorError(
-        "how much is trained on is not given",
+        "the number of training tokens is missing",
         why="days and dollars are proportional to the tokens",
         fix="--tokens 1T, or --compute-optimal",
     )
@@ -163,7 +163,7 @@ def _tokens(
 def _plausible_tokens(tokens: float) -> float:
     if tokens > _MOST_TOKENS:
         raise AdvisorError(
-            f"--tokens {tokens:g}: nobody has so much to read",
+            f"--tokens {tokens:g}: more than any published training set",
             why="the largest published run read 36 T tokens (Qwen3, arXiv:2505.09388)",
             fix=f"--tokens {_MOST_TOKENS / TERA:.0f}T or fewer",
         )

@@ -8,7 +8,7 @@ from advisor.ask.acts import JOBS, acts
 from advisor.ask.options import Effect, MethodName, OptimizerName, Panel
 
 WORK: Final = Panel("Training: what")
-LIMITS: Final = Panel("Training: within what")
+LIMITS: Final = Panel("Training: limits")
 FAILURES: Final = Panel("Training: failures")
 REINFORCEMENT: Final = Panel("Reinforcement learning")
 
@@ -58,7 +58,7 @@ class TrainingInput:
     ] = None
     gpus: Annotated[
         int | None,
-        LIMITS("N", "Exactly so many.", "any number", min=1, max=1_000_000),
+        LIMITS("N", "Exact number of accelerators.", "any number", min=1, max=1_000_000),
         acts(JOBS, plan=True, instead="--max-gpus"),
     ] = None
     deadline: Annotated[

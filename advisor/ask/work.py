@@ -21,7 +21,9 @@ from advisor.ask.options import (
 )
 from advisor.ask.training_options import TrainingInput
 
-Explain = Annotated[bool, Option("--explain", help="Also the arithmetic, and every reason against.")]
+Explain = Annotated[
+    bool, Option("--explain", help="Also show the calculation and why each accelerator was rejected.")
+]
 PlanFile = Annotated[
     Path | None,
     Option(

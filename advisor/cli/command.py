@@ -105,7 +105,7 @@ def command(
 
 
 def effect_of(annotation: Any) -> Effect | None:
-    """Return the effect that the declaration of an option names; of a path, writing where it names none.
+    """Return the effect that an option declares; for a path without one, writing.
 
     No file in a folder sets an argument: it is typed, and a path among them is read.
     """
@@ -144,7 +144,7 @@ def function_of(found: Command, *, is_group: bool = False) -> Callable[..., Deli
 def run_command(
     found: Command, values: Mapping[str, Any], given: frozenset[str]
 ) -> "tuple[Answer, SharedOptions]":
-    """Return the answer of a command to options by name, whoever asks, and the options that every command has.
+    """Return a command's answer to options by name, for the shell and Python alike, and the shared options.
 
     `given` names the options that the person gave, be it with their default.
 

@@ -57,13 +57,14 @@ class Default:
 
 @dataclass(frozen=True, slots=True)
 class Defaults:
-    """All of them: what commands take, and variables that no command knows."""
+    """Defaults of all commands, and variables that no command knows."""
 
     values: tuple[Default, ...] = ()
     unknown_variables: tuple[str, ...] = ()
 
     def as_map(self, *, is_trusted: bool) -> dict[str, Any]:
-        """Return the defaults nested by command, as the parser wants them; without what only a trusted file may set."""
+        """Return the defaults nested by command, as the parser expects them, without those that only a trusted file may
+        set."""
         found: dict[str, Any] = {}
         for default in self.values:
             if default.needs_trust and not is_trusted:
@@ -88,7 +89,7 @@ class Defaults:
 
 
 def sets_an_option(variable: str) -> bool:
-    """Whether a variable is one of ours that may set an option, or name the file that does."""
+    """Whether an environment variable may set an option or name the file of defaults."""
     return variable.startswith(PREFIX) and (variable == FILE_VARIABLE or variable not in OTHER_VARIABLES)
 
 
@@ -211,7 +212,7 @@ def _unknown(path: Path, key: str, known: set[str]) -> InputFileError:
 
     return InputFileError(
         f"{path}: {key}",
-        why="no command has an option or is called so",
+        why="no option and no command has that name",
         fix="write an option's name without dashes, in a table named after its command or before all tables",
         hint=", ".join(near_misses(key.split(".")[-1].strip("[]"), sorted(known), {})),
     )

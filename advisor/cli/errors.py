@@ -67,7 +67,7 @@ def report(error: Exception, *, verbose: bool) -> int:
 
 
 def as_mistake(error: Exception) -> AdvisorError | None:
-    """Return what a person can mend of a failure that is no AdvisorError; None for a defect of the program."""
+    """Return the user's error behind a failure that is no AdvisorError; None for a defect of the program."""
     if isinstance(error, OSError):
         what, why, fix = _of_system(error)
         return AdvisorError(what, why=why, fix=fix)

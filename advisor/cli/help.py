@@ -36,7 +36,7 @@ def class_of(name: str, inputs: type, works: Works) -> type[Once]:
     """Return the class of a command whose help depends on the workload that is typed before `--help`."""
 
     class OfWork(Once):
-        """A command that shows what acts for the work that is named."""
+        """Command whose help shows the options that act for the named workload."""
 
         def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
             ctx.meta[_WORKLOAD] = _named_workload(args)
@@ -60,7 +60,7 @@ def _named_workload(args: Sequence[str]) -> str | None:
 
 
 def help_of(name: str, inputs: type, works: Works, work: str | None, columns: int) -> Iterator[str]:
-    """Yield the lines of the help: for a kind of work what acts for it, for None what acts for all.
+    """Yield the lines of the help: the options that act for one kind of work, or those that act for all if it is None.
 
     Raises: AdvisorError: there is no such work.
     """

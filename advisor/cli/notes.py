@@ -52,7 +52,7 @@ def lose(stream: TextIO) -> None:
 
 
 class ProgressMessages:
-    """Shows messages on a terminal once the work has taken longer than a moment."""
+    """Progress messages, shown on a terminal once the work has taken longer than a moment."""
 
     def __init__(self, *, visible: bool) -> None:
         self._visible = visible
@@ -66,7 +66,7 @@ class ProgressMessages:
             self._shown = True
 
     def clear(self) -> None:
-        """Take the line away."""
+        """Remove the progress line."""
         if self._shown:
             _write("\r\x1b[K")
 

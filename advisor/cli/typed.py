@@ -32,7 +32,7 @@ class OnceGroup(_Once, TyperGroup):
 
 
 def _refusing_repeated(parser: Any) -> Any:
-    """Return the parser, which refuses what it has parsed if the first of two values would be dropped."""
+    """Return the parser, changed to refuse a second value of an option that takes one."""
     parse = parser.parse_args
 
     def parse_checked(args: list[str]) -> Any:
@@ -45,7 +45,7 @@ def _refusing_repeated(parser: Any) -> Any:
 
 
 def _refuse_repeated(typed: Sequence[Any]) -> None:
-    """Refuse an option that is typed twice, of which the parser drops the first.
+    """Refuse an option that is typed twice, because the parser would drop the first value.
 
     Raises: AdvisorError: there is one.
     """
@@ -164,7 +164,7 @@ def _words(option: str) -> str:
 
 
 def check_shared(shared: SharedOptions) -> SharedOptions:
-    """Return the options themselves, if the work can begin with them.
+    """Return the shared options if the work can begin with them.
 
     Raises: AdvisorError: an unknown output format, an output path that cannot be written, or a file that is no
         calibration.

@@ -22,7 +22,7 @@ from advisor.decide.option import Option
 from advisor.decide.power import NAME, rate_factors
 from advisor.decide.purchase import purchase_on
 from advisor.decide.race import RIVAL_SIGMAS, run_planning_point
-from advisor.decide.ranking import LESS, Planned, chance_cheaper, judge_purchase, log_error
+from advisor.decide.ranking import CHEAPER_IF_BELOW, Planned, chance_cheaper, judge_purchase, log_error
 from advisor.decide.scenario import Objectives, Scenario, ServiceLevel
 from advisor.decide.trial import Found
 from advisor.simulator.deployment import activation_dtype_for
@@ -38,7 +38,7 @@ _FASTER = 0.9
 """Report a lever as faster if it cuts the p99 TPOT to this fraction of it or less at no higher cost."""
 _NEAR = 0.8
 """Part of its limit at the capacity from which on an objective may be what binds."""
-_LOOSER = 1.5
+_RELAX_FACTOR = 1.5
 """Times an objective that binds."""
 _FOUR_BIT = ("nvfp4", "mxfp4", "int4")
 _SURE = 0.9
@@ -101,7 +101,7 @@ def _compare_trial(
     other runs."""
     cost = BeforeAfter(plan.found.usd_per_million_tokens, after.found.usd_per_million_tokens)
     ttft, tpot = (_change(name, plan, after, beside or plan) for name in ("ttft", "tpot"))
-    saves = cost.ratio * (worst if cost.ratio != 1.0 else 1.0) <= LESS
+    saves = cost.ratio * (worst if cost.ratio != 1.0 else 1.0) <= CHEAPER_IF_BELOW
     is_faster = cost.ratio <= 1.0 and tpot.ratio <= _FASTER
     return replace(
         trial,
@@ -284,7 +284,7 @@ def what_would_change(
     close = [each.accelerator for each in comparisons if each.chance_first_is_cheaper < _SURE]
     if close:
         sentences.append(
-            f"within the model's error the order against {', '.join(close)} is open: "
+            f"{', '.join(close)} cannot be told apart from option 1 within the model's error: "
             "benchmark both before a long contract"
         )
     return (*sentences, *tried)
@@ -301,9 +301,9 @@ def tried_changes(scenario: Scenario, plan: Planned) -> tuple[str, ...]:
         return ()
     found = []
     for level in _binding_levels(scenario.objectives, plan):
-        looser = _with_limit(scenario.objectives, level, _LOOSER * level.limit_s)
+        looser = _with_limit(scenario.objectives, level, _RELAX_FACTOR * level.limit_s)
         after = plan_changed(scenario.model_copy(update={"objectives": looser}), plan, plan.found)
-        if effect := _effect(f"{level.name} within {_LOOSER * level.limit_s:.3g} s", plan, after):
+        if effect := _effect(f"{level.name} within {_RELAX_FACTOR * level.limit_s:.3g} s", plan, after):
             found.append(effect)
             break
     if not scenario.constraints.precisions:
@@ -366,7 +366,7 @@ def _effect(change: str, plan: Planned, after: Planned | None) -> str:
     if after is None:
         return ""
     cost = BeforeAfter(plan.found.usd_per_million_tokens, after.found.usd_per_million_tokens)
-    if cost.ratio > LESS:
+    if cost.ratio > CHEAPER_IF_BELOW:
         return ""
     counts = plan.found.purchase.num_replicas, after.found.purchase.num_replicas
     fewer = f", {counts[1]} replicas for {counts[0]}" if counts[1] < counts[0] else ""

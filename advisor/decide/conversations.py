@@ -13,9 +13,9 @@ from advisor.simulator.serving.arrivals import TraceArrivals
 from advisor.simulator.serving.content import ROOT, Contents, ContentTree
 from advisor.simulator.serving.lengths import Lengths
 
-_LEAD_GAPS = 7.0
-"""Times a whole mean conversation that requests came before those that are replayed: one in a thousand belongs to a
-longer one, a tenth of those behind a 99th percentile."""
+_WARM_UP_CONVERSATIONS = 7.0
+"""Warm-up before the replayed requests, in mean conversation durations; one conversation in a thousand is longer, a
+tenth of the share that a p99 allows."""
 _RECENT = 2000
 """Requests before those that are replayed, of which also conversations that have ended are in the cache."""
 _SAMPLED = 4000
@@ -146,7 +146,7 @@ def conversations_at(
     Conversations begin as a Poisson process that has lasted for long: those that began before send the turns that are
     left, and what they have said is in the cache, as far as it holds.
     """
-    lead_s = _LEAD_GAPS * talk.mean_turns * talk.gap_s
+    lead_s = _WARM_UP_CONVERSATIONS * talk.mean_turns * talk.gap_s
     recent_s = _RECENT / rate_per_s
     begin_per_s = rate_per_s / _mean_turns(talk, lengths, most_tokens)
     found = list[tuple[_Drawn, NDArray[np.float64]]]()

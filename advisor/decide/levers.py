@@ -61,7 +61,7 @@ LEVERS: Final = {
         Lever("mtp", "speculation", "feature:speculative_mtp", "guess ahead with the model's own module"),
         Lever("eagle", "speculation", "feature:speculative_eagle", "guess ahead with an EAGLE head"),
         Lever("ngram", "speculation", "feature:speculative_ngram", "guess ahead from n-grams of the text"),
-        Lever("pools", "fleet", "feature:disaggregation", "compute prompts apart from answers"),
+        Lever("pools", "fleet", "feature:disaggregation", "disaggregate prefill and decode"),
         Lever("split", "fleet", "", "serve long prompts apart from short ones"),
         Lever(power.NAME, "power", "", "hold boards to less power than they are rated for"),
     )
@@ -328,7 +328,7 @@ def lever_note(one: Lever, candidate: Candidate) -> str:
         head = eagle_head(candidate.deployment.model, candidate.deployment.engine.id)
         needs = f", with {head}" if head else "; its head must be found or trained"
     part = 100.0 * chosen.speculation.acceptance
-    return f"counts on {part:.0f} % of guesses{needs}"
+    return f"assumes that {part:.0f} % of draft tokens are accepted{needs}"
 
 
 def lacks_head(candidate: Candidate) -> bool:

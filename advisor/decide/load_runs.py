@@ -44,11 +44,11 @@ _TAIL_PERCENT = 99
 _REFUSED_FRACTION = 0.01
 """Fraction of requests that a 99th percentile ignores: those too long for the cache or the token budget."""
 _GIVE_UP_FRACTION = 0.02
-"""More requests than that missing TTFT or TPOT mean that a 99th percentile misses: the rest need not be simulated. Of
-several runs together, one that misses by their number times a hundredth."""
+"""Abandon a run once 2 % of its requests miss TTFT or TPOT: the p99 can no longer hold. Of several runs judged
+together, one is abandoned at their number times 1 %."""
 
-_LEAST_OF_SHARE = 200
-"""Requests of a run of several shares that each of them gets at least."""
+_MIN_REQUESTS_PER_SHARE = 200
+"""Minimum requests per share in a run over several shares."""
 _SAMPLED_CHUNKS = 8
 """Number of chunks of 4,096 sampled lengths each, from which the requests of a range are drawn if no trace has them."""
 
@@ -149,7 +149,9 @@ def _run_of_shares(
 
     Assumes: replicas of a share get equal parts, each a Poisson stream of its own, as replicas of one kind do.
     """
-    length = max(num_requests, math.ceil(_LEAST_OF_SHARE / min(each.fraction for each in served.shares)))
+    length = max(
+        num_requests, math.ceil(_MIN_REQUESTS_PER_SHARE / min(each.fraction for each in served.shares))
+    )
     allowed = give_up_fraction * length
     results = list[ServingResult]()
     for each in served.shares:

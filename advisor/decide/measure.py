@@ -49,9 +49,9 @@ LONG_REQUESTS: Final = 1200
 """Least requests of each run that confirms: twelve of them lie beyond their 99th percentile."""
 _MOST_REQUESTS: Final = 20_000
 RESIDENCES: Final = 8
-"""Mean residence times that a confirming run lasts at least: it begins with an empty replica."""
-_TTFT_LIMITS: Final = 20
-"""Times the TTFT objective that a confirming run lasts at least: a backlog that grows by a twentieth of the arrivals
+"""Minimum length of a confirming run, in mean request residence times, because a run starts with an empty replica."""
+_MIN_TTFT_LIMITS_PER_RUN: Final = 20
+"""Minimum length of a confirming run, in multiples of the TTFT objective: a backlog that grows by 5 % of the arrivals
 then shows as a missed objective."""
 _LONGEST_WAIT_S: Final = 60.0
 """TTFT objective beyond which a confirming run is made no longer [s]."""
@@ -412,7 +412,7 @@ class Measurements:
         wait_s = min(self.objectives.largest_ttft_s, _LONGEST_WAIT_S)
         screened = self.capacity("screened")
         residence_s = screened.result.e2e.mean_s if screened else 0.0
-        return run_length(max(_TTFT_LIMITS * load * wait_s, RESIDENCES * load * residence_s))
+        return run_length(max(_MIN_TTFT_LIMITS_PER_RUN * load * wait_s, RESIDENCES * load * residence_s))
 
     def _simulate(self, load: float, number: int, num_requests: int, spacing_s: float) -> ServingResult:
         result = run_at(

@@ -25,8 +25,9 @@ _LIMITS: Final = {
 }
 _FACTORS: Final = (2.0, 16.0, 256.0)
 _MORE: Final = (1.0, 1.25, 1.6)
-_LESS: Final = (0.99, 0.9, 0.75)
-"""Times what a question without the limit found: a search within it, of shorter runs, may find a little less."""
+_RETRY_FRACTIONS: Final = (0.99, 0.9, 0.75)
+"""Fractions of the unrestricted result that are tried in turn; the restricted search uses shorter runs and may find
+slightly less."""
 _TRICKLE_PER_S: Final = 0.01
 """Requests, for which the smallest deployment is enough."""
 
@@ -126,7 +127,7 @@ def _with_budget(scenario: Scenario, usd_per_hour: float | None) -> Scenario:
 def _most_load(scenario: Scenario, ask: Ask) -> str:
     """Return the request rate that the owned hardware carries, as options to type; empty if it serves no request."""
     found = ask(_with_rate(scenario, None))
-    for part in _LESS if found is not None else ():
+    for part in _RETRY_FRACTIONS if found is not None else ():
         assert found is not None
         rate = float(f"{part * found.purchase.requests_per_s:.3g}")
         if ask(_with_rate(scenario, rate)) is not None:

@@ -35,8 +35,8 @@ _SLOTS: Final = 512
 """Answers under way in a decode worker at most: graphs of all these batches are captured."""
 _ROUND: Final = 1024
 """Round a token budget that holds a prompt to a multiple of this number [tokens]."""
-_TAIL: Final = 2.0
-"""Times its mean that the tail of a wait is, where service times hardly vary."""
+_TAIL_OVER_MEAN: Final = 2.0
+"""Ratio of the p99 to the mean of a queueing delay when service times hardly vary."""
 _LEAST_BUSY: Final = 0.2
 _NEARLY_FULL: Final = 0.95
 """First tokens wait for decode workers if these are busier than this fraction of their capacity; else for prefill."""
@@ -80,7 +80,7 @@ class PoolPair:
         """
         counts = []
         for side, least in zip(self.sides, self.least(load), strict=True):
-            busy = 1.0 - _TAIL / (least * side.rate_bound * side.slack_s)
+            busy = 1.0 - _TAIL_OVER_MEAN / (least * side.rate_bound * side.slack_s)
             counts.append(math.ceil(load / side.rate_bound / max(busy, _LEAST_BUSY) - _TINY))
         return counts[0], counts[1]
 

@@ -24,8 +24,8 @@ from advisor.simulator.serving_prediction import class_of
 Each = TypeVar("Each")
 LIKELY: Final = 0.75
 """Chance from which on objectives are called likely to hold, and an order of two options settled."""
-LESS: Final = 0.97
-"""Cost over another cost up to which it is called cheaper: a capacity is known within a twentieth."""
+CHEAPER_IF_BELOW: Final = 0.97
+"""Call A cheaper than B only if it costs less than 97 % of B; smaller gaps are within the 5 % error of a capacity."""
 QUANTILES: Final = tuple((2 * i + 1) / 42 for i in range(21))
 _NORMAL: Final = NormalDist()
 _QUANTILE_Z: Final = tuple(_NORMAL.inv_cdf(quantile) for quantile in QUANTILES)

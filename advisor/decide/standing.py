@@ -12,14 +12,14 @@ from advisor.catalog.schema import Price
 from advisor.decide.offers import OWN
 from advisor.decide.option import Bill, Machine, Offer, Role
 from advisor.decide.purchase import usd_words
-from advisor.decide.ranking import LESS, is_firm, move_to_front
+from advisor.decide.ranking import CHEAPER_IF_BELOW, is_firm, move_to_front
 from advisor.decide.reason import AssumedKernels, Reason, UnsurePrice
 from advisor.simulator.quantity import Basis, Quantity
 
 BLOCK: Final = 5
 """Options that are ranked together, however many are asked for."""
 SAFE: Final = 2
-"""Standing of an option that may head a list before any other."""
+"""Trust level of an option that may be listed first."""
 
 
 class Ranked(Protocol):
@@ -98,7 +98,7 @@ def standing_words(
         ratio = cost(safe_pick).value / cost(options[0]).value
         words = f"the safe pick is {_beside(safe_pick)}, which costs {ratio:.3g} times as much as 1"
     else:
-        words = "none is safe to take: try 1 first"
+        words = "no option is a safe pick: try 1 first"
     bold = next((each for each in options if each.role == "cheapest_if_it_holds"), None)
     if bold is None:
         return f"{words}."
@@ -107,7 +107,7 @@ def standing_words(
     if safe is None:
         return f"{words}; {bold.rank} is the cheapest if {condition}."
     ratio = cost(bold).value / cost(safe).value
-    if ratio > LESS:
+    if ratio > CHEAPER_IF_BELOW:
         return f"{words}."
     return f"{words}; {bold.rank} saves {100.0 * (1.0 - ratio):.0f} % if {condition}: {first} first."
 

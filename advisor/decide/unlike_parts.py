@@ -27,8 +27,8 @@ BASES: Final = len(_MOST_SIZED)
 LARGEST_WORKER: Final = 8
 """Accelerators of one worker: those of a usual machine."""
 _MOST_STEPS: Final = 12
-_MOST_REGROWN: Final = 3
-"""Times that parts are grown again which other seeds did not show to hold."""
+_MAX_REGROWTH: Final = 3
+"""Maximum number of times that parts are enlarged after other seeds reject them."""
 _GROWTH: Final = 0.1
 _PER_WORKER: Final = 40
 """Requests of a run that sizes parts, for each of their workers."""
@@ -168,7 +168,7 @@ def _best(asked: Asked, plan: Planned, pairs: Sequence[WorkerPair], most: int) -
             waiting.append((likely.usd_per_hour, place, pair.begin(asked.load)))
     waiting = sorted(waiting)[:most]
     sized = list[tuple[float, int, Found]]()
-    for _ in range(most + _MOST_REGROWN):
+    for _ in range(most + _MAX_REGROWTH):
         for usd, place, counts in waiting:
             least = sized[-1][0] if sized else limit
             found = (

@@ -173,7 +173,7 @@ def _against_rent(row: CostRow, rented: CostRow) -> list[BreakEven]:
     fixed_per_day = (cost.usd_per_hour - energy_per_hour) * HOURS_PER_DAY
     hours = crossing.hours_per_day_worth_owning(fixed_per_day, rent_per_hour, energy_per_hour)
     paid = (
-        f"{deal} has paid for itself after {months:.0f} months against {other} all the time"
+        f"{deal} breaks even after {months:.0f} months against {other} around the clock"
         if months is not None
         else f"{deal} never pays for itself against {other}: running it costs as much"
     )

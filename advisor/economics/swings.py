@@ -10,7 +10,7 @@ from advisor.economics.row import Priced
 from advisor.economics.sensitivity import SensitivityInput, Swing, tornado
 
 _LEAST_LOAD = 0.4
-"""Own assumption: a service that people use by day carries its mean load at this part of its peak or more."""
+"""Lowest mean load of a service with daytime use, as a fraction of its peak. Own assumption."""
 _OWNED = (
     "life_years",
     "resale_decay_per_year",

@@ -91,7 +91,7 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
     told = f"{first}; {'; '.join(line for line in rest if line not in doubts)}.\nStart: {before}{start}.\n"
     whole = fleet.whole
     options = f"options are those of {whole.engine.name} {whole.release}"
-    return {**files, "README.md": markdown(f"{told}Look: {'; '.join(doubts)}; {options}.\n")}
+    return {**files, "README.md": markdown(f"{told}Before you deploy: {'; '.join(doubts)}; {options}.\n")}
 
 
 def _before(files: Mapping[str, str], quote: str = "") -> str:
@@ -117,6 +117,6 @@ def _readme(plan: Plan, form: Format, start: str, files: Mapping[str, str]) -> s
     return (
         f"{plan.title}; {plan.layout_words}.\n"
         f"Start: {before}`{start}`{where}{router}.\n"
-        f"Look: {'; '.join(doubts) or 'all names were read in a source'}; options are those of {plan.engine.name} "
-        f"{plan.release}.\n"
+        f"Before you deploy: {'; '.join(doubts) or 'all names were read in a source'}; options are those of "
+        f"{plan.engine.name} {plan.release}.\n"
     )

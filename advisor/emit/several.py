@@ -224,5 +224,5 @@ def _readme(
     return (
         f"{len(served)} models: {'; '.join(asked)}.\n"
         f"Start: {before}{'; '.join(starts)}.\n"
-        f"Look: {'; '.join(doubts)}.\n"
+        f"Before you deploy: {'; '.join(doubts)}.\n"
     )

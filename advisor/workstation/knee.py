@@ -65,7 +65,7 @@ def knee_words(found: Sequence[PriceStep]) -> str:
         return ""
     beyond = [step for step in found if step.total_usd > best.total_usd]
     if not beyond:
-        return f"Up to {best.name} speed grows with the money."
+        return f"Each step up in price buys more speed, up to {best.name}."
     over = [
         PriceStep(
             step.name,

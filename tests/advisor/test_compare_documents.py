@@ -106,7 +106,7 @@ LAYOUT: dict[str, Any] = {
 
 
 def within_error(second_cost: float, traffic: int = 1000, **changes: Any) -> bool | None:
-    """Of a cost of 0.2 that becomes another, in plans whose own intervals are wide."""
+    """Documents with a cost of 0.2 that becomes another, in plans whose own intervals are wide."""
     first = option("h100-sxm", 0.2, 24.0, spread=0.9, **LAYOUT)
     second = plan(option("h100-sxm", second_cost, 24.0, spread=0.9, **{**LAYOUT, **changes}))
     second["inputs"]["traffic"]["mean_input_tokens"] = traffic

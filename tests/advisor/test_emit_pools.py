@@ -157,7 +157,7 @@ def in_scripts(files: Mapping[str, str], option: Option, form: str) -> None:
 
 
 def slurm_router(files: Mapping[str, str], option: Option) -> str:
-    """What router.sh writes for nginx once the workers have left their addresses."""
+    """Lines that router.sh writes for nginx once the workers have left their addresses."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for part in option.parts:

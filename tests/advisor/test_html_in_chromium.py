@@ -157,7 +157,7 @@ def test_a_report_of_a_recommendation_has_its_parts(report: Path, visit: Callabl
         "Time and memory",
         "What would change it",
         "What would make it cheaper or faster",
-        "Why not the others",
+        "Rejected accelerators",
         "Prices",
         "Inputs",
         "Provenance",

@@ -79,7 +79,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "purchase_price": {"own": "8xh100-sxm"},
     "shape": {"rate": "3"},
 }
-"""What else is asked where an option says nothing alone."""
+"""Options that must be given too because an option means nothing alone."""
 OTHER_MODEL = {
     "diffusion": "flux.1-dev",
     "embed": "bge-large-en",
@@ -111,7 +111,7 @@ def input_with(work: str, **typed: Any) -> RecommendInput:
 
 
 def question(asked: RecommendInput, typed: set[str]) -> list[Any]:
-    """What is asked of the search, however it is answered; the day and the seed are those of every command."""
+    """Question to the search, however it is answered; the day and the seed are those of every command."""
     refuse_idle(asked, typed)
     work = asked.workload
     if work == "serve":

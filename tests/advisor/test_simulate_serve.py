@@ -263,8 +263,8 @@ def test_decode_workers_of_a_pool_may_guess_ahead(cli: Cli) -> None:
 @pytest.mark.parametrize(
     ("options", "code", "what", "fix"),
     [
-        ("--prefill-workers 2", 3, "without decode workers serves nobody", "--decode-workers 1"),
-        ("--decode-workers 2", 3, "without prefill workers serves nobody", "--prefill-workers 1"),
+        ("--prefill-workers 2", 3, "without decode workers answers no request", "--decode-workers 1"),
+        ("--decode-workers 2", 3, "without prefill workers answers no request", "--prefill-workers 1"),
         (
             "--prefill-workers 1 --decode-workers 1 --replicas 2",
             2,

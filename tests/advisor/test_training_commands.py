@@ -130,12 +130,12 @@ def test_the_terminal_shows_cluster_step_memory_and_bill(cli: Cli) -> None:
         "The same run at every term",
         "Failures: one every",
         "Energy:",
-        "Lay it out so",
+        "Launch options by framework",
         "# megatron-lm",
         "Asked: train, 100 B tokens in steps of 512 x 8192",
     ):
         assert part in words, part
-    table = run.out.split("Lay it out so")[0]
+    table = run.out.split("Launch options by framework")[0]
     assert max(len(line) for line in table.splitlines()) <= 100
 
 

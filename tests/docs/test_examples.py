@@ -74,7 +74,7 @@ def replay_block(block: re.Match[str], cli: Callable[[str], Any]) -> str:
 
 
 def terminal_text(run: Any) -> str:
-    """What a terminal shows of a run: stderr comes first, as it is written before the answer."""
+    """Output of a run as a terminal shows it: stderr comes first, as it is written before the answer."""
     return "\n".join(line.rstrip() for line in (run.err + run.out).splitlines()).rstrip("\n")
 
 
@@ -211,7 +211,7 @@ def test_readme_is_short_and_its_commands_set_everything_up() -> None:
     assert len(lines) <= 180
     commands = [line for line in lines if line.startswith("python3 -m venv .venv && .venv/bin/pip install ")]
     assert len(commands) == 2
-    assert commands[0].endswith(".venv/bin/advisor recommend --model 70b --workload serve")
+    assert commands[0].endswith(".venv/bin/advisor recommend --model 70b --rate 10 --top 3")
     assert commands[1].endswith(".venv/bin/python -m pytest")
 
 

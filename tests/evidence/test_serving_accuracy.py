@@ -1,4 +1,4 @@
-"""Which rows the published accuracy counts, and its figures, on numbers worked out by hand."""
+"""Rows that the published accuracy counts, and its figures, on numbers worked out by hand."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What rows of published training runs state of recipes, losses, batches, shards and schedules."""
+"""Statements of published training rows on recipes, losses, batches, shards and schedules."""
 
 from itertools import product
 

@@ -173,7 +173,7 @@ def resources(kernel: Any, folder: Path) -> dict[str, int]:
 
 
 def keys_of(launches: Callable[[], object]) -> list[str]:
-    """What Triton's cache knows kernels by, for each kernel that would be compiled."""
+    """Keys of Triton's cache, for each kernel that would be compiled."""
     keys = []
     triton.knobs.runtime.jit_cache_hook = lambda key, **others: keys.append(key) or True
     launches()

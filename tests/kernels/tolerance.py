@@ -11,9 +11,10 @@ class Tolerance:
     """Limits for |actual − expected|."""
 
     relative: float
-    """Of the element itself: a few units in the last place of the output format."""
+    """Tolerance relative to the element itself: a few units in the last place of the output format."""
     of_rms: float
-    """Of the root mean square of the expected result: cancellation leaves absolute errors of this size."""
+    """Tolerance relative to the root mean square of the expected result: cancellation leaves absolute errors of this
+    size."""
     norm: float
     """‖actual − expected‖ / ‖expected‖ over the whole tensor."""
 

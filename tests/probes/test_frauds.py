@@ -75,7 +75,7 @@ def gpu_of(row: dict[str, str]) -> Gpu:
 
 
 def measured_alone(row: dict[str, str], gpu: Gpu) -> list[Measurement]:
-    """What each GPU gave by itself, with the state it was in."""
+    """Measurements of each GPU by itself, with the state it was in."""
     sm = gpu.max_sm_clock_hz
     memory = gpu.max_memory_clock_hz
     seen = Conditions(

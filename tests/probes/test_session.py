@@ -77,7 +77,7 @@ for s in steps:
 
 @pytest.fixture
 def two_gpus_and_torch(monkeypatch):
-    """As two_gpus, and a process beside the workers that does as it is told once it has told its facts."""
+    """Machine with two GPUs and a process beside the workers that does as it is told once it has told its facts."""
     ask_torch = Session._ask_torch
     yield_to = {}
 

@@ -1,4 +1,4 @@
-"""What the drivers' tools print about links, and what is made of it."""
+"""Links as the drivers' tools print them, and as they are read."""
 
 from dataclasses import replace
 from pathlib import Path

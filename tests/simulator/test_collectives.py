@@ -220,7 +220,7 @@ def test_many_nodes_stop_at_the_network() -> None:
 
 
 def least_outbound_bytes(operation: str, size: float, nodes: int, ranks: int) -> float:
-    """What some node must send to the others, whatever the algorithm (switches that do not reduce)."""
+    """Bytes that some node must send to the others, whatever the algorithm (switches that do not reduce)."""
     away = (nodes - 1) / nodes
     return (
         size

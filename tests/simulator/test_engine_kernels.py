@@ -1,4 +1,4 @@
-"""What releases do differently on some architectures: launches without graphs, kernels without a configuration."""
+"""Differences between releases on some architectures: launches without graphs, kernels without a configuration."""
 
 from collections.abc import Mapping
 from dataclasses import asdict

@@ -1,4 +1,4 @@
-"""What an engine makes of routed experts and of launches, against the same kernels measured alone."""
+"""Routed experts and launches in an engine, against the same kernels measured alone."""
 
 import dataclasses
 

@@ -1,4 +1,5 @@
-"""What the host adds to a step where it prepares the next one ahead, and where it takes turns with the device."""
+"""Host time that is added to a step where the host prepares the next one ahead, and where it takes turns with the
+device."""
 
 import dataclasses
 import json

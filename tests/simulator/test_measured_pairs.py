@@ -1,4 +1,4 @@
-"""Which accelerators of a measured machine a group takes, and what that does to predictions and recommendations."""
+"""Choice of accelerators of a measured machine for a group, and what that does to predictions and recommendations."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""Which record stands in where nobody measured: a chip of the same family before another vendor's."""
+"""Records that stand in where nothing was measured: a chip of the same family before another vendor's."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What docs/serving.md says in words, held whatever the fitted parameters are."""
+"""Statements of docs/serving.md, held whatever the fitted parameters are."""
 
 from dataclasses import replace
 

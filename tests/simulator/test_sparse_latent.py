@@ -1,4 +1,4 @@
-"""Which sparse kernels an engine runs, and what they do to a pass of DeepSeek V3.2."""
+"""Sparse kernels that an engine runs, and what they do to a pass of DeepSeek V3.2."""
 
 from dataclasses import replace
 

@@ -13,7 +13,7 @@ SIZES = np.array([1e3, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10])
 
 
 def rate_of(place: Topology) -> float:
-    """What one rank sends: its link, or where the group spans nodes the node's ports beside it [bytes/s]."""
+    """Rate at which one rank sends: its link, or where the group spans nodes the node's ports beside it [bytes/s]."""
     if place.num_nodes == 1:
         return place.intra_bytes_per_s
     return min(place.intra_bytes_per_s, place.inter_bytes_per_s * place.ranks_in_node)

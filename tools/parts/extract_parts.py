@@ -199,7 +199,7 @@ def cpus(folder: Path) -> Iterator[Row]:
 
 
 def series(name: str, socket: str) -> str:
-    """Which CPUs share a socket's wiring: Threadripper PRO and Threadripper do not."""
+    """Return the CPU family that shares a socket's wiring: Threadripper PRO and Threadripper differ."""
     if socket == "sTR5":
         return "threadripper-pro" if re.search(r"\bPRO\b|\d{4}WX", name) else "threadripper"
     return socket.lower()
@@ -540,7 +540,7 @@ def extract(folder: Path) -> None:
 
 
 def named_parts(folder: Path) -> dict[str, Iterator[Row]]:
-    """What lists name and the planner does not choose among: every row whose figures can be judged."""
+    """Return the parts that lists name and the planner does not choose among: every row whose figures can be judged."""
     return {
         "boards.csv": boards(folder, named=True),
         "psus.csv": named_psus(folder),

@@ -65,7 +65,13 @@ class BuildConditions:
     ] = None
     resale: Annotated[
         float | None,
-        USE("FRACTION", "Part of the price that it brings then.", min=0, max=1, show_default="the catalog's"),
+        USE(
+            "FRACTION",
+            "Resale value after --years, as a fraction of the price.",
+            min=0,
+            max=1,
+            show_default="the catalog's",
+        ),
     ] = None
 
 

@@ -39,6 +39,7 @@ def plan_answer(found: PlanResult, question: Question, notes: tuple[str, ...], *
     best = knee(ladder)
     blocks: list[Block] = [
         Paragraph(headline(first, question), emphasis=True),
+        Paragraph(_question_words(question)),
         _machines_table(found.builds),
         *([Paragraph(words)] if (words := knee_words(ladder)) else []),
         *_frontier_chart(found.builds),
@@ -46,7 +47,7 @@ def plan_answer(found: PlanResult, question: Question, notes: tuple[str, ...], *
     ]
     for other in found.builds[1:] if explain else ():
         blocks += machine_blocks(other, explain=True)
-    blocks.append(Paragraph(_question_words(question, found)))
+    blocks.append(Paragraph(_search_words(found)))
     return Answer(
         result={
             "kind": "build",
@@ -153,7 +154,7 @@ def _frontier_chart(builds: Sequence[Build]) -> list[Block]:
         x=Axis("price", "USD", hint="left is cheaper"),
         y=Axis("output tokens/s", hint="up is faster"),
         series=(Series("machines", tuple(points)),),
-        description="Output tokens per second of each machine against its price; digits are its rank.",
+        description="Output tokens per second of each machine against its price; the number is its rank in the table.",
         is_in_terminal=False,
     )
     return [chart]
@@ -229,7 +230,7 @@ def performance_blocks(run: MachinePerformance, *, explain: bool) -> list[Block]
     fits = "fits" if run.qlora_fits else "does not fit"
     largest = f"; the largest of a few that fits: {run.largest_qlora}" if run.largest_qlora else ""
     lines.append(
-        f"QLoRA of it takes {digits(run.qlora_bytes_per_card / GB)} GB of each card: {fits}{largest}."
+        f"QLoRA of this model needs {digits(run.qlora_bytes_per_card / GB)} GB of each card: {fits}{largest}."
     )
     blocks: list[Block] = [Paragraph("\n".join(lines))]
     if run.power_points and explain:
@@ -303,17 +304,24 @@ def _verdict(check: Check) -> str:
     return "BROKEN" if check.verdict == "broken" else check.verdict
 
 
-def _question_words(question: Question, found: PlanResult) -> str:
+def _question_words(question: Question) -> str:
+    """Return the question as it was understood, defaults included."""
     load = question.load
     use = question.use
     setting = question.setting
-    left_out = sum(found.unpriced.values())
-    gap = max(build.optimality_gap for build in found.builds)
     return (
         f"Asked: {load.concurrency} stream{'s' if load.concurrency > 1 else ''} of {load.input_tokens} tokens in, "
         f"{load.output_tokens} out; {setting.circuit} circuit, {setting.min_lanes} lanes a card; "
         f"{digits(use.hours_per_day)} hours a day for {digits(use.years)} years, "
-        f"${use.usd_per_kwh:.3g} per kWh, {use.resale_fraction:.0%} of the price left at the end.\n"
+        f"${use.usd_per_kwh:.3g} per kWh, resale value {use.resale_fraction:.0%} of the price."
+    )
+
+
+def _search_words(found: PlanResult) -> str:
+    """Return how many candidates the optimizer chose among, how exact it is, and what the signs mean."""
+    left_out = sum(found.unpriced.values())
+    gap = max(build.optimality_gap for build in found.builds)
+    return (
         f"Optimality gap {gap:.2%} over {found.num_binaries} candidates under {found.num_inequalities} inequalities; "
         f"{left_out} parts without a price were left out. Prices in USD, before tax.\n{LEGEND}"
     )

@@ -69,7 +69,7 @@ def _accelerators(rows: Sequence[AcceleratorCoverage]) -> Table:
             )
             for row in rows
         ),
-        title="Accelerators that somebody rents out",
+        title="Accelerators with a rental price",
     )
 
 
@@ -101,7 +101,7 @@ def _unpriced_table(pairs: Sequence[tuple[str, str]]) -> Table:
     return Table(
         columns("reason~ | n> | accelerators~"),
         tuple((reason, f"{len(names)}", ", ".join(names)) for reason, names in by_reason.items()),
-        title="Engines run on them, and no price to plan with is known",
+        title="Accelerators with engine support but without a usable price",
     )
 
 

@@ -57,7 +57,7 @@ class PricesInput:
 @command("catalog coverage")
 @dataclass(frozen=True, slots=True)
 class CoverageInput:
-    """Say what is priced, supported, measured and dated, and what is stale, of one seller, or without a price."""
+    """List what is priced, supported and measured, and which prices are stale, from one provider only, or missing."""
 
     gpu: OneGpu = None
     provider: Sellers = None
@@ -92,7 +92,7 @@ class RefreshInput:
 @command("catalog engines")
 @dataclass(frozen=True, slots=True)
 class EnginesInput:
-    """List serving engines: scheduler, defaults, formats, and what sources state that runs where."""
+    """List serving engines: scheduler, defaults, formats, and stated support by architecture."""
 
     vendor: Annotated[str | None, Option(help="Only what runs on this vendor's accelerators.")] = None
     precision: Annotated[str | None, Option(help="Only what serves weights in this format, e.g. fp8.")] = None

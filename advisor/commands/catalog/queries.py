@@ -103,7 +103,7 @@ def select_engines(asked: EnginesInput, chip: Accelerator | None = None) -> Sequ
 def _sort_largest_first(
     kept: Sequence[T], kind: str, key: Callable[[T], float | None] | None = None
 ) -> Sequence[T]:
-    """Records by a number, largest first; those without it come last, equal ones keep their order.
+    """Return records by a number, largest first; those without it come last, equal ones keep their order.
 
     Raises: InfeasibleError: there is none.
     """
@@ -184,7 +184,7 @@ def select_prices(wanted: PricesInput, as_of: datetime.date) -> tuple[list[Price
 
 
 def _none_known(wanted: PricesInput, as_of: datetime.date, gpu: str | None) -> InfeasibleError:
-    """Return the failure, with the terms under which the accelerator was on offer that day, if it was."""
+    """Return the error for no matching price, with the terms under which the accelerator was on offer that day."""
     elsewhere = prices.prices_as_of(
         as_of,
         terms=get_args(Term),

@@ -80,7 +80,7 @@ def weight_formats(found: Stated, engines: Sequence[Engine]) -> Table:
 
 
 def _sort_columns(names: set[str] | Mapping[str, object]) -> list[str]:
-    """Weight formats first, then cache formats, then features."""
+    """Return the columns: weight formats first, then cache formats, then features."""
     return sorted(names, key=lambda name: (("", "kv", "feature").index(name.rpartition(":")[0]), name))
 
 

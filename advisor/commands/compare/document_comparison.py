@@ -232,7 +232,7 @@ def _telling(records: Sequence[Mapping[str, Json]]) -> tuple[str, ...]:
 
 
 def _reason(document: Document, record: Mapping[str, Json]) -> str:
-    """Return why a document does not have a record: what it says of the record's accelerator."""
+    """Return the reason that a document gives for not listing a record's accelerator."""
     rejected = document.get("rejected")
     for entry in rejected if isinstance(rejected, list) else []:
         if isinstance(entry, dict) and entry.get("accelerator") == first_at(record, *ACCELERATOR):

@@ -41,7 +41,7 @@ def asks_the_same(first: Mapping[str, Json], second: Mapping[str, Json]) -> bool
 def is_within_error(
     figure: str, first: Mapping[str, Json], second: Mapping[str, Json], ratio: float
 ) -> bool | None:
-    """Whether a figure's ratio lies within what ratios of such deployments err by; None where that is not known.
+    """Whether a figure's ratio lies within the error of ratios between such deployments; None if it is not known.
 
     The same deployment errs in the same way twice: what moved its figures is price or load, not the model.
     """

@@ -104,8 +104,8 @@ def documents_answer(found: DocumentComparison, first: Path, second: Path) -> An
     gone = [(n, "only the first", why) for n, why in found.only_first]
     gone += [(n, "only the second", why) for n, why in found.only_second]
     if gone:
-        header = columns("option | in | what the other says of it~")
-        blocks.append(Table(header, tuple(gone), title="In one of them only"))
+        header = columns("option | in | reason in the other answer~")
+        blocks.append(Table(header, tuple(gone), title="Options in only one of the two answers"))
     return Answer(
         result={"kind": "comparison", "compared": found.kind, "is_same": found.is_same, **_fields(found)},
         inputs={"first": first, "second": second},

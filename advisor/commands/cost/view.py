@@ -41,10 +41,14 @@ _NOT_IN_RESULT: Final = ("warnings", "notes")
 
 
 def cost_answer(report: CostReport, question: CostQuestion, notes: tuple[str, ...]) -> Answer:
-    """Return the whole report."""
+    """Return the cost report as an answer."""
     ways = _ways_table(report.ways, question, limit=MAX_WAYS)
     method = Paragraph(f"How a bill is divided: {report.method}")
-    asked = Paragraph(f"{_question(report, question)}\n{LEGEND}")
+    asked = Paragraph(_question(report, question))
+    counts = report.counts
+    counted = Paragraph(
+        f"{counts.num_candidates} deployments considered, {counts.num_simulated} simulated.\n{LEGEND}"
+    )
     crossings = _crossings(report)
     row = report.rows[0]
     bill = Paragraph(bill_words(row.option.bill, take_words(row.option)))
@@ -56,6 +60,7 @@ def cost_answer(report: CostReport, question: CostQuestion, notes: tuple[str, ..
         | {"mean_requests_per_s": question.mean_rate_per_s},
         blocks=(
             Paragraph(report.headline, emphasis=True),
+            asked,
             _rows_table(report.rows),
             *_roles(report.rows),
             bill,
@@ -66,18 +71,20 @@ def cost_answer(report: CostReport, question: CostQuestion, notes: tuple[str, ..
             tornado_chart(report.sensitivity, "What moves the cost of a rented token"),
             *_carbon_blocks(report.carbon),
             method,
-            asked,
+            counted,
         ),
         tiles=_tiles(report),
-        sections=_sections(report, question, (bill, method, asked)),
+        sections=_sections(report, question, asked, (bill, method, counted)),
         records="rows",
         warnings=report.warnings,
         notes=tuple(dict.fromkeys((*notes, *report.notes))),
     )
 
 
-def _sections(report: CostReport, question: CostQuestion, end: tuple[Block, ...]) -> tuple[Section, ...]:
-    """Return the same for a page: all offers, all charts."""
+def _sections(
+    report: CostReport, question: CostQuestion, asked: Block, end: tuple[Block, ...]
+) -> tuple[Section, ...]:
+    """Return the sections of a page, with all offers and all charts."""
     ways = _ways_table(report.ways, question, limit=len(report.ways))
     first = report.rows[0]
     parts = [
@@ -85,6 +92,7 @@ def _sections(report: CostReport, question: CostQuestion, end: tuple[Block, ...]
             "Cost per token",
             (
                 Paragraph(report.headline, emphasis=True),
+                asked,
                 _rows_table(report.rows),
                 *_roles(report.rows),
                 *_providers_blocks(first, limit=len(first.providers)),
@@ -126,7 +134,7 @@ def _tiles(report: CostReport) -> tuple[Tile, ...]:
 
 
 def _question(report: CostReport, question: CostQuestion) -> str:
-    """Return what was asked, defaults included, and how much was looked at."""
+    """Return the question as it was understood, defaults included."""
     scenario = question.scenario
     traffic = scenario.traffic
     goals = scenario.objectives
@@ -148,8 +156,7 @@ def _question(report: CostReport, question: CostQuestion) -> str:
     return (
         f"Asked: {traffic.mean_input_tokens} tokens in, {traffic.mean_output_tokens} out ({traffic.profile}), "
         f"{goals.words}, {load}, planned with {percent(scenario.headroom_fraction)} headroom{spare}; "
-        f"{', '.join(limits.terms)} prices as of {scenario.as_of} in {report.currency}{levers}. "
-        f"{report.counts.num_candidates} deployments considered, {report.counts.num_simulated} simulated."
+        f"{', '.join(limits.terms)} prices as of {scenario.as_of} in {report.currency}{levers}."
     )
 
 
@@ -165,7 +172,7 @@ def _rows_table(rows: Sequence[CostRow]) -> Table:
 
 
 def _roles(rows: Sequence[CostRow]) -> list[Block]:
-    """Return which option is safe to take, and what another saves if it holds."""
+    """Return sentences on the safe pick, and on the saving of another option if it holds."""
     safe = next((row for row in rows if row.option.role == "safe_pick"), None)
     bold = next((row for row in rows if row.option.role == "cheapest_if_it_holds"), None)
     words = [] if safe is None else [f"{safe.option.rank} is the safe pick."]

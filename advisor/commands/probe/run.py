@@ -55,7 +55,7 @@ def parse_gpus(text: str) -> list[int] | None:
 
 
 def probe(asked: ProbeInput, shared: SharedOptions) -> Answer:
-    """Measure this machine; after each step what is finished stands in the output file.
+    """Measure this machine; after each step the output file holds all finished steps.
 
     Raises: AdvisorError: an option is wrong, the file to resume is no probe, or a GPU does not exist.
     """

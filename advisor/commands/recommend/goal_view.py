@@ -37,13 +37,18 @@ def goal_answer(
     shown: tuple[Block, ...] = (*facts, described) if explain else (*facts[:1], Paragraph(_MORE))
     changes = bullet_list("What would change this answer", report.what_would_change)
     asked = Paragraph(_question_sentence(scenario, weights))
-    head: tuple[Block, ...] = (Paragraph(report.headline, emphasis=True), ranking, _chart(report.options))
+    head: tuple[Block, ...] = (
+        Paragraph(report.headline, emphasis=True),
+        asked,
+        ranking,
+        _chart(report.options),
+    )
     return Answer(
         result=fields_of(report),
         inputs=fields_of(scenario, "calibration") | {"goal": goal},
-        blocks=(*head, *shown, changes, asked),
+        blocks=(*head, *shown, changes),
         sections=(
-            Section("Ranking", (*head, changes, asked)),
+            Section("Ranking", (*head, changes)),
             Section("The data behind each score", facts),
             Section("Other hardware, as what it is", (described,)),
         ),

@@ -101,7 +101,7 @@ def _how_sure(found: Decision) -> str:
     options = found.options
     best = found.options[0]
     safe = found.safe_pick
-    lines = [f"{safe.rank} is the safe pick" if safe else "none is safe to take: benchmark 1 first"]
+    lines = [f"{safe.rank} is the safe pick" if safe else "no option is a safe pick: benchmark 1 first"]
     bold = next((option for option in options if option.role == "cheapest_if_it_holds"), None)
     if best.tie_with:
         ties = ", ".join(map(str, best.tie_with))

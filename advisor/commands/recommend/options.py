@@ -131,7 +131,7 @@ class RecommendInput(WorkQuestion):
 @command("replay")
 @dataclass(frozen=True, slots=True)
 class ReplayInput:
-    """Ask the question of a plan again: the day, the seed and the limits are those of the plan."""
+    """Ask the question of a saved plan again, with its day, seed and limits."""
 
     file: Annotated[Path, Argument(metavar="PLAN.json", help="What `advisor recommend --plan` wrote.")]
     shown: Annotated[Shown, only("plan", "explain")] = Shown()

@@ -112,6 +112,7 @@ def _item_blocks(found: Decision, objective_s: float, *, explain: bool) -> tuple
     asked = f"Asked: 99 % of {found.unit}s within {show(objective_s, TIME)}; $/1000 with its 80 % interval."
     return (
         Paragraph(found.headline, emphasis=True),
+        Paragraph(asked),
         *_item_ladder(found),
         table_of(shown, item_columns(found.unit or "item"), f"Best options{at}{of_each}"),
         Paragraph(
@@ -119,7 +120,7 @@ def _item_blocks(found: Decision, objective_s: float, *, explain: bool) -> tuple
         ),
         *(() if found.ladder else (Paragraph(bill_words(shown[0].bill)),)),
         *(rejected_words(found.rejected) if explain else ()),
-        Paragraph(asked if explain else f"{asked} --explain shows the rest."),
+        *(() if explain else (Paragraph("--explain shows the rest."),)),
     )
 
 

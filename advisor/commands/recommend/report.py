@@ -114,7 +114,7 @@ def recommendation_sections(found: Decision, scenario: Scenario) -> tuple[Sectio
             )
         )
     if found.rejected:
-        sections.append(Section("Why not the others", (rejected_table(found.rejected),)))
+        sections.append(Section("Rejected accelerators", (rejected_table(found.rejected),)))
     if options:
         prices = prices_table(options)
         bill = Paragraph(bill_words(options[0].bill))

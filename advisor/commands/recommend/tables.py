@@ -7,7 +7,7 @@ from typing import Final
 from advisor.decide.decision import Decision, Rejected, Rung
 from advisor.decide.option import Option
 from advisor.decide.power import power_words
-from advisor.decide.ranking import LESS
+from advisor.decide.ranking import CHEAPER_IF_BELOW
 from advisor.decide.reason import UnsurePrice
 from advisor.decide.scenario import Objectives, Scenario
 from advisor.render.answer import Block, Paragraph, Table, columns
@@ -97,7 +97,7 @@ def how_sure(found: Decision, shown: Sequence[Option]) -> str:
     elif found.safe_pick is not None:
         lines.append(f"the safe pick is {_beside(found.safe_pick)}")
     else:
-        lines.append(f"none is safe to take: {first} 1 first")
+        lines.append(f"no option is a safe pick: {first} 1 first")
     if best.role == "cheapest_if_it_holds":
         lines.append(f"1 is the cheapest if {condition}" + (f": {first} it first" if safe else ""))
     elif safe is not None and safe is not best:
@@ -111,7 +111,7 @@ def how_sure(found: Decision, shown: Sequence[Option]) -> str:
     bold = next((each for each in shown if each.role == "cheapest_if_it_holds" and each is not best), None)
     if bold is not None:
         saved = 1.0 - bold.served.usd_per_million_tokens.value / best.served.usd_per_million_tokens.value
-        if saved >= 1.0 - LESS:
+        if saved >= 1.0 - CHEAPER_IF_BELOW:
             condition, first = _doubt(bold)
             chances.append(f"{bold.rank} saves {100 * saved:.0f} % if {condition}: {first} it first")
     return "; ".join((*lines, *chances)) + "."
@@ -201,7 +201,7 @@ def rejected_tables(rejected: Sequence[Rejected]) -> list[Block]:
     for entry in rejected:
         by_reason[str(entry.reason)].append(entry.accelerator)
     rows = tuple((", ".join(names), reason) for reason, names in by_reason.items())
-    title = f"Why not the other {len(rejected)} accelerators"
+    title = f"Rejected accelerators ({len(rejected)})"
     return [Table(columns("accelerator~ | reason~"), rows, title=title)] if rows else []
 
 

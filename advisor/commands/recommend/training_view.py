@@ -46,6 +46,7 @@ def training_answer(
     by_time = is_fastest_wanted(scenario)
     blocks: list[Block] = [
         Paragraph(found.headline, emphasis=True),
+        Paragraph(_question_words(scenario, found)),
         _options_table(found.options, by_time=by_time),
         Paragraph(standing_words(found.options, lambda option: option.usd, found.safe_pick)),
         Paragraph(job_words(first.bill)),
@@ -55,8 +56,8 @@ def training_answer(
     if explain:
         blocks += _explanation_blocks(first, found)
     blocks.append(flags_figure(first))
-    question = question_words(scenario, found)
-    blocks.append(Paragraph(question if explain else f"{question} --explain shows the rest."))
+    counted = _count_words(found)
+    blocks.append(Paragraph(counted if explain else f"{counted} --explain shows the rest."))
     return Answer(
         result=fields_of(found, *ENVELOPE_FIELDS),
         inputs=fields_of(scenario),
@@ -82,11 +83,10 @@ def _explanation_blocks(first: TrainingOption, found: TrainingRecommendation) ->
     return blocks
 
 
-def question_words(scenario: TrainingScenario, found: TrainingRecommendation) -> str:
-    """Return the question, defaults included, and the number of plans that were considered."""
+def _question_words(scenario: TrainingScenario, found: TrainingRecommendation) -> str:
+    """Return the question as it was understood, defaults included."""
     task = scenario.task
     limits = scenario.limits
-    counts = found.counts
     within = [
         f"on {limits.num_accelerators} accelerators" if limits.num_accelerators else "",
         f"within {show(limits.deadline_s, TIME)}" if limits.deadline_s else "",
@@ -98,7 +98,15 @@ def question_words(scenario: TrainingScenario, found: TrainingRecommendation) ->
     return (
         f"Asked: {scenario.workload}, {what}, {formats}, {task.optimizer}{method}"
         f"{', ' if any(within) else ''}{', '.join(filter(None, within))}; {', '.join(limits.terms)} prices as of "
-        f"{scenario.as_of}. {counts.num_candidates:,} plans on {_clusters(counts.num_clusters or 0)} considered, "
+        f"{scenario.as_of}."
+    )
+
+
+def _count_words(found: TrainingRecommendation) -> str:
+    """Return how many plans the search considered, computed and simulated."""
+    counts = found.counts
+    return (
+        f"{counts.num_candidates:,} plans on {_clusters(counts.num_clusters or 0)} considered, "
         f"memory and time of {counts.num_evaluated or 0:,} computed, {counts.num_simulated} simulated."
     )
 
@@ -252,7 +260,7 @@ def _price_words(offer: Offer | None) -> str:
 def flags_figure(option: TrainingOption) -> Figure:
     """Return launch options by framework, ready to copy."""
     lines = [f"# {name}\n{flags}" for name, flags in option.launch.flags.items()]
-    return Figure("\n".join(lines), title="Lay it out so")
+    return Figure("\n".join(lines), title="Launch options by framework")
 
 
 def _tiles(option: TrainingOption) -> tuple[Tile, ...]:
@@ -297,6 +305,6 @@ def _sections(found: TrainingRecommendation, *, by_time: bool) -> tuple[Section,
             "Memory", (stage_chart(first.performance.memory_by_stage, first.performance.memory_limit_bytes),)
         ),
         Section("Bill and failures", (_bills_table(first), *_explanation(first, found))),
-        Section("Why not the others", tuple(rejected_tables(found.rejected))),
+        Section("Rejected accelerators", tuple(rejected_tables(found.rejected))),
         Section("Launch", (flags_figure(first),)),
     )

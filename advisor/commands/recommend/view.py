@@ -39,7 +39,9 @@ def recommendation_answer(
 ) -> Answer:
     """Return the options and their certainty; with `explain` also the arithmetic and every reason for a rejection."""
     best = found.options[0]
-    blocks: list[Block] = [Paragraph(found.headline, emphasis=True)]
+    asked = _question(scenario, found)
+    counted = f"{found.counts.num_candidates} deployments considered, {found.counts.num_simulated} simulated."
+    blocks: list[Block] = [Paragraph(found.headline, emphasis=True), Paragraph(asked)]
     shown = found.options if explain or not found.ladder else found.options[:SHOWN_BESIDE_LADDER]
     if found.ladder:
         blocks.append(ladder_table(found.ladder, scenario.objectives))
@@ -59,15 +61,14 @@ def recommendation_answer(
         if found.what_would_change:
             blocks.append(bullet_list("What would change this answer", found.what_would_change))
     blocks.append(Figure(start_command(best), title=start_words(best)))
-    question = _question(scenario, found)
-    blocks.append(Paragraph(question if explain else f"{question} --explain shows the rest."))
+    blocks.append(Paragraph(counted if explain else f"{counted} --explain shows the rest."))
     return Answer(
         result=fields_of(found, *ENVELOPE_FIELDS),
         inputs=fields_of(scenario) | {"rate_per_s": shown_rate(scenario)},
         blocks=tuple(blocks),
         tiles=recommendation_tiles(found.options, scenario.objectives),
         sections=recommendation_sections(found, scenario),
-        question=question,
+        question=f"{asked} {counted}",
         records="options",
         warnings=found.warnings,
         notes=tuple(dict.fromkeys((*notes, *found.notes))),
@@ -78,13 +79,13 @@ _TENANCY: Final = {"dedicated": "dedicated hardware", "shared": "shared hardware
 
 
 def _question(scenario: Scenario, found: Decision) -> str:
-    """Return the question, defaults included, and the number of candidates that were considered."""
+    """Return the question as it was understood, defaults included."""
     traffic = scenario.traffic
     goals = scenario.objectives
     limits = scenario.constraints
-    load = "loads as above" if scenario.ladder_per_s else "the highest load within them"
+    load = "loads as below" if scenario.ladder_per_s else "the highest load within them"
     if scenario.ladder_clients:
-        load = "clients as above"
+        load = "clients as below"
     elif traffic.concurrency is not None:
         load = f"{traffic.concurrency} client{'s' if traffic.concurrency > 1 else ''}"
     elif traffic.rate_per_s is not None:
@@ -96,8 +97,7 @@ def _question(scenario: Scenario, found: Decision) -> str:
     return (
         f"Asked: {traffic.mean_input_tokens} tokens in, {traffic.mean_output_tokens} out ({traffic.profile}{talk}), "
         f"{goals.words}, {load}, planned with {percent(scenario.headroom_fraction)} headroom; "
-        f"{', '.join(limits.terms)} prices of {whose} as of {scenario.as_of}. "
-        f"{found.counts.num_candidates} deployments considered, {found.counts.num_simulated} simulated."
+        f"{', '.join(limits.terms)} prices of {whose} as of {scenario.as_of}."
     )
 
 

@@ -74,14 +74,14 @@ class ScalingTable(Record):
 
 
 class FailureTable(Record):
-    """Replicas that break."""
+    """Random failures of replicas."""
 
     mtbf: Seconds
     repair: Seconds
 
 
 class SpotTable(Record):
-    """Machines that are taken away."""
+    """Spot machines that the provider takes back."""
 
     mean_life: Seconds
     notice: Seconds = 120.0
@@ -89,7 +89,7 @@ class SpotTable(Record):
 
 
 class DeployTable(Record):
-    """A new version."""
+    """Rollout of a new version during the run."""
 
     at: Seconds
     at_a_time: int = Field(default=1, ge=1)
@@ -206,7 +206,7 @@ class LoadTable(Record):
 
 
 class FleetFile(Record):
-    """A whole fleet file."""
+    """Content of a fleet file."""
 
     model: str
     router: RouterRule = "least_outstanding"

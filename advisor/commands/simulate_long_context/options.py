@@ -13,7 +13,7 @@ from advisor.cli.command import command
 @command("simulate long-context", uses_calibration=True)
 @dataclass(frozen=True, slots=True)
 class LongContextInput:
-    """Take a long prompt apart: prefill by context parallelism, cache by format and eviction, memory tiers."""
+    """Simulate one long prompt: prefill by context parallelism, cache by format and eviction, memory tiers."""
 
     model: OtherModelName
     gpu: GpuName

@@ -17,7 +17,7 @@ from advisor.ask.options import (
 )
 from advisor.cli.command import Studied, command
 
-POOLS: Final = Panel("Two pools, prompts apart from answers")
+POOLS: Final = Panel("Disaggregated prefill and decode")
 LONG: Final = Panel("Two pools, long prompts apart from short ones")
 
 
@@ -28,7 +28,7 @@ def _objective(what: str, example: str) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Guessing:
-    """Guessing ahead, as typed."""
+    """Options of speculative decoding, as typed."""
 
     speculative: Annotated[
         str | None, LAYOUT("METHOD", "Guess ahead: mtp, eagle, medusa, ngram, lookahead, draft:MODEL.", "off")
@@ -44,7 +44,7 @@ class Guessing:
 
 @dataclass(frozen=True, slots=True)
 class Adapting:
-    """LoRA adapters, as typed."""
+    """Options of LoRA adapters, as typed."""
 
     adapters: Annotated[
         int | None,
@@ -61,7 +61,7 @@ class Adapting:
 
 @dataclass(frozen=True, slots=True)
 class TwoPools:
-    """Two pools, as typed; all None for one pool."""
+    """Options of disaggregated prefill and decode, as typed; all None for one pool."""
 
     prefill_workers: Annotated[
         int | None, POOLS("N", "Workers for prompts alone; the others decode.", min=1, max=1024)

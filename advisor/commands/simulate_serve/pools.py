@@ -68,7 +68,7 @@ def _check(typed: TwoPools, worker: Deployment) -> None:
     ):
         if number is None:
             raise InfeasibleError(
-                f"a {other} pool without {missing} workers serves nobody",
+                f"a {other} pool without {missing} workers answers no request",
                 why="prompts are computed in one pool and answered in the other",
                 fix=f"--{missing}-workers 1, or neither option for one pool",
             )

@@ -21,7 +21,7 @@ from advisor.simulator.speculation import (
 
 @dataclass(frozen=True, slots=True)
 class Speculating:
-    """A replica that guesses ahead, and how."""
+    """Replica with speculative decoding, and its method."""
 
     chosen: ChosenSpeculation
     replica: ReplicaModel
@@ -51,14 +51,14 @@ class Speculating:
         )
 
     def as_sure(self, prediction: ServingPrediction) -> ServingPrediction:
-        """Return a prediction of the replica, no surer than acceptance is known."""
+        """Return a prediction whose interval includes the error of the acceptance rate."""
         return with_acceptance_range(prediction, self.chosen)
 
 
 def speculating_replica(
     typed: Guessing, plain: ReplicaModel, plan: LoadPlan, settings: EngineSettings
 ) -> Speculating | None:
-    """Return the replica with what was typed; None where nothing was.
+    """Return the replica with the typed speculation; None without it.
 
     Raises: AdvisorError and its kinds: a part is typed without a method, the method is not known or does not go with
         the model, or the draft leaves no room.

@@ -39,7 +39,9 @@ class TrainLayout:
     etp: Annotated[int | None, _degree("Tensor parallelism inside experts.", "TP")] = None
     dp: Annotated[int | None, _degree("Data parallelism.", "what --gpus leaves")] = None
     micro_batch: Annotated[int | None, _degree("Sequences of one pass.")] = None
-    sharding: Annotated[SHARDING_NAMES | None, _choice("What data ranks divide.", "zero1")] = None
+    sharding: Annotated[
+        SHARDING_NAMES | None, _choice("State that data ranks divide (ZeRO stage).", "zero1")
+    ] = None
     shard_group: Annotated[int | None, _degree("Ranks that a shard spans (HSDP).", "all")] = None
     recompute: Annotated[RECOMPUTE_NAMES | None, _choice("Activations computed again.", "none")] = None
     recompute_layers: Annotated[int | None, _degree("Layers of a stage with full recomputation.", "all")] = (
@@ -86,7 +88,7 @@ class TrainInput:
         ),
     ] = None
     model: Annotated[str | None, JOB("NAME", "Id, size (70b), Hugging Face id or config.json.")] = None
-    gpu: Annotated[str | None, JOB("ID", "Accelerator; h100 and the like will do.", "h100-sxm")] = None
+    gpu: Annotated[str | None, JOB("ID", "Accelerator id or short name: h100.", "h100-sxm")] = None
     gpus: Annotated[
         int | None, JOB("N", "In all; data parallelism takes what the rest leaves.", min=1, max=1_000_000)
     ] = None

@@ -119,7 +119,7 @@ def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...
     blocks += _pictures(found)
     flags = "\n".join(f"# {name}\n{text}" for name, text in _launch(run).items())
     blocks.append(
-        Figure(flags, title="Lay it out so")
+        Figure(flags, title="Launch options by framework")
         if flags
         else Paragraph("No framework known here has options for it.")
     )
@@ -204,11 +204,13 @@ def _summary(run: TrainRun, rate: Quantity, mfu: Quantity, hfu: Quantity, days: 
     reserved = found.peak_memory_bytes - found.memory_bytes["context"]
     allocated = reserved - found.memory_bytes["reserve"]
     beside = bottleneck_of(found.breakdown_s)
-    costs = "nothing costs a tenth of the step" if beside == "compute" else f"{beside} costs most"
+    costs = f"{beside} costs most beside computing"
+    if beside == "compute":
+        costs = "no part but computation takes 10 % of the step"
     whole = f" The run takes {show_quantity(days.scale(DAY_S), TIME)}." if days else ""
     return (
         f"{digits(rate.value)} tokens/s per accelerator, MFU {percent(mfu.value)}, with recomputation "
-        f"{percent(hfu.value)}; {costs} beside computing.{whole}\n"
+        f"{percent(hfu.value)}; {costs}.{whole}\n"
         f"Memory of the fullest accelerator {show_quantity(memory_quantity(found), SIZE)} of {show(memory, SIZE)}: "
         f"{verdict}. Tensors hold {show(allocated, SIZE)} of it, the allocator {show(reserved, SIZE)}, the rest is the "
         "driver's."

@@ -75,7 +75,7 @@ def _blocks(
     names = ["id", *varied, *(objective.column for objective in objectives)]
     shown = front[:_MOST_SHOWN]
     cells = tuple(tuple(_cell(row.get(name)) for name in names) for row in shown)
-    title = f"{len(front)} of them are beaten by no other" + (
+    title = f"Pareto-optimal points: {len(front)} of {len(table)}" + (
         f", {_MOST_SHOWN} shown" if len(front) > len(shown) else ""
     )
     header = tuple(

@@ -35,8 +35,8 @@ Progress = Callable[[str], None]
 _PATIENCE = 2
 """Larger clusters tried beyond the first that meets the deadline."""
 _FINALISTS = 4
-_OPTIMISTIC_MFU = 0.85
-"""No published run comes near it: a bound on time below which nothing needs to be priced."""
+_MFU_UPPER_BOUND = 0.85
+"""Upper bound on MFU that no published run comes near; plans that miss the deadline even so are not priced."""
 
 
 @dataclass(slots=True)
@@ -140,7 +140,7 @@ def _least_accelerator_hours(scenario: TrainingScenario, variants: Sequence[Vari
     if scenario.rollout is not None:
         flop *= _loop_factor(scenario.rollout)
     peak = max(peak_flop_per_s(v.cluster.accelerator, v.job.compute_dtype) or 0.0 for v in variants)
-    return flop / (peak * _OPTIMISTIC_MFU) / HOUR_S
+    return flop / (peak * _MFU_UPPER_BOUND) / HOUR_S
 
 
 def _loop_factor(task: RolloutTask) -> float:

@@ -1,4 +1,4 @@
-"""What limits an option: named after the largest part of its decode step."""
+"""Bottleneck of an option: named after the largest part of its decode step."""
 
 import pytest
 

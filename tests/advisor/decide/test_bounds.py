@@ -1,4 +1,4 @@
-"""Both screens bound what the simulator can reach: roofline above surface above simulated saturation."""
+"""Bounds of both screens on what the simulator can reach: roofline above surface above simulated saturation."""
 
 import dataclasses
 import math

@@ -1,4 +1,5 @@
-"""Which deployments are considered: formats, layouts, one request in the cache, and the reason where there is none."""
+"""Candidates that the search considers: formats, layouts, one request in the cache, and the reason where there is
+none."""
 
 import pytest
 

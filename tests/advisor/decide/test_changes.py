@@ -1,4 +1,4 @@
-"""What would change the answer is said in figures that follow from it."""
+"""Changes that would alter the answer are stated in figures that follow from it."""
 
 import datetime
 import math

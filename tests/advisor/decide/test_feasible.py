@@ -78,7 +78,7 @@ def questions(count: int) -> list[str]:
 
 
 def violations(answer: dict) -> list[str]:
-    """What is wrong with the options of an answer, one line each."""
+    """Faults of the options of an answer, one line each."""
     model = models.get(answer["model"]).record
     limits = answer["inputs"]["constraints"]
     traffic = answer["inputs"]["traffic"]
@@ -127,7 +127,7 @@ def violations(answer: dict) -> list[str]:
 
 
 def context_violations(tier: dict, model: Model) -> list[str]:
-    """What is wrong with the answer for one context window."""
+    """Faults of the answer for one context window."""
     tokens = tier["max_context_tokens"]
     pick = tier["option"]
     limits = context_limits(model)

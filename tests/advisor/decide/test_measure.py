@@ -56,7 +56,7 @@ def settle_capacity(runs: Measurements) -> Capacity:
 
 
 def figures(found: Capacity) -> tuple[object, ...]:
-    """What a capacity says, and the runs that show it."""
+    """Figures of a capacity, and the runs that show it."""
     run = found.result
     return found.load, found.requests_per_s, found.binding, run.num_requests, run.ttft.p99_s, run.tpot.p99_s
 

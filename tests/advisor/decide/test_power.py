@@ -100,7 +100,7 @@ def ask(words: str) -> dict[str, Any]:
 
 
 def usd_of_limit(boards: int) -> float:
-    """What boards that serve save by a limit of 245 W instead of 350 W [USD/h]; idle ones draw the same under it."""
+    """Saving of serving boards by a limit of 245 W instead of 350 W [USD/h]; idle ones draw the same under it."""
     return ownership(datetime.date(2026, 11, 20)).energy_usd_per_hour(boards * (350.0 - 245.0))
 
 

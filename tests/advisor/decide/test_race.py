@@ -165,7 +165,7 @@ class KnownRace(Race):
         return trial.measurements
 
     def measured_points(self) -> list[list[tuple[str, float]]]:
-        """What was measured, by candidate."""
+        """Measured loads by candidate."""
         known: list[Any] = [trial.measurements for trial in self.trials.values()]
         return [runs.asked for runs in known if runs is not None]
 

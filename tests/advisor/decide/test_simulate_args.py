@@ -96,7 +96,7 @@ def test_shares_need_a_rate(cli: Cli) -> None:
     "words", ["--gpu h200-sxm --precision fp8", "--gpu h100-sxm --model 30b-a3b --precision fp8"]
 )
 def test_the_search_models_a_replica_as_the_command_does(cli: Cli, words: str) -> None:
-    """Also in formats and with experts for which an engine's release has kernels of its own."""
+    """The law holds in formats and with experts for which an engine's release has kernels of its own."""
     model = "" if "--model" in words else "--model 8b"
     engine = "" if "--engine" in words else "--engine vllm"
     found = cli(

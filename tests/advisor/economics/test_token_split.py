@@ -145,7 +145,7 @@ def replica() -> ReplicaModel:
 
 @pytest.mark.parametrize("clients", [8, 32, 128])
 def test_the_split_accounts_for_the_simulated_time(replica: ReplicaModel, clients: int) -> None:
-    """What all requests use, by the split, is the time in which the simulated replica was busy."""
+    """The time that all requests use, by the split, is the time in which the simulated replica was busy."""
     lengths = {"mean_input_tokens": 1024, "mean_output_tokens": 256}
     traffic = Traffic(**lengths, input_sigma=0.3, output_sigma=0.3, concurrency=clients)
     result = run_at(replica, traffic, clients, 10 * clients, seed=0)

@@ -33,7 +33,7 @@ USUAL_USD: Final = {
 """Usual price of one accelerator [USD/h]."""
 PROVIDERS: Final = ("acme", "bolt", "crest")
 DAYS: Final = ("2026-11-17", "2026-10-30", "2026-08-02", "2026-02-10")
-"""When prices were read: 3, 21, 110 and 283 days before the day of the questions."""
+"""Ages of the prices: 3, 21, 110 and 283 days before the day of the questions."""
 REGIONS: Final = (("us", "US"), ("germany", "DE"), ("france", "FR"))
 HEADER: Final = (
     "provider,sku,region,country,accelerator,num_accelerators,term,usd_per_hour,observed_on,price_kind"
@@ -69,7 +69,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a market."""
+    """Question about a market."""
 
     rows: tuple[Row, ...]
     model: str

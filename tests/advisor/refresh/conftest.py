@@ -32,7 +32,7 @@ QUICK = FetchLimits(
 
 @dataclass
 class Reply:
-    """What the server says to one request."""
+    """Reply of the server to one request."""
 
     body: bytes = b""
     status: int = 200

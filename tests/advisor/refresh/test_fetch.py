@@ -13,7 +13,7 @@ Server = Any
 
 @pytest.fixture
 def waits(fetcher: Fetcher) -> list[float]:
-    """What the fetcher would have slept."""
+    """Times that the fetcher would have slept."""
     slept: list[float] = []
     fetcher.sleep = slept.append
     return slept

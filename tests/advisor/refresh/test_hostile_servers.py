@@ -62,7 +62,7 @@ def archive(name: str = "gcp.csv", text: str = GCP, method: int = zipfile.ZIP_DE
 
 
 def mark_encrypted(content: bytes) -> bytes:
-    """The same archive with the flag that its member needs a password, in both of its headers."""
+    """Archive with the flag that its member needs a password, in both of its headers."""
     return content.replace(b"PK\x03\x04\x14\x00\x00", b"PK\x03\x04\x14\x00\x01").replace(
         b"PK\x01\x02\x14\x03\x14\x00\x00", b"PK\x01\x02\x14\x03\x14\x00\x01"
     )

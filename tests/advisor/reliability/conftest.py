@@ -55,7 +55,7 @@ def check(arguments: list[str], code: int, out: str, err: str) -> None:
 
 @pytest.fixture(scope="session", name="check")
 def _check() -> Callable[[list[str], int, str, str], None]:
-    """What must hold of arguments, exit code, stdout and stderr of any command."""
+    """Rules that must hold of arguments, exit code, stdout and stderr of any command."""
     return check
 
 

@@ -1,4 +1,4 @@
-"""What the system can do to a run: full and closed streams, strange paths, signals, encodings. As true processes."""
+"""Faults of the system during a run: full and closed streams, strange paths, signals, encodings. As true processes."""
 
 import json
 import os

@@ -37,7 +37,7 @@ MOST_BYTES = 2_000_000_000
 SLOW = {"recommend", "build", "build check", "cost", "replay"}
 """Seconds each: asked less often."""
 LEFT_OUT = {"probe", "catalog refresh", "sweep", "config show"}
-"""Of the machine, the network, and many points at once: tried elsewhere."""
+"""Options about the machine, the network and many points at once, which other tests cover."""
 TEXTS = (
     "", " ", "0", "-1", "1", "nan", "inf", "-inf", "1e400", "1e30", "²", "٣", "0x10", "1_000", "9" * 5000, "70b", "8b",
     "llama-3.1-8b", "h100", "h100-sxm", "rtx-4090", "8xh100-sxm", "0xh100", "99999999999xh100", "fp8", "bf16", "tf32",

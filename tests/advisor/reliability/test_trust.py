@@ -1,4 +1,4 @@
-"""What a folder of a stranger may set, write and say; what is installed; what is refused before the work."""
+"""Limits on what a foreign folder may set, write and say; what is installed; what is refused before the work."""
 
 import json
 import re

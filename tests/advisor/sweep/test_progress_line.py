@@ -1,4 +1,4 @@
-"""What a person sees while a sweep runs: how far, and how long it will still take."""
+"""Progress line of a running sweep: how far, and how long it will still take."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

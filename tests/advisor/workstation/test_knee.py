@@ -1,4 +1,4 @@
-"""What dearer machines give for their money."""
+"""Speed that more expensive machines give for their price."""
 
 import dataclasses
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What changes a fleet while it serves: scaling, cold starts, failures, spot losses, deploys."""
+"""Changes of a fleet while it serves: scaling, cold starts, failures, spot losses, deploys."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What holds whatever the parameters: conservation, Little's law, equal seeds, common random numbers, monotony."""
+"""Laws that hold for all parameters: conservation, Little's law, equal seeds, common random numbers, monotony."""
 
 import numpy as np
 import pytest

@@ -36,7 +36,7 @@ DENSE = TrainingJob(models.get("llama-3.1-8b").record, 8192, 64)
 
 
 def wrong(framework: str, command: str) -> list[str]:
-    """What of a command its framework would refuse."""
+    """Parts of a command that its framework would refuse."""
     if "--config-name=ppo_megatron_trainer" in command:
         framework = "verl-megatron"
     known: dict[str, Any] = OPTIONS[framework]["options"]
