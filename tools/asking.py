@@ -25,7 +25,7 @@ OF_THE_ROLE = ("rank", "role", "tie_with", "variants", "reasons")
 
 @dataclass(frozen=True)
 class Answer:
-    """What the program said to one question."""
+    """Output of the program for one question."""
 
     words: str
     code: int
@@ -96,10 +96,14 @@ class Answer:
 
 
 def expected_usd(option: dict[str, Any]) -> float:
-    """Bill times expected over predicted cost per token: what the option is ranked by, at its load [USD/h]."""
+    """Cost by which the option is ranked: of a load the bill times expected over predicted cost per token [USD/h], of a
+    job its dollars, of items the bill [USD/h]."""
+    bill = option["bill"]
     performance = option["performance"]
+    if "expected_usd_per_million_tokens" not in performance:
+        return float(bill["usd_per_hour"] if bill["usd"] is None else bill["usd"]["value"])
     factor = performance["expected_usd_per_million_tokens"] / performance["usd_per_million_tokens"]["value"]
-    return float(option["bill"]["usd_per_hour"] * factor)
+    return float(bill["usd_per_hour"] * factor)
 
 
 def itself(option: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import pytest
 from asking import ask, with_option
 from questions import DAYS, Question, Row, generated
+from real_questions import Pair
 
 RACE_ERROR = 0.01
 """Part of a cost by which a race may miss the cheapest option: what it leaves unresolved between close candidates."""
@@ -55,6 +56,11 @@ def check(wide: str, narrow: str) -> None:
     assert more.code == 0, f"only the narrower question has an answer: {narrow}"
     assert more.least_expected_usd() <= (1.0 + RACE_ERROR) * less.least_expected_usd()
     assert more.safe_expected_usd() <= (1.0 + RACE_ERROR) * less.safe_expected_usd()
+
+
+def check_pair(pair: Pair) -> None:
+    """Check that the wider question of a pair costs no more."""
+    check(pair.wide, pair.narrow)
 
 
 @pytest.mark.parametrize(("wide", "limit"), PAIRS, ids=[limit for _, limit in PAIRS])
