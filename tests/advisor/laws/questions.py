@@ -231,6 +231,8 @@ def _example(number: int) -> Question:
 def generated(test: Callable[..., None]) -> Callable[..., None]:
     """Hand a test of one law `QUICK` and generated questions."""
     asked = [QUICK, *examples(QUESTIONS)]
-    marked = pytest.mark.parametrize("question", asked, ids=map(str, range(len(asked))))(test)
     GENERATED.append(test)
+    marked: Callable[..., None] = pytest.mark.parametrize("question", asked, ids=map(str, range(len(asked))))(
+        test
+    )
     return marked
