@@ -21,6 +21,7 @@ from advisor.decide.nearest import nearest_question
 from advisor.decide.offers import Placement, market, stale_price_warnings
 from advisor.decide.option import Option, Role
 from advisor.decide.options import ages_days, headline, option_of, owned_note, router_note
+from advisor.decide.own_kinds import serve_together
 from advisor.decide.pools import pools
 from advisor.decide.purchase import Demand, Purchase, demands_of, purchase_on
 from advisor.decide.race import WIDTH, Race, Report
@@ -64,6 +65,8 @@ class Search:
     accelerators: Mapping[str, Accelerator]
     offers: Mapping[str, tuple[Price, ...]]
     race: Race
+    together: Planned | None = None
+    """Own boards of several kinds that serve together; None where one kind alone costs no more, or none is asked."""
 
     def counts(self, wall_s: float) -> Counts:
         """Return the numbers of candidates, models and simulations so far, with the wall time `wall_s` [s]."""
@@ -103,7 +106,7 @@ def searched(
         done = _searched(scenario, progress, offered, width)
     if effort.is_spent:
         done = replace(done, notes=(*done.notes, ENDED_EARLY))
-    if done.race.entries(-1, 1):
+    if done.race.entries(-1, 1) or done.together is not None:
         return done
     fix = ""
     if suggests:
@@ -133,7 +136,11 @@ def _searched(
     race.reasons.update(reasons)
     race.run()
     notes = tuple(note for note in (model_note, window_note) if note)
-    return Search(scenario, model, notes, accelerators, offers, race)
+    mixed = serve_together(scenario, model, trials, report=progress)
+    alone = race.entries(-1, 1)
+    if mixed is not None and alone and alone[0].expected_cost <= mixed.expected_cost:
+        mixed = None
+    return Search(scenario, model, notes, accelerators, offers, race, mixed)
 
 
 def _purchase_from(scenario: Scenario, plan: Planned, way: Placement) -> Purchase | None:
@@ -157,6 +164,8 @@ def _attempt(scenario: Scenario, progress: Report) -> Found | None:
         for way in plan.found.ways
         if (bought := _purchase_from(done.scenario, plan, way))
     ]
+    if done.together is not None:
+        able.append(done.together.found)
     return min(able, key=lambda found: found.purchase.cost, default=None)
 
 
@@ -223,6 +232,8 @@ def shortlisted(done: Search) -> Shortlist:
     entries = race.entries(-1, WIDTH)
     fleets = _fleets(done, entries)
     entries = _with_fleets(done, entries, fleets)
+    if done.together is not None:
+        entries = ranked([done.together, *entries])
     safe = next((plan for plan in entries if plan.is_founded), None)
     options = _options(entries, roles(entries, safe), done, scenario, fleets=fleets)
     ties = [rank for rank, plan in enumerate(entries[1:], start=2) if is_tie(entries[0], plan)]
@@ -411,6 +422,8 @@ def _options(
 def _variants(plan: Planned, done: Search, fleets: Sequence[Planned]) -> list[Planned]:
     """Other deployments and offers on the accelerator of an entry: the founded one, or what costs less than a founded
     entry, then other layouts."""
+    if plan is done.together:
+        return []
     able = [*done.race.others(-1, plan.found.accelerator_id), *_of_accelerator(plan, fleets)]
     others = [
         each
