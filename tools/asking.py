@@ -90,6 +90,13 @@ class Answer:
         """Lowest bill among options and variants [USD per hour]."""
         return min((take["bill"]["usd_per_hour"] for take in self.takes), default=math.inf)
 
+    def safe_bill_usd(self) -> float:
+        """Bill of the safe pick, of a job its dollars; infinite where there is none."""
+        if self.safe_pick is None:
+            return math.inf
+        bill = self.safe_pick["bill"]
+        return float(bill["usd_per_hour"] if bill["usd"] is None else bill["usd"]["value"])
+
     def safe_expected_usd(self) -> float:
         """Expected cost of the safe pick; infinite where there is none."""
         return math.inf if self.safe_pick is None else expected_usd(self.safe_pick)
