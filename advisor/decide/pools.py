@@ -118,7 +118,12 @@ def pools(
     gain: float = 1.0,
 ) -> list[Planned]:
     """Return the fleets of two pools that cost less than the plain deployments."""
-    sides = [sides_of(scenario, base.plain, accelerators, offers) for base in bases]
+    of_candidate: dict[int, tuple[list[Worker], list[Worker]]] = {}
+    for base in bases:
+        candidate = id(base.plain.found.candidate)
+        if candidate not in of_candidate:
+            of_candidate[candidate] = sides_of(scenario, base.plain, accelerators, offers)
+    sides = [of_candidate[id(base.plain.found.candidate)] for base in bases]
     prefill = list[Worker]()
     for prompts, _ in sides:
         known = [side.candidate.deployment for side in prefill]

@@ -51,7 +51,10 @@ SCREENED_ONLY: Final = (
 )
 POOLS_GAIN: Final = 0.92
 """Cost of the bound of two pools over that of the best plain deployment below which `auto` sizes them. What is found
-costs 3 to 10 % more than its bound, and sizing pools for 200 requests/s takes as long as the rest of a question."""
+costs 3 to 10 % more than its bound."""
+POOLS_MOST_PER_S: Final = 100.0
+"""Requests per second up to which `auto` sizes pools. A run that shows whether they hold has 80 seconds of requests: at
+200 requests/s sizing one pair takes 6 CPU seconds, as many as the rest of the question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,7 +308,7 @@ def _fleets(done: Search, entries: Sequence[Planned]) -> list[Planned]:
     names = [plan.found.accelerator_id for plan in entries]
     plans = [done.race.others(-1, name) for name in names]
     found = list[Planned]()
-    if APART.name in scenario.levers or _may_try_pools(scenario, demand):
+    if APART.name in scenario.levers or (_may_try_pools(scenario, demand) and _is_light(entries)):
         bases = bases_of(scenario, plans, of_one_seller=False)
         gain = 1.0 if APART.name in scenario.levers else POOLS_GAIN
         found += pools(scenario, demand, bases, done.accelerators, done.offers, gain=gain)
@@ -324,6 +327,11 @@ def _may_try_pools(scenario: Scenario, demand: Demand) -> bool:
         and scenario.adapters is None
         and scenario.traffic.conversations is None
     )
+
+
+def _is_light(entries: Sequence[Planned]) -> bool:
+    """Whether the load is small enough for `auto` to size pools for it."""
+    return bool(entries) and entries[0].found.purchase.requests_per_s <= POOLS_MOST_PER_S
 
 
 def _with_fleets(done: Search, entries: Sequence[Planned], fleets: Sequence[Planned]) -> list[Planned]:

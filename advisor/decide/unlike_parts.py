@@ -4,7 +4,7 @@ in one place.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final, Protocol
 
@@ -38,6 +38,11 @@ _PER_WORKER: Final = 40
 _MOST_WITHIN_BUDGET: Final = 6
 """Pairs of counts of which a capacity is measured where a budget is given, those of the highest bounds."""
 
+_GRID: Final = 0.97
+"""Load of a grid over the next higher one, as `advisor.decide.measure` has it."""
+_MOST_RISE: Final = 1.35 / _GRID
+"""Confirmed capacity over the screened one, at most, as `advisor.decide.measure` has it, with a step of the grid."""
+
 Offers = Mapping[str, tuple[Price, ...]]
 
 
@@ -50,6 +55,8 @@ class Asked:
     offers: Offers
     gain: float = 1.0
     """Cost of a pair's bound over that of the plain deployment, below which the pair is sized."""
+    measured: dict[tuple[object, ...], Measurements] = field(default_factory=dict, compare=False)
+    """Runs of parts that were made, by their replicas and counts: offers do not change them."""
 
     @property
     def load(self) -> float:
@@ -159,12 +166,10 @@ def fleets(
     with others.
     """
     found = list[Planned]()
+    measured: dict[tuple[object, ...], Measurements] = {}
     for base in bases:
         allowed = {name: tuple(filter(base.allows, rows)) for name, rows in offers.items()}
-        asked = Asked(scenario, demand, allowed, gain)
-        name = base.plain.found.accelerator_id
-        if any(fleet.is_founded and fleet.found.accelerator_id == name for fleet in found):
-            continue  # the cheapest fleet from any offer is founded
+        asked = Asked(scenario, demand, allowed, gain, measured)
         pairs = list(pairs_of(asked, base))
         seek = _most_within if demand.kind == "budget" else _best
         best = seek(asked, base.plain, pairs, base.most_sized)
@@ -286,7 +291,7 @@ def _most_within(asked: Asked, plan: Planned, pairs: Sequence[Pair], most: int) 
             break
         pair = pairs[place]
         cell = cheapest_cell(asked, pair, counts)
-        capacity = _measurements(asked, pair, counts).capacity("confirmed")
+        capacity = _capacity(_measurements(asked, pair, counts))
         found = None if cell is None or capacity is None else _found(asked, pair, counts, cell, capacity)
         if found is None or found.purchase.requests_per_s <= carried.found.purchase.requests_per_s:
             continue
@@ -317,15 +322,17 @@ def _affordable(asked: Asked, pair: Pair, budget: float) -> Iterator[tuple[int, 
 def _measurements(asked: Asked, pair: Pair, counts: Sequence[int]) -> Measurements:
     """Runs of the parts, on a grid of loads that depends on the parts alone."""
     scenario = asked.scenario
-    bound = pair.bound(counts)
-    return Measurements(
-        pair.served(counts),
-        scenario.traffic,
-        scenario.objectives,
-        bound,
-        scenario.seed,
-        scenario.headroom_fraction,
-    )
+    key = (*(id(side.replica) for side in pair.sides), *counts)
+    if key not in asked.measured:
+        asked.measured[key] = Measurements(
+            pair.served(counts),
+            scenario.traffic,
+            scenario.objectives,
+            pair.bound(counts),
+            scenario.seed,
+            scenario.headroom_fraction,
+        )
+    return asked.measured[key]
 
 
 def _grown(asked: Asked, pair: Pair, found: Found) -> tuple[int, ...]:
@@ -412,12 +419,22 @@ def _hold_parts(asked: Asked, pair: Pair, counts: Sequence[int]) -> tuple[Found 
     """
     measurements = _measurements(asked, pair, counts)
     cell = cheapest_cell(asked, pair, counts)
-    if cell is None or measurements.holds(asked.load) is None:
+    screened = measurements.capacity("screened")
+    if cell is None or screened is None or _MOST_RISE * screened.load < asked.load:
         return None, measurements.binding
-    capacity = measurements.capacity("confirmed")
+    if measurements.holds(_GRID**2 * asked.load) is None:
+        return None, measurements.binding  # two steps below the load: the capacity is below it
+    capacity = _capacity(measurements)
     if capacity is None or capacity.load < asked.load:
         return None, measurements.binding
     return _found(asked, pair, counts, cell, capacity), ""
+
+
+def _capacity(measurements: Measurements) -> Capacity | None:
+    """The capacity of parts, up to the step of the grid of loads by which it may be higher than it was found; what
+    parts show at their planning point decides."""
+    found = measurements.capacity("confirmed")
+    return None if found is None else found.scaled(1.0 / _GRID)
 
 
 def _found(asked: Asked, pair: Pair, counts: Sequence[int], cell: Cell, held: Capacity) -> Found | None:

@@ -78,7 +78,7 @@ def test_the_command_starts_what_was_priced(words: str) -> None:
 
 
 def check_ranges(option: dict[str, Any]) -> None:
-    """Every range holds its value; an end-to-end range lies between those of its two parts; the verdict is its chance."""
+    """Every range holds its value; an end-to-end range lies between those of its parts; the verdict is its chance."""
     performance = option["performance"]
     assert (performance["chance"] >= LIKELY) == (performance["holds"] == "likely")
     for path, _value in leaves(performance):
