@@ -824,6 +824,7 @@ class _Simulate:
         prefill_gpu: str | None = ...,
         prefill_tp: int | str | None = ...,
         long_prompts: str | None = ...,
+        other_replicas: str | Sequence[str] | None = ...,
         rate: float | str | None = ...,
         concurrency: float | str | None = ...,
         ramp: float | str | None = ...,
@@ -878,6 +879,8 @@ class _Simulate:
             prefill_tp: Tensor parallelism of a prefill worker.
             long_prompts: Replicas for long prompts, and where they differ:
                 from=30465:gpu=h200-sxm:tp=8:replicas=2.
+            other_replicas: Replicas of other kinds behind the same router, and where they differ:
+                share=0.4:gpu=l4:replicas=2.
             rate: Requests per second: 10, 10/s or 600/min.
             concurrency: Clients that each wait for one answer before the next request.
             ramp [s]: Over how long the clients begin, one after the other.

@@ -57,6 +57,7 @@ OPTIONAL_COLUMNS: Final = (
     "url",
     "source",
     "is_dated",
+    "is_confirmed",
     "tenancy",
     "price_kind",
     "country",
@@ -198,6 +199,19 @@ _LEAST_FRACTION: Final = 1 / 2
 """Price of one accelerator over the lowest on-demand price that others ask for it, below which a row of a person's own
 file is taken for a mistake, such as the price of two cards for a count of eight. Own choice: no bundled price that a
 customer can expect to pay is below it, and a larger fraction refuses discounts that contracts give."""
+_LEAST_FRACTION_COMMITTED: Final = 1 / 3
+"""The same fraction for a term that commits, or that shares hosts of others. The lowest bundled one is 0.40 of the
+lowest on-demand price (three years of a T4)."""
+_LEAST_FRACTION_LOWEST: Final = 1 / 8
+"""The same fraction for spot prices and the lowest prices of a provider or market. One of 532 bundled ones
+is below it: that of a V100 at 0.07."""
+
+
+def _least_fraction(price: Price) -> float:
+    """Price of one accelerator over the lowest on-demand price of others, below which a row is taken for a mistake."""
+    if price.term == "spot" or price.price_kind not in COMPARED_KINDS:
+        return _LEAST_FRACTION_LOWEST
+    return _LEAST_FRACTION if price.term == "on_demand" else _LEAST_FRACTION_COMMITTED
 
 
 def _is_compared(price: Price) -> bool:
@@ -231,19 +245,21 @@ def _check_plausible(path: Path, own: Sequence[Price]) -> None:
     """
     lowest = _lowest_two(own)
     for row, price in enumerate(own, start=2):
-        if not _is_compared(price):
-            continue
-        others = [usd for usd, provider in lowest[price.accelerator] if provider != price.provider]
+        known = lowest.get(price.accelerator, ())
+        others = [usd for usd, provider in known if provider != price.provider]
         each = price.usd_per_accelerator_hour
-        if not others or each >= _LEAST_FRACTION * others[0]:
+        if price.is_confirmed or not others or each >= _least_fraction(price) * others[0]:
             continue
         raise InputFileError(
             f"{path}: row {row}: usd_per_hour {price.usd_per_hour:g} for {price.num_accelerators} x "
             f"{price.accelerator} is ${each:.2f} for one",
             why=f"the cheapest other offer of it asks ${others[0]:.2f}; usd_per_hour is the price of the whole SKU",
-            fix=f"usd_per_hour {price.usd_per_hour * price.num_accelerators:g}, or num_accelerators 1"
-            if price.num_accelerators > 1
-            else "correct it, or leave the row out",
+            fix=(
+                f"usd_per_hour {price.usd_per_hour * price.num_accelerators:g}, or num_accelerators 1"
+                if price.num_accelerators > 1
+                else "correct it, or leave the row out"
+            )
+            + "; if you do pay this, a column is_confirmed with yes in this row",
         )
 
 

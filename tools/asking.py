@@ -90,16 +90,27 @@ class Reply:
         """Lowest bill among options and variants [USD per hour]."""
         return min((take["bill"]["usd_per_hour"] for take in self.takes), default=math.inf)
 
+    def safe_bill_usd(self) -> float:
+        """Bill of the safe pick, of a job its dollars; infinite where there is none."""
+        if self.safe_pick is None:
+            return math.inf
+        bill = self.safe_pick["bill"]
+        return float(bill["usd_per_hour"] if bill["usd"] is None else bill["usd"]["value"])
+
     def safe_expected_usd(self) -> float:
         """Expected cost of the safe pick; infinite where there is none."""
         return math.inf if self.safe_pick is None else expected_usd(self.safe_pick)
 
 
 def expected_usd(option: dict[str, Any]) -> float:
-    """Bill times expected over predicted cost per token: what the option is ranked by, at its load [USD/h]."""
+    """Cost by which the option is ranked: of a load the bill times expected over predicted cost per token [USD/h], of a
+    job its dollars, of items the bill [USD/h]."""
+    bill = option["bill"]
     performance = option["performance"]
+    if "expected_usd_per_million_tokens" not in performance:
+        return float(bill["usd_per_hour"] if bill["usd"] is None else bill["usd"]["value"])
     factor = performance["expected_usd_per_million_tokens"] / performance["usd_per_million_tokens"]["value"]
-    return float(option["bill"]["usd_per_hour"] * factor)
+    return float(bill["usd_per_hour"] * factor)
 
 
 def itself(option: dict[str, Any]) -> dict[str, Any]:

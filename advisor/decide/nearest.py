@@ -125,13 +125,17 @@ def _with_budget(scenario: Scenario, usd_per_hour: float | None) -> Scenario:
 
 
 def _most_load(scenario: Scenario, ask: Ask) -> str:
-    """Return the request rate that the owned hardware carries, as options to type; empty if it serves no request."""
-    found = ask(_with_rate(scenario, None))
-    for part in _RETRY_FRACTIONS if found is not None else ():
-        assert found is not None
-        rate = float(f"{part * found.purchase.requests_per_s:.3g}")
-        if ask(_with_rate(scenario, rate)) is not None:
-            return f"--rate {rate:g} or less: what is there carries no more"
+    """Return the request rate that the owned hardware carries, all kinds together or one alone, as options to type;
+    empty if it serves no request."""
+    alone = [
+        ask(_with_rate(_limit_to_owned(scenario, own=(kind,)), None)) for kind in scenario.constraints.own
+    ]
+    rates = [found.purchase.requests_per_s for found in alone if found is not None]
+    for carried in dict.fromkeys((sum(rates), max(rates))) if rates else ():
+        for part in _RETRY_FRACTIONS:
+            rate = float(f"{part * carried:.3g}")
+            if ask(_with_rate(scenario, rate)) is not None:
+                return f"--rate {rate:g} or less: what is there carries no more"
     return ""
 
 

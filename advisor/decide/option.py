@@ -14,7 +14,7 @@ from advisor.simulator.quantity import Basis, Quantity
 
 Role = Literal["safe_pick", "cheapest_if_it_holds", "other"]
 """Role that distinguishes an option among those of its answer."""
-Share = Literal["prefill", "decode", "short", "long", "replica"]
+Share = Literal["prefill", "decode", "short", "long", "replica", "kind"]
 """Work of one part of a deployment: prompts or output tokens, short or long prompts, or everything."""
 _SHARE_WORDS: Final[Mapping[str, str]] = {
     "prefill": "prompts",
@@ -22,6 +22,7 @@ _SHARE_WORDS: Final[Mapping[str, str]] = {
     "short": "prompts up to {:,} tokens",
     "long": "longer prompts",
     "replica": "conversations",
+    "kind": "{:.0%} of the requests",
 }
 Holds = Literal["likely", "marginal"]
 """likely: the capacity covers the load, within the objectives, with a probability of 75 % or more."""
@@ -313,6 +314,9 @@ class Option:
     """Unlike replicas that serve together, each with its own machine, layout, offer and bill."""
     max_prompt_tokens: int | None = None
     """Longest prompt that the router sends to a part; None where it sends any."""
+    share_fraction: float | None = None
+    """Fraction of all requests that the router sends to a part, whatever their length; None where it decides
+    otherwise."""
     model: str | None = None
     """Id of the model that a part serves, where several models share machines."""
     purchases: tuple[SharedPurchase, ...] = ()
@@ -406,7 +410,8 @@ class Option:
     @property
     def share_words(self) -> str:
         """The work of a part, in words."""
-        return _SHARE_WORDS.get(self.role, self.role).format(self.max_prompt_tokens)
+        limit = self.max_prompt_tokens if self.share_fraction is None else self.share_fraction
+        return _SHARE_WORDS.get(self.role, self.role).format(limit)
 
     @property
     def work_words(self) -> str:

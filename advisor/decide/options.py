@@ -29,7 +29,7 @@ from advisor.decide.starting import (
     parts_of,
     simulate_args,
 )
-from advisor.decide.trial import Found
+from advisor.decide.trial import FleetPart, Found
 from advisor.simulator.intervals import with_interval
 from advisor.simulator.power import board_power_w, serving_power_w
 from advisor.simulator.quantity import Basis, Quantity, weakest
@@ -206,10 +206,11 @@ def power_of(plan: Planned) -> Quantity | None:
     what one draws.
 
     Assumes: every replica draws what the simulated one draws at the planning point; boards of one's own on which
-    nothing
-    runs are switched off.
+    nothing runs are switched off; unlike boards are as busy as all together.
     """
     found = plan.found
+    if found.fleet is not None and len({part.accelerator_id for part in found.fleet.parts}) > 1:
+        return _power_of_parts(plan, found.fleet.parts)
     bought = plan.found.purchase
     chip = found.candidate.deployment.accelerator
     drawn = serving_power_w(plan.result, found.replica)
@@ -225,6 +226,28 @@ def power_of(plan: Planned) -> Quantity | None:
         busy * drawn.low + rest * idle.low,
         busy * drawn.high + rest * idle.high,
         weakest(drawn.basis, idle.basis),
+    )
+
+
+def _power_of_parts(plan: Planned, parts: Sequence[FleetPart]) -> Quantity | None:
+    """Mean power of unlike boards together [W]; None where no source states what one of them draws."""
+    whole: Quantity | None = None
+    for part in parts:
+        drawn = serving_power_w(plan.result, part.replica)
+        if drawn is None:
+            return None
+        of_part = drawn.scale(float(part.num_units * part.placement.accelerators_per_unit))
+        whole = of_part if whole is None else _sum(whole, of_part)
+    return whole
+
+
+def _sum(first: Quantity, other: Quantity) -> Quantity:
+    """The sum of two quantities whose errors go together."""
+    return Quantity(
+        first.value + other.value,
+        first.low + other.low,
+        first.high + other.high,
+        weakest(first.basis, other.basis),
     )
 
 

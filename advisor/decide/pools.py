@@ -20,7 +20,7 @@ from advisor.decide.option import Share
 from advisor.decide.purchase import Demand
 from advisor.decide.ranking import Planned
 from advisor.decide.scenario import Scenario
-from advisor.decide.unlike_parts import BASES, LARGEST_WORKER, Asked, Side, seller_of, with_parts
+from advisor.decide.unlike_parts import LARGEST_WORKER, Asked, Base, Side, fleets
 from advisor.simulator.disaggregation import (
     DisaggregatedModel,
     PoolPlan,
@@ -73,6 +73,10 @@ class PoolPair:
         prompts, answers = (math.ceil(load / side.rate_bound - _TINY) for side in self.sides)
         return prompts, answers
 
+    def bound(self, counts: Sequence[int]) -> float:
+        """Load that these counts of workers cannot exceed [requests/s]."""
+        return min(count * side.rate_bound for count, side in zip(counts, self.sides, strict=True))
+
     def likely(self, load: float) -> tuple[int, int]:
         """Workers busy enough to leave the tail of a queue within the objective.
 
@@ -104,32 +108,40 @@ class PoolPair:
         return 1 if missed in ("tpot", "itl") or busy > _NEARLY_FULL else 0
 
 
-def with_pools(
+def pools(
     scenario: Scenario,
     demand: Demand,
-    plain: Sequence[Planned],
+    bases: Sequence[Base],
     accelerators: Mapping[str, Accelerator],
     offers: Mapping[str, tuple[Price, ...]],
+    *,
+    gain: float = 1.0,
 ) -> list[Planned]:
-    """The plain deployments of a ranking, with two pools in place of those that they beat."""
-    sides = [sides_of(scenario, plan, accelerators, offers) for plan in plain[:BASES]]
-    prefill = [side for prompts, _ in sides for side in prompts]
+    """Return the fleets of two pools that cost less than the plain deployments."""
+    of_candidate: dict[int, tuple[list[Worker], list[Worker]]] = {}
+    for base in bases:
+        candidate = id(base.plain.found.candidate)
+        if candidate not in of_candidate:
+            of_candidate[candidate] = sides_of(scenario, base.plain, accelerators, offers)
+    sides = [of_candidate[id(base.plain.found.candidate)] for base in bases]
+    prefill = list[Worker]()
+    for prompts, _ in sides:
+        known = [side.candidate.deployment for side in prefill]
+        prefill += [side for side in prompts if side.candidate.deployment not in known]
 
-    def pairs_of(asked: Asked, plan: Planned) -> Iterator[PoolPair]:
-        seller = seller_of(plan.found.purchase.placement.price)
-        _, decode = next(each for each, one in zip(sides, plain, strict=False) if one is plan)
+    def pairs_of(asked: Asked, base: Base) -> Iterator[PoolPair]:
+        _, decode = sides[bases.index(base)]
         for first in prefill:
             for second in decode:
                 if agree(first, second):
-                    yield PoolPair(
-                        _restrict_to_provider(seller, first), _restrict_to_provider(seller, second)
-                    )
+                    yield PoolPair(_from_offers(base, first), _from_offers(base, second))
 
-    return with_parts(scenario, demand, plain, offers, pairs_of)
+    return fleets(scenario, demand, bases, offers, pairs_of, gain=gain)
 
 
-def _restrict_to_provider(seller: tuple[str, ...], side: Worker) -> Worker:
-    return replace(side, ways=tuple(way for way in side.ways if seller_of(way.price) == seller))
+def _from_offers(base: Base, side: Worker) -> Worker:
+    """A kind of worker with the ways to buy it from the offers that a base allows."""
+    return replace(side, ways=tuple(way for way in side.ways if base.allows(way.price)))
 
 
 def sides_of(

@@ -327,6 +327,25 @@ class CostsMore(Reason):
 
 
 @dataclass(frozen=True, slots=True)
+class LessSure(Reason):
+    """A candidate that is expected to cost less than the last option that is shown, which is the safe pick."""
+
+    usd: float
+    """Expected cost of the candidate [USD per million tokens]."""
+    limit_usd: float
+    """Expected cost of the option `rank` [USD per million tokens]."""
+    rank: int
+    code: ClassVar[str] = "less_sure"
+
+    @property
+    def text(self) -> str:
+        return (
+            f"${self.usd:.3g} per million tokens if it holds, behind option {self.rank} for ${self.limit_usd:.3g}, "
+            "which is surer"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class AmountNotStated(Reason):
     """The question does not say how much of something is used."""
 

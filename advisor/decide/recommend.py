@@ -21,12 +21,14 @@ from advisor.decide.nearest import nearest_question
 from advisor.decide.offers import Placement, market, stale_price_warnings
 from advisor.decide.option import Option, Role
 from advisor.decide.options import ages_days, headline, option_of, owned_note, router_note
-from advisor.decide.pools import with_pools
+from advisor.decide.own_kinds import serve_together
+from advisor.decide.pools import pools
 from advisor.decide.purchase import Demand, Purchase, demands_of, purchase_on
 from advisor.decide.race import WIDTH, Race, Report
-from advisor.decide.ranking import Planned, is_tie, roles, sort_by_expected_cost
+from advisor.decide.ranking import Planned, cheapest_by_expectation, is_tie, roles, sort_by_expected_cost
 from advisor.decide.reason import (
     CostsMore,
+    LessSure,
     NoAnswerError,
     NoDeployment,
     NotForSale,
@@ -36,9 +38,9 @@ from advisor.decide.reason import (
 )
 from advisor.decide.scenario import Scenario, fit_to_window
 from advisor.decide.screening import screen
-from advisor.decide.split import with_split
+from advisor.decide.split import split_fleets
 from advisor.decide.trial import Found
-from advisor.decide.unlike_parts import Offers
+from advisor.decide.unlike_parts import Offers, bases_of
 
 Offered = Callable[[Offers, Mapping[str, Accelerator]], Offers]
 _MAX_VARIANTS: Final = 2
@@ -47,10 +49,12 @@ SCREENED_ONLY: Final = (
     "screened only: capacities rest on short runs and none was confirmed, so order and counts may change; "
     "ask again without --fast before you rent"
 )
-POOLS_BELOW: Final = 0.5
-"""Capacity over the bound of its surface below which `auto` tries two pools: above, hardware is busy either way."""
-_LEAST_FOR_POOLS: Final = 3
-"""Replicas of the first entry from which `auto` tries two pools: one worker of each kind must cost less."""
+POOLS_GAIN: Final = 0.92
+"""Cost of the bound of two pools over that of the best plain deployment below which `auto` sizes them. What is found
+costs 3 to 10 % more than its bound."""
+POOLS_MOST_PER_S: Final = 100.0
+"""Requests per second up to which `auto` sizes pools. A run that shows whether they hold has 80 seconds of requests: at
+200 requests/s sizing one pair takes 6 CPU seconds, as many as the rest of the question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,8 @@ class Search:
     accelerators: Mapping[str, Accelerator]
     offers: Mapping[str, tuple[Price, ...]]
     race: Race
+    together: Planned | None = None
+    """Own boards of several kinds that serve together; None where one kind alone costs no more, or none is asked."""
 
     def counts(self, wall_s: float) -> Counts:
         """Return the numbers of candidates, models and simulations so far, with the wall time `wall_s` [s]."""
@@ -103,7 +109,7 @@ def search_scenario(
         done = _run_search(scenario, progress, offered, width)
     if effort.is_spent:
         done = replace(done, notes=(*done.notes, ENDED_EARLY))
-    if done.race.entries(-1, 1):
+    if done.race.entries(-1, 1) or done.together is not None:
         return done
     fix = ""
     if suggests:
@@ -133,7 +139,11 @@ def _run_search(
     race.reasons.update(reasons)
     race.run()
     notes = tuple(note for note in (model_note, window_note) if note)
-    return Search(scenario, model, notes, accelerators, offers, race)
+    mixed = serve_together(scenario, model, trials, report=progress)
+    alone = race.entries(-1, 1)
+    if mixed is not None and alone and alone[0].expected_cost <= mixed.expected_cost:
+        mixed = None
+    return Search(scenario, model, notes, accelerators, offers, race, mixed)
 
 
 def _purchase_from(scenario: Scenario, plan: Planned, way: Placement) -> Purchase | None:
@@ -157,6 +167,8 @@ def _attempt(scenario: Scenario, progress: Report) -> Found | None:
         for way in plan.found.ways
         if (bought := _purchase_from(done.scenario, plan, way))
     ]
+    if done.together is not None:
+        able.append(done.together.found)
     return min(able, key=lambda found: found.purchase.cost, default=None)
 
 
@@ -221,20 +233,25 @@ def build_shortlist(done: Search) -> Shortlist:
     scenario = done.scenario
     race = done.race
     entries = race.entries(-1, WIDTH)
-    entries = _with_unlike_parts(done, scenario, demands_of(scenario)[-1], entries)
+    fleets = _fleets(done, entries)
+    entries = _with_fleets(done, entries, fleets)
+    if done.together is not None:
+        entries = sort_by_expected_cost([done.together, *entries])
     safe = next((plan for plan in entries if plan.is_founded), None)
-    options = _options(entries, roles(entries, safe), done, scenario)
+    options = _options(entries, roles(entries, safe), done, scenario, fleets=fleets)
     ties = [rank for rank, plan in enumerate(entries[1:], start=2) if is_tie(entries[0], plan)]
     options = (replace(options[0], tie_with=tuple(ties)), *options[1:])
     safe_pick = next((option for option in options if option.role == "safe_pick"), None)
-    below = race.safe_pick(-1) if safe_pick is None else None
-    if below is not None:
+    if safe_pick is None:
+        able = [race.safe_pick(-1), *(plan for plan in fleets if plan.is_founded)]
+        below = min(filter(None, able), key=lambda plan: plan.expected_cost, default=None)
+    if safe_pick is None and below is not None:
         safe_pick = replace(option_of(0, below, scenario), role="safe_pick")
     with limit_effort(SEARCH_WORK):
         more = _further(done, entries, scenario.top)
     options += _options(more, ["other"] * len(more), done, scenario, first_rank=len(entries) + 1)
     entries += more
-    return Shortlist(entries, options, safe_pick, _rejected_accelerators(done, entries[: scenario.top]))
+    return Shortlist(entries, options, safe_pick, _rejected_accelerators(done, entries, scenario.top))
 
 
 def _build_decision(
@@ -283,27 +300,57 @@ def _build_decision(
     )
 
 
-def _with_unlike_parts(
-    done: Search, scenario: Scenario, demand: Demand, order: list[Planned]
-) -> list[Planned]:
-    """The ranking with fleets of unlike parts in place of what they beat, where they are asked for, or may pay."""
-    if APART.name in scenario.levers or _pools_may_pay(scenario, demand, order):
-        order = sort_by_expected_cost(with_pools(scenario, demand, order, done.accelerators, done.offers))
+def _fleets(done: Search, entries: Sequence[Planned]) -> list[Planned]:
+    """Fleets of unlike parts that cost less than plain deployments of the first entries, where they are asked for, or
+    where `auto` finds that they may pay."""
+    scenario = done.scenario
+    demand = demands_of(scenario)[-1]
+    names = [plan.found.accelerator_id for plan in entries]
+    plans = [done.race.others(-1, name) for name in names]
+    found = list[Planned]()
+    if APART.name in scenario.levers or (_may_try_pools(scenario, demand) and _is_light(entries)):
+        bases = bases_of(scenario, plans, of_one_seller=False)
+        gain = 1.0 if APART.name in scenario.levers else POOLS_GAIN
+        found += pools(scenario, demand, bases, done.accelerators, done.offers, gain=gain)
     if BY_LENGTH.name in scenario.levers:
-        order = sort_by_expected_cost(
-            with_split(scenario, demand, order, done.model, done.accelerators, done.offers)
+        bases = bases_of(scenario, plans, of_one_seller=True)
+        found += split_fleets(scenario, demand, bases, done.model, done.accelerators, done.offers)
+    return found
+
+
+def _may_try_pools(scenario: Scenario, demand: Demand) -> bool:
+    """Whether `auto` may compute prompts apart: simulated for a rate or a budget, without adapters or conversations."""
+    return (
+        scenario.levers == ("auto",)
+        and not scenario.screened_only
+        and demand.kind in ("rate", "budget")
+        and scenario.adapters is None
+        and scenario.traffic.conversations is None
+    )
+
+
+def _is_light(entries: Sequence[Planned]) -> bool:
+    """Whether the load is small enough for `auto` to size pools for it."""
+    return bool(entries) and entries[0].found.purchase.requests_per_s <= POOLS_MOST_PER_S
+
+
+def _with_fleets(done: Search, entries: Sequence[Planned], fleets: Sequence[Planned]) -> list[Planned]:
+    """The entries of all accelerators, those of which fleets lead among them, best first."""
+    if not fleets:
+        return list(entries)
+    led = list[Planned]()
+    for plan in entries:
+        own = _of_accelerator(plan, fleets)
+        best = (
+            cheapest_by_expectation([*done.race.others(-1, plan.found.accelerator_id), *own]) if own else plan
         )
-    return order
+        led.append(best if best.found.fleet is not None else plan)
+    return sort_by_expected_cost(led)
 
 
-def _pools_may_pay(scenario: Scenario, demand: Demand, order: Sequence[Planned]) -> bool:
-    """Whether prompts computed apart may save: the objectives, not the hardware, limit what the first entry carries."""
-    if scenario.levers != ("auto",) or scenario.screened_only or demand.kind != "rate" or not order:
-        return False
-    first = order[0].found
-    if first.measurements is None or first.purchase.num_replicas < _LEAST_FOR_POOLS:
-        return False
-    return first.capacity.load < POOLS_BELOW * first.measurements.bound_per_s
+def _of_accelerator(plan: Planned, fleets: Sequence[Planned]) -> list[Planned]:
+    """The fleets whose tokens are generated on the accelerator of a plan."""
+    return [each for each in fleets if each.found.accelerator_id == plan.found.accelerator_id]
 
 
 def _of_clients(scenario: Scenario, clients: int) -> Scenario:
@@ -360,7 +407,12 @@ def _role_of(pick: Planned) -> Role:
 
 
 def _options(
-    order: Sequence[Planned], named: Sequence[Role], done: Search, scenario: Scenario, first_rank: int = 1
+    order: Sequence[Planned],
+    named: Sequence[Role],
+    done: Search,
+    scenario: Scenario,
+    first_rank: int = 1,
+    fleets: Sequence[Planned] = (),
 ) -> tuple[Option, ...]:
     """The ranking as options, each with other deployments of its accelerator: a founded or a cheaper one first."""
     found = []
@@ -371,23 +423,24 @@ def _options(
                 role=_variant_role(each, plan) if number == 0 else "other",
                 tie_with=_tie(plan, each, rank),
             )
-            for number, each in enumerate(_variants(plan, done))
+            for number, each in enumerate(_variants(plan, done, fleets))
         )
         found.append(replace(option_of(rank, plan, scenario), role=role, variants=variants))
     return tuple(found)
 
 
-def _variants(plan: Planned, done: Search) -> list[Planned]:
+def _variants(plan: Planned, done: Search, fleets: Sequence[Planned]) -> list[Planned]:
     """Other deployments and offers on the accelerator of an entry: the founded one, or what costs less than a founded
     entry, then other layouts."""
+    if plan is done.together:
+        return []
+    able = [*done.race.others(-1, plan.found.accelerator_id), *_of_accelerator(plan, fleets)]
     others = [
         each
-        for each in done.race.others(-1, plan.found.accelerator_id)
+        for each in sorted(able, key=lambda each: each.expected_cost)
         if each.found.candidate is not plan.found.candidate
         or each.found.purchase.placement is not plan.found.purchase.placement
     ]
-    if plan.found.fleet is not None:
-        others = []
     first = [each for each in others if each.is_founded][:1] if not plan.is_founded else []
     if plan.is_founded:
         first = [each for each in others if each.expected_cost < plan.expected_cost][:1]
@@ -422,23 +475,27 @@ def _accelerators(order: Sequence[Planned]) -> set[str]:
     return of_parts | {plan.found.accelerator_id for plan in order}
 
 
-def _rejected_accelerators(done: Search, order: Sequence[Planned]) -> tuple[Rejected, ...]:
+def _rejected_accelerators(done: Search, entries: Sequence[Planned], top: int) -> tuple[Rejected, ...]:
     """Return every accelerator that is no option, against the expected cost of the last one that is: those that cost
-    more first, then those that cannot answer.
+    less but are less sure first, then those that cost more, then those that cannot answer.
     """
+    order = entries[:top]
     shown_ids = _accelerators(order)
     limit_usd = order[-1].expected_cost
     race = done.race
+    known = {plan.found.accelerator_id: plan.expected_cost for plan in entries[top:]}
     dearer = list[tuple[float, str, bool]]()
     others = list[Rejected]()
-    # A race that was run to its end has shown of every other accelerator that it does not cost less than the last.
-    proven = 0.0 if is_spent() else limit_usd
+    # A race that was run to its end has shown of every other accelerator that it does not cost less than its entries.
+    proven = 0.0 if is_spent() or len(entries) < WIDTH else max(plan.expected_cost for plan in entries)
     for name in done.accelerators:
         if name in shown_ids:
             continue
         measured = race.others(-1, name)
         floor = race.floor(-1, name)
-        if measured:
+        if name in known:
+            dearer.append((known[name], name, False))
+        elif measured:
             is_settled = measured[0].found.capacity.stage == "settled"
             least = (
                 measured[0].expected_cost
@@ -451,7 +508,9 @@ def _rejected_accelerators(done: Search, order: Sequence[Planned]) -> tuple[Reje
         else:
             others.append(Rejected(name, race.reasons.get(name, NoDeployment())))
     ranked_by_cost = [
-        Rejected(name, CostsMore(usd, limit_usd, len(order), is_bound=is_bound))
+        Rejected(name, LessSure(usd, limit_usd, len(order)))
+        if name in known and usd < limit_usd
+        else Rejected(name, CostsMore(usd, limit_usd, len(order), is_bound=is_bound))
         for usd, name, is_bound in sorted(dearer)
     ]
     return (*ranked_by_cost, *others)

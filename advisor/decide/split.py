@@ -17,7 +17,7 @@ from advisor.decide.ranking import Planned
 from advisor.decide.scenario import Objectives, PromptRange, Scenario, ServiceLevel, Traffic
 from advisor.decide.screening import screen
 from advisor.decide.trial import Found
-from advisor.decide.unlike_parts import BASES, Asked, Offers, Side, seller_of, with_parts
+from advisor.decide.unlike_parts import Asked, Base, Offers, Side, fleets, seller_of
 from advisor.simulator.serving import ServingResult
 from advisor.simulator.serving.content import mean_reused_tokens
 from advisor.simulator.serving.trace_replay import contents_of
@@ -54,6 +54,15 @@ class LengthPair:
         )
         return short, long
 
+    def least(self, load: float) -> tuple[int, int]:
+        """Return the same numbers as `begin`: short runs are more exact than a bound."""
+        return self.begin(load)
+
+    def bound(self, counts: Sequence[int]) -> float:
+        """Load at which one side is at the capacity of its short runs [requests/s]."""
+        columns = (self.fractions, self.capacities, counts)
+        return min(count * capacity / fraction for fraction, capacity, count in zip(*columns, strict=True))
+
     def likely(self, load: float) -> tuple[int, int]:
         """Return the same numbers as `begin`: short runs are more exact than a bound."""
         return self.begin(load)
@@ -75,20 +84,21 @@ class LengthPair:
         return filled.index(max(filled))
 
 
-def with_split(
+def split_fleets(
     scenario: Scenario,
     demand: Demand,
-    plain: Sequence[Planned],
+    bases: Sequence[Base],
     model: Model,
     accelerators: Mapping[str, Accelerator],
     offers: Offers,
 ) -> list[Planned]:
-    """The deployments of a ranking, with pools by length of prompt in place of those that they beat."""
-    chips = {plan.found.accelerator_id: accelerators[plan.found.accelerator_id] for plan in plain[:BASES]}
-
+    """Return the fleets of pools by length of prompt that cost less than the plain deployments."""
+    names = {base.plain.found.accelerator_id for base in bases}
+    chips = {name: accelerators[name] for name in sorted(names)}
     known: dict[tuple[object, ...], list[LengthPair]] = {}
 
-    def pairs_of(asked: Asked, plan: Planned) -> list[LengthPair]:
+    def pairs_of(asked: Asked, base: Base) -> list[LengthPair]:
+        plan = base.plain
         deployment = plan.found.candidate.deployment
         seller = seller_of(plan.found.purchase.placement.price)
         key = seller, deployment.engine.id, deployment.weight_dtype
@@ -96,7 +106,7 @@ def with_split(
             known[key] = _pairs(asked, plan, model, chips)
         return known[key]
 
-    return with_parts(scenario, demand, plain, offers, pairs_of)
+    return fleets(scenario, demand, bases, offers, pairs_of)
 
 
 def _pairs(asked: Asked, plan: Planned, model: Model, chips: Mapping[str, Accelerator]) -> list[LengthPair]:

@@ -14,6 +14,7 @@ from advisor.decide.candidates import Candidate
 from advisor.decide.levers import BY_LENGTH, eagle_head
 from advisor.decide.offers import machine_of, offer_of
 from advisor.decide.option import Explanation, Launch, Layout, Machine, Option
+from advisor.decide.own_kinds import LEVER as OWN_KINDS
 from advisor.decide.purchase import Purchase, machines_bill
 from advisor.decide.ranking import Planned
 from advisor.decide.scenario import Scenario, Traffic
@@ -189,6 +190,7 @@ def _part(rank: int, part: FleetPart, plan: Planned, scenario: Scenario) -> Opti
         launch=launch_of(part.candidate, scenario, part.role),
         levers=levers_of(part.candidate, scenario),
         max_prompt_tokens=limits.to_tokens if limits else None,
+        share_fraction=part.share_fraction,
         explanation=Explanation(
             memory_bytes=memory_of(part.replica),
             kv_capacity_tokens=part.replica.memory.kv_capacity_tokens,
@@ -211,6 +213,10 @@ def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
         first = found.fleet.parts[0].candidate
         workers = ["--replicas", str(found.fleet.parts[0].num_replicas)]
         workers += ["--long-prompts", _long(found.fleet.parts, scenario)]
+    elif found.fleet is not None and found.fleet.lever == OWN_KINDS:
+        first = found.fleet.parts[0].candidate
+        workers = ["--replicas", str(found.fleet.parts[0].num_replicas)]
+        workers += ["--other-replicas", ",".join(_others(found.fleet.parts, scenario))]
     else:
         workers = ["--replicas", str(replicas), "--router", "share"]
         if found.fleet is not None:
@@ -218,7 +224,9 @@ def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
         elif traffic.conversations is not None:
             workers = ["--replicas", str(replicas)]
     args = ["--model", scenario.model, "--engine", first.deployment.engine.id]
-    args += _option_words(_worker(first, scenario) | ({} if by_length else _budget(found)))
+    args += _option_words(
+        _worker(first, scenario) | (_budget(found) if workers[0] == "--prefill-workers" else {})
+    )
     args += [*workers, *_load_args(traffic)]
     if scenario.adapters is not None:
         adapters = scenario.adapters
@@ -296,6 +304,21 @@ def _long(parts: tuple[FleetPart, ...], scenario: Scenario) -> str:
         **({"speculative": "none"} if guesses else {}),
     }
     return ":".join(f"{name}={value}" for name, value in found.items())
+
+
+def _others(parts: tuple[FleetPart, ...], scenario: Scenario) -> list[str]:
+    """The replicas of the second and further kinds, as `--other-replicas` takes them."""
+    return [
+        ":".join(
+            f"{name}={value}"
+            for name, value in {
+                "share": repr(part.share_fraction),
+                "replicas": str(part.num_replicas),
+                **_worker(part.candidate, scenario),
+            }.items()
+        )
+        for part in parts[1:]
+    ]
 
 
 def _budget(found: Found) -> dict[str, str]:

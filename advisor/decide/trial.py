@@ -29,6 +29,14 @@ class FleetPart:
     """Whether that machine holds all parts."""
     traffic: Traffic | None = None
     """Requests that this part serves; None where it has a share in every request."""
+    share_fraction: float | None = None
+    """Fraction of all requests that the router sends to this part, whatever their length; None where it goes by length
+    or where all parts work on every request."""
+
+    @property
+    def accelerator_id(self) -> str:
+        """Id of its accelerator."""
+        return self.candidate.deployment.accelerator.id
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,11 @@
-"""Fleets of two unlike parts on what plain deployments run on: sized by runs, held like those, bought of one seller."""
+"""Fleets of two unlike parts on what plain deployments run on: sized by runs, held like those, bought from one provider
+in one place.
+"""
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, Protocol
 
 from advisor.catalog.schema import Accelerator, Price
@@ -10,11 +13,11 @@ from advisor.decide.candidates import Candidate
 from advisor.decide.effort import is_spent
 from advisor.decide.load_runs import Served, run_at, strain
 from advisor.decide.measure import SHORT_REQUESTS, Capacity, Measurements
-from advisor.decide.offers import Placement, placements
+from advisor.decide.offers import Placement, expected_price_factor, placements
 from advisor.decide.option import Share
 from advisor.decide.purchase import Demand, cheapest_purchase
 from advisor.decide.race import run_planning_point
-from advisor.decide.ranking import Planned, judge_purchase
+from advisor.decide.ranking import Planned, is_firm, judge_purchase, price_spread_of
 from advisor.decide.scenario import Scenario, Traffic
 from advisor.decide.trial import FleetPart, Found, UnlikeFleet
 from advisor.simulator.replica_model import ReplicaModel
@@ -32,17 +35,28 @@ _MAX_REGROWTH: Final = 3
 _GROWTH: Final = 0.1
 _PER_WORKER: Final = 40
 """Requests of a run that sizes parts, for each of their workers."""
+_MOST_WITHIN_BUDGET: Final = 6
+"""Pairs of counts of which a capacity is measured where a budget is given, those of the highest bounds."""
+
+_GRID: Final = 0.97
+"""Load of a grid over the next higher one, as `advisor.decide.measure` has it."""
+_MOST_RISE: Final = 1.35 / _GRID
+"""Confirmed capacity over the screened one, at most, as `advisor.decide.measure` has it, with a step of the grid."""
 
 Offers = Mapping[str, tuple[Price, ...]]
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """The load that both parts must carry, and the offers for them."""
+    """The demand that both parts must carry, and the offers for them."""
 
     scenario: Scenario
     demand: Demand
     offers: Offers
+    gain: float = 1.0
+    """Cost of a pair's bound over that of the plain deployment, below which the pair is sized."""
+    measured: dict[tuple[object, ...], Measurements] = field(default_factory=dict, compare=False)
+    """Runs of parts that were made, by their replicas and counts: offers do not change them."""
 
     @property
     def load(self) -> float:
@@ -91,6 +105,12 @@ class WorkerPair(Protocol):
     def moves_caches(self) -> bool:
         """Whether one kind sends caches to the other, inside one machine where they fit into one."""
 
+    def least(self, load: float) -> tuple[int, int]:
+        """Workers of each kind without which a load [requests/s] cannot be carried."""
+
+    def bound(self, counts: Sequence[int]) -> float:
+        """Load that these counts of workers cannot exceed [requests/s]."""
+
     def likely(self, load: float) -> tuple[int, int]:
         """Workers of each kind that a load [requests/s] may need, by which pairs are compared."""
 
@@ -112,35 +132,84 @@ class Cell:
     ways: tuple[Placement, Placement]
     units: tuple[int, int]
     is_shared: bool = False
+    expected_usd_per_hour: float = 0.0
+    """Bill at what its price is expected to be today [USD/h]."""
 
     @property
     def usd_per_hour(self) -> float:
         return self.whole.usd_per_unit_hour
 
 
-def with_parts(
+@dataclass(frozen=True, slots=True)
+class Base:
+    """A plain deployment that unlike parts must beat, and the offers from which they may be bought."""
+
+    plain: Planned
+    allows: Callable[[Price], bool]
+    """Whether parts may be bought from an offer."""
+    most_sized: int
+    """Pairs of parts that are sized at most."""
+
+
+def fleets(
     scenario: Scenario,
     demand: Demand,
-    plain: Sequence[Planned],
+    bases: Sequence[Base],
     offers: Offers,
-    pairs_of: Callable[[Asked, Planned], Iterable[WorkerPair]],
+    pairs_of: Callable[[Asked, Base], Iterable[WorkerPair]],
+    *,
+    gain: float = 1.0,
 ) -> list[Planned]:
-    """The plain deployments of a ranking, with two unlike parts in place of those that they beat.
+    """Return the fleets of two unlike parts that are expected to cost less than the plain deployments.
 
-    Parts are sought on the accelerators of the best, at the seller of the plain deployment, so that what is compared is
-    as firm and as near: begun with what is likely to do, grown until runs with headroom hold, held with several seeds,
-    shown with others.
+    Parts are begun with what is likely to do, grown until runs with headroom hold, held with several seeds, and shown
+    with others.
     """
-    kept = list(plain)
-    for place, plan in enumerate(plain[:BASES]):
-        seller = seller_of(plan.found.purchase.placement.price)
-        own = {name: tuple(row for row in rows if seller_of(row) == seller) for name, rows in offers.items()}
-        asked = Asked(scenario, demand, own)
-        best = _best(asked, plan, list(pairs_of(asked, plan)), _MOST_SIZED[place])
-        is_known = best is not None and any(_is_same(best, other) for other in kept[:place])
-        if best is not None and best.expected_cost < plan.expected_cost and not is_known:
-            kept[place] = best
-    return kept
+    found = list[Planned]()
+    measured: dict[tuple[object, ...], Measurements] = {}
+    for base in bases:
+        allowed = {name: tuple(filter(base.allows, rows)) for name, rows in offers.items()}
+        asked = Asked(scenario, demand, allowed, gain, measured)
+        pairs = list(pairs_of(asked, base))
+        seek = _most_within if demand.kind == "budget" else _best
+        best = seek(asked, base.plain, pairs, base.most_sized)
+        if best is None or best.expected_cost >= base.plain.expected_cost:
+            continue
+        if not any(_is_same(best, other) for other in found):
+            found.append(best)
+    return found
+
+
+def bases_of(scenario: Scenario, plans: Sequence[Sequence[Planned]], *, of_one_seller: bool) -> list[Base]:
+    """Return what unlike parts must beat on each of the first accelerators, given their plain deployments: the cheapest
+    one with parts from any offer, and the cheapest founded one with parts at firm prices.
+
+    `of_one_seller` allows only the offers of the plain deployment's seller.
+    """
+    found = list[Base]()
+    for most, of_chip in zip(_MOST_SIZED, plans, strict=False):
+        founded = [plan for plan in of_chip if plan.is_founded]
+        for able, is_firm_only in ((of_chip, False), (founded, True)):
+            if not able:
+                continue
+            plan = min(able, key=lambda each: each.expected_cost)
+            allows = partial(
+                _is_allowed,
+                scenario=scenario,
+                is_firm_only=is_firm_only,
+                seller=seller_of(plan.found.purchase.placement.price) if of_one_seller else None,
+            )
+            found.append(Base(plan, allows, most))
+    return found
+
+
+def _is_allowed(
+    price: Price, *, scenario: Scenario, is_firm_only: bool, seller: tuple[str, ...] | None
+) -> bool:
+    """Whether an offer is firm, where only firm ones are looked for, and of the seller, where there is one."""
+    if is_firm_only and not is_firm(price, price_spread_of(price, scenario)):
+        return False
+    return seller is None or seller_of(price) == seller
 
 
 def _is_same(first: Planned, other: Planned) -> bool:
@@ -160,27 +229,31 @@ def seller_of(price: Price) -> tuple[str, ...]:
 
 def _best(asked: Asked, plan: Planned, pairs: Sequence[WorkerPair], most: int) -> Planned | None:
     """The cheapest parts that hold, of the `most` pairs that may cost least; None where none beats the plain ones."""
-    limit = plan.found.purchase.usd_per_hour
+    limit = expected_usd_per_hour(asked, plan.found.purchase.placement, plan.found.purchase.usd_per_hour)
     waiting = list[tuple[float, int, tuple[int, ...]]]()
     for place, pair in enumerate(pairs):
+        least = cheapest_cell(asked, pair, pair.least(asked.load))
+        if least is None or least.expected_usd_per_hour >= asked.gain * limit:
+            continue
         likely = cheapest_cell(asked, pair, pair.likely(asked.load))
-        if likely is not None and likely.usd_per_hour < limit:
-            waiting.append((likely.usd_per_hour, place, pair.begin(asked.load)))
+        if likely is not None and likely.expected_usd_per_hour < limit:
+            waiting.append((likely.expected_usd_per_hour, place, pair.begin(asked.load)))
     waiting = sorted(waiting)[:most]
     sized = list[tuple[float, int, Found]]()
     for _ in range(most + _MAX_REGROWTH):
         for usd, place, counts in waiting:
-            least = sized[-1][0] if sized else limit
-            found = (
-                _size_parts(asked, pairs[place], least, counts) if usd < least and not is_spent() else None
-            )
+            least_usd = sized[-1][0] if sized else limit
+            is_open = usd < least_usd and not is_spent()
+            found = _size_parts(asked, pairs[place], least_usd, counts) if is_open else None
             if found is not None:
-                sized.append((found.purchase.usd_per_hour, place, found))
+                bought = found.purchase
+                sized.append(
+                    (expected_usd_per_hour(asked, bought.placement, bought.usd_per_hour), place, found)
+                )
         if not sized:
             return None
         _, place, found = sized.pop()  # the cheapest
-        plan_of_parts = judge_purchase(asked.scenario, asked.demand, found)
-        held = run_planning_point(asked.scenario, plan_of_parts, is_held=not asked.scenario.screened_only)
+        held = _show_parts(asked, found)
         if held is not None:
             return held
         waiting = [
@@ -188,8 +261,80 @@ def _best(asked: Asked, plan: Planned, pairs: Sequence[WorkerPair], most: int) -
         ]
         counts = _grow_counts(asked, pairs[place], found)
         cell = cheapest_cell(asked, pairs[place], counts)
-        waiting = sorted([*waiting, (cell.usd_per_hour, place, counts)]) if cell else waiting
+        waiting = sorted([*waiting, (cell.expected_usd_per_hour, place, counts)]) if cell else waiting
     return None
+
+
+def _show_parts(asked: Asked, found: Found) -> Planned | None:
+    """Parts at their planning point; None where they miss an objective there."""
+    return run_planning_point(
+        asked.scenario,
+        judge_purchase(asked.scenario, asked.demand, found),
+        is_held=not asked.scenario.screened_only,
+    )
+
+
+def _most_within(asked: Asked, plan: Planned, pairs: Sequence[WorkerPair], most: int) -> Planned | None:
+    """The parts that carry most within a budget: those of the highest bounds are measured, until no bound is above what
+    was measured; None where none carries more than the plain deployment.
+    """
+    budget = asked.demand.size
+    headroom = 1.0 - asked.scenario.headroom_fraction
+    able = list[tuple[float, int, tuple[int, int]]]()
+    for place, pair in enumerate(pairs):
+        for counts in _affordable(asked, pair, budget):
+            bound = headroom * pair.bound(counts)
+            if asked.gain * bound > plan.found.purchase.requests_per_s:
+                able.append((-bound, place, counts))
+    best: Planned | None = None
+    for bound, place, counts in sorted(able)[: _MOST_WITHIN_BUDGET * most]:
+        carried = plan if best is None else best
+        if is_spent() or -bound <= carried.found.purchase.requests_per_s:
+            break
+        pair = pairs[place]
+        cell = cheapest_cell(asked, pair, counts)
+        capacity = _capacity(_measurements(asked, pair, counts))
+        found = None if cell is None or capacity is None else _buy_parts(asked, pair, counts, cell, capacity)
+        if found is None or found.purchase.requests_per_s <= carried.found.purchase.requests_per_s:
+            continue
+        best = _show_parts(asked, found) or best
+    return best
+
+
+def _affordable(asked: Asked, pair: WorkerPair, budget: float) -> Iterator[tuple[int, int]]:
+    """Yield the counts of which a budget [USD/h] pays no worker more of either kind."""
+
+    def is_paid(counts: tuple[int, int]) -> bool:
+        cell = cheapest_cell(asked, pair, counts)
+        return cell is not None and cell.usd_per_hour <= budget
+
+    second = 1
+    while is_paid((1, second)):
+        second += 1
+    second -= 1
+    first = 1
+    while second > 0:
+        while is_paid((first + 1, second)):
+            first += 1
+        if is_paid((first, second)):
+            yield first, second
+        second -= 1
+
+
+def _measurements(asked: Asked, pair: WorkerPair, counts: Sequence[int]) -> Measurements:
+    """Runs of the parts, on a grid of loads that depends on the parts alone."""
+    scenario = asked.scenario
+    key = (*(id(side.replica) for side in pair.sides), *counts)
+    if key not in asked.measured:
+        asked.measured[key] = Measurements(
+            pair.build_served(counts),
+            scenario.traffic,
+            scenario.objectives,
+            pair.bound(counts),
+            scenario.seed,
+            scenario.headroom_fraction,
+        )
+    return asked.measured[key]
 
 
 def _grow_counts(asked: Asked, pair: WorkerPair, found: Found) -> tuple[int, ...]:
@@ -201,31 +346,97 @@ def _grow_counts(asked: Asked, pair: WorkerPair, found: Found) -> tuple[int, ...
 
 
 def _size_parts(asked: Asked, pair: WorkerPair, limit: float, begin: Sequence[int]) -> Found | None:
-    """The smallest parts below a bill [USD/h] that hold the load, grown from what may."""
+    """The smallest parts below an expected bill [USD/h] that hold the load, grown from what may: in short runs first,
+    then between what a long run missed and the most that the bill allows."""
     scenario = asked.scenario
-    load = asked.load
-    spent = 0
-    traffic = scenario.traffic
-    objectives = scenario.objectives
     counts = list(begin)
     for _ in range(_MOST_STEPS):
-        cell = cheapest_cell(asked, pair, counts)
-        if cell is None or cell.usd_per_hour >= limit:
+        if not _is_below(asked, pair, counts, limit):
             return None
-        served = pair.build_served(counts)
         length = max(SHORT_REQUESTS, _PER_WORKER * sum(counts))
-        result = run_at(served, traffic, load, length, scenario.seed, objectives=objectives)
-        spent += result.num_requests
-        tightest, name = strain(result, objectives)
+        served = pair.build_served(counts)
+        result = run_at(
+            served, scenario.traffic, asked.load, length, scenario.seed, objectives=scenario.objectives
+        )
+        tightest, name = strain(result, scenario.objectives)
         if tightest <= 1.0:
-            measurements = Measurements(served, traffic, objectives, load, scenario.seed)
-            held = measurements.holds(load)
-            if held is not None:
-                capacity = Capacity(load, load, held, spent + measurements.num_requests, name, "confirmed")
-                return _buy_parts(asked, pair, counts, cell, capacity)
+            break
         short = pair.short(result, name, counts, asked)
         counts[short] += max(1, math.floor(_GROWTH * counts[short]))
-    return None
+    else:
+        return None
+    held, missed = _hold_parts(asked, pair, counts)
+    if held is not None:
+        return held
+    return _grow_until_held(asked, pair, counts, limit, pair.short(result, missed or name, counts, asked))
+
+
+def _grow_until_held(
+    asked: Asked, pair: WorkerPair, counts: Sequence[int], limit: float, short: int
+) -> Found | None:
+    """The parts with the fewest more workers of the kind that is short which hold the load, below the bill `limit`: the
+    most that it pays is tried first where that is near, else steps that double; then halves."""
+
+    def with_count(count: int) -> list[int]:
+        return [count if place == short else each for place, each in enumerate(counts)]
+
+    low = counts[short]
+    most = low
+    while most < low + _MOST_STEPS and _is_below(asked, pair, with_count(most + 1), limit):
+        most += 1
+    is_near = most < low + _MOST_STEPS
+    step = 1
+    best: Found | None = None
+    while best is None:
+        high = most if is_near else low + step
+        if high == low or is_spent() or not _is_below(asked, pair, with_count(high), limit):
+            return None
+        best, _ = _hold_parts(asked, pair, with_count(high))
+        if best is None:
+            if is_near:
+                return None
+            low = high
+            step *= 2
+    while high - low > 1 and not is_spent():
+        middle = (low + high) // 2
+        held, _ = _hold_parts(asked, pair, with_count(middle))
+        if held is None:
+            low = middle
+        else:
+            best = held
+            high = middle
+    return best
+
+
+def _is_below(asked: Asked, pair: WorkerPair, counts: Sequence[int], limit: float) -> bool:
+    """Whether these counts can be bought for less than an expected bill [USD/h]."""
+    cell = cheapest_cell(asked, pair, counts)
+    return cell is not None and cell.expected_usd_per_hour < limit
+
+
+def _hold_parts(asked: Asked, pair: WorkerPair, counts: Sequence[int]) -> tuple[Found | None, str]:
+    """The parts bought, if they hold the load in long runs; else None, with the objective that they missed.
+
+    What a budget of their bill would be found to carry decides, so that budget and load are inverse.
+    """
+    measurements = _measurements(asked, pair, counts)
+    cell = cheapest_cell(asked, pair, counts)
+    screened = measurements.capacity("screened")
+    if cell is None or screened is None or _MOST_RISE * screened.load < asked.load:
+        return None, measurements.binding
+    if measurements.holds(_GRID**2 * asked.load) is None:
+        return None, measurements.binding  # two steps below the load: the capacity is below it
+    capacity = _capacity(measurements)
+    if capacity is None or capacity.load < asked.load:
+        return None, measurements.binding
+    return _buy_parts(asked, pair, counts, cell, capacity), ""
+
+
+def _capacity(measurements: Measurements) -> Capacity | None:
+    """The capacity of parts, up to the step of the grid of loads by which it may be higher than it was found; what
+    parts show at their planning point decides."""
+    found = measurements.capacity("confirmed")
+    return None if found is None else found.scale(1.0 / _GRID)
 
 
 def _buy_parts(
@@ -253,7 +464,20 @@ def cheapest_cell(asked: Asked, pair: WorkerPair, counts: Sequence[int]) -> Cell
     budget = asked.scenario.objectives.budget_usd_per_hour or math.inf
     cells = (*_together(asked, pair, numbers), *_apart(pair, numbers))
     found = [cell for cell in cells if cell.usd_per_hour <= budget]
-    return min(found, key=lambda cell: cell.usd_per_hour, default=None)
+    as_of = asked.scenario.as_of
+    priced = [
+        replace(
+            cell,
+            expected_usd_per_hour=cell.usd_per_hour * expected_price_factor(cell.whole.price, as_of),
+        )
+        for cell in found
+    ]
+    return min(priced, key=lambda cell: cell.expected_usd_per_hour, default=None)
+
+
+def expected_usd_per_hour(asked: Asked, way: Placement, usd_per_hour: float) -> float:
+    """A bill at what its price is expected to be today [USD/h]."""
+    return usd_per_hour * expected_price_factor(way.price, asked.scenario.as_of)
 
 
 def _is_one_kind(pair: WorkerPair) -> bool:
@@ -285,10 +509,11 @@ def _apart(pair: WorkerPair, numbers: Sequence[int]) -> Iterator[Cell]:
     is_one = _is_one_kind(pair)
     if pair.moves_caches and is_one and fabric and num_accelerators(pair, numbers) <= fabric.max_domain:
         return  # what is priced moves caches inside one machine
-    for ways in ((one, other) for one in first.ways for other in second.ways):
+    of_seller = dict[tuple[str, ...], list[Placement]]()
+    for way in second.ways:
+        of_seller.setdefault(seller_of(way.price), []).append(way)
+    for ways in ((one, other) for one in first.ways for other in of_seller.get(seller_of(one.price), ())):
         one, two = (way.price for way in ways)
-        if seller_of(one) != seller_of(two):
-            continue
         units = tuple(
             math.ceil(number / way.replicas_per_unit) for number, way in zip(numbers, ways, strict=True)
         )

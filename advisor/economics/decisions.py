@@ -29,19 +29,7 @@ def ways(
     Without a volume of its own each deployment serves what it can, and APIs `api_tokens_per_day`.
     """
     is_founded = not rented[0].option.reasons
-    found = [
-        _way(
-            "rent",
-            row.deal,
-            row.usd_per_hour * HOURS_PER_DAY,
-            row.tokens_per_day,
-            row.load_fraction,
-            row.priced_on,
-            _always_on(row),
-            may_lead=row is rented[0],
-        )
-        for row in rented
-    ]
+    found = [_way_of_row("rent", row, _always_on(row), may_lead=row is rented[0]) for row in rented]
     found += [
         _way(
             "rent",
@@ -56,16 +44,7 @@ def ways(
         for each in fleets
     ]
     found += [
-        _way(
-            "own",
-            row.deal,
-            row.usd_per_hour * HOURS_PER_DAY,
-            row.tokens_per_day,
-            row.load_fraction,
-            row.priced_on,
-            _for_life(row),
-            may_lead=not (is_founded and row.option.reasons),
-        )
+        _way_of_row("own", row, _for_life(row), may_lead=not (is_founded and row.option.reasons))
         for row in owned
     ]
     found += [
@@ -81,6 +60,20 @@ def ways(
         for api in apis
     ]
     return tuple(sorted(found, key=lambda way: way.usd_per_million_tokens))
+
+
+def _way_of_row(way: Literal["rent", "own"], row: CostRow, note: str, *, may_lead: bool) -> Way:
+    """Return the way of a deployment that is rented or owned."""
+    return _way(
+        way,
+        row.deal,
+        row.usd_per_hour * HOURS_PER_DAY,
+        row.tokens_per_day,
+        row.load_fraction,
+        row.priced_on,
+        note,
+        may_lead=may_lead,
+    )
 
 
 def _way(

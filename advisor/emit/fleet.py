@@ -173,6 +173,12 @@ def fleet_plan(model: str, option: Option) -> FleetPlan:
 
     Raises: AdvisorError: as a plan of equal replicas; no router of its engine is known.
     """
+    if any(part.role == "kind" for part in option.parts):
+        raise AdvisorError(
+            "--emit writes no router for boards of several kinds",
+            why="no engine's router is known to weigh replicas by what they carry",
+            fix="start each part with its command, and weigh them in your router by their shares of the requests",
+        )
     parts = tuple(plan_of(model, part) for part in option.parts or (_whole_part(option),))
     for part in parts:
         if share_of(part) not in ("short", "long") and not router_of(part):

@@ -228,6 +228,9 @@ class Answer:
     """Exit code; above 0 only for a verdict (4, 5) or a study whose rows are all reasons (3). Failures are raised
     instead."""
 
+    seed: int | None = None
+    """Seed of the question that is asked again; None where it is the one that was typed."""
+
     def rows(self) -> Sequence[object]:
         """Return the records of the CSV file.
 

@@ -142,7 +142,7 @@ def document(answer: Answer, *, seed: int, shared: Mapping[str, object]) -> dict
         "schema_version": SCHEMA_VERSION,
         "tool_version": __version__,
         "catalog_version": catalog_version(),
-        "seed": seed,
+        "seed": seed if answer.seed is None else answer.seed,
         "inputs": to_json({**shared, **answer.inputs}, "inputs"),
         "warnings": list(answer.warnings),
     }

@@ -195,7 +195,8 @@ def take_words(option: Option) -> str:
         return f"{bought_words(machine, option.replica_layout)}{limit}"
     if len({part.machine.accelerator for part in option.parts}) > 1:
         return " + ".join(
-            f"{bought_words(part.machine, part.replica_layout)} {part.role}" for part in option.parts
+            bought_words(part.machine, part.replica_layout) + ("" if part.role == "kind" else f" {part.role}")
+            for part in option.parts
         )
     said = " + ".join(f"{replica_words(part)} {part.role}" for part in option.parts)
     return f"{machine.num_accelerators} x {machine.accelerator}: {said}"

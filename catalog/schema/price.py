@@ -72,6 +72,8 @@ class Price(Record):
     """Title of the page or file."""
     is_dated: bool = True
     """False if the source bears no date; observed_on is then the earliest possible day."""
+    is_confirmed: bool = Field(default=False, exclude=True)
+    """Whether the person whose file has the row insists on a price far below those of others."""
     tenancy: Tenancy = "dedicated"
     price_kind: PriceKind = "list"
     country: str = ""

@@ -63,4 +63,5 @@ def replay(asked: ReplayInput, shared: SharedOptions) -> Answer:
         inputs={**answer.inputs, "as_of": scenario.as_of},
         notes=(*answer.notes, *same),
         warnings=(*answer.warnings, *changed),
+        seed=scenario.seed,
     )

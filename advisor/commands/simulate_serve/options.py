@@ -123,6 +123,14 @@ class ServeInput:
             "any replica takes any prompt",
         ),
     ] = None
+    other_replicas: Annotated[
+        str | None,
+        LONG(
+            "PART:PART,...",
+            "Replicas of other kinds behind the same router, and where they differ: share=0.4:gpu=l4:replicas=2.",
+            "all replicas are alike",
+        ),
+    ] = None
     load: LoadOptions = LoadOptions()
     seeds: Annotated[
         str | None, LOAD("N,...", "Seeds of several runs whose figures are pooled: 8,9,10.", "--seed")

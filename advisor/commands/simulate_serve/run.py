@@ -57,6 +57,7 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
     inputs = as_inputs(ran.replica.deployment, ran.plan) | {
         "pools": asked.pools if asked.pools.is_given else None,
         "long_prompts": asked.long_prompts,
+        "other_replicas": asked.other_replicas,
         "router": asked.layout.router,
         "prefix_caching": ran.replica.policy.prefix_caching,
         "power_cap": asked.power_cap,
@@ -126,6 +127,7 @@ def _run_whole(
 def _is_shared_out(asked: ServeInput) -> bool:
     """Whether one replica is run with its share of the load, as `advisor recommend` plans it."""
     is_apart = asked.load.sessions is not None or asked.long_prompts is not None
+    is_apart = is_apart or asked.other_replicas is not None
     return is_apart or asked.layout.router == "share"
 
 

@@ -1,4 +1,6 @@
-"""Replicas that each get a share of the requests of their own: conversations that stay with one, long prompts apart."""
+"""Replicas that each get a share of the requests of their own: conversations that stay with one, long prompts apart,
+replicas of other kinds.
+"""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -25,7 +27,11 @@ from advisor.simulator.serving_prediction import ServingPrediction
 _KEEPS_UP: Final = 0.9
 """Part of the offered rate that replicas serve which keep up with it; filling their batches takes the rest."""
 _FROM: Final = "from"
-_EXAMPLE: Final = "--long-prompts from=30465:gpu=h200-sxm:tp=8:replicas=2"
+_SHARE: Final = "share"
+_EXAMPLES: Final = {
+    "--long-prompts": "--long-prompts from=30465:gpu=h200-sxm:tp=8:replicas=2",
+    "--other-replicas": "--other-replicas share=0.4:gpu=l4:replicas=2",
+}
 _LAYOUT: Final[Mapping[str, type]] = {
     "tp": int,
     "pp": int,
@@ -44,12 +50,15 @@ _ITSELF: Final[Mapping[str, Callable[[str], Any]]] = {
     "power-cap": str,
 }
 _READ: Final[Mapping[str, Callable[[str], Any]]] = {
-    _FROM: lambda text: parse_tokens(text, "--long-prompts"),
     **_LAYOUT,
     **_GUESSING,
     **_ITSELF,
 }
-_KNOWN: Final = tuple(_READ)
+_FIRST: Final[Mapping[str, tuple[str, Callable[[str], Any]]]] = {
+    "--long-prompts": (_FROM, lambda text: parse_tokens(text, "--long-prompts")),
+    "--other-replicas": (_SHARE, float),
+}
+"""The part that says which requests replicas get, and how it is read, by option."""
 
 Modelled = Callable[[Deployment, LoadPlan, ServeInput], ReplicaModel]
 """Makes the replica of a deployment for a load, as typed."""
@@ -109,23 +118,31 @@ def in_shares(
     if whole.rate_per_s is None:
         raise AdvisorError("a share of the load needs a load", fix="--rate 10")
     sides = [(asked, deployment, whole)]
+    fractions = [1.0]
+    if asked.other_replicas is not None:
+        others = _other_kinds(asked, asked.other_replicas)
+        sides += [(each, deployment_of(each.model, each.gpu, each.layout)[0], whole) for _, each in others]
+        fractions = [1.0 - sum(share for share, _ in others), *(share for share, _ in others)]
     if asked.long_prompts is not None:
         start, long = _long_side(asked, asked.long_prompts)
         sides = [
             (asked, deployment, traffic_in(whole, 1, start - 1)),
             (long, deployment_of(long.model, long.gpu, long.layout)[0], traffic_in(whole, start)),
         ]
+        fractions = [(traffic.rate_per_s or 0.0) / whole.rate_per_s for _, _, traffic in sides]
     count = asked.load.requests or DEFAULT_REQUESTS
     shares = list[LoadShare]()
     words = list[str]()
-    for typed, run, traffic in sides:
+    for (typed, run, traffic), fraction in zip(sides, fractions, strict=True):
         replica = modelled(run, _plan(traffic, count), typed)
-        fraction = (traffic.rate_per_s or 0.0) / whole.rate_per_s
         shares.append(LoadShare(replica, traffic, fraction, run.num_replicas))
         words.append(layout_words(run, run.accelerator.id, run.num_replicas))
     split = SplitModel(tuple(shares))
     result = pool_runs([run_at(split, whole, whole.rate_per_s, count, seed) for seed in seeds])
-    where = f"{words[0]} for short prompts, {words[1]} for long ones" if len(words) > 1 else ""
+    where = f"{words[0]} for short prompts, {words[-1]} for long ones" if asked.long_prompts else ""
+    if asked.other_replicas:
+        each = zip(words, fractions, strict=True)
+        where = ", ".join(f"{name} for {fraction:.0%} of the requests" for name, fraction in each)
     return SharesRun(_plan(whole, count), shares[-1].replica, result, where)
 
 
@@ -163,12 +180,16 @@ def _check(asked: ServeInput) -> None:
 
     Raises: AdvisorError: so it is.
     """
-    is_apart = asked.load.sessions is not None or asked.long_prompts is not None
-    what = "--sessions" if asked.load.sessions is not None else "--long-prompts"
-    if not is_apart:
-        what = "--router share"
+    apart = {
+        "--sessions": asked.load.sessions,
+        "--long-prompts": asked.long_prompts,
+        "--other-replicas": asked.other_replicas,
+    }
+    what = next((option for option, value in apart.items() if value is not None), "--router share")
+    is_apart = what != "--router share"
     given = {
-        "--long-prompts": asked.load.sessions is not None and asked.long_prompts is not None,
+        "--long-prompts": what != "--long-prompts" and asked.long_prompts is not None,
+        "--other-replicas": what != "--other-replicas" and asked.other_replicas is not None,
         "--prefill-workers": asked.pools.is_given,
         "--concurrency": asked.load.concurrency is not None and is_apart,
         "--length-dist": asked.load.length_dist is not None,
@@ -194,26 +215,60 @@ def _long_side(asked: ServeInput, text: str) -> tuple[int, ServeInput]:
 
     Raises: AdvisorError: a part is not NAME=VALUE, or there is none of that name.
     """
+    found = _parts(text, "--long-prompts")
+    if found.get(_FROM, 0) < 2:
+        raise AdvisorError(
+            f"--long-prompts {text} does not say which prompts are long",
+            fix=f"from=N of tokens: {_EXAMPLES['--long-prompts']}",
+        )
+    return found[_FROM], _differing(asked, found)
+
+
+def _other_kinds(asked: ServeInput, text: str) -> list[tuple[float, ServeInput]]:
+    """Return the share of the requests and the deployment of each further kind of replicas.
+
+    Raises: AdvisorError: a part is not NAME=VALUE, there is none of that name, or the shares are no shares.
+    """
+    option = "--other-replicas"
+    found = [_parts(each, option) for each in text.split(",")]
+    shares = [each.get(_SHARE, 0.0) for each in found]
+    if min(shares) <= 0.0 or sum(shares) >= 1.0:
+        raise AdvisorError(
+            f"{option} {text}: shares {', '.join(f'{share:g}' for share in shares)} of the requests",
+            why="each kind needs a share above 0, and the first replicas get what the others leave of 1",
+            fix=_EXAMPLES[option],
+        )
+    return [(share, _differing(asked, each)) for share, each in zip(shares, found, strict=True)]
+
+
+def _parts(text: str, option: str) -> dict[str, Any]:
+    """Return the parts NAME=VALUE of a kind of replicas.
+
+    Raises: AdvisorError: one is malformed, or none is called so.
+    """
+    first, read_first = _FIRST[option]
+    known = {first: read_first, **_READ}
     found: dict[str, Any] = {}
     for part in text.split(":"):
         name, equals, value = part.partition("=")
-        if not equals or not value or name not in _KNOWN:
-            near = near_misses(name, _KNOWN, {})
+        if not equals or not value or name not in known:
+            near = near_misses(name, known, {})
             raise AdvisorError(
-                f"--long-prompts {text}: {part!r} is none of its parts",
-                why=f"parts are NAME=VALUE, of {', '.join(_KNOWN)}",
-                fix=f"{near[0]}=VALUE" if near and name not in _KNOWN else _EXAMPLE,
+                f"{option} {text}: {part!r} is none of its parts",
+                why=f"parts are NAME=VALUE, of {', '.join(known)}",
+                fix=f"{near[0]}=VALUE" if near and name not in known else _EXAMPLES[option],
             )
         try:
-            found[name] = _READ[name](value)
+            found[name] = known[name](value)
         except ValueError:
-            raise AdvisorError(f"--long-prompts {text}: {part!r} is not a number", fix=_EXAMPLE) from None
-    if found.get(_FROM, 0) < 2:
-        raise AdvisorError(
-            f"--long-prompts {text} does not say which prompts are long", fix=f"from=N of tokens: {_EXAMPLE}"
-        )
+            raise AdvisorError(f"{option} {text}: {part!r} is not a number", fix=_EXAMPLES[option]) from None
     if any(isinstance(value, int) and value < 1 for value in found.values() if value is not False):
-        raise AdvisorError(f"--long-prompts {text}: counts begin at 1", fix=_EXAMPLE)
+        raise AdvisorError(f"{option} {text}: counts begin at 1", fix=_EXAMPLES[option])
+    return found
+
+
+def _differing(asked: ServeInput, found: Mapping[str, Any]) -> ServeInput:
+    """Return the deployment with what its parts change."""
     layout, guessing, own = (
         {name.replace("-", "_"): found[name] for name in names if name in found}
         for names in (_LAYOUT, _GUESSING, _ITSELF)
@@ -223,4 +278,4 @@ def _long_side(asked: ServeInput, text: str) -> tuple[int, ServeInput]:
         asked = replace(asked, guessing=Guessing())
     layout_of = replace(asked.layout, **layout)
     guessing_of = replace(asked.guessing, **guessing)
-    return found[_FROM], replace(asked, layout=layout_of, guessing=guessing_of, **own)
+    return replace(asked, layout=layout_of, guessing=guessing_of, **own)

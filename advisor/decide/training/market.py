@@ -6,9 +6,11 @@ from dataclasses import dataclass, field
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.prices import spread_of
 from advisor.catalog.schema import Accelerator, Model, Price
 from advisor.catalog.units import DAY_S, HOUR_S
-from advisor.decide.offers import offers_by_accelerator, owned_offers
+from advisor.decide.offers import OWN, offers_by_accelerator, owned_offers
+from advisor.decide.ranking import is_firm
 from advisor.decide.reason import (
     NeedsMore,
     NoClusterSize,
@@ -298,6 +300,44 @@ def ranked_runs(scenario: TrainingScenario, outcome: MarketOutcome) -> list[list
     key = order_key(scenario)
     groups = [sorted(runs, key=key) for runs in outcome.runs.values() if runs]
     return sorted(groups, key=lambda runs: key(runs[0]))[: max(BLOCK, scenario.top)]
+
+
+def safest_run(scenario: TrainingScenario, model: Model, outcome: MarketOutcome) -> TrainingRun | None:
+    """The best run at a firm price on any accelerator that was searched, refined; None where there is none.
+
+    The search keeps the cheapest offer of each cluster, whose price may be old or a tracker's.
+    """
+    key = order_key(scenario)
+    found = list[TrainingRun]()
+    for name, runs in outcome.runs.items():
+        for run in runs:
+            ways = outcome.offers.get((name, run.num_accelerators), [run.offer])
+            firm = next((way for way in ways if _is_firm(way.price, scenario)), None)
+            if firm is None:
+                continue
+            again = run if firm is run.offer else run_of(scenario, run.found, firm, run.reinforcement)
+            if again.infeasible is None and _misses(scenario, again) is None:
+                found.append(again)
+    if not found:
+        return None
+    best = min(found, key=key)
+    refined = {
+        runs[0].num_accelerators for name, runs in outcome.runs.items() if runs and name == _name(best)
+    }
+    if best.num_accelerators in refined:
+        return best
+    variants, _ = variants_of(best.found.cluster.accelerator, model, scenario.task)
+    again = _best_run(scenario, variants, best.offer, outcome, refine=True) or best
+    return best if again.infeasible or _misses(scenario, again) else again
+
+
+def _name(run: TrainingRun) -> str:
+    return run.found.cluster.accelerator.id
+
+
+def _is_firm(price: Price, scenario: TrainingScenario) -> bool:
+    """Whether a price is firm, or that of hardware which is already there."""
+    return price.provider == OWN or is_firm(price, spread_of(price, scenario.as_of))
 
 
 def _refine(scenario: TrainingScenario, model: Model, outcome: MarketOutcome, progress: Progress) -> None:

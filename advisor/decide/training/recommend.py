@@ -16,8 +16,16 @@ from advisor.decide.decision import Counts, Rejected
 from advisor.decide.offers import OWN, seller_words, stale_price_warnings
 from advisor.decide.purchase import usd_words
 from advisor.decide.reason import CostsMore, FailsTooOften, NoOptions, NotWorthCommitting, NoUnits, Reason
-from advisor.decide.standing import by_standing, safe_pick_of
-from advisor.decide.training.market import MarketOutcome, Progress, offers_of, ranked_runs, search_training
+from advisor.decide.standing import SAFE, by_standing, safe_pick_of, standing_of
+from advisor.decide.training.market import (
+    MarketOutcome,
+    Progress,
+    is_fastest_wanted,
+    offers_of,
+    ranked_runs,
+    safest_run,
+    search_training,
+)
 from advisor.decide.training.money import ClusterOffer, cluster_offers
 from advisor.decide.training.option import option_of
 from advisor.decide.training.result import (
@@ -32,6 +40,7 @@ from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.flop import CHINCHILLA, FLOP_PER_PARAMETER_AND_TOKEN, training_flop
 from advisor.simulator.training.plan_check import plan_words
 
+_BETTER = 1.0 - 1e-9
 _DENSE_FRACTION = 0.8
 """Fraction of all parameters that are active below which a model counts as a mixture of experts, for which the loss
 law was not fitted."""
@@ -61,7 +70,7 @@ def recommend_training(
         lambda option: option.usd,
         scenario.as_of,
     )
-    safe_pick = safe_pick_of(options)
+    options, safe_pick = _with_safest(options, safest_run(scenario, model, outcome), scenario, known)
     options = options[: scenario.top]
     shown = {option.machine.accelerator for option in options}
     ages = [option.offer.age_days if option.offer else 0 for option in options]
@@ -87,6 +96,26 @@ def recommend_training(
         warnings=(*stale_price_warnings(ages), *_other_models(model)),
         notes=tuple(filter(None, (note,))),
     )
+
+
+def _with_safest(
+    options: tuple[TrainingOption, ...], run: TrainingRun | None, scenario: TrainingScenario, known: Ownership
+) -> tuple[tuple[TrainingOption, ...], TrainingOption | None]:
+    """The options and the safe pick: the best run at a firm price, where no safe option of the list is as good."""
+    listed = safe_pick_of(options)
+    if run is None:
+        return options, listed
+    safest = replace(option_of(0, run, scenario, known, _every_term(scenario, run)), role="safe_pick")
+    is_safe = standing_of(safest.usd.basis, run.offer.price, scenario.as_of) == SAFE
+    is_better = listed is None or _goal(scenario, safest) < _BETTER * _goal(scenario, listed)
+    if not is_safe or not is_better:
+        return options, listed
+    return tuple(replace(each, role="other") if each is listed else each for each in options), safest
+
+
+def _goal(scenario: TrainingScenario, option: TrainingOption) -> float:
+    """What a run is chosen by: its days where only money is limited, else its dollars."""
+    return option.performance.days.value if is_fastest_wanted(scenario) else option.usd.value
 
 
 def _option(

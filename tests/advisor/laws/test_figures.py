@@ -12,6 +12,7 @@ from asking import Reply, ask, leaves
 from questions import DAYS, IS_THOROUGH, Question, Row, generate_questions
 
 HOURS_PER_MONTH = 730.5
+LIKELY = 0.75
 METRICS = ("ttft_s", "tpot_s", "itl_s", "e2e_s")
 BASE = "recommend --model 8b --engine vllm --levers none --top 2"
 FP8 = f"{BASE} --precision fp8"
@@ -77,8 +78,9 @@ def test_the_command_starts_what_was_priced(words: str) -> None:
 
 
 def check_ranges(option: dict[str, Any]) -> None:
-    """Every range holds its value; an end-to-end range lies between those of its two parts."""
+    """Every range holds its value; an end-to-end range lies between those of its parts; the verdict is its chance."""
     performance = option["performance"]
+    assert (performance["chance"] >= LIKELY) == (performance["holds"] == "likely")
     for path, _value in leaves(performance):
         if path.endswith(".low"):
             quantity = _at(performance, path.removesuffix(".low"))

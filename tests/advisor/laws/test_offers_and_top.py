@@ -133,14 +133,14 @@ def check_rejections(words: str) -> None:
     """A bound is never above, and a cost never unlike, what asking for the accelerator alone finds."""
     answer = ask(words)
     for accelerator, rejected in answer.rejected.items():
-        if rejected["code"] != "costs_more":
+        if rejected["code"] not in ("costs_more", "less_sure"):
             continue
         found = re.search(r"(at least )?\$([\d.,]+) per million tokens", rejected["text"])
         assert found, rejected["text"]
         usd = float(found[2].replace(",", ""))
         alone = ask(with_option(words, f"--gpu {accelerator}"))
         least = min(take["performance"]["expected_usd_per_million_tokens"] for take in alone.takes)
-        assert usd <= 1.006 * least  # three digits are shown
+        assert usd <= 1.006 * least, (accelerator, rejected, least)  # three digits are shown
         if not found[1]:
             assert usd >= 0.994 * least
 

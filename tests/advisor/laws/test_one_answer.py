@@ -1,10 +1,13 @@
 """One question has one answer, whether `recommend`, `cost`, `sweep`, `replay` or the Python API is asked."""
 
 import csv
+import html
 import json
 import math
+import re
 import shlex
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -115,6 +118,7 @@ def test_a_sweep_asks_the_same_question(tmp_path: Path) -> None:
     "words",
     [
         f"recommend {PLAIN} --rate 3",
+        f"recommend {PLAIN} --rate 3 --seed 7",
         "recommend --model 8b --own 2xl40s --rate 4 --engine vllm --precision fp8 --levers none",
     ],
 )
@@ -128,6 +132,35 @@ def test_a_replay_writes_the_same_bytes(words: str, tmp_path: Path) -> None:
     again = tmp_path / "again.json"
     assert ask(f"replay {plan} --plan {again} --explain").code == 0
     assert again.read_bytes() == before
+
+
+def check_formats(words: str) -> None:
+    """The text, the page and the Markdown file have the headline of the document, and the bill of each option."""
+    answer = ask(words)
+    if answer.code:
+        return
+    told = [ask(words, as_json=False).out]
+    with TemporaryDirectory() as folder:
+        for name in ("answer.html", "answer.md"):
+            path = Path(folder) / name
+            assert ask(f"{words} -q -o {path}", as_json=False).code == 0
+            told.append(html.unescape(path.read_text(encoding="utf-8")))
+    bills = [f"${option['bill']['usd_per_hour']:,.2f}" for option in answer.options]
+    for text in told:
+        plain = re.sub(r"\s+", " ", re.sub(r"<[^>]+>|\\\\", "", text))
+        assert re.sub(r"\s+", " ", answer.document["headline"]) in plain
+        for bill in bills:
+            assert bill in plain, f"{bill} of {words}"
+
+
+@pytest.mark.parametrize("words", [f"recommend {PLAIN} --rate 3", SMALL.words()])
+def test_every_format_tells_the_same(words: str) -> None:
+    check_formats(words)
+
+
+@generate_questions
+def test_every_format_of_a_generated_answer_tells_the_same(question: Question) -> None:
+    check_formats(question.words())
 
 
 def test_python_tells_what_the_command_tells() -> None:

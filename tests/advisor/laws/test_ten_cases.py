@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import shlex
 from typing import Any
 
 import pytest
@@ -231,7 +232,6 @@ def test_pools_are_tried_without_being_asked_for() -> None:
     assert free.least_expected_usd() <= (1.0 + RACE_ERROR) * named.least_expected_usd()
 
 
-@pytest.mark.xfail(strict=True, reason="own hardware of two kinds is asked about one kind at a time")
 def test_own_boards_of_two_kinds_serve_together() -> None:
     """Two kinds, neither of which carries the load alone, do together; and no more is drawn than by the better one."""
     words = "recommend --model 8b --engine vllm --levers none --precision fp8 --own 2xl4,2xl40s"
@@ -242,6 +242,9 @@ def test_own_boards_of_two_kinds_serve_together() -> None:
     assert rate > max(rates)
     assert both.code == 0, both.err
     assert len(both.first["parts"]) >= 2
+    args = shlex.join(both.first["launch"]["simulate_args"])
+    again = ask(f"simulate serve {args}").document["metrics"]
+    assert again["ttft_s"]["p99"] == both.first["performance"]["ttft_s"]["p99"]
 
 
 def test_idle_cards_draw_little() -> None:
@@ -310,6 +313,33 @@ def test_an_absurd_price_of_a_card_is_refused(tmp_path: Any) -> None:
     assert answer.code == 2
     assert "prices.csv" in answer.err
     assert "row 2" in answer.err
+
+
+@pytest.mark.parametrize(
+    ("term", "kind", "least_usd"),
+    [
+        ("on_demand", "list", 1.76),
+        ("reserved_1y", "quote", 1.17),
+        ("spot", "list", 0.44),
+        ("on_demand", "from", 0.44),
+    ],
+)
+def test_an_absurd_price_is_taken_only_where_its_row_insists(
+    term: str, kind: str, least_usd: float, tmp_path: Any
+) -> None:
+    """Others ask $0.44 for a card, $3.52 for eight; each kind of price has a part of that below which it is refused."""
+    head = ABSURD.format(rows="").strip()
+    file = tmp_path / "prices.csv"
+    codes = []
+    for usd, confirmed in ((0.9 * least_usd, ""), (0.9 * least_usd, "yes"), (1.2 * least_usd, "")):
+        row = f"acme,x8,a40,8,{term},{usd:.3f},2026-11-10,{kind},{confirmed}"
+        file.write_text(f"{head},price_kind,is_confirmed\n{row}\n", encoding="utf-8")
+        ask.cache_clear()
+        answer = ask(f"catalog prices --gpu a40 --term {term.replace('_', '-')} --price-file {file}")
+        codes.append(answer.code)
+        if answer.code == 2:
+            assert "is_confirmed" in answer.err
+    assert codes == [2, 0, 0]
 
 
 def test_rows_of_one_provider_do_not_vouch_for_each_other(tmp_path: Any) -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 from asking import ask, with_option
-from questions import DAYS, Question, Row, generate_questions
+from questions import DAYS, IS_THOROUGH, Question, Row, generate_questions
+from real_questions import QUICK_PAIRS, Pair, pairs
 
 RACE_ERROR = 0.01
 """Part of a cost by which a race may miss the cheapest option: what it leaves unresolved between close candidates."""
@@ -45,7 +46,11 @@ PAIRS = [
 
 
 def check(wide: str, narrow: str) -> None:
-    """The wider question costs no more than the narrower one; so does its safe pick."""
+    """The wider question costs no more than the narrower one; so does its safe pick, or its bill is no higher.
+
+    Of equal bills the simpler deployment is picked where the expected costs, which differ by errors of the model, are
+    within 8 %.
+    """
     more = ask(wide)
     less = ask(narrow)
     assert more.code in (0, 3), more.err
@@ -54,7 +59,20 @@ def check(wide: str, narrow: str) -> None:
         return
     assert more.code == 0, f"only the narrower question has an answer: {narrow}"
     assert more.least_expected_usd() <= (1.0 + RACE_ERROR) * less.least_expected_usd()
-    assert more.safe_expected_usd() <= (1.0 + RACE_ERROR) * less.safe_expected_usd()
+    if more.safe_bill_usd() > less.safe_bill_usd():
+        assert more.safe_expected_usd() <= (1.0 + RACE_ERROR) * less.safe_expected_usd()
+
+
+@pytest.mark.parametrize(
+    "pair", QUICK_PAIRS if not IS_THOROUGH else list(pairs()), ids=lambda pair: pair.narrow
+)
+def test_a_real_limit_makes_no_answer_cheaper(pair: Pair) -> None:
+    check_pair(pair)
+
+
+def check_pair(pair: Pair) -> None:
+    """Check that the wider question of a pair costs no more."""
+    check(pair.wide, pair.narrow)
 
 
 @pytest.mark.parametrize(("wide", "limit"), PAIRS, ids=[limit for _, limit in PAIRS])

@@ -1,0 +1,71 @@
+"""Own boards of several kinds together: what they carry, what a power budget allows, and what is refused."""
+
+import json
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Cli = Callable[[str], Any]
+OWN = "advisor recommend --model 8b --engine vllm --levers none --precision fp8 --as-of 2026-11-20 --own 2xl4,2xl40s"
+SERVE = "advisor simulate serve --model 8b --gpu l40s --precision fp8 --rate 5 --requests 400"
+
+
+def kinds_of(option: dict[str, Any]) -> dict[str, int]:
+    """Number of replicas of each kind of board."""
+    parts = option["parts"] or [option]
+    return {part["machine"]["accelerator"]: part["layout"]["num_replicas"] for part in parts}
+
+
+def test_a_small_board_helps_where_a_second_large_one_would_idle(cli: Cli) -> None:
+    options = json.loads(cli(f"{OWN} --rate 6 --json").out)["options"]
+    first, second = options
+    assert kinds_of(first) == {"l4": 1, "l40s": 1}
+    assert kinds_of(second) == {"l40s": 2}
+    assert first["bill"]["usd_per_hour"] < second["bill"]["usd_per_hour"]
+    shares = [part["share_fraction"] for part in first["parts"]]
+    assert sum(shares) == pytest.approx(1.0)
+    assert first["performance"]["power_w"]["value"] < second["performance"]["power_w"]["value"]
+    args = shlex.join(first["launch"]["simulate_args"])
+    again = json.loads(cli(f"advisor simulate serve {args} --json").out)["metrics"]
+    assert again["tpot_s"]["p99"] == first["performance"]["tpot_s"]["p99"]
+
+
+def test_a_power_budget_holds_for_all_kinds_together(cli: Cli) -> None:
+    run = cli(f"{OWN} --rate 12.3 --power-budget 0.5kW")
+    assert run.code == 3
+    assert cli(f"{OWN} --rate 12.3 --power-budget 1.2kW").code == 0
+
+
+def test_more_than_all_kinds_carry_is_told_with_what_they_do(cli: Cli) -> None:
+    run = cli(f"{OWN} --rate 20")
+    assert run.code == 3
+    told = float(run.err.split("--rate ")[1].split()[0])
+    assert 12.3 < told < 20.0
+    assert cli(f"{OWN} --rate {told}").code == 0
+
+
+def test_no_router_is_written_for_them(cli: Cli) -> None:
+    run = cli(f"{OWN} --rate 6 --emit docker")
+    assert run.code == 2
+    assert "To fix:" in run.err
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--other-replicas share=0:gpu=l4", "each kind needs a share above 0"),
+        ("--other-replicas share=0.6:gpu=l4,share=0.5:gpu=t4", "each kind needs a share above 0"),
+        ("--other-replicas gpu=l4", "each kind needs a share above 0"),
+        ("--other-replicas share=some:gpu=l4", "is not a number"),
+        ("--other-replicas shore=0.4", "share=VALUE"),
+        ("--other-replicas share=0.4 --long-prompts from=4000", "exclude each other"),
+        ("--other-replicas share=0.4 --prefill-workers 1 --decode-workers 1", "exclude each other"),
+    ],
+)
+def test_other_replicas_need_a_share(cli: Cli, words: str, said: str) -> None:
+    run = cli(f"{SERVE} {words}")
+    assert run.code == 2
+    assert said in run.err
+    assert "To fix:" in run.err
