@@ -227,7 +227,7 @@ def compared_settled(**values: Any) -> tuple[float, float]:
 
 
 def start() -> None:
-    """What other first loads cost."""
+    """Print the requests that other first loads take."""
     print("start: requests of settled capacities over those of now, with other first loads")
     for stage, value in (
         ("screened", 0.8),
