@@ -245,7 +245,7 @@ RACES: Final = (("llama-3.1-70b", "chat", "5"), ("qwen3-32b", "code", "20"))
 
 
 def rivals() -> None:
-    """What it costs and changes to measure rivals again."""
+    """Print what it costs and changes to measure rivals again."""
     print("rivals: requests, and lowest expected cost, over those of now")
     settings = (
         {},
