@@ -69,13 +69,13 @@ def _run_utilization(
     gaps = np.stack([each[0] for each in drawn])
     services = np.stack([each[1] for each in drawn]) / mean
 
-    def missed(utilization: float) -> float:
+    def fraction_beyond(utilization: float) -> float:
         steps = utilization * services[:, :-1] - gaps[:, 1:]
         backlog = np.concatenate([np.zeros((len(seeds), 1)), np.cumsum(steps, axis=1)], axis=1)
         waits = backlog - np.minimum.accumulate(backlog, axis=1)
         return float(np.mean(waits > wait))
 
-    return _crossing(missed, missed_fraction, _MOST_UTILIZATION)
+    return _crossing(fraction_beyond, missed_fraction, _MOST_UTILIZATION)
 
 
 @lru_cache(maxsize=256)
@@ -88,7 +88,7 @@ def _lasting_utilization(traffic: Traffic, wait: float, missed_fraction: float) 
     lengths = np.arange(_POINTS + 1) * step
     sums = np.concatenate([[0.0], np.cumsum(services)])
 
-    def missed(utilization: float) -> float:
+    def fraction_beyond(utilization: float) -> float:
         if utilization >= 1.0:
             return 1.0
         longest = lengths / max(utilization, 1e-9)
@@ -102,7 +102,7 @@ def _lasting_utilization(traffic: Traffic, wait: float, missed_fraction: float) 
         waits = np.fft.irfft((1.0 - utilization) / (1.0 - utilization * turned), 2 * _POINTS)
         return 1.0 - float(waits[: round(wait / step)].sum())
 
-    return _crossing(missed, missed_fraction, 1.0)
+    return _crossing(fraction_beyond, missed_fraction, 1.0)
 
 
 def _crossing(missed: Callable[[float], float], fraction: float, most: float) -> float:
@@ -133,7 +133,7 @@ def _requests(traffic: Traffic, seed: int, num_requests: int) -> tuple[FloatArra
 
 
 def _first(chunks: Iterator[NDArray[np.int64]], num_requests: int) -> list[NDArray[np.int64]]:
-    """Chunks that hold so many values together."""
+    """Return the chunks that hold the first `num_requests` values."""
     found = list[NDArray[np.int64]]()
     left = num_requests
     for chunk in chunks:

@@ -209,10 +209,10 @@ class Measurements:
 
     def holds(self, load: float, stage: Stage = "confirmed") -> ServingResult | None:
         """Return the pooled runs that show that a load holds; None where they miss an objective."""
-        judged = self._at(self._raised(load, stage), stage)
+        judged = self._at(self._load_to_run(load, stage), stage)
         return judged.result if judged.strain <= 1.0 else None
 
-    def _raised(self, load: float, stage: Stage) -> float:
+    def _load_to_run(self, load: float, stage: Stage) -> float:
         """The load of the grid at which the runs of a stage show what lasting traffic of a load does: they are luckier,
         or less lucky."""
         if self.is_closed:
@@ -313,8 +313,8 @@ class Measurements:
         return found.scale(_OPTIMISM) if stage == "screened" and not self.is_closed else found
 
     def _error(self, load: float, stage: Stage) -> float:
-        """How much more load the runs of a stage carry than lasting traffic would, on the logarithm, by what a queue
-        makes of the same requests; 0 where that is not known."""
+        """Return by how much the runs of a stage overstate the load, on the logarithm, as a queue does that serves the
+        same requests; 0 where that is not known."""
         if stage == "screened" or not self._is_typed:
             return 0.0
         seeds = tuple(self._seed(number) for number in range(NUM_SEEDS[stage]))
@@ -362,7 +362,7 @@ class Measurements:
         return _Judged(together, tightest, metric, is_at_least=metric == "throughput" and tightest > 1.0)
 
     def _strain(self, result: ServingResult, load: float, stage: Stage) -> tuple[float, str]:
-        """How near runs come to the tightest objective, above 1 where they miss it, and which it is: the ratio of a
+        """Return how near runs come to the tightest objective, above 1 where they miss it, and its name: the ratio of a
         latency to it in a screening run. In longer ones the odds that a request misses it over those that it allows,
         since a percentile of few excursions tells less than how many miss; they must also keep up with their arrivals.
         """
@@ -487,7 +487,7 @@ def seeds_to_show(seed: int) -> tuple[int, ...]:
 
 
 def _shown_length(residing: float) -> int:
-    """Requests of a run of a planning point in which so many are answered at once."""
+    """Requests of a run of a planning point, by how many reside at once."""
     return min(_MOST_REQUESTS, max(_SHOWN_REQUESTS, math.ceil(RESIDENCES * residing)))
 
 

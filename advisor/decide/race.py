@@ -584,12 +584,12 @@ class Race:
         assert trial.capacity is not None
         confirmed = trial.confirmed
         if confirmed is not None and trial.capacity.stage == "settled":
-            plan = self._bought(state, trial, confirmed)
+            plan = self._cheapest_way(state, trial, confirmed)
             if plan is not None and self._is_enough(plan, confirmed):
                 return plan
-        return self._bought(state, trial, trial.capacity)
+        return self._cheapest_way(state, trial, trial.capacity)
 
-    def _bought(self, state: _LaneState, trial: Trial, capacity: Capacity) -> Planned | None:
+    def _cheapest_way(self, state: _LaneState, trial: Trial, capacity: Capacity) -> Planned | None:
         """The cheapest expected way to buy a candidate of a capacity in a lane; None where there is none."""
         scenario = self.scenario
         demand = state.lane.demand

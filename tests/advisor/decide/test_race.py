@@ -274,10 +274,15 @@ def test_rivals_change_no_figure_of_what_is_shown(load: dict[str, Any], draw: in
     scenario = scenario_of(**load)
     few = {name: MARKET[name] for name in list(MARKET)[:2]}
     alone, crowded = (known_race(scenario, market, draw=draw).entries(-1, 2) for market in (few, MARKET))
-    shown_alone = {plan.found.candidate.deployment: figures(plan) for plan in alone}
+    known = {_what(plan): figures(plan) for plan in alone}
     for plan in crowded:
-        known = shown_alone.get(plan.found.candidate.deployment)
-        assert known is None or known == figures(plan)
+        assert known.get(_what(plan), figures(plan)) == figures(plan)
+
+
+def _what(plan: Planned) -> tuple[object, ...]:
+    """The candidate that a plan buys, whatever it is found to carry."""
+    candidate = plan.found.candidate
+    return (*figures(plan)[:4], candidate.max_num_seqs, candidate.max_num_batched_tokens)
 
 
 @pytest.mark.parametrize("load", LOADS)
