@@ -1343,6 +1343,7 @@ class _Catalog:
         """
     def engines(
         self,
+        model: str | None = ...,
         *,
         vendor: str | None = ...,
         precision: str | None = ...,
@@ -1355,6 +1356,7 @@ class _Catalog:
         """List serving engines: scheduler, defaults, formats, and what sources state that runs where.
 
         Args:
+            model: Which engines load this model's class, e.g. gemma-2-9b or a config.json.
             vendor: Only what runs on this vendor's accelerators.
             precision: Only what serves weights in this format, e.g. fp8.
             gpu: What sources state that they support on this accelerator.

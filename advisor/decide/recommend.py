@@ -16,6 +16,7 @@ from advisor.decide.changes import compared, tried_changes, tried_levers, what_w
 from advisor.decide.context_tiers import context_tiers, searched_largest
 from advisor.decide.decision import Counts, Decision, Rejected, Rung
 from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limited
+from advisor.decide.engine_classes import check_classes, class_notes
 from advisor.decide.levers import APART, BY_LENGTH, lever, pulled, without_limits
 from advisor.decide.nearest import nearest_question
 from advisor.decide.offers import Placement, market, stale_price_warnings
@@ -122,6 +123,7 @@ def _searched(
     width: int = WIDTH,
 ) -> Search:
     model, model_note = model_catalog.get(scenario.model)
+    check_classes(model, engines_for(scenario))
     scenario, window_note = windowed(scenario, model)
     limits = scenario.constraints
     may_draw_less = without_limits(scenario) is not None
@@ -132,7 +134,9 @@ def _searched(
     race = Race(scenario, model, demands_of(scenario), trials, width=width, report=progress)
     race.reasons.update(reasons)
     race.run()
-    notes = tuple(note for note in (model_note, window_note) if note)
+    sold = (accelerators[name] for name in offers if name in accelerators)
+    classes = class_notes(model, engines_for(scenario), sold)
+    notes = tuple(note for note in (model_note, window_note, *classes) if note)
     return Search(scenario, model, notes, accelerators, offers, race)
 
 

@@ -8,7 +8,7 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
 from advisor.catalog.legible import markdown
 from advisor.decide.option import Option
-from advisor.emit import fleet_manifests, fleet_scripts
+from advisor.emit import fleet_manifests, fleet_scripts, spanning
 from advisor.emit.fleet import FleetPlan, fleet_plan, share_of
 from advisor.emit.manifests import compose_files, kubernetes_files, skypilot_files
 from advisor.emit.plan import Plan, plan_of
@@ -31,6 +31,18 @@ _FLEET_WRITERS: Final[Mapping[Format, Callable[[FleetPlan], dict[str, str]]]] = 
     "skypilot": fleet_manifests.skypilot_files,
     "slurm": fleet_scripts.slurm_files,
 }
+_SPANNING_WRITERS: Final[Mapping[Format, tuple[Callable[[Plan], dict[str, str]], str]]] = {
+    "command": (spanning.command_files, "RANK=N HEAD=ADDRESS bash start.sh"),
+    "docker": (spanning.docker_files, "RANK=N HEAD=ADDRESS bash start.sh"),
+    "compose": (
+        spanning.compose_files,
+        "HEAD=ADDRESS docker compose --profile head up --detach",
+    ),
+    "k8s": (spanning.kubernetes_files, "kubectl apply -f plan.k8s.yaml"),
+    "skypilot": (spanning.skypilot_files, "sky serve up service.sky.yaml"),
+    "slurm": (spanning.slurm_files, "sbatch replicas.sbatch"),
+}
+"""Writers of replicas that hold several machines each, and how they are started."""
 _IN_CONTAINERS: Final = ("docker", "compose", "k8s", "skypilot")
 
 
@@ -45,6 +57,8 @@ def emitted(model: str, option: Option, form: Format, port: int = PORT) -> dict[
     plan = replace(plan_of(model, option), port=port)
     check_form(plan, form)
     write, start = _WRITERS[form]
+    if plan.nodes_per_replica > 1:
+        write, start = _SPANNING_WRITERS[form]
     files = {**write(plan), **plan.files()}
     return {**files, "README.md": markdown(_readme(plan, form, start, files))}
 
@@ -105,6 +119,8 @@ def _readme(plan: Plan, form: Format, start: str, files: Mapping[str, str]) -> s
     before = _before(files)
     by_machine = form in ("command", "docker", "compose")
     where = f" on each of {plan.num_hosts} machines" if by_machine and plan.num_hosts > 1 else ""
+    if by_machine and plan.nodes_per_replica > 1:
+        where = spanning.where_words(plan, form)
     router = ""
     if plan.num_replicas > 1:
         router = "; then nginx with nginx.conf" if "nginx.conf" in files else "; the router comes with it"

@@ -10,7 +10,7 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
 from advisor.catalog.legible import Line
 from advisor.emit import nginx
-from advisor.emit.plan import CACHE, HEALTH, MODEL, MOUNTED, START_S, Plan
+from advisor.emit.plan import ADAPTERS, CACHE, HEALTH, MODEL, MOUNTED, START_S, Plan
 from advisor.emit.shell import commented, quoted, router_conf, router_files
 
 _RESOURCE: Final = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
@@ -81,6 +81,9 @@ def compose_volumes(plan: Plan, folder: str) -> list[Any]:
     if plan.model_folder:
         source = plan.model_folder.replace("$", "$$")
         found.append({"type": "bind", "source": source, "target": MODEL, "read_only": True})
+    if plan.adapter_folder:
+        source = plan.adapter_folder.replace("$", "$$")
+        found.append({"type": "bind", "source": source, "target": ADAPTERS, "read_only": True})
     return found
 
 
@@ -167,7 +170,7 @@ def pod_of(plan: Plan) -> dict[str, Any]:
     resources = {
         "cpu": str(plan.num_cpus),
         "memory": f"{plan.memory_gib}Gi",
-        _RESOURCE[plan.vendor]: str(plan.accelerators_per_replica),
+        _RESOURCE[plan.vendor]: str(plan.accelerators_per_process),
     }
     volumes: list[dict[str, Any]] = [
         {"name": "shm", "emptyDir": {"medium": "Memory"}},
@@ -181,6 +184,9 @@ def pod_of(plan: Plan) -> dict[str, Any]:
     if plan.model_folder:
         volumes.append({"name": "model", "persistentVolumeClaim": {"claimName": "model"}})
         mounts.append({"name": "model", "mountPath": MODEL, "readOnly": True})
+    if plan.adapter_folder:
+        volumes.append({"name": "adapters", "persistentVolumeClaim": {"claimName": "adapters"}})
+        mounts.append({"name": "adapters", "mountPath": ADAPTERS, "readOnly": True})
     if local:  # weights or draft heads without a published checkpoint
         volumes.append({"name": "plan", "persistentVolumeClaim": {"claimName": "models"}})
         mounts.append({"name": "plan", "mountPath": MOUNTED})
@@ -216,15 +222,21 @@ def skypilot_files(plan: Plan) -> dict[str, str]:
         "resources": sky_resources(plan, plan.accelerators_per_replica, plan.num_cpus, plan.memory_gib),
         "envs": {"HF_TOKEN": ""},
     }
+    task |= sky_mounts(plan)
+    task["run"] = quoted(plan.all_words()) + "\n"
+    return {"service.sky.yaml": dumped(plan.comments, task)}
+
+
+def sky_mounts(plan: Plan) -> dict[str, Any]:
+    """Return the file mounts of a SkyPilot task: options file, local model and adapters; empty if it needs none."""
     files = [plan.config_name] if plan.launch.config else []
     mounts = {f"{MOUNTED}/{name}": f"./{name}" for name in files}
     path = plan.local_path
     if path is not None and path in plan.launch.argv:
         mounts[MODEL if plan.model_folder else f"{MOUNTED}/{path.removeprefix('./')}"] = path
-    if mounts:
-        task["file_mounts"] = mounts
-    task["run"] = quoted(plan.all_words()) + "\n"
-    return {"service.sky.yaml": dumped(plan.comments, task)}
+    if plan.adapter_folder:
+        mounts[ADAPTERS] = plan.adapter_folder
+    return {"file_mounts": mounts} if mounts else {}
 
 
 def sky_resources(plan: Plan, num_accelerators: int, num_cpus: int, memory_gib: int) -> dict[str, Any]:
