@@ -1,18 +1,22 @@
 """Plans as YAML: Docker Compose, Kubernetes, SkyPilot."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import yaml
 
 from advisor.catalog import accelerators
+from advisor.catalog.engines import SUPPORT_FOLDER
 from advisor.catalog.errors import AdvisorError
+from advisor.catalog.files import read_csv
 from advisor.catalog.launch import PORT
 from advisor.catalog.legible import Line
 from advisor.emit import nginx
 from advisor.emit.plan import ADAPTERS, CACHE, HEALTH, MODEL, MOUNTED, START_S, Plan
 from advisor.emit.shell import commented, quoted, router_conf, router_files
 
+_PRODUCT: Final = "nvidia.com/gpu.product"
 _RESOURCE: Final = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 
 
@@ -121,7 +125,7 @@ def compose_replica(plan: Plan, devices: list[str], *, is_alone: bool) -> dict[s
 
 def kubernetes_files(plan: Plan) -> dict[str, str]:
     """Return a manifest of a Deployment with one pod per replica, and its Service."""
-    return {"plan.k8s.yaml": dumped(plan.comments, *replica_documents(plan))}
+    return {"plan.k8s.yaml": dumped((*plan.comments, *selector_note(plan)), *replica_documents(plan))}
 
 
 def replica_documents(plan: Plan) -> list[dict[str, Any]]:
@@ -208,7 +212,31 @@ def pod_of(plan: Plan) -> dict[str, Any]:
         "livenessProbe": {**probe, "periodSeconds": 30, "failureThreshold": 3},
         "volumeMounts": mounts,
     }
-    return {"containers": [container], "volumes": volumes}
+    selector = node_selector(plan)
+    return {**({"nodeSelector": selector} if selector else {}), "containers": [container], "volumes": volumes}
+
+
+@functools.cache
+def _labels() -> Mapping[str, str]:
+    """Return the value of NVIDIA's product label by accelerator. Source: data/support/node_labels.csv."""
+    rows = read_csv(SUPPORT_FOLDER / "node_labels.csv", ("accelerator", "label"))
+    return {cells["accelerator"]: cells["label"] for _, cells in rows}
+
+
+def node_selector(plan: Plan) -> dict[str, str]:
+    """Return the label of the nodes that have the planned accelerator; empty if its label is not known."""
+    label = _labels().get(plan.option.machine.accelerator, "")
+    return {_PRODUCT: label} if label else {}
+
+
+def selector_note(plan: Plan) -> tuple[Line, ...]:
+    """Return a comment where no label is known by which pods find the planned accelerator."""
+    if node_selector(plan):
+        return ()
+    name = plan.option.machine.accelerator
+    return (
+        Line(f"verify: pods run on nodes of {name} only; its node label is not known, add a nodeSelector"),
+    )
 
 
 def skypilot_files(plan: Plan) -> dict[str, str]:

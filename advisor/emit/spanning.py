@@ -14,6 +14,7 @@ from advisor.emit.manifests import (
     dumped,
     in_kubernetes,
     pod_of,
+    selector_note,
     service,
     sky_mounts,
     sky_resources,
@@ -207,7 +208,7 @@ def kubernetes_files(plan: Plan) -> dict[str, str]:
     """Return a manifest of a LeaderWorkerSet and its Service."""
     _refuse_mpi(plan, "k8s")
     note = Line("needs the LeaderWorkerSet controller: kubernetes-sigs/lws, its installation page")
-    return {"plan.k8s.yaml": dumped((*plan.comments, note), *leader_worker_set(plan))}
+    return {"plan.k8s.yaml": dumped((*plan.comments, *selector_note(plan), note), *leader_worker_set(plan))}
 
 
 def skypilot_files(plan: Plan) -> dict[str, str]:
