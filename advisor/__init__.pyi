@@ -100,7 +100,7 @@ def recommend(
     images: int | str | None = ...,
     image_scheme: str | None = ...,
     items: float | str | None = ...,
-    emit: Literal['command', 'docker', 'compose', 'k8s', 'skypilot', 'slurm'] | None = ...,
+    emit: Literal['command', 'docker', 'compose', 'k8s', 'skypilot', 'slurm', 'dynamo', 'llm-d', 'kserve', 'ray'] | None = ...,
     emit_dir: str | Path | None = ...,
     offline: bool | None = ...,
     seed: int | str | None = ...,

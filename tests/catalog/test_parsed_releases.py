@@ -1,4 +1,4 @@
-"""The job that parses printed commands with the options of releases: what it reads, what it refuses, what it recorded."""
+"""The job that parses printed commands with options of releases: what it reads, refuses and recorded."""
 
 import csv
 import importlib.util
