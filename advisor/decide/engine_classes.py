@@ -3,10 +3,12 @@
 from collections.abc import Iterable
 
 from advisor.catalog.accelerators import all_accelerators
-from advisor.catalog.architectures import ClassSupport, class_support, class_words
+from advisor.catalog.architectures import ClassSupport, class_support, class_words, needs_repository_code
+from advisor.catalog.context_scaling import can_open
 from advisor.catalog.engines import all_engines
+from advisor.catalog.published import context_limits
 from advisor.catalog.schema import Accelerator, Engine, Model
-from advisor.decide.reason import ArchitectureNotInEngine, NoAnswerError, UnsureClass
+from advisor.decide.reason import ArchitectureNotInEngine, NoAnswerError, NotSupported, UnsureClass
 from advisor.simulator.deployment import Deployment
 
 
@@ -34,6 +36,29 @@ def check_classes(model: Model, engines: Iterable[Engine]) -> None:
     )
 
 
+def check_windows(model: Model, engines: Iterable[Engine], tokens: float) -> None:
+    """Refuse requests that no allowed engine can serve, as no option is known that opens so long a window.
+
+    Raises: NoAnswerError: there is none.
+    """
+    used = {name for chip in all_accelerators() if chip.is_ranked for name in chip.engines}
+    asked = [
+        engine for engine in engines if engine.id in used and not class_support(engine, model).is_refused
+    ]
+    if not asked or any(can_open(engine, model, tokens) for engine in asked):
+        return
+    native = context_limits(model).native or 0
+    names = " nor ".join(engine.name for engine in asked)
+    able = [each.id for each in all_engines() if each.id in used and can_open(each, model, tokens)]
+    why = f"requests have up to {tokens:,.0f} tokens; beyond {native:,} no option of {names} is known"
+    raise NoAnswerError(
+        f"no option is known that opens so long a window of {model.id}",
+        why=why,
+        fix=f"--engine {' or '.join(able)}" if able else "shorter requests",
+        reasons=(NotSupported(why),),
+    )
+
+
 def refusal(
     model: Model, engines: Iterable[Engine], accelerator: Accelerator
 ) -> ArchitectureNotInEngine | None:
@@ -57,12 +82,28 @@ def doubt_of(deployment: Deployment) -> UnsureClass | None:
 def class_notes(
     model: Model, engines: Iterable[Engine], accelerators: Iterable[Accelerator]
 ) -> tuple[str, ...]:
-    """Return a note for each engine that runs on one of the accelerators and does not have the class of the model."""
+    """Return a note for each engine that runs on one of the accelerators and does not have the class of the model, and
+    one on code of the model's repository that engines would run."""
     chips = tuple(accelerators)
+    engines = tuple(engines)
     found = {
         class_words(class_support(engine, model, chip), engine.name): None
         for engine in engines
         for chip in chips
         if engine.id in chip.engines
     }
-    return tuple(filter(None, found))
+    trusting = [
+        engine.flags.repository_code
+        for engine in engines
+        if engine.flags.repository_code
+        and any(engine.id in chip.engines for chip in chips)
+        and needs_repository_code(model, engine.id)
+        and not class_support(engine, model).is_refused
+    ]
+    code = (
+        f"{model.id} loads only with {trusting[0]}: the engine then runs Python files of the model's repository with "
+        "your rights; read them and pin their revision"
+        if trusting
+        else ""
+    )
+    return tuple(filter(None, (*found, code)))

@@ -16,7 +16,7 @@ from advisor.decide.changes import compared, tried_changes, tried_levers, what_w
 from advisor.decide.context_tiers import context_tiers, searched_largest
 from advisor.decide.decision import Counts, Decision, Rejected, Rung
 from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limited
-from advisor.decide.engine_classes import check_classes, class_notes
+from advisor.decide.engine_classes import check_classes, check_windows, class_notes
 from advisor.decide.levers import APART, BY_LENGTH, lever, pulled, without_limits
 from advisor.decide.nearest import nearest_question
 from advisor.decide.offers import Placement, market, stale_price_warnings
@@ -125,6 +125,7 @@ def _searched(
     model, model_note = model_catalog.get(scenario.model)
     check_classes(model, engines_for(scenario))
     scenario, window_note = windowed(scenario, model)
+    check_windows(model, engines_for(scenario), float(scenario.traffic.longest_request_tokens))
     limits = scenario.constraints
     may_draw_less = without_limits(scenario) is not None
     offers, accelerators = market(limits, scenario.as_of, None, may_draw_less=may_draw_less)
