@@ -62,7 +62,7 @@ class Declared:
     takes_many: bool = False
 
 
-def declared_options(source: str, classes: re.Pattern[str] = _NO_CLASS) -> Iterator[Declared]:
+def read_options(source: str, classes: re.Pattern[str] = _NO_CLASS) -> Iterator[Declared]:
     """Yield the options that a Python source declares: calls of `add_argument`, and fields of the classes named."""
     tree = ast.parse(source.lstrip("\ufeff"))
     for node in ast.walk(tree):
@@ -156,7 +156,7 @@ def read_release(wheel: Path, name: str) -> list[Declared]:
     with zipfile.ZipFile(wheel) as archive:
         for path in sorted(archive.namelist()):
             if any(pattern.fullmatch(path) for pattern in patterns):
-                found += declared_options(archive.read(path).decode(), OPTION_CLASSES.get(name, _NO_CLASS))
+                found += read_options(archive.read(path).decode(), OPTION_CLASSES.get(name, _NO_CLASS))
     return found
 
 

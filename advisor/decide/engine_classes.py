@@ -37,7 +37,7 @@ def check_classes(model: Model, engines: Iterable[Engine]) -> None:
 
 
 def check_windows(model: Model, engines: Iterable[Engine], tokens: float) -> None:
-    """Refuse requests that no allowed engine can serve, as no option is known that opens so long a window.
+    """Refuse requests that no allowed engine can serve, as no option is known that opens the window that they need.
 
     Raises: NoAnswerError: there is none.
     """
@@ -52,7 +52,7 @@ def check_windows(model: Model, engines: Iterable[Engine], tokens: float) -> Non
     able = [each.id for each in all_engines() if each.id in used and can_open(each, model, tokens)]
     why = f"requests have up to {tokens:,.0f} tokens; beyond {native:,} no option of {names} is known"
     raise NoAnswerError(
-        f"no option is known that opens so long a window of {model.id}",
+        f"no option is known that opens a window of {tokens:,.0f} tokens for {model.id}",
         why=why,
         fix=f"--engine {' or '.join(able)}" if able else "shorter requests",
         reasons=(NotSupported(why),),

@@ -32,7 +32,7 @@ SPANNING = ("vllm", "sglang", "tensorrt-llm")
 
 
 @pytest.fixture(scope="module")
-def answered() -> Option:
+def base_option() -> Option:
     """Some option of a real answer, whose other figures do not matter here."""
     traffic = Traffic(mean_input_tokens=300, mean_output_tokens=50, rate_per_s=2.0)
     limits = Constraints(accelerators=("h100-sxm",), engines=("vllm",))
@@ -115,8 +115,8 @@ def run(script: str, folder: Path, **env: str) -> list[list[str]]:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_every_form_starts_each_machine_with_its_rank(answered: Option, seed: int, tmp_path: Path) -> None:
-    option, nodes = spanning(answered, seed)
+def test_every_form_starts_each_machine_with_its_rank(base_option: Option, seed: int, tmp_path: Path) -> None:
+    option, nodes = spanning(base_option, seed)
     engine = engines.by_id(option.layout.engine)
     is_mpi = engine.flags.nodes is not None and bool(engine.flags.nodes.launcher)
     argv = list(option.started.argv)
@@ -296,8 +296,8 @@ def _check_slurm(
 
 
 @pytest.mark.parametrize("engine", ["llama.cpp", "lmdeploy"])
-def test_an_engine_without_a_way_over_machines_is_refused(answered: Option, engine: str) -> None:
-    option, _ = spanning(answered, 1)
+def test_an_engine_without_a_way_over_machines_is_refused(base_option: Option, engine: str) -> None:
+    option, _ = spanning(base_option, 1)
     started = launch(engines.by_id(engine), "org/model", LaunchSettings(tp=1))
     other = dataclasses.replace(
         option,

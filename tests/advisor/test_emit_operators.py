@@ -27,7 +27,7 @@ FORMS = ("dynamo", "llm-d", "kserve", "ray")
 
 
 @pytest.fixture(scope="module")
-def answered() -> Option:
+def base_option() -> Option:
     """Some option of a real answer, whose other figures do not matter here."""
     traffic = Traffic(mean_input_tokens=300, mean_output_tokens=50, rate_per_s=2.0)
     limits = Constraints(accelerators=("h100-sxm",), engines=("vllm",))
@@ -46,7 +46,8 @@ def plan_of(base: Option, seed: int) -> tuple[Option, int]:
     tp, pp = (node, nodes) if nodes > 1 else (node // 2, 1)
     dp = 1
     if draw.random() < 0.3 and seed % 2:
-        tp, pp, dp = 1, 1, node * nodes
+        tp = pp = 1
+        dp = node * nodes
     replicas = draw.choice((1, 3))
     layout = dataclasses.replace(
         base.layout,
@@ -72,9 +73,9 @@ def plan_of(base: Option, seed: int) -> tuple[Option, int]:
 @pytest.mark.parametrize("seed", range(24))
 @pytest.mark.parametrize("form", FORMS)
 def test_every_target_fits_its_schema_and_holds_each_accelerator(
-    answered: Option, form: str, seed: int
+    base_option: Option, form: str, seed: int
 ) -> None:
-    option, nodes = plan_of(answered, seed)
+    option, nodes = plan_of(base_option, seed)
     engine = option.layout.engine
     able = {
         "dynamo": engine in ("vllm", "sglang"),
@@ -198,11 +199,11 @@ def test_options_of_the_server_become_arguments_of_the_engine() -> None:
 
 
 def test_a_stack_whose_engine_is_older_than_the_model_is_refused(
-    answered: Option, monkeypatch: pytest.MonkeyPatch
+    base_option: Option, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from advisor.emit import operators
 
-    option, _ = plan_of(answered, 0)
+    option, _ = plan_of(base_option, 0)
     option = dataclasses.replace(
         option, layout=dataclasses.replace(option.layout, engine="vllm"), model="gemma-4-31b"
     )

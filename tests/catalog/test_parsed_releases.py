@@ -41,7 +41,7 @@ def tool() -> Any:
 
 
 def test_options_are_read_from_calls_and_from_fields_of_named_classes(tool: Any) -> None:
-    found = list(tool.declared_options(SOURCE, tool.OPTION_CLASSES["vllm"]))
+    found = list(tool.read_options(SOURCE, tool.OPTION_CLASSES["vllm"]))
     names = {name for option in found for name in option.names}
     assert names == {
         "--lora-modules",

@@ -77,11 +77,11 @@ def test_openrlhf_asks_for_the_accelerators_that_were_planned(
         loop = LoopShape(algorithm, 64, 8, (512, 2048), 2, count if together else generating, 8)
         late_steps = kind.steps_off_policy
         command = openrlhf_flags(job(), plan, loop, steps_off_policy=late_steps, together=together)
-        assert asked_by_openrlhf(command) == (count if together else count + generating)
+        assert accelerators_of_openrlhf(command) == (count if together else count + generating)
         assert "--generate_max_len 2048" in command
 
 
-def asked_by_openrlhf(command: str) -> int:
+def accelerators_of_openrlhf(command: str) -> int:
     """Accelerators that OpenRLHF's placement groups take, as its train_ppo_ray.py forms them."""
 
     def size(role: str) -> int:
