@@ -54,6 +54,7 @@ def question(seed: int) -> Scenario:
         constraints=Constraints(accelerators=(size,)),
         as_of=DAY,
         levers=(),
+        screened_only=True,
         top=1,
     )
 
