@@ -3,7 +3,13 @@
 from collections.abc import Iterable
 
 from advisor.catalog.accelerators import all_accelerators
-from advisor.catalog.architectures import ClassSupport, class_support, class_words, needs_repository_code
+from advisor.catalog.architectures import (
+    ClassSupport,
+    class_support,
+    class_words,
+    needs_repository_code,
+    plugin_of,
+)
 from advisor.catalog.context_scaling import can_open
 from advisor.catalog.engines import all_engines
 from advisor.catalog.published import context_limits
@@ -86,12 +92,13 @@ def class_notes(
     one on code of the model's repository that engines would run."""
     chips = tuple(accelerators)
     engines = tuple(engines)
-    found = {
-        class_words(class_support(engine, model, chip), engine.name): None
-        for engine in engines
-        for chip in chips
-        if engine.id in chip.engines
-    }
+    found: dict[str, None] = {}
+    for engine in engines:
+        able = [chip for chip in chips if engine.id in chip.engines]
+        # Lists of plug-ins are told only where nothing else runs the engine.
+        plain = [chip for chip in able if not plugin_of(chip)]
+        for chip in plain or able:
+            found[class_words(class_support(engine, model, chip), engine.name)] = None
     trusting = [
         engine.flags.repository_code
         for engine in engines
