@@ -95,7 +95,7 @@ def class_notes(
     found: dict[str, None] = {}
     for engine in engines:
         able = [chip for chip in chips if engine.id in chip.engines]
-        # Lists of plug-ins are told only where nothing else runs the engine.
+        # The list of a plug-in counts only if no other accelerator runs the engine.
         plain = [chip for chip in able if not plugin_of(chip)]
         for chip in plain or able:
             found[class_words(class_support(engine, model, chip), engine.name)] = None

@@ -1,4 +1,4 @@
-"""What is printed is what was priced, in every form: class, checkpoint, context window and every accelerator."""
+"""Printed commands start what was priced, in every form: class, checkpoint, context window, every accelerator."""
 
 import datetime
 import random
