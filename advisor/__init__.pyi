@@ -100,7 +100,7 @@ def recommend(
     images: int | str | None = ...,
     image_scheme: str | None = ...,
     items: float | str | None = ...,
-    emit: Literal['command', 'docker', 'compose', 'k8s', 'skypilot', 'slurm'] | None = ...,
+    emit: Literal['command', 'docker', 'compose', 'k8s', 'skypilot', 'slurm', 'dynamo', 'llm-d', 'kserve', 'ray'] | None = ...,
     emit_dir: str | Path | None = ...,
     offline: bool | None = ...,
     seed: int | str | None = ...,
@@ -1346,6 +1346,7 @@ class _Catalog:
         """
     def engines(
         self,
+        model: str | None = ...,
         *,
         vendor: str | None = ...,
         precision: str | None = ...,
@@ -1358,6 +1359,7 @@ class _Catalog:
         """List serving engines: scheduler, defaults, formats, and stated support by architecture.
 
         Args:
+            model: Which engines load this model's class, e.g. gemma-2-9b or a config.json.
             vendor: Only what runs on this vendor's accelerators.
             precision: Only what serves weights in this format, e.g. fp8.
             gpu: What sources state that they support on this accelerator.

@@ -1,6 +1,7 @@
 """Serving engines of the catalog: records, defaults on an accelerator, formats that they serve there, and the support
 that their sources state; no support was tested by running."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -27,6 +28,7 @@ Verdict = Literal["native", "emulated", "no", "unknown"]
 the checkpoint loads, but weights are expanded first; no: refused, or absent from a complete list; unknown: no source
 states it."""
 SUPPORT_FOLDER: Final = DATA_DIR / "support"
+_RELEASED: Final = re.compile(r"(?P<name>[^@=]+?)\s*(?:@|==?)\s*v?(?P<release>\d[\w.+-]*)")
 _BEST_FIRST: Final = ("native", "emulated", "unknown", "no")
 _WAYS: Final = {"int4": ("int4-awq", "int4-gptq", "int4-mlx"), "int8": ("int8", "int8-mlx")}
 """Formats of the catalog that engines distinguish by how their checkpoints are made."""
@@ -49,6 +51,13 @@ def get(name: str) -> Chosen[Engine]:
     """
     found = resolve(name, all_ids(), {} if name in all_ids() else stated_aliases(_FOLDER), "engine")
     return Chosen(by_id(found.id), found.note)
+
+
+def split_release(name: str) -> tuple[str, str]:
+    """Return the name of an engine and the release that was typed with it (`vllm@0.24.0`); an empty release if none
+    was."""
+    found = _RELEASED.fullmatch(name.strip())
+    return (found["name"].strip(), found["release"]) if found else (name, "")
 
 
 @cache

@@ -9,10 +9,13 @@ from typing import Any, Final
 
 import yaml
 
+from advisor.catalog.errors import AdvisorError
 from advisor.catalog.legible import Line
 from advisor.catalog.schema import Engine
 
 PORT: Final = 8000
+NODE_PORT: Final = 29500
+"""Port at which the first machine of a replica waits for the others: the default of torch.distributed."""
 _SIXTEEN_BIT: Final = ("bf16", "fp16")
 
 
@@ -47,6 +50,16 @@ class LaunchSettings:
     guess: Guess | None = None
     adapters: tuple[int, int, int] | None = None
     """LoRA adapters: number, rank, number at once; None without adapters."""
+    adapter_paths: tuple[tuple[str, str], ...] = ()
+    """Adapters that were read, as name and path; none if only their number is known."""
+    scaling_words: tuple[str, ...] = ()
+    """Option that opens a context window beyond the native one."""
+    runs_repository_code: bool = False
+    """Whether the checkpoint loads only with Python code of its repository."""
+    cache_tokens: int | None = None
+    """Tokens that the planned caches hold, which sequences share; None if every sequence may be full."""
+    num_nodes: int = 1
+    """Number of machines that hold the replica."""
     role: str = ""
     """Role in disaggregated serving: prefill or decode; empty otherwise."""
 
@@ -58,14 +71,21 @@ class LaunchCommand:
     argv: tuple[Line, ...]
     config: Mapping[str, Any] = field(default_factory=dict)
     config_flag: str = ""
+    lines: tuple[tuple[str, str], ...] = (("", ""),)
+    """Words before and after the command, for each process that a person starts: one, or one for each machine."""
 
     @property
     def command(self) -> str:
-        """Shell command on one line (bash, if there is a file of options)."""
+        """Shell command (bash, if there is a file of options); of a replica on several machines, a line for each."""
         line = shlex.join(self.argv)
-        if not self.config:
-            return line
-        return f"{line} {self.config_flag} <(echo {shlex.quote(json.dumps(self.config))})"
+        first = ""
+        if self.config and any(before for before, _ in self.lines):
+            # Processes that MPI starts do not inherit the open file of a process substitution.
+            first = f"echo {shlex.quote(json.dumps(self.config))} > engine.yaml\n"
+            line = f"{line} {self.config_flag} engine.yaml"
+        elif self.config:
+            line = f"{line} {self.config_flag} <(echo {shlex.quote(json.dumps(self.config))})"
+        return first + "\n".join(f"{before} {line} {after}".strip() for before, after in self.lines)
 
     def words(self, config_path: str) -> tuple[Line, ...]:
         """Return the command's words with the path of the options file in place."""
@@ -78,7 +98,7 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchComman
     A weight format that the checkpoint already has needs no flag; another one needs the engine's flag for quantising on
     loading, if it has one.
 
-    Assumes: one command per replica; several nodes need the engine's own multi-node flags in addition.
+    Assumes: one command per replica, or one for each machine of a replica that several hold.
     Raises: InputFileError: a word is not one line of printable characters.
     Source: the engines' command-line references, cited in each record.
     """
@@ -88,6 +108,10 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchComman
     )
     num_seqs = settings.max_num_seqs or engine.max_num_seqs
     dp = settings.dp
+    total = settings.max_model_len * num_seqs
+    is_shared = bool(flags.shared_slots) and num_seqs > 1
+    if is_shared and settings.cache_tokens is not None:
+        total = max(settings.max_model_len, min(total, settings.cache_tokens))
     ep = settings.ep
     values = {
         "model": model,
@@ -98,10 +122,10 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchComman
         "ep_flag": flags.expert_parallel.format(ep=ep) if ep > 1 else "",
         "dtype_flag": flags.weights.get(settings.weight_dtype, "") if quantise else "",
         "kv_flag": flags.kv.get(settings.kv_dtype, "") if settings.kv_dtype not in _SIXTEEN_BIT else "",
-        "max_num_seqs": num_seqs,
+        "max_num_seqs": -(-num_seqs // dp) if engine.token_budget_of == "rank" else num_seqs,
         "max_num_batched_tokens": settings.max_num_batched_tokens or engine.max_num_batched_tokens,
         "max_model_len": settings.max_model_len,
-        "total_context": settings.max_model_len * num_seqs,
+        "total_context": total,
     }
     words: list[str] = []
     for word in engine.launch_template.split():
@@ -109,6 +133,9 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchComman
         words += shlex.split(filled) if word.endswith("_flag}") else [filled]
     if flags.repository and "/" in model and model[0] not in "./~":
         words = [flags.repository if word == flags.local else word for word in words]
+    words += [flags.shared_slots] if is_shared else []
+    words += settings.scaling_words
+    words += [flags.repository_code] if settings.runs_repository_code and flags.repository_code else []
     more, sections = _lever_options(engine, settings)
     sections += [
         yaml.safe_load(line)
@@ -116,13 +143,56 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchComman
         if line
     ]
     argv = tuple(Line(word, "a word of the start command") for word in (*words, *more))
-    return LaunchCommand(argv, _merge_options(sections), flags.yaml_file)
+    return LaunchCommand(argv, _merge_options(sections), flags.yaml_file, _node_lines(engine, settings))
+
+
+def spans_machines(engine: Engine) -> bool:
+    """Whether a way is known to start a replica of the engine on several machines."""
+    return engine.flags.nodes is not None
+
+
+def node_words(engine: Engine, num_nodes: int, per_node: int, *, rank: str, head: str) -> tuple[str, str]:
+    """Return the words of every machine's command in a replica on several machines, and those of all but the first.
+
+    `rank` and `head` are written as they are, so that they may be variables of a shell.
+
+    Raises: AdvisorError: no such way is known for the engine.
+    """
+    nodes = engine.flags.nodes
+    if nodes is None:
+        raise AdvisorError(
+            f"no way is known to start one replica of {engine.name} on {num_nodes} machines",
+            fix=f"--max-gpus {per_node}, or --engine vllm",
+        )
+    values = {"nodes": num_nodes, "per_node": per_node, "rank": rank, "head": head, "port": NODE_PORT}
+    return nodes.every.format(**values), nodes.workers
+
+
+def _node_lines(engine: Engine, settings: LaunchSettings) -> tuple[tuple[str, str], ...]:
+    """Return the words before and after the command for each machine of a replica, called HEAD, HOST_2 and so on."""
+    nodes = engine.flags.nodes
+    count = settings.num_nodes
+    if count == 1 or nodes is None:
+        return (("", ""),)
+    per_node = settings.tp * settings.pp * settings.dp // count
+    if nodes.launcher:
+        hosts = ",".join(
+            f"{'HEAD' if place == 1 else f'HOST_{place}'}:{per_node}" for place in range(1, count + 1)
+        )
+        every, _ = node_words(engine, count, per_node, rank="", head="HEAD")
+        return ((f"mpirun -n {per_node * count} -H {hosts} {nodes.launcher}", every),)
+    found = []
+    for rank in range(count):
+        every, workers = node_words(engine, count, per_node, rank=str(rank), head="HEAD")
+        found.append(("", f"{every} {workers if rank else ''}".strip()))
+    return tuple(found)
 
 
 def _lever_options(engine: Engine, settings: LaunchSettings) -> tuple[list[str], list[dict[str, Any]]]:
     """Return the words and options-file sections for prefix caching, speculation, adapters and pools."""
     flags = engine.flags
     templates = []
+    loaded = ""
     if settings.prefix_caching is not None and settings.prefix_caching != engine.prefix_caching:
         on = settings.prefix_caching
         templates.append(
@@ -138,10 +208,18 @@ def _lever_options(engine: Engine, settings: LaunchSettings) -> tuple[list[str],
     if settings.adapters is not None:
         count, rank, slots = settings.adapters
         values |= {"count": count, "rank": _usual_rank(rank), "slots": slots}
+        paths = " ".join(
+            shlex.quote(flags.adapter_path.format(name=name.replace("=", "-"), path=path))
+            for name, path in settings.adapter_paths
+        )
+        loaded = (
+            Template(flags.adapter_paths).substitute(adapters=paths) if paths and flags.adapter_paths else ""
+        )
         templates.append((flags.adapters, flags.yaml_adapters))
     values |= {"seqs": settings.max_num_seqs, "context": settings.max_model_len}
     templates.append((flags.pools.get(settings.role, ""), flags.yaml_pools.get(settings.role, "")))
     words = [Template(word).substitute(values) for one, _ in templates for word in shlex.split(one)]
+    words += shlex.split(loaded)
     return words, [_fill_variables(yaml.safe_load(line), values) for _, line in templates if line]
 
 

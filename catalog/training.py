@@ -7,6 +7,7 @@ from advisor.catalog.files import DATA_DIR, check_record, read_toml
 from advisor.catalog.schema.training_software import TrainingAllocator, TrainingSoftware
 
 _FILE: Final = DATA_DIR / "training" / "memory.toml"
+_OPTIONS: Final = DATA_DIR / "training" / "launch_options.toml"
 
 
 @cache
@@ -26,6 +27,15 @@ def allocator() -> TrainingAllocator:
     Raises: InputFileError: the bundled file is damaged.
     """
     return check_record(TrainingAllocator, read_toml(_FILE)["allocator"], f"{_FILE} allocator")
+
+
+@cache
+def framework_release(name: str) -> str:
+    """Return the release of a training framework whose options are printed.
+
+    Source: data/training/launch_options.toml.
+    """
+    return str(read_toml(_OPTIONS)[name]["release"])
 
 
 @cache

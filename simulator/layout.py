@@ -1,5 +1,6 @@
 """Layouts that engines accept: heads, layers and experts must divide among accelerators."""
 
+from advisor.catalog.architectures import class_of, output_of
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Model
 from advisor.simulator.deployment import Deployment
@@ -9,10 +10,10 @@ _OTHER_WORK = {"encoder": "embed", "diffusion": "diffusion", "speech": "speech"}
 
 
 def check_generates(model: Model) -> None:
-    """Refuse models without text output: encoders, images, speech.
+    """Refuse models without text output (encoders, images, speech), and models that do not write token after token.
 
     Raises: AdvisorError: the model's record says that it does something else.
-    Source: Model.workload.
+    Source: Model.workload; data/support/model_classes.csv.
     """
     if model.workload in _OTHER_WORK:
         work = _OTHER_WORK[model.workload]
@@ -20,6 +21,19 @@ def check_generates(model: Model) -> None:
             f"{model.id} answers with no text",
             why=f"its record says {model.workload}",
             fix=f"advisor recommend --workload {work}, or advisor simulate {work}",
+        )
+    output = output_of(model)
+    if output == "blocks":
+        raise AdvisorError(
+            f"{model.id} writes blocks of tokens by diffusion, not one token after the other",
+            why="no model of such passes was fitted, and a price per token would be that of another kind of model",
+            fix="--model with an autoregressive model, or --workload train",
+        )
+    if output == "nothing":
+        raise AdvisorError(
+            f"{model.id} answers with no text",
+            why=f"its class is {class_of(model)}",
+            fix="a checkpoint whose class ends in ForCausalLM or ForConditionalGeneration",
         )
 
 

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from advisor.ask.measures import parse_seconds, positive
 from advisor.ask.options import LayoutOptions, LoadOptions
+from advisor.ask.scenario import release_notes
 from advisor.ask.traffic import traffic_of
 from advisor.catalog import accelerators, engines, models
+from advisor.catalog.architectures import class_support, class_words
 from advisor.catalog.dtypes import bytes_per_element, known_dtype
 from advisor.catalog.engines import lacks_arithmetic, weight_formats
 from advisor.catalog.errors import AdvisorError, InfeasibleError
@@ -39,14 +41,17 @@ def deployment_of(model: str, gpu: str, typed: LayoutOptions) -> tuple[Deploymen
     Raises: UnknownNameError: a model, accelerator, engine or format is in no record. InfeasibleError: the engine
         does not run there or not in this format.
     """
-    chosen = [models.get(model).note, accelerators.get(gpu).note, engines.get(typed.engine).note]
+    engine, _ = engines.split_release(typed.engine)
+    found_model = models.get(model)
+    chosen = [found_model.note, accelerators.get(gpu).note, engines.get(engine).note]
+    chosen += release_notes(found_model.record, typed.engine)
     weight_dtype, weight_note = known_dtype(typed.precision)
     kv_dtype, kv_note = known_dtype(typed.kv_precision, "kv-precision")
     chosen += [weight_note, kv_note]
     deployment = named_deployment(
         model,
         gpu,
-        typed.engine,
+        engine,
         weight_dtype=weight_dtype,
         tensor_parallel=typed.tp,
         pipeline_parallel=typed.pp,
@@ -56,6 +61,9 @@ def deployment_of(model: str, gpu: str, typed: LayoutOptions) -> tuple[Deploymen
         kv_dtype=kv_dtype or typed.kv_precision,
     )
     check_engine(deployment.engine, deployment.accelerator, deployment.weight_dtype, deployment.kv_dtype)
+    found = class_support(deployment.engine, deployment.model, deployment.accelerator)
+    if words := class_words(found, deployment.engine.name):
+        chosen.append(f"{words}; what follows is a what-if" if found.is_refused else words)
     return deployment, tuple(note for note in chosen if note)
 
 

@@ -11,6 +11,7 @@ from advisor.ask.scenario import names_of
 from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
 from advisor.catalog.files import read_json
+from advisor.catalog.legible import Line
 from advisor.catalog.resolve import near_misses
 from advisor.catalog.units import TB
 from advisor.decide.levers import APART, BY_LENGTH, LEVERS, NAMES
@@ -242,15 +243,21 @@ def _no_reuse(scenario: Scenario) -> AdvisorError:
 
 def _adapters(typed: Levers, model: str) -> AdapterLoad:
     text = typed.adapters or ""
-    count, rank = (int(text), USUAL_RANK) if text.isdecimal() else _folder(Path(text), model)
+    rank = USUAL_RANK
+    paths: tuple[tuple[str, str], ...] = ()
+    if text.isdecimal():
+        count = int(text)
+    else:
+        paths, rank = _folder(Path(text), model)
+        count = len(paths)
     if not 1 <= count <= 1_000_000:
         raise AdvisorError(f"--adapters {text}: from 1 to 1,000,000", fix="--adapters 50")
     slots = typed.adapter_slots or min(count, MOST_SLOTS)
-    return AdapterLoad(count=count, rank=typed.adapter_rank or rank, slots=min(slots, count))
+    return AdapterLoad(count=count, rank=typed.adapter_rank or rank, slots=min(slots, count), paths=paths)
 
 
-def _folder(folder: Path, model: str) -> tuple[int, int]:
-    """Return the number of adapters in a folder, and their largest rank.
+def _folder(folder: Path, model: str) -> tuple[tuple[tuple[str, str], ...], int]:
+    """Return the names and paths of the adapters in a folder, and their largest rank.
 
     Raises: InputFileError: there is no adapter, or one of another base.
     """
@@ -276,4 +283,11 @@ def _folder(folder: Path, model: str) -> tuple[int, int]:
                 fix=f"--model {known.id}, or a folder without it",
             )
         ranks.append(rank)
-    return len(files), max(ranks)
+    return tuple(_name_and_path(file.parent, folder) for file in files), max(ranks)
+
+
+def _name_and_path(adapter: Path, folder: Path) -> tuple[str, str]:
+    """Return the name by which requests ask for an adapter, and its path."""
+    inside = adapter.relative_to(folder)
+    name = "-".join(inside.parts) or adapter.resolve().name
+    return name.replace("=", "-"), str(Line(adapter.resolve(), "the path of an adapter"))

@@ -10,11 +10,14 @@ from advisor.ask.options import ObjectiveOptions as TypedObjectives
 from advisor.ask.own_data import given_calibration, kept_prices, kept_prices_note
 from advisor.ask.traffic import traffic_of
 from advisor.catalog import accelerators, engines, models
+from advisor.catalog.architectures import check_release
 from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError
+from advisor.catalog.launch_options import launch_options
 from advisor.catalog.prices import bundled_prices
 from advisor.catalog.regions import EU_COUNTRIES, all_regions
 from advisor.catalog.resolve import known_value
+from advisor.catalog.schema import Model
 from advisor.catalog.schema.price import Tenancy, Term
 from advisor.decide.scenario import Constraints, Metric, Objectives, Scenario, ServiceLevel
 from advisor.simulator.layout import check_generates
@@ -136,7 +139,7 @@ def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
     Raises: AdvisorError: a value is malformed. UnknownNameError: a name is in no record.
     """
     chosen = [accelerators.get(name) for name in names_of(where.gpu, "--gpu")]
-    served = [engines.get(name) for name in names_of(where.engine, "--engine")]
+    served = [engines.get(engines.split_release(name)[0]) for name in names_of(where.engine, "--engine")]
     formats = [known_dtype(name) for name in names_of(where.precision, "--precision")]
     terms = tuple(name.replace("-", "_") for name in names_of(where.term, "--term"))
     for term in terms:
@@ -187,6 +190,21 @@ def objectives_of(typed: TypedObjectives) -> Objectives:
     )
 
 
+def release_notes(model: Model, typed: str | None) -> tuple[str, ...]:
+    """Return notes on releases of engines that were typed, as `vllm@0.24.0`.
+
+    Raises: InfeasibleError: a release does not load the class of the model, as one that is older than the model.
+    """
+    notes = []
+    for name in names_of(typed, "--engine"):
+        short, release = engines.split_release(name)
+        if release:
+            engine = engines.get(short).record
+            options = launch_options().get(engine.id)
+            notes.append(check_release(engine, model, release, options.release if options else ""))
+    return tuple(filter(None, notes))
+
+
 def scenario_of(
     model: str,
     load: LoadOptions,
@@ -204,6 +222,7 @@ def scenario_of(
     found = models.get(model)
     check_generates(found.record)
     constraints, notes = constraints_of(where)
+    notes = (*notes, *release_notes(found.record, where.engine))
     traffic = traffic_of(load)
     goals = objectives_of(objectives)
     asks_ladder = (

@@ -4,13 +4,17 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
+from advisor.catalog.architectures import class_support
+from advisor.catalog.context_scaling import can_open
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.engines import support, weight_formats
 from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.launch import spans_machines
 from advisor.catalog.published import ServedCheckpoint, served_checkpoint
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.catalog.units import PICOSECONDS_PER_S
-from advisor.decide.reason import DoesNotFit, NoEngine, NoKernels, NotRanked, Reason
+from advisor.decide.engine_classes import refusal
+from advisor.decide.reason import DoesNotFit, NoEngine, NoKernels, NotRanked, NotSupported, Reason
 from advisor.decide.scenario import Scenario
 from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.graph.model import is_moe
@@ -73,43 +77,62 @@ def candidates_of(
         return [], NotRanked(accelerator.unranked_reason)
     found: list[Candidate] = []
     size_limit = min(max_accelerators, _MAX_REPLICA)
-    reason: Reason = NoEngine(model.id)
+    engines = tuple(engines)
+    reason: Reason = refusal(model, engines, accelerator) or NoEngine(model.id)
     for engine in engines:
-        if engine.id not in accelerator.engines:
+        if engine.id not in accelerator.engines or class_support(engine, model, accelerator).is_refused:
             continue
-        for weight_dtype in usable_precisions(model, accelerator, engine, precisions):
-            for layouts in (
-                _layouts(accelerator, model, size_limit),
-                _staged_layouts(accelerator, size_limit),
-            ):
-                fitting = []
-                for tp, pp, dp, ep in layouts:
-                    deployment = Deployment(
-                        model,
-                        accelerator,
-                        engine,
-                        tp,
-                        pp,
-                        dp,
-                        ep,
-                        1,
-                        weight_dtype,
-                        activation_dtype_for(weight_dtype, accelerator),
-                        "bf16",
-                        is_calibrated,
-                    )
-                    try:
-                        fitting.append(fit_memory(deployment, mean_context_tokens, max_context_tokens))
-                    except InfeasibleError as error:
-                        reason = DoesNotFit(error.why or error.what)
-                    if fitting and pp > 1:
-                        break
-                found += fitting
-                if fitting:
-                    break  # pipelines only where no single domain holds the model
-        if not usable_precisions(model, accelerator, engine, precisions):
+        if not can_open(engine, model, max_context_tokens):
+            reason = NotSupported(
+                f"no option is known by which {engine.name} serves {model.id} beyond its native context window"
+            )
+            continue
+        usable = usable_precisions(model, accelerator, engine, precisions)
+        if not usable:
             reason = NoKernels(engine.name, precisions or (model.weights,))
+        for weight_dtype in usable:
+            deployment = Deployment(
+                model,
+                accelerator,
+                engine,
+                weight_dtype=weight_dtype,
+                activation_dtype=activation_dtype_for(weight_dtype, accelerator),
+                kv_dtype="bf16",
+                is_calibrated=is_calibrated,
+            )
+            fitting, why = _fitting(deployment, size_limit, mean_context_tokens, max_context_tokens)
+            found += fitting
+            reason = why or reason
     return found, None if found else reason
+
+
+def _fitting(
+    deployment: Deployment, size_limit: int, mean_context_tokens: float, max_context_tokens: float
+) -> tuple[list[Candidate], Reason | None]:
+    """Return a deployment in all layouts that fit, and why the last one that was tried does not.
+
+    Pipelines are taken only where no single domain holds the model, and layouts over several machines only with a
+    known way to start them.
+    """
+    accelerator = deployment.accelerator
+    model = deployment.model
+    reason: Reason | None = None
+    widest = size_limit if spans_machines(deployment.engine) else min(size_limit, accelerator.node_size)
+    for layouts in (_layouts(accelerator, model, widest), _staged_layouts(accelerator, widest)):
+        found = []
+        for tp, pp, dp, ep in layouts:
+            placed = replace(
+                deployment, tensor_parallel=tp, pipeline_parallel=pp, data_parallel=dp, expert_parallel=ep
+            )
+            try:
+                found.append(fit_memory(placed, mean_context_tokens, max_context_tokens))
+            except InfeasibleError as error:
+                reason = DoesNotFit(error.why or error.what)
+            if found and pp > 1:
+                break
+        if found:
+            return found, reason
+    return [], reason
 
 
 def usable_precisions(

@@ -10,6 +10,7 @@ from advisor.catalog.prices import age_days
 from advisor.catalog.schema import Model
 from advisor.decide.bounds import bottleneck_of
 from advisor.decide.decision import Rung
+from advisor.decide.engine_classes import doubt_of
 from advisor.decide.levers import LEVERS, lacks_head
 from advisor.decide.offers import local_ownership, machine_of, offer_of, seller_words
 from advisor.decide.option import Explanation, Option, Performance
@@ -63,7 +64,7 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
         offer=offer_of(way.price, scenario.as_of),
         bill=bill_of(way.price, found.purchase.usd_per_hour, scenario.beside),
         performance=_performance(plan, scenario),
-        launch=launch_of(candidate, scenario, simulate_args=simulate_args(plan, scenario)),
+        launch=launch_of(candidate, scenario, machine, simulate_args=simulate_args(plan, scenario)),
         levers=levers_of(candidate, scenario),
         parts=parts,
         reasons=doubts_of(plan, scenario),
@@ -182,6 +183,9 @@ def doubts_of(plan: Planned, scenario: Scenario) -> tuple[Reason, ...]:
     found: list[Reason] = []
     if plan.found.replica.basis == "assumed":
         found.append(AssumedKernels())
+    unsure = doubt_of(candidate.deployment)
+    if unsure is not None:
+        found.append(unsure)
     if candidate.checkpoint.origin == "quantise first":
         found.append(NoCheckpoint(f"checkpoint in {candidate.deployment.weight_dtype}"))
     if lacks_head(candidate):

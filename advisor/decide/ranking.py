@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 from advisor.catalog.prices import PriceSpread, spread_of
 from advisor.catalog.schema import Price
 from advisor.decide.candidates import Candidate
+from advisor.decide.engine_classes import support_of
 from advisor.decide.levers import lacks_head
 from advisor.decide.measure import PlanningPoint
 from advisor.decide.offers import OWN, Placement
@@ -79,11 +80,13 @@ class Planned:
 
     @property
     def is_measured(self) -> bool:
-        """Whether kernels were measured on this hardware and the checkpoint exists, ignoring the price."""
+        """Whether kernels were measured on this hardware, the engine has the model's class and the checkpoint exists,
+        ignoring the price."""
         return (
             self.found.replica.basis != "assumed"
             and self.found.candidate.checkpoint.origin != "quantise first"
             and not lacks_head(self.found.candidate)
+            and support_of(self.found.candidate.deployment).is_known
         )
 
 

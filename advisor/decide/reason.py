@@ -61,6 +61,31 @@ class NoEngine(Reason):
 
 
 @dataclass(frozen=True, slots=True)
+class ArchitectureNotInEngine(Reason):
+    """No engine that runs on an accelerator loads the class of a model."""
+
+    why: str
+    """Sentences on each engine, from the records."""
+    code: ClassVar[str] = "architecture_not_in_engine"
+
+    @property
+    def text(self) -> str:
+        return self.why
+
+
+@dataclass(frozen=True, slots=True)
+class UnsureClass(Reason):
+    """No source says that an engine has the class of a model itself, which the predicted speed assumes."""
+
+    why: str
+    code: ClassVar[str] = "engine_class_unsure"
+
+    @property
+    def text(self) -> str:
+        return self.why
+
+
+@dataclass(frozen=True, slots=True)
 class NoKernels(Reason):
     """An engine has no kernels for the number formats that the question allows."""
 

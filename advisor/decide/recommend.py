@@ -16,6 +16,7 @@ from advisor.decide.changes import compare_first, tried_changes, tried_levers, w
 from advisor.decide.context_tiers import context_tiers, searched_largest
 from advisor.decide.decision import Counts, Decision, Rejected, Rung
 from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limit_effort
+from advisor.decide.engine_classes import check_classes, check_windows, class_notes
 from advisor.decide.levers import APART, BY_LENGTH, allowed_levers, lever, without_limits
 from advisor.decide.nearest import nearest_question
 from advisor.decide.offers import Placement, market, stale_price_warnings
@@ -128,7 +129,9 @@ def _run_search(
     width: int = WIDTH,
 ) -> Search:
     model, model_note = model_catalog.get(scenario.model)
+    check_classes(model, engines_for(scenario))
     scenario, window_note = fit_to_window(scenario, model)
+    check_windows(model, engines_for(scenario), float(scenario.traffic.longest_request_tokens))
     limits = scenario.constraints
     may_draw_less = without_limits(scenario) is not None
     offers, accelerators = market(limits, scenario.as_of, None, may_draw_less=may_draw_less)
@@ -138,7 +141,9 @@ def _run_search(
     race = Race(scenario, model, demands_of(scenario), trials, width=width, report=progress)
     race.reasons.update(reasons)
     race.run()
-    notes = tuple(note for note in (model_note, window_note) if note)
+    sold = (accelerators[name] for name in offers if name in accelerators)
+    classes = class_notes(model, engines_for(scenario), sold)
+    notes = tuple(note for note in (model_note, window_note, *classes) if note)
     mixed = serve_together(scenario, model, trials, report=progress)
     alone = race.entries(-1, 1)
     if mixed is not None and alone and alone[0].expected_cost <= mixed.expected_cost:

@@ -234,6 +234,8 @@ class AdapterLoad(Record):
     rank: int = Field(ge=1, le=4096)
     slots: int = Field(ge=1, le=100_000)
     """Number of adapters in the accelerators' memory at once."""
+    paths: tuple[tuple[str, str], ...] = ()
+    """Adapters of a folder that was read, as name and path; empty if only their number was given."""
 
 
 class Scenario(Record):
@@ -313,7 +315,7 @@ def _scaling_note(tokens: int, model: Model) -> str:
         return ""
     return (
         f"beyond {limits.native:,} tokens {model.id} needs the scaling of positions that its publisher states "
-        f"({limits.source}): add its option to the command"
+        f"({limits.source}): the command switches it on, for short prompts too, whose quality it lowers"
     )
 
 

@@ -4,7 +4,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from advisor.catalog import models
+from advisor.catalog import accelerators, models
+from advisor.catalog.architectures import needs_repository_code
+from advisor.catalog.context_scaling import scaling_words
 from advisor.catalog.dtypes import GGUF_DTYPES
 from advisor.catalog.launch import Guess, LaunchSettings, launch
 from advisor.catalog.launch_options import launch_options
@@ -24,9 +26,14 @@ from advisor.simulator.replica_model import ReplicaModel
 
 
 def launch_of(
-    candidate: Candidate, scenario: Scenario, role: str = "", *, simulate_args: tuple[str, ...] = ()
+    candidate: Candidate,
+    scenario: Scenario,
+    machine: Machine,
+    role: str = "",
+    *,
+    simulate_args: tuple[str, ...] = (),
 ) -> Launch:
-    """How one replica is started. Source: catalog.launch."""
+    """How one replica is started on its machines. Source: catalog.launch."""
     checkpoint = candidate.checkpoint
     deployment = candidate.deployment
     repository = checkpoint.repository
@@ -34,8 +41,21 @@ def launch_of(
         repository = f"./{deployment.model.id}-{deployment.weight_dtype}"
     elif deployment.weight_dtype in GGUF_DTYPES:
         repository = f"{repository}:{deployment.weight_dtype.upper()}"
-    found = launch(deployment.engine, repository, launch_settings(candidate, scenario, role))
+    settings = launch_settings(candidate, scenario, role)
+    settings = replace(settings, num_nodes=nodes_of_replica(deployment.accelerators_per_replica, machine))
+    found = launch(deployment.engine, repository, settings)
     return Launch(found.command, found.argv, found.config, checkpoint, simulate_args)
+
+
+def nodes_of_replica(accelerators_per_replica: int, machine: Machine) -> int:
+    """Number of machines, each with an operating system of its own, that hold one replica."""
+    return math.ceil(accelerators_per_replica / host_size(machine))
+
+
+def host_size(machine: Machine) -> int:
+    """Accelerators of one machine with an operating system of its own; a rack of one fabric has several."""
+    chip = accelerators.by_id(machine.accelerator)
+    return min(machine.accelerators_per_node, chip.node_size)
 
 
 def launch_settings(candidate: Candidate, scenario: Scenario, role: str = "") -> LaunchSettings:
@@ -44,6 +64,8 @@ def launch_settings(candidate: Candidate, scenario: Scenario, role: str = "") ->
     adapters = scenario.adapters
     checkpoint = candidate.checkpoint
     first = checkpoint.origin == "quantise first"
+    model = deployment.model
+    max_model_len = _round_up(scenario.traffic.longest_request_tokens, model)
     return LaunchSettings(
         tp=deployment.tensor_parallel,
         pp=deployment.pipeline_parallel,
@@ -54,10 +76,14 @@ def launch_settings(candidate: Candidate, scenario: Scenario, role: str = "") ->
         kv_dtype=deployment.kv_dtype,
         max_num_seqs=candidate.max_num_seqs,
         max_num_batched_tokens=candidate.max_num_batched_tokens,
-        max_model_len=_round_up(scenario.traffic.longest_request_tokens, deployment.model),
+        max_model_len=max_model_len,
+        scaling_words=scaling_words(deployment.engine, model, max_model_len),
+        runs_repository_code=needs_repository_code(model, deployment.engine.id),
+        cache_tokens=candidate.memory.kv_capacity_tokens,
         prefix_caching=candidate.caches_prefixes if scenario.traffic.reused_input_tokens else None,
         guess=_guess(candidate),
         adapters=(adapters.count, adapters.rank, adapters.slots) if adapters else None,
+        adapter_paths=adapters.paths if adapters else (),
         role=role,
     )
 
@@ -187,7 +213,7 @@ def _part(rank: int, part: FleetPart, plan: Planned, scenario: Scenario) -> Opti
         offer=offer_of(way.price, scenario.as_of),
         bill=machines_bill(way.price, usd_per_hour),
         performance=None,
-        launch=launch_of(part.candidate, scenario, part.role),
+        launch=launch_of(part.candidate, scenario, machine, part.role),
         levers=levers_of(part.candidate, scenario),
         max_prompt_tokens=limits.to_tokens if limits else None,
         share_fraction=part.share_fraction,

@@ -8,13 +8,15 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
 from advisor.catalog.legible import markdown
 from advisor.decide.option import Option
-from advisor.emit import fleet_manifests, fleet_scripts
+from advisor.emit import fleet_manifests, fleet_scripts, operators, spanning
 from advisor.emit.fleet import FleetPlan, fleet_plan, share_of
 from advisor.emit.manifests import compose_files, kubernetes_files, skypilot_files
 from advisor.emit.plan import Plan, plan_of
 from advisor.emit.shell import command_files, docker_files, slurm_files
 
-Format = Literal["command", "docker", "compose", "k8s", "skypilot", "slurm"]
+Format = Literal[
+    "command", "docker", "compose", "k8s", "skypilot", "slurm", "dynamo", "llm-d", "kserve", "ray"
+]
 _WRITERS: Final[Mapping[Format, tuple[Callable[[Plan], dict[str, str]], str]]] = {
     "command": (command_files, "bash start.sh"),
     "docker": (docker_files, "bash start.sh"),
@@ -22,6 +24,10 @@ _WRITERS: Final[Mapping[Format, tuple[Callable[[Plan], dict[str, str]], str]]] =
     "k8s": (kubernetes_files, "kubectl apply -f plan.k8s.yaml"),
     "skypilot": (skypilot_files, "sky serve up service.sky.yaml"),
     "slurm": (slurm_files, "sbatch replicas.sbatch"),
+    "dynamo": (operators.dynamo_files, "kubectl apply -f plan.dynamo.yaml"),
+    "llm-d": (operators.llmd_files, f"helm install {{}} {operators.CHART} --values values.yaml"),
+    "kserve": (operators.kserve_files, "kubectl apply -f plan.kserve.yaml"),
+    "ray": (operators.ray_files, "kubectl apply -f plan.ray.yaml"),
 }
 _FLEET_WRITERS: Final[Mapping[Format, Callable[[FleetPlan], dict[str, str]]]] = {
     "command": fleet_scripts.command_files,
@@ -31,7 +37,20 @@ _FLEET_WRITERS: Final[Mapping[Format, Callable[[FleetPlan], dict[str, str]]]] = 
     "skypilot": fleet_manifests.skypilot_files,
     "slurm": fleet_scripts.slurm_files,
 }
-_IN_CONTAINERS: Final = ("docker", "compose", "k8s", "skypilot")
+_SPANNING_WRITERS: Final[Mapping[Format, tuple[Callable[[Plan], dict[str, str]], str]]] = {
+    "command": (spanning.command_files, "RANK=N HEAD=ADDRESS bash start.sh"),
+    "docker": (spanning.docker_files, "RANK=N HEAD=ADDRESS bash start.sh"),
+    "compose": (
+        spanning.compose_files,
+        "HEAD=ADDRESS docker compose --profile head up --detach",
+    ),
+    "k8s": (spanning.kubernetes_files, "kubectl apply -f plan.k8s.yaml"),
+    "skypilot": (spanning.skypilot_files, "sky serve up service.sky.yaml"),
+    "slurm": (spanning.slurm_files, "sbatch replicas.sbatch"),
+    **{form: _WRITERS[form] for form in ("dynamo", "llm-d", "kserve", "ray")},
+}
+"""Writers of replicas that hold several machines each, and how they are started."""
+_IN_CONTAINERS: Final = ("docker", "compose", "k8s", "skypilot", "llm-d", "kserve")
 
 
 def emit_files(model: str, option: Option, form: Format, port: int = PORT) -> dict[str, str]:
@@ -45,7 +64,10 @@ def emit_files(model: str, option: Option, form: Format, port: int = PORT) -> di
     plan = replace(plan_of(model, option), port=port)
     check_form(plan, form)
     write, start = _WRITERS[form]
+    if plan.nodes_per_replica > 1:
+        write, start = _SPANNING_WRITERS[form]
     files = {**write(plan), **plan.files()}
+    start = start.format(plan.name)
     return {**files, "README.md": markdown(_readme(plan, form, start, files))}
 
 
@@ -59,6 +81,12 @@ def check_form(plan: Plan, form: Format) -> None:
             f"{plan.model_folder}: Docker mounts no path with a colon",
             fix="rename the folder, or --emit compose",
         )
+    if form in ("dynamo", "llm-d", "ray") and plan.vendor != "nvidia":
+        raise AdvisorError(
+            f"--emit {form} is written for accelerators of NVIDIA, not for {plan.option.machine.accelerator}",
+            why="which image of its stack runs there was not read",
+            fix="--emit k8s",
+        )
     if form in _IN_CONTAINERS and plan.vendor not in ("nvidia", "amd"):
         raise AdvisorError(
             f"--emit {form} is for accelerators of NVIDIA and AMD, not for {plan.option.machine.accelerator}",
@@ -69,6 +97,11 @@ def check_form(plan: Plan, form: Format) -> None:
 
 def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
     """Return the files that start the pools of a fleet and their router, and a README.md of three lines."""
+    if form not in _FLEET_WRITERS:
+        raise AdvisorError(
+            f"--emit {form} writes equal replicas only, not pools that differ or a sticky router",
+            fix="--emit k8s",
+        )
     files = _FLEET_WRITERS[form](fleet)
     for part in fleet.parts:
         files |= part.files()
@@ -105,13 +138,15 @@ def _readme(plan: Plan, form: Format, start: str, files: Mapping[str, str]) -> s
     before = _before(files)
     by_machine = form in ("command", "docker", "compose")
     where = f" on each of {plan.num_hosts} machines" if by_machine and plan.num_hosts > 1 else ""
+    if by_machine and plan.nodes_per_replica > 1:
+        where = spanning.where_words(plan, form)
     router = ""
     if plan.num_replicas > 1:
         router = "; then nginx with nginx.conf" if "nginx.conf" in files else "; the router comes with it"
         router = {"slurm": "; then bash router.sh", "compose": router}.get(form, router)
         if form == "compose" and plan.num_hosts == 1:
             router = "; the service named router answers"
-    doubts = list(plan.checks)
+    doubts: list[str] = [*plan.checks, *operators.stack_doubts(plan, form)]
     if form in _IN_CONTAINERS:
         doubts += plan.image_doubt
     return (

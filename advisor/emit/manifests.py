@@ -1,18 +1,22 @@
 """Plans as YAML: Docker Compose, Kubernetes, SkyPilot."""
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import yaml
 
 from advisor.catalog import accelerators
+from advisor.catalog.engines import SUPPORT_FOLDER
 from advisor.catalog.errors import AdvisorError
+from advisor.catalog.files import read_csv
 from advisor.catalog.launch import PORT
 from advisor.catalog.legible import Line
 from advisor.emit import nginx
-from advisor.emit.plan import CACHE, HEALTH, MODEL, MOUNTED, START_S, Plan
+from advisor.emit.plan import ADAPTERS, CACHE, HEALTH, MODEL, MOUNTED, START_S, Plan
 from advisor.emit.shell import comment_lines, quote_words, router_conf, router_files
 
+_PRODUCT: Final = "nvidia.com/gpu.product"
 _RESOURCE: Final = {"nvidia": "nvidia.com/gpu", "amd": "amd.com/gpu"}
 
 
@@ -81,6 +85,9 @@ def compose_volumes(plan: Plan, folder: str) -> list[Any]:
     if plan.model_folder:
         source = plan.model_folder.replace("$", "$$")
         found.append({"type": "bind", "source": source, "target": MODEL, "read_only": True})
+    if plan.adapter_folder:
+        source = plan.adapter_folder.replace("$", "$$")
+        found.append({"type": "bind", "source": source, "target": ADAPTERS, "read_only": True})
     return found
 
 
@@ -118,7 +125,7 @@ def compose_replica(plan: Plan, devices: list[str], *, is_alone: bool) -> dict[s
 
 def kubernetes_files(plan: Plan) -> dict[str, str]:
     """Return a manifest of a Deployment with one pod per replica, and its Service."""
-    return {"plan.k8s.yaml": dump_yaml(plan.comments, *replica_documents(plan))}
+    return {"plan.k8s.yaml": dump_yaml((*plan.comments, *selector_note(plan)), *replica_documents(plan))}
 
 
 def replica_documents(plan: Plan) -> list[dict[str, Any]]:
@@ -167,7 +174,7 @@ def pod_of(plan: Plan) -> dict[str, Any]:
     resources = {
         "cpu": str(plan.num_cpus),
         "memory": f"{plan.memory_gib}Gi",
-        _RESOURCE[plan.vendor]: str(plan.accelerators_per_replica),
+        _RESOURCE[plan.vendor]: str(plan.accelerators_per_process),
     }
     volumes: list[dict[str, Any]] = [
         {"name": "shm", "emptyDir": {"medium": "Memory"}},
@@ -181,6 +188,9 @@ def pod_of(plan: Plan) -> dict[str, Any]:
     if plan.model_folder:
         volumes.append({"name": "model", "persistentVolumeClaim": {"claimName": "model"}})
         mounts.append({"name": "model", "mountPath": MODEL, "readOnly": True})
+    if plan.adapter_folder:
+        volumes.append({"name": "adapters", "persistentVolumeClaim": {"claimName": "adapters"}})
+        mounts.append({"name": "adapters", "mountPath": ADAPTERS, "readOnly": True})
     if local:  # weights or draft heads without a published checkpoint
         volumes.append({"name": "plan", "persistentVolumeClaim": {"claimName": "models"}})
         mounts.append({"name": "plan", "mountPath": MOUNTED})
@@ -202,7 +212,31 @@ def pod_of(plan: Plan) -> dict[str, Any]:
         "livenessProbe": {**probe, "periodSeconds": 30, "failureThreshold": 3},
         "volumeMounts": mounts,
     }
-    return {"containers": [container], "volumes": volumes}
+    selector = node_selector(plan)
+    return {**({"nodeSelector": selector} if selector else {}), "containers": [container], "volumes": volumes}
+
+
+@functools.cache
+def _labels() -> Mapping[str, str]:
+    """Return the value of NVIDIA's product label by accelerator. Source: data/support/node_labels.csv."""
+    rows = read_csv(SUPPORT_FOLDER / "node_labels.csv", ("accelerator", "label"))
+    return {cells["accelerator"]: cells["label"] for _, cells in rows}
+
+
+def node_selector(plan: Plan) -> dict[str, str]:
+    """Return the label of the nodes that have the planned accelerator; empty if its label is not known."""
+    label = _labels().get(plan.option.machine.accelerator, "")
+    return {_PRODUCT: label} if label else {}
+
+
+def selector_note(plan: Plan) -> tuple[Line, ...]:
+    """Return a comment where no label is known by which pods find the planned accelerator."""
+    if node_selector(plan):
+        return ()
+    name = plan.option.machine.accelerator
+    return (
+        Line(f"verify: pods run on nodes of {name} only; its node label is not known, add a nodeSelector"),
+    )
 
 
 def skypilot_files(plan: Plan) -> dict[str, str]:
@@ -216,15 +250,21 @@ def skypilot_files(plan: Plan) -> dict[str, str]:
         "resources": sky_resources(plan, plan.accelerators_per_replica, plan.num_cpus, plan.memory_gib),
         "envs": {"HF_TOKEN": ""},
     }
+    task |= sky_mounts(plan)
+    task["run"] = quote_words(plan.all_words()) + "\n"
+    return {"service.sky.yaml": dump_yaml(plan.comments, task)}
+
+
+def sky_mounts(plan: Plan) -> dict[str, Any]:
+    """Return the file mounts of a SkyPilot task: options file, local model and adapters; empty if it needs none."""
     files = [plan.config_name] if plan.launch.config else []
     mounts = {f"{MOUNTED}/{name}": f"./{name}" for name in files}
     path = plan.local_path
     if path is not None and path in plan.launch.argv:
         mounts[MODEL if plan.model_folder else f"{MOUNTED}/{path.removeprefix('./')}"] = path
-    if mounts:
-        task["file_mounts"] = mounts
-    task["run"] = quote_words(plan.all_words()) + "\n"
-    return {"service.sky.yaml": dump_yaml(plan.comments, task)}
+    if plan.adapter_folder:
+        mounts[ADAPTERS] = plan.adapter_folder
+    return {"file_mounts": mounts} if mounts else {}
 
 
 def sky_resources(plan: Plan, num_accelerators: int, num_cpus: int, memory_gib: int) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Plan of a start: an option of a recommendation with its replicas on machines, for all output formats."""
 
 import math
+import os
 import re
 import shlex
 from dataclasses import dataclass
@@ -8,13 +9,15 @@ from typing import Final, get_args
 
 from advisor.catalog import accelerators, engines
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.launch import PORT, LaunchCommand
+from advisor.catalog.launch import PORT, LaunchCommand, node_words
 from advisor.catalog.launch_options import check_command, launch_options
 from advisor.catalog.legible import Line
 from advisor.catalog.schema import Engine
 from advisor.catalog.units import GB, GIB
 from advisor.decide.option import Option, Share
 from advisor.decide.power import power_words
+from advisor.decide.reason import UnsureClass
+from advisor.decide.starting import host_size
 from advisor.emit.quantise import recipe
 
 SHARES: Final = get_args(Share)
@@ -27,6 +30,8 @@ MOUNTED: Final = "/plan"
 """Path in a container at which the folder of the plan is mounted."""
 MODEL: Final = "/model"
 """Path in a container at which a local model outside that folder is mounted."""
+ADAPTERS: Final = "/adapters"
+"""Path in a container at which the folder of LoRA adapters is mounted."""
 CACHE: Final = "/root/.cache/huggingface"
 """Path in a container at which weights are cached; the publishers' images run as root."""
 _VISIBLE: Final = {
@@ -92,16 +97,31 @@ class Plan:
         return self.option.replica_layout.accelerators_per_replica
 
     @property
+    def host_size(self) -> int:
+        """Accelerators of one machine with an operating system of its own; a rack of one fabric has several."""
+        return host_size(self.option.machine)
+
+    @property
+    def nodes_per_replica(self) -> int:
+        """Number of machines that hold one replica."""
+        return math.ceil(self.accelerators_per_replica / self.host_size)
+
+    @property
+    def accelerators_per_process(self) -> int:
+        """Accelerators of a replica on one machine."""
+        return self.accelerators_per_replica // self.nodes_per_replica
+
+    @property
     def replicas_per_host(self) -> int:
-        """Number of replicas on one machine."""
+        """Number of replicas on one machine; 1 if a replica needs several machines."""
         return min(
             self.num_replicas,
-            max(1, self.option.machine.accelerators_per_node // self.accelerators_per_replica),
+            max(1, self.host_size // self.accelerators_per_replica),
         )
 
     @property
     def num_hosts(self) -> int:
-        return math.ceil(self.num_replicas / self.replicas_per_host)
+        return math.ceil(self.num_replicas / self.replicas_per_host) * self.nodes_per_replica
 
     @property
     def visible(self) -> str:
@@ -110,13 +130,13 @@ class Plan:
 
     @property
     def num_cpus(self) -> int:
-        """CPU cores of one replica."""
-        return _CPUS * self.accelerators_per_replica
+        """CPU cores of one replica on one machine."""
+        return _CPUS * self.accelerators_per_process
 
     @property
     def memory_gib(self) -> int:
-        """Host memory of one replica [GiB]: its weights while they load, and room for the server."""
-        weights = self.option.explained.memory_bytes["weight_bytes"] * self.accelerators_per_replica
+        """Host memory of one replica on one machine [GiB]: its weights while they load, and room for the server."""
+        weights = self.option.explained.memory_bytes["weight_bytes"] * self.accelerators_per_process
         return math.ceil((_LOADING * weights + _SPARE_BYTES) / GIB)
 
     @property
@@ -162,7 +182,17 @@ class Plan:
             return self.launch.words(f"./{self.config_name}")
         return tuple(map(self._in_container, self.launch.words(f"{MOUNTED}/{self.config_name}")))
 
+    @property
+    def adapter_folder(self) -> Line | None:
+        """Folder that holds all LoRA adapters which were read; None if only their number is known."""
+        load = self.option.levers.get("adapters")
+        paths = [path for _, path in getattr(load, "paths", ())]
+        return Line(os.path.commonpath(paths)) if paths else None
+
     def _in_container(self, word: Line) -> Line:
+        folder = self.adapter_folder
+        if folder and f"={folder}" in word:
+            return Line(word.replace(f"={folder}", f"={ADAPTERS}", 1))
         if word == self.model_folder:
             return Line(MODEL)
         return Line(f"{MOUNTED}/{word[2:]}") if word.startswith("./") else word
@@ -203,6 +233,9 @@ class Plan:
         """Line with the replicas per machine; empty if there is one machine."""
         if self.num_hosts == 1:
             return ()
+        if self.nodes_per_replica > 1:
+            each = f"{self.nodes_per_replica} machines of {self.accelerators_per_process} accelerators"
+            return (Line(f"each replica on {each}, {self.num_hosts} machines in all"),)
         rest = self.num_replicas - (self.num_hosts - 1) * self.replicas_per_host
         last = "" if rest == self.replicas_per_host else f", the last one with {rest}"
         return (Line(f"{self.num_hosts} machines, replicas on each: {self.replicas_per_host}{last}"),)
@@ -230,6 +263,17 @@ class Plan:
         )
         if guess and head:
             lines.append(f"verify: no EAGLE head of {self.model} is in the catalog; put one into {head}")
+        if self.engine.flags.repository_code in self.launch.argv and self.engine.flags.repository_code:
+            lines.append(
+                f"first: read the Python files of the model's repository, which {self.engine.flags.repository_code} "
+                "lets the engine run with your rights; pin what you read with --revision"
+            )
+        if self.nodes_per_replica > 1:
+            lines.append(
+                "verify: the machines of a replica reach each other on all ports, over the network that was planned; "
+                "NCCL_SOCKET_IFNAME names its interface if there are several"
+            )
+        lines += [str(reason) for reason in one.reasons if isinstance(reason, UnsureClass)]
         if limit_w := one.machine.power_limit_w:
             lines.append(f"first, on each machine: power.sh holds its boards to {limit_w:.0f} W")
         return tuple(map(Line, lines))
@@ -237,7 +281,9 @@ class Plan:
     @property
     def remarks(self) -> tuple[Line, ...]:
         """Lines with further remarks, such as on the paths of adapters."""
-        if not self.option.levers.get("adapters"):
+        if not self.option.levers.get("adapters") or (
+            self.adapter_folder and self.engine.flags.adapter_paths
+        ):
             return ()
         return (Line("adapters are loaded by name: see the engine's documentation for their paths"),)
 
@@ -268,8 +314,8 @@ class Plan:
 def plan_of(model: str, option: Option) -> Plan:
     """Return the plan that starts an option, or one pool of an option.
 
-    Raises: AdvisorError: its engine's options are not known, one of the command is not among them, or a replica spans
-        machines.
+    Raises: AdvisorError: its engine's options are not known, one of the command is not among them, or no way is known
+        to start a replica of the engine on several machines.
     """
     machine = option.machine
     engine = engines.by_id(option.replica_layout.engine)
@@ -285,11 +331,10 @@ def plan_of(model: str, option: Option) -> Plan:
         name = Line(f"{name}-{option.role}")
         config = f"{option.role}.{CONFIG}"
     plan = Plan(name, Line(model), option, engine, chip.vendor, started, config)
-    if plan.accelerators_per_replica > machine.accelerators_per_node:
-        raise AdvisorError(
-            f"a replica of {plan.accelerators_per_replica} {machine.accelerator} spans machines of "
-            f"{machine.accelerators_per_node}",
-            why="engines of several machines need addresses of each other, which no file can know",
-            fix=f"--max-gpus {machine.accelerators_per_node}",
+    if plan.nodes_per_replica > 1:
+        # Refuses engines that no way is known for.
+        words = " ".join(
+            node_words(engine, plan.nodes_per_replica, plan.accelerators_per_process, rank="0", head="H")
         )
+        check_command(engine.id, [*started.words(CONFIG), *shlex.split(words)])
     return plan

@@ -8,7 +8,7 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
 from advisor.catalog.legible import Line
 from advisor.emit import nginx
-from advisor.emit.plan import CACHE, HEALTH, MODEL, MOUNTED, START_S, Plan
+from advisor.emit.plan import ADAPTERS, CACHE, HEALTH, MODEL, MOUNTED, START_S, Plan
 
 FIRST_PORT = PORT + 1
 """Port of the first replica on a machine with several; the router has the port before it."""
@@ -31,8 +31,10 @@ def quote_words(words: Sequence[Line]) -> str:
 
 
 def mounted_model(plan: Plan) -> str:
-    """Return the option that mounts a local model outside the folder of the plan; empty for any other model."""
-    return f" --volume {shlex.quote(f'{plan.model_folder}:{MODEL}:ro')}" if plan.model_folder else ""
+    """Return the options that mount a local model outside the folder of the plan, and the folder of adapters; empty if
+    there are neither."""
+    found = ((plan.model_folder, MODEL), (plan.adapter_folder, ADAPTERS))
+    return "".join(f" --volume {shlex.quote(f'{folder}:{inside}:ro')}" for folder, inside in found if folder)
 
 
 def comment_lines(lines: Sequence[Line]) -> str:

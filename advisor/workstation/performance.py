@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.catalog import accelerators, engines
+from advisor.catalog.architectures import class_support
 from advisor.catalog.dtypes import EXL3_DTYPES, GGUF_DTYPES, bytes_per_element, dtype_of
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Calibration, Model
@@ -112,8 +113,15 @@ def finest_format(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
 
 
 def _engines(hardware: Hardware, load: MachineLoad) -> list[str]:
+    """Return the engines that run on the cards and load the model's class."""
     record = accelerators.by_id(hardware.accelerator)
-    return [name for name in ENGINES if name in record.engines and load.engine in (None, name)]
+    return [
+        name
+        for name in ENGINES
+        if name in record.engines
+        and load.engine in (None, name)
+        and not class_support(engines.by_id(name), load.model, record).is_refused
+    ]
 
 
 def _runs(hardware: Hardware, load: MachineLoad, engine: str) -> list[HardwareRun]:

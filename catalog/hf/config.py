@@ -109,6 +109,7 @@ def _describe_model(config: ConfigFields) -> Model:
         id=name.lower(),
         name=name,
         family=config.text("model_type"),
+        architectures=_classes(config),
         hidden_size=hidden,
         vocab_size=text.count(*_VOCAB),
         tied_embeddings=is_encoder or _has_tied_embeddings(config, text),
@@ -124,6 +125,14 @@ def _describe_model(config: ConfigFields) -> Model:
         workload="encoder" if is_encoder else "decoder",
         sources=(Source(kind="derived", title="local config.json", where=Path(config.file).name),),
     )
+
+
+def _classes(config: ConfigFields) -> tuple[str, ...] | None:
+    """Return the classes that the file names, which must be names; None if it names none."""
+    named = config.sequence("architectures") or ()
+    if not all(isinstance(name, str) and name.isidentifier() for name in named):
+        config.fail("architectures", "must be a list of class names", fix='e.g. ["LlamaForCausalLM"]')
+    return tuple(named) or None
 
 
 def group_layers(layers: list[_Layer]) -> tuple[LayerGroup, ...]:

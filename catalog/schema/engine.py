@@ -61,6 +61,22 @@ class MemoryReserve(Record):
     floor_from_bytes: float = 0.0
 
 
+class NodeFlags(Record):
+    """Words by which the processes of one replica on several machines find each other.
+
+    {nodes} is the number of machines, {per_node} that of accelerators of each, {rank} the number of the machine from 0,
+    {head} the address of the first machine and {port} the port at which it waits for the others.
+    """
+
+    every: str = ""
+    """Words of each machine's command."""
+    workers: str = ""
+    """Words of every machine's command but the first one's."""
+    launcher: str = ""
+    """Program of the engine that MPI starts once for each accelerator, in front of the command; empty if each machine
+    starts one process by itself."""
+
+
 class LaunchFlags(Record):
     """Spellings that fill the launch template; an empty string means that the engine needs no flag."""
 
@@ -104,6 +120,22 @@ class LaunchFlags(Record):
     named by the entry `replica` of pool_router_worker."""
     sticky_header: str = ""
     """Request header that names the conversation."""
+    repository_code: str = ""
+    """Flag that lets the engine run Python code of the model's repository."""
+    nodes: NodeFlags | None = None
+    """Words of a replica on several machines; None if no way to start one is known."""
+    shared_slots: str = ""
+    """Flag by which sequences share one cache of {total_context} tokens, if each has a slot of its own by default
+    (llama.cpp)."""
+    context_scaling: str = ""
+    """Option that opens a longer context window by YaRN, with $factor, $original tokens and $json, which holds the
+    values of `context_scaling_key` and the new window; empty if the engine has none on its command line."""
+    context_scaling_key: str = ""
+    """Key of the values in the model's configuration: rope_parameters or rope_scaling."""
+    adapter_paths: str = ""
+    """Option that loads adapters at the start, with $adapters, and the form of one in `adapter_path`."""
+    adapter_path: str = ""
+    """One adapter of `adapter_paths`, with {name} and {path}."""
     address: str = ""
     """Flags that make the server listen on all addresses at {port}."""
     images: dict[str, str] = Field(default_factory=dict)

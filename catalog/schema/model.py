@@ -206,6 +206,9 @@ class Model(Record):
     hf_ids: tuple[str, ...] = ()
     """Published checkpoints with this architecture, precision variants included."""
     family: str = ""
+    architectures: tuple[str, ...] | None = None
+    """Classes that the checkpoint's config.json names, which engines load it by. Empty: it names none, or there is no
+    checkpoint; None: the class of its model type."""
     hidden_size: Count
     vocab_size: Count
     tied_embeddings: bool = False

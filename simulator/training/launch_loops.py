@@ -26,6 +26,11 @@ class LoopShape:
     ranks_per_node: int
 
 
+def ranks_in_node(count: int, limit: int) -> int:
+    """Accelerators of a node so that whole nodes hold exactly `count`, at most `limit`."""
+    return next(size for size in range(min(count, limit), 0, -1) if count % size == 0)
+
+
 def verl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     """Whether verl has options for all of a plan.
 
@@ -54,7 +59,7 @@ def verl_flags(job: TrainingJob, plan: TrainingPlan, loop: LoopShape) -> str:
     Source: volcengine/verl, verl/trainer/config (ppo_trainer.yaml, Megatron and FSDP workers).
     """
     name = job.model.hf_ids[0] if job.model.hf_ids else job.model.id
-    in_node = min(loop.ranks_per_node, loop.num_rollout_accelerators)
+    in_node = ranks_in_node(loop.num_rollout_accelerators, loop.ranks_per_node)
     micro = plan.micro_batch
     in_megatron = job.framework == "megatron"
     config = " --config-name=ppo_megatron_trainer" if in_megatron else ""
@@ -71,7 +76,7 @@ def verl_flags(job: TrainingJob, plan: TrainingPlan, loop: LoopShape) -> str:
         f"actor_rollout_ref.rollout.log_prob_micro_batch_size_per_gpu={micro}",
         f"actor_rollout_ref.rollout.name=vllm actor_rollout_ref.rollout.n={loop.samples}",
         f"actor_rollout_ref.rollout.tensor_model_parallel_size={loop.rollout_tensor_parallel}",
-        f"trainer.n_gpus_per_node={in_node} trainer.nnodes={-(-loop.num_rollout_accelerators // in_node)}",
+        f"trainer.n_gpus_per_node={in_node} trainer.nnodes={loop.num_rollout_accelerators // in_node}",
     ]
     if loop.algorithm == "ppo":
         flags.append(f"critic.model.path={name} critic.ppo_micro_batch_size_per_gpu={micro}")
@@ -148,8 +153,8 @@ def openrlhf_flags(
     name = job.model.hf_ids[0] if job.model.hf_ids else job.model.id
     count = plan.num_accelerators
     micro = plan.micro_batch
-    in_node = min(loop.ranks_per_node, count)
-    nodes = -(-count // in_node)
+    in_node = ranks_in_node(count, loop.ranks_per_node)
+    nodes = count // in_node
     roles = ("actor", "ref", "critic") if loop.algorithm == "ppo" else ("actor", "ref")
     flags = [f"python3 -m openrlhf.cli.train_ppo_ray --pretrain {name}"]
     flags += [f"--{role}_num_nodes {nodes} --{role}_num_gpus_per_node {in_node}" for role in roles]
@@ -165,7 +170,11 @@ def openrlhf_flags(
     ]
     if together:
         flags.append("--colocate_all_models --vllm_enable_sleep --deepspeed_enable_sleep")
-    elif steps_off_policy:
+    elif loop.algorithm == "ppo":
+        flags.append("--colocate_all_models")  # in asynchronous training without the generating engines
+    else:
+        flags.append("--colocate_actor_ref")
+    if steps_off_policy and not together:
         flags.append(f"--async_train --async_queue_size {steps_off_policy}")
     if plan.context_parallel > 1:
         flags.append(f"--ring_attn_size {plan.context_parallel}")

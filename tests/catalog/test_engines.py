@@ -185,7 +185,7 @@ def test_attention_data_parallelism_is_counted_as_each_engine_counts_it() -> Non
     assert "--data-parallel-size 8" in vllm
     sglang = command("sglang", tp=1, dp=8)
     assert "--tp-size 8" in sglang
-    assert "--dp-size 8 --enable-dp-attention" in sglang
+    assert "--attn-dp-size 8" in sglang
 
 
 def test_options_of_a_file_are_merged() -> None:

@@ -1,21 +1,25 @@
 """Conversion of typed options about a workstation into a question for the planner."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
 from advisor.ask.measures import parse_watts, positive
 from advisor.ask.options import SharedOptions
 from advisor.ask.own_data import given_calibration, kept_prices
-from advisor.ask.scenario import names_of
+from advisor.ask.scenario import names_of, release_notes
 from advisor.catalog import accelerators, engines, models
+from advisor.catalog.architectures import class_support, class_words
 from advisor.catalog.dtypes import known_dtype
-from advisor.catalog.errors import AdvisorError
+from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.schema import Model
 from advisor.commands.build.options import BuildConditions, BuildInput
+from advisor.simulator.layout import check_generates
 from advisor.workstation.assembly import Circuit, Setting
 from advisor.workstation.candidates import SearchLimits
 from advisor.workstation.economics import usual_ownership
-from advisor.workstation.performance import MachineLoad
+from advisor.workstation.performance import ENGINES, MachineLoad
 from advisor.workstation.plan import Question
 
 _CIRCUIT: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*V?\s*[/x, ]\s*(\d+(?:\.\d+)?)\s*A?\s*", re.IGNORECASE)
@@ -85,8 +89,12 @@ def _load_of(typed: BuildConditions) -> tuple[MachineLoad, str]:
             why=f"workstations are planned for language models, this is a model of kind {found.record.workload}",
             fix="--model with a language model, e.g. 70b",
         )
+    check_generates(found.record)
     precision, format_note = known_dtype(typed.precision)
-    engine = engines.get(typed.engine).record.id if typed.engine is not None else None
+    engine = None
+    if typed.engine is not None:
+        engine = engines.get(engines.split_release(typed.engine)[0]).record.id
+    classes = _class_notes(found.record, (engine,) if engine else ENGINES)
     load = MachineLoad(
         found.record,
         typed.concurrency,
@@ -96,7 +104,26 @@ def _load_of(typed: BuildConditions) -> tuple[MachineLoad, str]:
         precision,
         engine,
     )
-    return load, "; ".join(filter(None, (found.note, format_note)))
+    return load, "; ".join(
+        filter(None, (found.note, format_note, *classes, *release_notes(found.record, typed.engine)))
+    )
+
+
+def _class_notes(model: Model, names: Sequence[str]) -> tuple[str, ...]:
+    """Return a note for each engine that does not have the class of the model.
+
+    Raises: InfeasibleError: every engine refuses the class.
+    """
+    found = [(engine, class_support(engine, model)) for engine in map(engines.by_id, names)]
+    words = tuple(filter(None, (class_words(one, engine.name) for engine, one in found)))
+    if all(one.is_refused for _, one in found):
+        raise InfeasibleError(
+            f"no engine of a workstation starts {model.id}",
+            why="; ".join(words),
+            fix="another --model" if len(found) > 1 else "another --engine, or none",
+            hint=f"advisor catalog engines --model {model.id} lists all engines",
+        )
+    return words
 
 
 def _setting_of(typed: BuildConditions) -> Setting:

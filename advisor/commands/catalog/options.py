@@ -99,6 +99,12 @@ class EnginesInput:
     gpu: Annotated[
         str | None, Option(metavar="ID", help="What sources state that they support on this accelerator.")
     ] = None
+    model: Annotated[
+        str | None,
+        Option(
+            metavar="NAME", help="Which engines load this model's class, e.g. gemma-2-9b or a config.json."
+        ),
+    ] = None
 
 
 @command("catalog parts")

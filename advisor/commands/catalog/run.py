@@ -6,8 +6,10 @@ from advisor.ask.measures import parse_bytes
 from advisor.ask.options import SharedOptions
 from advisor.ask.own_data import kept_prices
 from advisor.catalog import accelerators
+from advisor.catalog import models as models_catalog
 from advisor.catalog.coverage import coverage as known_coverage
 from advisor.commands.catalog import coverage_view, price_view, queries, record_view, view
+from advisor.commands.catalog.classes_view import model_classes_answer
 from advisor.commands.catalog.options import (
     CoverageInput,
     EnginesInput,
@@ -69,7 +71,11 @@ def refresh(asked: RefreshInput, shared: SharedOptions) -> Answer:
 def engines(asked: EnginesInput, shared: SharedOptions) -> Answer:
     """Return serving engines that pass the filters."""
     chip = accelerators.get(asked.gpu).record if asked.gpu else None
-    return view.engines_answer(queries.select_engines(asked, chip), asdict(asked), chip)
+    found = queries.select_engines(asked, chip)
+    if asked.model is None:
+        return view.engines_answer(found, asdict(asked), chip)
+    model = models_catalog.get(asked.model)
+    return model_classes_answer(found, model.record, chip, asdict(asked), tuple(filter(None, (model.note,))))
 
 
 def parts(asked: PartsInput, shared: SharedOptions) -> Answer:

@@ -99,7 +99,10 @@ class Emission:
     """Form and place in which the first option is written down."""
 
     emit: Annotated[
-        Literal["command", "docker", "compose", "k8s", "skypilot", "slurm"] | None,
+        Literal[
+            "command", "docker", "compose", "k8s", "skypilot", "slurm", "dynamo", "llm-d", "kserve", "ray"
+        ]
+        | None,
         Option(help="Files that start the first option, printed or in a folder.", show_default=False),
         acts("serve", models=True),
     ] = None

@@ -42,7 +42,7 @@ def batch_answer(
         blocks=_batch_blocks(found, job, explain=explain),
         records="options",
         warnings=found.warnings,
-        notes=notes,
+        notes=(*notes, *found.notes),
     )
 
 

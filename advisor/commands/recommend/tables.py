@@ -10,6 +10,7 @@ from advisor.decide.power import power_words
 from advisor.decide.ranking import CHEAPER_IF_BELOW
 from advisor.decide.reason import UnsurePrice
 from advisor.decide.scenario import Objectives, Scenario
+from advisor.decide.starting import nodes_of_replica
 from advisor.render.answer import Block, Paragraph, Table, columns
 from advisor.render.numbers import TIME, show, usd
 from advisor.render.option_table import (
@@ -173,6 +174,8 @@ def start_words(option: Option) -> str:
     )
     if option.parts:
         which = "its parts"
+    elif (nodes := nodes_of_replica(option.replica_layout.accelerators_per_replica, option.machine)) > 1:
+        which += f" on {nodes} machines, of which HEAD is the first,"
     return f"Start {which} with{look}"
 
 

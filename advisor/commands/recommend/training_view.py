@@ -259,7 +259,10 @@ def _price_words(offer: Offer | None) -> str:
 
 def flags_figure(option: TrainingOption) -> Figure:
     """Return launch options by framework, ready to copy."""
-    lines = [f"# {name}\n{flags}" for name, flags in option.launch.flags.items()]
+    lines = [
+        f"# {name}, options of {option.launch.releases.get(name, 'an unknown release')}\n{flags}"
+        for name, flags in option.launch.flags.items()
+    ]
     return Figure("\n".join(lines), title="Launch options by framework")
 
 

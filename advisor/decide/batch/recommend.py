@@ -18,6 +18,7 @@ from advisor.decide.batch.result import BatchJob
 from advisor.decide.bounds import roofline_requests_per_s, surface_requests_per_s
 from advisor.decide.candidates import Candidate, candidates_of
 from advisor.decide.decision import Counts, Decision, Rejected, Rung
+from advisor.decide.engine_classes import check_classes, doubt_of
 from advisor.decide.load_runs import lengths_of, spread_of_contexts
 from advisor.decide.offers import (
     OWN,
@@ -32,7 +33,15 @@ from advisor.decide.offers import (
 from advisor.decide.option import Explanation, JobPerformance, Option
 from advisor.decide.options import accelerator_words, ages_days
 from advisor.decide.purchase import bill_of, smallest_budget
-from advisor.decide.reason import CostsMore, MissesDeadline, NotForSale, NothingCarries, NotSupported, Reason
+from advisor.decide.reason import (
+    CostsMore,
+    MissesDeadline,
+    NotForSale,
+    NothingCarries,
+    NotSupported,
+    Reason,
+    UnsureClass,
+)
 from advisor.decide.scenario import ExtraItems, Objectives, Scenario
 from advisor.decide.standing import BLOCK, by_standing, doubts_of, safe_pick_of
 from advisor.decide.starting import layout_of, memory_of
@@ -99,6 +108,11 @@ def recommend_batch(scenario: Scenario, job: BatchJob, *, suggests: bool = True)
         rejected=rejected,
         counts=Counts(len(entries), num_simulated=simulated, wall_s=wall_s),
         warnings=stale_price_warnings(ages_days(options)),
+        notes=tuple(
+            dict.fromkeys(
+                str(reason) for each in options for reason in each.reasons if isinstance(reason, UnsureClass)
+            )
+        ),
     )
 
 
@@ -173,6 +187,7 @@ def _entries(scenario: Scenario, job: BatchJob, model: Model, reasons: dict[str,
     offers, chips = market(scenario.constraints, scenario.as_of, scenario.calibration)
     wanted = scenario.constraints.engines
     engines = [engine for engine in engine_catalog.all_engines() if not wanted or engine.id in wanted]
+    check_classes(model, engines)
     for name, chip in chips.items():
         candidates, reason = candidates_of(
             chip,
@@ -309,7 +324,10 @@ def _option(rank: int, run: _Run, scenario: Scenario, job: BatchJob) -> Option:
             basis=run.replica.basis,
         ),
         launch=None,
-        reasons=doubts_of(run.replica.basis, price, scenario.as_of),
+        reasons=(
+            *filter(None, (doubt_of(run.candidate.deployment),)),
+            *doubts_of(run.replica.basis, price, scenario.as_of),
+        ),
         explanation=Explanation(
             memory_bytes=memory_of(run.replica),
             kv_capacity_tokens=run.replica.memory.kv_capacity_tokens,

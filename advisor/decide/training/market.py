@@ -23,6 +23,7 @@ from advisor.decide.reason import (
     TakesTooLong,
 )
 from advisor.decide.standing import BLOCK
+from advisor.decide.training.commands import LoopKind, has_command, openrlhf_places
 from advisor.decide.training.money import ClusterOffer, cluster_offers
 from advisor.decide.training.rollouts import best_loop
 from advisor.decide.training.runs import TrainingRun, num_steps_of, run_of
@@ -193,7 +194,7 @@ def _search_accelerator(
             reason = NotSupported(error.what)
             break
         if run is None:
-            reason = NoLayout(unlayable(variants, count))
+            reason = _why_none(scenario, variants, count)
             if limits.num_accelerators is not None:
                 outcome.nearest_sold[name] = _nearest_that_works(accelerator, prices, variants, count)
             continue
@@ -214,6 +215,21 @@ def _search_accelerator(
         outcome.reasons[name] = reason or needed
 
 
+def _why_none(scenario: TrainingScenario, variants: Sequence[Variant], count: int) -> Reason:
+    """Return why a cluster has no plan: none fits, or no framework has options for those that fit."""
+    task = scenario.rollout
+    if task is not None and not openrlhf_places(
+        LoopKind(task.algorithm, task.placement == "disaggregated", task.steps_off_policy)
+    ):
+        return NotSupported(
+            "a policy and its critic share accelerators apart from generation only in asynchronous training, as "
+            "--off-policy 1 asks for"
+        )
+    if best_plans(variants, count, Tally(), keep=1):
+        return NotSupported("no framework has options for any layout that fits, so no command would start it")
+    return NoLayout(unlayable(variants, count))
+
+
 def _nearest_that_works(
     accelerator: Accelerator, prices: Sequence[Price], variants: Sequence[Variant], count: int
 ) -> int:
@@ -225,7 +241,7 @@ def _nearest_that_works(
 
 def _fits(variants: Sequence[Variant], count: int) -> bool:
     try:
-        return bool(best_plans(variants, count, Tally(), keep=1))
+        return bool(best_plans(variants, count, Tally(), keep=1, can_start=has_command))
     except InfeasibleError:
         return False
 
@@ -250,7 +266,8 @@ def _best_run(
     if scenario.rollout is not None:
         loop = best_loop(scenario, variants, count, outcome.effort, refine=refine)
         return run_of(scenario, loop.found, offer, loop.reinforcement) if loop else None
-    plans = best_plans(variants, count, outcome.effort, keep=_FINALISTS if refine else 1)
+    keep = _FINALISTS if refine else 1
+    plans = best_plans(variants, count, outcome.effort, keep=keep, can_start=has_command)
     if refine:
         plans = sorted(
             (simulate_pipeline(plan, outcome.effort) for plan in plans), key=lambda plan: plan.step_s

@@ -9,12 +9,14 @@ import numpy as np
 
 from advisor.catalog.ownership import Ownership, purchase_price
 from advisor.catalog.schema import Accelerator
+from advisor.catalog.training import framework_release
 from advisor.catalog.units import DAY_S, HOUR_S
 from advisor.decide.offers import OWN, offer_of
 from advisor.decide.option import Machine
 from advisor.decide.ownership import Holding, tco
 from advisor.decide.purchase import bill_of, job_usd
 from advisor.decide.standing import doubts_of
+from advisor.decide.training.commands import commands_of
 from advisor.decide.training.money import BUSY_POWER_FRACTION, ClusterOffer, cheapest_by_term, energy_of
 from advisor.decide.training.result import (
     FailureEffect,
@@ -33,29 +35,17 @@ from advisor.decide.training.runs import (
     is_worth_committing,
     run_of,
 )
-from advisor.decide.training.scenario import RolloutTask, TrainingScenario
+from advisor.decide.training.scenario import TrainingScenario
 from advisor.decide.training.space import peak_flop_per_s
 from advisor.decide.training.uncertainty import memory_quantity, step_quantity
-from advisor.simulator.training.cluster import on_bus
 from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.launch_flags import launch_flags
-from advisor.simulator.training.launch_loops import (
-    LoopShape,
-    openrlhf_flags,
-    openrlhf_runs,
-    verl_flags,
-    verl_runs,
-)
-from advisor.simulator.training.launch_tuning import trl_flags, trl_runs
 from advisor.simulator.training.memory import stage_memory
 from advisor.simulator.training.plan import TrainingPlan
 from advisor.simulator.training.plan_check import plan_words
 
 _NOT_MODELLED: Final = "data_loading"
 """Part of a step that no plan's time contains."""
-_LONGEST_ANSWER = 4.0
-"""Ratio of the longest output to the mean output: outputs are cut off there."""
 
 
 def plan_columns(job: TrainingJob, plan: TrainingPlan) -> PlanColumns:
@@ -142,7 +132,7 @@ def option_of(
             basis=step.basis,
             reinforcement=run.reinforcement,
         ),
-        launch=TrainingLaunch(_launch(run, scenario)),
+        launch=_launch(run, scenario),
         bills=_bills(run, scenario, known, others),
         reasons=doubts_of(step.basis, price, scenario.as_of),
     )
@@ -166,50 +156,10 @@ def _breakdown_s(run: TrainingRun) -> dict[str, float]:
     return {**found.breakdown_s, "straggler": found.breakdown_s.get("straggler", 0.0) + waits_s}
 
 
-def _launch(run: TrainingRun, scenario: TrainingScenario) -> Mapping[str, str]:
-    """Options of the training frameworks; for a loop on the same accelerators also of the one that runs it."""
-    job = run.found.job
-    plan = run.found.plan
-    loop = run.reinforcement
-    domain = min(run.found.cluster.domain, run.found.cluster.accelerator.node_size)
-    task = scenario.rollout
-    if task is None or loop is None:
-        bus = on_bus(run.found.cluster, plan.tensor_parallel)
-        node_size = run.found.cluster.accelerator.node_size
-        return launch_flags(job, plan, on_bus=bus, as_priced=True, node_size=node_size)
-    lengths = (task.prompt_tokens, round(task.response_tokens * _LONGEST_ANSWER))
-    together = loop.placement == "colocated"
-    ways = loop.rollout_tensor_parallel
-    flags = _trl_loop(job, plan, task, lengths, ways) if together or task.algorithm == "dpo" else {}
-    if task.algorithm == "dpo":
-        return flags
-    shape = LoopShape(
-        task.algorithm,
-        task.prompts,
-        task.samples_per_prompt,
-        lengths,
-        ways,
-        loop.num_rollout_accelerators,
-        domain,
-    )
-    if openrlhf_runs(job, plan):
-        late = loop.steps_off_policy
-        flags["openrlhf"] = openrlhf_flags(job, plan, shape, steps_off_policy=late, together=together)
-    whole = {"verl": verl_flags(job, plan, shape)} if together and verl_runs(job, plan) else {}
-    return whole | flags
-
-
-def _trl_loop(
-    job: TrainingJob, plan: TrainingPlan, task: RolloutTask, lengths: tuple[int, int], ways: int
-) -> dict[str, str]:
-    """TRL's own trainer of the algorithm, where it has one and options for the plan."""
-    if task.algorithm == "ppo" or not trl_runs(job, plan):
-        return {}
-    if task.algorithm == "dpo":
-        return {"trl": trl_flags(job, plan, "dpo", f"--max_length {sum(lengths)}")}
-    generated = f"--num_generations {task.samples_per_prompt} --max_completion_length {lengths[1]}"
-    engine = "--use_vllm --vllm_mode colocate" + (f" --vllm_tensor_parallel_size {ways}" if ways > 1 else "")
-    return {"trl": trl_flags(job, plan, "grpo", f"{generated} {engine}")}
+def _launch(run: TrainingRun, scenario: TrainingScenario) -> TrainingLaunch:
+    found = run.found
+    flags = commands_of(found.job, found.plan, found.cluster, scenario.rollout, run.reinforcement)
+    return TrainingLaunch(flags, {name: framework_release(name) for name in flags})
 
 
 def _failures(run: TrainingRun) -> FailureEffect:

@@ -142,6 +142,8 @@ class TrainingLaunch:
     """Options that lay a plan out, by training framework."""
 
     flags: Mapping[str, str]
+    releases: Mapping[str, str] = field(default_factory=dict)
+    """Release whose options they are, by framework."""
 
 
 @dataclass(frozen=True, slots=True)

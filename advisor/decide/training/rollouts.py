@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import AdvisorError
+from advisor.decide.training.commands import LoopKind, has_command
 from advisor.decide.training.result import Reinforcement
 from advisor.decide.training.scenario import RolloutTask, TrainingScenario
 from advisor.decide.training.search import PlanFound, Tally, best_plans, simulate_pipeline
@@ -74,7 +76,7 @@ def _colocated_loops(
     *,
     refine: bool,
 ) -> Iterator[Loop]:
-    found = _plan(variants, count, task, effort, refine=refine)
+    found = _plan(variants, count, task, effort, apart=False, refine=refine)
     if found is None:
         return
     accelerator = found.cluster.accelerator
@@ -101,7 +103,7 @@ def _disaggregated_loops(
         training = count - generating
         if generating < 1 or training < 1:
             continue
-        found = _plan(_apart(variants), training, task, effort, refine=refine)
+        found = _plan(_apart(variants), training, task, effort, apart=True, refine=refine)
         if found is None:
             continue
         try:
@@ -125,10 +127,19 @@ def _apart(variants: Sequence[Variant]) -> list[Variant]:
 
 
 def _plan(
-    variants: Sequence[Variant], count: int, task: RolloutTask, effort: Tally, *, refine: bool
+    variants: Sequence[Variant],
+    count: int,
+    task: RolloutTask,
+    effort: Tally,
+    *,
+    apart: bool,
+    refine: bool,
 ) -> PlanFound | None:
+    kind = LoopKind(task.algorithm, apart, task.steps_off_policy if apart else 0)
     trained = num_trained_models(task.algorithm)
-    plans = best_plans(variants, count, effort, keep=2 if refine else 1, num_models=trained)
+    keep = 2 if refine else 1
+    can_start = partial(has_command, loop=kind)
+    plans = best_plans(variants, count, effort, keep=keep, num_models=trained, can_start=can_start)
     if not plans:
         return None
     if not refine:

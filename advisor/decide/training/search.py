@@ -1,6 +1,7 @@
 """The best plans of one job on one cluster size: memory prunes, time ranks, event graphs confirm the best few."""
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -21,6 +22,8 @@ from advisor.simulator.training.schedule_orders import CHUNKS
 from advisor.simulator.training.step import StepColumns, num_micro_batches, step_time
 from advisor.simulator.training.step_host import HOST_BYTES_PER_ACCELERATOR, exposed_stream_s, host_bytes
 
+CanStart = Callable[[TrainingJob, TrainingPlan], bool]
+"""Whether a framework has options for all of a plan."""
 MOST_SIMULATED_PASSES = 12_000
 """Passes of one event graph; longer schedules are simulated with fewer micro-batches and continued at their rate."""
 
@@ -61,12 +64,18 @@ class PlanFound:
 
 
 def best_plans(
-    variants: Sequence[Variant], num_accelerators: int, effort: Tally, *, keep: int = 4, num_models: int = 1
+    variants: Sequence[Variant],
+    num_accelerators: int,
+    effort: Tally,
+    *,
+    keep: int = 4,
+    num_models: int = 1,
+    can_start: CanStart | None = None,
 ) -> list[PlanFound]:
     """Return the fastest plans of all variants on `num_accelerators` accelerators, in closed form, fastest first.
 
     `num_models` models of the job's size are trained together (a policy and its critic): each has its own
-    weights, gradients and optimizer states.
+    weights, gradients and optimizer states. `can_start` leaves out plans that no framework has options for.
 
     Source: whole enumeration; memory prunes before time is computed.
     """
@@ -75,7 +84,13 @@ def best_plans(
         for variant in (each for each in variants if each.is_last_resort == last_resort):
             lattice = enumerate_lattice(variant.job, num_accelerators, variant.limits)
             found += best_of_lattice(
-                variant.job, variant.cluster, lattice, effort, keep=keep, num_models=num_models
+                variant.job,
+                variant.cluster,
+                lattice,
+                effort,
+                keep=keep,
+                num_models=num_models,
+                can_start=can_start,
             )
         if found:
             break
@@ -90,6 +105,7 @@ def best_of_lattice(
     *,
     keep: int = 4,
     num_models: int = 1,
+    can_start: CanStart | None = None,
 ) -> list[PlanFound]:
     """The fastest plans of a lattice that fit, fastest first."""
     effort.num_considered += len(lattice)
@@ -116,7 +132,11 @@ def best_of_lattice(
     effort.num_evaluated += len(kept)
     effort.num_feasible += len(kept)
     seconds = steps.step_s + _waits_s(job, kept, cluster, steps)
-    order = np.argsort(seconds, kind="stable")[:keep]
+    order = np.argsort(seconds, kind="stable")
+    if can_start is not None:
+        able = (row for row in order if can_start(job, kept.plan(int(row))))
+        order = np.array(list(itertools.islice(able, keep)), dtype=np.int64)
+    order = order[:keep]
     return [_build_plan_found(job, cluster, kept, steps, memory, int(inside[row]), int(row)) for row in order]
 
 

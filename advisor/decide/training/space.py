@@ -189,6 +189,11 @@ def variants_of(
         )
     if not frameworks:
         return [], NoFramework("no training framework that the advisor models runs on it")
+    if accelerator.vendor not in _WITH_COMMANDS:
+        return [], NoFramework(
+            f"the options of {accelerator.vendor}'s training frameworks are not in the catalog, so that no command "
+            "would start a plan; advisor simulate train prices one"
+        )
     wanted = task.compute_dtypes or (sixteen_bit(accelerator),)
     dtypes = [dtype for dtype in wanted if peak_flop_per_s(accelerator, dtype)]
     if not dtypes:
@@ -213,7 +218,7 @@ def variants_of(
                 mean_sequence_tokens=task.mean_sequence_tokens,
                 features=features_of(task.method, framework, dtype),
             )
-            if accelerator.vendor not in _WITH_COMMANDS or launch_flags(job, TrainingPlan(), as_priced=True):
+            if launch_flags(job, TrainingPlan(), as_priced=True):
                 found += _layouts(job, cluster, task, whole=whole)
     if not found:
         return [], _without_options(task, frameworks, dtypes, model)

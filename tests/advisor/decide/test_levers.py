@@ -240,7 +240,8 @@ def test_adapters_of_another_base_are_refused(tmp_path: Path) -> None:
         text = json.dumps({"r": 8 * (number + 1), "base_model_name_or_path": base})
         (folder / "adapter_config.json").write_text(text)
     scenario = with_levers(scenario_of(), Levers(adapters=str(tmp_path)))
-    assert scenario.adapters == AdapterLoad(count=2, rank=16, slots=2)
+    paths = tuple((name, str(tmp_path / name)) for name in ("0", "1"))
+    assert scenario.adapters == AdapterLoad(count=2, rank=16, slots=2, paths=paths)
     with pytest.raises(AdvisorError, match=r"an adapter of llama-3\.1-8b, not of llama-3\.1-70b"):
         with_levers(scenario_of(model="llama-3.1-70b"), Levers(adapters=str(tmp_path)))
 

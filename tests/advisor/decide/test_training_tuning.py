@@ -189,6 +189,12 @@ def test_every_loop_has_a_command(algorithm: Algorithm, placement: Placement) ->
         rollout=rollout,
         limits=TrainingLimits(accelerators=("h100-sxm",), num_accelerators=8),
     )
+    if (placement, algorithm) == ("disaggregated", "ppo"):
+        with pytest.raises(InfeasibleError, match="nothing trains") as refused:
+            recommend_training(question)
+        assert "--off-policy 1" in refused.value.why
+        late = rollout.model_copy(update={"steps_off_policy": 1})
+        question = question.model_copy(update={"rollout": late})
     flags = recommend_training(question).options[0].launch.flags
     apart = placement == "disaggregated" and algorithm != "dpo"
     assert ({"openrlhf"} if apart else {"trl"} if algorithm == "dpo" else {"verl"}) <= set(flags)

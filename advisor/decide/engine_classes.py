@@ -1,0 +1,116 @@
+"""Model classes of engines in decisions: which candidates they exclude, and what an answer says about them."""
+
+from collections.abc import Iterable
+
+from advisor.catalog.accelerators import all_accelerators
+from advisor.catalog.architectures import (
+    ClassSupport,
+    class_support,
+    class_words,
+    needs_repository_code,
+    plugin_of,
+)
+from advisor.catalog.context_scaling import can_open
+from advisor.catalog.engines import all_engines
+from advisor.catalog.published import context_limits
+from advisor.catalog.schema import Accelerator, Engine, Model
+from advisor.decide.reason import ArchitectureNotInEngine, NoAnswerError, NotSupported, UnsureClass
+from advisor.simulator.deployment import Deployment
+
+
+def support_of(deployment: Deployment) -> ClassSupport:
+    """Return whether the engine of a deployment loads the class of its model."""
+    return class_support(deployment.engine, deployment.model, deployment.accelerator)
+
+
+def check_classes(model: Model, engines: Iterable[Engine]) -> None:
+    """Refuse a question whose engines all lack the class of the model, whatever the hardware.
+
+    Raises: NoAnswerError: they do.
+    """
+    used = {name for chip in all_accelerators() if chip.is_ranked for name in chip.engines}
+    found = [(engine, class_support(engine, model)) for engine in engines if engine.id in used]
+    if not found or not all(one.is_refused for _, one in found):
+        return
+    why = "; ".join(class_words(one, engine.name) for engine, one in found)
+    able = [each.id for each in all_engines() if each.id in used and class_support(each, model).is_known]
+    raise NoAnswerError(
+        f"no engine starts {model.id}",
+        why=why,
+        fix=f"--engine {' or '.join(able)}" if able else "another --model",
+        reasons=(ArchitectureNotInEngine(why),),
+    )
+
+
+def check_windows(model: Model, engines: Iterable[Engine], tokens: float) -> None:
+    """Refuse requests that no allowed engine can serve, as no option is known that opens the window that they need.
+
+    Raises: NoAnswerError: there is none.
+    """
+    used = {name for chip in all_accelerators() if chip.is_ranked for name in chip.engines}
+    asked = [
+        engine for engine in engines if engine.id in used and not class_support(engine, model).is_refused
+    ]
+    if not asked or any(can_open(engine, model, tokens) for engine in asked):
+        return
+    native = context_limits(model).native or 0
+    names = " nor ".join(engine.name for engine in asked)
+    able = [each.id for each in all_engines() if each.id in used and can_open(each, model, tokens)]
+    why = f"requests have up to {tokens:,.0f} tokens; beyond {native:,} no option of {names} is known"
+    raise NoAnswerError(
+        f"no option is known that opens a window of {tokens:,.0f} tokens for {model.id}",
+        why=why,
+        fix=f"--engine {' or '.join(able)}" if able else "shorter requests",
+        reasons=(NotSupported(why),),
+    )
+
+
+def refusal(
+    model: Model, engines: Iterable[Engine], accelerator: Accelerator
+) -> ArchitectureNotInEngine | None:
+    """Return the reason if every engine that runs on an accelerator refuses the class of a model; else None."""
+    found = [
+        (engine, class_support(engine, model, accelerator))
+        for engine in engines
+        if engine.id in accelerator.engines
+    ]
+    if not found or not all(one.is_refused for _, one in found):
+        return None
+    return ArchitectureNotInEngine("; ".join(class_words(one, engine.name) for engine, one in found))
+
+
+def doubt_of(deployment: Deployment) -> UnsureClass | None:
+    """Return why the engine may not start the model, or not at the predicted speed; None if it has the class."""
+    words = class_words(support_of(deployment), deployment.engine.name)
+    return UnsureClass(words) if words else None
+
+
+def class_notes(
+    model: Model, engines: Iterable[Engine], accelerators: Iterable[Accelerator]
+) -> tuple[str, ...]:
+    """Return a note for each engine that runs on one of the accelerators and does not have the class of the model, and
+    one on code of the model's repository that engines would run."""
+    chips = tuple(accelerators)
+    engines = tuple(engines)
+    found: dict[str, None] = {}
+    for engine in engines:
+        able = [chip for chip in chips if engine.id in chip.engines]
+        # The list of a plug-in counts only if no other accelerator runs the engine.
+        plain = [chip for chip in able if not plugin_of(chip)]
+        for chip in plain or able:
+            found[class_words(class_support(engine, model, chip), engine.name)] = None
+    trusting = [
+        engine.flags.repository_code
+        for engine in engines
+        if engine.flags.repository_code
+        and any(engine.id in chip.engines for chip in chips)
+        and needs_repository_code(model, engine.id)
+        and not class_support(engine, model).is_refused
+    ]
+    code = (
+        f"{model.id} loads only with {trusting[0]}: the engine then runs Python files of the model's repository with "
+        "your rights; read them and pin their revision"
+        if trusting
+        else ""
+    )
+    return tuple(filter(None, (*found, code)))

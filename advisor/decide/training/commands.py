@@ -1,0 +1,99 @@
+"""Launch options of training plans: whether a framework has them for all of a plan, which a pick needs, and what they
+are."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from advisor.decide.training.result import Reinforcement
+from advisor.decide.training.scenario import RolloutTask
+from advisor.simulator.training.cluster import TrainingCluster, on_bus
+from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.launch_flags import launch_flags
+from advisor.simulator.training.launch_loops import (
+    LoopShape,
+    openrlhf_flags,
+    openrlhf_runs,
+    verl_flags,
+    verl_runs,
+)
+from advisor.simulator.training.launch_tuning import trl_flags, trl_runs
+from advisor.simulator.training.plan import TrainingPlan
+
+
+@dataclass(frozen=True, slots=True)
+class LoopKind:
+    """The parts of a loop of generation and training that decide which framework runs it."""
+
+    algorithm: str
+    is_apart: bool
+    """Whether other accelerators generate than those that train."""
+    steps_off_policy: int
+
+
+def has_command(job: TrainingJob, plan: TrainingPlan, loop: LoopKind | None = None) -> bool:
+    """Whether a framework has options for all of a plan, of pre-training and tuning or of a loop."""
+    if loop is None:
+        return bool(launch_flags(job, plan, as_priced=True))
+    if loop.algorithm == "dpo":
+        return trl_runs(job, plan)
+    if openrlhf_places(loop) and openrlhf_runs(job, plan):
+        return True
+    return not loop.is_apart and (verl_runs(job, plan) or (loop.algorithm != "ppo" and trl_runs(job, plan)))
+
+
+def openrlhf_places(loop: LoopKind) -> bool:
+    """Whether OpenRLHF can place the models of a loop on the planned accelerators.
+
+    Apart from generation, a critic shares the policy's accelerators only in asynchronous training.
+
+    Source: OpenRLHF 0.9.1.post1, openrlhf/cli/train_ppo_ray.py, --colocate_all_models.
+    """
+    return loop.algorithm != "ppo" or not loop.is_apart or loop.steps_off_policy > 0
+
+
+def commands_of(
+    job: TrainingJob,
+    plan: TrainingPlan,
+    cluster: TrainingCluster,
+    task: RolloutTask | None,
+    loop: Reinforcement | None,
+) -> Mapping[str, str]:
+    """Return the options by framework; for a loop on the same accelerators also those of the one that runs it."""
+    if task is None or loop is None:
+        bus = on_bus(cluster, plan.tensor_parallel)
+        node_size = cluster.accelerator.node_size
+        return launch_flags(job, plan, on_bus=bus, as_priced=True, node_size=node_size)
+    # Longer outputs than the training sequences that were planned would not fit the memory of the plan.
+    lengths = (task.prompt_tokens, task.response_tokens)
+    together = loop.placement == "colocated"
+    ways = loop.rollout_tensor_parallel
+    flags = _trl_loop(job, plan, task, lengths, ways) if together or task.algorithm == "dpo" else {}
+    if task.algorithm == "dpo":
+        return flags
+    shape = LoopShape(
+        task.algorithm,
+        task.prompts,
+        task.samples_per_prompt,
+        lengths,
+        ways,
+        loop.num_rollout_accelerators,
+        min(cluster.domain, cluster.accelerator.node_size),
+    )
+    late = loop.steps_off_policy
+    if openrlhf_runs(job, plan) and openrlhf_places(LoopKind(task.algorithm, not together, late)):
+        flags["openrlhf"] = openrlhf_flags(job, plan, shape, steps_off_policy=late, together=together)
+    whole = {"verl": verl_flags(job, plan, shape)} if together and verl_runs(job, plan) else {}
+    return whole | flags
+
+
+def _trl_loop(
+    job: TrainingJob, plan: TrainingPlan, task: RolloutTask, lengths: tuple[int, int], ways: int
+) -> dict[str, str]:
+    """TRL's own trainer of the algorithm, where it has one and options for the plan."""
+    if task.algorithm == "ppo" or not trl_runs(job, plan):
+        return {}
+    if task.algorithm == "dpo":
+        return {"trl": trl_flags(job, plan, "dpo", f"--max_length {sum(lengths)}")}
+    generated = f"--num_generations {task.samples_per_prompt} --max_completion_length {lengths[1]}"
+    engine = "--use_vllm --vllm_mode colocate" + (f" --vllm_tensor_parallel_size {ways}" if ways > 1 else "")
+    return {"trl": trl_flags(job, plan, "grpo", f"{generated} {engine}")}

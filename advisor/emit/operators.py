@@ -1,0 +1,480 @@
+"""Plans for operators and charts on Kubernetes: NVIDIA Dynamo, llm-d, KServe, Ray Serve LLM."""
+
+import json
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import yaml
+
+from advisor.catalog.architectures import class_support, class_words
+from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.launch import PORT, node_words
+from advisor.catalog.legible import Line
+from advisor.catalog.models import get
+from advisor.catalog.units import GIB
+from advisor.emit.manifests import config_map, dump_yaml, in_kubernetes, node_selector, pod_of, selector_note
+from advisor.emit.plan import Plan
+
+_SECRET: Final = "hf-token"
+_DYNAMO_SECRET: Final = "hf-token-secret"
+"""Secret whose keys become environment variables: it holds HF_TOKEN."""
+_DOWNLOAD: Final = 1.2
+"""Volume for a model over the size of its weights: room for the tokenizer and a partial file."""
+_MOST_REPLICAS_FACTOR: Final = 2
+"""Largest number of replicas of an autoscaler over the planned number. Own choice."""
+_SCRAPE_INTERVAL: Final = "15s"
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """A stack of servers with engines of its own choice of release."""
+
+    name: str
+    release: str
+    engines: Mapping[str, str]
+    """Release of each engine that the stack pins; empty for those of the plan's own image."""
+    source: str
+
+
+DYNAMO: Final = Stack(
+    "NVIDIA Dynamo",
+    "1.6.1",
+    {"vllm": "0.31.0", "sglang": "0.5.21"},
+    "PyPI ai-dynamo 1.6.1, its extras; ai-dynamo/dynamo deploy/operator/api/v1alpha1",
+)
+RAY: Final = Stack(
+    "Ray Serve LLM",
+    "2.60.0",
+    {"vllm": "0.29.0"},
+    "PyPI ray 2.60.0, its extra llm; ray-project/kuberay samples",
+)
+LLM_D: Final = Stack(
+    "llm-d", "v0.4.12", {"vllm": ""}, "llm-d-incubation/llm-d-modelservice@3051935 (chart v0.4.12)"
+)
+CHART: Final = "llm-d-modelservice/llm-d-modelservice --version v0.4.12"
+"""Helm chart and its version."""
+KSERVE: Final = Stack("KServe", "v1beta1", {}, "kserve/kserve@aaac4e2 config/crd/full")
+
+
+def _check_stack(plan: Plan, stack: Stack, form: str) -> str:
+    """Return what to verify about the engine's release in a stack; empty if the stack runs the plan's own image.
+
+    Raises: AdvisorError: the stack does not run the engine, loads nothing from a local folder, or its release of the
+        engine does not load the model's class.
+    """
+    if stack.engines and plan.engine.id not in stack.engines:
+        raise AdvisorError(
+            f"--emit {form} is written for {' and '.join(stack.engines)}, not for {plan.engine.name}",
+            why=f"read in: {stack.source}",
+            fix=f"--engine {next(iter(stack.engines))}, or --emit k8s",
+        )
+    checkpoint = plan.option.started.checkpoint
+    if (
+        plan.local_path
+        or (checkpoint is not None and checkpoint.origin == "quantise first")
+        or plan.adapter_folder
+    ):
+        raise AdvisorError(
+            f"--emit {form} starts models of a hub only",
+            why="weights or adapters of the plan lie in a local folder, which its pods do not see",
+            fix="--emit k8s, which mounts a volume",
+        )
+    pinned = stack.engines.get(plan.engine.id, "")
+    if not pinned:
+        return ""
+    found = class_support(plan.engine, get(plan.option.model or plan.model).record, version=pinned)
+    if found.is_refused:
+        raise InfeasibleError(
+            f"{stack.name} {stack.release} does not start {plan.model}",
+            why=class_words(found, plan.engine.name),
+            fix="--emit k8s",
+        )
+    pins = f"{stack.name} {stack.release} pins {plan.engine.name} {pinned}"
+    return f"verify: {pins}; the plan was made for {plan.release}"
+
+
+_RAY_IMAGE: Final = f"rayproject/ray-llm:{RAY.release}-py311-cu128"
+
+
+def _dynamo_image(plan: Plan) -> str:
+    return f"nvcr.io/nvidia/ai-dynamo/{plan.engine.id}-runtime:{DYNAMO.release}"
+
+
+def stack_doubts(plan: Plan, form: str) -> tuple[str, ...]:
+    """Return what to verify about the stack of a form; empty for the other forms."""
+    pattern = "verify: the tag of {} follows its publisher's pattern"
+    if form == "dynamo":
+        secret = f"first: the Dynamo operator, and the Secret {_DYNAMO_SECRET} with the key HF_TOKEN"
+        return secret, _check_stack(plan, DYNAMO, form), pattern.format(_dynamo_image(plan))
+    if form == "ray":
+        return "first: the KubeRay operator", _check_stack(plan, RAY, form), pattern.format(_RAY_IMAGE)
+    if form == "llm-d":
+        return ("verify: an InferencePool or Gateway selects the pods by the label llm-d.ai/model",)
+    if form == "kserve":
+        return (
+            "verify: an adapter such as prometheus-adapter serves the metric of the HorizontalPodAutoscaler",
+            f"{_MOST_REPLICAS_FACTOR} times the planned replicas are allowed, which is an assumption",
+        )
+    return ()
+
+
+def _comments(plan: Plan, *lines: str) -> tuple[Line, ...]:
+    return (*plan.comments, *selector_note(plan), *(Line(line) for line in lines if line))
+
+
+def _engine_words(plan: Plan) -> tuple[str, list[Line]]:
+    """Return the model and the engine's own options, without program and model."""
+    words = list(plan.words(in_container=True))
+    first = next(place for place, word in enumerate(words) if word.startswith("--"))
+    if plan.engine.id == "sglang":
+        place = words.index(Line("--model-path"))
+        return words[place + 1], words[first:place] + words[place + 2 :]
+    return words[first - 1], words[first:]
+
+
+def _older_words(words: Sequence[Line]) -> list[Line]:
+    """Return options in the words of SGLang 0.5.21, which has another pair for attention data parallelism.
+
+    Source: PyPI sglang 0.5.21 and 0.5.23, sglang/srt/server_args.py.
+    """
+    found = list(words)
+    if (flag := Line("--attn-dp-size")) in found:
+        place = found.index(flag)
+        found[place : place + 2] = [Line("--dp-size"), found[place + 1], Line("--enable-dp-attention")]
+    return found
+
+
+def dynamo_files(plan: Plan) -> dict[str, str]:
+    """Return a DynamoGraphDeployment: Dynamo's frontend, which routes, and workers of one or several nodes.
+
+    The operator tells workers of several nodes their ranks and addresses.
+    """
+    _check_stack(plan, DYNAMO, "dynamo")
+    model, words = _engine_words(plan)
+    words = _older_words(words)
+    flag = "--model-path" if plan.engine.id == "sglang" else "--model"
+    image = _dynamo_image(plan)
+    resources = {
+        "cpu": str(plan.num_cpus),
+        "memory": f"{plan.memory_gib}Gi",
+        "gpu": str(plan.accelerators_per_process),
+    }
+    worker: dict[str, Any] = {
+        "componentType": "worker",
+        "replicas": plan.num_replicas,
+        "envFromSecret": _DYNAMO_SECRET,
+        "resources": {"requests": dict(resources), "limits": dict(resources)},
+        "sharedMemory": {"size": "16Gi"},
+    }
+    if plan.nodes_per_replica > 1:
+        worker["multinode"] = {"nodeCount": plan.nodes_per_replica}
+    pod: dict[str, Any] = {"nodeSelector": selector} if (selector := node_selector(plan)) else {}
+    pod["mainContainer"] = {
+        "image": image,
+        "command": ["python3", "-m", f"dynamo.{plan.engine.id}"],
+        "args": in_kubernetes([Line(flag), Line(model), *words]),
+    }
+    worker["extraPodSpec"] = pod
+    frontend = {
+        "componentType": "frontend",
+        "replicas": 1,
+        "envFromSecret": _DYNAMO_SECRET,
+        "extraPodSpec": {"mainContainer": {"image": image}},
+    }
+    content = {
+        "apiVersion": "nvidia.com/v1alpha1",
+        "kind": "DynamoGraphDeployment",
+        "metadata": {"name": plan.name},
+        "spec": {"services": {"Frontend": frontend, "Worker": worker}},
+    }
+    return {"plan.dynamo.yaml": dump_yaml(_comments(plan, *stack_doubts(plan, "dynamo")), content)}
+
+
+def _llmd_command(plan: Plan) -> list[str]:
+    """Return the command of a pod: of a group's leader or worker if a replica holds several machines."""
+    model, words = _engine_words(plan)
+    command: list[str] = in_kubernetes([Line("vllm"), Line("serve"), Line(model), *words])
+    command += shlex.split(plan.address())
+    if plan.nodes_per_replica == 1:
+        return command
+    every, workers = node_words(
+        plan.engine,
+        plan.nodes_per_replica,
+        plan.accelerators_per_process,
+        rank='"$LWS_WORKER_INDEX"',
+        head='"$LWS_LEADER_ADDRESS"',
+    )
+    line = f'worker=""; [ "$LWS_WORKER_INDEX" = 0 ] || worker="{workers}"; '
+    return ["bash", "-c", f"{line}exec {shlex.join(command)} {every} $worker"]
+
+
+def llmd_files(plan: Plan) -> dict[str, str]:
+    """Return Helm values of llm-d's model service: decode pods with the plan's own image and command."""
+    _check_stack(plan, LLM_D, "llm-d")
+    model, _ = _engine_words(plan)
+    weight_bytes = plan.option.explained.memory_bytes["weight_bytes"] * plan.accelerators_per_replica
+    values = {
+        "multinode": plan.nodes_per_replica > 1,
+        "modelArtifacts": {
+            "name": str(model),
+            "uri": f"hf://{model}",
+            "size": f"{math.ceil(_DOWNLOAD * weight_bytes / GIB)}Gi",
+            "authSecretName": _SECRET,
+            "labels": {"llm-d.ai/inference-serving": "true", "llm-d.ai/model": str(plan.name)},
+        },
+        "accelerator": {"type": "nvidia"},
+        "routing": {"servicePort": PORT, "proxy": {"enabled": False}},
+        "decode": _llmd_decode(plan),
+        "prefill": {"create": False, "replicas": 0},
+    }
+    return {"values.yaml": dump_yaml(_comments(plan, *stack_doubts(plan, "llm-d")), values)}
+
+
+def _llmd_decode(plan: Plan) -> dict[str, Any]:
+    """Return the pods that decode, which without prefill pods serve whole requests."""
+    nodes = plan.nodes_per_replica
+    ranks = max(1, plan.option.replica_layout.data_parallel // nodes)
+    command = _llmd_command(plan)
+    resources = _resources(plan)
+    container = {
+        "name": "vllm",
+        "image": plan.image,
+        "modelCommand": "custom",
+        "command": command[:1],
+        "args": command[1:],
+        "env": [_TOKEN],
+        "ports": [{"containerPort": PORT, "name": "metrics", "protocol": "TCP"}],
+        "resources": {"limits": dict(resources), "requests": dict(resources)},
+        "mountModelVolume": False,
+    }
+    selector = node_selector(plan)
+    return {
+        "create": True,
+        "replicas": plan.num_replicas,
+        "parallelism": {
+            "tensor": max(1, plan.accelerators_per_process // ranks),
+            "data": ranks * nodes if ranks > 1 else 1,
+            "dataLocal": ranks,
+            "workers": nodes,
+        },
+        **({"nodeSelector": selector} if selector else {}),
+        "containers": [container],
+        "monitoring": {"podmonitor": {"enabled": True, "portName": "metrics", "path": "/metrics"}},
+    }
+
+
+_TOKEN: Final = {
+    "name": "HF_TOKEN",
+    "valueFrom": {"secretKeyRef": {"name": _SECRET, "key": "token", "optional": True}},
+}
+"""Environment variable with the hub's token, from a Secret that may be absent."""
+
+
+def _resources(plan: Plan, num_replicas: int = 1) -> dict[str, str]:
+    """Return the resources of one pod that holds replicas, or a part of one."""
+    return {
+        "cpu": str(plan.num_cpus * num_replicas),
+        "memory": f"{plan.memory_gib * num_replicas}Gi",
+        "nvidia.com/gpu": str(plan.accelerators_per_process * num_replicas),
+    }
+
+
+def kserve_files(plan: Plan) -> dict[str, str]:
+    """Return an InferenceService with a container of the plan, an autoscaler by requests in flight, and a monitor.
+
+    Raises: AdvisorError: a replica holds several machines, or what KServe needs to know is in a local folder.
+    """
+    if plan.nodes_per_replica > 1:
+        raise AdvisorError(
+            f"--emit kserve starts no replica on {plan.nodes_per_replica} machines",
+            why="an InferenceService spreads a container of one's own over no machines",
+            fix="--emit k8s, which writes a LeaderWorkerSet",
+        )
+    _check_stack(plan, KSERVE, "kserve")
+    labels = {"app": str(plan.name)}
+    pod = pod_of(plan)
+    container = pod["containers"][0]
+    container["name"] = "kserve-container"
+    container["command"] = in_kubernetes(plan.all_words())
+    container["ports"] = [{"containerPort": PORT, "protocol": "TCP"}]
+    most = _MOST_REPLICAS_FACTOR * plan.num_replicas
+    documents: list[dict[str, Any]] = []
+    if plan.launch.config:
+        text = yaml.safe_dump(dict(plan.launch.config))
+        documents.append(config_map(plan.name, labels, {plan.config_name: text}))
+    documents.append(
+        {
+            "apiVersion": "serving.kserve.io/v1beta1",
+            "kind": "InferenceService",
+            "metadata": {
+                "name": plan.name,
+                "labels": labels,
+                "annotations": {
+                    "serving.kserve.io/deploymentMode": "Standard",
+                    "serving.kserve.io/autoscalerClass": "external",
+                },
+            },
+            "spec": {"predictor": {"minReplicas": plan.num_replicas, "maxReplicas": most, **pod}},
+        }
+    )
+    documents += _autoscaler(plan, labels, most)
+    return {"plan.kserve.yaml": dump_yaml(_comments(plan, *stack_doubts(plan, "kserve")), *documents)}
+
+
+_IN_FLIGHT: Final = {"vllm": "vllm:num_requests_running", "sglang": "sglang:num_running_reqs"}
+"""Metric of requests in flight by engine. Source: vLLM, docs/usage/metrics.md; SGLang, production_metrics.md."""
+
+
+def _autoscaler(plan: Plan, labels: Mapping[str, str], most: int) -> list[dict[str, Any]]:
+    """Return a HorizontalPodAutoscaler at the planned requests in flight, and a ServiceMonitor."""
+    documents: list[dict[str, Any]] = []
+    shown = plan.option.performance
+    in_flight = getattr(shown, "mean_batch", None)
+    metric = _IN_FLIGHT.get(plan.engine.id, "")
+    if metric and in_flight:
+        target = {"type": "AverageValue", "averageValue": str(max(1, math.ceil(in_flight)))}
+        documents.append(
+            {
+                "apiVersion": "autoscaling/v2",
+                "kind": "HorizontalPodAutoscaler",
+                "metadata": {"name": plan.name, "labels": dict(labels)},
+                "spec": {
+                    "scaleTargetRef": {
+                        "apiVersion": "apps/v1",
+                        "kind": "Deployment",
+                        "name": f"{plan.name}-predictor",
+                    },
+                    "minReplicas": plan.num_replicas,
+                    "maxReplicas": most,
+                    "metrics": [
+                        {
+                            "type": "Pods",
+                            "pods": {"metric": {"name": metric.replace(":", "_")}, "target": target},
+                        }
+                    ],
+                },
+            }
+        )
+    documents.append(
+        {
+            "apiVersion": "monitoring.coreos.com/v1",
+            "kind": "ServiceMonitor",
+            "metadata": {"name": plan.name, "labels": dict(labels)},
+            "spec": {
+                "selector": {"matchLabels": {"serving.kserve.io/inferenceservice": str(plan.name)}},
+                "endpoints": [{"targetPort": PORT, "path": "/metrics", "interval": _SCRAPE_INTERVAL}],
+            },
+        }
+    )
+    return documents
+
+
+def _serve_config(plan: Plan) -> str:
+    """Return the configuration of Ray Serve: the model, its engine's arguments, and the number of replicas."""
+    model, words = _engine_words(plan)
+    config = {
+        "model_loading_config": {"model_id": str(plan.model), "model_source": str(model)},
+        "engine_kwargs": engine_arguments(words),
+        "deployment_config": {
+            "num_replicas": plan.num_replicas,
+            "max_ongoing_requests": plan.option.replica_layout.max_num_seqs or 1,
+        },
+    }
+    application = {
+        "name": "llm",
+        "import_path": "ray.serve.llm:build_openai_app",
+        "route_prefix": "/",
+        "args": {"llm_configs": [config]},
+    }
+    text: str = yaml.safe_dump({"applications": [application]}, sort_keys=False)
+    return text
+
+
+def ray_files(plan: Plan) -> dict[str, str]:
+    """Return a RayService of Ray Serve LLM; Ray places the ranks of a replica on the workers' accelerators."""
+    _check_stack(plan, RAY, "ray")
+    image = _RAY_IMAGE
+    workers = plan.num_hosts
+    limits = _resources(plan, plan.replicas_per_host)
+    small = {"cpu": "4", "memory": "16Gi"}
+    common = {"image": image, "env": [_TOKEN]}
+    head = {
+        "name": "head",
+        **common,
+        "ports": [{"containerPort": PORT, "name": "serve"}],
+        "resources": {"limits": dict(small), "requests": dict(small)},
+    }
+    worker = {"name": "worker", **common, "resources": {"limits": dict(limits), "requests": dict(limits)}}
+    selector = node_selector(plan)
+    pod = {**({"nodeSelector": selector} if selector else {}), "containers": [worker]}
+    group = {
+        "groupName": "accelerators",
+        "replicas": workers,
+        "minReplicas": workers,
+        "maxReplicas": workers,
+        "rayStartParams": {"num-gpus": limits["nvidia.com/gpu"]},
+        "template": {"spec": pod},
+    }
+    cluster = {
+        "rayVersion": RAY.release,
+        "headGroupSpec": {
+            "rayStartParams": {"num-cpus": "0", "num-gpus": "0"},
+            "template": {"spec": {"containers": [head]}},
+        },
+        "workerGroupSpecs": [group],
+    }
+    content = {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayService",
+        "metadata": {"name": plan.name},
+        "spec": {"serveConfigV2": _serve_config(plan), "rayClusterConfig": cluster},
+    }
+    return {"plan.ray.yaml": dump_yaml(_comments(plan, *stack_doubts(plan, "ray")), content)}
+
+
+_SPECULATION: Final = {
+    "--spec-method": "method",
+    "--spec-model": "model",
+    "--spec-tokens": "num_speculative_tokens",
+}
+"""Keys of vLLM's speculative_config by the option that is short for each."""
+_SERVER_ONLY: Final = ("--lora-modules",)
+"""Options of vLLM's server that its engine does not take."""
+
+
+def engine_arguments(words: Sequence[str]) -> dict[str, Any]:
+    """Return options of `vllm serve` as arguments of vLLM's engine.
+
+    Source: vLLM 0.33.0, vllm/engine/arg_utils.py: an option is the argument's name with hyphens.
+    """
+    found: dict[str, Any] = {}
+    speculation: dict[str, Any] = {}
+    place = 0
+    while place < len(words):
+        name = words[place]
+        place += 1
+        values = []
+        while place < len(words) and not words[place].startswith("--"):
+            values.append(words[place])
+            place += 1
+        if name in _SERVER_ONLY:
+            continue
+        value: Any = True if not values else _value(values[0])
+        if name in _SPECULATION:
+            speculation[_SPECULATION[name]] = value
+        elif name.startswith("--no-"):
+            found[name[5:].replace("-", "_")] = False
+        else:
+            found[name[2:].replace("-", "_")] = value
+    return found | ({"speculative_config": speculation} if speculation else {})
+
+
+def _value(text: str) -> Any:
+    """Return an option's value: a number or a JSON document as such, else the text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return str(text)

@@ -1,0 +1,241 @@
+"""Model classes that serving engines load: the class that a checkpoint names, and whether a release of an engine has
+it."""
+
+import functools
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple
+
+from advisor.catalog.engines import SUPPORT_FOLDER, sources_of
+from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.files import read_csv
+from advisor.catalog.releases import version_key
+from advisor.catalog.schema import Accelerator, Engine, Model
+
+ClassVerdict = Literal["native", "transformers", "no", "unknown"]
+"""native: the engine has the class; transformers: the engine runs the class of the transformers library, at a speed
+that is not modelled; no: the engine refuses the class; unknown: no list was read that settles it."""
+Generates = Literal["tokens", "blocks", "nothing"]
+"""tokens: one token after the other; blocks: a block of tokens at once, by diffusion; nothing: no text."""
+_NO_TEXT: Final = (
+    "ForSequenceClassification",
+    "ForTokenClassification",
+    "ForMaskedLM",
+    "ForQuestionAnswering",
+)
+"""Endings of classes whose output is no text, whatever their layers are."""
+_PLUGINS: Final = {"google": "google", "aws": "aws", "huawei": "huawei"}
+"""Hardware on which an engine runs through a plug-in with a model list of its own, by vendor."""
+_WORST_LAST: Final = ("native", "transformers", "unknown", "no")
+
+
+class ClassSupport(NamedTuple):
+    """Whether a release of an engine loads a model class, and the source."""
+
+    verdict: ClassVerdict
+    engine: str
+    architecture: str
+    """Class that the checkpoint names; empty if it names none."""
+    version: str = ""
+    since: str = ""
+    """Releases between which the class came, as `after 0.16.0, by 0.20.2`; empty if unknown."""
+    source: str = ""
+    note: str = ""
+
+    @property
+    def is_refused(self) -> bool:
+        return self.verdict == "no"
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the engine has the class itself, which the predicted speed assumes."""
+        return self.verdict == "native"
+
+
+class ModelClass(NamedTuple):
+    """Class and needs of checkpoints of one model type."""
+
+    architecture: str
+    configured_by: tuple[str, ...]
+    """Programs that can read the configuration without code of the repository: transformers, vllm, sglang."""
+    has_own_tokenizer: bool
+    """Whether the tokenizer is code of the repository."""
+    generates: Generates
+
+
+@functools.cache
+def model_classes() -> Mapping[str, ModelClass]:
+    """Return the class of checkpoints by model type.
+
+    Source: data/support/model_classes.csv: registries of transformers 5.24.0, vLLM 0.33.0 and SGLang 0.5.23; tokenizers
+        and block diffusion from the publishers' repositories.
+    """
+    columns = ("model_type", "architecture", "configured_by", "repository_tokenizer", "generates")
+    return {
+        cells["model_type"]: ModelClass(
+            cells["architecture"],
+            tuple(cells["configured_by"].split()),
+            cells["repository_tokenizer"] == "yes",
+            cells["generates"],  # type: ignore[arg-type]
+        )
+        for _, cells in read_csv(SUPPORT_FOLDER / "model_classes.csv", columns)
+    }
+
+
+def class_of(model: Model) -> str:
+    """Return the class that the model's checkpoint names, else the class of its model type; empty if there is none."""
+    if model.architectures is not None:
+        return model.architectures[0] if model.architectures else ""
+    known = model_classes().get(model.family)
+    return known.architecture if known else ""
+
+
+def output_of(model: Model) -> Generates:
+    """Return how the model writes text. A model type that is in no list writes token after token."""
+    if class_of(model).endswith(_NO_TEXT):
+        return "nothing"
+    known = model_classes().get(model.family)
+    if known is None or known.generates == "nothing":
+        return "tokens" if model.workload == "decoder" else "nothing"
+    return known.generates
+
+
+def needs_repository_code(model: Model, engine: str) -> bool:
+    """Whether an engine loads the checkpoint only with Python code of its repository (`--trust-remote-code`)."""
+    known = model_classes().get(model.family)
+    if known is None or not model.family:
+        return False
+    return known.has_own_tokenizer or not {"transformers", engine} & set(known.configured_by)
+
+
+def class_support(
+    engine: Engine, model: Model, accelerator: Accelerator | None = None, version: str = ""
+) -> ClassSupport:
+    """Return whether an engine loads the class of a model, on an accelerator whose plug-in may have a list of its own,
+    in its newest release that was read or in `version`.
+
+    Source: data/support/engine_models.csv, each row with its source.
+    """
+    return _support(
+        engine.id,
+        class_of(model),
+        model.family,
+        "" if accelerator is None else plugin_of(accelerator),
+        version,
+    )
+
+
+def plugin_of(accelerator: Accelerator) -> str:
+    """Return the plug-in through which engines run on an accelerator; empty if they run without one."""
+    if accelerator.architecture.startswith("gaudi"):
+        return "gaudi"
+    return _PLUGINS.get(accelerator.vendor, "")
+
+
+@functools.cache
+def _support(engine: str, architecture: str, model_type: str, plugin: str, version: str) -> ClassSupport:
+    rows = _rows().get((engine, plugin), {})
+    found = rows.get((model_type, architecture)) or [
+        row for (_, name), more in rows.items() if architecture and name == architecture for row in more
+    ]
+    if found:
+        newest = max(found, key=lambda row: (version_key(row.version), _WORST_LAST.index(row.verdict)))
+        return _in_version(found, version) if version else newest
+    if not architecture:
+        note = "no checkpoint is known that names a class which engines could load"
+        return ClassSupport("no", engine, "", note=note)
+    return ClassSupport("unknown", engine, architecture, note="no list of the engine's classes settles it")
+
+
+def _in_version(found: list[ClassSupport], version: str) -> ClassSupport:
+    """Return the statement for one release: that of the release itself, else of the next one that was read.
+
+    Assumes: a class stays between its first release and the next one that was read with it; releases after the newest
+        one that was read are as that one.
+    """
+    asked = version_key(version)
+    later = [row for row in found if version_key(row.version) >= asked]
+    exact = [row for row in later if version_key(row.version) == asked]
+    usable = [row for row in later if not row.is_refused]
+    row = min(exact or usable or later, key=lambda one: version_key(one.version), default=None)
+    if row is None:
+        return max(found, key=lambda one: version_key(one.version))._replace(version=version)
+    lacking, _, having = row.since.removeprefix("after ").rpartition("by ")
+    if (having and asked >= version_key(having)) or row.is_refused or version_key(row.version) == asked:
+        return row._replace(version=version)
+    lacking = lacking.rstrip(", ") or ("" if having else row.since.removeprefix("after "))
+    if lacking and asked <= version_key(lacking):
+        return row._replace(verdict="no", version=version, note=f"the class came after {lacking}")
+    return row._replace(verdict="unknown", version=version, note="no list of this release was read")
+
+
+def check_release(engine: Engine, model: Model, version: str, known: str) -> str:
+    """Return a note on a release of an engine that the user named; `known` is the release whose options are printed.
+
+    Raises: InfeasibleError: the release does not load the class of the model, as one that is older than the model.
+    """
+    found = class_support(engine, model, version=version)
+    if found.is_refused:
+        newest = class_support(engine, model)
+        able = (
+            f"--engine {engine.id}, whose {newest.version} has the class"
+            if not newest.is_refused
+            else "--engine"
+        )
+        raise InfeasibleError(
+            f"{engine.name} {version} does not start {model.id}",
+            why=class_words(found, engine.name),
+            fix=able,
+        )
+    if known and version_key(known) == version_key(version):
+        return ""
+    options = f"{engine.name} {known}" if known else f"a newer {engine.name}"
+    words = class_words(found, engine.name)
+    doubt = f"; {words}" if words else ""
+    return f"defaults and options are those of {options}: {version} may lack some{doubt}"
+
+
+def class_words(found: ClassSupport, engine: str) -> str:
+    """Return one sentence on a class that an engine does not have itself; empty if it has."""
+    release = f"{engine} {found.version}".strip()
+    more = f" ({found.note})" if found.note else ""
+    if found.verdict == "no":
+        what = f"class {found.architecture}" if found.architecture else "no model class to load"
+        return f"{release} {'does not load ' if found.architecture else 'has '}{what}{more}"
+    if found.verdict == "transformers":
+        return f"{release} runs {found.architecture} through the transformers library: its speed there is not modelled"
+    if found.verdict == "unknown":
+        return f"whether {release} loads {found.architecture or 'this model'} is unknown{more}"
+    return ""
+
+
+@functools.cache
+def _rows() -> Mapping[tuple[str, str], Mapping[tuple[str, str], list[ClassSupport]]]:
+    """Return the statements by engine and plug-in, then by model type and class."""
+    columns = (
+        "engine",
+        "hardware",
+        "version",
+        "model_type",
+        "architecture",
+        "support",
+        "since",
+        "source",
+        "note",
+    )
+    titles = sources_of("engine_models")
+    found: dict[tuple[str, str], dict[tuple[str, str], list[ClassSupport]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
+    for _, cells in read_csv(SUPPORT_FOLDER / "engine_models.csv", columns):
+        one = ClassSupport(
+            cells["support"],  # type: ignore[arg-type]
+            cells["engine"],
+            cells["architecture"],
+            cells["version"],
+            cells["since"],
+            titles[cells["source"]],
+            cells["note"],
+        )
+        found[cells["engine"], cells["hardware"]][cells["model_type"], cells["architecture"]].append(one)
+    return found

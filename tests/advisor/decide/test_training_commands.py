@@ -1,0 +1,113 @@
+"""Commands of training answers: none is empty, the resources of a loop add up, and outputs are as long as asked."""
+
+import random
+import re
+from dataclasses import replace
+
+import pytest
+
+from advisor.catalog import models
+from advisor.catalog.accelerators import by_id
+from advisor.catalog.training import framework_release
+from advisor.decide.training.commands import LoopKind, has_command
+from advisor.decide.training.scenario import TrainingTask
+from advisor.decide.training.search import Tally, best_plans
+from advisor.decide.training.space import variants_of
+from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.launch_flags import launch_flags
+from advisor.simulator.training.launch_loops import LoopShape, openrlhf_flags, openrlhf_runs, verl_flags
+from advisor.simulator.training.plan import TrainingPlan
+
+MODELS = ("deepseek-v3", "qwen3-30b-a3b", "llama-3.1-8b", "llama-3.1-70b", "mixtral-8x7b", "gemma-2-9b")
+CHIPS = ("h100-sxm", "b200-sxm", "mi300x", "mi355x", "a100-sxm-80gb", "tpu-v6e", "tpu-v5p", "l40s")
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_plan_of_a_search_lacks_a_command(seed: int) -> None:
+    draw = random.Random(seed)
+    model = models.by_id(draw.choice(MODELS))
+    tuning = draw.random() < 0.4
+    method = draw.choice(("full", "lora")) if tuning else "full"
+    task = TrainingTask(
+        tokens=1e9,
+        sequence_tokens=draw.choice((4096, 8192)),
+        global_batch=draw.choice((64, 512, 2048)),
+        method=method,
+        lora_rank=16 if method == "lora" else 0,
+        may_offload=tuning,
+        mean_sequence_tokens=draw.choice((0.0, 1000.0)) if tuning else 0.0,
+    )
+    count = draw.choice((8, 64, 256))
+    variants, reason = variants_of(by_id(draw.choice(CHIPS)), model, task)
+    if reason is not None:
+        assert str(reason)
+        return
+    for found in best_plans(variants, count, Tally(), keep=3, can_start=has_command):
+        flags = launch_flags(found.job, found.plan, as_priced=True)
+        assert flags
+        assert all(text.strip() and framework_release(name) for name, text in flags.items())
+
+
+@pytest.mark.parametrize("chip", ["trainium2", "gaudi3"])
+def test_chips_without_tabulated_options_are_refused_with_the_reason(chip: str) -> None:
+    task = TrainingTask(tokens=1e9, sequence_tokens=4096, global_batch=64)
+    found, reason = variants_of(by_id(chip), models.by_id("llama-3.1-8b"), task)
+    assert found == []
+    assert "no command" in str(reason)
+
+
+def job(framework: str = "fsdp") -> TrainingJob:
+    return TrainingJob(models.by_id("llama-3.1-8b"), 2560, 512, "bf16", framework)
+
+
+@pytest.mark.parametrize("algorithm", ["grpo", "ppo"])
+@pytest.mark.parametrize("count", [4, 6, 8, 12, 16, 24])
+@pytest.mark.parametrize("generating", [4, 8])
+@pytest.mark.parametrize("late", [0, 2])
+def test_openrlhf_asks_for_the_accelerators_that_were_planned(
+    algorithm: str, count: int, generating: int, late: int
+) -> None:
+    plan = TrainingPlan(data_parallel=count, sharding="zero3")
+    assert openrlhf_runs(job(), plan)
+    for together in (True, False):
+        kind = LoopKind(algorithm, not together, 0 if together else late)
+        if not has_command(job(), plan, kind):
+            assert (algorithm, together, late) == ("ppo", False, 0)
+            continue
+        loop = LoopShape(algorithm, 64, 8, (512, 2048), 2, count if together else generating, 8)
+        late_steps = kind.steps_off_policy
+        command = openrlhf_flags(job(), plan, loop, steps_off_policy=late_steps, together=together)
+        assert accelerators_of_openrlhf(command) == (count if together else count + generating)
+        assert "--generate_max_len 2048" in command
+
+
+def accelerators_of_openrlhf(command: str) -> int:
+    """Accelerators that OpenRLHF's placement groups take, as its train_ppo_ray.py forms them."""
+
+    def size(role: str) -> int:
+        nodes = re.search(rf"--{role}_num_nodes (\d+)", command)
+        each = re.search(rf"--{role}_num_gpus_per_node (\d+)", command)
+        return int(nodes.group(1)) * int(each.group(1)) if nodes and each else 0
+
+    engines = re.search(r"--vllm_num_engines (\d+) --vllm_tensor_parallel_size (\d+)", command)
+    assert engines
+    generating = int(engines.group(1)) * int(engines.group(2))
+    everything = "--colocate_all_models" in command
+    if everything and "--async_train" not in command:
+        assert generating == size("actor")
+        return size("actor")
+    reference = 0 if everything or "--colocate_actor_ref" in command else size("ref")
+    critic = 0 if everything else size("critic")
+    return size("actor") + reference + critic + generating
+
+
+@pytest.mark.parametrize("count", [1, 4, 6, 8, 12, 16, 20])
+def test_verl_asks_for_the_accelerators_that_were_planned(count: int) -> None:
+    plan = TrainingPlan(data_parallel=count, sharding="zero3")
+    loop = LoopShape("grpo", 64, 8, (512, 2048), 1, count, 8)
+    command = verl_flags(replace(job(), framework="fsdp"), plan, loop)
+    found = re.search(r"trainer\.n_gpus_per_node=(\d+) trainer\.nnodes=(\d+)", command)
+    assert found
+    assert int(found.group(1)) * int(found.group(2)) == count
+    assert int(found.group(1)) <= 8
+    assert "data.max_response_length=2048" in command

@@ -1,0 +1,218 @@
+"""Operators and charts on Kubernetes: files fit their published schemas, and hold every accelerator and option once."""
+
+import dataclasses
+import datetime
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from advisor.catalog.engines import by_id
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.launch import LaunchSettings, launch
+from advisor.catalog.launch_options import check_command
+from advisor.catalog.published import ServedCheckpoint
+from advisor.decide.option import Launch, Machine, Option
+from advisor.decide.recommend import recommend
+from advisor.decide.scenario import Constraints, Scenario, Traffic
+from advisor.emit.formats import emit_files
+from advisor.emit.operators import engine_arguments
+
+SCHEMAS = json.loads((Path(__file__).parent / "target_schemas.json").read_text())
+FORMS = ("dynamo", "llm-d", "kserve", "ray")
+
+
+@pytest.fixture(scope="module")
+def base_option() -> Option:
+    """Some option of a real answer, whose other figures do not matter here."""
+    traffic = Traffic(mean_input_tokens=300, mean_output_tokens=50, rate_per_s=2.0)
+    limits = Constraints(accelerators=("h100-sxm",), engines=("vllm",))
+    day = datetime.date(2026, 11, 20)
+    return recommend(Scenario(model="llama-3.1-8b", traffic=traffic, constraints=limits, as_of=day)).options[
+        0
+    ]
+
+
+def plan_of(base: Option, seed: int) -> tuple[Option, int]:
+    """An option on one machine for even seeds, on several for odd ones; of a hub's model."""
+    draw = random.Random(seed)
+    engine = by_id(draw.choice(("vllm", "sglang", "tensorrt-llm")))
+    chip, node = draw.choice([("h100-sxm", 8), ("b200-sxm", 8), ("gb200", 4)])
+    nodes = draw.choice((2, 3)) if seed % 2 else 1
+    tp, pp = (node, nodes) if nodes > 1 else (node // 2, 1)
+    dp = 1
+    if draw.random() < 0.3 and seed % 2:
+        tp = pp = 1
+        dp = node * nodes
+    replicas = draw.choice((1, 3))
+    layout = dataclasses.replace(
+        base.layout,
+        engine=engine.id,
+        tensor_parallel=tp,
+        pipeline_parallel=pp,
+        data_parallel=dp,
+        expert_parallel=1,
+        num_replicas=replicas,
+    )
+    total = node * nodes * replicas
+    settings = LaunchSettings(tp=tp, pp=pp, dp=dp, max_num_seqs=256, max_model_len=16384)
+    started = launch(engine, "org/Big Model's 400B", settings)
+    checkpoint = ServedCheckpoint("org/Big Model's 400B", "bf16", "published")
+    found = Launch(started.command, started.argv, started.config, checkpoint)
+    machine = Machine(chip, total, node, total // node)
+    option = dataclasses.replace(
+        base, machine=machine, layout=layout, levers={}, launch=found, model="llama-3.1-8b"
+    )
+    return option, nodes
+
+
+@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("form", FORMS)
+def test_every_target_fits_its_schema_and_holds_each_accelerator(
+    base_option: Option, form: str, seed: int
+) -> None:
+    option, nodes = plan_of(base_option, seed)
+    engine = option.layout.engine
+    able = {
+        "dynamo": engine in ("vllm", "sglang"),
+        "llm-d": engine == "vllm",
+        "kserve": nodes == 1,
+        "ray": engine == "vllm",
+    }[form]
+    if not able:
+        with pytest.raises(AdvisorError) as refused:
+            emit_files("llama-3.1-8b", option, form)  # type: ignore[arg-type]
+        assert refused.value.fix
+        return
+    files = emit_files("llama-3.1-8b", option, form)  # type: ignore[arg-type]
+    assert files["README.md"].count("\n") == 3
+    name = "values.yaml" if form == "llm-d" else f"plan.{form}.yaml"
+    documents = list(yaml.safe_load_all(files[name]))
+    for document in documents:
+        kind = "llm-d" if form == "llm-d" else document["kind"]
+        if kind != "ConfigMap":
+            jsonschema.validate(document, SCHEMAS[kind])
+    found = {
+        "dynamo": in_dynamo,
+        "llm-d": in_llmd,
+        "kserve": in_kserve,
+        "ray": in_ray,
+    }[form](documents, option, nodes)
+    each = option.layout.accelerators_per_replica
+    assert found == each * option.layout.num_replicas
+
+
+def in_dynamo(documents: list[dict[str, Any]], option: Option, nodes: int) -> int:
+    worker = documents[0]["spec"]["services"]["Worker"]
+    container = worker["extraPodSpec"]["mainContainer"]
+    argv = container["args"]
+    assert argv[1] == "org/Big Model's 400B"
+    assert "--host" not in argv
+    assert argv[0] == ("--model" if option.layout.engine == "vllm" else "--model-path")
+    if option.layout.engine == "vllm":
+        check_command("vllm", ["vllm", *argv[2:]])
+    count = worker.get("multinode", {"nodeCount": 1})["nodeCount"]
+    assert count == nodes
+    return int(worker["replicas"]) * count * int(worker["resources"]["limits"]["gpu"])
+
+
+def in_llmd(documents: list[dict[str, Any]], option: Option, nodes: int) -> int:
+    decode = documents[0]["decode"]
+    (container,) = decode["containers"]
+    assert documents[0]["multinode"] is (nodes > 1)
+    ways = decode["parallelism"]
+    gpus = int(container["resources"]["limits"]["nvidia.com/gpu"])
+    assert ways["workers"] == nodes
+    assert ways["dataLocal"] * ways["tensor"] == gpus
+    command = [*container["command"], *container["args"]]
+    if nodes > 1:
+        assert command[:2] == ["bash", "-c"]
+        assert '--node-rank "$LWS_WORKER_INDEX"' in command[2]
+    else:
+        assert command[:3] == ["vllm", "serve", "org/Big Model's 400B"]
+        check_command("vllm", command)
+    return int(decode["replicas"]) * nodes * gpus
+
+
+def in_kserve(documents: list[dict[str, Any]], option: Option, nodes: int) -> int:
+    kinds = {one["kind"]: one for one in documents}
+    assert {"InferenceService", "ServiceMonitor"} <= kinds.keys()
+    predictor = kinds["InferenceService"]["spec"]["predictor"]
+    (container,) = predictor["containers"]
+    check_command(option.layout.engine, container["command"])
+    if "HorizontalPodAutoscaler" in kinds:
+        scaler = kinds["HorizontalPodAutoscaler"]["spec"]
+        assert scaler["minReplicas"] == option.layout.num_replicas <= scaler["maxReplicas"]
+        assert (
+            scaler["scaleTargetRef"]["name"] == f"{kinds['InferenceService']['metadata']['name']}-predictor"
+        )
+    return int(predictor["minReplicas"]) * int(container["resources"]["limits"]["nvidia.com/gpu"])
+
+
+def in_ray(documents: list[dict[str, Any]], option: Option, nodes: int) -> int:
+    spec = documents[0]["spec"]
+    (application,) = yaml.safe_load(spec["serveConfigV2"])["applications"]
+    (config,) = application["args"]["llm_configs"]
+    assert config["model_loading_config"]["model_source"] == "org/Big Model's 400B"
+    sizes = config["engine_kwargs"]
+    ways = ("tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size")
+    product = 1
+    for way in ways:
+        product *= sizes.get(way, 1)
+    assert product == option.layout.accelerators_per_replica
+    (group,) = spec["rayClusterConfig"]["workerGroupSpecs"]
+    gpus = int(group["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"])
+    needed = product * config["deployment_config"]["num_replicas"]
+    assert group["replicas"] * gpus >= needed
+    return needed
+
+
+def test_options_of_the_server_become_arguments_of_the_engine() -> None:
+    words = [
+        "--tensor-parallel-size",
+        "8",
+        "--no-enable-prefix-caching",
+        "--enable-lora",
+        "--lora-modules",
+        "a=/x",
+        "b=/y",
+    ]
+    words += [
+        "--hf-overrides",
+        '{"max_position_embeddings": 131072}',
+        "--spec-method",
+        "eagle3",
+        "--spec-tokens",
+        "3",
+    ]
+    assert engine_arguments(words) == {
+        "tensor_parallel_size": 8,
+        "enable_prefix_caching": False,
+        "enable_lora": True,
+        "hf_overrides": {"max_position_embeddings": 131072},
+        "speculative_config": {"method": "eagle3", "num_speculative_tokens": 3},
+    }
+
+
+def test_a_stack_whose_engine_is_older_than_the_model_is_refused(
+    base_option: Option, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from advisor.emit import operators
+
+    option, _ = plan_of(base_option, 0)
+    option = dataclasses.replace(
+        option, layout=dataclasses.replace(option.layout, engine="vllm"), model="gemma-4-31b"
+    )
+    started = launch(by_id("vllm"), "google/gemma-4-31B-it", LaunchSettings(tp=4))
+    option = dataclasses.replace(
+        option, launch=Launch(started.command, started.argv, started.config, option.started.checkpoint)
+    )
+    old = dataclasses.replace(operators.DYNAMO, engines={"vllm": "0.12.0"})
+    monkeypatch.setattr(operators, "DYNAMO", old)
+    with pytest.raises(AdvisorError, match="does not start gemma-4-31b") as refused:
+        emit_files("gemma-4-31b", option, "dynamo")
+    assert "after 0.16.0" in refused.value.why

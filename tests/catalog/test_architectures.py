@@ -1,0 +1,192 @@
+"""Classes that engines load: every model has a verdict, versions are kept apart, and nothing unknown becomes a yes."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.catalog import engines, models
+from advisor.catalog.accelerators import all_accelerators
+from advisor.catalog.accelerators import by_id as accelerator
+from advisor.catalog.architectures import (
+    class_of,
+    class_support,
+    model_classes,
+    needs_repository_code,
+    output_of,
+)
+from advisor.catalog.hf.config import known_types, model_from_hf_config
+
+Cli = Callable[[str], Any]
+DECODERS = [model for model in models.all_models() if model.workload == "decoder"]
+RANKED = {name for chip in all_accelerators() if chip.is_ranked for name in chip.engines}
+
+
+def verdict(engine: str, model: str, version: str = "") -> str:
+    return class_support(engines.by_id(engine), models.by_id(model), version=version).verdict
+
+
+@pytest.mark.parametrize("model", DECODERS, ids=lambda model: model.id)
+def test_every_engine_that_is_planned_with_has_a_verdict_with_a_source(model: Any) -> None:
+    for name in sorted(RANKED):
+        found = class_support(engines.by_id(name), model)
+        assert found.verdict != "unknown" or found.note
+        assert found.source or not class_of(model)
+        assert found.version or not class_of(model)
+
+
+def test_every_type_that_is_read_has_a_class_and_a_verdict_of_the_larger_engines() -> None:
+    for name in known_types():
+        assert model_classes()[name].architecture, name
+
+
+@pytest.mark.parametrize(
+    ("engine", "model", "expected"),
+    [
+        ("tensorrt-llm", "gemma-2-9b", "no"),
+        ("vllm", "gemma-2-9b", "native"),
+        ("vllm", "falcon-40b", "native"),
+        ("tensorrt-llm", "falcon-40b", "no"),
+        ("sglang", "bloom-7b1", "no"),
+        ("vllm", "mpt-7b", "no"),
+        ("llama.cpp", "mpt-7b", "native"),
+        ("tensorrt-llm", "gpt-j-6b", "no"),
+        ("llama.cpp", "gpt-j-6b", "no"),
+        ("vllm", "phi-2", "transformers"),
+        ("sglang", "phi-2", "native"),
+        ("vllm", "rwkv7-2.9b", "no"),
+        ("llama.cpp", "rwkv7-2.9b", "native"),
+        ("vllm", "gla-1.3b", "no"),
+        ("mlx", "retnet-6.7b", "no"),
+        ("vllm", "mamba2-2.7b", "no"),
+        ("llama.cpp", "mamba2-2.7b", "native"),
+        ("tensorrt-llm", "smollm3-3b", "no"),
+        ("tensorrt-llm", "granite-4.0-h-small", "no"),
+        ("vllm", "granite-4.0-h-small", "native"),
+        ("vllm", "megatron-22b", "no"),
+        ("exllamav3", "llama-3.1-8b", "unknown"),
+    ],
+)
+def test_less_usual_models_have_the_verdict_of_the_released_code(
+    engine: str, model: str, expected: str
+) -> None:
+    assert verdict(engine, model) == expected
+
+
+@pytest.mark.parametrize(
+    ("engine", "model", "version", "expected"),
+    [
+        ("vllm", "gemma-4-31b", "0.12.0", "no"),
+        ("vllm", "gemma-4-31b", "0.18.0", "unknown"),
+        ("vllm", "gemma-4-31b", "0.24.0", "native"),
+        ("vllm", "mpt-7b", "0.26.0", "native"),
+        ("vllm", "mpt-7b", "0.30.0", "no"),
+        ("vllm", "llama-3.1-8b", "0.4.0", "unknown"),
+        ("mlx", "rwkv7-2.9b", "0.28.4", "no"),
+        ("sglang", "qwen3.5-27b", "0.5.1", "no"),
+    ],
+)
+def test_a_release_has_its_own_verdict(engine: str, model: str, version: str, expected: str) -> None:
+    assert verdict(engine, model, version) == expected
+
+
+def test_a_plug_in_does_not_inherit_the_list_of_its_engine() -> None:
+    vllm = engines.by_id("vllm")
+    bloom = models.by_id("bloom-7b1")
+    assert class_support(vllm, bloom, accelerator("gaudi3")).verdict != "native"
+    assert class_support(vllm, bloom, accelerator("ascend-910b")).verdict == "unknown"
+    assert class_support(vllm, bloom, accelerator("h100-sxm")).verdict == "native"
+
+
+def config(folder: Path, **changed: object) -> Path:
+    values = {
+        "model_type": "llama",
+        "architectures": ["LlamaForCausalLM"],
+        "hidden_size": 2048,
+        "intermediate_size": 8192,
+        "num_hidden_layers": 16,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "vocab_size": 128256,
+        "max_position_embeddings": 131072,
+    }
+    path = folder / "config.json"
+    path.write_text(
+        json.dumps({name: value for name, value in (values | changed).items() if value is not None})
+    )
+    return path
+
+
+@pytest.mark.parametrize(
+    ("named", "model_type", "expected"),
+    [
+        (["LlamaForCausalLM"], "llama", "LlamaForCausalLM"),
+        (None, "llama", "LlamaForCausalLM"),
+        ([], "mistral", "MistralForCausalLM"),
+        (["MyOwnForCausalLM"], "llama", "MyOwnForCausalLM"),
+    ],
+)
+def test_the_class_of_a_file_is_what_it_names_else_that_of_its_type(
+    named: list[str] | None, model_type: str, expected: str, tmp_path: Path
+) -> None:
+    model = model_from_hf_config(config(tmp_path, architectures=named, model_type=model_type))
+    assert class_of(model) == expected
+    known = class_support(engines.by_id("vllm"), model).verdict
+    assert known == ("unknown" if expected.startswith("MyOwn") else "native")
+
+
+def test_what_writes_no_tokens_one_by_one_is_told_apart(tmp_path: Path) -> None:
+    assert output_of(models.by_id("llada2.1-mini")) == "blocks"
+    assert output_of(models.by_id("llama-3.1-8b")) == "tokens"
+    judge = model_from_hf_config(config(tmp_path, architectures=["LlamaForSequenceClassification"]))
+    assert output_of(judge) == "nothing"
+
+
+def test_repository_code_is_needed_where_no_program_knows_the_configuration() -> None:
+    assert needs_repository_code(models.by_id("kimi-k2"), "vllm")
+    assert needs_repository_code(models.by_id("minicpm-2b"), "sglang")
+    assert not needs_repository_code(models.by_id("deepseek-v3"), "vllm")
+    assert not needs_repository_code(models.by_id("qwen3-32b"), "sglang")
+
+
+@pytest.mark.parametrize("command", ["recommend", "cost"])
+def test_a_class_that_no_engine_has_is_refused(cli: Cli, command: str) -> None:
+    run = cli(f"advisor {command} --model gla-1.3b --rate 1")
+    assert run.code == 3
+    assert "vLLM 0.33.0 does not load class GLAForCausalLM" in run.err
+    assert "To fix: another --model" in run.err
+
+
+def test_block_diffusion_is_not_priced_as_serving(cli: Cli) -> None:
+    run = cli("advisor recommend --model llada2.1-mini --rate 1")
+    assert run.code != 0
+    assert "by diffusion" in run.err
+
+
+def test_an_engine_older_than_the_model_is_refused_with_the_release_that_has_it(cli: Cli) -> None:
+    run = cli("advisor recommend --model gemma-4-31b --rate 1 --engine vllm@0.12.0")
+    assert run.code == 3
+    assert "vLLM 0.12.0 does not start gemma-4-31b" in run.err
+    assert "0.33.0 has the class" in run.err
+
+
+def test_a_simulation_of_what_cannot_start_says_so(cli: Cli) -> None:
+    run = cli("advisor simulate serve --model gla-1.3b --gpu h100-sxm --rate 0.5 --requests 50")
+    assert run.code == 0
+    assert "does not load class GLAForCausalLM; what follows is a what-if" in run.err
+
+
+def test_a_workstation_is_not_planned_for_a_class_without_an_engine(cli: Cli) -> None:
+    run = cli("advisor build --model gla-1.3b --budget 5000")
+    assert run.code == 3
+    assert "no engine of a workstation starts gla-1.3b" in run.err
+
+
+def test_the_table_of_one_model_names_release_and_verdict(cli: Cli) -> None:
+    run = cli("advisor catalog engines --model smollm3-3b --json")
+    rows = {row["engine"]: row for row in json.loads(run.out)["engines"]}
+    assert rows["tensorrt-llm"]["verdict"] == "no"
+    assert rows["vllm"] == rows["vllm"] | {"verdict": "transformers", "version": "0.33.0"}
+    assert all(row["source"] for row in rows.values() if row["verdict"] != "unknown")
