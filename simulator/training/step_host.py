@@ -7,7 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.schema import Model
-from advisor.catalog.units import GB
 from advisor.simulator.graph.model import num_experts, num_layers, routed_layers
 from advisor.simulator.training.cluster import TrainingCluster, host_link_bytes_per_s
 from advisor.simulator.training.framework_costs import FrameworkCosts, common_term
@@ -17,9 +16,6 @@ from advisor.simulator.training.memory.peak import MemoryColumns, peak_memory
 from advisor.simulator.training.plan import RECOMPUTES, SHARDINGS, FloatArray, PlanLattice
 from advisor.simulator.training.step_layers import BLOCK_SCALED, SIXTEEN_BIT, is_autocast, is_eager
 
-HOST_BYTES_PER_ACCELERATOR: Final = 240.0 * GB
-"""Host memory that a machine has for each accelerator, without the part that the system takes [bytes]: 1 872 to 2 048
-GiB for eight in a DGX H100 and in rented machines with eight H100s."""
 _FP32: Final = 4.0
 
 

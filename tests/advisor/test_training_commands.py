@@ -261,8 +261,8 @@ BAD = (
     "simulate train --model 8b --framework-version yesterday",
     "simulate train --model 8b --gpu b200 --gpus 8 --precision nvfp4 --framework-version 25.04",
     "simulate train --model 8b --gpus 16 --cp 2 --framework-version 2022-06",
-    "simulate train --model 8b --gpus 1 --framework deepspeed --offload-optimizer --host-memory-gb 64",
-    "simulate train --model 8b --gpus 1 --framework deepspeed --offload-optimizer --host-memory-gb 9000",
+    "simulate train --model 8b --gpus 1 --framework deepspeed --offload-optimizer --host-memory 64GB",
+    "simulate train --model 8b --gpus 1 --framework deepspeed --offload-optimizer --host-memory 9000GB",
     "recommend --model 8b --workload train",
     "recommend --workload train --tokens 1T",
     "recommend --model 8b --workload train --tokens 1T --compute-optimal",
@@ -290,6 +290,28 @@ BAD = (
     "simulate train --model 8b --framework torchtitan --offload-optimizer --sharding zero3 --gpus 8",
     "recommend --model 8b --workload train --tokens 10B --gpu h100 --gpus 64 --term reserved-1y",
     "recommend --model 405b --workload train --tokens 1T --gpu h100 --gpus 16384 --term spot",
+    "recommend --model 8b --workload train --tokens 1T --gpu h100 --tp 5",
+    "recommend --model 8b --workload train --tokens 1T --gpu h100 --tp 16",
+    "recommend --model 8b --workload train --tokens 1T --gpu h100 --gpus 64 --tp 8 --pp 3",
+    "recommend --model 8b --workload train --tokens 1T --gpu h100 --gpus 64 --tp 2 --pp 2 --cp 1 --dp 4",
+    "recommend --model 8b --workload train --tokens 1T --gpu h100 --gpus 64 --micro-batch 3",
+    "recommend --model 8b --workload train --tokens 1T --gpu h100 --gpus 64 --ep 8",
+    "recommend --model 8b --workload train --tokens 1T --gpu h100 --gpus 64 --pp 33",
+    "recommend --model 8b --workload train --tokens 1T --gpu h100 --gpus 64 --framework fsdp --tp 2",
+    "recommend --model 8b --workload train --tokens 1T --gpu h100 --framework-version 2023-06",
+    "recommend --model 8b --workload train --tokens 1T --gpu h100 --framework megatron --framework-version soon",
+    "recommend --model 8b --workload train --tokens 1T --gpu h100 --gpus 64 --framework megatron "
+    "--framework-version 2023-06 --cp 2",
+    "recommend --model 8b --workload train --tokens 1T --gpu h100 --network helloworld",
+    "recommend --model 8b --workload finetune --gpu rtx-4090 --gpus 1 --host-memory 64GB",
+    "recommend --model 8b --workload finetune --gpu rtx-4090 --gpus 1 --host-memory 9TB",
+    "recommend --model 8b --workload finetune --gpu rtx-4090 --gpus 1 --host-memory 64",
+    "recommend --model 70b --workload train --tokens 100B --gpu h100 --budget 2000",
+    "recommend --model 8b --workload train --tokens 1T --gpu h100 --mtbf-hours 20",
+    "recommend --model 8b --workload train --tokens 1T --own 512xh100 --deadline 1d",
+    "recommend --model 8b --workload rl --gpu h100 --gpus 8 --tp 2",
+    "simulate train --model 8b --gpu tpu-v5p --gpus 256 --global-batch 64 --framework maxtext --dp 256",
+    "simulate train --model 8b --gpus 64 --network 'RoCE 8x400Gb' --network-gbps 400",
     "recommend --from nowhere.json --gpus 8",
     "simulate train --model 8b --gpus 64 --beside hello --between-gbps 100",
     "simulate train --model 8b --gpus 64 --beside 64xa100",
@@ -433,11 +455,11 @@ def test_what_is_assumed_of_host_and_network_is_said(cli: Cli) -> None:
     run = cli(
         "advisor simulate train --model 8b --gpus 8 --framework deepspeed --sharding zero3 --offload-optimizer"
     )
-    assert "GB in host memory for each accelerator, of 240 GB assumed (--host-memory-gb)" in run.err
+    assert "GB in host memory for each accelerator, of 240 GB assumed (--host-memory)" in run.err
     wide = cli("advisor simulate train --model 8b --gpu gh200 --gpus 64")
-    assert "Gb/s for each accelerator is assumed (--network-gbps)" in wide.err
+    assert "Gb/s for each accelerator is assumed (--network)" in wide.err
     stated = cli("advisor simulate train --model 8b --gpu gh200 --gpus 64 --network-gbps 200")
-    assert "--network-gbps" not in stated.err
+    assert "is assumed" not in stated.err
 
 
 def test_an_old_release_and_a_power_limit_are_slower(cli: Cli) -> None:

@@ -24,10 +24,11 @@ from advisor.decide.training.scenario import (
 )
 from advisor.decide.training.search import Tally, best_plans, evaluate_plan
 from advisor.decide.training.space import COMPUTE_DTYPES, peak_flop_per_s, variants_of
+from advisor.simulator.training.cluster import HOST_BYTES_PER_ACCELERATOR
 from advisor.simulator.training.lattice import enumerate_lattice
 from advisor.simulator.training.launch_flags import launch_flags
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
-from advisor.simulator.training.step_host import HOST_BYTES_PER_ACCELERATOR, host_bytes
+from advisor.simulator.training.step_host import host_bytes
 
 DAY = datetime.date(2026, 11, 20)
 TASK = TrainingTask(tokens=1e7, sequence_tokens=4096, global_batch=64, may_offload=True)

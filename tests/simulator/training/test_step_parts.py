@@ -8,7 +8,7 @@ import pytest
 from advisor.catalog import accelerators, models
 from advisor.simulator.collectives import all_gather_s, all_reduce_s, topology_of
 from advisor.simulator.graph.model import num_experts
-from advisor.simulator.training.cluster import Groups, TrainingCluster
+from advisor.simulator.training.cluster import Groups, NodeNetwork, TrainingCluster
 from advisor.simulator.training.convergence import convergence_of, time_to_train_s
 from advisor.simulator.training.framework_costs import FrameworkCosts, framework_costs
 from advisor.simulator.training.job import TrainingJob
@@ -45,7 +45,7 @@ def test_groups_price_each_plan_as_its_own_topology() -> None:
 def test_a_group_with_a_stride_keeps_its_share_of_a_node() -> None:
     group = H100.group(16, stride=4)
     assert (group.ranks_in_node, group.num_nodes) == (2, 8)
-    slow = replace(H100, network_bytes_per_s=1e9)
+    slow = replace(H100, network=NodeNetwork(1e9))
     assert slow.group(16, stride=4).inter_bytes_per_s == 1e9
     assert slow.group(8).num_nodes == 1
 
@@ -153,7 +153,7 @@ def test_offloading_costs_what_the_host_link_carries() -> None:
 
 def test_sums_within_shards_and_over_replicas_replace_one_over_all() -> None:
     plans = [TrainingPlan(data_parallel=64, sharding="zero3", shard_group=group) for group in (0, 8)]
-    on = TrainingCluster(accelerators.by_id("h100-sxm"), 8, 4e9)
+    on = TrainingCluster(accelerators.by_id("h100-sxm"), 8, NodeNetwork(4e9))
     everywhere, hybrid = step_time(LLAMA, PlanLattice.of(plans), on, COSTS).data_parallel_s
     assert hybrid < everywhere
 
