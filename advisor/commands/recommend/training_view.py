@@ -246,7 +246,7 @@ def _explanation(option: TrainingOption, found: TrainingRecommendation) -> list[
             f"{show(compute['best_tokens_for_flop'], COUNT)} tokens."
         )
     lines = [work, failures, _energy_words(shown), _price_words(option.offer)]
-    return [Paragraph("\n".join((*filter(None, lines), *option.notes)))]
+    return [Paragraph("\n".join(filter(None, lines)))]
 
 
 def _energy_words(shown: TrainingPerformance) -> str:
