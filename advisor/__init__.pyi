@@ -1001,6 +1001,8 @@ class _Simulate:
         framework_version: str | None = ...,
         compile: bool | None = ...,
         power_cap_w: float | str | None = ...,
+        gpu_memory: float | str | None = ...,
+        gpu_bandwidth_tb_s: float | str | None = ...,
         host_memory: float | str | None = ...,
         method: Literal['full', 'lora', 'qlora', 'dora', 'ia3'] | None = ...,
         lora_rank: int | str | None = ...,
@@ -1054,6 +1056,8 @@ class _Simulate:
             framework_version: Its release: a month (2022-06), a container (25.11) or Megatron-Core (0.15.0).
             compile: PyTorch's layers compiled (torch.compile).
             power_cap_w: Power limit of an accelerator.
+            gpu_memory [B]: Memory of an accelerator's variant, e.g. 96GB.
+            gpu_bandwidth_tb_s: Memory bandwidth of an accelerator's variant.
             host_memory [B]: Host memory for each accelerator, e.g. 128GB.
             method: full, lora, qlora, dora, ia3.
             lora_rank: Rank of adapters.

@@ -462,6 +462,24 @@ def test_what_is_assumed_of_host_and_network_is_said(cli: Cli) -> None:
     assert "is assumed" not in stated.err
 
 
+def test_a_variant_of_an_accelerator_acts(cli: Cli) -> None:
+    """The H100s of torchtitan's runs have 96 GB at 2.4 TB/s, held to 500 W."""
+    asked = (
+        "advisor simulate train --model 8b --gpus 8 --framework torchtitan --micro-batch 2 --global-batch 16 "
+        "--recompute selective --json"
+    )
+    usual, wider, slower, capped = (
+        json.loads(cli(f"{asked} {more}").out)
+        for more in ("", "--gpu-memory 96GB", "--gpu-bandwidth-tb-s 2.4", "--power-cap-w 500")
+    )
+    assert usual["memory_verdict"] == "does not fit"
+    assert wider["memory_limit_bytes"] == 96e9
+    assert wider["memory_verdict"] != "does not fit"
+    assert wider["step_time_s"] == usual["step_time_s"]
+    for other in (slower, capped):
+        assert other["step_time_s"]["value"] > usual["step_time_s"]["value"]
+
+
 def test_an_old_release_and_a_power_limit_are_slower(cli: Cli) -> None:
     asked = "advisor simulate train --model 8b --gpu a100-sxm-80gb --gpus 8 --tp 2 --global-batch 64 --json"
     usual, old, capped = (

@@ -9,7 +9,7 @@ from advisor.ask.measures import parse_bytes
 from advisor.ask.topology import check_network
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator
-from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA
+from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA, TERA
 from advisor.decide.training.conditions import checked_host_bytes, cluster_of, network_words
 from advisor.decide.training.scenario import MachineConditions
 from advisor.simulator.device import with_power_cap
@@ -60,12 +60,18 @@ def stated_conditions(values: Mapping[str, Any]) -> MachineConditions:
 
 
 def stated_cluster(values: Mapping[str, Any], accelerator: Accelerator) -> TrainingCluster:
-    """Return the cluster of an accelerator under the conditions that were typed.
+    """Return the cluster of an accelerator, or of a variant of it, under the conditions that were typed.
 
     Raises: AdvisorError and its kinds: as `stated_conditions`.
     """
     conditions = stated_conditions(values)
-    cluster = cluster_of(with_power_cap(accelerator, conditions.power_cap_w), conditions)
+    changes: dict[str, float] = {}
+    if "gpu_memory" in values:
+        changes["memory_bytes"] = parse_bytes(str(values["gpu_memory"]), "--gpu-memory")
+    if "gpu_bandwidth_tb_s" in values:
+        changes["bandwidth_bytes_per_s"] = float(values["gpu_bandwidth_tb_s"]) * TERA
+    variant = accelerator.model_copy(update=changes) if changes else accelerator
+    cluster = cluster_of(with_power_cap(variant, conditions.power_cap_w), conditions)
     rate = values.get("network_gbps")
     if rate is None:
         return cluster

@@ -114,6 +114,13 @@ class TrainInput:
     power_cap_w: Annotated[
         float | None, JOB("W", "Power limit of an accelerator.", "its rated power", min=1, max=100_000)
     ] = None
+    gpu_memory: Annotated[
+        str | None, JOB("SIZE", "Memory of an accelerator's variant, e.g. 96GB.", "the catalog's")
+    ] = None
+    gpu_bandwidth_tb_s: Annotated[
+        float | None,
+        JOB("TB/S", "Memory bandwidth of an accelerator's variant.", "the catalog's", min=0.001, max=1000),
+    ] = None
     host_memory: Annotated[
         str | None, JOB("SIZE", "Host memory for each accelerator, e.g. 128GB.", "240GB")
     ] = None

@@ -190,10 +190,11 @@ def _type_of(name: str) -> type | tuple[type, ...]:
         "beside",
         "network",
         "host_memory",
+        "gpu_memory",
         *_WORDS,
     ):
         return str
-    numbers = ("network_gbps", "between_gbps", "beside_gbps", "power_cap_w")
+    numbers = ("network_gbps", "between_gbps", "beside_gbps", "power_cap_w", "gpu_bandwidth_tb_s")
     rates = dict.fromkeys(numbers, (int, float))
     return {"tokens": (str, int, float), **rates}.get(name, int)
 

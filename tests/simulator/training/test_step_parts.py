@@ -102,7 +102,7 @@ def test_the_host_runs_ahead_without_a_pipeline_and_waits_in_one() -> None:
     host = PassTimes(np.array([2.0, 2.0]), np.array([1.0, 1.0]))
     waits = host.waits(np.array([False, True]), np.array([1.0, 1.0]), np.array([5.0, 5.0]))
     assert waits.forward_s == pytest.approx([0.0, 1.0], abs=0.02)
-    assert waits.backward_s == pytest.approx([0.0, 0.0], abs=0.02)
+    assert waits.backward_s == pytest.approx([0.0, 0.0], abs=0.05)
 
 
 @given(launching=st.floats(0.0, 10.0), computing=st.floats(1e-6, 10.0), more=st.floats(1.0, 10.0))
