@@ -177,19 +177,23 @@ def test_70b_is_tuned_on_two_consumer_cards(cli: Cli) -> None:
         )
 
 
-@pytest.mark.parametrize("algorithm", ["grpo", "ppo", "dpo"])
+@pytest.mark.parametrize("algorithm", ["grpo", "rloo", "ppo", "dpo", "kto", "orpo", "reward"])
 def test_reinforcement_learning_tells_its_loop(cli: Cli, algorithm: str) -> None:
     command = (
         f"advisor recommend --model qwen2.5-7b --workload rl --algorithm {algorithm} --gpu h100 --gpus 16"
     )
-    generated = "" if algorithm == "dpo" else "--samples 8 --off-policy 1"
+    is_given = algorithm in ("dpo", "kto", "orpo", "reward")
+    generated = "" if is_given else "--samples 8 --off-policy 1"
     found = json.loads(cli(f"{command} --prompts 64 {generated} --json").out)
     option = found["options"][0]
     loop = option["performance"]["reinforcement"]
     parts = sum(loop[f"{name}_s"] for name in ("rollout", "reward", "logprob", "training", "weight_sync"))
     assert loop["step_s"] <= parts * (1 + 1e-9)
     assert loop["rollout_fraction"] == pytest.approx(loop["rollout_s"] / parts)
-    assert (loop["rollout_s"] > 0) == (algorithm != "dpo")
+    assert (loop["rollout_s"] > 0) == (not is_given)
+    assert (loop["logprob_s"] > 0) == (algorithm not in ("orpo", "reward"))
+    if is_given:
+        assert option["plan"]["micro_batch"] >= 2
     if loop["placement"] == "disaggregated":
         assert loop["num_rollout_accelerators"] + loop["num_training_accelerators"] == 16
     assert option["machine"]["num_accelerators"] == 16

@@ -265,13 +265,15 @@ def _price_words(offer: Offer | None) -> str:
     return f"Price read on {offer.observed_on} ({age}): {offer.url}"
 
 
-def flags_figure(option: TrainingOption) -> Figure:
+def flags_figure(option: TrainingOption) -> Block:
     """Return launch options by framework, and the command that shows the plan part by part, ready to copy."""
     lines = [f"# {name}\n{flags}" for name, flags in option.launch.flags.items()]
     if option.launch.simulate_args:
         lines.append(
             f"# this plan, part by part\nadvisor simulate train {shlex.join(option.launch.simulate_args)}"
         )
+    if not lines:
+        return Paragraph("No framework known here has a command for it: its library is called from Python.")
     return Figure("\n".join(lines), title="Lay it out so")
 
 

@@ -55,7 +55,7 @@ from advisor.simulator.training.launch_tuning import trl_flags, trl_runs
 from advisor.simulator.training.memory import stage_memory
 from advisor.simulator.training.plan import TrainingPlan
 from advisor.simulator.training.plan_check import plan_words
-from advisor.simulator.training.reinforcement import generates
+from advisor.simulator.training.reinforcement import RULES, generates
 
 _NOT_MODELLED: Final = "data_loading"
 """Part of a step that no plan's time contains."""
@@ -259,6 +259,10 @@ def _trl_loop(
     if task.algorithm not in _TRL_COMMANDS or not trl_runs(job, plan):
         return {}
     if not generates(task.algorithm):
+        if RULES[task.algorithm].given_answers == 2:
+            # TRL counts pairs where the plan counts sequences.
+            job = replace(job, global_batch=max(1, job.global_batch // 2))
+            plan = replace(plan, micro_batch=plan.micro_batch // 2)
         return {"trl": trl_flags(job, plan, task.algorithm, f"--max_length {sum(lengths)}")}
     generated = f"--num_generations {task.samples_per_prompt} --max_completion_length {lengths[1]}"
     engine = "--use_vllm --vllm_mode colocate" + (f" --vllm_tensor_parallel_size {ways}" if ways > 1 else "")

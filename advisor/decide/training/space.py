@@ -54,6 +54,9 @@ _SOFTWARE: Final[Mapping[str, str]] = {"deepspeed": "trl"}
 _WITH_COMMANDS: Final = ("nvidia", "amd", "google")
 """Vendors whose frameworks' options are tabulated (catalog/data/training/launch_options.toml)."""
 _AS_IN_CATALOG: Final = MachineConditions()
+_AT_LEAST_A_PAIR: Final = (2, 4, 8, 16)
+"""Micro-batches of algorithms on given outputs: both outputs of a pair pass together (TRL's concatenated forward), and
+KTO compares an output with those of other prompts of its micro-batch."""
 WITHOUT_COMMANDS: Final = ("ia3",)
 """Methods that a library has (PEFT's IA3Config), but no command of a tabulated framework."""
 _TRANSFORMERS_ONLY: Final = ("adamw_8bit", "adafactor", "lion")
@@ -330,6 +333,8 @@ def _layouts(
 ) -> Iterator[Variant]:
     """The plans of a framework on the accelerators, and as a last resort those with states in host memory."""
     limits = fixed_limits(limits_at(limits_of(job, cluster, whole=whole), job), task.layout)
+    if task.loop is not None and not generates(task.loop):
+        limits = replace(limits, micro_batch=_AT_LEAST_A_PAIR)
     full = task.method == "full"
     asked = (
         job.framework in task.frameworks
