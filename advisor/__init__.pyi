@@ -68,21 +68,37 @@ def recommend(
     sequence: int | str | None = ...,
     mean_length: int | str | None = ...,
     global_batch: int | str | None = ...,
-    method: Literal['full', 'lora', 'qlora', 'dora'] | None = ...,
+    method: Literal['full', 'lora', 'qlora', 'dora', 'ia3'] | None = ...,
     lora_rank: int | str | None = ...,
     optimizer: Literal['adamw', 'adamw_bf16', 'adamw_8bit', 'adafactor', 'lion', 'muon', 'sgd'] | None = ...,
     teacher: str | None = ...,
     framework: str | Sequence[str] | None = ...,
+    framework_version: str | None = ...,
+    tp: int | str | None = ...,
+    pp: int | str | None = ...,
+    vpp: int | str | None = ...,
+    cp: int | str | None = ...,
+    ep: int | str | None = ...,
+    etp: int | str | None = ...,
+    dp: int | str | None = ...,
+    micro_batch: int | str | None = ...,
+    sharding: Literal['none', 'zero1', 'zero2', 'zero3'] | None = ...,
+    recompute: Literal['none', 'selective', 'full', 'modules'] | None = ...,
+    schedule: Literal['1f1b', 'interleaved', 'zbv', 'dualpipe'] | None = ...,
+    network: str | None = ...,
+    host_memory: float | str | None = ...,
+    power_cap_w: float | str | None = ...,
     gpus: int | str | None = ...,
     deadline: float | str | None = ...,
     from_plan: str | Path | None = ...,
     checkpoints: Literal['async', 'sync'] | None = ...,
+    storage_gb_s: float | str | None = ...,
     mtbf_hours: float | str | None = ...,
     restart: float | str | None = ...,
     spot_losses_per_day: float | str | None = ...,
     elastic: bool | None = ...,
     stragglers: float | str | None = ...,
-    algorithm: Literal['grpo', 'ppo', 'dpo'] | None = ...,
+    algorithm: Literal['grpo', 'rloo', 'ppo', 'dpo', 'kto', 'orpo', 'reward'] | None = ...,
     prompts: int | str | None = ...,
     samples: int | str | None = ...,
     rl_steps: int | str | None = ...,
@@ -175,10 +191,26 @@ def recommend(
         optimizer: Optimizer.
         teacher: Distillation: the model that writes --items answers.
         framework: megatron, torchtitan, fsdp, deepspeed, maxtext, peft.
+        framework_version: Release of the --framework: 2024-06, 25.04, 0.15.0.
+        tp: Tensor parallelism.
+        pp: Pipeline stages.
+        vpp: Chunks per stage (interleaved).
+        cp: Context parallelism.
+        ep: Expert parallelism.
+        etp: Tensor parallelism inside experts.
+        dp: Data parallelism.
+        micro_batch: Sequences of one pass.
+        sharding: What data ranks divide.
+        recompute: Activations computed again.
+        schedule: Order of passes.
+        network: Network between nodes, e.g. 'RoCE 8x400Gb'.
+        host_memory [B]: Host memory for each accelerator, e.g. 128GB.
+        power_cap_w: Power limit of an accelerator.
         gpus: Exact number of accelerators.
         deadline [s]: Done within, e.g. 30d.
         from_plan: A plan's question again, within other limits.
         checkpoints: Written behind the computation or not.
+        storage_gb_s: What the storage takes from all nodes.
         mtbf_hours: Between failures of one accelerator.
         restart [s]: From a failure to the next step.
         spot_losses_per_day: Spot machines taken back, per machine.
@@ -972,12 +1004,16 @@ class _Simulate:
         framework_version: str | None = ...,
         compile: bool | None = ...,
         power_cap_w: float | str | None = ...,
-        host_memory_gb: float | str | None = ...,
-        method: Literal['full', 'lora', 'qlora', 'dora'] | None = ...,
+        gpu_memory: float | str | None = ...,
+        gpu_bandwidth_tb_s: float | str | None = ...,
+        host_memory: float | str | None = ...,
+        method: Literal['full', 'lora', 'qlora', 'dora', 'ia3'] | None = ...,
         lora_rank: int | str | None = ...,
         optimizer: Literal['adamw', 'adamw_bf16', 'adamw_8bit', 'adafactor', 'lion', 'muon', 'sgd'] | None = ...,
         gradients: Literal['fp32', 'bf16'] | None = ...,
+        mean_length: int | str | None = ...,
         tokens: float | str | None = ...,
+        network: str | None = ...,
         network_gbps: float | str | None = ...,
         tp: int | str | None = ...,
         pp: int | str | None = ...,
@@ -1023,12 +1059,16 @@ class _Simulate:
             framework_version: Its release: a month (2022-06), a container (25.11) or Megatron-Core (0.15.0).
             compile: PyTorch's layers compiled (torch.compile).
             power_cap_w: Power limit of an accelerator.
-            host_memory_gb: Host memory for each accelerator.
-            method: full, lora, qlora, dora.
+            gpu_memory [B]: Memory of an accelerator's variant, e.g. 96GB.
+            gpu_bandwidth_tb_s: Memory bandwidth of an accelerator's variant.
+            host_memory [B]: Host memory for each accelerator, e.g. 128GB.
+            method: full, lora, qlora, dora, ia3.
             lora_rank: Rank of adapters.
             optimizer: adamw, adamw_8bit, adafactor, ...
             gradients: Format in which Megatron sums gradients: fp32, bf16.
+            mean_length: Mean tokens of sequences that are padded.
             tokens: Tokens of the whole run, for its days.
+            network: Network between nodes, e.g. 'RoCE 8x400Gb'.
             network_gbps: Network per accelerator, Gb/s.
             tp: Tensor parallelism.
             pp: Pipeline stages.

@@ -9,6 +9,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 
 from advisor.ask.inputs import given_options, parameters_of
 from advisor.catalog.errors import AdvisorError
+from advisor.simulator.training.reinforcement import generates
 
 Work = Literal[
     "serve", "train", "finetune", "distill", "rl", "diffusion", "embed", "rerank", "speech", "vision", "batch"
@@ -104,14 +105,14 @@ class _Dependent(NamedTuple):
 _OFFLINE: Final = "preference pairs are given: nothing is generated"
 _DEPENDENT: Final[Mapping[str, _Dependent]] = {
     "lora_rank": _Dependent(
-        lambda asked: asked.training.method != "full",
-        "all weights are trained: there are no adapters",
+        lambda asked: asked.training.method in ("lora", "qlora", "dora"),
+        "all weights are trained, or IA3's vectors: there is no rank",
         "--method lora",
     ),
-    "samples": _Dependent(lambda asked: asked.training.algorithm != "dpo", _OFFLINE, "--algorithm grpo"),
-    "placement": _Dependent(lambda asked: asked.training.algorithm != "dpo", _OFFLINE, "--algorithm grpo"),
+    "samples": _Dependent(lambda asked: generates(asked.training.algorithm), _OFFLINE, "--algorithm grpo"),
+    "placement": _Dependent(lambda asked: generates(asked.training.algorithm), _OFFLINE, "--algorithm grpo"),
     "off_policy": _Dependent(
-        lambda asked: asked.training.algorithm != "dpo" and asked.training.placement != "colocated",
+        lambda asked: generates(asked.training.algorithm) and asked.training.placement != "colocated",
         "outputs lag behind the weights only where other machines generate them",
         "--algorithm grpo --placement disaggregated",
     ),

@@ -452,7 +452,7 @@ class Levers:
     ] = None
 
 
-MethodName = Literal["full", "lora", "qlora", "dora"]
+MethodName = Literal["full", "lora", "qlora", "dora", "ia3"]
 OptimizerName = Literal["adamw", "adamw_bf16", "adamw_8bit", "adafactor", "lion", "muon", "sgd"]
 
 

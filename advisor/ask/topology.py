@@ -39,13 +39,14 @@ def group_of(
     measured = calibrated_accelerator(accelerator, calibration)
     topology = topology_of(measured, gpus, ranks_per_node=gpus // nodes if nodes else None)
     if network is not None:
-        _check_understood(network)
+        check_network(network)
         topology, assumed = describe(measured, network, gpus, nodes)
         note = "; ".join(filter(None, (note, ", ".join(f"taken: {words}" for words in assumed))))
     return accelerator.id, topology, note
 
 
-def _check_understood(network: str) -> None:
+def check_network(network: str) -> None:
+    """Raises: UnknownNameError: no network is called so."""
     if is_understood(network):
         return
     near = get_close_matches(network, KNOWN_NETWORKS, 1, 0.0)

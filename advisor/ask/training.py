@@ -5,10 +5,11 @@ from dataclasses import replace
 from typing import Final, cast
 
 from advisor.ask.levers import beside_of
-from advisor.ask.measures import parse_count, parse_seconds, parse_usd, positive
+from advisor.ask.measures import parse_bytes, parse_count, parse_seconds, parse_usd, positive
 from advisor.ask.options import LoadOptions, SharedOptions, Where
 from advisor.ask.own_data import given_calibration
 from advisor.ask.scenario import constraints_of, names_of, needed_model
+from advisor.ask.topology import check_network
 from advisor.ask.training_options import TrainingInput
 from advisor.ask.work import WorkQuestion
 from advisor.catalog import models
@@ -16,9 +17,12 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.regions import DEFAULT_REGION, get_region
 from advisor.catalog.resolve import known_value
 from advisor.catalog.schema import Model
-from advisor.catalog.units import DAY_S, GIGA, HOUR_S, MEGA, TERA
+from advisor.catalog.units import DAY_S, GB, GIGA, HOUR_S, MEGA, TERA
 from advisor.decide.scenario import Market
+from advisor.decide.training.conditions import checked_host_bytes
 from advisor.decide.training.scenario import (
+    FixedLayout,
+    MachineConditions,
     Reliability,
     RolloutTask,
     TrainingLimits,
@@ -29,6 +33,8 @@ from advisor.decide.training.scenario import (
 from advisor.decide.training.space import COMPUTE_DTYPES, RULES
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.flop import compute_optimal_tokens
+from advisor.simulator.training.framework_costs import release_month
+from advisor.simulator.training.reinforcement import RULES as RULES_OF_LOOPS
 
 _DEADLINES_S: Final[dict[Workload, float]] = {
     "train": 30.0 * DAY_S,
@@ -69,6 +75,7 @@ def training_question(asked: WorkQuestion, shared: SharedOptions) -> tuple[Train
         rollout=rollout,
         limits=within,
         reliability=_reliability(typed),
+        conditions=_conditions(typed),
         as_of=shared.as_of,
         seed=shared.seed,
         calibration=given_calibration(shared.calibration),
@@ -95,21 +102,63 @@ def _task(
     frameworks = names_of(typed.framework, "--framework")
     for name in frameworks:
         known_value(name, tuple(RULES), "framework")
+    version = typed.framework_version or ""
+    if version and len(frameworks) != 1:
+        raise AdvisorError(
+            "--framework-version needs one --framework",
+            why="a release is one framework's",
+            fix="--framework megatron",
+        )
+    if version and not release_month(version):
+        raise AdvisorError(
+            f"--framework-version {version!r} names no release whose date is known",
+            why="a month, a container of NVIDIA's or a release of Megatron-Core since 0.11 is read",
+            fix="--framework-version 2024-06, 25.11 or 0.15.0",
+        )
     task = TrainingTask(
         tokens=tokens,
         sequence_tokens=sequence,
         global_batch=batch,
         compute_dtypes=precisions,
         method=typed.method,
-        lora_rank=0 if typed.method == "full" else typed.lora_rank,
+        lora_rank=typed.lora_rank if typed.method in ("lora", "qlora", "dora") else 0,
         optimizer=typed.optimizer,
         frameworks=frameworks,
         compute_optimal=typed.compute_optimal,
         loop=rollout.algorithm if rollout is not None else None,
         may_offload=workload == "finetune",
         mean_sequence_tokens=float(typed.mean_length or 0),
+        layout=_layout(typed),
+        framework_version=version,
     )
     return task, notes
+
+
+def _layout(typed: TrainingInput) -> FixedLayout:
+    return FixedLayout(
+        tensor_parallel=typed.tp,
+        pipeline_parallel=typed.pp,
+        virtual_stages=typed.vpp,
+        context_parallel=typed.cp,
+        expert_parallel=typed.ep,
+        expert_tensor_parallel=typed.etp,
+        data_parallel=typed.dp,
+        micro_batch=typed.micro_batch,
+        sharding=typed.sharding,
+        recompute=typed.recompute,
+        schedule=typed.schedule,
+    )
+
+
+def _conditions(typed: TrainingInput) -> MachineConditions:
+    if typed.network is not None:
+        check_network(typed.network)
+    room = None if typed.host_memory is None else parse_bytes(typed.host_memory, "--host-memory")
+    return MachineConditions(
+        network=typed.network or "",
+        host_bytes=None if room is None else checked_host_bytes(room, typed.host_memory or ""),
+        power_cap_w=typed.power_cap_w,
+    )
 
 
 def _sequence(model: Model, workload: Workload, typed: TrainingInput, rollout: RolloutTask | None) -> int:
@@ -182,7 +231,7 @@ def _rollout(typed: TrainingInput, load: LoadOptions) -> RolloutTask:
     return RolloutTask(
         algorithm=typed.algorithm,
         prompts=typed.prompts,
-        samples_per_prompt=2 if typed.algorithm == "dpo" else typed.samples,
+        samples_per_prompt=RULES_OF_LOOPS[typed.algorithm].given_answers or typed.samples,
         prompt_tokens=load.input_tokens or _PROMPT_TOKENS,
         response_tokens=load.output_tokens or _RESPONSE_TOKENS,
         num_steps=typed.rl_steps,
@@ -235,6 +284,10 @@ def _reliability(typed: TrainingInput) -> Reliability:
         raise AdvisorError(
             f"--spot-losses-per-day {typed.spot_losses_per_day:g} is negative", fix="0 or more"
         )
+    if typed.storage_gb_s is not None:
+        values["storage_bytes_per_s"] = typed.storage_gb_s * GB
+        # A stated rate is that of the storage, whatever the nodes could send.
+        values["storage_bytes_per_s_per_node"] = typed.storage_gb_s * GB
     return Reliability(
         **values,
         restart_s=parse_seconds(typed.restart, "--restart"),

@@ -2,18 +2,26 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 from advisor.ask.acts import JOBS, acts
 from advisor.ask.options import Effect, MethodName, OptimizerName, Panel
 
 WORK: Final = Panel("Training: what")
 LIMITS: Final = Panel("Training: limits")
+LAYOUT: Final = Panel("Training: a fixed layout")
+MACHINES: Final = Panel("Training: machines")
 FAILURES: Final = Panel("Training: failures")
 REINFORCEMENT: Final = Panel("Reinforcement learning")
 
-AlgorithmName = Literal["grpo", "ppo", "dpo"]
+_LAID_OUT: Final = "train finetune distill"
+"""Work whose plan may be fixed in part; a loop of generation and training is laid out as a whole."""
+AlgorithmName = Literal["grpo", "rloo", "ppo", "dpo", "kto", "orpo", "reward"]
 PlacementName = Literal["colocated", "disaggregated", "both"]
+
+
+def _degree(text: str) -> Any:
+    return LAYOUT("N", text, "searched", min=1, max=100_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +64,47 @@ class TrainingInput:
         WORK("NAME,...", "megatron, torchtitan, fsdp, deepspeed, maxtext, peft."),
         acts(JOBS, instead="--engine"),
     ] = None
+    framework_version: Annotated[
+        str | None,
+        WORK("RELEASE", "Release of the --framework: 2024-06, 25.04, 0.15.0.", "spring 2026"),
+        acts(JOBS),
+    ] = None
+    tp: Annotated[int | None, _degree("Tensor parallelism."), acts(_LAID_OUT)] = None
+    pp: Annotated[int | None, _degree("Pipeline stages."), acts(_LAID_OUT)] = None
+    vpp: Annotated[int | None, _degree("Chunks per stage (interleaved)."), acts(_LAID_OUT)] = None
+    cp: Annotated[int | None, _degree("Context parallelism."), acts(_LAID_OUT)] = None
+    ep: Annotated[int | None, _degree("Expert parallelism."), acts(_LAID_OUT)] = None
+    etp: Annotated[int | None, _degree("Tensor parallelism inside experts."), acts(_LAID_OUT)] = None
+    dp: Annotated[int | None, _degree("Data parallelism."), acts(_LAID_OUT)] = None
+    micro_batch: Annotated[int | None, _degree("Sequences of one pass."), acts(_LAID_OUT)] = None
+    sharding: Annotated[
+        Literal["none", "zero1", "zero2", "zero3"] | None,
+        LAYOUT(None, "What data ranks divide.", "searched"),
+        acts(_LAID_OUT),
+    ] = None
+    recompute: Annotated[
+        Literal["none", "selective", "full", "modules"] | None,
+        LAYOUT(None, "Activations computed again.", "searched"),
+        acts(_LAID_OUT),
+    ] = None
+    schedule: Annotated[
+        Literal["1f1b", "interleaved", "zbv", "dualpipe"] | None,
+        LAYOUT(None, "Order of passes.", "searched"),
+        acts(_LAID_OUT),
+    ] = None
+    network: Annotated[
+        str | None,
+        MACHINES("TEXT", "Network between nodes, e.g. 'RoCE 8x400Gb'.", "the usual node's"),
+        acts(JOBS),
+    ] = None
+    host_memory: Annotated[
+        str | None, MACHINES("SIZE", "Host memory for each accelerator, e.g. 128GB.", "240GB"), acts(JOBS)
+    ] = None
+    power_cap_w: Annotated[
+        float | None,
+        MACHINES("W", "Power limit of an accelerator.", "its rated power", min=1, max=100_000),
+        acts(JOBS),
+    ] = None
     gpus: Annotated[
         int | None,
         LIMITS("N", "Exact number of accelerators.", "any number", min=1, max=1_000_000),
@@ -75,6 +124,13 @@ class TrainingInput:
     checkpoints: Annotated[
         Literal["async", "sync"], FAILURES(None, "Written behind the computation or not.", True), acts(JOBS)
     ] = "async"
+    storage_gb_s: Annotated[
+        float | None,
+        FAILURES(
+            "GB/S", "What the storage takes from all nodes.", "1 a node, at most 2000", min=0.001, max=1e6
+        ),
+        acts(JOBS),
+    ] = None
     mtbf_hours: Annotated[
         float | None,
         FAILURES("H", "Between failures of one accelerator.", "50 000", max=1_000_000_000),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.units import KILO
+from advisor.catalog.units import GB, KILO
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,6 +407,23 @@ class AssumedKernels(Reason):
 
 
 @dataclass(frozen=True, slots=True)
+class TightMemory(Reason):
+    """The expected peak of memory fits, but the 80 % interval around it does not."""
+
+    peak_bytes: float
+    high_bytes: float
+    limit_bytes: float
+    code: ClassVar[str] = "tight_memory"
+
+    @property
+    def text(self) -> str:
+        return (
+            f"its memory is tight: {self.peak_bytes / GB:.1f} GB, up to {self.high_bytes / GB:.1f}, "
+            f"of {self.limit_bytes / GB:.1f}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class MayNotHold(Reason):
     """The capacity covers the load with a probability below 75 %."""
 
@@ -506,6 +523,22 @@ class NotSoldAsCluster(Reason):
 
 
 @dataclass(frozen=True, slots=True)
+class LayoutRefused(Reason):
+    """A framework cannot run what the user fixes of a plan."""
+
+    what: str
+    why: str
+    fix: str
+    """Options to type instead."""
+    code: ClassVar[str] = "layout_refused"
+    by_limits: ClassVar[bool] = True
+
+    @property
+    def text(self) -> str:
+        return f"{self.what}: {self.why}"
+
+
+@dataclass(frozen=True, slots=True)
 class NoLayout(Reason):
     """No plan divides the accelerators, the batch and the model, or fits the memory."""
 
@@ -516,19 +549,6 @@ class NoLayout(Reason):
     @property
     def text(self) -> str:
         return self.why
-
-
-@dataclass(frozen=True, slots=True)
-class NeedsMore(Reason):
-    """Perfect computation would need more accelerators for the deadline than may be used."""
-
-    most: int
-    code: ClassVar[str] = "needs_more"
-    by_limits: ClassVar[bool] = True
-
-    @property
-    def text(self) -> str:
-        return f"would need more than {self.most} of them even without any loss"
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from advisor.decide.offers import OWN
 from advisor.decide.option import Bill, Machine, Offer, Role
 from advisor.decide.purchase import usd_words
 from advisor.decide.ranking import CHEAPER_IF_BELOW, is_firm, move_to_front
-from advisor.decide.reason import AssumedKernels, Reason, UnsurePrice
+from advisor.decide.reason import AssumedKernels, Reason, TightMemory, UnsurePrice
 from advisor.simulator.quantity import Basis, Quantity
 
 BLOCK: Final = 5
@@ -37,6 +37,8 @@ class Ranked(Protocol):
     def offer(self) -> Offer | None: ...
     @property
     def bill(self) -> Bill: ...
+    @property
+    def reasons(self) -> tuple[Reason, ...]: ...
 
 
 Option = TypeVar("Option", bound=Ranked)
@@ -57,8 +59,8 @@ def by_standing(
     cost: Callable[[Option], Quantity],
     as_of: datetime.date,
 ) -> tuple[Option, ...]:
-    """Return options, cheapest first, in their places and roles: one of assumed kernels, or of an old price, a
-    tracker's or a shared host's, does not head the list while a better founded one may cost no more.
+    """Return options, cheapest first, in their places and roles: one of assumed kernels, of tight memory, or of an old
+    price, a tracker's or a shared host's, does not head the list while a better founded one may cost no more.
 
     Places and roles depend on the first five alone; further options stay behind them.
     """
@@ -66,7 +68,8 @@ def by_standing(
         return ()
     options, more, prices = options[:BLOCK], options[BLOCK:], prices[:BLOCK]
     standings = [
-        standing_of(cost(each).basis, price, as_of) for each, price in zip(options, prices, strict=True)
+        min(standing_of(cost(each).basis, price, as_of), SAFE - 1 if is_tight(each) else SAFE)
+        for each, price in zip(options, prices, strict=True)
     ]
     cheapest = options[0]
     leader = options[standings.index(max(standings))]
@@ -102,14 +105,19 @@ def standing_words(
     bold = next((each for each in options if each.role == "cheapest_if_it_holds"), None)
     if bold is None:
         return f"{words}."
-    is_assumed = cost(bold).basis == "assumed"
-    condition, first = ("it holds", "try it") if is_assumed else ("its price still stands", "ask")
+    must_be_tried = cost(bold).basis == "assumed" or is_tight(bold)
+    condition, first = ("it holds", "try it") if must_be_tried else ("its price still stands", "ask")
     if safe is None:
         return f"{words}; {bold.rank} is the cheapest if {condition}."
     ratio = cost(bold).value / cost(safe).value
     if ratio > CHEAPER_IF_BELOW:
         return f"{words}."
     return f"{words}; {bold.rank} saves {100.0 * (1.0 - ratio):.0f} % if {condition}: {first} first."
+
+
+def is_tight(option: Ranked) -> bool:
+    """Whether only the expected peak of memory fits, and not its whole interval."""
+    return any(isinstance(reason, TightMemory) for reason in option.reasons)
 
 
 def _beside(option: Ranked) -> str:

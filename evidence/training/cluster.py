@@ -13,7 +13,7 @@ from advisor.evidence.prediction import UnsupportedCaseError
 from advisor.evidence.table import Cells
 from advisor.simulator.collectives.operations import is_torus
 from advisor.simulator.device import with_power_cap
-from advisor.simulator.training.cluster import TrainingCluster
+from advisor.simulator.training.cluster import NodeNetwork, TrainingCluster
 
 _HOPPER_SINCE: Final = "2023-07"
 _STATE_BYTES: Final = 16.0
@@ -37,7 +37,8 @@ def cluster_of(cells: Cells, unstated: set[str]) -> tuple[TrainingCluster, int]:
         num_accelerators = _count_accelerators(cells, accelerator, unstated)
     per_node = _domain(accelerator, num_accelerators, cells)
     network = _network(cells.text("interconnect"), cells.degree("gpus_per_node") or per_node)
-    return TrainingCluster(accelerator, per_node, network), num_accelerators
+    stated = NodeNetwork(network) if network else None
+    return TrainingCluster(accelerator, per_node, stated), num_accelerators
 
 
 def _accelerator_id(cells: Cells, unstated: set[str]) -> str:

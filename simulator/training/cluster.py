@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.schema import Accelerator
+from advisor.catalog.units import GB
 from advisor.simulator.collectives import (
     Topology,
     all_gather_s,
@@ -19,13 +20,16 @@ from advisor.simulator.collectives import (
     send_recv_s,
     topology_of,
 )
-from advisor.simulator.collectives.topology import PCIE_LANE_BYTES_PER_S
+from advisor.simulator.collectives.topology import INFINIBAND_HOP_S, PCIE_LANE_BYTES_PER_S
 from advisor.simulator.terms import TermCase, value
 from advisor.simulator.training.plan import FloatArray, IntArray, distinct
 
 Collective = Callable[[FloatArray, Topology], FloatArray]
 
 _ANY_SIZE: Final = 1_000_000
+HOST_BYTES_PER_ACCELERATOR: Final = 240.0 * GB
+"""Host memory that a machine has for each accelerator, without the part that the system takes [bytes]: 1 872 to 2 048
+GiB for eight in a DGX H100 and in rented machines with eight H100s."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,18 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class NodeNetwork:
+    """Stated network between nodes, as one accelerator sees it."""
+
+    bytes_per_s: float
+    """Rate per accelerator, one direction [bytes/s]."""
+    latency_s: float = INFINIBAND_HOP_S
+    """Time of one small-message step between nodes [s]."""
+    reduces: bool = False
+    """Whether its switches reduce (InfiniBand SHARP)."""
+
+
+@dataclass(frozen=True, slots=True)
 class TrainingCluster:
     """Equal accelerators in equal nodes."""
 
@@ -48,8 +64,10 @@ class TrainingCluster:
     ranks_per_node: int = 0
     """Number of accelerators that share one scale-up domain (a node, or a rack with one fabric); 0 is the usual
     node."""
-    network_bytes_per_s: float = 0.0
-    """Network rate per accelerator, one direction [bytes/s]; 0 takes the catalog's rate."""
+    network: NodeNetwork | None = None
+    """Network between nodes; None takes the catalog's rate."""
+    host_bytes: float = HOST_BYTES_PER_ACCELERATOR
+    """Host memory for each accelerator [bytes]."""
     link: Link | None = None
     """Link to the other part of the job, which data-parallel groups cross; None without another part."""
 
@@ -76,9 +94,14 @@ class TrainingCluster:
         """
         in_node = max(1, min(num_ranks, ranks_in_node))
         found = topology_of(self.accelerator, num_ranks, ranks_per_node=in_node)
-        if self.network_bytes_per_s and found.num_nodes > 1:
-            found = replace(found, inter_bytes_per_s=self.network_bytes_per_s)
-        return found
+        if self.network is None or found.num_nodes == 1:
+            return found
+        return replace(
+            found,
+            inter_bytes_per_s=self.network.bytes_per_s,
+            inter_latency_s=self.network.latency_s,
+            network_reduction=self.network.reduces,
+        )
 
     def group_across(self, num_ranks: int, ranks_in_node: int) -> Topology:
         """Return the topology of a group that crosses the link to the other part, if there is one.

@@ -89,9 +89,13 @@ def training_days(
 def model_flop_per_token(job: TrainingJob) -> float:
     """FLOP that training one token needs, whatever the layout [flop]: 6 N + attention; with adapters 4 N.
 
+    A reward model has no head.
+
     Source: Chowdhery et al. 2022, arXiv:2204.02311, appendix B; Kaplan et al. 2020, arXiv:2001.08361.
     """
     active = parameter_count(job.model).active
+    if "scalar_head" in job.features:
+        active -= job.model.vocab_size * job.model.hidden_size
     backward = _BACKWARD if job.method == "full" else _FROZEN_BACKWARD
     attention = attention_flop_per_token(job.model, job.sequence_tokens)
     return (_FORWARD + backward) * active + 3.0 * attention

@@ -10,8 +10,9 @@ Optimizer = Literal["adamw", "adamw_bf16", "adamw_8bit", "adafactor", "lion", "m
 has one moment."""
 OPTIMIZERS: Final[tuple[Optimizer, ...]] = get_args(Optimizer)
 
-Method = Literal["full", "lora", "qlora", "dora"]
-"""Parameters that learn: all (pre-training and full fine-tuning), or adapters on frozen weights."""
+Method = Literal["full", "lora", "qlora", "dora", "ia3"]
+"""Parameters that learn: all (pre-training and full fine-tuning), or adapters on frozen weights; of IA3, factors of
+keys, values and activations."""
 METHODS: Final[tuple[Method, ...]] = get_args(Method)
 
 

@@ -51,6 +51,14 @@ class LatticeLimits:
     """Choices of keeping optimizer states in host memory."""
     offload_parameters: tuple[bool, ...] = (False,)
     """Choices of keeping weights in host memory, streamed in for every pass."""
+    data_parallel: tuple[int, ...] = ()
+    """Degrees of data parallelism that are allowed; empty: any that is left."""
+    virtual_stages: tuple[int, ...] = ()
+    """Numbers of chunks per stage that are allowed; empty: 1, and up to twelve where they divide the layers."""
+    expert_tensor_parallel: tuple[int, ...] = ()
+    """Degrees of tensor parallelism inside experts that are allowed; empty: none, or that of the dense layers."""
+    are_stated: bool = False
+    """Whether the user states degrees: then what divides is tried, whatever a rule of thumb would try."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +98,7 @@ def enumerate_lattice(job: TrainingJob, num_accelerators: int, limits: LatticeLi
     blocks = []
     for tp, pp, cp in _dense_degrees(job, num_accelerators, limits, shape):
         dp = num_accelerators // (tp * pp * cp)
-        if job.global_batch % dp:
+        if job.global_batch % dp or (limits.data_parallel and dp not in limits.data_parallel):
             continue
         micro_batches = [b for b in _micro_batches(limits) if job.global_batch // dp % b == 0]
         outer = _outer_layers(shape.num_layers, pp)
@@ -108,15 +116,16 @@ def _dense_degrees(
 ) -> Iterator[tuple[int, int, int]]:
     widest = min(limits.domain, _MOST_TENSOR_PARALLEL)
     tensor = limits.tensor_parallel or _powers_of_two(widest)
+    fewest = 2 if limits.are_stated else _LEAST_TOKENS_PER_CONTEXT_RANK
     context = [
         c
         for c in limits.context_parallel or _powers_of_two(_MOST_CONTEXT_PARALLEL)
-        if c == 1
-        or (job.sequence_tokens % (2 * c) == 0 and job.sequence_tokens // c >= _LEAST_TOKENS_PER_CONTEXT_RANK)
+        if c == 1 or (job.sequence_tokens % (2 * c) == 0 and job.sequence_tokens // c >= fewest)
     ]
     stages = limits.pipeline_parallel or [p for p in _divisors(num_accelerators) if p <= shape.num_layers]
     for tp, cp, pp in product(tensor, context, stages):
-        if num_accelerators % (tp * cp * pp) == 0 and shape.num_heads % tp == 0:
+        divides = num_accelerators % (tp * cp * pp) == 0 and shape.num_heads % tp == 0
+        if divides and pp <= shape.num_layers and tp <= limits.domain:
             yield tp, pp, cp
 
 
@@ -131,13 +140,23 @@ def _outer_layers(num_layers: int, stages: int) -> int:
 
 
 def _schedules(stages: int, num_layers: int, limits: LatticeLimits) -> Iterator[tuple[Schedule, int]]:
-    """Yield (schedule, chunks per stage) for `stages` stages."""
+    """Yield (schedule, chunks per stage) for `stages` stages, of the allowed numbers of chunks."""
+    allowed = limits.virtual_stages
+    yield from (
+        (schedule, chunks)
+        for schedule, chunks in _all_schedules(stages, num_layers, limits)
+        if not allowed or chunks in allowed
+    )
+
+
+def _all_schedules(stages: int, num_layers: int, limits: LatticeLimits) -> Iterator[tuple[Schedule, int]]:
     if stages == 1:
         yield "1f1b", 1
         return
+    most = num_layers if limits.are_stated else _MOST_VIRTUAL_STAGES
     for schedule in limits.schedules:
         if schedule == "interleaved":
-            yield from ((schedule, chunks) for chunks in _chunks(num_layers, stages))
+            yield from ((schedule, chunks) for chunks in _chunks(num_layers, stages, most))
         elif schedule == "zbv":
             if num_layers % (2 * stages) == 0:
                 yield schedule, 2
@@ -145,8 +164,8 @@ def _schedules(stages: int, num_layers: int, limits: LatticeLimits) -> Iterator[
             yield schedule, 1
 
 
-def _chunks(num_layers: int, stages: int) -> list[int]:
-    """Return the numbers of chunks per stage: equal chunks, or equal except the first and the last.
+def _chunks(num_layers: int, stages: int, most: int) -> list[int]:
+    """Return the numbers of chunks per stage up to `most`: equal chunks, or equal except the first and the last.
 
     The tables replace a layer of the first and of the last.
 
@@ -156,7 +175,7 @@ def _chunks(num_layers: int, stages: int) -> list[int]:
     if (num_layers + outer) % stages:
         return []
     per_stage = (num_layers + outer) // stages
-    most = min(per_stage, _MOST_VIRTUAL_STAGES)
+    most = min(per_stage, most)
     return [chunks for chunks in _divisors(per_stage) if 1 < chunks <= most]
 
 
@@ -180,7 +199,8 @@ def _expert_degrees(
         yield 1, 0
         return
     wanted = limits.expert_parallel or _divisors(shape.num_experts)
-    for ep, etp in product(wanted, sorted({1, tp})):
+    inside = limits.expert_tensor_parallel or sorted({1, tp})
+    for ep, etp in product(wanted, inside):
         if (tp * cp * dp) % (ep * etp) == 0 and shape.num_experts % ep == 0:
             yield ep, etp
 

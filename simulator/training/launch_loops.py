@@ -8,7 +8,7 @@ from advisor.simulator.training.launch_flags import recomputed_modules
 from advisor.simulator.training.launch_tuning import LORA_ALPHA_PER_RANK
 from advisor.simulator.training.plan import TrainingPlan
 
-_ESTIMATORS: Final = {"grpo": "group_norm", "ppo": "gae"}
+_ESTIMATORS: Final = {"grpo": "group_norm", "rloo": "rloo", "ppo": "gae"}
 """Advantage estimators in OpenRLHF by algorithm."""
 
 
@@ -66,7 +66,7 @@ def verl_flags(job: TrainingJob, plan: TrainingPlan, loop: LoopShape) -> str:
     actor = "actor_rollout_ref.actor"
     flags = [
         f"python3 -m verl.trainer.main_ppo{config}",
-        f"algorithm.adv_estimator={'grpo' if loop.algorithm == 'grpo' else 'gae'}",
+        f"algorithm.adv_estimator={'gae' if loop.algorithm == 'ppo' else loop.algorithm}",
         "data.train_files=TRAIN.parquet data.val_files=TEST.parquet",
         f"data.train_batch_size={loop.prompts} data.max_prompt_length={loop.lengths[0]}",
         f"data.max_response_length={loop.lengths[1]}",

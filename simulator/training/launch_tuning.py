@@ -16,7 +16,7 @@ _OPTIMIZERS: Final[Mapping[str, str]] = {
     "lion": "--optim lion_32bit",
     "sgd": "--optim sgd",
 }
-_TRAINERS: Final = ("sft", "dpo", "grpo")
+_TRAINERS: Final = ("sft", "dpo", "grpo", "rloo", "kto", "reward")
 """Trainers of TRL's command line."""
 """Accelerators of one machine."""
 
@@ -27,6 +27,7 @@ def trl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     degrees = (plan.pipeline_parallel, plan.tensor_parallel, plan.context_parallel, plan.expert_parallel)
     return (
         max(degrees) == 1
+        and job.method != "ia3"
         and job.compute_dtype in _PRECISIONS
         and job.optimizer in _OPTIMIZERS
         and plan.recompute in ("none", "full")

@@ -49,8 +49,11 @@ def _distances(plan: TrainingPlan, lattice: PlanLattice) -> NDArray[np.float64]:
     return distance
 
 
-def check_plan(plan: TrainingPlan, job: TrainingJob, domain: int) -> None:
-    """Refuse a stated plan that no launcher would accept, with the nearest valid one as the hint.
+def check_plan(
+    plan: TrainingPlan, job: TrainingJob, domain: int, limits: LatticeLimits | None = None
+) -> None:
+    """Refuse a stated plan that no launcher would accept, with the nearest valid one as the hint: within the `limits`
+    of a framework if they are given.
 
     Raises: InfeasibleError: a degree does not divide the quantity it splits, or there is nothing for it to divide.
     Source: the rules of enumerate_lattice.
@@ -59,7 +62,7 @@ def check_plan(plan: TrainingPlan, job: TrainingJob, domain: int) -> None:
     if found is None:
         return
     what, why = found
-    near = _nearest_valid(plan, job, domain)
+    near = _nearest_valid(plan, job, domain, limits)
     hint = f"the nearest plan that works: {plan_words(near)}" if near else ""
     raise InfeasibleError(what, why=why, fix="change the degrees so that they divide", hint=hint)
 
@@ -137,10 +140,12 @@ def _expert_faults(plan: TrainingPlan, shape: ModelLimits) -> Iterator[tuple[str
         )
 
 
-def _nearest_valid(plan: TrainingPlan, job: TrainingJob, domain: int) -> TrainingPlan | None:
+def _nearest_valid(
+    plan: TrainingPlan, job: TrainingJob, domain: int, limits: LatticeLimits | None
+) -> TrainingPlan | None:
     """Return the nearest plan for equally many accelerators, or for the powers of two around them; None without any."""
     count = plan.num_accelerators
-    limits = LatticeLimits(
+    limits = limits or LatticeLimits(
         domain,
         recompute=(plan.recompute,),
         sharding=tuple(dict.fromkeys((plan.sharding, "none"))),

@@ -17,7 +17,7 @@ from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.peak import communicators, peak_memory
 from advisor.simulator.training.plan import FloatArray, PlanLattice, TrainingPlan
 
-Algorithm = Literal["grpo", "ppo", "dpo"]
+Algorithm = Literal["grpo", "rloo", "ppo", "dpo", "kto", "orpo", "reward"]
 _FORWARD_PARTS: Final = ("forward",)
 _SHARED_PARTS: Final = (
     "tensor_parallel",
@@ -38,6 +38,40 @@ _ENGINE_BYTES: Final = 1.5 * GIB
 """Memory of captured graphs and workspaces of the generating engine, as in serving [bytes]."""
 _LOGPROB_BYTES: Final = 6.0
 """Bytes per logit of a forward pass that keeps nothing: 16-bit logits and their fp32 log-softmax."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopRules:
+    """Work of one step of an algorithm beside the training of the policy itself."""
+
+    num_forwards: int
+    """Forward passes over the batch that nothing learns from."""
+    given_answers: int = 0
+    """Outputs of a prompt in the data set; 0 if the policy generates them."""
+    num_trained: int = 1
+    """Models that learn, each of the policy's size."""
+    has_reference: bool = True
+    """Whether a frozen copy of the starting policy takes part."""
+
+
+RULES: Final[Mapping[Algorithm, LoopRules]] = {
+    "grpo": LoopRules(2),
+    "rloo": LoopRules(2),
+    "ppo": LoopRules(3, num_trained=2),
+    "dpo": LoopRules(1, given_answers=2),
+    "kto": LoopRules(3, given_answers=1),
+    "orpo": LoopRules(0, given_answers=2, has_reference=False),
+    "reward": LoopRules(0, given_answers=2, has_reference=False),
+}
+"""Algorithms of preferences and rewards. GRPO (arXiv:2402.03300) and RLOO (arXiv:2402.14740) ask the policy that
+generated and a frozen reference; PPO (arXiv:1707.06347) a critic too, which learns. DPO (arXiv:2305.18290) asks the
+reference alone, KTO (arXiv:2402.01306) the reference, and both again on outputs of other prompts for its estimate of
+the KL term. ORPO (arXiv:2403.07691) and a reward model on pairs (arXiv:2203.02155, section 3.5) ask no other model."""
+
+
+def generates(algorithm: Algorithm) -> bool:
+    """Whether the policy generates the outputs that it learns from. Source: RULES."""
+    return not RULES[algorithm].given_answers
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +111,13 @@ def forward_s(breakdown_s: Mapping[str, float]) -> float:
 
 
 def num_forwards(algorithm: Algorithm) -> int:
-    """Number of forward passes in addition to training.
-
-    GRPO asks the policy that generated and a frozen reference; PPO a critic too; DPO the reference only.
-
-    Source: Shao et al. 2024, arXiv:2402.03300; Schulman et al. 2017, arXiv:1707.06347; Rafailov et al. 2023,
-        arXiv:2305.18290.
-    """
-    return {"grpo": 2, "ppo": 3, "dpo": 1}[algorithm]
+    """Number of forward passes in addition to training. Source: RULES."""
+    return RULES[algorithm].num_forwards
 
 
 def num_trained_models(algorithm: Algorithm) -> int:
-    """Number of models that learn in each step: PPO also trains a critic of the policy's size.
-
-    Source: as num_forwards.
-    """
-    return 2 if algorithm == "ppo" else 1
+    """Number of models that learn in each step: PPO also trains a critic of the policy's size. Source: RULES."""
+    return RULES[algorithm].num_trained
 
 
 def judge_s(reward_model: Model, tokens: float, num_accelerators: int, peak_flop_per_s: float) -> float:
@@ -203,13 +228,14 @@ class PhaseMemory:
 
 
 def preference_job(job: TrainingJob, algorithm: Algorithm) -> TrainingJob:
-    """Return the job whose step memory is that of the algorithm: DPO runs a chosen and a rejected output through the
-    policy.
+    """Return the job whose step memory is that of the algorithm: of pairs a chosen and a rejected output run through
+    the policy together.
 
     Assumes: both outputs have the job's sequence length and go through in one pass, as a packed pair.
     Source: Rafailov et al. 2023 (arXiv:2305.18290), equation 7.
     """
-    return replace(job, sequence_tokens=2 * job.sequence_tokens) if algorithm == "dpo" else job
+    pairs = RULES[algorithm].given_answers == 2
+    return replace(job, sequence_tokens=2 * job.sequence_tokens) if pairs else job
 
 
 def companion_bytes(job: TrainingJob, lattice: PlanLattice, companions: Companions) -> FloatArray:
@@ -233,7 +259,7 @@ def loop_memory(
 
     The phases are generation, log-probabilities and training. The peak is the largest of them, not their sum.
 
-    `generation` is None if other machines generate, and for DPO, which does not.
+    `generation` is None if other machines generate; algorithms on given outputs do not.
 
     Assumes: parameters of training and of the engine are separate copies; the engine's cache is freed before training.
     Raises: InfeasibleError: more pipeline stages than layers.
@@ -248,7 +274,7 @@ def loop_memory(
     memory = allocator()
     outside = memory.context_bytes + memory.communicator_bytes * float(communicators(lattice)[0])
     phases: list[PhaseMemory] = []
-    if generation is not None and companions.algorithm != "dpo":
+    if generation is not None and generates(companions.algorithm):
         resident = 0.0 if generation.training_on_host else 1.0
         phases.append(
             PhaseMemory(
@@ -272,7 +298,7 @@ def loop_memory(
 
 def _frozen_bytes(job: TrainingJob, lattice: PlanLattice, companions: Companions) -> FloatArray:
     held = np.zeros(len(lattice))
-    if companions.has_reference and job.method == "full":
+    if companions.has_reference and RULES[companions.algorithm].has_reference and job.method == "full":
         held = held + _weights_only(job, job.model, lattice)
     if companions.reward_model is not None:
         held = held + _weights_only(job, companions.reward_model, lattice)

@@ -1,11 +1,12 @@
 """Releases of training frameworks: the one that a plan needs, and the features that a release switches on by itself."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.simulator.training.framework_costs import year_month_of
 from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.lattice import LatticeLimits
 from advisor.simulator.training.plan import TrainingPlan
 
 UNFUSED_UNTIL: Final = "2024-06"
@@ -37,6 +38,10 @@ _SINCE: Final = {
 }  # fmt: skip
 """First releases by framework and feature. Months are an own record, not checked against release notes: one may be off
 by a few."""
+
+
+_RECOMPUTATIONS: Final = {"selective": "selective recomputation", "modules": "recomputed modules"}
+"""Features of a release by the recomputation that needs them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +78,37 @@ def _features(job: TrainingJob, plan: TrainingPlan) -> Iterator[str]:
     used = {
         "context parallelism": plan.context_parallel > 1,
         "expert parallelism": plan.expert_parallel > 1,
-        "selective recomputation": plan.recompute == "selective",
-        "recomputed modules": plan.recompute == "modules",
+        _RECOMPUTATIONS["selective"]: plan.recompute == "selective",
+        _RECOMPUTATIONS["modules"]: plan.recompute == "modules",
         "interleaved stages": plan.virtual_stages > 1,
     }
     yield from (feature for feature, is_used in used.items() if is_used)
+
+
+def limits_at(limits: LatticeLimits, job: TrainingJob) -> LatticeLimits:
+    """Return the limits of a lattice without the features that are newer than the job's release.
+
+    Source: own record, `_SINCE`.
+    """
+    month = year_month_of(job)
+    if not month:
+        return limits
+
+    def has(feature: str) -> bool:
+        first = _SINCE.get((job.framework, feature))
+        return first is None or month >= first.month
+
+    found = replace(
+        limits,
+        sharding=tuple(name for name in limits.sharding if has(name)),
+        schedules=tuple(
+            name for name in limits.schedules if name != "interleaved" or has("interleaved stages")
+        ),
+        recompute=tuple(name for name in limits.recompute if has(_RECOMPUTATIONS.get(name, ""))),
+    )
+    if not has("context parallelism"):
+        found = replace(found, context_parallel=(1,))
+    return found if has("expert parallelism") else replace(found, expert_parallel=(1,))
 
 
 def features_at(framework: str, month: str) -> frozenset[str]:

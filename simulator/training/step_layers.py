@@ -23,6 +23,7 @@ from advisor.simulator.operators.grouped_matmul import (
 from advisor.simulator.operators.matmul import MatmulEfficiency, matmul_s, overlapped_s
 from advisor.simulator.training.framework_costs import FrameworkCosts, common_term
 from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.memory.account import scaled_width
 from advisor.simulator.training.plan import FloatArray, IntArray
 
 OPERATOR_DTYPES: Final = {
@@ -42,6 +43,8 @@ _BYTES: Final = 2.0
 _AUTOCAST_BYTES: Final = 6.0
 """Bytes moved per weight by autocast in the forward pass, fp32 to 16 bits, and again for its gradient, 16 bits to
 fp32."""
+_SCALED_BYTES: Final = 4.0
+"""Bytes of a 16-bit value that IA3 reads and writes again."""
 _CAST_BYTES: Final = {"fp8": 1.0, "nvfp4": 7.0}
 """Bytes moved per activation or gradient in addition to the cast of the multiplication itself: the transposed copy, and
 for nvfp4 a pass for the scale and one through the random rotation."""
@@ -176,13 +179,14 @@ class LayerPricing:
         """Time of forward pass, gradients of inputs and gradients of weights of the head with its loss, and of the
         input table [s].
 
-        The head is a matrix of vocabulary / tp columns; the loss passes over the logits: in 16 bits if it is fused,
-        with copies in fp32 if it is not.
+        The head is a matrix of vocabulary / tp columns, of a reward model one of a single column; the loss passes over
+        the logits: in 16 bits if it is fused, with copies in fp32 if it is not.
 
         Assumes: the vocabulary is divided over tensor-parallel ranks; the head multiplies in 16 bits.
         Source: Megatron-LM vocabulary-parallel cross entropy (arXiv:1909.08053, section 3).
         """
-        columns = np.ceil(self.job.model.vocab_size / self.slices.tensor_parallel)
+        outputs = 1 if "scalar_head" in self.job.features else self.job.model.vocab_size
+        columns = np.ceil(outputs / self.slices.tensor_parallel)
         forward, inputs, weights = self.matmul(columns, np.full_like(columns, self.hidden), "bf16")
         logits = self.slices.rows * columns
         table = self.stream_s(self.slices.rows * self.hidden * 4.0)
@@ -243,7 +247,8 @@ class LayerPricing:
         """Time that adapters add to a forward pass, and time that preparing frozen weights adds to every pass [s].
 
         LoRA adds per matrix x A B of rank r: inputs and outputs travel once more; the backward pass twice that. QLoRA
-        unpacks 4-bit weights to 16 bits before each use; DoRA reads every weight for the norm of its columns.
+        unpacks 4-bit weights to 16 bits before each use; DoRA reads every weight for the norm of its columns. IA3 reads
+        and writes what it multiplies.
 
         Assumes: adapters on every dense matrix of the layer.
         Source: LoRA (arXiv:2106.09685), QLoRA (arXiv:2305.14314), DoRA (arXiv:2402.09353).
@@ -254,6 +259,8 @@ class LayerPricing:
         weights = np.zeros_like(s.rows)
         if job.method == "full":
             return travel, weights
+        if job.method == "ia3":
+            return self.stream_s(_SCALED_BYTES * scaled_width(layer) / s.tensor_parallel * s.rows), weights
         for tp in self.tensor_degrees:
             mask = s.tensor_parallel == tp
             # Tensors of the whole hidden size are divided along the sequence; the others are divided already.

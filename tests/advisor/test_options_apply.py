@@ -46,7 +46,10 @@ VALUES: dict[str, Any] = {
     "max_price_age": 9, "price_file": Path("mine.csv"), "power_budget": "5kW", "storage_tb": 2.0, "egress_tb": 3.0,
     "top": 3, "fast": True, "guidance": False, "explain": True, "compute_optimal": True, "elastic": True,
     "tokens_per_day": "50M", "shape": "chat", "purchase_price": 9000.0, "api": "none",
-    "api_price_file": Path("api.csv"), "assumptions": Path("own.toml"),
+    "api_price_file": Path("api.csv"), "assumptions": Path("own.toml"), "framework_version": "2024-06", "tp": 2,
+    "pp": 2, "vpp": 2, "cp": 2, "ep": 2, "etp": 2, "dp": 2, "micro_batch": 2, "sharding": "none",
+    "recompute": "selective", "schedule": "interleaved", "network": "RoCE 8x200Gb", "host_memory": "128GB",
+    "power_cap_w": 500.0, "storage_gb_s": 20.0,
 }  # fmt: skip
 OPTIONS = {parameter.name: parameter.default for parameter in parameters_of(RecommendInput)}
 ACTS: Mapping[str, Acts] = acts_of(RecommendInput)
@@ -74,6 +77,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "adapter_slots": {"adapters": "50"},
     "power_budget": {"own": "64xh200-sxm"},
     "lora_rank": {"method": "lora"},
+    "framework_version": {"framework": "megatron"},
     "spot_losses_per_day": {"term": "spot"},
     "compute_optimal": {"tokens": None},
     "purchase_price": {"own": "8xh100-sxm"},

@@ -177,19 +177,23 @@ def test_70b_is_tuned_on_two_consumer_cards(cli: Cli) -> None:
         )
 
 
-@pytest.mark.parametrize("algorithm", ["grpo", "ppo", "dpo"])
+@pytest.mark.parametrize("algorithm", ["grpo", "rloo", "ppo", "dpo", "kto", "orpo", "reward"])
 def test_reinforcement_learning_tells_its_loop(cli: Cli, algorithm: str) -> None:
     command = (
         f"advisor recommend --model qwen2.5-7b --workload rl --algorithm {algorithm} --gpu h100 --gpus 16"
     )
-    generated = "" if algorithm == "dpo" else "--samples 8 --off-policy 1"
+    is_given = algorithm in ("dpo", "kto", "orpo", "reward")
+    generated = "" if is_given else "--samples 8 --off-policy 1"
     found = json.loads(cli(f"{command} --prompts 64 {generated} --json").out)
     option = found["options"][0]
     loop = option["performance"]["reinforcement"]
     parts = sum(loop[f"{name}_s"] for name in ("rollout", "reward", "logprob", "training", "weight_sync"))
     assert loop["step_s"] <= parts * (1 + 1e-9)
     assert loop["rollout_fraction"] == pytest.approx(loop["rollout_s"] / parts)
-    assert (loop["rollout_s"] > 0) == (algorithm != "dpo")
+    assert (loop["rollout_s"] > 0) == (not is_given)
+    assert (loop["logprob_s"] > 0) == (algorithm not in ("orpo", "reward"))
+    if is_given:
+        assert option["plan"]["micro_batch"] >= 2
     if loop["placement"] == "disaggregated":
         assert loop["num_rollout_accelerators"] + loop["num_training_accelerators"] == 16
     assert option["machine"]["num_accelerators"] == 16
@@ -261,8 +265,8 @@ BAD = (
     "simulate train --model 8b --framework-version yesterday",
     "simulate train --model 8b --gpu b200 --gpus 8 --precision nvfp4 --framework-version 25.04",
     "simulate train --model 8b --gpus 16 --cp 2 --framework-version 2022-06",
-    "simulate train --model 8b --gpus 1 --framework deepspeed --offload-optimizer --host-memory-gb 64",
-    "simulate train --model 8b --gpus 1 --framework deepspeed --offload-optimizer --host-memory-gb 9000",
+    "simulate train --model 8b --gpus 1 --framework deepspeed --offload-optimizer --host-memory 64GB",
+    "simulate train --model 8b --gpus 1 --framework deepspeed --offload-optimizer --host-memory 9000GB",
     "recommend --model 8b --workload train",
     "recommend --workload train --tokens 1T",
     "recommend --model 8b --workload train --tokens 1T --compute-optimal",
@@ -290,6 +294,28 @@ BAD = (
     "simulate train --model 8b --framework torchtitan --offload-optimizer --sharding zero3 --gpus 8",
     "recommend --model 8b --workload train --tokens 10B --gpu h100 --gpus 64 --term reserved-1y",
     "recommend --model 405b --workload train --tokens 1T --gpu h100 --gpus 16384 --term spot",
+    "recommend --model 8b --workload train --tokens 1T --gpu h100 --tp 5",
+    "recommend --model 8b --workload train --tokens 1T --gpu h100 --tp 16",
+    "recommend --model 8b --workload train --tokens 1T --gpu h100 --gpus 64 --tp 8 --pp 3",
+    "recommend --model 8b --workload train --tokens 1T --gpu h100 --gpus 64 --tp 2 --pp 2 --cp 1 --dp 4",
+    "recommend --model 8b --workload train --tokens 1T --gpu h100 --gpus 64 --micro-batch 3",
+    "recommend --model 8b --workload train --tokens 1T --gpu h100 --gpus 64 --ep 8",
+    "recommend --model 8b --workload train --tokens 1T --gpu h100 --gpus 64 --pp 33",
+    "recommend --model 8b --workload train --tokens 1T --gpu h100 --gpus 64 --framework fsdp --tp 2",
+    "recommend --model 8b --workload train --tokens 1T --gpu h100 --framework-version 2023-06",
+    "recommend --model 8b --workload train --tokens 1T --gpu h100 --framework megatron --framework-version soon",
+    "recommend --model 8b --workload train --tokens 1T --gpu h100 --gpus 64 --framework megatron "
+    "--framework-version 2023-06 --cp 2",
+    "recommend --model 8b --workload train --tokens 1T --gpu h100 --network helloworld",
+    "recommend --model 8b --workload finetune --gpu rtx-4090 --gpus 1 --host-memory 64GB",
+    "recommend --model 8b --workload finetune --gpu rtx-4090 --gpus 1 --host-memory 9TB",
+    "recommend --model 8b --workload finetune --gpu rtx-4090 --gpus 1 --host-memory 64",
+    "recommend --model 70b --workload train --tokens 100B --gpu h100 --budget 2000",
+    "recommend --model 8b --workload train --tokens 1T --gpu h100 --mtbf-hours 20",
+    "recommend --model 8b --workload train --tokens 1T --own 512xh100 --deadline 1d",
+    "recommend --model 8b --workload rl --gpu h100 --gpus 8 --tp 2",
+    "simulate train --model 8b --gpu tpu-v5p --gpus 256 --global-batch 64 --framework maxtext --dp 256",
+    "simulate train --model 8b --gpus 64 --network 'RoCE 8x400Gb' --network-gbps 400",
     "recommend --from nowhere.json --gpus 8",
     "simulate train --model 8b --gpus 64 --beside hello --between-gbps 100",
     "simulate train --model 8b --gpus 64 --beside 64xa100",
@@ -433,11 +459,29 @@ def test_what_is_assumed_of_host_and_network_is_said(cli: Cli) -> None:
     run = cli(
         "advisor simulate train --model 8b --gpus 8 --framework deepspeed --sharding zero3 --offload-optimizer"
     )
-    assert "GB in host memory for each accelerator, of 240 GB assumed (--host-memory-gb)" in run.err
+    assert "GB in host memory for each accelerator, of 240 GB assumed (--host-memory)" in run.err
     wide = cli("advisor simulate train --model 8b --gpu gh200 --gpus 64")
-    assert "Gb/s for each accelerator is assumed (--network-gbps)" in wide.err
+    assert "Gb/s for each accelerator is assumed (--network)" in wide.err
     stated = cli("advisor simulate train --model 8b --gpu gh200 --gpus 64 --network-gbps 200")
-    assert "--network-gbps" not in stated.err
+    assert "is assumed" not in stated.err
+
+
+def test_a_variant_of_an_accelerator_acts(cli: Cli) -> None:
+    """The H100s of torchtitan's runs have 96 GB at 2.4 TB/s, held to 500 W."""
+    asked = (
+        "advisor simulate train --model 8b --gpus 8 --framework torchtitan --micro-batch 2 --global-batch 16 "
+        "--recompute selective --json"
+    )
+    usual, wider, slower, capped = (
+        json.loads(cli(f"{asked} {more}").out)
+        for more in ("", "--gpu-memory 96GB", "--gpu-bandwidth-tb-s 2.4", "--power-cap-w 500")
+    )
+    assert usual["memory_verdict"] == "does not fit"
+    assert wider["memory_limit_bytes"] == 96e9
+    assert wider["memory_verdict"] != "does not fit"
+    assert wider["step_time_s"] == usual["step_time_s"]
+    for other in (slower, capped):
+        assert other["step_time_s"]["value"] > usual["step_time_s"]["value"]
 
 
 def test_an_old_release_and_a_power_limit_are_slower(cli: Cli) -> None:

@@ -288,7 +288,8 @@ def test_the_machine_of_the_test_overrides_the_catalog() -> None:
     ],
 )
 def test_the_network_is_read_from_its_description(text: str, gigabytes_per_s: float) -> None:
-    assert case(interconnect=text).cluster.network_bytes_per_s == pytest.approx(gigabytes_per_s * 1e9)
+    network = case(interconnect=text).cluster.network
+    assert (network.bytes_per_s if network else 0.0) == pytest.approx(gigabytes_per_s * 1e9)
 
 
 def test_racks_with_one_fabric_are_divided_evenly() -> None:

@@ -1,5 +1,6 @@
 """A training recommendation as an answer: the cluster to take, its rivals, one step, memory, failures, the bill."""
 
+import shlex
 from collections.abc import Sequence
 from typing import Final
 
@@ -8,7 +9,8 @@ from advisor.commands.recommend.tables import rejected_tables
 from advisor.decide.option import Offer
 from advisor.decide.purchase import job_words
 from advisor.decide.standing import standing_words
-from advisor.decide.training.market import is_fastest_wanted
+from advisor.decide.training.market import SHORTEST_WORTH_S, is_fastest_wanted
+from advisor.decide.training.recommend import duration_words
 from advisor.decide.training.result import (
     Reinforcement,
     TermCost,
@@ -43,13 +45,17 @@ def training_answer(
 ) -> Answer:
     """Return the options and the start of the first; with `explain` also charts, memory, bills and reasons."""
     first = found.options[0]
-    by_time = is_fastest_wanted(scenario)
+    within = ""
+    if is_fastest_wanted(scenario):
+        shortest = duration_words(SHORTEST_WORTH_S[scenario.workload] / DAY_S)
+        within = f", the fastest within the budget; {shortest} and less count alike"
     blocks: list[Block] = [
         Paragraph(found.headline, emphasis=True),
         Paragraph(_question_words(scenario, found)),
-        _options_table(found.options, by_time=by_time),
+        _options_table(found.options, within),
         Paragraph(standing_words(found.options, lambda option: option.usd, found.safe_pick)),
         Paragraph(job_words(first.bill)),
+        Paragraph(conditions_words(first)),
     ]
     if first.performance.reinforcement is not None:
         blocks.append(_loop_table(found.options))
@@ -63,7 +69,7 @@ def training_answer(
         inputs=fields_of(scenario),
         blocks=tuple(blocks),
         tiles=_tiles(first),
-        sections=_sections(found, by_time=by_time),
+        sections=_sections(found, within),
         records="options",
         warnings=found.warnings,
         notes=tuple(dict.fromkeys((*notes, *found.notes))),
@@ -115,7 +121,7 @@ def _clusters(count: int) -> str:
     return "1 cluster" if count == 1 else f"{count} clusters"
 
 
-def _options_table(options: Sequence[TrainingOption], *, by_time: bool) -> Table:
+def _options_table(options: Sequence[TrainingOption], within: str) -> Table:
     rows = tuple(
         (
             str(option.rank),
@@ -134,7 +140,7 @@ def _options_table(options: Sequence[TrainingOption], *, by_time: bool) -> Table
     return Table(
         columns("#> | take~ | plan~ | $/h each>? | step>? | MFU>? | takes> | dollars | price~ | basis?"),
         rows,
-        title="Best clusters, one per accelerator" + (", the fastest within the budget" if by_time else ""),
+        title=f"Best clusters, one per accelerator{within}",
     )
 
 
@@ -162,6 +168,16 @@ def _loop_row(option: TrainingOption, loop: Reinforcement) -> tuple[str, ...]:
     return (str(option.rank), where, *(show(t or None, TIME) for t in times), percent(loop.rollout_fraction))
 
 
+def conditions_words(option: TrainingOption) -> str:
+    """Return the memory of a plan with its verdict, and the conditions of machines that it rests on."""
+    shown = option.performance
+    memory = (
+        f"Memory of an accelerator: {show_quantity(shown.peak_memory_bytes, SIZE)} of "
+        f"{show(shown.memory_limit_bytes, SIZE)}: {shown.memory_verdict}."
+    )
+    return " ".join((memory, *(f"{note[0].upper()}{note[1:]}." for note in option.notes)))
+
+
 def _memory_block(option: TrainingOption) -> Block:
     """Return the memory of a plan in a line, or by stage."""
     shown = option.performance
@@ -183,8 +199,8 @@ def _bills_table(option: TrainingOption) -> Table:
             _seller(bill),
             usd(bill.usd_per_accelerator_hour),
             percent(bill.goodput_fraction),
-            show(bill.days * DAY_S, TIME) if bill.feasible else "not feasible",
-            usd(bill.usd) if bill.feasible else "-",
+            "not feasible" if bill.days is None else show(bill.days * DAY_S, TIME),
+            usd(bill.usd),
         )
         for bill in option.bills
     )
@@ -238,7 +254,7 @@ def _explanation(option: TrainingOption, found: TrainingRecommendation) -> list[
             f"{show(compute['best_tokens_for_flop'], COUNT)} tokens."
         )
     lines = [work, failures, _energy_words(shown), _price_words(option.offer)]
-    return [Paragraph("\n".join((*filter(None, lines), *option.notes)))]
+    return [Paragraph("\n".join(filter(None, lines)))]
 
 
 def _energy_words(shown: TrainingPerformance) -> str:
@@ -257,12 +273,18 @@ def _price_words(offer: Offer | None) -> str:
     return f"Price read on {offer.observed_on} ({age}): {offer.url}"
 
 
-def flags_figure(option: TrainingOption) -> Figure:
-    """Return launch options by framework, ready to copy."""
+def flags_figure(option: TrainingOption) -> Block:
+    """Return launch options by framework, and the command that shows the plan part by part, ready to copy."""
     lines = [
         f"# {name}, options of {option.launch.releases.get(name, 'an unknown release')}\n{flags}"
         for name, flags in option.launch.flags.items()
     ]
+    if option.launch.simulate_args:
+        lines.append(
+            f"# this plan, part by part\nadvisor simulate train {shlex.join(option.launch.simulate_args)}"
+        )
+    if not lines:
+        return Paragraph("No framework known here has a command for it: its library is called from Python.")
     return Figure("\n".join(lines), title="Launch options by framework")
 
 
@@ -292,10 +314,10 @@ def _tiles(option: TrainingOption) -> tuple[Tile, ...]:
     )
 
 
-def _sections(found: TrainingRecommendation, *, by_time: bool) -> tuple[Section, ...]:
+def _sections(found: TrainingRecommendation, within: str) -> tuple[Section, ...]:
     first = found.options[0]
     clusters: list[Block] = [
-        _options_table(found.options, by_time=by_time),
+        _options_table(found.options, within),
         days_chart(found.options, found.pareto, is_in_terminal=False),
     ]
     if first.performance.reinforcement is not None:

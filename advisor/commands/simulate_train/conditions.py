@@ -2,19 +2,23 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any
 
+from advisor.ask.measures import parse_bytes
+from advisor.ask.topology import check_network
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA
-from advisor.simulator.training.cluster import TrainingCluster
+from advisor.catalog.schema import Accelerator
+from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA, TERA
+from advisor.decide.training.conditions import checked_host_bytes, cluster_of, network_words
+from advisor.decide.training.scenario import MachineConditions
+from advisor.simulator.device import with_power_cap
+from advisor.simulator.training.cluster import NodeNetwork, TrainingCluster
 from advisor.simulator.training.framework_costs import release_month
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
-from advisor.simulator.training.releases import features_at, missing_features
-from advisor.simulator.training.step_host import HOST_BYTES_PER_ACCELERATOR, host_bytes
-
-_MOST_HOST_GB: Final = 1024.0
-"""Host memory of an accelerator that servers are sold with: 8 TB for eight, in 32 modules of 256 GB."""
+from advisor.simulator.training.releases import missing_features
+from advisor.simulator.training.step_host import host_bytes
 
 
 def known_release(text: str) -> str:
@@ -31,10 +35,47 @@ def known_release(text: str) -> str:
     return text
 
 
-def stated_switches(values: Mapping[str, Any], framework: str, version: str) -> frozenset[str]:
-    """Return features by what was typed: compiled layers, and what an old release lacks."""
-    compiled = frozenset({"compile"}) if values.get("compile") else frozenset[str]()
-    return compiled | features_at(framework, version if version.startswith("20") else "")
+def stated_conditions(values: Mapping[str, Any]) -> MachineConditions:
+    """Return the conditions of machines that were typed, or that a plan file states.
+
+    Raises: AdvisorError and its kinds: a network is not understood, or more host memory than nodes are sold with.
+    """
+    network = str(values.get("network", ""))
+    rate = values.get("network_gbps")
+    if network and rate is not None:
+        raise AdvisorError(
+            "--network and --network-gbps exclude each other",
+            why="both state the network",
+            fix="drop one of them",
+        )
+    if network:
+        check_network(network)
+    typed = values.get("host_memory")
+    room = None if typed is None else parse_bytes(str(typed), "--host-memory")
+    return MachineConditions(
+        network=network,
+        host_bytes=None if room is None else checked_host_bytes(room, str(typed)),
+        power_cap_w=values.get("power_cap_w"),
+    )
+
+
+def stated_cluster(values: Mapping[str, Any], accelerator: Accelerator) -> TrainingCluster:
+    """Return the cluster of an accelerator, or of a variant of it, under the conditions that were typed.
+
+    Raises: AdvisorError and its kinds: as `stated_conditions`.
+    """
+    conditions = stated_conditions(values)
+    changes: dict[str, float] = {}
+    if "gpu_memory" in values:
+        changes["memory_bytes"] = parse_bytes(str(values["gpu_memory"]), "--gpu-memory")
+    if "gpu_bandwidth_tb_s" in values:
+        changes["bandwidth_bytes_per_s"] = float(values["gpu_bandwidth_tb_s"]) * TERA
+    variant = accelerator.model_copy(update=changes) if changes else accelerator
+    cluster = cluster_of(with_power_cap(variant, conditions.power_cap_w), conditions)
+    rate = values.get("network_gbps")
+    if rate is None:
+        return cluster
+    return replace(cluster, network=NodeNetwork(float(rate) * GIGA / BITS_PER_BYTE))
 
 
 def check_release(plan: TrainingPlan, job: TrainingJob) -> None:
@@ -56,32 +97,24 @@ def host_note(
 ) -> str:
     """Return a note on what a plan keeps in host memory, and on the host memory that is assumed.
 
-    Raises: InfeasibleError: it needs more; AdvisorError: more is stated than nodes are sold with.
+    Raises: InfeasibleError: it needs more.
     """
-    stated = values.get("host_memory_gb")
-    if stated is not None and stated > _MOST_HOST_GB:
-        raise AdvisorError(
-            f"--host-memory-gb {stated:g} is more than nodes are sold with",
-            why=f"servers hold at most {_MOST_HOST_GB:g} GB for each of eight accelerators",
-            fix=f"--host-memory-gb {_MOST_HOST_GB:g}",
-        )
+    stated = "host_memory" in values
     needed = float(host_bytes(job, PlanLattice.of([plan]))[0])
     if not needed:
         return ""
-    room = float(stated) * GB if stated is not None else HOST_BYTES_PER_ACCELERATOR
+    room = cluster.host_bytes
     if needed > room:
         raise InfeasibleError(
             f"the plan keeps {needed / GB:.0f} GB in host memory for each accelerator",
-            why=f"{room / GB:.0f} GB {'are stated' if stated is not None else 'are taken to be there'}",
-            fix=f"--host-memory-gb {math.ceil(needed / GB)}, or less in host memory",
+            why=f"{room / GB:.0f} GB {'are stated' if stated else 'are taken to be there'}",
+            fix=f"--host-memory {math.ceil(needed / GB)}GB, or less in host memory",
         )
-    assumed = "" if stated is not None else f", of {room / GB:.0f} GB assumed (--host-memory-gb)"
+    assumed = f", of {room / GB:.0f} GB {'there' if stated else 'assumed (--host-memory)'}"
     return f"the plan keeps {needed / GB:.0f} GB in host memory for each accelerator{assumed}"
 
 
 def network_note(cluster: TrainingCluster, num_accelerators: int) -> str:
     """Return the network that a job over several nodes is priced with, where none was typed."""
-    if num_accelerators <= cluster.domain or cluster.network_bytes_per_s:
-        return ""
-    rate = cluster.group(num_accelerators).inter_bytes_per_s * BITS_PER_BYTE / GIGA
-    return f"network between nodes: {rate:.0f} Gb/s for each accelerator is assumed (--network-gbps)"
+    words = network_words(cluster, num_accelerators)
+    return f"{words} is assumed (--network)" if words and cluster.network is None else ""

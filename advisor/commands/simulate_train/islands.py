@@ -14,7 +14,7 @@ from advisor.decide.training.islands import Islands, IslandsFound
 from advisor.decide.training.search import PlanFound
 from advisor.render.numbers import TIME, digits, show
 from advisor.simulator.calibrated_device import calibrated_accelerator
-from advisor.simulator.training.cluster import TrainingCluster
+from advisor.simulator.training.cluster import NodeNetwork, TrainingCluster
 
 _TOGETHER: Final[tuple[Rule, ...]] = (
     OptionDependency("--beside-gbps", "--beside", "--beside 256xa100", why="there is one cluster"),
@@ -63,7 +63,8 @@ def islands_of(
         )
     chosen = accelerators.get(match[2])
     network = float(values.get("beside_gbps", 0.0)) * GIGA / BITS_PER_BYTE
-    second = TrainingCluster(calibrated_accelerator(chosen.record, calibration), network_bytes_per_s=network)
+    stated = NodeNetwork(network) if network else None
+    second = TrainingCluster(calibrated_accelerator(chosen.record, calibration), network=stated)
     return Islands((first, second), (int(values["gpus"]), int(match[1])), rate), chosen.note
 
 
@@ -118,8 +119,9 @@ def islands_result(islands: Islands, found: IslandsFound) -> dict[str, object]:
             {
                 "accelerator": cluster.accelerator.id,
                 "num_accelerators": count,
-                "network_bytes_per_s": cluster.network_bytes_per_s
-                or cluster.accelerator.scale_out_bytes_per_s,
+                "network_bytes_per_s": cluster.network.bytes_per_s
+                if cluster.network
+                else cluster.accelerator.scale_out_bytes_per_s,
                 "step_time_s": part.step_s if found.across == "dp" else None,
                 "fits": fits,
             }

@@ -116,11 +116,17 @@ class TrainInput:
     power_cap_w: Annotated[
         float | None, JOB("W", "Power limit of an accelerator.", "its rated power", min=1, max=100_000)
     ] = None
-    host_memory_gb: Annotated[
-        float | None,
-        JOB("GB", "Host memory for each accelerator.", "240", min=1, max=100_000),
+    gpu_memory: Annotated[
+        str | None, JOB("SIZE", "Memory of an accelerator's variant, e.g. 96GB.", "the catalog's")
     ] = None
-    method: Annotated[MethodName | None, JOB("NAME", "full, lora, qlora, dora.", "full")] = None
+    gpu_bandwidth_tb_s: Annotated[
+        float | None,
+        JOB("TB/S", "Memory bandwidth of an accelerator's variant.", "the catalog's", min=0.001, max=1000),
+    ] = None
+    host_memory: Annotated[
+        str | None, JOB("SIZE", "Host memory for each accelerator, e.g. 128GB.", "240GB")
+    ] = None
+    method: Annotated[MethodName | None, JOB("NAME", "full, lora, qlora, dora, ia3.", "full")] = None
     lora_rank: Annotated[int | None, JOB("N", "Rank of adapters.", "16", min=1, max=65536)] = None
     optimizer: Annotated[OptimizerName | None, JOB("NAME", "adamw, adamw_8bit, adafactor, ...", "adamw")] = (
         None
@@ -129,7 +135,15 @@ class TrainInput:
         Literal["fp32", "bf16"] | None,
         JOB("NAME", "Format in which Megatron sums gradients: fp32, bf16.", "fp32"),
     ] = None
+    mean_length: Annotated[
+        int | None,
+        JOB("N", "Mean tokens of sequences that are padded.", "packed full", min=1, max=10_000_000),
+    ] = None
     tokens: Annotated[str | None, JOB("N", "Tokens of the whole run, for its days.")] = None
+    network: Annotated[
+        str | None,
+        JOB("TEXT", "Network between nodes, e.g. 'RoCE 8x400Gb'.", "the usual node's"),
+    ] = None
     network_gbps: Annotated[
         float | None,
         JOB("GBPS", "Network per accelerator, Gb/s.", "the usual node's", min=0.1, max=1_000_000),

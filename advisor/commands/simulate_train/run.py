@@ -14,13 +14,13 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError, InputFileError
 from advisor.catalog.files import parsed_json, read_text, read_toml
 from advisor.catalog.resolve import known_value
 from advisor.catalog.schema import Accelerator
-from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA
+from advisor.catalog.units import GB
 from advisor.commands.simulate_train.conditions import (
     check_release,
     host_note,
     known_release,
     network_note,
-    stated_switches,
+    stated_cluster,
 )
 from advisor.commands.simulate_train.far_sites import far_sites
 from advisor.commands.simulate_train.islands import islands_of
@@ -40,17 +40,16 @@ from advisor.decide.training.space import (
     COMPUTE_DTYPES,
     RULES,
     Variant,
-    features_of,
     limits_of,
     option_faults,
     peak_flop_per_s,
     sixteen_bit,
+    training_job,
 )
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
 from advisor.render.saved import check_saved
 from advisor.simulator.calibrated_device import calibrated_accelerator
-from advisor.simulator.device import with_power_cap
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import METHODS, OPTIMIZERS, TrainingJob
 from advisor.simulator.training.lattice import enumerate_lattice
@@ -91,16 +90,16 @@ def train(asked: TrainInput, shared: SharedOptions) -> Answer:
     chosen = models.get(str(values["model"]))
     chip = accelerators.get(str(values.get("gpu", "h100-sxm")))
     calibration = given_calibration(shared.calibration)
-    accelerator = with_power_cap(calibrated_accelerator(chip.record, calibration), values.get("power_cap_w"))
-    network = float(values.get("network_gbps", 0.0)) * GIGA / BITS_PER_BYTE
-    cluster = TrainingCluster(accelerator, network_bytes_per_s=network)
+    cluster = stated_cluster(values, calibrated_accelerator(chip.record, calibration))
+    accelerator = cluster.accelerator
     islands, second = islands_of(values, cluster, calibration)
     clusters = islands.clusters if islands else (cluster,)
     job = _job(values, chosen.record, accelerator)
     for each in clusters:
         _check_precision(job, each)
     plan, told = _stated_or_fastest(_of_whole(values, islands), job, clusters)
-    check_plan(plan, job, min(each.domain for each in clusters))
+    within = limits_of(job, cluster) if "framework" in values else None
+    check_plan(plan, job, min(each.domain for each in clusters), within)
     if "framework" in values:
         _check_options(plan, job, cluster)
     check_release(plan, job)
@@ -196,10 +195,13 @@ def _type_of(name: str) -> type | tuple[type, ...]:
         "framework_version",
         "gradients",
         "beside",
+        "network",
+        "host_memory",
+        "gpu_memory",
         *_WORDS,
     ):
         return str
-    numbers = ("network_gbps", "between_gbps", "beside_gbps", "power_cap_w", "host_memory_gb")
+    numbers = ("network_gbps", "between_gbps", "beside_gbps", "power_cap_w", "gpu_bandwidth_tb_s")
     rates = dict.fromkeys(numbers, (int, float))
     return {"tokens": (str, int, float), **rates}.get(name, int)
 
@@ -222,6 +224,17 @@ def _from_recommendation(path: Path) -> dict[str, Any]:
             "framework": plan["framework"],
             "sequence_parallel": plan["sp"],
         }
+        conditions = content["inputs"].get("conditions", {})
+        if conditions.get("network"):
+            values["network"] = conditions["network"]
+        if conditions.get("host_bytes"):
+            values["host_memory"] = f"{conditions['host_bytes'] / GB:g}GB"
+        if conditions.get("power_cap_w"):
+            values["power_cap_w"] = conditions["power_cap_w"]
+        if task.get("framework_version"):
+            values["framework_version"] = task["framework_version"]
+        if task.get("mean_sequence_tokens"):
+            values["mean_length"] = int(task["mean_sequence_tokens"])
         if task.get("lora_rank"):
             values["lora_rank"] = task["lora_rank"]
         degrees = ("tp", "pp", "vpp", "cp", "ep", "dp", "micro_batch", "sharding", "recompute", "schedule")
@@ -245,19 +258,19 @@ def _job(values: Mapping[str, Any], model: Any, accelerator: Accelerator) -> Tra
     framework = values.get("framework", "megatron" if method == "full" else "peft")
     dtype = values.get("precision") or sixteen_bit(accelerator)
     version = known_release(str(values.get("framework_version", "")))
-    return TrainingJob(
+    compiled = frozenset({"compile"}) if values.get("compile") else frozenset[str]()
+    return training_job(
         model,
         values.get("sequence") or min(_DEFAULT_SEQUENCE, model.max_context_tokens or _DEFAULT_SEQUENCE),
         values.get("global_batch", _DEFAULT_BATCH),
         dtype,
         framework,
         method=method,
-        lora_rank=values.get("lora_rank", 16) if method != "full" else 0,
+        lora_rank=values.get("lora_rank", 16) if method not in ("full", "ia3") else 0,
         optimizer=values.get("optimizer", "adamw"),
-        framework_version=version,
-        features=features_of(method, framework, dtype)
-        | _gradients(values.get("gradients"), framework)
-        | stated_switches(values, framework, version),
+        mean_sequence_tokens=float(values.get("mean_length", 0.0)),
+        version=version,
+        switches=_gradients(values.get("gradients"), framework) | compiled,
     )
 
 

@@ -76,11 +76,11 @@ class TrainRun:
         return memory_stages(self.found.job, self.found.plan)
 
     @property
-    def batch_s(self) -> tuple[int, float]:
+    def batch_s(self) -> tuple[float, float]:
         """Return tokens of a step on all sites, and its time [s]."""
         number = self.sites.sites.num_sites if self.sites else 1
         seconds = self.sites.step_s(self.found) if self.sites else self.found.step_s
-        return number * self.found.job.tokens_per_step, seconds
+        return number * self.found.job.real_tokens_per_step, seconds
 
 
 def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...]) -> Answer:
@@ -90,7 +90,7 @@ def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...
     plan = found.plan
     accelerator = found.cluster.accelerator
     step = step_quantity(found, found.step_s)
-    per_step = job.tokens_per_step / plan.num_accelerators
+    per_step = job.real_tokens_per_step / plan.num_accelerators
     rate = per_step / step
     peak = run.peak_flop_per_s
     mfu = per_step * model_flop_per_token(job) / peak / step
@@ -170,8 +170,8 @@ def _result(
         "plan": plan_columns(job, plan),
         **measures,
         "peak_memory_bytes": memory_quantity(found),
-        "allocated_memory_bytes": found.peak_memory_bytes - held["context"] - held["reserve"],
-        "reserved_memory_bytes": found.peak_memory_bytes - held["context"],
+        "allocated_memory_bytes": found.allocated_bytes,
+        "reserved_memory_bytes": found.reserved_bytes,
         "memory_limit_bytes": run.limit_bytes or None,
         "fits": run.fits,
         "memory_verdict": run.verdict,
@@ -201,8 +201,6 @@ def _summary(run: TrainRun, rate: Quantity, mfu: Quantity, hfu: Quantity, days: 
     found = run.found
     memory = run.limit_bytes
     verdict = run.verdict
-    reserved = found.peak_memory_bytes - found.memory_bytes["context"]
-    allocated = reserved - found.memory_bytes["reserve"]
     beside = bottleneck_of(found.breakdown_s)
     costs = f"{beside} costs most beside computing"
     if beside == "compute":
@@ -212,8 +210,8 @@ def _summary(run: TrainRun, rate: Quantity, mfu: Quantity, hfu: Quantity, days: 
         f"{digits(rate.value)} tokens/s per accelerator, MFU {percent(mfu.value)}, with recomputation "
         f"{percent(hfu.value)}; {costs}.{whole}\n"
         f"Memory of the fullest accelerator {show_quantity(memory_quantity(found), SIZE)} of {show(memory, SIZE)}: "
-        f"{verdict}. Tensors hold {show(allocated, SIZE)} of it, the allocator {show(reserved, SIZE)}, the rest is the "
-        "driver's."
+        f"{verdict}. Tensors hold {show(found.allocated_bytes, SIZE)} of it, the allocator "
+        f"{show(found.reserved_bytes, SIZE)}, the rest is the driver's."
     )
 
 

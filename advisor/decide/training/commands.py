@@ -2,10 +2,12 @@
 are."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
 from advisor.decide.training.result import Reinforcement
 from advisor.decide.training.scenario import RolloutTask
+from advisor.decide.training.space import WITHOUT_COMMANDS
 from advisor.simulator.training.cluster import TrainingCluster, on_bus
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_flags import launch_flags
@@ -18,13 +20,17 @@ from advisor.simulator.training.launch_loops import (
 )
 from advisor.simulator.training.launch_tuning import trl_flags, trl_runs
 from advisor.simulator.training.plan import TrainingPlan
+from advisor.simulator.training.reinforcement import RULES, Algorithm, generates
+
+_TRL_COMMANDS: Final = ("grpo", "rloo", "dpo", "kto", "reward")
+"""Algorithms that TRL has a command for; its PPO and ORPO trainers are called from Python."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopKind:
     """The parts of a loop of generation and training that decide which framework runs it."""
 
-    algorithm: str
+    algorithm: Algorithm
     is_apart: bool
     """Whether other accelerators generate than those that train."""
     steps_off_policy: int
@@ -32,13 +38,17 @@ class LoopKind:
 
 def has_command(job: TrainingJob, plan: TrainingPlan, loop: LoopKind | None = None) -> bool:
     """Whether a framework has options for all of a plan, of pre-training and tuning or of a loop."""
+    if job.method in WITHOUT_COMMANDS:
+        return True  # its library is called from Python
     if loop is None:
         return bool(launch_flags(job, plan, as_priced=True))
-    if loop.algorithm == "dpo":
+    if not generates(loop.algorithm):
         return trl_runs(job, plan)
     if openrlhf_places(loop) and openrlhf_runs(job, plan):
         return True
-    return not loop.is_apart and (verl_runs(job, plan) or (loop.algorithm != "ppo" and trl_runs(job, plan)))
+    return not loop.is_apart and (
+        verl_runs(job, plan) or (loop.algorithm in _TRL_COMMANDS and trl_runs(job, plan))
+    )
 
 
 def openrlhf_places(loop: LoopKind) -> bool:
@@ -67,8 +77,9 @@ def commands_of(
     lengths = (task.prompt_tokens, task.response_tokens)
     together = loop.placement == "colocated"
     ways = loop.rollout_tensor_parallel
-    flags = _trl_loop(job, plan, task, lengths, ways) if together or task.algorithm == "dpo" else {}
-    if task.algorithm == "dpo":
+    offline = not generates(task.algorithm)
+    flags = _trl_loop(job, plan, task, lengths, ways) if together or offline else {}
+    if offline:
         return flags
     shape = LoopShape(
         task.algorithm,
@@ -90,10 +101,14 @@ def _trl_loop(
     job: TrainingJob, plan: TrainingPlan, task: RolloutTask, lengths: tuple[int, int], ways: int
 ) -> dict[str, str]:
     """TRL's own trainer of the algorithm, where it has one and options for the plan."""
-    if task.algorithm == "ppo" or not trl_runs(job, plan):
+    if task.algorithm not in _TRL_COMMANDS or not trl_runs(job, plan):
         return {}
-    if task.algorithm == "dpo":
-        return {"trl": trl_flags(job, plan, "dpo", f"--max_length {sum(lengths)}")}
+    if not generates(task.algorithm):
+        if RULES[task.algorithm].given_answers == 2:
+            # TRL counts pairs where the plan counts sequences.
+            job = replace(job, global_batch=max(1, job.global_batch // 2))
+            plan = replace(plan, micro_batch=plan.micro_batch // 2)
+        return {"trl": trl_flags(job, plan, task.algorithm, f"--max_length {sum(lengths)}")}
     generated = f"--num_generations {task.samples_per_prompt} --max_completion_length {lengths[1]}"
     engine = "--use_vllm --vllm_mode colocate" + (f" --vllm_tensor_parallel_size {ways}" if ways > 1 else "")
-    return {"trl": trl_flags(job, plan, "grpo", f"{generated} {engine}")}
+    return {"trl": trl_flags(job, plan, task.algorithm, f"{generated} {engine}")}

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.errors import AdvisorError, InfeasibleError
@@ -12,7 +13,6 @@ from advisor.catalog.units import DAY_S, HOUR_S
 from advisor.decide.offers import OWN, offers_by_accelerator, owned_offers
 from advisor.decide.ranking import is_firm
 from advisor.decide.reason import (
-    NeedsMore,
     NoClusterSize,
     NoLayout,
     NotForSale,
@@ -24,19 +24,25 @@ from advisor.decide.reason import (
 )
 from advisor.decide.standing import BLOCK
 from advisor.decide.training.commands import LoopKind, has_command, openrlhf_places
+from advisor.decide.training.fixed_layout import cluster_sizes
 from advisor.decide.training.money import ClusterOffer, cluster_offers
 from advisor.decide.training.rollouts import best_loop
 from advisor.decide.training.runs import TrainingRun, num_steps_of, run_of
-from advisor.decide.training.scenario import RolloutTask, TrainingScenario
+from advisor.decide.training.scenario import RolloutTask, TrainingScenario, Workload
 from advisor.decide.training.search import Tally, best_plans, simulate_pipeline, unlayable
 from advisor.decide.training.space import Variant, counts_of, peak_flop_per_s, variants_of
 from advisor.simulator.calibrated_device import calibrated_accelerator
+from advisor.simulator.device import with_power_cap
 from advisor.simulator.training.flop import model_flop_per_token
-from advisor.simulator.training.reinforcement import num_forwards, num_trained_models
+from advisor.simulator.training.reinforcement import generates, num_forwards, num_trained_models
 
 Progress = Callable[[str], None]
 _PATIENCE = 2
-"""Larger clusters tried beyond the first that meets the deadline."""
+"""Larger clusters tried beyond the first that meets the deadline, or beyond which speed is worth nothing."""
+SHORTEST_WORTH_S: Final[Mapping[Workload, float]] = {"train": 7.0 * DAY_S, "finetune": DAY_S, "rl": DAY_S}
+"""Time of a run below which being faster is worth no money unless a deadline says so [s]: clusters are handed over and
+tried within days, machines within one. Own assumption; without it $20,000 rent a thousand accelerators for two hours.
+"""
 _FINALISTS = 4
 _MFU_UPPER_BOUND = 0.85
 """Upper bound on MFU that no published run comes near; plans that miss the deadline even so are not priced."""
@@ -84,7 +90,8 @@ def search_training(scenario: TrainingScenario, model: Model, progress: Progress
 
 
 def candidates(scenario: TrainingScenario) -> dict[str, Accelerator]:
-    """Accelerators that may be the answer, with a calibration's figures where it names one.
+    """Accelerators that may be the answer under the power limit of the question, with a calibration's figures where it
+    names one.
 
     Raises: UnknownNameError: an accelerator is not known.
     """
@@ -95,8 +102,11 @@ def candidates(scenario: TrainingScenario) -> dict[str, Accelerator]:
         if names
         else list(accelerator_catalog.all_accelerators())
     )
+    cap_w = scenario.conditions.power_cap_w
     return {
-        record.id: calibrated_accelerator(record, scenario.calibration) if record.is_ranked else record
+        record.id: with_power_cap(calibrated_accelerator(record, scenario.calibration), cap_w)
+        if record.is_ranked
+        else record
         for record in records
     }
 
@@ -125,7 +135,7 @@ def _bounds(
     """(least dollars that perfect computation could cost, accelerator), where it could run at all."""
     found = []
     for name, accelerator in records.items():
-        variants, reason = variants_of(accelerator, model, scenario.task)
+        variants, reason = variants_of(accelerator, model, scenario.task, scenario.conditions)
         if reason is not None:
             outcome.reasons[name] = reason
         elif not offers.get(name):
@@ -148,7 +158,7 @@ def _least_accelerator_hours(scenario: TrainingScenario, variants: Sequence[Vari
 
 def _loop_factor(task: RolloutTask) -> float:
     """Work of a whole loop over that of its training: log-probabilities and generation are forward passes."""
-    generated = 0 if task.algorithm == "dpo" else 1
+    generated = int(generates(task.algorithm))
     return num_trained_models(task.algorithm) + (num_forwards(task.algorithm) + generated) / 3.0
 
 
@@ -168,13 +178,15 @@ def _search_accelerator(
     prices: Sequence[Price],
     outcome: MarketOutcome,
 ) -> None:
-    """Runs on one accelerator that keep the limits: cluster sizes upwards until larger ones only cost more, or
-    downwards until the fastest within the budget is found."""
-    variants, _ = variants_of(accelerator, model, scenario.task, whole=False)
+    """Runs on one accelerator that keep the limits: cluster sizes upwards until larger ones only cost more, or, if only
+    money is limited, until more speed is worth nothing."""
+    variants, _ = variants_of(accelerator, model, scenario.task, scenario.conditions, whole=False)
     limits = scenario.limits
     name = accelerator.id
     reason: Reason | None = None
+    nearest: TrainingRun | None = None
     kept = 0
+    num_short = 0
     for count in _counts(scenario, accelerator, prices, variants):
         ways = cluster_offers(count, prices, accelerator)
         if not ways:
@@ -198,21 +210,35 @@ def _search_accelerator(
             if limits.num_accelerators is not None:
                 outcome.nearest_sold[name] = _nearest_that_works(accelerator, prices, variants, count)
             continue
+        # Whether a size is tried must not depend on the budget: more of it would otherwise hide one.
+        num_short += run.wall_s <= SHORTEST_WORTH_S[scenario.workload]
+        if is_fastest_wanted(scenario) and num_short > _PATIENCE:
+            break
         if (infeasible := run.infeasible) is not None:
-            reason = infeasible
+            reason = reason or infeasible
             continue
-        missed = _misses(scenario, run)
-        if missed is not None:
-            reason = missed
+        if misses(scenario, run) is not None:
+            nearest = (
+                run if nearest is None or shortfall(scenario, run) < shortfall(scenario, nearest) else nearest
+            )
             outcome.near.append(run)
             continue
         outcome.runs.setdefault(name, []).append(run)
         kept += 1
-        if kept > _PATIENCE and (limits.deadline_s or is_fastest_wanted(scenario)):
+        if kept > _PATIENCE and limits.deadline_s:
             break
     if not kept:
-        needed = NeedsMore(limits.max_accelerators) if limits.deadline_s else NoClusterSize()
-        outcome.reasons[name] = reason or needed
+        # A run that only misses a limit says more than sizes that hold no plan at all.
+        reason = (misses(scenario, nearest) if nearest is not None else reason) or NoClusterSize()
+        outcome.reasons[name] = reason
+
+
+def shortfall(scenario: TrainingScenario, run: TrainingRun) -> float:
+    """Return by which factor a run misses the limit that it misses most."""
+    limits = scenario.limits
+    late = run.wall_s / limits.deadline_s if limits.deadline_s is not None else 0.0
+    dear = run.usd / limits.budget_usd if limits.budget_usd is not None else 0.0
+    return max(late, dear)
 
 
 def _why_none(scenario: TrainingScenario, variants: Sequence[Variant], count: int) -> Reason:
@@ -288,12 +314,15 @@ def _counts(
     least = 1.0
     if limits.deadline_s:
         least = _least_accelerator_hours(scenario, variants) * HOUR_S / limits.deadline_s
-    found = [count for count in counts_of(accelerator, largest) if count >= least]
-    owned = [price.num_accelerators for price in prices if limits.own and price.num_accelerators >= least]
-    return sorted({*found, *owned}, reverse=is_fastest_wanted(scenario))
+    owned = [price.num_accelerators for price in prices if limits.own]
+    usual = sorted({*counts_of(accelerator, largest), *owned})
+    sizes = cluster_sizes(scenario.task.layout, usual, largest)
+    # The largest is priced even where it is too small, so that the answer says by how much.
+    return [count for count in sizes if count >= least] or sizes[-1:]
 
 
-def _misses(scenario: TrainingScenario, run: TrainingRun) -> Reason | None:
+def misses(scenario: TrainingScenario, run: TrainingRun) -> Reason | None:
+    """Return the limit that a run misses; None if it keeps all."""
     limits = scenario.limits
     if limits.deadline_s is not None and run.wall_s > limits.deadline_s:
         return TakesTooLong(run.days, run.num_accelerators, limits.deadline_s / DAY_S)
@@ -307,9 +336,13 @@ def is_fastest_wanted(scenario: TrainingScenario) -> bool:
     return scenario.limits.budget_usd is not None and scenario.limits.deadline_s is None
 
 
-def order_key(scenario: TrainingScenario) -> Callable[[TrainingRun], float]:
-    """Return the sort key of runs that keep the limits: days if only money is limited, else dollars."""
-    return (lambda run: run.days) if is_fastest_wanted(scenario) else (lambda run: run.usd)
+def order_key(scenario: TrainingScenario) -> Callable[[TrainingRun], tuple[float, float]]:
+    """Return the sort key of runs that keep the limits: dollars; if only money is limited, time as far as it is
+    worth money, then dollars."""
+    if is_fastest_wanted(scenario):
+        least_s = SHORTEST_WORTH_S[scenario.workload]
+        return lambda run: (max(run.wall_s, least_s), run.usd)
+    return lambda run: (run.usd, run.wall_s)
 
 
 def ranked_runs(scenario: TrainingScenario, outcome: MarketOutcome) -> list[list[TrainingRun]]:
@@ -333,7 +366,7 @@ def safest_run(scenario: TrainingScenario, model: Model, outcome: MarketOutcome)
             if firm is None:
                 continue
             again = run if firm is run.offer else run_of(scenario, run.found, firm, run.reinforcement)
-            if again.infeasible is None and _misses(scenario, again) is None:
+            if again.infeasible is None and misses(scenario, again) is None:
                 found.append(again)
     if not found:
         return None
@@ -345,7 +378,7 @@ def safest_run(scenario: TrainingScenario, model: Model, outcome: MarketOutcome)
         return best
     variants, _ = variants_of(best.found.cluster.accelerator, model, scenario.task)
     again = _best_run(scenario, variants, best.offer, outcome, refine=True) or best
-    return best if again.infeasible or _misses(scenario, again) else again
+    return best if again.infeasible or misses(scenario, again) else again
 
 
 def _name(run: TrainingRun) -> str:
@@ -358,13 +391,22 @@ def _is_firm(price: Price, scenario: TrainingScenario) -> bool:
 
 
 def _refine(scenario: TrainingScenario, model: Model, outcome: MarketOutcome, progress: Progress) -> None:
-    """The best clusters again with the whole lattice, their best few plans as event graphs."""
+    """The best clusters again with the whole lattice, their best few plans as event graphs; of each accelerator until
+    the best cluster is one that was looked at again."""
     key = order_key(scenario)
     for runs in ranked_runs(scenario, outcome):
-        best = runs[0]
-        accelerator = best.found.cluster.accelerator
-        progress(f"refining {best.num_accelerators} x {accelerator.id}")
-        variants, _ = variants_of(accelerator, model, scenario.task)
-        refined = _best_run(scenario, variants, best.offer, outcome, refine=True)
-        kept = best if refined is None or refined.infeasible or _misses(scenario, refined) else refined
-        outcome.runs[accelerator.id] = sorted([kept, *runs[1:]], key=key)
+        accelerator = runs[0].found.cluster.accelerator
+        variants, _ = variants_of(accelerator, model, scenario.task, scenario.conditions)
+        refined: list[TrainingRun] = []
+        left = list(runs)
+        while left and (not refined or key(left[0]) < key(refined[0])):
+            first = left.pop(0)
+            progress(f"refining {first.num_accelerators} x {accelerator.id}")
+            again = _best_run(scenario, variants, first.offer, outcome, refine=True) or first
+            reason = again.infeasible or misses(scenario, again)
+            if reason is None:
+                refined = sorted([*refined, again], key=key)
+            else:
+                outcome.near.append(again)
+                outcome.reasons[accelerator.id] = reason
+        outcome.runs[accelerator.id] = sorted([*refined, *left], key=key)

@@ -1,6 +1,7 @@
 """The cost of a training run: clusters by provider and term, energy and carbon."""
 
 import datetime
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
@@ -120,15 +121,18 @@ def energy_of(
     offer: Price | None,
     default_region: str,
     known: Ownership,
+    *,
+    power_cap_w: float | None = None,
 ) -> Energy:
     """Electricity of a run [kWh] and its carbon [kg CO2e].
 
-    tdp · busy share · system factor · PUE · hours, times the grid's intensity.
+    power limit · busy share · system factor · PUE · hours, times the grid's intensity.
 
-    Assumes: accelerators draw 85 % of their limit over a step.
+    Assumes: accelerators draw 85 % of their limit over a step, the rated one or a lower cap.
     Source: data/ownership.toml, data/grid_carbon.toml.
     """
-    power_w = known.site_power_w(num_accelerators * (accelerator.tdp_w or 0.0) * BUSY_POWER_FRACTION)
+    limit_w = min(accelerator.tdp_w or 0.0, power_cap_w or math.inf)
+    power_w = known.site_power_w(num_accelerators * limit_w * BUSY_POWER_FRACTION)
     kwh = power_w / KILO * duration_s / HOUR_S
     place = region_of_offer(offer.region) if offer is not None else None
     if place is None:

@@ -10,13 +10,15 @@ import numpy as np
 from advisor.catalog.ownership import Ownership, purchase_price
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.training import framework_release
-from advisor.catalog.units import DAY_S, HOUR_S
+from advisor.catalog.units import DAY_S, GB, HOUR_S
 from advisor.decide.offers import OWN, offer_of
 from advisor.decide.option import Machine
 from advisor.decide.ownership import Holding, tco
 from advisor.decide.purchase import bill_of, job_usd
+from advisor.decide.reason import Reason, TightMemory
 from advisor.decide.standing import doubts_of
 from advisor.decide.training.commands import commands_of
+from advisor.decide.training.conditions import network_words
 from advisor.decide.training.money import BUSY_POWER_FRACTION, ClusterOffer, cheapest_by_term, energy_of
 from advisor.decide.training.result import (
     FailureEffect,
@@ -35,9 +37,11 @@ from advisor.decide.training.runs import (
     is_worth_committing,
     run_of,
 )
-from advisor.decide.training.scenario import TrainingScenario
+from advisor.decide.training.scenario import MachineConditions, TrainingScenario
+from advisor.decide.training.search import PlanFound
+from advisor.decide.training.simulate_args import simulate_args
 from advisor.decide.training.space import peak_flop_per_s
-from advisor.decide.training.uncertainty import memory_quantity, step_quantity
+from advisor.decide.training.uncertainty import memory_quantity, step_quantity, verdict_of
 from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory import stage_memory
@@ -85,23 +89,16 @@ def option_of(
     """The option that a run stands for, with the same run at every other term as further bills."""
     found = run.found
     price = run.offer.price
-    job = found.job
-    plan = found.plan
     accelerator = found.cluster.accelerator
-    count = run.num_accelerators
     step = step_quantity(found, run.step_s)
-    per_step = job.real_tokens_per_step / found.num_accelerators
-    peak = peak_flop_per_s(accelerator, job.compute_dtype) or 1.0
-    training = step_quantity(found, found.step_s * run.straggler_factor)
-    breakdown_s = _breakdown_s(run)
-    chip_power = accelerator.tdp_w
-    energy = energy_of(accelerator, count, run.wall_s, price, scenario.limits.region, known)
-    left = max(run.goodput.goodput_fraction, 1e-9)
+    shown: tuple[str, ...] = ()
+    if run.reinforcement is None:
+        shown = simulate_args(scenario.model, accelerator.id, found.job, found.plan, scenario.conditions)
     return TrainingOption(
         rank=rank,
         role="other",
-        machine=cluster_machine(accelerator, count),
-        plan=plan_columns(job, plan),
+        machine=cluster_machine(accelerator, run.num_accelerators),
+        plan=plan_columns(found.job, found.plan),
         offer=offer_of(price, scenario.as_of),
         bill=bill_of(
             price,
@@ -109,33 +106,85 @@ def option_of(
             scenario.limits.beside,
             duration_s=step.scale(run.paid_s / run.step_s),
         ),
-        performance=TrainingPerformance(
-            step_time_s=step,
-            tokens_per_s_per_accelerator=per_step / step,
-            mfu_fraction=per_step * model_flop_per_token(job) / peak / training,
-            hfu_fraction=per_step * hardware_flop_per_token(job, plan) / peak / training,
-            peak_memory_bytes=memory_quantity(found),
-            memory_limit_bytes=accelerator.memory_bytes,
-            memory_bytes=found.memory_bytes,
-            memory_by_stage=memory_stages(job, plan),
-            num_steps=run.num_steps,
-            days=step.scale(run.num_steps / left / DAY_S),
-            goodput_fraction=run.goodput.goodput_fraction,
-            failures=_failures(run),
-            breakdown_s=modelled_parts_s(breakdown_s),
-            bubble_fraction=breakdown_s.get("bubble", 0.0) / sum(breakdown_s.values()),
-            bottleneck=bottleneck_of(breakdown_s),
-            power_w=energy.power_w if chip_power else None,
-            energy_kwh=energy.energy_kwh if chip_power else None,
-            carbon_kg_co2e=energy.carbon_kg_co2e if chip_power else None,
-            carbon_region=energy.region,
-            basis=step.basis,
-            reinforcement=run.reinforcement,
-        ),
-        launch=_launch(run, scenario),
+        performance=_performance(run, scenario, known),
+        launch=_launch(run, scenario, shown),
         bills=_bills(run, scenario, known, others),
-        reasons=doubts_of(step.basis, price, scenario.as_of),
+        reasons=(*doubts_of(step.basis, price, scenario.as_of), *_tight(found)),
+        notes=_condition_notes(run, scenario.conditions),
     )
+
+
+def _performance(run: TrainingRun, scenario: TrainingScenario, known: Ownership) -> TrainingPerformance:
+    """Return how fast the plan of a run trains, what it needs, and how long the whole run takes."""
+    found = run.found
+    job = found.job
+    plan = found.plan
+    accelerator = found.cluster.accelerator
+    step = step_quantity(found, run.step_s)
+    training = step_quantity(found, found.step_s * run.straggler_factor)
+    per_step = job.real_tokens_per_step / found.num_accelerators
+    peak = peak_flop_per_s(accelerator, job.compute_dtype) or 1.0
+    breakdown_s = _breakdown_s(run)
+    energy = energy_of(
+        accelerator,
+        run.num_accelerators,
+        run.wall_s,
+        run.offer.price,
+        scenario.limits.region,
+        known,
+        power_cap_w=scenario.conditions.power_cap_w,
+    )
+    is_powered = bool(accelerator.tdp_w)
+    left = max(run.goodput.goodput_fraction, 1e-9)
+    return TrainingPerformance(
+        step_time_s=step,
+        tokens_per_s_per_accelerator=per_step / step,
+        mfu_fraction=per_step * model_flop_per_token(job) / peak / training,
+        hfu_fraction=per_step * hardware_flop_per_token(job, plan) / peak / training,
+        peak_memory_bytes=memory_quantity(found),
+        memory_limit_bytes=accelerator.memory_bytes,
+        memory_verdict=verdict_of(found),
+        allocated_memory_bytes=found.allocated_bytes,
+        reserved_memory_bytes=found.reserved_bytes,
+        host_memory_bytes=found.host_bytes or None,
+        memory_bytes=found.memory_bytes,
+        memory_by_stage=memory_stages(job, plan),
+        num_steps=run.num_steps,
+        days=step.scale(run.num_steps / left / DAY_S),
+        goodput_fraction=run.goodput.goodput_fraction,
+        failures=_failures(run),
+        breakdown_s=modelled_parts_s(breakdown_s),
+        bubble_fraction=breakdown_s.get("bubble", 0.0) / sum(breakdown_s.values()),
+        bottleneck=bottleneck_of(breakdown_s),
+        power_w=energy.power_w if is_powered else None,
+        energy_kwh=energy.energy_kwh if is_powered else None,
+        carbon_kg_co2e=energy.carbon_kg_co2e if is_powered else None,
+        carbon_region=energy.region,
+        basis=step.basis,
+        reinforcement=run.reinforcement,
+    )
+
+
+def _tight(found: PlanFound) -> tuple[Reason, ...]:
+    """Return the doubt about a plan whose expected peak alone is within the memory."""
+    if verdict_of(found) == "fits":
+        return ()
+    peak = memory_quantity(found)
+    return (TightMemory(peak.value, peak.high, found.cluster.accelerator.memory_bytes or 0.0),)
+
+
+def _condition_notes(run: TrainingRun, conditions: MachineConditions) -> tuple[str, ...]:
+    """Return notes on the conditions of machines that a run rests on: its network and what it keeps in host memory."""
+    cluster = run.found.cluster
+    network = network_words(cluster, run.num_accelerators)
+    if network and not conditions.network:
+        network += " is assumed (--network)"
+    host = ""
+    if run.found.host_bytes:
+        room = f"{cluster.host_bytes / GB:.0f} GB"
+        known = f"{room} there" if conditions.host_bytes else f"{room} assumed (--host-memory)"
+        host = f"host memory: {run.found.host_bytes / GB:.0f} GB for each accelerator, of {known}"
+    return tuple(filter(None, (network, host)))
 
 
 def modelled_parts_s(breakdown_s: Mapping[str, float]) -> dict[str, float]:
@@ -156,10 +205,10 @@ def _breakdown_s(run: TrainingRun) -> dict[str, float]:
     return {**found.breakdown_s, "straggler": found.breakdown_s.get("straggler", 0.0) + waits_s}
 
 
-def _launch(run: TrainingRun, scenario: TrainingScenario) -> TrainingLaunch:
+def _launch(run: TrainingRun, scenario: TrainingScenario, simulate_args: tuple[str, ...]) -> TrainingLaunch:
     found = run.found
     flags = commands_of(found.job, found.plan, found.cluster, scenario.rollout, run.reinforcement)
-    return TrainingLaunch(flags, {name: framework_release(name) for name in flags})
+    return TrainingLaunch(flags, {name: framework_release(name) for name in flags}, simulate_args)
 
 
 def _failures(run: TrainingRun) -> FailureEffect:
@@ -193,16 +242,16 @@ def _bills(
         hourly = offer.usd_per_accelerator_hour
         if is_worth_committing(term, other.wall_s):
             feasible = left >= LEAST_GOODPUT
-            found.append(
-                TermCost(term, price.provider, price.sku, hourly, other.days, left, other.usd, feasible)
-            )
+            days, usd = (other.days, other.usd) if feasible else (None, None)
+            found.append(TermCost(term, price.provider, price.sku, hourly, days, left, usd, feasible))
     terms = {bill.term: bill for bill in found}
     rented = terms.get("on_demand")
-    worth = rented is not None and is_worth_committing(ESTIMATED_RESERVATION, rented.days * DAY_S)
-    if rented is not None and worth and "reserved_1y" not in terms and rented.provider != OWN:
+    days = rented.days if rented is not None else None
+    worth = days is not None and is_worth_committing(ESTIMATED_RESERVATION, days * DAY_S)
+    if rented is not None and days and worth and "reserved_1y" not in terms and rented.provider != OWN:
         hourly = known.value("reserved_1y_fraction") * rented.usd_per_accelerator_hour
         cheaper = replace(rented, term=ESTIMATED_RESERVATION, sku="", usd_per_accelerator_hour=hourly)
-        paid_s = float(np.ceil(rented.days * DAY_S / HOUR_S)) * HOUR_S
+        paid_s = float(np.ceil(days * DAY_S / HOUR_S)) * HOUR_S
         usd = job_usd("reserved_1y", hourly * run.num_accelerators, paid_s)
         found.append(replace(cheaper, usd=usd))
     accelerator = run.found.cluster.accelerator

@@ -15,16 +15,32 @@ from advisor.catalog.units import DAY_S, HOUR_S, MINUTE_S
 from advisor.decide.decision import Counts, Rejected
 from advisor.decide.offers import OWN, seller_words, stale_price_warnings
 from advisor.decide.purchase import usd_words
-from advisor.decide.reason import CostsMore, FailsTooOften, NoOptions, NotWorthCommitting, NoUnits, Reason
-from advisor.decide.standing import SAFE, by_standing, safe_pick_of, standing_of
+from advisor.decide.reason import (
+    CostsMore,
+    FailsTooOften,
+    LayoutRefused,
+    NoOptions,
+    NotSoldAsCluster,
+    NotWorthCommitting,
+    NoUnits,
+    OverJobBudget,
+    Reason,
+    TakesTooLong,
+)
+from advisor.decide.standing import SAFE, by_standing, is_tight, safe_pick_of, standing_of
+from advisor.decide.training.fixed_layout import check_layout
 from advisor.decide.training.market import (
+    SHORTEST_WORTH_S,
     MarketOutcome,
     Progress,
+    candidates,
     is_fastest_wanted,
+    misses,
     offers_of,
     ranked_runs,
     safest_run,
     search_training,
+    shortfall,
 )
 from advisor.decide.training.money import ClusterOffer, cluster_offers
 from advisor.decide.training.option import option_of
@@ -36,11 +52,14 @@ from advisor.decide.training.result import (
 )
 from advisor.decide.training.runs import ESTIMATED_RESERVATION, TrainingRun
 from advisor.decide.training.scenario import TrainingScenario
+from advisor.decide.training.space import training_job
 from advisor.simulator.graph.model import parameter_count
+from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.flop import CHINCHILLA, FLOP_PER_PARAMETER_AND_TOKEN, training_flop
 from advisor.simulator.training.plan_check import plan_words
 
-_BETTER = 1.0 - 1e-9
+_BUDGET_STEP_USD = 100.0
+"""Steps in which a budget that would do is named [USD], upwards."""
 _DENSE_FRACTION = 0.8
 """Fraction of all parameters that are active below which a model counts as a mixture of experts, for which the loss
 law was not fitted."""
@@ -59,6 +78,11 @@ def recommend_training(
     """
     started = time.perf_counter()
     model, note = model_catalog.get(scenario.model)
+    task = scenario.task
+    if not task.layout.is_free:
+        widest = max(TrainingCluster(chip).domain for chip in candidates(scenario).values() if chip.is_ranked)
+        job = training_job(model, task.sequence_tokens, task.global_batch, "bf16", "megatron")
+        check_layout(task.layout, job, widest, scenario.limits)
     known = ownership(scenario.as_of)
     outcome = search_training(scenario, model, progress)
     ranked = ranked_runs(scenario, outcome)
@@ -106,16 +130,20 @@ def _with_safest(
     if run is None:
         return options, listed
     safest = replace(option_of(0, run, scenario, known, _every_term(scenario, run)), role="safe_pick")
-    is_safe = standing_of(safest.usd.basis, run.offer.price, scenario.as_of) == SAFE
-    is_better = listed is None or _goal(scenario, safest) < _BETTER * _goal(scenario, listed)
+    is_safe = standing_of(safest.usd.basis, run.offer.price, scenario.as_of) == SAFE and not is_tight(safest)
+    is_better = listed is None or _goal(scenario, safest) < _goal(scenario, listed)
     if not is_safe or not is_better:
         return options, listed
     return tuple(replace(each, role="other") if each is listed else each for each in options), safest
 
 
-def _goal(scenario: TrainingScenario, option: TrainingOption) -> float:
-    """What a run is chosen by: its days where only money is limited, else its dollars."""
-    return option.performance.days.value if is_fastest_wanted(scenario) else option.usd.value
+def _goal(scenario: TrainingScenario, option: TrainingOption) -> tuple[float, float]:
+    """Sort key of a plan, as of `order_key`, rounded to 9 digits: a plan is not better by an error of rounding."""
+    usd = float(f"{option.usd.value:.9g}")
+    days = float(f"{option.performance.days.value:.9g}")
+    if is_fastest_wanted(scenario):
+        return max(days, SHORTEST_WORTH_S[scenario.workload] / DAY_S), usd
+    return usd, days
 
 
 def _option(
@@ -161,7 +189,7 @@ def duration_words(days: float) -> str:
     """Days as people say them: hours below one, minutes below an hour, seconds below a minute."""
     hours = days * DAY_S / HOUR_S
     if hours >= 24.0:
-        return f"{days:.3g} days"
+        return "1 day" if days == 1.0 else f"{days:.3g} days"
     minutes = hours * HOUR_S / MINUTE_S
     if minutes < 1.0:
         return f"{minutes * MINUTE_S:.2g} s"
@@ -225,11 +253,17 @@ def what_would_change(scenario: TrainingScenario, options: Sequence[TrainingOpti
             f"{option.machine.accelerator} wins below ${price:.2f} per accelerator and hour "
             f"(now ${option.usd_per_accelerator_hour:.2f} at {option.offer.provider if option.offer else OWN})"
         )
-    cheaper = [bill for bill in first.bills if bill.feasible and bill.usd < 0.95 * first.usd.value]
-    cheaper = [bill for bill in cheaper if first.offer is None or bill.term != first.offer.term]
+    known = [
+        (bill.usd, bill.days, bill) for bill in first.bills if bill.usd is not None and bill.days is not None
+    ]
+    cheaper = [
+        entry
+        for entry in known
+        if entry[0] < 0.95 * first.usd.value and (first.offer is None or entry[2].term != first.offer.term)
+    ]
     found += [
-        f"{_term_words(bill)} it costs {usd_words(bill.usd)} and takes {duration_words(bill.days)}"
-        for bill in sorted(cheaper, key=lambda bill: bill.usd)[:2]
+        f"{_term_words(bill)} it costs {usd_words(usd)} and takes {duration_words(days)}"
+        for usd, days, bill in sorted(cheaper, key=lambda entry: entry[0])[:2]
     ]
     if scenario.limits.deadline_s and first.variants:
         other = min(first.variants, key=lambda variant: variant.performance.days.value)
@@ -272,11 +306,19 @@ def _other_models(model: Model) -> tuple[str, ...]:
 
 
 def nothing_found(scenario: TrainingScenario, model: Model, outcome: MarketOutcome) -> AdvisorError:
-    """Why there is no answer: the most common reasons, and what would help."""
+    """Why there is no answer: the run that misses a limit least, the most common reasons, and what would help."""
+    nearest = min(outcome.near, key=lambda run: shortfall(scenario, run), default=None)
+    missed = nearest and (nearest.infeasible or misses(scenario, nearest))
     counts = Counter(outcome.reasons.values())
-    common = sorted(counts.items(), key=lambda item: (not item[0].by_limits, -item[1]))[:3]
-    why = "; ".join(f"{reason} ({n} accelerators)" if n > 1 else str(reason) for reason, n in common)
-    first = common[0][0] if common else None
+    common = sorted(counts.items(), key=lambda item: (not item[0].by_limits, -item[1]))
+    told = [(f"{nearest.found.cluster.accelerator.id} {missed}", missed)] if nearest and missed else []
+    told += [
+        (f"{reason} ({n} accelerators)" if n > 1 else str(reason), reason)
+        for reason, n in common
+        if not (nearest and isinstance(reason, TakesTooLong | OverJobBudget))
+    ]
+    why = "; ".join(words for words, _ in told[:3])
+    first = told[0][1] if told else None
     is_of_term = isinstance(first, NotWorthCommitting) or (isinstance(first, FailsTooOften) and first.is_spot)
     if is_of_term and "on_demand" not in scenario.limits.terms:
         limits = scenario.limits.model_copy(update={"terms": ("on_demand",)})
@@ -303,20 +345,37 @@ def _run_words(run: TrainingRun) -> str:
 
 
 def _fix(reason: Reason | None) -> str:
-    """Return the options to type instead, chosen by the most common reason against."""
-    if isinstance(reason, NoUnits) and reason.usable:
-        return f"--precision {reason.usable[0]}"
-    if isinstance(reason, NoOptions) and reason.optimizers:
-        return f"--optimizer {reason.optimizers[0]}"
-    return "a later --deadline, a larger --budget, more --gpus, or fewer limits"
+    """Return the options to type instead, chosen by the first reason against."""
+    match reason:
+        case NoUnits(usable=(first, *_)):
+            return f"--precision {first}"
+        case NoOptions(optimizers=(first, *_)):
+            return f"--optimizer {first}"
+        case LayoutRefused():
+            return reason.fix
+        case TakesTooLong(deadline_days=float()):
+            return f"--deadline {math.ceil(reason.days)}d, or fewer limits"
+        case TakesTooLong():
+            return "more --gpus, or fewer --tokens"
+        case OverJobBudget(count=None):
+            return f"a --budget well above {usd_words(reason.usd)}, or fewer limits"
+        case OverJobBudget():
+            return (
+                f"--budget {math.ceil(reason.usd / _BUDGET_STEP_USD) * _BUDGET_STEP_USD:.0f}, or fewer limits"
+            )
+        case FailsTooOften(is_spot=False):
+            return "--elastic, a faster --storage-gb-s, or machines that fail less often (--mtbf-hours)"
+        case NotSoldAsCluster(near=near) if near:
+            return f"--gpus {near}"
+        case _:
+            return "a later --deadline, a larger --budget, more --gpus, or fewer limits"
 
 
 def nearest_hint(scenario: TrainingScenario, outcome: MarketOutcome) -> str:
     """The nearest that would do: the run that misses a limit least, or the largest cluster that is sold."""
     limits = scenario.limits
     if outcome.near:
-        by_days = limits.deadline_s is not None
-        return f"the nearest plan: {_run_words(min(outcome.near, key=lambda run: run.days if by_days else run.usd))}"
+        return f"the nearest plan: {_run_words(min(outcome.near, key=lambda run: shortfall(scenario, run)))}"
     sold = {name: count for name, count in outcome.nearest_sold.items() if count}
     if sold and limits.num_accelerators is not None:
         wanted = limits.num_accelerators

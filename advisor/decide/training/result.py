@@ -7,6 +7,7 @@ from advisor.decide.decision import Counts, Rejected
 from advisor.decide.option import Bill, Machine, Offer, Role
 from advisor.decide.reason import Reason
 from advisor.simulator.quantity import Basis, Quantity
+from advisor.simulator.training.memory import MemoryVerdict
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +54,11 @@ class TermCost:
     provider: str
     sku: str
     usd_per_accelerator_hour: float
-    days: float
+    days: float | None
+    """Duration of the run [days]; None where it is not feasible."""
     goodput_fraction: float
-    usd: float
+    usd: float | None
+    """Cost of the run [USD]; None where it is not feasible."""
     feasible: bool = True
     """Whether failures leave half of the time."""
 
@@ -115,6 +118,14 @@ class TrainingPerformance:
     """Peak memory of the fullest accelerator."""
     memory_limit_bytes: float | None
     """Memory of one accelerator; None where no source states it."""
+    memory_verdict: MemoryVerdict
+    """Whether the interval of the peak is within the memory."""
+    allocated_memory_bytes: float
+    """Memory in tensors at the peak."""
+    reserved_memory_bytes: float
+    """Memory that the caching allocator holds at the peak."""
+    host_memory_bytes: float | None
+    """Host memory that the plan takes for each accelerator; None where nothing lives there."""
     memory_bytes: Mapping[str, float]
     memory_by_stage: tuple[StageMemory, ...]
     num_steps: int
@@ -144,6 +155,9 @@ class TrainingLaunch:
     flags: Mapping[str, str]
     releases: Mapping[str, str] = field(default_factory=dict)
     """Release whose options they are, by framework."""
+    simulate_args: tuple[str, ...] = ()
+    """Options by which `advisor simulate train` shows step and memory of the plan again; empty for a loop of
+    generation and training."""
 
 
 @dataclass(frozen=True, slots=True)

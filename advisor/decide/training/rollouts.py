@@ -16,6 +16,7 @@ from advisor.simulator.training.reinforcement import (
     colocated_sync_s,
     disaggregated_sync_s,
     forward_s,
+    generates,
     judge_s,
     num_forwards,
     num_trained_models,
@@ -59,10 +60,10 @@ def best_loop(
     task = scenario.rollout
     assert task is not None
     loops: list[Loop] = []
-    if task.placement != "disaggregated" or task.algorithm == "dpo":
+    if task.placement != "disaggregated" or not generates(task.algorithm):
         loops += _colocated_loops(scenario, task, variants, num_accelerators, effort, refine=refine)
     apart = task.placement == "disaggregated" or (refine and task.placement == "both")
-    if apart and task.algorithm != "dpo":
+    if apart and generates(task.algorithm):
         loops += _disaggregated_loops(scenario, task, variants, num_accelerators, effort, refine=refine)
     return min(loops, key=lambda loop: loop.reinforcement.step_s, default=None)
 
@@ -80,7 +81,7 @@ def _colocated_loops(
     if found is None:
         return
     accelerator = found.cluster.accelerator
-    if task.algorithm == "dpo":
+    if not generates(task.algorithm):
         yield Loop(found, _reinforcement(scenario, task, found, None, 0.0, count, apart=False))
         return
     made = _rollout(scenario, task, found, count)

@@ -11,7 +11,7 @@ from advisor.decide.purchase import job_usd
 from advisor.decide.reason import FailsTooOften, NotWorthCommitting, Reason, TakesTooLong
 from advisor.decide.training.money import ClusterOffer
 from advisor.decide.training.result import Reinforcement
-from advisor.decide.training.scenario import LARGEST_STORAGE_BYTES_PER_S, Reliability, TrainingScenario
+from advisor.decide.training.scenario import Reliability, TrainingScenario
 from advisor.decide.training.search import PlanFound
 from advisor.simulator.graph.model import layers_of, parameter_count
 from advisor.simulator.training.goodput import (
@@ -158,7 +158,7 @@ def checkpoint_of(job: TrainingJob, count: int, nodes: int, reliability: Reliabi
         num_accelerators=count,
         asynchronous=reliability.asynchronous_checkpoints,
         storage_bytes_per_s_per_node=reliability.storage_bytes_per_s_per_node,
-        storage_bytes_per_s=LARGEST_STORAGE_BYTES_PER_S,
+        storage_bytes_per_s=reliability.storage_bytes_per_s,
     )
 
 
@@ -187,6 +187,7 @@ def goodput_of(
         checkpoint.stall_s,
         checkpoint.write_s,
         reliability.restart_s + checkpoint.write_s,
+        checkpoint.least_interval_s,
     )
     if is_spot:
         model = with_spot(model, nodes, reliability.spot_interruptions_per_node_hour / HOUR_S)

@@ -1,7 +1,8 @@
 """A question about training, whole: pre-training, fine-tuning or reinforcement learning, with everything resolved."""
 
 import datetime
-from typing import Literal
+import math
+from typing import Final, Literal
 
 from pydantic import Field, model_validator
 
@@ -16,10 +17,52 @@ from advisor.simulator.training.goodput import (
     STORAGE_BYTES_PER_S_PER_NODE,
 )
 from advisor.simulator.training.job import Method, Optimizer
+from advisor.simulator.training.plan import Recompute, Schedule, Sharding
+from advisor.simulator.training.reinforcement import Algorithm
 
+LARGEST_STORAGE_BYTES_PER_S: Final = 2000.0 * GB
+"""Write bandwidth of a very large file system for all nodes [bytes/s] (Llama Team 2024, arXiv:2407.21783, section
+3.3.1)."""
 Workload = Literal["train", "finetune", "rl"]
-Algorithm = Literal["grpo", "ppo", "dpo"]
 Placement = Literal["colocated", "disaggregated", "both"]
+
+
+class FixedLayout(Record):
+    """The parts of a plan that the user fixes; None leaves a part to the search."""
+
+    tensor_parallel: int | None = Field(default=None, ge=1, le=100_000)
+    pipeline_parallel: int | None = Field(default=None, ge=1, le=100_000)
+    virtual_stages: int | None = Field(default=None, ge=1, le=100_000)
+    context_parallel: int | None = Field(default=None, ge=1, le=100_000)
+    expert_parallel: int | None = Field(default=None, ge=1, le=100_000)
+    expert_tensor_parallel: int | None = Field(default=None, ge=1, le=100_000)
+    data_parallel: int | None = Field(default=None, ge=1, le=1_000_000)
+    micro_batch: int | None = Field(default=None, ge=1, le=1_000_000)
+    sharding: Sharding | None = None
+    recompute: Recompute | None = None
+    schedule: Schedule | None = None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing is fixed."""
+        return all(getattr(self, name) is None for name in type(self).model_fields)
+
+    @property
+    def replica_ranks(self) -> int:
+        """Accelerators of one replica, as far as they are fixed: TP × PP × CP."""
+        fixed = (self.tensor_parallel, self.pipeline_parallel, self.context_parallel)
+        return math.prod(degree or 1 for degree in fixed)
+
+
+class MachineConditions(Record):
+    """The conditions of machines that the user states; the rest is as the catalog has it."""
+
+    network: str = ""
+    """Network between nodes in words (`RoCE 8x400Gb`); empty: the catalog's rate of each accelerator."""
+    host_bytes: float | None = Field(default=None, gt=0)
+    """Host memory for each accelerator [bytes]; None: what a machine of eight H100s has."""
+    power_cap_w: float | None = Field(default=None, gt=0)
+    """Power limit of an accelerator [W]; None: its rated power."""
 
 
 class TrainingTask(Record):
@@ -43,6 +86,9 @@ class TrainingTask(Record):
     """Reinforcement learning algorithm, whose frameworks train in Megatron or FSDP; None for other training."""
     may_offload: bool = False
     """States of what fits nowhere else may live in host memory."""
+    layout: FixedLayout = FixedLayout()
+    framework_version: str = ""
+    """Release of the one framework that is named; empty: spring 2026."""
 
 
 class RolloutTask(Record):
@@ -87,6 +133,8 @@ class Reliability(Record):
     restart_s: float = Field(default=RESTART_S, ge=0)
     asynchronous_checkpoints: bool = True
     storage_bytes_per_s_per_node: float = Field(default=STORAGE_BYTES_PER_S_PER_NODE, gt=0)
+    storage_bytes_per_s: float = Field(default=LARGEST_STORAGE_BYTES_PER_S, gt=0)
+    """Rate at which the storage takes checkpoints from all nodes together [bytes/s]."""
     spot_interruptions_per_node_hour: float = Field(default=SPOT_INTERRUPTIONS_PER_NODE_S * HOUR_S, ge=0)
     elastic: bool = False
     """Training goes on without a lost data-parallel replica."""
@@ -103,6 +151,7 @@ class TrainingScenario(Record):
     rollout: RolloutTask | None = None
     limits: TrainingLimits = TrainingLimits()
     reliability: Reliability = Reliability()
+    conditions: MachineConditions = MachineConditions()
     as_of: datetime.date
     seed: int = 0
     calibration: Calibration | None = None
@@ -112,11 +161,6 @@ class TrainingScenario(Record):
     def _consistent(self) -> "TrainingScenario":
         if (self.rollout is None) == (self.workload == "rl"):
             raise ValueError("rollout belongs to the workload rl, and to it alone")
-        if self.task.method != "full" and not self.task.lora_rank:
+        if self.task.method in ("lora", "qlora", "dora") and not self.task.lora_rank:
             raise ValueError("an adapter method needs a lora_rank")
         return self
-
-
-LARGEST_STORAGE_BYTES_PER_S = 2000.0 * GB
-"""Write bandwidth of a very large file system for all nodes [bytes/s] (Llama Team 2024, arXiv:2407.21783, section
-3.3.1)."""

@@ -14,21 +14,18 @@ from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.framework_costs import framework_costs
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import enumerate_lattice
-from advisor.simulator.training.memory import MemoryColumns, fits, peak_memory
+from advisor.simulator.training.memory import MemoryColumns, fits, peak_factors, peak_memory
 from advisor.simulator.training.passes import pass_times
 from advisor.simulator.training.pipeline import ChunkTimes, PipelineRun, bubbles_s, run_schedule
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.schedule_orders import CHUNKS
 from advisor.simulator.training.step import StepColumns, num_micro_batches, step_time
-from advisor.simulator.training.step_host import HOST_BYTES_PER_ACCELERATOR, exposed_stream_s, host_bytes
+from advisor.simulator.training.step_host import exposed_stream_s, host_bytes
 
 CanStart = Callable[[TrainingJob, TrainingPlan], bool]
 """Whether a framework has options for all of a plan."""
 MOST_SIMULATED_PASSES = 12_000
 """Passes of one event graph; longer schedules are simulated with fewer micro-batches and continued at their rate."""
-
-HEADROOM_FRACTION = 0.04
-"""Memory left free where any plan allows it: peaks are predicted within a few percent, and a crash costs more."""
 
 
 @dataclass(slots=True)
@@ -53,6 +50,8 @@ class PlanFound:
     breakdown_s: dict[str, float]
     peak_memory_bytes: float
     memory_bytes: dict[str, float]
+    host_bytes: float = 0.0
+    """Host memory that the plan takes for each accelerator [bytes]; 0 if nothing lives there."""
     run: PipelineRun | None = field(default=None, compare=False)
     """The schedule as an event graph, where it was simulated."""
     times: ChunkTimes | None = field(default=None, compare=False)
@@ -61,6 +60,16 @@ class PlanFound:
     @property
     def num_accelerators(self) -> int:
         return self.plan.num_accelerators
+
+    @property
+    def reserved_bytes(self) -> float:
+        """Memory that the caching allocator holds at the peak [bytes]."""
+        return self.peak_memory_bytes - self.memory_bytes["context"]
+
+    @property
+    def allocated_bytes(self) -> float:
+        """Memory in tensors at the peak [bytes]."""
+        return self.reserved_bytes - self.memory_bytes["reserve"]
 
 
 def best_plans(
@@ -74,13 +83,16 @@ def best_plans(
 ) -> list[PlanFound]:
     """Return the fastest plans of all variants on `num_accelerators` accelerators, in closed form, fastest first.
 
+    Plans that fit with the whole interval of their peak come before tight ones, and plans on the accelerators alone
+    before those in host memory; a later kind is looked at only if no plan is of an earlier one.
+
     `num_models` models of the job's size are trained together (a policy and its critic): each has its own
     weights, gradients and optimizer states. `can_start` leaves out plans that no framework has options for.
 
     Source: whole enumeration; memory prunes before time is computed.
     """
-    found: list[PlanFound] = []
-    for last_resort in (False, True):
+    for last_resort, tight in itertools.product((False, True), (False, True)):
+        found: list[PlanFound] = []
         for variant in (each for each in variants if each.is_last_resort == last_resort):
             lattice = enumerate_lattice(variant.job, num_accelerators, variant.limits)
             found += best_of_lattice(
@@ -91,10 +103,11 @@ def best_plans(
                 keep=keep,
                 num_models=num_models,
                 can_start=can_start,
+                tight=tight,
             )
         if found:
-            break
-    return sorted(found, key=lambda plan: plan.step_s)[:keep]
+            return sorted(found, key=lambda plan: plan.step_s)[:keep]
+    return []
 
 
 def best_of_lattice(
@@ -106,17 +119,19 @@ def best_of_lattice(
     keep: int = 4,
     num_models: int = 1,
     can_start: CanStart | None = None,
+    tight: bool = False,
 ) -> list[PlanFound]:
-    """The fastest plans of a lattice that fit, fastest first."""
-    effort.num_considered += len(lattice)
+    """The fastest plans of a lattice whose interval of memory fits, fastest first; of `tight` ones only the expected
+    peak has to."""
+    if not tight:
+        effort.num_considered += len(lattice)
     if not len(lattice):
         return []
     memory = peak_memory(job, lattice)
     limit_bytes = cluster.accelerator.memory_bytes or 0.0
     others = (num_models - 1) * (memory.weight_bytes + memory.gradient_bytes + memory.optimizer_bytes)
-    inside = np.flatnonzero(memory.peak_bytes + others <= (1.0 - HEADROOM_FRACTION) * limit_bytes)
-    if not len(inside) and num_models == 1:
-        inside = np.flatnonzero(fits(memory, limit_bytes))
+    widest = 1.0 if tight else peak_factors(job)[1]
+    inside = np.flatnonzero(widest * (memory.peak_bytes + others) <= limit_bytes)
     if not len(inside):
         return []
     offloaded = lattice.offload_parameters[inside] + lattice.offload_optimizer[inside]
@@ -124,7 +139,7 @@ def best_of_lattice(
         # Host memory is for what does not fit otherwise: streaming is at the mercy of the host.
         inside = inside[offloaded == 0]
     else:
-        inside = inside[host_bytes(job, lattice.take(inside)) <= HOST_BYTES_PER_ACCELERATOR]
+        inside = inside[host_bytes(job, lattice.take(inside)) <= cluster.host_bytes]
         if not len(inside):
             return []
     kept = lattice.take(inside)
@@ -182,6 +197,7 @@ def _build_plan_found(
         breakdown_s,
         float(memory.peak_bytes[memory_row]),
         held,
+        float(host_bytes(job, lattice.take(np.array([row])))[0]),
     )
 
 
@@ -295,7 +311,7 @@ def unlayable(variants: Sequence[Variant], num_accelerators: int) -> str:
     if least <= memory:
         accelerators = "accelerators" if num_accelerators > 1 else "accelerator"
         return (
-            f"its states fit neither {num_accelerators} {accelerators} nor {HOST_BYTES_PER_ACCELERATOR / GB:.0f} GB of "
-            "host memory for each"
+            f"its states fit neither {num_accelerators} {accelerators} nor "
+            f"{variants[0].cluster.host_bytes / GB:.0f} GB of host memory for each (--host-memory)"
         )
     return f"the smallest plan needs {least / GB:.0f} GB per accelerator, it has {memory / GB:.0f}"

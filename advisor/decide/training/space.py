@@ -8,13 +8,17 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.catalog.schema import Accelerator, Model
-from advisor.decide.reason import NoFramework, NoOptions, NotRanked, NoUnits, Reason
-from advisor.decide.training.scenario import TrainingTask
+from advisor.decide.reason import LayoutRefused, NoFramework, NoOptions, NotRanked, NoUnits, Reason
+from advisor.decide.training.conditions import cluster_of
+from advisor.decide.training.fixed_layout import fixed_limits, least_plan
+from advisor.decide.training.scenario import FixedLayout, MachineConditions, TrainingTask
 from advisor.simulator.training.cluster import TrainingCluster
-from advisor.simulator.training.job import OPTIMIZERS, TrainingJob
+from advisor.simulator.training.job import OPTIMIZERS, Method, Optimizer, TrainingJob
 from advisor.simulator.training.lattice import LatticeLimits
 from advisor.simulator.training.launch_flags import launch_flags
 from advisor.simulator.training.plan import Recompute, Schedule, Sharding, TrainingPlan
+from advisor.simulator.training.reinforcement import generates
+from advisor.simulator.training.releases import features_at, limits_at, missing_features
 
 FRAMEWORKS: Final[Mapping[str, tuple[str, ...]]] = {
     "nvidia": ("megatron", "torchtitan"),
@@ -49,6 +53,12 @@ _SOFTWARE: Final[Mapping[str, str]] = {"deepspeed": "trl"}
 """Software that runs a framework family's models, if not its own: DeepSpeed's run under Transformers."""
 _WITH_COMMANDS: Final = ("nvidia", "amd", "google")
 """Vendors whose frameworks' options are tabulated (catalog/data/training/launch_options.toml)."""
+_AS_IN_CATALOG: Final = MachineConditions()
+_AT_LEAST_A_PAIR: Final = (2, 4, 8, 16)
+"""Micro-batches of algorithms on given outputs: both outputs of a pair pass together (TRL's concatenated forward), and
+KTO compares an output with those of other prompts of its micro-batch."""
+WITHOUT_COMMANDS: Final = ("ia3",)
+"""Methods that a library has (PEFT's IA3Config), but no command of a tabulated framework."""
 _TRANSFORMERS_ONLY: Final = ("adamw_8bit", "adafactor", "lion")
 
 
@@ -172,8 +182,48 @@ def _host_words(rules: FrameworkRules) -> str:
     return f"it has options for {' or '.join(known[held[:2]] for held in rules.host) or 'neither'}"
 
 
+def training_job(
+    model: Model,
+    sequence_tokens: int,
+    global_batch: int,
+    compute_dtype: str,
+    framework: str,
+    *,
+    method: Method = "full",
+    lora_rank: int = 0,
+    optimizer: Optimizer = "adamw",
+    mean_sequence_tokens: float = 0.0,
+    version: str = "",
+    switches: frozenset[str] = frozenset(),
+) -> TrainingJob:
+    """Return the job that a plan of one's own runs in a framework, with the switches that it has by default.
+
+    Source: features_of; advisor.simulator.training.releases for a release of which the month is stated.
+    """
+    old = features_at(framework, version if version.startswith("20") else "")
+    return TrainingJob(
+        model,
+        sequence_tokens,
+        global_batch,
+        compute_dtype,
+        framework,
+        software=_SOFTWARE.get(framework, ""),
+        framework_version=version,
+        method=method,
+        lora_rank=lora_rank,
+        optimizer=optimizer,
+        mean_sequence_tokens=mean_sequence_tokens,
+        features=features_of(method, framework, compute_dtype) | old | switches,
+    )
+
+
 def variants_of(
-    accelerator: Accelerator, model: Model, task: TrainingTask, *, whole: bool = True
+    accelerator: Accelerator,
+    model: Model,
+    task: TrainingTask,
+    conditions: MachineConditions = _AS_IN_CATALOG,
+    *,
+    whole: bool = True,
 ) -> tuple[list[Variant], Reason | None]:
     """The jobs that an accelerator could run, and, where there are none, the reason.
 
@@ -183,7 +233,7 @@ def variants_of(
         return [], NotRanked(accelerator.unranked_reason)
     frameworks = _frameworks(accelerator.vendor, task)
     if not frameworks and task.loop and task.frameworks:
-        trained = "fsdp" if task.loop == "dpo" else "megatron or fsdp"
+        trained = "megatron or fsdp" if generates(task.loop) else "fsdp"
         return [], NoFramework(
             f"{', '.join(task.frameworks)} has no {task.loop} loop: loops train in {trained}"
         )
@@ -201,28 +251,55 @@ def variants_of(
         return [], NoUnits(tuple(wanted), usable)
     if not accelerator.memory_bytes or not accelerator.bandwidth_bytes_per_s:
         return [], NotRanked("its memory or bandwidth has no source")
-    cluster = TrainingCluster(accelerator)
+    cluster = cluster_of(accelerator, conditions)
     found: list[Variant] = []
+    jobs: list[TrainingJob] = []
+    faults: list[Reason] = []
     for framework in frameworks:
         for dtype in dtypes:
-            job = TrainingJob(
+            job = training_job(
                 model,
                 task.sequence_tokens,
                 task.global_batch,
                 dtype,
                 framework,
-                software=_SOFTWARE.get(framework, ""),
                 method=task.method,
                 lora_rank=task.lora_rank,
                 optimizer=task.optimizer,
                 mean_sequence_tokens=task.mean_sequence_tokens,
-                features=features_of(task.method, framework, dtype),
+                version=task.framework_version,
+                switches=frozenset({"scalar_head"} if task.loop == "reward" else ()),
             )
-            if launch_flags(job, TrainingPlan(), as_priced=True):
-                found += _layouts(job, cluster, task, whole=whole)
-    if not found:
+            if job.method in WITHOUT_COMMANDS or launch_flags(job, TrainingPlan(), as_priced=True):
+                jobs.append(job)
+    if not jobs:
         return [], _without_options(task, frameworks, dtypes, model)
-    return found, None
+    for job in jobs:
+        fault = _fixed_fault(job, task.layout, cluster)
+        if fault is None:
+            found += _layouts(job, cluster, task, whole=whole)
+        else:
+            faults.append(fault)
+    return found, faults[0] if not found else None
+
+
+def _fixed_fault(job: TrainingJob, layout: FixedLayout, cluster: TrainingCluster) -> Reason | None:
+    """Return why a framework, or its stated release, cannot run what the user fixes; None if it can."""
+    if layout.is_free and not job.framework_version:
+        return None
+    plan = least_plan(layout, limits_of(job, cluster))
+    # A rank alone divides nothing, so that any sharding passes: two ranks ask the framework whether it has it.
+    if layout.sharding not in (None, "none"):
+        plan = replace(plan, data_parallel=max(2, plan.data_parallel))
+    fault = next(option_faults(job, plan), None)
+    missing = next(missing_features(job, plan), None)
+    if fault is not None:
+        return LayoutRefused(*fault, "another --framework, or fix less of the plan")
+    if missing is None:
+        return None
+    what = f"{missing.framework} of {missing.version} has no {missing.feature}"
+    came = f"it came in {missing.first.month} with {missing.first.release}"
+    return LayoutRefused(what, came, f"--framework-version {missing.first.month}")
 
 
 def _without_options(
@@ -247,7 +324,7 @@ def _frameworks(vendor: str, task: TrainingTask) -> list[str]:
     DeepSpeed too, and Transformers for the optimizers that Megatron and torchtitan lack."""
     usual = (FRAMEWORKS if task.method == "full" else ADAPTER_FRAMEWORKS).get(vendor, ())
     if task.loop and "torchtitan" in usual:
-        usual = ("fsdp",) if task.loop == "dpo" else ("megatron", "fsdp")
+        usual = ("megatron", "fsdp") if generates(task.loop) else ("fsdp",)
     found = [f for f in usual if not task.frameworks or f in task.frameworks]
     if task.frameworks:
         return found or [f for f in task.frameworks if f in RULES and usual and not task.loop]
@@ -259,7 +336,9 @@ def _layouts(
     job: TrainingJob, cluster: TrainingCluster, task: TrainingTask, *, whole: bool
 ) -> Iterator[Variant]:
     """The plans of a framework on the accelerators, and as a last resort those with states in host memory."""
-    limits = limits_of(job, cluster, whole=whole)
+    limits = fixed_limits(limits_at(limits_of(job, cluster, whole=whole), job), task.layout)
+    if task.loop is not None and not generates(task.loop):
+        limits = replace(limits, micro_batch=_AT_LEAST_A_PAIR)
     full = task.method == "full"
     asked = (
         job.framework in task.frameworks
@@ -270,10 +349,13 @@ def _layouts(
         yield Variant(job, cluster, limits)
     if task.may_offload and full:
         for optimizer, parameters, shardings in RULES[job.framework].host:
+            if task.layout.sharding not in (None, *shardings):
+                continue
             moved = replace(
                 limits, offload=(optimizer,), offload_parameters=(parameters,), sharding=shardings
             )
-            yield Variant(job, cluster, replace(moved, shard_groups=(0,)), is_last_resort=True)
+            moved = fixed_limits(replace(moved, shard_groups=(0,)), task.layout)
+            yield Variant(job, cluster, moved, is_last_resort=True)
 
 
 def limits_of(job: TrainingJob, cluster: TrainingCluster, *, whole: bool = True) -> LatticeLimits:

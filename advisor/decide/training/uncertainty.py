@@ -1,11 +1,9 @@
 """How sure a training prediction is: 80 % intervals around step time and memory, and on what they rest."""
 
-from functools import cache
-
-from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.decide.training.search import PlanFound
 from advisor.simulator.device import device_of
 from advisor.simulator.quantity import Basis, Quantity
+from advisor.simulator.training.memory import MemoryVerdict, memory_verdict, peak_factors
 from advisor.simulator.training.step import step_class, step_factors
 
 _MEASURED_ARCHITECTURES = ("ampere", "hopper", "blackwell")
@@ -29,12 +27,14 @@ def memory_quantity(found: PlanFound) -> Quantity:
 
     Source: residuals of published peaks, data/training/memory_intervals.toml.
     """
-    low, high = _memory_factors()
+    low, high = peak_factors(found.job)
     peak = found.peak_memory_bytes
-    return Quantity(peak, peak * min(low, 1.0), peak * max(high, 1.0), "modelled")
+    return Quantity(peak, peak * low, peak * high, "modelled")
 
 
-@cache
-def _memory_factors() -> tuple[float, float]:
-    low, high = read_toml(DATA_DIR / "training" / "memory_intervals.toml")["intervals"]["reserved"]
-    return float(low), float(high)
+def verdict_of(found: PlanFound) -> MemoryVerdict:
+    """Return whether a plan fits its accelerators, by the 80 % interval of its peak.
+
+    Source: memory_verdict.
+    """
+    return memory_verdict(memory_quantity(found), found.cluster.accelerator.memory_bytes or 0.0)

@@ -7,6 +7,7 @@ from advisor.simulator.training.memory.peak import (
     PeakStageMemory,
     fits,
     memory_verdict,
+    peak_factors,
     peak_memory,
     stage_memory,
 )
@@ -17,6 +18,7 @@ __all__ = [
     "PeakStageMemory",
     "fits",
     "memory_verdict",
+    "peak_factors",
     "peak_memory",
     "stage_memory",
 ]

@@ -249,8 +249,12 @@ def adapter_parameters(layer: Layer, job: TrainingJob, formats: Formats) -> floa
     LoRA on a matrix of d inputs and k outputs has r (d + k); DoRA adds k magnitudes. On queries and values, or on
     all linear matrices of attention and dense feed-forward part.
 
-    Source: LoRA (arXiv:2106.09685); DoRA (arXiv:2402.09353).
+    IA3 has a factor for each key, each value and each input of the last matrix.
+
+    Source: LoRA (arXiv:2106.09685); DoRA (arXiv:2402.09353); IA3 (arXiv:2205.05638), section 3.3.
     """
+    if job.method == "ia3":
+        return float(scaled_width(layer))
     return sum(
         job.lora_rank * (inputs + outputs) + (outputs if job.method == "dora" else 0)
         for _, inputs, outputs in _targets(layer, job, formats)
@@ -264,11 +268,15 @@ def adapter_input_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> flo
     for each matrix, with a mask of a byte. DoRA keeps the outputs of matrix and adapter too, and so does a framework
     that puts adapters on queries and values into the output of one matrix for all three (index_copy_).
 
+    IA3 keeps what its factors multiply.
+
     Assumes: an adapter that is not of LoRA's kind (`other_adapter`) keeps one input of the hidden size.
     Source: huggingface/peft tuners/lora/layer.py; litgpt/lora.py.
     """
     software = formats.software
     size = formats.adapters.weights
+    if job.method == "ia3":
+        return _BF16 * scaled_width(layer)
     if "other_adapter" in job.features:
         return size * job.model.hidden_size
     targets = _targets(layer, job, formats)
@@ -316,6 +324,18 @@ def adapter_identity_bytes(layer: Layer, job: TrainingJob, formats: Formats) -> 
     if job.method != "dora" or not formats.software.adapts_identity:
         return 0.0
     return sum(4.0 * inputs**2 for _, inputs, _ in _targets(layer, job, formats))
+
+
+def scaled_width(layer: Layer) -> int:
+    """Number of values of a token that IA3 multiplies in one layer: keys, values, inputs of the last dense matrix.
+
+    Source: huggingface/peft, tuners/ia3; routed experts have no factors.
+    """
+    parts = (part for part in (layer.mixer, layer.feed_forward) if part is not None)
+    linears = [linear for part in parts for linear in part.linears(every=True)]
+    keys_and_values = [outputs for tensor, _, outputs in linears if tensor == "mixer"][1:3]
+    activated = [inputs for tensor, inputs, _ in linears if tensor == "activated"]
+    return sum(keys_and_values) + sum(activated)
 
 
 def adapts_every_matrix(job: TrainingJob, software: TrainingSoftware) -> bool:

@@ -73,7 +73,8 @@ def shape_of(job: TrainingJob) -> ModelShape:
     model = job.model
     if model.tied_embeddings and software_of(job.framework, job.software).unties_tables:
         model = _untie_embeddings(model)
-    return model_shape(model)
+    shape = model_shape(model)
+    return replace(shape, head=float(shape.hidden)) if "scalar_head" in job.features else shape
 
 
 @cache

@@ -263,8 +263,9 @@ def _loss(job: TrainingJob, formats: Formats, lattice: PlanLattice) -> FloatArra
     tp = lattice.tensor_parallel.astype(np.float64)
     tokens = lattice.micro_batch * (job.computed_tokens / lattice.context_parallel)
     size = np.where(tp > 1, divided, whole)
+    outputs = 1 if "scalar_head" in job.features else job.model.vocab_size
     residual_tokens = np.where(lattice.sequence_parallel > 0, tokens / tp, tokens)
-    return tokens * size * job.model.vocab_size / tp + residual_tokens * 2.0 * _BF16 * job.model.hidden_size
+    return tokens * size * outputs / tp + residual_tokens * 2.0 * _BF16 * job.model.hidden_size
 
 
 def _buffers(

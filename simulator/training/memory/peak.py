@@ -1,11 +1,14 @@
 """Peak memory of every plan of a lattice at once, and of every stage of one plan for display."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.catalog.files import DATA_DIR, read_toml
 from advisor.catalog.schema.training_software import TrainingSoftware
 from advisor.catalog.training import allocator
 from advisor.simulator.quantity import Quantity
@@ -134,6 +137,21 @@ def memory_verdict(peak: Quantity, memory_bytes: float) -> MemoryVerdict:
     if peak.high <= memory_bytes:
         return "fits"
     return "tight" if peak.value <= memory_bytes else "does not fit"
+
+
+def peak_factors(job: TrainingJob) -> tuple[float, float]:
+    """Return (low, high) of measured over predicted peaks that hold 80 % of published runs of the job's kind.
+
+    Source: catalog/data/training/memory_intervals.toml.
+    """
+    low, high = _intervals()["planned_full" if job.method == "full" else "planned_adapters"]
+    return min(low, 1.0), max(high, 1.0)
+
+
+@cache
+def _intervals() -> Mapping[str, tuple[float, float]]:
+    found = read_toml(DATA_DIR / "training" / "memory_intervals.toml")["intervals"]
+    return {name: (float(low), float(high)) for name, (low, high) in found.items()}
 
 
 def reserved_factor(software: TrainingSoftware, lattice: PlanLattice) -> FloatArray:

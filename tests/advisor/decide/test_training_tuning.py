@@ -1,6 +1,7 @@
 """Fine-tuning: states in host memory as a last resort, optimizers by framework, plans that have commands."""
 
 import datetime
+import re
 from dataclasses import replace
 
 import pytest
@@ -12,9 +13,8 @@ from advisor.decide.reason import FailsTooOften, NotWorthCommitting
 from advisor.decide.training.money import ClusterOffer, unsold
 from advisor.decide.training.recommend import recommend_training
 from advisor.decide.training.result import TrainingOption
-from advisor.decide.training.runs import TrainingRun, run_of
+from advisor.decide.training.runs import TrainingRun, run_of, trained_parameters
 from advisor.decide.training.scenario import (
-    Algorithm,
     Placement,
     Reliability,
     RolloutTask,
@@ -24,10 +24,13 @@ from advisor.decide.training.scenario import (
 )
 from advisor.decide.training.search import Tally, best_plans, evaluate_plan
 from advisor.decide.training.space import COMPUTE_DTYPES, peak_flop_per_s, variants_of
+from advisor.simulator.training.cluster import HOST_BYTES_PER_ACCELERATOR, TrainingCluster
+from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import enumerate_lattice
 from advisor.simulator.training.launch_flags import launch_flags
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
-from advisor.simulator.training.step_host import HOST_BYTES_PER_ACCELERATOR, host_bytes
+from advisor.simulator.training.reinforcement import RULES, Algorithm, generates
+from advisor.simulator.training.step_host import host_bytes
 
 DAY = datetime.date(2026, 11, 20)
 TASK = TrainingTask(tokens=1e7, sequence_tokens=4096, global_batch=64, may_offload=True)
@@ -51,7 +54,7 @@ def test_14b_is_tuned_on_one_card_with_its_optimizer_in_host_memory() -> None:
     assert option.plan.framework == "deepspeed"
     assert '"offload_optimizer": {"device": "cpu"}' in option.launch.flags["deepspeed"]
     assert "--offload_optimizer_device cpu" in option.launch.flags["trl"]
-    assert option.performance.peak_memory_bytes.value < option.performance.memory_limit_bytes
+    assert option.performance.peak_memory_bytes.value < (option.performance.memory_limit_bytes or 0.0)
     with pytest.raises(InfeasibleError, match="nothing trains"):
         first_option("qwen2.5-14b", 1, may_offload=False)
 
@@ -176,7 +179,7 @@ def test_block_scaled_formats_need_units_that_scale(gpu: str, formats: set[str])
     assert {name for name in COMPUTE_DTYPES if peak_flop_per_s(chip, name)} == formats
 
 
-@pytest.mark.parametrize("algorithm", ["grpo", "ppo", "dpo"])
+@pytest.mark.parametrize("algorithm", ["grpo", "rloo", "ppo", "dpo", "kto", "reward"])
 @pytest.mark.parametrize("placement", ["colocated", "disaggregated"])
 def test_every_loop_has_a_command(algorithm: Algorithm, placement: Placement) -> None:
     rollout = RolloutTask(algorithm=algorithm, placement=placement, prompts=64, num_steps=10)
@@ -196,8 +199,37 @@ def test_every_loop_has_a_command(algorithm: Algorithm, placement: Placement) ->
         late = rollout.model_copy(update={"steps_off_policy": 1})
         question = question.model_copy(update={"rollout": late})
     flags = recommend_training(question).options[0].launch.flags
-    apart = placement == "disaggregated" and algorithm != "dpo"
-    assert ({"openrlhf"} if apart else {"trl"} if algorithm == "dpo" else {"verl"}) <= set(flags)
+    apart = placement == "disaggregated" and generates(algorithm)
+    assert ({"openrlhf"} if apart else {"verl"} if generates(algorithm) else {"trl"}) <= set(flags)
+    if not generates(algorithm):
+        assert flags["trl"].startswith(f"trl {algorithm} ")
+        batch, accumulated, ranks = (
+            int(re.search(rf"--{name} (\d+)", flags["trl"])[1])  # type: ignore[index]
+            for name in ("per_device_train_batch_size", "gradient_accumulation_steps", "num_processes")
+        )
+        assert batch * accumulated * ranks == 64 * 16 // RULES[algorithm].given_answers
+
+
+def test_a_reward_model_has_no_vocabulary_to_predict() -> None:
+    job = TrainingJob(models.get("llama-3.1-8b").record, 4096, 64, framework="fsdp")
+    cluster = TrainingCluster(H100)
+    plan = TrainingPlan(data_parallel=8, micro_batch=2, sharding="zero3", recompute="full")
+    policy = evaluate_plan(job, cluster, plan)
+    judge = evaluate_plan(replace(job, features=frozenset({"scalar_head"})), cluster, plan)
+    assert judge.step_s < policy.step_s
+    assert judge.memory_bytes["loss"] < 0.1 * policy.memory_bytes["loss"]
+
+
+def test_ia3_trains_less_than_lora_in_less_memory() -> None:
+    job = TrainingJob(
+        models.get("llama-3.1-8b").record, 2048, 64, framework="peft", method="lora", lora_rank=16
+    )
+    job = replace(job, features=frozenset({"adapters_all_linear"}))
+    few = replace(job, method="ia3", lora_rank=0)
+    assert trained_parameters(few) == 32 * (2 * 1024 + 14336) < trained_parameters(job)
+    lora, ia3 = (evaluate_plan(each, TrainingCluster(H100), TrainingPlan()) for each in (job, few))
+    assert ia3.peak_memory_bytes < lora.peak_memory_bytes
+    assert ia3.step_s < lora.step_s
 
 
 def test_a_loop_in_a_framework_that_has_none_is_refused() -> None:

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 from advisor.catalog.units import HOUR_S, MINUTE_S, TB
 from advisor.simulator.training.failing_run import simulated_goodput
 from advisor.simulator.training.goodput import (
+    SNAPSHOT_S,
+    WRITING_FRACTION,
     CheckpointMethod,
     FailureModel,
     best_interval_s,
@@ -87,7 +89,38 @@ def test_asynchronous_and_sharded_checkpoints_stall_less() -> None:
     assert CheckpointMethod(**state, asynchronous=False, sharded=False).stall_s == pytest.approx(5700)
     behind = CheckpointMethod(**state)
     assert behind.write_s == sharded.write_s
-    assert behind.stall_s == pytest.approx(5700 / 1024 / 20)
+    assert behind.stall_s == pytest.approx(SNAPSHOT_S + 5700 / 1024 / 20)
+    small = CheckpointMethod(state_bytes=1e9, num_nodes=1, num_accelerators=8)
+    assert small.stall_s == small.write_s, "a snapshot costs no more than the write that it replaces"
+
+
+@given(
+    mtbf_h=st.floats(0.1, 1e6),
+    write_s=st.floats(0.1, 1e4),
+    stall=st.floats(0.001, 1.0),
+    longer=st.floats(1.0, 1e3),
+)
+def test_a_longer_time_between_failures_never_leaves_less(
+    mtbf_h: float, write_s: float, stall: float, longer: float
+) -> None:
+    def left(hours: float) -> float:
+        least_s = write_s / WRITING_FRACTION
+        model = FailureModel(hours * HOUR_S, stall * write_s, write_s, 600.0 + write_s, least_s)
+        return goodput(model).goodput_fraction
+
+    assert left(longer * mtbf_h) >= left(mtbf_h) * (1.0 - 1e-9)
+
+
+def test_checkpoints_are_no_oftener_than_the_storage_bears() -> None:
+    """405B on 16,384 accelerators, 5.68 TB: 19.5 s apart if only the copy to the host counted."""
+    for rate in (2e12, 1e11, 1e10):
+        saved = CheckpointMethod(5.68e12, 2048, 16_384, storage_bytes_per_s=rate)
+        model = FailureModel(
+            cluster_mtbf_s(16_384), saved.stall_s, saved.write_s, 600.0, saved.least_interval_s
+        )
+        interval_s = goodput(model).interval_s
+        assert saved.write_s <= WRITING_FRACTION * interval_s * (1 + 1e-9)
+        assert interval_s > 120.0
 
 
 def test_spot_adds_its_interruptions_and_elastic_training_survives_them_better() -> None:

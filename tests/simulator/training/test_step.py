@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from advisor.catalog import accelerators, models
 from advisor.catalog.terms import Term, by_name
-from advisor.simulator.training.cluster import TrainingCluster
+from advisor.simulator.training.cluster import NodeNetwork, TrainingCluster
 from advisor.simulator.training.framework_costs import framework_costs
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.passes import pass_times
@@ -192,12 +192,12 @@ def test_a_faster_accelerator_is_never_slower(tp: int, pp: int, factor: float) -
 def test_a_slower_network_slows_data_parallelism_across_nodes() -> None:
     plan = TrainingPlan(data_parallel=64, sharding="zero3")
     record = accelerators.by_id("h100-sxm")
-    fast, slow = (seconds(plan, on=TrainingCluster(record, 8, rate)) for rate in (50e9, 3e9))
+    fast, slow = (seconds(plan, on=TrainingCluster(record, 8, NodeNetwork(rate))) for rate in (50e9, 3e9))
     assert slow > 1.3 * fast
 
 
 def test_sharded_parameters_are_gathered_in_every_micro_batch() -> None:
-    on = TrainingCluster(accelerators.by_id("h100-sxm"), 8, 5e9)
+    on = TrainingCluster(accelerators.by_id("h100-sxm"), 8, NodeNetwork(5e9))
     few, many = (
         step(TrainingPlan(data_parallel=64, sharding="zero3"), job(batch=batch), on) for batch in (64, 256)
     )

@@ -7,7 +7,7 @@ from advisor.catalog import accelerators, models
 from advisor.catalog.units import BITS_PER_BYTE, GIGA
 from advisor.simulator.collectives import topology_of
 from advisor.simulator.graph.training import layer_parameters
-from advisor.simulator.training.cluster import TrainingCluster
+from advisor.simulator.training.cluster import NodeNetwork, TrainingCluster
 from advisor.simulator.training.framework_costs import framework_costs
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import LatticeLimits, enumerate_lattice
@@ -36,7 +36,7 @@ def least_wire_s(job: TrainingJob, lattice: PlanLattice, cluster: TrainingCluste
     """
     groups = [topology_of(cluster.accelerator, 1 << power) for power in range(1, cluster.domain.bit_length())]
     intra = max(group.intra_bytes_per_s for group in groups)
-    inter = cluster.network_bytes_per_s or cluster.group(2 * cluster.domain).inter_bytes_per_s
+    inter = cluster.group(2 * cluster.domain).inter_bytes_per_s
     tp = lattice.tensor_parallel
     cp = lattice.context_parallel
     layers = sum(group.count for group in job.model.layers) / lattice.pipeline_parallel
@@ -99,7 +99,7 @@ def test_sums_along_pcie_hide_behind_weight_gradients_alone() -> None:
 def test_divided_gradients_are_summed_after_every_micro_batch(sharding: Sharding, times: int) -> None:
     """At 25 Gb/s nothing hides: sixteen micro-batches sum sixteen times where gradients are divided (ZeRO-2)."""
     cluster = TrainingCluster(
-        accelerators.by_id("h100-sxm"), ranks_per_node=1, network_bytes_per_s=25.0 * GIGA / BITS_PER_BYTE
+        accelerators.by_id("h100-sxm"), ranks_per_node=1, network=NodeNetwork(25.0 * GIGA / BITS_PER_BYTE)
     )
     waits = {}
     for accumulation in (1, 16):

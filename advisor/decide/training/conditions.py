@@ -1,0 +1,56 @@
+"""Stated conditions of machines: the accelerator, network and host memory that plans are priced with."""
+
+from typing import Final
+
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.schema import Accelerator
+from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA
+from advisor.decide.training.scenario import MachineConditions
+from advisor.simulator.collectives.fabric_text import describe
+from advisor.simulator.training.cluster import HOST_BYTES_PER_ACCELERATOR, NodeNetwork, TrainingCluster
+
+MOST_HOST_BYTES: Final = 1024.0 * GB
+"""Host memory of an accelerator that servers are sold with [bytes]: 8 TB for eight, in 32 modules of 256 GB."""
+
+
+def network_of(accelerator: Accelerator, text: str) -> NodeNetwork:
+    """Return the network between nodes of an accelerator that a line of text states.
+
+    Source: advisor.simulator.collectives.fabric_text; two of the accelerator's nodes.
+    """
+    node = accelerator.node_size
+    topology, _ = describe(accelerator, text, 2 * node, 2)
+    return NodeNetwork(topology.inter_bytes_per_s, topology.inter_latency_s, topology.network_reduction)
+
+
+def cluster_of(accelerator: Accelerator, conditions: MachineConditions) -> TrainingCluster:
+    """Return the cluster of an accelerator under stated conditions; its power limit is the accelerator's own.
+
+    Source: own composition.
+    """
+    network = network_of(accelerator, conditions.network) if conditions.network else None
+    return TrainingCluster(
+        accelerator, network=network, host_bytes=conditions.host_bytes or HOST_BYTES_PER_ACCELERATOR
+    )
+
+
+def checked_host_bytes(host_bytes: float, typed: str) -> float:
+    """Return host memory for each accelerator [bytes], if a node is sold with as much.
+
+    Raises: AdvisorError: no node is.
+    """
+    if host_bytes > MOST_HOST_BYTES:
+        raise AdvisorError(
+            f"--host-memory {typed} is more than nodes are sold with",
+            why=f"servers hold at most {MOST_HOST_BYTES / GB:g} GB for each of eight accelerators",
+            fix=f"--host-memory {MOST_HOST_BYTES / GB:g}GB",
+        )
+    return host_bytes
+
+
+def network_words(cluster: TrainingCluster, num_accelerators: int) -> str:
+    """Return the network between nodes that a job is priced with, with its source; empty inside one node."""
+    if num_accelerators <= cluster.domain:
+        return ""
+    rate = cluster.group(num_accelerators).inter_bytes_per_s * BITS_PER_BYTE / GIGA
+    return f"network between nodes: {rate:.0f} Gb/s for each accelerator"

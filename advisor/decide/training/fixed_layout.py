@@ -1,0 +1,167 @@
+"""Layouts that a user fixes in part: what they leave to the search, and why they may be impossible."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TypeVar
+
+from advisor.catalog.errors import InfeasibleError
+from advisor.decide.training.scenario import FixedLayout, TrainingLimits
+from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.lattice import LatticeLimits, model_limits
+from advisor.simulator.training.plan import Schedule, TrainingPlan
+from advisor.simulator.training.plan_check import faults
+
+T = TypeVar("T")
+
+
+def fixed_limits(limits: LatticeLimits, layout: FixedLayout) -> LatticeLimits:
+    """Return the limits of a lattice with the parts that a user fixes as the only choice.
+
+    Source: own definition.
+    """
+    if layout.is_free:
+        return limits
+    return replace(
+        limits,
+        are_stated=True,
+        tensor_parallel=_only(layout.tensor_parallel, limits.tensor_parallel),
+        pipeline_parallel=_only(layout.pipeline_parallel, limits.pipeline_parallel),
+        virtual_stages=_only(layout.virtual_stages, limits.virtual_stages),
+        context_parallel=_only(layout.context_parallel, limits.context_parallel),
+        expert_parallel=_only(layout.expert_parallel, limits.expert_parallel),
+        expert_tensor_parallel=_only(layout.expert_tensor_parallel, limits.expert_tensor_parallel),
+        data_parallel=_only(layout.data_parallel, limits.data_parallel),
+        micro_batch=_only(layout.micro_batch, limits.micro_batch),
+        sharding=_only(layout.sharding, limits.sharding),
+        schedules=_only(layout.schedule, limits.schedules),
+        recompute=_only(layout.recompute, limits.recompute),
+        recompute_shares=(1.0,) if layout.recompute is not None else limits.recompute_shares,
+    )
+
+
+def _only(fixed: T | None, others: tuple[T, ...]) -> tuple[T, ...]:
+    return others if fixed is None else (fixed,)
+
+
+def least_plan(layout: FixedLayout, limits: LatticeLimits) -> TrainingPlan:
+    """Return the smallest plan that has what a user fixes; what is free is as a framework with these limits has it.
+
+    Source: own definition.
+    """
+    chunks = layout.virtual_stages or 1
+    usual: Schedule = "interleaved" if chunks > 1 else "1f1b"
+    return TrainingPlan(
+        tensor_parallel=layout.tensor_parallel or 1,
+        pipeline_parallel=layout.pipeline_parallel or (2 if chunks > 1 else 1),
+        virtual_stages=chunks,
+        context_parallel=layout.context_parallel or 1,
+        expert_parallel=layout.expert_parallel or 1,
+        expert_tensor_parallel=layout.expert_tensor_parallel or 0,
+        data_parallel=layout.data_parallel or 1,
+        micro_batch=layout.micro_batch or 1,
+        sharding=layout.sharding or limits.sharding[-1],
+        recompute=layout.recompute or limits.recompute[0],
+        schedule=layout.schedule or (usual if usual in limits.schedules else limits.schedules[0]),
+    )
+
+
+def check_layout(layout: FixedLayout, job: TrainingJob, domain: int, limits: TrainingLimits) -> None:
+    """Refuse a fixed layout that cannot be whatever the rest of the plan is.
+
+    Raises: InfeasibleError: a degree divides nothing, or the accelerators are no multiple of what is fixed.
+    """
+    if layout.is_free:
+        return
+    fault = next(_faults(layout, job, domain), None)
+    if fault is not None:
+        raise InfeasibleError(fault[0], why=fault[1], fix=fault[2])
+    ranks = layout.replica_ranks
+    count = limits.num_accelerators
+    if count is None:
+        return
+    copies = layout.data_parallel
+    if count % ranks or (copies is not None and _is_whole(layout) and count != ranks * copies):
+        near = (
+            ranks * copies
+            if copies is not None and _is_whole(layout)
+            else max(1, round(count / ranks)) * ranks
+        )
+        raise InfeasibleError(
+            f"--gpus {count} is not a multiple of what is fixed: {_degrees_words(layout)}",
+            why=f"every replica takes TP × PP × CP = {ranks} accelerators",
+            fix=f"--gpus {near}, or other degrees",
+        )
+
+
+def _is_whole(layout: FixedLayout) -> bool:
+    """Whether all degrees that make up the number of accelerators are fixed."""
+    return None not in (
+        layout.tensor_parallel,
+        layout.pipeline_parallel,
+        layout.context_parallel,
+        layout.data_parallel,
+    )
+
+
+def _degrees_words(layout: FixedLayout) -> str:
+    names = {
+        "TP": "tensor_parallel",
+        "PP": "pipeline_parallel",
+        "CP": "context_parallel",
+        "DP": "data_parallel",
+    }
+    fixed = [
+        f"{short} {value}" for short, name in names.items() if (value := getattr(layout, name)) is not None
+    ]
+    return " × ".join(fixed)
+
+
+def _faults(layout: FixedLayout, job: TrainingJob, domain: int) -> Iterator[tuple[str, str, str]]:
+    """Yield (what, why, fix) for what is wrong with the fixed parts of a layout alone."""
+    free = LatticeLimits(domain)
+    plan = least_plan(layout, free)
+    shape = model_limits(job.model)
+    degree = layout.expert_parallel or 1
+    if degree > 1 and not shape.num_experts:
+        yield (
+            f"--ep {degree} for {job.model.id}, which has no experts",
+            "expert parallelism divides experts",
+            "drop --ep",
+        )
+    # Free degrees could still make room for the experts: they are judged with all of the lattice.
+    alone = replace(plan, expert_parallel=1, expert_tensor_parallel=0)
+    for what, why in faults(alone, job, domain):
+        yield what, why, _fix(layout, job, domain)
+
+
+def _fix(layout: FixedLayout, job: TrainingJob, domain: int) -> str:
+    """Return the nearest degrees that divide what they should."""
+    shape = model_limits(job.model)
+    tensor = layout.tensor_parallel
+    if tensor is not None and (shape.num_heads % tensor or tensor > domain):
+        allowed = [d for d in range(1, min(tensor, domain) + 1) if shape.num_heads % d == 0]
+        return f"--tp {allowed[-1]}"
+    per_pass = (layout.data_parallel or 1) * (layout.micro_batch or 1)
+    if job.global_batch % per_pass:
+        batch = max(1, round(job.global_batch / per_pass)) * per_pass
+        if layout.micro_batch is not None and job.global_batch % (layout.data_parallel or 1) == 0:
+            ranks = job.global_batch // (layout.data_parallel or 1)
+            nearest = max(m for m in range(1, min(layout.micro_batch, ranks) + 1) if ranks % m == 0)
+            return f"--micro-batch {nearest}, or --global-batch {batch}"
+        return f"--global-batch {batch}, or another --dp"
+    return "other degrees"
+
+
+def cluster_sizes(layout: FixedLayout, sizes: list[int], largest: int) -> list[int]:
+    """Return the cluster sizes that a fixed layout allows, ascending: usual ones, and multiples of its own by powers of
+    two.
+
+    Source: own definition.
+    """
+    if layout.is_free:
+        return sizes
+    base = layout.replica_ranks * (layout.data_parallel or 1)
+    if _is_whole(layout):
+        return [base] if base <= largest else []
+    own = {base << power for power in range(max(1, largest // base).bit_length())}
+    return sorted(size for size in {*sizes, *own} if size % base == 0 and size <= largest)

@@ -1,0 +1,68 @@
+"""Options of `advisor simulate train` that show a recommended plan again: the same step and the same memory."""
+
+from advisor.catalog.units import GB
+from advisor.decide.training.scenario import MachineConditions
+from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.plan import TrainingPlan
+
+
+def simulate_args(
+    model: str, accelerator: str, job: TrainingJob, plan: TrainingPlan, conditions: MachineConditions
+) -> tuple[str, ...]:
+    """Return the options by which `advisor simulate train` shows a plan of a job again.
+
+    Source: options of the command; what is left out is its default.
+    """
+    found = ["--model", model, "--gpu", accelerator, "--gpus", str(plan.num_accelerators)]
+    found += ["--framework", job.framework, "--precision", job.compute_dtype]
+    found += ["--sequence", str(job.sequence_tokens), "--global-batch", str(job.global_batch)]
+    if job.framework_version:
+        found += ["--framework-version", job.framework_version]
+    if job.method != "full":
+        found += ["--method", job.method]
+    if job.lora_rank:
+        found += ["--lora-rank", str(job.lora_rank)]
+    if job.optimizer != "adamw":
+        found += ["--optimizer", job.optimizer]
+    if job.mean_sequence_tokens:
+        found += ["--mean-length", f"{job.mean_sequence_tokens:g}"]
+    return (*found, *_layout_args(plan), *_condition_args(conditions))
+
+
+def _layout_args(plan: TrainingPlan) -> list[str]:
+    degrees = {
+        "--tp": plan.tensor_parallel,
+        "--pp": plan.pipeline_parallel,
+        "--vpp": plan.virtual_stages if plan.schedule == "interleaved" else 1,
+        "--cp": plan.context_parallel,
+        "--ep": plan.expert_parallel,
+    }
+    found = [part for name, degree in degrees.items() if degree > 1 for part in (name, str(degree))]
+    if plan.expert_tensor_parallel:
+        found += ["--etp", str(plan.expert_tensor_parallel)]
+    found += ["--dp", str(plan.data_parallel), "--micro-batch", str(plan.micro_batch)]
+    found += ["--sharding", plan.sharding, "--recompute", plan.recompute]
+    if plan.shard_group:
+        found += ["--shard-group", str(plan.shard_group)]
+    if plan.recompute_layers > 0:
+        found += ["--recompute-layers", str(plan.recompute_layers)]
+    if plan.pipeline_parallel > 1:
+        found += ["--schedule", plan.schedule]
+    for end in ("first", "last"):
+        layers = getattr(plan, f"{end}_stage_layers")
+        found += [f"--{end}-stage-layers", str(layers)] if layers else []
+    if plan.tensor_parallel > 1 and not plan.sequence_parallel:
+        found.append("--no-sequence-parallel")
+    parts = ("optimizer", "parameters", "activations")
+    return found + [f"--offload-{part}" for part in parts if getattr(plan, f"offload_{part}")]
+
+
+def _condition_args(conditions: MachineConditions) -> list[str]:
+    found = []
+    if conditions.network:
+        found += ["--network", conditions.network]
+    if conditions.host_bytes:
+        found += ["--host-memory", f"{conditions.host_bytes / GB:g}GB"]
+    if conditions.power_cap_w:
+        found += ["--power-cap-w", f"{conditions.power_cap_w:g}"]
+    return found

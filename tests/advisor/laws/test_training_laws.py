@@ -1,0 +1,161 @@
+"""Laws of training answers: better machines, more money, memory and reliability never make an answer worse, and what is
+printed is shown again."""
+
+import itertools
+import json
+import shlex
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from advisor.catalog import accelerators, models
+from advisor.decide.training.scenario import FixedLayout, MachineConditions, TrainingTask
+from advisor.decide.training.search import Tally, best_plans, evaluate_plan
+from advisor.decide.training.space import variants_of
+from advisor.decide.training.uncertainty import verdict_of
+from advisor.simulator.training.cluster import NodeNetwork, TrainingCluster
+from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.plan import TrainingPlan
+
+Cli = Callable[[str], Any]
+H100 = accelerators.by_id("h100-sxm")
+JOB = TrainingJob(models.get("llama-3.1-8b").record, 8192, 64)
+PLANS = (
+    TrainingPlan(data_parallel=16, sharding="zero1"),
+    TrainingPlan(4, 2, data_parallel=2, sharding="zero1"),
+    TrainingPlan(2, context_parallel=2, data_parallel=4, sharding="zero1", recompute="full"),
+)
+ASK = "advisor recommend --as-of 2026-11-20 --top 1 --json"
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    plan=st.sampled_from(PLANS),
+    more=st.floats(1.0, 8.0),
+    part=st.sampled_from(("peaks", "bandwidth", "network")),
+)
+def test_better_machines_never_take_longer(plan: TrainingPlan, more: float, part: str) -> None:
+    rate = H100.scale_out_bytes_per_s or 0.0
+    better = TrainingCluster(H100)
+    if part == "network":
+        better = replace(better, network=NodeNetwork(rate * more))
+    elif part == "bandwidth":
+        wide = H100.model_copy(update={"bandwidth_bytes_per_s": more * (H100.bandwidth_bytes_per_s or 0.0)})
+        better = TrainingCluster(wide)
+    else:
+        peaks = {name: more * peak for name, peak in H100.peak_flop_per_s.items()}
+        better = TrainingCluster(H100.model_copy(update={"peak_flop_per_s": peaks}))
+    usual = evaluate_plan(JOB, TrainingCluster(H100), plan).step_s
+    assert evaluate_plan(JOB, better, plan).step_s <= usual * (1.0 + 1e-9)
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "qwen3-30b-a3b"])
+def test_a_fifth_more_memory_never_takes_longer(model: str) -> None:
+    """A step of a fifth is wider than the interval: what was tight before fits then, and no plan is lost."""
+    task = TrainingTask(tokens=1e12, sequence_tokens=8192, global_batch=64)
+    steps = []
+    for power in range(6):
+        chip = H100.model_copy(update={"memory_bytes": 40e9 * 1.2**power})
+        variants, _ = variants_of(chip, models.get(model).record, task)
+        plans = best_plans(variants, 8, Tally(), keep=1)
+        steps.append(plans[0].step_s if plans else float("inf"))
+    assert all(later <= before * (1 + 1e-9) for before, later in itertools.pairwise(steps))
+    assert steps[-1] < float("inf")
+
+
+def test_more_host_memory_never_takes_longer() -> None:
+    task = TrainingTask(tokens=1e9, sequence_tokens=4096, global_batch=64, may_offload=True)
+    chip = accelerators.by_id("rtx-4090")
+    steps = []
+    for gigabytes in (32, 64, 128, 160, 240, 512):
+        conditions = MachineConditions(host_bytes=gigabytes * 1e9)
+        variants, _ = variants_of(chip, models.get("llama-3.1-8b").record, task, conditions)
+        plans = best_plans(variants, 1, Tally(), keep=1)
+        assert all(plan.host_bytes <= gigabytes * 1e9 for plan in plans)
+        steps.append(plans[0].step_s if plans else float("inf"))
+    assert all(later <= before for before, later in itertools.pairwise(steps))
+    assert steps[0] == float("inf")
+    assert steps[-1] < float("inf")
+
+
+def test_what_is_searched_fits_with_its_whole_interval_where_any_plan_does() -> None:
+    task = TrainingTask(tokens=1e12, sequence_tokens=8192, global_batch=512)
+    variants, _ = variants_of(H100, models.get("llama-3.1-70b").record, task)
+    assert {verdict_of(plan) for plan in best_plans(variants, 64, Tally(), keep=8)} == {"fits"}
+
+
+def ask(cli: Cli, words: str) -> dict[str, Any]:
+    run = cli(f"{ASK} {words}")
+    assert run.code == 0, run.err
+    found: dict[str, Any] = json.loads(run.out)
+    return found
+
+
+def test_more_money_is_never_later_and_never_buys_a_crowd_for_an_hour(cli: Cli) -> None:
+    question = "--model 8b --workload train --tokens 20B --gpu h100,a100,mi300x"
+    days = []
+    for dollars in (2000, 5000, 20000, 100000):
+        option = ask(cli, f"{question} --budget {dollars}")["options"][0]
+        assert option["bill"]["usd"]["value"] <= dollars
+        days.append(option["performance"]["days"]["value"])
+        assert option["machine"]["num_accelerators"] <= 64, "a week and less count alike"
+    assert all(later <= before for before, later in itertools.pairwise(days))
+
+
+def test_a_longer_time_between_failures_never_costs_more(cli: Cli) -> None:
+    question = "--model 8b --workload train --tokens 1T --gpu h100"
+    dollars = []
+    for hours in (100, 1000, 10_000, 50_000, 1_000_000):
+        option = ask(cli, f"{question} --mtbf-hours {hours}")["options"][0]
+        dollars.append(option["bill"]["usd"]["value"])
+    assert all(later <= before for before, later in itertools.pairwise(dollars))
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "--model 8b --workload train --tokens 1T --gpu h100 --gpus 64",
+        "--model 70b --workload train --tokens 1T --gpu h100 --gpus 256 --network 'RoCE 4x200Gb' --power-cap-w 500",
+        "--model qwen3-30b-a3b --workload train --tokens 1T --gpu h100 --gpus 64 --ep 8 --recompute full",
+        "--model 8b --workload train --tokens 1T --gpu h100 --gpus 64 --tp 4 --pp 2 --vpp 2 --micro-batch 1",
+        "--model 8b --workload train --tokens 1T --gpu h100 --gpus 64 --framework torchtitan",
+        "--model 8b --workload train --tokens 1T --gpu h100 --gpus 64 --framework megatron --framework-version 2023-06",
+        "--model 8b --workload finetune --gpu rtx-4090 --gpus 1 --host-memory 160GB",
+        "--model 8b --workload finetune --gpu l40s --gpus 1 --method qlora --lora-rank 64 --mean-length 900",
+        "--model 8b --workload finetune --gpu l40s --gpus 1 --method ia3",
+    ],
+)
+def test_what_is_printed_is_shown_again(cli: Cli, question: str) -> None:
+    option = ask(cli, question)["options"][0]
+    args = shlex.join(option["launch"]["simulate_args"])
+    again = json.loads(cli(f"advisor simulate train {args} --json").out)
+    planned = option["performance"]
+    for name in ("step_time_s", "peak_memory_bytes", "mfu_fraction", "tokens_per_s_per_accelerator"):
+        assert again[name]["value"] == pytest.approx(planned[name]["value"], rel=1e-9)
+    assert again["memory_verdict"] == planned["memory_verdict"]
+    words = {
+        name: option["plan"][name] for name in ("tp", "pp", "vpp", "cp", "ep", "dp", "sharding", "recompute")
+    }
+    assert {name: again["plan"][name] for name in words} == words
+
+
+def test_a_fixed_layout_is_kept() -> None:
+    fixed = FixedLayout(tensor_parallel=4, pipeline_parallel=2, micro_batch=2, recompute="selective")
+    task = TrainingTask(tokens=1e12, sequence_tokens=8192, global_batch=512, layout=fixed)
+    variants, _ = variants_of(H100, models.get("llama-3.1-8b").record, task)
+    for found in best_plans(variants, 64, Tally(), keep=8):
+        plan = found.plan
+        kept = (plan.tensor_parallel, plan.pipeline_parallel, plan.micro_batch, plan.recompute)
+        assert kept == (4, 2, 2, "selective")
+
+
+def test_an_infeasible_term_has_no_dollars(cli: Cli) -> None:
+    found = ask(cli, "--model 405b --workload train --tokens 15T --gpu h100 --gpus 16384")
+    bills = {bill["term"]: bill for bill in found["options"][0]["bills"]}
+    assert bills["spot"]["feasible"] is False
+    assert bills["spot"]["usd"] is None
+    assert bills["spot"]["days"] is None
