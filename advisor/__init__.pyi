@@ -1129,12 +1129,80 @@ class _Validate:
             as_of: Prices and availability as known on that day.
             calibration: Measured figures of one machine, from `advisor calibrate`.
         """
+    def file(
+        self,
+        file: str | Path,
+        *,
+        model: str | None = ...,
+        gpu: str | None = ...,
+        engine: str | None = ...,
+        engine_version: str | None = ...,
+        tp: int | str | None = ...,
+        pp: int | str | None = ...,
+        dp: int | str | None = ...,
+        ep: int | str | None = ...,
+        precision: str | None = ...,
+        kv_precision: str | None = ...,
+        max_num_seqs: int | str | None = ...,
+        max_num_batched_tokens: int | str | None = ...,
+        gpu_memory_utilization: float | str | None = ...,
+        enforce_eager: bool | None = ...,
+        power_cap: float | str | None = ...,
+        concurrency: int | str | None = ...,
+        rate: float | str | None = ...,
+        input_tokens: int | str | None = ...,
+        output_tokens: int | str | None = ...,
+        shared_prefix_tokens: int | str | None = ...,
+        network: str | None = ...,
+        op: Literal['all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'broadcast', 'send_recv'] | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Is what I measured normal? Judge a benchmark, a server's log or metrics, or a report about links.
+
+        Read are results of vllm bench serve, SGLang, GuideLLM, AIPerf, GenAI-Perf, InferenceX and llama-bench;
+                start-up
+        logs of vLLM, SGLang and TensorRT-LLM; Prometheus metrics; nccl-tests, nvbandwidth, nvidia-smi topo -m,
+                dcgmi diag.
+
+        Args:
+            file: What the program wrote; - is stdin.
+            model: Model: id, Hugging Face id or config.json.
+            gpu: Accelerator.
+            engine: Serving engine.
+            engine_version: Release of the engine, e.g. 0.11.0.
+            tp: Tensor parallelism.
+            pp: Pipeline stages.
+            dp: Attention data parallelism.
+            ep: Expert parallelism.
+            precision: Weights.
+            kv_precision: KV cache.
+            max_num_seqs: Sequences that may run at once.
+            max_num_batched_tokens: Tokens of one engine step.
+            gpu_memory_utilization: Fraction of memory that the engine may use.
+            enforce_eager: The engine captures no decode graphs.
+            power_cap [W]: Power limit of each accelerator: 300W.
+            concurrency: Clients that each wait for their output.
+            rate: Requests per second: 10, 10/s or 600/min.
+            input_tokens: Mean prompt.
+            output_tokens: Mean output.
+            shared_prefix_tokens: Tokens of each prompt that all share.
+            network: Links of nccl-tests in words: 'RoCE 8x400Gb'.
+            op: Which collective it was, where the output does not say.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
     def nccl_tests(
         self,
         file: str | Path,
         *,
         gpu: str | None = ...,
         network: str | None = ...,
+        op: Literal['all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'broadcast', 'send_recv'] | None = ...,
         offline: bool | None = ...,
         seed: int | str | None = ...,
         as_of: datetime.date | str | None = ...,
@@ -1146,6 +1214,7 @@ class _Validate:
             file: What all_reduce_perf and the like printed; - is stdin.
             gpu: Accelerator.
             network: Links in words: 'EFA 32x100Gb', 'RoCE 8x400Gb', 'PCIe4 no P2P'.
+            op: Which collective it was, where the output does not say.
             offline: Never use the network.
             seed: Seed of everything random: same seed, same answer.
             as_of: Prices and availability as known on that day.

@@ -50,6 +50,7 @@ LIMITS: Final = Panel("What the answer may use")
 BILL: Final = Panel("The bill beside machines")
 LAYOUT: Final = Panel("Layout and precision")
 ITEM: Final = Panel("Images, texts, audio")
+SERVER: Final = Panel("The server that was measured")
 _BUT_DISTILLED: Final = ALL.replace("distill ", "")
 
 
@@ -413,6 +414,52 @@ class Layout:
     precision: Precision = None
     kv_precision: Annotated[str, LAYOUT("FORMAT", "KV cache.", True)] = "bf16"
     engine: Annotated[str, LAYOUT("NAME", "Serving engine.", True)] = "vllm"
+
+
+def _server_option(text: str, metavar: str, default: str = "as the file says", **more: Any) -> Any:
+    return SERVER(metavar, text, default, **more)
+
+
+@dataclass(frozen=True, slots=True)
+class StatedServer:
+    """Conditions of a measured server that its file does not say, as typed; None where the file counts."""
+
+    model: Annotated[str | None, _server_option("Model: id, Hugging Face id or config.json.", "NAME")] = None
+    gpu: Annotated[str | None, _server_option("Accelerator.", "ID")] = None
+    engine: Annotated[str | None, _server_option("Serving engine.", "NAME")] = None
+    engine_version: Annotated[str | None, _server_option("Release of the engine, e.g. 0.11.0.", "V")] = None
+    tp: Annotated[int | None, _server_option("Tensor parallelism.", "N", min=1, max=1024)] = None
+    pp: Annotated[int | None, _server_option("Pipeline stages.", "N", min=1, max=1024)] = None
+    dp: Annotated[int | None, _server_option("Attention data parallelism.", "N", min=1, max=1024)] = None
+    ep: Annotated[int | None, _server_option("Expert parallelism.", "N", min=1, max=1024)] = None
+    precision: Annotated[str | None, _server_option("Weights.", "FORMAT")] = None
+    kv_precision: Annotated[str | None, _server_option("KV cache.", "FORMAT", "bf16")] = None
+    max_num_seqs: Annotated[
+        int | None, _server_option("Sequences that may run at once.", "N", "the engine's", min=1, max=100_000)
+    ] = None
+    max_num_batched_tokens: Annotated[
+        int | None, _server_option("Tokens of one engine step.", "N", "the engine's", min=1, max=10_000_000)
+    ] = None
+    gpu_memory_utilization: Annotated[
+        float | None,
+        _server_option("Fraction of memory that the engine may use.", "F", "the engine's", min=0.05, max=1.0),
+    ] = None
+    enforce_eager: Annotated[
+        bool, SERVER(None, "The engine captures no decode graphs.", True, "--enforce-eager")
+    ] = False
+    power_cap: Annotated[
+        str | None, _server_option("Power limit of each accelerator: 300W.", "W", "rated")
+    ] = None
+    concurrency: Annotated[
+        int | None, _server_option("Clients that each wait for their output.", "C", min=1, max=1_000_000)
+    ] = None
+    rate: Annotated[str | None, _server_option("Requests per second: 10, 10/s or 600/min.", "R")] = None
+    input_tokens: Annotated[int | None, _server_option("Mean prompt.", "N", min=1, max=10_000_000)] = None
+    output_tokens: Annotated[int | None, _server_option("Mean output.", "N", min=1, max=10_000_000)] = None
+    shared_prefix_tokens: Annotated[
+        int | None,
+        _server_option("Tokens of each prompt that all share.", "N", "none", min=1, max=10_000_000),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -54,6 +54,8 @@ def replica_of(
         max_num_seqs=_max_num_seqs(case, deployment.engine),
         max_num_batched_tokens=case.max_num_batched_tokens,
         micro_batch_tokens=_micro_batch_tokens(case, deployment),
+        memory_fraction=case.memory_fraction,
+        enforce_eager=case.enforce_eager,
         prefix_caching=not case.prefix_cache_off,
         version=case.engine_version,
         date=case.date,
