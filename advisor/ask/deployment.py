@@ -157,6 +157,14 @@ def _trace_plan(path: Path, traffic: Traffic, load: Load) -> LoadPlan:
     if traffic.rate_per_s is not None and trace.rate_per_s is not None:
         trace = trace.sped_up(traffic.rate_per_s / trace.rate_per_s)
     workload = replay(trace, load.requests)
+    if not trace.has_times and traffic.concurrency is None:
+        if traffic.rate_per_s is None:
+            raise AdvisorError(
+                f"{path} does not say when its requests came",
+                why="without times it has lengths only",
+                fix="--rate R or --concurrency C",
+            )
+        workload = dataclasses.replace(workload, arrivals=Poisson(traffic.rate_per_s))
     if traffic.concurrency is not None:
         workload = dataclasses.replace(workload, arrivals=_clients(traffic.concurrency, load.ramp))
     longest = max(sum(pair) for pair in trace.pairs[: workload.num_requests])

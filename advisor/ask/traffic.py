@@ -79,7 +79,7 @@ def traffic_of(load: Load) -> Traffic:
             concurrency=clients,
             trace=load.trace,
             reused_input_tokens=_reused_tokens(trace, load),
-            source=str(load.trace),
+            source="; ".join((str(load.trace), *trace.notes)),
         )
     name = load.profile or "chat"
     profile = profiles.get(name)

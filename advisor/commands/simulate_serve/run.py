@@ -43,7 +43,9 @@ def serve(asked: ServeInput, shared: Shared) -> Answer:
 
         model = deployment.model
         trace = asked.load.trace
-        read_trace(trace).check_fits(model.max_context_tokens, model.id, trace)
+        recorded = read_trace(trace)
+        recorded.check_fits(model.max_context_tokens, model.id, trace)
+        notes = (*notes, *recorded.notes)
     started = time.perf_counter()
     run = _run_in_shares if _is_shared_out(asked) else _run_whole
     ran = run(asked, deployment, calibration, _seeds(asked, shared.seed), slo)
