@@ -94,7 +94,7 @@ def _json_rows(path: Path, first: str) -> Iterator[tuple[int, Row]]:
             whole = parsed_json(read_text(path))
         except (ValueError, RecursionError) as error:
             raise _not_json(path, 1, error) from None
-        yield from _expanded(path, 1, whole)
+        yield from _expand(path, 1, whole)
         return
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
@@ -103,20 +103,20 @@ def _json_rows(path: Path, first: str) -> Iterator[tuple[int, Row]]:
             found = json.loads(line)
         except (ValueError, RecursionError) as error:
             raise _not_json(path, number, error) from None
-        yield from _expanded(path, number, found)
+        yield from _expand(path, number, found)
 
 
 def _not_json(path: Path, number: int, error: Exception) -> InputFileError:
     return InputFileError(f"{path}: row {number} is not JSON", why=str(error), fix="one object per line")
 
 
-def _expanded(path: Path, number: int, found: Any) -> Iterator[tuple[int, Row]]:
+def _expand(path: Path, number: int, found: Any) -> Iterator[tuple[int, Row]]:
     """Yield the requests of a JSON value: a request itself, a list of them, or a document that holds them."""
     if isinstance(found, list):
         for place, one in enumerate(found, number):
             if not isinstance(one, dict):
                 raise InputFileError(f"{path}: row {place} is no JSON object", fix="one object per line")
-            yield from _expanded(path, place, one)
+            yield from _expand(path, place, one)
     elif not isinstance(found, dict):
         raise InputFileError(f"{path}: row {number} is no JSON object", fix="one object per line")
     elif "resourceSpans" in found:

@@ -121,6 +121,7 @@ def read_trace(path: Path) -> Trace:
     Raises: InputFileError: the file cannot be read, has no known columns or no rows, or a row is wrong: an instant
         that is no time, earlier than the one before it or more than an hour later; tokens that are no whole number
         of at least 1, or more than ten million; hash_ids that do not cover the prompt.
+    Source: catalog.formats.trace_layouts.
     """
     reading: _Reading | None = None
     for number, row in trace_rows(path):
