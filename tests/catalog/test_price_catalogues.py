@@ -26,14 +26,14 @@ GPUHUNT: Final = (
 )
 
 
-def written(folder: Path, text: str) -> Path:
+def file_of(folder: Path, text: str) -> Path:
     path = folder / "list.csv"
     path.write_text(text)
     return path
 
 
 def test_rows_of_skypilot_are_prices_of_the_provider_that_is_named(tmp_path: Path) -> None:
-    found = prices.read_prices(written(tmp_path, SKYPILOT), DAY, ["acme"])
+    found = prices.read_prices(file_of(tmp_path, SKYPILOT), DAY, ["acme"])
     rows = {(p.sku, p.term): (p.accelerator, p.num_accelerators, p.usd_per_hour) for p in found}
     assert rows == {
         ("1x_RTXA6000_SECURE", "on_demand"): ("rtx-a6000", 1, 0.79),
@@ -46,14 +46,14 @@ def test_rows_of_skypilot_are_prices_of_the_provider_that_is_named(tmp_path: Pat
 
 
 def test_what_was_taken_for_a_name_and_what_was_left_out_is_said(tmp_path: Path) -> None:
-    notes = " ".join(prices.catalogue_notes(written(tmp_path, SKYPILOT), DAY, ["acme"]))
+    notes = " ".join(prices.catalogue_notes(file_of(tmp_path, SKYPILOT), DAY, ["acme"]))
     assert "H100 is taken as h100-sxm" in notes
     assert "FutureChip" in notes
     assert "RTXA6000" not in notes
 
 
 def test_a_stated_memory_decides_about_a_name(tmp_path: Path) -> None:
-    found = prices.read_prices(written(tmp_path, GPUHUNT), DAY, ["acme"])
+    found = prices.read_prices(file_of(tmp_path, GPUHUNT), DAY, ["acme"])
     assert {(p.term, p.usd_per_hour) for p in found} == {("on_demand", 0.65), ("spot", 0.40)}
 
 
@@ -63,7 +63,7 @@ def test_a_list_that_names_no_provider_is_not_given_one(
     tmp_path: Path, text: str, providers: list[str] | None
 ) -> None:
     with pytest.raises(InputFileError) as raised:
-        prices.read_prices(written(tmp_path, text), DAY, providers)
+        prices.read_prices(file_of(tmp_path, text), DAY, providers)
     assert "--provider" in raised.value.fix
 
 
@@ -79,7 +79,7 @@ def test_a_list_that_names_no_provider_is_not_given_one(
 )
 def test_a_bad_row_is_refused_with_its_number(tmp_path: Path, text: str, what: str) -> None:
     with pytest.raises(InputFileError) as raised:
-        prices.read_prices(written(tmp_path, text), DAY, ["acme"])
+        prices.read_prices(file_of(tmp_path, text), DAY, ["acme"])
     assert what in raised.value.what
 
 
@@ -90,10 +90,10 @@ OWN: Final = "provider,accelerator,num_accelerators,term,usd_per_hour,observed_o
 def test_the_price_of_one_on_a_row_of_several_is_refused(tmp_path: Path, usd: str) -> None:
     rows = f"acme,rtx-a6000,1,on_demand,0.79,2026-11-20\nacme,rtx-a6000,2,on_demand,{usd},2026-11-20\n"
     with pytest.raises(InputFileError) as raised:
-        prices.read_prices(written(tmp_path, OWN + rows), DAY)
+        prices.read_prices(file_of(tmp_path, OWN + rows), DAY)
     assert "$1.58 for the 2" in raised.value.fix
 
 
 def test_prices_that_grow_are_accepted(tmp_path: Path) -> None:
     rows = "acme,rtx-a6000,1,on_demand,0.79,2026-11-20\nacme,rtx-a6000,2,on_demand,1.4,2026-11-20\n"
-    assert len(prices.read_prices(written(tmp_path, OWN + rows), DAY)) == 2
+    assert len(prices.read_prices(file_of(tmp_path, OWN + rows), DAY)) == 2

@@ -19,6 +19,7 @@ from advisor.render.serve_view import ServeRun
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.serving import simulate
+from advisor.simulator.serving.overload import overload_of
 from advisor.simulator.serving_prediction import predicted
 from advisor.simulator.workloads.encoder_pass import RUNTIMES
 from advisor.simulator.workloads.lora import Adapters, lora_replica
@@ -110,7 +111,9 @@ def _simulated(
     )
     wall_s = time.perf_counter() - started
     check_served(result)
-    return ServeRun(replica, result, predicted(result, replica), wall_s), plan, notes
+    sent = None if plan.traffic.concurrency else plan.traffic.rate_per_s
+    overload = overload_of(result, sent)
+    return ServeRun(replica, result, predicted(result, replica), wall_s, overload=overload), plan, notes
 
 
 def _inputs(run: ServeRun, plan: LoadPlan, more: Mapping[str, object]) -> dict[str, object]:

@@ -20,6 +20,7 @@ from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_
 from advisor.simulator.serving import ServingResult, Slo, Workload, simulate
 from advisor.simulator.serving.content import SharedPrefixes
 from advisor.simulator.serving.metrics import pooled
+from advisor.simulator.serving.overload import overload_of
 from advisor.simulator.serving_prediction import ServingPrediction, predicted
 
 if TYPE_CHECKING:
@@ -64,7 +65,9 @@ def serve(asked: ServeInput, shared: Shared) -> Answer:
         "power_cap": asked.power_cap,
         "contents": _contents_of(ran.plan.workload),
     }
-    shown = ServeRun(ran.replica, ran.result, ran.prediction, wall_s, ran.gain, ran.words)
+    sent = None if ran.plan.traffic.concurrency or _is_shared_out(asked) else ran.plan.traffic.rate_per_s
+    overload = overload_of(ran.result, sent)
+    shown = ServeRun(ran.replica, ran.result, ran.prediction, wall_s, ran.gain, ran.words, overload)
     answer = serve_answer(shown, ran.plan.traffic, inputs, notes)
     if calibration is None:
         return answer
