@@ -812,6 +812,14 @@ class _Simulate:
         max_num_seqs: int | str | None = ...,
         max_num_batched_tokens: int | str | None = ...,
         prefix_caching: bool | None = ...,
+        gpu_memory_utilization: float | str | None = ...,
+        kv_cache_bytes: float | str | None = ...,
+        max_model_len: int | str | None = ...,
+        block_size: int | str | None = ...,
+        enforce_eager: bool | None = ...,
+        enable_dp_attention: bool | None = ...,
+        enable_expert_parallel: bool | None = ...,
+        engine_version: str | None = ...,
         power_cap: float | str | None = ...,
         speculative: str | None = ...,
         draft_tokens: int | str | None = ...,
@@ -860,11 +868,19 @@ class _Simulate:
             replicas: Equal replicas behind a router.
             router: Replica that gets a request; share: one replica with its share of the load.
             precision: Weights.
-            kv_precision: KV cache.
+            kv_precision: KV cache; auto: the engine's default for the model, else bf16.
             engine: Serving engine.
             max_num_seqs: Sequences that may run at once.
             max_num_batched_tokens: Tokens of one engine step.
             prefix_caching: Keep the cache of prompts for others that begin alike.
+            gpu_memory_utilization: Fraction of memory that the engine may use, as it counts it.
+            kv_cache_bytes [B]: KV cache of each accelerator, instead of a fraction: 20GiB.
+            max_model_len: Longest request that the server takes.
+            block_size: Tokens of a cache block (page).
+            enforce_eager: No decode graphs.
+            enable_dp_attention: --dp divides the accelerators of --tp, as SGLang counts.
+            enable_expert_parallel: Experts over all accelerators of a replica.
+            engine_version: Release of the engine: 0.11.0.
             power_cap [W]: Power limit of each accelerator: 300W.
             speculative: Guess ahead: mtp, eagle, medusa, ngram, lookahead, draft:MODEL.
             draft_tokens: Guesses in a row, with --speculative.

@@ -152,7 +152,9 @@ def plan_memory(
         left = _asked_cache(
             deployment, kv_cache_bytes, total - context - weights - activations - _LIBRARY_BYTES
         )
-    footprint = kv_bytes_per_token(deployment.model, deployment.kv_dtype)
+    footprint = kv_bytes_per_token(
+        deployment.model, deployment.kv_dtype, pads_groups=engine.pads_cache_groups
+    )
     share = kv_share(deployment.model, deployment.tensor_parallel) / deployment.pipeline_parallel
     state = footprint.state_bytes_per_sequence / deployment.tensor_parallel / deployment.pipeline_parallel
     per_token = _bytes_per_token(footprint, mean_context_tokens, engine.windowed_cache_fraction) * share
@@ -193,11 +195,11 @@ def _room_for_cache(
 def _asked_cache(deployment: Deployment, kv_cache_bytes: float, free: float) -> float:
     """Return the size of the cache that the user sets [bytes]. Raises: InfeasibleError: it is larger than `free`."""
     if kv_cache_bytes > free:
-        most = max(free, 0.0) / GB
+        most = math.floor(max(free, 0.0) / GB)
         raise InfeasibleError(
             f"a KV cache of {kv_cache_bytes / GB:.1f} GB does not fit beside {deployment.model.id}",
-            why=f"{most:.1f} GB are free on each accelerator after weights and activations",
-            fix=f"--kv-cache-bytes {most:.0f}GB or less" if most >= 1 else "more accelerators per replica",
+            why=f"{max(free, 0.0) / GB:.1f} GB are free on each accelerator after weights and activations",
+            fix=f"--kv-cache-bytes {most}GB or less" if most >= 1 else "more accelerators per replica",
         )
     return kv_cache_bytes
 

@@ -50,6 +50,8 @@ LIMITS: Final = Panel("What the answer may use")
 BILL: Final = Panel("The bill beside machines")
 LAYOUT: Final = Panel("Layout and precision")
 ITEM: Final = Panel("Images, texts, audio")
+ENGINE: Final = Panel("Settings of the engine")
+_ENGINES: Final = "the engine's"
 SERVER: Final = Panel("The server that was measured")
 _BUT_DISTILLED: Final = ALL.replace("distill ", "")
 
@@ -412,8 +414,43 @@ class Layout:
         LAYOUT("RULE", "Replica that gets a request; share: one replica with its share of the load.", True),
     ] = "least_outstanding"
     precision: Precision = None
-    kv_precision: Annotated[str, LAYOUT("FORMAT", "KV cache.", True)] = "bf16"
+    kv_precision: Annotated[
+        str, LAYOUT("FORMAT", "KV cache; auto: the engine's default for the model, else bf16.", True)
+    ] = "auto"
     engine: Annotated[str, LAYOUT("NAME", "Serving engine.", True)] = "vllm"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFlags:
+    """Settings with which a serving engine is started, as typed; None takes the engine's default."""
+
+    gpu_memory_utilization: Annotated[
+        float | None,
+        ENGINE(
+            "F", "Fraction of memory that the engine may use, as it counts it.", _ENGINES, min=0.05, max=1.0
+        ),
+    ] = None
+    kv_cache_bytes: Annotated[
+        str | None, ENGINE("SIZE", "KV cache of each accelerator, instead of a fraction: 20GiB.", _ENGINES)
+    ] = None
+    max_model_len: Annotated[
+        int | None,
+        ENGINE("N", "Longest request that the server takes.", "the model's window", min=1, max=100_000_000),
+    ] = None
+    block_size: Annotated[
+        int | None, ENGINE("N", "Tokens of a cache block (page).", _ENGINES, min=1, max=65_536)
+    ] = None
+    enforce_eager: Annotated[bool, ENGINE(None, "No decode graphs.", True, "--enforce-eager")] = False
+    enable_dp_attention: Annotated[
+        bool,
+        ENGINE(
+            None, "--dp divides the accelerators of --tp, as SGLang counts.", True, "--enable-dp-attention"
+        ),
+    ] = False
+    enable_expert_parallel: Annotated[
+        bool, ENGINE(None, "Experts over all accelerators of a replica.", True, "--enable-expert-parallel")
+    ] = False
+    engine_version: Annotated[str | None, ENGINE("V", "Release of the engine: 0.11.0.", "the newest")] = None
 
 
 def _server_option(text: str, metavar: str, default: str = "as the file says", **more: Any) -> Any:

@@ -92,7 +92,7 @@ def _simulated(
     shared: Shared,
 ) -> tuple[ServeRun, LoadPlan, tuple[str, ...]]:
     deployment, notes = deployment_of(asked.model, asked.gpu, asked.layout)
-    plan = load_of(load)
+    plan = load_of(load, deployment.model)
     calibration: Calibration | None = given_calibration(shared.calibration)
     replica = changed(
         model_replica(
