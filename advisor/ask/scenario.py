@@ -161,7 +161,7 @@ def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
     )
     notes = [choice.note for choice in chosen] + [choice.note for choice in served]
     notes += [note for _, note in formats] + [kept_prices_note()]
-    if where.price_file is not None:
+    if where.price_file is not None and where.price_file.is_file():
         notes += catalogue_notes(where.price_file, today(), constraints.providers or None)
     return constraints, tuple(filter(None, notes))
 

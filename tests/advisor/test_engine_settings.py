@@ -11,7 +11,7 @@ SERVE: Final = "advisor simulate serve --length-dist fixed --concurrency 1 --req
 LLAMA: Final = "--model llama-3.1-8b --gpu h100-sxm --input-tokens 1000 --output-tokens 100"
 
 
-def served(cli: Cli, options: str) -> dict[str, Any]:
+def simulate(cli: Cli, options: str) -> dict[str, Any]:
     run = cli(f"{SERVE} {options} --json")
     assert run.code == 0, run.err
     found: dict[str, Any] = json.loads(run.out)
@@ -19,7 +19,7 @@ def served(cli: Cli, options: str) -> dict[str, Any]:
 
 
 def capacity(cli: Cli, options: str) -> int:
-    return int(served(cli, options)["metrics"]["kv_tokens"]["capacity"])
+    return int(simulate(cli, options)["metrics"]["kv_tokens"]["capacity"])
 
 
 def test_a_larger_fraction_of_memory_holds_more(cli: Cli) -> None:
@@ -44,7 +44,7 @@ def test_a_larger_fraction_of_memory_holds_more(cli: Cli) -> None:
     ],
 )
 def test_the_words_of_engines_mean_the_own_options(cli: Cli, typed: str, own: str) -> None:
-    one, other = (served(cli, f"{LLAMA} {options}") for options in (typed, own))
+    one, other = (simulate(cli, f"{LLAMA} {options}") for options in (typed, own))
     assert one["metrics"] == other["metrics"]
     assert one["memory_bytes"] == other["memory_bytes"]
 
@@ -56,14 +56,14 @@ def test_a_word_of_an_engine_given_beside_the_own_one_is_refused(cli: Cli) -> No
 
 
 def test_the_size_of_the_cache_may_be_said(cli: Cli) -> None:
-    found = served(cli, f"{LLAMA} --kv-cache-bytes 20GiB")
+    found = simulate(cli, f"{LLAMA} --kv-cache-bytes 20GiB")
     assert found["memory_bytes"]["kv_cache"] == 20 * 2**30
     assert found["metrics"]["kv_tokens"]["capacity"] == 163840  # 128 KiB a token
     assert cli(f"{SERVE} {LLAMA} --kv-cache-bytes 90GiB").code == 3
 
 
 def test_without_graphs_decoding_is_slower_and_the_cache_larger(cli: Cli) -> None:
-    plain, eager = (served(cli, f"{LLAMA} {flag}") for flag in ("", "--enforce-eager"))
+    plain, eager = (simulate(cli, f"{LLAMA} {flag}") for flag in ("", "--enforce-eager"))
     assert eager["metrics"]["tpot_s"]["mean"]["value"] > 1.1 * plain["metrics"]["tpot_s"]["mean"]["value"]
     assert eager["memory_bytes"]["kv_cache"] > plain["memory_bytes"]["kv_cache"]
 
@@ -96,7 +96,7 @@ def test_drawn_lengths_are_cut_to_the_window_and_that_is_said(cli: Cli) -> None:
 def test_sglang_counts_attention_ranks_within_tp(cli: Cli) -> None:
     """DeepSeek-V3.2 on eight B200: 975,424 tokens a rank in 43.67 GiB (sgl-project/sglang, log with DP attention)."""
     options = "--model deepseek-v3.2 --engine sglang --gpu b200-sxm --input-tokens 1000 --output-tokens 100"
-    found = served(cli, f"{options} --tp 8 --dp 8 --enable-dp-attention --ep-size 8")
+    found = simulate(cli, f"{options} --tp 8 --dp 8 --enable-dp-attention --ep-size 8")
     assert found["metrics"]["kv_tokens"]["capacity"] / 8 == pytest.approx(975_424, rel=0.08)
     assert found["memory_bytes"]["kv_cache"] == pytest.approx(43.67 * 2**30, rel=0.08)
     run = cli(f"{SERVE} {options} --tp 8 --dp 8")
@@ -117,6 +117,6 @@ def test_the_order_of_two_engines_is_that_of_their_logs(cli: Cli) -> None:
 def test_caches_of_several_rates_take_pages_of_one_size_in_vllm(cli: Cli) -> None:
     """DeepSeek-V4-Flash: vLLM wants 1.34 GiB for a request of 131,072 tokens (vllm#53243)."""
     options = "--model deepseek-v4-flash --gpu h100-sxm --tp 4 --input-tokens 131000 --output-tokens 10"
-    found = served(cli, options)
+    found = simulate(cli, options)
     per_request = found["memory_bytes"]["kv_cache"] / found["metrics"]["kv_tokens"]["capacity"] * 131_072
     assert per_request == pytest.approx(1.34 * 2**30, rel=0.2)

@@ -12,7 +12,7 @@ SERVE: Final = (
 )
 
 
-def served(cli: Cli, options: str) -> dict[str, Any]:
+def simulate(cli: Cli, options: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(cli(f"{SERVE} {options} --json").out)
     return found
 
@@ -22,7 +22,7 @@ def served(cli: Cli, options: str) -> dict[str, Any]:
 def test_a_load_beyond_capacity_is_said_first_and_has_no_percentiles_of_the_queue(
     cli: Cli, rate: int, requests: int
 ) -> None:
-    found = served(cli, f"--rate {rate} --requests {requests}")
+    found = simulate(cli, f"--rate {rate} --requests {requests}")
     overload = found["overload"]
     assert overload["sent_per_s"] == rate
     assert overload["queue_growth_per_s"] == pytest.approx(rate - overload["served_per_s"])
@@ -38,20 +38,20 @@ def test_a_load_beyond_capacity_is_said_first_and_has_no_percentiles_of_the_queu
 )
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_a_load_that_is_carried_is_no_overload(cli: Cli, options: str, seed: int) -> None:
-    found = served(cli, f"{options} --seed {seed}")
+    found = simulate(cli, f"{options} --seed {seed}")
     assert found["overload"] is None
     assert found["metrics"]["ttft_s"]["p99"]["value"] > 0
 
 
 def test_clients_that_wait_for_outputs_overload_nothing(cli: Cli) -> None:
-    assert served(cli, "--concurrency 500 --requests 1000")["overload"] is None
+    assert simulate(cli, "--concurrency 500 --requests 1000")["overload"] is None
 
 
 def test_more_replicas_end_an_overload(cli: Cli) -> None:
-    assert served(cli, "--rate 6")["overload"] is not None
-    assert served(cli, "--rate 6 --replicas 4")["overload"] is None
+    assert simulate(cli, "--rate 6")["overload"] is not None
+    assert simulate(cli, "--rate 6 --replicas 4")["overload"] is None
 
 
 def test_the_served_rate_is_the_capacity_whatever_is_sent(cli: Cli) -> None:
-    rates = [served(cli, f"--rate {rate}")["overload"]["served_per_s"] for rate in (6, 12, 50)]
+    rates = [simulate(cli, f"--rate {rate}")["overload"]["served_per_s"] for rate in (6, 12, 50)]
     assert max(rates) < 1.1 * min(rates)
