@@ -16,6 +16,9 @@ def recommend(
     models: str | Sequence[str] | None = ...,
     workload: Literal['serve', 'train', 'finetune', 'distill', 'rl', 'diffusion', 'embed', 'rerank', 'speech', 'vision', 'batch'] | None = ...,
     fast: bool | None = ...,
+    use_case: str | None = ...,
+    users: float | str | None = ...,
+    requests_per_user: float | str | None = ...,
     rate: float | str | None = ...,
     concurrency: float | str | None = ...,
     input_tokens: int | str | None = ...,
@@ -27,6 +30,7 @@ def recommend(
     shared_prefixes: int | str | None = ...,
     sessions: float | str | None = ...,
     turn_gap: float | str | None = ...,
+    length_dist: str | None = ...,
     levers: str | Sequence[str] | None = ...,
     acceptance: float | str | None = ...,
     adapters: float | str | None = ...,
@@ -114,6 +118,9 @@ def recommend(
         models: Several models on one fleet, each with its load: 8b@20,70b@2:profile=rag.
         workload: What the hardware is for.
         fast: Screen only: a third of the time, nothing confirmed.
+        use_case: Published lengths and objectives: chatbot, rag, code, agent, summarise.
+        users: People who use it, instead of a rate: 1000, 50k.
+        requests_per_user: Requests of one of them, with --users: 20/h, 10/day.
         rate: Requests per second: 10, 10/s or 600/min.
         concurrency: Clients that each wait for one answer before the next request.
         input_tokens: Mean prompt.
@@ -126,6 +133,7 @@ def recommend(
         sessions: Turns of a conversation on average; lengths are then those of a turn, whose prompt sends all
             before it.
         turn_gap [s]: From a prompt to the next of its conversation, on average.
+        length_dist: How lengths spread: fixed, uniform:0.8, lognormal:SIGMA.
         levers: none; auto: reuse of prompts, others tried on what is shown; or those to search with: prefix, kv-
             fp8, kv-int8, kv-nvfp4, speculation (mtp or eagle), mtp, eagle, ngram, draft:MODEL, pools, split,
             power-cap.
@@ -592,7 +600,7 @@ class _Simulate:
             input_tokens: Mean prompt.
             output_tokens: Mean answer.
             profile: Published lengths: chat, rag, code, agent, batch, reasoning.
-            length_dist: fixed, uniform:0.8 or lognormal:SIGMA.
+            length_dist: How lengths spread: fixed, uniform:0.8, lognormal:SIGMA.
             requests: How many are simulated.
             offline: Never use the network.
             seed: Seed of everything random: same seed, same answer.
@@ -907,7 +915,7 @@ class _Simulate:
             sessions: Turns of a conversation on average; lengths are then those of a turn, whose prompt sends all
                 before it.
             turn_gap [s]: From a prompt to the next of its conversation, on average.
-            length_dist: fixed, uniform:0.8 or lognormal:SIGMA.
+            length_dist: How lengths spread: fixed, uniform:0.8, lognormal:SIGMA.
             requests: How many are simulated.
             seeds: Seeds of several runs whose figures are pooled: 8,9,10.
             ttft [s]: Time to the first token that still counts as good, e.g. 1s.
@@ -1114,7 +1122,7 @@ class _Simulate:
             input_tokens: Mean prompt.
             output_tokens: Mean answer.
             profile: Published lengths: chat, rag, code, agent, batch, reasoning.
-            length_dist: fixed, uniform:0.8 or lognormal:SIGMA.
+            length_dist: How lengths spread: fixed, uniform:0.8, lognormal:SIGMA.
             requests: How many are simulated.
             offline: Never use the network.
             seed: Seed of everything random: same seed, same answer.

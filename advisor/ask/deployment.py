@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from advisor.ask.measures import parse_seconds, positive
+from advisor.ask.measures import parse_length_dist, parse_seconds
 from advisor.ask.options import EngineFlags, Layout, Load
 from advisor.ask.traffic import traffic_of
 from advisor.catalog import accelerators, engines, models
@@ -265,27 +265,12 @@ def _lengths(text: str | None, traffic: Traffic) -> Lengths:
             output_sigma=traffic.output_sigma or None,
             max_input_tokens=traffic.max_input_tokens,
         )
-    kind, _, detail = text.partition(":")
-    try:
-        number = float(detail) if detail else None
-    except ValueError:
-        number = float("nan")
-    if kind == "fixed" and number is None:
+    kind, number = parse_length_dist(text)
+    if kind == "fixed":
         return FixedLengths(inputs, outputs)
-    if kind == "uniform" and (number is None or 0 <= number <= 1):
-        return UniformLengths(inputs, outputs, 0.8 if number is None else number)
-    if (
-        kind == "lognormal"
-        and number is not None
-        and positive(number, "--length-dist lognormal", text=text) <= 5
-    ):
-        most = traffic.max_input_tokens
-        return LognormalLengths(inputs, outputs, sigma=number, max_input_tokens=most)
-    raise AdvisorError(
-        f"--length-dist {text}: not a distribution",
-        why="fixed, uniform:LOW with LOW from 0 to 1, or lognormal:SIGMA with SIGMA up to 5",
-        fix="e.g. --length-dist uniform:0.8",
-    )
+    if kind == "uniform":
+        return UniformLengths(inputs, outputs, number)
+    return LognormalLengths(inputs, outputs, sigma=number, max_input_tokens=traffic.max_input_tokens)
 
 
 def _mean_fraction(lengths: Lengths) -> float:

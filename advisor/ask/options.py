@@ -202,10 +202,31 @@ class Load:
         acts("serve"),
     ] = None
     length_dist: Annotated[
-        str | None, LOAD("DIST", "fixed, uniform:0.8 or lognormal:SIGMA.", "spread of the profile")
+        str | None,
+        LOAD("DIST", "How lengths spread: fixed, uniform:0.8, lognormal:SIGMA.", "as the profile"),
+        acts("serve", each=True),
     ] = None
     requests: Annotated[
         int | None, LOAD("N", "How many are simulated.", "2000, or 10 a client", min=1, max=1_000_000)
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A need from which a load follows, as typed: a use case, and how many people use it."""
+
+    use_case: Annotated[
+        str | None,
+        LOAD("NAME", "Published lengths and objectives: chatbot, rag, code, agent, summarise."),
+        acts("serve"),
+    ] = None
+    users: Annotated[
+        str | None, LOAD("N", "People who use it, instead of a rate: 1000, 50k."), acts("serve")
+    ] = None
+    requests_per_user: Annotated[
+        str | None,
+        LOAD("R", "Requests of one of them, with --users: 20/h, 10/day.", "as published for chatbots"),
+        acts("serve"),
     ] = None
 
 

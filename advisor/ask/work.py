@@ -8,7 +8,18 @@ from typer import Option
 
 from advisor.ask.acts import ALL, Work, acts
 from advisor.ask.inputs import without
-from advisor.ask.options import AnyModel, Beside, Effect, ItemInput, Levers, Load, Objectives, Top, Where
+from advisor.ask.options import (
+    AnyModel,
+    Beside,
+    Effect,
+    ItemInput,
+    Levers,
+    Load,
+    Need,
+    Objectives,
+    Top,
+    Where,
+)
 from advisor.ask.training_options import TrainingInput
 
 Explain = Annotated[bool, Option("--explain", help="Also the arithmetic, and every reason against.")]
@@ -54,7 +65,8 @@ class WorkQuestion:
         Option("--fast", help="Screen only: a third of the time, nothing confirmed."),
         acts("serve", models=True),
     ] = False
-    load: Annotated[Load, without(Load, "ramp", "length_dist", "requests")] = Load()
+    need: Need = Need()
+    load: Annotated[Load, without(Load, "ramp", "requests")] = Load()
     levers: Levers = Levers()
     objectives: Objectives = Objectives()
     where: Where = Where()

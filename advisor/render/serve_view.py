@@ -225,9 +225,10 @@ def _headline(replica: ReplicaModel, traffic: Traffic, pools: str) -> str:
     load = f"{traffic.concurrency} clients"
     if traffic.rate_per_s is not None and traffic.concurrency is None:
         load = f"{digits(traffic.rate_per_s)} requests/s"
+    spread = " on average" if traffic.input_sigma > 0 else ""
     return (
         f"{deployment.model.id} ({deployment.weight_dtype}) on {where}, {deployment.engine.id}, {load} of "
-        f"{traffic.mean_input_tokens} in, {traffic.mean_output_tokens} out"
+        f"{traffic.mean_input_tokens} in, {traffic.mean_output_tokens} out{spread}"
     )
 
 

@@ -141,7 +141,9 @@ def test_lengths_follow_the_distribution(
 def test_the_terminal_shows_the_same_numbers(cli: Cli) -> None:
     run = cli(f"{BASE} --rate 10")
     assert run.code == 0
-    assert run.out.startswith("llama-3.1-8b (fp8) on 1 x h100-sxm, vllm, 10 requests/s of 1155 in, 211 out\n")
+    assert run.out.startswith(
+        "llama-3.1-8b (fp8) on 1 x h100-sxm, vllm, 10 requests/s of 1155 in, 211 out on average\n"
+    )
     shown = re.search(r"TTFT\s+([\d.]+) ms", run.out)
     assert shown is not None
     assert float(shown.group(1)) == pytest.approx(

@@ -5,7 +5,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA
+from advisor.catalog.units import GB
+from advisor.simulator.collectives.topology import network_of
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.framework_costs import release_month
 from advisor.simulator.training.job import TrainingJob
@@ -83,5 +84,5 @@ def network_note(cluster: TrainingCluster, num_accelerators: int) -> str:
     """Return the network that a job over several nodes is priced with, where none was typed."""
     if num_accelerators <= cluster.domain or cluster.network_bytes_per_s:
         return ""
-    rate = cluster.group(num_accelerators).inter_bytes_per_s * BITS_PER_BYTE / GIGA
-    return f"network between nodes: {rate:.0f} Gb/s for each accelerator is assumed (--network-gbps)"
+    between = network_of(cluster.accelerator, cluster.group(num_accelerators))
+    return "" if between is None else f"{between.words} (--network-gbps says another)"

@@ -8,6 +8,7 @@ from advisor.catalog.formats.nccl_tests import CollectiveName, parse_nccl_tests
 from advisor.commands.validate.nccl_tests_view import nccl_tests_answer
 from advisor.render.answer import Answer
 from advisor.simulator.collectives.nccl_tests import judge_nccl_tests
+from advisor.simulator.collectives.topology import network_of
 
 
 def judged_collectives(
@@ -25,6 +26,8 @@ def judged_collectives(
         _, topology, note = group_of(found.accelerator, run.num_ranks, run.num_nodes, network=network)
         found = judge_nccl_tests(text, found.accelerator, topology=topology, operation=operation)
         notes = (*notes, note)
+    elif between := network_of(accelerators.by_id(found.accelerator), found.topology):
+        notes = (*notes, f"{between.words}; --network says another")
     notes = (*notes, *found.run.assumed)
     inputs = {"output": str(path), "gpu": found.accelerator, "network": network, "op": found.run.operation}
     return nccl_tests_answer(found, inputs, tuple(filter(None, notes)))
