@@ -521,15 +521,56 @@ def roofline(
 def calibrate(
     file: str | Path,
     *,
+    model: str | None = ...,
+    gpu: str | None = ...,
+    engine: str | None = ...,
+    engine_version: str | None = ...,
+    tp: int | str | None = ...,
+    pp: int | str | None = ...,
+    dp: int | str | None = ...,
+    ep: int | str | None = ...,
+    precision: str | None = ...,
+    kv_precision: str | None = ...,
+    max_num_seqs: int | str | None = ...,
+    max_num_batched_tokens: int | str | None = ...,
+    gpu_memory_utilization: float | str | None = ...,
+    enforce_eager: bool | None = ...,
+    power_cap: float | str | None = ...,
+    concurrency: int | str | None = ...,
+    rate: float | str | None = ...,
+    input_tokens: int | str | None = ...,
+    output_tokens: int | str | None = ...,
+    shared_prefix_tokens: int | str | None = ...,
     offline: bool | None = ...,
     seed: int | str | None = ...,
     as_of: datetime.date | str | None = ...,
     calibration: str | Path | None = ...,
 ) -> Result:
-    """Turn a probe into figures that every command takes with --calibration.
+    """Turn a probe, or a benchmark of your own server, into figures that every command takes with --calibration.
 
     Args:
-        file: What `advisor probe -o` wrote, or a recording of the catalog, e.g. h200-sxm-x8.
+        file: What `advisor probe -o` wrote, a recording of the catalog (h200-sxm-x8), or what a benchmark client
+            wrote: see `advisor validate file`.
+        model: Model: id, Hugging Face id or config.json.
+        gpu: Accelerator.
+        engine: Serving engine.
+        engine_version: Release of the engine, e.g. 0.11.0.
+        tp: Tensor parallelism.
+        pp: Pipeline stages.
+        dp: Attention data parallelism.
+        ep: Expert parallelism.
+        precision: Weights.
+        kv_precision: KV cache.
+        max_num_seqs: Sequences that may run at once.
+        max_num_batched_tokens: Tokens of one engine step.
+        gpu_memory_utilization: Fraction of memory that the engine may use.
+        enforce_eager: The engine captures no decode graphs.
+        power_cap [W]: Power limit of each accelerator: 300W.
+        concurrency: Clients that each wait for their output.
+        rate: Requests per second: 10, 10/s or 600/min.
+        input_tokens: Mean prompt.
+        output_tokens: Mean output.
+        shared_prefix_tokens: Tokens of each prompt that all share.
         offline: Never use the network.
         seed: Seed of everything random: same seed, same answer.
         as_of: Prices and availability as known on that day.

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from advisor.catalog.engines import EngineDefaults, defaults, graph_sizes
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.schema import Calibration, Engine
+from advisor.catalog.schema import Calibration, Engine, ServerCalibration
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.deployment import Deployment, is_local
 from advisor.simulator.device import device_of
@@ -28,7 +28,7 @@ from advisor.simulator.memory import MemoryPlan, plan_memory
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.quantity import Basis
 from advisor.simulator.serving.policy import SchedulerPolicy
-from advisor.simulator.step_cost import StepSurface
+from advisor.simulator.step_cost import StepSurface, scale_steps
 from advisor.simulator.surface import SurfaceInputs, build_surface
 from advisor.simulator.terms import Case, find
 
@@ -73,6 +73,8 @@ class ReplicaModel:
     library: OperatorLibrary
     cuda_graph_sizes: tuple[int, ...] = ()
     """Batch sizes with a captured decode graph."""
+    server: ServerCalibration | None = None
+    """Calibration by a benchmark of this very server, which its step times follow; None without one."""
 
     @property
     def transferred(self) -> tuple[str, ...]:
@@ -96,9 +98,9 @@ class ReplicaModel:
     @property
     def basis(self) -> Basis:
         """Basis of the predictions: parameters of related hardware outweigh a measured machine."""
-        if self.transferred:
+        if self.transferred and self.server is None:
             return "assumed"
-        return "calibrated" if self.deployment.is_calibrated else "modelled"
+        return "calibrated" if self.deployment.is_calibrated or self.server else "modelled"
 
 
 def model_replica(
@@ -157,7 +159,31 @@ def model_replica(
     surface = _surface(deployment, library, costs, inputs, settings)
     policy = policy_of(deployment, memory, costs, max_num_seqs, num_batched_tokens, inputs.chunk_tokens)
     policy = _with_blocks(policy, memory, settings.kv_block_tokens)
-    return ReplicaModel(deployment, memory, surface, policy, costs, library, graphs)
+    return as_served(ReplicaModel(deployment, memory, surface, policy, costs, library, graphs), calibration)
+
+
+def as_served(replica: ReplicaModel, calibration: Calibration | None) -> ReplicaModel:
+    """Return the replica with the step times of a server that was measured; as it is for any other deployment.
+
+    Source: own definition; a server's settings, driver and host transfer to no other model or engine.
+    """
+    server = calibration.server if calibration is not None else None
+    if server is None or calibration is None or replica.server is not None:
+        return replica
+    deployment = replica.deployment
+    same = (
+        deployment.accelerator.id == calibration.accelerator
+        and deployment.engine.id == server.engine
+        and deployment.model.id == server.model
+        and deployment.weight_dtype == server.weight_dtype
+        and deployment.tensor_parallel == server.tensor_parallel
+        and deployment.pipeline_parallel == server.pipeline_parallel
+        and deployment.data_parallel == server.data_parallel
+    )
+    if not same:
+        return replica
+    surface = scale_steps(replica.surface, server.decode_scale, server.prefill_scale)
+    return replace(replica, surface=surface, server=server)
 
 
 def _with_blocks(policy: SchedulerPolicy, memory: MemoryPlan, block_tokens: int | None) -> SchedulerPolicy:

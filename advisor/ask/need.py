@@ -27,8 +27,8 @@ def stated_need(need: Need, load: Load, objectives: Objectives) -> tuple[Load, O
 
     What is typed counts before the use case.
 
-    Raises: UnknownNameError: no such use case. AdvisorError: users are given beside a load, or nothing says how many
-        requests a user sends.
+    Raises: UnknownNameError: no such use case. AdvisorError: users are given together with a load, or nothing says how
+        many requests a user sends.
     """
     if need.use_case is None and need.users is None and need.requests_per_user is None:
         return load, objectives, ()
