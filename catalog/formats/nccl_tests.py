@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats.file_format import FileFormat
+from advisor.catalog.formats.launcher_lines import without_prefixes
 from advisor.catalog.units import GB, MICROSECOND_S
 
 CollectiveName = Literal[
@@ -88,7 +89,7 @@ def parse_nccl_tests(text: str, operation: CollectiveName | None = None) -> Nccl
     """
     _check_units(text)
     with_root = bool(re.search(r"\btype\b.*\broot\b.*\btime\b", text))
-    lines = [found for line in text.splitlines() if (found := _line(line, with_root)) is not None]
+    lines = [found for line in without_prefixes(text) if (found := _line(line, with_root)) is not None]
     if not lines:
         raise InputFileError(
             "no nccl-tests results in the text",
@@ -208,7 +209,7 @@ def _is_nccl_tests(text: str) -> bool:
         re.search(r"#\s+size\s+count(?:\s*\(elements\))?\s+type", text)
         or _RANK.search(text)
         or re.search(r"nThread \d+ nGpus \d+ minBytes", text)
-        or any(_line(line, with_root=False) for line in text.splitlines())
+        or any(_line(line, with_root=False) for line in without_prefixes(text))
     )
 
 

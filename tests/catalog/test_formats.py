@@ -97,7 +97,7 @@ PREFIXES = [
 @pytest.mark.parametrize("prefix", PREFIXES)
 def test_the_prefix_of_a_launcher_changes_nothing(prefix: str) -> None:
     plain = parse_nccl_tests(NCCL)
-    wrapped = "\n".join(prefix + line for line in NCCL.splitlines())
+    wrapped = "\n".join(prefix + line.lstrip() for line in NCCL.splitlines())
     assert parse_nccl_tests(wrapped) == plain
     assert (plain.operation, plain.num_ranks, plain.num_nodes) == ("all_reduce", 16, 2)
     bandwidth = "\n".join(prefix + line for line in NVBANDWIDTH.splitlines())
