@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Final
 
 from advisor.ask.measures import parse_count
-from advisor.ask.options import Load, Need, Objectives
+from advisor.ask.options import Audience, Load, Objectives
 from advisor.catalog import profiles
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import DAY_S, HOUR_S, MINUTE_S
@@ -22,7 +22,9 @@ _USUAL_CASE = "chatbot"
 _LOADS = ("rate", "concurrency", "trace")
 
 
-def stated_need(need: Need, load: Load, objectives: Objectives) -> tuple[Load, Objectives, tuple[str, ...]]:
+def stated_need(
+    need: Audience, load: Load, objectives: Objectives
+) -> tuple[Load, Objectives, tuple[str, ...]]:
     """Return load and objectives of a use case and of a number of users, and notes with the sources of both.
 
     What is typed counts before the use case.
@@ -79,7 +81,7 @@ def _as_case(case: UseCase, load: Load, objectives: Objectives) -> tuple[Load, O
     return load, objectives
 
 
-def _rate_of(need: Need, name: str, case: UseCase, load: Load) -> tuple[str, str]:
+def _rate_of(need: Audience, name: str, case: UseCase, load: Load) -> tuple[str, str]:
     """Return the rate of all users in the busiest minute, as it is typed, and how it comes about."""
     if given := [each for each in _LOADS if getattr(load, each) is not None]:
         raise AdvisorError(

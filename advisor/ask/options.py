@@ -212,8 +212,8 @@ class Load:
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
-    """A need from which a load follows, as typed: a use case, and how many people use it."""
+class Audience:
+    """People whose requests are the load, as typed: a use case, and how many use it."""
 
     use_case: Annotated[
         str | None,

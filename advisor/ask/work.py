@@ -10,12 +10,12 @@ from advisor.ask.acts import ALL, Work, acts
 from advisor.ask.inputs import without
 from advisor.ask.options import (
     AnyModel,
+    Audience,
     Beside,
     Effect,
     ItemInput,
     Levers,
     Load,
-    Need,
     Objectives,
     Top,
     Where,
@@ -65,7 +65,7 @@ class WorkQuestion:
         Option("--fast", help="Screen only: a third of the time, nothing confirmed."),
         acts("serve", models=True),
     ] = False
-    need: Need = Need()
+    need: Audience = Audience()
     load: Annotated[Load, without(Load, "ramp", "requests")] = Load()
     levers: Levers = Levers()
     objectives: Objectives = Objectives()

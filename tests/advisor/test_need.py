@@ -7,7 +7,7 @@ from typing import Any, Final
 import pytest
 
 from advisor.ask.need import stated_need
-from advisor.ask.options import Load, Need, Objectives
+from advisor.ask.options import Audience, Load, Objectives
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.profiles import get
 from advisor.catalog.use_cases import all_use_cases
@@ -19,7 +19,7 @@ NONE: Final = (Load(), Objectives())
 @pytest.mark.parametrize("name", all_use_cases())
 def test_every_use_case_has_lengths_and_objectives_with_sources(name: str) -> None:
     case = all_use_cases()[name]
-    load, objectives, notes = stated_need(Need(use_case=name), *NONE)
+    load, objectives, notes = stated_need(Audience(use_case=name), *NONE)
     assert load.profile == case.profile
     assert objectives.ttft_p99
     assert objectives.tpot_p99
@@ -29,16 +29,16 @@ def test_every_use_case_has_lengths_and_objectives_with_sources(name: str) -> No
 
 def test_what_is_typed_counts_before_the_use_case() -> None:
     typed = (Load(input_tokens=500, profile="rag"), Objectives(ttft_p50="1s"))
-    load, objectives, _ = stated_need(Need(use_case="code"), *typed)
+    load, objectives, _ = stated_need(Audience(use_case="code"), *typed)
     assert (load.input_tokens, load.profile) == (500, "rag")
     assert (objectives.ttft_p99, objectives.ttft_p50, objectives.tpot_p99) == (None, "1s", "40ms")
 
 
 def test_users_become_the_rate_of_the_busiest_minute() -> None:
-    load, _, notes = stated_need(Need(users="10k", requests_per_user="36/h"), *NONE)
+    load, _, notes = stated_need(Audience(users="10k", requests_per_user="36/h"), *NONE)
     assert load.rate == "152/s"  # 100/s in the mean, 1.52 times that at the peak of the chat trace
     assert "1.52 times the mean" in notes[-1]
-    half, _, _ = stated_need(Need(users="5k", requests_per_user="36/h"), *NONE)
+    half, _, _ = stated_need(Audience(users="5k", requests_per_user="36/h"), *NONE)
     assert half.rate == "76/s"
 
 
@@ -46,25 +46,25 @@ def test_users_become_the_rate_of_the_busiest_minute() -> None:
     ("text", "per_day"), [("24/day", 24), ("1/h", 24), ("168/week", 24), ("1/min", 1440)]
 )
 def test_a_period_may_be_any(text: str, per_day: float) -> None:
-    load, _, _ = stated_need(Need(users="86400", requests_per_user=text, use_case="rag"), *NONE)
+    load, _, _ = stated_need(Audience(users="86400", requests_per_user=text, use_case="rag"), *NONE)
     assert load.rate == f"{per_day:.3g}/s"  # no peak is known of that profile
 
 
 @pytest.mark.parametrize(
     ("need", "load", "what"),
     [
-        (Need(users="1000"), Load(rate="3"), "exclude each other"),
-        (Need(users="1000"), Load(concurrency="3"), "exclude each other"),
-        (Need(users="1000", use_case="code"), Load(), "nothing published"),
-        (Need(users="1000", requests_per_user="20"), Load(), "no period"),
-        (Need(users="1000", requests_per_user="x/h"), Load(), "--requests-per-user"),
-        (Need(users="0"), Load(), "--users"),
-        (Need(users="many"), Load(), "--users"),
-        (Need(requests_per_user="20/h"), Load(), "needs users"),
-        (Need(use_case="poetry"), Load(), "unknown use case"),
+        (Audience(users="1000"), Load(rate="3"), "exclude each other"),
+        (Audience(users="1000"), Load(concurrency="3"), "exclude each other"),
+        (Audience(users="1000", use_case="code"), Load(), "nothing published"),
+        (Audience(users="1000", requests_per_user="20"), Load(), "no period"),
+        (Audience(users="1000", requests_per_user="x/h"), Load(), "--requests-per-user"),
+        (Audience(users="0"), Load(), "--users"),
+        (Audience(users="many"), Load(), "--users"),
+        (Audience(requests_per_user="20/h"), Load(), "needs users"),
+        (Audience(use_case="poetry"), Load(), "unknown use case"),
     ],
 )
-def test_a_need_that_says_no_load_is_refused(need: Need, load: Load, what: str) -> None:
+def test_a_need_that_says_no_load_is_refused(need: Audience, load: Load, what: str) -> None:
     with pytest.raises(AdvisorError) as raised:
         stated_need(need, load, Objectives())
     assert what in raised.value.what
