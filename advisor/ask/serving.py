@@ -32,6 +32,10 @@ def serving_question(asked: WorkQuestion, shared: Shared) -> tuple[Scenario, tup
         shared,
         ladder=asked.objectives.goal is None,
     )
+    if load.trace is not None:
+        from advisor.simulator.serving.trace_files import read_trace
+
+        needed = (*needed, *read_trace(load.trace).notes)
     told = {"screened_only": asked.fast, "beside": beside_of(asked.beside)}
     scenario = with_ladder(scenario, ladder, asked.where.max_context).model_copy(update=told)
     scenario, more = with_contexts(with_levers(scenario, asked.levers), asked.where.max_context)

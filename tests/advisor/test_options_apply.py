@@ -46,7 +46,8 @@ VALUES: dict[str, Any] = {
     "max_price_age": 9, "price_file": Path("mine.csv"), "power_budget": "5kW", "storage_tb": 2.0, "egress_tb": 3.0,
     "top": 3, "fast": True, "guidance": False, "explain": True, "compute_optimal": True, "elastic": True,
     "tokens_per_day": "50M", "shape": "chat", "purchase_price": 9000.0, "api": "none",
-    "api_price_file": Path("api.csv"), "assumptions": Path("own.toml"),
+    "api_price_file": Path("api.csv"), "assumptions": Path("own.toml"), "length_dist": "lognormal:0.9",
+    "use_case": "code", "users": "100k", "requests_per_user": "20/h",
 }  # fmt: skip
 OPTIONS = {parameter.name: parameter.default for parameter in parameters_of(RecommendInput)}
 ACTS: Mapping[str, Acts] = acts_of(RecommendInput)
@@ -69,6 +70,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "trace_speed": {"trace": Path("t.csv")},
     "shared_prefixes": {"shared_prefix_tokens": 100},
     "turn_gap": {"sessions": 3.0},
+    "requests_per_user": {"users": "1000"},
     "acceptance": {"levers": "eagle"},
     "adapter_rank": {"adapters": "50"},
     "adapter_slots": {"adapters": "50"},
