@@ -16,6 +16,9 @@ def recommend(
     models: str | Sequence[str] | None = ...,
     workload: Literal['serve', 'train', 'finetune', 'distill', 'rl', 'diffusion', 'embed', 'rerank', 'speech', 'vision', 'batch'] | None = ...,
     fast: bool | None = ...,
+    use_case: str | None = ...,
+    users: float | str | None = ...,
+    requests_per_user: float | str | None = ...,
     rate: float | str | None = ...,
     concurrency: float | str | None = ...,
     input_tokens: int | str | None = ...,
@@ -27,6 +30,7 @@ def recommend(
     shared_prefixes: int | str | None = ...,
     sessions: float | str | None = ...,
     turn_gap: float | str | None = ...,
+    length_dist: str | None = ...,
     levers: str | Sequence[str] | None = ...,
     acceptance: float | str | None = ...,
     adapters: float | str | None = ...,
@@ -130,6 +134,9 @@ def recommend(
         models: Several models on one fleet, each with its load: 8b@20,70b@2:profile=rag.
         workload: What the hardware is for.
         fast: Screen only: a third of the time, nothing confirmed.
+        use_case: Published lengths and objectives: chatbot, rag, code, agent, summarise.
+        users: People who use it, instead of a rate: 1000, 50k.
+        requests_per_user: Requests of one of them, with --users: 20/h, 10/day.
         rate: Requests per second: 10, 10/s or 600/min.
         concurrency: Clients that each wait for one answer before the next request.
         input_tokens: Mean prompt.
@@ -142,6 +149,7 @@ def recommend(
         sessions: Turns of a conversation on average; lengths are then those of a turn, whose prompt sends all
             before it.
         turn_gap [s]: From a prompt to the next of its conversation, on average.
+        length_dist: How lengths spread: fixed, uniform:0.8, lognormal:SIGMA.
         levers: none; auto: reuse of prompts, others tried on what is shown; or those to search with: prefix, kv-
             fp8, kv-int8, kv-nvfp4, speculation (mtp or eagle), mtp, eagle, ngram, draft:MODEL, pools, split,
             power-cap.
@@ -545,15 +553,56 @@ def roofline(
 def calibrate(
     file: str | Path,
     *,
+    model: str | None = ...,
+    gpu: str | None = ...,
+    engine: str | None = ...,
+    engine_version: str | None = ...,
+    tp: int | str | None = ...,
+    pp: int | str | None = ...,
+    dp: int | str | None = ...,
+    ep: int | str | None = ...,
+    precision: str | None = ...,
+    kv_precision: str | None = ...,
+    max_num_seqs: int | str | None = ...,
+    max_num_batched_tokens: int | str | None = ...,
+    gpu_memory_utilization: float | str | None = ...,
+    enforce_eager: bool | None = ...,
+    power_cap: float | str | None = ...,
+    concurrency: int | str | None = ...,
+    rate: float | str | None = ...,
+    input_tokens: int | str | None = ...,
+    output_tokens: int | str | None = ...,
+    shared_prefix_tokens: int | str | None = ...,
     offline: bool | None = ...,
     seed: int | str | None = ...,
     as_of: datetime.date | str | None = ...,
     calibration: str | Path | None = ...,
 ) -> Result:
-    """Turn a probe into figures that every command takes with --calibration.
+    """Turn a probe, or a benchmark of your own server, into figures that every command takes with --calibration.
 
     Args:
-        file: What `advisor probe -o` wrote, or a recording of the catalog, e.g. h200-sxm-x8.
+        file: What `advisor probe -o` wrote, a recording of the catalog (h200-sxm-x8), or what a benchmark client
+            wrote: see `advisor validate file`.
+        model: Model: id, Hugging Face id or config.json.
+        gpu: Accelerator.
+        engine: Serving engine.
+        engine_version: Release of the engine, e.g. 0.11.0.
+        tp: Tensor parallelism.
+        pp: Pipeline stages.
+        dp: Attention data parallelism.
+        ep: Expert parallelism.
+        precision: Weights.
+        kv_precision: KV cache.
+        max_num_seqs: Sequences that may run at once.
+        max_num_batched_tokens: Tokens of one engine step.
+        gpu_memory_utilization: Fraction of memory that the engine may use.
+        enforce_eager: The engine captures no decode graphs.
+        power_cap [W]: Power limit of each accelerator: 300W.
+        concurrency: Clients that each wait for their output.
+        rate: Requests per second: 10, 10/s or 600/min.
+        input_tokens: Mean prompt.
+        output_tokens: Mean output.
+        shared_prefix_tokens: Tokens of each prompt that all share.
         offline: Never use the network.
         seed: Seed of everything random: same seed, same answer.
         as_of: Prices and availability as known on that day.
@@ -624,7 +673,7 @@ class _Simulate:
             input_tokens: Mean prompt.
             output_tokens: Mean answer.
             profile: Published lengths: chat, rag, code, agent, batch, reasoning.
-            length_dist: fixed, uniform:0.8 or lognormal:SIGMA.
+            length_dist: How lengths spread: fixed, uniform:0.8, lognormal:SIGMA.
             requests: How many are simulated.
             offline: Never use the network.
             seed: Seed of everything random: same seed, same answer.
@@ -844,6 +893,14 @@ class _Simulate:
         max_num_seqs: int | str | None = ...,
         max_num_batched_tokens: int | str | None = ...,
         prefix_caching: bool | None = ...,
+        gpu_memory_utilization: float | str | None = ...,
+        kv_cache_bytes: float | str | None = ...,
+        max_model_len: int | str | None = ...,
+        block_size: int | str | None = ...,
+        enforce_eager: bool | None = ...,
+        enable_dp_attention: bool | None = ...,
+        enable_expert_parallel: bool | None = ...,
+        engine_version: str | None = ...,
         power_cap: float | str | None = ...,
         speculative: str | None = ...,
         draft_tokens: int | str | None = ...,
@@ -893,11 +950,19 @@ class _Simulate:
             replicas: Equal replicas behind a router.
             router: Replica that gets a request; share: one replica with its share of the load.
             precision: Weights.
-            kv_precision: KV cache.
+            kv_precision: KV cache; auto: the engine's default for the model, else bf16.
             engine: Serving engine.
             max_num_seqs: Sequences that may run at once.
             max_num_batched_tokens: Tokens of one engine step.
             prefix_caching: Keep the cache of prompts for others that begin alike.
+            gpu_memory_utilization: Fraction of memory that the engine may use, as it counts it.
+            kv_cache_bytes [B]: KV cache of each accelerator, instead of a fraction: 20GiB.
+            max_model_len: Longest request that the server takes.
+            block_size: Tokens of a cache block (page).
+            enforce_eager: No decode graphs.
+            enable_dp_attention: --dp divides the accelerators of --tp, as SGLang counts.
+            enable_expert_parallel: Experts over all accelerators of a replica.
+            engine_version: Release of the engine: 0.11.0.
             power_cap [W]: Power limit of each accelerator: 300W.
             speculative: Guess ahead: mtp, eagle, medusa, ngram, lookahead, draft:MODEL.
             draft_tokens: Guesses in a row, with --speculative.
@@ -926,7 +991,7 @@ class _Simulate:
             sessions: Turns of a conversation on average; lengths are then those of a turn, whose prompt sends all
                 before it.
             turn_gap [s]: From a prompt to the next of its conversation, on average.
-            length_dist: fixed, uniform:0.8 or lognormal:SIGMA.
+            length_dist: How lengths spread: fixed, uniform:0.8, lognormal:SIGMA.
             requests: How many are simulated.
             seeds: Seeds of several runs whose figures are pooled: 8,9,10.
             ttft [s]: Time to the first token that still counts as good, e.g. 1s.
@@ -1141,7 +1206,7 @@ class _Simulate:
             input_tokens: Mean prompt.
             output_tokens: Mean answer.
             profile: Published lengths: chat, rag, code, agent, batch, reasoning.
-            length_dist: fixed, uniform:0.8 or lognormal:SIGMA.
+            length_dist: How lengths spread: fixed, uniform:0.8, lognormal:SIGMA.
             requests: How many are simulated.
             offline: Never use the network.
             seed: Seed of everything random: same seed, same answer.
@@ -1172,12 +1237,80 @@ class _Validate:
             as_of: Prices and availability as known on that day.
             calibration: Measured figures of one machine, from `advisor calibrate`.
         """
+    def file(
+        self,
+        file: str | Path,
+        *,
+        model: str | None = ...,
+        gpu: str | None = ...,
+        engine: str | None = ...,
+        engine_version: str | None = ...,
+        tp: int | str | None = ...,
+        pp: int | str | None = ...,
+        dp: int | str | None = ...,
+        ep: int | str | None = ...,
+        precision: str | None = ...,
+        kv_precision: str | None = ...,
+        max_num_seqs: int | str | None = ...,
+        max_num_batched_tokens: int | str | None = ...,
+        gpu_memory_utilization: float | str | None = ...,
+        enforce_eager: bool | None = ...,
+        power_cap: float | str | None = ...,
+        concurrency: int | str | None = ...,
+        rate: float | str | None = ...,
+        input_tokens: int | str | None = ...,
+        output_tokens: int | str | None = ...,
+        shared_prefix_tokens: int | str | None = ...,
+        network: str | None = ...,
+        op: Literal['all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'broadcast', 'send_recv'] | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Is what I measured normal? Judge a benchmark, a server's log or metrics, or a report about links.
+
+        Read are results of vllm bench serve, SGLang, GuideLLM, AIPerf, GenAI-Perf, InferenceX and llama-bench;
+                start-up
+        logs of vLLM, SGLang and TensorRT-LLM; Prometheus metrics; nccl-tests, nvbandwidth, nvidia-smi topo -m,
+                dcgmi diag.
+
+        Args:
+            file: What the program wrote; - is stdin.
+            model: Model: id, Hugging Face id or config.json.
+            gpu: Accelerator.
+            engine: Serving engine.
+            engine_version: Release of the engine, e.g. 0.11.0.
+            tp: Tensor parallelism.
+            pp: Pipeline stages.
+            dp: Attention data parallelism.
+            ep: Expert parallelism.
+            precision: Weights.
+            kv_precision: KV cache.
+            max_num_seqs: Sequences that may run at once.
+            max_num_batched_tokens: Tokens of one engine step.
+            gpu_memory_utilization: Fraction of memory that the engine may use.
+            enforce_eager: The engine captures no decode graphs.
+            power_cap [W]: Power limit of each accelerator: 300W.
+            concurrency: Clients that each wait for their output.
+            rate: Requests per second: 10, 10/s or 600/min.
+            input_tokens: Mean prompt.
+            output_tokens: Mean output.
+            shared_prefix_tokens: Tokens of each prompt that all share.
+            network: Links of nccl-tests in words: 'RoCE 8x400Gb'.
+            op: Which collective it was, where the output does not say.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
     def nccl_tests(
         self,
         file: str | Path,
         *,
         gpu: str | None = ...,
         network: str | None = ...,
+        op: Literal['all_reduce', 'all_gather', 'reduce_scatter', 'all_to_all', 'broadcast', 'send_recv'] | None = ...,
         offline: bool | None = ...,
         seed: int | str | None = ...,
         as_of: datetime.date | str | None = ...,
@@ -1189,6 +1322,7 @@ class _Validate:
             file: What all_reduce_perf and the like printed; - is stdin.
             gpu: Accelerator.
             network: Links in words: 'EFA 32x100Gb', 'RoCE 8x400Gb', 'PCIe4 no P2P'.
+            op: Which collective it was, where the output does not say.
             offline: Never use the network.
             seed: Seed of everything random: same seed, same answer.
             as_of: Prices and availability as known on that day.

@@ -91,6 +91,9 @@ class AcceleratorFile(Accelerator):
     pcie_generation: int | None = Field(default=None, ge=3, le=7)
     pcie_lanes: int | None = Field(default=None, ge=1, le=16)
     scale_out_bytes_per_s: Gbit | None = Field(default=None, validation_alias="scale_out_gbit_per_s")
+    assumed_network_bytes_per_s: Gbit | None = Field(
+        default=None, validation_alias="assumed_network_gbit_per_s"
+    )
     peak_flop_per_s: dict[Peak, Tflops] = Field(  # type: ignore[assignment]
         default_factory=dict, validation_alias="peak_dense_tflops"
     )

@@ -141,6 +141,23 @@ def graph_sizes(
     return tuple(size for size in sizes if size <= min(limits))
 
 
+def default_kv_dtype(engine: Engine, model: Model, accelerator: Accelerator) -> str | None:
+    """Return the format that an engine gives the cache of a model on an accelerator unless told otherwise; None where
+    it follows the checkpoint or the model's own format.
+
+    Source: cache_defaults of the engine record.
+    """
+    return next(
+        (
+            rule.kv_dtype
+            for rule in engine.cache_defaults
+            if model.family in rule.families
+            and (not rule.architectures or accelerator.architecture in rule.architectures)
+        ),
+        None,
+    )
+
+
 def _memory_fraction(
     engine: Engine, memory_bytes: float, chunk_tokens: int, graph_max: int, num_accelerators: int, dp: int
 ) -> float:

@@ -12,6 +12,9 @@ from typing import Any, Final
 FUNCTIONS: Final = ("gpus", "coverage", "show")
 """Commands of `advisor catalog` whose name no module of the room has."""
 
+MODULES: Final = ("engines", "models", "parts", "prices")
+"""Modules of the room whose names are commands of `advisor catalog`: they are imported when they are first named."""
+
 
 def function_of(name: str) -> Any:
     """Return the function of `advisor catalog <name>`."""

@@ -7,6 +7,7 @@ day that was read. Rows are appended, never edited: a newer row of the same offe
 
 import datetime
 import heapq
+import itertools
 import math
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from functools import cache
@@ -27,6 +28,15 @@ from advisor.catalog.files import (
     named_records,
     read_csv,
     read_toml,
+)
+from advisor.catalog.formats.price_rows import (
+    TITLES,
+    CataloguePrice,
+    PriceCatalogue,
+    accelerator_of,
+    catalogue_of,
+    catalogue_prices,
+    whole_count,
 )
 from advisor.catalog.listing import make_callable
 from advisor.catalog.resolve import resolve
@@ -131,8 +141,13 @@ def bundled_prices() -> tuple[Price, ...]:
     return tuple(price for path in data_files("prices/*.csv") for price in read_file(path))
 
 
-def read_prices(path: Path, as_of: datetime.date = datetime.date.min) -> tuple[Price, ...]:
+def read_prices(
+    path: Path, as_of: datetime.date = datetime.date.min, providers: Collection[str] | None = None
+) -> tuple[Price, ...]:
     """Return the rows of the user's own price file; accelerators may be written by alias.
+
+    SkyPilot's `vms.csv` and rows of gpuhunt are read too: `providers` then says whose list it is, and its rows are
+    undated.
 
     Needs provider, accelerator, num_accelerators, term, usd_per_hour (of the whole SKU) and observed_on; may
     have any of OPTIONAL_COLUMNS: without valid_from a price holds from observed_on on, without price_kind it is a
@@ -140,7 +155,133 @@ def read_prices(path: Path, as_of: datetime.date = datetime.date.min) -> tuple[P
 
     Raises: InputFileError: the file is unreadable or a row is wrong; the message has row, field, value and rule.
     """
-    return read_file(path, latest=max(as_of, datetime.date.today(), newest_reading()))
+    latest = max(as_of, datetime.date.today(), newest_reading())
+    catalogue = catalogue_of(path)
+    if catalogue is None:
+        found = read_file(path, latest=latest)
+    else:
+        found = _catalogue_rows(
+            path, catalogue, providers, as_of if as_of > datetime.date.min else latest
+        ).prices
+    _check_grows(path, found)
+    return found
+
+
+class CatalogueRows(NamedTuple):
+    """Prices of another catalogue's file, and what was not certain about its rows."""
+
+    prices: tuple[Price, ...]
+    taken: Mapping[str, str]
+    """Accelerator by name in the file, for names that stand for several boards."""
+    unknown: tuple[str, ...]
+    """Names of accelerators that the catalog does not have; their rows are left out."""
+
+
+def catalogue_notes(path: Path, as_of: datetime.date, providers: Collection[str] | None) -> tuple[str, ...]:
+    """Return what must be said about a price file of another catalogue; nothing for a file of own columns.
+
+    Raises: InputFileError: the file is wrong.
+    """
+    catalogue = catalogue_of(path)
+    if catalogue is None:
+        return ()
+    found = _catalogue_rows(path, catalogue, providers, as_of)
+    notes = [f"{path.name} is read as {TITLES[catalogue]}: {len(found.prices):,} prices without a date"]
+    notes += [f"its {name} is taken as {accelerator}" for name, accelerator in found.taken.items()]
+    if found.unknown:
+        notes.append(
+            f"rows of accelerators that the catalog does not have are left out: {', '.join(found.unknown)}"
+        )
+    return tuple(notes)
+
+
+def _catalogue_rows(
+    path: Path, catalogue: PriceCatalogue, providers: Collection[str] | None, day: datetime.date
+) -> CatalogueRows:
+    """Return the rows of another catalogue's file as prices of the one provider that is named."""
+    named = [PROVIDER_ALIASES.get(name, name) for name in providers or ()]
+    known = {(price.provider, price.sku): price.accelerator for price in bundled_prices()}
+    prices: dict[Offer, Price] = {}
+    taken: dict[str, str] = {}
+    unknown: dict[str, None] = {}
+    for row in catalogue_prices(path, catalogue):
+        provider = row.provider or (named[0] if len(named) == 1 else "")
+        if not provider:
+            raise InputFileError(
+                f"{path}: does not say whose prices it holds",
+                why=f"{TITLES[catalogue]} lists one provider's machines without its name",
+                fix="--provider NAME with that provider alone, or a column provider",
+            )
+        record, is_certain = accelerator_of(row)
+        listed = known.get((provider, row.sku))
+        name = listed or (record.id if record else "")
+        if not name:
+            unknown[row.gpu] = None
+            continue
+        if not (listed or is_certain):
+            taken[row.gpu] = name
+        price = _catalogue_price(row, provider, name, f"{path}: row {row.row}", day)
+        rival = prices.get(offer_of(price))
+        if rival is None or price.usd_per_hour < rival.usd_per_hour:
+            prices[offer_of(price)] = price
+    if not prices:
+        raise InputFileError(
+            f"{path}: no price of an accelerator that the catalog has",
+            why=f"it names {', '.join(unknown)}"
+            if unknown
+            else "no row has a number of accelerators and a price",
+            fix=f"the header of an own file is {','.join(REQUIRED_COLUMNS)}",
+        )
+    return CatalogueRows(tuple(prices.values()), taken, tuple(unknown))
+
+
+def _catalogue_price(
+    row: CataloguePrice, provider: str, accelerator: str, where: str, day: datetime.date
+) -> Price:
+    values: dict[str, object] = {
+        "provider": provider,
+        "sku": row.sku,
+        "region": row.region or "any",
+        "accelerator": accelerator,
+        "num_accelerators": whole_count(row.num_accelerators, where),
+        "term": row.term,
+        "usd_per_hour": row.usd_per_hour,
+        "observed_on": day,
+        "valid_from": day,
+        "is_dated": False,
+        "price_kind": "list",
+    }
+    return _own_price(values, where, day)
+
+
+def _check_grows(path: Path, own: Sequence[Price]) -> None:
+    """Refuse a row that asks no more for several accelerators than another row for fewer: the price of one, on a row
+    of several.
+
+    Raises: InputFileError: there is one, with the number of accelerators.
+    """
+    groups: dict[Hashable, list[Price]] = {}
+    for price in own:
+        key = (
+            price.provider,
+            price.region,
+            price.accelerator,
+            price.term,
+            price.price_kind,
+            price.valid_from,
+        )
+        groups.setdefault(key, []).append(price)
+    for group in groups.values():
+        group.sort(key=lambda price: price.num_accelerators)
+        for fewer, more in itertools.pairwise(group):
+            if more.num_accelerators > fewer.num_accelerators and more.usd_per_hour <= fewer.usd_per_hour:
+                count = more.num_accelerators
+                raise InputFileError(
+                    f"{path}: {more.sku or 'a row'} asks ${more.usd_per_hour:g} for {count} x {more.accelerator}, "
+                    f"no more than for {fewer.num_accelerators}",
+                    why="usd_per_hour is the price of the whole SKU; this looks like the price of one",
+                    fix=f"${count * fewer.usd_per_accelerator_hour:g} for the {count}, or leave the row out",
+                )
 
 
 @cache
@@ -171,7 +312,7 @@ def prices_as_of(
         InputFileError: the user's file or the cache is wrong.
     """
     cached = read_folder(cache_dir) if cache_dir is not None else ()
-    own = read_prices(user_file, as_of) if user_file is not None else ()
+    own = read_prices(user_file, as_of, providers) if user_file is not None else ()
     if user_file is not None:
         _check_plausible(user_file, own)
     wanted_providers = _resolve_providers(providers, [bundled_prices(), cached, own])

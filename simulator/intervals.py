@@ -5,6 +5,7 @@ Errors that two predictions share cancel in their ratio; which errors remain dep
 
 import math
 from bisect import bisect_left
+from dataclasses import replace
 from functools import cache
 from typing import Final
 
@@ -92,6 +93,25 @@ def with_interval(
         for side, parts in zip((-1.0, 1.0), both, strict=True)
     )
     return Quantity(value, value * low, value * high, basis)
+
+
+_Z80: Final = 1.2816
+"""Number of standard deviations of a normal distribution on either side that enclose 80 %."""
+
+
+def narrow(quantity: Quantity, replica: ReplicaModel, metric: str) -> Quantity:
+    """Return a prediction with the interval of a server that was measured, if that is narrower than its own.
+
+    Assumes: what a calibration leaves is log-normal.
+    Source: residuals of the calibration.
+    """
+    server = replica.server
+    if server is None:
+        return quantity
+    sigma = server.ttft_sigma if metric == "ttft" else server.tpot_sigma
+    low = max(quantity.low, quantity.value * math.exp(-_Z80 * sigma))
+    high = min(quantity.high, quantity.value * math.exp(_Z80 * sigma))
+    return replace(quantity, low=low, high=high, basis="calibrated")
 
 
 def latency_factors(class_name: str, first_share: float) -> tuple[float, float]:

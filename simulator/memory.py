@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from advisor.catalog.dtypes import EXL3_DTYPES, EXL3_HEAD_DTYPE, GGUF_DTYPES, bytes_per_element
 from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.schema import Engine
 from advisor.catalog.units import GB, GIB
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.model import (
@@ -24,6 +25,9 @@ _COMMUNICATOR_BYTES = 0.35 * GIB
 _GRAPH_AND_LIBRARY_BYTES = 1.5 * GIB
 """Captured graphs, library handles and fragmentation [bytes], which engines count before they size the cache: the rest
 of two printed cache sizes of vLLM 0.20.2 on one H200 (1.3 and 1.9 GiB) after the profile run's peak."""
+_LIBRARY_BYTES = 0.5 * GIB
+"""Library handles and fragmentation of an engine that captures no graphs [bytes]. Own assumption: the part of the sum
+above that does not grow with the number of captured graphs."""
 _SAMPLER_BYTES_PER_LOGIT = 14.0
 """Sampler bytes per logit: bf16 logits, an fp32 copy, probabilities and noise (vLLM 0.20.2, v1/sample)."""
 
@@ -118,10 +122,13 @@ def plan_memory(
     num_seqs: int,
     memory_fraction: float | None = None,
     mean_context_tokens: float = 4096.0,
+    kv_cache_bytes: float | None = None,
+    has_graphs: bool = True,
 ) -> MemoryPlan:
     """Divide the memory of the fullest accelerator as the engine would, and count the KV tokens that fit into the rest.
 
     `mean_context_tokens` spreads windowed layers and recurrent states, which a sequence owns once, over its tokens.
+    `kv_cache_bytes` is a size of the cache that the user sets; without graphs none is reserved for them.
 
     Raises: InfeasibleError: weights and reserves do not fit; says by how much.
     Source: vLLM and TensorRT-LLM memory accounting as recorded in the engine records.
@@ -136,17 +143,18 @@ def plan_memory(
     ranks = deployment.accelerators_per_replica
     fraction = memory_fraction if memory_fraction is not None else engine.memory_fraction
     context = _CONTEXT_BYTES + (_COMMUNICATOR_BYTES if ranks > 1 else 0.0)
-    runtime = _GRAPH_AND_LIBRARY_BYTES
-    if engine.memory_reserve is not None:
-        # The fraction already leaves room for activations and graphs; it applies to the memory free before loading.
-        left = (total - context) * fraction - weights
-    elif engine.memory_fraction_of == "total":
-        # Context and communicators are in the part that is not requested.
-        left = total * fraction - weights - activations - runtime
-    else:
+    runtime = _GRAPH_AND_LIBRARY_BYTES if has_graphs else _LIBRARY_BYTES
+    if engine.memory_reserve is None and engine.memory_fraction_of != "total":
         runtime += context
-        left = (total - weights - activations - runtime) * fraction
-    footprint = kv_bytes_per_token(deployment.model, deployment.kv_dtype)
+    if kv_cache_bytes is None:
+        left = _room_for_cache(engine, total, fraction, (weights, activations, runtime, context))
+    else:
+        left = _asked_cache(
+            deployment, kv_cache_bytes, total - context - weights - activations - _LIBRARY_BYTES
+        )
+    footprint = kv_bytes_per_token(
+        deployment.model, deployment.kv_dtype, pads_groups=engine.pads_cache_groups
+    )
     share = kv_share(deployment.model, deployment.tensor_parallel) / deployment.pipeline_parallel
     state = footprint.state_bytes_per_sequence / deployment.tensor_parallel / deployment.pipeline_parallel
     per_token = _bytes_per_token(footprint, mean_context_tokens, engine.windowed_cache_fraction) * share
@@ -167,6 +175,33 @@ def plan_memory(
         state_bytes_per_sequence=state,
         kv_capacity_tokens=tokens * deployment.data_parallel,
     )
+
+
+def _room_for_cache(
+    engine: Engine, total: float, fraction: float, parts: tuple[float, float, float, float]
+) -> float:
+    """Memory that the engine gives its cache [bytes], from total memory, fraction, and weights, activations, runtime
+    and context."""
+    weights, activations, runtime, context = parts
+    if engine.memory_reserve is not None:
+        # The fraction already leaves room for activations and graphs; it applies to the memory free before loading.
+        return (total - context) * fraction - weights
+    if engine.memory_fraction_of == "total":
+        # Context and communicators are in the part that is not requested.
+        return total * fraction - weights - activations - runtime
+    return (total - weights - activations - runtime) * fraction
+
+
+def _asked_cache(deployment: Deployment, kv_cache_bytes: float, free: float) -> float:
+    """Return the size of the cache that the user sets [bytes]. Raises: InfeasibleError: it is larger than `free`."""
+    if kv_cache_bytes > free:
+        most = math.floor(max(free, 0.0) / GB)
+        raise InfeasibleError(
+            f"a KV cache of {kv_cache_bytes / GB:.1f} GB does not fit beside {deployment.model.id}",
+            why=f"{max(free, 0.0) / GB:.1f} GB are free on each accelerator after weights and activations",
+            fix=f"--kv-cache-bytes {most}GB or less" if most >= 1 else "more accelerators per replica",
+        )
+    return kv_cache_bytes
 
 
 def _too_small(deployment: Deployment, weights: float, usable: float, short: float) -> InfeasibleError:

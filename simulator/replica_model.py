@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 from advisor.catalog.engines import EngineDefaults, defaults, graph_sizes
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.schema import Calibration, Engine
+from advisor.catalog.schema import Calibration, Engine, ServerCalibration
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.deployment import Deployment, is_local
 from advisor.simulator.device import device_of
@@ -28,7 +28,7 @@ from advisor.simulator.memory import MemoryPlan, plan_memory
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.quantity import Basis
 from advisor.simulator.serving.policy import SchedulerPolicy
-from advisor.simulator.step_cost import StepSurface
+from advisor.simulator.step_cost import StepSurface, scale_steps
 from advisor.simulator.surface import SurfaceInputs, build_surface
 from advisor.simulator.terms import TermCase, find
 
@@ -44,6 +44,13 @@ class EngineSettings:
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
     memory_fraction: float | None = None
+    """Fraction of the memory that the engine may use, counted as the engine counts it (`Engine.memory_fraction_of`)."""
+    kv_cache_bytes: float | None = None
+    """Size of the KV cache on each accelerator [bytes], which overrides the fraction; None computes it."""
+    kv_block_tokens: int | None = None
+    """Tokens of a cache block (page); None takes the engine's."""
+    enforce_eager: bool = False
+    """Whether no decode graph is captured: every step is launched operator by operator."""
     micro_batch_tokens: int | None = None
     """Prompt tokens of one micro-batch, for engines that divide their batches (llama.cpp, -ub)."""
     prefix_caching: bool = True
@@ -66,6 +73,8 @@ class ReplicaModel:
     library: OperatorLibrary
     cuda_graph_sizes: tuple[int, ...] = ()
     """Batch sizes with a captured decode graph."""
+    server: ServerCalibration | None = None
+    """Calibration by a benchmark of this very server, which its step times follow; None without one."""
 
     @property
     def transferred_operators(self) -> tuple[str, ...]:
@@ -91,9 +100,9 @@ class ReplicaModel:
     @property
     def basis(self) -> Basis:
         """Basis of the predictions: parameters of related hardware outweigh a measured machine."""
-        if self.transferred_operators:
+        if self.transferred_operators and self.server is None:
             return "assumed"
-        return "calibrated" if self.deployment.is_calibrated else "modelled"
+        return "calibrated" if self.deployment.is_calibrated or self.server else "modelled"
 
 
 def model_replica(
@@ -141,21 +150,62 @@ def model_replica(
         num_seqs=max_num_seqs,
         memory_fraction=settings.memory_fraction or chosen.memory_fraction,
         mean_context_tokens=mean_context,
+        kv_cache_bytes=settings.kv_cache_bytes,
+        has_graphs=not settings.enforce_eager,
     )
-    if memory.kv_capacity_tokens < needed * deployment.data_parallel:
-        raise InfeasibleError(
-            f"{deployment.model.id} on {deployment.accelerators_per_replica} × {deployment.accelerator.id}: "
-            "the KV cache is smaller than one request",
-            why=f"{memory.kv_capacity_tokens:,} tokens fit beside the weights, one request has {needed:,}",
-            fix="more accelerators per replica, a smaller weight or KV format, or shorter requests",
-        )
+    _refuse_small_cache(deployment, memory, needed)
     captured = max(graphs or chosen.cuda_graph_sizes, default=0)
     inputs = SurfaceInputs(
         max_num_seqs, num_batched_tokens, mean_input_tokens, mean_context, graphs, captured, context_spread
     )
     surface = _surface(deployment, library, costs, inputs, settings)
     policy = policy_of(deployment, memory, costs, max_num_seqs, num_batched_tokens, inputs.chunk_tokens)
-    return ReplicaModel(deployment, memory, surface, policy, costs, library, graphs)
+    policy = _with_blocks(policy, memory, settings.kv_block_tokens)
+    return as_served(ReplicaModel(deployment, memory, surface, policy, costs, library, graphs), calibration)
+
+
+def as_served(replica: ReplicaModel, calibration: Calibration | None) -> ReplicaModel:
+    """Return the replica with the step times of a server that was measured; as it is for any other deployment.
+
+    Source: own definition; a server's settings, driver and host transfer to no other model or engine.
+    """
+    server = calibration.server if calibration is not None else None
+    if server is None or calibration is None or replica.server is not None:
+        return replica
+    deployment = replica.deployment
+    same = (
+        deployment.accelerator.id == calibration.accelerator
+        and deployment.engine.id == server.engine
+        and deployment.model.id == server.model
+        and deployment.weight_dtype == server.weight_dtype
+        and deployment.tensor_parallel == server.tensor_parallel
+        and deployment.pipeline_parallel == server.pipeline_parallel
+        and deployment.data_parallel == server.data_parallel
+    )
+    if not same:
+        return replica
+    surface = scale_steps(replica.surface, server.decode_scale, server.prefill_scale)
+    return replace(replica, surface=surface, server=server)
+
+
+def _with_blocks(policy: SchedulerPolicy, memory: MemoryPlan, block_tokens: int | None) -> SchedulerPolicy:
+    """Return the policy with cache blocks of the size that the user sets; as it is without one."""
+    if block_tokens is None:
+        return policy
+    blocks = max(1, memory.kv_capacity_tokens // block_tokens)
+    return replace(policy, block_tokens=block_tokens, kv_capacity_blocks=blocks)
+
+
+def _refuse_small_cache(deployment: Deployment, memory: MemoryPlan, needed: int) -> None:
+    """Refuse a cache that does not hold one request. Raises: InfeasibleError: it does not."""
+    if memory.kv_capacity_tokens >= needed * deployment.data_parallel:
+        return
+    raise InfeasibleError(
+        f"{deployment.model.id} on {deployment.accelerators_per_replica} × {deployment.accelerator.id}: "
+        "the KV cache is smaller than one request",
+        why=f"{memory.kv_capacity_tokens:,} tokens fit beside the weights, one request has {needed:,}",
+        fix="more accelerators per replica, a smaller weight or KV format, or shorter requests",
+    )
 
 
 def _micro_batch(engine: Engine) -> int:
@@ -308,6 +358,8 @@ def _decode_graphs(
 
     Source: catalog.engines.graph_sizes; engines' data-parallel ranks run one graph of one padded size in lockstep.
     """
+    if settings.enforce_eager:
+        return _NO_GRAPHS
     if settings.graphs_for_all_batches:
         return ()
     ranks = deployment.data_parallel

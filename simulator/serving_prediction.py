@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from advisor.simulator.intervals import prediction_class, with_interval
+from advisor.simulator.intervals import narrow, prediction_class, with_interval
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import Distribution, ServingResult
@@ -55,12 +55,15 @@ def predict_serving(result: ServingResult, replica: ReplicaModel) -> ServingPred
     rates = (result.output_tokens_per_s, result.total_tokens_per_s, result.requests_per_s)
     first = statistics(result.ttft, "ttft", class_name, basis)
     token = statistics(result.tpot, "tpot", class_name, basis)
+    first = {name: narrow(time, replica, "ttft") for name, time in first.items()}
+    token = {name: narrow(time, replica, "tpot") for name, time in token.items()}
+    gaps = statistics(result.itl, "tpot", class_name, basis)
     return ServingPrediction(
         first,
         token,
-        statistics(result.itl, "tpot", class_name, basis),
+        {name: narrow(time, replica, "tpot") for name, time in gaps.items()},
         end_to_end(values_of(result.e2e), first, token),
-        *(with_interval(rate, "throughput", class_name, basis) for rate in rates),
+        *(narrow(with_interval(rate, "throughput", class_name, basis), replica, "tpot") for rate in rates),
     )
 
 

@@ -6,7 +6,7 @@ sums are exact whatever their order, which is what lets the simulator jump over 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from advisor.catalog.units import PICOSECONDS_PER_S
 
@@ -64,6 +64,29 @@ class StepSurface:
     """Full-clock work regained per unit of time in which the replica decodes or waits."""
     reading_ps: int = 0
     """Part of an iteration with prefill that reads weights and does not depend on its tokens [ps]."""
+
+
+def scale_steps(surface: StepSurface, decode_scale: float, prefill_scale: float) -> StepSurface:
+    """Return the surface with iterations that only decode, and those with prefill, each multiplied by a factor.
+
+    Source: own definition; the factors come from a benchmark of the same server.
+    """
+
+    def multiply(times_ps: Sequence[int], scale: float) -> tuple[int, ...]:
+        return tuple(round(scale * time) for time in times_ps)
+
+    return replace(
+        surface,
+        decode_base_ps=multiply(surface.decode_base_ps, decode_scale),
+        decode_context_ps=multiply(surface.decode_context_ps, decode_scale),
+        decode_window_ps=multiply(surface.decode_window_ps, decode_scale),
+        riding_sequence_ps=round(decode_scale * surface.riding_sequence_ps),
+        mixed_base_ps=multiply(surface.mixed_base_ps, prefill_scale),
+        prefill_pair_ps=prefill_scale * surface.prefill_pair_ps,
+        prefill_window_pair_ps=prefill_scale * surface.prefill_window_pair_ps,
+        prefill_sequence_ps=round(prefill_scale * surface.prefill_sequence_ps),
+        launch_ps=round(prefill_scale * surface.launch_ps),
+    )
 
 
 def decode_iteration_s(surface: StepSurface, num_sequences: int, context_tokens: float) -> float:

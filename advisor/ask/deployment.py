@@ -1,20 +1,22 @@
 """One stated deployment and its load, as typed, turned into what the serving simulator takes."""
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
-from advisor.ask.measures import parse_seconds, positive
-from advisor.ask.options import LayoutOptions, LoadOptions
+from advisor.ask.measures import parse_length_dist, parse_seconds
+from advisor.ask.options import EngineFlags, LayoutOptions, LoadOptions
 from advisor.ask.scenario import release_notes
 from advisor.ask.traffic import traffic_of
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.architectures import class_support, class_words
 from advisor.catalog.dtypes import bytes_per_element, known_dtype
-from advisor.catalog.engines import lacks_arithmetic, weight_formats
+from advisor.catalog.engines import default_kv_dtype, lacks_arithmetic, weight_formats
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.schema import Accelerator, Engine
-from advisor.decide.scenario import Traffic
+from advisor.catalog.schema import Accelerator, Engine, Model
+from advisor.decide.scenario import Traffic, within_window
 from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.serving import (
     Arrivals,
@@ -46,7 +48,7 @@ def deployment_of(model: str, gpu: str, typed: LayoutOptions) -> tuple[Deploymen
     chosen = [found_model.note, accelerators.get(gpu).note, engines.get(engine).note]
     chosen += release_notes(found_model.record, typed.engine)
     weight_dtype, weight_note = known_dtype(typed.precision)
-    kv_dtype, kv_note = known_dtype(typed.kv_precision, "kv-precision")
+    kv_dtype, kv_note = _cache_format(model, gpu, typed)
     chosen += [weight_note, kv_note]
     deployment = named_deployment(
         model,
@@ -58,13 +60,57 @@ def deployment_of(model: str, gpu: str, typed: LayoutOptions) -> tuple[Deploymen
         data_parallel=typed.dp,
         expert_parallel=typed.ep,
         num_replicas=typed.replicas,
-        kv_dtype=kv_dtype or typed.kv_precision,
+        kv_dtype=kv_dtype,
     )
     check_engine(deployment.engine, deployment.accelerator, deployment.weight_dtype, deployment.kv_dtype)
     found = class_support(deployment.engine, deployment.model, deployment.accelerator)
     if words := class_words(found, deployment.engine.name):
         chosen.append(f"{words}; what follows is a what-if" if found.is_refused else words)
     return deployment, tuple(note for note in chosen if note)
+
+
+def _cache_format(model: str, gpu: str, typed: LayoutOptions) -> tuple[str, str]:
+    """Return the format of the cache, and a note if the engine's default for this model is taken."""
+    if typed.kv_precision != "auto":
+        named, note = known_dtype(typed.kv_precision, "kv-precision")
+        return named or _USUAL_CACHE, note
+    engine = engines.get(typed.engine).record
+    found = default_kv_dtype(engine, models.get(model).record, accelerators.get(gpu).record)
+    if found is None:
+        return _USUAL_CACHE, ""
+    return found, f"the cache is kept in {found}, the default of {engine.name} for this model here"
+
+
+_USUAL_CACHE: Final = "bf16"
+
+
+def layout_of(typed: LayoutOptions, flags: EngineFlags) -> tuple[LayoutOptions, tuple[str, ...]]:
+    """Return the layout that degrees and flags of an engine mean together, and notes on how they were taken.
+
+    SGLang's `--tp 8 --dp 8 --enable-dp-attention` are 8 accelerators: attention ranks divide those of --tp.
+
+    Raises: AdvisorError: --dp does not divide --tp.
+    """
+    notes = []
+    tp = typed.tp
+    if flags.enable_dp_attention and typed.dp > 1:
+        if typed.tp % typed.dp:
+            raise AdvisorError(
+                f"--enable-dp-attention: {typed.dp} ranks do not divide the {typed.tp} accelerators of --tp",
+                why="attention ranks share the accelerators of --tp equally",
+                fix=f"--dp {math.gcd(typed.tp, typed.dp)}, or --tp {typed.dp}",
+            )
+        tp = typed.tp // typed.dp
+        notes.append(
+            f"--tp {typed.tp} --dp {typed.dp} with attention data parallelism are {typed.tp} accelerators"
+        )
+    elif typed.dp > 1 and typed.tp > 1 and engines.get(typed.engine).record.flags.tp_counts_dp_ranks:
+        notes.append(
+            f"--tp {typed.tp} --dp {typed.dp} are taken as {typed.tp * typed.dp} accelerators; as {typed.engine} "
+            "counts them with --enable-dp-attention, add that"
+        )
+    ep = tp * typed.dp if flags.enable_expert_parallel else typed.ep
+    return dataclasses.replace(typed, tp=tp, ep=ep), tuple(notes)
 
 
 def check_engine(engine: Engine, accelerator: Accelerator, weights: str, cache: str) -> None:
@@ -118,6 +164,8 @@ class LoadPlan:
     mean_input_tokens: float
     mean_output_tokens: float
     longest_request_tokens: int
+    notes: tuple[str, ...] = ()
+    """Sentences about requests that the model's window cuts, and about how a trace was read."""
 
     @property
     def context_spread(self) -> float:
@@ -127,19 +175,20 @@ class LoadPlan:
         return context_spread(self.workload.lengths, self.traffic.shared_prefix_tokens)
 
 
-def load_of(load: LoadOptions) -> LoadPlan:
-    """Return the simulator's workload for a load.
+def load_of(load: LoadOptions, model: Model, max_model_len: int | None = None) -> LoadPlan:
+    """Return the workload that a load stands for, within the window of the model or of the server.
 
     Raises: AdvisorError: neither rate nor concurrency nor trace is given, or parts of the load exclude each other.
-        InputFileError: the trace is malformed.
+        InputFileError: the trace is malformed. InfeasibleError: a mean request is longer than the window.
     """
     traffic = traffic_of(load)
     if load.trace is not None:
         return _trace_plan(load.trace, traffic, load)
+    traffic, note = _within_window(traffic, load.length_dist, model, max_model_len)
     common = traffic.shared_prefix_tokens
     prefixes = SharedPrefixes(common, traffic.shared_prefixes) if common else None
     own = traffic.behind_beginning
-    if load.length_dist is not None:
+    if load.length_dist is not None and not note:
         own = own.model_copy(update={"max_input_tokens": None})
     lengths = _lengths(load.length_dist, own)
     arrivals = _arrivals(traffic, load.ramp)
@@ -153,7 +202,19 @@ def load_of(load: LoadOptions) -> LoadPlan:
         mean * own.mean_input_tokens + common,
         mean * own.mean_output_tokens,
         common + (own.longest_request_tokens if isinstance(lengths, LognormalLengths) else _nominal(own)),
+        (note,) if note else (),
     )
+
+
+def _within_window(
+    traffic: Traffic, length_dist: str | None, model: Model, max_model_len: int | None
+) -> tuple[Traffic, str]:
+    """Return the traffic within the window, and a note; lengths that do not spread are refused rather than cut."""
+    if length_dist is None or length_dist.startswith("lognormal"):
+        return within_window(traffic, model, max_model_len)
+    even = {"input_sigma": 0.0, "output_sigma": 0.0, "max_input_tokens": None, "max_output_tokens": None}
+    _, note = within_window(traffic.model_copy(update=even), model, max_model_len)
+    return traffic, note
 
 
 def _trace_plan(path: Path, traffic: Traffic, load: LoadOptions) -> LoadPlan:
@@ -165,10 +226,19 @@ def _trace_plan(path: Path, traffic: Traffic, load: LoadOptions) -> LoadPlan:
     if traffic.rate_per_s is not None and trace.rate_per_s is not None:
         trace = trace.sped_up(traffic.rate_per_s / trace.rate_per_s)
     workload = replay(trace, load.requests)
+    if not trace.has_times and traffic.concurrency is None:
+        if traffic.rate_per_s is None:
+            raise AdvisorError(
+                f"{path} does not say when its requests came",
+                why="without times it has lengths only",
+                fix="--rate R or --concurrency C",
+            )
+        workload = dataclasses.replace(workload, arrivals=Poisson(traffic.rate_per_s))
     if traffic.concurrency is not None:
         workload = dataclasses.replace(workload, arrivals=_clients(traffic.concurrency, load.ramp))
     longest = max(sum(pair) for pair in trace.pairs[: workload.num_requests])
-    return LoadPlan(traffic, workload, trace.mean_input_tokens, trace.mean_output_tokens, longest)
+    means = (trace.mean_input_tokens, trace.mean_output_tokens)
+    return LoadPlan(traffic, workload, *means, longest, trace.notes)
 
 
 def _arrivals(traffic: Traffic, ramp: str | None) -> Arrivals:
@@ -203,26 +273,12 @@ def _lengths(text: str | None, traffic: Traffic) -> Lengths:
             output_sigma=traffic.output_sigma or None,
             max_input_tokens=traffic.max_input_tokens,
         )
-    kind, _, detail = text.partition(":")
-    try:
-        number = float(detail) if detail else None
-    except ValueError:
-        number = float("nan")
-    if kind == "fixed" and number is None:
+    kind, number = parse_length_dist(text)
+    if kind == "fixed":
         return FixedLengths(inputs, outputs)
-    if kind == "uniform" and (number is None or 0 <= number <= 1):
-        return UniformLengths(inputs, outputs, 0.8 if number is None else number)
-    if (
-        kind == "lognormal"
-        and number is not None
-        and positive(number, "--length-dist lognormal", text=text) <= 5
-    ):
-        return LognormalLengths(inputs, outputs, sigma=number)
-    raise AdvisorError(
-        f"--length-dist {text}: not a distribution",
-        why="fixed, uniform:LOW with LOW from 0 to 1, or lognormal:SIGMA with SIGMA up to 5",
-        fix="e.g. --length-dist uniform:0.8",
-    )
+    if kind == "uniform":
+        return UniformLengths(inputs, outputs, number)
+    return LognormalLengths(inputs, outputs, sigma=number, max_input_tokens=traffic.max_input_tokens)
 
 
 def _mean_fraction(lengths: Lengths) -> float:

@@ -222,3 +222,35 @@ def parse_day(text: str, option: str) -> datetime.date:
             why="a date is written YYYY-MM-DD and must exist",
             fix=f"e.g. {option} 2026-11-20",
         ) from None
+
+
+_UNIFORM_LOW: Final = 0.8
+"""Shortest over nominal length of uniform lengths that say none: --random-range-ratio of the usual benchmark."""
+_MOST_SIGMA: Final = 5.0
+
+
+def parse_length_dist(text: str | None) -> tuple[str, float]:
+    """Return kind and number of a distribution of lengths: fixed, uniform:LOW or lognormal:SIGMA; empty for None.
+
+    Raises: AdvisorError: the text is no distribution.
+    """
+    if text is None:
+        return "", 0.0
+    kind, _, detail = text.partition(":")
+    try:
+        number = float(detail) if detail else None
+    except ValueError:
+        number = math.nan
+    if kind == "fixed" and number is None:
+        return kind, 0.0
+    if kind == "uniform" and (number is None or 0 <= number <= 1):
+        return kind, _UNIFORM_LOW if number is None else number
+    if kind == "lognormal" and number is not None:
+        sigma = positive(number, "--length-dist lognormal", text=text)
+        if sigma <= _MOST_SIGMA:
+            return kind, sigma
+    raise AdvisorError(
+        f"--length-dist {text}: not a distribution",
+        why="fixed, uniform:LOW with LOW from 0 to 1, or lognormal:SIGMA with SIGMA up to 5",
+        fix="e.g. --length-dist uniform:0.8",
+    )

@@ -50,6 +50,9 @@ LIMITS: Final = Panel("What the answer may use")
 BILL: Final = Panel("Storage and egress")
 LAYOUT: Final = Panel("Layout and precision")
 ITEM: Final = Panel("Images, texts, audio")
+ENGINE: Final = Panel("Settings of the engine")
+_ENGINES: Final = "the engine's"
+SERVER: Final = Panel("The server that was measured")
 _BUT_DISTILLED: Final = ALL.replace("distill ", "")
 
 
@@ -199,10 +202,31 @@ class LoadOptions:
         acts("serve"),
     ] = None
     length_dist: Annotated[
-        str | None, LOAD("DIST", "fixed, uniform:0.8 or lognormal:SIGMA.", "spread of the profile")
+        str | None,
+        LOAD("DIST", "How lengths spread: fixed, uniform:0.8, lognormal:SIGMA.", "as the profile"),
+        acts("serve", each=True),
     ] = None
     requests: Annotated[
         int | None, LOAD("N", "How many are simulated.", "2000, or 10 a client", min=1, max=1_000_000)
+    ] = None
+
+
+@dataclass(frozen=True, slots=True)
+class Audience:
+    """People whose requests are the load, as typed: a use case, and how many use it."""
+
+    use_case: Annotated[
+        str | None,
+        LOAD("NAME", "Published lengths and objectives: chatbot, rag, code, agent, summarise."),
+        acts("serve"),
+    ] = None
+    users: Annotated[
+        str | None, LOAD("N", "People who use it, instead of a rate: 1000, 50k."), acts("serve")
+    ] = None
+    requests_per_user: Annotated[
+        str | None,
+        LOAD("R", "Requests of one of them, with --users: 20/h, 10/day.", "as published for chatbots"),
+        acts("serve"),
     ] = None
 
 
@@ -411,8 +435,89 @@ class LayoutOptions:
         LAYOUT("RULE", "Replica that gets a request; share: one replica with its share of the load.", True),
     ] = "least_outstanding"
     precision: Precision = None
-    kv_precision: Annotated[str, LAYOUT("FORMAT", "KV cache.", True)] = "bf16"
+    kv_precision: Annotated[
+        str, LAYOUT("FORMAT", "KV cache; auto: the engine's default for the model, else bf16.", True)
+    ] = "auto"
     engine: Annotated[str, LAYOUT("NAME", "Serving engine.", True)] = "vllm"
+
+
+@dataclass(frozen=True, slots=True)
+class EngineFlags:
+    """Settings with which a serving engine is started, as typed; None takes the engine's default."""
+
+    gpu_memory_utilization: Annotated[
+        float | None,
+        ENGINE(
+            "F", "Fraction of memory that the engine may use, as it counts it.", _ENGINES, min=0.05, max=1.0
+        ),
+    ] = None
+    kv_cache_bytes: Annotated[
+        str | None, ENGINE("SIZE", "KV cache of each accelerator, instead of a fraction: 20GiB.", _ENGINES)
+    ] = None
+    max_model_len: Annotated[
+        int | None,
+        ENGINE("N", "Longest request that the server takes.", "the model's window", min=1, max=100_000_000),
+    ] = None
+    block_size: Annotated[
+        int | None, ENGINE("N", "Tokens of a cache block (page).", _ENGINES, min=1, max=65_536)
+    ] = None
+    enforce_eager: Annotated[bool, ENGINE(None, "No decode graphs.", True, "--enforce-eager")] = False
+    enable_dp_attention: Annotated[
+        bool,
+        ENGINE(
+            None, "--dp divides the accelerators of --tp, as SGLang counts.", True, "--enable-dp-attention"
+        ),
+    ] = False
+    enable_expert_parallel: Annotated[
+        bool, ENGINE(None, "Experts over all accelerators of a replica.", True, "--enable-expert-parallel")
+    ] = False
+    engine_version: Annotated[str | None, ENGINE("V", "Release of the engine: 0.11.0.", "the newest")] = None
+
+
+def _server_option(text: str, metavar: str, default: str = "as the file says", **more: Any) -> Any:
+    return SERVER(metavar, text, default, **more)
+
+
+@dataclass(frozen=True, slots=True)
+class StatedServer:
+    """Conditions of a measured server that its file does not say, as typed; None where the file counts."""
+
+    model: Annotated[str | None, _server_option("Model: id, Hugging Face id or config.json.", "NAME")] = None
+    gpu: Annotated[str | None, _server_option("Accelerator.", "ID")] = None
+    engine: Annotated[str | None, _server_option("Serving engine.", "NAME")] = None
+    engine_version: Annotated[str | None, _server_option("Release of the engine, e.g. 0.11.0.", "V")] = None
+    tp: Annotated[int | None, _server_option("Tensor parallelism.", "N", min=1, max=1024)] = None
+    pp: Annotated[int | None, _server_option("Pipeline stages.", "N", min=1, max=1024)] = None
+    dp: Annotated[int | None, _server_option("Attention data parallelism.", "N", min=1, max=1024)] = None
+    ep: Annotated[int | None, _server_option("Expert parallelism.", "N", min=1, max=1024)] = None
+    precision: Annotated[str | None, _server_option("Weights.", "FORMAT")] = None
+    kv_precision: Annotated[str | None, _server_option("KV cache.", "FORMAT", "bf16")] = None
+    max_num_seqs: Annotated[
+        int | None, _server_option("Sequences that may run at once.", "N", "the engine's", min=1, max=100_000)
+    ] = None
+    max_num_batched_tokens: Annotated[
+        int | None, _server_option("Tokens of one engine step.", "N", "the engine's", min=1, max=10_000_000)
+    ] = None
+    gpu_memory_utilization: Annotated[
+        float | None,
+        _server_option("Fraction of memory that the engine may use.", "F", "the engine's", min=0.05, max=1.0),
+    ] = None
+    enforce_eager: Annotated[
+        bool, SERVER(None, "The engine captures no decode graphs.", True, "--enforce-eager")
+    ] = False
+    power_cap: Annotated[
+        str | None, _server_option("Power limit of each accelerator: 300W.", "W", "rated")
+    ] = None
+    concurrency: Annotated[
+        int | None, _server_option("Clients that each wait for their output.", "C", min=1, max=1_000_000)
+    ] = None
+    rate: Annotated[str | None, _server_option("Requests per second: 10, 10/s or 600/min.", "R")] = None
+    input_tokens: Annotated[int | None, _server_option("Mean prompt.", "N", min=1, max=10_000_000)] = None
+    output_tokens: Annotated[int | None, _server_option("Mean output.", "N", min=1, max=10_000_000)] = None
+    shared_prefix_tokens: Annotated[
+        int | None,
+        _server_option("Tokens of each prompt that all share.", "N", "none", min=1, max=10_000_000),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from typing import Final, Literal, cast, get_args
 
 from advisor.ask.measures import parse_budget, parse_seconds, parse_watts
-from advisor.ask.options import LoadOptions, SharedOptions, Where
+from advisor.ask.options import LoadOptions, SharedOptions, Where, today
 from advisor.ask.options import ObjectiveOptions as TypedObjectives
 from advisor.ask.own_data import given_calibration, kept_prices, kept_prices_note
 from advisor.ask.traffic import traffic_of
@@ -14,7 +14,7 @@ from advisor.catalog.architectures import check_release
 from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch_options import launch_options
-from advisor.catalog.prices import bundled_prices
+from advisor.catalog.prices import bundled_prices, catalogue_notes
 from advisor.catalog.regions import EU_COUNTRIES, all_regions
 from advisor.catalog.resolve import known_value
 from advisor.catalog.schema import Model
@@ -164,6 +164,8 @@ def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
     )
     notes = [choice.note for choice in chosen] + [choice.note for choice in served]
     notes += [note for _, note in formats] + [kept_prices_note()]
+    if where.price_file is not None and where.price_file.is_file():
+        notes += catalogue_notes(where.price_file, today(), constraints.providers or None)
     return constraints, tuple(filter(None, notes))
 
 

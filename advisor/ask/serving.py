@@ -1,9 +1,12 @@
 """A question about serving one model: its load or several loads, objectives, limits, levers and context windows."""
 
 from advisor.ask.levers import beside_of, largest_of, with_contexts, with_ladder, with_levers
+from advisor.ask.measures import parse_length_dist
+from advisor.ask.need import stated_need
 from advisor.ask.options import SharedOptions
 from advisor.ask.scenario import needed_model, scenario_of
 from advisor.ask.work import WorkQuestion
+from advisor.catalog.errors import AdvisorError
 from advisor.decide.scenario import Scenario
 
 
@@ -12,17 +15,28 @@ def serving_question(asked: WorkQuestion, shared: SharedOptions) -> tuple[Scenar
 
     Raises: AdvisorError and its kinds: something typed is malformed, unknown, out of range or contradictory.
     """
-    load, ladder = largest_of(asked.load)
+    typed, levels, needed = stated_need(asked.need, asked.load, asked.objectives)
+    load, ladder = largest_of(typed)
+    if parse_length_dist(load.length_dist)[0] == "uniform":
+        raise AdvisorError(
+            f"--length-dist {load.length_dist} is drawn by simulations alone",
+            why="a recommendation draws lengths that are alike or lognormal",
+            fix="--length-dist fixed, or advisor simulate serve",
+        )
     scenario, notes = scenario_of(
         needed_model(asked.model),
         load,
-        asked.objectives,
+        levels,
         asked.where,
         asked.shown.top,
         shared,
         ladder=asked.objectives.goal is None,
     )
+    if load.trace is not None:
+        from advisor.simulator.serving.trace_files import read_trace
+
+        needed = (*needed, *read_trace(load.trace).notes)
     told = {"screened_only": asked.fast, "beside": beside_of(asked.beside)}
     scenario = with_ladder(scenario, ladder, asked.where.max_context).model_copy(update=told)
     scenario, more = with_contexts(with_levers(scenario, asked.levers), asked.where.max_context)
-    return scenario, (*notes, *more)
+    return scenario, (*needed, *notes, *more)

@@ -9,6 +9,7 @@ from advisor.catalog.schema import Calibration
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.collectives import Topology, topology_of
 from advisor.simulator.collectives.fabric_text import KNOWN_NETWORKS, describe, is_understood
+from advisor.simulator.collectives.topology import usual_network
 
 MOST_PER_NODE: Final = 9216
 """A pod of TPU v7; of boards with NVLink the largest has 72."""
@@ -42,6 +43,8 @@ def group_of(
         check_network(network)
         topology, assumed = describe(measured, network, gpus, nodes)
         note = "; ".join(filter(None, (note, ", ".join(f"taken: {words}" for words in assumed))))
+    elif (between := usual_network(measured, topology)) is not None:
+        note = "; ".join(filter(None, (note, f"{between.words}; --network says another")))
     return accelerator.id, topology, note
 
 

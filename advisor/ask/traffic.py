@@ -3,7 +3,7 @@
 import math
 from typing import TYPE_CHECKING, Final
 
-from advisor.ask.measures import parse_clients, parse_rate, parse_seconds, positive
+from advisor.ask.measures import parse_clients, parse_length_dist, parse_rate, parse_seconds, positive
 from advisor.ask.options import LoadOptions
 from advisor.ask.together import Apart, OptionDependency, Rule, check_together
 from advisor.catalog import profiles
@@ -81,7 +81,7 @@ def traffic_of(load: LoadOptions) -> Traffic:
             concurrency=clients,
             trace=load.trace,
             reused_input_tokens=_reused_tokens(trace, load),
-            source=str(load.trace),
+            source="; ".join((str(load.trace), *trace.notes)),
         )
     name = load.profile or "chat"
     profile = profiles.get(name)
@@ -106,9 +106,27 @@ def traffic_of(load: LoadOptions) -> Traffic:
         shared_prefix_tokens=common,
         shared_prefixes=load.shared_prefixes or 1,
         reused_input_tokens=float(common),
-        source=f"token counts as typed, spread of the profile {name}" if typed else profile.source,
+        source=f"means as typed, spread of the profile {name}" if typed else profile.source,
     )
+    traffic = _as_distributed(traffic, load.length_dist)
     return traffic if load.sessions is None else _in_conversations(traffic, load)
+
+
+def _as_distributed(traffic: Traffic, length_dist: str | None) -> Traffic:
+    """Return the traffic with the spread that --length-dist gives its lengths; uniform lengths are drawn by simulations
+    alone and leave it as it is.
+
+    Raises: AdvisorError: the text is no distribution.
+    """
+    kind, number = parse_length_dist(length_dist)
+    means = {"profile": "custom", "source": f"means as typed, {length_dist} lengths"}
+    if kind == "fixed":
+        even = {"input_sigma": 0.0, "output_sigma": 0.0, "max_input_tokens": None}
+        return traffic.model_copy(update=even | means)
+    if kind == "lognormal":
+        spread = {"input_sigma": number, "output_sigma": number, "max_input_tokens": None}
+        return traffic.model_copy(update=spread | means)
+    return traffic
 
 
 def _in_conversations(turn: Traffic, load: LoadOptions) -> Traffic:

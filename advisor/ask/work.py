@@ -10,6 +10,7 @@ from advisor.ask.acts import ALL, Work, acts
 from advisor.ask.inputs import without
 from advisor.ask.options import (
     AnyModel,
+    Audience,
     Effect,
     ExtraOptions,
     ItemInput,
@@ -66,7 +67,8 @@ class WorkQuestion:
         Option("--fast", help="Screen only: a third of the time, nothing confirmed."),
         acts("serve", models=True),
     ] = False
-    load: Annotated[LoadOptions, without(LoadOptions, "ramp", "length_dist", "requests")] = LoadOptions()
+    need: Audience = Audience()
+    load: Annotated[LoadOptions, without(LoadOptions, "ramp", "requests")] = LoadOptions()
     levers: Levers = Levers()
     objectives: ObjectiveOptions = ObjectiveOptions()
     where: Where = Where()

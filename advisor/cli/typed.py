@@ -10,6 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 from advisor.ask.measures import parse_count
 from advisor.ask.options import Effect, SharedOptions
 from advisor.catalog.errors import AdvisorError
+from advisor.cli.engine_words import own_words
 
 
 class _Once:
@@ -20,7 +21,8 @@ class _Once:
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _convert_what_is_given(self)
-        return super().parse_args(ctx, args)  # type: ignore[misc, no-any-return]
+        known = {text for option in self.params for text in (*option.opts, *option.secondary_opts)}  # type: ignore[attr-defined]
+        return super().parse_args(ctx, own_words(args, known))  # type: ignore[misc, no-any-return]
 
 
 class Once(_Once, TyperCommand):

@@ -362,6 +362,8 @@ def trace_of(traffic: Traffic) -> Trace:
         tuple(trace.times_s[place] - begin for place in kept),
         tuple(trace.pairs[place] for place in kept),
         None if trace.hash_ids is None else tuple(trace.hash_ids[place] for place in kept),
+        block_tokens=trace.block_tokens,
+        has_times=trace.has_times,
     )
 
 

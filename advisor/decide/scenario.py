@@ -282,14 +282,17 @@ class Scenario(Record):
         return self
 
 
-def within_window(traffic: Traffic, model: Model) -> tuple[Traffic, str]:
+def within_window(traffic: Traffic, model: Model, max_model_len: int | None = None) -> tuple[Traffic, str]:
     """The traffic as a model's context window lets it be, and a note where long requests are cut.
+
+    A server that was started with `max_model_len` has that window.
 
     Assumes: the scaling that the publisher states may be switched on.
     Raises: InfeasibleError: the mean request is longer than the window.
     """
     limits = context_limits(model)
-    window = max(limits.with_scaling or 0, limits.native or 0)
+    window = max_model_len or max(limits.with_scaling or 0, limits.native or 0)
+    reads = f"a server with --max-model-len {window}" if max_model_len else model.id
     if not window or traffic.longest_request_tokens <= window:
         return traffic, _scaling_note(traffic.longest_request_tokens, model)
     mean = traffic.mean_input_tokens + traffic.mean_output_tokens
@@ -298,12 +301,14 @@ def within_window(traffic: Traffic, model: Model) -> tuple[Traffic, str]:
     if traffic.mean_input_tokens > longest_mean:
         reach = "" if mean > window else f", and answers reach {output:,}"
         raise InfeasibleError(
-            f"{model.id} reads at most {window:,} tokens, a mean request has {mean:,}{reach}",
-            why=f"its context window ends there ({limits.source})",
+            f"{reads} reads at most {window:,} tokens, a mean request has {mean:,}{reach}",
+            why="longer requests are refused"
+            if max_model_len
+            else f"its context window ends there ({limits.source})",
             fix=f"--input-tokens {max(1, longest_mean)} or less, or another model",
         )
     cut = traffic.model_copy(update={"max_output_tokens": output, "max_input_tokens": window - output})
-    note = f"requests are cut to the {window:,} tokens that {model.id} reads"
+    note = f"requests are cut to the {window:,} tokens that {reads} reads"
     return cut, "; ".join(filter(None, (note, _scaling_note(window, model))))
 
 

@@ -35,7 +35,8 @@ def with_calibration(
     differ = any(group.fraction < 1.0 for group in groups)
     limits = [point.limit_w for point in calibration.power_points]
     kept = calibration.sustained_flop_per_s
-    if not (figures or differ or limits or kept):
+    server = calibration.server
+    if not (figures or differ or limits or kept or server):
         text = "the calibration is not used: it holds neither a bandwidth nor a rate that predictions rest on"
         return replace(answer, warnings=(*answer.warnings, text))
     fields = {
@@ -45,6 +46,12 @@ def with_calibration(
     notes = ((calibration_note(name, figures),) if figures else ()) + (
         (groups_note(groups),) if differ else ()
     )
+    if server is not None:
+        layout = f"TP{server.tensor_parallel} PP{server.pipeline_parallel} DP{server.data_parallel}"
+        notes += (
+            f"{server.model} ({server.weight_dtype}) with {server.engine} on {name}, {layout}: step times as its "
+            "benchmark has them; other deployments are as predicted",
+        )
     if kept:
         rates = ", ".join(f"{form} at {show(rate, COMPUTE)}" for form, rate in kept.items())
         notes += (f"{name} without a pause: products of prompts in {rates}",)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.catalog.units import GB
@@ -25,6 +25,7 @@ from advisor.simulator.power import serving_power_w
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import ServingResult
+from advisor.simulator.serving.overload import Overload
 from advisor.simulator.serving_prediction import ServingPrediction
 
 STATISTICS: Final = ("mean", "p50", "p90", "p99")
@@ -64,6 +65,8 @@ class ServeRun:
     speculation: SpeculationGain | None = None
     pools: str = ""
     """Description of the prefill and decode pools; empty if there is one pool."""
+    overload: Overload | None = None
+    """Overload of the run; None if the deployment keeps up with the load."""
 
     @property
     def board_power_w(self) -> Quantity | None:
@@ -86,6 +89,7 @@ def serve_answer(
     run: ServeRun, traffic: Traffic, inputs: Mapping[str, object], notes: tuple[str, ...]
 ) -> Answer:
     """Return the answer with latencies, rates and state of one deployment under one load."""
+    run = _without_length_of_run(run)
     prediction = run.prediction
     result = run.result
     replica = run.replica
@@ -107,6 +111,10 @@ def serve_answer(
             "memory_bytes": _memory(replica),
             "simulation": pick_attributes(result, "num_requests num_iterations num_events duration_s")
             | {"wall_s": run.wall_s},
+        }
+        | {
+            "overload": run.overload
+            and fields_of(run.overload) | {"queue_growth_per_s": run.overload.queue_growth_per_s}
         }
         | ({} if run.speculation is None else {"speculation": run.speculation}),
         inputs=inputs,
@@ -153,12 +161,33 @@ def _blocks(headline: str, run: ServeRun) -> tuple[Block, ...]:
         else [f"Within the objectives: {percent(result.goodput_fraction)}."]
     )
     return (
+        *_overload(run.overload),
         Paragraph(headline, emphasis=True),
         Table(columns("latency", *STATISTICS), rows),
         Paragraph(
             "\n".join([rates, *_power(run), state, *hits, *goodput, *_speculation(run.speculation), LEGEND])
         ),
     )
+
+
+def _without_length_of_run(run: ServeRun) -> ServeRun:
+    """Return the run without latencies that only say how long it was: under overload, first tokens and whole requests
+    wait for a queue that grows until the load ends."""
+    if run.overload is None:
+        return run
+    return replace(run, prediction=replace(run.prediction, ttft_s={}, e2e_s={}))
+
+
+def _overload(overload: Overload | None) -> tuple[Block, ...]:
+    """Return the verdict on a load beyond capacity; nothing if the deployment keeps up."""
+    if overload is None:
+        return ()
+    words = (
+        f"Overloaded: {digits(overload.sent_per_s)} requests/s are sent and {digits(overload.served_per_s)} are "
+        f"served, so the queue grows by {digits(overload.queue_growth_per_s)} requests each second."
+    )
+    why = "Time to first token and end-to-end time grow with the length of the run and have no percentile."
+    return (Paragraph(words, emphasis=True), Paragraph(why))
 
 
 def _power(run: ServeRun) -> list[str]:
@@ -196,9 +225,10 @@ def _headline(replica: ReplicaModel, traffic: Traffic, pools: str) -> str:
     load = f"{traffic.concurrency} clients"
     if traffic.rate_per_s is not None and traffic.concurrency is None:
         load = f"{digits(traffic.rate_per_s)} requests/s"
+    spread = " on average" if traffic.input_sigma > 0 else ""
     return (
         f"{deployment.model.id} ({deployment.weight_dtype}) on {where}, {deployment.engine.id}, {load} of "
-        f"{traffic.mean_input_tokens} in, {traffic.mean_output_tokens} out"
+        f"{traffic.mean_input_tokens} in, {traffic.mean_output_tokens} out{spread}"
     )
 
 

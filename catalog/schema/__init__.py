@@ -1,7 +1,7 @@
 """Record types of the catalog, which every room reads and passes on."""
 
 from advisor.catalog.schema.accelerator import Accelerator, Interconnect, ScaleUp
-from advisor.catalog.schema.calibration import Calibration
+from advisor.catalog.schema.calibration import Calibration, ServerCalibration
 from advisor.catalog.schema.efficiency import CollectiveRecord, EfficiencyRecord, Residual
 from advisor.catalog.schema.engine import (
     DefaultsFor,
@@ -59,6 +59,7 @@ __all__ = [
     "ReleasesInTurns",
     "Residual",
     "ScaleUp",
+    "ServerCalibration",
     "Source",
     "SparseLatentKernels",
     "VisionTower",

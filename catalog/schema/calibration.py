@@ -6,6 +6,27 @@ from advisor.catalog.schema.accelerator import PowerPoint
 from advisor.catalog.schema.record import Record
 
 
+class ServerCalibration(Record):
+    """Measured step times of one server over the predicted ones, for the same deployment on the same accelerator."""
+
+    engine: str
+    model: str
+    weight_dtype: str
+    tensor_parallel: int = 1
+    pipeline_parallel: int = 1
+    data_parallel: int = 1
+    decode_scale: float = Field(default=1.0, gt=0)
+    """Measured over predicted time of iterations that only decode."""
+    prefill_scale: float = Field(default=1.0, gt=0)
+    """Measured over predicted time of iterations with prefill."""
+    ttft_sigma: float = Field(gt=0, le=1)
+    """Standard deviation of the logarithm of measured over predicted time to first token that is left."""
+    tpot_sigma: float = Field(gt=0, le=1)
+    """Standard deviation of the logarithm of measured over predicted time per output token and rate that is left."""
+    num_loads: int = Field(ge=1)
+    """Number of measured loads."""
+
+
 class Calibration(Record):
     """Measured figures of one machine, which replace or scale catalog values. `advisor probe` writes them to a file
     that users may read, edit and send.
@@ -39,4 +60,6 @@ class Calibration(Record):
     """Groups of accelerators that reach each other at full speed; a single group if all do."""
     power_points: tuple[PowerPoint, ...] = ()
     """Rates and power draw by power limit, lowest first, from `advisor probe --power-sweep`."""
+    server: ServerCalibration | None = None
+    """Step times of a server on this machine, from a benchmark; None without one."""
     host_to_device_bytes_per_s: float | None = Field(default=None, gt=0)

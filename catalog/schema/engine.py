@@ -234,6 +234,17 @@ class SparseLatentKernels(Record):
     source: Source
 
 
+class CacheDefault(Record):
+    """Format in which an engine keeps the cache of some models by default."""
+
+    families: tuple[str, ...]
+    """Families of models, as their records name them."""
+    architectures: tuple[str, ...] = ()
+    """Architectures of accelerators on which it holds; empty for all."""
+    kv_dtype: str
+    source: Source
+
+
 class Engine(Record):
     """Serving engine and its defaults."""
 
@@ -261,6 +272,10 @@ class Engine(Record):
     memory_reserve: MemoryReserve | None = None
     """Reserve from which memory_fraction is computed; None means that memory_fraction itself holds."""
     kv_block_tokens: int = Field(gt=0)
+    pads_cache_groups: bool = False
+    """Whether groups of layers whose caches grow at different rates all take pages of one size (vLLM)."""
+    cache_defaults: tuple[CacheDefault, ...] = ()
+    """Formats that the engine gives the cache of some models unless told otherwise; the first that holds counts."""
     cuda_graph_sizes: tuple[int, ...] = ()
     """Batch sizes for which decode graphs are captured, ascending; a batch pads to the next one."""
     cuda_graph_sizes_per_seq: float | None = None

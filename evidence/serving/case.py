@@ -63,6 +63,8 @@ INPUT_COLUMNS: Final = (
     "shared_prefix_len",
     "num_prefixes",
     "script",
+    "memory_fraction",
+    "enforce_eager",
 )
 """Columns that a prediction may read. `notes`, `source`, `source_ref`, tier and group are not among them."""
 
@@ -156,6 +158,10 @@ class ServingCase:
     script: str = ""
     """Benchmark whose scripts started engine and client; empty if the row does not name one."""
     view: View = "replay"
+    memory_fraction: float | None = None
+    """Fraction of the memory that the engine was allowed; None if the row does not state it."""
+    enforce_eager: bool = False
+    """Whether the engine captured no decode graphs."""
 
     @property
     def most_at_once(self) -> float | None:
@@ -167,19 +173,18 @@ def parse_case(row: Mapping[str, str], row_number: int, view: View = "replay") -
     """Return a case from a CSV row; blanks mean unknown.
 
     Raises: InputFileError: a needed field is missing or is not a number of the right kind; names row and field.
-
-    Columns: see docs/validation.md.
+    Source: columns as in docs/validation.md.
     """
     cells = Cells(row, row_number)
     for name in ("model", "gpu", "engine", "load"):
         if not cells.text(name):
             raise InputFileError(f"row {row_number}: {name} is blank", fix=f"give {name} a value")
-    if cells.text("load") not in LOADS:
+    if (load := cells.text("load")) not in LOADS:
         raise InputFileError(
-            f"row {row_number}: load {cells.text('load')!r} is not known", fix=f"one of {', '.join(LOADS)}"
+            f"row {row_number}: load {load!r} is not known", fix=f"one of {', '.join(LOADS)}"
         )
     tp, pp, dp = (cells.degree(name) or 1 for name in ("tp", "pp", "dp"))
-    length_dist, length_spread = _length_dist(cells)
+    length_dist, spread = _length_dist(cells)
     return ServingCase(
         case_id=cells.text("case_id") or f"row-{row_number}",
         engine=cells.text("engine"),
@@ -197,14 +202,14 @@ def parse_case(row: Mapping[str, str], row_number: int, view: View = "replay") -
         weight_dtype=cells.text("weight_dtype") or "bf16",
         weights_stated=bool(cells.text("weight_dtype")),
         kv_dtype=cells.text("kv_dtype") or "auto",
-        load=cells.text("load"),
+        load=load,
         concurrency=cells.whole("concurrency"),
         request_rate=cells.number("request_rate"),
         isl=round(cells.number("isl") or 0.0),  # a mean need not be whole
         osl=round(cells.number("osl") or 0.0),
         length_dist=length_dist,
         lengths_stated=bool(cells.text("length_dist")),
-        length_spread=length_spread,
+        length_spread=spread,
         longest=_longest(cells),
         num_requests=cells.whole("num_requests"),
         max_num_seqs=cells.whole("max_num_seqs"),
@@ -219,6 +224,8 @@ def parse_case(row: Mapping[str, str], row_number: int, view: View = "replay") -
         layout_stated=bool(cells.text("tp")) or not cells.text("n_gpus"),
         script=_script(cells),
         view=view,
+        memory_fraction=cells.positive("memory_fraction"),
+        enforce_eager=cells.text("enforce_eager") in ("1", "1.0", "true"),
         **{name: cells.whole(name) for name in _POOL_SIZES},
         **{name: cells.degree(name) for name in _PREFILL_DEGREES},
     )

@@ -28,7 +28,7 @@ from advisor.simulator.device import with_power_cap
 from advisor.simulator.engine_costs import EngineCosts
 from advisor.simulator.graph.model import is_moe
 from advisor.simulator.local_surface import back_end, micro_batch_tokens
-from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
+from advisor.simulator.replica_model import EngineSettings, ReplicaModel, as_served, model_replica
 
 _RAISED_MEMORY_FRACTION: Final = 0.97
 """Memory fraction that users set if the weights leave no room below an engine's default."""
@@ -54,6 +54,8 @@ def replica_of(
         max_num_seqs=_max_num_seqs(case, deployment.engine),
         max_num_batched_tokens=case.max_num_batched_tokens,
         micro_batch_tokens=_micro_batch_tokens(case, deployment),
+        memory_fraction=case.memory_fraction,
+        enforce_eager=case.enforce_eager,
         prefix_caching=not case.prefix_cache_off,
         version=case.engine_version,
         date=case.date,
@@ -85,6 +87,7 @@ def replica_of(
         if case.view == "stranger" or not _memory_is_an_option(deployment.engine):
             raise
         replica = start_replica(replace(settings, memory_fraction=_RAISED_MEMORY_FRACTION))
+    replica = as_served(replica, calibration)
     return with_admission_wait(speculating(replica, case, chosen, settings), case, recipe)
 
 

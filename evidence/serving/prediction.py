@@ -42,7 +42,7 @@ from advisor.evidence.serving.isolated import single_stream, static_batch, step
 from advisor.evidence.serving.recipe import as_laid_out, recipe_for
 from advisor.evidence.serving.speculation import speculating_pools, speculation_of, with_range
 from advisor.simulator.engine_costs import EngineCosts
-from advisor.simulator.intervals import as_rate, factors, latency_factors, with_interval
+from advisor.simulator.intervals import as_rate, factors, latency_factors, narrow, with_interval
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel
 from advisor.simulator.serving import ClosedLoop, Poisson, Workload, simulate
@@ -94,9 +94,13 @@ def predict_case(
     metrics = {
         name: with_range(
             name,
-            rates.get(name)
-            or with_interval(
-                value, _error_metric(name), class_name, basis, sampling=sampling.get(name, (1.0, 1.0))
+            narrow(
+                rates.get(name)
+                or with_interval(
+                    value, _error_metric(name), class_name, basis, sampling=sampling.get(name, (1.0, 1.0))
+                ),
+                replica,
+                _error_metric(name),
             ),
             chosen,
         )

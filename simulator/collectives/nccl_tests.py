@@ -8,47 +8,18 @@ import numpy as np
 
 from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
+from advisor.catalog.formats.nccl_tests import CollectiveName, NcclTestsRow, NcclTestsRun, parse_nccl_tests
 from advisor.catalog.schema import Accelerator
-from advisor.catalog.units import GB, MIB, MICROSECOND_S
-from advisor.simulator.collectives.prediction import Operation, candidates_s, predict
+from advisor.catalog.units import MIB
+from advisor.simulator.collectives.prediction import OPERATIONS, Operation, candidates_s, predict
 from advisor.simulator.collectives.topology import Topology, place_accelerators
 from advisor.simulator.quantity import Quantity
 
 Verdict = Literal["as expected", "slow", "fast"]
-_PROGRAMS: Final[dict[str, Operation]] = {
-    "all_reduce_perf": "all_reduce",
-    "all_gather_perf": "all_gather",
-    "reduce_scatter_perf": "reduce_scatter",
-    "alltoall_perf": "all_to_all",
-    "broadcast_perf": "broadcast",
-    "sendrecv_perf": "send_recv",
-}
 _LARGE_BYTES: Final = 16 * MIB
-_NUMBER: Final = re.compile(r"^[+-]?\d+(\.\d+)?([eE][+-]?\d+)?$")
-_TIMED: Final = 4
-"""Number of columns of one timing: time, algbw, busbw, errors."""
-
-
-@dataclass(frozen=True, slots=True)
-class NcclTestsRow:
-    """One line of results, out of place (SI)."""
-
-    num_bytes: int
-    time_s: float
-    algorithm_bytes_per_s: float
-    bus_bytes_per_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class NcclTestsRun:
-    """Content of a pasted output: operation, group, device and rows."""
-
-    operation: Operation
-    num_ranks: int
-    num_nodes: int
-    device: str
-    """Device name as the driver states it; empty if the header was not pasted."""
-    rows: tuple[NcclTestsRow, ...]
+_SOCKETS_BELOW: Final = 0.3
+"""Suspect sockets instead of RDMA if a group over several nodes reaches less than this fraction of its expected
+bandwidth. Own choice: half of the ports, the next slower known fault, leaves half."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,105 +44,34 @@ class RunVerdict:
     explanations: tuple[str, ...] = ()
 
 
-def parse_nccl_tests(text: str) -> NcclTestsRun:
-    """Return operation, group, device and rows of nccl-tests output (or rccl-tests, which prints the same).
-
-    The operation comes from the program's name, else from the ratio of busbw to algbw; ranks and hosts from the
-    header, else from that ratio.
-
-    Raises: InputFileError: no line of results, or neither header nor ratio tells how many ranks took part.
-    Source: NVIDIA/nccl-tests src/common.cu (output format).
-    """
-    rows = tuple(row for line in text.splitlines() if (row := _row(line)) is not None)
-    if not rows:
-        raise InputFileError(
-            "no nccl-tests results in the text",
-            why="no line has a size, a count, a type and a timing",
-            fix="paste the output of all_reduce_perf and the like, the table included",
-        )
-    ranks = re.findall(r"#\s+Rank\s+(\d+).*?\bon\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s*(.*)", text)
-    num_ranks = len({int(rank) for rank, _, _ in ranks})
-    operation = _operation(text, rows, num_ranks)
-    return NcclTestsRun(
-        operation=operation,
-        num_ranks=num_ranks or _ranks_from_ratio(operation, rows),
-        num_nodes=max(len({host for _, host, _ in ranks}), 1),
-        device=ranks[0][2].strip() if ranks else "",
-        rows=rows,
-    )
-
-
-def judge_nccl_tests(text: str, accelerator_id: str = "", *, topology: Topology | None = None) -> RunVerdict:
+def judge_nccl_tests(
+    text: str,
+    accelerator_id: str = "",
+    *,
+    topology: Topology | None = None,
+    operation: CollectiveName | None = None,
+) -> RunVerdict:
     """Return whether the bus bandwidth of a pasted run is normal for its machine.
 
     Each size is compared with the predicted 80 % band; the verdict is that of most messages of 16 MiB and more (of
     all, if none is that large). A slow run is compared with known faults: switch sums off, peer access off, half
-    of the network.
+    of the network, sockets instead of RDMA.
 
     Assumes: the accelerator's usual network, unless a topology is given.
     Raises: InputFileError: as parse_nccl_tests. AdvisorError: the accelerator is not known or the group does not
         fit its nodes.
     Source: bands as in advisor.simulator.collectives.spread.
     """
-    run = parse_nccl_tests(text)
+    run = parse_nccl_tests(text, operation)
     accelerator = accelerators.get(accelerator_id).record if accelerator_id else _accelerator(run.device)
     place = topology or place_accelerators(accelerator, run.num_ranks, run.num_nodes)
-    sizes = tuple(_verdict(run.operation, row, place) for row in run.rows if row.bus_bytes_per_s > 0)
+    predicted = _predicted_operation(run.operation)
+    sizes = tuple(_verdict(predicted, row, place) for row in run.rows if row.bus_bytes_per_s > 0)
     large = [size for size in sizes if size.num_bytes >= _LARGE_BYTES] or list(sizes)
     verdicts = [size.verdict for size in large]
     overall: Verdict = max(("as expected", "slow", "fast"), key=verdicts.count)
     explanations = _explanations(run, place) if overall == "slow" else ()
     return RunVerdict(run, accelerator.id, place, sizes, overall, explanations)
-
-
-def _row(line: str) -> NcclTestsRow | None:
-    """Return a line of results: size, count, type, possibly redop and root, then one or two timings; None for other
-    lines."""
-    tokens = line.split()
-    if len(tokens) < 3 + _TIMED or not (tokens[0].isdigit() and tokens[1].isdigit()):
-        return None
-    if tokens[2][0].isdigit():
-        return None
-    tail = tokens[3:]
-    timings = tail[-2 * _TIMED :] if len(tail) >= 2 * _TIMED else tail[-_TIMED:]
-    if not all(_NUMBER.match(token) for token in timings[:3]):
-        return None
-    time_us, algorithm, bus = (float(token) for token in timings[:3])
-    return (
-        NcclTestsRow(int(tokens[0]), time_us * MICROSECOND_S, algorithm * GB, bus * GB)
-        if time_us > 0
-        else None
-    )
-
-
-def _ratio(rows: tuple[NcclTestsRow, ...]) -> float | None:
-    """Ratio of bus to algorithm bandwidth, from the fastest row, where rounding matters least."""
-    best = max(rows, key=lambda row: row.algorithm_bytes_per_s)
-    if best.algorithm_bytes_per_s < GB:
-        return None
-    return best.bus_bytes_per_s / best.algorithm_bytes_per_s
-
-
-def _operation(text: str, rows: tuple[NcclTestsRow, ...], num_ranks: int) -> Operation:
-    for program, operation in _PROGRAMS.items():
-        if program in text:
-            return operation
-    ratio = _ratio(rows)
-    if ratio is None or (ratio <= 1.0 and num_ranks != 2):
-        return "all_reduce" if ratio is None else "all_gather"
-    return "all_reduce"
-
-
-def _ranks_from_ratio(operation: Operation, rows: tuple[NcclTestsRow, ...]) -> int:
-    ratio = _ratio(rows)
-    passes = 2.0 if operation == "all_reduce" else 1.0
-    if ratio is None or not 0.0 < ratio < passes:
-        raise InputFileError(
-            "the text does not say how many ranks took part",
-            why="the header with one line per rank is missing",
-            fix="paste the lines that begin with '#  Rank' too",
-        )
-    return max(2, round(passes / (passes - ratio)))
 
 
 def _accelerator(device: str) -> Accelerator:
@@ -191,6 +91,18 @@ def _accelerator(device: str) -> Accelerator:
             unknown = error
     raise UnknownNameError(
         f"unknown device {device!r}", why=unknown.why, fix="say which accelerator it is", hint=unknown.hint
+    )
+
+
+def _predicted_operation(name: CollectiveName) -> Operation:
+    """Return the operation of a run as one that is predicted. Raises: InputFileError: it is not predicted."""
+    for operation in OPERATIONS:
+        if operation == name:
+            return operation
+    raise InputFileError(
+        f"{name} is read but not predicted",
+        why=f"predicted are {', '.join(OPERATIONS)}",
+        fix="run one of these; --op says which it was if the text does not",
     )
 
 
@@ -224,9 +136,16 @@ def _explanations(run: NcclTestsRun, topology: Topology) -> tuple[str, ...]:
             )
     largest = max(run.rows, key=lambda row: row.num_bytes)
     found = []
+    predicted = _predicted_operation(run.operation)
     for words, place in suspects:
-        times = candidates_s(run.operation, np.asarray([float(largest.num_bytes)]), place, "nccl")
+        times = candidates_s(predicted, np.asarray([float(largest.num_bytes)]), place, "nccl")
         ratio = float(min(time[0] for time in times.values())) / largest.time_s
         if 0.85 < ratio < 1.15:
             found.append(f"as if {words}")
+    if not found and topology.num_nodes > 1:
+        expected = predict(predicted, float(largest.num_bytes), topology, algorithm="nccl").bus_bytes_per_s
+        if largest.bus_bytes_per_s < _SOCKETS_BELOW * expected.value:
+            found.append(
+                "as if sockets carried the messages instead of RDMA (NCCL_IB_DISABLE, NCCL_SOCKET_IFNAME)"
+            )
     return tuple(found)

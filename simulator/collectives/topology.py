@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Accelerator
-from advisor.catalog.units import GB, GIGA, MICROSECOND_S
+from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA, MICROSECOND_S
 
 PCIE_LANE_BYTES_PER_S: Final[dict[int, float]] = {
     generation: giga_transfers * GIGA * coding / 8.0
@@ -103,9 +103,10 @@ def topology_of(accelerator: Accelerator, num_ranks: int, *, ranks_per_node: int
     """Return the topology of a group of equal accelerators in their usual node.
 
     Assumes: consecutive ranks fill a scale-up domain before the next begins; cards joined by bridges, and cards
-    without a scale-up fabric, stand on PCIe, as many as a node has; without a sourced network figure a node has 25 Gb/s
-    per accelerator; on a machine whose pairs were measured, a group has its best place; more than four cards on PCIe
-    span two sockets, between which NCCL stages messages in host memory (src/graph/paths.cc: peers up to PATH_PXB).
+    without a scale-up fabric, stand on PCIe, as many as a node has; without a sourced network figure a node has its
+    assumed one or 25 Gb/s per accelerator; on a machine whose pairs were measured, a group has its best place; more
+    than four cards on PCIe span two sockets, between which NCCL stages messages in host memory (src/graph/paths.cc:
+    peers up to PATH_PXB).
     Raises: ValueError: fewer than one rank.
     Source: catalog record of the accelerator.
     """
@@ -127,11 +128,51 @@ def topology_of(accelerator: Accelerator, num_ranks: int, *, ranks_per_node: int
         intra_bytes_per_s=rate
         * usable_link_fraction(kind, in_node, domain)
         * accelerator.group_fraction.get(in_node, 1.0),
-        inter_bytes_per_s=accelerator.scale_out_bytes_per_s or ETHERNET_BYTES_PER_S,
+        inter_bytes_per_s=accelerator.scale_out_bytes_per_s
+        or accelerator.assumed_network_bytes_per_s
+        or ETHERNET_BYTES_PER_S,
         in_network_reduction=kind.startswith(_SWITCHED_REDUCTION) and not bridged,
         peer_to_peer=accelerator.pcie_peer_to_peer
         and (in_node <= _SOCKET_RANKS or kind.startswith(_MEASURED_ACROSS_SOCKETS)),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class UsualNetwork:
+    """Network between the nodes of a group, and why it is taken."""
+
+    bytes_per_s: float
+    """Rate of one rank, one direction [bytes/s]."""
+    is_stated: bool
+    """Whether it is that of the accelerator's usual node, or was described by the user."""
+    source: str
+
+    @property
+    def words(self) -> str:
+        """Return the network in a sentence without its end."""
+        rate = self.bytes_per_s * BITS_PER_BYTE / GIGA
+        return f"network between nodes: {rate:g} Gb/s for each accelerator, {self.source}"
+
+
+def usual_network(accelerator: Accelerator, topology: Topology) -> UsualNetwork | None:
+    """Return the network that a group over several nodes is predicted with where none was described; None for a group
+    in one node.
+
+    Source: catalog record of the accelerator.
+    """
+    if topology.num_nodes < 2:
+        return None
+    sources = accelerator.field_sources
+    if accelerator.scale_out_bytes_per_s:
+        found = sources.get("scale_out_bytes_per_s")
+        where = f" ({found.title}, {found.where})" if found else ""
+        return UsualNetwork(topology.inter_bytes_per_s, True, f"that of its usual node{where}")
+    if accelerator.assumed_network_bytes_per_s:
+        found = sources["assumed_network_bytes_per_s"]
+        words = f"assumed: {found.note} ({found.title}, {found.where})"
+        return UsualNetwork(topology.inter_bytes_per_s, False, words)
+    words = "assumed because no source states one: the slowest that data centres have"
+    return UsualNetwork(topology.inter_bytes_per_s, False, words)
 
 
 def usable_link_fraction(fabric: str, num_ranks: int, domain: int) -> float:

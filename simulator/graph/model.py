@@ -11,7 +11,7 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import LayerGroup, Mixer, Model
 from advisor.catalog.units import GIGA
 from advisor.simulator.graph.feed_forward import feed_forward_operators
-from advisor.simulator.graph.operator import Experts, Layer, MixerOperators
+from advisor.simulator.graph.operator import Attention, Experts, Layer, MixerOperators
 
 EXPERT_OPERATORS: Final = 12
 """Number of launches of a part with routed experts: norm, routing, sorting, two grouped matmuls, activation and their
@@ -138,12 +138,14 @@ def _mtp_layer(layers: tuple[Layer, ...], hidden: int) -> float:
     return (attention[-1] if attention else 0.0) + (parts[-1] if parts else 0.0) + 2.0 * hidden**2
 
 
-def kv_bytes_per_token(model: Model, kv_dtype: str = "bf16") -> KvFootprint:
+def kv_bytes_per_token(model: Model, kv_dtype: str = "bf16", *, pads_groups: bool = False) -> KvFootprint:
     """Return the cache of a sequence by the quantity that it grows with [bytes per token, bytes per sequence].
 
     Per token and layer: num_kv_heads · (head_dim + v_head_dim) values, or kv_lora_rank + qk_rope_head_dim
     values with latent attention; an indexer adds its own key in fp8 with one fp32 scale. Compressed layers
-    keep one entry per compress_ratio tokens in addition to their window.
+    keep one entry per compress_ratio tokens in addition to their window. An fp8 cache of sparse or compressed latent
+    attention keeps scales and 16-bit positions. With `pads_groups`, caches that grow at several rates each take the
+    pages of the largest, as vLLM gives all groups of layers one page size.
 
     Assumes: layers that share the keys and values of another keep none.
     Raises: KeyError: the format is not known.
@@ -151,6 +153,7 @@ def kv_bytes_per_token(model: Model, kv_dtype: str = "bf16") -> KvFootprint:
     """
     element_bytes = bytes_per_element(kv_dtype)
     full = state = 0.0
+    growths: list[tuple[int, float]] = []
     windows: dict[int, float] = {}
     for layer in layers_of(model):
         if layer.mixer is None:
@@ -159,13 +162,29 @@ def kv_bytes_per_token(model: Model, kv_dtype: str = "bf16") -> KvFootprint:
         attention = layer.attention
         if attention is None:
             continue
-        entry_bytes = layer.count * (attention.cached_values if attention.kept else 0) * element_bytes
+        entry_bytes = layer.count * _entry_bytes(attention, kv_dtype, element_bytes)
         window = attention.window_tokens
         if window is not None:
             windows[window] = windows.get(window, 0.0) + entry_bytes
         if window is None or attention.compress_ratio > 1:
             full += (entry_bytes + layer.count * attention.indexer_bytes) / attention.compress_ratio
+            sizes = (entry_bytes / layer.count, attention.indexer_bytes)
+            growths += [(layer.count, size / attention.compress_ratio) for size in sizes if size]
+    if (
+        pads_groups
+        and len({layer.attention.compress_ratio for layer in layers_of(model) if layer.attention}) > 1
+    ):
+        full = sum(count for count, _ in growths) * max(size for _, size in growths)
     return KvFootprint(full, tuple(sorted(windows.items())), state)
+
+
+def _entry_bytes(attention: Attention, kv_dtype: str, element_bytes: float) -> float:
+    """Size of the cache of one token in one layer [bytes]; of one entry if tokens are compressed."""
+    if not attention.kept:
+        return 0.0
+    if kv_dtype == "fp8" and attention.scaled_entry_bytes is not None:
+        return attention.scaled_entry_bytes
+    return attention.cached_values * element_bytes
 
 
 def kv_share(model: Model, tensor_parallel: int) -> float:

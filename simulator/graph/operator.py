@@ -51,6 +51,9 @@ class Attention:
     line_window: int | None = None
     """Number of tokens from which on decode does not read more; None: no limit."""
     compress_ratio: int = 1
+    scaled_entry_bytes: float | None = None
+    """Size of one entry in an fp8 cache that keeps scales and 16-bit positions with its values [bytes]; None if an
+    fp8 cache keeps one byte per value."""
     indexer_bytes: float = 0.0
     """Size of an indexer's key per token [bytes]."""
     cross_tokens: int | None = None

@@ -1,21 +1,18 @@
 """Recorded traffic: files with one request per row, in the layouts of the public traces and of this project."""
 
-import csv
-import datetime
-import json
 import math
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from advisor.catalog.errors import AdvisorError, InputFileError
-from advisor.catalog.files import read_lines, too_many
-from advisor.catalog.units import HOUR_S, MILLISECOND_S
+from advisor.catalog.files import too_many
+from advisor.catalog.formats.trace_layouts import MOONCAKE_BLOCK, TraceLayout, block_of, layout_of
+from advisor.catalog.formats.trace_rows import trace_rows
+from advisor.catalog.units import HOUR_S
 
-HASH_TOKENS: Final = 512
-"""Tokens of a hashed block, as in the Mooncake traces."""
 LONGEST_GAP_S: Final = HOUR_S
 """Longest gap between two requests of one recording [s]; longer gaps are holes, over which rates and caches mean
 nothing."""
@@ -33,10 +30,16 @@ class Trace:
     times_s: tuple[float, ...]
     pairs: tuple[tuple[int, int], ...]
     hash_ids: tuple[tuple[int, ...], ...] | None = None
-    """Block ids of each prompt, one for every HASH_TOKENS tokens, equal where two prompts share a prefix; None: not
+    """Block ids of each prompt, one for every `block_tokens` tokens, equal where two prompts share a prefix; None: not
     recorded."""
     rows: Sequence[int] = field(default=(), hash=False)
     """Row of the file that holds each request."""
+    block_tokens: int = MOONCAKE_BLOCK
+    """Tokens that one block id covers; the last id of a prompt covers what is left."""
+    has_times: bool = True
+    """Whether the file says when requests came; without times they have only an order."""
+    notes: tuple[str, ...] = ()
+    """Sentences about how the file was read: layout, unit of time, tokens of a block, rows left out."""
 
     @property
     def rate_per_s(self) -> float | None:
@@ -84,144 +87,217 @@ class Trace:
         return sum(pair[1] for pair in self.pairs) / len(self.pairs)
 
 
-@dataclass(frozen=True, slots=True)
-class _Layout:
-    time: str
-    inputs: str
-    outputs: str
-    instant_s: Callable[[Any], float]
+@dataclass(slots=True)
+class _Reading:
+    """Requests of a trace while it is read."""
 
-
-def _clock(value: Any) -> float:
-    """Return the seconds of a calendar instant such as 2023-11-16 18:17:03.9799600; its seventh decimal is dropped."""
-    day, _, fraction = str(value).partition(".")
-    instant = datetime.datetime.fromisoformat(day).replace(tzinfo=datetime.UTC)
-    return instant.timestamp() + float(f"0.{fraction or 0}")
-
-
-LAYOUTS: Final = (
-    _Layout("arrived_at_s", "input_tokens", "output_tokens", float),
-    _Layout("TIMESTAMP", "ContextTokens", "GeneratedTokens", _clock),
-    _Layout("timestamp", "input_length", "output_length", lambda value: float(value) * MILLISECOND_S),
-)
-"""Layouts of trace files: this project's own, Azure's (calendar instants) and Mooncake's (milliseconds)."""
+    path: Path
+    layout: TraceLayout
+    block_tokens: int
+    times: "array[float]" = field(default_factory=lambda: array("d"))
+    pairs: list[tuple[int, int]] = field(default_factory=list)
+    numbers: "array[int]" = field(default_factory=lambda: array("q"))
+    hashes: list[tuple[int, ...]] = field(default_factory=list)
+    counts: dict[int, int] = field(default_factory=dict)
+    """Millions of rows share few numbers of tokens."""
+    names: dict[str, int] = field(default_factory=dict)
+    """Number that stands for a block whose id is text."""
+    num_ids: int = 0
+    num_failed: int = 0
+    num_abridged: int = 0
+    sessions: dict[str, tuple[float, int, int]] = field(default_factory=dict)
+    """Instant, tokens and number of turns of each conversation so far."""
+    has_times: bool = True
 
 
 def read_trace(path: Path) -> Trace:
-    """Return the requests of a CSV file with a header or of a JSON-lines file, counted from the first arrival.
+    """Return the requests of a recorded trace, counted from the first arrival.
 
-    Columns are arrived_at_s, input_tokens, output_tokens; or those of the Azure LLM inference traces; or those of
-    the Mooncake traces. hash_ids, a list or numbers separated by spaces, tell which prompts share a prefix. Further
-    columns are ignored.
+    The layout is recognised by its columns (`catalog.formats.trace_layouts`), whatever the file is called: own columns
+    (arrived_at_s, input_tokens, output_tokens), Azure 2023 and 2024, BurstGPT, Qwen-Bailian, Mooncake, AIPerf
+    conversations, Baseten, WEKA's agents, OpenTelemetry spans. hash_ids, a list or numbers separated by spaces, tell
+    which prompts share a prefix; `block_size` in a row says how many tokens one covers. Further columns are ignored.
 
     Raises: InputFileError: the file cannot be read, has no known columns or no rows, or a row is wrong: an instant
         that is no time, earlier than the one before it or more than an hour later; tokens that are no whole number
         of at least 1, or more than ten million; hash_ids that do not cover the prompt.
-    Source: Azure/AzurePublicDataset (AzureLLMInferenceTrace), kvcache-ai/Mooncake (trace files).
+    Source: catalog.formats.trace_layouts.
     """
-    is_lines = path.suffix.lower() in (".jsonl", ".ndjson")
-    rows = _json_rows(path) if is_lines else _csv_rows(path)
-    times = array("d")
-    pairs: list[tuple[int, int]] = []
-    numbers = array("q")
-    counts: dict[int, int] = {}  # millions of rows share few numbers of tokens
-    hashes: list[tuple[int, ...]] = []
-    num_ids = 0
-    layout: _Layout | None = None
-    for number, row in rows:
-        layout = layout or _layout_of(row, path)
-        where = f"{path}: row {number}"
-        instant = _instant(row, layout, where)
-        if times:
-            _check_step(instant - times[-1], layout, where)
-        times.append(instant)
-        pair = _tokens(row, layout.inputs, where), _tokens(row, layout.outputs, where)
-        pairs.append((counts.setdefault(pair[0], pair[0]), counts.setdefault(pair[1], pair[1])))
-        numbers.append(number)
-        if row.get("hash_ids") not in (None, ""):
-            hashes.append(_hash_ids(row["hash_ids"], pairs[-1][0], where))
-            num_ids += len(hashes[-1])
-        if len(pairs) > MOST_REQUESTS:
+    reading: _Reading | None = None
+    for number, row in trace_rows(path):
+        if reading is None:
+            layout = layout_of(row, str(path))
+            block = block_of(row, layout, f"{path}: row {number}")
+            reading = _Reading(path, layout, block)
+        _take(reading, number, row)
+        if len(reading.pairs) > MOST_REQUESTS:
             raise too_many(path, MOST_REQUESTS, "requests")
-        if num_ids > MOST_HASH_IDS:
+        if reading.num_ids > MOST_HASH_IDS:
             raise too_many(path, MOST_HASH_IDS, "ids of blocks")
-    if not times:
-        raise InputFileError(f"{path}: holds no requests", fix="give one request per row")
+    if reading is None or not reading.pairs:
+        failed = reading is not None and reading.num_failed
+        why = "every row is a request without output tokens" if failed else ""
+        raise InputFileError(f"{path}: holds no requests", why=why, fix="give one request per row")
+    return _trace_of(reading)
+
+
+def _take(reading: _Reading, number: int, row: Mapping[str, Any]) -> None:
+    """Add one row to the requests."""
+    layout = reading.layout
+    where = f"{reading.path}: row {number}"
+    if layout.leaves_out_failed and str(row.get(layout.outputs)).strip() in ("0", "0.0"):
+        reading.num_failed += 1
+        return
+    pair = _tokens(row, layout.inputs, where), _tokens(row, layout.outputs, where)
+    if layout.is_conversation:
+        instant, pair, ids = _turn(reading, row, pair, where)
+        reading.hashes.append(ids)
+    else:
+        instant = _instant(row, layout, where) if layout.time else 0.0
+        reading.has_times = reading.has_times and bool(layout.time)
+        if row.get(layout.hashes) not in (None, "", []):
+            _take_ids(reading, row[layout.hashes], pair[0], where)
+    if reading.times and layout.is_sorted and layout.time:
+        _check_step(instant - reading.times[-1], layout.time, where)
+    reading.times.append(instant)
+    counts = reading.counts
+    reading.pairs.append((counts.setdefault(pair[0], pair[0]), counts.setdefault(pair[1], pair[1])))
+    reading.numbers.append(number)
+
+
+def _take_ids(reading: _Reading, value: Any, input_tokens: int, where: str) -> None:
+    """Add the ids of one prompt; ids that a published excerpt abridges are counted and not used."""
+    parts = value.split() if isinstance(value, str) else value
+    if reading.layout.names_ids and isinstance(parts, list):
+        names = reading.names
+        parts = [names.setdefault(str(part), len(names)) for part in parts]
+    ids = _hash_ids(parts, input_tokens, reading, where)
+    if ids is None:
+        reading.num_abridged += 1
+        return
+    reading.hashes.append(ids)
+    reading.num_ids += len(ids)
+
+
+def _turn(
+    reading: _Reading, row: Mapping[str, Any], pair: tuple[int, int], where: str
+) -> tuple[float, tuple[int, int], tuple[int, ...]]:
+    """Return instant, tokens and block ids of a turn, whose prompt is all of its conversation and what is new.
+
+    The delay counts from the start of the turn before it: the file does not say how long that took.
+    """
+    layout = reading.layout
+    name = str(row["session_id"])
+    before_s, context, turn = reading.sessions.get(name, (0.0, 0, 0))
+    if row.get("timestamp") not in (None, ""):
+        instant = _instant(row, replace(layout, time="timestamp"), where)
+    elif turn:
+        delay = row.get("delay")
+        instant = before_s + (
+            _instant(row, replace(layout, time="delay"), where) if delay not in (None, "") else 0.0
+        )
+    else:
+        reading.has_times = False
+        instant = 0.0
+    prompt = context + pair[0]
+    whole, rest = divmod(prompt, reading.block_tokens)
+    blocks = [f"{name}:{place}" for place in range(whole)]
+    if rest:
+        blocks.append(f"{name}:{whole}:{turn}")
+    names = reading.names
+    ids = tuple(names.setdefault(block, len(names)) for block in blocks)
+    reading.num_ids += len(ids)
+    reading.sessions[name] = (instant, prompt + pair[1], turn + 1)
+    return instant, (prompt, pair[1]), ids
+
+
+def _trace_of(reading: _Reading) -> Trace:
+    """Return the trace of all rows, in order of arrival."""
+    order = range(len(reading.pairs))
+    times = reading.times
+    has_ids = len(reading.hashes) == len(reading.pairs)
+    if not reading.layout.is_sorted:
+        by_time = sorted(order, key=lambda place: times[place])
+        for place, before in zip(by_time[1:], by_time, strict=False):
+            where = f"{reading.path}: row {reading.numbers[place]}"
+            _check_step(times[place] - times[before], reading.layout.time or "timestamp", where)
+        order_of = by_time
+    else:
+        order_of = list(order)
+    first = times[order_of[0]]
     return Trace(
-        tuple(instant - times[0] for instant in times),
-        tuple(pairs),
-        tuple(hashes) if len(hashes) == len(pairs) else None,
-        numbers,
+        tuple(times[place] - first if reading.has_times else 0.0 for place in order_of),
+        tuple(reading.pairs[place] for place in order_of),
+        tuple(reading.hashes[place] for place in order_of) if has_ids else None,
+        array("q", (reading.numbers[place] for place in order_of)),
+        reading.block_tokens,
+        reading.has_times,
+        _notes(reading, has_ids),
     )
 
 
-def _check_step(step_s: float, layout: _Layout, where: str) -> None:
+def _notes(reading: _Reading, has_ids: bool) -> tuple[str, ...]:
+    """Return how the file was read; nothing for own columns, whose names say it."""
+    layout = reading.layout
+    if layout.id == "own":
+        return ()
+    times = f"times in {layout.unit}" if reading.has_times else "without times of arrival"
+    ids = f", one id for {reading.block_tokens} tokens" if has_ids and not layout.is_conversation else ""
+    found = [f"{reading.path.name} is read as {layout.title}: {times}{ids}"]
+    if reading.num_failed:
+        found.append(f"{reading.num_failed:,} requests without output tokens (failed) are left out")
+    if reading.num_abridged:
+        found.append(
+            f"hash_ids of {reading.num_abridged:,} requests do not cover their prompts at {reading.block_tokens} "
+            "tokens an id: no prefix is taken for shared"
+        )
+    if reading.sessions and any(turns > 1 for _, _, turns in reading.sessions.values()):
+        found.append(
+            "each turn sends its whole conversation again; delays count from the start of the turn before"
+        )
+    return tuple(found)
+
+
+def _check_step(step_s: float, name: str, where: str) -> None:
     """Refuse a row whose instant is earlier than the previous row's, or later by more than LONGEST_GAP_S."""
     if step_s < 0:
         raise InputFileError(
-            f"{where}: field {layout.time}: earlier than the row before it", fix="sort the trace by time"
+            f"{where}: field {name}: earlier than the row before it", fix="sort the trace by time"
         )
     if step_s > LONGEST_GAP_S:
         raise InputFileError(
-            f"{where}: field {layout.time}: a gap of {step_s:.0f} s since the row before it",
+            f"{where}: field {name}: a gap of {step_s:.0f} s since the row before it",
             why=f"nothing for more than {LONGEST_GAP_S:.0f} s is a hole in the recording",
             fix="cut the trace there and give one of its parts",
         )
 
 
-def _hash_ids(value: Any, input_tokens: int, where: str) -> tuple[int, ...]:
-    """Return the ids of the blocks of one prompt."""
+_BLOCKS: Final = (16, 32, 64, 128, 256, 512, 1024)
+
+
+def _hash_ids(value: Any, input_tokens: int, reading: _Reading, where: str) -> tuple[int, ...] | None:
+    """Return the ids of the blocks of one prompt; None if an excerpt abridges them."""
     try:
-        ids = tuple(int(part) for part in (value.split() if isinstance(value, str) else value))
+        ids = tuple(int(part) for part in value)
     except (TypeError, ValueError):
         ids = ()
-    expected = -(-input_tokens // HASH_TOKENS)
-    if len(ids) != expected:
-        raise InputFileError(
-            f"{where}: field hash_ids: {len(ids)} ids for {input_tokens} tokens",
-            why=f"one id stands for {HASH_TOKENS} tokens, the last one for what is left",
-            fix=f"{expected} whole numbers, or no hash_ids",
-        )
-    return ids
-
-
-def _csv_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    reader = csv.DictReader(read_lines(path), strict=True)
-    try:
-        for row in reader:
-            yield reader.line_num, row
-    except csv.Error as error:
-        raise InputFileError(
-            f"{path}: row {reader.line_num} is not CSV", why=str(error), fix="correct its quotes"
-        ) from None
-
-
-def _json_rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    for number, line in enumerate(read_lines(path), 1):
-        if not line.strip():
-            continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise InputFileError(
-                f"{path}: row {number} is not JSON", why=str(error), fix="one object per line"
-            ) from None
-        if not isinstance(row, dict):
-            raise InputFileError(f"{path}: row {number} is no JSON object", fix="one object per line")
-        yield number, row
-
-
-def _layout_of(row: Mapping[str, Any], path: Path) -> _Layout:
-    for layout in LAYOUTS:
-        if all(name in row for name in (layout.time, layout.inputs, layout.outputs)):
-            return layout
-    known = "; ".join(f"{layout.time}, {layout.inputs}, {layout.outputs}" for layout in LAYOUTS)
+    expected = -(-input_tokens // reading.block_tokens)
+    if len(ids) == expected:
+        return ids
+    if reading.layout.may_abridge_ids and ids:
+        return None
+    fitting = [block for block in _BLOCKS if ids and len(ids) == -(-input_tokens // block)]
+    fix = (
+        f'"block_size": {fitting[0]} in each row' if fitting else f"{expected} whole numbers, or no hash_ids"
+    )
     raise InputFileError(
-        f"{path}: no known columns", why=f"it has {', '.join(map(str, row)) or 'none'}", fix=f"needs {known}"
+        f"{where}: field hash_ids: {len(ids)} ids for {input_tokens} tokens",
+        why=f"one id stands for {reading.block_tokens} tokens, the last one for what is left",
+        fix=fix,
     )
 
 
-def _instant(row: Mapping[str, Any], layout: _Layout, where: str) -> float:
+def _instant(row: Mapping[str, Any], layout: TraceLayout, where: str) -> float:
     value = row.get(layout.time)
     try:
         instant = layout.instant_s(value)

@@ -18,7 +18,7 @@ from advisor.simulator.serving.content import (
     infinite_cache_hit_fraction,
 )
 from advisor.simulator.serving.lengths import EmpiricalLengths, LognormalLengths
-from advisor.simulator.serving.trace_files import HASH_TOKENS, Trace
+from advisor.simulator.serving.trace_files import Trace
 from advisor.simulator.serving.workload import Workload
 
 _LOGNORMAL_DISTANCE = 0.1
@@ -33,7 +33,7 @@ def contents_of(trace: Trace) -> Contents | None:
     """
     if trace.hash_ids is None:
         return None
-    return hashed_contents(trace.hash_ids, [pair[0] for pair in trace.pairs], HASH_TOKENS)
+    return hashed_contents(trace.hash_ids, [pair[0] for pair in trace.pairs], trace.block_tokens)
 
 
 def replay(trace: Trace, num_requests: int | None = None) -> Workload:
@@ -211,7 +211,7 @@ def _length_fit(tokens: NDArray[np.float64]) -> LengthFit:
 
 def _num_shared(hash_ids: Sequence[Sequence[int]]) -> int:
     """Number of longest prefixes that at least two prompts share."""
-    contents = hashed_contents(hash_ids, [HASH_TOKENS * len(ids) for ids in hash_ids], HASH_TOKENS)
+    contents = hashed_contents(hash_ids, [len(ids) for ids in hash_ids], 1)
     parents = contents.tree.parents
     uses = [0] * len(parents)
     for leaf in contents.prompts:

@@ -76,3 +76,50 @@ def test_collectives_take_networks_in_words_and_oversubscribed_trees(cli: Cli) -
     assert seconds(f"{many} --oversubscription 4") > 1.5 * seconds(many)
     assert seconds("--gpus 16 --nodes 2 --network 'EFA 16x200Gb'") != seconds("--gpus 16 --nodes 2")
     assert cli("advisor simulate collective --oversubscription 0.5").code == 2
+
+
+def two_nodes(rate: float, device: str = "NVIDIA GB10") -> str:
+    ranks = "\n".join(
+        f"#  Rank {i} Group 0 Pid 1 on spark-{i} device 0 [000f:01:00] {device}" for i in range(2)
+    )
+    time_us = 17179869184 / (2 * rate * 1e3)
+    timing = f"{time_us:.0f} {2 * rate:.2f} {rate:.2f} 0"
+    row = f"17179869184 2147483648 float none -1 {timing} {timing}"
+    return f"# Collective test starting: all_gather_perf\n{ranks}\n{row}\n"
+
+
+def test_sockets_instead_of_rdma_are_named(cli: Cli, tmp_path: Path) -> None:
+    """Two DGX Sparks: 3 GB/s over the wrong interface, 20 GB/s at best."""
+    file = tmp_path / "out.txt"
+    file.write_text(two_nodes(3.0))
+    assert "sockets" in cli(f"advisor validate nccl-tests {file}").out
+    file.write_text(two_nodes(24.0))
+    assert "sockets" not in cli(f"advisor validate nccl-tests {file}").out
+
+
+def test_the_network_that_is_expected_is_said(cli: Cli, tmp_path: Path) -> None:
+    file = tmp_path / "out.txt"
+    file.write_text(two_nodes(20.0))
+    assert (
+        "network between nodes: 200 Gb/s for each accelerator"
+        in cli(f"advisor validate nccl-tests {file}").err
+    )
+    assert (
+        "network between nodes" not in cli(f'advisor validate nccl-tests {file} --network "RoCE 1x100Gb"').err
+    )
+
+
+@pytest.mark.parametrize(
+    ("gpu", "rate", "is_stated"),
+    [("h100-sxm", 50e9, True), ("h20", 12.5e9, False), ("gh200-96gb", 50e9, False)],
+)
+def test_a_collective_over_nodes_says_its_network_and_whether_it_is_assumed(
+    cli: Cli, gpu: str, rate: float, is_stated: bool
+) -> None:
+    found = json.loads(cli(f"advisor simulate collective --gpu {gpu} --gpus 16 --nodes 2 --json").out)[
+        "network"
+    ]
+    assert (found["bytes_per_s"], found["is_stated"]) == (rate, is_stated)
+    assert found["source"]
+    alone = json.loads(cli(f"advisor simulate collective --gpu {gpu} --gpus 2 --nodes 1 --json").out)
+    assert alone["network"] is None

@@ -50,6 +50,8 @@ VALUES: dict[str, Any] = {
     "pp": 2, "vpp": 2, "cp": 2, "ep": 2, "etp": 2, "dp": 2, "micro_batch": 2, "sharding": "none",
     "recompute": "selective", "schedule": "interleaved", "network": "RoCE 8x200Gb", "host_memory": "128GB",
     "power_cap_w": 500.0, "storage_gb_s": 20.0,
+    "length_dist": "lognormal:0.9",
+    "use_case": "code", "users": "100k", "requests_per_user": "20/h",
 }  # fmt: skip
 OPTIONS = {parameter.name: parameter.default for parameter in parameters_of(RecommendInput)}
 ACTS: Mapping[str, Acts] = acts_of(RecommendInput)
@@ -72,6 +74,7 @@ NEEDS: dict[str, dict[str, Any]] = {
     "trace_speed": {"trace": Path("t.csv")},
     "shared_prefixes": {"shared_prefix_tokens": 100},
     "turn_gap": {"sessions": 3.0},
+    "requests_per_user": {"users": "1000"},
     "acceptance": {"levers": "eagle"},
     "adapter_rank": {"adapters": "50"},
     "adapter_slots": {"adapters": "50"},

@@ -461,7 +461,8 @@ def test_what_is_assumed_of_host_and_network_is_said(cli: Cli) -> None:
     )
     assert "GB in host memory for each accelerator, of 240 GB assumed (--host-memory)" in run.err
     wide = cli("advisor simulate train --model 8b --gpu gh200 --gpus 64")
-    assert "Gb/s for each accelerator is assumed (--network)" in wide.err
+    assert "network between nodes: 400 Gb/s for each accelerator, assumed" in wide.err
+    assert "--network says another" in wide.err
     stated = cli("advisor simulate train --model 8b --gpu gh200 --gpus 64 --network-gbps 200")
     assert "is assumed" not in stated.err
 

@@ -1,5 +1,6 @@
 """Recorded traffic in three layouts, and what a malformed row gets."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,179 @@ def test_public_traces_have_their_published_size_and_mean(
     trace = read_trace(shared_data / "traces" / name)
     assert len(trace.pairs) == num_requests
     assert trace.mean_input_tokens == pytest.approx(mean_input, rel=0.001)
+
+
+AZURE_2024 = (
+    "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+    "2024-05-10 00:00:00.009930+00:00,2162,5\n"
+    "2024-05-10 00:00:00.017335+00:00,2399,6\n"
+)
+BURSTGPT = (
+    "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n"
+    "5,ChatGPT,472,18,490,Conversation log\n45,ChatGPT,1087,0,1087,Conversation log\n118,GPT-4,417,276,693,API log\n"
+)
+BAILIAN = (
+    '{"chat_id": 1, "parent_chat_id": -1, "timestamp": 61.25, "input_length": 33, '
+    '"output_length": 132, "hash_ids": [1, 2, 3]}\n'
+    '{"chat_id": 2, "parent_chat_id": 1, "timestamp": 77.25, "input_length": 40, '
+    '"output_length": 80, "hash_ids": [1, 2, 9]}\n'
+)
+CONVERSATION = (
+    '{"session_id": "s1", "timestamp": 0, "input_length": 300, "output_length": 40}\n'
+    '{"session_id": "s2", "timestamp": 500, "input_length": 10, "output_length": 5}\n'
+    '{"session_id": "s1", "delay": 2000, "input_length": 150, "output_length": 20}\n'
+)
+BASETEN = (
+    "timestamp_start_unix_ms,input_tokens,output_tokens,request_canceled\n"
+    "1700000000500,10,1,0\n1700000000000,20,2,0\n"
+)
+WEKA = json.dumps(
+    {
+        "id": "a",
+        "models": ["m"],
+        "block_size": 64,
+        "hash_id_scope": "local",
+        "requests": [
+            {"t": 0.0, "type": "n", "model": "m", "in": 100, "out": 5, "hash_ids": [1, 2]},
+            {
+                "t": 4.0,
+                "type": "subagent",
+                "agent_id": "x",
+                "requests": [{"t": 1.0, "type": "s", "model": "m", "in": 64, "out": 7, "hash_ids": [9]}],
+            },
+            {"t": 8.5, "type": "s", "model": "m", "in": 128, "out": 6, "hash_ids": [1, 3]},
+        ],
+    },
+    indent=1,
+)
+SPAN = {
+    "startTimeUnixNano": "1700000000000000000",
+    "attributes": [
+        {"key": "gen_ai.usage.input_tokens", "value": {"intValue": "120"}},
+        {"key": "gen_ai.usage.output_tokens", "value": {"intValue": "30"}},
+    ],
+}
+OTLP = json.dumps(
+    {
+        "resourceSpans": [
+            {
+                "scopeSpans": [
+                    {
+                        "spans": [
+                            {**SPAN, "startTimeUnixNano": "1700000002000000000"},
+                            SPAN,
+                            {"startTimeUnixNano": "1", "attributes": []},
+                        ]
+                    }
+                ]
+            }
+        ]
+    }
+)
+PRINTED_SPAN = json.dumps(
+    {
+        "name": "chat",
+        "start_time": "2025-01-01T00:00:00.250000Z",
+        "attributes": {"gen_ai.usage.input_tokens": 3, "gen_ai.usage.output_tokens": 4},
+    }
+)
+NO_TIMES = '{"input_length": 7, "output_length": 8}\n{"input_length": 9, "output_length": 10}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "times", "pairs"),
+    [
+        (AZURE_2024, (0.0, 0.007405), ((2162, 5), (2399, 6))),
+        (BURSTGPT, (0.0, 113.0), ((472, 18), (417, 276))),
+        (BAILIAN, (0.0, 16.0), ((33, 132), (40, 80))),
+        (CONVERSATION, (0.0, 0.5, 2.0), ((300, 40), (10, 5), (490, 20))),
+        (BASETEN, (0.0, 0.5), ((20, 2), (10, 1))),
+        (WEKA, (0.0, 5.0, 8.5), ((100, 5), (64, 7), (128, 6))),
+        (OTLP, (0.0, 2.0), ((120, 30), (120, 30))),
+        (PRINTED_SPAN, (0.0,), ((3, 4),)),
+        (NO_TIMES, (0.0, 0.0), ((7, 8), (9, 10))),
+    ],
+)
+@pytest.mark.parametrize("name", ["trace", "trace.csv", "trace.jsonl"])
+def test_public_layouts_are_recognised_by_content_whatever_the_file_is_called(
+    tmp_path: Path, name: str, text: str, times: tuple[float, ...], pairs: tuple[tuple[int, int], ...]
+) -> None:
+    path = tmp_path / name
+    path.write_text(text)
+    trace = read_trace(path)
+    assert trace.times_s == pytest.approx(times, abs=1e-6)
+    assert trace.pairs == pairs
+    assert trace.notes  # how a foreign layout was read is said
+    assert trace.has_times == (text != NO_TIMES)
+
+
+def test_times_of_a_bailian_trace_are_seconds_and_one_id_is_16_tokens(tmp_path: Path) -> None:
+    path = tmp_path / "qwen.jsonl"
+    path.write_text(BAILIAN)
+    trace = read_trace(path)
+    assert (trace.block_tokens, trace.duration_s) == (16, 16.0)
+    assert "seconds, one id for 16 tokens" in trace.notes[0]
+
+
+def test_ids_that_an_excerpt_abridges_are_not_used_and_that_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "qwen.jsonl"
+    path.write_text(BAILIAN.replace("[1, 2, 3]", "[1, 3]"))
+    trace = read_trace(path)
+    assert trace.hash_ids is None
+    assert "do not cover" in trace.notes[-1]
+
+
+def test_a_row_may_say_how_many_tokens_an_id_covers(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    path.write_text(
+        '{"timestamp": 0, "input_length": 100, "output_length": 1, "hash_ids": [1, 2], "block_size": 64}\n'
+    )
+    assert read_trace(path).block_tokens == 64
+    path.write_text('{"timestamp": 0, "input_length": 100, "output_length": 1, "hash_ids": [1, 2]}\n')
+    with pytest.raises(InputFileError) as raised:
+        read_trace(path)
+    assert '"block_size": 64' in raised.value.fix
+
+
+def test_turns_of_a_conversation_share_their_beginning(tmp_path: Path) -> None:
+    path = tmp_path / "turns.jsonl"
+    path.write_text(CONVERSATION)
+    trace = read_trace(path)
+    assert trace.hash_ids is not None
+    first, other, second = trace.hash_ids
+    assert first[:4] == second[:4]
+    assert not set(other) & set(first)
+
+
+def test_a_trace_without_lengths_names_them(tmp_path: Path) -> None:
+    path = tmp_path / "qwen.jsonl"
+    path.write_text('{"timestamp": 0.0, "hash_ids": [1], "chat_id": 1, "parent_chat_id": -1}\n')
+    with pytest.raises(InputFileError) as raised:
+        read_trace(path)
+    assert "no input_length and no output_length" in raised.value.what
+
+
+@pytest.mark.parametrize(
+    "content", [WEKA[:200].encode(), OTLP[:90].encode(), b"\xff\xfe", b"PAR1 no", b"{}", b"[]"]
+)
+def test_a_trace_that_was_cut_or_is_none_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "trace"
+    path.write_bytes(content)
+    with pytest.raises(InputFileError) as raised:
+        read_trace(path)
+    assert raised.value.fix
+
+
+def test_a_trace_in_parquet_is_read(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    pytest.importorskip("pyarrow")
+    path = tmp_path / "trace.parquet"
+    rows = {
+        "timestamp_start_unix_ms": [1700000000000, 1700000000500],
+        "prompt": ["a", "b"],
+        "input_tokens": [20, 10],
+        "output_tokens": [2, 1],
+    }
+    pandas.DataFrame(rows).to_parquet(path)
+    trace = read_trace(path)
+    assert (trace.times_s, trace.pairs) == ((0.0, 0.5), ((20, 2), (10, 1)))

@@ -1,8 +1,15 @@
 """A calibration as an answer: what every command then takes with --calibration."""
 
+import math
+from typing import Final
+
 from advisor.catalog.schema import Calibration
+from advisor.evidence.server_calibration import FittedServer
 from advisor.render import numbers
-from advisor.render.answer import Answer, Paragraph, Table, columns
+from advisor.render.answer import Answer, Block, Paragraph, Table, bullet_list, columns
+
+_Z80: Final = 1.2816
+"""Number of standard deviations of a normal distribution on either side that enclose 80 %."""
 
 
 def calibration_answer(calibration: Calibration, inputs: dict[str, object]) -> Answer:
@@ -46,4 +53,47 @@ def calibration_answer(calibration: Calibration, inputs: dict[str, object]) -> A
         result={"kind": "calibration", "calibration": calibration},
         inputs=inputs,
         blocks=(Paragraph(head, emphasis=True), table),
+    )
+
+
+def server_calibration_answer(
+    fitted: FittedServer, title: str, inputs: dict[str, object], notes: tuple[str, ...]
+) -> Answer:
+    """Return the answer of `advisor calibrate` for a benchmark: how far the server is from what it should do, the
+    likeliest cause, and what a calibration makes of later answers."""
+    calibration = fitted.calibration
+    server = calibration.server
+    assert server is not None
+    before = math.expm1(fitted.error_before)
+    after = math.expm1(fitted.error_after)
+    head = (
+        f"{server.model} ({server.weight_dtype}) with {server.engine} on {calibration.num_accelerators} x "
+        f"{calibration.accelerator}: predictions were {numbers.percent(before)} off in the mean over "
+        f"{server.num_loads} measured loads ({title}), {numbers.percent(after)} with this calibration"
+    )
+    rows = (
+        ("steps that only decode", f"{server.decode_scale:.2f} times the predicted time"),
+        ("steps with prefill", f"{server.prefill_scale:.2f} times the predicted time"),
+        ("first token, 80 % interval", f"within {numbers.percent(math.expm1(_Z80 * server.ttft_sigma))}"),
+        ("output token and rates", f"within {numbers.percent(math.expm1(_Z80 * server.tpot_sigma))}"),
+    )
+    causes = list(dict.fromkeys(cause.words for one in fitted.before for cause in one.causes))
+    blocks: list[Block] = [Paragraph(head, emphasis=True), Table(columns("quantity | measured"), rows)]
+    warnings: tuple[str, ...] = ()
+    if causes:
+        blocks.append(bullet_list("What would explain the difference, likeliest first", causes[:3]))
+        warnings = (f"if {causes[0]}, state it and calibrate again: a factor on times would hide it",)
+    assumed = dict.fromkeys(sentence for one in fitted.before for sentence in one.assumed)
+    return Answer(
+        result={
+            "kind": "calibration",
+            "calibration": calibration,
+            "error_before_fraction": before,
+            "error_after_fraction": after,
+            "causes": causes,
+        },
+        inputs=inputs,
+        blocks=tuple(blocks),
+        notes=(*notes, *assumed),
+        warnings=warnings,
     )

@@ -163,9 +163,10 @@ def select_prices(wanted: PricesInput, as_of: datetime.date) -> tuple[list[Price
     Raises: InfeasibleError: nothing passes all filters on that day.
     """
     gpu, note = accelerators.get(wanted.gpu) if wanted.gpu else (None, "")
+    providers = [name.strip() for name in wanted.provider.split(",")] if wanted.provider else None
     found = prices.prices_as_of(
         as_of,
-        providers=[name.strip() for name in wanted.provider.split(",")] if wanted.provider else None,
+        providers=providers,
         terms=terms_of(wanted.term),
         accelerators=[gpu.id] if gpu else None,
         user_file=wanted.price_file,
@@ -173,20 +174,25 @@ def select_prices(wanted: PricesInput, as_of: datetime.date) -> tuple[list[Price
     )
     kept = [price for price in found if price.region.startswith(wanted.region or "")]
     if not kept:
-        raise _none_known(wanted, as_of, gpu.id if gpu else None)
+        raise _none_known(wanted, as_of, gpu.id if gpu else None, providers)
     if wanted.sort == "price":
         kept.sort(key=lambda price: price.usd_per_accelerator_hour)
     elif wanted.sort == "provider":
         kept.sort(key=lambda price: (price.provider, price.usd_per_accelerator_hour))
     elif wanted.sort == "age":
         kept.sort(key=lambda price: price.observed_on, reverse=True)
+    if wanted.price_file:
+        note = "; ".join(filter(None, (note, *prices.catalogue_notes(wanted.price_file, as_of, providers))))
     return kept, note
 
 
-def _none_known(wanted: PricesInput, as_of: datetime.date, gpu: str | None) -> InfeasibleError:
+def _none_known(
+    wanted: PricesInput, as_of: datetime.date, gpu: str | None, providers: list[str] | None
+) -> InfeasibleError:
     """Return the error for no matching price, with the terms under which the accelerator was on offer that day."""
     elsewhere = prices.prices_as_of(
         as_of,
+        providers=providers if wanted.price_file else None,
         terms=get_args(Term),
         accelerators=[gpu] if gpu else None,
         user_file=wanted.price_file,

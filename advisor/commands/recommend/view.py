@@ -94,8 +94,10 @@ def _question(scenario: Scenario, found: Decision) -> str:
         load = f"the most that {usd(goals.budget_usd_per_hour)}/h buys"
     whose = " or ".join(_TENANCY[each] for each in limits.tenancies)
     talk = f", {traffic.conversations.mean_turns:g} turns a conversation" if traffic.conversations else ""
+    is_typed = traffic.profile == "custom" and traffic.conversations is None
+    lengths = traffic.source if is_typed else traffic.profile
     return (
-        f"Asked: {traffic.mean_input_tokens} tokens in, {traffic.mean_output_tokens} out ({traffic.profile}{talk}), "
+        f"Asked: {traffic.mean_input_tokens} tokens in, {traffic.mean_output_tokens} out ({lengths}{talk}), "
         f"{goals.words}, {load}, planned with {percent(scenario.headroom_fraction)} headroom; "
         f"{', '.join(limits.terms)} prices of {whose} as of {scenario.as_of}."
     )

@@ -4,11 +4,12 @@ from advisor.ask.measures import parse_bytes
 from advisor.ask.options import SharedOptions
 from advisor.ask.own_data import given_calibration
 from advisor.ask.topology import group_of
+from advisor.catalog import accelerators
 from advisor.commands.simulate_collective.options import CollectiveInput
 from advisor.commands.simulate_collective.view import collective_answer
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
-from advisor.simulator.collectives.topology import oversubscribe
+from advisor.simulator.collectives.topology import UsualNetwork, oversubscribe, usual_network
 
 
 def collective(asked: CollectiveInput, shared: SharedOptions) -> Answer:
@@ -20,5 +21,8 @@ def collective(asked: CollectiveInput, shared: SharedOptions) -> Answer:
     gpu, group, note = group_of(asked.gpu, asked.gpus, asked.nodes, calibration, asked.network)
     group = oversubscribe(group, asked.op, asked.oversubscription)
     size = parse_bytes(asked.size, "--bytes")
-    answer = collective_answer(asked.op, size, group, asked.algorithm, gpu=gpu, note=note)
+    network = None if asked.network else usual_network(accelerators.by_id(gpu), group)
+    if asked.network and group.num_nodes > 1:
+        network = UsualNetwork(group.inter_bytes_per_s, True, f"as described: {asked.network}")
+    answer = collective_answer(asked.op, size, group, asked.algorithm, gpu=gpu, note=note, network=network)
     return with_calibration(answer, calibration, (gpu,))

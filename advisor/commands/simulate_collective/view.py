@@ -11,10 +11,18 @@ from advisor.simulator.collectives.prediction import (
     crossovers,
     predict,
 )
+from advisor.simulator.collectives.topology import UsualNetwork
 
 
 def collective_answer(
-    operation: Operation, num_bytes: float, group: Topology, algorithm: Algorithm, *, gpu: str, note: str
+    operation: Operation,
+    num_bytes: float,
+    group: Topology,
+    algorithm: Algorithm,
+    *,
+    gpu: str,
+    note: str,
+    network: UsualNetwork | None,
 ) -> Answer:
     """Return one collective on one group: the size asked for, then a sweep over sizes."""
     asked = predict(operation, num_bytes, group, algorithm=algorithm)
@@ -38,6 +46,7 @@ def collective_answer(
             "bus_bytes_per_s": asked.bus_bytes_per_s,
             "crossover": changes,
             "topology": group,
+            "network": network,
             "curve": sweep,
         },
         inputs={

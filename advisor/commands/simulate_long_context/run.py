@@ -5,6 +5,7 @@ from advisor.ask.measures import parse_bytes, parse_tokens
 from advisor.ask.options import LayoutOptions, SharedOptions
 from advisor.ask.own_data import given_calibration
 from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.published import context_limits
 from advisor.catalog.units import GB
 from advisor.commands.simulate_long_context.options import LongContextInput, OffloadInput
 from advisor.commands.simulate_long_context.view import ContextRow, TierRow, context_answer, offload_answer
@@ -29,6 +30,19 @@ from advisor.simulator.workloads.long_context import (
 )
 from advisor.simulator.workloads.tiers import expert_offload, fetch_or_recompute, tiers_of, worth_keeping_s
 
+
+def _check_window(tokens: int, deployment: Deployment) -> None:
+    """Refuse a context that no checkpoint of the model reads. Raises: InfeasibleError: it is longer than the window."""
+    limits = context_limits(deployment.model)
+    window = max(limits.with_scaling or 0, limits.native or 0)
+    if window and tokens > window:
+        raise InfeasibleError(
+            f"{deployment.model.id} reads at most {window:,} tokens, --context has {tokens:,}",
+            why=f"its context window ends there ({limits.source})",
+            fix=f"--context {window}, or another model",
+        )
+
+
 _DEGREES = (1, 2, 4, 8, 16)
 _USABLE_FRACTION = 0.9
 
@@ -41,6 +55,7 @@ def long_context(asked: LongContextInput, shared: SharedOptions) -> Answer:
     tokens = parse_tokens(asked.context, "--context")
     deployment, notes = deployment_of(asked.model, asked.gpu, asked.layout)
     check_layout(deployment)
+    _check_window(tokens, deployment)
     if not kept_bytes(deployment, CACHE_POLICIES["full"], tokens):
         raise AdvisorError(
             f"{deployment.model.id} keeps no cache of past tokens",

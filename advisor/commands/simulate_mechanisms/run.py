@@ -19,6 +19,7 @@ from advisor.render.serve_view import ServeRun
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.serving import simulate
+from advisor.simulator.serving.overload import overload_of
 from advisor.simulator.serving_prediction import predict_serving
 from advisor.simulator.workloads.encoder_pass import RUNTIMES
 from advisor.simulator.workloads.lora import Adapters, lora_replica
@@ -91,7 +92,7 @@ def _simulate_load(
     shared: SharedOptions,
 ) -> tuple[ServeRun, LoadPlan, tuple[str, ...]]:
     deployment, notes = deployment_of(asked.model, asked.gpu, asked.layout)
-    plan = load_of(load)
+    plan = load_of(load, deployment.model)
     calibration: Calibration | None = given_calibration(shared.calibration)
     replica = changed(
         model_replica(
@@ -110,7 +111,9 @@ def _simulate_load(
     )
     wall_s = time.perf_counter() - started
     check_served(result)
-    return ServeRun(replica, result, predict_serving(result, replica), wall_s), plan, notes
+    sent = None if plan.traffic.concurrency else plan.traffic.rate_per_s
+    overload = overload_of(result, sent)
+    return ServeRun(replica, result, predict_serving(result, replica), wall_s, overload=overload), plan, notes
 
 
 def _inputs(run: ServeRun, plan: LoadPlan, more: Mapping[str, object]) -> dict[str, object]:

@@ -7,6 +7,7 @@ from advisor.ask.options import (
     LAYOUT,
     LOAD,
     OBJECTIVES,
+    EngineFlags,
     GpuName,
     LayoutOptions,
     LoadOptions,
@@ -109,6 +110,7 @@ class ServeInput:
             "--prefix-caching/--no-prefix-caching",
         ),
     ] = None
+    flags: EngineFlags = EngineFlags()
     power_cap: Annotated[
         str | None, LAYOUT("W", "Power limit of each accelerator: 300W.", "what it is rated for")
     ] = None

@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from advisor.ask.deployment import LoadPlan, as_inputs, check_served, deployment_of, load_of
-from advisor.ask.measures import parse_seconds, parse_watts
+from advisor.ask.deployment import LoadPlan, as_inputs, check_served, deployment_of, layout_of, load_of
+from advisor.ask.measures import parse_bytes, parse_seconds, parse_watts
 from advisor.ask.options import SharedOptions
 from advisor.ask.own_data import given_calibration
 from advisor.catalog.errors import AdvisorError, InfeasibleError
@@ -20,6 +20,7 @@ from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_
 from advisor.simulator.serving import ServingResult, Slo, Workload, simulate
 from advisor.simulator.serving.content import SharedPrefixes
 from advisor.simulator.serving.metrics import pool_runs
+from advisor.simulator.serving.overload import overload_of
 from advisor.simulator.serving_prediction import ServingPrediction, predict_serving
 
 if TYPE_CHECKING:
@@ -37,18 +38,22 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
         check_writable(asked.records)
     slo = _slo(asked)
     calibration = given_calibration(shared.calibration)
-    deployment, notes = deployment_of(asked.model, asked.gpu, asked.layout)
+    layout, layout_notes = layout_of(asked.layout, asked.flags)
+    deployment, notes = deployment_of(asked.model, asked.gpu, layout)
+    notes = (*notes, *layout_notes)
     if asked.load.trace is not None:
         from advisor.simulator.serving.trace_files import read_trace
 
         model = deployment.model
         trace = asked.load.trace
-        read_trace(trace).check_fits(model.max_context_tokens, model.id, trace)
+        window = asked.flags.max_model_len or model.max_context_tokens
+        read_trace(trace).check_fits(window, model.id, trace)
     started = time.perf_counter()
     run = _run_in_shares if _is_shared_out(asked) else _run_whole
     ran = run(asked, deployment, calibration, _seeds(asked, shared.seed), slo)
     wall_s = time.perf_counter() - started
     check_served(ran.result)
+    notes = (*notes, *ran.plan.notes)
     if asked.records is not None and ran.result.records is not None:
         from advisor.render.frame import csv_text
 
@@ -63,7 +68,9 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
         "power_cap": asked.power_cap,
         "contents": _contents_of(ran.plan.workload),
     }
-    shown = ServeRun(ran.replica, ran.result, ran.prediction, wall_s, ran.gain, ran.words)
+    sent = None if ran.plan.traffic.concurrency or _is_shared_out(asked) else ran.plan.traffic.rate_per_s
+    overload = overload_of(ran.result, sent)
+    shown = ServeRun(ran.replica, ran.result, ran.prediction, wall_s, ran.gain, ran.words, overload)
     answer = serve_answer(shown, ran.plan.traffic, inputs, notes)
     if calibration is None:
         return answer
@@ -109,7 +116,7 @@ def _run_whole(
     slo: Slo | None,
 ) -> _Ran:
     """Run all replicas, or both pools, with the whole load, once for each seed."""
-    plan = load_of(asked.load)
+    plan = load_of(asked.load, deployment.model, asked.flags.max_model_len)
     pools, plain, speculating, replica = _replicas(deployment, plan, asked, calibration)
     served = _run if pools is None else partial(_run_pools, pools)
     runs = [
@@ -302,7 +309,7 @@ def _replica(
             deployment,
             mean_input_tokens=plan.mean_input_tokens,
             mean_output_tokens=plan.mean_output_tokens,
-            max_context_tokens=plan.longest_request_tokens,
+            max_context_tokens=asked.flags.max_model_len or plan.longest_request_tokens,
             context_spread=plan.context_spread,
             settings=_settings(asked),
             calibration=calibration,
@@ -315,7 +322,18 @@ def _replica(
 
 
 def _settings(asked: ServeInput) -> EngineSettings:
-    return EngineSettings(asked.max_num_seqs, asked.max_num_batched_tokens)
+    flags = asked.flags
+    return EngineSettings(
+        asked.max_num_seqs,
+        asked.max_num_batched_tokens,
+        memory_fraction=flags.gpu_memory_utilization,
+        kv_cache_bytes=parse_bytes(flags.kv_cache_bytes, "--kv-cache-bytes")
+        if flags.kv_cache_bytes
+        else None,
+        kv_block_tokens=flags.block_size,
+        enforce_eager=flags.enforce_eager,
+        version=flags.engine_version or "",
+    )
 
 
 def with_nearest_layout(

@@ -15,4 +15,6 @@ def trace(asked: TraceInput, shared: SharedOptions) -> Answer:
     Raises: AdvisorError: the speed is not positive. InputFileError: the trace is malformed.
     """
     recorded = read_trace(asked.file).sped_up(positive(asked.speed, "--speed", example="2"))
-    return trace_answer(fit_trace(recorded), asked.file, asked.speed)
+    return trace_answer(
+        fit_trace(recorded), asked.file, asked.speed, recorded.notes, has_times=recorded.has_times
+    )

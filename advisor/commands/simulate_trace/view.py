@@ -7,7 +7,9 @@ from advisor.render.numbers import MISSING, TIME, digits, percent, show
 from advisor.simulator.serving.trace_replay import LengthFit, TraceFit
 
 
-def trace_answer(fit: TraceFit, path: Path, speed: float) -> Answer:
+def trace_answer(
+    fit: TraceFit, path: Path, speed: float, notes: tuple[str, ...], *, has_times: bool
+) -> Answer:
     """Return rate, burstiness, lengths, common beginnings; and a load for a fleet file that is like it."""
     rate = MISSING if fit.rate_per_s is None else f"{digits(fit.rate_per_s)} requests/s"
     bursty = MISSING if fit.burstiness_cv is None else digits(fit.burstiness_cv)
@@ -15,6 +17,8 @@ def trace_answer(fit: TraceFit, path: Path, speed: float) -> Answer:
         f"{fit.num_requests:,} requests in {show(fit.duration_s, TIME)}: {rate}, gaps with a coefficient of "
         f"variation of {bursty} (1 is Poisson)"
     )
+    if not has_times:
+        headline = f"{fit.num_requests:,} requests, whose times are not recorded"
     rows = tuple(_row(name, lengths) for name, lengths in (("prompt", fit.inputs), ("answer", fit.outputs)))
     headers = ("tokens", "mean", "p50", "p99", "max", "sigma", "distance from lognormal")
     common = (
@@ -31,6 +35,7 @@ def trace_answer(fit: TraceFit, path: Path, speed: float) -> Answer:
     return Answer(
         result={"fit": fit},
         inputs={"trace": path, "speed": speed},
+        notes=notes,
         blocks=(
             Paragraph(headline, emphasis=True),
             Table(columns(*headers), rows),

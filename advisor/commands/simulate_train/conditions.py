@@ -117,4 +117,4 @@ def host_note(
 def network_note(cluster: TrainingCluster, num_accelerators: int) -> str:
     """Return the network that a job over several nodes is priced with, where none was typed."""
     words = network_words(cluster, num_accelerators)
-    return f"{words} is assumed (--network)" if words and cluster.network is None else ""
+    return f"{words} (--network says another)" if words and cluster.network is None else ""

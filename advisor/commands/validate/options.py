@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from typer import Argument, Option
 
-from advisor.ask.options import Effect
+from advisor.ask.options import Effect, StatedServer
 from advisor.cli.command import command
 
 View = Literal["replay", "stranger"]
@@ -56,6 +56,31 @@ class ValidateTrainingInput(CaseTable):
     """Predict training runs and compare them with published measurements."""
 
 
+CollectiveOption = Literal[
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"
+]
+"""Collectives that are predicted."""
+_OP: Final = Option(help="Which collective it was, where the output does not say.", show_default="as it says")
+
+
+@command("validate file")
+@dataclass(frozen=True, slots=True)
+class FileInput:
+    """Is what I measured normal? Judge a benchmark, a server's log or metrics, or a report about links.
+
+    Read are results of vllm bench serve, SGLang, GuideLLM, AIPerf, GenAI-Perf, InferenceX and llama-bench; start-up
+    logs of vLLM, SGLang and TensorRT-LLM; Prometheus metrics; nccl-tests, nvbandwidth, nvidia-smi topo -m, dcgmi diag.
+    """
+
+    file: Annotated[Path, Argument(metavar="FILE", help="What the program wrote; - is stdin.")]
+    server: StatedServer = StatedServer()
+    network: Annotated[
+        str | None,
+        Option(metavar="TEXT", help="Links of nccl-tests in words: 'RoCE 8x400Gb'.", show_default="usual"),
+    ] = None
+    op: Annotated[CollectiveOption | None, _OP] = None
+
+
 @command("validate nccl-tests")
 @dataclass(frozen=True, slots=True)
 class NcclTestsInput:
@@ -75,3 +100,4 @@ class NcclTestsInput:
             show_default="the accelerator's usual",
         ),
     ] = None
+    op: Annotated[CollectiveOption | None, _OP] = None

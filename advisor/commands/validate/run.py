@@ -8,15 +8,15 @@ from typing import Final
 
 from advisor.ask.options import SharedOptions
 from advisor.ask.own_data import given_calibration
-from advisor.ask.topology import group_of
 from advisor.catalog import accelerators
 from advisor.catalog.files import MOST_DOCUMENT_BYTES, read_text, too_large
 from advisor.catalog.schema import Calibration
 from advisor.commands.validate.cases import Suite, Validation, write_predictions
-from advisor.commands.validate.nccl_tests_view import nccl_tests_answer
+from advisor.commands.validate.collectives_file import judged_collectives
 from advisor.commands.validate.options import (
     CaseTable,
     CollectivesInput,
+    FileInput,
     NcclTestsInput,
     ServingInput,
     ValidateTrainingInput,
@@ -29,7 +29,6 @@ from advisor.evidence.table import CaseRow, read_cases
 from advisor.render.answer import Answer
 from advisor.render.atomic import check_writable
 from advisor.render.calibration_view import with_calibration
-from advisor.simulator.collectives.nccl_tests import judge_nccl_tests, parse_nccl_tests
 
 STDIN: Final = Path("-")
 
@@ -75,16 +74,23 @@ def nccl_tests(asked: NcclTestsInput, shared: SharedOptions) -> Answer:
     Raises: InputFileError: the file cannot be read or holds no results. AdvisorError: the accelerator is unknown or
         not said, or the group does not fit its nodes.
     """
-    text = _read_standard_input() if asked.file == STDIN else read_text(asked.file)
-    found = judge_nccl_tests(text, asked.gpu or "")
-    notes = (accelerators.get(asked.gpu).note,) if asked.gpu else ()
-    if asked.network is not None:
-        run = parse_nccl_tests(text)
-        _, topology, note = group_of(found.accelerator, run.num_ranks, run.num_nodes, network=asked.network)
-        found = judge_nccl_tests(text, found.accelerator, topology=topology)
-        notes = (*notes, note)
-    inputs = {"output": str(asked.file), "gpu": found.accelerator, "network": asked.network}
-    return nccl_tests_answer(found, inputs, tuple(filter(None, notes)))
+    return judged_collectives(text_of(asked.file), asked.file, asked.gpu, asked.network, asked.op)
+
+
+def file(asked: FileInput, shared: SharedOptions) -> Answer:
+    """Return the verdict on a file of any format that is read.
+
+    Raises: InputFileError: the file cannot be read, is in no known format, or lacks what a prediction needs.
+        AdvisorError: something typed is unknown.
+    """
+    from advisor.commands.validate.measured_files import judged_file
+
+    return judged_file(asked, text_of(asked.file), shared.seed, given_calibration(shared.calibration))
+
+
+def text_of(path: Path) -> str:
+    """Return the text of a file or of standard input. Raises: InputFileError: it cannot be read."""
+    return _read_standard_input() if path == STDIN else read_text(path)
 
 
 def _read_standard_input() -> str:

@@ -7,6 +7,7 @@ from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA
 from advisor.decide.training.scenario import MachineConditions
 from advisor.simulator.collectives.fabric_text import describe
+from advisor.simulator.collectives.topology import usual_network
 from advisor.simulator.training.cluster import HOST_BYTES_PER_ACCELERATOR, NodeNetwork, TrainingCluster
 
 MOST_HOST_BYTES: Final = 1024.0 * GB
@@ -52,5 +53,8 @@ def network_words(cluster: TrainingCluster, num_accelerators: int) -> str:
     """Return the network between nodes that a job is priced with, with its source; empty inside one node."""
     if num_accelerators <= cluster.domain:
         return ""
+    if cluster.network is None:
+        usual = usual_network(cluster.accelerator, cluster.group(num_accelerators))
+        return usual.words if usual is not None else ""
     rate = cluster.group(num_accelerators).inter_bytes_per_s * BITS_PER_BYTE / GIGA
     return f"network between nodes: {rate:.0f} Gb/s for each accelerator"

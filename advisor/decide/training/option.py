@@ -178,7 +178,7 @@ def _condition_notes(run: TrainingRun, conditions: MachineConditions) -> tuple[s
     cluster = run.found.cluster
     network = network_words(cluster, run.num_accelerators)
     if network and not conditions.network:
-        network += " is assumed (--network)"
+        network += " (--network says another)"
     host = ""
     if run.found.host_bytes:
         room = f"{cluster.host_bytes / GB:.0f} GB"

@@ -1,5 +1,6 @@
 """Multi-head latent attention (DeepSeek): expanded, absorbed, and over keys that an indexer chooses."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
@@ -53,6 +54,28 @@ weights, cache write, cleared list, scores, choice and its translation; queries 
 sparse_attn_indexer)."""
 
 
+_SCALED_VALUES: Final = 128
+"""Number of latent values with one fp32 scale in an fp8 cache of sparse latent attention (vLLM fp8_ds_mla)."""
+_COMPRESSED_SCALE_BYTES: Final = 8
+"""Scales of one entry of a compressed latent cache [bytes]: one byte for 64 values, padded (vLLM deepseek_v4)."""
+
+
+def _scaled_entry_bytes(record: LatentAttention) -> float | None:
+    """Size of an entry of an fp8 cache with scales and positions in 16 bits [bytes]; None for dense latent attention,
+    whose entries have neither.
+
+    kv_lora_rank + 4 · ceil(kv_lora_rank / 128) + 2 · rope (656 for DeepSeek-V3.2); 584 for DeepSeek-V4.
+
+    Source: vLLM 0.33.0 v1/kv_cache_interface.py; SGLang 0.5.23 mem_cache/memory_pool.py.
+    """
+    positions = 2.0 * record.qk_rope_head_dim
+    if record.latent_only:
+        return record.kv_lora_rank + positions + _COMPRESSED_SCALE_BYTES
+    if record.sparse_top_k is None:
+        return None
+    return record.kv_lora_rank + 4.0 * math.ceil(record.kv_lora_rank / _SCALED_VALUES) + positions
+
+
 class Operators(MixerOperators):
     """Operators of latent attention. The down-projections are repeated on every rank, the up-projections split by heads
     (arXiv:2405.04434)."""
@@ -82,6 +105,7 @@ class Operators(MixerOperators):
             line_window=record.sparse_top_k,
             compress_ratio=record.compress_ratio,
             indexer_bytes=indexer_bytes(record.indexer_num_heads, record.indexer_head_dim),
+            scaled_entry_bytes=_scaled_entry_bytes(record),
         )
 
     def kept_tensors(self, style: Style) -> KeptTensors:

@@ -1,0 +1,307 @@
+"""Verdicts on measured files as answers: servers, memory of a start-up log, and links."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from advisor.catalog.formats.prometheus_text import ServerMetrics
+from advisor.catalog.formats.server_log import ServerLog
+from advisor.catalog.units import MILLISECOND_S
+from advisor.evidence.own_server import ServerComparison, ServerFigure
+from advisor.evidence.server_memory import MemoryComparison, MemoryFigure
+from advisor.probes.link_judgement import JudgedLinks
+from advisor.probes.record import Measurement
+from advisor.probes.topology import picture
+from advisor.render import numbers
+from advisor.render.answer import Answer, Block, Figure, Paragraph, Table, bullet_list, columns
+
+_LABELS: Final = {
+    "ttft_ms": "TTFT",
+    "tpot_ms": "TPOT",
+    "e2e_ms": "end to end",
+    "output_tok_s": "output tokens",
+    "total_tok_s": "tokens",
+    "req_s": "requests",
+    "decode_tok_s": "decode",
+    "prefill_tok_s": "prefill",
+}
+_STATUS_WORDS: Final = {
+    "pass": "as expected",
+    "warn": "a little low",
+    "fail": "too low",
+    "info": "measured",
+    "not_measured": "not measured",
+}
+_MOST_PAIRS: Final = 64
+"""Largest number of rates that the terminal lists."""
+
+
+def server_answer(
+    compared: Sequence[ServerComparison],
+    title: str,
+    inputs: Mapping[str, object],
+    notes: tuple[str, ...],
+    metrics: ServerMetrics | None = None,
+) -> Answer:
+    """Return measured loads of a server beside their predictions, and what would explain a difference."""
+    blocks: list[Block] = []
+    warnings = []
+    rows: list[tuple[str, ...]] = []
+    for one in compared:
+        where = _load_words(one)
+        if not one.figures:
+            reason = one.prediction.reason or "nothing that was measured is predicted"
+            warnings.append(f"{where}: {reason}")
+        rows += [(where if number == 0 else "", *_cells(figure)) for number, figure in enumerate(one.figures)]
+    blocks.append(Paragraph(_headline(compared, title), emphasis=True))
+    if rows:
+        blocks.append(Table(columns("load~ | figure | measured> | expected | verdict"), tuple(rows)))
+    causes = dict.fromkeys(
+        f"{cause.words}: then {numbers.percent(math.expm1(cause.error))} are left"
+        for one in compared
+        for cause in one.causes[:3]
+    )
+    if causes:
+        blocks.append(bullet_list("What would explain it, likeliest first", causes))
+    elif any(one.verdict == "slower" for one in compared if one.figures):
+        blocks.append(Paragraph("No single setting that is tried explains the difference."))
+    if metrics is not None:
+        blocks.append(Paragraph(_state_words(metrics)))
+    blocks.append(Paragraph(numbers.LEGEND))
+    assumed = dict.fromkeys(sentence for one in compared for sentence in one.assumed)
+    result = [_record(one) for one in compared]
+    return Answer(
+        result={"loads": result} | ({} if metrics is None else {"state": metrics}),
+        inputs=inputs,
+        blocks=tuple(blocks),
+        records="loads",
+        notes=(*notes, *assumed),
+        warnings=tuple(warnings),
+    )
+
+
+def _record(one: ServerComparison) -> dict[str, object]:
+    return {
+        "conditions": dict(one.row),
+        "status": one.prediction.status,
+        "reason": one.prediction.reason,
+        "verdict": one.verdict if one.figures else None,
+        "mean_error_fraction": math.expm1(one.error) if one.figures else None,
+        "figures": one.figures,
+        "causes": one.causes,
+        "assumed": one.assumed,
+    }
+
+
+def _headline(compared: Sequence[ServerComparison], title: str) -> str:
+    judged = [one for one in compared if one.figures]
+    if not judged:
+        return f"The {title} was read, but nothing in it could be compared."
+    verdicts = [one.verdict for one in judged]
+    slower = verdicts.count("slower")
+    mean = math.fsum(figure.log_ratio for one in judged for figure in one.figures)
+    mean /= sum(len(one.figures) for one in judged)
+    way = "slower" if mean > 0 else "faster"
+    row = judged[0].row
+    server = f"{row.get('model')} with {row.get('engine')} on {_layout(row)}"
+    factor = numbers.percent(math.expm1(abs(mean)))
+    if slower:
+        return f"{server}: slower than it should be in {slower} of {len(judged)} loads; {factor} {way} in the mean"
+    if "faster" in verdicts:
+        return f"{server}: faster than expected; {factor} {way} in the mean"
+    return f"{server}: as expected; {factor} {way} than predicted in the mean"
+
+
+def _layout(row: Mapping[str, str]) -> str:
+    degrees = [
+        f"{name.upper()}{row[name]}"
+        for name in ("tp", "pp", "dp", "ep")
+        if row.get(name, "1") not in ("", "1")
+    ]
+    return " ".join([row.get("gpu", ""), *degrees])
+
+
+def _load_words(one: ServerComparison) -> str:
+    row = one.row
+    if row.get("engine") == "llama.cpp" and row.get("load") == "batch1":
+        return row.get("case_id", "")
+    sent = (
+        _client_words(row["concurrency"])
+        if row.get("concurrency") and row.get("load") == "closed"
+        else f"{row['request_rate']}/s"
+        if row.get("request_rate")
+        else "all at once"
+    )
+    return f"{sent}, {_whole(row.get('isl'))} in, {_whole(row.get('osl'))} out"
+
+
+def _client_words(number: str) -> str:
+    return "1 client" if number == "1" else f"{number} clients"
+
+
+def _whole(text: str | None) -> str:
+    return f"{float(text or 0):,.0f}"
+
+
+def _cells(figure: ServerFigure) -> tuple[str, ...]:
+    name, _, statistic = figure.metric.rpartition("_")
+    label = _LABELS.get(name)
+    if label is not None:
+        quantity = figure.predicted.scale(MILLISECOND_S)
+        measured = numbers.show(figure.measured * MILLISECOND_S, numbers.TIME)
+        return (
+            f"{label} {statistic}",
+            measured,
+            numbers.show_quantity(quantity, numbers.TIME),
+            figure.verdict,
+        )
+    ladder = numbers.REQUEST_RATE if figure.metric == "req_s" else numbers.TOKEN_RATE
+    words = numbers.show_quantity(figure.predicted, ladder)
+    return (
+        _LABELS.get(figure.metric, figure.metric),
+        numbers.show(figure.measured, ladder),
+        words,
+        figure.verdict,
+    )
+
+
+def _state_words(metrics: ServerMetrics) -> str:
+    parts = [
+        ("KV cache", f"{metrics.kv_tokens:,} tokens" if metrics.kv_tokens else ""),
+        (
+            "of it in use",
+            "" if metrics.kv_usage_fraction is None else numbers.percent(metrics.kv_usage_fraction),
+        ),
+        ("running", "" if metrics.num_running is None else f"{metrics.num_running:.0f} requests"),
+        ("waiting", "" if metrics.num_waiting is None else f"{metrics.num_waiting:.0f} requests"),
+        (
+            "found in the prefix cache",
+            "" if metrics.prefix_hit_fraction is None else numbers.percent(metrics.prefix_hit_fraction),
+        ),
+        ("preemptions", "" if metrics.num_preemptions is None else f"{metrics.num_preemptions:.0f}"),
+    ]
+    return "At the reading: " + ", ".join(f"{name} {value}" for name, value in parts if value) + "."
+
+
+def memory_answer(
+    found: MemoryComparison, log: ServerLog, inputs: Mapping[str, object], notes: tuple[str, ...]
+) -> Answer:
+    """Return the memory of a start-up log beside the plan's."""
+    deployment = found.deployment
+    where = numbers.layout_words(deployment, deployment.accelerator.id, 1)
+    close = sum(figure.is_close for figure in found.figures)
+    head = (
+        f"{deployment.model.id} ({deployment.weight_dtype}) with {deployment.engine.name} on {where}: "
+        f"{close} of {len(found.figures)} figures of the log agree with the plan within 8 %"
+    )
+    blocks: list[Block] = [
+        Paragraph(head, emphasis=True),
+        Table(
+            columns("figure~ | log> | plan> | plan/log>"),
+            tuple(
+                (
+                    figure.name,
+                    _size(figure, figure.logged),
+                    _size(figure, figure.planned),
+                    f"{figure.ratio:.2f}",
+                )
+                for figure in found.figures
+            ),
+        ),
+    ]
+    if found.causes:
+        blocks.append(bullet_list("What differs", found.causes))
+    warnings = (
+        ("the log ends in the engine's refusal to start: its cache is smaller than one request",)
+        if log.has_failed
+        else ()
+    )
+    return Answer(
+        result={
+            "figures": found.figures,
+            "log": log,
+            "causes": found.causes,
+            "weight_dtype": deployment.weight_dtype,
+            "kv_dtype": deployment.kv_dtype,
+        },
+        inputs=inputs,
+        blocks=tuple(blocks),
+        records="figures",
+        notes=(*notes, *found.assumed),
+        warnings=warnings,
+    )
+
+
+def _size(figure: MemoryFigure, value: float) -> str:
+    return f"{value:,.0f}" if figure.unit == "tokens" else numbers.show(value, numbers.BINARY_SIZE)
+
+
+def links_answer(found: JudgedLinks, inputs: Mapping[str, object], notes: tuple[str, ...]) -> Answer:
+    """Return the verdict on links and health checks."""
+    measurements = [m for m in found.measurements if not m.id.startswith("health.peers")]
+    wrong = [check for check in found.checks if check.status in ("fail", "warn")]
+    blocks: list[Block] = [Paragraph(_links_headline(found), emphasis=True)]
+    if wrong:
+        rows = tuple((check.status.upper(), check.name, check.detail) for check in wrong)
+        blocks.append(Table(columns("status | check~ | detail~"), rows, title="Checks that did not pass"))
+    if measurements:
+        rates = tuple(
+            (
+                _copy_words(m),
+                numbers.show_unit(m.value, m.unit),
+                numbers.show_unit(m.expected, m.unit),
+                _STATUS_WORDS[m.status],
+            )
+            for m in measurements[:_MOST_PAIRS]
+        )
+        blocks.append(
+            Table(columns("copy~ | measured> | expected> | verdict"), rates, title="Rates of links")
+        )
+    if found.topology is not None:
+        blocks.append(Figure(picture(found.topology), title="How the GPUs are joined"))
+    if found.remarks:
+        blocks.append(bullet_list("What follows", found.remarks))
+    if found.unread:
+        blocks.append(Paragraph(f"Not judged: {', '.join(found.unread)}."))
+    return Answer(
+        result={
+            "status": found.status,
+            "accelerator": found.accelerator,
+            "measurements": measurements,
+            "checks": found.checks,
+            "topology": found.topology,
+            "remarks": found.remarks,
+            "unread": found.unread,
+        },
+        inputs=inputs,
+        blocks=tuple(blocks),
+        records="measurements",
+        notes=notes,
+    )
+
+
+def _copy_words(m: Measurement) -> str:
+    """Return source, target and test of a copy."""
+    if m.id == "peer.copy":
+        return m.pattern.partition(", ")[2]
+    way = f"host to GPU {m.gpu}" if m.id == "host_link.h2d" else f"GPU {m.gpu} to host"
+    return f"{way}, {m.pattern}"
+
+
+def _links_headline(found: JudgedLinks) -> str:
+    rates = [
+        m
+        for m in found.measurements
+        if m.status in ("pass", "warn", "fail") and not m.id.startswith("health.")
+    ]
+    parts = []
+    if rates:
+        parts.append(
+            f"{sum(m.status == 'pass' for m in rates)} of {len(rates)} rates are as expected on {found.accelerator}"
+        )
+    if found.checks:
+        ran = [check for check in found.checks if check.status != "skip"]
+        parts.append(f"{sum(check.status == 'pass' for check in ran)} of {len(ran)} checks passed")
+    if found.topology is not None:
+        parts.append(f"{found.topology.num_gpus} GPUs")
+    return "; ".join(parts) if parts else "Nothing in the report is judged without --gpu."

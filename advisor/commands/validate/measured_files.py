@@ -1,0 +1,145 @@
+"""Judge a file of any format that is read: what it holds decides what it is compared with."""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from advisor.ask.server import stated_columns
+from advisor.catalog import accelerators
+from advisor.catalog.errors import InputFileError, UnknownNameError
+from advisor.catalog.files import DATA_DIR, read_csv
+from advisor.catalog.formats.benchmark_result import BenchmarkResult
+from advisor.catalog.formats.file_format import FileFormat, Holds
+from advisor.catalog.formats.link_report import LinkReport
+from advisor.catalog.formats.llama_bench import LlamaBenchRow
+from advisor.catalog.formats.prometheus_text import ServerMetrics
+from advisor.catalog.formats.registry import read, recognise
+from advisor.catalog.formats.server_log import ServerLog
+from advisor.catalog.schema import Accelerator, Calibration
+from advisor.commands.validate.collectives_file import judged_collectives
+from advisor.commands.validate.file_view import links_answer, memory_answer, server_answer
+from advisor.commands.validate.options import FileInput
+from advisor.evidence.own_server import compare_server, local_row_of, row_of
+from advisor.evidence.server_memory import compare_memory
+from advisor.render.answer import Answer
+
+_NVIDIA: Final = "10de"
+
+
+def judged_file(asked: FileInput, text: str, seed: int, calibration: Calibration | None) -> Answer:
+    """Return the verdict on a text in any format that is read.
+
+    Raises: InputFileError: it is in no known format, or lacks what a prediction needs.
+    """
+    name = str(asked.file)
+    if recognise(text, name).holds == "collectives":
+        return judged_collectives(text, asked.file, asked.server.gpu, asked.network, asked.op)
+    kind, found = read(text, name)
+    stated, notes = stated_columns(asked.server)
+    judge = _JUDGES[kind.holds]
+    inputs = {"file": name, "format": kind.id, "stated": stated}
+    return judge(found, stated, inputs, notes, seed, calibration, kind)
+
+
+def _judge_links(
+    found: LinkReport,
+    stated: Mapping[str, str],
+    inputs: dict[str, object],
+    notes: tuple[str, ...],
+    seed: int,
+    calibration: Calibration | None,
+    kind: FileFormat,
+) -> Answer:
+    from advisor.probes.link_judgement import judge_links
+
+    return links_answer(judge_links(found, _accelerator(found, stated)), inputs, notes)
+
+
+def _accelerator(found: LinkReport, stated: Mapping[str, str]) -> Accelerator | None:
+    """Return the accelerator that the person names, or that the report's name or PCI id belongs to; None if unknown.
+
+    Raises: InputFileError: the report holds rates, and neither says what they are of.
+    """
+    if "gpu" in stated:
+        return accelerators.by_id(stated["gpu"])
+    if found.device:
+        words = found.device.lower().replace("nvidia ", "").replace("geforce ", "").replace("tesla ", "")
+        for name in ("-".join(words.split()), "-".join(found.device.lower().split())):
+            try:
+                return accelerators.get(name).record
+            except UnknownNameError:
+                continue
+    if found.pci_device_id:
+        rows = read_csv(DATA_DIR / "boards" / "pci_ids.csv", ("pci_id", "accelerator"))
+        ids = {row["pci_id"]: row["accelerator"] for _, row in rows}
+        if known := ids.get(f"{_NVIDIA}:{found.pci_device_id}"):
+            return accelerators.by_id(known)
+    if found.rates:
+        raise InputFileError(
+            "the report does not say which accelerator it is of",
+            why=f"it names {found.device!r}, which the catalog does not have" if found.device else "",
+            fix="--gpu ID",
+        )
+    return None
+
+
+def _judge_results(
+    found: tuple[BenchmarkResult, ...],
+    stated: Mapping[str, str],
+    inputs: dict[str, object],
+    notes: tuple[str, ...],
+    seed: int,
+    calibration: Calibration | None,
+    kind: FileFormat,
+) -> Answer:
+    rows = [row_of(one, stated) for one in found]
+    compared = [compare_server(row, assumed, calibration=calibration, seed=seed) for row, assumed in rows]
+    return server_answer(compared, kind.title, inputs, notes)
+
+
+def _judge_metrics(
+    found: ServerMetrics,
+    stated: Mapping[str, str],
+    inputs: dict[str, object],
+    notes: tuple[str, ...],
+    seed: int,
+    calibration: Calibration | None,
+    kind: FileFormat,
+) -> Answer:
+    row, assumed = row_of(found.result, stated)
+    compared = compare_server(row, assumed, calibration=calibration, seed=seed)
+    return server_answer([compared], kind.title, inputs, notes, metrics=found)
+
+
+def _judge_local(
+    found: tuple[LlamaBenchRow, ...],
+    stated: Mapping[str, str],
+    inputs: dict[str, object],
+    notes: tuple[str, ...],
+    seed: int,
+    calibration: Calibration | None,
+    kind: FileFormat,
+) -> Answer:
+    rows = [local_row_of(one, stated) for one in found]
+    compared = [compare_server(row, assumed, calibration=calibration, seed=seed) for row, assumed in rows]
+    return server_answer(compared, kind.title, inputs, notes)
+
+
+def _judge_log(
+    found: ServerLog,
+    stated: Mapping[str, str],
+    inputs: dict[str, object],
+    notes: tuple[str, ...],
+    seed: int,
+    calibration: Calibration | None,
+    kind: FileFormat,
+) -> Answer:
+    return memory_answer(compare_memory(found, stated), found, inputs, notes)
+
+
+_JUDGES: Final[Mapping[Holds, Callable[..., Answer]]] = {
+    "links": _judge_links,
+    "serving benchmark": _judge_results,
+    "server metrics": _judge_metrics,
+    "local benchmark": _judge_local,
+    "server log": _judge_log,
+}

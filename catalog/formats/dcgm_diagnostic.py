@@ -1,0 +1,124 @@
+"""Output of `dcgmi diag`, as table or JSON: which checks of a node's GPUs passed."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal
+
+from advisor.catalog.errors import InputFileError
+from advisor.catalog.formats.file_format import FileFormat, read_object
+from advisor.catalog.formats.launcher_lines import without_prefixes
+from advisor.catalog.formats.link_report import HealthCheck, LinkRate, LinkReport
+from advisor.catalog.units import GB
+
+Status = Literal["pass", "fail", "warn", "skip"]
+_STATUSES: Final[Mapping[str, Status]] = {
+    "pass": "pass",
+    "fail": "fail",
+    "warn": "warn",
+    "skip": "skip",
+    "not run": "skip",
+    "error": "fail",
+}
+_ROW: Final = re.compile(r"^\|\s*(.*?)\s*\|\s*(.*?)\s*\|\s*$")
+_WAY: Final = r"(GPU to Host|Host to GPU) bandwidth:\s*([\d.]+) GB/s"
+_RATE: Final = re.compile(rf"GPU (\d+)\D*?{_WAY}(?:.*?{_WAY})?")
+_FACTS: Final = {
+    "DCGM Version",
+    "Driver Version Detected",
+    "GPU Device IDs Detected",
+    "Diagnostic",
+    "EUD Test Version",
+}
+_REMARKS: Final = {"Info", "Warning", "Error"}
+
+
+def read_dcgm_diagnostic(text: str) -> LinkReport:
+    """Return the checks of a `dcgmi diag` run, and the host link rates that its PCIe check printed.
+
+    Raises: InputFileError: no check in the text.
+    Source: NVIDIA DCGM user guide, section "DCGM Diagnostics" (output of -r 1 to 4 and of -j).
+    """
+    checks = list(_of_json(text) if text.lstrip().startswith("{") else _of_table(text))
+    if not checks:
+        raise InputFileError(
+            "no check of dcgmi diag in the text",
+            why="no row names a check and Pass, Fail, Warn or Skip",
+            fix="paste all that dcgmi diag -r 2 printed, or give its JSON (-j)",
+        )
+    found = re.search(r"GPU Device IDs Detected\s*\|?\s*\"?\s*:?\s*\[?\s*\"?([0-9a-fA-F]{4})", text)
+    return LinkReport("", found[1].lower() if found else "", tuple(_rates(text)), tuple(checks))
+
+
+def _of_table(text: str) -> Iterator[HealthCheck]:
+    """Yield the checks of the table; an Info, Warning or Error row belongs to the check above it."""
+    last: HealthCheck | None = None
+    for line in without_prefixes(text):
+        row = _ROW.match(line)
+        if row is None or row[1] in _FACTS:
+            continue
+        name = row[1]
+        words = row[2]
+        status = _status(words)
+        if name in _REMARKS or not name:
+            if last is not None:
+                last = HealthCheck(last.name, last.status, f"{last.detail} {words}".strip())
+        elif status is not None:
+            if last is not None:
+                yield last
+            last = HealthCheck(name, status, words.partition(" - ")[2])
+    if last is not None:
+        yield last
+
+
+def _status(words: str) -> Status | None:
+    lowered = words.lower()
+    return next((status for start, status in _STATUSES.items() if lowered.startswith(start)), None)
+
+
+def _of_json(text: str) -> Iterator[HealthCheck]:
+    document = read_object(text, "JSON of dcgmi diag")
+    whole: Any = next((part for name, part in document.items() if "Diagnostic" in name), document)
+    categories: Any = whole.get("test_categories", []) if isinstance(whole, Mapping) else []
+    for category in categories if isinstance(categories, list) else []:
+        for test in category.get("tests", []) if isinstance(category, Mapping) else []:
+            results = test.get("results", []) if isinstance(test, Mapping) else []
+            for result in results:
+                if isinstance(result, Mapping) and (status := _status(str(result.get("status", "")))):
+                    gpu = result.get("gpu_id", result.get("entity_id"))
+                    detail = "" if gpu is None else f"GPU: {gpu}"
+                    yield HealthCheck(
+                        str(test.get("name", "")), status, f"{detail} {_remark(result)}".strip()
+                    )
+
+
+def _remark(result: Mapping[str, Any]) -> str:
+    found = result.get("warnings") or result.get("info") or ""
+    parts = found if isinstance(found, list) else [found]
+    return " ".join(
+        str(part.get("warning", part)) if isinstance(part, Mapping) else str(part) for part in parts
+    )
+
+
+def _rates(text: str) -> Iterator[LinkRate]:
+    for gpu, first, rate, second, other in _RATE.findall(text):
+        for way, value in ((first, rate), (second, other)):
+            if not way:
+                continue
+            bytes_per_s = float(value) * GB
+            if way == "Host to GPU":
+                yield LinkRate("host_link.h2d", None, int(gpu), bytes_per_s, "PCIe")
+            else:
+                yield LinkRate("host_link.d2h", int(gpu), None, bytes_per_s, "PCIe")
+
+
+def _is_dcgm_diagnostic(text: str) -> bool:
+    return bool(
+        re.search(r"\|\s*Diagnostic\s*\|\s*Result", text)
+        or ("DCGM" in text and "Diagnostic" in text and "test_categories" in text)
+        or "Successfully ran diagnostic for group" in text
+    )
+
+
+FORMAT: Final = FileFormat(
+    "dcgm-diag", "output of dcgmi diag", "links", _is_dcgm_diagnostic, read_dcgm_diagnostic
+)

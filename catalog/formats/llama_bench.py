@@ -1,0 +1,167 @@
+"""Output of llama-bench: a Markdown table, CSV, JSON or JSON lines."""
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+from advisor.catalog.errors import InputFileError
+from advisor.catalog.files import parsed_json
+from advisor.catalog.formats.benchmark_result import number_of, whole_of
+from advisor.catalog.formats.file_format import FileFormat, has_keys
+from advisor.catalog.formats.launcher_lines import without_prefixes
+
+_TITLE: Final = "output of llama-bench"
+_TEST: Final = re.compile(r"^(pp|tg)(\d+)(?:\s*@\s*d(\d+))?$")
+_BOTH: Final = re.compile(r"^pp(\d+)\+tg(\d+)")
+_DEVICE: Final = re.compile(r"Device 0: (.+?)(?:,| \(|$)", re.MULTILINE)
+_FORMAT: Final = re.compile(r"\b(I?Q\d_[0-9A-Z_]+|Q\d_[01]|BF16|F16|F32|MXFP4(?:_MOE)?)\b", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class LlamaBenchRow:
+    """One test: prompt tokens processed, or tokens generated, per second."""
+
+    model: str
+    """Name of the model as the program prints it, e.g. qwen3 32B Q4_K - Medium."""
+    file_stem: str
+    """Name of the GGUF file without folder and suffix; empty if the output does not have it."""
+    weight_dtype: str
+    """Format of the file, e.g. q4_k_m; empty if neither name nor file says it."""
+    backend: str
+    device: str
+    num_prompt_tokens: int
+    num_output_tokens: int
+    depth_tokens: int
+    """Tokens in the cache before the test."""
+    tokens_per_s: float
+    num_gpu_layers: int | None
+    """Layers on GPUs; None if not stated. 99 and more are all."""
+
+
+def read_llama_bench(text: str) -> tuple[LlamaBenchRow, ...]:
+    """Return the tests of llama-bench output. Tests of prompt and generation together are left out.
+
+    Raises: InputFileError: no test in the text, or rates in another unit than tokens per second.
+    Source: ggml-org/llama.cpp tools/llama-bench/README.md.
+    """
+    if text.lstrip()[:1] in ("{", "["):
+        rows = [_of_fields(one) for one in _objects(text)]
+    elif re.search(r'^"?build_commit"?,', text, re.MULTILINE):
+        rows = [_of_fields(one) for one in _csv(text)]
+    else:
+        rows = list(_of_table(text))
+    found = tuple(row for row in rows if row is not None)
+    if not found:
+        raise InputFileError(
+            f"no test in the {_TITLE}",
+            why="no row has a test (pp512, tg128) and its tokens per second; was it cut?",
+            fix="paste the table with its header, or give -o json",
+        )
+    return found
+
+
+def _objects(text: str) -> Iterator[Mapping[str, Any]]:
+    try:
+        whole = parsed_json(text)
+    except (ValueError, RecursionError):
+        lines = (line.strip().rstrip(",") for line in text.splitlines())
+        for line in lines:
+            try:
+                one = parsed_json(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(one, dict):
+                yield one
+        return
+    yield from (one for one in (whole if isinstance(whole, list) else [whole]) if isinstance(one, dict))
+
+
+def _csv(text: str) -> Iterator[Mapping[str, Any]]:
+    head = text.index("build_commit")
+    start = text.rfind("\n", 0, head) + 1
+    reader = csv.DictReader(io.StringIO(text[start:]))
+    try:
+        yield from (row for row in reader if row.get("avg_ts"))
+    except csv.Error as error:
+        raise InputFileError(
+            f"the {_TITLE} is not CSV", why=str(error), fix="give it as -o csv wrote it"
+        ) from None
+
+
+def _of_fields(one: Mapping[str, Any]) -> LlamaBenchRow | None:
+    prompt = whole_of(one.get("n_prompt"))
+    output = whole_of(one.get("n_gen"))
+    rate = number_of(one.get("avg_ts"))
+    if not rate or (prompt or 0) * (output or 0) or not (prompt or output):
+        return None
+    stem = PurePosixPath(str(one.get("model_filename", "")).replace("\\", "/")).name.removesuffix(".gguf")
+    model = str(one.get("model_type", ""))
+    return LlamaBenchRow(
+        model=model,
+        file_stem=stem,
+        weight_dtype=_format_of(stem) or _format_of(model),
+        backend=str(one.get("backends") or one.get("backend") or ""),
+        device=str(one.get("gpu_info", "")).split(",")[0].strip(),
+        num_prompt_tokens=prompt or 0,
+        num_output_tokens=output or 0,
+        depth_tokens=whole_of(one.get("n_depth")) or 0,
+        tokens_per_s=rate,
+        num_gpu_layers=whole_of(one.get("n_gpu_layers")),
+    )
+
+
+def _of_table(text: str) -> Iterator[LlamaBenchRow | None]:
+    found = _DEVICE.search(text)
+    device = found[1].strip() if found else ""
+    names: list[str] = []
+    for line in without_prefixes(text):
+        if not line.strip().startswith("|"):
+            continue
+        cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+        if "test" in cells and any(cell.startswith("t/s") for cell in cells):
+            names = cells
+        elif names and len(cells) == len(names) and not set(line) <= set("|-: "):
+            yield _of_cells(dict(zip(names, cells, strict=True)), device)
+
+
+def _of_cells(cells: Mapping[str, str], device: str) -> LlamaBenchRow | None:
+    test = _TEST.match(cells.get("test", ""))
+    rate = number_of(cells.get("t/s", "").partition("±")[0].strip())
+    if test is None or not rate:
+        return None
+    tokens = int(test[2])
+    model = cells.get("model", "")
+    return LlamaBenchRow(
+        model=model,
+        file_stem="",
+        weight_dtype=_format_of(model),
+        backend=cells.get("backend", ""),
+        device=device,
+        num_prompt_tokens=tokens if test[1] == "pp" else 0,
+        num_output_tokens=tokens if test[1] == "tg" else 0,
+        depth_tokens=int(test[3] or 0),
+        tokens_per_s=rate,
+        num_gpu_layers=whole_of(cells.get("ngl")),
+    )
+
+
+def _format_of(name: str) -> str:
+    """Return the format that a model's or file's name states: "Q4_K - Medium" is q4_k_m; empty if it states none."""
+    name = re.sub(r" - (Small|Medium|Large)", lambda size: f"_{size[1][0]}", name)
+    found = _FORMAT.findall(name)
+    text = found[-1].lower() if found else ""
+    return {"f16": "fp16", "f32": "fp32", "mxfp4_moe": "mxfp4"}.get(text, text)
+
+
+def _is_llama_bench(text: str) -> bool:
+    if text.lstrip()[:1] in ("{", "["):
+        return has_keys(text, "avg_ts", "n_prompt")
+    table = re.search(r"^\|\s*model\s*\|.*\|\s*test\s*\|\s*t/s", text, re.MULTILINE)
+    return bool(table) or bool(re.search(r'^"?build_commit"?,.*avg_ts', text, re.MULTILINE))
+
+
+FORMAT: Final = FileFormat("llama-bench", _TITLE, "local benchmark", _is_llama_bench, read_llama_bench)

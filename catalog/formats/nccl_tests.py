@@ -1,0 +1,218 @@
+"""Output of nccl-tests and rccl-tests: operation, group, device and one timing per message size."""
+
+import re
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from advisor.catalog.errors import InputFileError
+from advisor.catalog.formats.file_format import FileFormat
+from advisor.catalog.formats.launcher_lines import without_prefixes
+from advisor.catalog.units import GB, MICROSECOND_S
+
+CollectiveName = Literal[
+    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv", "reduce"
+]
+_PROGRAMS: Final[dict[str, CollectiveName]] = {
+    "all_reduce_perf": "all_reduce",
+    "all_gather_perf": "all_gather",
+    "reduce_scatter_perf": "reduce_scatter",
+    "alltoall_perf": "all_to_all",
+    "broadcast_perf": "broadcast",
+    "sendrecv_perf": "send_recv",
+    "reduce_perf": "reduce",
+}
+_NUMBER: Final = re.compile(r"^[+-]?\d+(\.\d+)?([eE][+-]?\d+)?$")
+_ROOT: Final = re.compile(r"^-?\d+$")
+_RANK: Final = re.compile(r"#\s+Rank\s+(\d+).*?\bon\s+(\S+)\s+device\s+\d+\s+\[[^\]]*\]\s*(.*)")
+_UNITS: Final = re.compile(r"#\s+\(B\)\s+\(elements\)(.*)")
+_TIMED: Final = 4
+"""Number of columns of one timing: time, algbw, busbw, errors."""
+_SAME_RATIO: Final = 0.03
+"""Largest difference of two ratios of bus to algorithm bandwidth that are taken for equal."""
+
+
+@dataclass(frozen=True, slots=True)
+class NcclTestsRow:
+    """One line of results, out of place (SI)."""
+
+    num_bytes: int
+    time_s: float
+    algorithm_bytes_per_s: float
+    bus_bytes_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class NcclTestsRun:
+    """Content of a pasted output: operation, group, device and rows."""
+
+    operation: CollectiveName
+    num_ranks: int
+    num_nodes: int
+    device: str
+    """Device name as the driver states it; empty if the header was not pasted."""
+    rows: tuple[NcclTestsRow, ...]
+    assumed: tuple[str, ...] = ()
+    """Sentences about what the text leaves open and how it was taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One line of results with its columns, of which an old release lacks some."""
+
+    row: NcclTestsRow
+    redop: str | None
+    root: int | None
+    timings: tuple[str, ...]
+    """Words of one or two timings; fewer than those of other lines if the line was cut."""
+
+    @property
+    def is_in_place_unchecked(self) -> bool:
+        """Whether results were checked out of place, but not in place, as for collectives without in-place form."""
+        return len(self.timings) == 2 * _TIMED and self.timings[-1] == "N/A" != self.timings[_TIMED - 1]
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether results were checked in both forms."""
+        return len(self.timings) == 2 * _TIMED and "N/A" not in self.timings
+
+
+def parse_nccl_tests(text: str, operation: CollectiveName | None = None) -> NcclTestsRun:
+    """Return operation, group, device and rows of nccl-tests output (or rccl-tests, which prints the same).
+
+    Whatever a launcher writes before a line is skipped (`mpirun --tag-output`, `srun --label`, `kubectl logs`). The
+    operation is the one given, else the program's name, else what the columns redop and root and the ratio of busbw to
+    algbw leave possible; ranks and hosts come from the header, else from that ratio.
+
+    Raises: InputFileError: no line of results, times in other units, or neither header nor ratio tells how many ranks
+        took part.
+    Source: NVIDIA/nccl-tests src/common.cu, src/*.cu (output format; which collectives print an operator and a root).
+    """
+    _check_units(text)
+    with_root = bool(re.search(r"\btype\b.*\broot\b.*\btime\b", text))
+    lines = [found for line in without_prefixes(text) if (found := _line(line, with_root)) is not None]
+    if not lines:
+        raise InputFileError(
+            "no nccl-tests results in the text",
+            why="no line has a size, a count, a type and a timing",
+            fix="paste the output of all_reduce_perf and the like, the table included",
+        )
+    lines = [line for line in lines if len(line.timings) >= len(lines[0].timings)]
+    rows = tuple(line.row for line in lines)
+    ranks = _RANK.findall(text)
+    num_ranks = len({int(rank) for rank, _, _ in ranks})
+    assumed: tuple[str, ...] = ()
+    named = operation or _named_operation(text)
+    if named is None:
+        named, assumed = _operation_of_columns(lines, num_ranks)
+    return NcclTestsRun(
+        operation=named,
+        num_ranks=num_ranks or _ranks_from_ratio(named, rows),
+        num_nodes=max(len({host for _, host, _ in ranks}), 1),
+        device=ranks[0][2].strip() if ranks else "",
+        rows=rows,
+        assumed=assumed,
+    )
+
+
+def _check_units(text: str) -> None:
+    """Refuse a table whose second header line has other units than bytes, microseconds and GB/s."""
+    found = _UNITS.search(text)
+    units = set(re.findall(r"\(([^)]*)\)", found[1])) if found else set()
+    if other := sorted(units - {"us", "GB/s"}):
+        raise InputFileError(
+            f"the table has columns in {', '.join(other)}",
+            why="nccl-tests prints times in us and bandwidths in GB/s; other units are not guessed",
+            fix="paste the output as nccl-tests prints it",
+        )
+
+
+def _line(text: str, with_root: bool) -> _Line | None:
+    """Return a line of results: size, count, type, possibly redop and root, then one or two timings; None for other
+    lines. Words before the size come from a launcher."""
+    words = text.split()
+    for place in range(len(words) - 2 - _TIMED):
+        if words[place].isdigit() and words[place + 1].isdigit() and words[place + 2][0].isalpha():
+            return _columns(words[place:], with_root)
+    return None
+
+
+def _columns(words: list[str], with_root: bool) -> _Line | None:
+    tail = words[3:]
+    redop = tail.pop(0) if tail[0][0].isalpha() and tail[0] != "N/A" else None
+    has_root = with_root or len(tail) in (1 + _TIMED, 1 + 2 * _TIMED)
+    root = int(tail.pop(0)) if has_root and _ROOT.match(tail[0]) else None
+    if len(tail) < _TIMED or not all(_NUMBER.match(word) for word in tail[:3]):
+        return None
+    time_us, algorithm, bus = (float(word) for word in tail[:3])
+    size = int(words[0])
+    if time_us <= 0:
+        return None
+    row = NcclTestsRow(size, time_us * MICROSECOND_S, algorithm * GB, bus * GB)
+    return _Line(row, redop, root, tuple(tail[: 2 * _TIMED]))
+
+
+def _ratio(rows: tuple[NcclTestsRow, ...]) -> float | None:
+    """Ratio of bus to algorithm bandwidth, from the fastest row, where rounding matters least."""
+    best = max(rows, key=lambda row: row.algorithm_bytes_per_s)
+    if best.algorithm_bytes_per_s < GB:
+        return None
+    return best.bus_bytes_per_s / best.algorithm_bytes_per_s
+
+
+def _named_operation(text: str) -> CollectiveName | None:
+    for program, operation in _PROGRAMS.items():
+        if re.search(rf"(?<![a-z_]){program}", text):
+            return operation
+    return None
+
+
+def _operation_of_columns(lines: list[_Line], num_ranks: int) -> tuple[CollectiveName, tuple[str, ...]]:
+    """Return the collective that prints such columns with such a ratio, and what was assumed about it."""
+    line = lines[-1]
+    ratio = _ratio(tuple(one.row for one in lines))
+    has_operator = line.redop not in (None, "none")
+    if line.root is not None and line.root >= 0:
+        return ("reduce" if has_operator else "broadcast"), ()
+    if ratio is not None and ratio > 1.0 + _SAME_RATIO:
+        return "all_reduce", ()
+    if has_operator:
+        if ratio is None:
+            return "all_reduce", (
+                "the text does not name the collective: taken for all_reduce; --op says it",
+            )
+        if ratio < 1.0 - _SAME_RATIO and (num_ranks < 2 or abs(ratio - 1.0 + 1.0 / num_ranks) < _SAME_RATIO):
+            return "reduce_scatter", ()
+        return ("send_recv" if line.is_in_place_unchecked else "all_reduce"), ()
+    if line.is_in_place_unchecked:
+        return "all_to_all", ()
+    if line.is_checked:
+        return "all_gather", ()
+    return "all_gather", (
+        "all_gather and all_to_all print these columns: taken for all_gather; --op says it",
+    )
+
+
+def _ranks_from_ratio(operation: CollectiveName, rows: tuple[NcclTestsRow, ...]) -> int:
+    ratio = _ratio(rows)
+    passes = 2.0 if operation == "all_reduce" else 1.0
+    if ratio is None or not 0.0 < ratio < passes - _SAME_RATIO / 4:
+        raise InputFileError(
+            "the text does not say how many ranks took part",
+            why="the header with one line per rank is missing",
+            fix="paste the lines that begin with '#  Rank' too",
+        )
+    return max(2, round(passes / (passes - ratio)))
+
+
+def _is_nccl_tests(text: str) -> bool:
+    return bool(
+        re.search(r"#\s+size\s+count(?:\s*\(elements\))?\s+type", text)
+        or _RANK.search(text)
+        or re.search(r"nThread \d+ nGpus \d+ minBytes", text)
+        or any(_line(line, with_root=False) for line in without_prefixes(text))
+    )
+
+
+FORMAT: Final = FileFormat(
+    "nccl-tests", "output of nccl-tests or rccl-tests", "collectives", _is_nccl_tests, parse_nccl_tests
+)

@@ -1,0 +1,220 @@
+"""Metrics of a running server in Prometheus' text format: what it served since its start."""
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from advisor.catalog.errors import InputFileError
+from advisor.catalog.formats.benchmark_result import BenchmarkResult, MeasuredTimes, ratio_of
+from advisor.catalog.formats.file_format import FileFormat
+
+_SAMPLE: Final = re.compile(
+    r"^([a-zA-Z_:][\w:]*)(?:\{(.*)\})?\s+([+-]?(?:\d[\d.eE+-]*|Inf|NaN))(?:\s+\d+)?\s*$", re.MULTILINE
+)
+_LABEL: Final = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "ttft": ("time_to_first_token_seconds",),
+    "tpot": (
+        "request_time_per_output_token_seconds",
+        "time_per_output_token_seconds",
+        "inter_token_latency_seconds",
+    ),
+    "e2e": ("e2e_request_latency_seconds",),
+    "inputs": ("request_prompt_tokens", "prompt_tokens_histogram"),
+    "outputs": ("request_generation_tokens", "generation_tokens_histogram"),
+}
+"""Histograms by what they measure, the best first, without the engine's prefix."""
+_ENGINES: Final = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm"}
+
+
+@dataclass(frozen=True, slots=True)
+class ServerMetrics:
+    """Metrics of one server since its start."""
+
+    result: BenchmarkResult
+    """Lengths and latencies; rates are None, as one reading does not say over which time it counts."""
+    kv_tokens: int | None
+    """Tokens that the KV cache holds; None if the metrics do not say it."""
+    memory_fraction: float | None
+    kv_usage_fraction: float | None
+    """Part of the KV cache in use at the reading."""
+    num_running: float | None
+    num_waiting: float | None
+    prefix_hit_fraction: float | None
+    """Fraction of prompt tokens found in the prefix cache."""
+    num_preemptions: float | None
+
+
+@dataclass(slots=True)
+class _Samples:
+    """Sums of samples over labels that do not matter here, and buckets of histograms by upper bound."""
+
+    totals: dict[str, float] = field(default_factory=lambda: defaultdict(float))
+    buckets: dict[str, dict[float, float]] = field(
+        default_factory=lambda: defaultdict(lambda: defaultdict(float))
+    )
+    labels: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+def read_prometheus_text(text: str) -> ServerMetrics:
+    """Return what the metrics of vLLM, SGLang or TensorRT-LLM say.
+
+    Raises: InputFileError: no metric of such a server, or no request was counted.
+    Source: Prometheus exposition format; vllm v1/metrics/loggers.py; sglang srt/observability/metrics_collector.py.
+    """
+    prefix = next((name for name in _ENGINES if re.search(rf"^{name}[:_]", text, re.MULTILINE)), "")
+    samples = _samples(text)
+    if not prefix:
+        raise InputFileError(
+            "no metrics of vLLM, SGLang or TensorRT-LLM in the text",
+            why="names that begin with vllm:, sglang: or trtllm_ are read",
+            fix="give what the server answers at /metrics",
+        )
+    found = {what: _histogram(samples, prefix, names) for what, names in _NAMES.items()}
+    count = _first(
+        samples.totals, *(f"{name}_count" for name in _all(prefix, _NAMES["e2e"] + _NAMES["ttft"]))
+    )
+    if not count:
+        raise InputFileError(
+            "the metrics count no finished request",
+            why="latencies and lengths are means over finished requests",
+            fix="read /metrics after the server has served requests",
+        )
+    totals = samples.totals
+    inputs = _mean(samples, prefix, "inputs") or ratio_of(
+        _first(totals, *_all(prefix, ("prompt_tokens_total",))), count
+    )
+    outputs = _mean(samples, prefix, "outputs") or ratio_of(
+        _first(totals, *_all(prefix, ("generation_tokens_total",))), count
+    )
+    result = BenchmarkResult(
+        tool="prometheus",
+        model=next(
+            (labels["model_name"] for labels in samples.labels.values() if "model_name" in labels), ""
+        ),
+        num_requests=round(count),
+        mean_input_tokens=inputs,
+        mean_output_tokens=outputs,
+        length_dist="mean",
+        ttft=found["ttft"],
+        tpot=found["tpot"],
+        e2e=found["e2e"],
+        engine=_ENGINES[prefix],
+        notes=(
+            "figures since the server's start; percentiles are interpolated between the bounds of buckets",
+        ),
+    )
+    return _with_gauges(result, samples, prefix)
+
+
+def _with_gauges(result: BenchmarkResult, samples: _Samples, prefix: str) -> ServerMetrics:
+    totals = samples.totals
+
+    def gauge(*names: str) -> float | None:
+        return _first(totals, *_all(prefix, names))
+
+    config = samples.labels.get(f"{prefix}:cache_config_info", {})
+    blocks = config.get("num_gpu_blocks", "")
+    size = config.get("block_size", "")
+    tokens = int(blocks) * int(size) if blocks.isdigit() and size.isdigit() else None
+    stated = gauge("max_total_num_tokens")
+    queries = gauge("prefix_cache_queries_total", "gpu_prefix_cache_queries_total")
+    hits = gauge("prefix_cache_hits_total", "gpu_prefix_cache_hits_total")
+    try:
+        fraction = float(config.get("gpu_memory_utilization", "nan"))
+    except ValueError:
+        fraction = math.nan
+    return ServerMetrics(
+        result=result,
+        kv_tokens=tokens if stated is None else round(stated),
+        memory_fraction=fraction if math.isfinite(fraction) else None,
+        kv_usage_fraction=gauge("kv_cache_usage_perc", "gpu_cache_usage_perc", "token_usage"),
+        num_running=gauge("num_requests_running", "num_running_reqs"),
+        num_waiting=gauge("num_requests_waiting", "num_queue_reqs"),
+        prefix_hit_fraction=ratio_of(hits, queries) if queries else gauge("cache_hit_rate"),
+        num_preemptions=gauge("num_preemptions_total"),
+    )
+
+
+def _samples(text: str) -> _Samples:
+    found = _Samples()
+    for name, labels, value in _SAMPLE.findall(text):
+        number = float(value)
+        by_label = dict(_LABEL.findall(labels))
+        if name.endswith("_bucket") and "le" in by_label:
+            try:
+                bound = float(by_label["le"])
+            except ValueError:
+                continue
+            found.buckets[name.removesuffix("_bucket")][bound] += number
+        elif math.isfinite(number):
+            found.totals[name] += number
+            found.labels.setdefault(name, by_label)
+    return found
+
+
+def _all(prefix: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(f"{prefix}{separator}{name}" for name in names for separator in (":", "_"))
+
+
+def _first(totals: Mapping[str, float], *names: str) -> float | None:
+    return next((totals[name] for name in names if name in totals), None)
+
+
+def _mean(samples: _Samples, prefix: str, what: str) -> float | None:
+    for name in _all(prefix, _NAMES[what]):
+        if found := ratio_of(samples.totals.get(f"{name}_sum"), samples.totals.get(f"{name}_count")):
+            return found
+    return None
+
+
+def _histogram(samples: _Samples, prefix: str, names: tuple[str, ...]) -> MeasuredTimes:
+    """Return the statistics of the first histogram that has counts."""
+    for name in _all(prefix, names):
+        count = samples.totals.get(f"{name}_count")
+        if count:
+            buckets = samples.buckets.get(name, {})
+            return MeasuredTimes(
+                mean_s=ratio_of(samples.totals.get(f"{name}_sum"), count),
+                p50_s=_percentile(buckets, 0.5),
+                p99_s=_percentile(buckets, 0.99),
+            )
+    return MeasuredTimes()
+
+
+def _percentile(buckets: Mapping[float, float], fraction: float) -> float | None:
+    """Percentile of a histogram, linear within its bucket; None if it lies beyond the last finite bound.
+
+    Source: Prometheus, histogram_quantile.
+    """
+    bounds = sorted(buckets)
+    if not bounds or not buckets[bounds[-1]]:
+        return None
+    wanted = fraction * buckets[bounds[-1]]
+    below = 0.0
+    count = 0.0
+    for bound in bounds:
+        if buckets[bound] >= wanted:
+            if not math.isfinite(bound):
+                return None
+            inside = buckets[bound] - count
+            return below + (bound - below) * ((wanted - count) / inside if inside else 1.0)
+        below = bound
+        count = buckets[bound]
+    return None
+
+
+def _is_prometheus_text(text: str) -> bool:
+    return bool(re.search(r"^(?:# (?:HELP|TYPE) )?(?:vllm:|sglang:|trtllm_)\w+", text, re.MULTILINE))
+
+
+FORMAT: Final = FileFormat(
+    "prometheus",
+    "Prometheus metrics of a serving engine",
+    "server metrics",
+    _is_prometheus_text,
+    read_prometheus_text,
+)

@@ -1,0 +1,63 @@
+"""Registry of the formats that are read, and recognition of a text by its content."""
+
+from typing import Final
+
+from advisor.catalog.errors import InputFileError
+from advisor.catalog.formats import (
+    aiperf,
+    dcgm_diagnostic,
+    gpu_topology,
+    guidellm,
+    inferencex,
+    llama_bench,
+    nccl_tests,
+    nvbandwidth,
+    prometheus_text,
+    server_log,
+    vllm_bench,
+)
+from advisor.catalog.formats.file_format import FileFormat
+
+FORMATS: Final[tuple[FileFormat, ...]] = (
+    prometheus_text.FORMAT,
+    guidellm.FORMAT,
+    inferencex.FORMAT,
+    aiperf.FORMAT,
+    vllm_bench.FORMAT,
+    llama_bench.FORMAT,
+    nvbandwidth.FORMAT,
+    dcgm_diagnostic.FORMAT,
+    gpu_topology.FORMAT,
+    nccl_tests.FORMAT,
+    server_log.FORMAT,
+)
+"""Formats in the order in which they are tried: the most specific marks first, logs last, because a log may contain
+anything."""
+
+
+def recognise(text: str, name: str) -> FileFormat:
+    """Return the format of a text; `name` names the file in the message.
+
+    Raises: InputFileError: the text is in no format that is read.
+    """
+    for one in FORMATS:
+        if one.is_it(text):
+            return one
+    start = " ".join(text.split())[:60]
+    raise InputFileError(
+        f"{name}: not in a format that is read" if start else f"{name}: is empty",
+        why=f"it begins with {start!r}" if start else "",
+        fix=f"give one of: {'; '.join(each.title for each in FORMATS)}",
+    )
+
+
+def read(text: str, name: str) -> tuple[FileFormat, object]:
+    """Return the format of a text and what its reader found.
+
+    Raises: InputFileError: the text is in no format that is read, or lacks what its reader needs.
+    """
+    found = recognise(text, name)
+    try:
+        return found, found.read(text)
+    except InputFileError as error:
+        raise InputFileError(f"{name}: {error.what}", why=error.why, fix=error.fix, hint=error.hint) from None

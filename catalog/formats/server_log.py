@@ -1,0 +1,267 @@
+"""Start-up logs of serving engines: settings, weights and KV cache, as the engine itself states them."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from advisor.catalog.errors import InputFileError
+from advisor.catalog.formats.file_format import FileFormat
+from advisor.catalog.formats.launcher_lines import without_prefixes
+from advisor.catalog.units import GIB, MIB
+
+_UNITS: Final[Mapping[str, float]] = {"GiB": GIB, "GB": GIB, "MiB": MIB}
+"""Bytes of the units in the logs. vLLM before 0.8 and SGLang print GB for 2^30 bytes."""
+_SIZE: Final = r"([\d.]+)\s*(GiB|GB|MiB)"
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLog:
+    """Content of one start-up log; None or empty where the log does not say it."""
+
+    engine: str
+    version: str = ""
+    model: str = ""
+    weight_bytes: float | None = None
+    """Weights on the fullest GPU [bytes]."""
+    kv_bytes: float | None = None
+    """KV cache on one GPU [bytes]."""
+    kv_tokens: int | None = None
+    """Tokens that the cache of one engine holds, or of one rank under attention data parallelism."""
+    max_model_len: int | None = None
+    tensor_parallel: int | None = None
+    pipeline_parallel: int | None = None
+    data_parallel: int | None = None
+    attends_apart: bool = False
+    """Whether data parallelism is that of attention inside the tensor-parallel group (SGLang)."""
+    expert_parallel: int | None = None
+    memory_fraction: float | None = None
+    weight_dtype: str = ""
+    """Quantisation of the weights in the engine's word, empty if none was stated."""
+    kv_dtype: str = ""
+    block_tokens: int | None = None
+    max_num_seqs: int | None = None
+    max_num_batched_tokens: int | None = None
+    enforce_eager: bool = False
+    has_failed: bool = False
+    """Whether the log ends in the engine's refusal to start for lack of memory."""
+    notes: tuple[str, ...] = ()
+    """Sentences about how figures of the log were read."""
+
+
+def read_server_log(text: str) -> ServerLog:
+    """Return what a start-up log of vLLM, SGLang or TensorRT-LLM says.
+
+    Raises: InputFileError: it has neither weights nor a KV cache; says which line is missing.
+    Source: vllm v1/worker/gpu_worker.py, v1/core/kv_cache_utils.py; sglang model_executor/model_runner.py,
+        mem_cache/memory_pool.py; TensorRT-LLM batch_manager/kvCacheManager.cpp, pyexecutor/_util.py (log lines).
+    """
+    plain = "\n".join(without_prefixes(text))
+    for engine, (marks, read) in _READERS.items():
+        if any(re.search(mark, plain) for mark in marks):
+            found = read(plain)
+            if found.weight_bytes is None and found.kv_bytes is None and found.kv_tokens is None:
+                raise InputFileError(
+                    f"the log of {engine} states neither weights nor KV cache",
+                    why="it ends before the model was loaded, or was cut",
+                    fix=f"give the log until the server is ready; it has {_WANTED[engine]}",
+                )
+            return found
+    raise InputFileError(
+        "not a start-up log of vLLM, SGLang or TensorRT-LLM",
+        why="no line of theirs about weights or the KV cache",
+        fix="give what the server printed from its start",
+    )
+
+
+_WANTED: Final = {
+    "vllm": "'Model loading took' and 'GPU KV cache size'",
+    "sglang": "'Load weight end' and 'KV Cache is allocated'",
+    "tensorrt-llm": "'Allocated ... for max tokens in paged KV cache'",
+}
+
+
+def _last(pattern: str, text: str) -> str:
+    """Return the first group of the last match; empty if there is none."""
+    found = re.findall(pattern, text)
+    if not found:
+        return ""
+    last = found[-1]
+    return str(last if isinstance(last, str) else next((part for part in last if part), ""))
+
+
+def _whole(pattern: str, text: str) -> int | None:
+    found = _last(pattern, text).replace(",", "")
+    return int(found) if found.isdigit() else None
+
+
+def _fraction(pattern: str, text: str) -> float | None:
+    found = _last(pattern, text)
+    try:
+        value = float(found)
+    except ValueError:
+        return None
+    return value if 0.0 < value <= 1.0 else None
+
+
+def _bytes(pattern: str, text: str, choose: Callable[[list[float]], float] = max) -> float | None:
+    """Return a size; several ranks print theirs, of which one is chosen."""
+    sizes = [float(value) * _UNITS[unit] for value, unit in re.findall(pattern + _SIZE, text)]
+    return choose(sizes) if sizes else None
+
+
+def _setting(*names: str) -> str:
+    """Return the pattern of an engine's setting in any of the forms in which logs write it."""
+    words = "|".join(re.escape(name) for name in names)
+    return rf"(?:--|\b|['\"])(?:{words})['\"]?(?:=|:\s*|\s+)['\"]?([\w./:@-]+)"
+
+
+def _word_of(text: str, *names: str) -> str:
+    value = _last(_setting(*names), text)
+    return "" if value in ("None", "auto", "null") else value
+
+
+def _vllm(text: str) -> ServerLog:
+    tokens = [int(found.replace(",", "")) for found in re.findall(r"GPU KV cache size:\s*([\d,]+)", text)]
+    notes = []
+    block = _whole(_setting("block_size", "block-size"), text)
+    blocks = _whole(r"# (?:GPU|CUDA|cuda) blocks:\s*([\d,]+)", text)
+    if not tokens and blocks is not None:
+        tokens = [blocks * (block or 16)]
+        size = (
+            f"{block} tokens"
+            if block
+            else "16 tokens, the default of the release, as the log does not say it"
+        )
+        notes.append(f"the cache is {blocks:,} blocks of {size}")
+    weights = _bytes(r"(?:Model loading took|Loading model weights took|model weights take)\s*", text)
+    cache = _bytes(r"(?:Available KV cache memory:|reserved for KV Cache is)\s*", text, min)
+    return ServerLog(
+        engine="vllm",
+        version=_last(
+            r"(?:vLLM API server version|LLM engine \(v?|vLLM version)\s*v?(\d+\.\d+[\w.+]*)", text
+        ),
+        model=_last(r"model_tag['\"]?:\s*['\"]([^'\"]+)", text) or _last(r"\bmodel=['\"]([^'\"]+)", text),
+        weight_bytes=weights,
+        kv_bytes=cache,
+        kv_tokens=min(tokens) if tokens else None,
+        max_model_len=_whole(_setting("max_model_len", "max-model-len", "max_seq_len"), text)
+        or _whole(r"Maximum concurrency for ([\d,]+) tokens", text),
+        tensor_parallel=_whole(_setting("tensor_parallel_size", "tensor-parallel-size"), text),
+        pipeline_parallel=_whole(_setting("pipeline_parallel_size", "pipeline-parallel-size"), text),
+        data_parallel=_whole(_setting("data_parallel_size", "data-parallel-size"), text),
+        memory_fraction=_fraction(_setting("gpu_memory_utilization", "gpu-memory-utilization"), text)
+        or _fraction(r"gpu_memory_utilization\s*\(([\d.]+)\)", text),
+        weight_dtype=_word_of(text, "quantization"),
+        kv_dtype=_word_of(text, "kv_cache_dtype", "kv-cache-dtype"),
+        block_tokens=block,
+        max_num_seqs=_whole(_setting("max_num_seqs", "max-num-seqs"), text),
+        max_num_batched_tokens=_whole(_setting("max_num_batched_tokens", "max-num-batched-tokens"), text),
+        enforce_eager=_word_of(text, "enforce_eager").lower() == "true" or "--enforce-eager" in text,
+        has_failed=bool(
+            re.search(r"larger than the (?:maximum|available)|No available memory for the cache", text)
+        ),
+        notes=tuple(notes),
+    )
+
+
+def _sglang(text: str) -> ServerLog:
+    per_rank = [int(found) for found in re.findall(r"KV Cache is allocated\..*?#tokens:\s*(\d+)", text)]
+    total = _whole(r"max_total_num_tokens=(\d+)", text)
+    halves = re.findall(rf"K size:\s*{_SIZE},\s*V size:\s*{_SIZE}", text)
+    pools = [(float(k) * _UNITS[ku]) + (float(v) * _UNITS[vu]) for k, ku, v, vu in halves]
+    apart = _word_of(text, "enable_dp_attention").lower() == "true" or "--enable-dp-attention" in text
+    return ServerLog(
+        engine="sglang",
+        version=_last(r"sglang(?:\s+version|==| v)[:\s]*v?(\d+\.\d+[\w.]*)", text),
+        model=_last(r"model_path=['\"]([^'\"]+)", text) or _last(r"--model-path\s+(\S+)", text),
+        weight_bytes=_bytes(r"Load weight end\..*?mem usage=", text),
+        kv_bytes=min(pools) if pools else _bytes(r"KV size:\s*", text, min),
+        kv_tokens=total if total is not None else (min(per_rank) if per_rank else None),
+        max_model_len=_whole(r"context_len=(\d+)", text),
+        tensor_parallel=_whole(_setting("tp_size", "tp-size", "tensor-parallel-size", "tp"), text),
+        pipeline_parallel=_whole(_setting("pp_size", "pp-size"), text),
+        data_parallel=_whole(_setting("dp_size", "dp-size", "data-parallel-size", "dp"), text),
+        attends_apart=apart,
+        expert_parallel=_whole(_setting("ep_size", "ep-size"), text),
+        memory_fraction=_fraction(_setting("mem_fraction_static", "mem-fraction-static"), text),
+        weight_dtype=_word_of(text, "quantization"),
+        kv_dtype=_word_of(text, "kv_cache_dtype", "kv-cache-dtype"),
+        block_tokens=_whole(_setting("page_size", "page-size"), text),
+        max_num_seqs=_whole(_setting("max_running_requests"), text),
+        max_num_batched_tokens=_whole(_setting("chunked_prefill_size"), text),
+        enforce_eager=_word_of(text, "disable_cuda_graph").lower() == "true",
+        has_failed="Not enough memory. Please try to increase --mem-fraction-static" in text,
+        notes=("SGLang's GB are 2^30 bytes",),
+    )
+
+
+def _tensorrt_llm(text: str) -> ServerLog:
+    pools = re.findall(rf"Allocated {_SIZE} for max tokens in paged KV cache \((\d+)\)", text)
+    sizes = [float(value) * _UNITS[unit] for value, unit, _ in pools]
+    tokens = [int(found) for *_, found in pools]
+    notes = (
+        ("the log has a pool for each attention window; the last one is read",)
+        if len(set(tokens)) > 1
+        else ()
+    )
+    return ServerLog(
+        engine="tensorrt-llm",
+        version=_last(r"TensorRT-?LLM version:?\s*v?(\d+\.\d+[\w.]*)", text),
+        model=_last(r"(?:model|checkpoint_dir|hf_model_dir)=['\"]?([\w./-]+)", text),
+        weight_bytes=_bytes(r"(?:Loaded engine size:|weights memory usage:|Model weights memory:)\s*", text),
+        kv_bytes=sizes[-1] if sizes else None,
+        kv_tokens=tokens[-1] if tokens else _whole(r"[Ee]stimated max tokens in KV cache\s*:\s*(\d+)", text),
+        max_model_len=_whole(_setting("max_seq_len", "maxSequenceLen"), text),
+        tensor_parallel=_whole(_setting("tp_size", "tensor_parallel_size", "tensorParallel"), text),
+        pipeline_parallel=_whole(_setting("pp_size", "pipeline_parallel_size"), text),
+        memory_fraction=_fraction(
+            _setting("free_gpu_memory_fraction", "kv_cache_free_gpu_memory_fraction"), text
+        )
+        or _fraction(r"fraction is set ([\d.]+)", text),
+        weight_dtype=_word_of(text, "quant_algo"),
+        kv_dtype=_word_of(text, "kv_cache_quant_algo"),
+        block_tokens=_whole(r"Number of tokens per block:\s*(\d+)", text),
+        max_num_seqs=_whole(_setting("max_batch_size"), text),
+        max_num_batched_tokens=_whole(_setting("max_num_tokens"), text),
+        notes=notes,
+    )
+
+
+_READERS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[str], ServerLog]]]] = {
+    "sglang": (
+        (r"Load weight (?:begin|end)\.", r"KV Cache is allocated\.", r"server_args=ServerArgs"),
+        _sglang,
+    ),
+    "tensorrt-llm": (
+        (r"\[TensorRT-LLM\]", r"\[TRT-LLM\]", r"for max tokens in paged KV cache"),
+        _tensorrt_llm,
+    ),
+    "vllm": (
+        (
+            r"GPU KV cache size:",
+            r"Available KV cache memory:",
+            r"Model loading took [\d.]+ G",
+            r"Loading model weights took",
+            r"# (?:GPU|CUDA|cuda) blocks:",
+            r"LLM engine \(v",
+            r"vLLM API server version",
+            r"reserved for KV Cache is",
+        ),
+        _vllm,
+    ),
+}
+"""Marks of an engine's log, any one of which is enough, and its reader."""
+
+
+def _is_server_log(text: str) -> bool:
+    return any(re.search(mark, text) for marks, _ in _READERS.values() for mark in marks)
+
+
+FORMAT: Final = FileFormat(
+    "server-log",
+    "start-up log of vLLM, SGLang or TensorRT-LLM",
+    "server log",
+    _is_server_log,
+    read_server_log,
+)

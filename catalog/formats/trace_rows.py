@@ -1,0 +1,187 @@
+"""Rows of recorded traffic, whichever container they come in: CSV, JSON lines, one JSON document, Parquet."""
+
+import csv
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from advisor.catalog.errors import InputFileError
+from advisor.catalog.files import parsed_json, read_lines, read_text
+from advisor.catalog.formats.trace_layouts import clock_s
+
+Row = Mapping[str, Any]
+NANOSECONDS: Final = 1_000_000_000
+_PARQUET: Final = b"PAR1"
+_INPUTS: Final = (
+    "gen_ai.usage.input_tokens",
+    "gen_ai.usage.prompt_tokens",
+    "llm.usage.prompt_tokens",
+    "llm.token_count.prompt",
+)
+_OUTPUTS: Final = (
+    "gen_ai.usage.output_tokens",
+    "gen_ai.usage.completion_tokens",
+    "llm.usage.completion_tokens",
+    "llm.token_count.completion",
+)
+"""Attributes of a span with its tokens, newest convention first."""
+
+
+def trace_rows(path: Path) -> Iterator[tuple[int, Row]]:
+    """Yield the rows of a trace with their numbers; a JSON object that holds many requests yields each of them.
+
+    Raises: InputFileError: the file cannot be read, or a row is malformed.
+    """
+    if _is_parquet(path):
+        yield from _parquet_rows(path)
+        return
+    first = next(read_lines(path), "").lstrip("\ufeff \t\r\n")
+    if first[:1] in ("{", "["):
+        yield from _json_rows(path, first)
+    else:
+        yield from _csv_rows(path)
+
+
+def _is_parquet(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_PARQUET)) == _PARQUET
+    except OSError:
+        return False  # the reader of lines names the fault
+
+
+def _parquet_rows(path: Path) -> Iterator[tuple[int, Row]]:
+    try:
+        from pyarrow import ArrowException, parquet
+    except ImportError:
+        raise InputFileError(
+            f"{path}: is Parquet, and pyarrow is not installed",
+            why="it is an extra of this program",
+            fix="pip install pyarrow, or write the trace as CSV",
+        ) from None
+    number = 0
+    try:
+        file = parquet.ParquetFile(path)
+        wanted = [name for name in file.schema_arrow.names if name not in ("prompt", "output_text")]
+        for batch in file.iter_batches(columns=wanted):
+            for row in batch.to_pylist():
+                number += 1
+                yield number, row
+    except (ArrowException, OSError) as error:
+        raise InputFileError(
+            f"{path}: not whole Parquet", why=str(error)[:200], fix="give the whole file"
+        ) from None
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
+    reader = csv.DictReader(read_lines(path), strict=True)
+    try:
+        for row in reader:
+            yield reader.line_num, row
+    except csv.Error as error:
+        raise InputFileError(
+            f"{path}: row {reader.line_num} is not CSV", why=str(error), fix="correct its quotes"
+        ) from None
+
+
+def _json_rows(path: Path, first: str) -> Iterator[tuple[int, Row]]:
+    """Yield the rows of JSON lines, or of one document that spans several lines."""
+    try:
+        parsed_json(first)
+    except (ValueError, RecursionError):
+        try:
+            whole = parsed_json(read_text(path))
+        except (ValueError, RecursionError) as error:
+            raise _not_json(path, 1, error) from None
+        yield from _expand(path, 1, whole)
+        return
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        try:
+            found = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise _not_json(path, number, error) from None
+        yield from _expand(path, number, found)
+
+
+def _not_json(path: Path, number: int, error: Exception) -> InputFileError:
+    return InputFileError(f"{path}: row {number} is not JSON", why=str(error), fix="one object per line")
+
+
+def _expand(path: Path, number: int, found: Any) -> Iterator[tuple[int, Row]]:
+    """Yield the requests of a JSON value: a request itself, a list of them, or a document that holds them."""
+    if isinstance(found, list):
+        for place, one in enumerate(found, number):
+            if not isinstance(one, dict):
+                raise InputFileError(f"{path}: row {place} is no JSON object", fix="one object per line")
+            yield from _expand(path, place, one)
+    elif not isinstance(found, dict):
+        raise InputFileError(f"{path}: row {number} is no JSON object", fix="one object per line")
+    elif "resourceSpans" in found:
+        yield from ((number, row) for row in _spans(found))
+    elif isinstance(found.get("requests"), list) and "hash_id_scope" in found:
+        yield from ((number, row) for row in _agent_requests(found, f"{path}: row {number}"))
+    elif isinstance(found.get("attributes"), dict):
+        row = _span(found["attributes"], found.get("start_time"))
+        yield from () if row is None else ((number, row),)
+    else:
+        yield number, found
+
+
+def _agent_requests(trace: Row, where: str, start_s: float = 0.0) -> Iterator[Row]:
+    """Yield the requests of one agent session. A subagent's times count from its own start where they lie before it."""
+    block = trace.get("block_size")
+    session = str(trace.get("id", where))
+    for one in trace["requests"]:
+        if not isinstance(one, dict):
+            raise InputFileError(f"{where}: a request is no object", fix="give the trace as it was written")
+        if one.get("type") != "subagent":
+            ids = one.get("hash_ids")
+            marked = [f"{session}:{each}" for each in ids] if isinstance(ids, list) else ids
+            shifted = {} if start_s == 0.0 else {"t": start_s + float(one.get("t") or 0.0)}
+            yield {**one, "block_size": block, "hash_ids": marked, "session": session, **shifted}
+            continue
+        inner = one.get("requests")
+        begun = float(one.get("t") or 0.0)
+        times = [each.get("t") for each in inner if isinstance(each, dict)] if isinstance(inner, list) else []
+        own_clock = any(isinstance(time, int | float) and time < begun for time in times)
+        nested = {"requests": inner or [], "block_size": block, "id": session}
+        yield from _agent_requests(nested, where, begun if own_clock else 0.0)
+
+
+def _spans(document: Row) -> Iterator[Row]:
+    """Yield the spans of an OTLP document that state tokens."""
+    for resource in document.get("resourceSpans") or []:
+        for scope in (resource.get("scopeSpans") or []) if isinstance(resource, dict) else []:
+            for span in (scope.get("spans") or []) if isinstance(scope, dict) else []:
+                pairs = span.get("attributes") or []
+                named = {
+                    str(pair.get("key")): _plain(pair.get("value"))
+                    for pair in pairs
+                    if isinstance(pair, dict)
+                }
+                start = span.get("startTimeUnixNano")
+                row = _span(named, None if start is None else int(start))
+                if row is not None:
+                    yield row
+
+
+def _plain(value: Any) -> Any:
+    """Return the value of an OTLP attribute, of which any type may stand."""
+    return next(iter(value.values()), None) if isinstance(value, dict) else value
+
+
+def _span(attributes: Row, start: Any) -> Row | None:
+    """Return a span as a row; None for a span that is no request to a model."""
+    inputs = next((attributes[name] for name in _INPUTS if attributes.get(name) is not None), None)
+    outputs = next((attributes[name] for name in _OUTPUTS if attributes.get(name) is not None), None)
+    if inputs is None and outputs is None:
+        return None
+    row = {"gen_ai_input_tokens": inputs, "gen_ai_output_tokens": outputs}
+    if isinstance(start, int):
+        row["start_s"] = start / NANOSECONDS
+    elif start is not None:
+        row["start_s"] = clock_s(start)
+    return {name: value for name, value in row.items() if value is not None}

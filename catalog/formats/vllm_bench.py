@@ -1,0 +1,186 @@
+"""Results of `vllm bench serve` and SGLang's `bench_serving`: JSON, JSON lines, or the printed summary."""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from advisor.catalog.errors import InputFileError
+from advisor.catalog.files import parsed_json
+from advisor.catalog.formats.benchmark_result import (
+    BenchmarkResult,
+    MeasuredTimes,
+    length_of,
+    multiply,
+    number_of,
+    rate_of,
+    ratio_of,
+    require_figures,
+    whole_of,
+)
+from advisor.catalog.formats.file_format import FileFormat, has_keys
+from advisor.catalog.formats.launcher_lines import without_prefixes
+from advisor.catalog.units import MILLISECOND_S
+
+_TITLE: Final = "result of vllm bench serve"
+_HEAD: Final = re.compile(r"=+ Serving Benchmark Result =+")
+_PRINTED: Final = re.compile(r"^#?\s*([A-Za-z0-9][^:]*?)\s*:\s*(\S+)\s*$")
+_NAMES: Final[Mapping[str, str]] = {
+    "Successful requests": "completed",
+    "Failed requests": "failed",
+    "Maximum request concurrency": "max_concurrency",
+    "Max request concurrency": "max_concurrency",
+    "Traffic request rate": "request_rate",
+    "Request rate configured (RPS)": "request_rate",
+    "Backend": "backend",
+    "Benchmark duration (s)": "duration",
+    "Total input tokens": "total_input_tokens",
+    "Total generated tokens": "total_output_tokens",
+    "Request throughput (req/s)": "request_throughput",
+    "Output token throughput (tok/s)": "output_throughput",
+    "Total token throughput (tok/s)": "total_token_throughput",
+    "Mean TTFT (ms)": "mean_ttft_ms",
+    "Median TTFT (ms)": "median_ttft_ms",
+    "P99 TTFT (ms)": "p99_ttft_ms",
+    "Mean TPOT (ms)": "mean_tpot_ms",
+    "Median TPOT (ms)": "median_tpot_ms",
+    "P99 TPOT (ms)": "p99_tpot_ms",
+    "Mean ITL (ms)": "mean_itl_ms",
+    "Median ITL (ms)": "median_itl_ms",
+    "P99 ITL (ms)": "p99_itl_ms",
+    "Mean E2EL (ms)": "mean_e2el_ms",
+    "Median E2EL (ms)": "median_e2el_ms",
+    "P99 E2EL (ms)": "p99_e2el_ms",
+    "Mean E2E Latency (ms)": "mean_e2e_latency_ms",
+    "Median E2E Latency (ms)": "median_e2e_latency_ms",
+}
+"""Names of the saved file by those of the printed summary."""
+_LOWERED: Final = {name.lower(): key for name, key in _NAMES.items()}
+
+
+def read_vllm_bench(text: str) -> tuple[BenchmarkResult, ...]:
+    """Return the results of a saved JSON file, of JSON lines, or of printed summaries, one for each load.
+
+    Raises: InputFileError: no whole result in the text, or one without any figure.
+    Source: vllm-project/vllm, vllm/benchmarks/serve.py; sgl-project/sglang, python/sglang/bench_serving.py.
+    """
+    found = list(_objects(text)) if text.lstrip()[:1] in "{[" else list(_summaries(text))
+    if not found:
+        raise InputFileError(
+            f"no whole {_TITLE} in the text",
+            why="the JSON or the printed summary ends in the middle",
+            fix="give all of the file that --save-result wrote",
+        )
+    return tuple(require_figures(_result(one), _TITLE) for one in found)
+
+
+def _objects(text: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the JSON objects of a text: one, a list of them, or one a line; a line that was cut is left out."""
+    try:
+        whole = parsed_json(text)
+    except (ValueError, RecursionError):
+        for line in text.splitlines():
+            try:
+                one = parsed_json(line)
+            except (ValueError, RecursionError):
+                continue
+            if isinstance(one, dict) and _is_result(one):
+                yield one
+        return
+    yield from (one for one in (whole if isinstance(whole, list) else [whole]) if isinstance(one, dict))
+
+
+def _is_result(found: Mapping[str, Any]) -> bool:
+    return "total_output_tokens" in found or "mean_ttft_ms" in found or "output_throughput" in found
+
+
+def _summaries(text: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the printed summaries; lines above the title (request rate, concurrency) belong to the next one."""
+    found: dict[str, str] = {}
+    started = False
+    for line in without_prefixes(text):
+        if _HEAD.search(line):
+            started = True
+            continue
+        if started and re.search(r"={20,}\s*$", line):
+            yield found
+            found = {}
+            started = False
+            continue
+        printed = _PRINTED.match(line.strip())
+        key = _LOWERED.get(printed[1].lower()) if printed else None
+        if key and printed:
+            found[key] = printed[2]
+    if started and _is_result(found):
+        yield found
+
+
+def _result(found: Mapping[str, Any]) -> BenchmarkResult:
+    completed = whole_of(found.get("completed"))
+    inputs = ratio_of(found.get("total_input_tokens"), completed) or number_of(found.get("random_input_len"))
+    outputs = ratio_of(found.get("total_output_tokens"), completed) or number_of(
+        found.get("random_output_len")
+    )
+    tpot = _times(found, "tpot")
+    notes = []
+    if tpot.is_empty and not _times(found, "itl").is_empty:
+        tpot = MeasuredTimes(mean_s=_times(found, "itl").mean_s)
+        notes.append("the mean gap between tokens stands for the time per output token, which the file lacks")
+    concurrency = whole_of(found.get("max_concurrency"))
+    rate = rate_of(found.get("request_rate"))
+    if concurrency and rate not in (None, float("inf")):
+        notes.append(
+            f"at most {concurrency} requests were open at once; the load is taken as {rate:g} requests/s"
+        )
+    backend = str(found.get("backend") or found.get("endpoint_type") or "").lower()
+    return BenchmarkResult(
+        tool="vllm bench serve" if "sglang" not in backend else "sglang bench_serving",
+        model=str(found.get("model_id") or found.get("model") or ""),
+        concurrency=concurrency if concurrency and rate in (None, float("inf")) else None,
+        request_rate_per_s=rate,
+        num_requests=completed,
+        num_failed=whole_of(found.get("failed")),
+        mean_input_tokens=inputs,
+        mean_output_tokens=outputs,
+        length_dist=_length_dist(found),
+        ttft=_times(found, "ttft"),
+        tpot=tpot,
+        e2e=_times(found, "e2el") if "mean_e2el_ms" in found else _times(found, "e2e_latency"),
+        output_tokens_per_s=number_of(found.get("output_throughput")),
+        total_tokens_per_s=number_of(found.get("total_token_throughput") or found.get("total_throughput")),
+        requests_per_s=number_of(found.get("request_throughput")),
+        engine=next(
+            (name for name in ("sglang", "vllm", "tensorrt-llm", "lmdeploy") if backend.startswith(name)), ""
+        ),
+        date=_date(str(found.get("date", ""))),
+        notes=tuple(notes),
+    )
+
+
+def _times(found: Mapping[str, Any], name: str) -> MeasuredTimes:
+    """Return a latency, whose unit is part of its name."""
+    mean, median, p99 = (
+        multiply(found.get(f"{part}_{name}_ms"), MILLISECOND_S) for part in ("mean", "median", "p99")
+    )
+    return MeasuredTimes(mean or None, median or None, p99 or None)
+
+
+def _length_dist(found: Mapping[str, Any]) -> str:
+    if isinstance(found.get("input_lens"), list):
+        kinds = {length_of(found["input_lens"]), length_of(found.get("output_lens"))}
+        return "fixed" if kinds == {"fixed"} else "mean"
+    ratio = number_of(found.get("random_range_ratio"))
+    return "" if ratio is None else ("fixed" if ratio in (0.0, 1.0) else "mean")
+
+
+def _date(text: str) -> str:
+    found = re.match(r"(\d{4})-?(\d{2})", text)
+    return f"{found[1]}-{found[2]}" if found else ""
+
+
+def _is_vllm_bench(text: str) -> bool:
+    if text.lstrip()[:1] in ("{", "["):
+        return has_keys(text, "mean_ttft_ms") or has_keys(text, "total_output_tokens", "request_throughput")
+    return bool(_HEAD.search(text))
+
+
+FORMAT: Final = FileFormat("vllm-bench", _TITLE, "serving benchmark", _is_vllm_bench, read_vllm_bench)

@@ -1,0 +1,363 @@
+"""A person's own server: its benchmark compared with what it should do, and the causes that would explain it.
+
+`advisor validate file` shows the comparison; `advisor calibrate` keeps its ratios.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from advisor.catalog import accelerators
+from advisor.catalog.errors import InputFileError, UnknownNameError
+from advisor.catalog.formats.benchmark_result import BenchmarkResult, MeasuredTimes
+from advisor.catalog.formats.llama_bench import LlamaBenchRow
+from advisor.catalog.schema import Calibration
+from advisor.catalog.units import MILLISECOND_S
+from advisor.evidence.prediction import Prediction
+from advisor.evidence.serving.prediction import predict_row
+from advisor.simulator.quantity import Quantity
+
+Verdict = Literal["as expected", "slower", "faster"]
+Stated = Mapping[str, str]
+"""Conditions that the person states, by column of a case; blank ones are left out."""
+
+_LATENCIES: Final = ("ttft_ms", "tpot_ms", "e2e_ms")
+_USUAL_ENGINE: Final = "vllm"
+_EXPLAINS: Final = 0.5
+"""Name a cause only if it leaves at most this fraction of the mean error. Own choice: a cause that leaves more explains
+less than half of what is seen."""
+_OFF_FROM: Final = 0.1
+"""Look for causes from this mean error on (logarithm of measured over predicted): the median error of predictions for
+servers whose settings are known is about 0.07."""
+_FEWER_SEQUENCES: Final = (8, 16, 32, 64, 128, 256)
+_POWER_FRACTIONS: Final = (0.8, 0.6)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerFigure:
+    """One measured figure of a server with its prediction, in the unit of the column."""
+
+    metric: str
+    measured: float
+    predicted: Quantity
+    verdict: Verdict
+
+    @property
+    def log_ratio(self) -> float:
+        """Logarithm of how many times slower the server is than predicted; negative if it is faster."""
+        ratio = math.log(self.measured / self.predicted.value)
+        return ratio if self.metric.startswith(_LATENCIES) else -ratio
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """Setting or state of the server under which the prediction comes nearest to what was measured."""
+
+    words: str
+    error: float
+    """Mean absolute logarithm of measured over predicted that is left under this cause."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerComparison:
+    """One measured load on a server compared with its prediction."""
+
+    row: Mapping[str, str]
+    """Conditions and measured values by column of a case."""
+    prediction: Prediction
+    figures: tuple[ServerFigure, ...]
+    causes: tuple[Cause, ...]
+    assumed: tuple[str, ...]
+    """Sentences about conditions that neither file nor person states."""
+
+    @property
+    def error(self) -> float:
+        """Mean absolute logarithm of measured over predicted."""
+        return _error(self.figures)
+
+    @property
+    def verdict(self) -> Verdict:
+        """Verdict of most figures; the worse of two that are equally frequent."""
+        verdicts = [figure.verdict for figure in self.figures]
+        order: tuple[Verdict, ...] = ("slower", "as expected", "faster")
+        return max(order, key=verdicts.count)
+
+
+def row_of(result: BenchmarkResult, stated: Stated) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return conditions and measured values of a benchmark as a row of cases, and what had to be assumed.
+
+    What a person states counts before what the file says.
+
+    Raises: InputFileError: model, accelerator, lengths or load are stated by neither; names what is missing.
+    """
+    assumed = list(result.notes)
+    tp = result.tensor_parallel
+    found = {
+        "model": result.model,
+        "gpu": _accelerator_id(result.gpu),
+        "engine": result.engine,
+        "n_gpus": _text(result.num_gpus),
+        "tp": _text(tp),
+        "ep": _text(result.expert_parallel),
+        "dp": _text(result.data_parallel),
+        "weight_dtype": result.weight_dtype,
+        "date": result.date,
+        "isl": _text(result.mean_input_tokens),
+        "osl": _text(result.mean_output_tokens),
+        "length_dist": result.length_dist,
+        "num_requests": _text(_limit_requests(result.num_requests)),
+        **_load(result, stated),
+    }
+    row = {name: value for name, value in found.items() if value} | dict(stated)
+    if "gpu" in row:
+        row["gpu"] = accelerators.get(row["gpu"]).record.id
+    missing = [words for names, words in _NEEDED.items() if not any(row.get(name) for name in names)]
+    if missing:
+        raise InputFileError(
+            f"the result of {result.tool} does not say {', '.join(words.partition(':')[0] for words in missing)}",
+            why="a prediction needs it, and it is not guessed",
+            fix=" ".join(words.partition(": ")[2] for words in missing),
+        )
+    if not row.get("engine"):
+        row["engine"] = _USUAL_ENGINE
+        assumed.append(f"the engine is taken as {_USUAL_ENGINE}; --engine says it")
+    if not (row.get("tp") or row.get("pp") or row.get("dp")):
+        row["tp"] = "1"
+        assumed.append("one accelerator is taken; --tp says how many share the model")
+    if not row.get("length_dist"):
+        row["length_dist"] = "mean"
+        assumed.append("the file states mean lengths, not their spread")
+    return {"case_id": result.tool, **row, **_figure_columns(result)}, tuple(assumed)
+
+
+_NEEDED: Final[Mapping[tuple[str, ...], str]] = {
+    ("model",): "which model: --model ID",
+    ("gpu",): "which accelerator: --gpu ID",
+    ("isl",): "the prompt length: --input-tokens N",
+    ("osl",): "the output length: --output-tokens N",
+    ("load",): "how requests were sent: --concurrency N",
+}
+
+
+_MOST_SIMULATED: Final = 20_000
+"""Largest number of requests of a benchmark that is simulated in full; more change no mean by 1 %."""
+
+
+def _limit_requests(num_requests: int | None) -> int | None:
+    return None if num_requests is None else min(num_requests, _MOST_SIMULATED)
+
+
+def _load(result: BenchmarkResult, stated: Stated) -> dict[str, str]:
+    """Return load, concurrency and rate, of what the person states or else of the file."""
+    if "concurrency" in stated:
+        return {"load": "closed"}
+    if "request_rate" in stated:
+        return {"load": "poisson"}
+    rate = result.request_rate_per_s
+    if result.concurrency:
+        return {"load": "closed", "concurrency": str(result.concurrency)}
+    if rate is not None and math.isinf(rate) and result.num_requests:
+        return {"load": "offline"}
+    return {} if rate is None else {"load": "poisson", "request_rate": f"{rate:g}"}
+
+
+def _accelerator_id(name: str) -> str:
+    """Return the id of an accelerator that a file names, without the words that a benchmark appends (b200-trt)."""
+    parts = name.split("-")
+    for count in range(len(parts), 0, -1):
+        try:
+            return accelerators.get("-".join(parts[:count])).record.id
+        except UnknownNameError:
+            continue
+    return ""
+
+
+def _text(value: float | None) -> str:
+    return "" if value is None else repr(round(value, 3)).removesuffix(".0")
+
+
+def _figure_columns(result: BenchmarkResult) -> dict[str, str]:
+    """Return the measured values by column of a case."""
+    found: dict[str, float | None] = {
+        "output_tok_s": result.output_tokens_per_s,
+        "total_tok_s": result.total_tokens_per_s,
+        "req_s": result.requests_per_s,
+        "e2e_ms_mean": _milliseconds(result.e2e.mean_s),
+    }
+    for name, times in (("ttft", result.ttft), ("tpot", result.tpot)):
+        found |= {f"{name}_ms_{part}": value for part, value in _statistics(times).items()}
+    return {name: repr(value) for name, value in found.items() if value}
+
+
+def _statistics(times: MeasuredTimes) -> dict[str, float | None]:
+    return {
+        "mean": _milliseconds(times.mean_s),
+        "p50": _milliseconds(times.p50_s),
+        "p99": _milliseconds(times.p99_s),
+    }
+
+
+def _milliseconds(seconds: float | None) -> float | None:
+    return None if seconds is None else seconds / MILLISECOND_S
+
+
+def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return one test of llama-bench as a row of cases, and what had to be assumed.
+
+    Raises: InputFileError: neither the person nor the output says model, accelerator or format.
+    """
+    device = _accelerator_id(_device_words(test.device))
+    row = {
+        "gpu": device,
+        "weight_dtype": test.weight_dtype,
+        "model": _model_of(test),
+        **{name: value for name, value in stated.items() if value},
+    }
+    if row["gpu"]:
+        row["gpu"] = accelerators.get(row["gpu"]).record.id
+    wanted = {"model": "--model ID", "gpu": "--gpu ID", "weight_dtype": "--precision q4_k_m"}
+    if missing := [name for name in wanted if not row[name]]:
+        printed = test.file_stem or test.model
+        raise InputFileError(
+            f"llama-bench's output does not name {', '.join(missing).replace('weight_dtype', 'the format')}",
+            why=f"it prints {printed!r}, which names no model of the catalog" if "model" in missing else "",
+            fix=" ".join(wanted[name] for name in missing),
+        )
+    assumed: tuple[str, ...] = ()
+    if test.num_gpu_layers == 0:
+        assumed = ("the test ran without a GPU (ngl 0), the prediction is for one",)
+    lengths = {"isl": str(test.num_prompt_tokens), "osl": str(test.num_output_tokens)}
+    metric = "prefill_tok_s" if test.num_prompt_tokens else "decode_tok_s"
+    what = f"pp{test.num_prompt_tokens}" if test.num_prompt_tokens else f"tg{test.num_output_tokens}"
+    depth = f" @ d{test.depth_tokens}" if test.depth_tokens else ""
+    fixed = {"engine": "llama.cpp", "load": "batch1", "concurrency": "1", "length_dist": "fixed", "tp": "1"}
+    found = {
+        "case_id": what + depth,
+        **fixed,
+        **row,
+        **lengths,
+        "context_depth": str(test.depth_tokens),
+        metric: repr(test.tokens_per_s),
+    }
+    return found, assumed
+
+
+def _device_words(device: str) -> str:
+    """Return a driver's device name as an id is spelt."""
+    words = (
+        device.lower()
+        .replace("nvidia ", "")
+        .replace("geforce ", "")
+        .replace("amd ", "")
+        .replace("apple ", "")
+    )
+    return "-".join(words.split())
+
+
+def _model_of(test: LlamaBenchRow) -> str:
+    """Return the id of the model that a GGUF file's name begins with; empty if it names none of the catalog."""
+    from advisor.catalog import models
+
+    stem = test.file_stem.lower()
+    if test.weight_dtype and test.weight_dtype in stem:
+        stem = stem[: stem.index(test.weight_dtype)]
+    for suffix in ("-instruct", "-it", "-chat", ""):
+        try:
+            return models.get(stem.rstrip("-._").removesuffix(suffix)).record.id
+        except UnknownNameError:
+            continue
+    return ""
+
+
+def compare_server(
+    row: Mapping[str, str],
+    assumed: tuple[str, ...] = (),
+    *,
+    calibration: Calibration | None = None,
+    seed: int = 0,
+    with_causes: bool = True,
+) -> ServerComparison:
+    """Return a measured row with its prediction, and the causes that would explain a difference.
+
+    Assumes: the server has its engine's defaults where the row states nothing.
+    Source: evidence.serving.prediction, as a third-party server.
+    """
+    prediction = predict_row(row, 1, seed=seed, calibration=calibration, view="stranger")
+    figures = _figures(row, prediction)
+    causes: tuple[Cause, ...] = ()
+    if with_causes and figures and _error(figures) > _OFF_FROM:
+        causes = _causes(row, figures, calibration, seed)
+    return ServerComparison(row, prediction, figures, causes, assumed)
+
+
+def _figures(row: Mapping[str, str], prediction: Prediction) -> tuple[ServerFigure, ...]:
+    found = []
+    for metric, predicted in prediction.metrics.items():
+        measured = float(row.get(metric) or "nan")
+        if not (measured > 0 and predicted.value > 0):
+            continue
+        is_latency = metric.startswith(_LATENCIES)
+        verdict: Verdict = "as expected"
+        if measured > predicted.high:
+            verdict = "slower" if is_latency else "faster"
+        elif measured < predicted.low:
+            verdict = "faster" if is_latency else "slower"
+        found.append(ServerFigure(metric, measured, predicted, verdict))
+    return tuple(found)
+
+
+def _error(figures: Sequence[ServerFigure]) -> float:
+    return math.fsum(abs(figure.log_ratio) for figure in figures) / len(figures) if figures else 0.0
+
+
+def _causes(
+    row: Mapping[str, str], figures: Sequence[ServerFigure], calibration: Calibration | None, seed: int
+) -> tuple[Cause, ...]:
+    """Return the single changes of the server's settings under which most of the difference disappears, best first."""
+    found = []
+    for words, change in _suspects(row):
+        prediction = predict_row(dict(row) | change, 1, seed=seed, calibration=calibration, view="stranger")
+        changed = _figures(row, prediction)
+        if len(changed) == len(figures) and _error(changed) <= _EXPLAINS * _error(figures):
+            found.append(Cause(words, _error(changed)))
+    return tuple(sorted(found, key=lambda cause: cause.error))
+
+
+def _suspects(row: Mapping[str, str]) -> list[tuple[str, dict[str, str]]]:
+    """Return settings and states that the row does not state and that a server may have, with their columns."""
+    suspects: list[tuple[str, dict[str, str]]] = []
+    if row.get("engine") == "llama.cpp":
+        return suspects
+    if not row.get("enforce_eager"):
+        suspects.append(("it captures no decode graphs (--enforce-eager)", {"enforce_eager": "1"}))
+    if not row.get("max_num_seqs"):
+        most = float(row.get("concurrency") or "inf")
+        suspects += [
+            (f"at most {number} sequences run at once (--max-num-seqs)", {"max_num_seqs": str(number)})
+            for number in _FEWER_SEQUENCES
+            if number < most
+        ]
+    isl = float(row.get("isl") or 0)
+    if not row.get("shared_prefix_len") and isl >= 64:
+        for fraction in (0.5, 0.9):
+            words = f"its prefix cache holds about {fraction:.0%} of each prompt (repeated prompts)"
+            suspects.append((words, {"shared_prefix_len": str(round(fraction * isl)), "num_prefixes": "1"}))
+    if not row.get("power_cap_w"):
+        tdp_w = accelerators.by_id(row["gpu"]).tdp_w
+        suspects += [
+            (
+                f"its accelerators are held to about {fraction * tdp_w:.0f} W",
+                {"power_cap_w": f"{fraction * tdp_w:.0f}"},
+            )
+            for fraction in _POWER_FRACTIONS
+            if tdp_w
+        ]
+    if not row.get("max_num_batched_tokens"):
+        suspects.append(
+            (
+                "its steps take at most 2,048 tokens (--max-num-batched-tokens)",
+                {"max_num_batched_tokens": "2048"},
+            )
+        )
+    return suspects

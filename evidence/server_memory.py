@@ -1,0 +1,217 @@
+"""Start-up log of a server compared with the memory plan: weights, KV cache and the tokens that it holds."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from advisor.catalog import engines, models
+from advisor.catalog.dtypes import DTYPES
+from advisor.catalog.errors import InputFileError, UnknownNameError
+from advisor.catalog.formats.server_log import ServerLog
+from advisor.catalog.published import checkpoint_format
+from advisor.simulator.deployment import Deployment, named_deployment
+from advisor.simulator.memory import MemoryPlan
+from advisor.simulator.replica_model import EngineSettings, model_replica
+
+_FORMATS: Final[Mapping[str, str]] = {
+    "fp8": "fp8",
+    "fbgemm_fp8": "fp8",
+    "modelopt": "fp8",
+    "compressed-tensors-fp8": "fp8",
+    "w8a8_fp8": "fp8",
+    "modelopt_fp4": "nvfp4",
+    "nvfp4": "nvfp4",
+    "mxfp4": "mxfp4",
+    "quark-mxfp4": "mxfp4",
+    "awq": "int4",
+    "awq_marlin": "int4",
+    "gptq": "int4",
+    "gptq_marlin": "int4",
+    "moe_wna16": "int4",
+    "w8a8_int8": "int8",
+    "bitsandbytes": "int4",
+}
+"""Weight format by the engines' word for it; words that stand for several formats (compressed-tensors) are not here."""
+_CACHE_FORMATS: Final[Mapping[str, str]] = {
+    "fp8": "fp8",
+    "fp8_e4m3": "fp8",
+    "fp8_e5m2": "fp8",
+    "fp8_ds_mla": "fp8",
+    "bfloat16": "bf16",
+    "float16": "bf16",
+    "half": "bf16",
+    "nvfp4": "nvfp4",
+}
+_CLOSE: Final = 0.08
+"""Largest relative difference that counts as equal: in the median, logs of published servers differ by less."""
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryFigure:
+    """One size or count of the log with the plan's."""
+
+    name: str
+    unit: str
+    logged: float
+    planned: float
+
+    @property
+    def ratio(self) -> float:
+        return self.planned / self.logged
+
+    @property
+    def is_close(self) -> bool:
+        return abs(self.ratio - 1.0) <= _CLOSE
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryComparison:
+    """A server's log compared with the plan of the same deployment."""
+
+    deployment: Deployment
+    settings: EngineSettings
+    plan: MemoryPlan
+    figures: tuple[MemoryFigure, ...]
+    assumed: tuple[str, ...]
+    """Sentences about what neither log nor person states, and how it was taken."""
+    causes: tuple[str, ...]
+    """Likely reasons of differences."""
+
+
+def compare_memory(log: ServerLog, stated: Mapping[str, str]) -> MemoryComparison:
+    """Return the memory of a log compared with the plan of its deployment.
+
+    Raises: InputFileError: neither the log nor the person says which model or accelerator it is. InfeasibleError: the
+        plan finds that the deployment does not fit.
+    """
+    assumed = list(log.notes)
+    deployment = _deployment(log, stated, assumed)
+    settings = _settings(log, stated, deployment, assumed)
+    window = log.max_model_len or deployment.model.max_context_tokens or 4096
+    replica = model_replica(
+        deployment,
+        mean_input_tokens=max(1.0, 0.9 * window),
+        mean_output_tokens=max(1.0, 0.1 * window),
+        max_context_tokens=1,
+        settings=settings,
+    )
+    plan = replica.memory
+    figures = []
+    if log.weight_bytes:
+        figures.append(
+            MemoryFigure("weights of one accelerator", "bytes", log.weight_bytes, plan.weight_bytes)
+        )
+    if log.kv_bytes:
+        figures.append(MemoryFigure("KV cache of one accelerator", "bytes", log.kv_bytes, plan.kv_bytes))
+    if log.kv_tokens:
+        ranks = deployment.data_parallel
+        name = "KV tokens of one rank" if ranks > 1 else "KV tokens"
+        figures.append(MemoryFigure(name, "tokens", log.kv_tokens, plan.kv_capacity_tokens / ranks))
+    if log.kv_tokens and log.kv_bytes:
+        per_token = log.kv_bytes / log.kv_tokens
+        figures.append(
+            MemoryFigure(
+                "cache of one token",
+                "bytes",
+                per_token,
+                plan.kv_bytes * deployment.data_parallel / plan.kv_capacity_tokens,
+            )
+        )
+    return MemoryComparison(deployment, settings, plan, tuple(figures), tuple(assumed), _causes(figures))
+
+
+def _deployment(log: ServerLog, stated: Mapping[str, str], assumed: list[str]) -> Deployment:
+    """Return the deployment that the log and the person describe."""
+    model = stated.get("model") or log.model
+    gpu = stated.get("gpu", "")
+    if missing := [option for option, value in (("--model ID", model), ("--gpu ID", gpu)) if not value]:
+        what = {"--model ID": "the model", "--gpu ID": "the accelerator"}
+        raise InputFileError(
+            f"the log does not say {' and '.join(what[option] for option in missing)}",
+            why="start-up logs name no accelerator, and some no model",
+            fix=" ".join(missing),
+        )
+    try:
+        models.get(model)
+    except UnknownNameError as error:
+        if stated.get("model"):
+            raise
+        raise InputFileError(
+            f"the log's model {model!r} is not in the catalog",
+            why=error.why,
+            fix="--model ID",
+            hint=error.hint,
+        ) from None
+    weights = stated.get("weight_dtype") or _FORMATS.get(log.weight_dtype.lower()) or checkpoint_format(model)
+    if not weights and log.weight_dtype:
+        assumed.append(
+            f"quantisation {log.weight_dtype!r} stands for several formats; --precision says which"
+        )
+    cache = stated.get("kv_dtype") or _CACHE_FORMATS.get(log.kv_dtype.lower(), "")
+    if log.kv_dtype and not cache:
+        assumed.append(f"cache format {log.kv_dtype!r} is not known: bf16 is taken; --kv-precision says it")
+    tp = int(stated.get("tp") or log.tensor_parallel or 1)
+    dp = int(stated.get("dp") or log.data_parallel or 1)
+    if not (stated.get("tp") or log.tensor_parallel):
+        assumed.append("the log does not say how many accelerators share the model: 1 is taken; --tp says it")
+    if log.attends_apart and not stated.get("tp"):
+        tp = max(1, tp // dp)
+        assumed.append(
+            f"SGLang's --dp-size {dp} with attention data parallelism uses the {tp * dp} accelerators of --tp-size"
+        )
+    return named_deployment(
+        model,
+        gpu,
+        stated.get("engine") or log.engine,
+        weight_dtype=weights if weights in DTYPES else None,
+        tensor_parallel=tp,
+        pipeline_parallel=int(stated.get("pp") or log.pipeline_parallel or 1),
+        data_parallel=dp if log.attends_apart or stated.get("dp") else 1,
+        expert_parallel=int(stated.get("ep") or log.expert_parallel or 1),
+        kv_dtype=cache or "bf16",
+    )
+
+
+def _settings(
+    log: ServerLog, stated: Mapping[str, str], deployment: Deployment, assumed: list[str]
+) -> EngineSettings:
+    fraction = float(stated.get("memory_fraction") or log.memory_fraction or 0.0)
+    if not fraction:
+        assumed.append(f"the log does not say the memory fraction: {_word(deployment)}'s default is taken")
+    return EngineSettings(
+        max_num_seqs=_whole(stated.get("max_num_seqs")) or log.max_num_seqs,
+        max_num_batched_tokens=_whole(stated.get("max_num_batched_tokens")) or log.max_num_batched_tokens,
+        memory_fraction=fraction or None,
+        enforce_eager=log.enforce_eager or bool(stated.get("enforce_eager")),
+        version=stated.get("engine_version") or log.version,
+    )
+
+
+def _word(deployment: Deployment) -> str:
+    return engines.get(deployment.engine.id).record.name
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text else None
+
+
+def _causes(figures: list[MemoryFigure]) -> tuple[str, ...]:
+    """Return what the differences point at, by which of the sizes differ."""
+    by_name = {figure.name.partition(" of ")[0]: figure for figure in figures}
+    found = []
+    weights = by_name.get("weights")
+    if weights and not weights.is_close:
+        found.append(
+            "weights differ: another format (--precision), unquantised layers, or another number of accelerators (--tp)"
+        )
+    token = by_name.get("cache")
+    if token and not token.is_close:
+        found.append(
+            "bytes per token differ: another cache format (--kv-precision), or the engine pads its pages"
+        )
+    cache = by_name.get("KV cache")
+    if cache and not cache.is_close and (weights is None or weights.is_close):
+        found.append(
+            "the cache differs although the weights agree: memory fraction, other processes, graphs or workspaces"
+        )
+    return tuple(found)

@@ -1,0 +1,134 @@
+"""Links of a pasted report (nvbandwidth, dcgmi diag, nvidia-smi topo -m) judged like those of a probe."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from advisor.catalog.formats.link_report import HealthCheck, LinkRate, LinkReport
+from advisor.catalog.schema import Accelerator
+from advisor.probes.fabric import fabric_of, pair_rates
+from advisor.probes.record import Gpu, LinkTopology, Measurement, ProbedMachine, Status
+from advisor.probes.topology import parse
+from advisor.probes.verdict import WORST_FIRST, judge, verdict
+
+_STATUSES: Final[Mapping[str, Status]] = {
+    "pass": "pass",
+    "fail": "fail",
+    "warn": "warn",
+    "skip": "not_measured",
+}
+_ACROSS_SOCKETS: Final = 0.7
+"""Rate of a PCIe copy across two processors over that within one: healthy hosts lose up to 30 % (probes.fabric)."""
+_SLOW_LINKS: Final = ("SYS", "NODE")
+"""Links that leave a processor's root complex: copies between such GPUs cross the processor or the socket."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedLinks:
+    """Report about links with verdicts."""
+
+    accelerator: str
+    measurements: tuple[Measurement, ...]
+    checks: tuple[HealthCheck, ...]
+    topology: LinkTopology | None
+    remarks: tuple[str, ...]
+    """Sentences about how the GPUs are joined and what follows from it."""
+    unread: tuple[str, ...]
+
+    @property
+    def status(self) -> Status:
+        """Worst status of all rates and checks; info if nothing was judged."""
+        found = {_STATUSES[check.status] for check in self.checks} | {verdict(self.measurements)}
+        return next((status for status in WORST_FIRST if status in found), "info")
+
+
+def judge_links(report: LinkReport, accelerator: Accelerator | None) -> JudgedLinks:
+    """Return a report's rates with what they should be; without an accelerator nothing is expected.
+
+    Assumes: the GPUs are numbered as in the report, and peers reach each other directly if the accelerator can.
+    Source: probes.verdict.
+    """
+    topology = parse(report.matrix) if report.matrix else None
+    num_gpus = _num_gpus(report, topology)
+    plain = [_measurement(rate, num_gpus) for rate in report.rates]
+    machine = None
+    if topology is not None:
+        gpus = tuple(Gpu(index=number) for number in range(num_gpus))
+        machine = ProbedMachine(gpus=gpus, topology=topology)
+    judged = _across_sockets(judge(plain, accelerator, machine), accelerator)
+    return JudgedLinks(
+        accelerator=accelerator.id if accelerator else "",
+        measurements=tuple(judged),
+        checks=report.checks,
+        topology=topology,
+        remarks=_remarks(topology, accelerator, plain),
+        unread=report.unread,
+    )
+
+
+def _num_gpus(report: LinkReport, topology: LinkTopology | None) -> int:
+    numbers = [number for rate in report.rates for number in (rate.source, rate.target) if number is not None]
+    return max([*(number + 1 for number in numbers), topology.num_gpus if topology else 0])
+
+
+def _measurement(rate: LinkRate, num_gpus: int) -> Measurement:
+    if rate.check == "peer.copy":
+        pattern = f"2 GPUs, {rate.source} to {rate.target} of {num_gpus}, {rate.test}"
+        gpu = None
+    else:
+        pattern = rate.test
+        gpu = rate.target if rate.source is None else rate.source
+    return Measurement(
+        id=rate.check, gpu=gpu, instrument="pasted", pattern=pattern, value=rate.bytes_per_s, unit="bytes/s"
+    )
+
+
+def _across_sockets(measurements: list[Measurement], accelerator: Accelerator | None) -> list[Measurement]:
+    """Return the measurements; PCIe pairs that are slower than the fastest by what a second processor costs pass."""
+    fabric = fabric_of(accelerator) if accelerator else None
+    if accelerator is None or (fabric is not None and fabric.topology != "bridge"):
+        return measurements
+    rates = pair_rates(measurements)
+    passed = [m for m in measurements if m.id == "peer.copy" and m.status == "pass"]
+    if not rates or not passed:
+        return measurements
+    least = _ACROSS_SOCKETS * max(rates.values())
+    note = "slower than the fastest pair as copies across two processors are"
+    return [
+        m.model_copy(update={"status": "pass", "note": note, "remediation": ""})
+        if m.id == "peer.copy" and m.status in ("warn", "fail") and float(m.value or 0.0) >= least
+        else m
+        for m in measurements
+        if not m.id.startswith("health.peers")
+    ]
+
+
+def _remarks(
+    topology: LinkTopology | None, accelerator: Accelerator | None, measurements: list[Measurement]
+) -> tuple[str, ...]:
+    """Return what the link matrix says about groups, and slow pairs of the rates."""
+    found = []
+    if topology is not None:
+        linked = {(max(pair), min(pair)) for pair in topology.nvlinked_pairs()}
+        every = topology.num_gpus * (topology.num_gpus - 1) // 2
+        fabric = fabric_of(accelerator) if accelerator else None
+        if fabric is not None and fabric.topology != "bridge" and len(linked) < every:
+            found.append(
+                f"{len(linked)} of {every} pairs have {fabric.kind.upper()}: on this accelerator all should"
+            )
+        slow = [
+            (i, j)
+            for i in range(topology.num_gpus)
+            for j in range(i)
+            if topology.links[i][j] in _SLOW_LINKS and (i, j) not in linked
+        ]
+        if slow:
+            found.append(
+                f"{len(slow)} of {every} pairs cross a processor or the socket (SYS, NODE): "
+                "keep tensor parallelism within the others"
+            )
+    rates = pair_rates(measurements)
+    if len(rates) > 1 and min(rates.values()) < 0.9 * max(rates.values()):
+        slowest = min(rates, key=lambda pair: rates[pair])
+        found.append(f"the pairs differ; the slowest is {slowest[0]}-{slowest[1]}")
+    return tuple(found)

@@ -1,0 +1,46 @@
+"""Overload: an open load that a deployment does not carry, seen in a simulated run."""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+from advisor.simulator.serving.metrics import ServingResult
+
+_LEAST_SHORTFALL: Final = 0.05
+"""Fraction of the sent requests by which the served rate must fall short. The steady rate of a run that keeps up is
+within 2 % of the rate that is sent."""
+_STANDARD_ERRORS: Final = 3.0
+"""Number of standard errors of a rate of Poisson arrivals by which the served rate must fall short as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overload:
+    """Load beyond capacity: requests come faster than they are served, so that latencies grow with the length of the
+    run."""
+
+    sent_per_s: float
+    served_per_s: float
+    """Requests per second that finish while the load lasts."""
+
+    @property
+    def queue_growth_per_s(self) -> float:
+        """Requests by which the queue grows each second [1/s]."""
+        return self.sent_per_s - self.served_per_s
+
+
+def overload_of(result: ServingResult, sent_per_s: float | None) -> Overload | None:
+    """Return the overload of a run with requests at a rate; None if the run keeps up, or if clients wait for outputs.
+
+    A run is overloaded if requests finish more slowly than they come, by more than chance, and it goes on after the
+    last arrival.
+
+    Assumes: arrivals whose number has about the variance of a Poisson process.
+    Source: own definition; a queue with arrivals faster than services has no steady state.
+    """
+    served = result.steady_requests_per_s
+    if sent_per_s is None or served is None or not result.num_requests:
+        return None
+    chance = _STANDARD_ERRORS / math.sqrt(result.num_requests)
+    falls_short = served < (1.0 - max(_LEAST_SHORTFALL, chance)) * sent_per_s
+    goes_on = result.duration_s * sent_per_s > (1.0 + _LEAST_SHORTFALL) * result.num_requests
+    return Overload(sent_per_s, served) if falls_short and goes_on else None

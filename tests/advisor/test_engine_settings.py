@@ -1,0 +1,122 @@
+"""Settings with which servers are started: memory, windows, blocks, formats, and the engines' own words for them."""
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+
+Cli = Callable[[str], Any]
+SERVE: Final = "advisor simulate serve --length-dist fixed --concurrency 1 --requests 3"
+LLAMA: Final = "--model llama-3.1-8b --gpu h100-sxm --input-tokens 1000 --output-tokens 100"
+
+
+def simulate(cli: Cli, options: str) -> dict[str, Any]:
+    run = cli(f"{SERVE} {options} --json")
+    assert run.code == 0, run.err
+    found: dict[str, Any] = json.loads(run.out)
+    return found
+
+
+def capacity(cli: Cli, options: str) -> int:
+    return int(simulate(cli, options)["metrics"]["kv_tokens"]["capacity"])
+
+
+def test_a_larger_fraction_of_memory_holds_more(cli: Cli) -> None:
+    found = [capacity(cli, f"{LLAMA} --gpu-memory-utilization {part}") for part in (0.5, 0.7, 0.9, 0.92)]
+    assert found == sorted(set(found))
+    assert found[-1] == capacity(cli, LLAMA)  # the default of the release
+
+
+@pytest.mark.parametrize(
+    ("typed", "own"),
+    [
+        ("--mem-fraction-static 0.8", "--gpu-memory-utilization 0.8"),
+        ("--free-gpu-memory-fraction=0.8", "--gpu-memory-utilization 0.8"),
+        ("--tensor-parallel-size 2", "--tp 2"),
+        ("--tp-size 2 --max-running-requests 16", "--tp 2 --max-num-seqs 16"),
+        ("--context-length 8192 --page-size 64", "--max-model-len 8192 --block-size 64"),
+        ("--kv-cache-dtype fp8_e4m3", "--kv-precision fp8"),
+        ("--quantization fp8", "--precision fp8"),
+        ("--chunked-prefill-size 4096", "--max-num-batched-tokens 4096"),
+        ("--disable-radix-cache --disable-cuda-graph", "--no-prefix-caching --enforce-eager"),
+        ("--no-enable-prefix-caching", "--no-prefix-caching"),
+    ],
+)
+def test_the_words_of_engines_mean_the_own_options(cli: Cli, typed: str, own: str) -> None:
+    one, other = (simulate(cli, f"{LLAMA} {options}") for options in (typed, own))
+    assert one["metrics"] == other["metrics"]
+    assert one["memory_bytes"] == other["memory_bytes"]
+
+
+def test_a_word_of_an_engine_given_beside_the_own_one_is_refused(cli: Cli) -> None:
+    run = cli(f"{SERVE} {LLAMA} --tp 2 --tensor-parallel-size 4")
+    assert run.code == 2
+    assert "twice" in run.err
+
+
+def test_the_size_of_the_cache_may_be_said(cli: Cli) -> None:
+    found = simulate(cli, f"{LLAMA} --kv-cache-bytes 20GiB")
+    assert found["memory_bytes"]["kv_cache"] == 20 * 2**30
+    assert found["metrics"]["kv_tokens"]["capacity"] == 163840  # 128 KiB a token
+    assert cli(f"{SERVE} {LLAMA} --kv-cache-bytes 90GiB").code == 3
+
+
+def test_without_graphs_decoding_is_slower_and_the_cache_larger(cli: Cli) -> None:
+    plain, eager = (simulate(cli, f"{LLAMA} {flag}") for flag in ("", "--enforce-eager"))
+    assert eager["metrics"]["tpot_s"]["mean"]["value"] > 1.1 * plain["metrics"]["tpot_s"]["mean"]["value"]
+    assert eager["memory_bytes"]["kv_cache"] > plain["memory_bytes"]["kv_cache"]
+
+
+@pytest.mark.parametrize(
+    ("options", "what"),
+    [
+        ("--model llama-3.1-8b --gpu h100-sxm --input-tokens 140000 --output-tokens 100", "131,072"),
+        (f"{LLAMA} --max-model-len 1024", "1,024"),
+        (
+            "--model llama-3.1-8b --gpu rtx-3090 --input-tokens 1000 --output-tokens 100 --max-model-len 60000",
+            "60,000",
+        ),
+    ],
+)
+def test_no_request_is_longer_than_the_window(cli: Cli, options: str, what: str) -> None:
+    run = cli(f"{SERVE} {options}")
+    assert run.code == 3
+    assert what in run.err
+
+
+def test_drawn_lengths_are_cut_to_the_window_and_that_is_said(cli: Cli) -> None:
+    run = cli(
+        "advisor simulate serve --model llama-3.1-8b --gpu h100-sxm --rate 1 --requests 50 --input-tokens 30000"
+    )
+    assert run.code == 0
+    assert "cut to the 131,072 tokens" in run.err
+
+
+def test_sglang_counts_attention_ranks_within_tp(cli: Cli) -> None:
+    """DeepSeek-V3.2 on eight B200: 975,424 tokens a rank in 43.67 GiB (sgl-project/sglang, log with DP attention)."""
+    options = "--model deepseek-v3.2 --engine sglang --gpu b200-sxm --input-tokens 1000 --output-tokens 100"
+    found = simulate(cli, f"{options} --tp 8 --dp 8 --enable-dp-attention --ep-size 8")
+    assert found["metrics"]["kv_tokens"]["capacity"] / 8 == pytest.approx(975_424, rel=0.08)
+    assert found["memory_bytes"]["kv_cache"] == pytest.approx(43.67 * 2**30, rel=0.08)
+    run = cli(f"{SERVE} {options} --tp 8 --dp 8")
+    assert "64 accelerators" in run.err
+    assert "--enable-dp-attention" in run.err
+    assert cli(f"{SERVE} {options} --tp 8 --dp 3 --enable-dp-attention").code == 2
+
+
+def test_the_order_of_two_engines_is_that_of_their_logs(cli: Cli) -> None:
+    """Qwen3-235B-A22B-FP8, four H100: vLLM at 0.9 has 178,880 tokens, SGLang at 0.93 has 367,404."""
+    options = "--model qwen3-235b-a22b --precision fp8 --gpu h100-sxm --tp 4 --input-tokens 1000 --output-tokens 100"
+    vllm = capacity(cli, f"{options} --gpu-memory-utilization 0.9")
+    sglang = capacity(cli, f"{options} --engine sglang --mem-fraction-static 0.93")
+    assert sglang > 1.2 * vllm
+    assert sglang == pytest.approx(367_404, rel=0.12)
+
+
+def test_caches_of_several_rates_take_pages_of_one_size_in_vllm(cli: Cli) -> None:
+    """DeepSeek-V4-Flash: vLLM wants 1.34 GiB for a request of 131,072 tokens (vllm#53243)."""
+    options = "--model deepseek-v4-flash --gpu h100-sxm --tp 4 --input-tokens 131000 --output-tokens 10"
+    found = simulate(cli, options)
+    per_request = found["memory_bytes"]["kv_cache"] / found["metrics"]["kv_tokens"]["capacity"] * 131_072
+    assert per_request == pytest.approx(1.34 * 2**30, rel=0.2)

@@ -1,0 +1,57 @@
+"""A simulated load beyond capacity is a verdict, not a latency that is the length of the run."""
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+
+Cli = Callable[[str], Any]
+SERVE: Final = (
+    "advisor simulate serve --model llama-3.1-8b --gpu rtx-4090 --input-tokens 1000 --output-tokens 200"
+)
+
+
+def simulate(cli: Cli, options: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(cli(f"{SERVE} {options} --json").out)
+    return found
+
+
+@pytest.mark.parametrize("rate", [6, 12, 100])
+@pytest.mark.parametrize("requests", [300, 2000])
+def test_a_load_beyond_capacity_is_said_first_and_has_no_percentiles_of_the_queue(
+    cli: Cli, rate: int, requests: int
+) -> None:
+    found = simulate(cli, f"--rate {rate} --requests {requests}")
+    overload = found["overload"]
+    assert overload["sent_per_s"] == rate
+    assert overload["queue_growth_per_s"] == pytest.approx(rate - overload["served_per_s"])
+    assert found["metrics"]["ttft_s"] == {}
+    assert found["metrics"]["e2e_s"] == {}
+    assert found["metrics"]["tpot_s"]["p99"]["value"] > 0
+    run = cli(f"{SERVE} --rate {rate} --requests {requests}")
+    assert run.out.startswith("Overloaded:")
+
+
+@pytest.mark.parametrize(
+    "options", ["--rate 1", "--rate 2 --requests 100", "--rate 2.5", "--rate 0.01 --requests 20"]
+)
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_a_load_that_is_carried_is_no_overload(cli: Cli, options: str, seed: int) -> None:
+    found = simulate(cli, f"{options} --seed {seed}")
+    assert found["overload"] is None
+    assert found["metrics"]["ttft_s"]["p99"]["value"] > 0
+
+
+def test_clients_that_wait_for_outputs_overload_nothing(cli: Cli) -> None:
+    assert simulate(cli, "--concurrency 500 --requests 1000")["overload"] is None
+
+
+def test_more_replicas_end_an_overload(cli: Cli) -> None:
+    assert simulate(cli, "--rate 6")["overload"] is not None
+    assert simulate(cli, "--rate 6 --replicas 4")["overload"] is None
+
+
+def test_the_served_rate_is_the_capacity_whatever_is_sent(cli: Cli) -> None:
+    rates = [simulate(cli, f"--rate {rate}")["overload"]["served_per_s"] for rate in (6, 12, 50)]
+    assert max(rates) < 1.1 * min(rates)

@@ -1,0 +1,124 @@
+"""`advisor validate file`: one door for everything that was measured."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+Cli = Callable[[str], Any]
+FORMATS: Final = Path(__file__).parents[1] / "catalog" / "formats"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "kind"),
+    [
+        ("vllm_bench.json", "--gpu h100-sxm --tp 2", "loads"),
+        ("vllm_printed.txt", "--gpu h100-sxm --tp 2 --model qwen2.5-72b", "loads"),
+        ("guidellm.json", "--gpu h100-sxm", "loads"),
+        ("aiperf.json", "--gpu h200-sxm", "loads"),
+        ("inferencex.json", "", "loads"),
+        ("llama_bench.txt", "--model llama-3.1-8b", "loads"),
+        ("prometheus.txt", "--gpu h100-sxm --concurrency 12", "loads"),
+        ("vllm.log", "--gpu h100-sxm", "figures"),
+        ("sglang.log", "--gpu h100-sxm", "figures"),
+        ("tensorrt_llm.log", "--gpu h100-sxm --model llama-3.1-8b", "figures"),
+        ("nccl_tests.txt", "", "sizes"),
+        ("nvbandwidth.txt", "", "measurements"),
+        ("gpu_topology.txt", "", "remarks"),
+        ("dcgm_diag.txt", "", "checks"),
+    ],
+)
+def test_every_format_is_judged(cli: Cli, name: str, options: str, kind: str) -> None:
+    run = cli(f"advisor validate file {FORMATS / name} {options} --json")
+    assert run.code == 0, run.err
+    found = json.loads(run.out)
+    assert found[kind]
+    if kind == "loads":
+        assert [one["status"] for one in found["loads"]] == ["ok"] * len(found["loads"])
+        assert all(one["figures"] for one in found["loads"])
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "what", "fix"),
+    [
+        ("vllm_bench.json", "", "which accelerator", "--gpu ID"),
+        ("vllm_printed.txt", "--gpu h100-sxm", "which model", "--model ID"),
+        ("prometheus.txt", "--gpu h100-sxm", "how requests were sent", "--concurrency N"),
+        ("llama_bench.txt", "", "model", "--model ID"),
+        ("vllm.log", "", "the accelerator", "--gpu ID"),
+        ("tensorrt_llm.log", "", "the model and the accelerator", "--model ID --gpu ID"),
+    ],
+)
+def test_what_neither_file_nor_person_says_is_named(
+    cli: Cli, name: str, options: str, what: str, fix: str
+) -> None:
+    run = cli(f"advisor validate file {FORMATS / name} {options}")
+    assert run.code == 2
+    assert what in run.err
+    assert fix in run.err
+
+
+def test_a_result_without_lengths_is_refused_until_they_are_typed(cli: Cli, tmp_path: Path) -> None:
+    found = json.loads((FORMATS / "inferencex.json").read_text())
+    file = tmp_path / "agg.json"
+    file.write_text(json.dumps({name: value for name, value in found.items() if name not in ("isl", "osl")}))
+    refused = cli(f"advisor validate file {file}")
+    assert refused.code == 2
+    assert "the prompt length" in refused.err
+    assert "--input-tokens N" in refused.err
+    assert cli(f"advisor validate file {file} --input-tokens 1024 --output-tokens 1024").code == 0
+
+
+def test_pairs_across_sockets_are_as_expected(cli: Cli, tmp_path: Path) -> None:
+    """RTX A6000: 26.3 GB/s within a processor and 21.9 across are normal (NVIDIA/nvbandwidth issues)."""
+    file = tmp_path / "out.txt"
+    file.write_text(
+        "nvbandwidth Version: v0.8\nRunning device_to_device_memcpy_read_ce.\n"
+        "memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)\n"
+        "           0         1         2\n"
+        " 0       N/A     26.34     21.95\n 1     26.34       N/A     21.86\n 2     21.82     21.82       N/A\n"
+    )
+    run = cli(f"advisor validate file {file} --gpu rtx-a6000 --json")
+    found = json.loads(run.out)
+    assert {one["status"] for one in found["measurements"]} == {"pass"}
+    assert cli(f"advisor validate file {file}").code == 2  # which accelerator is not guessed
+
+
+def test_a_slow_server_gets_its_likeliest_cause(cli: Cli, tmp_path: Path) -> None:
+    row = json.loads((FORMATS / "vllm_bench.json").read_text())
+    told = "--gpu h100-sxm --model llama-3.1-8b --input-tokens 1024 --output-tokens 256 --concurrency 64"
+    served = "--requests 200 --length-dist fixed --max-num-seqs 8 --json"
+    lengths = "--concurrency 64 --input-tokens 1024 --output-tokens 256"
+    base = cli(f"advisor simulate serve --model llama-3.1-8b --gpu h100-sxm {lengths} {served}")
+    metrics = json.loads(base.out)["metrics"]
+    rate = metrics["output_tokens_per_s"]["value"]
+    row |= {
+        "request_rate": "inf",
+        "max_concurrency": 64,
+        "completed": 200,
+        "total_input_tokens": 204800,
+        "total_output_tokens": 51200,
+        "output_throughput": rate,
+        "total_token_throughput": 5 * rate,
+        "request_throughput": rate / 256,
+    }
+    for part, name in (("mean", "mean"), ("p50", "median"), ("p99", "p99")):
+        row[f"{name}_ttft_ms"] = metrics["ttft_s"][part]["value"] * 1000
+        row[f"{name}_tpot_ms"] = metrics["tpot_s"][part]["value"] * 1000
+    file = tmp_path / "slow.json"
+    file.write_text(json.dumps(row))
+    found = json.loads(cli(f"advisor validate file {file} {told} --json").out)
+    assert found["loads"][0]["verdict"] == "slower"
+    assert "8 sequences" in found["loads"][0]["causes"][0]["words"]
+
+
+@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00x", b"hello", b"{", b"a,b\n1,2\n"])
+def test_what_is_no_measurement_is_refused(cli: Cli, tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "what"
+    file.write_bytes(content)
+    run = cli(f"advisor validate file {file}")
+    assert run.code == 2
+    assert "To fix" in run.err
+    assert "internal error" not in run.err

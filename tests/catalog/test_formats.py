@@ -1,0 +1,323 @@
+"""Files of other programs: recognised by content, read or refused with what they lack, never guessed."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from advisor.catalog.errors import InputFileError
+from advisor.catalog.formats.aiperf import read_aiperf
+from advisor.catalog.formats.dcgm_diagnostic import read_dcgm_diagnostic
+from advisor.catalog.formats.gpu_topology import read_gpu_topology
+from advisor.catalog.formats.guidellm import read_guidellm
+from advisor.catalog.formats.inferencex import read_inferencex
+from advisor.catalog.formats.llama_bench import read_llama_bench
+from advisor.catalog.formats.nccl_tests import parse_nccl_tests
+from advisor.catalog.formats.nvbandwidth import read_nvbandwidth
+from advisor.catalog.formats.prometheus_text import read_prometheus_text
+from advisor.catalog.formats.registry import FORMATS, read, recognise
+from advisor.catalog.formats.server_log import read_server_log
+from advisor.catalog.formats.vllm_bench import read_vllm_bench
+from advisor.catalog.units import GIB
+
+FOLDER: Final = Path(__file__).parent / "formats"
+IDS: Final = {
+    "nccl_tests.txt": "nccl-tests",
+    "nvbandwidth.txt": "nvbandwidth",
+    "gpu_topology.txt": "gpu-topology",
+    "dcgm_diag.txt": "dcgm-diag",
+    "llama_bench.txt": "llama-bench",
+    "vllm_bench.json": "vllm-bench",
+    "vllm_printed.txt": "vllm-bench",
+    "guidellm.json": "guidellm",
+    "aiperf.json": "aiperf",
+    "inferencex.json": "inferencex",
+    "vllm.log": "server-log",
+    "sglang.log": "server-log",
+    "tensorrt_llm.log": "server-log",
+    "prometheus.txt": "prometheus",
+}
+"""Id of the format of each file in the folder, whose values are invented unless a test says otherwise."""
+TEXTS: Final = {name: (FOLDER / name).read_text() for name in IDS}
+NCCL: Final = TEXTS["nccl_tests.txt"]
+NVBANDWIDTH: Final = TEXTS["nvbandwidth.txt"]
+AIPERF: Final[dict[str, Any]] = json.loads(TEXTS["aiperf.json"])
+GUIDELLM: Final[dict[str, Any]] = json.loads(TEXTS["guidellm.json"])
+INFERENCEX: Final[dict[str, Any]] = json.loads(TEXTS["inferencex.json"])
+VLLM_BENCH: Final[dict[str, Any]] = json.loads(TEXTS["vllm_bench.json"])
+
+
+def metric(unit: Any, avg: float) -> dict[str, Any]:
+    """Return a metric as AIPerf and GenAI-Perf write it."""
+    return {"unit": unit, "avg": avg, "p50": avg, "p99": 1.2 * avg, "std": 0.0}
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_each_format_is_recognised_by_its_content(name: str) -> None:
+    assert recognise(TEXTS[name], "x").id == IDS[name]
+
+
+@pytest.mark.parametrize("name", IDS)
+@pytest.mark.parametrize("percent", [5, 20, 35, 50, 65, 80, 95, 99])
+def test_a_file_that_was_cut_is_read_in_part_or_refused_with_a_way_out(name: str, percent: int) -> None:
+    text = TEXTS[name]
+    try:
+        read(text[: len(text) * percent // 100], "cut")
+    except InputFileError as error:
+        found = error
+    else:
+        return
+    assert found.fix
+
+
+@pytest.mark.parametrize("text", ["", "hello", "{}", "[]", "[1, 2]", "a,b\n1,2\n", "\x00\x01", "{" * 5000])
+def test_what_is_in_no_format_is_refused_and_the_formats_are_named(text: str) -> None:
+    with pytest.raises(InputFileError) as raised:
+        read(text, "file.txt")
+    assert "file.txt" in raised.value.what
+    assert "nccl-tests" in raised.value.fix
+
+
+def test_ids_of_formats_are_unique() -> None:
+    assert len({one.id for one in FORMATS}) == len(FORMATS)
+
+
+PREFIXES = [
+    "[1,0]<stdout>:",
+    "[0] ",
+    "0: ",
+    "2025-05-10T00:00:00.123456789Z ",
+    "[pod/worker-0/nccl] ",
+    "worker-0  | ",
+]
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+def test_the_prefix_of_a_launcher_changes_nothing(prefix: str) -> None:
+    plain = parse_nccl_tests(NCCL)
+    wrapped = "\n".join(prefix + line.lstrip() for line in NCCL.splitlines())
+    assert parse_nccl_tests(wrapped) == plain
+    assert (plain.operation, plain.num_ranks, plain.num_nodes) == ("all_reduce", 16, 2)
+    bandwidth = "\n".join(prefix + line for line in NVBANDWIDTH.splitlines())
+    assert read_nvbandwidth(bandwidth).rates == read_nvbandwidth(NVBANDWIDTH).rates
+
+
+HEAD = (
+    "#       size         count      type   redop    root     time   algbw   busbw #wrong"
+    "     time   algbw   busbw #wrong\n"
+)
+
+
+def table(columns: str, ratio: float, errors: tuple[str, str], ranks: int = 16, head: str = HEAD) -> str:
+    lines = "\n".join(
+        f"#  Rank {i} Group 0 Pid 1 on n{i // 8} device {i % 8} [0x1] NVIDIA H200" for i in range(ranks)
+    )
+    timing = f"10000 107.37 {107.37 * ratio:.2f}"
+    return (
+        f"{lines}\n{head}  1073741824 268435456 float {columns} {timing} {errors[0]} {timing} {errors[1]}\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("columns", "ratio", "errors", "operation"),
+    [
+        ("sum -1", 1.875, ("0", "0"), "all_reduce"),
+        ("sum -1", 0.9375, ("0", "0"), "reduce_scatter"),
+        ("none -1", 0.9375, ("0", "0"), "all_gather"),
+        ("none -1", 0.9375, ("0", "N/A"), "all_to_all"),
+        ("none 0", 1.0, ("0", "0"), "broadcast"),
+        ("sum 0", 1.0, ("0", "0"), "reduce"),
+        ("sum -1", 1.0, ("0", "N/A"), "send_recv"),
+    ],
+)
+def test_the_columns_tell_the_collective(
+    columns: str, ratio: float, errors: tuple[str, str], operation: str
+) -> None:
+    assert parse_nccl_tests(table(columns, ratio, errors)).operation == operation
+
+
+def test_a_collective_that_the_columns_leave_open_is_said_and_may_be_named() -> None:
+    text = table("none -1", 0.9375, ("N/A", "N/A"))
+    assert parse_nccl_tests(text).assumed
+    assert parse_nccl_tests(text, "all_to_all").operation == "all_to_all"
+    assert parse_nccl_tests(text, "all_to_all").assumed == ()
+
+
+def test_other_units_in_a_table_of_nccl_tests_are_refused() -> None:
+    text = NCCL.replace("(us)", "(ms)")
+    with pytest.raises(InputFileError, match="ms"):
+        parse_nccl_tests(text)
+
+
+def test_a_row_that_was_cut_is_left_out() -> None:
+    cut = NCCL[: NCCL.rindex("470.39") + 2]
+    assert [row.num_bytes for row in parse_nccl_tests(cut).rows] == [2**30]
+
+
+def test_the_row_of_a_read_is_the_target() -> None:
+    rates = {(r.check, r.source, r.target): r.bytes_per_s for r in read_nvbandwidth(NVBANDWIDTH).rates}
+    assert rates[("peer.copy", 1, 0)] == pytest.approx(26.34e9)
+    assert rates[("host_link.h2d", None, 1)] == pytest.approx(26.10e9)
+
+
+def test_nvbandwidth_in_json_is_read_alike() -> None:
+    cases = [
+        {
+            "name": "device_to_device_memcpy_read_ce",
+            "bandwidth_description": "memcpy CE GPU(row) -> GPU(column) bandwidth (GB/s)",
+            "bandwidth_matrix": [["N/A", "26.34"], ["21.95", "N/A"]],
+        }
+    ]
+    found = read_nvbandwidth(
+        json.dumps(
+            {"nvbandwidth": {"GPU Device list": ["0: NVIDIA RTX A6000 (0000:01:00)"], "testcases": cases}}
+        )
+    )
+    assert found.device == "NVIDIA RTX A6000"
+    assert found.rates == tuple(r for r in read_nvbandwidth(NVBANDWIDTH).rates if r.check == "peer.copy")
+
+
+def test_nvbandwidth_in_other_units_is_refused() -> None:
+    with pytest.raises(InputFileError, match="GiB/s"):
+        read_nvbandwidth(NVBANDWIDTH.replace("(GB/s)", "(GiB/s)"))
+
+
+def test_a_matrix_of_links_without_all_rows_names_those_that_lack() -> None:
+    with pytest.raises(InputFileError, match="GPU3"):
+        read_gpu_topology(TEXTS["gpu_topology.txt"][: TEXTS["gpu_topology.txt"].rindex("GPU3")])
+
+
+def test_a_diagnostic_gives_checks_rates_and_the_board() -> None:
+    found = read_dcgm_diagnostic(TEXTS["dcgm_diag.txt"])
+    assert [(check.name, check.status) for check in found.checks] == [
+        ("PCIe", "pass"),
+        ("GPU Memory", "fail"),
+        ("Targeted Power", "skip"),
+    ]
+    assert found.checks[1].detail == "GPU: 1 GPU 1 Error: row remap pending"
+    assert found.pci_device_id == "2330"
+    assert {rate.check: rate.bytes_per_s for rate in found.rates} == pytest.approx(
+        {"host_link.d2h": 52.26e9, "host_link.h2d": 53.4e9}
+    )
+
+
+def test_llama_bench_table_and_json_are_read_alike() -> None:
+    table_rows = read_llama_bench(TEXTS["llama_bench.txt"])
+    assert [(row.num_prompt_tokens, row.num_output_tokens, row.depth_tokens) for row in table_rows] == [
+        (512, 0, 0),
+        (0, 128, 4096),
+    ]
+    assert {row.weight_dtype for row in table_rows} == {"q4_k_m"}
+    assert table_rows[0].device == "NVIDIA GeForce RTX 4090"
+    fields = {
+        "n_prompt": 512,
+        "n_gen": 0,
+        "avg_ts": 6000.11,
+        "model_filename": "m/Llama-3.1-8B-Instruct-Q4_K_M.gguf",
+        "gpu_info": "NVIDIA GeForce RTX 4090",
+    }
+    (row,) = read_llama_bench(json.dumps([fields]))
+    assert (row.tokens_per_s, row.weight_dtype, row.file_stem) == (
+        6000.11,
+        "q4_k_m",
+        "Llama-3.1-8B-Instruct-Q4_K_M",
+    )
+
+
+def test_saved_and_printed_results_of_vllm_are_read() -> None:
+    (saved,) = read_vllm_bench(json.dumps(VLLM_BENCH))
+    assert (saved.concurrency, saved.mean_input_tokens, saved.mean_output_tokens) == (1, 1024.0, 128.0)
+    assert saved.ttft.mean_s == pytest.approx(0.129)
+    (printed,) = read_vllm_bench(TEXTS["vllm_printed.txt"])
+    assert (printed.concurrency, printed.mean_input_tokens) == (32, 2048.0)
+    assert printed.ttft.p99_s == pytest.approx(10.99946)
+
+
+def test_a_result_in_which_every_request_failed_is_refused() -> None:
+    empty = {name: 0 for name in VLLM_BENCH if name not in ("backend", "model_id", "date")}
+    with pytest.raises(InputFileError, match="no latency and no rate"):
+        read_vllm_bench(json.dumps(empty))
+
+
+def test_guidellm_gives_one_result_for_each_load() -> None:
+    twice = GUIDELLM | {"benchmarks": GUIDELLM["benchmarks"] * 2}
+    one, two = read_guidellm(json.dumps(twice))
+    assert one == two
+    assert (one.concurrency, one.mean_input_tokens, one.length_dist) == (16, 1000.0, "fixed")
+    assert one.e2e.mean_s == 2.0
+    assert one.ttft.mean_s == pytest.approx(0.06)
+
+
+@pytest.mark.parametrize(("unit", "seconds"), [("ms", 0.15), ("s", 150.0), ("us", 150e-6), ("ns", 150e-9)])
+def test_a_metric_of_aiperf_is_read_in_its_own_unit(unit: str, seconds: float) -> None:
+    (found,) = read_aiperf(json.dumps(AIPERF | {"time_to_first_token": metric(unit, 150.0)}))
+    assert found.ttft.mean_s == pytest.approx(seconds)
+    assert (found.model, found.concurrency) == ("Qwen/Qwen3-32B", 8)
+
+
+@pytest.mark.parametrize("unit", [None, "", "ticks"])
+def test_a_metric_without_a_known_unit_is_refused(unit: Any) -> None:
+    with pytest.raises(InputFileError) as raised:
+        read_aiperf(json.dumps(AIPERF | {"time_to_first_token": {"unit": unit, "avg": 150.0}}))
+    assert "time_to_first_token" in raised.value.what
+
+
+def test_rates_of_inferencex_are_per_gpu_and_latencies_in_seconds() -> None:
+    (found,) = read_inferencex(json.dumps([INFERENCEX]))
+    assert found.total_tokens_per_s == 8 * 1800.0
+    assert found.ttft.p99_s == 0.6
+    assert (found.tensor_parallel, found.engine, found.weight_dtype) == (8, "vllm", "nvfp4")
+
+
+def test_an_inferencex_result_without_lengths_says_so() -> None:
+    without = {name: value for name, value in INFERENCEX.items() if name not in ("isl", "osl")}
+    (found,) = read_inferencex(json.dumps(without))
+    assert found.mean_input_tokens is None
+    assert any("isl" in note for note in found.notes)
+
+
+def test_logs_give_weights_and_cache() -> None:
+    vllm = read_server_log(TEXTS["vllm.log"])
+    assert (vllm.engine, vllm.version, vllm.tensor_parallel, vllm.kv_tokens) == ("vllm", "0.10.1", 4, 178880)
+    assert vllm.weight_bytes == pytest.approx(55.8 * GIB)
+    sglang = read_server_log(TEXTS["sglang.log"])
+    assert (sglang.memory_fraction, sglang.kv_tokens) == (0.88, 442750)
+    assert sglang.kv_bytes == pytest.approx(54.04 * GIB)
+    tensorrt = read_server_log(TEXTS["tensorrt_llm.log"])
+    assert (tensorrt.kv_tokens, tensorrt.block_tokens) == (399360, 64)
+
+
+def test_blocks_of_an_old_log_become_tokens_and_the_size_is_said() -> None:
+    log = read_server_log("INFO gpu_executor.py:122] # GPU blocks: 2588, # CPU blocks: 2048")
+    assert log.kv_tokens == 41408
+    assert any("16 tokens" in note for note in log.notes)
+
+
+def test_a_log_that_ends_before_the_model_is_loaded_names_the_lines_that_lack() -> None:
+    with pytest.raises(InputFileError) as raised:
+        read_server_log(TEXTS["vllm.log"].splitlines()[0])
+    assert "GPU KV cache size" in raised.value.fix
+
+
+def test_metrics_give_means_percentiles_and_cache() -> None:
+    found = read_prometheus_text(TEXTS["prometheus.txt"])
+    assert found.result.ttft.mean_s == pytest.approx(0.035)
+    assert found.result.ttft.p50_s == pytest.approx(0.02 + 0.02 * 400 / 700)
+    assert (found.result.mean_input_tokens, found.result.mean_output_tokens) == (1000.0, 200.0)
+    assert (found.kv_tokens, found.memory_fraction) == (440000, 0.9)
+
+
+def test_a_percentile_beyond_the_last_bound_is_unknown() -> None:
+    found = read_prometheus_text(
+        TEXTS["prometheus.txt"].replace('le="0.08",model_name="m"} 1000.0', 'le="0.08",model_name="m"} 900.0')
+    )
+    assert found.result.ttft.p99_s is None
+    assert found.result.ttft.mean_s is not None
+    assert math.isfinite(found.result.ttft.mean_s)
+
+
+def test_metrics_of_an_idle_server_are_refused() -> None:
+    with pytest.raises(InputFileError, match="no finished request"):
+        read_prometheus_text('vllm:num_requests_running{model_name="m"} 0.0\n')

@@ -1,0 +1,99 @@
+"""Price lists of SkyPilot and gpuhunt as price files, and the price of one card on the row of several."""
+
+import datetime
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from advisor.catalog import prices
+from advisor.catalog.errors import InputFileError
+
+DAY: Final = datetime.date(2026, 11, 20)
+SKYPILOT: Final = (
+    "InstanceType,vCPUs,MemoryGiB,AcceleratorName,AcceleratorCount,Region,Price,SpotPrice\n"
+    "1x_RTXA6000_SECURE,4.0,48.0,RTXA6000,1.0,US,0.79,0.49\n"
+    "2x_RTXA6000_SECURE,8.0,96.0,RTXA6000,2.0,US,1.58,\n"
+    "4x_H100,8.0,96.0,H100,4.0,US,12,\n"
+    "cpu,8.0,96.0,,,US,1.58,\n"
+    "1x_strange,8.0,96.0,FutureChip,1,US,1.58,\n"
+)
+GPUHUNT: Final = (
+    "instance_name,location,price,cpu,memory,gpu_count,gpu_name,gpu_memory,spot,disk_size\n"
+    "rtx59-7c.1,us-east,0.65,7,50,1,RTX5090,32,False,\n"
+    "rtx59-7c.1,us-east,0.40,7,50,1,RTX5090,32,True,\n"
+    "wrong-memory,us-east,0.40,7,50,1,RTX5090,24,False,\n"
+)
+
+
+def file_of(folder: Path, text: str) -> Path:
+    path = folder / "list.csv"
+    path.write_text(text)
+    return path
+
+
+def test_rows_of_skypilot_are_prices_of_the_provider_that_is_named(tmp_path: Path) -> None:
+    found = prices.read_prices(file_of(tmp_path, SKYPILOT), DAY, ["acme"])
+    rows = {(p.sku, p.term): (p.accelerator, p.num_accelerators, p.usd_per_hour) for p in found}
+    assert rows == {
+        ("1x_RTXA6000_SECURE", "on_demand"): ("rtx-a6000", 1, 0.79),
+        ("1x_RTXA6000_SECURE", "spot"): ("rtx-a6000", 1, 0.49),
+        ("2x_RTXA6000_SECURE", "on_demand"): ("rtx-a6000", 2, 1.58),
+        ("4x_H100", "on_demand"): ("h100-sxm", 4, 12.0),
+    }
+    assert {p.provider for p in found} == {"acme"}
+    assert not any(p.is_dated for p in found)  # such lists bear no date
+
+
+def test_what_was_taken_for_a_name_and_what_was_left_out_is_said(tmp_path: Path) -> None:
+    notes = " ".join(prices.catalogue_notes(file_of(tmp_path, SKYPILOT), DAY, ["acme"]))
+    assert "H100 is taken as h100-sxm" in notes
+    assert "FutureChip" in notes
+    assert "RTXA6000" not in notes
+
+
+def test_a_stated_memory_decides_about_a_name(tmp_path: Path) -> None:
+    found = prices.read_prices(file_of(tmp_path, GPUHUNT), DAY, ["acme"])
+    assert {(p.term, p.usd_per_hour) for p in found} == {("on_demand", 0.65), ("spot", 0.40)}
+
+
+@pytest.mark.parametrize("providers", [None, [], ["acme", "other"]])
+@pytest.mark.parametrize("text", [SKYPILOT, GPUHUNT])
+def test_a_list_that_names_no_provider_is_not_given_one(
+    tmp_path: Path, text: str, providers: list[str] | None
+) -> None:
+    with pytest.raises(InputFileError) as raised:
+        prices.read_prices(file_of(tmp_path, text), DAY, providers)
+    assert "--provider" in raised.value.fix
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (SKYPILOT.replace("2.0,US", "two,US"), "row 3"),
+        (SKYPILOT.replace("1.58,\n4x", "cheap,\n4x"), "row 3"),
+        (SKYPILOT.replace(",12,", ",1200000,"), "row 4"),
+        (GPUHUNT.splitlines()[0] + "\n", "no price of an accelerator"),
+        (SKYPILOT[:150], "cells"),
+    ],
+)
+def test_a_bad_row_is_refused_with_its_number(tmp_path: Path, text: str, what: str) -> None:
+    with pytest.raises(InputFileError) as raised:
+        prices.read_prices(file_of(tmp_path, text), DAY, ["acme"])
+    assert what in raised.value.what
+
+
+OWN: Final = "provider,accelerator,num_accelerators,term,usd_per_hour,observed_on\n"
+
+
+@pytest.mark.parametrize("usd", ["0.79", "0.5"])
+def test_the_price_of_one_on_a_row_of_several_is_refused(tmp_path: Path, usd: str) -> None:
+    rows = f"acme,rtx-a6000,1,on_demand,0.79,2026-11-20\nacme,rtx-a6000,2,on_demand,{usd},2026-11-20\n"
+    with pytest.raises(InputFileError) as raised:
+        prices.read_prices(file_of(tmp_path, OWN + rows), DAY)
+    assert "$1.58 for the 2" in raised.value.fix
+
+
+def test_prices_that_grow_are_accepted(tmp_path: Path) -> None:
+    rows = "acme,rtx-a6000,1,on_demand,0.79,2026-11-20\nacme,rtx-a6000,2,on_demand,1.4,2026-11-20\n"
+    assert len(prices.read_prices(file_of(tmp_path, OWN + rows), DAY)) == 2
