@@ -44,6 +44,8 @@ GIGABYTES: Final = re.compile(r"(?:(\d{1,2})\s*[x×]\s*)?(\d{1,4}(?:\.\d+)?)\s*(
 WATTS: Final = re.compile(r"(\d{3,4})\s*W(?:att)?s?\b", re.IGNORECASE)
 _USUAL_MTS: Final = {"DDR4": 3200.0, "DDR5": 4800.0}
 """Speed of modules of which only the size is named, by kind [MT/s]; every board runs it."""
+_MOST_MODULES: Final = 16
+"""Maximum number of memory modules of a board."""
 _LARGEST_MODULE: Final = 64 * GIB
 
 
@@ -232,8 +234,15 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
     text = line.what.lower()
     size = float(match.group(2)) * (1024 if match.group(3).lower() == "tb" else 1) * GIB
     channels = cpu.series.channels if cpu else 2
+    stated = int(match.group(1)) if match.group(1) else 1
+    if not 1 <= stated <= _MOST_MODULES or not 0 < size <= _MOST_MODULES * _LARGEST_MODULE:
+        raise InputFileError(
+            f"{line.what!r} is no memory of one machine",
+            why=f"a board takes 1 to {_MOST_MODULES} modules",
+            fix="correct it, e.g. 2x32GB DDR5",
+        )
     if match.group(1):
-        modules = int(match.group(1))
+        modules = stated
         module = size
     else:
         modules = max(2, min(channels, 8))

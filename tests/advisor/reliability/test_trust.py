@@ -211,6 +211,9 @@ def test_the_longest_price_file_is_shown_in_seconds(ask: Ask, tmp_path: Path) ->
         "RTX 5090 -USD 5",
         "RTX 5090 $-5",
         "RTX 5090 $9999999999",
+        "0x32GB DDR5",
+        "99x32GB DDR5",
+        "99999999999999999999GB DDR5",
     ],
 )
 def test_counts_and_prices_that_make_no_sense_are_refused(ask: Ask, line: str) -> None:
