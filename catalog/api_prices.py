@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from advisor.catalog import models as model_catalog
-from advisor.catalog.errors import InputFileError, UnknownNameError
+from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import DATA_DIR, check_currency, check_day, check_record, check_repeat, read_csv
 from advisor.catalog.prices import newest_reading, price_sources
 from advisor.catalog.resolve import resolve
@@ -122,7 +122,5 @@ def _price(cells: dict[str, str], where: str, names_are_ids: bool) -> ApiPrice:
         )
     if names_are_ids:
         return price
-    try:
-        return price.model_copy(update={"model": model_catalog.get(price.model).record.id})
-    except UnknownNameError:
-        return price
+    known = model_catalog.find(price.model)
+    return price if known is None else price.model_copy(update={"model": known.id})

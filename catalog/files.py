@@ -19,7 +19,11 @@ from advisor.catalog.units import MB
 
 DATA_DIR: Final = Path(__file__).parent / "data"
 MOST_FILE_BYTES: Final = 512_000_000
-"""Largest file that is read line by line [bytes]: prices, traces, results of sweeps."""
+"""Largest file that is read line by line [bytes]: traces, results of sweeps."""
+MOST_PRICES_BYTES: Final = 60_000_000
+"""Largest file of prices [bytes]: a page or a document of all its rows takes ten times its size in memory."""
+MOST_PRICES: Final = 100_000
+"""Maximum number of rows of a file of prices: no market is that large."""
 MOST_DOCUMENT_BYTES: Final = 20_000_000
 """Largest file that is parsed as a whole [bytes]: a parsed JSON document takes up to 30 times its size in memory."""
 MOST_TOML_BYTES: Final = 1_000_000
@@ -29,9 +33,17 @@ _MOST_KEY_PARTS: Final = 16
 _KEY_PART: Final = r"""(?:[\w-]++|"(?:[^"\\\n]|\\.)*+"?|'[^'\n]*+'?)"""
 """Pattern of one part of a key. No alternative is tried twice, so the time grows with the length: an open quotation
 ends with its line."""
-_DOTTED_KEY: Final = re.compile(rf"{_KEY_PART}(?:[ \t]*+\.[ \t]*+{_KEY_PART})*+")
+_NO_KEY: Final = (
+    r"""#[^\n]*+|"{3}(?:[^"\\]|\\[\s\S]|"{1,2}+(?!"))*+(?:"{3,5}+)?|'{3}(?:[^']|'{1,2}+(?!'))*+(?:'{3,5}+)?"""
+)
+"""Pattern of comments and of texts of several lines. Without a closing quotation it reaches to the end of the file."""
+_DOTTED_KEY: Final = re.compile(rf"{_NO_KEY}|(?P<key>{_KEY_PART}(?:[ \t]*+\.[ \t]*+{_KEY_PART})*+)")
+_MOST_SHOWN: Final = 60
+"""Number of characters of a text that an error shows."""
 _BLOCK_BYTES: Final = 1_000_000
 _MOST_DIGITS: Final = 300
+_MOST_BITS: Final = 1000
+"""Largest whole number of a TOML file [bits]: hexadecimal digits are read without any limit."""
 _ALIASES: Final = re.compile(r'(?:^aliases *=|"aliases":) *\[([^]]*)\]', re.MULTILINE)
 _QUOTED: Final = re.compile(r'"([^"]*)"')
 RecordT = TypeVar("RecordT", bound=BaseModel)
@@ -49,7 +61,7 @@ def read_text(path: Path, most_bytes: int = MOST_DOCUMENT_BYTES) -> str:
         return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def read_lines(path: Path) -> Iterator[str]:
+def read_lines(path: Path, most_bytes: int = MOST_FILE_BYTES) -> Iterator[str]:
     """Yield the lines of a file. Each ends in a line feed, except the last line of a file without one at its end.
 
     Raises: InputFileError: see `read_text`; or a line is longer than a document may be.
@@ -58,8 +70,8 @@ def read_lines(path: Path) -> Iterator[str]:
         num_read = 0
         while line := file.readline(MOST_DOCUMENT_BYTES):
             num_read += len(line)
-            if num_read > MOST_FILE_BYTES or len(line) == MOST_DOCUMENT_BYTES:
-                raise too_large(str(path), MOST_FILE_BYTES)
+            if num_read > most_bytes or len(line) == MOST_DOCUMENT_BYTES:
+                raise too_large(str(path), most_bytes)
             yield line
 
 
@@ -194,27 +206,58 @@ def toml_names(folder: Path) -> tuple[str, ...]:
 def read_toml(path: Path) -> dict[str, Any]:
     """Return the tables of a TOML file.
 
-    Raises: InputFileError: the file cannot be read or is not TOML; the message has line and column.
+    Raises: InputFileError: the file cannot be read or is not TOML (the message has line and column), or a text of a
+      user's file has several lines.
     """
     if (joined := _text_in_wheel(path)) is not None:
         return dict(json.loads(joined))
     text = read_text(path, MOST_TOML_BYTES)
-    _check_keys(text, path)
+    check_keys(text, path)
     try:
-        return tomllib.loads(text)
+        tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise InputFileError(f"{path}: not valid TOML", why=str(error), fix="correct that line") from None
     except (RecursionError, ValueError) as error:  # nested without end, a number of thousands of digits
         raise InputFileError(f"{path}: cannot be read", why=str(error), fix="simplify it") from None
+    if not path.is_relative_to(DATA_DIR):
+        _check_values(tables, path)
+    return tables
 
 
-def _check_keys(text: str, path: Path) -> None:
+def _check_values(tables: dict[str, Any], path: Path) -> None:
+    """Refuse names and texts of several lines, of which one could pass for a message of this program, and numbers that
+    no float holds.
+
+    Raises: InputFileError: a key or a text has a line break, or a whole number has hundreds of digits.
+    """
+    waiting: list[Any] = [tables]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [*value, *value.values()]
+        elif isinstance(value, list):
+            waiting += value
+        elif isinstance(value, int) and value.bit_length() > _MOST_BITS:
+            raise InputFileError(
+                f"{path}: holds a whole number of {value.bit_length():,} bits",
+                why="no amount is that large",
+                fix="correct it",
+            )
+        elif isinstance(value, str) and ("\n" in value or "\r" in value):
+            raise InputFileError(
+                f"{path}: {value[:_MOST_SHOWN]!r} has several lines",
+                why="a name or a text is one line, so that none passes for a message of this program",
+                fix="write it on one line",
+            )
+
+
+def check_keys(text: str, path: Path) -> None:
     """Refuse dotted keys longer than any table has, before the parser spends memory on them.
 
     Raises: InputFileError: a key has too many parts.
     """
     for found in _DOTTED_KEY.finditer(text):
-        key = found.group()
+        key = found["key"] or ""
         if key.count(".") >= _MOST_KEY_PARTS and len(re.findall(_KEY_PART, key)) > _MOST_KEY_PARTS:
             line = text.count("\n", 0, found.start()) + 1
             raise InputFileError(
@@ -270,14 +313,14 @@ def read_csv(
 ) -> Iterator[tuple[int, dict[str, str]]]:
     """Yield the rows of a CSV file as (line number in the file, cells by column); lines that start with # are comments.
 
-    Raises: InputFileError: the file cannot be read or is not CSV, a column is missing or unknown, or a row has too
-        many or too few cells.
+    Raises: InputFileError: the file cannot be read or is not CSV, a column is missing or unknown, a row has too many or
+        too few cells, a cell has several lines, or there are more rows than any market has prices.
     """
     number = 1
 
     def lines() -> Iterator[str]:
         nonlocal number
-        for number, line in enumerate(read_lines(path), 1):  # noqa: B007
+        for number, line in enumerate(read_lines(path, MOST_PRICES_BYTES), 1):  # noqa: B007
             if line.strip() and not line.startswith("#"):
                 yield line
 
@@ -285,11 +328,19 @@ def read_csv(
     try:
         header = next(rows, [])
         _check_header(path, header, required, optional)
-        for cells in rows:
+        for count, cells in enumerate(rows, 1):
+            if count > MOST_PRICES:
+                raise too_many(path, MOST_PRICES, "rows")
             if len(cells) != len(header):
                 raise InputFileError(
                     f"{path}: row {number} has {len(cells)} cells, the header has {len(header)}",
                     fix="check for a missing or extra comma; quote a cell that contains one",
+                )
+            if any("\n" in cell or "\r" in cell for cell in cells):
+                raise InputFileError(
+                    f"{path}: row {number} has a cell of several lines",
+                    why="a name is one line, so that none passes for a message of this program",
+                    fix="write the cell on one line; check for a quotation mark too many",
                 )
             yield number, dict(zip(header, cells, strict=True))
     except csv.Error as error:

@@ -19,7 +19,7 @@ _OBEYED: Final = re.compile(
 """Characters that a reader obeys or cannot see: control characters, changes of direction, line separators, zero-width
 characters, and surrogates, which no encoding has. Tabs and line feeds stay."""
 _ENTITY: Final = re.compile(r"&(?=#?\w+;)")
-_FORMULA_STARTS: Final = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+_FORMULA_STARTS: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
 """Beginnings that make a spreadsheet compute a cell; the last four are full-width, which East Asian spreadsheets also
 take."""
 _NUMBER: Final = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
@@ -53,6 +53,11 @@ def legible(text: str) -> str:
     return _OBEYED.sub(lambda found: _escape_letter(found.group()), text)
 
 
+def on_one_line(text: str) -> str:
+    r"""Return the text with line feeds and tabs written \uXXXX as well, so that a name in it adds no line."""
+    return re.sub("[\n\t]", lambda found: _escape_letter(found.group()), legible(text))
+
+
 def legible_in(value: Any) -> Any:
     """Return nested tuples, lists, mappings and dataclasses with every text in them made legible."""
     if isinstance(value, str):
@@ -72,8 +77,9 @@ def as_cell(text: str) -> str:
     """Return the text as a spreadsheet shows it, with a quotation mark before text that it would
     compute as a formula.
     """
-    is_formula = text.startswith(_FORMULA_STARTS) and len(text) > 1 and not _NUMBER.fullmatch(text)
-    return legible(f"'{text}" if is_formula else text)
+    shown = on_one_line(text)
+    is_formula = shown.startswith(_FORMULA_STARTS) and len(shown) > 1 and not _NUMBER.fullmatch(shown)
+    return f"'{shown}" if is_formula else shown
 
 
 def of_cell(cell: str) -> str:

@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.files import DATA_DIR, check_record, read_csv, read_toml, toml_names
 from advisor.catalog.listing import make_callable
-from advisor.catalog.resolve import Chosen, resolve
+from advisor.catalog.resolve import Chosen, drop_separators, resolve
 from advisor.catalog.schema import Model
 
 _FOLDER: Final = DATA_DIR / "models"
@@ -31,7 +31,8 @@ _ACTIVE: Final = re.compile(r"-a\d+(\.\d+)?b$")
 
 
 def get(ref: str) -> Chosen[Model]:
-    """Return the model that the user means: id, size ("70b"), Hugging Face id, config.json or its folder.
+    """Return the model that the user means: id, size ("70b"), Hugging Face id, config.json or its folder. A name of the
+    catalog is not looked up in the working directory, so that no folder there replaces a model.
 
     Raises: UnknownNameError: no record or several records have this name; `hint` lists near misses.
         InputFileError: the config.json cannot be read as a model.
@@ -40,6 +41,15 @@ def get(ref: str) -> Chosen[Model]:
         from advisor.catalog.hf.config import model_from_hf_config
 
         return Chosen(model_from_hf_config(ref), f"shape read from {ref}")
+    chosen = _look_up(ref)
+    if _has_config(ref):
+        unread = f"the folder of this name is not read: ./{ref} names it"
+        return chosen._replace(note="; ".join(filter(None, (chosen.note, unread))))
+    return chosen
+
+
+def _look_up(ref: str) -> Chosen[Model]:
+    """Return the model of the catalog that the user means; see `get`."""
     names = _names()
     hf_name = names.hf.get(ref.casefold())
     if hf_name is not None:
@@ -57,6 +67,18 @@ def get(ref: str) -> Chosen[Model]:
         note = f"model '{ref}' is taken as {variant}: same shape, another checkpoint"
         return Chosen(by_id(variant), note)
     return Chosen(by_id(found.id), found.note)
+
+
+@lru_cache(maxsize=4096)
+def find(name: str) -> Model | None:
+    """Return the model of the catalog with this name, or None. Names that no model has cost little, and no file is read
+    for them: they come from lists of others."""
+    if drop_separators(name) not in _names_without_separators() and _core(name) not in _targets_by_core():
+        return None
+    try:
+        return _look_up(name).record
+    except UnknownNameError:
+        return None
 
 
 def by_hf_id(hf_id: str) -> Model | None:
@@ -124,15 +146,37 @@ def _without_active() -> dict[str, str]:
 
 def _variant_of(ref: str) -> str | None:
     """Return the one id whose own or published name is `ref` except for organisation, tuning, format and date."""
-    names = _names()
-    wanted = _core(ref)
-    spelled = [(model_id, model_id) for model_id in all_ids()]
-    spelled += [*names.aliases.items(), *names.hf.items()]
-    targets = {model_id for name, model_id in spelled if _core(name) == wanted}
-    return targets.pop() if len(targets) == 1 else None
+    targets = _targets_by_core().get(_core(ref), frozenset())
+    return next(iter(targets)) if len(targets) == 1 else None
 
 
 @cache
+def _spellings() -> tuple[tuple[str, str], ...]:
+    """Return every id, alias and Hugging Face id of a model with the model's id."""
+    names = _names()
+    return (
+        *((model_id, model_id) for model_id in all_ids()),
+        *names.aliases.items(),
+        *names.hf.items(),
+    )
+
+
+@cache
+def _names_without_separators() -> frozenset[str]:
+    names = (*(name for name, _ in _spellings()), *_without_active())
+    return frozenset(map(drop_separators, names))
+
+
+@cache
+def _targets_by_core() -> dict[str, frozenset[str]]:
+    """Return the ids that names stand for, by the names except for organisation, tuning, format and date."""
+    found: dict[str, set[str]] = {}
+    for name, model_id in _spellings():
+        found.setdefault(_core(name), set()).add(model_id)
+    return {core: frozenset(targets) for core, targets in found.items()}
+
+
+@lru_cache(maxsize=16_384)
 def _core(name: str) -> str:
     core = name.casefold().rstrip("/").rsplit("/", 1)[-1].removesuffix(".gguf").removeprefix("meta-")
     while (shorter := _VARIANT.sub("", core)) != core:
@@ -141,9 +185,26 @@ def _core(name: str) -> str:
 
 
 def is_path(ref: str) -> bool:
+    """Whether a typed model is a file or folder: by its spelling, or as a folder whose name the catalog lacks."""
     if ref.endswith(".json") or ref.startswith((".", "/", "~")):
         return True
+    return _has_config(ref) and not _is_name(ref)
+
+
+def _has_config(ref: str) -> bool:
+    """Whether a folder of this name holds a config.json."""
     return (Path(ref) / "config.json").is_file()
+
+
+def _is_name(ref: str) -> bool:
+    """Whether the catalog has a model of this name."""
+    if ref.casefold() in _names().hf:
+        return True
+    try:
+        resolve(ref, all_ids(), _names().aliases | _without_active(), "model")
+    except UnknownNameError:
+        return False
+    return True
 
 
 make_callable(__name__)

@@ -47,8 +47,6 @@ from advisor.catalog.units import DAY_S, GIB, HOUR_S
 STALE_AFTER_DAYS: Final = 30
 KEPT: Final = "prices"
 """Folder of refreshed prices in the program's cache."""
-MOST_ROWS: Final = 100_000
-"""Maximum number of rows of one price file; the bundled files have two thousand together."""
 REQUIRED_COLUMNS: Final = (
     "provider",
     "accelerator",
@@ -485,12 +483,6 @@ def read_file(path: Path, latest: datetime.date | None = None) -> tuple[Price, .
     found: list[Price] = []
     seen: dict[Hashable, int] = {}
     for number, cells in read_csv(path, REQUIRED_COLUMNS, OPTIONAL_COLUMNS):
-        if number > MOST_ROWS:
-            raise InputFileError(
-                f"{path}: has more than {MOST_ROWS:,} rows",
-                why="no market is that large",
-                fix="leave out what you would not rent, or split it",
-            )
         price = _price(cells, f"{path}: row {number}", latest)
         key = (*offer_of(price), price.valid_from, price.observed_on)
         check_repeat(

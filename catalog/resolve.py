@@ -43,7 +43,7 @@ def resolve(name: str, ids: Iterable[str], aliases: Mapping[str, str], kind: str
     if name in known:
         return Resolution(name)
     spellings = [(spelling, spelling) for spelling in known] + list(aliases.items())
-    for normal_form in (_join_with_dashes, _remove_separators):
+    for normal_form in (_join_with_dashes, drop_separators):
         wanted = normal_form(name)
         targets = {target: spelling for spelling, target in spellings if normal_form(spelling) == wanted}
         if wanted and len(targets) == 1:
@@ -78,12 +78,12 @@ def near_misses(name: str, ids: Iterable[str], aliases: Mapping[str, str]) -> tu
     Assumes: nothing; used for suggestions only, never to choose.
     Source: Ratcliff-Obershelp similarity of the standard library (difflib).
     """
-    wanted = _remove_separators(name)
+    wanted = drop_separators(name)
     if not wanted:
         return ()
     target_of: dict[str, str] = {}
     for spelling, target in [*((id_, id_) for id_ in ids), *aliases.items()]:
-        target_of.setdefault(_remove_separators(spelling), target)
+        target_of.setdefault(drop_separators(spelling), target)
     close = difflib.get_close_matches(wanted, target_of, n=2 * NUM_NEAR_MISSES, cutoff=0.6)
     containing = sorted((key for key in target_of if wanted in key or key in wanted), key=len)
     found = dict.fromkeys(target_of[key] for key in [*close, *containing])
@@ -110,5 +110,5 @@ def _join_with_dashes(name: str) -> str:
     return _SEPARATORS.sub("-", name.strip().casefold()).strip("-")
 
 
-def _remove_separators(name: str) -> str:
+def drop_separators(name: str) -> str:
     return _SEPARATORS.sub("", name.strip().casefold())

@@ -120,10 +120,7 @@ def _of_system(error: OSError) -> tuple[str, str, str]:
 
 
 def _tell(what: str, why: str = "", fix: str = "", hint: str = "") -> None:
-    lines = [f"error: {_short(what)}"]
-    lines += [
-        f"  {label}: {_short(text)}"
-        for label, text in (("why", why), ("To fix", fix), ("Hint", hint))
-        if text
-    ]
-    tell("\n".join(lines))
+    tell(f"error: {_short(what)}")
+    for label, text in (("why", why), ("To fix", fix), ("Hint", hint)):
+        if text:
+            tell(f"  {label}: {_short(text)}")

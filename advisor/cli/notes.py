@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from typing import Final, TextIO
 
-from advisor.catalog.legible import legible
+from advisor.catalog.legible import on_one_line
 
 PATIENCE_S: Final = 1.0
 """Shorter work shows nothing."""
@@ -32,7 +32,7 @@ def warn(*texts: str) -> None:
 
 def tell(text: str) -> None:
     """Write a line to stderr; if that is full or closed, the answer goes on without it."""
-    _write(legible(text) + "\n")
+    _write(on_one_line(text) + "\n")
 
 
 def _write(text: str) -> None:
@@ -62,7 +62,7 @@ class ProgressMessages:
     def __call__(self, message: str) -> None:
         """Replace the line by a new message."""
         if self._visible and time.monotonic() - self._started_s > PATIENCE_S:
-            _write(f"\r\x1b[K{legible(message)}")
+            _write(f"\r\x1b[K{on_one_line(message)}")
             self._shown = True
 
     def clear(self) -> None:

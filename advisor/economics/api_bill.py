@@ -59,14 +59,17 @@ def api_cost(price: ApiPrice, tokens: RequestTokens, age_days: int) -> ApiCost:
 
 
 def models_alike(model: Model, priced: Collection[str]) -> tuple[str, ...]:
-    """The model's id and those of the priced models of the catalog that have its shape.
+    """The model's id and those of the priced models of the catalog that have its shape. The id of a local folder counts
+    only with the shape of that model, as a folder may have any name.
 
     Serving one costs what serving another costs, so the price list of one speaks for the other.
 
     Source: own definition: same layers, hidden size, vocabulary and native format.
     """
-    others = sorted(set(priced) & set(model_catalog.all_ids()) - {model.id})
-    return (model.id, *(each for each in others if _shape(model_catalog.by_id(each)) == _shape(model)))
+    known = set(model_catalog.all_ids())
+    own = () if model.folder and model.id in known else (model.id,)
+    others = sorted(set(priced) & known - set(own))
+    return (*own, *(each for each in others if _shape(model_catalog.by_id(each)) == _shape(model)))
 
 
 def _shape(model: Model) -> tuple[object, ...]:

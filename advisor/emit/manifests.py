@@ -79,9 +79,9 @@ def in_kubernetes(words: Sequence[Line]) -> list[str]:
     return [word.replace("$(", "$$(") for word in words]
 
 
-def compose_volumes(plan: Plan, folder: str) -> list[Any]:
+def _compose_volumes(plan: Plan) -> list[Any]:
     """Return the volumes of a service: the cache of weights, the folder of the plan, and a local model outside it."""
-    found: list[Any] = [f"${{HOME}}/.cache/huggingface:{CACHE}", f"{folder}:{MOUNTED}"]
+    found: list[Any] = [f"${{HOME}}/.cache/huggingface:{CACHE}", f".:{MOUNTED}"]
     if plan.model_folder:
         source = plan.model_folder.replace("$", "$$")
         found.append({"type": "bind", "source": source, "target": MODEL, "read_only": True})
@@ -99,7 +99,7 @@ def compose_replica(plan: Plan, devices: list[str], *, is_alone: bool) -> dict[s
         "entrypoint": [words[0]],
         "command": in_compose(words[1:]),
         "environment": {"HF_TOKEN": "${HF_TOKEN:-}"},
-        "volumes": compose_volumes(plan, "."),
+        "volumes": _compose_volumes(plan),
         "ipc": "host",
         "restart": "unless-stopped",
         "healthcheck": {

@@ -83,6 +83,8 @@ class Plan:
     port: int = PORT
     """Port that clients use: the replica's or, with several replicas, the router's; the replicas then use the
     following ports."""
+    folder: str = ""
+    """Folder of the plan's own files, below the one where its scripts start; empty if both are the same."""
 
     @property
     def release(self) -> str:
@@ -177,10 +179,14 @@ class Plan:
         return Line(checkpoint.repository) if checkpoint is not None and is_local else None
 
     def words(self, *, in_container: bool = False) -> tuple[Line, ...]:
-        """Return the command that starts a replica from the folder of the plan, without its address."""
-        if not in_container:
-            return self.launch.words(f"./{self.config_name}")
-        return tuple(map(self._in_container, self.launch.words(f"{MOUNTED}/{self.config_name}")))
+        """Return the command that starts a replica from the folder where the scripts start, without its address."""
+        words = tuple(map(self._in_own_folder, self.launch.words(f"./{self.config_name}")))
+        return tuple(map(self._in_container, words)) if in_container else words
+
+    def _in_own_folder(self, word: Line) -> Line:
+        """Return a word with the plan's folder in it if it names one of the plan's own files."""
+        is_own = self.folder and word.startswith("./") and word != self.local_path
+        return Line(f"./{self.folder}/{word[2:]}") if is_own else word
 
     @property
     def adapter_folder(self) -> Line | None:
@@ -299,6 +305,8 @@ class Plan:
         if checkpoint is not None and checkpoint.origin == "quantise first":
             target = next(word for word in self.launch.argv if word.startswith("./"))
             source = Line(checkpoint.repository)
+            if self.folder and checkpoint.is_local and not source.startswith("/"):
+                source = Line(f"../{source.removeprefix('./')}")  # the recipe runs in the plan's folder
             found["quantise.sh"] = recipe(
                 source,
                 self.option.replica_layout.weight_dtype,

@@ -10,7 +10,7 @@ from advisor.catalog.legible import Line, markdown
 from advisor.decide.option import Option, SharedMachines
 from advisor.emit import nginx
 from advisor.emit.formats import Format, check_form, emit_files
-from advisor.emit.manifests import compose_replica, compose_volumes, dump_yaml
+from advisor.emit.manifests import compose_replica, dump_yaml
 from advisor.emit.plan import Plan, plan_of, slug
 from advisor.emit.shell import comment_lines, container_lines, replica_line, replica_loop, router_conf, script
 
@@ -63,7 +63,8 @@ def emitted_models(fleet: Option, form: Format) -> dict[str, str]:
         is_taken = any(each.folder == folder for each in served)
         served.append(_Served(Line(f"{folder}-{place + 1}") if is_taken else folder, plan))
     if form in _BY_MACHINE:
-        return _by_machine(fleet, served, form)
+        placed = [replace(each, plan=replace(each.plan, folder=each.folder)) for each in served]
+        return _by_machine(fleet, placed, form)
     if form == "skypilot" and any(each.shares_machines for each in fleet.purchases):
         raise AdvisorError(
             "services of SkyPilot do not share machines, and these models do",
@@ -133,12 +134,11 @@ def _standing(machine: SharedMachines, served: Sequence[_Served]) -> Iterator[_S
 
 
 def _script(standing: Sequence[_Standing], form: Format) -> str:
-    """Return the commands that start the replicas of one machine, each model in its folder."""
+    """Return the commands that start the replicas of one machine; own files of a model are in its folder."""
     parts = []
     for each in standing:
         plan = each.served.plan
-        folder = each.served.folder
-        head = f"# {plan.model}\n(\nmkdir -p {folder} && cd {folder}\n"
+        head = f"# {plan.model}\n(\n"
         loop = replica_loop(plan, each.count, each.first_device)
         if form == "docker":
             parts.append(f"{head}{loop}{container_lines(plan)}done\n)\n")
@@ -156,7 +156,6 @@ def _compose(name: str, comments: tuple[Line, ...], standing: Sequence[_Standing
         names = [f"{folder}-{place}" for place in range(each.count)]
         for place, own in enumerate(names):
             services[own] = compose_replica(plan, each.devices(place), is_alone=False)
-            services[own]["volumes"] = compose_volumes(plan, f"./{folder}")
             if not is_one or plan.num_replicas == 1:
                 services[own]["ports"] = [f"{each.served.first_port + place}:{PORT}"]
         if is_one and plan.num_replicas > 1:

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from advisor.catalog.legible import legible
+from advisor.catalog.legible import legible, on_one_line
 from advisor.render.answer import Block, Chart, Figure, Paragraph, Table
 
 PIPE_WIDTH: Final = 100
@@ -53,7 +53,7 @@ def _print_block(block: Block, console: Console) -> None:
             console.print(Text(legible(text), style="bold" if emphasis else ""))
         case Figure(text=text, title=title):
             if title:
-                console.print(Text(legible(title), style="bold"))
+                console.print(Text(on_one_line(title), style="bold"))
             # Copied commands and plots keep their lines; the terminal may scroll or wrap them.
             console.print(Text(legible(text)), soft_wrap=True)
         case Chart():
@@ -66,7 +66,7 @@ def _print_block(block: Block, console: Console) -> None:
 
 def _print_table(block: Table, console: Console) -> None:
     if block.title:
-        console.print(Text(legible(block.title), style="bold"))
+        console.print(Text(on_one_line(block.title), style="bold"))
     num_left_out = max(0, len(block.rows) - MOST_ROWS)
     block = _that_fits(_on_one_line(replace(block, rows=block.rows[:MOST_ROWS], details=())), console.width)
     table = RichTable(
@@ -74,7 +74,7 @@ def _print_table(block: Table, console: Console) -> None:
     )
     widths = column_widths(block, console.width)
     for column, width in zip(block.columns, widths, strict=True):
-        table.add_column(Text(legible(column.header)), justify=column.align, overflow="fold", width=width)
+        table.add_column(Text(on_one_line(column.header)), justify=column.align, overflow="fold", width=width)
     for row in block.rows:
         table.add_row(*(Text(_at_hyphens(cell, width)) for cell, width in zip(row, widths, strict=True)))
     console.print(table)
@@ -99,7 +99,7 @@ def _at_hyphens(text: str, width: int) -> str:
 
 def _on_one_line(block: Table) -> Table:
     """Return the table with control characters made visible, which keeps each cell on one line."""
-    return Table(block.columns, tuple(tuple(map(legible, row)) for row in block.rows))
+    return Table(block.columns, tuple(tuple(map(on_one_line, row)) for row in block.rows))
 
 
 def _that_fits(block: Table, available: int) -> Table:

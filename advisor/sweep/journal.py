@@ -7,19 +7,31 @@ import math
 import os
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Final, Self
 
 from advisor.catalog.errors import AdvisorError, InputFileError
-from advisor.catalog.files import MOST_FILE_BYTES, check_link, too_large
+from advisor.catalog.files import check_link, too_large, too_many
+from advisor.catalog.legible import escape_json
 
 Row = Mapping[str, Any]
 VERSION: Final = 1
 UNKNOWN: Final = "unknown"
 """Value of fields that journals of older releases do not contain."""
+MOST_JOURNAL_BYTES: Final = 256_000_000
+"""Largest journal that is read [bytes]: with as many cells as are kept, it takes less than 1 GB of memory."""
+MOST_CELLS: Final = 8_000_000
+"""Maximum number of cells of a journal that are kept; a row counts for itself as well."""
+_CELLS_OF_A_ROW: Final = 8
+"""Number of cells whose memory the row and its name take."""
+_MOST_DAMAGED: Final = 1_000_000
+"""Maximum number of damaged lines that are listed: as many as a study has points."""
+_MOST_LINE_CHARACTERS: Final = 10_000_000
+"""Longest line that is parsed [characters]: parsed JSON takes up to 30 times its size in memory."""
+_BLOCK_CHARACTERS: Final = 1_000_000
 _BEGINNING: Final = '{"journal": '
 _SYNC_S: Final = 1.0
 """Interval between writes to the disk, which survive a power cut [s]; the system gets every line at once, which
@@ -64,42 +76,79 @@ def read_journal(path: Path) -> tuple[Header | None, JournalContent]:
     """
     if not path.exists():
         return None, JournalContent()
+    check_link(path)
     if not path.is_file():
         raise InputFileError(f"{path}: is no file", fix="choose another output")
     check_free(path)
-    if path.stat().st_size > MOST_FILE_BYTES:
-        raise too_large(str(path), MOST_FILE_BYTES)
-    text = path.read_text(encoding="utf-8", errors="replace")
-    if _never_began(text):
-        return None, JournalContent(damaged_lines=(1,))
-    lines = text.removesuffix("\n").split("\n")  # a row may hold other separators of lines
-    try:
-        header = _header(json.loads(lines[0]))
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
-        raise InputFileError(
-            f"{path}: line 1 is not the beginning of a journal",
-            fix="remove the file, or choose another output",
-        ) from None
+    if path.stat().st_size > MOST_JOURNAL_BYTES:
+        raise too_large(str(path), MOST_JOURNAL_BYTES)
+    with path.open(
+        encoding="utf-8", errors="replace", newline="\n"
+    ) as file:  # a row may hold other separators
+        if _never_began(file):
+            return None, JournalContent(damaged_lines=(1,))
+        file.seek(0)
+        lines = _lines(file, path)
+        try:
+            header = _header(json.loads(next(lines)))
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
+            raise InputFileError(
+                f"{path}: line 1 is not the beginning of a journal",
+                fix="remove the file, or choose another output",
+            ) from None
+        return header, _read_rows(lines, path)
+
+
+def _lines(file: IO[str], path: Path) -> Iterator[str]:
+    """Yield the lines of a journal without their line feeds.
+
+    Raises: InputFileError: a line is longer than any row.
+    """
+    while line := file.readline(_MOST_LINE_CHARACTERS):
+        if len(line) == _MOST_LINE_CHARACTERS:
+            raise too_large(f"{path}: a line of it", _MOST_LINE_CHARACTERS)
+        yield line.removesuffix("\n")
+
+
+def _read_rows(lines: Iterator[str], path: Path) -> JournalContent:
+    """Return the rows of the lines after the header.
+
+    Raises: InputFileError: they hold more cells than fit into memory.
+    """
     kept = JournalContent()
     damaged = []
-    for number, line in enumerate(lines[1:], 2):
+    num_cells = 0
+    for number, line in enumerate(lines, 2):
         try:
             entry = json.loads(line, parse_constant=_refuse)
             if entry == {"complete": True}:
                 kept.complete = True
-            else:
-                kept.rows.setdefault(str(entry["id"]), _row(entry["row"]))
-                kept.complete = False
+                continue
+            row = _row(entry["row"])
+            kept.rows.setdefault(str(entry["id"]), row)
+            kept.complete = False
+            num_cells += len(row) + _CELLS_OF_A_ROW
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             damaged.append(number)
+        if num_cells > MOST_CELLS:
+            raise too_many(path, MOST_CELLS, "cells")
+        if len(damaged) > _MOST_DAMAGED:
+            raise too_many(path, _MOST_DAMAGED, "damaged lines")
     kept.damaged_lines = tuple(damaged)
-    return header, kept
+    return kept
 
 
-def _never_began(text: str) -> bool:
+def _never_began(file: IO[str]) -> bool:
     """Whether a power cut came before the first line was complete: nothing, zeros, or the beginning of a header."""
-    rest = text.strip("\0\n")
-    return not rest or ("\n" not in text and _BEGINNING.startswith(rest[: len(_BEGINNING)]))
+    text = file.read(_BLOCK_CHARACTERS)
+    begun = text.strip("\0\n")
+    if begun:
+        return (
+            "\n" not in text
+            and len(text) < _BLOCK_CHARACTERS
+            and _BEGINNING.startswith(begun[: len(_BEGINNING)])
+        )
+    return not any(block.strip("\0\n") for block in iter(lambda: file.read(_BLOCK_CHARACTERS), ""))
 
 
 def _header(entry: Mapping[str, Any]) -> Header:
@@ -121,7 +170,7 @@ def _row(entry: Mapping[str, Any]) -> Row:
             raise TypeError(name)
         if isinstance(value, int | float) and not math.isfinite(value):
             raise ValueError(name)
-    return {**entry}
+    return {sys.intern(name): value for name, value in entry.items()}
 
 
 def _refuse(constant: str) -> float:
@@ -171,7 +220,7 @@ class Journal:
 
     def _append(self, entry: Mapping[str, Any]) -> None:
         try:
-            self._file.write(json.dumps(entry, ensure_ascii=False).encode() + b"\n")
+            self._file.write(escape_json(json.dumps(entry, ensure_ascii=False)).encode() + b"\n")
             self._file.flush()
             if time.monotonic() - getattr(self, "_synced_s", 0.0) > _SYNC_S:
                 os.fsync(self._file.fileno())

@@ -7,11 +7,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError, MissingHardwareError
-from advisor.catalog.files import read_lines, too_many
+from advisor.catalog.files import read_lines, too_large, too_many
 from advisor.catalog.legible import of_cell
 
 MOST_CELLS: Final = 5_000_000
 """Largest table of results that is kept in memory [cells]: about 500 MB."""
+
+MOST_PARQUET_BYTES: Final = 200_000_000
+"""Largest Parquet file that is read, unpacked [bytes]."""
+MOST_TEXT_BYTES: Final = 10_000
+"""Longest text of a Parquet file [bytes]; a reason why a point has no answer takes at most a thousand."""
 
 
 def read_table(path: Path) -> list[dict[str, Any]]:
@@ -58,10 +63,41 @@ def _parquet(path: Path) -> list[dict[str, Any]]:
     import pyarrow.parquet
 
     try:
-        rows: list[dict[str, Any]] = pyarrow.parquet.read_table(path).to_pylist()
+        schema = pyarrow.parquet.read_schema(path)
+        texts = [field.name for field in schema if not pyarrow.types.is_primitive(field.type)]
+        # Texts stay in dictionaries, since a small file can hold a long one many times.
+        with pyarrow.parquet.ParquetFile(path, read_dictionary=texts) as file:
+            groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
+            if sum(group.total_byte_size for group in groups) > MOST_PARQUET_BYTES:
+                raise too_large(f"{path}, unpacked,", MOST_PARQUET_BYTES)
+            if file.metadata.num_rows * file.metadata.num_columns > MOST_CELLS:
+                raise too_many(path, MOST_CELLS, "cells")
+            return [
+                {name: _finite(value) for name, value in row.items()}
+                for batch in file.iter_batches()
+                for row in _short(batch, path).to_pylist()
+            ]
     except (pyarrow.ArrowException, OSError) as error:
         raise InputFileError(f"{path}: not a Parquet file", why=str(error), fix="check the path") from None
-    return [{name: _finite(value) for name, value in row.items()} for row in rows]
+
+
+def _short(batch: Any, path: Path) -> Any:
+    """Return a batch of rows unchanged.
+
+    Raises: InputFileError: it holds a text that is longer than any of a sweep's, or a list.
+    """
+    import pyarrow
+    import pyarrow.compute
+
+    for column in batch.columns:
+        values = column.dictionary if pyarrow.types.is_dictionary(column.type) else column
+        if pyarrow.types.is_nested(values.type):
+            raise InputFileError(f"{path}: a column holds lists", fix="name what advisor sweep -o wrote")
+        if not pyarrow.types.is_primitive(values.type) and not pyarrow.types.is_null(values.type):
+            longest = pyarrow.compute.max(pyarrow.compute.binary_length(values)).as_py() or 0
+            if longest > MOST_TEXT_BYTES:
+                raise too_large(f"{path}: a text of it", MOST_TEXT_BYTES)
+    return batch
 
 
 def _finite(value: Any) -> Any:

@@ -85,14 +85,16 @@ def _interval(seconds: float, class_name: str) -> Quantity:
 
 
 @lru_cache(maxsize=256)
-def tuning_bytes(model_id: str, num: int, sequence_tokens: int) -> float:
+def tuning_bytes(model: Model, num: int, sequence_tokens: int) -> float:
     """Least memory per card that QLoRA of a model takes on `num` cards [bytes]."""
-    job = tuning_job(models.get(model_id).record, sequence_tokens)
+    job = tuning_job(model, sequence_tokens)
     return float(peak_memory(job, PlanLattice.of(plan for _, plan in tuning_plans(num))).peak_bytes.min())
 
 
 def largest_tuning(hardware: Hardware, sequence_tokens: int) -> str:
     """Return the largest of a few dense models that QLoRA fits on the hardware; empty if none does."""
     memory = hardware.record().memory_bytes or 0.0
-    fitting = [name for name in SIZES if tuning_bytes(name, hardware.num, sequence_tokens) <= memory]
+    fitting = [
+        name for name in SIZES if tuning_bytes(models.by_id(name), hardware.num, sequence_tokens) <= memory
+    ]
     return fitting[-1] if fitting else ""

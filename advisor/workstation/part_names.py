@@ -53,8 +53,10 @@ WATTS: Final = re.compile(r"(\d{3,4})\s*W(?:att)?s?\b", re.IGNORECASE)
 _MODULES: Final = re.compile(r"\b(\d{1,2})\s*[x×]\s*(\d{1,3})\b", re.IGNORECASE)
 _USUAL_MTS: Final = {"DDR3": 1600.0, "DDR4": 3200.0, "DDR5": 4800.0}
 """Speed of modules of which only the size is named, by kind [MT/s]; every board runs it."""
+_MOST_MODULES: Final = 16
+"""Maximum number of memory modules of a board."""
 _LARGEST_MODULE: Final = {"DDR3": 8 * GIB, "DDR4": 32 * GIB, "DDR5": 64 * GIB}
-"""Largest unbuffered module by kind [bytes]; registered ones have at least twice as much."""
+"""Largest unbuffered module by kind [bytes]; registered ones have two to four times as much."""
 
 
 def by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> PartT | None:
@@ -255,15 +257,22 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
     text = line.what.lower()
     size = float(match.group(2)) * (1024 if match.group(3).lower() == "tb" else 1) * GIB
     channels = cpu.series.channels if cpu else 2
+    stated = int(match.group(1)) if match.group(1) else 1
     kind = next(
         (k.upper() for k in ("ddr5", "ddr4", "ddr3") if k in text), board.ram_type if board else "DDR5"
     )
+    if not 1 <= stated <= _MOST_MODULES or not 0 < size <= 4 * _MOST_MODULES * _LARGEST_MODULE[kind]:
+        raise InputFileError(
+            f"{line.what!r} is no memory of one machine",
+            why=f"a board takes 1 to {_MOST_MODULES} modules",
+            fix="correct it, e.g. 2x32GB DDR5",
+        )
     needs = board.registered if board else cpu.series.registered if cpu else False
     registered = any(word in text for word in ("rdimm", "registered")) or (needs and "udimm" not in text)
     largest = _LARGEST_MODULE[kind] * (2 if registered else 1)
     inside = _modules_in(line.what, size)
     if match.group(1):
-        modules = int(match.group(1))
+        modules = stated
         module = size
     elif inside:
         modules = inside

@@ -1,6 +1,5 @@
 """One line of a user's parts list: number, name, price, and claims about the part."""
 
-import math
 import re
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -58,6 +57,8 @@ _CPU_NUMBER: Final = re.compile(
 )
 """Desktop CPU that is named by its number alone, such as 9950X, and no count of cards."""
 MOST_OF_ONE: Final = 99
+MOST_USD: Final = 1_000_000
+"""Price that no part reaches [USD]: the most expensive accelerators cost a twentieth of it."""
 _NEGATIVE_PRICE: Final = re.compile(r"(?:^|[\s(])[-−](?:\$|USD)\s*\d", re.IGNORECASE)
 _CURRENCIES: Final = "EUR|GBP|CAD|AUD|INR|JPY|CNY|RMB|SEK|NOK|DKK|CHF|PLN|NZD|SGD|HKD|BRL|MXN|KRW|TWD"
 _FOREIGN: Final = re.compile(
@@ -228,14 +229,14 @@ def _split_off_price(text: str, where: str) -> tuple[str, _TypedPrice | None]:
 def price_number(text: str, where: str) -> float:
     """Return an amount as users write it: 4500, 4,500, 4 500, 1,399.99 [USD].
 
-    Raises: InputFileError: it is none, or not positive.
+    Raises: InputFileError: it is none, not positive, or more than any part costs.
     """
     cleaned = re.sub(r"[  ,](?=\d{3}(?!\d))", "", text.strip())
     try:
         value = float(cleaned)
     except ValueError:
         raise _bad_price(text, where) from None
-    if not (value > 0 and math.isfinite(value)):
+    if not 0 < value < MOST_USD:
         raise _not_positive(text, where)
     return value
 
@@ -250,7 +251,7 @@ def foreign_price(text: str, where: str) -> InputFileError:
 def _not_positive(text: str, where: str) -> InputFileError:
     return InputFileError(
         f"{where}: price {text!r}",
-        why="a price is a positive number of dollars",
+        why=f"a price is a positive number of dollars below {MOST_USD:,}",
         fix="correct it, or leave it out",
     )
 

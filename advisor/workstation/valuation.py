@@ -103,7 +103,7 @@ def performance_of(hardware: Hardware, question: Question, power_w: float) -> Ma
     free = load.engine is None and load.workload == "serve"
     others = [name for name in ENGINES if name != run.engine and free]
     other_runs = (best_run(hardware, replace(load, engine=name)) for name in others)
-    needed = tuning_bytes(load.model.id, hardware.num, load.context_tokens)
+    needed = tuning_bytes(load.model, hardware.num, load.context_tokens)
     return MachinePerformance(
         run=run,
         output_tokens_per_s=simulated.output_tokens_per_s,

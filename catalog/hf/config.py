@@ -175,7 +175,7 @@ def _layers(text: ConfigFields, hidden: int) -> list[_Layer]:
         return hf_linear.READERS[text.text("model_type")](text, hidden)
     blocks = text.sequence("block_configs")
     if blocks is not None:
-        return [_searched_layer(text, index, hidden) for index in range(len(blocks))]
+        return [_searched_layer(text, index, block, hidden) for index, block in enumerate(blocks)]
     interleaved = _interleaved_mixers(text)
     if interleaved is not None:
         return [_single_part(text, kind, hidden) for kind in interleaved]
@@ -188,7 +188,10 @@ def _layers(text: ConfigFields, hidden: int) -> list[_Layer]:
     model_type = text.text("model_type")
     if model_type == "falcon_h1":  # attention and state space side by side in every layer
         return _beside_mamba(text, hidden, num_layers, [(attention(text, hidden), part) for part in parts])
-    layers: list[_Layer] = list(zip(mixers(text, num_layers, hidden), parts, strict=True))
+    found = mixers(text, num_layers, hidden)
+    if len(found) != len(parts):
+        text.fail(_NUM_LAYERS[0], f"is {len(parts)}, and lists of the file describe {len(found)} layers")
+    layers: list[_Layer] = list(zip(found, parts, strict=True))
     if model_type.startswith("zamba"):  # attention blocks in addition to the Mamba layers that call them
         calls = [(mixer, part) for mixer, part in layers if mixer is not None and mixer.kind == "gqa"]
         return _beside_mamba(text, hidden, num_layers, calls)
@@ -215,7 +218,7 @@ def _interleaved_mixers(text: ConfigFields) -> tuple[str, ...] | None:
             text.fail("hybrid_override_pattern", f"has {len(pattern)} letters for {num_layers} layers")
         return tuple(pattern)
     names = text.sequence("layers_block_type")
-    if names is None or not set(names) & {"moe", "mlp"}:
+    if names is None or not any(name in ("moe", "mlp") for name in names):
         return None
     letters = {"mamba": "M", "attention": "*", "moe": "E", "mlp": "-"}
     return tuple(letters.get(str(name), str(name)) for name in names)
@@ -233,10 +236,11 @@ def _single_part(text: ConfigFields, kind: str, hidden: int) -> _Layer:
     return text.fail("hybrid_override_pattern", f"has a layer type '{kind}' that is not known (M, *, E, -)")
 
 
-def _searched_layer(text: ConfigFields, index: int, hidden: int) -> _Layer:
+def _searched_layer(text: ConfigFields, index: int, entry: object, hidden: int) -> _Layer:
     """Return one block of a network found by architecture search (Nemotron NAS): parts may be absent or linear."""
-    blocks = text.sequence("block_configs") or ()
-    block = ConfigFields(blocks[index], text.file, f"{text.prefix}block_configs[{index}].")
+    if not isinstance(entry, dict):
+        text.fail(f"block_configs[{index}]", f"is {entry!r}, not a block")
+    block = ConfigFields(entry, text.file, f"{text.prefix}block_configs[{index}].")
     mixer_fields = block.section("attention")
     part_fields = block.section("ffn")
     mixer: Mixer | None = None
@@ -247,7 +251,7 @@ def _searched_layer(text: ConfigFields, index: int, hidden: int) -> _Layer:
         mixer = attention(base, hidden)
     part: FeedForward | None = None
     if part_fields is not None and part_fields.values.get("ffn_mult") is not None:
-        width = int(2 * float(part_fields.values["ffn_mult"]) * hidden / 3)
+        width = int(2 * part_fields.factor("ffn_mult") * hidden / 3)
         part = DenseFeedForward(intermediate_size=-(-width // 256) * 256)
     elif part_fields is not None and part_fields.has("intermediate_size"):
         part = DenseFeedForward(intermediate_size=part_fields.count("intermediate_size"))

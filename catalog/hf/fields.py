@@ -10,6 +10,8 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import parsed_json, read_text
 
 _LARGEST_COUNT: Final = 100_000_000
+_LARGEST_FACTOR: Final = 16
+"""Largest width of a layer over the hidden size; published models stay below 8."""
 _MOST_LAYERS: Final = 10_000
 """Maximum number of layers that is read: ten times the deepest published model, because each layer costs work here."""
 _LAYERS: Final = ("layers", "n_layer", "depth")
@@ -51,6 +53,13 @@ class ConfigFields:
         name = self._present(names)
         return 0 if name is None else self._check_minimum(name, self.values[name], minimum=0)
 
+    def factor(self, name: str) -> float:
+        """Return a factor by which a width exceeds the hidden size."""
+        value = self.values.get(name)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= _LARGEST_FACTOR:
+            self.fail(name, f"is {value!r}, not a factor")
+        return float(value)
+
     def flag(self, *names: str) -> bool:
         """Whether the field is present and true."""
         name = self._present(names)
@@ -64,8 +73,11 @@ class ConfigFields:
     def sequence(self, *names: str) -> tuple[Any, ...] | None:
         """Return a list, or None if no spelling is present as a list."""
         for name in names:
-            if isinstance(self.values.get(name), list):
-                return tuple(self.values[name])
+            entries = self.values.get(name)
+            if isinstance(entries, list):
+                if len(entries) > _MOST_LAYERS:
+                    self.fail(name, f"has {len(entries):,} entries, more than {_MOST_LAYERS:,}")
+                return tuple(entries)
         return None
 
     def per_layer(self, num_layers: int, *names: str) -> tuple[Any, ...] | None:

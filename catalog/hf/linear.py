@@ -68,9 +68,7 @@ def linear_layers(config: ConfigFields, hidden: int) -> _Layers:
 
 def _head_width(config: ConfigFields, name: str, default: float, hidden: int, heads: int) -> int:
     """Width of one head if the whole width is a multiple of the hidden size [elements]."""
-    factor = config.values.get(name, default)
-    if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor <= 16:
-        config.fail(name, f"is {factor!r}, not a factor")
+    factor = config.factor(name) if name in config.values else default
     width = int(hidden * factor)
     if width % heads:
         config.fail(name, f"gives a width {width} that num_heads ({heads}) does not divide")

@@ -282,6 +282,8 @@ def _compressed_mixers(config: ConfigFields, num_layers: int) -> tuple[Mixer, ..
     rotary = config.count("qk_rope_head_dim")
     found: list[Mixer] = []
     for ratio in ratios:
+        if isinstance(ratio, bool) or not isinstance(ratio, int):
+            config.fail("compress_ratios", f"has an entry {ratio!r}, not a whole number")
         selects = 1 < ratio <= 16  # only finely compressed layers are long enough to need a selection
         found.append(
             LatentAttention(

@@ -4,7 +4,7 @@ import json
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import InputFileError
@@ -105,20 +105,25 @@ def _compressed_dtype(quantization: ConfigFields) -> str:
 
 def _group_dtypes(quantization: ConfigFields) -> set[str]:
     """Return the formats of the module groups that compressed-tensors and ModelOpt list."""
-    groups = quantization.values.get("config_groups")
+    groups = quantization.section("config_groups")
     found: set[str] = set()
-    for group in groups.values() if isinstance(groups, dict) else ():
-        weights: dict[str, Any] = (group.get("weights") if isinstance(group, dict) else None) or {}
-        layout = f"{quantization.text('format')} {group.get('format', '')}".lower()
-        named = next((name for name in ("nvfp4", "mxfp4") if name in layout), None)
-        found.add(named or _number_format(weights))
+    for name in groups.values if groups is not None else ():
+        group = groups.section(name) if groups is not None else None
+        if group is None:
+            quantization.fail("config_groups", f"has an entry {name!r} that is no group")
+        layout = f"{quantization.text('format')} {group.text('format')}".lower()
+        named = next((each for each in ("nvfp4", "mxfp4") if each in layout), None)
+        found.add(named or _number_format(group.section("weights")))
     return found
 
 
-def _number_format(weights: dict[str, Any]) -> str:
-    bits = weights.get("num_bits", 8)
-    if weights.get("type") == "float":
-        narrow = "nvfp4" if weights.get("group_size") == _NVFP4_GROUP_SIZE else "mxfp4"
+def _number_format(weights: ConfigFields | None) -> str:
+    """Return the number format of a group's weights; int8 if the group does not say."""
+    if weights is None:
+        return "int8"
+    bits = weights.optional_count("num_bits") or 8
+    if weights.text("type") == "float":
+        narrow = "nvfp4" if weights.values.get("group_size") == _NVFP4_GROUP_SIZE else "mxfp4"
         return "fp8" if bits == _BITS_OF_FP8 else narrow
     return _BY_BITS.get(bits, "int8")
 

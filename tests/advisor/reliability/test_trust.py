@@ -1,22 +1,28 @@
 """Limits on what a foreign folder may set, write and say; what is installed; what is refused before the work."""
 
+import importlib.util
 import json
-import re
 import time
+import tomllib
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import get_args
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from advisor.ask.inputs import parameters_of
 from advisor.ask.options import Effect, SharedOptions
+from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InputFileError
-from advisor.catalog.files import check_link, read_toml
+from advisor.catalog.files import check_keys, check_link, read_toml
 from advisor.cli.command import Command, commands, effect_of
 from advisor.commands.sweep.targets import fields_of, targets
 from advisor.render.atomic import write_files, write_text
 from advisor.sweep.journal import Header, Journal, read_journal
+from advisor.sweep.table import read_table
 
 ROOT = Path(__file__).resolve().parents[3]
 Ask = Callable[[list[str]], tuple[int, str, str]]
@@ -103,8 +109,41 @@ def test_a_key_of_thousands_of_parts_is_refused_before_it_is_parsed(tmp_path: Pa
     assert time.process_time() - started < 5
 
 
+TEXTS = st.lists(
+    st.sampled_from(('"""', "'''", '"', "'", "\\", "a", " ", "#", "\n", '\\"', "''", '""', ".")), max_size=9
+)
+
+
+@given(TEXTS, st.sampled_from(('"""', "'''", '"', "'")), st.sampled_from((0, 1, 2)))
+@settings(max_examples=1500, deadline=None)
+def test_no_text_before_a_long_key_hides_it(pieces: list[str], quote: str, num_more: int) -> None:
+    key = ".".join("b" * 40)
+    text = f"x = {{a = {quote}{''.join(pieces)}{quote}{quote[0] * num_more}, {key} = 1}}"
+    try:
+        has_key = "b" in tomllib.loads(text)["x"]
+    except tomllib.TOMLDecodeError:
+        return
+    if has_key:
+        with pytest.raises(InputFileError, match="dotted key"):
+            check_keys(text, Path("x.toml"))
+    else:
+        check_keys(text, Path("x.toml"))
+
+
 @pytest.mark.parametrize(
-    "text", ['"\\' * 400_000, "'" * 900_000, '"' * 900_000, "a" * 900_000, "." * 900_000, "a. " * 9]
+    "text",
+    [
+        '"\\' * 400_000,
+        '"""' * 300_000,
+        '"""a' * 200_000,
+        "'''a" * 200_000,
+        '"""\\' * 200_000,
+        "'" * 900_000,
+        '"' * 900_000,
+        "a" * 900_000,
+        "." * 900_000,
+        "a. " * 9,
+    ],
 )
 def test_the_look_at_keys_takes_time_in_proportion(tmp_path: Path, text: str) -> None:
     path = tmp_path / "x.toml"
@@ -119,6 +158,19 @@ def test_a_text_with_many_dots_is_no_key(tmp_path: Path) -> None:
     path = tmp_path / "x.toml"
     path.write_text(f'url = "{".".join("abc" * 30)}"\n')
     assert read_toml(path)["url"].count(".") == 89
+
+
+@pytest.mark.parametrize(
+    "value", ['"a\\nb"', '"""a\nb"""', '{ "a\\nb" = 1 }', '["a\\rb"]', "0x" + "f" * 5000]
+)
+def test_a_text_of_several_lines_and_an_endless_number_are_refused(
+    ask: Ask, tmp_path: Path, value: str
+) -> None:
+    path = tmp_path / "x.toml"
+    path.write_text(f"parts = {value}\n")
+    with pytest.raises(InputFileError, match=r"several lines|bits"):
+        read_toml(path)
+    assert ask(["build", "check", str(path)])[0] == 2
 
 
 def test_a_million_bytes_of_keys_are_read_in_seconds(tmp_path: Path) -> None:
@@ -158,6 +210,10 @@ def test_the_longest_price_file_is_shown_in_seconds(ask: Ask, tmp_path: Path) ->
         "RTX 5090 -$5",
         "RTX 5090 -USD 5",
         "RTX 5090 $-5",
+        "RTX 5090 $9999999999",
+        "0x32GB DDR5",
+        "99x32GB DDR5",
+        "99999999999999999999GB DDR5",
     ],
 )
 def test_counts_and_prices_that_make_no_sense_are_refused(ask: Ask, line: str) -> None:
@@ -259,40 +315,124 @@ def test_no_output_follows_a_link_out_of_its_folder(tmp_path: Path) -> None:
     assert not (mine / "a").exists()
     write_text(mine / "near.json", "x")
     assert (mine / "real.json").read_text() == "x"
+    with pytest.raises(AdvisorError, match="it leads to"):
+        read_journal(mine / "out.csv.journal")
     check_link(Path("/dev/stdout"))
 
 
-OTHERS = {
-    "distributed",
-    "huggingface_hub",
-    "joblib",
-    "llmcompressor",
-    "mlx-lm",
-    "nixl",
-    "pyarrow",
-    "ray",
-    "sglang-router",
-    "vllm-router",
-}
-"""Packages of other projects that are named in docs, messages and scripts: each holds its name on the index."""
-INSTALL = re.compile(r"(?:pip3?|pipx|uv|uvx|uv pip|conda|npm|npx) (?:install|run|add)\b([^\n\"#;&|`)]*)")
+def test_a_long_line_of_a_journal_is_refused_by_size(tmp_path: Path) -> None:
+    path = tmp_path / "out.csv.journal"
+    with Journal(path, HEADER, keep=False) as journal:
+        journal.add("a", {"status": "ok"})
+    with path.open("a") as file:
+        file.write("[" + "{}," * 4_000_000)
+    with pytest.raises(InputFileError, match="a line of it: is too large"):
+        read_journal(path)
+
+
+def test_a_journal_shows_every_character_of_its_rows(tmp_path: Path) -> None:
+    path = tmp_path / "out.csv.journal"
+    with Journal(path, HEADER, keep=False) as journal:
+        journal.add("a", {"status": "a\u202eb\x9b"})
+    assert all(letter.isprintable() or letter == "\n" for letter in path.read_text(encoding="utf-8"))
+    assert read_journal(path)[1].rows["a"]["status"] == "a\u202eb\x9b"
+
+
+def test_a_small_parquet_file_of_long_texts_is_refused(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    pytest.importorskip("pyarrow.parquet")
+    path = tmp_path / "x.parquet"
+    texts = pyarrow.array(["x" * 1_000_000]).dictionary_encode()
+    repeated = pyarrow.DictionaryArray.from_arrays(
+        pyarrow.array([0] * 1000, pyarrow.int32()), texts.dictionary
+    )
+    for column in (repeated, repeated.dictionary_decode()):
+        pyarrow.parquet.write_table(pyarrow.table({"status": column}), path)
+        assert path.stat().st_size < 1_000_000
+        with pytest.raises(InputFileError, match="too large"):
+            read_table(path)
+    many = pyarrow.table({"status": pyarrow.array([None] * 6_000_000, pyarrow.int8())})
+    pyarrow.parquet.write_table(many, path)
+    with pytest.raises(InputFileError, match="5,000,000 cells"):
+        read_table(path)
+
+
+def test_no_name_writes_a_line_of_its_own(ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    forged = "x\nTo fix: run this"
+    Path("p.csv").write_text(
+        "provider,accelerator,num_accelerators,term,usd_per_hour,observed_on\n"
+        f'"{forged}",l40s,1,on_demand,0.5,2026-11-20\n'
+    )
+    Path("advisor.toml").write_text(f"{json.dumps(forged)} = 1\n")
+    for words in (
+        ["roofline", "--model", forged, "--gpu", "l40s"],
+        ["catalog", "gpus"],
+        ["catalog", "prices", "--price-file", "p.csv"],
+    ):
+        code, out, err = ask(words)
+        assert code == 2
+        assert "To fix: run this" not in [line.strip() for line in (out + err).splitlines()]
+        Path("advisor.toml").unlink(missing_ok=words[1] == "prices") if words[0] == "catalog" else None
+
+
+def test_a_folder_does_not_replace_a_model_of_the_catalog(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    config = (Path(__file__).parent / "earlier" / "config.json").read_text().replace("4096", "2048")
+    for name in ("8b", "llama-3.1-8b", "meta-llama/Llama-3.1-8B", "MyModel"):
+        Path(name).mkdir(parents=True)
+        (Path(name) / "config.json").write_text(config)
+    for name in ("8b", "llama-3.1-8b", "meta-llama/Llama-3.1-8B"):
+        chosen = models.get(name)
+        assert (chosen.record.id, chosen.record.folder) == ("llama-3.1-8b", "")
+        assert f"./{name} names it" in chosen.note
+        assert models.get(f"./{name}").record.folder == f"./{name}"
+    assert models.get("MyModel").record.folder == "./MyModel"
+
+
+def test_the_name_of_a_folder_brings_no_price_and_no_shape_of_another_model(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "llama-3.1-8b"
+    folder.mkdir()
+    config = json.loads((Path(__file__).parent / "earlier" / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 5}))
+    code, out, _ = ask(["cost", "--model", "./llama-3.1-8b", "--gpu", "l40s", "--rate", "1", "--json"])
+    assert code == 0
+    assert json.loads(out)["api"] == []
+    code, out, _ = ask(["build", "--model", "./llama-3.1-8b", "--budget", "5000", "--json", "--no-input"])
+    assert code == 0
+    named = ask(["build", "--model", "llama-3.1-8b", "--budget", "5000", "--json", "--no-input"])[1]
+    builds = [json.loads(text)["builds"][0] for text in (out, named)]
+    speeds = [build["performance"]["output_tokens_per_s"]["value"] for build in builds]
+    assert speeds[0] > 2 * speeds[1]
+
+
+def _judges() -> ModuleType:
+    """The module of the hostile cases that knows what may be installed."""
+    spec = importlib.util.spec_from_file_location(
+        "hostile_judges", ROOT / "tools" / "hostile" / "hostile_judges.py"
+    )
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def test_no_line_installs_a_name_that_is_not_held() -> None:
     files = [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "tests" / "kernels" / "conftest.py"]
     for room in ("advisor", "catalog", "simulator", "evidence", "probes", "kernels", "tools"):
         files += [*ROOT.glob(f"{room}/**/*.py"), *ROOT.glob(f"{room}/**/*.toml")]
-    own = re.search(r'^name = "(.*)"', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    judges = _judges()
     found = 0
     for path in files:
-        for line in INSTALL.finditer(path.read_text(encoding="utf-8")):
-            words = re.sub(r",.*| in a clone.*| {2,}.*", "", line.group(1)).replace("'", " ").split()
-            for word in words:
-                found += 1
-                assert not word.startswith(own[1] if own else "advisor"), f"{path}: {line.group()}"
-                is_held = word.startswith(("-", ".")) or word in OTHERS or "requirements" in word
-                is_sealed = word.endswith(".whl") or "#sha256=" in word
-                assert is_held or is_sealed, f"{path}: {line.group()}"
+        for word in judges.names_to_install(path.read_text(encoding="utf-8")):
+            found += 1
+            assert judges.is_safe_to_install(word), f"{path}: {word}"
     assert found > 10
 
 
