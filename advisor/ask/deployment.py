@@ -39,7 +39,8 @@ def deployment_of(model: str, gpu: str, typed: Layout) -> tuple[Deployment, tupl
     Raises: UnknownNameError: a model, accelerator, engine or format is in no record. InfeasibleError: the engine
         does not run there or not in this format.
     """
-    chosen = [models.get(model).note, accelerators.get(gpu).note, engines.get(typed.engine).note]
+    named = models.get(model)
+    chosen = [named.note, accelerators.get(gpu).note, engines.get(typed.engine).note]
     weight_dtype, weight_note = known_dtype(typed.precision)
     kv_dtype, kv_note = known_dtype(typed.kv_precision, "kv-precision")
     chosen += [weight_note, kv_note]
@@ -53,7 +54,7 @@ def deployment_of(model: str, gpu: str, typed: Layout) -> tuple[Deployment, tupl
         data_parallel=typed.dp,
         expert_parallel=typed.ep,
         num_replicas=typed.replicas,
-        kv_dtype=kv_dtype or typed.kv_precision,
+        kv_dtype=kv_dtype,
     )
     check_engine(deployment.engine, deployment.accelerator, deployment.weight_dtype, deployment.kv_dtype)
     return deployment, tuple(note for note in chosen if note)

@@ -411,7 +411,7 @@ class Layout:
         LAYOUT("RULE", "Replica that gets a request; share: one replica with its share of the load.", True),
     ] = "least_outstanding"
     precision: Precision = None
-    kv_precision: Annotated[str, LAYOUT("FORMAT", "KV cache.", True)] = "bf16"
+    kv_precision: Annotated[str | None, LAYOUT("FORMAT", "KV cache.", "the checkpoint's, else bf16")] = None
     engine: Annotated[str, LAYOUT("NAME", "Serving engine.", True)] = "vllm"
 
 

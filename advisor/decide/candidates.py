@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.engines import support, weight_formats
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.published import ServedCheckpoint, served_checkpoint
+from advisor.catalog.published import ServedCheckpoint, served_checkpoint, served_model
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.decide.reason import DoesNotFit, NoEngine, NoKernels, NotRanked, Reason
 from advisor.decide.scenario import Scenario
-from advisor.simulator.deployment import Deployment, activation_dtype_for
+from advisor.simulator.deployment import Deployment, activation_dtype_of, cache_dtype_of
 from advisor.simulator.graph.model import is_moe
 from advisor.simulator.layout import check_layout
 from advisor.simulator.memory import MemoryPlan, plan_memory
@@ -78,6 +78,7 @@ def candidates_of(
         if engine.id not in accelerator.engines:
             continue
         for weight_dtype in usable_precisions(model, accelerator, engine, precisions):
+            served = served_model(model, engine, weight_dtype, accelerator)
             for layouts in (
                 _layouts(accelerator, model, size_limit),
                 _staged_layouts(accelerator, size_limit),
@@ -85,7 +86,7 @@ def candidates_of(
                 fitting = []
                 for tp, pp, dp, ep in layouts:
                     deployment = Deployment(
-                        model,
+                        served,
                         accelerator,
                         engine,
                         tp,
@@ -94,8 +95,8 @@ def candidates_of(
                         ep,
                         1,
                         weight_dtype,
-                        activation_dtype_for(weight_dtype, accelerator),
-                        "bf16",
+                        activation_dtype_of(served, weight_dtype, accelerator),
+                        cache_dtype_of(served, engine),
                         is_calibrated,
                     )
                     try:

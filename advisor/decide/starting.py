@@ -31,7 +31,7 @@ def launch_of(
     repository = checkpoint.repository
     if checkpoint.origin == "quantise first":
         repository = f"./{deployment.model.id}-{deployment.weight_dtype}"
-    elif deployment.weight_dtype in GGUF_DTYPES:
+    elif deployment.weight_dtype in GGUF_DTYPES and ":" not in repository:
         repository = f"{repository}:{deployment.weight_dtype.upper()}"
     found = launch(deployment.engine, repository, launch_settings(candidate, scenario, role))
     return Launch(found.command, found.argv, found.config, checkpoint, simulate_args)
@@ -217,7 +217,12 @@ def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
             workers = _pool_args(found)
         elif traffic.conversations is not None:
             workers = ["--replicas", str(replicas)]
-    args = ["--model", scenario.model, "--engine", first.deployment.engine.id]
+    args = [
+        "--model",
+        first.deployment.model.checkpoint or scenario.model,
+        "--engine",
+        first.deployment.engine.id,
+    ]
     args += _typed(_worker(first, scenario) | ({} if by_length else _budget(found)))
     args += [*workers, *_load_args(traffic)]
     if scenario.adapters is not None:
