@@ -171,11 +171,8 @@ def _gguf(last: str, words: set[str]) -> NamedFormat | None:
             why="the catalog knows the types of llama.cpp's own table",
             fix=f"name a file of another type, e.g. {_USUAL_GGUF.upper()}",
         )
-    label = (
-        f"GGUF {dynamic}{quant.upper()}"
-        if found
-        else f"no file is named: GGUF {quant.upper()}, llama.cpp's choice,"
-    )
+    chosen = "" if found else " (llama.cpp's choice, as no file is named)"
+    label = f"GGUF {dynamic}{quant.upper()}{chosen}"
     return NamedFormat(label, None, dtype, is_gguf=True)
 
 

@@ -223,6 +223,7 @@ _ORDER: Final = (
     "calibrate",
     "compare",
     "roofline",
+    "memory",
     "sweep",
     "simulate_serve",
     "simulate_train",
