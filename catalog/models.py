@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from advisor.catalog import hub
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.files import DATA_DIR, checked, read_csv, read_toml, toml_names
 from advisor.catalog.listing import make_callable
@@ -61,6 +62,9 @@ def get(ref: str) -> Chosen[Model]:
         variant = _variant_of(repository)
         if variant is None:
             if _HF_ID.fullmatch(repository):
+                folder = hub.folder_of(repository)
+                if folder is not None:
+                    return _fetched_model(folder, repository)
                 error.fix = (
                     f"download config.json of huggingface.co/{ref} and name its path or folder as the model"
                 )
@@ -69,6 +73,26 @@ def get(ref: str) -> Chosen[Model]:
             variant, ref, f"model '{ref}' is taken as {variant}: same shape, another checkpoint"
         )
     return Chosen(by_id(found.id), found.note)
+
+
+def _fetched_model(folder: Path, repository: str) -> Chosen[Model]:
+    """Return the model of a repository whose config.json was fetched, under the repository's name.
+
+    Raises: InputFileError: the config.json cannot be read as a model.
+    """
+    from advisor.catalog.hf.config import model_from_hf_config
+
+    name = repository.rpartition("/")[2]
+    update = {
+        "id": name.lower(),
+        "name": name,
+        "hf_ids": (repository,),
+        "checkpoint": repository,
+        "folder": "",
+    }
+    record = model_from_hf_config(folder).model_copy(update=update)
+    note = f"model '{repository}' is not in the catalog: its config.json is kept in {folder}"
+    return Chosen(record, f"{note}{_formats_in_words(record)}")
 
 
 def reference(typed: str, record: Model) -> str:

@@ -16,7 +16,7 @@ from advisor.catalog.dtypes import (
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.files import DATA_DIR, read_csv
 from advisor.catalog.hf.modules import matrices
-from advisor.catalog.hf.quantization import Rules, Storage, integers
+from advisor.catalog.hf.quantization import ModuleFormat, Rules, integers
 from advisor.catalog.hf.weights import weights_by_rules
 from advisor.catalog.schema import Model
 from advisor.catalog.schema.model import PartFormat
@@ -28,7 +28,7 @@ _USUAL_GGUF: Final = "q4_k_m"
 """File that llama.cpp loads from a GGUF repository if none is named (ggml-org/llama.cpp, tools/server/README.md)."""
 _USUAL_GROUP: Final = 128
 _MLX_GROUP: Final = 64
-_PLAIN: Final = Storage("bf16", 16.0)
+_PLAIN: Final = ModuleFormat("bf16", 16.0)
 
 _GGUF_TYPE: Final = re.compile(
     r"(?:^|[-_.:/])(ud-)?((?:i?q\d|tq\d)(?:_[a-z0-9]+)*|bf16|f16|f32)$", re.IGNORECASE
@@ -46,14 +46,14 @@ class NamedFormat(NamedTuple):
     label: str
     """Format in words."""
     rules: Rules | None
-    """Storage of its modules; None where experts alone may be quantised, as the model's record says."""
+    """ModuleFormat of its modules; None where experts alone may be quantised, as the model's record says."""
     dtype: str
     kv_dtype: str | None = None
     activations: str | None = None
     is_gguf: bool = False
 
 
-def _linear(label: str, storage: Storage, *, tables: bool = False) -> NamedFormat:
+def _linear(label: str, storage: ModuleFormat, *, tables: bool = False) -> NamedFormat:
     return NamedFormat(label, Rules(_PLAIN, storage, tables=tables), storage.dtype)
 
 
@@ -258,7 +258,7 @@ def _mlx(last: str, words: set[str]) -> NamedFormat | None:
         if mode in words:
             return _linear(
                 f"MLX {mode}",
-                Storage(mode, BITS_PER_BYTE * bytes_per_element(mode), weight_only=True),
+                ModuleFormat(mode, BITS_PER_BYTE * bytes_per_element(mode), weight_only=True),
                 tables=True,
             )
     found = _WIDTH.search(last)
@@ -301,14 +301,14 @@ def _with_cache(said: NamedFormat, publisher: str, last: str) -> NamedFormat:
     return said._replace(kv_dtype="fp8") if by_modelopt or says_so else said
 
 
-_FP8 = Storage("fp8", 8.0)
+_FP8 = ModuleFormat("fp8", 8.0)
 _BY_PATTERN: Final[tuple[tuple[re.Pattern[str], Callable[[str], NamedFormat]], ...]] = tuple(
     (re.compile(rf"(?<![a-z0-9])(?:{pattern})(?![a-z])", re.IGNORECASE), build)
     for pattern, build in (
         ("nvfp4a16", lambda last: _dtype("nvfp4 (weights only)", "nvfp4", "bf16")),
         ("nvfp4|modelopt-fp4", lambda last: _dtype("nvfp4", "nvfp4")),
         ("mxfp4|w-mxfp4", lambda last: _dtype("mxfp4", "mxfp4")),
-        ("mxfp8", lambda last: _linear("mxfp8", Storage("fp8", grouped_bits(8.0, 32, 8.0)))),
+        ("mxfp8", lambda last: _linear("mxfp8", ModuleFormat("fp8", grouped_bits(8.0, 32, 8.0)))),
         ("awq", lambda last: _integer_format(last, "AWQ", _bits(last))),
         ("gptq|autoround|auto-round|marlin", lambda last: _integer_format(last, "GPTQ", _bits(last))),
         ("w4a16|w4afp8|w4a8", lambda last: _linear("int4", integers(4, _USUAL_GROUP, zero_points=False))),

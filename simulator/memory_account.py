@@ -2,13 +2,20 @@
 
 import math
 from dataclasses import dataclass, replace
+from typing import Final
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.schema import Model
+from advisor.catalog.units import GB
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.model import (
+    dense_weight_bytes,
+    expert_weight_bytes,
     kv_bytes_per_token,
     kv_share,
+    layers_of,
+    parameter_count,
     stored_element_bytes,
 )
 from advisor.simulator.memory import MemoryPlan, activation_bytes, plan_memory, weight_bytes
@@ -97,6 +104,37 @@ def model_account(deployment: Deployment, context_tokens: int) -> ModelAccount:
         )
     footprint = kv_bytes_per_token(model, deployment.kv_dtype)
     return ModelAccount(weights, footprint.bytes_of(context_tokens), footprint.full_bytes_per_token)
+
+
+def size_contradiction(model: Model) -> str:
+    """Return a sentence if the index of a checkpoint states another size than its config gives; empty if they agree.
+
+    An index may count prediction layers that engines leave out. Source: model.safetensors.index.json.
+    """
+    if model.tensor_bytes is None:
+        return ""
+    count = parameter_count(model)
+    table = float(model.vocab_size * model.hidden_size)
+    dtype = model.weights
+    layers = sum(
+        layer.copies * (dense_weight_bytes(model, layer, dtype, 1) + expert_weight_bytes(model, layer, dtype))
+        for layer in layers_of(model)
+    )
+    counted = layers + table * stored_element_bytes(model, dtype, "embedding")
+    counted += 0.0 if model.tied_embeddings else table * stored_element_bytes(model, dtype, "head")
+    wide = bytes_per_element("bf16")
+    counted += (count.extra + count.vision) * wide
+    most = counted + count.mtp * wide
+    if (1 - _SIZE_TOLERANCE) * counted <= model.tensor_bytes <= (1 + _SIZE_TOLERANCE) * most:
+        return ""
+    return (
+        f"config.json describes {counted / GB:,.1f} GB of weights, the index of the safetensors files "
+        f"{model.tensor_bytes / GB:,.1f} GB: one of them is not of this checkpoint, and config.json counts"
+    )
+
+
+_SIZE_TOLERANCE: Final = 0.05
+"""Largest difference between the sizes of config and index that is not told: norms, biases, towers without a shape."""
 
 
 def account_memory(

@@ -14,6 +14,7 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine
 from advisor.decide.scenario import Traffic
 from advisor.simulator.deployment import Deployment, named_deployment
+from advisor.simulator.memory_account import size_contradiction
 from advisor.simulator.serving import (
     Arrivals,
     ClosedLoop,
@@ -57,6 +58,7 @@ def deployment_of(model: str, gpu: str, typed: Layout) -> tuple[Deployment, tupl
         kv_dtype=kv_dtype,
     )
     check_engine(deployment.engine, deployment.accelerator, deployment.weight_dtype, deployment.kv_dtype)
+    chosen.append(size_contradiction(deployment.model))
     return deployment, tuple(note for note in chosen if note)
 
 

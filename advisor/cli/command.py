@@ -148,6 +148,8 @@ def answered(found: Command, values: Mapping[str, Any], given: frozenset[str]) -
 
     Raises: AdvisorError and its kinds: as the command, or a number is not finite, or a file cannot be written.
     """
+    from advisor.ask.hub import hub_fetch
+    from advisor.catalog.hub import use_fetch
     from advisor.cli.notes import implausible
 
     check_numbers(values)
@@ -159,7 +161,8 @@ def answered(found: Command, values: Mapping[str, Any], given: frozenset[str]) -
         check_form(shared.output, has_table=found.has_table, has_drawing=found.has_drawing)
     wrong_clock = "" if "as_of" in given else clock_warning(shared.as_of)
     try:
-        answer = found.answer(gathered(found.inputs, values), shared)
+        with use_fetch(hub_fetch(offline=shared.offline)):
+            answer = found.answer(gathered(found.inputs, values), shared)
     except AdvisorError as error:
         error.hint = "; ".join(filter(None, (wrong_clock, error.hint)))
         raise

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import DATA_DIR, read_text
+from advisor.catalog.files import DATA_DIR, parsed_json, read_text
 from advisor.catalog.hf import diffusion as hf_diffusion
 from advisor.catalog.hf import encoder_decoder as hf_encoder_decoder
 from advisor.catalog.hf import linear as hf_linear
@@ -65,6 +65,7 @@ _LEARNED_POSITIONS: Final = ("gpt2", "opt", "bert", "roberta", "xlm-roberta", "d
 
 _MOST_NAME_CHARACTERS: Final = 200
 """Longest name of a local model [characters]. A hub takes 96 characters for a repository."""
+_LARGEST_CHECKPOINT_BYTES: Final = 1e15
 _TYPES_FILE: Final = DATA_DIR / "model_types.txt"
 
 _Layer = tuple[Mixer | None, FeedForward | None]
@@ -125,6 +126,7 @@ def _described(config: ConfigFields) -> Model:
         activations=weights.activations,
         kv_dtype=weights.kv_dtype,
         kv_dtype_beside=weights.kv_dtype_beside,
+        tensor_bytes=_tensor_bytes(config),
         fp8_scaling=weights.fp8_scaling,
         mtp_layers=text.optional_number(*_MTP),
         extra_parameters=_extra_parameters(text, hidden),
@@ -132,6 +134,17 @@ def _described(config: ConfigFields) -> Model:
         workload="encoder" if is_encoder else "decoder",
         sources=(Source(kind="derived", title="local config.json", where=Path(config.file).name),),
     )
+
+
+def _tensor_bytes(config: ConfigFields) -> float | None:
+    """Size of all tensors that the index next to config.json states [bytes]; None without an index."""
+    file = Path(config.file).with_name("model.safetensors.index.json")
+    try:
+        size = parsed_json(read_text(file))["metadata"]["total_size"]
+    except (InputFileError, ValueError, RecursionError, KeyError, TypeError):
+        return None
+    is_number = isinstance(size, int | float) and not isinstance(size, bool)
+    return float(size) if is_number and 0 < size < _LARGEST_CHECKPOINT_BYTES else None
 
 
 def grouped(layers: list[_Layer], stored: int | None = None) -> tuple[LayerGroup, ...]:

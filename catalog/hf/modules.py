@@ -34,7 +34,7 @@ _PREFIX_WORDS: Final = frozenset(word for prefix in PREFIXES for word in prefix.
 _LAYER_WORDS: Final = frozenset(("h", "blocks", "block", "layer"))
 
 
-class Matrix(NamedTuple):
+class NamedMatrix(NamedTuple):
     """One matrix of a checkpoint, or equal ones of all routed experts together."""
 
     part: Part
@@ -45,7 +45,7 @@ class Matrix(NamedTuple):
 
 def matrices(
     layers: Layers, hidden: int, vocab: int, *, tied: bool, experts_in_layer: bool = False
-) -> Iterator[Matrix]:
+) -> Iterator[NamedMatrix]:
     """Yield the weight matrices that a checkpoint may quantise; norms, routers and convolutions are left out.
 
     `experts_in_layer` says that experts are not inside of the dense part but next to it (Gemma 4).
@@ -59,13 +59,13 @@ def matrices(
         if feed_forward is not None:
             yield from _feed_forward(feed_forward, hidden, path, experts_in_layer=experts_in_layer)
     table = float(vocab * hidden)
-    yield Matrix("embedding", table, _TABLE)
+    yield NamedMatrix("embedding", table, _TABLE)
     if not tied:
-        yield Matrix("head", table, _HEAD)
+        yield NamedMatrix("head", table, _HEAD)
 
 
 def canonical(name: str) -> str:
-    """Return the name of a module without the words in front of its layer, as `Matrix.names` have it."""
+    """Return the name of a module without the words in front of its layer, as `NamedMatrix.names` have it."""
     words = name.strip(".").split(".")
     while len(words) > 1 and (words[0] in _PREFIX_WORDS or words[0] == "*"):
         words.pop(0)
@@ -74,11 +74,11 @@ def canonical(name: str) -> str:
     return ".".join(words)
 
 
-def _mixer(mixer: Mixer, hidden: int, path: str) -> Iterator[Matrix]:
+def _mixer(mixer: Mixer, hidden: int, path: str) -> Iterator[NamedMatrix]:
     for elements, projections in _projections(mixer, hidden):
         owners = _ATTENTION if mixer.kind in ("gqa", "mla", "cross") else _LINEAR
         names = tuple(f"{path}.{owner}.{projection}" for owner in owners for projection in projections)
-        yield Matrix("mixer", float(elements), names)
+        yield NamedMatrix("mixer", float(elements), names)
 
 
 def _projections(mixer: Mixer, hidden: int) -> Iterator[tuple[int, tuple[str, ...]]]:
@@ -130,7 +130,9 @@ def _projections(mixer: Mixer, hidden: int) -> Iterator[tuple[int, tuple[str, ..
         yield 2 * mixer.num_heads * mixer.head_dim * hidden, ("q_proj",)
 
 
-def _feed_forward(part: FeedForward, hidden: int, path: str, *, experts_in_layer: bool) -> Iterator[Matrix]:
+def _feed_forward(
+    part: FeedForward, hidden: int, path: str, *, experts_in_layer: bool
+) -> Iterator[NamedMatrix]:
     if part.kind == "dense":
         owners = tuple(f"{path}.{owner}" for owner in _DENSE)
         yield from _mlp_matrices("feed_forward", part.intermediate_size * hidden, part.gated, owners)
@@ -151,7 +153,7 @@ def _feed_forward(part: FeedForward, hidden: int, path: str, *, experts_in_layer
     yield from _mlp_matrices("experts", each, part.gated, routed)
 
 
-def _mlp_matrices(part: Part, elements: int, gated: bool, owners: tuple[str, ...]) -> Iterator[Matrix]:
+def _mlp_matrices(part: Part, elements: int, gated: bool, owners: tuple[str, ...]) -> Iterator[NamedMatrix]:
     for projections in (_GATE, _UP, _DOWN) if gated else (_UP, _DOWN):
         names = tuple(f"{owner}.{projection}" for owner in owners for projection in projections)
-        yield Matrix(part, float(elements), names)
+        yield NamedMatrix(part, float(elements), names)

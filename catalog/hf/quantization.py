@@ -21,7 +21,7 @@ _LEAST_BITS: Final = 1
 _MOST_BITS: Final = 16
 
 
-class Storage(NamedTuple):
+class ModuleFormat(NamedTuple):
     """Format of one module: the kernels that multiply it, and its size."""
 
     dtype: str
@@ -36,22 +36,22 @@ class Storage(NamedTuple):
 class Rules(NamedTuple):
     """Storage of every module of a checkpoint."""
 
-    plain: Storage
+    plain: ModuleFormat
     """Storage of modules that nothing quantises."""
-    default: Storage
+    default: ModuleFormat
     """Storage of matrices in layers that no other rule names."""
-    experts: Storage | None = None
+    experts: ModuleFormat | None = None
     """Storage of routed experts if the config names another one for them."""
-    named: Callable[[str], Storage | None] = lambda name: None
+    named: Callable[[str], ModuleFormat | None] = lambda name: None
     """Storage of a module that the config names; None if it names none."""
     excluded: Callable[[str], bool] = lambda name: False
     """Whether the config lists a module among those that stay as they are."""
     tables: bool = False
     """Whether embedding and head are quantised like the matrices in layers (MLX)."""
-    head: Storage | None = None
+    head: ModuleFormat | None = None
     """Storage of the output head if the method quantises it; None: 16 bits."""
 
-    def storage_of(self, part: str, names: tuple[str, ...]) -> Storage:
+    def storage_of(self, part: str, names: tuple[str, ...]) -> ModuleFormat:
         """Return the storage of a matrix that goes by any of these names."""
         for name in names:
             found = self.named(name)
@@ -72,7 +72,7 @@ def rules_of(quantization: ConfigFields, plain: str, expert_dtype: str = "") -> 
         bitsandbytes, TorchAO, MLX-LM and exllamav3.
     """
     method = quantization.text("quant_method").lower().replace("_", "-")
-    wide = Storage(plain, 8.0 * bytes_per_element(plain))
+    wide = ModuleFormat(plain, 8.0 * bytes_per_element(plain))
     reader = _METHODS.get(method)
     if reader is None and quantization.has("config_groups"):
         reader = _read_compressed
@@ -89,11 +89,11 @@ def rules_of(quantization: ConfigFields, plain: str, expert_dtype: str = "") -> 
         )
     rules = reader(quantization, wide)
     if expert_dtype == "fp4":  # DeepSeek V4: experts in mxfp4, the rest as the config says
-        rules = rules._replace(experts=Storage("mxfp4", 8.0 * bytes_per_element("mxfp4")))
+        rules = rules._replace(experts=ModuleFormat("mxfp4", 8.0 * bytes_per_element("mxfp4")))
     return rules
 
 
-def algorithm_storage(config: ConfigFields, algorithm: str, group_size: int | None = None) -> Storage:
+def algorithm_storage(config: ConfigFields, algorithm: str, group_size: int | None = None) -> ModuleFormat:
     """Return the storage of a ModelOpt algorithm.
 
     Raises: InputFileError: the algorithm is unknown.
@@ -101,20 +101,20 @@ def algorithm_storage(config: ConfigFields, algorithm: str, group_size: int | No
     """
     name = algorithm.upper()
     if "MXFP8" in name:
-        return Storage("fp8", grouped_bits(8.0, _MX_GROUP, 8.0))
+        return ModuleFormat("fp8", grouped_bits(8.0, _MX_GROUP, 8.0))
     if "NVFP4" in name:
-        return Storage(
+        return ModuleFormat(
             "nvfp4", grouped_bits(4.0, group_size or 16, 8.0), weight_only=name.startswith("W4A16")
         )
     if "MXFP4" in name:
-        return Storage("mxfp4", grouped_bits(4.0, _MX_GROUP, 8.0))
+        return ModuleFormat("mxfp4", grouped_bits(4.0, _MX_GROUP, 8.0))
     if "W4" in name or "INT4" in name:
-        return Storage("int4", grouped_bits(4.0, group_size or 128, _SCALE_BITS))
+        return ModuleFormat("int4", grouped_bits(4.0, group_size or 128, _SCALE_BITS))
     if "FP8" in name:
         blockwise = "PB" in name or "BLOCK" in name
-        return Storage("fp8", 8.0, weight_only="WO" in name.split("_"), blockwise=blockwise)
+        return ModuleFormat("fp8", 8.0, weight_only="WO" in name.split("_"), blockwise=blockwise)
     if "INT8" in name or "W8" in name:
-        return Storage("int8", 8.0, weight_only=name.startswith("W8A16"))
+        return ModuleFormat("int8", 8.0, weight_only=name.startswith("W8A16"))
     return config.fail("quant_algo", f"is '{algorithm}', which is not known")
 
 
@@ -197,11 +197,11 @@ def _inner(name: str) -> Iterator[str]:
             yield ".".join(words[start:end])
 
 
-def _mapping(formats: Mapping[str, Storage]) -> Callable[[str], Storage | None]:
+def _mapping(formats: Mapping[str, ModuleFormat]) -> Callable[[str], ModuleFormat | None]:
     """Return the storage of a module that is named, or that is inside of one that is named."""
     known = {canonical(name): storage for name, storage in formats.items()}
 
-    def find(name: str) -> Storage | None:
+    def find(name: str) -> ModuleFormat | None:
         words = name.split(".")
         for end in range(len(words), 0, -1):
             found = known.get(".".join(words[:end]))
@@ -236,29 +236,29 @@ def _width(quantization: ConfigFields, *names: str) -> int:
 
 def integers(
     bits: int, group_size: int | None, *, zero_points: bool, scale_bits: float = _SCALE_BITS
-) -> Storage:
+) -> ModuleFormat:
     """Return the storage of grouped integers that are multiplied in 16 bits; without groups, a scale per channel.
 
     Source: layout of AWQ, GPTQ, AutoRound and MLX files.
     """
     if bits >= WIDE_BITS:
-        return Storage("bf16", WIDE_BITS)
+        return ModuleFormat("bf16", WIDE_BITS)
     dtype = "int4" if bits <= _WIDEST_FOUR_BIT else "int8"
     if group_size is None or group_size <= 0:
-        return Storage(dtype, float(bits), weight_only=True)
-    return Storage(
+        return ModuleFormat(dtype, float(bits), weight_only=True)
+    return ModuleFormat(
         dtype, grouped_bits(bits, group_size, scale_bits, bits if zero_points else 0.0), weight_only=True
     )
 
 
-def _fp8(quantization: ConfigFields, wide: Storage) -> Rules:
+def _fp8(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
     block = quantization.sequence("weight_block_size")
-    default = Storage("fp8", 8.0)
+    default = ModuleFormat("fp8", 8.0)
     if block and all(isinstance(size, int) and size > 0 for size in block):
         area = 1
         for size in block:
             area *= size
-        default = Storage("fp8", grouped_bits(8.0, area, _BLOCK_SCALE_BITS), blockwise=True)
+        default = ModuleFormat("fp8", grouped_bits(8.0, area, _BLOCK_SCALE_BITS), blockwise=True)
     # ModelOpt's NVFP4 experts on top of a block-fp8 checkpoint: its `ignore` says what stays fp8.
     skipped = _matching(
         quantization.sequence("modules_to_not_convert")
@@ -271,11 +271,11 @@ def _fp8(quantization: ConfigFields, wide: Storage) -> Rules:
     return Rules(wide, default, named=_quantized_layers(quantization), excluded=skipped)
 
 
-def _quantized_layers(quantization: ConfigFields) -> Callable[[str], Storage | None]:
+def _quantized_layers(quantization: ConfigFields) -> Callable[[str], ModuleFormat | None]:
     layers = quantization.values.get("quantized_layers")
     if not isinstance(layers, dict):
         return lambda name: None
-    found: dict[str, Storage] = {}
+    found: dict[str, ModuleFormat] = {}
     for name, said in layers.items():
         fields = said if isinstance(said, dict) else {}
         size = fields.get("group_size")
@@ -285,7 +285,7 @@ def _quantized_layers(quantization: ConfigFields) -> Callable[[str], Storage | N
     return _mapping(found)
 
 
-def _modelopt(quantization: ConfigFields, wide: Storage) -> Rules:
+def _modelopt(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
     algorithm = quantization.text("quant_algo") or "FP8"
     named = _quantized_layers(quantization)
     if algorithm.upper() == "MIXED_PRECISION":
@@ -294,7 +294,7 @@ def _modelopt(quantization: ConfigFields, wide: Storage) -> Rules:
     return Rules(wide, default, named=named, excluded=_skips(quantization))
 
 
-def _read_compressed(quantization: ConfigFields, wide: Storage) -> Rules:
+def _read_compressed(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
     groups = quantization.values.get("config_groups")
     if not isinstance(groups, dict) or not groups:
         if quantization.has("quant_algo"):
@@ -302,8 +302,8 @@ def _read_compressed(quantization: ConfigFields, wide: Storage) -> Rules:
         quantization.fail("config_groups", "is missing", fix="take the config.json of the checkpoint itself")
     if quantization.text("quant_algo").upper() == "MIXED_PRECISION":
         return _modelopt(quantization, wide)
-    default: Storage | None = None
-    named: list[tuple[Callable[[str], bool], Storage]] = []
+    default: ModuleFormat | None = None
+    named: list[tuple[Callable[[str], bool], ModuleFormat]] = []
     for key, group in groups.items():
         fields = ConfigFields(
             group if isinstance(group, dict) else {},
@@ -319,7 +319,7 @@ def _read_compressed(quantization: ConfigFields, wide: Storage) -> Rules:
             default = storage
     excluded = _skips(quantization)
 
-    def by_name(name: str) -> Storage | None:
+    def by_name(name: str) -> ModuleFormat | None:
         if excluded(name):
             return None
         return next((storage for matches, storage in named if matches(name)), None)
@@ -328,7 +328,7 @@ def _read_compressed(quantization: ConfigFields, wide: Storage) -> Rules:
     return Rules(wide, default or wide, named=by_name, excluded=excluded, head=default)
 
 
-def _group_storage(quantization: ConfigFields, group: ConfigFields) -> Storage:
+def _group_storage(quantization: ConfigFields, group: ConfigFields) -> ModuleFormat:
     weights = group.section("weights")
     if weights is None:
         group.fail("weights", "is missing")
@@ -345,11 +345,11 @@ def _group_storage(quantization: ConfigFields, group: ConfigFields) -> Storage:
     if weights.text("type").lower() == "float":
         if bits == _FP8_BITS:
             if "mxfp8" in layout:
-                return Storage("fp8", grouped_bits(8.0, _MX_GROUP, 8.0), weight_only)
+                return ModuleFormat("fp8", grouped_bits(8.0, _MX_GROUP, 8.0), weight_only)
             blockwise = weights.text("strategy") == "block"
-            return Storage("fp8", 8.0, weight_only, blockwise)
+            return ModuleFormat("fp8", 8.0, weight_only, blockwise)
         if bits == 6:
-            return Storage("fp6", grouped_bits(6.0, _MX_GROUP, 8.0), weight_only)
+            return ModuleFormat("fp6", grouped_bits(6.0, _MX_GROUP, 8.0), weight_only)
         if bits != _FP4_BITS:
             weights.fail("num_bits", f"is {bits}, not a width of floating-point weights (4, 6, 8)")
         dtype = (
@@ -357,21 +357,21 @@ def _group_storage(quantization: ConfigFields, group: ConfigFields) -> Storage:
             if "nvfp4" in layout or ("mxfp4" not in layout and grouped == _FP4_GROUPS["nvfp4"])
             else "mxfp4"
         )
-        return Storage(dtype, grouped_bits(4.0, grouped or _FP4_GROUPS[dtype], 8.0), weight_only)
+        return ModuleFormat(dtype, grouped_bits(4.0, grouped or _FP4_GROUPS[dtype], 8.0), weight_only)
     found = integers(bits, grouped, zero_points=weights.values.get("symmetric") is False)
     return found._replace(weight_only=weight_only)
 
 
-def _integers(quantization: ConfigFields, wide: Storage) -> Rules:
+def _integers(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
     """Return the rules of AWQ, GPTQ and AutoRound, whose groups have scales and zero points."""
     bits = _width(quantization, "bits", "w_bit", "num_bits", "weight_bits", "nbits")
     size = quantization.values.get("group_size", quantization.values.get("q_group_size"))
     grouped = size if isinstance(size, int) and not isinstance(size, bool) else None
 
-    def storage(width: int, groups: int | None) -> Storage:
+    def storage(width: int, groups: int | None) -> ModuleFormat:
         return integers(width, groups, zero_points=True)
 
-    named: dict[str, Storage] = {}
+    named: dict[str, ModuleFormat] = {}
     extra = quantization.values.get("extra_config")
     for name, said in extra.items() if isinstance(extra, dict) else ():
         if isinstance(said, dict) and isinstance(said.get("bits"), int):
@@ -379,7 +379,7 @@ def _integers(quantization: ConfigFields, wide: Storage) -> Rules:
             named[str(name)] = storage(said["bits"], own if isinstance(own, int) else grouped)
     dynamic = quantization.values.get("dynamic")
     left = list(quantization.sequence("modules_to_not_convert", "ignored_layers") or ())
-    patterns: list[tuple[Callable[[str], bool], Storage]] = []
+    patterns: list[tuple[Callable[[str], bool], ModuleFormat]] = []
     for rule, said in dynamic.items() if isinstance(dynamic, dict) else ():
         sign, _, expression = str(rule).partition(":")
         if sign == "-":
@@ -390,7 +390,7 @@ def _integers(quantization: ConfigFields, wide: Storage) -> Rules:
             patterns.append((_matching((f"re:{expression or rule}",)), chosen))
     by_path = _mapping(named)
 
-    def by_name(name: str) -> Storage | None:
+    def by_name(name: str) -> ModuleFormat | None:
         found = by_path(name)
         if found is not None:
             return found
@@ -401,20 +401,20 @@ def _integers(quantization: ConfigFields, wide: Storage) -> Rules:
     return Rules(wide, default, named=by_name, excluded=_matching(left), head=head)
 
 
-def _mlx(quantization: ConfigFields, wide: Storage) -> Rules:
-    def storage(values: Mapping[str, Any]) -> Storage:
+def _mlx(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
+    def storage(values: Mapping[str, Any]) -> ModuleFormat:
         fields = ConfigFields({**quantization.values, **values}, quantization.file, quantization.prefix)
         mode = fields.text("mode")
         if mode in ("mxfp4", "nvfp4"):
-            return Storage(mode, grouped_bits(4.0, _FP4_GROUPS[mode], 8.0), weight_only=True)
+            return ModuleFormat(mode, grouped_bits(4.0, _FP4_GROUPS[mode], 8.0), weight_only=True)
         if mode == "mxfp8":
-            return Storage("fp8", grouped_bits(8.0, _MX_GROUP, 8.0), weight_only=True)
+            return ModuleFormat("fp8", grouped_bits(8.0, _MX_GROUP, 8.0), weight_only=True)
         bits = _width(fields, "bits")
         # A scale and a bias of 16 bits for each group.
         size = fields.optional_count("group_size") or 64
         return integers(bits, size, zero_points=False, scale_bits=2.0 * _SCALE_BITS)
 
-    named: dict[str, Storage] = {}
+    named: dict[str, ModuleFormat] = {}
     left = []
     for name, said in quantization.values.items():
         if said is False:
@@ -424,28 +424,28 @@ def _mlx(quantization: ConfigFields, wide: Storage) -> Rules:
     return Rules(wide, storage({}), named=_mapping(named), excluded=_matching(left), tables=True)
 
 
-def _bitsandbytes(quantization: ConfigFields, wide: Storage) -> Rules:
+def _bitsandbytes(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
     if quantization.flag("load_in_4bit", "_load_in_4bit"):
         double = quantization.flag("bnb_4bit_use_double_quant")
         bits = bytes_per_element("nf4") * 8.0 if double else grouped_bits(4.0, 64, 32.0)
-        default = Storage("nf4", bits)
+        default = ModuleFormat("nf4", bits)
     else:
-        default = Storage("int8", 8.0, weight_only=True)
+        default = ModuleFormat("int8", 8.0, weight_only=True)
     return Rules(wide, default, excluded=_skips(quantization))
 
 
-def _one_format(dtype: str) -> Callable[[ConfigFields, Storage], Rules]:
-    def rules(quantization: ConfigFields, wide: Storage) -> Rules:
-        return Rules(wide, Storage(dtype, 8.0 * bytes_per_element(dtype)), excluded=_skips(quantization))
+def _one_format(dtype: str) -> Callable[[ConfigFields, ModuleFormat], Rules]:
+    def rules(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
+        return Rules(wide, ModuleFormat(dtype, 8.0 * bytes_per_element(dtype)), excluded=_skips(quantization))
 
     return rules
 
 
-def _experts_only(quantization: ConfigFields, wide: Storage) -> Rules:
-    return Rules(wide, wide, experts=Storage("int8", 8.0, weight_only=True))
+def _experts_only(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
+    return Rules(wide, wide, experts=ModuleFormat("int8", 8.0, weight_only=True))
 
 
-def _torchao(quantization: ConfigFields, wide: Storage) -> Rules:
+def _torchao(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
     said = quantization.values.get("quant_type")
     found = said.get("default") if isinstance(said, dict) and "default" in said else said
     name = str(found.get("_type", "") if isinstance(found, dict) else found).lower()
@@ -454,9 +454,9 @@ def _torchao(quantization: ConfigFields, wide: Storage) -> Rules:
     if "int4" in name:
         default = integers(4, size if isinstance(size, int) else 128, zero_points=False, scale_bits=32.0)
     elif "int8" in name:
-        default = Storage("int8", 8.0, weight_only="dynamic" not in name)
+        default = ModuleFormat("int8", 8.0, weight_only="dynamic" not in name)
     elif "float8" in name or "fp8" in name:
-        default = Storage("fp8", 8.0, weight_only="weightonly" in name.replace("_", ""))
+        default = ModuleFormat("fp8", 8.0, weight_only="weightonly" in name.replace("_", ""))
     else:
         quantization.fail(
             "quant_type", f"is '{name}', which is not known", fix="int4, int8 or float8 of torchao"
@@ -464,22 +464,22 @@ def _torchao(quantization: ConfigFields, wide: Storage) -> Rules:
     return Rules(wide, default, excluded=_skips(quantization))
 
 
-def _quark(quantization: ConfigFields, wide: Storage) -> Rules:
-    def storage(section: object) -> Storage:
+def _quark(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
+    def storage(section: object) -> ModuleFormat:
         weight = section.get("weight") if isinstance(section, dict) else None
         if isinstance(weight, list):
             weight = weight[0] if weight else None
         name = str(weight.get("dtype", "") if isinstance(weight, dict) else "").lower()
         inputs = section.get("input_tensors") if isinstance(section, dict) else None
         if name.startswith("fp8"):
-            return Storage("fp8", 8.0, weight_only=inputs is None)
+            return ModuleFormat("fp8", 8.0, weight_only=inputs is None)
         if name in ("fp4", "mxfp4", "mx"):
-            return Storage("mxfp4", grouped_bits(4.0, _MX_GROUP, 8.0), weight_only=inputs is None)
+            return ModuleFormat("mxfp4", grouped_bits(4.0, _MX_GROUP, 8.0), weight_only=inputs is None)
         if name in ("int4", "uint4"):
             size = weight.get("group_size") if isinstance(weight, dict) else None
             return integers(4, size if isinstance(size, int) else None, zero_points=name == "uint4")
         if name in ("int8", "uint8"):
-            return Storage("int8", 8.0, weight_only=inputs is None)
+            return ModuleFormat("int8", 8.0, weight_only=inputs is None)
         return quantization.fail("global_quant_config", f"has weights of type '{name}', which is not known")
 
     default = storage(quantization.values.get("global_quant_config"))
@@ -497,7 +497,7 @@ def _quark(quantization: ConfigFields, wide: Storage) -> Rules:
     )
 
 
-def _hqq(quantization: ConfigFields, wide: Storage) -> Rules:
+def _hqq(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
     inner = quantization.section("quant_config")
     weights = (inner or quantization).section("weight_quant_params") or quantization
     size = weights.optional_count("group_size") or 64
@@ -507,20 +507,20 @@ def _hqq(quantization: ConfigFields, wide: Storage) -> Rules:
     return Rules(wide, default, excluded=_matching(quantization.sequence("skip_modules") or ()))
 
 
-def _exl3(quantization: ConfigFields, wide: Storage) -> Rules:
-    def storage(name: str, fallback: float | None = None) -> Storage:
+def _exl3(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
+    def storage(name: str, fallback: float | None = None) -> ModuleFormat:
         bits = quantization.values.get(name, fallback)
         if isinstance(bits, bool) or not isinstance(bits, int | float) or not 1.0 <= bits <= 8.0:
             quantization.fail(name, f"is {bits!r}, not an average width from 1 to 8 bits")
         usual = min(_EXL3_WIDTHS, key=lambda width: abs(width - bits))
-        return Storage(f"exl3-{usual:.1f}bpw", float(bits))
+        return ModuleFormat(f"exl3-{usual:.1f}bpw", float(bits))
 
     return Rules(wide, storage("bits"), head=storage("head_bits", 6.0))
 
 
 _EXL3_WIDTHS: Final = (2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 8.0)
 
-_METHODS: Final[Mapping[str, Callable[[ConfigFields, Storage], Rules]]] = {
+_METHODS: Final[Mapping[str, Callable[[ConfigFields, ModuleFormat], Rules]]] = {
     "fp8": _fp8,
     "finegrained-fp8": _fp8,
     "fbgemm-fp8": _one_format("fp8"),

@@ -9,8 +9,8 @@ from typing import Any, Final, Literal
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import parsed_json, read_text
 from advisor.catalog.hf.fields import ConfigFields
-from advisor.catalog.hf.modules import Layers, Matrix, matrices
-from advisor.catalog.hf.quantization import WIDE_BITS, Rules, Storage, declared_cache, rules_of
+from advisor.catalog.hf.modules import Layers, NamedMatrix, matrices
+from advisor.catalog.hf.quantization import WIDE_BITS, ModuleFormat, Rules, declared_cache, rules_of
 from advisor.catalog.schema.model import Part, PartFormat
 
 _PLAIN: Final = {
@@ -33,7 +33,7 @@ class WeightFormat:
     elsewhere: str = "bf16"
     fp8_scaling: Literal["tensor", "block"] = "tensor"
     by_part: tuple[PartFormat, ...] = ()
-    """Storage by kind of weights; empty if nothing is quantised."""
+    """ModuleFormat by kind of weights; empty if nothing is quantised."""
     activations: str | None = None
     """Format of activations of weight-only formats; None: the one that goes with the weights."""
     kv_dtype: str | None = None
@@ -84,16 +84,16 @@ def quantization_of(config: ConfigFields) -> ConfigFields | None:
     return found if found is not None and found.values else None
 
 
-def weights_by_rules(rules: Rules, found: Iterable[Matrix]) -> WeightFormat:
+def weights_by_rules(rules: Rules, found: Iterable[NamedMatrix]) -> WeightFormat:
     """Return the weight format of a checkpoint from the rules of its quantisation and its matrices.
 
     The format that most quantised weights of the layers have stands for the checkpoint.
     """
-    sums: dict[Part, dict[Storage, float]] = defaultdict(lambda: defaultdict(float))
+    sums: dict[Part, dict[ModuleFormat, float]] = defaultdict(lambda: defaultdict(float))
     for matrix in found:
         sums[matrix.part][rules.storage_of(matrix.part, matrix.names)] += matrix.elements
     by_part = tuple(_part_format(part, storages) for part, storages in sums.items())
-    body: dict[Storage, float] = defaultdict(float)
+    body: dict[ModuleFormat, float] = defaultdict(float)
     for part in _BODY:
         for storage, elements in sums.get(part, {}).items():
             body[storage] += elements
@@ -120,7 +120,7 @@ _WEIGHT_ONLY: Final = ("int4", "nf4", "fp6")
 """Formats whose activations keep 16 bits whatever the checkpoint says."""
 
 
-def _part_format(part: Part, storages: Mapping[Storage, float]) -> PartFormat:
+def _part_format(part: Part, storages: Mapping[ModuleFormat, float]) -> PartFormat:
     total = sum(storages.values())
     bits = sum(storage.bits * elements for storage, elements in storages.items())
     dtypes: dict[str, float] = defaultdict(float)

@@ -251,6 +251,8 @@ class Model(Record):
     """Format of the KV cache that the checkpoint's config.json declares; None: none, so engines keep 16 bits."""
     kv_dtype_beside: str | None = None
     """Format of the KV cache that hf_quant_config.json alone declares; vLLM does not read that file."""
+    tensor_bytes: float | None = None
+    """Size of all tensors as the index of the checkpoint's safetensors files states it [bytes]; None without one."""
     checkpoint: str = ""
     """Repository of the checkpoint whose formats these are; empty for the catalog's own default."""
     fp8_scaling: Literal["tensor", "block"] = "tensor"

@@ -27,7 +27,7 @@ PUBLISHED = [
 ]
 
 
-def told(cli: Cli, options: str) -> dict[str, Any]:
+def ask(cli: Cli, options: str) -> dict[str, Any]:
     run = cli(f"advisor memory {options} --json")
     assert run.code == 0, run.err
     document: dict[str, Any] = json.loads(run.out)
@@ -38,7 +38,7 @@ def told(cli: Cli, options: str) -> dict[str, Any]:
 def test_sizes_are_those_of_the_published_configs(
     cli: Cli, model: str, weights: float, sequence: float
 ) -> None:
-    found = told(cli, f"--model {model} --gpu b300-sxm --context 8192")["model"]
+    found = ask(cli, f"--model {model} --gpu b300-sxm --context 8192")["model"]
     assert found["weight_bytes"] / 1e9 == pytest.approx(weights, rel=0.03)
     assert found["sequence_bytes"] / 1e9 == pytest.approx(sequence, rel=0.03)
 
@@ -54,7 +54,7 @@ def test_sizes_are_those_of_the_published_configs(
     ],
 )
 def test_the_parts_add_up_to_the_memory(cli: Cli, options: str) -> None:
-    found = told(cli, options)
+    found = ask(cli, options)
     parts = dict(found["per_accelerator"])
     total = parts.pop("total_bytes")
     parts.pop("vision_bytes")
@@ -64,15 +64,15 @@ def test_the_parts_add_up_to_the_memory(cli: Cli, options: str) -> None:
 
 
 def test_one_more_sequence_than_fit_does_not_fit(cli: Cli) -> None:
-    most = told(cli, "--model 8b --gpu rtx-4090 --context 4096")["num_sequences_that_fit"]
-    assert told(cli, f"--model 8b --gpu rtx-4090 --context 4096 --concurrency {most}")["fits"] is True
-    more = told(cli, f"--model 8b --gpu rtx-4090 --context 4096 --concurrency {most + 1}")
+    most = ask(cli, "--model 8b --gpu rtx-4090 --context 4096")["num_sequences_that_fit"]
+    assert ask(cli, f"--model 8b --gpu rtx-4090 --context 4096 --concurrency {most}")["fits"] is True
+    more = ask(cli, f"--model 8b --gpu rtx-4090 --context 4096 --concurrency {most + 1}")
     assert more["fits"] is False
 
 
 def test_longer_contexts_and_wider_caches_hold_fewer_sequences(cli: Cli) -> None:
     def most(options: str) -> int:
-        return int(told(cli, f"--model 8b --gpu h100-sxm {options}")["num_sequences_that_fit"])
+        return int(ask(cli, f"--model 8b --gpu h100-sxm {options}")["num_sequences_that_fit"])
 
     assert most("--context 4096") > most("--context 8192") > most("--context 64k") > 0
     assert most("--kv-precision fp8") > most("--kv-precision bf16")
@@ -81,8 +81,8 @@ def test_longer_contexts_and_wider_caches_hold_fewer_sequences(cli: Cli) -> None
 
 def test_a_checkpoint_that_declares_an_fp8_cache_holds_twice_the_tokens(cli: Cli) -> None:
     base = "--gpu h100-sxm --tp 2 --engine tensorrt-llm"
-    own = told(cli, f"--model nvidia/Llama-3.3-70B-Instruct-FP8 {base}")
-    wide = told(cli, f"--model nvidia/Llama-3.3-70B-Instruct-FP8 --kv-precision bf16 {base}")
+    own = ask(cli, f"--model nvidia/Llama-3.3-70B-Instruct-FP8 {base}")
+    wide = ask(cli, f"--model nvidia/Llama-3.3-70B-Instruct-FP8 --kv-precision bf16 {base}")
     assert own["inputs"]["kv_dtype"] == "fp8"
     assert own["kv_capacity_tokens"] == pytest.approx(2 * wide["kv_capacity_tokens"], rel=0.01)
 
@@ -93,7 +93,7 @@ def test_the_capacity_is_the_one_that_a_simulation_has(cli: Cli) -> None:
         "--length-dist fixed --requests 20 --json"
     )
     shown = json.loads(simulated.out)["memory_bytes"]
-    found = told(cli, "--model 8b --gpu rtx-4090 --context 2100")["per_accelerator"]
+    found = ask(cli, "--model 8b --gpu rtx-4090 --context 2100")["per_accelerator"]
     assert found["weight_bytes"] == shown["weights"]
     assert found["activation_bytes"] == shown["activations"]
 
@@ -103,14 +103,14 @@ def test_what_does_not_fit_says_by_how_much_and_which_degree_does(cli: Cli) -> N
     assert run.code == 0
     assert "does not fit: weights 141.1 GB" in run.out
     assert "With --tp 8 they fit." in run.out
-    assert told(cli, "--model 70b --gpu rtx-4090")["tensor_parallel_that_fits"] == 8
+    assert ask(cli, "--model 70b --gpu rtx-4090")["tensor_parallel_that_fits"] == 8
 
 
 def test_the_python_function_gives_the_same_numbers(cli: Cli) -> None:
     import advisor
 
     found = advisor.memory(model="8b", gpu="h100-sxm", context=8192)
-    shown = told(cli, "--model 8b --gpu h100-sxm --context 8192")
+    shown = ask(cli, "--model 8b --gpu h100-sxm --context 8192")
     assert found.to_dict()["per_accelerator"] == shown["per_accelerator"]
 
 
