@@ -122,7 +122,7 @@ def _first_that_holds(
         for dtype in _formats(model, scenario):
             if parameters.total * bytes_per_element(dtype) * 0.9 > whole:
                 continue
-            held = _held(model, machine, dtype, scenario, tokens)
+            held = _deploy(model, machine, dtype, scenario, tokens)
             if held is not None:
                 return machine, *held
     return None
@@ -137,7 +137,7 @@ def _formats(model: Model, scenario: Scenario) -> tuple[str, ...]:
     return model.weights, *others
 
 
-def _held(
+def _deploy(
     model: Model, machine: FittingMachine, dtype: str, scenario: Scenario, tokens: int
 ) -> tuple[Deployment, str, MemoryAccount] | None:
     """Return a deployment that holds one request, with the checkpoint and its memory; None if there is none."""
