@@ -34,6 +34,10 @@ _PREFIX_WORDS: Final = frozenset(word for prefix in PREFIXES for word in prefix.
 _LAYER_WORDS: Final = frozenset(("h", "blocks", "block", "layer"))
 
 
+_MOST_NAMED_LAYERS: Final = 256
+"""Most layers whose names are compared with a config's patterns; the deepest published model has 126."""
+
+
 class NamedMatrix(NamedTuple):
     """One matrix of a checkpoint, or equal ones of all routed experts together."""
 
@@ -52,7 +56,7 @@ def matrices(
 
     Source: names of modules in the transformers library and in published quantised checkpoints.
     """
-    for index, (mixer, feed_forward) in enumerate(layers):
+    for index, (mixer, feed_forward) in enumerate(layers[:_MOST_NAMED_LAYERS]):
         path = f"layers.{index}"
         if mixer is not None:
             yield from _mixer(mixer, hidden, path)

@@ -185,7 +185,7 @@ def _compile(expression: str) -> re.Pattern[str] | None:
 
 _LONGEST_EXPRESSION: Final = 2_000
 """Longest regular expression of a config that is tried [characters]; published ones have up to 200."""
-_MOST_REPEATS: Final = 5
+_MOST_REPEATS: Final = 3
 """Most repetitions in an expression that is tried, and none of a group: more could take exponential time."""
 
 
