@@ -14,6 +14,7 @@ _FUNCTIONS = (
     "build",
     "simulate",
     "roofline",
+    "memory",
     "calibrate",
     "compare",
     "validate",

@@ -550,6 +550,48 @@ def roofline(
         calibration: Measured figures of one machine, from `advisor calibrate`.
     """
 
+def memory(
+    model: str,
+    *,
+    gpu: str,
+    context: float | str | None = ...,
+    concurrency: int | str | None = ...,
+    tp: int | str | None = ...,
+    pp: int | str | None = ...,
+    dp: int | str | None = ...,
+    ep: int | str | None = ...,
+    precision: str | None = ...,
+    kv_precision: str | None = ...,
+    engine: str | None = ...,
+    max_num_seqs: int | str | None = ...,
+    max_num_batched_tokens: int | str | None = ...,
+    offline: bool | None = ...,
+    seed: int | str | None = ...,
+    as_of: datetime.date | str | None = ...,
+    calibration: str | Path | None = ...,
+) -> Result:
+    """Memory of a model on an accelerator: weights, cache, state, activations, reserve, and the sequences that fit.
+
+    Args:
+        model: Id, size (70b), Hugging Face id or config.json.
+        gpu: Accelerator id or short name: h100.
+        context: Tokens of each sequence, prompt and output together: 8192, 32k.
+        concurrency: Sequences that are held at once.
+        tp: Tensor parallelism.
+        pp: Pipeline stages.
+        dp: Attention data parallelism inside a replica.
+        ep: Expert parallelism, over the same accelerators.
+        precision: Weights.
+        kv_precision: KV cache; auto is the default.
+        engine: Serving engine.
+        max_num_seqs: Sequences of one iteration.
+        max_num_batched_tokens: Tokens of one iteration.
+        offline: Never use the network.
+        seed: Seed of everything random: same seed, same answer.
+        as_of: Prices and availability as known on that day.
+        calibration: Measured figures of one machine, from `advisor calibrate`.
+    """
+
 def calibrate(
     file: str | Path,
     *,
@@ -950,7 +992,7 @@ class _Simulate:
             replicas: Equal replicas behind a router.
             router: Replica that gets a request; share: one replica with its share of the load.
             precision: Weights.
-            kv_precision: KV cache; auto: the engine's default for the model, else bf16.
+            kv_precision: KV cache; auto is the default.
             engine: Serving engine.
             max_num_seqs: Sequences that may run at once.
             max_num_batched_tokens: Tokens of one engine step.

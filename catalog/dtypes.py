@@ -124,6 +124,70 @@ _BITS_PER_ELEMENT: Final[dict[str, float]] = {
 }
 
 
+BITS_PER_BYTE: Final = 8.0
+
+_Q2_K_BITS: Final = 2.625
+_Q3_K_BITS: Final = 3.4375
+_Q4_K_BITS: Final = 4.5
+_Q5_K_BITS: Final = 5.5
+_Q6_K_BITS: Final = 6.5625
+_IQ3_S_BITS: Final = 3.4375
+_IQ4_XS_BITS: Final = 4.25
+_LLAMA_TABLE_FRACTION: Final = 128256 * 4096 / 8.0303e9
+"""Fraction of the weights of Llama-3.1-8B in its input table, and again in its head: on that model the widths of whole
+files were measured."""
+_GGUF_TABLES: Final[dict[str, tuple[float, float]]] = {
+    "iq1_s": (_Q2_K_BITS, _Q5_K_BITS),
+    "iq1_m": (_Q2_K_BITS, _Q5_K_BITS),
+    "iq2_xxs": (_Q2_K_BITS, _Q5_K_BITS),
+    "iq2_xs": (_Q2_K_BITS, _Q5_K_BITS),
+    "iq2_s": (_IQ3_S_BITS, _Q5_K_BITS),
+    "iq2_m": (_IQ3_S_BITS, _Q5_K_BITS),
+    "iq3_xxs": (_IQ3_S_BITS, _Q5_K_BITS),
+    "iq3_xs": (_IQ3_S_BITS, _Q6_K_BITS),
+    "iq3_s": (_IQ3_S_BITS, _Q6_K_BITS),
+    "iq3_m": (_IQ3_S_BITS, _Q6_K_BITS),
+    "iq4_xs": (_IQ4_XS_BITS, _Q6_K_BITS),
+    "iq4_nl": (_Q4_K_BITS, _Q6_K_BITS),
+    "q2_k_s": (_Q2_K_BITS, _Q6_K_BITS),
+    "q2_k": (_Q2_K_BITS, _Q6_K_BITS),
+    "q3_k_s": (_Q3_K_BITS, _Q6_K_BITS),
+    "q3_k_m": (_Q3_K_BITS, _Q6_K_BITS),
+    "q3_k_l": (_Q3_K_BITS, _Q6_K_BITS),
+    "q4_k_s": (_Q4_K_BITS, _Q6_K_BITS),
+    "q4_k_m": (_Q4_K_BITS, _Q6_K_BITS),
+    "q5_k_s": (_Q5_K_BITS, _Q6_K_BITS),
+    "q5_k_m": (_Q5_K_BITS, _Q6_K_BITS),
+    "q6_k": (_Q6_K_BITS, _Q6_K_BITS),
+}
+"""Widths of input table and head in llama.cpp's mixes [bits]: wider than the layers. Source: ggml-org/llama.cpp,
+src/llama-quant.cpp (types of token_embd and output) and ggml-common.h (block sizes)."""
+
+
+GgufKind = Literal["layers", "embedding", "head"]
+"""Weights that a GGUF mix stores in types of their own."""
+
+
+def gguf_bits(dtype: str, kind: GgufKind) -> float:
+    """Mean width of the weights of a GGUF mix in layers, input table or head, block scales included [bits].
+
+    layers = (whole file − table fraction · (table + head)) / (1 − 2 · table fraction)
+
+    Assumes: the layers of other models are mixed as those of Llama-3.1-8B. One table that serves as head too has the
+    head's type. Formats of one type and Unsloth's dynamic ones have one width throughout.
+    Error: 2 % on DeepSeek-R1 (tests/catalog/test_checkpoint_sizes.py).
+    Source: ggml-org/llama.cpp, tools/quantize/README.md (widths of whole files).
+    """
+    whole = BITS_PER_BYTE * bytes_per_element(dtype)
+    tables = _GGUF_TABLES.get(dtype)
+    if tables is None:
+        return whole
+    table, head = tables
+    if kind != "layers":
+        return head if kind == "head" else table
+    return (whole - _LLAMA_TABLE_FRACTION * (table + head)) / (1.0 - 2.0 * _LLAMA_TABLE_FRACTION)
+
+
 _NAMES: Final = {
     "awq": "int4",
     "gptq": "int4",
@@ -133,6 +197,12 @@ _NAMES: Final = {
     "bitsandbytes": "nf4",
     "bnb-4bit": "nf4",
     "fp4": "nvfp4",
+    "mlx-4bit": "int4",
+    "mlx-8bit": "int8",
+    "int4-awq": "int4",
+    "int4-gptq": "int4",
+    "int8-gptq": "int8",
+    "fp8-block": "fp8",
     "bfloat16": "bf16",
     "float16": "fp16",
     "half": "fp16",

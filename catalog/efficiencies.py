@@ -21,6 +21,7 @@ _OTHER_VENDOR_ERROR: Final = 0.3
 # Nearest measured relatives, nearest first: the matrix unit's generation decides, then the kind of memory.
 _RELATIVES: Final[dict[str, tuple[str, ...]]] = {
     "volta": ("ampere",),
+    "pascal": ("ampere", "ada"),
     "turing": ("ampere", "ada"),
     "ampere": ("ada", "hopper"),
     "ampere-geforce": ("ada", "ampere"),
@@ -37,6 +38,7 @@ _RELATIVES: Final[dict[str, tuple[str, ...]]] = {
     "tpu": ("hopper", "ampere"),
     "trainium": ("hopper", "ampere"),
     "inferentia": ("ampere",),
+    "gcn": ("rdna3.5", "rdna4", "ada"),
     "rdna": ("rdna3.5", "rdna4", "ada", "blackwell-geforce"),
     "apple": ("apple-m3", "apple-m2", "apple-m1", "ada", "ampere"),
     "xe": ("xe2", "ada"),
@@ -53,7 +55,7 @@ _FALLBACK_ARCHITECTURES: Final = (
 
 _WITNESS: Final = "attention_decode"
 """Operator that has records for every architecture with measured kernels."""
-_NVIDIA: Final = ("volta", "turing", "ampere", "ada", "hopper", "blackwell", "rubin")
+_NVIDIA: Final = ("pascal", "volta", "turing", "ampere", "ada", "hopper", "blackwell", "rubin")
 
 # Formats whose kernels work alike, nearest first. fp16 and bf16 run at one rate on every unit that has both.
 _RELATED_DTYPES: Final[dict[str, tuple[str, ...]]] = {

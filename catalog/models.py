@@ -6,6 +6,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from advisor.catalog import hub
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.files import DATA_DIR, check_record, read_csv, read_toml, toml_names
 from advisor.catalog.listing import make_callable
@@ -19,9 +20,10 @@ NAMES_FILE: Final = _FOLDER / "names.csv"
 The file exists so that one name costs the reading of one record; a test holds it equal to the records.
 """
 _VARIANT: Final = re.compile(
-    r"[-_.](instruct|it|chat|base|hf|thinking|fp8|fp4|bf16|fp16|f16|nvfp4|mxfp4|awq|gptq|int4|int8|w4a16|w8a8|w8a16"
-    r"|w4a4|dynamic|static|block|pertensor|per-tensor|kv|gguf|i?q\d[\w]*|quantized|bnb|mlx|dwq|autoround|marlin"
-    r"|[48]-?bit|preview|v0\.\d|(?!2507)\d{4})$"
+    r"[-_.](instruct|it|chat|base|hf|thinking|fp8|fp4|bf16|fp16|f16|nvfp4|nvfp4a16|mxfp4|mxfp8|awq|gptq|int4|int8"
+    r"|w4a16|w8a8|w8a16|w4a4|w4a8|w4afp8|dynamic|static|block|pertensor|per-tensor|kv|gguf|(ud-)?i?q\d[\w]*|quantized"
+    r"|bnb|unsloth|mlx|dwq|autoround|marlin|exl[23]|\d(\.\d+)?bpw|aqlm|hqq|vptq|eetq|nf4|smoothquant|g\d{2,3}|\d{2,3}g"
+    r"|qat|ct|[234568]-?bit|preview|v0\.\d|(?!2507)\d{4})$"
 )
 """Endings of checkpoint names that do not change the shape: tuning, weight format, month of release. Qwen's models of
 July 2025 have another context and records of their own."""
@@ -37,10 +39,17 @@ def get(ref: str) -> Chosen[Model]:
     Raises: UnknownNameError: no record or several records have this name; `hint` lists near misses.
         InputFileError: the config.json cannot be read as a model.
     """
+    if not ref.isprintable():
+        raise UnknownNameError(
+            f"unknown model {ref!a}",
+            why="the name has characters that cannot be printed",
+            fix="type an id that advisor catalog models lists",
+        )
     if is_path(ref):
         from advisor.catalog.hf.config import model_from_hf_config
 
-        return Chosen(model_from_hf_config(ref), f"shape read from {ref}")
+        record = model_from_hf_config(ref)
+        return Chosen(record, f"shape read from {ref}{_formats_in_words(record)}")
     chosen = _look_up(ref)
     if _has_config(ref):
         unread = f"the folder of this name is not read: ./{ref} names it"
@@ -48,24 +57,31 @@ def get(ref: str) -> Chosen[Model]:
     return chosen
 
 
-def _look_up(ref: str) -> Chosen[Model]:
-    """Return the model of the catalog that the user means; see `get`."""
+def _look_up(ref: str, *, fetch: bool = True) -> Chosen[Model]:
+    """Return the model of the catalog that the user means, or that a repository holds if `fetch`; see `get`."""
     names = _names()
-    hf_name = names.hf.get(ref.casefold())
+    repository = ref.partition(":")[0] if "/" in ref else ref
+    hf_name = names.hf.get(repository.casefold())
+    if hf_name is None and _HF_ID.fullmatch(repository):
+        hf_name = _listed_repositories().get(repository.casefold())
     if hf_name is not None:
-        return Chosen(by_id(hf_name), f"model '{ref}' is taken as {hf_name}")
+        return _as_checkpoint(hf_name, ref, f"model '{ref}' is taken as {hf_name}")
     try:
         found = resolve(ref, all_ids(), names.aliases | _without_active(), "model")
     except UnknownNameError as error:
-        variant = _variant_of(ref)
+        variant = _variant_of(repository)
         if variant is None:
-            if _HF_ID.fullmatch(ref):
+            if fetch and _HF_ID.fullmatch(repository):
+                folder = hub.folder_of(repository)
+                if folder is not None:
+                    return _fetched_model(folder, repository)
                 error.fix = (
                     f"download config.json of huggingface.co/{ref} and name its path or folder as the model"
                 )
             raise
-        note = f"model '{ref}' is taken as {variant}: same shape, another checkpoint"
-        return Chosen(by_id(variant), note)
+        return _as_checkpoint(
+            variant, ref, f"model '{ref}' is taken as {variant}: same shape, another checkpoint"
+        )
     return Chosen(by_id(found.id), found.note)
 
 
@@ -76,9 +92,50 @@ def find(name: str) -> Model | None:
     if drop_separators(name) not in _names_without_separators() and _core(name) not in _targets_by_core():
         return None
     try:
-        return _look_up(name).record
+        return _look_up(name, fetch=False).record
     except UnknownNameError:
         return None
+
+
+def _fetched_model(folder: Path, repository: str) -> Chosen[Model]:
+    """Return the model of a repository whose config.json was fetched, under the repository's name.
+
+    Raises: InputFileError: the config.json cannot be read as a model.
+    """
+    from advisor.catalog.hf.config import model_from_hf_config
+
+    name = repository.rpartition("/")[2]
+    update = {
+        "id": name.lower(),
+        "name": name,
+        "hf_ids": (repository,),
+        "checkpoint": repository,
+        "folder": "",
+    }
+    record = model_from_hf_config(folder).model_copy(update=update)
+    note = f"model '{repository}' is not in the catalog: its config.json is kept in {folder}"
+    return Chosen(record, f"{note}{_formats_in_words(record)}")
+
+
+def reference(typed: str, record: Model) -> str:
+    """Return a name under which `get` finds the record again: the path that was typed, the checkpoint, or the id."""
+    return typed if is_path(typed) else record.checkpoint or record.id
+
+
+def _as_checkpoint(model_id: str, ref: str, note: str) -> Chosen[Model]:
+    """Return the record in the format that the checkpoint's name states, which the note repeats.
+
+    Raises: UnknownNameError: the name states a format whose size is not known.
+    """
+    from advisor.catalog.named_formats import with_named_format
+
+    record, words = with_named_format(by_id(model_id), ref)
+    return Chosen(record, f"{note}, {words}" if words else note)
+
+
+def _formats_in_words(record: Model) -> str:
+    cache = f", {record.kv_dtype} cache" if record.kv_dtype else ""
+    return f" ({record.weights} weights{cache})" if record.part_formats else ""
 
 
 def by_hf_id(hf_id: str) -> Model | None:
@@ -132,6 +189,19 @@ def _names() -> _Names:
         else:
             names.aliases[row["name"]] = row["id"]
     return names
+
+
+@cache
+def _listed_repositories() -> dict[str, str]:
+    """Return the model of every repository that a source names as its checkpoint.
+
+    Draft heads and conversions that are no checkpoint of the model itself are left out.
+    """
+    columns = ("repository", "model", "format", "kind", "is_seen", "engines", "source")
+    rows = read_csv(DATA_DIR / "support" / "checkpoints.csv", columns)
+    return {
+        row["repository"].casefold(): row["model"] for _, row in rows if not row["format"].startswith("draft")
+    }
 
 
 @cache

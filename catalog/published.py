@@ -8,10 +8,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-from advisor.catalog.dtypes import EXL3_DTYPES, GGUF_DTYPES
+from advisor.catalog.dtypes import BITS_PER_BYTE, EXL3_DTYPES, GGUF_DTYPES, bytes_per_element
 from advisor.catalog.engines import SUPPORT_FOLDER, sources_of, weight_formats
+from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.files import read_csv
 from advisor.catalog.models import by_hf_id
+from advisor.catalog.named_formats import with_named_format
 from advisor.catalog.schema import Accelerator, Engine, Model
 
 Publisher = Literal["official", "vendor", "community"]
@@ -52,6 +54,8 @@ def checkpoint_for(model: Model, weight_dtype: str, engine: str = "") -> Checkpo
     Assumes: the names of checkpoints say their format, as publishers write them.
     Source: hf_ids of the model record.
     """
+    if model.checkpoint and weight_dtype == model.weights:
+        return Checkpoint(model.checkpoint, model.weights)
     if model.folder or not model.hf_ids:
         return Checkpoint(model.folder or model.id, model.weights)
     wanted = _FORMATS.get(weight_dtype)
@@ -252,6 +256,10 @@ def served_checkpoint(model: Model, engine: Engine, dtype: str, accelerator: Acc
     Source: data/support/checkpoints.csv; hf_ids of the model record; the engine's flags.
     """
     named = checkpoint_for(model, dtype, engine.id)
+    if model.checkpoint and named.hf_id == model.checkpoint:
+        known = {one.repository: one.is_seen for one in known_checkpoints(model)}
+        is_seen = known.get(named.hf_id.partition(":")[0], True)
+        return ServedCheckpoint(named.hf_id, dtype, "published" if is_seen else "pattern")
     if named.weight_dtype == dtype or (dtype in _SIXTEEN_BIT and named.weight_dtype in _SIXTEEN_BIT):
         return ServedCheckpoint(named.hf_id, dtype, "local" if model.folder else "published")
     found = loadable_checkpoints(model, dtype, engine.id)
@@ -260,3 +268,36 @@ def served_checkpoint(model: Model, engine: Engine, dtype: str, accelerator: Acc
     if dtype in engine.flags.weights and dtype in weight_formats(engine, accelerator):
         return ServedCheckpoint(named.hf_id, named.weight_dtype, "quantised on loading")
     return ServedCheckpoint(named.hf_id, named.weight_dtype, "quantise first")
+
+
+_ALIKE_FRACTION: Final = 0.01
+"""Sizes of a part that differ by less are alike: scales of blocks and channels, which no price shows."""
+
+
+def served_model(model: Model, engine: Engine, dtype: str, accelerator: Accelerator) -> Model:
+    """Return the model in the formats of the checkpoint that an engine loads to serve it in a weight format; the model
+    itself if that checkpoint holds what its format suggests.
+
+    Source: data/support/checkpoint_parts.csv; names of checkpoints.
+    """
+    if model.folder or (model.checkpoint and dtype == model.weights):
+        return model
+    served = served_checkpoint(model, engine, dtype, accelerator)
+    if served.format != dtype or served.origin not in ("published", "pattern"):
+        return model
+    try:
+        found, _ = with_named_format(model, served.repository)
+    except UnknownNameError:
+        return model
+    declares = found.kv_dtype or found.kv_dtype_beside or found.activations
+    return found if found.weights == dtype and (declares or _is_unusual(found)) else model
+
+
+def _is_unusual(model: Model) -> bool:
+    """Whether a part has another size than the weight format suggests."""
+    low = BITS_PER_BYTE * bytes_per_element(model.weights)
+    for entry in model.part_formats:
+        usual = BITS_PER_BYTE * bytes_per_element("bf16") if entry.part in ("embedding", "head") else low
+        if abs(entry.bits_per_weight / usual - 1.0) > _ALIKE_FRACTION:
+            return True
+    return False

@@ -80,24 +80,52 @@ def named_deployment(
 ) -> Deployment:
     """Return a deployment of catalog records, by the names that users type.
 
-    Weights have the published checkpoint's format unless `weight_dtype` is given, activations the format that goes with
-    it;
-    `layout` sets the other fields of Deployment.
+    Weights and cache have the published checkpoint's formats unless `weight_dtype` or `kv_dtype` is given, activations
+    the format that goes with the weights; `layout` sets the other fields of Deployment.
 
     Raises: UnknownNameError: no record, or several, have this name.
     Source: own definition.
     """
     chosen = models.get(model).record
     chip = accelerators.get(accelerator).record
+    served_by = engines.get(engine).record
     weights = weight_dtype or chosen.weights
+    if layout.get("kv_dtype") is None:
+        layout["kv_dtype"] = cache_dtype_of(chosen, served_by, chip)
     return Deployment(
         model=chosen,
         accelerator=chip,
-        engine=engines.get(engine).record,
+        engine=served_by,
         weight_dtype=weights,
-        activation_dtype=activation_dtype_for(weights, chip),
+        activation_dtype=activation_dtype_of(chosen, weights, chip),
         **layout,
     )
+
+
+def cache_dtype_of(model: Model, engine: Engine, accelerator: Accelerator) -> str:
+    """Return the format of the cache that an engine chooses for a checkpoint unless told otherwise.
+
+    The checkpoint's own if it declares one that the engine follows, else the engine's default for the model on the
+    accelerator, else 16 bits.
+
+    Source: the engine's record.
+    """
+    files = {"config.json": model.kv_dtype, "hf_quant_config.json": model.kv_dtype or model.kv_dtype_beside}
+    declared = next((files[name] for name in engine.reads_cache_format_from if files[name]), None)
+    if declared in engine.kv_dtypes:
+        return declared
+    return engines.default_kv_dtype(engine, model, accelerator) or "bf16"
+
+
+def activation_dtype_of(model: Model, weight_dtype: str, accelerator: Accelerator) -> str:
+    """Return the number format of activations of a model in a weight format on a chip: 16 bits if its checkpoint is
+    weight-only, else the format that goes with the weights.
+
+    Source: `activations` of the model; activation_dtype_for.
+    """
+    if model.activations is not None and weight_dtype == model.weights:
+        return model.activations
+    return activation_dtype_for(weight_dtype, accelerator)
 
 
 def activation_dtype_for(weight_dtype: str, accelerator: Accelerator) -> str:

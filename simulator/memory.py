@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass
 
-from advisor.catalog.dtypes import EXL3_DTYPES, EXL3_HEAD_DTYPE, GGUF_DTYPES, bytes_per_element
+from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Engine
 from advisor.catalog.units import GB, GIB
@@ -15,6 +15,7 @@ from advisor.simulator.graph.model import (
     kv_bytes_per_token,
     kv_share,
     layers_of,
+    stored_element_bytes,
 )
 from advisor.simulator.graph.operator import Layer
 
@@ -62,29 +63,25 @@ def weight_bytes(deployment: Deployment) -> float:
     tp = deployment.tensor_parallel
     stages = deployment.pipeline_parallel
     layers = sum(
-        layer.count
+        layer.copies
         * (
             dense_weight_bytes(model, layer, deployment.weight_dtype, tp)
-            + expert_weight_bytes(layer, deployment.weight_dtype) / _expert_ranks(deployment, layer)
+            + expert_weight_bytes(model, layer, deployment.weight_dtype) / _expert_ranks(deployment, layer)
         )
         for layer in layers_of(model)
     )
-    table = (
-        model.vocab_size * model.hidden_size * bytes_per_element(_head_dtype(deployment.weight_dtype)) / tp
-    )
+    elements = model.vocab_size * model.hidden_size / tp
+    table = elements * stored_element_bytes(model, deployment.weight_dtype, "embedding")
+    head = elements * stored_element_bytes(model, deployment.weight_dtype, "head")
     on_host = deployment.engine.embeds_on_host and not deployment.accelerator.unified_memory
+    if model.tied_embeddings:
+        head = table
     is_one = model.tied_embeddings or on_host
-    tables = table * (1 if is_one else 2)
+    tables = head if is_one else table + head
+    table = max(table, head)
     extra = model.extra_parameters * bytes_per_element("bf16") / tp
     vision = (model.vision.parameters if model.vision else 0.0) * bytes_per_element("bf16") / tp
     return layers / stages + (tables if stages == 1 else table) + extra + vision
-
-
-def _head_dtype(weight_dtype: str) -> str:
-    """Return the format of head and input table that goes with a weight format."""
-    if weight_dtype in EXL3_DTYPES:
-        return EXL3_HEAD_DTYPE
-    return weight_dtype if weight_dtype in GGUF_DTYPES else "bf16"
 
 
 def _expert_ranks(deployment: Deployment, layer: Layer) -> float:

@@ -11,7 +11,8 @@ from typing import Final
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import Model
-from advisor.simulator.graph.model import dense_dtype, layers_in
+from advisor.catalog.schema.model import Part
+from advisor.simulator.graph.model import feed_forward_part, layers_in, stored_element_bytes
 from advisor.simulator.graph.operator import Attention, Layer
 from advisor.simulator.graph.weights import Projection
 from advisor.simulator.operators.attention_kernels import attended_pairs
@@ -201,14 +202,15 @@ def decode_step_work(
     Source: own count from the shape.
     """
     parts = {name: Work(0.0, 0.0) for name in _PARTS}
-    dense_bytes = bytes_per_element(dense_dtype(model, weight_dtype))
+    expert_bytes = stored_element_bytes(model, weight_dtype, "experts")
     kv_bytes = bytes_per_element(kv_dtype)
     for layer in layers_in(model, decode=True):
         for name, matrices in _matrices(layer, decode=True):
             flop = 2.0 * batch_size * sum(matrix.elements for matrix in matrices)
+            dense_bytes = _dense_bytes(model, layer, name, weight_dtype)
             stored = sum(matrix.elements * (dense_bytes if matrix.low_bit else _WIDE) for matrix in matrices)
             parts[name] += Work(flop, stored).times(layer.count)
-        parts["experts"] += _experts(layer, batch_size, bytes_per_element(weight_dtype) * expert_share)
+        parts["experts"] += _experts(layer, batch_size, expert_bytes * expert_share)
         if layer.attention is not None:
             keys = batch_size * layer.attention.seen_tokens(context_tokens)
             read = Work(
@@ -231,15 +233,16 @@ def prefill_work(
     Source: own count from the shape.
     """
     parts = {name: Work(0.0, 0.0) for name in _PARTS}
-    dense_bytes = bytes_per_element(dense_dtype(model, weight_dtype))
+    expert_bytes = stored_element_bytes(model, weight_dtype, "experts")
     kv_bytes = bytes_per_element(kv_dtype)
     for layer in layers_in(model, decode=False):
         for name, matrices in _matrices(layer, decode=False):
+            dense_bytes = _dense_bytes(model, layer, name, weight_dtype)
             for matrix in matrices:
                 stored = dense_bytes if matrix.low_bit else _WIDE
                 one = matmul_work(num_tokens, matrix.columns, matrix.depth, weight_bytes=stored)
                 parts[name] += one.times(layer.count)
-        parts["experts"] += _experts(layer, num_tokens, bytes_per_element(weight_dtype))
+        parts["experts"] += _experts(layer, num_tokens, expert_bytes)
         if layer.experts is not None:
             widths = 2.0 * layer.experts.hidden_size + 3.0 * layer.experts.intermediate_size
             moved = _WIDE * num_tokens * layer.experts.per_token * widths
@@ -257,6 +260,12 @@ def _matrices(layer: Layer, *, decode: bool) -> tuple[tuple[str, tuple[Projectio
         ("projections", layer.mixer.projections(1, decode=decode) if layer.mixer else ()),
         ("feed_forward", layer.feed_forward.local(1) if layer.feed_forward else ()),
     )
+
+
+def _dense_bytes(model: Model, layer: Layer, name: str, weight_dtype: str) -> float:
+    """Size of one weight of the projections or of the feed-forward part outside routed experts [bytes]."""
+    part: Part = "mixer" if name == "projections" else feed_forward_part(layer)
+    return stored_element_bytes(model, weight_dtype, part)
 
 
 def _experts(layer: Layer, num_tokens: float, element_bytes: float) -> Work:

@@ -12,7 +12,7 @@ from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.speculation import speculation_methods, usual_acceptance
 from advisor.catalog.units import PICOSECONDS_PER_S
-from advisor.simulator.deployment import Deployment, activation_dtype_for
+from advisor.simulator.deployment import Deployment, activation_dtype_of
 from advisor.simulator.engine_costs import default_costs
 from advisor.simulator.graph.forward_pass import head_s
 from advisor.simulator.graph.model import kv_bytes_per_token, num_layers
@@ -358,7 +358,7 @@ def _draft(name: str, target: Deployment) -> Deployment:
         expert_parallel=1,
         redundant_experts=0,
         weight_dtype=model.weights,
-        activation_dtype=activation_dtype_for(model.weights, target.accelerator),
+        activation_dtype=activation_dtype_of(model, model.weights, target.accelerator),
     )
     for degree in range(target.tensor_parallel, 0, -1):
         candidate = replace(draft, tensor_parallel=degree)

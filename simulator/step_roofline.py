@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from advisor.catalog.schema import Model
+from advisor.catalog.schema.model import Part
 from advisor.simulator.deployment import Deployment, activation_dtype_for
 from advisor.simulator.device import Device
 from advisor.simulator.engine_costs import engine_costs, operator_library
-from advisor.simulator.graph.model import dense_dtype
+from advisor.simulator.graph.model import dense_dtype, is_moe
 from advisor.simulator.intervals import prediction_class, with_interval
 from advisor.simulator.operator_library import OperatorLibrary, matmul_peak_flop_per_s
 from advisor.simulator.operators.matmul import peak_flop_per_s
@@ -245,10 +246,16 @@ def _peak(name: str, deployment: Deployment, device: Device) -> float:
         return peak_flop_per_s("bf16", device)
     weight = deployment.weight_dtype
     if name != "experts":
-        weight = dense_dtype(deployment.model, weight)
+        weight = dense_dtype(
+            deployment.model, weight, "mixer" if name != "feed_forward" else _dense_part(deployment)
+        )
     same = weight == deployment.weight_dtype
     activation = deployment.activation_dtype if same else activation_dtype_for(weight, deployment.accelerator)
     return matmul_peak_flop_per_s(weight, activation, device)
+
+
+def _dense_part(deployment: Deployment) -> Part:
+    return "shared_experts" if is_moe(deployment.model) else "feed_forward"
 
 
 def _bound(name: str, work: Work | None, peak: float, device: Device) -> str:

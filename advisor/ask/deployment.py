@@ -13,11 +13,12 @@ from advisor.ask.traffic import traffic_of
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.architectures import class_support, class_words
 from advisor.catalog.dtypes import bytes_per_element, known_dtype
-from advisor.catalog.engines import default_kv_dtype, lacks_arithmetic, weight_formats
+from advisor.catalog.engines import lacks_arithmetic, weight_formats
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.decide.scenario import Traffic, within_window
-from advisor.simulator.deployment import Deployment, named_deployment
+from advisor.simulator.deployment import Deployment, cache_dtype_of, named_deployment
+from advisor.simulator.memory_account import size_contradiction
 from advisor.simulator.serving import (
     Arrivals,
     ClosedLoop,
@@ -44,9 +45,9 @@ def deployment_of(model: str, gpu: str, typed: LayoutOptions) -> tuple[Deploymen
         does not run there or not in this format.
     """
     engine, _ = engines.split_release(typed.engine)
-    found_model = models.get(model)
-    chosen = [found_model.note, accelerators.get(gpu).note, engines.get(engine).note]
-    chosen += release_notes(found_model.record, typed.engine)
+    named = models.get(model)
+    chosen = [named.note, accelerators.get(gpu).note, engines.get(engine).note]
+    chosen += release_notes(named.record, typed.engine)
     weight_dtype, weight_note = known_dtype(typed.precision)
     kv_dtype, kv_note = _cache_format(model, gpu, typed)
     chosen += [weight_note, kv_note]
@@ -66,18 +67,22 @@ def deployment_of(model: str, gpu: str, typed: LayoutOptions) -> tuple[Deploymen
     found = class_support(deployment.engine, deployment.model, deployment.accelerator)
     if words := class_words(found, deployment.engine.name):
         chosen.append(f"{words}; what follows is a what-if" if found.is_refused else words)
+    chosen.append(size_contradiction(deployment.model))
     return deployment, tuple(note for note in chosen if note)
 
 
 def _cache_format(model: str, gpu: str, typed: LayoutOptions) -> tuple[str, str]:
-    """Return the format of the cache, and a note if the engine's default for this model is taken."""
-    if typed.kv_precision != "auto":
+    """Return the format of the cache, and a note if it is not 16 bits without having been typed."""
+    if typed.kv_precision not in (None, "auto"):
         named, note = known_dtype(typed.kv_precision, "kv-precision")
         return named or _USUAL_CACHE, note
-    engine = engines.get(typed.engine).record
-    found = default_kv_dtype(engine, models.get(model).record, accelerators.get(gpu).record)
-    if found is None:
-        return _USUAL_CACHE, ""
+    engine = engines.get(engines.split_release(typed.engine)[0]).record
+    record = models.get(model).record
+    found = cache_dtype_of(record, engine, accelerators.get(gpu).record)
+    if found == _USUAL_CACHE:
+        return found, ""
+    if found in (record.kv_dtype, record.kv_dtype_beside):
+        return found, f"the cache is kept in {found}, as the checkpoint says"
     return found, f"the cache is kept in {found}, the default of {engine.name} for this model here"
 
 

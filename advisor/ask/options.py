@@ -436,8 +436,9 @@ class LayoutOptions:
     ] = "least_outstanding"
     precision: Precision = None
     kv_precision: Annotated[
-        str, LAYOUT("FORMAT", "KV cache; auto: the engine's default for the model, else bf16.", True)
-    ] = "auto"
+        str | None,
+        LAYOUT("FORMAT", "KV cache; auto is the default.", "the checkpoint's or engine's, else bf16"),
+    ] = None
     engine: Annotated[str, LAYOUT("NAME", "Serving engine.", True)] = "vllm"
 
 

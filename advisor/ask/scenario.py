@@ -234,7 +234,7 @@ def scenario_of(
         and not constraints.own
     )
     scenario = Scenario(
-        model=model if models.is_path(model) else found.record.id,
+        model=models.reference(model, found.record),
         traffic=traffic,
         objectives=goals,
         constraints=constraints,

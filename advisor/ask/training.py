@@ -69,7 +69,7 @@ def training_question(asked: WorkQuestion, shared: SharedOptions) -> tuple[Train
     task, notes = _task(found.record, workload, typed, asked.where, rollout)
     within, more = _limits(workload, asked, total_budget(asked))
     scenario = TrainingScenario(
-        model=model if models.is_path(model) else found.record.id,
+        model=models.reference(model, found.record),
         workload=workload,
         task=task,
         rollout=rollout,

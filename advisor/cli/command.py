@@ -150,6 +150,8 @@ def run_command(
 
     Raises: AdvisorError and its kinds: as the command, or a number is not finite, or a file cannot be written.
     """
+    from advisor.ask.hub import hub_fetch
+    from advisor.catalog.hub import use_fetch
     from advisor.cli.notes import implausible
 
     check_numbers(values)
@@ -161,7 +163,8 @@ def run_command(
         check_form(shared.output, has_table=found.has_table, has_drawing=found.has_drawing)
     wrong_clock = "" if "as_of" in given else clock_warning(shared.as_of)
     try:
-        answer = found.answer(fill_inputs(found.inputs, values), shared)
+        with use_fetch(hub_fetch(offline=shared.offline)):
+            answer = found.answer(fill_inputs(found.inputs, values), shared)
     except AdvisorError as error:
         error.hint = "; ".join(filter(None, (wrong_clock, error.hint)))
         raise
@@ -225,6 +228,7 @@ _ORDER: Final = (
     "calibrate",
     "compare",
     "roofline",
+    "memory",
     "sweep",
     "simulate_serve",
     "simulate_train",

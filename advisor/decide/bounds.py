@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.schema.model import Part
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.decide.candidates import Candidate
 from advisor.decide.reason import LongPrompts
@@ -113,7 +114,7 @@ def _numbers(candidate: Candidate) -> tuple[float, ...]:
         dense_bytes += layer.count * dense_weight_bytes(
             model, layer, deployment.weight_dtype, deployment.tensor_parallel
         )
-        expert_bytes += layer.count * expert_weight_bytes(layer, deployment.weight_dtype)
+        expert_bytes += layer.count * expert_weight_bytes(model, layer, deployment.weight_dtype)
         hit = layer.experts.hit_fraction if layer.experts else hit
     ranks = deployment.accelerators_per_replica
     active = min(
@@ -142,10 +143,14 @@ def _numbers(candidate: Candidate) -> tuple[float, ...]:
 def fastest_peak_flop_per_s(deployment: Deployment) -> float:
     """Dense peak of the fastest unit that any matrix of the deployment uses, on one accelerator [flop/s]."""
     peaks = deployment.accelerator.peak_flop_per_s
-    dense = activation_dtype_for(
-        dense_dtype(deployment.model, deployment.weight_dtype), deployment.accelerator
-    )
-    found = [peaks.get(_PEAK_KEYS.get(dtype, "bf16")) for dtype in (deployment.activation_dtype, dense)]
+    parts: tuple[Part, ...] = ("mixer", "feed_forward", "shared_experts")
+    dense = {
+        activation_dtype_for(
+            dense_dtype(deployment.model, deployment.weight_dtype, part), deployment.accelerator
+        )
+        for part in parts
+    }
+    found = [peaks.get(_PEAK_KEYS.get(dtype, "bf16")) for dtype in (deployment.activation_dtype, *dense)]
     known = [peak for peak in found if peak]
     return max(known) if known else peaks.get("bf16") or peaks["fp16"]
 

@@ -10,13 +10,13 @@ from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.engines import support, weight_formats
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.launch import spans_machines
-from advisor.catalog.published import ServedCheckpoint, served_checkpoint
+from advisor.catalog.published import ServedCheckpoint, served_checkpoint, served_model
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.decide.engine_classes import refusal
 from advisor.decide.reason import DoesNotFit, NoEngine, NoKernels, NotRanked, NotSupported, Reason
 from advisor.decide.scenario import Scenario
-from advisor.simulator.deployment import Deployment, activation_dtype_for
+from advisor.simulator.deployment import Deployment, activation_dtype_of, cache_dtype_of
 from advisor.simulator.graph.model import is_moe
 from advisor.simulator.layout import check_layout
 from advisor.simulator.memory import MemoryPlan, plan_memory
@@ -91,13 +91,14 @@ def candidates_of(
         if not usable:
             reason = NoKernels(engine.name, precisions or (model.weights,))
         for weight_dtype in usable:
+            served = served_model(model, engine, weight_dtype, accelerator)
             deployment = Deployment(
-                model,
+                served,
                 accelerator,
                 engine,
                 weight_dtype=weight_dtype,
-                activation_dtype=activation_dtype_for(weight_dtype, accelerator),
-                kv_dtype="bf16",
+                activation_dtype=activation_dtype_of(served, weight_dtype, accelerator),
+                kv_dtype=cache_dtype_of(served, engine, accelerator),
                 is_calibrated=is_calibrated,
             )
             fitting, why = _fitting(deployment, size_limit, mean_context_tokens, max_context_tokens)

@@ -7,8 +7,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
+from advisor.catalog import models
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.published import served_model
 from advisor.catalog.units import KILO
 from advisor.decide.bounds import surface_requests_per_s
 from advisor.decide.candidates import Candidate, fit_memory, usable_precisions
@@ -25,7 +27,7 @@ from advisor.decide.race import RIVAL_SIGMAS, run_planning_point
 from advisor.decide.ranking import CHEAPER_IF_BELOW, Planned, chance_cheaper, judge_purchase, log_error
 from advisor.decide.scenario import Objectives, Scenario, ServiceLevel
 from advisor.decide.trial import Found
-from advisor.simulator.deployment import activation_dtype_for
+from advisor.simulator.deployment import activation_dtype_of, cache_dtype_of
 from advisor.simulator.intervals import pair_class
 from advisor.simulator.quantity import Quantity, weakest
 from advisor.simulator.replica_model import ReplicaModel
@@ -348,7 +350,14 @@ def _four_bit(scenario: Scenario, plan: Planned) -> list[tuple[str, Planned | No
     engine = deployment.engine
     usable = usable_precisions(deployment.model, chip, engine, _FOUR_BIT)
     for dtype in usable[:1]:
-        changed = replace(deployment, weight_dtype=dtype, activation_dtype=activation_dtype_for(dtype, chip))
+        model = served_model(models.get(scenario.model).record, engine, dtype, chip)
+        changed = replace(
+            deployment,
+            model=model,
+            weight_dtype=dtype,
+            activation_dtype=activation_dtype_of(model, dtype, chip),
+            kv_dtype=cache_dtype_of(model, engine, chip),
+        )
         try:
             fits = fit_memory(changed, traffic.mean_context_tokens, float(traffic.longest_request_tokens))
             lighter = replace(candidate, deployment=changed, memory=fits.memory)

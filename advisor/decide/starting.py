@@ -39,7 +39,7 @@ def launch_of(
     repository = checkpoint.repository
     if checkpoint.origin == "quantise first":
         repository = f"./{deployment.model.id}-{deployment.weight_dtype}"
-    elif deployment.weight_dtype in GGUF_DTYPES:
+    elif deployment.weight_dtype in GGUF_DTYPES and ":" not in repository:
         repository = f"{repository}:{deployment.weight_dtype.upper()}"
     settings = launch_settings(candidate, scenario, role)
     settings = replace(settings, num_nodes=nodes_of_replica(deployment.accelerators_per_replica, machine))
@@ -249,7 +249,8 @@ def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
             workers = _pool_args(found)
         elif traffic.conversations is not None:
             workers = ["--replicas", str(replicas)]
-    args = ["--model", scenario.model, "--engine", first.deployment.engine.id]
+    model = first.deployment.model.checkpoint or scenario.model
+    args = ["--model", model, "--engine", first.deployment.engine.id]
     args += _option_words(
         _worker(first, scenario) | (_budget(found) if workers[0] == "--prefill-workers" else {})
     )

@@ -9,7 +9,7 @@ from advisor.catalog.dtypes import EXL3_DTYPES, GGUF_DTYPES, bytes_per_element, 
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Calibration, Model
 from advisor.catalog.units import GB
-from advisor.simulator.deployment import Deployment, activation_dtype_for
+from advisor.simulator.deployment import Deployment, activation_dtype_of
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.intervals import prediction_class, with_interval
 from advisor.simulator.quantity import Quantity
@@ -157,7 +157,7 @@ def _replica(
         tensor_parallel=tp,
         pipeline_parallel=pp,
         weight_dtype=weights,
-        activation_dtype=activation_dtype_for(weights, accelerator),
+        activation_dtype=activation_dtype_of(load.model, weights, accelerator),
         is_calibrated=load.calibration is not None and load.calibration.accelerator == accelerator.id,
     )
     try:

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Final
 
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import DATA_DIR, read_text
+from advisor.catalog.files import DATA_DIR, parsed_json, read_text
 from advisor.catalog.hf import diffusion as hf_diffusion
 from advisor.catalog.hf import encoder_decoder as hf_encoder_decoder
 from advisor.catalog.hf import linear as hf_linear
 from advisor.catalog.hf.feed_forward import expert_part, feed_forwards, is_gated
 from advisor.catalog.hf.fields import ConfigFields, read_config
-from advisor.catalog.hf.mixers import NUM_HEADS, attention, mamba, mixers
+from advisor.catalog.hf.mixers import NUM_HEADS, attention, layer_kinds, mamba, mixers
+from advisor.catalog.hf.vision import tower_of
 from advisor.catalog.hf.weights import published_weights
 from advisor.catalog.legible import Line
 from advisor.catalog.schema import (
@@ -24,7 +25,6 @@ from advisor.catalog.schema import (
     Mixer,
     Model,
     Source,
-    VisionTower,
 )
 
 _HIDDEN: Final = ("hidden_size", "n_embd", "d_model", "dim")
@@ -44,6 +44,7 @@ _TIED_FAMILIES: Final = (
     "gpt2",
     "bloom",
     "opt",
+    "mpt",
     "falcon",
     "whisper",
     "bert",
@@ -64,6 +65,7 @@ _LEARNED_POSITIONS: Final = ("gpt2", "opt", "bert", "roberta", "xlm-roberta", "d
 
 _MOST_NAME_CHARACTERS: Final = 200
 """Longest name of a local model [characters]. A hub takes 96 characters for a repository."""
+_LARGEST_CHECKPOINT_BYTES: Final = 1e15
 _TYPES_FILE: Final = DATA_DIR / "model_types.txt"
 
 _Layer = tuple[Mixer | None, FeedForward | None]
@@ -95,15 +97,18 @@ def _describe_model(config: ConfigFields) -> Model:
         return hf_diffusion.diffusion_model(config, _identity(config))
     text = config.text_tower()
     model_type = text.text("model_type")
+    if model_type == "dbrx":
+        text = text.with_sections("attn_config", "ffn_config")
     if model_type in hf_encoder_decoder.READERS:
         return hf_encoder_decoder.READERS[model_type](text, _identity(config))
     _refuse_unknown(config, text)
     hidden = text.count(*_HIDDEN)
     layers = _layers(text, hidden)
-    weights = published_weights(
-        config, has_experts=any(ff is not None and ff.kind == "moe" for _, ff in layers)
-    )
+    shared = _shared_blocks(text)
+    vocab = text.count(*_VOCAB)
     is_encoder = model_type in _ENCODERS
+    is_tied = is_encoder or _has_tied_embeddings(config, text)
+    weights = published_weights(config, layers, hidden, vocab, tied=is_tied)
     name = _identity(config)
     return Model(
         id=name.lower(),
@@ -111,17 +116,22 @@ def _describe_model(config: ConfigFields) -> Model:
         family=config.text("model_type"),
         architectures=_classes(config),
         hidden_size=hidden,
-        vocab_size=text.count(*_VOCAB),
-        tied_embeddings=is_encoder or _has_tied_embeddings(config, text),
-        layers=group_layers(layers),
+        vocab_size=vocab,
+        tied_embeddings=is_tied,
+        layers=group_layers(layers, stored=shared),
         max_context_tokens=text.optional_count(*_CONTEXT),
         weights=weights.dtype,
         quantized_parts=weights.parts,
         weights_elsewhere=weights.elsewhere,
+        part_formats=weights.by_part,
+        activations=weights.activations,
+        kv_dtype=weights.kv_dtype,
+        kv_dtype_beside=weights.kv_dtype_beside,
+        tensor_bytes=_tensor_bytes(config),
         fp8_scaling=weights.fp8_scaling,
         mtp_layers=text.optional_number(*_MTP),
         extra_parameters=_extra_parameters(text, hidden),
-        vision=_vision(config, hidden),
+        vision=tower_of(config, hidden),
         workload="encoder" if is_encoder else "decoder",
         sources=(Source(kind="derived", title="local config.json", where=Path(config.file).name),),
     )
@@ -135,11 +145,30 @@ def _classes(config: ConfigFields) -> tuple[str, ...] | None:
     return tuple(named) or None
 
 
-def group_layers(layers: list[_Layer]) -> tuple[LayerGroup, ...]:
-    """Return equal layers as one group, in the order in which they first occur."""
+def _tensor_bytes(config: ConfigFields) -> float | None:
+    """Size of all tensors that the index next to config.json states [bytes]; None without an index."""
+    file = Path(config.file).with_name("model.safetensors.index.json")
+    try:
+        size = parsed_json(read_text(file))["metadata"]["total_size"]
+    except (InputFileError, ValueError, RecursionError, KeyError, TypeError):
+        return None
+    is_number = isinstance(size, int | float) and not isinstance(size, bool)
+    return float(size) if is_number and 0 < size < _LARGEST_CHECKPOINT_BYTES else None
+
+
+def group_layers(layers: list[_Layer], stored: int | None = None) -> tuple[LayerGroup, ...]:
+    """Return equal layers as one group, in the order in which they first occur; of attention with several input states
+    only `stored` have weights of their own."""
     counts = Counter(layers)
     return tuple(
-        LayerGroup(count=count, mixer=mixer, feed_forward=feed_forward)
+        LayerGroup(
+            count=count,
+            mixer=mixer,
+            feed_forward=feed_forward,
+            stored_count=stored
+            if mixer is not None and mixer.kind == "gqa" and (mixer.input_states or 1) > 1
+            else None,
+        )
         for (mixer, feed_forward), count in counts.items()
     )
 
@@ -179,25 +208,63 @@ def _layers(text: ConfigFields, hidden: int) -> list[_Layer]:
     interleaved = _interleaved_mixers(text)
     if interleaved is not None:
         return [_single_part(text, kind, hidden) for kind in interleaved]
+    model_type = text.text("model_type")
     num_layers = text.count(
         *_NUM_LAYERS, hint="a config.json without layers describes no model: take the full file"
     )
-    if text.has("state_size") and not text.has(*NUM_HEADS):  # Mamba: no attention, no feed-forward part
+    is_mamba = model_type == "mamba2" or (text.has("state_size") and not text.has(*NUM_HEADS))
+    if is_mamba:  # no attention, no feed-forward part
         return [(mamba(text, hidden), None)] * num_layers
+    if model_type == "longcat_flash":
+        return _shortcut_layers(text, num_layers, hidden)
+    if model_type.startswith("zamba"):
+        return _shared_attention_layers(text, num_layers, hidden)
     parts = feed_forwards(text, num_layers, hidden)
-    model_type = text.text("model_type")
     if model_type == "falcon_h1":  # attention and state space side by side in every layer
         return _beside_mamba(text, hidden, num_layers, [(attention(text, hidden), part) for part in parts])
     found = mixers(text, num_layers, hidden)
     if len(found) != len(parts):
         text.fail(_NUM_LAYERS[0], f"is {len(parts)}, and lists of the file describe {len(found)} layers")
     layers: list[_Layer] = list(zip(found, parts, strict=True))
-    if model_type.startswith("zamba"):  # attention blocks in addition to the Mamba layers that call them
-        calls = [(mixer, part) for mixer, part in layers if mixer is not None and mixer.kind == "gqa"]
-        return _beside_mamba(text, hidden, num_layers, calls)
     if model_type in _ENCODERS:
         return [(_without_causality(mixer), part) for mixer, part in layers]
     return layers
+
+
+def _shortcut_layers(text: ConfigFields, num_layers: int, hidden: int) -> list[_Layer]:
+    """Return the layers of LongCat-Flash: each has two attentions with two dense parts, and one part with experts.
+
+    Source: LongCat-Flash, arXiv:2509.01322, section 2 (shortcut-connected MoE).
+    """
+    dense = DenseFeedForward(intermediate_size=text.count("ffn_hidden_size", "intermediate_size"))
+    halves: list[_Layer] = [(mixer, dense) for mixer in mixers(text, 2 * num_layers, hidden)]
+    return [*halves, *[(None, expert_part(text))] * num_layers]
+
+
+def _shared_attention_layers(text: ConfigFields, num_layers: int, hidden: int) -> list[_Layer]:
+    """Return the layers of Zamba: Mamba in every one, and calls of shared blocks of attention and MLP, which read the
+    hidden state together with the embedding.
+
+    Source: Zamba, arXiv:2405.16712, section 3; Zamba2, arXiv:2411.15242, section 2.
+    """
+    kinds = layer_kinds(text, num_layers)
+    shared = attention(text, hidden)
+    block = shared.model_copy(
+        update={
+            "input_states": 2,
+            "head_dim": text.optional_count("attention_head_dim") or 2 * hidden // shared.num_heads,
+        }
+    )
+    dense = DenseFeedForward(intermediate_size=text.count("intermediate_size", "ffn_hidden_size"))
+    calls: list[_Layer] = [(block, dense)] * sum(kind == "full" for kind in kinds)
+    return _beside_mamba(text, hidden, num_layers, calls)
+
+
+def _shared_blocks(text: ConfigFields) -> int | None:
+    """Return the number of blocks with weights of their own that several layers call; None if none is shared."""
+    if not text.text("model_type").startswith("zamba"):
+        return None
+    return text.optional_count("num_mem_blocks") or 1
 
 
 def _beside_mamba(text: ConfigFields, hidden: int, num_layers: int, others: Sequence[_Layer]) -> list[_Layer]:
@@ -221,6 +288,7 @@ def _interleaved_mixers(text: ConfigFields) -> tuple[str, ...] | None:
     if names is None or not any(name in ("moe", "mlp") for name in names):
         return None
     letters = {"mamba": "M", "attention": "*", "moe": "E", "mlp": "-"}
+    letters |= {"linear_attention": "M", "full_attention": "*"}  # as transformers 5 writes them
     return tuple(letters.get(str(name), str(name)) for name in names)
 
 
@@ -263,6 +331,11 @@ def _extra_parameters(text: ConfigFields, hidden: int) -> float:
     projections [count]."""
     if text.text("model_type") in _LEARNED_POSITIONS:
         return float((text.optional_count(*_CONTEXT) or 0) * hidden)
+    if text.has("cross_attention_layers"):  # keys and values of images, which text layers do not count
+        per_layer = 2 * text.count("num_key_value_heads") * (hidden // text.count(*NUM_HEADS)) * hidden
+        return float(len(text.sequence("cross_attention_layers") or ()) * per_layer)
+    if text.text("model_type").startswith("zamba"):
+        return _adapters_of_calls(text, hidden)
     width = text.optional_number("hidden_size_per_layer_input")
     if not width:
         return 0.0
@@ -271,22 +344,16 @@ def _extra_parameters(text: ConfigFields, hidden: int) -> float:
     return float(table + hidden * num_layers * width + num_layers * 2 * hidden * width)
 
 
-def _vision(config: ConfigFields, hidden: int) -> VisionTower | None:
-    vision = config.section("vision_config")
-    if vision is None:
-        return None
-    width = vision.optional_count("hidden_size", "vt_hidden_size", "embed_dim")
-    depth = vision.optional_count("depth", "num_hidden_layers", "vt_num_hidden_layers")
-    inner = vision.optional_count("intermediate_size", "vt_intermediate_size")
-    tokens = config.optional_count("vision_soft_tokens_per_image", "mm_tokens_per_image")
-    if width is None or depth is None:
-        return VisionTower(tokens_per_image=tokens)
-    merge = (vision.optional_count("spatial_merge_size") or 1) ** 2 * width
-    merger = merge**2 + merge * hidden if merge > width else width * hidden
-    return VisionTower(
-        parameters=float(depth * (4 * width**2 + 2 * width * (inner or 4 * width)) + merger),
-        tokens_per_image=tokens,
-    )
+def _adapters_of_calls(text: ConfigFields, hidden: int) -> float:
+    """Number of parameters that each call of a shared block has for itself: a projection, and low ranks [count]."""
+    num_layers = text.count(*_NUM_LAYERS)
+    calls = sum(kind == "full" for kind in layer_kinds(text, num_layers))
+    rank = text.optional_number("adapter_rank") if text.text("model_type") == "zamba2" else 0
+    inner = text.count("intermediate_size", "ffn_hidden_size")
+    adapters = rank * (hidden + 2 * inner)
+    if text.flag("use_shared_attention_adapter"):
+        adapters += 3 * rank * (2 * hidden + 2 * hidden)
+    return float(calls * (hidden**2 + adapters))
 
 
 def _has_tied_embeddings(config: ConfigFields, text: ConfigFields) -> bool:

@@ -11,6 +11,7 @@ _NUM_EXPERTS: Final = (
     "n_routed_experts",
     "moe_num_experts",
     "num_moe_experts",
+    "moe_num_primary_experts",
 )
 _EXPERTS_PER_TOKEN: Final = (
     "num_experts_per_tok",
@@ -20,6 +21,7 @@ _EXPERTS_PER_TOKEN: Final = (
     "moe_topk",
     "moe_top_k",
     "moe_k",
+    "moe_num_active_primary_experts",
 )
 _EXPERT_WIDTH: Final = (
     "moe_intermediate_size",
@@ -35,7 +37,16 @@ _SHARED_WIDTH: Final = (
 )
 _NUM_SHARED: Final = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts", "num_shared_expert")
 _LATENT_WIDTH: Final = ("moe_latent_size", "routed_expert_hidden_size")
-_DENSE_WIDTH: Final = ("intermediate_size", "ffn_hidden_size", "ffn_dim", "n_inner", "d_ff", "inner_dim")
+_DENSE_WIDTH: Final = (
+    "intermediate_size",
+    "ffn_hidden_size",
+    "ffn_dim",
+    "n_inner",
+    "d_ff",
+    "inner_dim",
+    "hidden_dim",
+    "mlp_hidden_size",
+)
 _DENSE_WIDTH_BESIDE_EXPERTS: Final = ("intermediate_size_mlp", "dense_intermediate_size", *_DENSE_WIDTH)
 _ACTIVATION: Final = (
     "hidden_act",
@@ -44,8 +55,17 @@ _ACTIVATION: Final = (
     "hidden_activation",
     "activation",
 )
-_FOUR_TIMES_HIDDEN: Final = ("n_embd", "n_head", "multi_query", "new_decoder_architecture")
-"""Fields of the GPT-2, BLOOM and Falcon formats, in which a missing width means four times the hidden size."""
+_GATED_GELU: Final = ("gemma", "modernbert", "grok", "new", "zamba", "t5gemma", "vaultgemma")
+"""Model types whose gelu is gated."""
+_FOUR_TIMES_HIDDEN: Final = (
+    "n_embd",
+    "n_head",
+    "multi_query",
+    "new_decoder_architecture",
+    "expansion_ratio",
+    "attention_types",
+)
+"""Fields of the GPT-2, BLOOM, Falcon, MPT and GPT-Neo formats: a missing width means four times the hidden size."""
 
 
 def feed_forwards(config: ConfigFields, num_layers: int, hidden: int) -> tuple[FeedForward, ...]:
@@ -79,8 +99,11 @@ def expert_part(config: ConfigFields) -> MoeFeedForward:
     """
     num_experts = config.count(*_NUM_EXPERTS)
     experts_per_token = config.count(*_EXPERTS_PER_TOKEN)
-    if experts_per_token > num_experts:
+    idle = config.optional_number("zero_expert_num")
+    if experts_per_token > num_experts + idle:
         config.fail(_name_of(config, _EXPERTS_PER_TOKEN), f"is {experts_per_token} of {num_experts} experts")
+    if idle:  # LongCat: experts without weights take their share of a token's choices
+        experts_per_token = max(1, round(experts_per_token * num_experts / (num_experts + idle)))
     width = config.optional_count(*_EXPERT_WIDTH) or config.count(*_DENSE_WIDTH)
     return MoeFeedForward(
         num_experts=num_experts,
@@ -99,15 +122,17 @@ def is_gated(config: ConfigFields) -> bool:
     if "glu" in activation or config.flag("is_gated_act", "gated_mlp") or config.has("hidden_activation"):
         return True
     if activation.startswith(("silu", "swish")):
-        return model_type != "nomic_bert"
-    if activation.startswith(("relu", "gelu", "quick_gelu")):
-        return model_type.startswith(("gemma", "modernbert", "moonlight"))
+        return True
+    if activation.startswith(("relu", "gelu", "quick_gelu", "xielu")):
+        return model_type.startswith(_GATED_GELU)
     return not config.has(*_FOUR_TIMES_HIDDEN, "ffn_dim")
 
 
 def _shared_width(config: ConfigFields, expert_width: int) -> int:
     if config.flag("enable_moe_block"):
         return config.count("intermediate_size")
+    if config.flag("use_residual"):  # Arctic: a dense part as wide as the hidden state next to the experts
+        return config.count("hidden_size")
     num_shared = config.optional_number(*_NUM_SHARED)
     width = config.optional_number(*_SHARED_WIDTH)
     if width:
@@ -125,6 +150,8 @@ def _dense(config: ConfigFields, hidden: int, beside_experts: bool, width: Any) 
         intermediate = config.count("shared_intermediate_size")  # Granite 4 without experts
     elif not config.has(*names) and config.has(*_FOUR_TIMES_HIDDEN):
         intermediate = 4 * hidden
+    elif config.text("model_type") == "qwen":  # Qwen 1 counts both halves of its gated part
+        intermediate = config.count(*names) // 2
     else:
         intermediate = config.count(*names)
     return DenseFeedForward(intermediate_size=intermediate, gated=is_gated(config))
@@ -134,10 +161,13 @@ def _moe_layers(config: ConfigFields, num_layers: int) -> tuple[bool, ...]:
     """Return which layers have experts, from whichever field of the known formats is present."""
     kinds = config.per_layer(num_layers, "mlp_layer_types")
     if kinds is not None:
-        return tuple(kind in ("sparse", "moe") for kind in kinds)
+        return tuple(kind in ("sparse", "moe", "hash_moe") for kind in kinds)
     flags = config.per_layer(num_layers, "moe_layer_freq")
     if flags is not None:
         return tuple(bool(flag) for flag in flags)
+    layout = config.per_layer(num_layers, "moe_layer_layout")
+    if layout is not None:
+        return tuple(bool(flag) for flag in layout)
     listed = config.sequence("moe_layers") or _parse_layer_list(config)
     if listed is not None:
         return tuple(layer in listed for layer in range(num_layers))

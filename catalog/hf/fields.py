@@ -98,6 +98,12 @@ class ConfigFields:
                 return ConfigFields(self.values[name], self.file, f"{self.prefix}{name}.")
         return None
 
+    def with_sections(self, *names: str) -> "ConfigFields":
+        """Return the fields together with those of nested objects, as if all were on one level."""
+        nested = [section.values for section in map(self.section, names) if section is not None]
+        merged = {key: value for values in nested for key, value in values.items()}
+        return ConfigFields({**merged, **self.values}, self.file, self.prefix)
+
     def text_tower(self) -> "ConfigFields":
         """Return the language model's object: in a vision-language file the nested one, else this one."""
         nested = self.section(*_TEXT_TOWER_KEYS)
@@ -119,6 +125,8 @@ class ConfigFields:
         return next((name for name in names if self.values.get(name) is not None), None)
 
     def _check_minimum(self, name: str, value: object, minimum: int) -> int:
+        if isinstance(value, list) and value and all(each == value[0] for each in value):
+            value = value[0]  # one entry per layer, all equal
         if isinstance(value, float) and value.is_integer():
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):

@@ -6,9 +6,18 @@ from advisor.catalog.hf.fields import ConfigFields
 from advisor.catalog.schema import GatedDeltaNet, GroupedQueryAttention, LatentAttention, Mamba2, Mixer
 
 NUM_HEADS: Final = ("num_attention_heads", "n_head", "n_heads", "num_heads", "encoder_attention_heads")
-_NUM_KV_HEADS: Final = ("num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num")
+_NUM_KV_HEADS: Final = (
+    "num_key_value_heads",
+    "num_kv_heads",
+    "n_head_kv",
+    "multi_query_group_num",
+    "kv_n_heads",
+    "n_kv_heads",
+)
 _HEAD_DIM: Final = ("head_dim", "kv_channels", "attention_head_dim", "d_kv")
 _MAMBA_HEAD_DIM: Final = 64
+_FIRST_MAMBA: Final = ("mamba", "falcon_mamba", "jamba", "zamba")
+"""Model types with the projections of Mamba-1."""
 _WINDOWED: Final = ("sliding_attention", "chunked_attention", "local_attention", "local")
 _SHORT_DTYPES: Final = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
 
@@ -19,16 +28,25 @@ def mixers(config: ConfigFields, num_layers: int, hidden: int) -> tuple[Mixer, .
     Raises: InputFileError: a head count or size is missing, absurd or contradicts another.
     Source: field names as written by the transformers library for its model types.
     """
-    if config.has("compress_ratios"):
-        return _compressed_mixers(config, num_layers)
+    ratios = _compress_ratios(config, num_layers)
+    if ratios is not None:
+        return _compressed_mixers(config, ratios)
     if config.has("kv_lora_rank"):
         return _latent_layers(config, num_layers)
     kinds = layer_kinds(config, num_layers)
-    num_shared = config.optional_number("num_kv_shared_layers")
     return tuple(
-        _mixer(config, kind, layer, hidden, shared_kv=layer >= num_layers - num_shared)
+        _mixer(config, kind, layer, hidden, shared_kv=_shares_cache(config, layer, num_layers))
         for layer, kind in enumerate(kinds)
     )
+
+
+def _shares_cache(config: ConfigFields, layer: int, num_layers: int) -> bool:
+    """Whether a layer has no keys and values of its own: it takes those of an earlier layer, or those of an image."""
+    if layer >= num_layers - config.optional_number("num_kv_shared_layers"):
+        return True
+    if config.flag("use_cla"):  # Hunyuan-Large: the first of so many layers keeps the cache of all of them
+        return layer % config.count("cla_share_factor") != 0
+    return layer in (config.sequence("cross_attention_layers") or ())
 
 
 def layer_kinds(config: ConfigFields, num_layers: int) -> tuple[str, ...]:
@@ -49,6 +67,8 @@ def layer_kinds(config: ConfigFields, num_layers: int) -> tuple[str, ...]:
     indices = config.sequence("attn_layer_indices", "hybrid_layer_ids")
     if indices is not None:
         return tuple("full" if layer in indices else "mamba" for layer in range(num_layers))
+    if config.text("model_type") == "bamba":
+        return ("mamba",) * num_layers
     if config.has("ssm_cfg", "state_size", "time_step_rank") and not config.has(*NUM_HEADS):
         return ("mamba",) * num_layers
     return _window_kinds(config, num_layers)
@@ -85,9 +105,10 @@ def _kind_of(config: ConfigFields, name: Any) -> str:
         return "window"
     if name in ("full_attention", "attention", "full", "hybrid", "global_attention", "global"):
         return "full"
-    if name in ("linear_attention", "linear"):
+    has_mamba = config.has("mamba_d_state", "ssm_state_size", "mamba_n_heads", "mamba_num_heads")
+    if name in ("linear_attention", "linear") and not has_mamba:
         return "linear"
-    if name in ("mamba", "mamba2"):
+    if name in ("mamba", "mamba2", "linear_attention", "linear"):
         return "mamba"
     return config.fail("layer_types", f"has a layer type '{name}' that is not known")
 
@@ -203,13 +224,17 @@ def _gated_delta_net(config: ConfigFields) -> GatedDeltaNet:
 
 
 def mamba(config: ConfigFields, hidden: int) -> Mamba2:
-    """Return the state-space mixer; Mamba-1 fields give the Mamba-2 mixer with the same state and inner width.
+    """Return the state-space mixer; heads of Mamba-1, which has none, divide its inner width.
 
     Raises: InputFileError: the state size is missing, or heads do not divide the inner width.
     Source: field names as written by the transformers library for its model types.
     """
-    num_heads = config.optional_count("mamba_num_heads", "mamba_n_heads", "n_mamba_heads")
-    head_dim = config.optional_count("mamba_head_dim", "mamba_d_head", "mamba_headdim")
+    is_plain = config.text("model_type") == "mamba2"
+    own = (("num_heads",), ("head_dim",)) if is_plain else ((), ())
+    num_heads = config.optional_count("mamba_num_heads", "mamba_n_heads", "n_mamba_heads", *own[0])
+    said_dim = config.values.get("mamba_d_head") == "auto"
+    names = ("mamba_head_dim", "mamba_headdim", *own[1])
+    head_dim = config.optional_count(*names) if said_dim else config.optional_count("mamba_d_head", *names)
     inner = config.optional_count("mamba_d_ssm", "mamba_intermediate_size")
     if inner is None and not config.has(*NUM_HEADS):
         inner = config.optional_count("intermediate_size")
@@ -218,7 +243,12 @@ def mamba(config: ConfigFields, hidden: int) -> Mamba2:
         head_dim = inner // num_heads if num_heads and num_heads > 1 else _MAMBA_HEAD_DIM
     if inner % head_dim:
         config.fail("mamba_expand", f"gives an inner width {inner} that head size {head_dim} does not divide")
+    rank = None
+    if config.text("model_type") in _FIRST_MAMBA:
+        said = config.values.get("mamba_dt_rank", config.values.get("time_step_rank"))
+        rank = said if isinstance(said, int) and not isinstance(said, bool) and said > 0 else -(-hidden // 16)
     return Mamba2(
+        time_step_rank=rank,
         num_heads=num_heads if num_heads and num_heads > 1 else inner // head_dim,
         head_dim=head_dim,
         state_dim=config.count("ssm_state_size", "mamba_d_state", "state_size"),
@@ -274,10 +304,21 @@ def _kimi_delta(linear: ConfigFields) -> GatedDeltaNet:
     )
 
 
-def _compressed_mixers(config: ConfigFields, num_layers: int) -> tuple[Mixer, ...]:
+def _compress_ratios(config: ConfigFields, num_layers: int) -> tuple[int, ...] | None:
+    """Return the tokens per cache entry of each layer of DeepSeek V4, 0 for a window alone; None for other models."""
+    listed = config.per_layer(num_layers, "compress_ratios")
+    if listed is not None:
+        return tuple(ratio if isinstance(ratio, int) else 0 for ratio in listed)
+    rates = config.values.get("compress_rates")
+    kinds = config.per_layer(num_layers, "layer_types")
+    if not isinstance(rates, dict) or kinds is None:
+        return None
+    return tuple(int(rates.get(kind, 0)) for kind in kinds)
+
+
+def _compressed_mixers(config: ConfigFields, ratios: tuple[int, ...]) -> tuple[Mixer, ...]:
     """Return the layers of DeepSeek V4: one shared key-value head, compressed by the layer's ratio (0: only the
     window)."""
-    ratios = config.per_layer(num_layers, "compress_ratios") or ()
     head_dim = config.count("head_dim")
     rotary = config.count("qk_rope_head_dim")
     found: list[Mixer] = []

@@ -1,15 +1,17 @@
-"""Weight format of a checkpoint, from the quantization fields of its config.json."""
+"""Weight format of a checkpoint, by kind of weights, from the quantization fields of its files."""
 
-import json
-import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
-from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import parsed_json, read_text
 from advisor.catalog.hf.fields import ConfigFields
+from advisor.catalog.hf.modules import Layers, NamedMatrix, matrices
+from advisor.catalog.hf.quantization import WIDE_BITS, ModuleFormat, Rules, declared_cache, rules_of
+from advisor.catalog.schema.model import Part, PartFormat
 
 _PLAIN: Final = {
     "bfloat16": "bf16",
@@ -18,21 +20,8 @@ _PLAIN: Final = {
     "float32": "bf16",  # engines load 32-bit checkpoints in 16 bits
     "float8_e4m3fn": "fp8",
 }
-_BY_METHOD: Final = {
-    "fp8": "fp8",
-    "fbgemm_fp8": "fp8",
-    "finegrained_fp8": "fp8",
-    "mxfp4": "mxfp4",
-    "nvfp4": "nvfp4",
-    "modelopt_fp4": "nvfp4",
-    "w8a8_fp8": "fp8",
-    "w8a8_int8": "int8",
-}
-_BY_BITS: Final = {4: "int4", 8: "int8"}
-_BITS_OF_FP8: Final = 8
-_NVFP4_GROUP_SIZE: Final = 16
-_WHOLE_ATTENTION: Final = re.compile(r"(self_attn|attention|q_proj|q_a_proj|qkv_proj)[.*$]*$")
-"""Pattern of an exclusion of the attention's matrices, not only of a norm or an indexer."""
+_MODELOPT_FILE: Final = "hf_quant_config.json"
+_BODY: Final[tuple[Part, ...]] = ("mixer", "feed_forward", "shared_experts", "experts")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,114 +32,110 @@ class WeightFormat:
     parts: Literal["all", "experts", "linear"] = "linear"
     elsewhere: str = "bf16"
     fp8_scaling: Literal["tensor", "block"] = "tensor"
+    by_part: tuple[PartFormat, ...] = ()
+    """ModuleFormat by kind of weights; empty if nothing is quantised."""
+    activations: str | None = None
+    """Format of activations of weight-only formats; None: the one that goes with the weights."""
+    kv_dtype: str | None = None
+    """Format of the KV cache that config.json declares."""
+    kv_dtype_beside: str | None = None
+    """Format of the KV cache that hf_quant_config.json alone declares."""
 
 
-def published_weights(config: ConfigFields, *, has_experts: bool) -> WeightFormat:
+def published_weights(
+    config: ConfigFields, layers: Layers, hidden: int, vocab: int, *, tied: bool
+) -> WeightFormat:
     """Return the weight format of a checkpoint; the plain dtype if nothing is quantised.
 
     Raises: InputFileError: the quantisation method is unknown.
     Source: quantization_config as written by transformers, compressed-tensors, GPTQ, AWQ and ModelOpt.
     """
     text = config.text_tower()
-    quantization = config.section("quantization_config") or text.section("quantization_config")
+    quantization = quantization_of(config)
     plain = config.text("torch_dtype", "dtype") or text.text("torch_dtype", "dtype")
     plain_dtype = _PLAIN.get(plain.removeprefix("torch."), "bf16")
-    if quantization is None:
-        algorithm = _modelopt_algorithm(config)
-        return WeightFormat(_dtype_of(config, algorithm)) if algorithm else WeightFormat(plain_dtype)
-    if text.text("expert_dtype") == "fp4":  # DeepSeek V4: experts in mxfp4, the rest as the config says
-        return WeightFormat("mxfp4", "experts", _quantized_dtype(quantization), fp8_scaling="block")
-    dtypes = _group_dtypes(quantization)
-    if has_experts and len(dtypes) > 1:  # mixed: the narrowest format is that of the experts
-        narrow, wide = sorted(dtypes, key=bytes_per_element)[:2]
-        return WeightFormat(narrow, "experts", wide)
-    ignored = quantization.sequence("modules_to_not_convert", "ignore", "exclude_modules") or ()
-    only_experts = has_experts and any(_WHOLE_ATTENTION.search(str(name)) for name in ignored)
-    parts: Literal["experts", "linear"] = "experts" if only_experts else "linear"
-    blockwise = quantization.has("weight_block_size") or '"strategy": "block"' in json.dumps(
-        quantization.values.get("config_groups")
-    )
-    return WeightFormat(_quantized_dtype(quantization), parts, fp8_scaling="block" if blockwise else "tensor")
-
-
-def _quantized_dtype(quantization: ConfigFields) -> str:
-    method = quantization.text("quant_method").lower()
-    if method in ("compressed-tensors", "compressed_tensors") or quantization.has("config_groups"):
-        return _compressed_dtype(quantization)
-    if method == "modelopt" or quantization.has("quant_algo"):
-        return _dtype_of(quantization, quantization.text("quant_algo") or "FP8")
-    if method in _BY_METHOD:
-        return _BY_METHOD[method]
-    if method == "bitsandbytes":
-        return "nf4" if quantization.flag("load_in_4bit", "_load_in_4bit") else "int8"
-    bits = quantization.optional_count("bits", "w_bit", "num_bits")
-    if bits in _BY_BITS:
-        return _BY_BITS[bits]
-    return quantization.fail(
-        "quant_method",
-        f"is '{method}', which is not known",
-        fix=f"use {', '.join(sorted(_BY_METHOD))}, compressed-tensors, gptq, awq, modelopt or bitsandbytes",
-        hint="remove quantization_config to have the model read as bf16",
+    beside = _modelopt_section(config)
+    if quantization is None and beside is None:
+        return WeightFormat(plain_dtype)
+    chosen = quantization or beside
+    assert chosen is not None
+    wide = "bf16" if plain_dtype == "fp8" else plain_dtype
+    rules = rules_of(chosen, wide, text.text("expert_dtype"))
+    in_layer = text.flag("enable_moe_block")
+    found = weights_by_rules(rules, matrices(layers, hidden, vocab, tied=tied, experts_in_layer=in_layer))
+    cache = declared_cache(chosen)
+    return WeightFormat(
+        found.dtype,
+        found.parts,
+        found.elsewhere,
+        found.fp8_scaling,
+        found.by_part,
+        found.activations,
+        cache,
+        None if cache or beside is None else declared_cache(beside),
     )
 
 
-def _compressed_dtype(quantization: ConfigFields) -> str:
-    dtypes = _group_dtypes(quantization)
-    return (
-        min(dtypes, key=bytes_per_element)
-        if dtypes
-        else _dtype_of(quantization, quantization.text("quant_algo"))
+def quantization_of(config: ConfigFields) -> ConfigFields | None:
+    """Return the object of config.json that describes its quantisation, or None."""
+    text = config.text_tower()
+    sections = ("quantization_config", "quantization", "compression_config")
+    found = config.section(*sections) or text.section(*sections)
+    return found if found is not None and found.values else None
+
+
+def weights_by_rules(rules: Rules, found: Iterable[NamedMatrix]) -> WeightFormat:
+    """Return the weight format of a checkpoint from the rules of its quantisation and its matrices.
+
+    The format that most quantised weights of the layers have stands for the checkpoint.
+    """
+    sums: dict[Part, dict[ModuleFormat, float]] = defaultdict(lambda: defaultdict(float))
+    for matrix in found:
+        sums[matrix.part][rules.storage_of(matrix.part, matrix.names)] += matrix.elements
+    by_part = tuple(_part_format(part, storages) for part, storages in sums.items())
+    body: dict[ModuleFormat, float] = defaultdict(float)
+    for part in _BODY:
+        for storage, elements in sums.get(part, {}).items():
+            body[storage] += elements
+    low = {storage: elements for storage, elements in body.items() if storage.bits < WIDE_BITS}
+    if not low:
+        return WeightFormat(rules.plain.dtype)
+    main = max(low, key=low.__getitem__)
+    dtypes = {entry.part: entry.dtype for entry in by_part}
+    experts = dtypes.get("experts")
+    elsewhere = dtypes.get("mixer", main.dtype)
+    only_experts = experts is not None and experts == main.dtype and elsewhere != experts
+    is_blockwise = any(storage.blockwise for storage in low)
+    return WeightFormat(
+        main.dtype,
+        "experts" if only_experts else "linear",
+        elsewhere if only_experts else rules.plain.dtype,
+        "block" if is_blockwise else "tensor",
+        by_part,
+        "bf16" if main.weight_only and main.dtype not in _WEIGHT_ONLY else None,
     )
 
 
-def _group_dtypes(quantization: ConfigFields) -> set[str]:
-    """Return the formats of the module groups that compressed-tensors and ModelOpt list."""
-    groups = quantization.section("config_groups")
-    found: set[str] = set()
-    for name in groups.values if groups is not None else ():
-        group = groups.section(name) if groups is not None else None
-        if group is None:
-            quantization.fail("config_groups", f"has an entry {name!r} that is no group")
-        layout = f"{quantization.text('format')} {group.text('format')}".lower()
-        named = next((each for each in ("nvfp4", "mxfp4") if each in layout), None)
-        found.add(named or _number_format(group.section("weights")))
-    return found
+_WEIGHT_ONLY: Final = ("int4", "nf4", "fp6")
+"""Formats whose activations keep 16 bits whatever the checkpoint says."""
 
 
-def _number_format(weights: ConfigFields | None) -> str:
-    """Return the number format of a group's weights; int8 if the group does not say."""
-    if weights is None:
-        return "int8"
-    bits = weights.optional_count("num_bits") or 8
-    if weights.text("type") == "float":
-        narrow = "nvfp4" if weights.values.get("group_size") == _NVFP4_GROUP_SIZE else "mxfp4"
-        return "fp8" if bits == _BITS_OF_FP8 else narrow
-    return _BY_BITS.get(bits, "int8")
+def _part_format(part: Part, storages: Mapping[ModuleFormat, float]) -> PartFormat:
+    total = sum(storages.values())
+    bits = sum(storage.bits * elements for storage, elements in storages.items())
+    dtypes: dict[str, float] = defaultdict(float)
+    for storage, elements in storages.items():
+        dtypes[storage.dtype] += elements
+    return PartFormat(part=part, dtype=max(dtypes, key=dtypes.__getitem__), bits_per_weight=bits / total)
 
 
-def _modelopt_algorithm(config: ConfigFields) -> str:
-    """Return the algorithm that ModelOpt writes into a separate file next to config.json; empty if there is none."""
-    file = Path(config.file).with_name("hf_quant_config.json")
+def _modelopt_section(config: ConfigFields) -> ConfigFields | None:
+    """Return what ModelOpt writes into a separate file next to config.json; None if there is no such file."""
+    file = Path(config.file).with_name(_MODELOPT_FILE)
     try:
-        values = parsed_json(read_text(file))
-        return str(values["quantization"]["quant_algo"] or "")
+        values: Any = parsed_json(read_text(file))
+        section = values["quantization"]
     except (InputFileError, ValueError, RecursionError, KeyError, TypeError):
-        return ""
-
-
-def _dtype_of(config: ConfigFields, algorithm: str) -> str:
-    name = algorithm.upper()
-    for part, dtype in (
-        ("NVFP4", "nvfp4"),
-        ("MXFP4", "mxfp4"),
-        ("W4", "int4"),
-        ("INT4", "int4"),
-        ("FP8", "fp8"),
-    ):
-        if part in name:
-            return dtype
-    if "INT8" in name or "W8" in name:
-        return "int8"
-    if name == "MIXED_PRECISION":
-        return "nvfp4"
-    return config.fail("quant_algo", f"is '{algorithm}', which is not known")
+        return None
+    is_said = isinstance(section, dict) and section.get("quant_algo")
+    return ConfigFields(section, str(file), "quantization.") if is_said else None

@@ -333,6 +333,9 @@ class Engine(Record):
     defaults_for: tuple[DefaultsFor, ...] = ()
     weight_dtypes: tuple[str, ...] = ()
     kv_dtypes: tuple[str, ...] = ()
+    reads_cache_format_from: tuple[Literal["config.json", "hf_quant_config.json"], ...] = ()
+    """Files of a checkpoint whose declared cache format the engine follows unless told otherwise, the first that
+    declares one; empty: it keeps 16 bits."""
     vendors: tuple[str, ...] = ()
     vendor_weight_dtypes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Weight formats by vendor, for vendors that do not have all of weight_dtypes."""

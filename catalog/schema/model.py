@@ -37,6 +37,9 @@ class GroupedQueryAttention(Record):
     norm_over_heads: bool = False
     """Whether queries and keys are normed over all heads together, so that tensor-parallel ranks sum their squares
     first (MiniMax-M2)."""
+    input_states: Count | None = None
+    """Number of hidden states side by side that queries, keys and values are projected from (Zamba: 2); None means 1.
+    """
     causal: bool = True
     """Whether a token attends only to earlier ones; False in encoders and diffusion transformers."""
 
@@ -95,6 +98,8 @@ class Mamba2(Record):
     state_dim: Count
     num_groups: int = 1
     conv_kernel: int = 4
+    time_step_rank: Count | None = None
+    """Rank through which Mamba-1 projects inner values to time steps; None for Mamba-2, which has one per head."""
     state_dtype: str = "fp32"
 
 
@@ -182,12 +187,28 @@ class LayerGroup(Record):
     count: Count
     mixer: Mixer | None = None
     feed_forward: FeedForward | None = None
+    stored_count: Count | None = None
+    """Number of layers whose weights are stored if fewer than `count` are shared by all (Zamba); None means `count`."""
 
 
 class VisionTower(Record):
     parameters: float = 0.0
     tokens_per_image: int | None = None
     """Number of language-model tokens of one image at the default resolution."""
+
+
+Part = Literal["mixer", "feed_forward", "shared_experts", "experts", "embedding", "head"]
+"""Kinds of weights that a checkpoint can store in formats of their own; `mixer` is attention or a recurrent layer."""
+
+
+class PartFormat(Record):
+    """Storage of one kind of weights in one checkpoint."""
+
+    part: Part
+    dtype: str
+    """Format of most weights of the part, which says with which kernels they are multiplied."""
+    bits_per_weight: Annotated[float, Field(gt=0, le=64)]
+    """Mean over all weights of the part, scales and weights that stay in 16 bits included [bits]."""
 
 
 class StoredFormat(Record):
@@ -223,6 +244,20 @@ class Model(Record):
     the routed experts (gpt-oss mxfp4, Kimi int4), 'linear' = all matrices in layers; embeddings and head stay bf16."""
     weights_elsewhere: str = "bf16"
     """Format of layer matrices that `quantized_parts` leaves out (DeepSeek V4: fp8 for them, mxfp4 for experts)."""
+    part_formats: tuple[PartFormat, ...] = ()
+    """Storage by kind of weights in the format `weights`, as the checkpoint's own files list it; empty: as
+    `quantized_parts` says."""
+    activations: str | None = None
+    """Format of activations if the checkpoint keeps another one than its weights suggest: bf16 for weight-only formats;
+    None: the format that goes with the weights."""
+    kv_dtype: str | None = None
+    """Format of the KV cache that the checkpoint's config.json declares; None: none, so engines keep 16 bits."""
+    kv_dtype_beside: str | None = None
+    """Format of the KV cache that hf_quant_config.json alone declares; vLLM does not read that file."""
+    tensor_bytes: float | None = None
+    """Size of all tensors as the index of the checkpoint's safetensors files states it [bytes]; None without one."""
+    checkpoint: str = ""
+    """Repository of the checkpoint whose formats these are; empty for the catalog's own default."""
     fp8_scaling: Literal["tensor", "block"] = "tensor"
     """Scaling of published fp8 checkpoints: one scale per tensor (or token), or per 128 × 128 block (DeepSeek)."""
     mtp_layers: int = 0

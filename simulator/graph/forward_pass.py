@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from advisor.catalog.schema.model import Part
 from advisor.simulator.collectives import all_gather_s, all_reduce_s, reduce_scatter_s
 from advisor.simulator.collectives.expert_parallel import Mode, moe_combine_s, moe_dispatch_s
 from advisor.simulator.collectives.operations import Algorithm
@@ -42,6 +43,7 @@ CATEGORIES = (
 )
 _ALL_REDUCE: Mapping[str, Algorithm] = {"vllm": "vllm", "sglang": "sglang", "tensorrt-llm": "tensorrt-llm"}
 """Level of the all-reduce fits by engine; other engines take the level over all engines."""
+_DENSE_PARTS: tuple[Part, ...] = ("mixer", "feed_forward", "shared_experts")
 _BYTES = 2.0  # Activations travel in 16 bits.
 _NORM_BYTES = 8.0  # Sums of squares of a token's queries and keys are fp32.
 
@@ -248,14 +250,17 @@ class _Pricing:
         deployment = at.deployment
         model = at.deployment.model
         self.hidden = model.hidden_size
-        self.dense_key = matmul_key(
-            *_formats(dense_dtype(model, deployment.weight_dtype), deployment),
-            block_scaled=model.fp8_scaling == "block",
-        )
+        self.dense_keys = {part: self._key(part) for part in _DENSE_PARTS}
         self.expert_key = expert_format(deployment)
         self.all_reduce = _ALL_REDUCE.get(deployment.engine.id, "engine")
         self.tp_group = deployment.group(deployment.tensor_parallel)
         self.stage_group = deployment.group(deployment.ranks_per_stage)
+
+    def _key(self, part: Part) -> str:
+        """Return the operator format of the dense matrices of one kind."""
+        model = self.deployment.model
+        formats = _formats(dense_dtype(model, self.deployment.weight_dtype, part), self.deployment)
+        return matmul_key(*formats, block_scaled=model.fp8_scaling == "block")
 
     def layer(self, layer: Layer) -> dict[str, FloatArray]:
         """Time of one layer by category [s]."""
@@ -268,7 +273,11 @@ class _Pricing:
 
     def _mixer(self, mixer: MixerOperators, parts: dict[str, FloatArray]) -> None:
         projections = mixer.pass_projections(self.at)
-        _add(parts, "attention_projections", self._matmuls_s(projections, core=mixer.attention is not None))
+        _add(
+            parts,
+            "attention_projections",
+            self._matmuls_s(projections, "mixer", core=mixer.attention is not None),
+        )
         for category, seconds in mixer.pass_s(self.at).items():
             _add(parts, category, seconds)
         tp = self.deployment.tensor_parallel
@@ -283,7 +292,8 @@ class _Pricing:
 
     def _feed_forward(self, part: FeedForwardOperators, parts: dict[str, FloatArray]) -> None:
         tp = self.deployment.tensor_parallel
-        _add(parts, "feed_forward", self._matmuls_s(part.local(tp)))
+        dense: Part = "shared_experts" if part.experts is not None else "feed_forward"
+        _add(parts, "feed_forward", self._matmuls_s(part.local(tp), dense))
         _add(parts, "small_operators", self._small_s([2.0 * self.hidden, *part.pass_widths(tp)]))
         if part.experts is not None:
             _add(parts, "experts", self._experts_s(part.experts))
@@ -292,12 +302,14 @@ class _Pricing:
         else:
             self._all_reduce(parts, self.hidden * _BYTES)
 
-    def _matmuls_s(self, projections: tuple[Projection, ...], *, core: bool = False) -> FloatArray:
+    def _matmuls_s(
+        self, projections: tuple[Projection, ...], part: Part, *, core: bool = False
+    ) -> FloatArray:
         """Time of several matmuls [s]; the last follows attention in a mixer if `core` is set."""
         last = len(projections) - 1 if core else -1
         seconds = np.zeros_like(self.at.rank_tokens)
         for order, p in enumerate(projections):
-            form = self.dense_key if p.low_bit else self.library.wide_format(p.name)
+            form = self.dense_keys[part] if p.low_bit else self.library.wide_format(p.name)
             seconds = seconds + self.library.matmul_s(
                 self.at.rank_tokens, p.columns, p.depth, form, behind_kernel=order != last
             )

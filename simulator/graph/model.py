@@ -6,12 +6,21 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Final, cast
 
-from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.dtypes import (
+    BITS_PER_BYTE,
+    EXL3_DTYPES,
+    EXL3_HEAD_DTYPE,
+    GGUF_DTYPES,
+    GgufKind,
+    bytes_per_element,
+    gguf_bits,
+)
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import LayerGroup, Mixer, Model
+from advisor.catalog.schema.model import Part, PartFormat
 from advisor.catalog.units import GIGA
 from advisor.simulator.graph.feed_forward import feed_forward_operators
-from advisor.simulator.graph.operator import Attention, Experts, Layer, MixerOperators
+from advisor.simulator.graph.operator import Attention, Experts, FeedForwardOperators, Layer, MixerOperators
 
 EXPERT_OPERATORS: Final = 12
 """Number of launches of a part with routed experts: norm, routing, sorting, two grouped matmuls, activation and their
@@ -81,7 +90,7 @@ def layer_of(group: LayerGroup, hidden: int) -> Layer:
     """Return the operators of one layer group. Source: own definition."""
     mixer = mixer_operators(group.mixer, hidden) if group.mixer is not None else None
     part = feed_forward_operators(group.feed_forward, hidden) if group.feed_forward is not None else None
-    return Layer(group.count, mixer, part)
+    return Layer(group.count, mixer, part, group.stored_count or 0)
 
 
 def parameter_count(model: Model) -> ParameterCount:
@@ -102,7 +111,7 @@ def parameter_count(model: Model) -> ParameterCount:
         total=embedding
         + head
         + model.extra_parameters
-        + sum(layer.count * layer.parameters for layer in layers),
+        + sum(layer.copies * layer.parameters for layer in layers),
         active=embedding + sum(layer.count * layer.active for layer in layers),
         embedding=embedding,
         head=head,
@@ -299,19 +308,58 @@ def num_collectives(model: Model) -> int:
     )
 
 
-def dense_dtype(model: Model, weight_dtype: str) -> str:
-    """Return the format of the dense matrices outside the routed experts.
+def dense_dtype(model: Model, weight_dtype: str, part: Part = "mixer") -> str:
+    """Return the format of the dense matrices outside the routed experts: those of mixers, or of another part.
 
-    Published 4-bit checkpoints of mixture-of-experts models quantise the experts and leave attention in 16 bits, or in
-    the format that the model's record names (DeepSeek V4: fp8 with mxfp4 experts).
+    A checkpoint that lists its formats decides. Other published 4-bit checkpoints of mixture-of-experts models quantise
+    the experts and leave attention in 16 bits, or in the format that the model's record names (DeepSeek V4: fp8 with
+    mxfp4 experts).
 
     Source: nvidia/DeepSeek-R1-FP4, moonshotai/Kimi-K2.5 and openai/gpt-oss-120b quantization_config.
     """
+    listed = _listed_format(model, weight_dtype, part)
+    if listed is not None:
+        return listed.dtype
     if weight_dtype in _SIXTEEN_BIT or not is_moe(model):
         return weight_dtype
     if weight_dtype in _FOUR_BIT or model.quantized_parts == "experts":
         return model.weights_elsewhere
     return weight_dtype
+
+
+def feed_forward_part(layer: Layer) -> Part:
+    """Return the kind of weights that the dense matrices of a layer's feed-forward part are. Source: own definition."""
+    return "shared_experts" if layer.experts is not None else "feed_forward"
+
+
+def stored_element_bytes(model: Model, weight_dtype: str, part: Part) -> float:
+    """Size of one weight of a part in a checkpoint of this format [bytes], scales included.
+
+    Embedding and head stay in 16 bits, except in GGUF and EXL3 files and where a checkpoint lists another format.
+
+    Source: part_formats of the model; llama.cpp's rules for mixes; exllamav3, doc/convert.md.
+    """
+    listed = _listed_format(model, weight_dtype, part)
+    if listed is not None:
+        return listed.bits_per_weight / BITS_PER_BYTE
+    is_table = part in ("embedding", "head")
+    if weight_dtype in GGUF_DTYPES:
+        kind: GgufKind = "layers"
+        if is_table:
+            kind = "head" if part == "head" or model.tied_embeddings else "embedding"
+        return gguf_bits(weight_dtype, kind) / BITS_PER_BYTE
+    if is_table:
+        return bytes_per_element(EXL3_HEAD_DTYPE if weight_dtype in EXL3_DTYPES else "bf16")
+    if part == "experts":
+        return bytes_per_element(weight_dtype)
+    return bytes_per_element(dense_dtype(model, weight_dtype, part))
+
+
+def _listed_format(model: Model, weight_dtype: str, part: Part) -> PartFormat | None:
+    """Return the storage of a part as the model's own checkpoint lists it; None if it does not or another is asked."""
+    if weight_dtype != model.weights:
+        return None
+    return next((entry for entry in model.part_formats if entry.part == part), None)
 
 
 def dense_weight_bytes(model: Model, layer: Layer, weight_dtype: str, tensor_parallel: int) -> float:
@@ -320,16 +368,25 @@ def dense_weight_bytes(model: Model, layer: Layer, weight_dtype: str, tensor_par
     Assumes: norms and biases are negligible.
     Source: own definition, from the matrices.
     """
-    dense = bytes_per_element(dense_dtype(model, weight_dtype))
     wide = bytes_per_element("bf16")
-    low_bit, others = layer.num_weights_on_rank(tensor_parallel)
-    return low_bit * dense + others * wide
+    total = 0.0
+    parts: tuple[tuple[Part, MixerOperators | FeedForwardOperators | None], ...] = (
+        ("mixer", layer.mixer),
+        (feed_forward_part(layer), layer.feed_forward),
+    )
+    for name, part in parts:
+        if part is not None:
+            low_bit, others = part.num_weights_on_rank(tensor_parallel)
+            total += low_bit * stored_element_bytes(model, weight_dtype, name) + others * wide
+    return total
 
 
-def expert_weight_bytes(layer: Layer, weight_dtype: str) -> float:
+def expert_weight_bytes(model: Model, layer: Layer, weight_dtype: str) -> float:
     """Size of all routed experts of one layer [bytes]. Source: own definition."""
     experts = layer.experts
-    return experts.num_experts * experts.elements * bytes_per_element(weight_dtype) if experts else 0.0
+    if experts is None:
+        return 0.0
+    return experts.num_experts * experts.elements * stored_element_bytes(model, weight_dtype, "experts")
 
 
 @lru_cache(maxsize=4096)

@@ -319,6 +319,13 @@ class Layer:
     count: int
     mixer: MixerOperators | None
     feed_forward: FeedForwardOperators | None
+    stored_count: int = 0
+    """Number of layers whose weights are stored if fewer than `count` are shared; 0 means `count`."""
+
+    @property
+    def copies(self) -> int:
+        """Number of layers whose weights are stored."""
+        return self.stored_count or self.count
 
     @property
     def encodes(self) -> bool:

@@ -21,7 +21,7 @@ _MAX_COPIES: Final = 4
 _WIDEST_FULL_TILE: Final = 256.0
 _OVERLAP_NORM: Final = 3.0
 """Exponent p of the norm that joins reading and unpacking: they overlap except at the ends of each kernel."""
-_HALF_ACCUMULATE: Final = ("turing", "ampere-geforce", "ada", "blackwell-geforce")
+_HALF_ACCUMULATE: Final = ("turing", "turing-geforce", "ampere-geforce", "ada", "blackwell-geforce")
 """Architectures of boards whose matrix units run twice as fast if sums are kept in 16 bits, unless made for
 workstations."""
 _HALF_OVER_FP32: Final = 4.0

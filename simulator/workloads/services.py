@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from advisor.catalog import diffusion, engines
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Model
-from advisor.simulator.deployment import Deployment, activation_dtype_for
+from advisor.simulator.deployment import Deployment, activation_dtype_of
 from advisor.simulator.device import device_of
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.quantity import Basis, Quantity
@@ -154,7 +154,7 @@ def item_service(
         accelerator,
         engines.get(_KERNELS_OF).record,
         weight_dtype=weights,
-        activation_dtype=activation_dtype_for(weights, accelerator),
+        activation_dtype=activation_dtype_of(model, weights, accelerator),
     )
     library = OperatorLibrary(device_of(accelerator), deployment.engine.id)
     largest = min(job.max_batch, _largest(deployment, job))

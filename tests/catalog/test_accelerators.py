@@ -25,19 +25,25 @@ FILES = sorted((DATA_DIR / "accelerators").glob("*.toml"))
 
 # Dense 16-bit flop per clock of one SM, compute unit or core with FP32 accumulation.
 FLOP_PER_CLOCK_PER_SM = {
+    "pascal": 256,  # of the fp32 units, which multiply 16-bit weights too
     "volta": 1024,
     "turing": 1024,
+    "turing-geforce": 512,
     "ampere": 2048,
     "hopper": 4096,
     "blackwell": 8192,
     "blackwell-ultra": 8192,
     "blackwell-thor": 8192,
+    "gcn5": 256,  # no matrix units
+    "cdna1": 1024,
     "cdna2": 1024,
+    "rdna2": 256,  # no matrix units
     "cdna3": 2048,
     "cdna4": 4096,
     "rdna3": 512,
     "rdna3.5": 512,
     "rdna4": 1024,
+    "xe-hpg": 2048,
     "xe2": 2048,
     "wormhole": 1024,
     "blackhole": 2048,

@@ -238,7 +238,7 @@ OLD_FORMATS: dict[str, tuple[dict[str, Any], float]] = {
             "vocab_size": 50280,
             "tie_word_embeddings": True,
         },
-        2.7e9,
+        2.768e9,
     ),
 }
 

@@ -69,9 +69,9 @@ def test_conflicts_are_told_and_the_smaller_window_counts() -> None:
 @pytest.mark.parametrize(
     ("name", "model", "tokens", "weights"),
     [
-        ("Qwen/Qwen3-235B-A22B-Instruct-2507-FP8", "qwen3-235b-a22b-2507", 262_144, "bf16"),
+        ("Qwen/Qwen3-235B-A22B-Instruct-2507-FP8", "qwen3-235b-a22b-2507", 262_144, "fp8"),
         ("Qwen/Qwen3-4B-Thinking-2507", "qwen3-4b-2507", 262_144, "bf16"),
-        ("someone/Qwen3-30B-A3B-Instruct-2507-AWQ", "qwen3-30b-a3b-2507", 262_144, "bf16"),
+        ("someone/Qwen3-30B-A3B-Instruct-2507-AWQ", "qwen3-30b-a3b-2507", 262_144, "int4"),
         ("Qwen/Qwen3-30B-A3B", "qwen3-30b-a3b", 40_960, "bf16"),
         ("235b", "qwen3-235b-a22b", 40_960, "bf16"),
         ("moonshotai/Kimi-K2-Thinking", "kimi-k2-thinking", 262_144, "int4"),

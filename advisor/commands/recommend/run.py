@@ -31,6 +31,11 @@ def recommend(asked: RecommendInput, shared: SharedOptions) -> Answer:
         from advisor.commands.recommend.models_answer import several
 
         return several(asked, asked.models, shared)
+    has_limit = asked.where.own is not None or asked.objectives.budget is not None
+    if asked.model is None and has_limit:
+        from advisor.commands.recommend.fitting import fitting
+
+        return fitting(asked, shared)
     from advisor.ask.serving import serving_question
     from advisor.commands.recommend.serving import answer_scenario, goal_answer_of
 

@@ -108,7 +108,7 @@ class PoolTable(Record):
     ep: int = Field(default=1, ge=1)
     engine: str = "vllm"
     precision: str | None = None
-    kv_precision: str = "auto"
+    kv_precision: str | None = None
     max_num_seqs: int | None = Field(default=None, ge=1)
     max_num_batched_tokens: int | None = Field(default=None, ge=1)
     prefix_caching: bool | None = None

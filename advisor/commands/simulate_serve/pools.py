@@ -9,7 +9,7 @@ from advisor.catalog.schema import Calibration
 from advisor.commands.simulate_serve.options import TwoPools
 from advisor.render.numbers import layout_words
 from advisor.simulator.calibrated_device import calibrated_deployment
-from advisor.simulator.deployment import Deployment, activation_dtype_for
+from advisor.simulator.deployment import Deployment, activation_dtype_of
 from advisor.simulator.disaggregation import DisaggregatedModel, PoolPlan, model_disaggregated
 from advisor.simulator.graph.model import is_moe
 from advisor.simulator.layout import check_layout
@@ -95,7 +95,9 @@ def _prefill_worker(typed: TwoPools, worker: Deployment) -> Deployment:
         except InfeasibleError as error:
             fix = error.fix.replace("--tp", "--prefill-tp")
             raise InfeasibleError(error.what, why=error.why, fix=fix) from None
-    return replace(own, accelerator=chip, activation_dtype=activation_dtype_for(worker.weight_dtype, chip))
+    return replace(
+        own, accelerator=chip, activation_dtype=activation_dtype_of(worker.model, worker.weight_dtype, chip)
+    )
 
 
 def _words(plan: PoolPlan) -> str:

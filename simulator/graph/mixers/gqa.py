@@ -45,9 +45,10 @@ class Operators(MixerOperators):
         self.hidden = hidden
         value = record.v_head_dim or record.head_dim
         inputs = Block(hidden, divided=False)
+        states = Block(hidden, record.input_states or 1, divided=False)
         query = Block(record.num_heads, record.head_dim + (value if record.output_gate else 0))
         keys = Block(record.num_kv_heads, record.head_dim + (0 if record.keys_are_values else value))
-        matrices = [Matrix("qkv", (query,) if record.shared_kv else (query, keys), inputs)]
+        matrices = [Matrix("qkv", (query,) if record.shared_kv else (query, keys), states)]
         if record.indexer_num_heads:
             scored = Block((record.indexer_num_heads + 1) * record.indexer_head_dim, divided=False)
             matrices.append(Matrix("indexer", (scored,), inputs))

@@ -1,5 +1,5 @@
-"""Mamba-2 mixers (Nemotron-H, Granite 4, Zamba, Jamba as Mamba-2 equivalent): a state-space model with a constant
-state."""
+"""Mamba mixers (Nemotron-H, Granite 4, Zamba; Jamba and Falcon-Mamba with the projections of Mamba-1): a state-space
+model with a constant state."""
 
 from typing import Final
 
@@ -28,11 +28,22 @@ class Operators(MixerOperators):
         inputs = Block(hidden, divided=False)
         inner = Block(record.num_heads, record.head_dim)
         groups = Block(record.num_groups, 2 * record.state_dim)
-        super().__init__(
-            (
+        rank = record.time_step_rank
+        if rank is None:
+            projections: tuple[Matrix, ...] = (
                 Matrix("mamba_in", (inner, inner, groups, Block(record.num_heads)), inputs),
-                Matrix("mamba_out", (inputs,), inner),
-            ),
+            )
+        else:  # Mamba-1: input and output gates and time steps are projected from the inner values
+            steps = Block(rank + 2 * record.state_dim, divided=False)
+            projections = (
+                Matrix("mamba_in", (inner, inner), inputs),
+                Matrix("mamba_steps", (steps,), inner),
+                Matrix("mamba_time", (inner,), Block(rank, divided=False)),
+                Matrix("mamba_decay", (inner,), Block(record.state_dim, divided=False), low_bit=False),
+            )
+            groups = Block(0, divided=False)
+        super().__init__(
+            (*projections, Matrix("mamba_out", (inputs,), inner)),
             (
                 Matrix(
                     "convolution", (inner, groups), Block(record.conv_kernel, divided=False), low_bit=False

@@ -48,7 +48,9 @@ def shapes(model: str, tp: int) -> dict[str, tuple[int, int]]:
 
 
 def weight_bytes(model: Model, layer: Layer, dtype: str, tp: int, expert_ranks: int) -> float:
-    return dense_weight_bytes(model, layer, dtype, tp) + expert_weight_bytes(layer, dtype) / expert_ranks
+    return (
+        dense_weight_bytes(model, layer, dtype, tp) + expert_weight_bytes(model, layer, dtype) / expert_ranks
+    )
 
 
 def part(feed_forward: FeedForward, hidden: int) -> Layer:

@@ -1,0 +1,40 @@
+"""Options of `advisor memory`: a model, a context and an accelerator."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from typer import Option
+
+from advisor.ask.inputs import only
+from advisor.ask.options import GpuName, LayoutOptions, ModelName
+from advisor.cli.command import command
+
+
+@command("memory")
+@dataclass(frozen=True, slots=True)
+class MemoryInput:
+    """Memory of a model on an accelerator: weights, cache, state, activations, reserve, and the sequences that fit."""
+
+    model: ModelName
+    gpu: GpuName
+    context: Annotated[
+        str, Option(metavar="N", help="Tokens of each sequence, prompt and output together: 8192, 32k.")
+    ] = "8192"
+    concurrency: Annotated[
+        int, Option(metavar="N", min=1, max=100_000, help="Sequences that are held at once.")
+    ] = 1
+    layout: Annotated[LayoutOptions, only("tp", "pp", "dp", "ep", "precision", "kv_precision", "engine")] = (
+        LayoutOptions()
+    )
+    max_num_seqs: Annotated[
+        int | None,
+        Option(
+            metavar="N", min=1, max=65_536, help="Sequences of one iteration.", show_default="the engine's"
+        ),
+    ] = None
+    max_num_batched_tokens: Annotated[
+        int | None,
+        Option(
+            metavar="N", min=1, max=1_000_000, help="Tokens of one iteration.", show_default="the engine's"
+        ),
+    ] = None

@@ -1,0 +1,82 @@
+"""Answer of `advisor memory`, from its options."""
+
+from dataclasses import replace
+from typing import Final
+
+from advisor.ask.deployment import deployment_of
+from advisor.ask.measures import parse_tokens
+from advisor.ask.options import SharedOptions
+from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.published import context_limits
+from advisor.commands.memory.options import MemoryInput
+from advisor.commands.memory.view import memory_answer
+from advisor.render.answer import Answer
+from advisor.render.document import pick_attributes
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.layout import check_generates, check_layout
+from advisor.simulator.memory_account import account_memory, model_account
+
+_MOST_DEGREE: Final = 16
+"""Highest degree of tensor parallelism that is tried for a model that does not fit."""
+
+
+def memory(asked: MemoryInput, shared: SharedOptions) -> Answer:
+    """Return the memory of a model on accelerators: each part, what is free, and how many sequences fit.
+
+    Raises: AdvisorError and its kinds: something typed is malformed or unknown, the layout divides the model unevenly,
+        or a sequence is longer than the model reads.
+    """
+    tokens = parse_tokens(asked.context, "--context")
+    deployment, notes = deployment_of(asked.model, asked.gpu, asked.layout)
+    check_generates(deployment.model)
+    check_layout(deployment)
+    _check_window(deployment, tokens)
+    account = account_memory(
+        deployment,
+        tokens,
+        asked.concurrency,
+        max_num_seqs=asked.max_num_seqs,
+        max_num_batched_tokens=asked.max_num_batched_tokens,
+    )
+    ids = {"model": deployment.model.id, "gpu": deployment.accelerator.id, "engine": deployment.engine.id}
+    names = "tensor_parallel pipeline_parallel data_parallel expert_parallel weight_dtype activation_dtype kv_dtype"
+    inputs = (
+        ids
+        | {"checkpoint": deployment.model.checkpoint or None, "context_tokens": tokens}
+        | pick_attributes(deployment, names)
+        | pick_attributes(asked, "concurrency max_num_seqs max_num_batched_tokens")
+    )
+    degree = None if account.fits else _fitting_degree(deployment, tokens, asked)
+    return memory_answer(
+        deployment, tokens, account, model_account(deployment, tokens), degree, inputs, notes
+    )
+
+
+def _fitting_degree(deployment: Deployment, tokens: int, asked: MemoryInput) -> int | None:
+    """Return the smallest higher degree of tensor parallelism at which all sequences fit; None if there is none."""
+    degree = 2 * deployment.tensor_parallel
+    while degree <= _MOST_DEGREE and deployment.data_parallel == 1 and deployment.expert_parallel == 1:
+        wider = replace(deployment, tensor_parallel=degree)
+        try:
+            check_layout(wider)
+            if account_memory(wider, tokens, asked.concurrency).fits:
+                return degree
+        except InfeasibleError:
+            pass
+        degree *= 2
+    return None
+
+
+def _check_window(deployment: Deployment, tokens: int) -> None:
+    """Refuse a sequence that is longer than the model reads.
+
+    Raises: AdvisorError: it is longer than the window, with the scaling that the publisher states.
+    """
+    limits = context_limits(deployment.model)
+    window = max(limits.with_scaling or 0, limits.native or 0)
+    if window and tokens > window:
+        raise AdvisorError(
+            f"--context {tokens:,} exceeds the {window:,} tokens of {deployment.model.id}",
+            why="positions beyond its window were not trained",
+            fix=f"--context {window}",
+        )

@@ -1,0 +1,111 @@
+"""Memory of a deployment as an answer: one row for each part, and the sequences that fit."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from advisor.catalog.units import GB, KILO
+from advisor.render.answer import Answer, Paragraph, Table, columns
+from advisor.render.numbers import digits, percent
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.memory_account import MemoryAccount, ModelAccount
+
+
+def memory_answer(
+    deployment: Deployment,
+    tokens: int,
+    account: MemoryAccount,
+    model: ModelAccount,
+    fitting_degree: int | None,
+    inputs: Mapping[str, Any],
+    notes: tuple[str, ...],
+) -> Answer:
+    """Return the parts of the memory, the verdict and the number of sequences that fit."""
+    return Answer(
+        result={
+            "fits": account.fits,
+            "num_sequences_that_fit": account.num_fitting,
+            "kv_capacity_tokens": account.capacity_tokens,
+            "num_accelerators": deployment.accelerators_per_replica,
+            "per_accelerator": {
+                "total_bytes": account.total_bytes,
+                "weight_bytes": account.weight_bytes,
+                "vision_bytes": account.vision_bytes,
+                "kv_cache_bytes": account.cache_bytes,
+                "state_bytes": account.state_bytes,
+                "activation_bytes": account.activation_bytes,
+                "runtime_bytes": account.runtime_bytes,
+                "reserve_bytes": account.reserve_bytes,
+                "free_bytes": account.free_bytes,
+            },
+            "model": {
+                "weight_bytes": model.weight_bytes,
+                "sequence_bytes": model.sequence_bytes,
+                "kv_bytes_per_token": model.cache_bytes_per_token,
+            },
+            "problem": account.problem or None,
+            "tensor_parallel_that_fits": fitting_degree,
+        },
+        inputs=inputs,
+        blocks=(
+            Paragraph(_headline(deployment, tokens, account), emphasis=True),
+            _parts(account),
+            Paragraph(_whole(deployment, tokens, model)),
+            *([Paragraph(f"With --tp {fitting_degree} they fit.")] if fitting_degree else []),
+        ),
+        notes=notes,
+    )
+
+
+def _headline(deployment: Deployment, tokens: int, account: MemoryAccount) -> str:
+    """Return the verdict in one sentence."""
+    count = deployment.accelerators_per_replica
+    where = f"{count} x {deployment.accelerator.id} under {deployment.engine.name}"
+    what = (
+        f"{deployment.model.id} ({deployment.weight_dtype} weights, {deployment.kv_dtype} cache) on {where}"
+    )
+    if account.problem:
+        return f"{what} does not fit: {account.problem}"
+    number = account.num_sequences
+    asked = f"{_count(number)} of {tokens:,} tokens"
+    if account.fits:
+        return f"{what}: {asked} fit{'' if number > 1 else 's'}, {account.num_fitting:,} at most"
+    if account.num_fitting:
+        return f"{what}: {asked} do not fit at once, {account.num_fitting:,} do"
+    held = f"the cache holds {account.capacity_tokens:,} tokens"
+    return f"{what}: a sequence of {tokens:,} tokens does not fit, {held}"
+
+
+def _count(number: int) -> str:
+    return f"{number:,} sequence{'s' if number > 1 else ''}"
+
+
+def _parts(account: MemoryAccount) -> Table:
+    """Return one row for each part of the memory of the fullest accelerator."""
+    left = "free for more sequences" if account.free_bytes >= 0 else "missing"
+    parts = (
+        ("weights", account.weight_bytes, "vision tower included" if account.vision_bytes else ""),
+        ("KV cache", account.cache_bytes, f"{_count(account.num_sequences)} at full length"),
+        ("recurrent state", account.state_bytes, "convolutions included"),
+        ("activations", account.activation_bytes, "largest iteration"),
+        ("context, graphs", account.runtime_bytes, "driver, communicators, captured graphs"),
+        ("engine reserve", account.reserve_bytes, "not requested by the engine"),
+        (left, abs(account.free_bytes), ""),
+        ("memory", account.total_bytes, ""),
+    )
+    rows = tuple(
+        (name, digits(size / GB), percent(size / account.total_bytes), meaning)
+        for name, size, meaning in parts
+        if size > 0
+    )
+    return Table(
+        columns("part | GB> | of memory> | meaning~?"), rows, title="Memory of the fullest accelerator"
+    )
+
+
+def _whole(deployment: Deployment, tokens: int, model: ModelAccount) -> str:
+    """Return the sizes of the whole model in one paragraph."""
+    sequence = f"a sequence of {tokens:,} tokens {digits(model.sequence_bytes / GB)} GB"
+    return (
+        f"The whole model has {digits(model.weight_bytes / GB)} GB of weights, and {sequence}: "
+        f"{digits(model.cache_bytes_per_token / KILO)} kB for each further token. GB are 10^9 bytes."
+    )

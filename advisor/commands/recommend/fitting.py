@@ -1,0 +1,152 @@
+"""Models that fit a machine or a budget: the answer of `advisor recommend` without a model."""
+
+from typing import Final
+
+from advisor.ask.options import SharedOptions
+from advisor.ask.scenario import constraints_of, objectives_of
+from advisor.ask.traffic import traffic_of
+from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.units import GB
+from advisor.commands.recommend.options import RecommendInput
+from advisor.decide.models_that_fit import FittingModel, models_that_fit
+from advisor.decide.scenario import Scenario
+from advisor.render.answer import Answer, Paragraph, Table, bullet_list, columns
+from advisor.render.numbers import LEGEND, MISSING, digits, show_quantity
+
+_ACTING: Final = frozenset(
+    (
+        "own",
+        "budget",
+        "profile",
+        "input_tokens",
+        "output_tokens",
+        "gpu",
+        "provider",
+        "region",
+        "residency",
+        "tenancy",
+        "term",
+        "max_price_age",
+        "price_file",
+        "power_budget",
+        "engine",
+        "precision",
+        "top",
+        "workload",
+        "seed",
+        "as_of",
+        "calibration",
+        "offline",
+        "json",
+        "output",
+        "quiet",
+        "verbose",
+        "no_input",
+    )
+)
+"""Options that act without a model."""
+
+
+def fitting(asked: RecommendInput, shared: SharedOptions) -> Answer:
+    """Return the models that hardware of one's own or a budget serves, by published quality.
+
+    Raises: AdvisorError and its kinds: something typed is malformed or says nothing without a model, or nothing fits.
+    """
+    idle = sorted(shared.given - _ACTING)
+    if idle:
+        option = idle[0].replace("_", "-")
+        raise AdvisorError(
+            f"--{option} says nothing without a model",
+            why="without --model the answer lists the models that fit",
+            fix=f"--model NAME, or no --{option}",
+        )
+    constraints, notes = constraints_of(asked.where)
+    scenario = Scenario(
+        model="",
+        traffic=traffic_of(asked.load),
+        objectives=objectives_of(asked.objectives),
+        constraints=constraints,
+        as_of=shared.as_of,
+        seed=shared.seed,
+    )
+    found, number = models_that_fit(scenario, asked.shown.top)
+    if not found:
+        raise InfeasibleError(
+            "no model of the catalog fits",
+            why=f"weights and one request of {scenario.traffic.longest_request_tokens:,} tokens exceed every machine",
+            fix="--own with more accelerators, a larger --budget, or shorter requests: --input-tokens 1000",
+        )
+    return Answer(
+        result={"models": [_record(one) for one in found], "num_models_that_fit": number},
+        inputs={
+            "own": [f"{count}x{name}" for count, name in constraints.own],
+            "budget_usd_per_hour": scenario.objectives.budget_usd_per_hour,
+            "traffic": scenario.traffic,
+            "top": asked.shown.top,
+        },
+        blocks=(
+            Paragraph(_headline(found[0], number), emphasis=True),
+            _table(found),
+            Paragraph(
+                "Speed is that of one request at the mean context. Models without a sourced score follow those with "
+                f"one, the newest first: that order says nothing of their quality.\n{LEGEND}"
+            ),
+            bullet_list("Sources of quality", _sources(found)),
+        ),
+        records="models",
+        notes=notes,
+    )
+
+
+def _headline(first: FittingModel, number: int) -> str:
+    """Return the number of models and the first of them."""
+    known = f", {first.quality.benchmark} {first.quality.score_percent:g} %" if first.quality else ""
+    where = f"{first.machine.count} x {first.machine.accelerator.id}"
+    what = f"{first.model.id} in {first.deployment.weight_dtype} on {where}{known}"
+    return f"{number} models of the catalog fit. First: {what}"
+
+
+def _table(found: tuple[FittingModel, ...]) -> Table:
+    rows = tuple(
+        (
+            one.model.id,
+            f"{one.quality.score_percent:g} %" if one.quality else "unknown",
+            f"{one.deployment.engine.id} {one.deployment.weight_dtype}",
+            f"{one.machine.count} x {one.machine.accelerator.id}",
+            f"${digits(one.machine.usd_per_hour)}",
+            show_quantity(one.tokens_per_s) if one.tokens_per_s else MISSING,
+            digits(one.memory.weight_bytes / GB),
+            f"{one.memory.num_fitting:,}",
+        )
+        for one in found
+    )
+    heads = "model | quality> | engine, weights | machine~ | $/h> | tokens/s> | GB each> | requests at once>?"
+    return Table(columns(heads), rows, title="Models that fit, by published quality")
+
+
+def _sources(found: tuple[FittingModel, ...]) -> list[str]:
+    """Return one line for each source of a score that is shown."""
+    known = [one.quality for one in found if one.quality]
+    lines = dict.fromkeys(f"{quality.benchmark}: {quality.source}" for quality in known)
+    return list(lines) or ["no model of this list has a sourced score in the catalog"]
+
+
+def _record(found: FittingModel) -> dict[str, object]:
+    """Return one model as a record for scripts."""
+    return {
+        "model": found.model.id,
+        "checkpoint": found.checkpoint,
+        "engine": found.deployment.engine.id,
+        "weight_dtype": found.deployment.weight_dtype,
+        "kv_dtype": found.deployment.kv_dtype,
+        "accelerator": found.machine.accelerator.id,
+        "num_accelerators": found.machine.count,
+        "tensor_parallel": found.deployment.tensor_parallel,
+        "pipeline_parallel": found.deployment.pipeline_parallel,
+        "provider": found.machine.provider,
+        "usd_per_hour": found.machine.usd_per_hour,
+        "output_tokens_per_s": found.tokens_per_s,
+        "weight_bytes": found.memory.weight_bytes,
+        "num_sequences_that_fit": found.memory.num_fitting,
+        "quality": None if found.quality is None else found.quality._asdict(),
+    }

@@ -1,0 +1,198 @@
+"""Models that a machine or a budget can serve: ranked by published quality, with their cost and speed."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from advisor.catalog import engines, models
+from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.engines import weight_formats
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.model_quality import Quality, read_quality
+from advisor.catalog.published import context_limits, served_checkpoint, served_model
+from advisor.catalog.schema import Accelerator, Model
+from advisor.decide.offers import OWN, market, placements
+from advisor.decide.scenario import Scenario
+from advisor.simulator.deployment import Deployment, activation_dtype_of, cache_dtype_of
+from advisor.simulator.graph.model import parameter_count
+from advisor.simulator.intervals import with_interval
+from advisor.simulator.layout import check_layout
+from advisor.simulator.memory_account import MemoryAccount, account_memory
+from advisor.simulator.quantity import Quantity
+from advisor.simulator.replica_model import model_replica
+from advisor.simulator.serving_prediction import class_of
+from advisor.simulator.step_cost import decode_iteration_s
+
+_SIZES: Final = (1, 2, 4, 8)
+"""Numbers of accelerators that are tried together."""
+_FORMATS: Final = ("bf16", "fp8", "int8", "nvfp4", "mxfp4", "int4", "q8_0", "q6_k", "q5_k_m", "q4_k_m")
+"""Formats that are tried besides a model's own, the widest first. Below four bits the cost in quality is not small."""
+_MOST_SPEEDS: Final = 40
+"""Most models whose speed is computed; each takes about a quarter of a second."""
+
+
+@dataclass(frozen=True, slots=True)
+class FittingMachine:
+    """Accelerators of one kind that serve one replica."""
+
+    accelerator: Accelerator
+    count: int
+    usd_per_hour: float
+    """Price of the unit that is bought or, for hardware of one's own, its electricity [USD/h]."""
+    provider: str
+
+
+@dataclass(frozen=True, slots=True)
+class FittingModel:
+    """One model in the widest published format that fits, on the cheapest machine that holds it."""
+
+    model: Model
+    machine: FittingMachine
+    deployment: Deployment
+    checkpoint: str
+    memory: MemoryAccount
+    quality: Quality | None
+    """Published score; None if the catalog has no sourced one."""
+    tokens_per_s: Quantity | None
+    """Output tokens per second of one sequence; None if it was not computed."""
+
+
+def models_that_fit(scenario: Scenario, most: int) -> tuple[tuple[FittingModel, ...], int]:
+    """Return up to `most` models that serve one request of the traffic's longest length, the best first, and the number
+    of all that do.
+
+    Models with a published score come first, by that score; then the others, the newest first.
+
+    Raises: AdvisorError and its kinds: a name is not known, or nothing is for sale within the limits.
+    """
+    machines = sorted(_machines(scenario), key=lambda machine: machine.usd_per_hour)
+    tokens = scenario.traffic.longest_request_tokens
+    scores = read_quality()
+    found = []
+    for model in models.all_models():
+        if model.workload != "decoder" or not model.hf_ids:
+            continue
+        limits = context_limits(model)
+        window = max(limits.with_scaling or 0, limits.native or 0)
+        if window and tokens > window:
+            continue
+        held = _first_that_holds(model, machines, scenario, tokens)
+        if held is not None:
+            machine, deployment, checkpoint, memory = held
+            found.append(
+                FittingModel(model, machine, deployment, checkpoint, memory, scores.get(model.id), None)
+            )
+    found.sort(key=_place)
+    shown = [_with_speed(one, scenario) for one in found[: min(most, _MOST_SPEEDS)]]
+    return tuple(shown), len(found)
+
+
+def _place(found: FittingModel) -> tuple[float, str, float, str]:
+    """Return a sort key: score, then the date of release, then the size, each from the highest down."""
+    score = found.quality.score_percent if found.quality else 0.0
+    newest = "".join(chr(0x10FFFF - ord(sign)) for sign in found.model.released)
+    return -score, newest, -parameter_count(found.model).total, found.model.id
+
+
+def _machines(scenario: Scenario) -> Iterator[FittingMachine]:
+    """Yield the machines that are owned, or that the budget rents."""
+    offers, chips = market(scenario.constraints, scenario.as_of, scenario.calibration)
+    budget = scenario.objectives.budget_usd_per_hour
+    for name, prices in offers.items():
+        chip = chips[name]
+        if chip.memory_bytes is None or chip.unranked_reason:
+            continue
+        for size in _SIZES:
+            ways = placements(size, prices, chip)
+            cheapest = min(ways, key=lambda way: way.usd_per_unit_hour * way.min_units, default=None)
+            if cheapest is None:
+                continue
+            usd = cheapest.usd_per_unit_hour * cheapest.min_units
+            if budget is None or cheapest.price.provider == OWN or usd <= budget:
+                yield FittingMachine(chip, size, usd, cheapest.price.provider)
+
+
+def _first_that_holds(
+    model: Model, machines: Iterable[FittingMachine], scenario: Scenario, tokens: int
+) -> tuple[FittingMachine, Deployment, str, MemoryAccount] | None:
+    """Return the cheapest machine that holds a model in a published format, with the widest format that it holds."""
+    parameters = parameter_count(model)
+    for machine in machines:
+        whole = (machine.accelerator.memory_bytes or 0.0) * machine.count
+        for dtype in _formats(model, scenario):
+            if parameters.total * bytes_per_element(dtype) * 0.9 > whole:
+                continue
+            held = _deploy(model, machine, dtype, scenario, tokens)
+            if held is not None:
+                return machine, *held
+    return None
+
+
+def _formats(model: Model, scenario: Scenario) -> tuple[str, ...]:
+    """Return the formats to try, the widest first: none wider than the model's own."""
+    if scenario.constraints.precisions:
+        return scenario.constraints.precisions
+    own = bytes_per_element(model.weights)
+    others = [dtype for dtype in _FORMATS if bytes_per_element(dtype) <= own and dtype != model.weights]
+    return model.weights, *others
+
+
+def _deploy(
+    model: Model, machine: FittingMachine, dtype: str, scenario: Scenario, tokens: int
+) -> tuple[Deployment, str, MemoryAccount] | None:
+    """Return a deployment that holds one request, with the checkpoint and its memory; None if there is none."""
+    chip = machine.accelerator
+    for name in chip.engines:
+        engine = engines.by_id(name)
+        if scenario.constraints.engines and name not in scenario.constraints.engines:
+            continue
+        if dtype not in weight_formats(engine, chip):
+            continue
+        served = served_checkpoint(model, engine, dtype, chip)
+        if served.origin == "quantise first":
+            continue
+        own = served_model(model, engine, dtype, chip)
+        for tp, pp in ((machine.count, 1), (1, machine.count)):
+            deployment = Deployment(
+                own,
+                chip,
+                engine,
+                tensor_parallel=tp,
+                pipeline_parallel=pp,
+                weight_dtype=dtype,
+                activation_dtype=activation_dtype_of(own, dtype, chip),
+                kv_dtype=cache_dtype_of(own, engine, chip),
+            )
+            try:
+                check_layout(deployment)
+                memory = account_memory(deployment, tokens, 1)
+            except (AdvisorError, KeyError):
+                continue
+            if memory.fits:
+                return deployment, served.repository, memory
+    return None
+
+
+def _with_speed(found: FittingModel, scenario: Scenario) -> FittingModel:
+    """Return the model with the speed of one sequence at the traffic's mean context."""
+    traffic = scenario.traffic
+    try:
+        replica = model_replica(
+            found.deployment,
+            # The longest request, for which memory was counted: windows then take the same part of the cache.
+            mean_input_tokens=float(traffic.longest_request_tokens - traffic.mean_output_tokens),
+            mean_output_tokens=float(traffic.mean_output_tokens),
+            max_context_tokens=traffic.longest_request_tokens,
+        )
+        step_s = with_interval(
+            decode_iteration_s(replica.surface, 1, traffic.mean_context_tokens),
+            "tpot",
+            class_of(replica),
+            replica.basis,
+        )
+    except (AdvisorError, KeyError, ValueError):
+        return found
+    speed = Quantity(1.0 / step_s.value, 1.0 / step_s.high, 1.0 / step_s.low, step_s.basis)
+    return FittingModel(
+        found.model, found.machine, found.deployment, found.checkpoint, found.memory, found.quality, speed
+    )

@@ -1,0 +1,556 @@
+"""Rules of a checkpoint's quantisation: the storage of each module, from config.json and hf_quant_config.json."""
+
+import fnmatch
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from advisor.catalog.dtypes import bytes_per_element, grouped_bits
+from advisor.catalog.hf.fields import ConfigFields
+from advisor.catalog.hf.modules import PREFIXES, canonical
+
+WIDE_BITS: Final = 16.0
+_SCALE_BITS: Final = 16.0
+_BLOCK_SCALE_BITS: Final = 32.0
+_FP4_GROUPS: Final = {"nvfp4": 16, "mxfp4": 32}
+_MX_GROUP: Final = 32
+_WIDEST_FOUR_BIT: Final = 4
+"""Widest integers that kernels of 4 bits multiply [bits]; wider ones take kernels of 8 bits."""
+_LEAST_BITS: Final = 1
+_MOST_BITS: Final = 16
+
+
+class ModuleFormat(NamedTuple):
+    """Format of one module: the kernels that multiply it, and its size."""
+
+    dtype: str
+    bits: float
+    """Bits per weight, with scales and zero points."""
+    weight_only: bool = False
+    """Whether activations keep 16 bits although the format has kernels of its own width."""
+    blockwise: bool = False
+    """Whether fp8 scales cover blocks of weights."""
+
+
+class Rules(NamedTuple):
+    """Storage of every module of a checkpoint."""
+
+    plain: ModuleFormat
+    """Storage of modules that nothing quantises."""
+    default: ModuleFormat
+    """Storage of matrices in layers that no other rule names."""
+    experts: ModuleFormat | None = None
+    """Storage of routed experts if the config names another one for them."""
+    named: Callable[[str], ModuleFormat | None] = lambda name: None
+    """Storage of a module that the config names; None if it names none."""
+    excluded: Callable[[str], bool] = lambda name: False
+    """Whether the config lists a module among those that stay as they are."""
+    tables: bool = False
+    """Whether embedding and head are quantised like the matrices in layers (MLX)."""
+    head: ModuleFormat | None = None
+    """Storage of the output head if the method quantises it; None: 16 bits."""
+
+    def storage_of(self, part: str, names: tuple[str, ...]) -> ModuleFormat:
+        """Return the storage of a matrix that goes by any of these names."""
+        for name in names:
+            found = self.named(name)
+            if found is not None:
+                return found
+        if any(self.excluded(name) for name in names):
+            return self.plain
+        if part in ("embedding", "head") and not self.tables:
+            return (self.head or self.plain) if part == "head" else self.plain
+        return self.experts if part == "experts" and self.experts is not None else self.default
+
+
+def rules_of(quantization: ConfigFields, plain: str, expert_dtype: str = "") -> Rules:
+    """Return the rules that a quantization_config states; `plain` is the format of what it leaves alone.
+
+    Raises: InputFileError: the method, algorithm or a width is unknown; names the field.
+    Source: field names as written by transformers, compressed-tensors, GPTQModel, AutoAWQ, AutoRound, ModelOpt, Quark,
+        bitsandbytes, TorchAO, MLX-LM and exllamav3.
+    """
+    method = quantization.text("quant_method").lower().replace("_", "-")
+    wide = ModuleFormat(plain, 8.0 * bytes_per_element(plain))
+    reader = _METHODS.get(method)
+    if reader is None and quantization.has("config_groups"):
+        reader = _read_compressed
+    if reader is None and quantization.has("quant_algo"):
+        reader = _modelopt
+    if reader is None and not method and quantization.has("bits", "q_group_size", "group_size"):
+        reader = _mlx if quantization.has("mode") or not quantization.has("zero_point") else _integers
+    if reader is None:
+        quantization.fail(
+            "quant_method",
+            f"is '{method}', which is not known",
+            fix=f"use one of {', '.join(sorted(_METHODS))}",
+            hint="remove quantization_config to have the model read as bf16",
+        )
+    rules = reader(quantization, wide)
+    if expert_dtype == "fp4":  # DeepSeek V4: experts in mxfp4, the rest as the config says
+        rules = rules._replace(experts=ModuleFormat("mxfp4", 8.0 * bytes_per_element("mxfp4")))
+    return rules
+
+
+def algorithm_storage(config: ConfigFields, algorithm: str, group_size: int | None = None) -> ModuleFormat:
+    """Return the storage of a ModelOpt algorithm.
+
+    Raises: InputFileError: the algorithm is unknown.
+    Source: NVIDIA Model-Optimizer, quant_algo as written into hf_quant_config.json.
+    """
+    name = algorithm.upper()
+    if "MXFP8" in name:
+        return ModuleFormat("fp8", grouped_bits(8.0, _MX_GROUP, 8.0))
+    if "NVFP4" in name:
+        return ModuleFormat(
+            "nvfp4", grouped_bits(4.0, group_size or 16, 8.0), weight_only=name.startswith("W4A16")
+        )
+    if "MXFP4" in name:
+        return ModuleFormat("mxfp4", grouped_bits(4.0, _MX_GROUP, 8.0))
+    if "W4" in name or "INT4" in name:
+        return ModuleFormat("int4", grouped_bits(4.0, group_size or 128, _SCALE_BITS))
+    if "FP8" in name:
+        blockwise = "PB" in name or "BLOCK" in name
+        return ModuleFormat("fp8", 8.0, weight_only="WO" in name.split("_"), blockwise=blockwise)
+    if "INT8" in name or "W8" in name:
+        return ModuleFormat("int8", 8.0, weight_only=name.startswith("W8A16"))
+    return config.fail("quant_algo", f"is '{algorithm}', which is not known")
+
+
+def declared_cache(quantization: ConfigFields) -> str | None:
+    """Return the format of the KV cache that a quantisation declares, or None.
+
+    Source: kv_cache_scheme of compressed-tensors; kv_cache_quant_algo of ModelOpt.
+    """
+    said = quantization.values.get("kv_cache_scheme") or quantization.values.get("kv_cache_quant_algo")
+    if isinstance(said, dict):
+        bits = said.get("num_bits")
+        if bits == _FP8_BITS:
+            return "fp8" if said.get("type") == "float" else "int8"
+        return "nvfp4" if bits == _FP4_BITS and said.get("type") == "float" else None
+    if isinstance(said, str):
+        name = said.upper()
+        return next((dtype for word, dtype in _CACHES if word in name), None)
+    return None
+
+
+_FP8_BITS: Final = 8
+_FP4_BITS: Final = 4
+_CACHES: Final = (("NVFP4", "nvfp4"), ("FP8", "fp8"), ("INT8", "int8"))
+
+
+def _matching(patterns: Iterable[object]) -> Callable[[str], bool]:
+    """Return whether a module's name is under one of the patterns.
+
+    A pattern is a regular expression behind `re:`, a name with wildcards, or a part of a path between dots.
+    """
+    plain: set[str] = set()
+    globs: list[str] = []
+    expressions: list[re.Pattern[str]] = []
+    for pattern in patterns:
+        text = str(pattern)
+        if text.startswith("re:"):
+            found = _compile(text[3:])
+            if found is not None:
+                expressions.append(found)
+        elif any(sign in text for sign in "*?["):
+            shown = canonical(text)
+            globs += [shown, f"*.{shown}", f"{shown}.*", f"*.{shown}.*"]
+        elif text:
+            plain.add(canonical(text))
+    joined = re.compile("|".join(fnmatch.translate(one) for one in globs)) if globs else None
+
+    @cache
+    def matches(name: str) -> bool:
+        if plain and any(part in plain for part in _inner(name)):
+            return True
+        if joined is not None and joined.match(name):
+            return True
+        return any(one.match(prefix + name) for one in expressions for prefix in PREFIXES)
+
+    return matches
+
+
+def _compile(expression: str) -> re.Pattern[str] | None:
+    """Return a regular expression of a config; None if it is none, or could stall the reader."""
+    repeats = sum(expression.count(sign) for sign in "*+{")
+    if len(expression) > _LONGEST_EXPRESSION or repeats > _MOST_REPEATS or re.search(r"\)[*+{]", expression):
+        return None
+    try:
+        return re.compile(expression)
+    except (re.error, RecursionError, OverflowError):
+        return None
+
+
+_LONGEST_EXPRESSION: Final = 2_000
+"""Longest regular expression of a config that is tried [characters]; published ones have up to 200."""
+_MOST_REPEATS: Final = 3
+"""Most repetitions in an expression that is tried, and none of a group: more could take exponential time."""
+
+
+def _inner(name: str) -> Iterator[str]:
+    """Yield every run of consecutive words of a path."""
+    words = name.split(".")
+    for start in range(len(words)):
+        for end in range(start + 1, len(words) + 1):
+            yield ".".join(words[start:end])
+
+
+def _mapping(formats: Mapping[str, ModuleFormat]) -> Callable[[str], ModuleFormat | None]:
+    """Return the storage of a module that is named, or that is inside of one that is named."""
+    known = {canonical(name): storage for name, storage in formats.items()}
+
+    def find(name: str) -> ModuleFormat | None:
+        words = name.split(".")
+        for end in range(len(words), 0, -1):
+            found = known.get(".".join(words[:end]))
+            if found is not None:
+                return found
+        return None
+
+    return find
+
+
+def _skips(quantization: ConfigFields) -> Callable[[str], bool]:
+    return _matching(
+        quantization.sequence(
+            "modules_to_not_convert",
+            "ignore",
+            "exclude_modules",
+            "exclude",
+            "ignored_layers",
+            "llm_int8_skip_modules",
+            "modules_to_exclude",
+        )
+        or ()
+    )
+
+
+def _width(quantization: ConfigFields, *names: str) -> int:
+    bits = quantization.count(*names)
+    if not _LEAST_BITS <= bits <= _MOST_BITS:
+        quantization.fail(names[0], f"is {bits}, not a width from {_LEAST_BITS} to {_MOST_BITS} bits")
+    return bits
+
+
+def integers(
+    bits: int, group_size: int | None, *, zero_points: bool, scale_bits: float = _SCALE_BITS
+) -> ModuleFormat:
+    """Return the storage of grouped integers that are multiplied in 16 bits; without groups, a scale per channel.
+
+    Source: layout of AWQ, GPTQ, AutoRound and MLX files.
+    """
+    if bits >= WIDE_BITS:
+        return ModuleFormat("bf16", WIDE_BITS)
+    dtype = "int4" if bits <= _WIDEST_FOUR_BIT else "int8"
+    if group_size is None or group_size <= 0:
+        return ModuleFormat(dtype, float(bits), weight_only=True)
+    return ModuleFormat(
+        dtype, grouped_bits(bits, group_size, scale_bits, bits if zero_points else 0.0), weight_only=True
+    )
+
+
+def _fp8(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
+    block = quantization.sequence("weight_block_size")
+    default = ModuleFormat("fp8", 8.0)
+    if block and all(isinstance(size, int) and size > 0 for size in block):
+        area = 1
+        for size in block:
+            area *= size
+        default = ModuleFormat("fp8", grouped_bits(8.0, area, _BLOCK_SCALE_BITS), blockwise=True)
+    # ModelOpt's NVFP4 experts on top of a block-fp8 checkpoint: its `ignore` says what stays fp8.
+    skipped = _matching(
+        quantization.sequence("modules_to_not_convert")
+        or (
+            ()
+            if quantization.has("moe_quant_algo")
+            else quantization.sequence("ignored_layers", "ignore") or ()
+        )
+    )
+    return Rules(wide, default, named=_quantized_layers(quantization), excluded=skipped)
+
+
+def _quantized_layers(quantization: ConfigFields) -> Callable[[str], ModuleFormat | None]:
+    layers = quantization.values.get("quantized_layers")
+    if not isinstance(layers, dict):
+        return lambda name: None
+    found: dict[str, ModuleFormat] = {}
+    for name, said in layers.items():
+        fields = said if isinstance(said, dict) else {}
+        size = fields.get("group_size")
+        found[str(name)] = algorithm_storage(
+            quantization, str(fields.get("quant_algo")), size if isinstance(size, int) and size > 0 else None
+        )
+    return _mapping(found)
+
+
+def _modelopt(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
+    algorithm = quantization.text("quant_algo") or "FP8"
+    named = _quantized_layers(quantization)
+    if algorithm.upper() == "MIXED_PRECISION":
+        return Rules(wide, wide, named=named, excluded=_skips(quantization))
+    default = algorithm_storage(quantization, algorithm, quantization.optional_count("group_size"))
+    return Rules(wide, default, named=named, excluded=_skips(quantization))
+
+
+def _read_compressed(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
+    groups = quantization.values.get("config_groups")
+    if not isinstance(groups, dict) or not groups:
+        if quantization.has("quant_algo"):
+            return _modelopt(quantization, wide)
+        quantization.fail("config_groups", "is missing", fix="take the config.json of the checkpoint itself")
+    if quantization.text("quant_algo").upper() == "MIXED_PRECISION":
+        return _modelopt(quantization, wide)
+    default: ModuleFormat | None = None
+    named: list[tuple[Callable[[str], bool], ModuleFormat]] = []
+    for key, group in groups.items():
+        fields = ConfigFields(
+            group if isinstance(group, dict) else {},
+            quantization.file,
+            f"{quantization.prefix}config_groups.{key}.",
+        )
+        storage = _group_storage(quantization, fields)
+        targets = [str(target) for target in fields.sequence("targets") or ("Linear",)]
+        chosen = [target for target in targets if "." in target or target.startswith("re:") or "_" in target]
+        if chosen:
+            named.append((_matching(chosen), storage))
+        if len(chosen) < len(targets):
+            default = storage
+    excluded = _skips(quantization)
+
+    def by_name(name: str) -> ModuleFormat | None:
+        if excluded(name):
+            return None
+        return next((storage for matches, storage in named if matches(name)), None)
+
+    # A scheme for every linear layer covers the head too, unless the list leaves it out.
+    return Rules(wide, default or wide, named=by_name, excluded=excluded, head=default)
+
+
+def _group_storage(quantization: ConfigFields, group: ConfigFields) -> ModuleFormat:
+    weights = group.section("weights")
+    if weights is None:
+        group.fail("weights", "is missing")
+    layout = f"{quantization.text('format')} {group.text('format')}".lower()
+    if "marlin-24" in layout or (
+        quantization.section("sparsity_config", "sparsity") is not None and "24" in layout
+    ):
+        group.fail("format", "is 2:4 sparse, whose size is not known", fix="take a dense checkpoint")
+    bits = _width(weights, "num_bits")
+    inputs = group.section("input_activations")
+    weight_only = inputs is None
+    size = weights.values.get("group_size")
+    grouped = size if isinstance(size, int) and size > 0 else None
+    if weights.text("type").lower() == "float":
+        if bits == _FP8_BITS:
+            if "mxfp8" in layout:
+                return ModuleFormat("fp8", grouped_bits(8.0, _MX_GROUP, 8.0), weight_only)
+            blockwise = weights.text("strategy") == "block"
+            return ModuleFormat("fp8", 8.0, weight_only, blockwise)
+        if bits == 6:
+            return ModuleFormat("fp6", grouped_bits(6.0, _MX_GROUP, 8.0), weight_only)
+        if bits != _FP4_BITS:
+            weights.fail("num_bits", f"is {bits}, not a width of floating-point weights (4, 6, 8)")
+        dtype = (
+            "nvfp4"
+            if "nvfp4" in layout or ("mxfp4" not in layout and grouped == _FP4_GROUPS["nvfp4"])
+            else "mxfp4"
+        )
+        return ModuleFormat(dtype, grouped_bits(4.0, grouped or _FP4_GROUPS[dtype], 8.0), weight_only)
+    found = integers(bits, grouped, zero_points=weights.values.get("symmetric") is False)
+    return found._replace(weight_only=weight_only)
+
+
+def _integers(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
+    """Return the rules of AWQ, GPTQ and AutoRound, whose groups have scales and zero points."""
+    bits = _width(quantization, "bits", "w_bit", "num_bits", "weight_bits", "nbits")
+    size = quantization.values.get("group_size", quantization.values.get("q_group_size"))
+    grouped = size if isinstance(size, int) and not isinstance(size, bool) else None
+
+    def storage(width: int, groups: int | None) -> ModuleFormat:
+        return integers(width, groups, zero_points=True)
+
+    named: dict[str, ModuleFormat] = {}
+    extra = quantization.values.get("extra_config")
+    for name, said in extra.items() if isinstance(extra, dict) else ():
+        if isinstance(said, dict) and isinstance(said.get("bits"), int):
+            own = said.get("group_size")
+            named[str(name)] = storage(said["bits"], own if isinstance(own, int) else grouped)
+    dynamic = quantization.values.get("dynamic")
+    left = list(quantization.sequence("modules_to_not_convert", "ignored_layers") or ())
+    patterns: list[tuple[Callable[[str], bool], ModuleFormat]] = []
+    for rule, said in dynamic.items() if isinstance(dynamic, dict) else ():
+        sign, _, expression = str(rule).partition(":")
+        if sign == "-":
+            left.append(f"re:{expression}")
+        elif isinstance(said, dict) and isinstance(said.get("bits"), int):
+            own = said.get("group_size")
+            chosen = storage(said["bits"], own if isinstance(own, int) else grouped)
+            patterns.append((_matching((f"re:{expression or rule}",)), chosen))
+    by_path = _mapping(named)
+
+    def by_name(name: str) -> ModuleFormat | None:
+        found = by_path(name)
+        if found is not None:
+            return found
+        return next((chosen for matches, chosen in patterns if matches(name)), None)
+
+    default = storage(bits, grouped)
+    head = default if quantization.flag("lm_head", "quant_lm_head") else None
+    return Rules(wide, default, named=by_name, excluded=_matching(left), head=head)
+
+
+def _mlx(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
+    def storage(values: Mapping[str, Any]) -> ModuleFormat:
+        fields = ConfigFields({**quantization.values, **values}, quantization.file, quantization.prefix)
+        mode = fields.text("mode")
+        if mode in ("mxfp4", "nvfp4"):
+            return ModuleFormat(mode, grouped_bits(4.0, _FP4_GROUPS[mode], 8.0), weight_only=True)
+        if mode == "mxfp8":
+            return ModuleFormat("fp8", grouped_bits(8.0, _MX_GROUP, 8.0), weight_only=True)
+        bits = _width(fields, "bits")
+        # A scale and a bias of 16 bits for each group.
+        size = fields.optional_count("group_size") or 64
+        return integers(bits, size, zero_points=False, scale_bits=2.0 * _SCALE_BITS)
+
+    named: dict[str, ModuleFormat] = {}
+    left = []
+    for name, said in quantization.values.items():
+        if said is False:
+            left.append(name)
+        elif isinstance(said, dict) and isinstance(said.get("bits"), int):
+            named[name] = storage(said)
+    return Rules(wide, storage({}), named=_mapping(named), excluded=_matching(left), tables=True)
+
+
+def _bitsandbytes(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
+    if quantization.flag("load_in_4bit", "_load_in_4bit"):
+        double = quantization.flag("bnb_4bit_use_double_quant")
+        bits = bytes_per_element("nf4") * 8.0 if double else grouped_bits(4.0, 64, 32.0)
+        default = ModuleFormat("nf4", bits)
+    else:
+        default = ModuleFormat("int8", 8.0, weight_only=True)
+    return Rules(wide, default, excluded=_skips(quantization))
+
+
+def _one_format(dtype: str) -> Callable[[ConfigFields, ModuleFormat], Rules]:
+    def rules(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
+        return Rules(wide, ModuleFormat(dtype, 8.0 * bytes_per_element(dtype)), excluded=_skips(quantization))
+
+    return rules
+
+
+def _experts_only(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
+    return Rules(wide, wide, experts=ModuleFormat("int8", 8.0, weight_only=True))
+
+
+def _torchao(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
+    said = quantization.values.get("quant_type")
+    found = said.get("default") if isinstance(said, dict) and "default" in said else said
+    name = str(found.get("_type", "") if isinstance(found, dict) else found).lower()
+    data = found.get("_data") if isinstance(found, dict) else None
+    size = data.get("group_size") if isinstance(data, dict) else None
+    if "int4" in name:
+        default = integers(4, size if isinstance(size, int) else 128, zero_points=False, scale_bits=32.0)
+    elif "int8" in name:
+        default = ModuleFormat("int8", 8.0, weight_only="dynamic" not in name)
+    elif "float8" in name or "fp8" in name:
+        default = ModuleFormat("fp8", 8.0, weight_only="weightonly" in name.replace("_", ""))
+    else:
+        quantization.fail(
+            "quant_type", f"is '{name}', which is not known", fix="int4, int8 or float8 of torchao"
+        )
+    return Rules(wide, default, excluded=_skips(quantization))
+
+
+def _quark(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
+    def storage(section: object) -> ModuleFormat:
+        weight = section.get("weight") if isinstance(section, dict) else None
+        if isinstance(weight, list):
+            weight = weight[0] if weight else None
+        name = str(weight.get("dtype", "") if isinstance(weight, dict) else "").lower()
+        inputs = section.get("input_tensors") if isinstance(section, dict) else None
+        if name.startswith("fp8"):
+            return ModuleFormat("fp8", 8.0, weight_only=inputs is None)
+        if name in ("fp4", "mxfp4", "mx"):
+            return ModuleFormat("mxfp4", grouped_bits(4.0, _MX_GROUP, 8.0), weight_only=inputs is None)
+        if name in ("int4", "uint4"):
+            size = weight.get("group_size") if isinstance(weight, dict) else None
+            return integers(4, size if isinstance(size, int) else None, zero_points=name == "uint4")
+        if name in ("int8", "uint8"):
+            return ModuleFormat("int8", 8.0, weight_only=inputs is None)
+        return quantization.fail("global_quant_config", f"has weights of type '{name}', which is not known")
+
+    default = storage(quantization.values.get("global_quant_config"))
+    own = quantization.values.get("layer_quant_config")
+    named = [
+        (_matching((name,)), storage(section))
+        for name, section in (own.items() if isinstance(own, dict) else ())
+        if isinstance(section, dict)
+    ]
+    return Rules(
+        wide,
+        default,
+        named=lambda name: next((found for matches, found in named if matches(name)), None),
+        excluded=_skips(quantization),
+    )
+
+
+def _hqq(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
+    inner = quantization.section("quant_config")
+    weights = (inner or quantization).section("weight_quant_params") or quantization
+    size = weights.optional_count("group_size") or 64
+    default = integers(
+        _width(weights, "nbits", "bits"), size, zero_points=False, scale_bits=2.0 * _SCALE_BITS
+    )
+    return Rules(wide, default, excluded=_matching(quantization.sequence("skip_modules") or ()))
+
+
+def _exl3(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
+    def storage(name: str, fallback: float | None = None) -> ModuleFormat:
+        bits = quantization.values.get(name, fallback)
+        if isinstance(bits, bool) or not isinstance(bits, int | float) or not 1.0 <= bits <= 8.0:
+            quantization.fail(name, f"is {bits!r}, not an average width from 1 to 8 bits")
+        usual = min(_EXL3_WIDTHS, key=lambda width: abs(width - bits))
+        return ModuleFormat(f"exl3-{usual:.1f}bpw", float(bits))
+
+    return Rules(wide, storage("bits"), head=storage("head_bits", 6.0))
+
+
+_EXL3_WIDTHS: Final = (2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 8.0)
+
+_METHODS: Final[Mapping[str, Callable[[ConfigFields, ModuleFormat], Rules]]] = {
+    "fp8": _fp8,
+    "finegrained-fp8": _fp8,
+    "fbgemm-fp8": _one_format("fp8"),
+    "w8a8-fp8": _one_format("fp8"),
+    "ptpc-fp8": _one_format("fp8"),
+    "w8a8-int8": _one_format("int8"),
+    "eetq": _one_format("int8"),
+    "mxfp4": _one_format("mxfp4"),
+    "nvfp4": _one_format("nvfp4"),
+    "modelopt-fp4": _modelopt,
+    "modelopt-mxfp8": _modelopt,
+    "modelopt": _modelopt,
+    "modelopt-mixed": _modelopt,
+    "compressed-tensors": _read_compressed,
+    "awq": _integers,
+    "awq-marlin": _integers,
+    "gptq": _integers,
+    "gptq-marlin": _integers,
+    "auto-round": _integers,
+    "auto-round:auto-gptq": _integers,
+    "auto-round:auto-awq": _integers,
+    "intel/auto-round": _integers,
+    "inc": _integers,
+    "autoround": _integers,
+    "bitsandbytes": _bitsandbytes,
+    "torchao": _torchao,
+    "quark": _quark,
+    "hqq": _hqq,
+    "exl3": _exl3,
+    "experts-int8": _experts_only,
+    "mlx": _mlx,
+}
+"""Reader of the rules, by quant_method."""

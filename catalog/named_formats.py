@@ -1,0 +1,326 @@
+"""Formats that the name of a checkpoint states: `Qwen/Qwen3-32B-AWQ` is int4, `x-GGUF:Q4_K_M` a file of llama.cpp."""
+
+import functools
+import re
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from advisor.catalog.dtypes import (
+    BITS_PER_BYTE,
+    DTYPES,
+    GGUF_DTYPES,
+    bytes_per_element,
+    gguf_bits,
+    grouped_bits,
+)
+from advisor.catalog.errors import UnknownNameError
+from advisor.catalog.files import DATA_DIR, read_csv
+from advisor.catalog.hf.modules import matrices
+from advisor.catalog.hf.quantization import ModuleFormat, Rules, integers
+from advisor.catalog.hf.weights import weights_by_rules
+from advisor.catalog.schema import Model
+from advisor.catalog.schema.model import PartFormat
+from advisor.catalog.units import GIB
+
+_PARTS_FILE: Final = DATA_DIR / "support" / "checkpoint_parts.csv"
+_FILES_FILE: Final = DATA_DIR / "support" / "gguf_files.csv"
+_USUAL_GGUF: Final = "q4_k_m"
+"""File that llama.cpp loads from a GGUF repository if none is named (ggml-org/llama.cpp, tools/server/README.md)."""
+_USUAL_GROUP: Final = 128
+_MLX_GROUP: Final = 64
+_PLAIN: Final = ModuleFormat("bf16", 16.0)
+
+_GGUF_TYPE: Final = re.compile(
+    r"(?:^|[-_.:/])(ud-)?((?:i?q\d|tq\d)(?:_[a-z0-9]+)*|bf16|f16|f32)$", re.IGNORECASE
+)
+_WIDTH: Final = re.compile(r"(?<![\d.])(\d(?:\.\d+)?)-?bits?(?![a-z])|int(\d)", re.IGNORECASE)
+_EXL_WIDTH: Final = re.compile(r"(\d(?:\.\d+)?)[-_ ]?bpw", re.IGNORECASE)
+_GROUP: Final = re.compile(
+    r"(?<![a-z0-9])g(?:roup)?[-_]?(\d{2,3})(?![0-9])|(?<![0-9])(32|64|128)g(?![a-z0-9])", re.IGNORECASE
+)
+
+
+class NamedFormat(NamedTuple):
+    """Format that the name of a checkpoint states."""
+
+    label: str
+    """Format in words."""
+    rules: Rules | None
+    """ModuleFormat of its modules; None where experts alone may be quantised, as the model's record says."""
+    dtype: str
+    kv_dtype: str | None = None
+    activations: str | None = None
+    is_gguf: bool = False
+
+
+def _linear(label: str, storage: ModuleFormat, *, tables: bool = False) -> NamedFormat:
+    return NamedFormat(label, Rules(_PLAIN, storage, tables=tables), storage.dtype)
+
+
+def _dtype(label: str, dtype: str, activations: str | None = None) -> NamedFormat:
+    return NamedFormat(label, None, dtype, activations=activations)
+
+
+def format_of_name(name: str) -> NamedFormat | None:
+    """Return the format that a checkpoint's name states; None if it states none.
+
+    Assumes: a name tells the truth; AWQ and GPTQ have groups of 128 and MLX groups of 64 where the name gives none.
+    NVIDIA's FP8 and FP4 checkpoints declare an fp8 cache, ModelOpt's default.
+    Raises: UnknownNameError: the name states a format whose size is not known.
+    Source: conventions of publishers; NVIDIA Model-Optimizer, examples/llm_ptq/hf_ptq.py (kv_cache_qformat).
+    """
+    plain = name.casefold()
+    publisher = plain.partition("/")[0] if "/" in plain else ""
+    last = plain.rsplit("/", 1)[-1]
+    words = set(re.split(r"[-_./:@ ]+", last))
+    gguf = _gguf(last, words)
+    if gguf is not None:
+        return gguf
+    for word in words:
+        if word in _UNKNOWN or word.startswith("exl2"):
+            raise UnknownNameError(
+                f"the format of checkpoint '{name}' is not known",
+                why=f"'{word}' files have no fixed width that the catalog knows",
+                fix="name another checkpoint of the model, or download its config.json and name its folder",
+            )
+    if "mlx" in words or (publisher in ("mlx-community", "lmstudio-community") and _WIDTH.search(last)):
+        return _mlx(last, words)
+    if "exl3" in words or _EXL_WIDTH.search(last):
+        return _exl3(name, last)
+    for pattern, build in _BY_PATTERN:
+        if pattern.search(last):
+            return _with_cache(build(last), publisher, last)
+    return None
+
+
+_UNKNOWN: Final = frozenset(
+    ("aqlm", "hqq", "vptq", "spqr", "quip", "quip#", "higgs", "bitnet", "2of4", "eetq")
+)
+
+
+@functools.lru_cache(maxsize=512)
+def with_named_format(model: Model, name: str) -> tuple[Model, str]:
+    """Return the model in the format of the checkpoint `name`, and that format in words; unchanged if the name is that
+    of the record's own format.
+
+    Raises: UnknownNameError: the name states a format whose size is not known.
+    """
+    listed = _read_listed().get(name.casefold())
+    if listed is not None and listed["weights"] == model.weights and not format_of_name(name):
+        return model, ""
+    if listed is not None:
+        return model.model_copy(update={**listed, "checkpoint": name}), _words(
+            listed["weights"], listed["kv_dtype"]
+        )
+    said = format_of_name(name)
+    if said is None:
+        return model, ""
+    if (
+        said.rules is None
+        and said.dtype == model.weights
+        and said.kv_dtype is None
+        and said.activations is None
+    ):
+        return model, ""
+    if said.dtype == model.weights == "bf16":
+        return model, ""
+    update: dict[str, object] = {
+        "weights": said.dtype,
+        "kv_dtype": said.kv_dtype,
+        "activations": said.activations,
+        "checkpoint": name,
+        "other_checkpoints": (),
+    }
+    if said.is_gguf:
+        update["part_formats"] = _gguf_parts(model, name, said.dtype)
+    elif said.rules is not None:
+        layers = [(group.mixer, group.feed_forward) for group in model.layers for _ in range(group.count)]
+        found = weights_by_rules(
+            said.rules,
+            matrices(layers, model.hidden_size, model.vocab_size, tied=model.tied_embeddings),
+        )
+        update |= {
+            "weights": found.dtype,
+            "part_formats": found.by_part,
+            "fp8_scaling": found.fp8_scaling,
+            "activations": found.activations or said.activations,
+        }
+    elif said.dtype != model.weights and model.quantized_parts == "experts" and said.dtype in ("fp8", "int8"):
+        update |= {"quantized_parts": "linear", "weights_elsewhere": "bf16"}
+    return model.model_copy(update=update), _words(said.label, said.kv_dtype)
+
+
+def _words(label: object, kv_dtype: object) -> str:
+    return f"{label} weights, {kv_dtype} cache" if kv_dtype else f"{label} weights"
+
+
+def _gguf(last: str, words: set[str]) -> NamedFormat | None:
+    stem = last.removesuffix(".gguf")
+    found = _GGUF_TYPE.search(stem)
+    is_file = "gguf" in words
+    if found is None and not is_file:
+        return None
+    quant = found.group(2) if found else _USUAL_GGUF
+    if quant in ("bf16", "f16", "f32"):
+        return NamedFormat("GGUF bf16", None, "bf16") if is_file else None
+    dynamic = "UD-" if found and found.group(1) else ""
+    dtype = _nearest_gguf(quant)
+    if dtype is None:
+        raise UnknownNameError(
+            f"the GGUF type '{quant}' of checkpoint '{last}' is not known",
+            why="the catalog knows the types of llama.cpp's own table",
+            fix=f"name a file of another type, e.g. {_USUAL_GGUF.upper()}",
+        )
+    chosen = "" if found else " (llama.cpp's choice, as no file is named)"
+    label = f"GGUF {dynamic}{quant.upper()}{chosen}"
+    return NamedFormat(label, None, dtype, is_gguf=True)
+
+
+def _nearest_gguf(quant: str) -> str | None:
+    """Return the format of a type of GGUF file; types that only Unsloth makes have the name of the nearest one."""
+    if quant in GGUF_DTYPES:
+        return quant
+    for other in (
+        f"{quant.removesuffix('_xl')}_m",
+        f"{quant.removesuffix('_xl')}_l",
+        quant.removesuffix("_xl"),
+    ):
+        if quant.endswith("_xl") and other in GGUF_DTYPES:
+            return other
+    return {"tq1_0": "iq1_s", "tq2_0": "iq2_xxs", "q4_1": "q4_k_m", "q5_0": "q5_k_s"}.get(quant)
+
+
+def _gguf_parts(model: Model, name: str, dtype: str) -> tuple[PartFormat, ...]:
+    """Return the storage of a GGUF file whose size is published: layers take what the tables leave; else empty."""
+    repository, _, file = name.casefold().partition(":")
+    size = _gguf_files().get((repository, file))
+    if size is None:
+        return ()
+    layers = [(group.mixer, group.feed_forward) for group in model.layers for _ in range(group.count)]
+    found = list(matrices(layers, model.hidden_size, model.vocab_size, tied=model.tied_embeddings))
+    tables = {
+        "embedding": gguf_bits(dtype, "head" if model.tied_embeddings else "embedding"),
+        "head": gguf_bits(dtype, "head"),
+    }
+    fixed = sum(one.elements * tables[one.part] for one in found if one.part in tables)
+    body = sum(one.elements for one in found if one.part not in tables)
+    bits = (size * BITS_PER_BYTE - fixed) / body
+    parts = dict.fromkeys(one.part for one in found)
+    return tuple(PartFormat(part=part, dtype=dtype, bits_per_weight=tables.get(part, bits)) for part in parts)
+
+
+@functools.cache
+def _gguf_files() -> dict[tuple[str, str], float]:
+    columns = ("repository", "file", "size_gib", "source")
+    return {
+        (cells["repository"].casefold(), cells["file"].casefold()): float(cells["size_gib"]) * GIB
+        for _, cells in read_csv(_FILES_FILE, columns)
+    }
+
+
+@functools.cache
+def _read_listed() -> dict[str, dict[str, object]]:
+    """Return the formats of checkpoints whose own files were read, by repository."""
+    columns = (
+        "repository",
+        "weights",
+        "activations",
+        "kv_dtype",
+        "kv_dtype_beside",
+        "fp8_scaling",
+        "parts",
+        "source",
+    )
+    found: dict[str, dict[str, object]] = {}
+    for _, cells in read_csv(_PARTS_FILE, columns):
+        parts = []
+        for entry in cells["parts"].split():
+            part, dtype, bits = entry.split(":")
+            parts.append(PartFormat(part=part, dtype=dtype, bits_per_weight=float(bits)))
+        formats = {entry.part: entry.dtype for entry in parts}
+        experts = formats.get("experts")
+        only_experts = experts == cells["weights"] and formats.get("mixer") != experts
+        found[cells["repository"].casefold()] = {
+            "weights": cells["weights"],
+            "part_formats": tuple(parts),
+            "quantized_parts": "experts" if only_experts else "linear",
+            "weights_elsewhere": formats.get("mixer", "bf16") if only_experts else "bf16",
+            "activations": cells["activations"] or None,
+            "kv_dtype": cells["kv_dtype"] or None,
+            "kv_dtype_beside": cells["kv_dtype_beside"] or None,
+            "fp8_scaling": cells["fp8_scaling"],
+        }
+    return found
+
+
+def _mlx(last: str, words: set[str]) -> NamedFormat | None:
+    for mode in ("mxfp4", "nvfp4"):
+        if mode in words:
+            return _linear(
+                f"MLX {mode}",
+                ModuleFormat(mode, BITS_PER_BYTE * bytes_per_element(mode), weight_only=True),
+                tables=True,
+            )
+    found = _WIDTH.search(last)
+    if found is None:
+        return None
+    bits = float(found.group(1) or found.group(2))
+    if bits not in (2, 3, 4, 5, 6, 8):
+        return None
+    storage = integers(int(bits), _MLX_GROUP, zero_points=False, scale_bits=32.0)
+    return _linear(f"MLX {bits:g}-bit", storage, tables=True)
+
+
+def _exl3(name: str, last: str) -> NamedFormat:
+    found = _EXL_WIDTH.search(last)
+    width = f"exl3-{float(found.group(1)):.1f}bpw" if found else ""
+    if "exl2" in last or width not in DTYPES:
+        raise UnknownNameError(
+            f"the width of checkpoint '{name}' is not known",
+            why="EXL3 repositories hold a branch for each width",
+            fix="add --precision exl3-4.0bpw to the model's own name",
+        )
+    return _dtype(f"EXL3 {found.group(1) if found else ''} bits", width)
+
+
+def _integer_format(last: str, label: str, bits: int) -> NamedFormat:
+    found = _GROUP.search(last)
+    size = int(found.group(1) or found.group(2)) if found else _USUAL_GROUP
+    return _linear(f"{label} int{bits}", integers(bits, size, zero_points=True))
+
+
+def _bits(last: str, default: int = 4) -> int:
+    found = _WIDTH.search(last)
+    bits = float(found.group(1) or found.group(2)) if found else float(default)
+    return int(bits) if bits in (2, 3, 4, 8) else default
+
+
+def _with_cache(said: NamedFormat, publisher: str, last: str) -> NamedFormat:
+    by_modelopt = publisher == "nvidia" and said.dtype in ("fp8", "nvfp4")
+    says_so = re.search(r"fp8-kv|kv-?fp8|kvcache-fp8", last)
+    return said._replace(kv_dtype="fp8") if by_modelopt or says_so else said
+
+
+_FP8 = ModuleFormat("fp8", 8.0)
+_BY_PATTERN: Final[tuple[tuple[re.Pattern[str], Callable[[str], NamedFormat]], ...]] = tuple(
+    (re.compile(rf"(?<![a-z0-9])(?:{pattern})(?![a-z])", re.IGNORECASE), build)
+    for pattern, build in (
+        ("nvfp4a16", lambda last: _dtype("nvfp4 (weights only)", "nvfp4", "bf16")),
+        ("nvfp4|modelopt-fp4", lambda last: _dtype("nvfp4", "nvfp4")),
+        ("mxfp4|w-mxfp4", lambda last: _dtype("mxfp4", "mxfp4")),
+        ("mxfp8", lambda last: _linear("mxfp8", ModuleFormat("fp8", grouped_bits(8.0, 32, 8.0)))),
+        ("awq", lambda last: _integer_format(last, "AWQ", _bits(last))),
+        ("gptq|autoround|auto-round|marlin", lambda last: _integer_format(last, "GPTQ", _bits(last))),
+        ("w4a16|w4afp8|w4a8", lambda last: _linear("int4", integers(4, _USUAL_GROUP, zero_points=False))),
+        ("w8a16", lambda last: _linear("int8 (weights only)", integers(8, _USUAL_GROUP, zero_points=False))),
+        ("w8a8-fp8|fp8", lambda last: _dtype("fp8", "fp8")),
+        ("w8a8|smoothquant", lambda last: _dtype("int8", "int8")),
+        ("bnb-8bit|bnb-int8", lambda last: _dtype("int8 (weights only)", "int8", "bf16")),
+        ("bnb(-4bit)?|nf4|bitsandbytes", lambda last: _dtype("nf4", "nf4")),
+        ("fp4", lambda last: _dtype("nvfp4", "nvfp4")),
+        ("int4|4-?bit", lambda last: _integer_format(last, "", 4)),
+        ("int8|8-?bit", lambda last: _dtype("int8", "int8")),
+        ("bf16|fp16|f16", lambda last: _dtype("bf16", "bf16")),
+    )
+)
+"""How a format is recognised in a name; the first that is found counts."""

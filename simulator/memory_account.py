@@ -1,0 +1,207 @@
+"""Account of an accelerator's memory for one load: weights, cache, states, activations, reserves, and what is free."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Final
+
+from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.schema import Model
+from advisor.catalog.units import GB
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.graph.model import (
+    dense_weight_bytes,
+    expert_weight_bytes,
+    kv_bytes_per_token,
+    kv_share,
+    layers_of,
+    parameter_count,
+    stored_element_bytes,
+)
+from advisor.simulator.memory import MemoryPlan, activation_bytes, plan_memory, weight_bytes
+from advisor.simulator.replica_model import engine_defaults
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryAccount:
+    """Memory of the fullest accelerator of one replica that holds `num_sequences` sequences of one length [bytes]."""
+
+    total_bytes: float
+    weight_bytes: float
+    vision_bytes: float
+    """Part of the weights that belongs to vision and audio towers."""
+    activation_bytes: float
+    """Largest activations of one iteration of the engine."""
+    runtime_bytes: float
+    """Context of the driver, communicators, captured graphs."""
+    cache_bytes: float
+    """Keys and values of the sequences."""
+    state_bytes: float
+    """Recurrent states of the sequences, and keys and values of an encoder."""
+    reserve_bytes: float
+    """Memory that the engine leaves to others: it asks for a fraction of the whole. 0 if the model does not fit."""
+    num_sequences: int
+    num_fitting: int
+    """Sequences of this length that the cache holds; 0 if the weights do not fit or one is too long."""
+    capacity_tokens: int
+    """Tokens of such sequences that the cache of the replica holds."""
+    problem: str
+    """Reason why weights and reserves do not fit; empty if they do."""
+
+    @property
+    def needed_bytes(self) -> float:
+        """Memory that the sequences need with everything else [bytes]."""
+        parts = (
+            self.weight_bytes,
+            self.activation_bytes,
+            self.runtime_bytes,
+            self.cache_bytes,
+            self.state_bytes,
+        )
+        return sum(parts) + self.reserve_bytes
+
+    @property
+    def free_bytes(self) -> float:
+        """Memory left for more sequences [bytes]; negative if it does not suffice."""
+        return self.total_bytes - self.needed_bytes
+
+    @property
+    def fits(self) -> bool:
+        """Whether all sequences are held at once."""
+        return not self.problem and self.num_fitting >= self.num_sequences
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAccount:
+    """Sizes of a whole model, however it is divided [bytes]."""
+
+    weight_bytes: float
+    sequence_bytes: float
+    """Cache and state of one sequence."""
+    cache_bytes_per_token: float
+    """Cache of one more token of a long sequence."""
+
+
+def model_account(deployment: Deployment, context_tokens: int) -> ModelAccount:
+    """Return the sizes of a model in its formats: all weights once, and one sequence of `context_tokens` tokens.
+
+    Source: memory.weight_bytes on one accelerator; kv_bytes_per_token.
+    """
+    alone = replace(
+        deployment,
+        tensor_parallel=1,
+        pipeline_parallel=1,
+        data_parallel=1,
+        expert_parallel=1,
+        redundant_experts=0,
+    )
+    weights = weight_bytes(alone)
+    model = deployment.model
+    if deployment.engine.embeds_on_host and not model.tied_embeddings:
+        table = stored_element_bytes(model, deployment.weight_dtype, "embedding")
+        weights += (
+            0.0 if deployment.accelerator.unified_memory else table * model.vocab_size * model.hidden_size
+        )
+    footprint = kv_bytes_per_token(model, deployment.kv_dtype)
+    return ModelAccount(weights, footprint.bytes_of(context_tokens), footprint.full_bytes_per_token)
+
+
+def size_contradiction(model: Model) -> str:
+    """Return a sentence if the index of a checkpoint states another size than its config gives; empty if they agree.
+
+    An index may count prediction layers that engines leave out. Source: model.safetensors.index.json.
+    """
+    if model.tensor_bytes is None:
+        return ""
+    count = parameter_count(model)
+    table = float(model.vocab_size * model.hidden_size)
+    dtype = model.weights
+    layers = sum(
+        layer.copies * (dense_weight_bytes(model, layer, dtype, 1) + expert_weight_bytes(model, layer, dtype))
+        for layer in layers_of(model)
+    )
+    counted = layers + table * stored_element_bytes(model, dtype, "embedding")
+    counted += 0.0 if model.tied_embeddings else table * stored_element_bytes(model, dtype, "head")
+    wide = bytes_per_element("bf16")
+    counted += (count.extra + count.vision) * wide
+    most = counted + count.mtp * wide
+    if (1 - _SIZE_TOLERANCE) * counted <= model.tensor_bytes <= (1 + _SIZE_TOLERANCE) * most:
+        return ""
+    return (
+        f"config.json describes {counted / GB:,.1f} GB of weights, the index of the safetensors files "
+        f"{model.tensor_bytes / GB:,.1f} GB: one of them is not of this checkpoint, and config.json counts"
+    )
+
+
+_SIZE_TOLERANCE: Final = 0.05
+"""Largest difference between the sizes of config and index that is not told: norms, biases, towers without a shape."""
+
+
+def account_memory(
+    deployment: Deployment,
+    context_tokens: int,
+    num_sequences: int,
+    *,
+    max_num_seqs: int | None = None,
+    max_num_batched_tokens: int | None = None,
+) -> MemoryAccount:
+    """Return how the memory of the fullest accelerator is used by sequences of `context_tokens` tokens each.
+
+    Attention data-parallel ranks deal the sequences out; the fullest holds ⌈sequences / ranks⌉.
+
+    Assumes: the settings that the engine chooses on this accelerator, unless given; all sequences at full length.
+    Raises: InfeasibleError: the memory size of the accelerator has no source.
+    Source: memory.plan_memory, which the engine records' sources back.
+    """
+    total = deployment.accelerator.memory_bytes
+    if total is None:
+        raise InfeasibleError(f"{deployment.accelerator.id}: its memory size has no source")
+    chosen = engine_defaults(deployment)
+    seqs = max_num_seqs or chosen.max_num_seqs
+    tokens = max_num_batched_tokens or chosen.max_num_batched_tokens
+    on_rank = math.ceil(num_sequences / deployment.data_parallel)
+    footprint = kv_bytes_per_token(deployment.model, deployment.kv_dtype)
+    share = kv_share(deployment.model, deployment.tensor_parallel) / deployment.pipeline_parallel
+    state = footprint.state_bytes_per_sequence / deployment.tensor_parallel / deployment.pipeline_parallel
+    cache = (footprint.bytes_of(context_tokens) - footprint.state_bytes_per_sequence) * share
+    plan, problem = _plan(deployment, tokens, seqs, chosen.memory_fraction, context_tokens)
+    fitting = 0
+    if plan is not None:
+        held = math.floor(plan.kv_capacity_tokens / deployment.data_parallel / context_tokens + 1e-9)
+        fitting = held * deployment.data_parallel
+    towers = deployment.model.vision.parameters if deployment.model.vision else 0.0
+    weights = weight_bytes(deployment)
+    activations = plan.activation_bytes if plan else activation_bytes(deployment, tokens, seqs)
+    runtime = plan.runtime_bytes if plan else 0.0
+    reserve = max(0.0, total - weights - activations - runtime - plan.kv_bytes) if plan else 0.0
+    return MemoryAccount(
+        total_bytes=total,
+        weight_bytes=weights,
+        vision_bytes=towers * bytes_per_element("bf16") / deployment.tensor_parallel,
+        activation_bytes=activations,
+        runtime_bytes=runtime,
+        cache_bytes=on_rank * cache,
+        state_bytes=on_rank * state,
+        reserve_bytes=reserve,
+        num_sequences=num_sequences,
+        num_fitting=fitting,
+        capacity_tokens=plan.kv_capacity_tokens if plan else 0,
+        problem=problem,
+    )
+
+
+def _plan(
+    deployment: Deployment, num_batched_tokens: int, num_seqs: int, fraction: float, context_tokens: int
+) -> tuple[MemoryPlan | None, str]:
+    """Return the engine's division of the memory, or the reason why there is none."""
+    try:
+        plan = plan_memory(
+            deployment,
+            num_batched_tokens=num_batched_tokens,
+            num_seqs=num_seqs,
+            memory_fraction=fraction,
+            mean_context_tokens=float(context_tokens),
+        )
+    except InfeasibleError as error:
+        return None, error.why or error.what
+    return plan, ""

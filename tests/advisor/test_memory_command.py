@@ -1,0 +1,135 @@
+"""`advisor memory`: sizes by arithmetic on published configs, laws of the account, and bad input."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Cli = Callable[[str], Any]
+
+# Weights and cache with states of one sequence of 8,192 tokens, by arithmetic on the published configs [GB].
+PUBLISHED = [
+    ("llama-3.1-8b", 16.06, 1.074),
+    ("llama-3.1-70b", 141.1, 2.684),
+    ("qwen3-32b", 65.5, 2.147),
+    ("qwen3-30b-a3b", 61.1, 0.805),
+    ("gpt-oss-20b", 13.76, 0.204),
+    ("gpt-oss-120b", 65.2, 0.307),
+    ("mixtral-8x7b", 93.4, 1.074),
+    ("gemma-3-27b", 54.86, 1.107),
+    ("deepseek-r1", 676.0, 0.576),
+    ("qwen3-235b-a22b", 470.2, 1.577),
+    ("qwen3-next-80b-a3b", 159.3, 0.279),
+    ("granite-4.0-h-small", 64.4, 0.287),
+    ("llama-4-scout", 217.3, 1.611),
+    ("qwen3.5-27b", 55.6, 0.691),
+]
+
+
+def ask(cli: Cli, options: str) -> dict[str, Any]:
+    run = cli(f"advisor memory {options} --json")
+    assert run.code == 0, run.err
+    document: dict[str, Any] = json.loads(run.out)
+    return document
+
+
+@pytest.mark.parametrize(("model", "weights", "sequence"), PUBLISHED)
+def test_sizes_are_those_of_the_published_configs(
+    cli: Cli, model: str, weights: float, sequence: float
+) -> None:
+    found = ask(cli, f"--model {model} --gpu b300-sxm --context 8192")["model"]
+    assert found["weight_bytes"] / 1e9 == pytest.approx(weights, rel=0.03)
+    assert found["sequence_bytes"] / 1e9 == pytest.approx(sequence, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--model 8b --gpu rtx-4090 --concurrency 3",
+        "--model qwen3-next-80b --gpu h100-sxm --tp 4 --concurrency 50",
+        "--model gemma-3-27b --gpu h100-sxm --context 32k --concurrency 4",
+        "--model deepseek-v3.2 --gpu b200-sxm --dp 8 --ep 8 --engine sglang --concurrency 64",
+        "--model 8b --gpu rtx-4090 --engine llama.cpp --precision q4_k_m --concurrency 2",
+    ],
+)
+def test_the_parts_add_up_to_the_memory(cli: Cli, options: str) -> None:
+    found = ask(cli, options)
+    parts = dict(found["per_accelerator"])
+    total = parts.pop("total_bytes")
+    parts.pop("vision_bytes")
+    assert sum(parts.values()) == pytest.approx(total, rel=1e-9)
+    assert found["fits"] is True
+    assert parts["free_bytes"] >= 0
+
+
+def test_one_more_sequence_than_fit_does_not_fit(cli: Cli) -> None:
+    most = ask(cli, "--model 8b --gpu rtx-4090 --context 4096")["num_sequences_that_fit"]
+    assert ask(cli, f"--model 8b --gpu rtx-4090 --context 4096 --concurrency {most}")["fits"] is True
+    more = ask(cli, f"--model 8b --gpu rtx-4090 --context 4096 --concurrency {most + 1}")
+    assert more["fits"] is False
+
+
+def test_longer_contexts_and_wider_caches_hold_fewer_sequences(cli: Cli) -> None:
+    def most(options: str) -> int:
+        return int(ask(cli, f"--model 8b --gpu h100-sxm {options}")["num_sequences_that_fit"])
+
+    assert most("--context 4096") > most("--context 8192") > most("--context 64k") > 0
+    assert most("--kv-precision fp8") > most("--kv-precision bf16")
+    assert most("--tp 2") > most("")
+
+
+def test_a_checkpoint_that_declares_an_fp8_cache_holds_twice_the_tokens(cli: Cli) -> None:
+    base = "--gpu h100-sxm --tp 2 --engine tensorrt-llm"
+    own = ask(cli, f"--model nvidia/Llama-3.3-70B-Instruct-FP8 {base}")
+    wide = ask(cli, f"--model nvidia/Llama-3.3-70B-Instruct-FP8 --kv-precision bf16 {base}")
+    assert own["inputs"]["kv_dtype"] == "fp8"
+    assert own["kv_capacity_tokens"] == pytest.approx(2 * wide["kv_capacity_tokens"], rel=0.01)
+
+
+def test_the_capacity_is_the_one_that_a_simulation_has(cli: Cli) -> None:
+    simulated = cli(
+        "advisor simulate serve --model 8b --gpu rtx-4090 --concurrency 1 --input-tokens 2000 --output-tokens 100 "
+        "--length-dist fixed --requests 20 --json"
+    )
+    shown = json.loads(simulated.out)["memory_bytes"]
+    found = ask(cli, "--model 8b --gpu rtx-4090 --context 2100")["per_accelerator"]
+    assert found["weight_bytes"] == shown["weights"]
+    assert found["activation_bytes"] == shown["activations"]
+
+
+def test_what_does_not_fit_says_by_how_much_and_which_degree_does(cli: Cli) -> None:
+    run = cli("advisor memory --model 70b --gpu rtx-4090")
+    assert run.code == 0
+    assert "does not fit: weights 141.1 GB" in run.out
+    assert "With --tp 8 they fit." in run.out
+    assert ask(cli, "--model 70b --gpu rtx-4090")["tensor_parallel_that_fits"] == 8
+
+
+def test_the_python_function_gives_the_same_numbers(cli: Cli) -> None:
+    import advisor
+
+    found = advisor.memory(model="8b", gpu="h100-sxm", context=8192)
+    shown = ask(cli, "--model 8b --gpu h100-sxm --context 8192")
+    assert found.to_dict()["per_accelerator"] == shown["per_accelerator"]
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        ("--model 8b", 2, "--gpu"),
+        ("--gpu h100", 2, "--model"),
+        ("--model no-such-model --gpu h100", 2, "no-such-model"),
+        ("--model 8b --gpu h100 --context many", 2, "--context"),
+        ("--model 8b --gpu h100 --context 200k", 2, "131,072"),
+        ("--model 8b --gpu h100 --tp 7", 3, "--tp"),
+        ("--model 8b --gpu h100 --concurrency 0", 2, "concurrency"),
+        ("--model 8b --gpu h100 --precision fp99", 2, "fp99"),
+        ("--model sd3-medium --gpu h100", 2, "no text"),
+    ],
+)
+def test_bad_input_is_refused_with_what_to_do(cli: Cli, options: str, code: int, said: str) -> None:
+    run = cli(f"advisor memory {options}")
+    assert run.code == code, run.out + run.err
+    assert said in run.err
+    assert "Traceback" not in run.err

@@ -1,0 +1,80 @@
+"""`advisor recommend` without a model: what a machine or a budget serves, by published quality."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from advisor.catalog import models
+from advisor.catalog.model_quality import read_quality
+
+Cli = Callable[[str], Any]
+
+
+def ask(cli: Cli, options: str) -> dict[str, Any]:
+    run = cli(f"advisor recommend {options} --json")
+    assert run.code == 0, run.err
+    document: dict[str, Any] = json.loads(run.out)
+    return document
+
+
+def test_every_score_is_of_a_model_of_the_catalog_and_has_a_source() -> None:
+    for model, quality in read_quality().items():
+        assert model in models.all_ids()
+        assert quality.source
+        assert 0 < quality.score_percent <= 100
+
+
+def test_models_with_a_score_come_first_by_their_score(cli: Cli) -> None:
+    found = ask(cli, "--own 8xh100-sxm --top 20")["models"]
+    scores = [one["quality"]["score_percent"] if one["quality"] else None for one in found]
+    known = [score for score in scores if score is not None]
+    assert known == sorted(known, reverse=True)
+    assert scores == known + [None] * (len(scores) - len(known))
+    assert all(one["quality"]["source"] for one in found if one["quality"])
+
+
+def test_what_is_listed_fits_when_it_is_asked_alone(cli: Cli) -> None:
+    for one in ask(cli, "--own 1xrtx-4090 --top 4")["models"]:
+        run = cli(
+            f"advisor memory --model {one['model']} --gpu {one['accelerator']} --tp {one['tensor_parallel']} "
+            f"--engine {one['engine']} --precision {one['weight_dtype']} --context 2048 --json"
+        )
+        assert run.code == 0, run.err
+        assert json.loads(run.out)["fits"] is True
+
+
+def test_a_budget_is_kept_and_a_larger_one_fits_no_fewer(cli: Cli) -> None:
+    small = ask(cli, "--budget 1/h")
+    large = ask(cli, "--budget 10/h")
+    assert all(one["usd_per_hour"] <= 1.0 for one in small["models"])
+    assert large["num_models_that_fit"] >= small["num_models_that_fit"] > 0
+
+
+def test_a_larger_machine_fits_no_fewer(cli: Cli) -> None:
+    numbers = [ask(cli, f"--own {count}xrtx-4090 --top 1")["num_models_that_fit"] for count in (1, 2, 4)]
+    assert numbers == sorted(numbers)
+
+
+def test_a_page_says_that_quality_is_unknown(cli: Cli) -> None:
+    run = cli("advisor recommend --own 1xrtx-3060-12gb")
+    assert "unknown" in run.out
+    assert "says nothing of their quality" in run.out
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        ("", 2, "no model is named"),
+        ("--own 1xno-such-card", 2, "no-such-card"),
+        ("--own 1xrtx-4090 --rate 10", 2, "--rate says nothing without a model"),
+        ("--budget 5", 2, "budget"),
+        ("--budget 0.0001/h", 3, "no model of the catalog fits"),
+    ],
+)
+def test_bad_questions_are_refused(cli: Cli, options: str, code: int, said: str) -> None:
+    run = cli(f"advisor recommend {options}")
+    assert run.code == code, run.out + run.err
+    assert said in run.err
+    assert "Traceback" not in run.err

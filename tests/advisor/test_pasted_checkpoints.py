@@ -1,0 +1,67 @@
+"""The checkpoint that `recommend` prints, named as the model, is the deployment that was priced."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+Cli = Callable[[str], Any]
+
+
+def ask(cli: Cli, command: str) -> dict[str, Any]:
+    run = cli(f"advisor {command} --json")
+    assert run.code == 0, run.err
+    document: dict[str, Any] = json.loads(run.out)
+    return document
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--model 70b --gpu h100-sxm --rate 2 --engine vllm",
+        "--model llama-3.3-70b --gpu h100-sxm --rate 2 --engine tensorrt-llm",
+        "--model Qwen/Qwen3-32B-AWQ --gpu rtx-4090 --rate 0.2 --engine vllm",
+        "--model gemma-4-31b --gpu b200-sxm --rate 2 --precision nvfp4 --engine vllm",
+        "--model 8b --gpu rtx-4090 --rate 0.05 --engine llama.cpp --precision q4_k_m",
+    ],
+)
+def test_a_printed_checkpoint_pasted_back_is_the_same_deployment(cli: Cli, options: str) -> None:
+    option = ask(cli, f"recommend {options} --fast --top 1")["options"][0]
+    layout = option["layout"]
+    checkpoint = option["launch"]["checkpoint"]
+    if checkpoint["origin"] == "quantised on loading":
+        pytest.skip("the checkpoint is of another format than the deployment")
+    name = checkpoint["repository"]
+    if layout["weight_dtype"] == "q4_k_m":
+        name = f"{name}:Q4_K_M"
+    assert name in option["launch"]["command"]
+    pasted = ask(
+        cli,
+        f"memory --model {name} --gpu {option['machine']['accelerator']} --engine {layout['engine']} "
+        f"--tp {layout['tensor_parallel']} --context 2048",
+    )["inputs"]
+    assert pasted["weight_dtype"] == layout["weight_dtype"]
+    assert pasted["kv_dtype"] == layout["kv_dtype"]
+    arguments = option["launch"]["simulate_args"]
+    typed = dict(zip(arguments[::2], arguments[1::2], strict=False))
+    assert typed["--precision"] == layout["weight_dtype"]
+    assert typed["--kv-precision"] == layout["kv_dtype"]
+
+
+def test_a_named_quantised_checkpoint_is_the_one_that_is_started(cli: Cli) -> None:
+    option = ask(cli, "recommend --model Qwen/Qwen3-32B-AWQ --gpu rtx-4090 --rate 0.2 --fast --top 1")[
+        "options"
+    ][0]
+    assert "Qwen/Qwen3-32B-AWQ" in option["launch"]["command"]
+    assert option["machine"]["num_accelerators"] >= 1
+    assert option["layout"]["weight_dtype"] == "int4"
+
+
+def test_the_cache_format_is_said_where_it_is_not_the_checkpoints_own(cli: Cli) -> None:
+    option = ask(
+        cli,
+        "recommend --model llama-3.3-70b --gpu h100-sxm --rate 2 --engine tensorrt-llm --precision fp8 --fast --top 1",
+    )["options"][0]
+    assert option["launch"]["checkpoint"]["repository"].startswith("nvidia/")
+    assert option["layout"]["kv_dtype"] == "fp8"

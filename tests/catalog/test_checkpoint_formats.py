@@ -1,0 +1,355 @@
+"""A checkpoint is what its name and its config say: formats by kind of weights, activations and cache."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.catalog import models
+from advisor.catalog.dtypes import gguf_bits
+from advisor.catalog.errors import InputFileError, UnknownNameError
+from advisor.catalog.hf.config import model_from_hf_config
+from advisor.catalog.schema import Model
+from advisor.catalog.units import GIB
+from advisor.simulator.deployment import named_deployment
+from advisor.simulator.graph.model import (
+    dense_weight_bytes,
+    expert_weight_bytes,
+    layers_of,
+    stored_element_bytes,
+)
+from advisor.simulator.memory import weight_bytes
+
+HIDDEN = 8192
+LAYERS = 80
+INNER = 28672
+VOCAB = 128256
+LLAMA_70B: dict[str, Any] = {
+    "model_type": "llama",
+    "num_hidden_layers": LAYERS,
+    "hidden_size": HIDDEN,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 8,
+    "intermediate_size": INNER,
+    "vocab_size": VOCAB,
+    "hidden_act": "silu",
+    "tie_word_embeddings": False,
+    "torch_dtype": "bfloat16",
+}
+ATTENTION = LAYERS * (2 * HIDDEN * HIDDEN + 2 * HIDDEN * 1024)
+MLP = LAYERS * 3 * HIDDEN * INNER
+TABLE = VOCAB * HIDDEN
+
+
+def read(folder: Path, quantization: object, **more: object) -> Model:
+    file = folder / "config.json"
+    file.write_text(json.dumps({**LLAMA_70B, "quantization_config": quantization, **more}), encoding="utf-8")
+    return model_from_hf_config(folder)
+
+
+def stored_bytes(model: Model) -> float:
+    """Size of all tensors of a checkpoint without norms, as a safetensors index sums them."""
+    layers = sum(
+        layer.count
+        * (
+            dense_weight_bytes(model, layer, model.weights, 1)
+            + expert_weight_bytes(model, layer, model.weights)
+        )
+        for layer in layers_of(model)
+    )
+    table = model.vocab_size * model.hidden_size
+    head = 0.0 if model.tied_embeddings else stored_element_bytes(model, model.weights, "head")
+    return layers + table * (stored_element_bytes(model, model.weights, "embedding") + head)
+
+
+def group(bits: int, kind: str, **more: object) -> dict[str, object]:
+    weights = {"num_bits": bits, "type": kind, **more}
+    return {"group_0": {"targets": ["Linear"], "weights": weights, "input_activations": None}}
+
+
+AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}
+MODELOPT = {"quant_method": "modelopt", "quant_algo": "NVFP4"}
+COMPRESSED = {"quant_method": "compressed-tensors", "ignore": ["lm_head"]}
+# Method, bits of attention, of the MLP, of embedding and of head: from the layout of each format.
+METHODS: list[tuple[dict[str, object], float, float, float, float]] = [
+    (AWQ, 4 + 20 / 128, 4 + 20 / 128, 16, 16),
+    ({**AWQ, "group_size": 32}, 4 + 20 / 32, 4 + 20 / 32, 16, 16),
+    ({**AWQ, "modules_to_not_convert": ["self_attn"]}, 16, 4 + 20 / 128, 16, 16),
+    ({"quant_method": "gptq", "bits": 8, "group_size": 128}, 8 + 24 / 128, 8 + 24 / 128, 16, 16),
+    ({"quant_method": "gptq", "bits": 3, "group_size": 128}, 3 + 19 / 128, 3 + 19 / 128, 16, 16),
+    (
+        {"quant_method": "gptq", "bits": 4, "group_size": 128, "dynamic": {"-:.*attn.*": {}}},
+        16,
+        4 + 20 / 128,
+        16,
+        16,
+    ),
+    (
+        {"quant_method": "gptq", "bits": 4, "group_size": 128, "lm_head": True},
+        *(4 + 20 / 128,) * 2,
+        16,
+        4 + 20 / 128,
+    ),
+    (
+        {"quant_method": "auto-round", "bits": 4, "group_size": 128}
+        | {
+            "extra_config": {
+                f"model.layers.{i}.self_attn.{p}_proj": {"bits": 16} for i in range(LAYERS) for p in "qkvo"
+            }
+        },
+        16,
+        4 + 20 / 128,
+        16,
+        16,
+    ),
+    ({"quant_method": "fp8", "weight_block_size": [128, 128]}, 8, 8, 16, 16),
+    ({"quant_method": "fbgemm_fp8", "modules_to_not_convert": ["lm_head", "self_attn"]}, 16, 8, 16, 16),
+    ({**COMPRESSED, "config_groups": group(8, "float", strategy="channel")}, 8, 8, 16, 16),
+    ({**COMPRESSED, "config_groups": group(4, "int", group_size=128, symmetric=True)}, 4.125, 4.125, 16, 16),
+    (
+        {**COMPRESSED, "format": "nvfp4-pack-quantized", "config_groups": group(4, "float", group_size=16)},
+        4.5,
+        4.5,
+        16,
+        16,
+    ),
+    (
+        {**COMPRESSED, "ignore": ["lm_head", "re:.*self_attn.*"], "config_groups": group(8, "float")},
+        16,
+        8,
+        16,
+        16,
+    ),
+    (MODELOPT, 4.5, 4.5, 16, 16),
+    ({**MODELOPT, "exclude_modules": ["lm_head", "*self_attn*"]}, 16, 4.5, 16, 16),
+    ({**MODELOPT, "ignore": ["lm_head", "model.layers.*.self_attn*"]}, 16, 4.5, 16, 16),
+    ({"quant_method": "modelopt", "quant_algo": "FP8"}, 8, 8, 16, 16),
+    ({"quant_method": "bitsandbytes", "load_in_4bit": True}, 4.5, 4.5, 16, 16),
+    (
+        {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_use_double_quant": True},
+        4.127,
+        4.127,
+        16,
+        16,
+    ),
+    (
+        {"quant_method": "bitsandbytes", "load_in_8bit": True, "llm_int8_skip_modules": ["self_attn"]},
+        16,
+        8,
+        16,
+        16,
+    ),
+    (
+        {"quant_method": "torchao", "quant_type": {"default": {"_type": "Float8WeightOnlyConfig"}}},
+        8,
+        8,
+        16,
+        16,
+    ),
+    (
+        {
+            "quant_method": "quark",
+            "global_quant_config": {"weight": {"dtype": "fp8_e4m3"}, "input_tensors": {}},
+        }
+        | {"exclude": ["re:.*self_attn.*"]},
+        16,
+        8,
+        16,
+        16,
+    ),
+    (
+        {"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 4, "group_size": 64}}},
+        4.5,
+        4.5,
+        16,
+        16,
+    ),
+    ({"quant_method": "exl3", "bits": 4.0, "head_bits": 6}, 4, 4, 16, 6),
+    ({"group_size": 64, "bits": 4, "mode": "affine"}, 4.5, 4.5, 4.5, 4.5),
+    ({"group_size": 64, "bits": 6}, 6.5, 6.5, 6.5, 6.5),
+]
+
+
+@pytest.mark.parametrize(("quantization", "attention", "mlp", "table", "head"), METHODS)
+def test_any_known_method_gives_the_bytes_of_its_tensors(
+    tmp_path: Path, quantization: dict[str, object], attention: float, mlp: float, table: float, head: float
+) -> None:
+    expected = (ATTENTION * attention + MLP * mlp + TABLE * (table + head)) / 8
+    assert stored_bytes(read(tmp_path, quantization)) == pytest.approx(expected, rel=0.002)
+
+
+def test_first_and_last_layer_may_stay_as_they_are(tmp_path: Path) -> None:
+    left = [f"model.layers.{layer}.mlp.{name}_proj" for layer in (0, 79) for name in ("gate", "up", "down")]
+    whole = read(tmp_path, {"quant_method": "fbgemm_fp8"})
+    partly = read(tmp_path, {"quant_method": "fbgemm_fp8", "modules_to_not_convert": left})
+    assert stored_bytes(partly) - stored_bytes(whole) == pytest.approx(2 * 3 * HIDDEN * INNER)
+
+
+@pytest.mark.parametrize(
+    ("quantization", "field"),
+    [
+        ({"quant_method": "aqlm"}, "quant_method"),
+        ({"quant_method": "awq", "bits": 40, "group_size": 128}, "bits"),
+        ({"quant_method": "modelopt", "quant_algo": "SECRET"}, "quant_algo"),
+        ({"quant_method": "compressed-tensors", "config_groups": group(5, "float")}, "num_bits"),
+        ({"quant_method": "exl3", "bits": 99}, "bits"),
+        ({"quant_method": "torchao", "quant_type": "uintx"}, "quant_type"),
+    ],
+)
+def test_what_is_not_known_is_refused_by_its_field(
+    tmp_path: Path, quantization: dict[str, object], field: str
+) -> None:
+    with pytest.raises(InputFileError) as raised:
+        read(tmp_path, quantization)
+    assert field in raised.value.what
+
+
+@pytest.mark.parametrize(
+    "expression", ["re:(", "re:" + "a" * 5000, "re:(.*)*x", "[", "re:" + ".*" * 40 + "x"]
+)
+def test_a_broken_pattern_neither_stops_nor_stalls_the_reader(tmp_path: Path, expression: str) -> None:
+    assert (
+        read(tmp_path, {**COMPRESSED, "ignore": [expression], "config_groups": group(8, "float")}).weights
+        == "fp8"
+    )
+
+
+@pytest.mark.parametrize(
+    ("quantization", "cache"),
+    [
+        ({**MODELOPT, "kv_cache_scheme": {"num_bits": 8, "type": "float"}}, "fp8"),
+        ({**MODELOPT, "kv_cache_quant_algo": "NVFP4"}, "nvfp4"),
+        (
+            {
+                **COMPRESSED,
+                "config_groups": group(8, "float"),
+                "kv_cache_scheme": {"num_bits": 8, "type": "float"},
+            },
+            "fp8",
+        ),
+        ({"quant_method": "fp8", "weight_block_size": [128, 128]}, None),
+        (AWQ, None),
+    ],
+)
+def test_a_declared_cache_format_is_the_format_that_is_priced(
+    tmp_path: Path, quantization: dict[str, object], cache: str | None
+) -> None:
+    model = read(tmp_path, quantization)
+    assert model.kv_dtype == cache
+    served = named_deployment(str(tmp_path), "h100-sxm", "tensorrt-llm").kv_dtype
+    assert served == (cache or "bf16")
+    assert named_deployment(str(tmp_path), "h100-sxm", "vllm", kv_dtype="bf16").kv_dtype == "bf16"
+
+
+def test_the_file_of_modelopt_counts_where_config_json_is_silent(tmp_path: Path) -> None:
+    beside = {
+        "quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8", "exclude_modules": ["lm_head"]}
+    }
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps(beside), encoding="utf-8")
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA_70B), encoding="utf-8")
+    model = model_from_hf_config(tmp_path)
+    assert (model.weights, model.kv_dtype) == ("fp8", "fp8")
+
+
+def test_only_engines_that_read_the_second_file_follow_its_cache_format(tmp_path: Path) -> None:
+    beside = {"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}}
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps(beside), encoding="utf-8")
+    model = read(tmp_path, MODELOPT)
+    assert (model.kv_dtype, model.kv_dtype_beside) == (None, "fp8")
+    served = {
+        engine: named_deployment(str(tmp_path), "b200-sxm", engine).kv_dtype for engine in ("vllm", "sglang")
+    }
+    assert served == {"vllm": "bf16", "sglang": "fp8"}
+
+
+def test_weight_only_formats_keep_activations_in_16_bits(tmp_path: Path) -> None:
+    read(tmp_path, {**COMPRESSED, "config_groups": group(8, "float")})
+    assert named_deployment(str(tmp_path), "h100-sxm").activation_dtype == "bf16"
+    inputs = {"num_bits": 8, "type": "float", "dynamic": True}
+    read(
+        tmp_path,
+        {**COMPRESSED, "config_groups": {"g": {**group(8, "float")["group_0"], "input_activations": inputs}}},
+    )  # type: ignore[dict-item]
+    assert named_deployment(str(tmp_path), "h100-sxm").activation_dtype == "fp8"
+
+
+@pytest.mark.parametrize(
+    ("name", "weights", "cache", "gigabytes"),
+    [
+        # Sizes by arithmetic on the published shapes and layouts.
+        ("Qwen/Qwen3-32B-AWQ", "int4", None, 19.3),
+        ("Qwen/Qwen3-32B-FP8", "fp8", None, 34.3),
+        ("Qwen/Qwen3-235B-A22B-FP8", "fp8", None, 236.4),
+        ("Qwen/Qwen3-30B-A3B-GPTQ-Int4", "int4", None, 16.8),
+        ("nvidia/Llama-3.1-405B-Instruct-FP4", "nvfp4", "fp8", 234.3),
+        ("nvidia/Gemma-4-31B-IT-NVFP4", "nvfp4", "fp8", 31.5),
+        ("neuralmagic/Meta-Llama-3.1-70B-Instruct-quantized.w8a8", "int8", None, 72.7),
+        ("cyankiwi/gemma-4-31B-it-AWQ-4bit", "int4", None, 18.1),
+        ("unsloth/gemma-4-31B-it-GGUF", "q4_k_m", None, 18.8),
+        ("nvidia/DeepSeek-R1-FP4", "nvfp4", "fp8", 402.0),
+        ("nvidia/Kimi-K2.5-NVFP4", "nvfp4", "fp8", 589.8),
+        ("RedHatAI/Meta-Llama-3.1-70B-Instruct-FP8", "fp8", None, 72.7),
+        ("meta-llama/Llama-3.1-405B-Instruct-FP8", "fp8", None, 487.2),
+        ("unsloth/Meta-Llama-3.1-8B-Instruct-bnb-4bit", "nf4", None, 5.7),
+        ("mlx-community/Qwen3-8B-4bit", "int4", None, 4.6),
+    ],
+)
+def test_a_quantised_id_is_not_taken_in_the_base_format(
+    name: str, weights: str, cache: str | None, gigabytes: float
+) -> None:
+    found = models.get(name)
+    assert (found.record.weights, found.record.kv_dtype, found.record.checkpoint) == (weights, cache, name)
+    assert "weights" in found.note
+    assert stored_bytes(found.record) / 1e9 == pytest.approx(gigabytes, rel=0.02)
+
+
+def test_the_published_405b_in_fp8_has_the_weights_of_its_server_log() -> None:
+    run = named_deployment("meta-llama/Llama-3.1-405B-Instruct-FP8", "h100-sxm", tensor_parallel=8)
+    assert weight_bytes(run) / GIB == pytest.approx(57.75, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("file", "size_gib"),
+    # Unsloth, "Run DeepSeek R1 dynamic 1.58-bit" (2025-01-27); 404 GB of Q4_K_M: the tag of ollama's library.
+    [("UD-IQ1_S", 131), ("UD-IQ1_M", 158), ("UD-IQ2_XXS", 183), ("UD-Q2_K_XL", 212), ("Q4_K_M", 376.5)],
+)
+def test_gguf_mixes_have_their_published_sizes(file: str, size_gib: float) -> None:
+    model = models.get(f"unsloth/DeepSeek-R1-GGUF:{file}").record
+    assert stored_bytes(model) / GIB == pytest.approx(size_gib, rel=0.02)
+
+
+def test_a_mix_without_a_published_size_follows_the_layers_of_the_measured_model() -> None:
+    plain = models.get("deepseek-r1").record.model_copy(update={"weights": "iq1_s"})
+    assert stored_bytes(plain) / GIB == pytest.approx(131, rel=0.02)
+    llama = models.get("llama-3.1-8b").record.model_copy(update={"weights": "q4_k_m"})
+    assert stored_bytes(llama) == pytest.approx(8.03e9 * 4.89 / 8, rel=0.005)
+    assert gguf_bits("q8_0", "layers") == gguf_bits("q8_0", "head") == 8.5
+
+
+@pytest.mark.parametrize(
+    "name", ["x/Llama-3.1-8B-Instruct-AQLM-2Bit", "turboderp/Qwen3-8B-exl3", "x/Llama-3.1-8B-HQQ"]
+)
+def test_a_format_without_a_known_size_is_refused_by_name(name: str) -> None:
+    with pytest.raises(UnknownNameError) as raised:
+        models.get(name)
+    assert name in raised.value.what
+    assert raised.value.fix
+
+
+def test_the_name_of_a_plain_checkpoint_changes_nothing() -> None:
+    for name in (
+        "meta-llama/Llama-3.1-70B-Instruct",
+        "openai/gpt-oss-120b",
+        "deepseek-ai/DeepSeek-R1",
+        "unsloth/Llama-3.1-8B-BF16",
+    ):
+        found = models.get(name).record
+        assert found == models.by_id(found.id)
+
+
+@pytest.mark.parametrize("name", ["a\x00b/c", "x\x1b[31my", "llama-3.1-8b\n", "\u202eabc"])
+def test_names_that_cannot_be_printed_are_refused(name: str) -> None:
+    with pytest.raises(UnknownNameError) as raised:
+        models.get(name)
+    assert raised.value.what.isprintable()

@@ -1,0 +1,112 @@
+"""Every listed model type is counted against a published size within 2 %, or it is not listed and refused."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.catalog.errors import InputFileError
+from advisor.catalog.hf.config import model_from_hf_config
+from advisor.catalog.schema import Model
+from advisor.simulator.graph.model import kv_bytes_per_token, parameter_count
+
+FOLDER = Path(__file__).parent
+TYPES = FOLDER.parents[1] / "catalog" / "data" / "model_types.txt"
+ROWS: list[dict[str, Any]] = [
+    json.loads(line)
+    for line in (FOLDER / "configs" / "model_types.jsonl").read_text(encoding="utf-8").splitlines()
+]
+BY_TYPE = {row["type"]: row for row in ROWS}
+"""A config of each type, its size and where that is published. `counts` says what the size counts: all, the language
+model alone ("text"), or the prediction layers too ("mtp")."""
+
+
+def read(folder: Path, config: dict[str, Any]) -> Model:
+    (folder / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    return model_from_hf_config(folder)
+
+
+def test_every_listed_type_has_a_published_size() -> None:
+    listed = set(TYPES.read_text(encoding="utf-8").split("\n", 1)[1].split())
+    assert listed == BY_TYPE.keys()
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row["type"])
+def test_each_type_has_its_published_size(row: dict[str, Any], tmp_path: Path) -> None:
+    count = parameter_count(read(tmp_path, row["config"]))
+    total = count.total
+    total += 0.0 if row["counts"] == "text" else count.vision
+    total += count.mtp if row["counts"] == "mtp" else 0.0
+    assert total == pytest.approx(row["parameters"], rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("name", "active"),
+    [
+        ("longcat_flash", 27e9),  # arXiv:2509.01322: 18.6 to 31.3 billion, 27 on average
+        ("arctic", 17e9),  # Snowflake's model card
+        ("hunyuan", 52e9),  # arXiv:2411.02265
+    ],
+)
+def test_active_parameters_are_the_published_ones(name: str, active: float, tmp_path: Path) -> None:
+    count = parameter_count(read(tmp_path, BY_TYPE[name]["config"]))
+    # Publishers count the input table or not.
+    assert count.active * 0.96 - count.embedding <= active <= count.active * 1.02
+
+
+@pytest.mark.parametrize(
+    ("name", "bytes_per_token"),
+    [
+        ("longcat_flash", 2 * 28 * 576 * 2),  # two latent attentions in each of 28 layers
+        ("hunyuan", 32 * 2 * 8 * 128 * 2),  # one cache for two of 64 layers
+        ("zamba2", 13 * 2 * 32 * 224 * 2),  # each call of a shared block has its own cache
+        ("mllama_text_model", 32 * 2 * 8 * 128 * 2),  # layers that attend to images keep none of the text
+    ],
+)
+def test_caches_are_those_of_the_layers_that_keep_one(
+    name: str, bytes_per_token: int, tmp_path: Path
+) -> None:
+    model = read(tmp_path, BY_TYPE[name]["config"])
+    assert kv_bytes_per_token(model).full_bytes_per_token == bytes_per_token
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [
+        ("longcat_flash", "ffn_hidden_size", 1),
+        ("longcat_flash", "zero_expert_num", 0),
+        ("arctic", "use_residual", False),
+        ("hunyuan", "use_cla", False),
+        ("zamba2", "num_mem_blocks", 1),
+        ("zamba2", "adapter_rank", 8),
+        ("falcon_mamba", "time_step_rank", 8),
+        ("qwen", "intermediate_size", 11008),
+    ],
+)
+def test_fields_that_say_something_count(name: str, field: str, value: object, tmp_path: Path) -> None:
+    config = BY_TYPE[name]["config"]
+    before = read(tmp_path, config)
+    assert read(tmp_path, {**config, field: value}).layers != before.layers or (
+        read(tmp_path, {**config, field: value}).extra_parameters != before.extra_parameters
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "lfm2",
+        "lfm2_moe",
+        "recurrent_gemma",
+        "minimax_text_01",
+        "phi4mm",
+        "gpt_neo",
+        "qwen3_omni_moe",
+        "xlstm",
+    ],
+)
+def test_types_whose_layers_are_not_described_are_refused_by_name(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InputFileError) as raised:
+        read(tmp_path, {**BY_TYPE["llama"]["config"], "model_type": name})
+    assert name in raised.value.what
+    assert raised.value.fix
