@@ -66,7 +66,7 @@ def serve_together(
         counts = _cheapest(scenario, demand, kinds, _STEP**step)
         if counts is None or is_spent():
             return None
-        plan = _bought(scenario, demand, kinds, counts, _STEP**step)
+        plan = _buy(scenario, demand, kinds, counts, _STEP**step)
         held = (
             None if plan is None else run_planning_point(scenario, plan, is_held=not scenario.screened_only)
         )
@@ -131,7 +131,7 @@ def _carries(scenario: Scenario, kinds: Sequence[_Kind], counts: Sequence[int]) 
     return whole - (max(loads, default=0.0) if scenario.redundancy == "n+1" else 0.0)
 
 
-def _bought(
+def _buy(
     scenario: Scenario, demand: Demand, kinds: Sequence[_Kind], counts: Sequence[int], part: float
 ) -> Planned | None:
     """The replicas as one purchase of own boards."""

@@ -365,7 +365,9 @@ class _ListingReader:
         return None if price is None else price.usd * count
 
     def _bill_line(self, read: "_ReadLine") -> PartLine:
-        line, part, count = read.line, read.part, read.count
+        line = read.line
+        part = read.part
+        count = read.count
         price = price_of(part, self._book) if part is not None and line.usd is None else None
         found = PartLine(read.category, line.what, count, flags=("not judged",))
         if part is not None:

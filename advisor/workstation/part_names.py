@@ -307,7 +307,8 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
 def _modules_in(text: str, size_bytes: float) -> int:
     """Return the number of modules of a kit whose line says `32GB 2x16`; 0 if it says none that add up to the size."""
     for found in _MODULES.finditer(text):
-        modules, gigabytes = int(found.group(1)), int(found.group(2))
+        modules = int(found.group(1))
+        gigabytes = int(found.group(2))
         if modules and math.isclose(modules * gigabytes * GIB, size_bytes):
             return modules
     return 0

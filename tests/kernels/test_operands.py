@@ -1,4 +1,4 @@
-"""What a kernel does not read rightly is refused before launch: gaps between rows, other formats, other shapes."""
+"""Operands that a kernel would read wrongly are refused before launch: gaps between rows, other formats, other shapes."""
 
 import contextlib
 from collections.abc import Callable
@@ -103,7 +103,7 @@ NAMES = (
 
 
 def with_gaps(tensor: torch.Tensor) -> torch.Tensor:
-    """The same numbers with every second element of a wider array between them."""
+    """Return the numbers with every second element of a wider array between them."""
     wide = tensor.new_zeros((*tensor.shape, 2))
     wide[..., 0] = tensor
     return wide[..., 0]

@@ -153,7 +153,7 @@ GENERIC = re.compile(
 
 
 def board_identity(row: Row) -> tuple[str, str, str, frozenset[str]]:
-    """What tells two boards apart: maker, chipset, memory, and the words of the name that are no figures."""
+    """Return what tells two boards apart: maker, chipset, memory, and the words of the name that are no figures."""
     words = re.findall(r"[a-z0-9/+-]+", tidy(row["name"]).lower().replace("-", " "))
     telling = frozenset(word for word in words if not GENERIC.fullmatch(word))
     maker = row.get("manufacturer", "").lower() or words[0]

@@ -1,4 +1,4 @@
-"""What a queue that is known exactly says of the runs of a search."""
+"""Corrections of sampling luck by a queue that is known exactly."""
 
 import math
 
@@ -18,7 +18,7 @@ ONE_PERCENT = 0.01
 def test_waits_without_end_are_those_of_the_queue_with_exponential_services(
     monkeypatch: pytest.MonkeyPatch, wait: float
 ) -> None:
-    """There P(W > w) = ρ exp(−(1/ρ − 1) w), with one arrival a second in the mean."""
+    """An M/M/1 queue has P(W > w) = ρ exp(−(1/ρ − 1) w), with one arrival a second in the mean."""
     parts = (np.arange(100_000) + 0.5) / 100_000
     monkeypatch.setattr(luck, "_service_times", lambda _: -np.log(1.0 - parts))
     luck._lasting_utilization.cache_clear()

@@ -307,7 +307,7 @@ def test_odds_of_missing_agree_with_percentiles(replica: ReplicaModel) -> None:
 
 
 def test_a_run_is_given_up_only_where_no_other_could_make_up_for_it() -> None:
-    """As many requests of one run as may miss one of three metrics in all runs together."""
+    """A run gives up at as many requests as may miss one of three metrics in all runs together."""
     for stage in STAGES[1:]:
         assert measure._GIVE_UP[stage] >= 3 * NUM_SEEDS[stage] * 0.01
 
