@@ -61,11 +61,12 @@ def read_text(path: Path, most_bytes: int = MOST_DOCUMENT_BYTES) -> str:
         return content.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
 
 
-def read_lines(path: Path, most_bytes: int = MOST_FILE_BYTES) -> Iterator[str]:
+def read_lines(path: Path, most_bytes: int | None = None) -> Iterator[str]:
     """Yield the lines of a file. Each ends in a line feed, except the last line of a file without one at its end.
 
     Raises: InputFileError: see `read_text`; or a line is longer than a document may be.
     """
+    most_bytes = MOST_FILE_BYTES if most_bytes is None else most_bytes
     with _translate_errors(path), path.open(encoding="utf-8-sig") as file:
         num_read = 0
         while line := file.readline(MOST_DOCUMENT_BYTES):

@@ -39,17 +39,17 @@ def get(ref: str) -> Chosen[Model]:
     Raises: UnknownNameError: no record or several records have this name; `hint` lists near misses.
         InputFileError: the config.json cannot be read as a model.
     """
+    if is_path(ref):
+        from advisor.catalog.hf.config import model_from_hf_config
+
+        record = model_from_hf_config(ref)
+        return Chosen(record, f"shape read from {ref}{_formats_in_words(record)}")
     if not ref.isprintable():
         raise UnknownNameError(
             f"unknown model {ref!a}",
             why="the name has characters that cannot be printed",
             fix="type an id that advisor catalog models lists",
         )
-    if is_path(ref):
-        from advisor.catalog.hf.config import model_from_hf_config
-
-        record = model_from_hf_config(ref)
-        return Chosen(record, f"shape read from {ref}{_formats_in_words(record)}")
     chosen = _look_up(ref)
     if _has_config(ref):
         unread = f"the folder of this name is not read: ./{ref} names it"

@@ -339,11 +339,11 @@ _LEAST_FRACTION: Final = 1 / 2
 file is taken for a mistake, such as the price of two cards for a count of eight. Own choice: no bundled price that a
 customer can expect to pay is below it, and a larger fraction refuses discounts that contracts give."""
 _LEAST_FRACTION_COMMITTED: Final = 1 / 3
-"""Lowest fraction of others' price for a term that commits, or that shares hosts of others. The lowest bundled one is 0.40 of the
-lowest on-demand price (three years of a T4)."""
+"""Lowest fraction of others' price for a term that commits, or that shares hosts of others. The lowest bundled one is
+0.40 of the lowest on-demand price (three years of a T4)."""
 _LEAST_FRACTION_LOWEST: Final = 1 / 8
-"""Lowest fraction of others' price for spot prices and the lowest prices of a provider or market. One of 532 bundled ones
-is below it: that of a V100 at 0.07."""
+"""Lowest fraction of others' price for spot prices and the lowest prices of a provider or market. One of 532 bundled
+ones is below it: that of a V100 at 0.07."""
 
 
 def _least_fraction(price: Price) -> float:

@@ -9,7 +9,6 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 
 from advisor.ask.inputs import given_options, parameters_of
 from advisor.catalog.errors import AdvisorError
-from advisor.simulator.training.reinforcement import generates
 
 Work = Literal[
     "serve", "train", "finetune", "distill", "rl", "diffusion", "embed", "rerank", "speech", "vision", "batch"
@@ -94,6 +93,14 @@ def refuse_idle(asked: Any, typed: Collection[str] = frozenset()) -> None:
     _refuse_rent(asked, [name for name in names if known[name].of_rent])
 
 
+def _generates(asked: Any) -> bool:
+    """Whether the policy of a question generates the outputs that it learns from."""
+    # The simulator is imported only to answer: help shows without it.
+    from advisor.simulator.training.reinforcement import generates
+
+    return generates(asked.training.algorithm)
+
+
 class _Dependent(NamedTuple):
     """An option that acts only if another option has certain values."""
 
@@ -109,10 +116,10 @@ _DEPENDENT: Final[Mapping[str, _Dependent]] = {
         "all weights are trained, or IA3's vectors: there is no rank",
         "--method lora",
     ),
-    "samples": _Dependent(lambda asked: generates(asked.training.algorithm), _OFFLINE, "--algorithm grpo"),
-    "placement": _Dependent(lambda asked: generates(asked.training.algorithm), _OFFLINE, "--algorithm grpo"),
+    "samples": _Dependent(_generates, _OFFLINE, "--algorithm grpo"),
+    "placement": _Dependent(_generates, _OFFLINE, "--algorithm grpo"),
     "off_policy": _Dependent(
-        lambda asked: generates(asked.training.algorithm) and asked.training.placement != "colocated",
+        lambda asked: _generates(asked) and asked.training.placement != "colocated",
         "outputs lag behind the weights only where other machines generate them",
         "--algorithm grpo --placement disaggregated",
     ),

@@ -18,6 +18,7 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.decide.scenario import Traffic, within_window
 from advisor.simulator.deployment import Deployment, cache_dtype_of, named_deployment
+from advisor.simulator.layout import check_generates
 from advisor.simulator.memory_account import size_contradiction
 from advisor.simulator.serving import (
     Arrivals,
@@ -186,6 +187,7 @@ def load_of(load: LoadOptions, model: Model, max_model_len: int | None = None) -
     Raises: AdvisorError: neither rate nor concurrency nor trace is given, or parts of the load exclude each other.
         InputFileError: the trace is malformed. InfeasibleError: a mean request is longer than the window.
     """
+    check_generates(model)
     traffic = traffic_of(load)
     if load.trace is not None:
         return _trace_plan(load.trace, traffic, load)

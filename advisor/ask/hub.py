@@ -18,7 +18,7 @@ _FILES: Final = (CONFIG, "hf_quant_config.json", "model.safetensors.index.json")
 _MOST_BYTES: Final = 32 * MB
 """Largest file that is fetched; the index of the largest published model has 12 MB."""
 _TIMEOUT_S: Final = 10.0
-_INSTALL: Final = "pip install 'ai-hardware-advisor[hub]'"
+_INSTALL: Final = "pip install '.[hub]' in a clone"
 _OFFLINE_VARIABLE: Final = "HF_HUB_OFFLINE"
 
 

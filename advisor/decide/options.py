@@ -64,7 +64,12 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
         offer=offer_of(way.price, scenario.as_of),
         bill=bill_of(way.price, found.purchase.usd_per_hour, scenario.beside),
         performance=_performance(plan, scenario),
-        launch=launch_of(candidate, scenario, machine, simulate_args=simulate_args(plan, scenario)),
+        launch=launch_of(
+            candidate,
+            scenario,
+            parts[0].machine if parts else machine,
+            simulate_args=simulate_args(plan, scenario),
+        ),
         levers=levers_of(candidate, scenario),
         parts=parts,
         reasons=doubts_of(plan, scenario),

@@ -67,6 +67,7 @@ _NO_BRIDGE: Final = re.compile(
 _BRIDGE_ALONE: Final = re.compile(
     r"^\W*(?:nv-?link|bridge)\b|\bbridge\b.*\bfor\b|\bnv-?link\s+(?:hb\s+)?bridges?\b(?!\s*d)", re.IGNORECASE
 )
+_ARE_BRIDGED: Final = re.compile(r"\bbridged\b|nv-?linked", re.IGNORECASE)
 _JOINED: Final = re.compile(r"\s+(?:\+|&|with|w/|and|plus)\s+", re.IGNORECASE)
 _NUM_BRIDGES: Final = re.compile(r"(\d{1,2})\s*[x×]?\s*(?:nv-?link|bridges?)\b", re.IGNORECASE)
 WHOLE_PRICE_IS_DOUBTFUL_BELOW: Final = 0.4
@@ -220,7 +221,7 @@ def _split_off_bridge(line: TypedLine) -> list[TypedLine]:
     """Return the cards and the bridges that a line with both names."""
     if _NO_BRIDGE.search(line.what):
         return [replace(line, what=" ".join(_NO_BRIDGE.sub(" ", line.what).split()))]
-    joined = _JOINED.search(line.what) or re.search(r"\bbridged\b|nv-?linked", line.what, re.IGNORECASE)
+    joined = _JOINED.search(line.what) or _ARE_BRIDGED.search(line.what)
     if _BRIDGE_ALONE.search(line.what) and not joined:
         return [line]
     counted = _NUM_BRIDGES.search(_JOINED.split(line.what)[-1])

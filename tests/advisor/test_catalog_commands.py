@@ -235,7 +235,7 @@ def test_coverage_says_what_is_priced_supported_measured_and_dated(cli: Cli) -> 
     assert document["single_source"]
     assert all(row["is_stale"] or not row["is_dated"] for row in document["stale"])
     text = cli("advisor catalog coverage --as-of 2026-11-23").out
-    for title in ("rents out", "Sellers", "no price to plan with", "one seller only", "oldest first"):
+    for title in ("rental price", "Sellers", "without a usable price", "one seller only", "oldest first"):
         assert title in text
     one = json.loads(cli("advisor catalog coverage --gpu h100 --provider aws --json").out)
     assert [row["accelerator"] for row in one["accelerators"]] == ["h100-sxm"]

@@ -39,7 +39,7 @@ def test_numbers_of_clients_each_get_the_answer_of_their_own(cli: Cli) -> None:
     )  # a replica that carries ten clients carries eight with headroom
     shown = cli(f"{QUICK} --concurrency 8,200").out
     assert "clients  take" in shown
-    assert "clients as above" in " ".join(shown.split())
+    assert "clients as below" in " ".join(shown.split())
     assert max(map(len, shown.splitlines()[:-12])) <= 100
 
 

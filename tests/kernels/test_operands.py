@@ -1,4 +1,4 @@
-"""Operands that a kernel would read wrongly are refused before launch: gaps between rows, other formats, other shapes."""
+"""Operands that a kernel would read wrongly are refused before launch: gaps, other formats, other shapes."""
 
 import contextlib
 from collections.abc import Callable

@@ -45,7 +45,7 @@ def test_kernels_that_split_already_stay_as_they_were_measured(chip: str) -> Non
     )
 
 
-@pytest.mark.parametrize("chip", ["rtx-pro-6000-server", "h200-sxm", "a100-sxm-80gb"])
+@pytest.mark.parametrize("chip", ["rtx-pro-6000-server", "h200-sxm", "b200-sxm"])
 def test_a_stream_reads_no_faster_than_its_memory(chip: str) -> None:
     bandwidth = accelerators.by_id(chip).bandwidth_bytes_per_s or 0.0
     short, long = (step_ms(chip, "vllm", "0.30.0", context) for context in (LONG / 2, LONG))

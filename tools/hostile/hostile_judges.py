@@ -259,6 +259,15 @@ def in_container(word: str, model: str) -> str:
     return f"/plan/{word[2:]}" if word.startswith("./") else word
 
 
+def with_mounted_adapters(argv: Sequence[str]) -> list[str]:
+    """Return the words of a command with the folder of adapters where a container mounts it."""
+    words = list(argv)
+    if "--lora-modules" in words:
+        at = words.index("--lora-modules") + 1
+        words[at] = f"{words[at].partition('=')[0]}=/adapters"
+    return words
+
+
 def is_one_of(call: Sequence[str], commands: Sequence[Sequence[str]]) -> bool:
     """Whether a call is one of the commands; see `has_command`."""
     return any(has_command(call, argv) for argv in commands)
@@ -276,7 +285,7 @@ def judge_scripts(
     sandbox: Sandbox, folder: Path, form: str, commands: Sequence[Sequence[str]], model: str
 ) -> None:
     """Run the scripts of one model and assert that they start its engine with its words, and nothing else."""
-    inside = [[in_container(word, model) for word in argv] for argv in commands]
+    inside = [[in_container(word, model) for word in with_mounted_adapters(argv)] for argv in commands]
     num_started = 0
     for script in sorted([*folder.rglob("*.sh"), *folder.rglob("*.sbatch")]):
         subprocess.run(["/bin/bash", "-n", script.name], cwd=script.parent, check=True, capture_output=True)

@@ -147,7 +147,7 @@ AGENT = Traffic(mean_input_tokens=13312, mean_output_tokens=347, input_sigma=1.1
     ("model", "gpu", "engine"),
     [
         ("llama-3.1-8b", "l4", "vllm"),
-        ("qwen3-30b-a3b", "h200-sxm", "tensorrt-llm"),
+        ("llama-3.3-70b", "h200-sxm", "tensorrt-llm"),
         ("deepseek-v3.2", "h200-sxm", "vllm"),
         ("qwen3-next-80b-a3b", "h100-sxm", "vllm"),
         ("llama-3.1-405b", "a100-sxm-80gb", "vllm"),

@@ -175,8 +175,9 @@ def test_a_thing_costs_the_same_wherever_it_is_asked_for() -> None:
         assert planned is None or bought is None or planned.usd == bought.usd
     for system in parts.systems():
         planned = price_of(system, book)
+        if planned is None:
+            continue  # read in lists, and not planned
         bought = purchase_price(KNOWN, accelerators.by_id(system.accelerator))
-        assert planned is not None
         assert bought is not None
         assert bought.usd * system.num_accelerators == planned.usd
         assert bought.is_system

@@ -140,10 +140,10 @@ def test_pools_that_gain_nothing_are_noted() -> None:
 
 def test_pools_where_no_engine_has_them_are_refused() -> None:
     limits = Constraints(accelerators=("l40s",))
-    with pytest.raises(InfeasibleError, match="compute prompts apart") as lacking:
+    with pytest.raises(InfeasibleError, match="disaggregate prefill and decode") as lacking:
         recommend(scenario_of(constraints=limits))
     assert "--gpu h100-sxm --engine vllm" in (lacking.value.fix or "")
     other = Constraints(accelerators=("h100-sxm",), engines=("llama.cpp",))
-    with pytest.raises(InfeasibleError, match="compute prompts apart") as lacking:
+    with pytest.raises(InfeasibleError, match="disaggregate prefill and decode") as lacking:
         recommend(scenario_of(constraints=other))
     assert lacking.value.fix in {f"--engine {name}" for name in ("sglang", "tensorrt-llm", "vllm")}

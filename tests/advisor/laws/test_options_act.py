@@ -91,7 +91,8 @@ VALUES = {
     "--assumptions": "", "--framework-version": "2024-06", "--tp": "2", "--pp": "2", "--vpp": "2", "--cp": "2",
     "--ep": "2", "--etp": "2", "--dp": "2", "--micro-batch": "2", "--sharding": "none", "--recompute": "selective",
     "--schedule": "interleaved", "--network": "200Gb", "--host-memory": "128GB", "--power-cap-w": "500",
-    "--storage-gb-s": "20",
+    "--storage-gb-s": "20", "--length-dist": "fixed", "--use-case": "code", "--users": "9k",
+    "--requests-per-user": "30/h",
 }  # fmt: skip
 VALUES_OF_COST = VALUES | {"--own": "8xh100-sxm", "--power-budget": "3kW", "--region": "sweden"}
 """`cost` compares with machines to be owned: those with a purchase price, in a region with a tariff."""
@@ -104,6 +105,8 @@ NEEDS = {
     "--shared-prefixes": "--shared-prefix-tokens 600 --levers prefix",
     "--shared-prefix-tokens": "--levers prefix",
     "--turn-gap": "--sessions 3",
+    "--users": "--requests-per-user 2/h",
+    "--requests-per-user": "--users 900",
     "--power-budget": "--own 2xl40s",
     "--purchase-price": "--own 8xh100-sxm",
     "--spot-losses-per-day": "--term spot",
@@ -119,6 +122,8 @@ INSTEAD_OF = {
     "--models": ("--model", "--rate"),
     "--tokens-per-day": ("--rate",),
     "--compute-optimal": ("--tokens",),
+    "--users": ("--rate",),
+    "--requests-per-user": ("--rate",),
 }
 NOT_BINDING = {
     "--budget",
