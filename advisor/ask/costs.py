@@ -6,8 +6,9 @@ from typing import Protocol
 
 from advisor.ask.levers import beside_of, with_levers
 from advisor.ask.measures import parse_count, positive
+from advisor.ask.names import names_of
 from advisor.ask.options import ExtraOptions, Levers, LoadOptions, ObjectiveOptions, SharedOptions, Where
-from advisor.ask.scenario import names_of, scenario_of
+from advisor.ask.scenario import scenario_of
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.profiles import get_load_shape
 from advisor.catalog.units import DAY_S

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from advisor.ask.measures import parse_length_dist, parse_seconds
+from advisor.ask.names import release_notes
 from advisor.ask.options import EngineFlags, LayoutOptions, LoadOptions
-from advisor.ask.scenario import release_notes
 from advisor.ask.traffic import traffic_of
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.architectures import class_support, class_words

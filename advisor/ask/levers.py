@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Final
 
 from advisor.ask.measures import parse_clients, parse_rate, parse_tokens, parse_watts
+from advisor.ask.names import names_of
 from advisor.ask.options import ExtraOptions as TypedBeside
 from advisor.ask.options import Levers, LoadOptions
-from advisor.ask.scenario import names_of
 from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
 from advisor.catalog.files import read_json

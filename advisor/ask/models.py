@@ -7,8 +7,9 @@ from typing import Any, Final
 
 from advisor.ask.levers import beside_of, with_levers
 from advisor.ask.measures import parse_tokens
+from advisor.ask.names import names_of
 from advisor.ask.options import ExtraOptions, Levers, LoadOptions, ObjectiveOptions, SharedOptions, Where
-from advisor.ask.scenario import names_of, scenario_of
+from advisor.ask.scenario import scenario_of
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.resolve import near_misses
 from advisor.decide.scenario import Scenario

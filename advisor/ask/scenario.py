@@ -5,19 +5,17 @@ from difflib import get_close_matches
 from typing import Final, Literal, cast, get_args
 
 from advisor.ask.measures import parse_budget, parse_seconds, parse_watts
+from advisor.ask.names import names_of, release_notes
 from advisor.ask.options import LoadOptions, SharedOptions, Where, today
 from advisor.ask.options import ObjectiveOptions as TypedObjectives
 from advisor.ask.own_data import given_calibration, kept_prices, kept_prices_note
 from advisor.ask.traffic import traffic_of
 from advisor.catalog import accelerators, engines, models
-from advisor.catalog.architectures import check_release
 from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.launch_options import launch_options
 from advisor.catalog.prices import bundled_prices, catalogue_notes
 from advisor.catalog.regions import EU_COUNTRIES, all_regions
 from advisor.catalog.resolve import known_value
-from advisor.catalog.schema import Model
 from advisor.catalog.schema.price import Tenancy, Term
 from advisor.decide.scenario import Constraints, Metric, Objectives, Scenario, ServiceLevel
 from advisor.simulator.layout import check_generates
@@ -73,19 +71,6 @@ def parse_own(text: str) -> tuple[tuple[int, str], ...]:
             raise AdvisorError(f"--own {part}: not a count and an accelerator", fix="e.g. --own 8xh100-sxm")
         own.append((int(match.group(1)), accelerators.get(match.group(2)).record.id))
     return tuple(own)
-
-
-def names_of(text: str | None, option: str) -> tuple[str, ...]:
-    """Return names of a comma-separated option; none where it was not given.
-
-    Raises: AdvisorError: it was given, but holds an empty name.
-    """
-    if text is None:
-        return ()
-    names = tuple(name.strip() for name in text.split(","))
-    if not all(names):
-        raise AdvisorError(f"{option} {text!r} has an empty name", fix=f"{option} NAME,NAME or no {option}")
-    return names
 
 
 def _regions(text: str | None) -> tuple[str, ...]:
@@ -190,21 +175,6 @@ def objectives_of(typed: TypedObjectives) -> Objectives:
         others=tuple(levels),
         budget_usd_per_hour=None if typed.budget is None else parse_budget(typed.budget),
     )
-
-
-def release_notes(model: Model, typed: str | None) -> tuple[str, ...]:
-    """Return notes on releases of engines that were typed, as `vllm@0.24.0`.
-
-    Raises: InfeasibleError: a release does not load the class of the model, as one that is older than the model.
-    """
-    notes = []
-    for name in names_of(typed, "--engine"):
-        short, release = engines.split_release(name)
-        if release:
-            engine = engines.get(short).record
-            options = launch_options().get(engine.id)
-            notes.append(check_release(engine, model, release, options.release if options else ""))
-    return tuple(filter(None, notes))
 
 
 def scenario_of(

@@ -6,9 +6,10 @@ from typing import Final, cast
 
 from advisor.ask.levers import beside_of
 from advisor.ask.measures import parse_bytes, parse_count, parse_seconds, parse_usd, positive
+from advisor.ask.names import names_of
 from advisor.ask.options import LoadOptions, SharedOptions, Where
 from advisor.ask.own_data import given_calibration
-from advisor.ask.scenario import constraints_of, names_of, needed_model
+from advisor.ask.scenario import constraints_of, needed_model
 from advisor.ask.topology import check_network
 from advisor.ask.training_options import TrainingInput
 from advisor.ask.work import WorkQuestion

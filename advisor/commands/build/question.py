@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import Final
 
 from advisor.ask.measures import parse_watts, positive
+from advisor.ask.names import names_of, release_notes
 from advisor.ask.options import SharedOptions
 from advisor.ask.own_data import given_calibration, kept_prices
-from advisor.ask.scenario import names_of, release_notes
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.architectures import class_support, class_words
 from advisor.catalog.dtypes import known_dtype
