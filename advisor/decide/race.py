@@ -67,6 +67,9 @@ Report = Callable[[str], None]
 """Takes a line of progress."""
 WIDTH: Final = 5
 """Accelerators that the last demand of a question ranks, and of which a block of further ones consists."""
+_REFUSAL_SIGMAS: Final = 4.0
+"""Standard errors by which a capacity may be higher than it was measured, before a question is refused
+for want of it: one screened capacity in 45 is more than two too low, one in 30,000 more than four."""
 RIVAL_SIGMAS: Final = 2.0
 """Standard errors of a capacity by which a rival may be better than it was measured. Of two questions, 1 takes 16 %
 fewer requests and finds a first option that costs 2.4 % more for one of them; 3 takes 15 % more requests and
@@ -203,7 +206,12 @@ class Race:
             last = self.states[-2]
             last.lane = Lane(last.lane.demand, last.lane.is_founded, width)
         while not is_spent():
-            if not (self._advance_lowest() or self._advance_leader() or self._advance_rival()):
+            if not (
+                self._advance_lowest()
+                or self._advance_leader()
+                or self._advance_rival()
+                or self._advance_excluded()
+            ):
                 break
         able = {trial.accelerator_id for trial in self.trials.values() if min(trial.floors) < math.inf}
         for trial in self.trials.values():
@@ -378,6 +386,33 @@ class Race:
         assert trial.capacity is not None
         self._try(trial, STAGES[STAGES.index(trial.capacity.stage) + 1], RIVAL_MARGIN)
         return True
+
+    def _advance_excluded(self) -> bool:
+        """Advance a measured candidate for a demand that nothing else carries, although its capacity leaves no purchase
+        within the budget or the units on offer: a refusal rests on settled capacities."""
+        if self.scenario.screened_only:
+            return False
+        for state in self.states:
+            if state.lowest_costs:
+                continue
+            best: tuple[float, int] | None = None
+            for trial in self.trials.values():
+                if trial.capacity is None or trial.capacity.stage == "settled":
+                    continue
+                most = min(
+                    trial.rate_bound, math.exp(_REFUSAL_SIGMAS * trial.capacity.sigma) * trial.capacity.load
+                )
+                ways = self._ways(trial, state.lane)
+                cost = least_costs(self.scenario, (state.lane.demand,), ways, most)[0]
+                if cost < math.inf:
+                    found = cost, trial.order
+                    best = found if best is None else min(best, found)
+            if best is not None:
+                trial = self.trials[best[1]]
+                assert trial.capacity is not None
+                self._measure(trial, STAGES[STAGES.index(trial.capacity.stage) + 1])
+                return True
+        return False
 
     def _try(self, trial: Trial, stage: Stage, margin: float) -> None:
         """Measure a candidate if it may hold the least load at which it would beat a leader.

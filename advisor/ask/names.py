@@ -1,0 +1,35 @@
+"""Names that an option lists, and releases that names of engines carry."""
+
+from advisor.catalog import engines
+from advisor.catalog.architectures import check_release
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.launch_options import launch_options
+from advisor.catalog.schema import Model
+
+
+def names_of(text: str | None, option: str) -> tuple[str, ...]:
+    """Return names of a comma-separated option; none where it was not given.
+
+    Raises: AdvisorError: it was given, but holds an empty name.
+    """
+    if text is None:
+        return ()
+    names = tuple(name.strip() for name in text.split(","))
+    if not all(names):
+        raise AdvisorError(f"{option} {text!r} has an empty name", fix=f"{option} NAME,NAME or no {option}")
+    return names
+
+
+def release_notes(model: Model, typed: str | None) -> tuple[str, ...]:
+    """Return notes on releases of engines that were typed, as `vllm@0.24.0`.
+
+    Raises: InfeasibleError: a release does not load the class of the model, as one that is older than the model.
+    """
+    notes = []
+    for name in names_of(typed, "--engine"):
+        short, release = engines.split_release(name)
+        if release:
+            engine = engines.get(short).record
+            options = launch_options().get(engine.id)
+            notes.append(check_release(engine, model, release, options.release if options else ""))
+    return tuple(filter(None, notes))
