@@ -19,7 +19,7 @@ nothing."""
 LARGEST_TOKENS: Final = 10_000_000
 MOST_REQUESTS: Final = 1_000_000
 """Highest number of requests of one trace: as many as one simulation takes."""
-MOST_HASH_IDS: Final = 5_000_000
+MOST_HASH_IDS: Final = 3_000_000
 """Highest number of block ids of all prompts of a trace: 400 MB."""
 
 
