@@ -10,7 +10,7 @@ from advisor.workstation.plan import Build
 
 def machine(name: str, usd: float, speed: float | None) -> Build:
     run = None if speed is None else SimpleNamespace(decode_tokens_per_s=SimpleNamespace(value=speed))
-    return cast(Build, SimpleNamespace(name=name, total_usd=usd, performance=run))
+    return cast(Build, SimpleNamespace(name=name, total_usd=usd, performance=run, is_used=False))
 
 
 BUILDS = [
@@ -42,5 +42,5 @@ def test_the_knee_is_where_money_stops_buying_speed() -> None:
 
 def test_where_speed_follows_money_nothing_is_beyond_the_knee() -> None:
     found = steps([machine("one", 1_000, 10), machine("two", 2_000, 20)])
-    assert "Up to two" in knee_words(found)
+    assert "up to two" in knee_words(found)
     assert dataclasses.asdict(found[1])["more_speed_fraction"] == 1.0
