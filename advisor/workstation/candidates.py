@@ -39,8 +39,8 @@ from advisor.workstation.planned_cards import PlannedCards, RunConditions
 from advisor.workstation.rules_power import EIGHT_PIN_W, NOISE_DB, case_airflow, cooler_capacity_w
 
 COUNTS: Final = (1, 2, 3, 4, 6, 8)
-LEAST_GAIN: Final = 0.01
-"""Gain of speed from which a faster link or memory counts as a level of its own."""
+LEAST_GAIN: Final = 0.009
+"""Gain of speed from which a faster link or memory, or a higher power limit, counts as a level of its own."""
 WORST_LINK: Final = (3, 1)
 """PCIe generation and lanes of a card if no board with a price is known."""
 NEW: Final = "new"

@@ -25,9 +25,10 @@ from advisor.workstation.valuation import build_of, system_of
 
 CHEAPER_BY: Final = 0.85
 """Highest price of each further build over that of the one before."""
-SAME_SPEED: Final = 0.98
-"""Ratio of speeds above which two machines count as equally fast: predictions err by more, and prices do not. Together
-with LEAST_GAIN it keeps the best machine within 3 % of any other for the money."""
+SAME_SPEED: Final = 0.99
+"""Ratio of speeds above which two machines count as equally fast: predictions err by more, and prices do not. With
+LEAST_GAIN, which counts once for bandwidth and once for power, it keeps the best machine within 3 % of any other for
+the money."""
 SYSTEM_FILES_BYTES: Final = 200 * GB
 USUAL_DRIVES: Final = ((15_000.0, 4000 * GB), (5_000.0, 2000 * GB))
 """Budget from which a drive of that size is usual [USD, bytes]: users keep many models, and the drive costs little."""
