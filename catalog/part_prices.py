@@ -57,12 +57,13 @@ def price_book(
         key: price for layer in _layers() for key, price in layer.items() if price.observed_on <= as_of
     }
     if used:
-        bundled |= _second_hand(bundled)
+        bundled |= second_hand_prices(bundled)
     own = {} if user_file is None else read_part_prices(user_file)
     return bundled | {key: price for key, price in own.items() if price.observed_on <= as_of}
 
 
-def _second_hand(book: PriceBook) -> dict[str, PartPrice]:
+def second_hand_prices(book: PriceBook) -> dict[str, PartPrice]:
+    """Return the second-hand prices of parts that are also sold new, by class."""
     return {key.removeprefix(USED): price for key, price in book.items() if key.startswith(USED)}
 
 

@@ -10,6 +10,7 @@ from advisor.catalog.schema.part import (
     Case,
     Cooler,
     Cpu,
+    CpuSeries,
     GpuCard,
     Nic,
     Part,
@@ -19,8 +20,10 @@ from advisor.catalog.schema.part import (
     Riser,
     Storage,
 )
-from advisor.catalog.units import GB
+from advisor.catalog.units import GB, MEGA
 
+BUS_BYTES: Final = 8
+"""Width of one memory channel [bytes]."""
 EFFICIENCY: Final = {"bronze": 0.85, "silver": 0.87, "gold": 0.90, "platinum": 0.92, "titanium": 0.94}
 """Efficiency of a supply at half to full load, 115 V, by grade (80 PLUS requirements)."""
 OTHERS_W: Final = 60.0
@@ -216,3 +219,14 @@ def running_power_w(cards: Cards | None, cpu: Cpu | None) -> float:
 def slot_widths(cards: Cards) -> tuple[int, ...]:
     """Return the number of whole slots that each card covers."""
     return tuple(math.ceil(card.slots - 1e-9) for card in cards.cards)
+
+
+def host_bytes_per_s(memory: Memory, series: CpuSeries) -> float:
+    """Peak bandwidth of the main memory [bytes/s]: channels with a module, eight bytes per transfer each, at the rate
+    that the CPUs of the series reach with as many modules.
+
+    Source: definition; CpuSeries.ram_mts.
+    """
+    channels = min(series.channels, memory.num_modules)
+    rate_mts = series.ram_rate_mts(memory.kit.ram_type, memory.kit.speed_mts, memory.num_modules)
+    return channels * BUS_BYTES * rate_mts * MEGA

@@ -1,15 +1,16 @@
 """Candidate parts for each place of a machine: parts with a price that no other candidate beats in every figure."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from advisor.catalog import parts
-from advisor.catalog.part_prices import PriceBook, price_of
+from advisor.catalog import accelerators, parts
+from advisor.catalog.part_prices import PriceBook, price_of, second_hand_prices
 from advisor.catalog.schema.part import (
     Board,
     Case,
@@ -23,23 +24,38 @@ from advisor.catalog.schema.part import (
     Riser,
     Storage,
 )
-from advisor.catalog.units import MEGA
-from advisor.workstation.assembly import Cards, Memory, Risers, Setting, Supplies, slot_widths
+from advisor.workstation.assembly import (
+    Cards,
+    Memory,
+    Risers,
+    Setting,
+    Supplies,
+    host_bytes_per_s,
+    slot_widths,
+)
 from advisor.workstation.hardware import POWER_POINTS, Hardware, HardwareRun, power_points_of
-from advisor.workstation.performance import MachineLoad, best_run
+from advisor.workstation.performance import MachineLoad, best_run, bound_on_cpu, runs_on_cpu
+from advisor.workstation.planned_cards import PlannedCards, RunConditions
 from advisor.workstation.rules_power import EIGHT_PIN_W, NOISE_DB, case_airflow, cooler_capacity_w
 
 COUNTS: Final = (1, 2, 3, 4, 6, 8)
-SCREEN_GENERATION: Final = 4
-"""PCIe generation at which sets of cards are compared; the builds shown run on their own links."""
-USUAL_HOST_BYTES_PER_S: Final = 2 * 8 * 5200 * MEGA
-"""Memory bandwidth at which sets of cards are compared if layers run on the CPU [bytes/s]: two channels of DDR5-5200.
-"""
+LEAST_GAIN: Final = 0.009
+"""Gain of speed from which a faster link or memory, or a higher power limit, counts as a level of its own."""
+WORST_LINK: Final = (3, 1)
+"""PCIe generation and lanes of a card if no board with a price is known."""
+NEW: Final = "new"
+USED: Final = "used"
 MAX_KITS: Final = 2
 CASE_SHARE: Final = 0.01
 """Smallest price of a case as a fraction of the budget: thousands of dollars of cards do not go into the cheapest
 case."""
 MOST_OF_CASE_USD: Final = 150.0
+
+
+RunOfSet = tuple[float, RunConditions, HardwareRun]
+"""Power limit of a set of cards, conditions of its run, and the run."""
+ResidentRuns = dict[tuple[str, int], list[RunOfSet]]
+"""Runs of sets of cards that hold the whole model, by accelerator and number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +67,11 @@ class PartCandidate:
     usd: float
     run: HardwareRun | None = None
     """Run of the model on a set of cards; None for any other part."""
+
+    @property
+    def is_used(self) -> bool:
+        """Whether it is a set of second-hand cards that are also sold new."""
+        return isinstance(self.choice, PlannedCards) and self.choice.is_used
 
     @property
     def tokens_per_s(self) -> float:
@@ -69,27 +90,97 @@ class SearchLimits:
     max_usd: float = float("inf")
 
 
+@dataclass(frozen=True, slots=True)
+class MachineLevels:
+    """Bandwidths at which sets of cards are compared: those that parts with a price reach."""
+
+    links: Mapping[int, tuple[tuple[int, int], ...]]
+    """Pairs of PCIe generation and lanes of the narrowest card, by number of cards, the slowest first."""
+    host_usd: Mapping[float, float]
+    """Price of the cheapest CPU, board and memory by bandwidth of the main memory [bytes/s], the lowest first."""
+
+
 def all_candidates(
-    load: MachineLoad, setting: Setting, book: PriceBook, limits: SearchLimits
+    load: MachineLoad,
+    setting: Setting,
+    book: PriceBook,
+    limits: SearchLimits,
+    *,
+    faster_than: float = 0.0,
+    known: ResidentRuns | None = None,
 ) -> dict[str, list[PartCandidate]]:
     """Return, by place, every part that a best machine can contain.
 
+    Sets of cards that leave layers to the CPU are left out if none can exceed `faster_than` [tokens/s]: infinity leaves
+    out all of them. Runs that `known` holds are not predicted again; new ones are added to it.
+
     Source: parts of the catalog with a price; dominance over every figure that a rule reads.
     """
-    cards = card_candidates(load, setting, book, limits)
     budget = limits.max_usd if math.isfinite(limits.max_usd) else 0.0
+    cpus = cpu_candidates(book)
+    boards = board_candidates(book)
+    memory = memory_candidates(book)
+    levels = machine_levels(setting, cpus, boards, memory)
+    cards = card_candidates(load, book, limits, levels, faster_than, {} if known is None else known)
     most = max((candidate.choice.num for candidate in cards), default=1)
     return {
         "cards": cards,
-        "cpu": cpu_candidates(book),
-        "board": board_candidates(book),
-        "memory": memory_candidates(book),
+        "cpu": cpus,
+        "board": boards,
+        "memory": memory,
         "supplies": supply_candidates(book),
         "case": case_candidates(book, min(CASE_SHARE * budget, MOST_OF_CASE_USD)),
         "cooler": cooler_candidates(book),
         "storage": storage_candidates(book),
         "risers": riser_candidates(book, most),
     }
+
+
+def machine_levels(
+    setting: Setting,
+    cpus: Sequence[PartCandidate],
+    boards: Sequence[PartCandidate],
+    memory: Sequence[PartCandidate],
+) -> MachineLevels:
+    """Return the levels of links and memory that machines of these parts reach.
+
+    Source: rules socket, memory-kind and pcie-lanes; riser cables reach generations that slots have.
+    """
+    series = {candidate.choice.series.id: candidate.choice.series for candidate in cpus}.values()
+    links: dict[int, set[tuple[int, int]]] = {}
+    for board in (candidate.choice for candidate in boards):
+        able = {s.pcie_generation for s in series if board.chipset in s.chipsets and s.socket == board.socket}
+        for num, lanes in enumerate(board.lane_modes, 1):
+            slots = min((slot.pcie_generation for slot in board.slots[:num]), default=0)
+            if min(lanes) >= setting.min_lanes and slots:
+                links.setdefault(num, set()).update((min(slots, cpu), min(lanes)) for cpu in able)
+    ordered = {num: tuple(sorted(found)) for num, found in links.items()}
+    return MachineLevels(ordered, _host_prices(cpus, boards, memory))
+
+
+def _host_prices(
+    cpus: Sequence[PartCandidate], boards: Sequence[PartCandidate], memory: Sequence[PartCandidate]
+) -> dict[float, float]:
+    """Return the price of the cheapest CPU, board and memory by the bandwidth that they reach; a level that costs as
+    much as a faster one is kept, for its board may suit other cards."""
+    found: dict[float, float] = {}
+    series = {candidate.choice.series.id: candidate.choice.series for candidate in cpus}
+    for name, one in series.items():
+        cpu_usd = min(c.usd for c in cpus if c.choice.series.id == name)
+        for kit in memory:
+            wanted = (kit.choice.kit.ram_type, kit.choice.kit.registered)
+            fitting = [
+                board.usd
+                for board in boards
+                if board.choice.chipset in one.chipsets
+                and (board.choice.ram_type, board.choice.registered) == wanted
+                and board.choice.ram_slots >= kit.choice.num_modules
+            ]
+            if fitting:
+                level = host_bytes_per_s(kit.choice, one)
+                usd = cpu_usd + kit.usd + min(fitting)
+                found[level] = min(usd, found.get(level, math.inf))
+    return dict(sorted(found.items()))
 
 
 def usd_of(part: Part, book: PriceBook) -> float | None:
@@ -99,57 +190,176 @@ def usd_of(part: Part, book: PriceBook) -> float | None:
 
 
 def card_candidates(
-    load: MachineLoad, setting: Setting, book: PriceBook, limits: SearchLimits
+    load: MachineLoad,
+    book: PriceBook,
+    limits: SearchLimits,
+    levels: MachineLevels,
+    faster_than: float,
+    known: ResidentRuns,
 ) -> list[PartCandidate]:
-    """Return sets of equal cards that run the model, at every power limit. If the model exceeds all of them, layers
-    run on the CPU."""
-    alone = _card_sets(load, setting, book, limits, 0.0)
-    return alone or _card_sets(load, setting, book, limits, USUAL_HOST_BYTES_PER_S)
-
-
-def _card_sets(
-    load: MachineLoad, setting: Setting, book: PriceBook, limits: SearchLimits, host_bytes_per_s: float
-) -> list[PartCandidate]:
+    """Return sets of equal cards that run the model, at every power limit and every level of links that makes them
+    faster; where the model exceeds the cards, at every bandwidth of the main memory, which then reads layers, if that
+    can exceed `faster_than` [tokens/s]."""
     found: list[PartCandidate] = []
     for accelerator, cards in _cards_by_accelerator(book, limits).items():
         for num in (count for count in COUNTS if count <= limits.max_cards):
-            if min(usd for _, usd in cards) * num > limits.max_usd:
+            left_usd = limits.max_usd - min(card.usd for card in cards) * num
+            if left_usd < 0:
                 break
-            for fraction in power_points_of(accelerator, limits.power_points):
-                hardware = Hardware(
-                    accelerator,
-                    num,
-                    fraction,
-                    SCREEN_GENERATION,
-                    setting.min_lanes,
-                    host_bytes_per_s=host_bytes_per_s,
-                )
-                run = best_run(hardware, load)
-                if run is None:
-                    break
+            runs = known.get((accelerator, num))
+            if runs is None:
+                runs = _resident_runs(accelerator, num, load, limits, levels)
+                known[accelerator, num] = runs
+            if not runs:
+                hosts = [host for host, usd in levels.host_usd.items() if usd <= left_usd]
+                runs = _runs_by_host(accelerator, num, load, limits, hosts, faster_than)
+            for fraction, conditions, run in runs:
                 found += [
-                    PartCandidate("cards", Cards((card,) * num, fraction), usd * num, run)
-                    for card, usd in cards
+                    PartCandidate(
+                        "cards",
+                        PlannedCards(
+                            (card.choice,) * num, fraction, conditions, card.usd * num, card.place == USED
+                        ),
+                        card.usd * num,
+                        run,
+                    )
+                    for card in cards
                 ]
-    return pareto_candidates(found, cost=_card_cost)
+    return pareto_candidates(found, lambda cards: cards.is_used, cost=_card_cost)
 
 
-def _cards_by_accelerator(book: PriceBook, limits: SearchLimits) -> dict[str, list[tuple[GpuCard, float]]]:
-    """Return, by accelerator, the cards with a price that no other of their kind beats. Liquid-cooled cards are left
-    out: they need a loop or a place for a radiator that no case record states."""
-    groups: dict[str, list[PartCandidate]] = {}
+def _resident_runs(
+    accelerator: str, num: int, load: MachineLoad, limits: SearchLimits, levels: MachineLevels
+) -> list[RunOfSet]:
+    """Return the runs of a set of cards that holds the whole model; a higher power limit counts only if it is
+    faster."""
+    found: list[RunOfSet] = []
+    links = _usable_links(accelerator, num, levels)
+    for fraction in reversed(power_points_of(accelerator, limits.power_points)):
+        runs = _runs_by_link(Hardware(accelerator, num, fraction), load, links)
+        if not runs:
+            break
+        lower = {conditions: run for _, conditions, run in found}
+        found += [
+            (fraction, conditions, run)
+            for conditions, run in runs
+            if conditions not in lower or _is_faster(run, lower[conditions])
+        ]
+    return found
+
+
+def _runs_by_host(
+    accelerator: str,
+    num: int,
+    load: MachineLoad,
+    limits: SearchLimits,
+    hosts: Sequence[float],
+    faster_than: float,
+) -> list[RunOfSet]:
+    """Return the runs of a set of cards that leaves layers to the CPU, at each bandwidth of the main memory that is
+    faster than a lower one; under the lowest and the highest power limit."""
+    if not hosts or bound_on_cpu(Hardware(accelerator, num), load, hosts[-1]) <= faster_than:
+        return []
+    found: list[RunOfSet] = []
+    points = power_points_of(accelerator, limits.power_points)
+    for fraction in sorted({points[0], points[-1]}):
+        lower = {conditions: run for _, conditions, run in found}
+        last: HardwareRun | None = None
+        for host, run in zip(
+            hosts, runs_on_cpu(Hardware(accelerator, num, fraction), load, hosts), strict=False
+        ):
+            conditions = RunConditions(host_bytes_per_s=host)
+            is_new = conditions not in lower or _is_faster(run, lower[conditions])
+            if is_new and (last is None or _is_faster(run, last)):
+                found.append((fraction, conditions, run))
+                last = run
+    return found
+
+
+def can_exceed_on_cpu(
+    load: MachineLoad, known: ResidentRuns, candidates: Sequence[PartCandidate], tokens_per_s: float
+) -> bool:
+    """Whether a set of cards that does not hold the whole model may exceed a speed: by its bound at the fastest memory
+    and CPU among the candidates, taken together or not."""
+    series = {c.choice.series.id: c.choice.series for c in candidates if c.place == "cpu"}.values()
+    memory = [c.choice for c in candidates if c.place == "memory"]
+    most = max((host_bytes_per_s(kit, one) for kit in memory for one in series), default=0.0)
+    return most > 0 and any(
+        not runs and bound_on_cpu(Hardware(accelerator, num), load, most) > tokens_per_s
+        for (accelerator, num), runs in known.items()
+    )
+
+
+def _usable_links(accelerator: str, num: int, levels: MachineLevels) -> list[tuple[int, int]]:
+    """Return the levels of links that the card itself can use; if no board with a price carries as many cards, the
+    slowest level of any."""
+    record = accelerators.by_id(accelerator)
+    found = levels.links.get(num) or tuple(sorted(set().union(*levels.links.values())))[:1] or (WORST_LINK,)
+    most = (record.pcie_generation or 4, record.pcie_lanes or 16)
+    return sorted({(min(generation, most[0]), min(lanes, most[1])) for generation, lanes in found})
+
+
+def _runs_by_link(
+    hardware: Hardware, load: MachineLoad, links: Sequence[tuple[int, int]]
+) -> list[tuple[RunConditions, HardwareRun]]:
+    """Return the run at each level of links that is faster than every weaker level; none if the model does not fit."""
+
+    def run_at(link: tuple[int, int]) -> HardwareRun | None:
+        return best_run(replace(hardware, pcie_generation=link[0], pcie_lanes=link[1]), load)
+
+    weakest = (min(generation for generation, _ in links), min(lanes for _, lanes in links))
+    first = run_at(weakest)
+    if first is None:
+        return []
+    found = [(RunConditions(pcie_generation=weakest[0], pcie_lanes=weakest[1]), first)]
+    strongest = (max(generation for generation, _ in links), max(lanes for _, lanes in links))
+    best = run_at(strongest) if hardware.num > 1 and strongest != weakest else None
+    if best is None or not _is_faster(best, first):
+        return found
+    for link in links:
+        run = best if link == strongest else run_at(link)
+        weaker = [
+            other
+            for conditions, other in found
+            if conditions.pcie_generation <= link[0] and conditions.pcie_lanes <= link[1]
+        ]
+        if run is not None and all(_is_faster(run, other) for other in weaker):
+            found.append((RunConditions(pcie_generation=link[0], pcie_lanes=link[1]), run))
+    return found
+
+
+def _is_faster(run: HardwareRun, other: HardwareRun) -> bool:
+    return run.output_tokens_per_s.value > (1.0 + LEAST_GAIN) * other.output_tokens_per_s.value
+
+
+def _cards_by_accelerator(book: PriceBook, limits: SearchLimits) -> dict[str, list[PartCandidate]]:
+    """Return, by accelerator, the cards with a price that no other of their kind beats; second-hand ones are a kind of
+    their own. Liquid-cooled cards are left out: they need a loop or a place for a radiator, and no case record states
+    one."""
+    groups: dict[tuple[str, str], list[PartCandidate]] = {}
+    used = second_hand_prices(book)
     for card in parts.planner_parts(GpuCard):
-        usd = usd_of(card, book)
         wanted = not limits.accelerators or card.accelerator in limits.accelerators
-        if usd is not None and wanted and card.cooling in ("open", "blower"):
-            groups.setdefault(card.accelerator, []).append(PartCandidate("card", card, usd))
+        if not wanted or card.cooling not in ("open", "blower"):
+            continue
+        usd = usd_of(card, book)
+        second = usd_of(card, used)
+        if usd is not None:
+            groups.setdefault((card.accelerator, NEW), []).append(PartCandidate(NEW, card, usd))
+        if usd is not None and second is not None and second < usd:
+            groups.setdefault((card.accelerator, USED), []).append(PartCandidate(USED, card, second))
+
+    rooms = sorted({case.max_gpu_m for case in parts.planner_parts(Case)})
 
     def cost(card: GpuCard) -> tuple[float, ...]:
         width = slot_widths(Cards((card,)))[0]
-        return width, card.length_m, card.power_w, _plugs(card), card.num_16_pin, NOISE_DB[card.cooling]
+        cases = bisect_left(rooms, card.length_m)  # two lengths that the same cases take are one
+        return width, cases, card.power_w, _plugs(card), card.num_16_pin, NOISE_DB[card.cooling]
 
-    kept = {name: pareto_candidates(cards, cost=cost) for name, cards in groups.items()}
-    return {name: [(c.choice, c.usd) for c in cards] for name, cards in kept.items()}
+    found: dict[str, list[PartCandidate]] = {}
+    for (accelerator, _), cards in groups.items():
+        found.setdefault(accelerator, []).extend(pareto_candidates(cards, cost=cost))
+    return found
 
 
 def _plugs(card: GpuCard) -> float:
@@ -157,10 +367,13 @@ def _plugs(card: GpuCard) -> float:
     return card.num_8_pin + card.num_6_pin + card.num_16_pin * -(-card.power_w // EIGHT_PIN_W)
 
 
-def _card_cost(cards: Cards) -> tuple[float, ...]:
+def _card_cost(cards: PlannedCards) -> tuple[float, ...]:
     card = cards.cards[0]
     width = max(slot_widths(cards))
-    return cards.num, cards.power_w, card.power_w, width, card.length_m, _plugs(card), card.num_16_pin
+    needs = cards.conditions
+    conditions = needs.host_bytes_per_s, needs.pcie_generation, needs.pcie_lanes
+    own = cards.power_w, card.power_w, width, card.length_m, _plugs(card), card.num_16_pin
+    return cards.num, *own, *conditions
 
 
 def cpu_candidates(book: PriceBook) -> list[PartCandidate]:
@@ -180,17 +393,23 @@ def board_candidates(book: PriceBook) -> list[PartCandidate]:
     def kind(board: Board) -> object:
         runs = tuple(s.id for s in parts.cpu_series().values() if board.chipset in s.chipsets)
         memory = (board.ram_type, board.registered)
-        return runs, board.form_factor, memory, board.lane_modes, board.m2_slots > 0
+        positions = tuple(slot.position for slot in board.slots[: board.max_cards])
+        return runs, board.form_factor, memory, board.lane_modes, positions, board.m2_slots > 0
 
     def cost(board: Board) -> tuple[float, ...]:
-        generation = -min(slot.pcie_generation for slot in board.slots)
-        return -board.ram_max_bytes, -board.ram_slots, board.num_eps, generation, -board.ecc
+        generations = [
+            -min((slot.pcie_generation for slot in board.slots[:num]), default=0)
+            for num in range(1, board.max_cards + 1)
+        ]
+        return -board.ram_max_bytes, -board.ram_slots, board.num_eps, -board.ecc, *generations
 
     return pareto_candidates(_price_parts("board", parts.planner_parts(Board), book), kind, cost=cost)
 
 
 def memory_candidates(book: PriceBook) -> list[PartCandidate]:
-    """Return memory: of each kind of module the cheapest for its capacity and number of modules."""
+    """Return memory: of each kind of module the cheapest for its capacity, number of modules and bandwidth in every
+    series of CPUs."""
+    series = tuple(parts.cpu_series().values())
 
     def kind(memory: Memory) -> object:
         return memory.kit.ram_type, memory.kit.registered, memory.kit.ecc, memory.num_modules
@@ -200,7 +419,13 @@ def memory_candidates(book: PriceBook) -> list[PartCandidate]:
         for c in _price_parts("memory", parts.planner_parts(RamKit), book)
         for num in range(1, MAX_KITS + 1)
     ]
-    return pareto_candidates(found, kind, cost=lambda memory: (-memory.capacity_bytes,))
+
+    def cost(memory: Memory) -> tuple[float, ...]:
+        kit = memory.kit
+        fitting = (s for s in series if kit.ram_type in s.ram_types and kit.registered == s.registered)
+        return -memory.capacity_bytes, *(-host_bytes_per_s(memory, one) for one in fitting)
+
+    return pareto_candidates(found, kind, cost=cost)
 
 
 def supply_candidates(book: PriceBook) -> list[PartCandidate]:
@@ -262,13 +487,18 @@ def storage_candidates(book: PriceBook) -> list[PartCandidate]:
 
 
 def riser_candidates(book: PriceBook, most: int) -> list[PartCandidate]:
-    """Return the choices of risers: none, or one of the screening generation for each of up to `most` cards."""
+    """Return the choices of risers: none, or one for each of up to `most` cards."""
     found = [PartCandidate("risers", Risers(), 0.0)]
     for riser in parts.planner_parts(Riser):
         usd = usd_of(riser, book)
-        if usd is not None and riser.pcie_generation >= SCREEN_GENERATION:
+        if usd is not None:
             found += [PartCandidate("risers", Risers(riser, num), usd * num) for num in COUNTS if num <= most]
-    return pareto_candidates(found, cost=lambda risers: (-risers.num,))
+
+    def cost(risers: Risers) -> tuple[float, ...]:
+        generation = risers.riser.pcie_generation if risers.riser else 0
+        return -risers.num, -generation, risers.riser.length_m if risers.riser else 0.0
+
+    return pareto_candidates(found, cost=cost)
 
 
 def _price_parts(place: str, found: Iterable[Part], book: PriceBook) -> list[PartCandidate]:

@@ -20,7 +20,10 @@ SEQUENCES: Final = 8
 UNTESTED: Final = (0.6, 1.7)
 """Interval of the step time over its prediction if no run was published."""
 VENDORS: Final = ("nvidia", "amd", "intel")
-"""Vendors whose accelerators run the 4-bit kernels of bitsandbytes."""
+"""Vendors whose accelerators run the 4-bit kernels of bitsandbytes (its installation guide, 0.50)."""
+SEVERAL_CARDS_VENDORS: Final = ("nvidia",)
+"""Vendors on whose cards a source states QLoRA with several cards: the guides of FSDP-QLoRA (bitsandbytes, PEFT) name
+CUDA only. Of others several cards are not planned."""
 SIZES: Final = ("llama-3.1-8b", "qwen3-14b", "gemma-3-27b", "qwen3-32b", "llama-3.1-70b", "llama-3.1-405b")
 """Dense models in order of size, of which the largest that fits is reported."""
 
@@ -46,7 +49,7 @@ def tuning_plans(num: int) -> tuple[tuple[str, TrainingPlan], ...]:
 def best_tuning(hardware: Hardware, model: Model, sequence_tokens: int) -> HardwareRun | None:
     """Return the fastest plan of QLoRA that fits, with trained tokens per second as its speed; None if none fits."""
     accelerator = hardware.record()
-    if accelerator.vendor not in VENDORS:
+    if accelerator.vendor not in (VENDORS if hardware.num == 1 else SEVERAL_CARDS_VENDORS):
         return None
     job = tuning_job(model, sequence_tokens)
     named = tuning_plans(hardware.num)

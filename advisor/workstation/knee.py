@@ -28,9 +28,13 @@ class PriceStep:
 
 def steps(builds: Sequence[Build]) -> tuple[PriceStep, ...]:
     """Return the machines that no other beats in price and speed, cheapest first, each with its gain over the previous
-    one."""
+    one; second-hand cards that are also sold new are no steps."""
     found: list[PriceStep] = []
-    speeds = ((build, build.performance.decode_tokens_per_s.value) for build in builds if build.performance)
+    speeds = (
+        (build, build.performance.decode_tokens_per_s.value)
+        for build in builds
+        if build.performance and not build.is_used
+    )
     for build, speed in sorted(speeds, key=lambda pair: (pair[0].total_usd, -pair[1])):
         last = found[-1] if found else None
         if last is None:

@@ -25,12 +25,16 @@ class Offloaded:
     """Replica of the model reduced to the layers that fit."""
     cpu_layers: int
     num_layers: int
-    step_s: float
-    """Time that the CPU's layers add to one decode iteration [s]."""
+    read_bytes: float
+    """Bytes that the CPU reads from main memory in one decode iteration."""
     prefill_s: float
     """Time to send the CPU's layers to a card, which each prompt needs [s]."""
     prefill_factor: float
     """Computation of a prompt on the cards over that for their own layers alone."""
+
+    def step_s(self, host_bytes_per_s: float) -> float:
+        """Time that the CPU's layers add to one decode iteration at a bandwidth of the main memory [s]."""
+        return self.read_bytes / (host_bytes_per_s * HOST_FRACTION)
 
     @property
     def split(self) -> str:
@@ -80,7 +84,7 @@ def offload_layers(
         replica=replica,
         cpu_layers=total - kept,
         num_layers=total,
-        step_s=read_bytes / (hardware.host_bytes_per_s * HOST_FRACTION),
+        read_bytes=read_bytes,
         prefill_s=moved_bytes / (lanes * PCIE_FRACTION),
         prefill_factor=total / kept,
     )

@@ -57,6 +57,7 @@ class Program:
         self._places = _indices(usable, self.candidates)
         self.usd: FloatArray = np.array([c.usd for c in self.candidates], dtype=np.float64)
         self.speed: FloatArray = np.array([c.tokens_per_s for c in self.candidates], dtype=np.float64)
+        self._is_new: FloatArray = np.array([not c.is_used for c in self.candidates], dtype=np.float64)
         self._rows: list[_Row] = []
         for rule in self._rules if not self.is_empty else ():
             self._add(rule)
@@ -78,10 +79,12 @@ class Program:
         min_tokens_per_s: float = 0.0,
         maximise_speed: bool,
         without: str = "",
+        used: bool = False,
     ) -> Solution | None:
         """Return the fastest machine for the money, or the cheapest that is fast enough; None if there is none.
 
-        `without` names a rule that is not kept, to see what it costs.
+        `without` names a rule that is not kept, to see what it costs; `used` also takes second-hand cards that are sold
+        new too.
 
         Source: scipy.optimize.milp (HiGHS branch and bound).
         """
@@ -97,13 +100,25 @@ class Program:
         found = milp(
             cost,
             integrality=np.ones(len(cost)),
-            bounds=Bounds(0, 1),
+            bounds=Bounds(0, self._upper_bounds(max_usd, min_tokens_per_s, used)),
             constraints=[LinearConstraint(matrix, -np.inf, upper), LinearConstraint(equal, 1.0, 1.0)],
             options={"mip_rel_gap": 0.0, "time_limit": _MOST_S},
         )
         if found.x is None:
             return None
         return self._solution(found)
+
+    def _upper_bounds(self, max_usd: float, min_speed: float, used: bool) -> FloatArray:
+        """Upper bound of each binary: 0 for a candidate that no machine within the limits contains, because it costs
+        too much beside the cheapest others, is too slow, or is second-hand and not wanted."""
+        cheapest = {place: float(self.usd[indices].min()) for place, indices in self._places.items()}
+        others = sum(cheapest.values())
+        upper = np.ones(len(self.candidates)) if used else self._is_new.copy()
+        for index, candidate in enumerate(self.candidates):
+            is_slow = candidate.run is not None and candidate.tokens_per_s < min_speed
+            if is_slow or candidate.usd + others - cheapest[candidate.place] > max_usd:
+                upper[index] = 0.0
+        return upper
 
     def _objective(self, maximise_speed: bool) -> FloatArray:
         """Coefficients of the function to minimise: minus speed, or dollars less a thousandth of a cent for each token

@@ -1,5 +1,7 @@
 """Performance of a set of cards with a model: engines, splits and formats that fit, through the serving simulator."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -19,7 +21,7 @@ from advisor.simulator.serving_prediction import class_of
 from advisor.simulator.step_cost import decode_iteration_s, prefill_s
 from advisor.workstation.finetune import best_tuning
 from advisor.workstation.hardware import Hardware, HardwareRun
-from advisor.workstation.offload import offload_layers
+from advisor.workstation.offload import HOST_FRACTION, Offloaded, offload_layers
 
 FOUR_BITS: Final = {"llama.cpp": "q4_k_m", "mlx": "q4_k_m", "vllm": "int4"}
 """Four-bit weight format that users run at home on each engine; taken if they name none."""
@@ -86,8 +88,8 @@ def best_run(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
     if load.workload == "finetune":
         return best_tuning(hardware, load.model, load.context_tokens)
     runs = [run for engine in _engines(hardware, load) for run in _runs(hardware, load, engine)]
-    if not runs and hardware.host_bytes_per_s and OFFLOADING in _engines(hardware, load):
-        return _partly_on_cpu(hardware, load)
+    if not runs and hardware.host_bytes_per_s:
+        runs = runs_on_cpu(hardware, load, (hardware.host_bytes_per_s,))
     return max(runs, key=lambda run: run.output_tokens_per_s.value, default=None)
 
 
@@ -188,8 +190,11 @@ def _run(replica: ReplicaModel, load: MachineLoad, split: str) -> HardwareRun:
     )
 
 
-def _partly_on_cpu(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
-    """Return the run with the layers that do not fit the cards on the CPU; None if nothing fits."""
+def runs_on_cpu(hardware: Hardware, load: MachineLoad, host_levels: Sequence[float]) -> list[HardwareRun]:
+    """Return a run for each bandwidth of the main memory [bytes/s], with the layers that do not fit the cards on the
+    CPU; none if nothing fits."""
+    if load.workload == "finetune" or OFFLOADING not in _engines(hardware, load):
+        return []
     for weights in formats(load, OFFLOADING):
 
         def build_model(part: Model, weights: str = weights) -> ReplicaModel | None:
@@ -198,29 +203,54 @@ def _partly_on_cpu(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
 
         context = load.input_tokens + load.output_tokens / 2.0
         found = offload_layers(load.model, hardware, weights, context, load.concurrency, build_model)
-        if found is None:
-            continue
-        replica = found.replica
-        step_s = decode_iteration_s(replica.surface, load.concurrency, context) + found.step_s
-        budget = replica.policy.max_num_batched_tokens
-        prompt_s = (
-            prefill_s(replica.surface, load.input_tokens, budget) * found.prefill_factor + found.prefill_s
-        )
-        return HardwareRun(
+        if found is not None:
+            return _runs_at(found, load, weights, host_levels)
+    return []
+
+
+def bound_on_cpu(hardware: Hardware, load: MachineLoad, host_bytes_per_s: float) -> float:
+    """Upper bound of the decode rate with layers on the CPU [tokens/s]: full memories of the cards are read at their
+    peak bandwidth, the rest of the active weights from main memory.
+
+    Assumes: no time for the cache, kernels or copies.
+    """
+    if load.workload == "finetune" or OFFLOADING not in _engines(hardware, load):
+        return 0.0
+    record = accelerators.by_id(hardware.accelerator)
+    count = parameter_count(load.model)
+    fastest = 0.0
+    for weights in formats(load, OFFLOADING):
+        each = bytes_per_element(weights)
+        held = min(1.0, (record.memory_bytes or 0.0) * hardware.num / (count.total * each))
+        on_cards_s = held * count.active * each / (record.bandwidth_bytes_per_s or math.inf)
+        on_cpu_s = (1.0 - held) * count.active * each / (host_bytes_per_s * HOST_FRACTION)
+        step_s = on_cards_s + on_cpu_s
+        fastest = max(fastest, load.concurrency / step_s if step_s else math.inf)
+    return fastest
+
+
+def _runs_at(
+    found: Offloaded, load: MachineLoad, weights: str, host_levels: Sequence[float]
+) -> list[HardwareRun]:
+    replica = found.replica
+    context = load.input_tokens + load.output_tokens / 2.0
+    cards_s = decode_iteration_s(replica.surface, load.concurrency, context)
+    budget = replica.policy.max_num_batched_tokens
+    prompt_s = prefill_s(replica.surface, load.input_tokens, budget) * found.prefill_factor + found.prefill_s
+    name = prediction_class(OFFLOADING, transferred=True)
+    rates = (load.concurrency / (cards_s + found.step_s(host)) for host in host_levels)
+    return [
+        HardwareRun(
             engine=OFFLOADING,
             split=found.split,
             weight_dtype=weights,
-            output_tokens_per_s=with_interval(
-                load.concurrency / step_s,
-                "throughput",
-                prediction_class(OFFLOADING, transferred=True),
-                "assumed",
-            ),
+            output_tokens_per_s=with_interval(rate, "throughput", name, "assumed"),
             ttft_s=prompt_s,
             weight_bytes_per_card=replica.memory.weight_bytes,
             kv_tokens=replica.memory.kv_capacity_tokens,
         )
-    return None
+        for rate in rates
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -135,6 +135,8 @@ class Build:
     optimality_gap: float
     note: str = ""
     machine: Assembly | None = None
+    is_used: bool = False
+    """Whether its cards are second-hand although they are also sold new: an option beside the machine with new ones."""
 
     @property
     def broken(self) -> tuple[Check, ...]:

@@ -2,29 +2,33 @@
 
 import math
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
 from advisor.catalog import parts
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.part_prices import PriceBook
+from advisor.catalog.part_prices import PriceBook, second_hand_prices
 from advisor.catalog.schema.part import Part
 from advisor.catalog.units import GB
 from advisor.workstation.assembly import Assembly
-from advisor.workstation.candidates import all_candidates, usd_of
+from advisor.workstation.candidates import ResidentRuns, all_candidates, can_exceed_on_cpu, usd_of
+from advisor.workstation.hardware import power_points_of
+from advisor.workstation.knee import knee, steps
 from advisor.workstation.optimiser import Program, Solution
 from advisor.workstation.performance import ram_needed_bytes
 from advisor.workstation.plan import Build, PlanResult, Question
 from advisor.workstation.rents import RentMarket, rent_market
-from advisor.workstation.rule_book import rules_for
+from advisor.workstation.rule_book import planning_rules
 from advisor.workstation.rules_power import POWER_RULES
 from advisor.workstation.valuation import build_of, system_of
 
 CHEAPER_BY: Final = 0.85
 """Highest price of each further build over that of the one before."""
-SAME_SPEED: Final = 0.95
-"""Ratio of speeds above which two machines count as equally fast: predictions err by more, and prices do not."""
+SAME_SPEED: Final = 0.99
+"""Ratio of speeds above which two machines count as equally fast: predictions err by more, and prices do not. With
+LEAST_GAIN, which counts once for bandwidth and once for power, it keeps the best machine within 3 % of any other for
+the money."""
 SYSTEM_FILES_BYTES: Final = 200 * GB
 USUAL_DRIVES: Final = ((15_000.0, 4000 * GB), (5_000.0, 2000 * GB))
 """Budget from which a drive of that size is usual [USD, bytes]: users keep many models, and the drive costs little."""
@@ -37,13 +41,10 @@ def plan(question: Question, book: PriceBook, market: RentMarket | None = None) 
     """
     started = time.perf_counter()
     question = complete_question(question)
-    program = program_for(question, book)
-    solutions = _frontier(program, question)
+    program, solutions = _best_machines(question, book)
     market = market or rent_market(question)
-    builds = [
-        build_of(machine_name(solution.machine), solution.machine, question, book, market, gap=solution.gap)
-        for solution in solutions
-    ]
+    builds = [_build(solution, question, book, market) for solution in solutions]
+    builds += _second_hand(program, solutions, question, book, market)
     complete = _systems(question, book, market) if question.systems else []
     builds += [build for build in complete if not build.broken]
     if not builds:
@@ -72,18 +73,40 @@ def complete_question(question: Question) -> Question:
     return replace(question, setting=setting)
 
 
-def program_for(question: Question, book: PriceBook) -> Program:
-    """Return the program over every part that an answer can contain.
+def program_for(
+    question: Question, book: PriceBook, *, faster_than: float = 0.0, known: ResidentRuns | None = None
+) -> Program:
+    """Return the program over every part that an answer can contain; without the sets of cards that leave layers to
+    the CPU and cannot exceed `faster_than` [tokens/s].
 
     Raises: AdvisorError: a format does not exist.
     """
     limits = replace(question.limits, max_usd=question.budget_usd or math.inf)
-    candidates = all_candidates(question.load, question.setting, book, limits)
-    return Program(candidates, rules_for(question.setting), question.setting)
+    candidates = all_candidates(
+        question.load, question.setting, book, limits, faster_than=faster_than, known=known
+    )
+    return Program(candidates, planning_rules(question.setting), question.setting)
 
 
-def _frontier(program: Program, question: Question) -> list[Solution]:
-    """Return the machines from the best down, each the fastest for its money (with a target, the cheapest first)."""
+def _best_machines(question: Question, book: PriceBook) -> tuple[Program, list[Solution]]:
+    """Return the program and its best machines. Cards that leave layers to the CPU enter only if their bound exceeds
+    what cards that hold the whole model reach for the money."""
+    if question.target_tokens_per_s is not None:
+        program = program_for(question, book, faster_than=question.target_tokens_per_s)
+        return program, _frontier(program, question)
+    known: ResidentRuns = {}
+    program = program_for(question, book, faster_than=math.inf, known=known)
+    first = fastest_for(program, question.budget_usd if question.budget_usd is not None else math.inf)
+    resident = first.tokens_per_s if first else 0.0
+    if can_exceed_on_cpu(question.load, known, program.candidates, resident):
+        program = program_for(question, book, faster_than=resident, known=known)
+        first = None
+    return program, _frontier(program, question, first)
+
+
+def _frontier(program: Program, question: Question, first: Solution | None = None) -> list[Solution]:
+    """Return the machines from the best down, each the fastest for its money (with a target, the cheapest first);
+    `first` is the best one if it is known."""
     money = question.budget_usd if question.budget_usd is not None else math.inf
     found: list[Solution] = []
     if question.target_tokens_per_s is not None:
@@ -91,7 +114,7 @@ def _frontier(program: Program, question: Question) -> list[Solution]:
         first = program.solve(max_usd=money, min_tokens_per_s=target, maximise_speed=False)
         return _faster(program, first, money, question.top) if first else []
     while len(found) < question.top:
-        solution = fastest_for(program, money)
+        solution = first if first is not None and not found else fastest_for(program, money)
         if solution is None:
             break
         found.append(solution)
@@ -99,19 +122,67 @@ def _frontier(program: Program, question: Question) -> list[Solution]:
     return found
 
 
-def fastest_for(program: Program, money: float) -> Solution | None:
-    """Return the cheapest machine that is as fast as any for the money, within the error of a prediction.
+def fastest_for(program: Program, money: float, *, least: float = 0.0, used: bool = False) -> Solution | None:
+    """Return the cheapest machine that is as fast as any for the money, within the error of a prediction; None if none
+    reaches `least` [tokens/s].
 
     Source: two programs: the highest speed, then the lowest price within SAME_SPEED of it.
     """
-    fastest = program.solve(max_usd=money, maximise_speed=True)
+    fastest = program.solve(max_usd=money, min_tokens_per_s=least, maximise_speed=True, used=used)
     if fastest is None:
         return None
     enough = SAME_SPEED * fastest.tokens_per_s
-    cheapest = program.solve(max_usd=money, min_tokens_per_s=enough, maximise_speed=False)
+    cheapest = program.solve(max_usd=money, min_tokens_per_s=enough, maximise_speed=False, used=used)
     if cheapest is None:
         return fastest
     return replace(cheapest, gap=max(fastest.gap, cheapest.gap))
+
+
+def _build(solution: Solution, question: Question, book: PriceBook, market: RentMarket) -> Build:
+    """Return a machine of the planner, with second-hand prices if its cards are second-hand."""
+    is_used = any(candidate.is_used for candidate in solution.candidates)
+    prices = {**book, **second_hand_prices(book)} if is_used else book
+    machine = raise_power(solution.machine, question)
+    name = machine_name(machine) + (", used" if is_used else "")
+    build = build_of(name, machine, question, prices, market, gap=solution.gap)
+    return replace(build, is_used=is_used)
+
+
+def raise_power(machine: Assembly, question: Question) -> Assembly:
+    """Return the machine with its cards at the highest power limit under which it keeps every rule: a limit that its
+    supply, circuit and case do not need only costs speed."""
+    cards = machine.cards
+    if cards is None:
+        return machine
+    rules = [rule for rule in planning_rules(question.setting) if rule.planned]
+    for fraction in power_points_of(cards.accelerators[0], question.limits.power_points):
+        if fraction <= cards.power_fraction:
+            break
+        raised = replace(machine, cards=replace(cards, power_fraction=fraction))
+        checks = (rule.check(raised, question.setting) for rule in rules)
+        if all(check is None or check.passed for check in checks):
+            return raised
+    return machine
+
+
+def _second_hand(
+    program: Program, new: Sequence[Solution], question: Question, book: PriceBook, market: RentMarket
+) -> list[Build]:
+    """Return the best machine with second-hand cards that are also sold new, beside the best one with new cards; none
+    if second-hand ones are no better."""
+    money = question.budget_usd if question.budget_usd is not None else math.inf
+    target = question.target_tokens_per_s
+    if not any(candidate.is_used for candidate in program.candidates):
+        return []
+    if target is not None:
+        found = program.solve(max_usd=money, min_tokens_per_s=target, maximise_speed=False, used=True)
+    else:
+        least = max((SAME_SPEED * one.tokens_per_s for one in new), default=0.0)
+        found = fastest_for(program, money, least=least, used=True)
+    if found is None or not any(candidate.is_used for candidate in found.candidates):
+        return []
+    beaten = any(one.usd <= found.usd and one.tokens_per_s >= SAME_SPEED * found.tokens_per_s for one in new)
+    return [] if beaten else [_build(found, question, book, market)]
 
 
 def _faster(program: Program, first: Solution, money: float, top: int) -> list[Solution]:
@@ -150,8 +221,8 @@ def _is_fast_enough(build: Build, question: Question) -> bool:
 
 
 def _sort_builds(builds: list[Build], question: Question) -> tuple[Build, ...]:
-    """Return the builds, with a target the cheapest first, else the fastest; builds that another beats in both go
-    last."""
+    """Return the builds, with a target the cheapest first, else the knee, then the fastest; builds that another beats
+    in both go last."""
 
     def speed(build: Build) -> float:
         return build.performance.decode_tokens_per_s.value if build.performance else 0.0
@@ -160,12 +231,22 @@ def _sort_builds(builds: list[Build], question: Question) -> tuple[Build, ...]:
         return any(
             other.total_usd <= build.total_usd and speed(other) > speed(build)
             for other in builds
-            if other is not build
+            if other is not build and not other.is_used
         )
 
     by_price = question.target_tokens_per_s is not None
+    best = None if by_price else knee(steps(builds))
+    first = None if best is None else (best.name, best.total_usd)
     return tuple(
-        sorted(builds, key=lambda b: (beaten(b), b.total_usd if by_price else -speed(b), b.total_usd))
+        sorted(
+            builds,
+            key=lambda b: (
+                beaten(b),
+                (b.name, b.total_usd) != first,
+                b.total_usd if by_price else -speed(b),
+                b.total_usd,
+            ),
+        )
     )
 
 
@@ -215,7 +296,7 @@ def _in_the_way(program: Program, question: Question, target: float) -> str:
     fastest = float(program.speed.max(initial=0.0))
     if fastest < target:
         return f"the fastest cards reach {fastest:.0f} tokens/s"
-    power_first = sorted(rules_for(question.setting), key=lambda rule: rule not in POWER_RULES)
+    power_first = sorted(planning_rules(question.setting), key=lambda rule: rule not in POWER_RULES)
     for rule in power_first:
         solution = program.solve(min_tokens_per_s=target, maximise_speed=False, without=rule.id)
         check = rule.check(solution.machine, question.setting) if solution else None

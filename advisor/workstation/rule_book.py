@@ -1,6 +1,7 @@
 """All rules, and the judgement of a machine by them."""
 
 from advisor.workstation.assembly import Assembly, Check, Setting
+from advisor.workstation.planned_cards import PLANNING_RULES
 from advisor.workstation.rules import Rule
 from advisor.workstation.rules_fit import ECC_REQUIRED, FIT_RULES, ecc
 from advisor.workstation.rules_links import LINK_RULES
@@ -10,6 +11,11 @@ from advisor.workstation.rules_power import POWER_RULES
 def rules_for(setting: Setting) -> tuple[Rule, ...]:
     """Return the rules under a setting: error correction is advice unless the setting requires it."""
     return (*FIT_RULES, ECC_REQUIRED if setting.needs_ecc else ecc, *LINK_RULES, *POWER_RULES)
+
+
+def planning_rules(setting: Setting) -> tuple[Rule, ...]:
+    """Return the rules that a machine of the planner keeps: all rules, and those on the conditions of its speed."""
+    return (*rules_for(setting), *PLANNING_RULES)
 
 
 def judge(machine: Assembly, setting: Setting) -> tuple[Check, ...]:

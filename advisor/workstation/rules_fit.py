@@ -11,7 +11,12 @@ from advisor.workstation.assembly import Assembly, Cards, Memory, Risers, Settin
 from advisor.workstation.rules import Finding, at_least, at_most, holds, match_rule, sum_rule
 
 
-@match_rule("socket", "CPU and board")
+@match_rule(
+    "socket",
+    "CPU and board",
+    cpu=lambda cpu: cpu.series.id,
+    board=lambda board: (board.socket, board.chipset),
+)
 def socket(cpu: Cpu, board: Board, setting: Setting) -> Finding:
     """Compare the CPU's socket with the board's, and its series with those that the chipset takes."""
     series = cpu.series
@@ -27,7 +32,12 @@ def socket(cpu: Cpu, board: Board, setting: Setting) -> Finding:
     return holds(runs, why, f"a {series.chipsets[0]} board, or a CPU that {board.chipset} runs")
 
 
-@match_rule("memory-kind", "memory and board")
+@match_rule(
+    "memory-kind",
+    "memory and board",
+    memory=lambda memory: (memory.kit.ram_type, memory.kit.registered),
+    board=lambda board: (board.ram_type, board.registered),
+)
 def memory_kind(memory: Memory, board: Board, setting: Setting) -> Finding:
     """Compare the kind of module with the board's: DDR generation, registered or not."""
     wanted, given = (
@@ -37,7 +47,13 @@ def memory_kind(memory: Memory, board: Board, setting: Setting) -> Finding:
     return holds(wanted == given, why, f"{wanted} modules")
 
 
-@match_rule("memory-slots", "memory slots", "modules")
+@match_rule(
+    "memory-slots",
+    "memory slots",
+    "modules",
+    memory=lambda memory: memory.num_modules,
+    board=lambda board: board.ram_slots,
+)
 def memory_slots(memory: Memory, board: Board, setting: Setting) -> Finding:
     """Compare the number of modules with the board's slots."""
     num = memory.num_modules
@@ -61,7 +77,14 @@ def memory_size(memory: Memory, board: Board, cpu: Cpu, setting: Setting) -> Fin
     return at_most(memory.capacity_bytes / GB, most / GB, why, "less memory")
 
 
-@match_rule("memory-channels", "memory channels", "modules", "advice")
+@match_rule(
+    "memory-channels",
+    "memory channels",
+    "modules",
+    "advice",
+    memory=lambda memory: memory.num_modules,
+    cpu=lambda cpu: cpu.series.channels,
+)
 def channels(memory: Memory, cpu: Cpu, setting: Setting) -> Finding:
     """Compare the modules with the CPU's channels."""
     num = memory.num_modules
@@ -72,6 +95,20 @@ def channels(memory: Memory, cpu: Cpu, setting: Setting) -> Finding:
 
 def _video_memory_bytes(cards: Cards, setting: Setting) -> float:
     return sum(accelerators.by_id(card.accelerator).memory_bytes or 0.0 for card in cards.cards)
+
+
+LEAST_RAM_BYTES: Final = 32 * GIB
+"""Main memory below which system, engine and conversion of a model compete for it. Own assumption: what
+builders usually combine with one card."""
+
+
+@match_rule("memory-floor", "usual memory", "GB", "advice", memory=lambda memory: memory.capacity_bytes)
+def memory_floor(memory: Memory, setting: Setting) -> Finding:
+    """Compare the capacity with what a machine for models usually has."""
+    given = memory.capacity_bytes / GIB
+    least = LEAST_RAM_BYTES / GIB
+    why = f"{given:.0f} GB; loading, converting and a desktop beside the model take {least:.0f} GB"
+    return at_least(given, least, why, f"{least:.0f} GB or more")
 
 
 @sum_rule(
@@ -135,7 +172,12 @@ def ecc(memory: Memory, board: Board, cpu: Cpu, setting: Setting) -> Finding:
 ECC_REQUIRED: Final = replace(ecc, severity="hard", planned=True)
 
 
-@match_rule("board-fits", "board and case")
+@match_rule(
+    "board-fits",
+    "board and case",
+    board=lambda board: board.form_factor,
+    case=lambda case: case.boards,
+)
 def board_fits(board: Board, case: Case, setting: Setting) -> Finding:
     """Compare the board's form factor with the case's; server boards fit where EATX does."""
     kinds = {board.form_factor} | ({"EATX"} if board.form_factor.startswith("SSI") else set())
@@ -218,14 +260,25 @@ def _length(what: str, length_m: float, room_m: float, remedy: str) -> Finding:
     return at_most(length, room, f"{length:.0f} mm {what}, {room:.0f} mm of room", remedy)
 
 
-@match_rule("card-length", "card length", "mm")
+@match_rule(
+    "card-length",
+    "card length",
+    "mm",
+    cards=lambda cards: max(card.length_m for card in cards.cards),
+    case=lambda case: case.max_gpu_m,
+)
 def card_length(cards: Cards, case: Case, setting: Setting) -> Finding:
     """Compare the longest card with the case."""
     longest = max(card.length_m for card in cards.cards)
     return _length("card", longest, case.max_gpu_m, "a shorter card or a longer case")
 
 
-@match_rule("card-cooling", "passive cards", "cards")
+@match_rule(
+    "card-cooling",
+    "passive cards",
+    "cards",
+    cards=lambda cards: tuple(card.cooling for card in cards.cards),
+)
 def card_cooling(cards: Cards, case: Case, setting: Setting) -> Finding | None:
     """Judge passive cards, which need the airflow of a server."""
     passive = sum(card.cooling == "passive" for card in cards.cards)
@@ -258,7 +311,14 @@ def spacing(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding
     return at_least(free, 1, why, "blower cards, wider spacing, or an open frame")
 
 
-@match_rule("risers", "risers", "risers")
+@match_rule(
+    "risers",
+    "risers",
+    "risers",
+    cards=lambda cards: cards.num,
+    case=lambda case: case.open_frame,
+    risers=lambda risers: risers.num,
+)
 def all_risers(cards: Cards, case: Case, risers: Risers, setting: Setting) -> Finding | None:
     """Judge an open frame, which needs a riser for each card."""
     if not case.open_frame:
@@ -267,7 +327,13 @@ def all_risers(cards: Cards, case: Case, risers: Risers, setting: Setting) -> Fi
     return at_least(risers.num, cards.num, why, "one riser for each card")
 
 
-@match_rule("psu-fits", "supply and case", "mm")
+@match_rule(
+    "psu-fits",
+    "supply and case",
+    "mm",
+    supplies=lambda supplies: tuple(psu.length_m for psu in supplies.psus),
+    case=lambda case: case.max_psu_m,
+)
 def supply_fits(supplies: Supplies, case: Case, setting: Setting) -> Finding | None:
     """Compare the length of the supply with the case; None if the case states no length."""
     lengths = [psu.length_m for psu in supplies.psus if psu.length_m]
@@ -276,7 +342,12 @@ def supply_fits(supplies: Supplies, case: Case, setting: Setting) -> Finding | N
     return _length("supply", max(lengths), case.max_psu_m, "a shorter supply or another case")
 
 
-@match_rule("cooler-socket", "cooler and socket")
+@match_rule(
+    "cooler-socket",
+    "cooler and socket",
+    cooler=lambda cooler: cooler.sockets,
+    cpu=lambda cpu: cpu.series.socket,
+)
 def cooler_socket(cooler: Cooler, cpu: Cpu, setting: Setting) -> Finding:
     """Compare the cooler's mounting with the CPU's socket."""
     mount = cpu.series.socket
@@ -284,7 +355,13 @@ def cooler_socket(cooler: Cooler, cpu: Cpu, setting: Setting) -> Finding:
     return holds(mount in cooler.sockets, why, f"a cooler for {mount}")
 
 
-@match_rule("cooler-height", "cooler and case", "mm")
+@match_rule(
+    "cooler-height",
+    "cooler and case",
+    "mm",
+    cooler=lambda cooler: cooler.height_m,
+    case=lambda case: (case.max_cooler_m, case.open_frame),
+)
 def cooler_height(cooler: Cooler, case: Case, setting: Setting) -> Finding | None:
     """Compare the height of an air cooler with the case."""
     if cooler.height_m is None or case.max_cooler_m is None or case.open_frame:
@@ -307,7 +384,9 @@ def storage_room(actual: float, limit: float, machine: Assembly, setting: Settin
     return f"system and model files take {actual:.0f} GB, the drive holds {limit:.0f} GB", "a larger drive"
 
 
-@match_rule("m2", "place for the drive", "drives")
+@match_rule(
+    "m2", "place for the drive", "drives", storage=lambda drive: None, board=lambda board: board.m2_slots
+)
 def drive(storage: Storage, board: Board, setting: Setting) -> Finding:
     """Judge the M.2 place for the drive."""
     return Finding(1, board.m2_slots, board.m2_slots >= 1, f"{board.m2_slots} M.2 places", "an adapter card")
@@ -319,6 +398,7 @@ FIT_RULES: Final = (
     memory_slots,
     memory_size,
     channels,
+    memory_floor,
     model_memory,
     ram_loading,
     board_fits,

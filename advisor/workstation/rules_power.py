@@ -100,7 +100,20 @@ def psu_transient(actual: float, limit: float, machine: Assembly, setting: Setti
     return why, "a supply with its own 12V-2x6 plug (ATX 3.x), or lower power limits"
 
 
-@match_rule("psu-plugs", "power plugs for the cards", "plugs")
+def _plugs_given(supplies: Supplies) -> tuple[tuple[int, int, int, bool], ...]:
+    """Return the numbers of EPS, 16-pin and 8-pin plugs of each supply, and whether no source counts them."""
+    return tuple(
+        (psu.num_eps, psu.num_16_pin, psu.num_8_pin, PLUGS_UNKNOWN in psu.flags) for psu in supplies.psus
+    )
+
+
+@match_rule(
+    "psu-plugs",
+    "power plugs for the cards",
+    "plugs",
+    cards=lambda cards: tuple((c.num_8_pin, c.num_6_pin, c.num_16_pin, c.power_w) for c in cards.cards),
+    supplies=_plugs_given,
+)
 def psu_plugs(cards: Cards, supplies: Supplies, setting: Setting) -> Finding:
     """Compare the 8-pin plugs that are needed once 16-pin ones are used up with those of the supplies.
 
@@ -126,7 +139,13 @@ def psu_plugs(cards: Cards, supplies: Supplies, setting: Setting) -> Finding:
     return at_most(needed, eight, why, "a supply with more plugs, or a second supply")
 
 
-@match_rule("eps-plugs", "power plugs for the CPU", "plugs")
+@match_rule(
+    "eps-plugs",
+    "power plugs for the CPU",
+    "plugs",
+    board=lambda board: board.num_eps,
+    supplies=_plugs_given,
+)
 def eps_plugs(board: Board, supplies: Supplies, setting: Setting) -> Finding:
     """Compare the 8-pin CPU plugs that the board takes with those of the supply."""
     given = sum(psu.num_eps for psu in supplies.psus)
@@ -137,7 +156,13 @@ def eps_plugs(board: Board, supplies: Supplies, setting: Setting) -> Finding:
     return at_least(given, board.num_eps, why, "a supply with more CPU plugs")
 
 
-@match_rule("dual-psu", "second supply", "supplies")
+@match_rule(
+    "dual-psu",
+    "second supply",
+    "supplies",
+    supplies=lambda supplies: (len(supplies.psus), supplies.link is not None),
+    case=lambda case: case.num_psus,
+)
 def two_supplies(supplies: Supplies, case: Case, setting: Setting) -> Finding | None:
     """Judge a second supply, which needs a place and a lead that starts it."""
     num = len(supplies.psus)

@@ -7,8 +7,7 @@ from typing import Final
 from advisor.catalog import accelerators, parts
 from advisor.catalog.part_prices import PriceBook, price_of
 from advisor.catalog.schema.part import Board, System
-from advisor.catalog.units import MEGA
-from advisor.workstation.assembly import Assembly, Cards
+from advisor.workstation.assembly import Assembly, Cards, host_bytes_per_s
 from advisor.workstation.economics import Economics, economics
 from advisor.workstation.finetune import largest_tuning, tuning_bytes
 from advisor.workstation.hardware import Hardware, HardwareRun, power_points_of
@@ -30,8 +29,6 @@ from advisor.workstation.rules_systems import judge_system
 
 WORST_LINK: Final = (3, 1)
 """PCIe generation and lanes of a card where no board is known to carry as many: those of a mining board's riser."""
-BUS_BYTES: Final = 8
-"""Width of one memory channel [bytes]."""
 POWER_COMMANDS: Final = defaultdict(
     lambda: "by the driver's tool",
     nvidia="nvidia-smi -pl {watts:.0f}",
@@ -62,7 +59,7 @@ def hardware_of(machine: Assembly) -> Hardware | None:
         lanes,
         memory_bytes=smallest if len(records) > 1 else None,
         bridged=bool(machine.bridges) and cards.num == 2,
-        host_bytes_per_s=_host_bytes_per_s(machine),
+        host_bytes_per_s=known_host_bytes_per_s(machine),
     )
 
 
@@ -84,13 +81,11 @@ def links_of(machine: Assembly, cards: Cards) -> tuple[int, int]:
     return min(known, key=lambda link: link[1] * 2 ** link[0], default=WORST_LINK)
 
 
-def _host_bytes_per_s(machine: Assembly) -> float:
-    """Peak bandwidth of the main memory [bytes/s]: channels with a module, eight bytes per transfer each; 0 if
-    unknown."""
+def known_host_bytes_per_s(machine: Assembly) -> float:
+    """Peak bandwidth of the main memory [bytes/s]; 0 if memory or CPU is unknown."""
     if machine.memory is None or machine.cpu is None:
         return 0.0
-    channels = min(machine.cpu.series.channels, machine.memory.num_modules)
-    return channels * BUS_BYTES * machine.memory.kit.speed_mts * MEGA
+    return host_bytes_per_s(machine.memory, machine.cpu.series)
 
 
 def performance_of(hardware: Hardware, question: Question, power_w: float) -> MachinePerformance | None:

@@ -13,7 +13,7 @@ from advisor.workstation.optimiser import Program
 from advisor.workstation.plan import Build, Question
 from advisor.workstation.planner import complete_question, machine_name, plan
 from advisor.workstation.rents import RentMarket, rent_market
-from advisor.workstation.rule_book import rules_for, worst_first
+from advisor.workstation.rule_book import planning_rules, worst_first
 from advisor.workstation.rules_links import lanes_of
 from advisor.workstation.valuation import build_from_lines, build_of, system_as_listed
 
@@ -104,7 +104,7 @@ def repair(listing: Listing, question: Question, book: PriceBook, market: RentMa
     same = replace(question, budget_usd=None, target_tokens_per_s=None, limits=limits)
     candidates = all_candidates(same.load, same.setting, book, limits)
     candidates["cards"] = [c for c in candidates["cards"] if c.choice.num == cards.num]
-    solution = Program(candidates, rules_for(same.setting), same.setting).solve(maximise_speed=False)
+    solution = Program(candidates, planning_rules(same.setting), same.setting).solve(maximise_speed=False)
     if solution is None:
         return None
     return build_of(machine_name(solution.machine), solution.machine, same, book, market, gap=solution.gap)

@@ -73,7 +73,17 @@ class CpuSeries(Record):
     ram_types: tuple[str, ...]
     registered: bool
     """Whether the CPUs take registered modules, and only those."""
+    ram_mts: dict[str, float] = Field(default_factory=dict)
+    """Highest transfer rate that kits usually reach with one module a channel, by kind of module [MT/s]; a kind without
+    an entry runs at the rate of its kit."""
+    ram_full_mts: dict[str, float] = Field(default_factory=dict)
+    """Highest transfer rate with two modules a channel, by kind of module [MT/s]."""
     source: str = ""
+
+    def ram_rate_mts(self, ram_type: str, rated_mts: float, num_modules: int) -> float:
+        """Transfer rate at which modules of a rating run [MT/s]."""
+        limits = self.ram_full_mts if num_modules > self.channels else self.ram_mts
+        return min(rated_mts, limits.get(ram_type, rated_mts))
 
 
 class Cpu(Part):

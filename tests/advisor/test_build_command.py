@@ -192,7 +192,7 @@ def test_a_list_is_typed_without_a_file(cli: Cli) -> None:
         "build --model 70b --room-cooling warm",
         "build --model 70b --gpu rtx-5099",
         "build --model 70b --precision q4",
-        "build --model 70b --gpu rtx-5090 --max-gpus 2 --circuit 120V/6A",
+        "build --model 70b --gpu rtx-5090 --max-gpus 2 --engine vllm --circuit 120V/5A",
         "build --model 70b --price-file missing.csv",
         "build --model bge-m3",
         "build check missing.toml",

@@ -10,7 +10,7 @@ from advisor.workstation.plan import Build
 
 def machine(name: str, usd: float, speed: float | None) -> Build:
     run = None if speed is None else SimpleNamespace(decode_tokens_per_s=SimpleNamespace(value=speed))
-    return cast(Build, SimpleNamespace(name=name, total_usd=usd, performance=run))
+    return cast(Build, SimpleNamespace(name=name, total_usd=usd, performance=run, is_used=False))
 
 
 BUILDS = [

@@ -1,0 +1,182 @@
+"""Planned machines: none of the same parts and money is faster, and each keeps every rule."""
+
+import random
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from advisor.catalog import accelerators, models, parts
+from advisor.catalog.part_prices import price_book
+from advisor.catalog.schema.part import RamKit
+from advisor.workstation.assembly import Assembly, Memory, host_bytes_per_s
+from advisor.workstation.candidates import PartCandidate, SearchLimits
+from advisor.workstation.optimiser import Program
+from advisor.workstation.performance import MachineLoad, best_run
+from advisor.workstation.plan import Question
+from advisor.workstation.planned_cards import GOOD_GRADES, GRADED_FROM_USD
+from advisor.workstation.planner import complete_question, plan, program_for
+from advisor.workstation.rents import RentMarket
+from advisor.workstation.rule_book import judge, rules_for
+from advisor.workstation.rules_fit import LEAST_RAM_BYTES
+from advisor.workstation.valuation import hardware_of
+
+NO_RENT = RentMarket(())
+MOST_FASTER = 1.03
+"""Ratio up to which another machine for the same money may be faster than the planned one."""
+
+
+def question(
+    model: str,
+    budget: float,
+    *gpus: str,
+    precision: str | None = None,
+    workload: str = "serve",
+    most: int = 4,
+) -> Question:
+    load = MachineLoad(models.get(model).record, precision=precision, workload=workload)
+    limits = SearchLimits(max_cards=most, accelerators=gpus)
+    return complete_question(Question(load, budget_usd=budget, limits=limits, systems=False, top=2))
+
+
+ON_CPU = question("70b", 12000.0, "rtx-4090", precision="q4_k_m", most=1)
+LINKED = question("70b", 15000.0, "rtx-4090", "rtx-5090")
+SPARSE = question("gpt-oss-120b", 5000.0, "rtx-3090")
+TUNED = question("8b", 6000.0, workload="finetune")
+QUESTIONS = {"on the CPU": ON_CPU, "linked": LINKED, "sparse": SPARSE, "tuned": TUNED}
+
+
+@cache
+def program_of(name: str) -> Program:
+    return program_for(QUESTIONS[name], price_book())
+
+
+def speed_of(machine: Assembly, asked: Question) -> float:
+    """Speed of a machine as a check of its list predicts it [tokens/s]."""
+    hardware = hardware_of(machine)
+    run = best_run(hardware, asked.load) if hardware else None
+    return run.output_tokens_per_s.value if run else 0.0
+
+
+def random_machine(
+    program: Program, rng: random.Random, asked: Question, best: float
+) -> tuple[Assembly, float] | None:
+    """A machine that keeps the hard rules within the budget: cards of about the best speed [tokens/s] and some parts
+    are drawn, the others are the cheapest that fit."""
+    assert asked.budget_usd is not None
+    by_place: dict[str, list[PartCandidate]] = {}
+    for candidate in program.candidates:
+        by_place.setdefault(candidate.place, []).append(candidate)
+    kept = dict(by_place)
+    near = [c for c in by_place["cards"] if 0.5 * best <= c.tokens_per_s <= 1.3 * best]
+    kept["cards"] = [rng.choice(near or by_place["cards"])]
+    for place in rng.sample(["cpu", "memory", "board"], rng.randint(0, 1)):
+        kept[place] = [rng.choice(by_place[place])]
+    small = Program(kept, rules_for(asked.setting), asked.setting)
+    found = small.solve(max_usd=asked.budget_usd, maximise_speed=False, used=False)
+    return None if found is None else (found.machine, found.usd)
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_no_machine_for_the_money_is_faster_than_the_plan(name: str) -> None:
+    asked = QUESTIONS[name]
+    best = max(
+        build.performance.decode_tokens_per_s.value
+        for build in plan(asked, price_book(), NO_RENT).builds
+        if build.performance is not None
+    )
+    program = program_of(name)
+    rng = random.Random(name)
+    machines = [found for _ in range(40) if (found := random_machine(program, rng, asked, best)) is not None]
+    assert len(machines) >= 3
+    for machine, usd in machines:
+        assert asked.budget_usd is not None
+        assert usd <= asked.budget_usd
+        assert speed_of(machine, asked) <= MOST_FASTER * best
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_a_planned_machine_is_as_fast_as_planned_and_keeps_its_rules(name: str) -> None:
+    asked = QUESTIONS[name]
+    for budget in (1500.0, 3000.0, 9000.0):
+        solution = program_of(name).solve(max_usd=budget, maximise_speed=True)
+        if solution is None:
+            continue
+        assert speed_of(solution.machine, asked) == pytest.approx(solution.tokens_per_s, rel=0.02)
+        assert speed_of(solution.machine, asked) >= 0.999 * solution.tokens_per_s
+        assert not [check for check in judge(solution.machine, asked.setting) if check.verdict == "broken"]
+
+
+@pytest.mark.parametrize(
+    ("model", "budget"), [("32b", 3000.0), ("8b", 1500.0), ("70b", 9000.0), ("70b", 2500.0)]
+)
+def test_no_planned_build_is_broken_by_its_own_check(model: str, budget: float) -> None:
+    found = plan(question(model, budget), price_book(), NO_RENT)
+    assert found.builds
+    for build in found.builds:
+        assert build.broken == ()
+        assert build.total_usd <= budget
+        machine = build.machine
+        assert machine is not None
+        assert machine.memory is not None
+        assert machine.memory.capacity_bytes >= LEAST_RAM_BYTES
+
+
+def test_more_money_buys_memory_bandwidth_where_layers_run_on_the_cpu() -> None:
+    speeds = []
+    for budget in (3200.0, 5500.0, 12000.0):
+        solution = program_of("on the CPU").solve(max_usd=budget, maximise_speed=True)
+        assert solution is not None
+        speeds.append(solution.tokens_per_s)
+    assert speeds == sorted(speeds)
+    assert speeds[0] > 2.4, "a machine with DDR5 for the same money reaches that"
+    assert speeds[-1] > 2 * speeds[0]
+
+
+def test_expensive_cards_have_a_good_supply() -> None:
+    for budget in (4000.0, 12000.0):
+        solution = program_of("linked").solve(max_usd=budget, maximise_speed=True)
+        if solution is None:
+            continue
+        cards = next(c for c in solution.candidates if c.place == "cards")
+        assert solution.machine.supplies is not None
+        assert cards.usd < GRADED_FROM_USD or all(
+            psu.grade in GOOD_GRADES for psu in solution.machine.supplies.psus
+        )
+
+
+def test_several_cards_are_tuned_where_a_source_says_so() -> None:
+    for candidate in program_of("tuned").candidates:
+        if candidate.place == "cards" and candidate.choice.num > 1:
+            assert accelerators.by_id(candidate.choice.accelerators[0]).vendor == "nvidia"
+
+
+def test_the_knee_comes_first_and_used_cards_are_beside_new_ones() -> None:
+    asked = replace(question("70b", 12000.0, "rtx-4090"), top=3)
+    found = plan(asked, price_book(), NO_RENT).builds
+    used = [build for build in found if build.is_used]
+    assert used
+    assert not found[0].is_used
+    assert all(build.name.endswith(", used") for build in used)
+    assert {line.condition for line in used[0].parts if line.category == "gpu"} == {"used"}
+    same = [build for build in found if build.name == used[0].name.removesuffix(", used")]
+    assert all(build.total_usd > used[0].total_usd for build in same)
+
+
+def test_memory_runs_at_the_rate_of_its_cpus(machine: Assembly) -> None:
+    am5 = parts.cpu_series()["am5"]
+    assert isinstance(machine.memory, Memory)
+
+    def rate(modules: int, mts: float) -> float:
+        assert machine.memory is not None
+        kit = machine.memory.kit.model_copy(
+            update={"ram_type": "DDR5", "registered": False, "modules": modules, "speed_mts": mts}
+        )
+        assert isinstance(kit, RamKit)
+        return host_bytes_per_s(Memory(kit), am5)
+
+    assert rate(2, 6000) == 2 * 8 * 6000e6
+    assert rate(1, 6000) == rate(2, 6000) / 2, "one module is one channel"
+    assert rate(2, 8000) == rate(2, 6000), "no kit runs faster than its CPU"
+    assert rate(4, 6000) < rate(2, 6000), "two modules a channel are slower"
+    assert rate(4, 3200) == rate(2, 3200), "a slow kit runs at its own rate"
