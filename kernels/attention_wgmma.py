@@ -32,7 +32,7 @@ _ROWS = gl.constexpr(64)
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class GroupConfig:
     """How a program works on a head size.
 
     `groups` of four warps multiply, with `registers` per thread and `block_n` keys per step; shared memory holds
@@ -48,14 +48,14 @@ class Config:
     turns: bool
 
 
-CONFIGS: Final[dict[int, Config]] = {
-    64: Config(groups=3, block_n=128, stages=2, registers=160, overlap=False, turns=True),
-    96: Config(groups=2, block_n=128, stages=2, registers=240, overlap=False, turns=True),
-    128: Config(groups=2, block_n=128, stages=2, registers=240, overlap=True, turns=False),
-    256: Config(groups=2, block_n=64, stages=2, registers=240, overlap=False, turns=False),
+CONFIGS: Final[dict[int, GroupConfig]] = {
+    64: GroupConfig(groups=3, block_n=128, stages=2, registers=160, overlap=False, turns=True),
+    96: GroupConfig(groups=2, block_n=128, stages=2, registers=240, overlap=False, turns=True),
+    128: GroupConfig(groups=2, block_n=128, stages=2, registers=240, overlap=True, turns=False),
+    256: GroupConfig(groups=2, block_n=64, stages=2, registers=240, overlap=False, turns=False),
 }
 """Configuration by largest head size."""
-SMALL_TILES: Final = Config(groups=2, block_n=128, stages=3, registers=240, overlap=True, turns=True)
+SMALL_TILES: Final = GroupConfig(groups=2, block_n=128, stages=3, registers=240, overlap=True, turns=True)
 """Configuration of head sizes up to 64 where tiles of 192 queries leave the last round of programs nearly empty."""
 _RATE_OF_SMALL_TILES: Final = 0.93
 """Rate of `SMALL_TILES` relative to the configuration with three groups when all programs are busy, as measured."""
@@ -345,6 +345,26 @@ def _step(
 
 
 @gluon.jit
+def _store(
+    descs, memory, acc, acc_tail, total, batch, first_row, head, GROUP: gl.constexpr, TAIL: gl.constexpr
+):
+    """Store the result through the place of the queries; rows and columns beyond the array are not written."""
+    out_desc, out_tail_desc = descs
+    q_smem, _k_smem, _v_smem, q_tail, _k_tail, _v_tail = memory
+    HEAD: gl.constexpr = q_smem.shape[4]
+    q = q_smem.index(GROUP)
+    q.reshape([_ROWS, HEAD]).store(_times(acc, 1.0 / total).to(q_smem.dtype))
+    if TAIL:
+        q_rest = q_tail.index(GROUP)
+        q_rest.reshape([_ROWS, TAIL]).store(_times(acc_tail, 1.0 / total).to(q_smem.dtype))
+    fence_async_shared()
+    tma.async_copy_shared_to_global(out_desc, [batch, first_row, head, 0], q)
+    if TAIL:
+        tma.async_copy_shared_to_global(out_tail_desc, [batch, first_row, head, HEAD], q_rest)
+    tma.store_wait(0)
+
+
+@gluon.jit
 def _multiply(
     descs,
     memory,
@@ -359,8 +379,7 @@ def _multiply(
     TURNS: gl.constexpr,
 ):
     """Compute 64 queries of every tile, as one group of four warps."""
-    out_desc, out_tail_desc = descs
-    q_smem, k_smem, _v_smem, q_tail, _k_tail, _v_tail = memory
+    q_smem, k_smem, _v_smem, _q_tail, _k_tail, _v_tail = memory
     q_full, q_empty, k_full, k_empty, v_full, v_empty = barriers
     num_queries, num_keys, num_heads, _queries_per_kv, num_tiles = sizes
     GROUPS: gl.constexpr = q_smem.shape[0]
@@ -453,17 +472,7 @@ def _multiply(
         acc, acc_tail = _start_values(memory, weights, acc, acc_tail, last, TAIL, tail_layout)
         acc, acc_tail = _await_values(acc, acc_tail, TAIL)
         mbarrier.arrive(v_empty.index(last), count=1)
-        # The result leaves through the place of the queries; rows and columns beyond the array are not written.
-        q = q_smem.index(GROUP)
-        q.reshape([_ROWS, HEAD]).store(_times(acc, 1.0 / total).to(q_smem.dtype))
-        if TAIL:
-            q_rest = q_tail.index(GROUP)
-            q_rest.reshape([_ROWS, TAIL]).store(_times(acc_tail, 1.0 / total).to(q_smem.dtype))
-        fence_async_shared()
-        tma.async_copy_shared_to_global(out_desc, [batch, first_row, head, 0], q)
-        if TAIL:
-            tma.async_copy_shared_to_global(out_tail_desc, [batch, first_row, head, HEAD], q_rest)
-        tma.store_wait(0)
+        _store(descs, memory, acc, acc_tail, total, batch, first_row, head, GROUP, TAIL)
         mbarrier.arrive(q_empty.index(GROUP), count=1)
 
 
@@ -644,13 +653,13 @@ def fastest(q: torch.Tensor) -> Callable[..., torch.Tensor]:
     return run if is_supported(q) else attention.run
 
 
-def choose_config(head_dim: int, num_queries: int, heads: int, sms: int) -> Config:
+def choose_config(head_dim: int, num_queries: int, heads: int, sms: int) -> GroupConfig:
     """Return the configuration that takes the least time for `heads` heads of all sequences together."""
     found = CONFIGS[min(size for size in CONFIGS if size >= head_dim)]
     if found is not CONFIGS[64]:
         return found
 
-    def rows_in_turn(config: Config) -> int:
+    def rows_in_turn(config: GroupConfig) -> int:
         """Number of queries that the busiest multiprocessor takes one after the other [count]."""
         rows = config.groups * int(_ROWS.value)
         return rows * int(triton.cdiv(triton.cdiv(num_queries, rows) * heads, sms))
@@ -678,7 +687,7 @@ def run(
     v: torch.Tensor,
     causal: bool = True,
     out: torch.Tensor | None = None,
-    config: Config | None = None,
+    config: GroupConfig | None = None,
 ) -> torch.Tensor:
     """Compute attention of every query over the keys of its sequence.
 
