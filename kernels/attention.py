@@ -36,7 +36,9 @@ CONFIGS: Final[dict[int, Config]] = {
     128: Config(block_m=64, block_n=64, num_warps=4, num_stages=3),
     256: Config(block_m=128, block_n=64, num_warps=8, num_stages=2),
 }
-"""Configuration by head size."""
+"""Configuration by head size, rounded up to one of these."""
+MOST_HEAD_DIM: Final = 256
+"""Largest head size: its queries, keys and values still fit the shared memory of a multiprocessor."""
 _INTERPRETER_CONFIG: Final = Config(block_m=32, block_n=32, num_warps=4, num_stages=1)
 
 
@@ -90,11 +92,13 @@ def _attention_kernel(
     num_queries,
     num_keys,
     num_heads,
+    head_dim,
     softmax_scale,
     QUERIES_PER_KV: tl.constexpr,
     BLOCK_M: tl.constexpr,
     BLOCK_N: tl.constexpr,
     HEAD_DIM: tl.constexpr,
+    WHOLE_HEAD: tl.constexpr,
     CAUSAL: tl.constexpr,
 ):
     # The last queries see the most keys: they go first, so that no long program runs alone at the end.
@@ -157,8 +161,12 @@ def _attention_kernel(
     acc = acc / total[:, None]
     columns = tl.arange(0, HEAD_DIM)
     row = (batch * num_queries + rows).to(tl.int64) * num_heads + head
-    out = out_ptr + row[:, None] * HEAD_DIM + columns[None, :]
-    tl.store(out, acc.to(v_desc.dtype), mask=rows[:, None] < num_queries)
+    out = out_ptr + row[:, None] * head_dim + columns[None, :]
+    mask = rows[:, None] < num_queries
+    if not WHOLE_HEAD:
+        # Columns of the block beyond the head were loaded as zeros.
+        mask = mask & (columns[None, :] < head_dim)
+    tl.store(out, acc.to(v_desc.dtype), mask=mask)
 
 
 def reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = True) -> torch.Tensor:
@@ -177,6 +185,27 @@ def reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = 
     return (torch.softmax(scores, dim=-1) @ v_bhtd).transpose(1, 2)
 
 
+def check_sizes(
+    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, out: torch.Tensor | None
+) -> None:
+    """Refuse operands between which attention is not defined, or that the kernels would read wrongly.
+
+    Raises: ValueError: a head size that is no multiple of 8 or above 256; heads that do not divide; more queries than
+    keys with `causal`; nothing to attend to; gaps, formats or devices that `check_operands` refuses.
+    """
+    if q.dim() != 4 or k.dim() != 4:
+        raise ValueError(
+            f"attention takes four dimensions, not those of q {tuple(q.shape)} and k {tuple(k.shape)}"
+        )
+    batch, num_queries, num_heads, head_dim = q.shape
+    num_keys, num_kv_heads = k.shape[1:3]
+    is_size = head_dim % 8 == 0 and 0 < head_dim <= MOST_HEAD_DIM and min(q.shape) > 0 and min(k.shape) > 0
+    if not is_size or num_heads % num_kv_heads or (causal and num_queries > num_keys):
+        raise ValueError(f"attention is not defined for q {tuple(q.shape)} and k {tuple(k.shape)}")
+    kv_shape = (batch, num_keys, num_kv_heads, head_dim)
+    check_operands(HALVES, q=q, k=(k, kv_shape), v=(v, kv_shape), out=(out, q.shape))
+
+
 def run(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -188,29 +217,32 @@ def run(
     """Compute attention of every query over the keys of its sequence.
 
     Shapes: q [B, S, H, D], k [B, T, G, D], v [B, T, G, D], contiguous, bf16 or fp16 -> [B, S, H, D].
-    Raises: ValueError: a head size other than 64, 128, 256; heads that do not divide; more queries than keys.
+    A head size is a multiple of 8 up to 256; computed as 64, 128 or 256, the next one.
+
+    Raises: ValueError: operands that `check_sizes` refuses.
     """
+    check_sizes(q, k, v, causal, out)
     batch, num_queries, num_heads, head_dim = q.shape
     num_keys, num_kv_heads = k.shape[1:3]
-    if head_dim not in CONFIGS or num_heads % num_kv_heads or (causal and num_queries > num_keys):
-        raise ValueError(f"attention is not defined for q {tuple(q.shape)} and k {tuple(k.shape)}")
-    check_operands(HALVES, q=q, k=k, v=(v, k.shape), out=(out, q.shape))
-    config = config or (_INTERPRETER_CONFIG if INTERPRET else CONFIGS[head_dim])
+    width = min(size for size in CONFIGS if size >= head_dim)
+    config = config or (_INTERPRETER_CONFIG if INTERPRET else CONFIGS[width])
     out = torch.empty_like(q) if out is None else out
     grid = (triton.cdiv(num_queries, config.block_m), batch * num_heads)
     _attention_kernel[grid](
-        TensorDescriptor.from_tensor(q, [1, config.block_m, 1, head_dim]),
-        TensorDescriptor.from_tensor(k, [1, config.block_n, 1, head_dim]),
-        TensorDescriptor.from_tensor(v, [1, config.block_n, 1, head_dim]),
+        TensorDescriptor.from_tensor(q, [1, config.block_m, 1, width]),
+        TensorDescriptor.from_tensor(k, [1, config.block_n, 1, width]),
+        TensorDescriptor.from_tensor(v, [1, config.block_n, 1, width]),
         out,
         num_queries,
         num_keys,
         num_heads,
+        head_dim,
         LOG2_E / head_dim**0.5,
         QUERIES_PER_KV=num_heads // num_kv_heads,
         BLOCK_M=config.block_m,
         BLOCK_N=config.block_n,
-        HEAD_DIM=head_dim,
+        HEAD_DIM=width,
+        WHOLE_HEAD=width == head_dim,
         CAUSAL=causal,
         num_warps=config.num_warps,
         num_stages=config.num_stages,

@@ -5,7 +5,7 @@ Importing this module registers the operators.
 
 import torch
 
-from advisor.kernels import attention, decode_attention, gemm, grouped_gemm, rms_norm, w4a16_row, w8a8
+from advisor.kernels import attention_wgmma, decode_attention, gemm, grouped_gemm, rms_norm, w4a16_row, w8a8
 
 
 @torch.library.custom_op("advisor::gemm", mutates_args=())
@@ -47,7 +47,7 @@ def attention_op(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool
 
     Shapes: q [B, S, H, D], k [B, T, G, D], v [B, T, G, D] -> [B, S, H, D].
     """
-    return attention.run(q, k, v, causal)
+    return attention_wgmma.fastest(q)(q, k, v, causal)
 
 
 @attention_op.register_fake

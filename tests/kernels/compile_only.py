@@ -34,7 +34,7 @@ class _Properties:
 
 
 TARGETS = {"hopper": GPUTarget("cuda", 90, 32), "mi300x": GPUTarget("hip", "gfx942", 64)}
-NVIDIA_ALONE = ("gemm_fp8", "w4a16_mma", "w4a16_row", "scan_registers")
+NVIDIA_ALONE = ("gemm_fp8", "w4a16_mma", "w4a16_row", "scan_registers", "wgmma")
 """Kernels that the probe starts on NVIDIA's GPUs alone."""
 
 
@@ -72,7 +72,7 @@ def compile_only(compiled: list[tuple[str, Any]], target: GPUTarget) -> None:
 
 def configured_calls() -> dict[str, Callable[[], object]]:
     """Kernels with several configurations, each of them."""
-    from advisor.kernels import attention, copy, gemm
+    from advisor.kernels import attention, attention_wgmma, copy, gemm
 
     fp8 = torch.float8_e4m3fn
     found: dict[str, Callable[[], object]] = {
@@ -86,6 +86,13 @@ def configured_calls() -> dict[str, Callable[[], object]]:
     for head_dim in attention.CONFIGS:
         inputs = attention.make_inputs(1, 512, 512, 4, 1, head_dim, 0, CPU)
         found[f"attention_{head_dim}"] = lambda i=inputs: attention.run(*i)
+    for head_dim in (64, 80, 96, 128, 192, 256):
+        inputs = attention.make_inputs(1, 512, 512, 4, 1, head_dim, 0, CPU)
+        found[f"wgmma_{head_dim}"] = lambda i=inputs: [
+            attention_wgmma.run(*i, causal=causal) for causal in (True, False)
+        ]
+    small = attention.make_inputs(1, 512, 512, 4, 1, 64, 0, CPU)
+    found["wgmma_small"] = lambda: attention_wgmma.run(*small, config=attention_wgmma.SMALL_TILES)
     return found
 
 
@@ -93,6 +100,7 @@ def calls() -> dict[str, Callable[[], object]]:
     """A launch of every kernel, by name."""
     from advisor.kernels import activations as ac
     from advisor.kernels import (
+        attention_wgmma,
         backend,
         copy,
         decode_attention,
@@ -116,6 +124,7 @@ def calls() -> dict[str, Callable[[], object]]:
 
     for module in (backend, copy, gemm, grouped_gemm, linear_gelu_residual, w8a8, decode_attention):
         module.persistent_programs = lambda device: 132
+    attention_wgmma.num_sms = lambda index: 132
     w4a16_mma.num_sms = lambda index: 132
     selective_scan_registers.num_sms = lambda index: 132
     scan_inputs = selective_scan.make_inputs(1, 64, 64, 16, 0, CPU)

@@ -10,6 +10,10 @@ SHAPES = [
     (2, 33, 33, 2, 2, 64),
     (1, 70, 70, 4, 2, 128),
     (2, 5, 75, 2, 1, 64),
+    (1, 35, 50, 2, 1, 80),
+    (1, 35, 50, 2, 1, 96),
+    (1, 40, 40, 2, 2, 192),
+    (2, 17, 40, 2, 1, 24),
 ]
 LARGE = [
     (2, 1000, 1000, 8, 2, 128),
@@ -45,10 +49,23 @@ def test_one_sequence_does_not_leak_into_another(device):
     assert torch.equal(attention.run(q, k, v)[:1], alone)
 
 
-@pytest.mark.parametrize("shape", [(1, 8, 8, 2, 1, 96), (1, 8, 8, 3, 2, 64), (1, 9, 8, 2, 1, 64)], ids=str)
+@pytest.mark.parametrize(
+    "shape", [(1, 8, 8, 2, 1, 100), (1, 8, 8, 2, 1, 264), (1, 8, 8, 3, 2, 64), (1, 9, 8, 2, 1, 64)], ids=str
+)
 def test_undefined_shapes_are_refused(shape, device):
     with pytest.raises(ValueError, match="not defined"):
         attention.run(*attention.make_inputs(*shape, seed=0, device=device))
+
+
+def test_keys_of_another_batch_or_head_size_are_refused(device):
+    q, k, v = attention.make_inputs(2, 8, 8, 2, 1, 64, seed=0, device=device)
+    for other in (k[:1], k[..., :32].contiguous()):
+        with pytest.raises(ValueError, match="want"):
+            attention.run(q, other, torch.empty_like(other))
+    with pytest.raises(ValueError, match="not defined"):
+        attention.run(q, k[:, :0], v[:, :0], causal=False)
+    with pytest.raises(ValueError, match="four dimensions"):
+        attention.run(q[0], k[0], v[0])
 
 
 def test_counts():

@@ -75,6 +75,7 @@ def test_every_kernel_compiles_without_spilling(report):
         ("gemm_fp8_0", "QGMMA"),
         ("w8a8", "IGMMA"),
         ("attention_128", "HGMMA"),
+        ("wgmma_128", "HGMMA"),
         ("grouped", "HGMMA"),
         ("linear", "HGMMA"),
         ("decode", "HMMA"),
