@@ -111,7 +111,7 @@ def _num_steps(num_tiles):
 def _copy_rows(
     desc, tail_desc, smem, tail_smem, full, empty, place, phase, batch, first, head, TAIL: gl.constexpr
 ):
-    """Copy a block to its place in shared memory, once the groups have read what was there."""
+    """Copy a block to its place in shared memory, once the groups have read its previous content."""
     mbarrier.wait(empty.index(place), phase ^ 1)
     num_bytes: gl.constexpr = desc.block_type.nbytes
     if TAIL:
