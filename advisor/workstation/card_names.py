@@ -69,7 +69,7 @@ def _among(family: tuple[str, ...], words: list[str], end: int, name: str) -> Ca
     records = [accelerators.by_id(name) for name in family]
     editions = _EDITIONS & set(words)
     if editions:
-        records = [record for record in records if editions <= _edition_of(record)]
+        records = [record for record in records if editions <= _all_words(record)]
         name = " ".join((name, *sorted(editions)))
     sizes = {int(found.group(1)) for word in words if (found := _MEMORY.fullmatch(word))}
     fitting = [record for record in records if any(_has_memory(record, size) for size in sizes)]
@@ -77,7 +77,7 @@ def _among(family: tuple[str, ...], words: list[str], end: int, name: str) -> Ca
         have = sorted({round((record.memory_bytes or 0.0) / GB) for record in records})
         return CardName((), f"{name} {min(sizes)} GB", tuple(have))
     records = fitting or records
-    hinted = [record for record in records if _HINTS & set(words) & _hints_of(record)]
+    hinted = [record for record in records if _HINTS & set(words) & _all_words(record)]
     return CardName(tuple(record.id for record in hinted or records), name)
 
 
@@ -115,14 +115,9 @@ def _identities(record: Accelerator) -> Iterable[tuple[str, ...]]:
                 yield words[1:]
 
 
-def _edition_of(record: Accelerator) -> frozenset[str]:
-    return _EDITIONS & {
-        word for name in (record.id, record.name, *record.aliases) for word in _words_of(name)
-    }
-
-
-def _hints_of(record: Accelerator) -> frozenset[str]:
-    return _HINTS & {word for name in (record.id, record.name, *record.aliases) for word in _words_of(name)}
+def _all_words(record: Accelerator) -> frozenset[str]:
+    """Return the words of all names of an accelerator."""
+    return frozenset(word for name in (record.id, record.name, *record.aliases) for word in _words_of(name))
 
 
 def _words_of(text: str) -> list[str]:

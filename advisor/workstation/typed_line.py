@@ -61,11 +61,12 @@ MOST_USD: Final = 1_000_000
 """Price that no part reaches [USD]: the most expensive accelerators cost a twentieth of it."""
 _NEGATIVE_PRICE: Final = re.compile(r"(?:^|[\s(])[-−](?:\$|USD)\s*\d", re.IGNORECASE)
 _CURRENCIES: Final = "EUR|GBP|CAD|AUD|INR|JPY|CNY|RMB|SEK|NOK|DKK|CHF|PLN|NZD|SGD|HKD|BRL|MXN|KRW|TWD"
-_FOREIGN: Final = re.compile(
+FOREIGN_PRICE: Final = re.compile(
     rf"[€£¥₹₩]\s*[\d.,]*|\b(?:{_CURRENCIES})\s*\d[\d.,]*|\d[\d.,]*\s*(?:[€£¥₹₩]|(?:{_CURRENCIES})\b|zł|kr\b)"
     r"|\b(?:CA|C|AU|A|NZ|HK|S)\$\s*\d[\d.,]*",
     re.IGNORECASE,
 )
+"""Amount of money in another currency than US dollars."""
 _AMOUNT: Final = r"-?\d[\d  ,.]*\d|-?\d"
 _EACH: Final = (
     r"each|ea\.?|apiece|a\s+piece|per\s+(?:card|piece|unit|gpu|part)|/\s*(?:each|ea|card|piece|pc|unit|gpu)"
@@ -192,7 +193,7 @@ def _split_off_quantity(text: str, where: str) -> tuple[int, str, bool]:
 
 def _split_off_price(text: str, where: str) -> tuple[str, _TypedPrice | None]:
     """Return the text without its price, and the price; None if the line states none."""
-    foreign = _FOREIGN.search(text)
+    foreign = FOREIGN_PRICE.search(text)
     if foreign is not None:
         raise foreign_price(foreign.group().strip(), where)
     negative = _NEGATIVE_PRICE.search(text)
