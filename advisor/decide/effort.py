@@ -13,6 +13,9 @@ SEARCH_WORK: Final = 3_500_000
 SHOW_WORK: Final = 2_000_000
 """Limit of requests plus events for the runs that confirm, show and try an answer, and for the questions near one
 without an answer."""
+CHANGE_WORK: Final = 300_000
+"""Limit of requests plus events for one changed question, tried where the question itself has no answer. It is enough
+to see that something serves the changed question; what is best there is not sought."""
 ENDED_EARLY: Final = (
     f"the search ended at its limit of {SEARCH_WORK / MILLION:g} million simulated events; what was not tried by then "
     "is called so: --gpu, --engine or --precision make the question smaller"
@@ -40,16 +43,17 @@ _effort: ContextVar[Effort | None] = ContextVar("effort", default=None)
 
 @contextmanager
 def limit_effort(most: int) -> Iterator[Effort]:
-    """A limit for what is simulated inside.
-
-    Source: own definition.
-    """
-    effort = Effort(most)
+    """Limit what is simulated inside; inside another limit, at most what that one has left, and it is charged too."""
+    outer = _effort.get()
+    allowed = most if outer is None else min(most, outer.left)
+    effort = Effort(allowed)
     before = _effort.set(effort)
     try:
         yield effort
     finally:
         _effort.reset(before)
+        if outer is not None:
+            outer.left -= allowed - effort.left
 
 
 def spend(work: int) -> None:

@@ -6,7 +6,7 @@ from typing import Final
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.schema import Engine, Model
 from advisor.decide.candidates import candidates_of
-from advisor.decide.effort import is_spent
+from advisor.decide.effort import CHANGE_WORK, is_spent, limit_effort
 from advisor.decide.offers import find_wider_limit
 from advisor.decide.purchase import budget_option, smallest_budget
 from advisor.decide.scenario import Constraints, Objectives, Scenario
@@ -54,7 +54,9 @@ def nearest_question(scenario: Scenario, model: Model, engines: tuple[Engine, ..
     for words, changed in _changes(one, model, engines):
         if is_spent():
             break
-        if ask(changed) is not None:
+        with limit_effort(CHANGE_WORK):
+            found = ask(changed)
+        if found is not None:
             return words
     return ""
 

@@ -4,12 +4,14 @@ import datetime
 
 import pytest
 
+from advisor.catalog import models as model_catalog
 from advisor.catalog.errors import InfeasibleError
 from advisor.decide import recommend as recommending
 from advisor.decide.decision import Decision
-from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, is_spent, limit_effort, spend
+from advisor.decide.effort import CHANGE_WORK, ENDED_EARLY, NOT_SETTLED, is_spent, limit_effort, spend
+from advisor.decide.nearest import nearest_question
 from advisor.decide.reason import NotTried
-from advisor.decide.recommend import recommend
+from advisor.decide.recommend import engines_for, recommend
 from advisor.decide.scenario import Constraints, Scenario, Traffic
 
 GPUS = ("l4", "l40s", "h100-sxm")
@@ -70,13 +72,31 @@ def test_what_cannot_be_settled_any_more_is_shown_as_it_was_searched(
     }
 
 
-def test_a_limit_is_that_of_the_innermost_part() -> None:
+def test_work_inside_an_inner_limit_counts_for_both() -> None:
     assert not is_spent()
     with limit_effort(10) as outer:
         with limit_effort(5):
             spend(7)
             assert is_spent()
+        assert outer.left == 3
+        with limit_effort(5) as inner:
+            assert inner.left == 3
         assert not is_spent()
-        spend(10)
+        spend(3)
         assert outer.is_spent
     assert not is_spent()
+
+
+def test_questions_near_one_without_an_answer_take_little_work() -> None:
+    asked = []
+
+    def ask(scenario: Scenario) -> None:
+        asked.append(scenario)
+        while not is_spent():
+            spend(50_000)
+
+    model, _ = model_catalog.get(ASKED.model)
+    with limit_effort(10_000_000) as effort:
+        assert nearest_question(ASKED, model, engines_for(ASKED), ask) == ""
+    assert asked
+    assert 10_000_000 - effort.left == len(asked) * CHANGE_WORK
