@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 _OBJECTS_BETWEEN_COLLECTIONS = 20_000
-"""A command imports some 100 000 objects, and a long search makes a gigabyte of cycles if nobody looks for them."""
+"""A command imports some 100 000 objects, and a long search makes a gigabyte of cycles unless they are collected."""
 _LEAST_WIDTH = 40
 _USUAL_WIDTH = 80
 _MOST_DIGITS = 5
@@ -18,7 +18,7 @@ _STAND_INS = str.maketrans("✓≈·×µ–−█▓▒░▚▞▤▏▎▍▌�
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code. A failure is told on stderr, as a traceback only if asked."""
+    """Run one command; returns the exit code. A failure is printed on stderr, with a traceback only on request."""
     try:
         gc.set_threshold(_OBJECTS_BETWEEN_COLLECTIONS)
         # The end of the process frees everything; looking for cycles before takes 60 ms.
@@ -97,7 +97,7 @@ def _delivered_exit_code(delivery: Callable[[], int]) -> int:
 
 
 def _defaults(command: object, arguments: Sequence[str]) -> dict[str, object]:
-    """Defaults of options that a file or the environment sets; those that count for this run are told.
+    """Defaults of options that a file or the environment sets; those that act in this run are printed.
 
     Raises: InputFileError: the file is wrong, or sets what only a person may.
     """

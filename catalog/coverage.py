@@ -153,7 +153,7 @@ def is_plannable(price: Price) -> bool:
 def _unpriced_reason(offers: Sequence[Price], is_sold: bool) -> str:
     """Return the reason why none of the offers is plannable, with their providers."""
     if not offers:
-        return "nobody is known to rent it out" + ("; a purchase price is known" if is_sold else "")
+        return "no provider is known to rent it out" + ("; a purchase price is known" if is_sold else "")
     sellers: dict[str, set[str]] = defaultdict(set)
     for price in offers:
         faults = [

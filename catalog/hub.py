@@ -1,4 +1,4 @@
-"""Models that the catalog does not have: how `catalog.models` asks whoever may use the network for their files."""
+"""Models that the catalog does not have: how `catalog.models` asks for their files where the network may be used."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -173,7 +173,7 @@ def read_probe(path: Path) -> Probe:
     if seal is not None and seal != seal_of(probe):
         raise InputFileError(
             f"{path}: does not hold what was measured",
-            why="its seal does not fit: somebody edited it after the probe wrote it",
+            why="its seal does not fit: it was edited after the probe wrote it",
             fix="measure again, or name the file as it was written",
         )
     return probe

@@ -137,7 +137,7 @@ def check_memory(gpu: Gpu, accelerator: Accelerator) -> Measurement | None:
     note = ""
     if gpu.memory_bytes > MAX_MEMORY_FRACTION * accelerator.memory_bytes and not accelerator.unified_memory:
         status = "warn"
-        note = "more than the board is sold with: somebody modified it"
+        note = "more than the board is sold with: it was modified"
     visible = gpu.visible_memory_bytes
     if visible is not None and visible < MIN_VISIBLE_FRACTION * gpu.memory_bytes:
         status = "fail"

@@ -100,7 +100,7 @@ def _without_edges() -> None:
 
 MECHANISMS: Mapping[str, Callable[[], None]] = {
     "routers in fp32": lambda: _without_kernels(lambda name, _: name == "router"),
-    "experts that nobody tuned": lambda: _without_kernels(
+    "experts without a tuned kernel": lambda: _without_kernels(
         lambda name, level: (name, level) == ("grouped_matmul", "sglang")
     ),
     "Triton's kernels for some models": lambda: _without_kernels(lambda _, level: level == "sglang-triton"),

@@ -106,7 +106,7 @@ LEAST_COLLECTIVE_BYTES = 65536
 LEDGER_HEADER = """
 # Ledger of blind rounds
 
-Measurements that nobody had seen before the code was finished, predicted once with that code
+Measurements that were unseen until the code was finished, predicted once with that code
 (`evidence/data/blind_rounds.csv`). Lines are added, never rewritten. Per cell: median error, a missing prediction
 counting as 100 %, and in brackets the share inside the 80 % interval where it was counted. Of round 2 a part of the
 rows was released afterwards; its lines are those of the whole, but *released*. Own SGLang: 19 loads of SGLang 0.5.17 on

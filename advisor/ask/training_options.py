@@ -79,7 +79,7 @@ class TrainingInput:
     micro_batch: Annotated[int | None, _degree("Sequences of one pass."), acts(_LAID_OUT)] = None
     sharding: Annotated[
         Literal["none", "zero1", "zero2", "zero3"] | None,
-        LAYOUT(None, "What data ranks divide.", "searched"),
+        LAYOUT(None, "State sharded over data-parallel ranks (ZeRO stage).", "searched"),
         acts(_LAID_OUT),
     ] = None
     recompute: Annotated[

@@ -293,7 +293,7 @@ def tail_note(replica: ReplicaModel, traffic: Traffic, objectives: Objectives) -
         tokens, alone_s = longest_alone(replica, traffic, level)
         if alone_s > _MOST_OF_LIMIT * level.limit_s:
             return (
-                f"{level.name} hangs on long prompts: one in {_one_in(level)} is longer than {tokens:,.0f} "
+                f"{level.name} depends on long prompts: one in {_one_in(level)} is longer than {tokens:,.0f} "
                 f"tokens, which take {alone_s:.2g} of the {level.limit_s:g} s alone on option 1"
             )
     return ""

@@ -39,12 +39,12 @@ runs differ by the change only."""
 _FASTER = 0.9
 """Report a lever as faster if it cuts the p99 TPOT to this fraction of it or less at no higher cost."""
 _NEAR = 0.8
-"""Part of its limit at the capacity from which on an objective may be what binds."""
+"""Fraction of its limit from which on an objective counts as binding at the capacity."""
 _RELAX_FACTOR = 1.5
-"""Times an objective that binds."""
+"""Factor by which the binding objective is relaxed to show its cost."""
 _FOUR_BIT = ("nvfp4", "mxfp4", "int4")
 _SURE = 0.9
-"""Chance from which on an order counts as settled."""
+"""Probability from which on an order of two options counts as settled."""
 
 
 def tried_levers(scenario: Scenario, plans: Sequence[tuple[int, Planned]]) -> tuple[Change, ...]:

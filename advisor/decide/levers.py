@@ -234,11 +234,11 @@ def _guessing(candidate: Candidate, pulled_one: Lever, scenario: Scenario) -> Ca
             why="its sources do not say so",
         )
     if told not in engine.flags.speculation and told not in engine.flags.yaml_speculation:
-        raise InfeasibleError(f"no option is known by which {engine.name} is told to {pulled_one.words}")
+        raise InfeasibleError(f"no option of {engine.name} is known that makes it {pulled_one.words}")
     try:
         chosen = chosen_speculation(pulled_one.name, deployment, acceptance=scenario.acceptance)
     except AdvisorError as error:
-        fix = "" if pulled_one.name == "mtp" else error.fix  # the model lacks it, however it is told
+        fix = "" if pulled_one.name == "mtp" else error.fix  # the model lacks it, whatever the option is called
         raise InfeasibleError(error.what, why=error.why, fix=fix) from None
     return replace(candidate, speculation=chosen)
 

@@ -1,4 +1,4 @@
-"""The nearest question that has an answer, where one has none: each change was tried before it is told."""
+"""The nearest question that has an answer, for one that has none; each change is tried before it is suggested."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -62,12 +62,12 @@ def nearest_question(scenario: Scenario, model: Model, engines: tuple[Engine, ..
 
 
 def _changes(scenario: Scenario, model: Model, engines: tuple[Engine, ...]) -> Iterator[tuple[str, Scenario]]:
-    """Questions with one change each, and how the change is told."""
+    """Yield questions with one change each, with the words of the change."""
     limits = scenario.constraints
     objectives = scenario.objectives
     if limits.own:
         for need in _needed_accelerators(limits, model, scenario, engines):
-            told = f"--own {need[0]}x{need[1]}: one replica takes so many"
+            told = f"--own {need[0]}x{need[1]}: one replica takes that many"
             yield told, _limit_to_owned(scenario, own=(need,))
     elsewhere = find_wider_limit(limits, scenario.as_of)
     for option, field in _LIMITS.items():

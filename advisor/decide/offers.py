@@ -184,7 +184,7 @@ def owned_offers(
         f"{power_budget_w / KILO:g} kW feed none of {', '.join(each.id for each in draws)}",
         why=f"one draws {min(stated) / KILO:.3g} kW with its part of the host"
         if stated
-        else "nobody states what one draws",
+        else "no source states what one draws",
         fix=f"--power-budget {math.ceil(min(stated))}W or more" if stated else "drop --power-budget",
     )
 

@@ -1,4 +1,4 @@
-"""Two pools, prompts apart from answers: of which kinds their workers can be, and the most that one carries."""
+"""Disaggregated prefill and decode: the candidates for the workers of both pools, and the capacity of each."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence

@@ -13,7 +13,7 @@ class Reason:
 
     code: ClassVar[str] = "reason"
     by_limits: ClassVar[bool] = False
-    """Whether other limits of the question could remove the reason; such reasons are told first."""
+    """Whether other limits of the question could remove the reason; such reasons are printed first."""
 
     @property
     def text(self) -> str:

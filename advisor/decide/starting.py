@@ -295,7 +295,7 @@ def _worker(candidate: Candidate, scenario: Scenario) -> dict[str, str]:
     guess = candidate.speculation
     ranks = (
         deployment.data_parallel if deployment.engine.token_budget_of == "rank" else 1
-    )  # a server is told each's
+    )  # each server gets its own
     found = {
         "gpu": deployment.accelerator.id,
         "tp": str(deployment.tensor_parallel),

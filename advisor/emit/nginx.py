@@ -67,7 +67,7 @@ def conf(
     again = f"    location @{last} {{\n      proxy_pass http://{last};\n{_PROXY}    }}\n" if choice else ""
     files = "".join(f"  {name}_temp_path /var/tmp/nginx-{port}-{name};\n" for name in _WRITTEN)
     return (
-        f"# {words}; whoever has the fewest open requests gets the next.\n"
+        f"# {words}; the replica with the fewest open requests gets the next one.\n"
         f"pid /var/tmp/nginx-{port}.pid;\n"
         "error_log stderr;\n"
         f"worker_rlimit_nofile {_CONNECTIONS};\n"

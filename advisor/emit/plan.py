@@ -49,7 +49,7 @@ _LOADING: Final = 1.2
 
 _POWER: Final = """\
 #!/usr/bin/env bash
-# As root, on each machine and again after it was started anew: limits last until the driver is loaded again.
+# As root, on each machine and after every restart: limits last until the driver is loaded again.
 set -euo pipefail
 
 nvidia-smi --persistence-mode=1

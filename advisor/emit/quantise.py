@@ -7,7 +7,7 @@ from typing import Final
 from advisor.catalog.legible import Line
 
 _HEADER: Final = """#!/usr/bin/env bash
-# Quantises $source to $format, which nobody is known to have published. Check the result on your own tasks.
+# Quantises $source to $format, which is not known to be published. Check the result on your own tasks.
 set -euo pipefail
 """
 _COMPRESSOR: Final = """pip install llmcompressor

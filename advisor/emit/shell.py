@@ -73,7 +73,7 @@ def replica_line(plan: Plan) -> str:
     """
     if not plan.address():
         raise AdvisorError(
-            f"no option is known by which {plan.engine.name} is told its port",
+            f"no option is known that sets the port of {plan.engine.name}",
             why="several replicas on one machine need one each",
             fix="--engine vllm",
         )
@@ -135,7 +135,7 @@ def slurm_files(plan: Plan) -> dict[str, str]:
     directives = slurm_directives(plan)
     if not plan.address():
         raise AdvisorError(
-            f"no option is known by which {plan.engine.name} is told its port", fix="--engine vllm"
+            f"no option is known that sets the port of {plan.engine.name}", fix="--engine vllm"
         )
     port = '"$port"'
     body = (

@@ -37,7 +37,7 @@ def noise(system: System, setting: Setting) -> Finding | None:
 @match_rule("ecc", "error correction", "of 1", "advice")
 def ecc(system: System, setting: Setting) -> Finding:
     """Judge whether the memory corrects errors."""
-    why = "memory corrects errors" if system.ecc else "nobody says that its memory corrects errors"
+    why = "memory corrects errors" if system.ecc else "no source says that its memory corrects errors"
     return holds(system.ecc, why, "a machine with ECC memory")
 
 

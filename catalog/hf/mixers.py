@@ -44,7 +44,7 @@ def _shares_cache(config: ConfigFields, layer: int, num_layers: int) -> bool:
     """Whether a layer has no keys and values of its own: it takes those of an earlier layer, or those of an image."""
     if layer >= num_layers - config.optional_number("num_kv_shared_layers"):
         return True
-    if config.flag("use_cla"):  # Hunyuan-Large: the first of so many layers keeps the cache of all of them
+    if config.flag("use_cla"):  # Hunyuan-Large: the first layer of each group keeps the cache of the group
         return layer % config.count("cla_share_factor") != 0
     return layer in (config.sequence("cross_attention_layers") or ())
 

@@ -166,7 +166,7 @@ def _fault(quote: Quote, product: Product) -> str:
     stated = quote.num_accelerators
     expected = product.num_accelerators
     if stated is None and expected is None:
-        return "nobody says how many accelerators it has"
+        return "the list does not say how many accelerators it has"
     if stated is not None and (not math.isfinite(stated) or stated < 1 or stated != int(stated)):
         return f"{stated:g} accelerators are no whole number"
     if stated is not None and expected is not None and stated != expected:

@@ -314,7 +314,7 @@ class Replica:
             most > 1
             and not self.batch_closed
             and self.num_running < self.num_slots
-            and (not waiting or self.ordered is not None)  # whoever comes may go before those who wait
+            and (not waiting or self.ordered is not None)  # a later request may overtake those that wait
         )
         if batch.open_to_arrivals and inbox:
             next_ps = inbox[0][0] if self.ordered is None else self.ordered.next_ps()

@@ -25,7 +25,7 @@ from advisor.simulator.serving import (
 from advisor.simulator.serving.content import ROOT, Contents, ContentTree
 
 _MOST_SEQUENCES = 1024
-"""Number of sequences that a rollout engine is told to run at once on one replica."""
+"""Limit of sequences that a rollout engine runs at once on one replica."""
 _MOST_SIMULATED = 2048
 """Number of samples of a replica that are simulated; each further sample takes the time that the second half of these
 added."""
@@ -116,7 +116,7 @@ def rollout(
     All samples are submitted at once and dealt evenly to equal replicas; the step ends with the slowest sample.
     Replicas are alike, so one is simulated with its share.
 
-    Assumes: the engine gets `memory_fraction` of the memory while it generates, and is told to run no more samples at
+    Assumes: the engine gets `memory_fraction` of the memory while it generates, and is limited to no more samples at
         once than its cache holds at their full mean length; samples of one prompt go to the same
         replica; lengths are unknown in advance, so no replica gets the longer ones.
     Raises: InfeasibleError: no layout holds the model and one sample. UnknownNameError: no such engine.

@@ -84,7 +84,7 @@ def test_a_load_beyond_ones_own_hardware_names_what_it_carries(cli: Cli) -> None
 
 def test_too_little_hardware_names_how_much_one_replica_takes(cli: Cli) -> None:
     fix = fix_of(cli, "--model 70b --own 1xl40s --rate 0.02")
-    assert fix == "--own 2xl40s: one replica takes so many"
+    assert fix == "--own 2xl40s: one replica takes that many"
 
 
 @pytest.mark.parametrize(

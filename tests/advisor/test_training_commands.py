@@ -427,7 +427,7 @@ def test_padding_costs_time_and_is_in_the_command(cli: Cli) -> None:
 def test_a_cluster_that_nobody_sells_is_said_of_a_simulated_plan(cli: Cli) -> None:
     run = cli("advisor simulate train --model 8b --gpu rtx-4090 --gpus 1024 --cp 2 --global-batch 1024")
     assert run.code == 0
-    assert "nobody sells 1,024 x rtx-4090 as one cluster; 8 can be had" in run.err
+    assert "no provider sells 1,024 x rtx-4090 as one cluster; 8 can be had" in run.err
 
 
 def test_a_plan_with_host_memory_is_simulated_again(cli: Cli, tmp_path: Path) -> None:

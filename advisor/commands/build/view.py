@@ -352,7 +352,7 @@ def speed_warnings(build: Build) -> tuple[str, ...]:
     surer = [other for other in run.other_runs if other.output_tokens_per_s.basis != "assumed"]
     words = f"; {_run_words(surer[0])} is surer: {_speed(surer[0].output_tokens_per_s)}" if surer else ""
     return (
-        f"nobody measured {run.run.engine} {run.run.weight_dtype} on the cards of {build.name}: its speed is taken "
+        f"{run.run.engine} {run.run.weight_dtype} was not measured on the cards of {build.name}: its speed is taken "
         f"from related hardware, the range is wide{words}",
     )
 

@@ -13,7 +13,7 @@ from advisor.render.numbers import MISSING
 
 Stated = Mapping[tuple[str, str, str], Support]
 UNSTATED: Final = (
-    "What nobody states is unknown. Nothing here was run: catalog show ENGINE --json has the sources."
+    "What no source states is unknown. Nothing here was run: catalog show ENGINE --json has the sources."
 )
 
 
@@ -107,7 +107,7 @@ def _of_model(model: Model) -> tuple[list[Block], dict[str, object]]:
     scaled = (
         f"; {limits.with_scaling:,} with the scaling that its publisher states" if limits.with_scaling else ""
     )
-    native = f"{limits.native:,} tokens" if limits.native else "nobody says"
+    native = f"{limits.native:,} tokens" if limits.native else "not stated"
     note = f" {limits.note}." if limits.note else ""
     window = Paragraph(f"Context window: {native}{scaled} ({limits.source}).{note}")
     found = best_first(model, known_checkpoints(model))

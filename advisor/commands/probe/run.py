@@ -68,7 +68,7 @@ def probe(asked: ProbeInput, shared: SharedOptions) -> Answer:
         if not before.is_sealed:
             raise InputFileError(
                 f"{asked.resume}: bears no seal",
-                why="an older version wrote it, or somebody edited it: a verdict cannot rest on it",
+                why="an older version wrote it, or it was edited: a verdict cannot rest on it",
                 fix="measure this machine from the start: advisor probe -o FILE",
             )
         session.done = finished_steps(before.measurements)

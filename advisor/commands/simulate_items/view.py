@@ -105,6 +105,6 @@ def _warnings(service: ItemService) -> tuple[str, ...]:
         return ()
     architecture = service.deployment.accelerator.architecture
     return (
-        f"kernels of {', '.join(service.transferred_operators)} stand in for {architecture}, which nobody measured: "
+        f"kernels of {', '.join(service.transferred_operators)} stand in for {architecture}, which was not measured: "
         "marked as assumed",
     )

@@ -220,7 +220,7 @@ def _build_models(
     if asked.step_by_step or asked.layout.router != "least_outstanding":
         raise AdvisorError(
             "--step-by-step and --router are for one pool",
-            why="two pools are stepped by events and send to whoever has least to do",
+            why="two pools are stepped by events and send to the worker with the least work",
             fix="drop them, or the options of pools",
         )
     from advisor.commands.simulate_serve.pools import pools_of

@@ -44,14 +44,14 @@ def open_journal(path: Path, asked: SweepInput, header: Header) -> tuple[Header,
     """
     found, kept = read_journal(path)
     if found is None and kept.damaged_lines:
-        warn(f"{path} was torn before its first line was whole: the sweep begins anew")
+        warn(f"{path} was cut off before its first line was complete: the sweep starts again")
     if found is None or (not asked.resume and (kept.complete or not kept.rows)):
         return header, JournalContent()
     if not asked.resume:
         raise AdvisorError(
             f"{path} holds {len(kept.rows)} finished points of an interrupted sweep",
             fix="--resume goes on from them",
-            hint=f"remove {path.name} to begin anew",
+            hint=f"remove {path.name} to start again",
         )
     _check_same(path, asked, found, header)
     if (found.seed, found.as_of) != (header.seed, header.as_of):
@@ -65,7 +65,7 @@ def _check_same(path: Path, asked: SweepInput, found: Header, header: Header) ->
     """Raises: AdvisorError: rows of both would not compare."""
     output = Path(str(path)[: -len(".journal")])
     other = output.with_name(f"{output.stem}-anew{output.suffix}")
-    anew = f"begin anew: advisor sweep {shlex.quote(str(asked.file))} -o {shlex.quote(str(other))}"
+    anew = f"start again: advisor sweep {shlex.quote(str(asked.file))} -o {shlex.quote(str(other))}"
     again = f"advisor sweep {shlex.quote(str(asked.file))} --resume -o {shlex.quote(str(output))}"
     calibration = f" --calibration {shlex.quote(found.calibration_file)}" if found.calibration_file else ""
     for name, was, now, fix in (
@@ -94,5 +94,5 @@ def _pinned_command(path: Path, found: Header, again: str) -> str:
     """Return the command that goes on with the prices of the beginning."""
     folder = snapshot_folder(path)
     if found.prices and not folder.is_dir():
-        return "begin anew without --resume and with another -o: those prices are gone"
+        return "start again without --resume and with another -o: those prices are gone"
     return f"{FOLDER_VARIABLE}={shlex.quote(str(folder))} {again}"

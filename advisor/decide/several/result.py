@@ -194,7 +194,7 @@ def saving(found: Decision) -> str:
 def _nothing(found: Sequence[Sized], budget: float) -> InfeasibleError:
     """Why no fleet serves all models."""
     best, _ = fleets(found, found[0].scenario.top) if budget < math.inf else ([], 0.0)
-    why = "they cost more" if best else "no offer within the constraints has so many accelerators"
+    why = "they cost more" if best else "no offer within the constraints has enough accelerators"
     fix = "lower rates, or drop --own, --gpu or --provider"
     if best:
         fix = f"--budget {math.ceil(100 * min(map(usd_per_hour, best)) - 1e-6) / 100:.2f}/h"

@@ -101,7 +101,7 @@ def unsold(accelerator: Accelerator, num_accelerators: int, as_of: datetime.date
     if most < num_accelerators and cluster_offers(most, offers, accelerator):
         near = most
     can = f"; {near:,} can be had" if near else ""
-    return f"nobody sells {num_accelerators:,} x {accelerator.id} as one cluster{can}"
+    return f"no provider sells {num_accelerators:,} x {accelerator.id} as one cluster{can}"
 
 
 def cheapest_by_term(offers: Iterable[ClusterOffer]) -> Mapping[str, ClusterOffer]:
