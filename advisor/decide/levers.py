@@ -238,7 +238,7 @@ def _guessing(candidate: Candidate, pulled_one: Lever, scenario: Scenario) -> Ca
     try:
         chosen = chosen_speculation(pulled_one.name, deployment, acceptance=scenario.acceptance)
     except AdvisorError as error:
-        fix = "" if pulled_one.name == "mtp" else error.fix  # the model lacks it, whatever the option is called
+        fix = "" if pulled_one.name == "mtp" else error.fix  # the model lacks it
         raise InfeasibleError(error.what, why=error.why, fix=fix) from None
     return replace(candidate, speculation=chosen)
 

@@ -93,7 +93,7 @@ class BuildInput:
     )
     target_tokens_per_s: Annotated[
         float | None,
-        LIMITS("N", "Least output tokens per second, e.g. 20; the cheapest machine that reaches it is taken.", max=1_000_000),
+        LIMITS("N", "Least output tokens per second, e.g. 20; then the cheapest.", max=1_000_000),
     ] = None
     gpu: Annotated[str | None, LIMITS("ID,...", "Only cards with these accelerators.")] = None
     max_gpus: Annotated[int, LIMITS("N", "Cards at most.", min=1, max=8, show_default=True)] = 4

@@ -37,7 +37,9 @@ class ModelsInput:
     family: Annotated[str | None, Option(help="Only this family, e.g. qwen3.")] = None
     mixer: Annotated[str | None, Option(help="Only with such layers: gqa, mla, gdn, mamba2.")] = None
     moe: Annotated[bool | None, Option("--moe/--dense", help="Only mixtures of experts, or none.")] = None
-    max_parameters: Annotated[str | None, Option(metavar="N", help="Largest number of parameters, e.g. 70B.")] = None
+    max_parameters: Annotated[
+        str | None, Option(metavar="N", help="Largest number of parameters, e.g. 70B.")
+    ] = None
     sort: Annotated[ModelOrder, Option(help="Order; numbers come largest first.")] = "id"
 
 
