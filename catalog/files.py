@@ -296,13 +296,13 @@ def _whole(digits: str) -> int:
     return int(digits)
 
 
-def read_json(path: Path, fix: str) -> Any:
+def read_json(path: Path, fix: str, most_bytes: int = MOST_DOCUMENT_BYTES) -> Any:
     """Return the content of a JSON file; `fix` says what to do if the file is not JSON.
 
-    Raises: InputFileError: the file is missing, is not text or is not JSON.
+    Raises: InputFileError: the file is missing, too large, is not text or is not JSON.
     """
     try:
-        return parsed_json(read_text(path))
+        return parsed_json(read_text(path, most_bytes))
     except json.JSONDecodeError as error:
         raise InputFileError(f"{path}: not valid JSON", why=str(error), fix=fix) from None
     except (RecursionError, ValueError) as error:

@@ -5,7 +5,9 @@ import io
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
+from typing import Final
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import read_text
@@ -89,10 +91,15 @@ class Cells:
         return None if value is None else value == 1.0
 
 
+MOST_CASES: Final = 20_000
+"""Largest number of rows of a table of cases: each takes from a millisecond to a second to predict."""
+
+
 def read_cases(path: Path, needed: Sequence[str]) -> list[CaseRow]:
     """Return the data rows of a CSV file with a header; a ragged row is kept with its problem.
 
-    Raises: InputFileError: the file is missing, no text or no CSV, lacks a needed column, or has no rows.
+    Raises: InputFileError: the file is missing, no text or no CSV, lacks a needed column, or has no rows or
+        too many.
     """
     reader = csv.reader(io.StringIO(read_text(path), newline=""), strict=True)
     try:
@@ -103,11 +110,16 @@ def read_cases(path: Path, needed: Sequence[str]) -> list[CaseRow]:
                 f"{path}: row 1 lacks column {', '.join(missing)}",
                 fix=f"the header needs {', '.join(needed)}",
             )
-        rows = [_case_row(reader.line_num, header, cells) for cells in reader if any(cells)]
+        filled = (cells for cells in reader if any(cells))
+        rows = [_case_row(reader.line_num, header, cells) for cells in islice(filled, MOST_CASES + 1)]
     except csv.Error as error:
         raise InputFileError(
             f"{path}: row {reader.line_num} is not CSV", why=str(error), fix="correct its quotes"
         ) from None
+    if len(rows) > MOST_CASES:
+        raise InputFileError(
+            f"{path}: holds more than {MOST_CASES:,} cases", why="each of them is predicted", fix="split the file"
+        )
     if not rows:
         raise InputFileError(
             f"{path}: holds no cases", why="only a header, or nothing", fix="add rows below it"

@@ -1,6 +1,7 @@
 """Conversion of typed levers, adapters and costs besides machines into the inputs of the search."""
 
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +24,10 @@ from advisor.simulator.workloads.lora import MOST_SLOTS, USUAL_RANK
 _PLAIN: Final = tuple(name for name, lever in LEVERS.items() if lever.kind != "speculation")
 MOST_TOKENS: Final = 10_000_000
 _CONFIG: Final = "adapter_config.json"
+_MOST_CONFIGS: Final = 10_000
+"""Largest number of adapters that are read from a folder: 5,000 take 5 s of a processor."""
+_MOST_CONFIG_BYTES: Final = 100_000
+"""Largest configuration of one adapter [bytes]; peft writes about one kilobyte."""
 _LEFT_BEHIND: Final = {
     BY_LENGTH.name: "a conversation that grows past the boundary would leave its cache with the short ones",
     APART.name: "what an answer leaves in the cache stays with its decode worker, prompts need it elsewhere",
@@ -261,7 +266,14 @@ def _folder(folder: Path, model: str) -> tuple[tuple[tuple[str, str], ...], int]
 
     Raises: InputFileError: there is no adapter, or one of another base.
     """
-    files = sorted(folder.glob(f"**/{_CONFIG}")) if folder.is_dir() else []
+    found = folder.glob(f"**/{_CONFIG}") if folder.is_dir() else iter(())
+    files = sorted(islice(found, _MOST_CONFIGS + 1))
+    if len(files) > _MOST_CONFIGS:
+        raise InputFileError(
+            f"--adapters {folder}: holds more than {_MOST_CONFIGS:,} adapters",
+            why="each of them is read, and its path enters the command",
+            fix="give their number instead: --adapters 20000 --adapter-rank 16",
+        )
     if not files:
         raise InputFileError(
             f"--adapters {folder}: neither a number nor a folder with adapters",
@@ -270,7 +282,7 @@ def _folder(folder: Path, model: str) -> tuple[tuple[tuple[str, str], ...], int]
         )
     ranks = []
     for file in files:
-        content = read_json(file, f"name a folder of adapters, each with its {_CONFIG}")
+        content = read_json(file, f"name a folder of adapters, each with its {_CONFIG}", _MOST_CONFIG_BYTES)
         rank = content.get("r") if isinstance(content, dict) else None
         if not isinstance(content, dict) or not isinstance(rank, int) or rank < 1:
             raise InputFileError(f"{file}: r is no rank", fix='"r": 16, as peft writes it')

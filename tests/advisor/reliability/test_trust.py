@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from advisor.ask import levers as lever_options
 from advisor.ask.inputs import parameters_of
 from advisor.ask.options import Effect, SharedOptions
 from advisor.catalog import models
@@ -20,6 +21,7 @@ from advisor.catalog.errors import AdvisorError, InputFileError
 from advisor.catalog.files import check_keys, check_link, read_toml
 from advisor.cli.command import Command, commands, effect_of
 from advisor.commands.sweep.targets import fields_of, targets
+from advisor.evidence import table as case_table
 from advisor.render.atomic import write_files, write_text
 from advisor.sweep.journal import Header, Journal, read_journal
 from advisor.sweep.table import read_table
@@ -421,6 +423,52 @@ def _judges() -> ModuleType:
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+def test_more_adapters_than_are_read_are_refused(
+    ask: Ask, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lever_options, "_MOST_CONFIGS", 3)
+    for number in range(4):
+        (tmp_path / f"a{number}").mkdir()
+        (tmp_path / f"a{number}" / "adapter_config.json").write_text('{"r": 16}', encoding="utf-8")
+    asked = [
+        "recommend",
+        "--model",
+        "8b",
+        "--rate",
+        "1",
+        "--gpu",
+        "h100",
+        "--engine",
+        "vllm",
+        "--fast",
+        "--adapters",
+    ]
+    code, _, err = ask([*asked, str(tmp_path)])
+    assert code == 2
+    assert "more than 3 adapters" in err
+    assert "To fix" in err
+
+
+def test_the_configuration_of_an_adapter_is_small(ask: Ask, tmp_path: Path) -> None:
+    padding = " " * 100_000
+    (tmp_path / "adapter_config.json").write_text(f'{{"r": 16}}{padding}', encoding="utf-8")
+    code, _, err = ask(
+        ["recommend", "--model", "8b", "--rate", "1", "--gpu", "h100", "--fast", "--adapters", str(tmp_path)]
+    )
+    assert code == 2
+    assert "adapter_config.json" in err
+
+
+def test_more_cases_than_are_simulated_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(case_table, "MOST_CASES", 2)
+    table = tmp_path / "cases.csv"
+    table.write_text(
+        "collective,gpu,n_gpus,size_bytes,time_us\n" + "all_reduce,h100,8,1000,20\n" * 3, encoding="utf-8"
+    )
+    with pytest.raises(InputFileError, match="more than 2 cases"):
+        case_table.read_cases(table, ("gpu",))
 
 
 def test_no_line_installs_a_name_that_is_not_held() -> None:
