@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from advisor.catalog.architectures import class_support
 from advisor.catalog.context_scaling import can_open
@@ -28,7 +29,7 @@ _MAX_REPLICA = 64
 _MAX_TENSOR_PARALLEL = 8
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Candidate:
     """One replica's deployment and its memory."""
 
@@ -48,7 +49,7 @@ class Candidate:
     def power_limit_w(self) -> float | None:
         return self.deployment.accelerator.tdp_w if self.full_power else None
 
-    @property
+    @cached_property
     def checkpoint(self) -> ServedCheckpoint:
         """Return the checkpoint that the candidate's engine loads."""
         run = self.deployment

@@ -313,8 +313,12 @@ class Race:
         for place, state in enumerate(self.states):
             limit = state.limit()
             for name, heap in state.open.items():
+                most = _ADVANTAGE * min(limit, state.lowest(name))
+                # The first floor of a heap is never above that of its first candidate which is still to be advanced.
+                if not heap or heap[0][0] >= most:
+                    continue
                 trial = self._top(heap, place)
-                if trial is None or trial.floors[place] >= _ADVANTAGE * min(limit, state.lowest(name)):
+                if trial is None or trial.floors[place] >= most:
                     continue
                 found = trial.floors[place] / state.least, trial.order
                 best = found if best is None else min(best, found)

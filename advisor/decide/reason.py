@@ -14,11 +14,13 @@ class Reason:
     code: ClassVar[str] = "reason"
     by_limits: ClassVar[bool] = False
     """Whether other limits of the question could remove the reason; such reasons are printed first."""
+    sentence: ClassVar[str] = ""
+    """The reason in one sentence without a full stop; `{self.name}` stands for a field."""
 
     @property
     def text(self) -> str:
         """The reason in one sentence without a full stop."""
-        raise NotImplementedError
+        return self.sentence.format(self=self)
 
     def __str__(self) -> str:
         return self.text
@@ -42,10 +44,7 @@ class NotRanked(Reason):
 
     why: str
     code: ClassVar[str] = "not_ranked"
-
-    @property
-    def text(self) -> str:
-        return self.why
+    sentence: ClassVar[str] = "{self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,10 +53,7 @@ class NoEngine(Reason):
 
     model: str
     code: ClassVar[str] = "no_engine"
-
-    @property
-    def text(self) -> str:
-        return f"no engine in the catalog runs {self.model} on it"
+    sentence: ClassVar[str] = "no engine in the catalog runs {self.model} on it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +63,7 @@ class ArchitectureNotInEngine(Reason):
     why: str
     """Sentences on each engine, from the records."""
     code: ClassVar[str] = "architecture_not_in_engine"
-
-    @property
-    def text(self) -> str:
-        return self.why
+    sentence: ClassVar[str] = "{self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +72,7 @@ class UnsureClass(Reason):
 
     why: str
     code: ClassVar[str] = "engine_class_unsure"
-
-    @property
-    def text(self) -> str:
-        return self.why
+    sentence: ClassVar[str] = "{self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,10 +94,7 @@ class DoesNotFit(Reason):
 
     why: str
     code: ClassVar[str] = "does_not_fit"
-
-    @property
-    def text(self) -> str:
-        return self.why
+    sentence: ClassVar[str] = "{self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,10 +103,7 @@ class NotSupported(Reason):
 
     why: str
     code: ClassVar[str] = "not_supported"
-
-    @property
-    def text(self) -> str:
-        return self.why
+    sentence: ClassVar[str] = "{self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,10 +111,7 @@ class NotForSale(Reason):
     """No provider offers an accelerator within the limits of the question."""
 
     code: ClassVar[str] = "not_for_sale"
-
-    @property
-    def text(self) -> str:
-        return "no price within the constraints on this date"
+    sentence: ClassVar[str] = "no price within the constraints on this date"
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +119,7 @@ class NotSoldTogether(Reason):
     """No provider offers as many accelerators in one node as a replica needs."""
 
     code: ClassVar[str] = "not_sold_together"
-
-    @property
-    def text(self) -> str:
-        return "no provider offers enough of them in one node for this model"
+    sentence: ClassVar[str] = "no provider offers enough of them in one node for this model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,10 +127,7 @@ class TooFewOwned(Reason):
     """A replica needs more accelerators than there are."""
 
     code: ClassVar[str] = "too_few_owned"
-
-    @property
-    def text(self) -> str:
-        return "a replica of this model needs more of them than are there"
+    sentence: ClassVar[str] = "a replica of this model needs more of them than are there"
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,10 +135,7 @@ class NotPowered(Reason):
     """The power budget does not feed a single accelerator, or replica."""
 
     code: ClassVar[str] = "not_powered"
-
-    @property
-    def text(self) -> str:
-        return "the power budget feeds none of them"
+    sentence: ClassVar[str] = "the power budget feeds none of them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,10 +143,7 @@ class OverBudget(Reason):
     """Every purchase that carries the load costs more than the budget."""
 
     code: ClassVar[str] = "over_budget"
-
-    @property
-    def text(self) -> str:
-        return "costs more than the budget"
+    sentence: ClassVar[str] = "costs more than the budget"
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +151,7 @@ class OwnedTooSlow(Reason):
     """The hardware that is there does not carry the load."""
 
     code: ClassVar[str] = "owned_too_slow"
-
-    @property
-    def text(self) -> str:
-        return "the hardware that is there does not carry this load"
+    sentence: ClassVar[str] = "the hardware that is there does not carry this load"
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,10 +159,7 @@ class NotEnoughOffered(Reason):
     """No provider offers as many units as the load needs."""
 
     code: ClassVar[str] = "not_enough_offered"
-
-    @property
-    def text(self) -> str:
-        return "no provider offers as many units as the load needs"
+    sentence: ClassVar[str] = "no provider offers as many units as the load needs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,10 +167,7 @@ class SlowByDatasheet(Reason):
     """The datasheet limits of an accelerator miss an objective."""
 
     code: ClassVar[str] = "slow_by_datasheet"
-
-    @property
-    def text(self) -> str:
-        return "even its datasheet limits miss the latency objectives"
+    sentence: ClassVar[str] = "even its datasheet limits miss the latency objectives"
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,10 +175,7 @@ class SlowAlone(Reason):
     """A single request on an idle replica misses the time per output token."""
 
     code: ClassVar[str] = "slow_alone"
-
-    @property
-    def text(self) -> str:
-        return "misses the time per output token even when alone"
+    sentence: ClassVar[str] = "misses the time per output token even when alone"
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,10 +232,7 @@ class WindowTooSmall(Reason):
     model: str
     most_tokens: int
     code: ClassVar[str] = "window_too_small"
-
-    @property
-    def text(self) -> str:
-        return f"{self.model} reads at most {self.most_tokens:,} tokens"
+    sentence: ClassVar[str] = "{self.model} reads at most {self.most_tokens:,} tokens"
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,10 +241,7 @@ class RequestsTooLong(Reason):
 
     mean_tokens: int
     code: ClassVar[str] = "requests_too_long"
-
-    @property
-    def text(self) -> str:
-        return f"a mean request has {self.mean_tokens:,} tokens"
+    sentence: ClassVar[str] = "a mean request has {self.mean_tokens:,} tokens"
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,10 +274,7 @@ class NotTried(Reason):
     """The limit of simulated work was reached before the candidate was tried."""
 
     code: ClassVar[str] = "not_tried"
-
-    @property
-    def text(self) -> str:
-        return "not tried: the search had reached its limit of simulated events"
+    sentence: ClassVar[str] = "not tried: the search had reached its limit of simulated events"
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,10 +325,7 @@ class AmountNotStated(Reason):
     option: str
     """Option as it is typed."""
     code: ClassVar[str] = "amount_not_stated"
-
-    @property
-    def text(self) -> str:
-        return f"the question states no amount: {self.option}"
+    sentence: ClassVar[str] = "the question states no amount: {self.option}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -389,10 +334,7 @@ class PriceNotStated(Reason):
 
     provider: str
     code: ClassVar[str] = "price_not_stated"
-
-    @property
-    def text(self) -> str:
-        return f"{self.provider} states no price"
+    sentence: ClassVar[str] = "{self.provider} states no price"
 
 
 @dataclass(frozen=True, slots=True)
@@ -400,10 +342,7 @@ class AssumedKernels(Reason):
     """The prediction borrows kernel measurements of other hardware."""
 
     code: ClassVar[str] = "assumed_kernels"
-
-    @property
-    def text(self) -> str:
-        return "its kernels were not measured"
+    sentence: ClassVar[str] = "its kernels were not measured"
 
 
 @dataclass(frozen=True, slots=True)
@@ -456,10 +395,7 @@ class NoCheckpoint(Reason):
 
     what: str
     code: ClassVar[str] = "no_checkpoint"
-
-    @property
-    def text(self) -> str:
-        return f"no published {self.what} is known"
+    sentence: ClassVar[str] = "no published {self.what} is known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -468,10 +404,7 @@ class NoFramework(Reason):
 
     why: str
     code: ClassVar[str] = "no_framework"
-
-    @property
-    def text(self) -> str:
-        return self.why
+    sentence: ClassVar[str] = "{self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -532,10 +465,7 @@ class LayoutRefused(Reason):
     """Options to type instead."""
     code: ClassVar[str] = "layout_refused"
     by_limits: ClassVar[bool] = True
-
-    @property
-    def text(self) -> str:
-        return f"{self.what}: {self.why}"
+    sentence: ClassVar[str] = "{self.what}: {self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -545,10 +475,7 @@ class NoLayout(Reason):
     why: str
     code: ClassVar[str] = "no_layout"
     by_limits: ClassVar[bool] = True
-
-    @property
-    def text(self) -> str:
-        return self.why
+    sentence: ClassVar[str] = "{self.why}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -556,10 +483,7 @@ class NoClusterSize(Reason):
     """No cluster size lies within the limits."""
 
     code: ClassVar[str] = "no_cluster_size"
-
-    @property
-    def text(self) -> str:
-        return "no cluster size within the limits"
+    sentence: ClassVar[str] = "no cluster size within the limits"
 
 
 @dataclass(frozen=True, slots=True)
@@ -639,10 +563,7 @@ class NoDeployment(Reason):
     """No candidate on an accelerator was left to be tried."""
 
     code: ClassVar[str] = "no_deployment"
-
-    @property
-    def text(self) -> str:
-        return "no feasible deployment"
+    sentence: ClassVar[str] = "no feasible deployment"
 
 
 def reason_codes() -> tuple[str, ...]:

@@ -115,14 +115,12 @@ class Trial:
     """Least expected cost by lane [USD per million tokens]; infinite where it cannot be bought."""
     parent: "Trial | None" = None
     """The trial of which this one changes the batch limits; None for a candidate with the engine's defaults."""
+    accelerator_id: str = field(init=False)
+    """Id of its accelerator; asked for at every step of a race, so that it is no property."""
 
     def __post_init__(self) -> None:
         self.best_load = self.best_load or self.rate_bound
-
-    @property
-    def accelerator_id(self) -> str:
-        """Id of its accelerator."""
-        return self.candidate.deployment.accelerator.id
+        self.accelerator_id = self.candidate.deployment.accelerator.id
 
     @property
     def is_measured(self) -> bool:

@@ -115,7 +115,7 @@ class CachingReplica(Replica):
             return entry
         entry = Prefill(request, order, request[2], batch.start_ps)
         self.inbox.popleft()
-        if not self.inbox and self.refill is not None:
+        if not self.inbox:
             self.refill()
         return entry
 

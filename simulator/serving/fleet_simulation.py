@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.parent_process import end_with
+from advisor.simulator.serving.batch import Request
 from advisor.simulator.serving.fleet import Fleet
 from advisor.simulator.serving.fleet_control import FleetControl, FleetEvent
 from advisor.simulator.serving.fleet_loop import FleetLoop, FleetSite, fleet_replica
@@ -30,7 +31,6 @@ from advisor.simulator.serving.fleet_result import (
 from advisor.simulator.serving.load import Arrival, FleetLoad, arrivals_of, seconds_to_ps
 from advisor.simulator.serving.loop import BLOCK, EventLoop, Site
 from advisor.simulator.serving.pipeline import NEVER, step_tables
-from advisor.simulator.serving.replica import Replica
 
 _INTERVALS = 48
 """Approximate number of rows of a timeline, unless the user gives the interval."""
@@ -187,8 +187,7 @@ class _Part(EventLoop):
     def __init__(self, site: Site, recorder: FleetRecorder, arrivals: Iterator[Arrival], api_ps: int) -> None:
         super().__init__()
         self.recorder = recorder
-        site.replica.refill = partial(_refill, site.replica, arrivals, api_ps)
-        site.replica.refill()
+        site.replica.refill_from(partial(_upcoming, arrivals, api_ps))
         self.touch(site)
 
     def handle_finished(self, site: Site, num_finished: int) -> None:
@@ -197,9 +196,12 @@ class _Part(EventLoop):
             self.recorder.take_finished(0)
 
 
-def _refill(replica: Replica, arrivals: Iterator[Arrival], api_ps: int) -> None:
-    for sent_ps, index, input_tokens, output_tokens in islice(arrivals, _AHEAD):
-        replica.submit((sent_ps + api_ps, index, input_tokens, output_tokens))
+def _upcoming(arrivals: Iterator[Arrival], api_ps: int) -> list[Request]:
+    """Return the next requests of a replica, as its scheduler sees them."""
+    return [
+        (sent_ps + api_ps, index, input_tokens, output_tokens)
+        for sent_ps, index, input_tokens, output_tokens in islice(arrivals, _AHEAD)
+    ]
 
 
 def _check_fleet(fleet: Fleet, load: FleetLoad) -> None:

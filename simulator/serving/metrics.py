@@ -124,6 +124,7 @@ class Recorder:
         e2e = end - arrived
         several = outputs > 1
         tpot = (end - first)[several] // (outputs[several] - 1)
+        good = self._meets_objective(ttft, e2e, tpot, several)
         self.ttft.add(ttft)
         self.e2e.add(e2e)
         self.tpot.add(tpot)
@@ -133,14 +134,38 @@ class Recorder:
         self.input_tokens += int(rows[:, INPUT].sum())
         self.output_tokens += int(outputs.sum())
         self.last_end_ps = max(self.last_end_ps, int(end.max()))
-        good = np.ones(len(rows), dtype=np.bool_)
         if self.slo is not None:
-            good &= ttft <= _limit_ps(self.slo.ttft_s)
-            good &= e2e <= _limit_ps(self.slo.e2e_s)
-            good[several] &= tpot <= _limit_ps(self.slo.tpot_s)
             self.num_violations += len(rows) - int(good.sum())
         if self.parts is not None:
             self.parts.append(rows)
+        return good
+
+    def count_violations(self, flat: list[int]) -> int:
+        """Return how many of finished requests missed the objective, without taking them in."""
+        rows = np.fromiter(flat, np.int64, len(flat)).reshape(-1, NUM_FIELDS)
+        arrived = rows[:, VISIBLE] - self.api_overhead_ps
+        first = rows[:, FIRST]
+        end = rows[:, END]
+        outputs = rows[:, OUTPUT]
+        several = outputs > 1
+        tpot = (end - first)[several] // (outputs[several] - 1)
+        good = self._meets_objective(first - arrived, end - arrived, tpot, several)
+        return len(rows) - int(np.count_nonzero(good))
+
+    def _meets_objective(
+        self, ttft: IntColumn, e2e: IntColumn, tpot: IntColumn, several: NDArray[np.bool_]
+    ) -> NDArray[np.bool_]:
+        """Return which requests met the objective, by their times [ps]; `tpot` is that of those with several tokens."""
+        good = np.ones(len(ttft), dtype=np.bool_)
+        slo = self.slo
+        if slo is None:
+            return good
+        if slo.ttft_s is not None:
+            good &= ttft <= slo.ttft_s * PICOSECONDS_PER_S
+        if slo.e2e_s is not None:
+            good &= e2e <= slo.e2e_s * PICOSECONDS_PER_S
+        if slo.tpot_s is not None:
+            good[several] &= tpot <= slo.tpot_s * PICOSECONDS_PER_S
         return good
 
     def take_gaps(self, flat: list[int]) -> None:
@@ -308,7 +333,3 @@ def pool_runs(results: Sequence[ServingResult]) -> ServingResult:
     changes["gave_up"] = any(result.gave_up for result in results)
     changes["max_kv_tokens"] = max(result.max_kv_tokens for result in results)
     return replace(first, **changes)
-
-
-def _limit_ps(limit_s: float | None) -> float:
-    return math.inf if limit_s is None else limit_s * PICOSECONDS_PER_S

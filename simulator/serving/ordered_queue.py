@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heappop, heappush
 
 from advisor.simulator.serving.batch import Request
@@ -65,3 +65,8 @@ class OrderedInbox:
             later.append(request)
         else:
             later.insert(bisect_right(later, request[0], key=lambda other: other[0]), request)
+
+    def extend(self, requests: Iterable[Request]) -> None:
+        """Add requests, each in its place."""
+        for request in requests:
+            self.append(request)

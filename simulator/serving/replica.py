@@ -43,6 +43,7 @@ class Replica:
         "max_used_blocks",
         "may_fill",
         "mixed",
+        "more",
         "now_ps",
         "num_admissions",
         "num_cached_tokens",
@@ -58,7 +59,6 @@ class Replica:
         "pipeline",
         "plain",
         "preempted",
-        "refill",
         "reserves",
         "static",
         "tables",
@@ -82,8 +82,8 @@ class Replica:
         self.ordered = None if rank is None else OrderedInbox(rank)
         self.inbox: deque[Request] = deque() if rank is None else self.ordered  # type: ignore[assignment]
         """Requests not yet admitted, in the order in which the scheduler sees them, future ones included."""
-        self.refill: Callable[[], None] | None = None
-        """Callback for an empty inbox: it adds further requests if there are any."""
+        self.more: Callable[[], list[Request]] | None = None
+        """Callback for an empty inbox: the next requests in order of arrival, if there are any."""
         self.preempted: deque[Prefill] = deque()
         num_batches = 1 if self.static else min(tables.num_stages, self.num_slots)
         self.batches = [MicroBatch(policy.block_tokens, tables.window_tokens) for _ in range(num_batches)]
@@ -130,6 +130,18 @@ class Replica:
                 self.pipeline.end_at(batch, seen_ps)
                 changed = True
         return changed
+
+    def refill_from(self, more: Callable[[], list[Request]]) -> None:
+        """Take requests from a source that knows them in advance: the first ones now, others whenever none is left."""
+        self.more = more
+        self.refill()
+
+    def refill(self) -> None:
+        """Take the next requests from the source, if there is one."""
+        requests = self.more() if self.more is not None else []
+        if requests:
+            self.submit(requests[0])  # a run under way ends for the first of them, so not for a later one
+            self.inbox.extend(requests[1:])
 
     def resume(self, now_ps: int) -> int:
         """Start every run that can start now; return the next instant at which something happens, or NEVER [ps].
@@ -281,7 +293,7 @@ class Replica:
             else:
                 entry = Prefill(request, order, target, batch.start_ps)
                 inbox.popleft()
-                if not inbox and self.refill is not None:
+                if not inbox:
                     self.refill()
             batch.take(entry, tokens, need)
             batch.num_admitted += 1

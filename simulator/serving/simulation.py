@@ -1,7 +1,6 @@
 """Simulation of equal replicas that share a workload: a single replica, or several behind a router."""
 
 from collections.abc import Sequence
-from functools import partial
 from typing import TYPE_CHECKING
 
 from advisor.catalog.errors import AdvisorError, whole
@@ -107,6 +106,11 @@ class _ClientService(EventLoop):
         self.is_closed_loop = client.is_closed_loop
         self.send = client.send
         self.block = WATCHED_BLOCK if limit < NEVER else BLOCK
+        self.next_look = self.block
+        """Length of the list of finished requests beyond which violations are counted, or the list is recorded."""
+        self.num_counted = 0
+        """Length of that list up to which violations are counted."""
+        self.num_violations = 0
         self.finished = replicas[0].finished
         self.gaps = replicas[0].token_gaps
         sites = [Site(number, replica, LoadIndex()) for number, replica in enumerate(replicas)]
@@ -119,9 +123,10 @@ class _ClientService(EventLoop):
                 router.join(site)
             self.come_from(client.arrivals())
             return
-        client.refill(self.submit)
-        if not client.is_closed_loop:
-            replicas[0].refill = partial(client.refill, self.submit)
+        if client.is_closed_loop:
+            client.begin(self.submit)
+        else:
+            replicas[0].refill_from(client.upcoming)
         self.touch(sites[0])
 
     def arrive(self, arrival: Arrival) -> None:
@@ -139,9 +144,8 @@ class _ClientService(EventLoop):
         """Record finished requests, and send the next request of every client that has been answered."""
         if self.router is not None:
             site.count_finished(num_finished)
-        if len(self.finished) > self.block:
-            self.recorder.take_finished(self.finished)
-            self.enough = self.recorder.num_violations > self.limit
+        if len(self.finished) > self.next_look:
+            self._look()
         if len(self.gaps) > BLOCK:
             self.recorder.take_gaps(self.gaps)
         if self.is_closed_loop:
@@ -151,6 +155,18 @@ class _ClientService(EventLoop):
                 heard_ps = done_ps
             for _ in range(num_finished):
                 self.send(heard_ps, self.submit)
+
+    def _look(self) -> None:
+        """Count the violations among the requests that have finished since the last time; record a long list."""
+        finished = self.finished
+        if len(finished) > BLOCK:
+            self.recorder.take_finished(finished)
+            self.num_violations = self.recorder.num_violations
+        else:
+            self.num_violations += self.recorder.count_violations(finished[self.num_counted :])
+        self.num_counted = len(finished)
+        self.next_look = self.num_counted + self.block
+        self.enough = self.num_violations > self.limit
 
     def record(self) -> None:
         """Pass what the replicas report to the recorder."""

@@ -115,9 +115,13 @@ def draw_arrivals(workload: Workload, seed: int) -> Iterator[int]:
 
     Source: own definition.
     """
+    return chain.from_iterable(_arrival_lists(workload, seed))
+
+
+def _arrival_lists(workload: Workload, seed: int) -> Iterator[list[int]]:
     left = workload.num_requests
     for instants in draw_arrival_chunks(workload, seed):
-        yield from instants[:left].tolist()
+        yield instants[:left].tolist()
         left -= len(instants)
         if left <= 0:
             return
@@ -195,33 +199,39 @@ class Client:
                 return
             self.num_refused += 1
 
-    def refill(self, submit: Callable[[Request], object]) -> None:
-        """Send the next requests whose instants are known in advance, at least one if there is any."""
-        if self.is_closed_loop:
-            for instant_ps in self._instants:
-                self.send(instant_ps, submit)
-            return
-        num_left = _AHEAD
+    def begin(self, submit: Callable[[Request], object]) -> None:
+        """Send the first request of every client of a closed loop."""
+        for instant_ps in self._instants:
+            self.send(instant_ps, submit)
+
+    def upcoming(self) -> list[Request]:
+        """Return the next requests of an open loop in order of time, at least one if there is any."""
+        found: list[Request] = []
         api_ps = self.api_ps
         largest = self._largest
         largest_prompt = self._largest_prompt
-        for (index, input_tokens, output_tokens), instant_ps in zip(
-            self._drawn, self._instants, strict=False
-        ):
-            self.num_sent = index + 1
-            if input_tokens + output_tokens > largest or input_tokens > largest_prompt:
-                self.num_refused += 1
-                continue
-            submit((instant_ps + api_ps, index, input_tokens, output_tokens))
-            num_left -= 1
-            if not num_left:
-                return
+        while len(found) < _AHEAD:
+            drawn = list(islice(zip(self._drawn, self._instants, strict=False), _AHEAD - len(found)))
+            if not drawn:
+                break
+            before = len(found)
+            found += [
+                (instant_ps + api_ps, index, input_tokens, output_tokens)
+                for (index, input_tokens, output_tokens), instant_ps in drawn
+                if input_tokens + output_tokens <= largest and input_tokens <= largest_prompt
+            ]
+            self.num_sent = drawn[-1][0][0] + 1
+            self.num_refused += len(drawn) - (len(found) - before)
+        return found
 
     def arrivals(self) -> Iterator[Request]:
         """Yield the requests one after the other, with the instants at which they are sent."""
         ahead = self.ahead
         while True:
-            self.refill(ahead.append)
+            if self.is_closed_loop:
+                self.begin(ahead.append)
+            else:
+                ahead.extend(self.upcoming())
             if not ahead:
                 return
             while ahead:
