@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.efficiencies import is_measured
+from advisor.catalog.releases import is_before
 from advisor.catalog.schema import Engine, KernelChoice, Model, MoeFeedForward
 from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.deployment import Deployment
@@ -97,13 +98,16 @@ def unmeasured_scale(architecture: str) -> float:
 
 
 def engine_in_turns(engine: Engine, model: Model, *, version: str = "", date: str = "") -> Engine:
-    """Return the engine as it schedules a model: a release that takes turns with the device does not overlap batches.
+    """Return the engine as it schedules a model: a release that takes turns with the device does not overlap batches,
+    nor does one from before the engine overlapped them by default.
 
     Without version and date the engine is the newest release, which overlaps them.
 
     Assumes: Kimi delta attention is served without a prefix cache, and therefore overlaps.
     Source: the engine's record; SGLang 0.5.9, server_args.py _handle_mamba_radix_cache.
     """
+    if engine.overlaps_since and is_before(version, date, engine.overlaps_since):
+        engine = engine.model_copy(update={"overlap_scheduling": False})
     turns = engine.in_turns_with_state
     if turns is None or not engine.prefix_caching:
         return engine

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from advisor.simulator.intervals import narrow, prediction_class, with_interval
+from advisor.simulator.intervals import as_rate, narrow, prediction_class, with_interval
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import Distribution, ServingResult
@@ -41,8 +41,13 @@ def class_of(replica: ReplicaModel, sequences: float | None = None, *, stranger:
     )
 
 
-def predict_serving(result: ServingResult, replica: ReplicaModel) -> ServingPrediction:
+def predict_serving(
+    result: ServingResult, replica: ReplicaModel, *, clients_wait: bool = False
+) -> ServingPrediction:
     """Return latencies [s] by mean, p50, p90, p95, p99 and rates [1/s] of a run, with intervals of the replica's class.
+
+    Clients that wait for their outputs (`clients_wait`) send as many requests as their mean end-to-end time lets them:
+    their rates are its inverse, by Little's law, and so are the intervals.
 
     Assumes: an end-to-end time errs as its parts do; the gap between two tokens errs as their mean does.
     Raises: ValueError: no request finished.
@@ -58,12 +63,17 @@ def predict_serving(result: ServingResult, replica: ReplicaModel) -> ServingPred
     first = {name: narrow(time, replica, "ttft") for name, time in first.items()}
     token = {name: narrow(time, replica, "tpot") for name, time in token.items()}
     gaps = statistics(result.itl, "tpot", class_name, basis)
+    whole = end_to_end(values_of(result.e2e), first, token)
+    if clients_wait and whole["mean"].value > 0.0:
+        mean = whole["mean"]
+        span = (mean.low / mean.value, mean.high / mean.value)
+        throughput = [as_rate(rate, span, mean.basis) for rate in rates]
+    else:
+        throughput = [
+            narrow(with_interval(rate, "throughput", class_name, basis), replica, "tpot") for rate in rates
+        ]
     return ServingPrediction(
-        first,
-        token,
-        {name: narrow(time, replica, "tpot") for name, time in gaps.items()},
-        end_to_end(values_of(result.e2e), first, token),
-        *(narrow(with_interval(rate, "throughput", class_name, basis), replica, "tpot") for rate in rates),
+        first, token, {name: narrow(time, replica, "tpot") for name, time in gaps.items()}, whole, *throughput
     )
 
 

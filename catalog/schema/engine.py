@@ -299,6 +299,9 @@ class Engine(Record):
     overlap_scheduling: bool = False
     """Whether the next batch is composed while the current one runs, so that arrivals and freed slots count one
     iteration later."""
+    overlaps_since: str = ""
+    """First release that does so by default; earlier ones compose a batch once the one before has ended. Empty: all
+    releases do."""
     prompt_launches: Literal["ahead", "each", "in_step", "in_turns"] = "each"
     """How tokens wait for the host that launches a prompt's layers.
 

@@ -10,6 +10,7 @@ from typing import Final
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import DTYPES, EXL3_DTYPES
 from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.published import served_model
 from advisor.catalog.schema import Accelerator, Calibration, Engine, Model
 from advisor.evidence.serving.case import ServingCase
 from advisor.evidence.serving.client import mean_share, spread_of_contexts
@@ -39,6 +40,17 @@ _GRAPHICS_LANES: Final = 16
 """PCIe lanes that a desktop processor gives to graphics cards."""
 _FEWEST_LANES: Final = 4
 """Fewest lanes that boards and risers leave to each card if more than four share them."""
+
+_STORAGE: Final = (
+    "weights",
+    "part_formats",
+    "quantized_parts",
+    "weights_elsewhere",
+    "fp8_scaling",
+    "checkpoint",
+    "other_checkpoints",
+)
+"""Fields of a model that say how a checkpoint stores its weights."""
 
 
 def replica_of(
@@ -110,7 +122,7 @@ def deployment_of(case: ServingCase, calibration: Calibration | None = None) -> 
     if case.kv_dtype not in (*DTYPES, "auto"):
         raise AdvisorError(f"cache format {case.kv_dtype} is not modelled")
     deployment = Deployment(
-        model=model,
+        model=_as_published(model, engine, weight, found),
         accelerator=with_power_cap(
             in_own_machine(accelerator, case.num_gpus, case.power_cap_w), case.power_cap_w
         ),
@@ -131,6 +143,17 @@ def deployment_of(case: ServingCase, calibration: Calibration | None = None) -> 
 @lru_cache(maxsize=1024)
 def _records(model: str, gpu: str, engine: str) -> tuple[Model, Accelerator, Engine]:
     return models.get(model).record, accelerators.by_id(gpu), engines.get(engine).record
+
+
+def _as_published(model: Model, engine: Engine, weight_dtype: str, accelerator: Accelerator) -> Model:
+    """Return the model with its weights stored as in the checkpoint that the engine loads in this format. A row states
+    the format of its cache and activations itself.
+
+    Source: served_model.
+    """
+    served = served_model(model, engine, weight_dtype, accelerator)
+    stored = {name: getattr(served, name) for name in _STORAGE}
+    return model if served is model else model.model_copy(update=stored)
 
 
 def _expert_parallel(case: ServingCase, model: Model) -> int:

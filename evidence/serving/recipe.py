@@ -130,9 +130,14 @@ def as_started(deployment: Deployment, recipe: BenchmarkRecipe | None) -> Deploy
 
     Source: evidence/data/recipes.toml.
     """
-    if recipe is None or not recipe.mixed_chunks:
+    if recipe is None:
         return deployment
-    return replace(deployment, engine=deployment.engine.model_copy(update={"scheduler": "mixed"}))
+    changes: dict[str, str] = {}
+    if recipe.mixed_chunks:
+        changes["scheduler"] = "mixed"
+    if recipe.async_scheduling:
+        changes["overlaps_since"] = ""
+    return replace(deployment, engine=deployment.engine.model_copy(update=changes)) if changes else deployment
 
 
 def decode_slots_for(case: ServingCase, deployment: Deployment, decode_workers: int) -> int | None:

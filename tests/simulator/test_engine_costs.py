@@ -102,5 +102,22 @@ def test_some_releases_take_turns_with_the_device_where_layers_carry_a_state(
     assert (found.prompt_launches == "in_turns", found.overlap_scheduling) == (expected, not expected)
     uncached = sglang.model_copy(update={"prefix_caching": False})
     assert engine_in_turns(uncached, models.by_id(model), version=version, date=date) == uncached
+
+
+@pytest.mark.parametrize(
+    ("version", "date", "overlaps"),
+    [
+        ("0.11.2.dev690+g67475a6e8", "2025-12", False),
+        ("0.13.0", "", False),
+        ("0.14.0", "", True),
+        ("", "2025-11", False),
+        ("", "2026-03", True),
+        ("", "", True),  # the newest release
+    ],
+)
+def test_vllm_composes_a_batch_while_another_runs_since_release_0_14(
+    version: str, date: str, overlaps: bool
+) -> None:
     vllm = engines.by_id("vllm")
-    assert engine_in_turns(vllm, models.by_id(model), version=version, date=date) == vllm
+    found = engine_in_turns(vllm, models.by_id("llama-3.1-8b"), version=version, date=date)
+    assert (found.overlap_scheduling, found.prompt_launches) == (overlaps, vllm.prompt_launches)

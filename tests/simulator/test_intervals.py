@@ -26,13 +26,15 @@ def test_classes() -> None:
 
 
 @pytest.mark.parametrize("metric", METRICS)
-def test_every_class_holds_one_and_transfers_are_widest(metric: str) -> None:
+def test_every_class_holds_one_and_transfers_hold_what_measured_hardware_does(metric: str) -> None:
     width = {name: math.log(high / low) for name in _classes() for low, high in [factors(metric, name)]}
     for name in width:
         low, high = factors(metric, name)
         assert 0 < low < high
-    assert width["transferred"] == max(width.values())
-    assert width["transferred"] > width["any"]
+    assert width["transferred"] > width["stranger any"] > width["any"]
+    low, high = factors(metric, "transferred")
+    measured_low, measured_high = factors(metric, "stranger any")
+    assert low <= measured_low < measured_high <= high
 
 
 def test_one_stream_on_an_owners_machine_is_surer_than_a_server() -> None:

@@ -113,7 +113,8 @@ def _simulate_load(
     check_served(result)
     sent = None if plan.traffic.concurrency else plan.traffic.rate_per_s
     overload = overload_of(result, sent)
-    return ServeRun(replica, result, predict_serving(result, replica), wall_s, overload=overload), plan, notes
+    prediction = predict_serving(result, replica, clients_wait=plan.traffic.concurrency is not None)
+    return ServeRun(replica, result, prediction, wall_s, overload=overload), plan, notes
 
 
 def _inputs(run: ServeRun, plan: LoadPlan, more: Mapping[str, object]) -> dict[str, object]:

@@ -104,7 +104,8 @@ def _run_in_shares(
     from advisor.commands.simulate_serve.shares import in_shares
 
     shares = in_shares(asked, deployment, partial(_share_replica, calibration=calibration), seeds)
-    prediction = shares.of_all(predict_serving(shares.result, shares.replica))
+    clients_wait = shares.plan.traffic.concurrency is not None
+    prediction = shares.of_all(predict_serving(shares.result, shares.replica, clients_wait=clients_wait))
     return _Ran(shares.plan, shares.replica, shares.result, prediction, None, shares.words)
 
 
@@ -123,7 +124,7 @@ def _run_whole(
         served(replica, _workload_of(plan, asked, seed, deployment.model), asked, seed, slo) for seed in seeds
     ]
     result = runs[0] if len(runs) == 1 else pool_runs(runs)
-    prediction = predict_serving(result, replica)
+    prediction = predict_serving(result, replica, clients_wait=plan.traffic.concurrency is not None)
     gain = None
     if speculating is not None:
         prediction = speculating.as_sure(prediction)

@@ -1,0 +1,71 @@
+"""Laws of closed loops over models, accelerators, engines and releases: rates agree with latencies, and clients that the
+cache cannot hold cost no throughput."""
+
+import pytest
+
+from advisor.simulator.deployment import named_deployment
+from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
+from advisor.simulator.serving import ClosedLoop, LognormalLengths, Workload, simulate
+from advisor.simulator.serving_prediction import predict_serving
+
+_DEPLOYMENTS = (
+    ("llama-3.1-8b", "h100-sxm", "vllm", "0.8.5"),
+    ("llama-3.1-8b", "l4", "vllm", ""),
+    ("qwen3-30b-a3b", "h200-sxm", "sglang", "0.5.9"),
+    ("qwen3-30b-a3b", "mi300x", "vllm", ""),
+    ("llama-3.1-8b", "b200-sxm", "tensorrt-llm", ""),
+    ("llama-3.1-8b", "r9700", "vllm", "0.13.0"),
+)
+_PROMPT_TOKENS = 6000
+_OUTPUT_TOKENS = 300
+_LOST_FRACTION = 0.1
+"""Fraction of throughput that more clients may cost: a batch that evicts computes some prompts twice."""
+
+
+def replica_of(model: str, gpu: str, engine: str, version: str) -> ReplicaModel:
+    return model_replica(
+        named_deployment(model, gpu, engine),
+        mean_input_tokens=_PROMPT_TOKENS,
+        mean_output_tokens=_OUTPUT_TOKENS,
+        settings=EngineSettings(version=version),
+    )
+
+
+def load_of(clients: int) -> Workload:
+    lengths = LognormalLengths(_PROMPT_TOKENS, _OUTPUT_TOKENS, sigma=0.2)
+    return Workload(ClosedLoop(clients), lengths, max(12, 3 * clients))
+
+
+@pytest.mark.parametrize("deployment", _DEPLOYMENTS, ids=" ".join)
+@pytest.mark.parametrize("clients", [1, 8])
+def test_the_rate_of_waiting_clients_is_what_their_latencies_allow(
+    deployment: tuple[str, str, str, str], clients: int
+) -> None:
+    """Little's law at each end of the intervals; a rate of its own error would contradict them."""
+    replica = replica_of(*deployment)
+    result = simulate(replica.surface, replica.policy, load_of(clients))
+    found = predict_serving(result, replica, clients_wait=True)
+    rate = found.requests_per_s
+    whole = found.e2e_s["mean"]
+    assert rate.low * whole.high == pytest.approx(rate.value * whole.value)
+    assert rate.high * whole.low == pytest.approx(rate.value * whole.value)
+    rest = _OUTPUT_TOKENS - 1
+    slowest_s = found.ttft_s["mean"].high + rest * found.tpot_s["mean"].high
+    fastest_s = found.ttft_s["mean"].low + rest * found.tpot_s["mean"].low
+    drawn = rate.value * whole.value / clients  # clients that wait for the last requests, and drawn lengths
+    assert rate.low <= 1.1 * clients * max(drawn, 1.0) / fastest_s
+    assert rate.high >= 0.9 * clients * min(drawn, 1.0) / slowest_s
+
+
+@pytest.mark.parametrize("deployment", _DEPLOYMENTS[:3], ids=" ".join)
+def test_clients_beyond_the_cache_cost_no_throughput(deployment: tuple[str, str, str, str]) -> None:
+    """Clients are added until the cache would have to hold twice what it can."""
+    replica = replica_of(*deployment)
+    held = replica.memory.kv_capacity_tokens // (_PROMPT_TOKENS + _OUTPUT_TOKENS)
+    rates = []
+    for share in (0.8, 1.0, 1.2, 1.5, 2.0):
+        clients = max(1, round(share * held))
+        result = simulate(replica.surface, replica.policy, load_of(clients))
+        rates.append(result.steady_output_tokens_per_s or result.output_tokens_per_s)
+    for before, after in zip(rates, rates[1:], strict=False):
+        assert after > (1.0 - _LOST_FRACTION) * before
