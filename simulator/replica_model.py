@@ -137,7 +137,7 @@ def model_replica(
     library = library or _library(deployment, settings)
     chosen = engine_defaults(deployment, settings.version)
     needed = max_context_tokens or round(mean_input_tokens + mean_output_tokens)
-    max_num_seqs, num_batched_tokens = _limits(deployment, settings, needed)
+    max_num_seqs, num_batched_tokens = engine_limits(deployment, settings, needed)
     graphs = _decode_graphs(deployment, max_num_seqs, chosen, settings)
     mean_context = mean_input_tokens + mean_output_tokens / 2.0
     memory = replica_memory(deployment, settings, needed, mean_context)
@@ -159,7 +159,7 @@ def replica_memory(
 
     Raises: InfeasibleError: the weights do not fit, or the cache that the user sets is larger than what is free.
     """
-    max_num_seqs, num_batched_tokens = _limits(deployment, settings, longest_request_tokens)
+    max_num_seqs, num_batched_tokens = engine_limits(deployment, settings, longest_request_tokens)
     chosen = engine_defaults(deployment, settings.version)
     return plan_memory(
         deployment,
@@ -173,7 +173,7 @@ def replica_memory(
     )
 
 
-def _limits(
+def engine_limits(
     deployment: Deployment, settings: EngineSettings, longest_request_tokens: int
 ) -> tuple[int, int]:
     """Sequences at once and new tokens of one iteration, as started: the user's, else the engine's."""
