@@ -107,9 +107,7 @@ def compare_memory(log: ServerLog, stated: Mapping[str, str]) -> MemoryCompariso
         figures.append(MemoryFigure(name, "tokens", log.kv_tokens, tokens))
         if log.kv_bytes:
             name = "cache of one token"
-            figures.append(
-                MemoryFigure(name, "bytes", log.kv_bytes / log.kv_tokens, plan.kv_bytes / tokens)
-            )
+            figures.append(MemoryFigure(name, "bytes", log.kv_bytes / log.kv_tokens, plan.kv_bytes / tokens))
     return MemoryComparison(deployment, settings, plan, tuple(figures), tuple(assumed), _causes(figures))
 
 
@@ -130,11 +128,7 @@ def _printed_tokens(
     share = kv_share(model, deployment.tensor_parallel) / deployment.pipeline_parallel
     earlier = engines.earlier_memory(deployment.engine, version)
     footprint = kv_bytes_per_token(model, deployment.kv_dtype)
-    if (
-        earlier
-        and earlier.states_all_layers
-        and (footprint.windowed or footprint.state_bytes_per_sequence)
-    ):
+    if earlier and earlier.states_all_layers and (footprint.windowed or footprint.state_bytes_per_sequence):
         assumed.append(
             f"{_word(deployment)} {version} prints tokens as if every layer kept all of them: it holds more"
         )

@@ -108,7 +108,8 @@ def activation_bytes(deployment: Deployment, num_batched_tokens: int, num_seqs: 
     """Largest activations of one iteration [bytes], as an engine's profile run finds them.
 
     One forward pass over a full token budget, the sampler over every sequence, or the encoder over the largest images,
-    whichever is largest: buffers are reused. The widest moment of a layer holds the residual twice and the fused gate-up output with its result.
+    whichever is largest: buffers are reused. The widest moment of a layer holds the residual twice and the fused
+    gate-up output with its result.
 
     Assumes: attention workspaces are small; the gathered logits hold the whole vocabulary.
     Source: vLLM 0.20.2, profile_run; own derivation of the peak.
@@ -147,8 +148,8 @@ def plan_memory(
     """Divide the memory of the fullest accelerator as the engine would, and count the KV tokens that fit into the rest.
 
     `mean_context_tokens` spreads windowed layers and recurrent states, which a sequence owns once, over its tokens.
-    `kv_cache_bytes` is a size of the cache that the user sets; without graphs none is reserved for them. `version` is the
-    release of the engine; an earlier one may reserve less.
+    `kv_cache_bytes` is a size of the cache that the user sets; without graphs none is reserved for them. `version` is
+    the release of the engine; an earlier one may reserve less.
 
     Raises: InfeasibleError: weights and reserves do not fit; says by how much.
     Source: vLLM and TensorRT-LLM memory accounting as recorded in the engine records.
@@ -232,7 +233,7 @@ def _too_small(deployment: Deployment, weights: float, usable: float, short: flo
     return InfeasibleError(
         f"{deployment.model.id} ({deployment.weight_dtype}) does not fit {where}",
         why=f"weights {weights / GB:.1f} GB per accelerator and reserves exceed {usable / GB:.1f} GB by "
-        f"{short / GB:.1f} GB",
+        + (f"{short / GB:.1f} GB" if short >= GB / 20 else f"{math.ceil(short / 1e6)} MB"),
         fix="more accelerators per replica, or a smaller weight format",
     )
 

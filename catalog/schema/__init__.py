@@ -5,9 +5,9 @@ from advisor.catalog.schema.calibration import Calibration, ServerCalibration
 from advisor.catalog.schema.efficiency import CollectiveRecord, EfficiencyRecord, Residual
 from advisor.catalog.schema.engine import (
     DefaultsFor,
+    EarlierMemory,
     Engine,
     KernelChoice,
-    EarlierMemory,
     KernelLevel,
     LaunchFlags,
     MemoryReserve,
@@ -37,6 +37,7 @@ __all__ = [
     "CollectiveRecord",
     "DefaultsFor",
     "DenseFeedForward",
+    "EarlierMemory",
     "EfficiencyRecord",
     "Engine",
     "FeedForward",
@@ -44,7 +45,6 @@ __all__ = [
     "GroupedQueryAttention",
     "Interconnect",
     "KernelChoice",
-    "EarlierMemory",
     "KernelLevel",
     "LatentAttention",
     "LaunchFlags",
