@@ -565,6 +565,13 @@ def memory(
     engine: str | None = ...,
     max_num_seqs: int | str | None = ...,
     max_num_batched_tokens: int | str | None = ...,
+    gpu_memory_utilization: float | str | None = ...,
+    kv_cache_bytes: float | str | None = ...,
+    block_size: int | str | None = ...,
+    enforce_eager: bool | None = ...,
+    enable_dp_attention: bool | None = ...,
+    enable_expert_parallel: bool | None = ...,
+    engine_version: str | None = ...,
     offline: bool | None = ...,
     seed: int | str | None = ...,
     as_of: datetime.date | str | None = ...,
@@ -586,6 +593,13 @@ def memory(
         engine: Serving engine.
         max_num_seqs: Sequences of one iteration.
         max_num_batched_tokens: Tokens of one iteration.
+        gpu_memory_utilization: Fraction of memory that the engine may use, as it counts it.
+        kv_cache_bytes [B]: KV cache of each accelerator, instead of a fraction: 20GiB.
+        block_size: Tokens of a cache block (page).
+        enforce_eager: No decode graphs.
+        enable_dp_attention: --dp divides the accelerators of --tp, as SGLang counts.
+        enable_expert_parallel: Experts over all accelerators of a replica.
+        engine_version: Release of the engine: 0.11.0.
         offline: Never use the network.
         seed: Seed of everything random: same seed, same answer.
         as_of: Prices and availability as known on that day.

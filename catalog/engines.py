@@ -19,7 +19,7 @@ from advisor.catalog.files import (
 )
 from advisor.catalog.listing import make_callable
 from advisor.catalog.resolve import Chosen, resolve
-from advisor.catalog.schema import Accelerator, Engine, Model
+from advisor.catalog.schema import Accelerator, EarlierMemory, Engine, Model
 from advisor.catalog.schema.record import Record, Source
 
 _FOLDER: Final = DATA_DIR / "engines"
@@ -92,12 +92,14 @@ def defaults(
     pp: int = 1,
     dp: int = 1,
     usage: Literal["server", "offline"] = "server",
+    version: str = "",
 ) -> EngineDefaults:
     """Return the settings that the engine chooses on an accelerator with this memory.
 
     The first entry of `defaults_for` that applies overrides the engine's own; a memory reserve gives
     fraction = 1 − reserve / memory, rounded to three digits as the engine does; graphs are captured up to the
-    smaller of cuda_graph_max_size and cuda_graph_sizes_per_seq · max_num_seqs.
+    smaller of cuda_graph_max_size and cuda_graph_sizes_per_seq · max_num_seqs. An earlier release (`version`) has the
+    memory fraction of its time.
 
     Assumes: memory_bytes is what the driver reports.
     Source: the engines' own argument resolution, cited in each record.
@@ -116,12 +118,24 @@ def defaults(
             tokens = entry.max_num_batched_tokens or tokens
             graph_max = entry.cuda_graph_max_size
             break
+    fraction = _memory_fraction(engine, memory_bytes, tokens, graph_max or 0, tp * pp * dp, dp)
+    earlier = earlier_memory(engine, version)
     return EngineDefaults(
         max_num_seqs=num_seqs,
         max_num_batched_tokens=tokens,
-        memory_fraction=_memory_fraction(engine, memory_bytes, tokens, graph_max or 0, tp * pp * dp, dp),
+        memory_fraction=(earlier.memory_fraction if earlier else None) or fraction,
         cuda_graph_sizes=graph_sizes(engine, num_seqs, graph_max),
     )
+
+
+def earlier_memory(engine: Engine, version: str) -> EarlierMemory | None:
+    """Return how a release of an engine accounts memory if it differs from today's; None without a version.
+
+    Source: earlier_memory of the engine record.
+    """
+    if not version:
+        return None
+    return next((span for span in engine.earlier_memory if span.holds(version, "")), None)
 
 
 def graph_sizes(

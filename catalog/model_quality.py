@@ -15,6 +15,13 @@ class Quality(NamedTuple):
     benchmark: str
     score_percent: float
     source: str
+    setting: str
+    """How the model answers: `direct`, or `reasoning` before the answer, which scores higher and takes more tokens."""
+
+    @property
+    def words(self) -> str:
+        """Score with its setting: `85.3 % (reasoning)`."""
+        return f"{self.score_percent:g} % ({self.setting})"
 
 
 @functools.cache
@@ -23,8 +30,10 @@ def read_quality() -> Mapping[str, Quality]:
 
     Source: data/model_quality.csv, each row with its source.
     """
-    columns = ("model", "benchmark", "score_percent", "source")
+    columns = ("model", "benchmark", "setting", "score_percent", "source")
     return {
-        cells["model"]: Quality(cells["benchmark"], float(cells["score_percent"]), cells["source"])
+        cells["model"]: Quality(
+            cells["benchmark"], float(cells["score_percent"]), cells["source"], cells["setting"]
+        )
         for _, cells in read_csv(QUALITY_FILE, columns)
     }

@@ -30,6 +30,7 @@ _USUAL_GROUP: Final = 128
 _MLX_GROUP: Final = 64
 _PLAIN: Final = ModuleFormat("bf16", 16.0)
 
+_MLX_PUBLISHERS: Final = ("mlx-community", "lmstudio-community")
 _GGUF_TYPE: Final = re.compile(
     r"(?:^|[-_.:/])(ud-)?((?:i?q\d|tq\d)(?:_[a-z0-9]+)*|bf16|f16|f32)$", re.IGNORECASE
 )
@@ -73,7 +74,7 @@ def format_of_name(name: str) -> NamedFormat | None:
     publisher = plain.partition("/")[0] if "/" in plain else ""
     last = plain.rsplit("/", 1)[-1]
     words = set(re.split(r"[-_./:@ ]+", last))
-    gguf = _gguf(last, words)
+    gguf = None if publisher in _MLX_PUBLISHERS and "gguf" not in words else _gguf(last, words)
     if gguf is not None:
         return gguf
     for word in words:
@@ -83,7 +84,7 @@ def format_of_name(name: str) -> NamedFormat | None:
                 why=f"'{word}' files have no fixed width that the catalog knows",
                 fix="name another checkpoint of the model, or download its config.json and name its folder",
             )
-    if "mlx" in words or (publisher in ("mlx-community", "lmstudio-community") and _WIDTH.search(last)):
+    if "mlx" in words or (publisher in _MLX_PUBLISHERS and (_WIDTH.search(last) or "mxfp4" in words)):
         return _mlx(last, words)
     if "exl3" in words or _EXL_WIDTH.search(last):
         return _exl3(name, last)
@@ -155,7 +156,7 @@ def _words(label: object, kv_dtype: object) -> str:
 
 
 def _gguf(last: str, words: set[str]) -> NamedFormat | None:
-    stem = last.removesuffix(".gguf")
+    stem = re.sub(r"[-_.]gguf$", "", last)
     found = _GGUF_TYPE.search(stem)
     is_file = "gguf" in words
     if found is None and not is_file:
@@ -254,6 +255,8 @@ def _read_listed() -> dict[str, dict[str, object]]:
 
 
 def _mlx(last: str, words: set[str]) -> NamedFormat | None:
+    if re.search(r"mxfp4-q\d", last):  # experts as published, other layers in the bits after q
+        return _dtype("MLX mxfp4", "mxfp4")
     for mode in ("mxfp4", "nvfp4"):
         if mode in words:
             return _linear(

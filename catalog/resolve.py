@@ -58,8 +58,18 @@ def resolve(name: str, ids: Iterable[str], aliases: Mapping[str, str], kind: str
     raise unknown(name, known, aliases, kind)
 
 
+_PROCESSORS = ("cpu", "cpuonly", "processor", "none", "nogpu")
+"""Names by which people ask for a machine without a card, as `drop_separators` leaves them."""
+
+
 def unknown(name: str, ids: Collection[str], aliases: Mapping[str, str], kind: str) -> UnknownNameError:
     """Return the error for a name that no record has; `hint` lists near misses."""
+    if kind == "accelerator" and drop_separators(name) in _PROCESSORS:
+        return UnknownNameError(
+            f"'{name}' is no accelerator",
+            why="speeds are those of accelerators; a machine that computes with its processors alone is not modelled",
+            fix="name the card beside them; advisor simulate offload counts layers and experts left to the processors",
+        )
     near = near_misses(name, ids, aliases)
     listed = (
         f"an id that advisor catalog {_LISTED[kind]} lists" if kind in _LISTED else f"one of {', '.join(ids)}"

@@ -10,8 +10,10 @@ from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.formats.server_log import ServerLog
 from advisor.catalog.published import checkpoint_format
 from advisor.simulator.deployment import Deployment, named_deployment
+from advisor.simulator.graph.model import kv_bytes_per_token, kv_share, unified_bytes_per_token
+from advisor.simulator.layout import check_generates, check_layout
 from advisor.simulator.memory import MemoryPlan
-from advisor.simulator.replica_model import EngineSettings, model_replica
+from advisor.simulator.replica_model import EngineSettings, replica_memory
 
 _FORMATS: Final[Mapping[str, str]] = {
     "fp8": "fp8",
@@ -88,14 +90,9 @@ def compare_memory(log: ServerLog, stated: Mapping[str, str]) -> MemoryCompariso
     deployment = _deployment(log, stated, assumed)
     settings = _settings(log, stated, deployment, assumed)
     window = log.max_model_len or deployment.model.max_context_tokens or 4096
-    replica = model_replica(
-        deployment,
-        mean_input_tokens=max(1.0, 0.9 * window),
-        mean_output_tokens=max(1.0, 0.1 * window),
-        max_context_tokens=1,
-        settings=settings,
-    )
-    plan = replica.memory
+    check_generates(deployment.model)
+    check_layout(deployment)
+    plan = replica_memory(deployment, settings, 1, max(1.0, 0.95 * window))
     figures = []
     if log.weight_bytes:
         figures.append(
@@ -106,18 +103,41 @@ def compare_memory(log: ServerLog, stated: Mapping[str, str]) -> MemoryCompariso
     if log.kv_tokens:
         ranks = deployment.data_parallel
         name = "KV tokens of one rank" if ranks > 1 else "KV tokens"
-        figures.append(MemoryFigure(name, "tokens", log.kv_tokens, plan.kv_capacity_tokens / ranks))
-    if log.kv_tokens and log.kv_bytes:
-        per_token = log.kv_bytes / log.kv_tokens
-        figures.append(
-            MemoryFigure(
-                "cache of one token",
-                "bytes",
-                per_token,
-                plan.kv_bytes * deployment.data_parallel / plan.kv_capacity_tokens,
-            )
-        )
+        tokens = _printed_tokens(deployment, plan, log, settings.version, window, assumed)
+        figures.append(MemoryFigure(name, "tokens", log.kv_tokens, tokens))
+        if log.kv_bytes:
+            name = "cache of one token"
+            figures.append(MemoryFigure(name, "bytes", log.kv_bytes / log.kv_tokens, plan.kv_bytes / tokens))
     return MemoryComparison(deployment, settings, plan, tuple(figures), tuple(assumed), _causes(figures))
+
+
+def _printed_tokens(
+    deployment: Deployment,
+    plan: MemoryPlan,
+    log: ServerLog,
+    version: str,
+    window: int,
+    assumed: list[str],
+) -> float:
+    """Return the tokens that the engine would print for the planned cache of one rank.
+
+    Earlier releases count every layer as if it kept all tokens. With its prefix cache on, a hybrid holds the state of a
+    sequence twice, one of them at the last block that can be shared.
+    """
+    model = deployment.model
+    share = kv_share(model, deployment.tensor_parallel) / deployment.pipeline_parallel
+    earlier = engines.earlier_memory(deployment.engine, version)
+    footprint = kv_bytes_per_token(model, deployment.kv_dtype)
+    if earlier and earlier.states_all_layers and (footprint.windowed or footprint.state_bytes_per_sequence):
+        assumed.append(
+            f"{_word(deployment)} {version} prints tokens as if every layer kept all of them: it holds more"
+        )
+        return plan.kv_bytes / (unified_bytes_per_token(model, deployment.kv_dtype) * share)
+    tokens = plan.kv_capacity_tokens / deployment.data_parallel
+    if log.prefix_caching and plan.state_bytes_per_sequence:
+        assumed.append("with its prefix cache on, the server keeps the state of a sequence twice")
+        return plan.kv_bytes / (plan.kv_bytes / tokens + plan.state_bytes_per_sequence / window)
+    return tokens
 
 
 def _deployment(log: ServerLog, stated: Mapping[str, str], assumed: list[str]) -> Deployment:
@@ -177,7 +197,10 @@ def _settings(
 ) -> EngineSettings:
     fraction = float(stated.get("memory_fraction") or log.memory_fraction or 0.0)
     if not fraction:
-        assumed.append(f"the log does not say the memory fraction: {_word(deployment)}'s default is taken")
+        release = f" of release {log.version}" if log.version else ""
+        assumed.append(
+            f"the log does not say the memory fraction: {_word(deployment)}'s default{release} is taken"
+        )
     return EngineSettings(
         max_num_seqs=_whole(stated.get("max_num_seqs")) or log.max_num_seqs,
         max_num_batched_tokens=_whole(stated.get("max_num_batched_tokens")) or log.max_num_batched_tokens,

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from advisor.catalog.dtypes import bytes_per_element
+from advisor.catalog.engines import earlier_memory
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Engine
 from advisor.catalog.units import GB, GIB
@@ -19,10 +20,12 @@ from advisor.simulator.graph.model import (
 )
 from advisor.simulator.graph.operator import Layer
 
-_CONTEXT_BYTES = 0.5 * GIB
-"""Driver context of one process [bytes], as nvidia-smi shows it on an idle torch process."""
-_COMMUNICATOR_BYTES = 0.35 * GIB
-"""NCCL buffers and the all-reduce workspace of a rank in a group [bytes]."""
+_CONTEXT_BYTES = 0.95 * GIB
+"""Memory of one process before it loads anything [bytes]: its driver context, and what the driver keeps of the memory
+that it reports. SGLang finds 78.6 to 78.8 GiB free on an H100 of 79.65 (github.com/sgl-project/sglang/pull/4760)."""
+_COMMUNICATOR_BYTES = 1.25 * GIB
+"""NCCL buffers and the all-reduce workspace of a rank in a group [bytes], as SGLang prints them on eight H100s ("Init
+torch distributed ends. mem usage=1.25 GB")."""
 _GRAPH_AND_LIBRARY_BYTES = 1.5 * GIB
 """Captured graphs, library handles and fragmentation [bytes], which engines count before they size the cache: the rest
 of two printed cache sizes of vLLM 0.20.2 on one H200 (1.3 and 1.9 GiB) after the profile run's peak."""
@@ -31,6 +34,13 @@ _LIBRARY_BYTES = 0.5 * GIB
 above that does not grow with the number of captured graphs."""
 _SAMPLER_BYTES_PER_LOGIT = 14.0
 """Sampler bytes per logit: bf16 logits, an fp32 copy, probabilities and noise (vLLM 0.20.2, v1/sample)."""
+_ENCODER_PATCHES = 65_536
+_ENCODER_WIDTH = 1152
+_ENCODER_INNER = 4304
+"""Patches of the largest images that vLLM encodes at the start, and width and inner width of the image tower: a budget
+of 16,384 tokens of four patches each, and the shape of SigLIP SO400M, which towers of today's models have. Own
+estimate: with it, start-up logs of three models with images (club-3090#612, talos-argocd-proxmox#1995, vllm#43308)
+leave the same rest as logs of text models."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +107,9 @@ def _expert_ranks(deployment: Deployment, layer: Layer) -> float:
 def activation_bytes(deployment: Deployment, num_batched_tokens: int, num_seqs: int) -> float:
     """Largest activations of one iteration [bytes], as an engine's profile run finds them.
 
-    One forward pass over a full token budget, or the sampler over every sequence, whichever is larger: buffers
-    are reused. The widest moment of a layer holds the residual twice and the fused gate-up output with its result.
+    One forward pass over a full token budget, the sampler over every sequence, or the encoder over the largest images,
+    whichever is largest: buffers are reused. The widest moment of a layer holds the residual twice and the fused
+    gate-up output with its result.
 
     Assumes: attention workspaces are small; the gathered logits hold the whole vocabulary.
     Source: vLLM 0.20.2, profile_run; own derivation of the peak.
@@ -109,7 +120,18 @@ def activation_bytes(deployment: Deployment, num_batched_tokens: int, num_seqs: 
     width = max((part.widest_values for part in parts if part is not None), default=0.0)
     tokens = num_batched_tokens / deployment.data_parallel
     forward = tokens * (2.0 * model.hidden_size + width / tp) * bytes_per_element("bf16")
-    return max(forward, num_seqs / deployment.data_parallel * model.vocab_size * _SAMPLER_BYTES_PER_LOGIT)
+    sampler = num_seqs / deployment.data_parallel * model.vocab_size * _SAMPLER_BYTES_PER_LOGIT
+    return max(forward, sampler, _encoder_bytes(deployment))
+
+
+def _encoder_bytes(deployment: Deployment) -> float:
+    """Activations of the image encoder for the largest images that the engine tries at the start [bytes]; 0 if it tries
+    none. The widest moment holds the residual twice and the inner layer with its result."""
+    vision = deployment.model.vision
+    if not deployment.engine.profiles_encoder or vision is None or not vision.parameters:
+        return 0.0
+    width = 2.0 * _ENCODER_WIDTH + 2.0 * _ENCODER_INNER / deployment.tensor_parallel
+    return _ENCODER_PATCHES * width * bytes_per_element("bf16")
 
 
 def plan_memory(
@@ -121,11 +143,13 @@ def plan_memory(
     mean_context_tokens: float = 4096.0,
     kv_cache_bytes: float | None = None,
     has_graphs: bool = True,
+    version: str = "",
 ) -> MemoryPlan:
     """Divide the memory of the fullest accelerator as the engine would, and count the KV tokens that fit into the rest.
 
     `mean_context_tokens` spreads windowed layers and recurrent states, which a sequence owns once, over its tokens.
-    `kv_cache_bytes` is a size of the cache that the user sets; without graphs none is reserved for them.
+    `kv_cache_bytes` is a size of the cache that the user sets; without graphs none is reserved for them. `version` is
+    the release of the engine; an earlier one may reserve less.
 
     Raises: InfeasibleError: weights and reserves do not fit; says by how much.
     Source: vLLM and TensorRT-LLM memory accounting as recorded in the engine records.
@@ -140,7 +164,10 @@ def plan_memory(
     ranks = deployment.accelerators_per_replica
     fraction = memory_fraction if memory_fraction is not None else engine.memory_fraction
     context = _CONTEXT_BYTES + (_COMMUNICATOR_BYTES if ranks > 1 else 0.0)
+    earlier = earlier_memory(engine, version)
     runtime = _GRAPH_AND_LIBRARY_BYTES if has_graphs else _LIBRARY_BYTES
+    if earlier and earlier.runtime_bytes is not None:
+        runtime = min(runtime, earlier.runtime_bytes)
     if engine.memory_reserve is None and engine.memory_fraction_of != "total":
         runtime += context
     if kv_cache_bytes is None:
@@ -206,7 +233,7 @@ def _too_small(deployment: Deployment, weights: float, usable: float, short: flo
     return InfeasibleError(
         f"{deployment.model.id} ({deployment.weight_dtype}) does not fit {where}",
         why=f"weights {weights / GB:.1f} GB per accelerator and reserves exceed {usable / GB:.1f} GB by "
-        f"{short / GB:.1f} GB",
+        + (f"{short / GB:.1f} GB" if short >= GB / 20 else f"{math.ceil(short / 1e6)} MB"),
         fix="more accelerators per replica, or a smaller weight format",
     )
 

@@ -18,8 +18,8 @@ from advisor.simulator.graph.model import (
     parameter_count,
     stored_element_bytes,
 )
-from advisor.simulator.memory import MemoryPlan, activation_bytes, plan_memory, weight_bytes
-from advisor.simulator.replica_model import engine_defaults
+from advisor.simulator.memory import MemoryPlan, activation_bytes, weight_bytes
+from advisor.simulator.replica_model import EngineSettings, engine_limits, replica_memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +141,7 @@ def account_memory(
     deployment: Deployment,
     context_tokens: int,
     num_sequences: int,
-    *,
-    max_num_seqs: int | None = None,
-    max_num_batched_tokens: int | None = None,
+    settings: EngineSettings | None = None,
 ) -> MemoryAccount:
     """Return how the memory of the fullest accelerator is used by sequences of `context_tokens` tokens each.
 
@@ -156,18 +154,19 @@ def account_memory(
     total = deployment.accelerator.memory_bytes
     if total is None:
         raise InfeasibleError(f"{deployment.accelerator.id}: its memory size has no source")
-    chosen = engine_defaults(deployment)
-    seqs = max_num_seqs or chosen.max_num_seqs
-    tokens = max_num_batched_tokens or chosen.max_num_batched_tokens
+    settings = settings or EngineSettings()
+    seqs, tokens = engine_limits(deployment, settings, 1)
     on_rank = math.ceil(num_sequences / deployment.data_parallel)
     footprint = kv_bytes_per_token(deployment.model, deployment.kv_dtype)
     share = kv_share(deployment.model, deployment.tensor_parallel) / deployment.pipeline_parallel
     state = footprint.state_bytes_per_sequence / deployment.tensor_parallel / deployment.pipeline_parallel
     cache = (footprint.bytes_of(context_tokens) - footprint.state_bytes_per_sequence) * share
-    plan, problem = _plan(deployment, tokens, seqs, chosen.memory_fraction, context_tokens)
+    plan, problem = _plan(deployment, settings, context_tokens)
     fitting = 0
     if plan is not None:
-        held = math.floor(plan.kv_capacity_tokens / deployment.data_parallel / context_tokens + 1e-9)
+        block = settings.kv_block_tokens or 1
+        kept = -(-context_tokens // block) * block
+        held = math.floor(plan.kv_capacity_tokens / deployment.data_parallel / kept + 1e-9)
         fitting = held * deployment.data_parallel
     towers = deployment.model.vision.parameters if deployment.model.vision else 0.0
     weights = weight_bytes(deployment)
@@ -191,17 +190,11 @@ def account_memory(
 
 
 def _plan(
-    deployment: Deployment, num_batched_tokens: int, num_seqs: int, fraction: float, context_tokens: int
+    deployment: Deployment, settings: EngineSettings, context_tokens: int
 ) -> tuple[MemoryPlan | None, str]:
     """Return the engine's division of the memory, or the reason why there is none."""
     try:
-        plan = plan_memory(
-            deployment,
-            num_batched_tokens=num_batched_tokens,
-            num_seqs=num_seqs,
-            memory_fraction=fraction,
-            mean_context_tokens=float(context_tokens),
-        )
+        plan = replica_memory(deployment, settings, 1, float(context_tokens))
     except InfeasibleError as error:
         return None, error.why or error.what
     return plan, ""

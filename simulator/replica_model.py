@@ -135,24 +135,12 @@ def model_replica(
     costs = costs or engine_costs(engine, version=settings.version, date=settings.date)
     costs = release_costs(deployment, costs, version=settings.version, date=settings.date)
     library = library or _library(deployment, settings)
-    chosen = engine_defaults(deployment)
-    max_num_seqs = settings.max_num_seqs or chosen.max_num_seqs
+    chosen = engine_defaults(deployment, settings.version)
     needed = max_context_tokens or round(mean_input_tokens + mean_output_tokens)
-    ranks = deployment.data_parallel if engine.token_budget_of == "rank" else 1
-    budget = ranks * token_budget(engine, chosen.max_num_batched_tokens, needed)
-    num_batched_tokens = settings.max_num_batched_tokens or budget
-    num_batched_tokens = max(num_batched_tokens, max_num_seqs, needed if _hands_on(deployment) else 1)
+    max_num_seqs, num_batched_tokens = engine_limits(deployment, settings, needed)
     graphs = _decode_graphs(deployment, max_num_seqs, chosen, settings)
     mean_context = mean_input_tokens + mean_output_tokens / 2.0
-    memory = plan_memory(
-        deployment,
-        num_batched_tokens=_micro_batch(engine) or num_batched_tokens,
-        num_seqs=max_num_seqs,
-        memory_fraction=settings.memory_fraction or chosen.memory_fraction,
-        mean_context_tokens=mean_context,
-        kv_cache_bytes=settings.kv_cache_bytes,
-        has_graphs=not settings.enforce_eager,
-    )
+    memory = replica_memory(deployment, settings, needed, mean_context)
     _refuse_small_cache(deployment, memory, needed)
     captured = max(graphs or chosen.cuda_graph_sizes, default=0)
     inputs = SurfaceInputs(
@@ -162,6 +150,40 @@ def model_replica(
     policy = policy_of(deployment, memory, costs, max_num_seqs, num_batched_tokens, inputs.chunk_tokens)
     policy = _with_blocks(policy, memory, settings.kv_block_tokens)
     return as_served(ReplicaModel(deployment, memory, surface, policy, costs, library, graphs), calibration)
+
+
+def replica_memory(
+    deployment: Deployment, settings: EngineSettings, longest_request_tokens: int, mean_context_tokens: float
+) -> MemoryPlan:
+    """Return how an engine with these settings divides the memory of one replica, without modelling its speed.
+
+    Raises: InfeasibleError: the weights do not fit, or the cache that the user sets is larger than what is free.
+    """
+    max_num_seqs, num_batched_tokens = engine_limits(deployment, settings, longest_request_tokens)
+    chosen = engine_defaults(deployment, settings.version)
+    return plan_memory(
+        deployment,
+        num_batched_tokens=_micro_batch(deployment.engine) or num_batched_tokens,
+        num_seqs=max_num_seqs,
+        memory_fraction=settings.memory_fraction or chosen.memory_fraction,
+        mean_context_tokens=mean_context_tokens,
+        kv_cache_bytes=settings.kv_cache_bytes,
+        has_graphs=not settings.enforce_eager,
+        version=settings.version,
+    )
+
+
+def engine_limits(
+    deployment: Deployment, settings: EngineSettings, longest_request_tokens: int
+) -> tuple[int, int]:
+    """Sequences at once and new tokens of one iteration, as started: the user's, else the engine's."""
+    engine = deployment.engine
+    chosen = engine_defaults(deployment, settings.version)
+    max_num_seqs = settings.max_num_seqs or chosen.max_num_seqs
+    ranks = deployment.data_parallel if engine.token_budget_of == "rank" else 1
+    budget = ranks * token_budget(engine, chosen.max_num_batched_tokens, longest_request_tokens)
+    tokens = settings.max_num_batched_tokens or budget
+    return max_num_seqs, max(tokens, max_num_seqs, longest_request_tokens if _hands_on(deployment) else 1)
 
 
 def as_served(replica: ReplicaModel, calibration: Calibration | None) -> ReplicaModel:
@@ -329,8 +351,8 @@ def _hands_on(deployment: Deployment) -> bool:
     return is_local(deployment.engine) and deployment.pipeline_parallel > 1
 
 
-def engine_defaults(deployment: Deployment) -> EngineDefaults:
-    """Return the engine's own default settings for this deployment.
+def engine_defaults(deployment: Deployment, version: str = "") -> EngineDefaults:
+    """Return the default settings of the engine's release for this deployment; without a version, the newest release's.
 
     Source: catalog.engines.defaults.
     """
@@ -342,6 +364,7 @@ def engine_defaults(deployment: Deployment) -> EngineDefaults:
         tp=deployment.tensor_parallel,
         pp=deployment.pipeline_parallel,
         dp=deployment.data_parallel,
+        version=version,
     )
 
 

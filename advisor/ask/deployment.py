@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from advisor.ask.measures import parse_length_dist, parse_seconds
+from advisor.ask.measures import parse_bytes, parse_length_dist, parse_seconds
 from advisor.ask.names import release_notes
 from advisor.ask.options import EngineFlags, LayoutOptions, LoadOptions
 from advisor.ask.traffic import traffic_of
@@ -20,6 +20,7 @@ from advisor.decide.scenario import Traffic, within_window
 from advisor.simulator.deployment import Deployment, cache_dtype_of, named_deployment
 from advisor.simulator.layout import check_generates
 from advisor.simulator.memory_account import size_contradiction
+from advisor.simulator.replica_model import EngineSettings
 from advisor.simulator.serving import (
     Arrivals,
     ClosedLoop,
@@ -117,6 +118,22 @@ def layout_of(typed: LayoutOptions, flags: EngineFlags) -> tuple[LayoutOptions, 
         )
     ep = tp * typed.dp if flags.enable_expert_parallel else typed.ep
     return dataclasses.replace(typed, tp=tp, ep=ep), tuple(notes)
+
+
+def engine_settings(
+    flags: EngineFlags, max_num_seqs: int | None = None, max_num_batched_tokens: int | None = None
+) -> EngineSettings:
+    """Return the settings of a server as typed. Raises: AdvisorError: the size of the cache is no size."""
+    size = flags.kv_cache_bytes
+    return EngineSettings(
+        max_num_seqs,
+        max_num_batched_tokens,
+        memory_fraction=flags.gpu_memory_utilization,
+        kv_cache_bytes=parse_bytes(size, "--kv-cache-bytes") if size else None,
+        kv_block_tokens=flags.block_size,
+        enforce_eager=flags.enforce_eager,
+        version=flags.engine_version or "",
+    )
 
 
 def check_engine(engine: Engine, accelerator: Accelerator, weights: str, cache: str) -> None:

@@ -18,18 +18,36 @@ _VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     ),
     "--kv-cache-bytes": ("--kv-cache-memory-bytes", "--kv-cache-memory"),
     "--max-model-len": ("--context-length", "--max-seq-len"),
+    "--context": ("--max-model-len", "--context-length", "--max-seq-len"),
+    "--max-context": ("--max-model-len", "--context-length", "--max-seq-len"),
     "--max-num-seqs": ("--max-running-requests", "--max-batch-size"),
     "--max-num-batched-tokens": ("--chunked-prefill-size", "--max-num-tokens"),
     "--block-size": ("--page-size", "--tokens-per-block"),
 }
-"""Own option by the engines' words for it, which take the same value."""
+"""Own option by the engines' words for it, which take the same value; of several, a command has one."""
 _FLAGS: Final[Mapping[str, tuple[str, ...]]] = {
     "--enforce-eager": ("--disable-cuda-graph",),
     "--prefix-caching": ("--enable-prefix-caching",),
     "--no-prefix-caching": ("--no-enable-prefix-caching", "--disable-radix-cache"),
 }
 """Own flag by the engines' words for it."""
-_OWN: Final = {word: own for table in (_VALUES, _FLAGS) for own, words in table.items() for word in words}
+_ALL: Final = {**_VALUES, **_FLAGS}
+_OWN: Final[Mapping[str, tuple[str, ...]]] = {
+    word: tuple(own for own, words in _ALL.items() if word in words)
+    for word in dict.fromkeys(word for words in _ALL.values() for word in words)
+}
+"""Own options by an engine's word, in the order in which a command is asked for them."""
+_OF_A_SERVER: Final = (
+    "--gpu-memory-utilization",
+    "--kv-cache-bytes",
+    "--max-model-len",
+    "--max-num-seqs",
+    "--max-num-batched-tokens",
+    "--block-size",
+    "--enforce-eager",
+    "--engine-version",
+)
+"""Options that set one server; commands that search for a deployment choose these values themselves."""
 _FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
     "--kv-precision": {
         "auto": "auto",
@@ -63,8 +81,14 @@ def own_words(arguments: Sequence[str], known: Collection[str]) -> list[str]:
             found.append(_FORMATS.get(previous, {}).get(argument.lower(), argument))
             continue
         name, equals, value = argument.partition("=")
-        own = _OWN.get(name.replace("_", "-"), name)
-        if name in known or own not in known:
-            own = name
+        own = name
+        if name not in known:
+            own = next((one for one in _OWN.get(name.replace("_", "-"), ()) if one in known), name)
         found.append(own + equals + _FORMATS.get(own, {}).get(value.lower(), value))
     return found
+
+
+def sets_a_server(option: str) -> bool:
+    """Whether an option, in this program's words or an engine's, sets one server."""
+    name = option.partition("=")[0]
+    return name in _OF_A_SERVER or any(own in _OF_A_SERVER for own in _OWN.get(name.replace("_", "-"), ()))

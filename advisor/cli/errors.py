@@ -8,6 +8,7 @@ from typing import Any, Final
 from typer import TyperException
 
 from advisor.catalog.errors import AdvisorError
+from advisor.cli.engine_words import sets_a_server
 from advisor.cli.notes import tell
 
 INTERNAL: Final = 1
@@ -16,6 +17,7 @@ INTERRUPTED: Final = 130
 
 _LONGEST: Final = 1000
 _NO_CHOICE: Final = re.compile(r"'([^']*)' is not one of (.*)\.$")
+_NO_OPTION: Final = "No such option:"
 _NO_INTEGER: Final = "Input should be a valid integer, unable to parse string as an integer"
 
 EXIT_CODES: Final = (
@@ -87,6 +89,9 @@ def _of_usage(error: TyperException) -> tuple[str, str, str, str]:
     near = getattr(error, "possibilities", None)
     what = (error.message if near else error.format_message()).replace(": Value error, ", ": ")
     fix = f"{command} --help lists what is accepted"
+    if what.startswith(_NO_OPTION) and sets_a_server(what.removeprefix(_NO_OPTION).strip().strip("'.")):
+        why = f"it sets one server; {command} chooses such settings itself, or does not depend on them"
+        return what, why, "drop it; advisor simulate serve and advisor memory take it", ""
     if what.startswith("Missing argument"):
         words = (word.strip("{}") for word in context.command.collect_usage_pieces(context))
         fix = " ".join([command, *(word for word in words if word != "[OPTIONS]")])

@@ -161,7 +161,7 @@ def _blocks(headline: str, run: ServeRun) -> tuple[Block, ...]:
         else [f"Within the objectives: {percent(result.goodput_fraction)}."]
     )
     return (
-        *_overload(run.overload),
+        *overload_blocks(run.overload),
         Paragraph(headline, emphasis=True),
         Table(columns("latency", *STATISTICS), rows),
         Paragraph(
@@ -178,7 +178,7 @@ def _without_length_of_run(run: ServeRun) -> ServeRun:
     return replace(run, prediction=replace(run.prediction, ttft_s={}, e2e_s={}))
 
 
-def _overload(overload: Overload | None) -> tuple[Block, ...]:
+def overload_blocks(overload: Overload | None) -> tuple[Block, ...]:
     """Return the verdict on a load beyond capacity; nothing if the deployment keeps up."""
     if overload is None:
         return ()

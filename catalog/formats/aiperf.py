@@ -1,5 +1,8 @@
-"""Results of AIPerf and of GenAI-Perf, its predecessor: a JSON file of metrics that each state their unit."""
+"""Results of AIPerf and of GenAI-Perf, its predecessor: JSON or CSV of metrics that each state their unit."""
 
+import csv
+import io
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -17,6 +20,8 @@ from advisor.catalog.formats.benchmark_result import (
 from advisor.catalog.formats.file_format import FileFormat, has_keys, read_object
 
 _TITLE: Final = "result of AIPerf or GenAI-Perf"
+_HEAD: Final = re.compile(r"^Metric,(?:avg|Value)\b", re.MULTILINE)
+_METRIC: Final = re.compile(r"^(.*?)\s*(?:\(([^()]*)\))?$")
 _TOKEN_RATES: Final = ("tokens/sec", "tokens/s", "tokens/second")
 _REQUEST_RATES: Final = ("requests/sec", "requests/s", "requests/second")
 _SPREAD_OF_FIXED: Final = 0.02
@@ -24,19 +29,20 @@ _SPREAD_OF_FIXED: Final = 0.02
 
 
 def read_aiperf(text: str) -> tuple[BenchmarkResult, ...]:
-    """Return the result of a `profile_export_aiperf.json` or `profile_export_genai_perf.json`.
+    """Return the result of a `profile_export_aiperf` or `profile_export_genai_perf`, as JSON or CSV.
 
     Raises: InputFileError: the text is not whole, holds no figure, or a metric has no unit or an unknown one.
     Source: ai-dynamo/aiperf docs/reference/json-export-schema.md; triton-inference-server/perf_analyzer genai-perf.
     """
-    found = read_object(text, _TITLE)
+    found = _of_csv(text) if _HEAD.search(text) else read_object(text, _TITLE)
     records = found.get("records")
     metrics = records if isinstance(records, Mapping) else found
     typed = found.get("input_config")
     settings = dict(_leaves(typed)) if isinstance(typed, Mapping) else {}
     concurrency = whole_of(settings.get("concurrency")) or None
     rate = rate_of(settings.get("request_rate"))
-    notes = () if settings else ("the file has no input_config: it does not say how requests were sent",)
+    lacks = "a CSV export has no settings" if _HEAD.search(text) else "the file has no input_config"
+    notes = () if settings else (f"{lacks}: it does not say how requests were sent",)
     result = BenchmarkResult(
         tool="aiperf" if "aiperf" in text.lower() else "genai-perf",
         model=_model(settings),
@@ -56,6 +62,33 @@ def read_aiperf(text: str) -> tuple[BenchmarkResult, ...]:
         notes=notes,
     )
     return (require_figures(result, _TITLE),)
+
+
+def _of_csv(text: str) -> Mapping[str, Any]:
+    """Return the metrics of a CSV export by name; each states its unit behind its name, `Request Latency (ms)`.
+
+    A rate is `(per sec)` in GenAI-Perf and `(tokens/sec)` in AIPerf.
+    """
+    found: dict[str, Any] = {}
+    names: list[str] = []
+    for cells in csv.reader(io.StringIO(text)):
+        if not cells:
+            continue
+        if cells[0] == "Metric":
+            names = cells
+            continue
+        titled = _METRIC.match(cells[0])
+        if titled is None or len(cells) != len(names):
+            continue
+        name = titled[1].strip().lower().replace(" ", "_")
+        unit = (titled[2] or "").strip()
+        if unit == "per sec":
+            unit = "requests/sec" if name == "request_throughput" else "tokens/sec"
+        values = {label: cell.replace(",", "") for label, cell in zip(names[1:], cells[1:], strict=True)}
+        if "Value" in values:
+            values["avg"] = values.pop("Value")
+        found[name] = {"unit": unit, **values}
+    return found
 
 
 def _leaves(typed: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -117,6 +150,8 @@ def _length_dist(metrics: Mapping[str, Any]) -> str:
 
 
 def _is_aiperf(text: str) -> bool:
+    if _HEAD.search(text):
+        return "Token" in text or "Request" in text
     return has_keys(text, "time_to_first_token", "unit") or has_keys(
         text, "output_token_throughput", "unit", "avg"
     )

@@ -96,6 +96,7 @@ def _model(one: Mapping[str, Any], args: Mapping[str, Any]) -> str:
         args,
         one,
         _at(one, "args") or {},
+        _at(one, "config", "backend") or {},
         _at(one, "benchmarker", "backend") or {},
         _at(one, "worker") or {},
     )

@@ -1,4 +1,4 @@
-"""Output of llama-bench: a Markdown table, CSV, JSON or JSON lines."""
+"""Output of llama-bench: a Markdown table, CSV, JSON, JSON lines or SQL."""
 
 import csv
 import io
@@ -18,6 +18,7 @@ _TITLE: Final = "output of llama-bench"
 _TEST: Final = re.compile(r"^(pp|tg)(\d+)(?:\s*@\s*d(\d+))?$")
 _BOTH: Final = re.compile(r"^pp(\d+)\+tg(\d+)")
 _DEVICE: Final = re.compile(r"Device 0: (.+?)(?:,| \(|$)", re.MULTILINE)
+_INSERT: Final = re.compile(r"INSERT INTO \w+ \(([^)]*build_commit[^)]*)\)\s*VALUES\s*\((.*)\);")
 _FORMAT: Final = re.compile(r"\b(I?Q\d_[0-9A-Z_]+|Q\d_[01]|BF16|F16|F32|MXFP4(?:_MOE)?)\b", re.IGNORECASE)
 
 
@@ -50,6 +51,8 @@ def read_llama_bench(text: str) -> tuple[LlamaBenchRow, ...]:
     """
     if text.lstrip()[:1] in ("{", "["):
         rows = [_of_fields(one) for one in _objects(text)]
+    elif _INSERT.search(text):
+        rows = [_of_fields(one) for one in _sql(text)]
     elif re.search(r'^"?build_commit"?,', text, re.MULTILINE):
         rows = [_of_fields(one) for one in _csv(text)]
     else:
@@ -90,6 +93,15 @@ def _csv(text: str) -> Iterator[Mapping[str, Any]]:
         raise InputFileError(
             f"the {_TITLE} is not CSV", why=str(error), fix="give it as -o csv wrote it"
         ) from None
+
+
+def _sql(text: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows of the INSERT statements that `-o sql` writes; a statement that was cut is left out."""
+    for columns, values in _INSERT.findall(text):
+        cells = next(csv.reader([values], quotechar="'", skipinitialspace=True), [])
+        names = [name.strip() for name in columns.split(",")]
+        if len(names) == len(cells):
+            yield dict(zip(names, cells, strict=True))
 
 
 def _of_fields(one: Mapping[str, Any]) -> LlamaBenchRow | None:
@@ -161,7 +173,9 @@ def _is_llama_bench(text: str) -> bool:
     if text.lstrip()[:1] in ("{", "["):
         return has_keys(text, "avg_ts", "n_prompt")
     table = re.search(r"^\|\s*model\s*\|.*\|\s*test\s*\|\s*t/s", text, re.MULTILINE)
-    return bool(table) or bool(re.search(r'^"?build_commit"?,.*avg_ts', text, re.MULTILINE))
+    if table or ("INSERT INTO" in text and "avg_ts" in text and "n_prompt" in text):
+        return True
+    return bool(re.search(r'^"?build_commit"?,.*avg_ts', text, re.MULTILINE))
 
 
 FORMAT: Final = FileFormat("llama-bench", _TITLE, "local benchmark", _is_llama_bench, read_llama_bench)

@@ -43,6 +43,8 @@ class ServerLog:
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
     enforce_eager: bool = False
+    prefix_caching: bool = False
+    """Whether the log says that the prefix cache is on."""
     has_failed: bool = False
     """Whether the log ends in the engine's refusal to start for lack of memory."""
     notes: tuple[str, ...] = ()
@@ -125,7 +127,7 @@ def _vllm(text: str) -> ServerLog:
     tokens = [int(found.replace(",", "")) for found in re.findall(r"GPU KV cache size:\s*([\d,]+)", text)]
     notes = []
     block = _whole(_setting("block_size", "block-size"), text)
-    blocks = _whole(r"# (?:GPU|CUDA|cuda) blocks:\s*([\d,]+)", text)
+    blocks = _whole(r"(?:# )?(?:GPU|CUDA|cuda) blocks:\s*([\d,]+)", text)
     if not tokens and blocks is not None:
         tokens = [blocks * (block or 16)]
         size = (
@@ -135,13 +137,18 @@ def _vllm(text: str) -> ServerLog:
         )
         notes.append(f"the cache is {blocks:,} blocks of {size}")
     weights = _bytes(r"(?:Model loading took|Loading model weights took|model weights take)\s*", text)
-    cache = _bytes(r"(?:Available KV cache memory:|reserved for KV Cache is)\s*", text, min)
+    weights = weights or _bytes(r"Actual usage(?: is|:)\s*(?=[\d.]+\s*GiB for weights?)", text)
+    cache = _bytes(r"(?:Available KV cache memory:|reserved for KV Cache is|kv_cache_size=)\s*", text, min)
+    cache = cache or _bytes(r"Current kv cache memory in use is\s*", text, min)
     return ServerLog(
         engine="vllm",
         version=_last(
-            r"(?:vLLM API server version|LLM engine \(v?|vLLM version)\s*v?(\d+\.\d+[\w.+]*)", text
+            r"(?:vLLM API server version|LLM engine \(v?|vLLM version|[█▄▀]\s+version)\s*v?(\d+\.\d+[\w.+]*)",
+            text,
         ),
-        model=_last(r"model_tag['\"]?:\s*['\"]([^'\"]+)", text) or _last(r"\bmodel=['\"]([^'\"]+)", text),
+        model=_last(r"model_tag['\"]?:\s*['\"]([^'\"]+)", text)
+        or _last(r"\bmodel=['\"]([^'\"]+)", text)
+        or _last(r"[█▄▀]\s+model\s+(\S+)", text),
         weight_bytes=weights,
         kv_bytes=cache,
         kv_tokens=min(tokens) if tokens else None,
@@ -151,13 +158,16 @@ def _vllm(text: str) -> ServerLog:
         pipeline_parallel=_whole(_setting("pipeline_parallel_size", "pipeline-parallel-size"), text),
         data_parallel=_whole(_setting("data_parallel_size", "data-parallel-size"), text),
         memory_fraction=_fraction(_setting("gpu_memory_utilization", "gpu-memory-utilization"), text)
-        or _fraction(r"gpu_memory_utilization\s*\(([\d.]+)\)", text),
+        or _fraction(r"gpu_memory_utilization\s*\(([\d.]+)\)", text)
+        or _fraction(r"Desired GPU memory utilization is \(([\d.]+),", text),
         weight_dtype=_word_of(text, "quantization"),
         kv_dtype=_word_of(text, "kv_cache_dtype", "kv-cache-dtype"),
         block_tokens=block,
         max_num_seqs=_whole(_setting("max_num_seqs", "max-num-seqs"), text),
         max_num_batched_tokens=_whole(_setting("max_num_batched_tokens", "max-num-batched-tokens"), text),
         enforce_eager=_word_of(text, "enforce_eager").lower() == "true" or "--enforce-eager" in text,
+        prefix_caching=_word_of(text, "enable_prefix_caching").lower() == "true"
+        or "--enable-prefix-caching" in text,
         has_failed=bool(
             re.search(r"larger than the (?:maximum|available)|No available memory for the cache", text)
         ),

@@ -5,6 +5,7 @@ from advisor.catalog.schema.calibration import Calibration, ServerCalibration
 from advisor.catalog.schema.efficiency import CollectiveRecord, EfficiencyRecord, Residual
 from advisor.catalog.schema.engine import (
     DefaultsFor,
+    EarlierMemory,
     Engine,
     KernelChoice,
     KernelLevel,
@@ -36,6 +37,7 @@ __all__ = [
     "CollectiveRecord",
     "DefaultsFor",
     "DenseFeedForward",
+    "EarlierMemory",
     "EfficiencyRecord",
     "Engine",
     "FeedForward",

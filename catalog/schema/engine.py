@@ -61,6 +61,18 @@ class MemoryReserve(Record):
     floor_from_bytes: float = 0.0
 
 
+class EarlierMemory(ReleaseSpan):
+    """Accounting of memory in earlier releases; None where they counted as today's do."""
+
+    memory_fraction: float | None = Field(default=None, gt=0, le=1)
+    """Fraction of memory that a server took unless told otherwise."""
+    runtime_bytes: float | None = Field(default=None, ge=0)
+    """Memory that was taken off the cache for graphs, libraries and fragmentation [bytes]."""
+    states_all_layers: bool = False
+    """Whether the printed tokens count every layer, those with a window or a state included, as if it kept all."""
+    source: Source
+
+
 class NodeFlags(Record):
     """Words by which the processes of one replica on several machines find each other.
 
@@ -271,6 +283,10 @@ class Engine(Record):
     """free_after_weights: the fraction applies to the memory that is free once weights are loaded (TensorRT-LLM)."""
     memory_reserve: MemoryReserve | None = None
     """Reserve from which memory_fraction is computed; None means that memory_fraction itself holds."""
+    earlier_memory: tuple[EarlierMemory, ...] = ()
+    """Accounting of earlier releases; the first span that holds a run counts."""
+    profiles_encoder: bool = False
+    """Whether memory for the largest images is taken off the cache at the start, if the model reads images (vLLM)."""
     kv_block_tokens: int = Field(gt=0)
     pads_cache_groups: bool = False
     """Whether groups of layers whose caches grow at different rates all take pages of one size (vLLM)."""

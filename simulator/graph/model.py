@@ -187,6 +187,31 @@ def kv_bytes_per_token(model: Model, kv_dtype: str = "bf16", *, pads_groups: boo
     return KvFootprint(full, tuple(sorted(windows.items())), state)
 
 
+def unified_bytes_per_token(model: Model, kv_dtype: str) -> float:
+    """Cache of one token if every layer kept it in entries of the largest size [bytes per token].
+
+    Layers of one kind (full attention, one window, a recurrent state) are divided into groups of as many layers as the
+    smallest kind has, the last one padded.
+
+    Source: vLLM before 0.21, v1/core/kv_cache_utils.py: tokens printed = blocks / groups · tokens of a block.
+    """
+    counts: dict[int | str, int] = {}
+    largest = 0.0
+    element_bytes = bytes_per_element(kv_dtype)
+    for layer in layers_of(model):
+        attention = layer.attention
+        if attention is not None and attention.kept:
+            kind: int | str = attention.window_tokens or "full"
+            largest = max(largest, _entry_bytes(attention, kv_dtype, element_bytes))
+        elif layer.mixer is not None and layer.mixer.state_bytes(element_bytes) > 0:
+            kind = "state"
+        else:
+            continue
+        counts[kind] = counts.get(kind, 0) + layer.count
+    size = min(counts.values(), default=0)
+    return sum(-(-count // size) * size for count in counts.values()) * largest if size else 0.0
+
+
 def _entry_bytes(attention: Attention, kv_dtype: str, element_bytes: float) -> float:
     """Size of the cache of one token in one layer [bytes]; of one entry if tokens are compressed."""
     if not attention.kept:

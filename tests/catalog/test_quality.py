@@ -7,6 +7,7 @@ import pytest
 from advisor.catalog import engines, models
 from advisor.catalog.engines import quality_note
 from advisor.catalog.files import DATA_DIR, read_toml
+from advisor.catalog.model_quality import read_quality
 
 LLAMA = models.by_id("llama-3.1-8b")
 
@@ -41,3 +42,12 @@ def test_every_format_of_the_fast_engines_has_a_note() -> None:
     for engine in ("vllm", "sglang", "tensorrt-llm"):
         for dtype in engines.by_id(engine).weight_dtypes:
             assert "no published evaluation" not in quality_note(LLAMA, dtype), (engine, dtype)
+
+
+def test_published_scores_are_of_known_models_each_with_its_setting_and_source() -> None:
+    scores = read_quality()
+    assert len(scores) >= 30
+    assert all(models.by_id(model) for model in scores)
+    assert {score.setting for score in scores.values()} == {"direct", "reasoning"}
+    assert {score.benchmark for score in scores.values()} == {"MMLU-Pro"}
+    assert all(0 < score.score_percent < 100 and len(score.source) > 10 for score in scores.values())

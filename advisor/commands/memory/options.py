@@ -6,7 +6,7 @@ from typing import Annotated
 from typer import Option
 
 from advisor.ask.inputs import only
-from advisor.ask.options import GpuName, LayoutOptions, ModelName
+from advisor.ask.options import EngineFlags, GpuName, LayoutOptions, ModelName
 from advisor.cli.command import command
 
 
@@ -38,3 +38,15 @@ class MemoryInput:
             metavar="N", min=1, max=1_000_000, help="Tokens of one iteration.", show_default="the engine's"
         ),
     ] = None
+    flags: Annotated[
+        EngineFlags,
+        only(
+            "gpu_memory_utilization",
+            "kv_cache_bytes",
+            "block_size",
+            "enforce_eager",
+            "enable_dp_attention",
+            "enable_expert_parallel",
+            "engine_version",
+        ),
+    ] = EngineFlags()

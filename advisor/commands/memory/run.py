@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from advisor.ask.deployment import deployment_of
+from advisor.ask.deployment import deployment_of, engine_settings, layout_of
 from advisor.ask.measures import parse_tokens
 from advisor.ask.options import SharedOptions
 from advisor.catalog.errors import AdvisorError, InfeasibleError
@@ -15,6 +15,7 @@ from advisor.render.document import pick_attributes
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.layout import check_generates, check_layout
 from advisor.simulator.memory_account import account_memory, model_account
+from advisor.simulator.replica_model import EngineSettings
 
 _MOST_DEGREE: Final = 16
 """Highest degree of tensor parallelism that is tried for a model that does not fit."""
@@ -27,17 +28,13 @@ def memory(asked: MemoryInput, shared: SharedOptions) -> Answer:
         or a sequence is longer than the model reads.
     """
     tokens = parse_tokens(asked.context, "--context")
-    deployment, notes = deployment_of(asked.model, asked.gpu, asked.layout)
+    layout, taken = layout_of(asked.layout, asked.flags)
+    deployment, notes = deployment_of(asked.model, asked.gpu, layout)
     check_generates(deployment.model)
     check_layout(deployment)
     _check_window(deployment, tokens)
-    account = account_memory(
-        deployment,
-        tokens,
-        asked.concurrency,
-        max_num_seqs=asked.max_num_seqs,
-        max_num_batched_tokens=asked.max_num_batched_tokens,
-    )
+    settings = engine_settings(asked.flags, asked.max_num_seqs, asked.max_num_batched_tokens)
+    account = account_memory(deployment, tokens, asked.concurrency, settings)
     ids = {"model": deployment.model.id, "gpu": deployment.accelerator.id, "engine": deployment.engine.id}
     names = "tensor_parallel pipeline_parallel data_parallel expert_parallel weight_dtype activation_dtype kv_dtype"
     inputs = (
@@ -45,21 +42,26 @@ def memory(asked: MemoryInput, shared: SharedOptions) -> Answer:
         | {"checkpoint": deployment.model.checkpoint or None, "context_tokens": tokens}
         | pick_attributes(deployment, names)
         | pick_attributes(asked, "concurrency max_num_seqs max_num_batched_tokens")
+        | pick_attributes(
+            asked.flags, "gpu_memory_utilization kv_cache_bytes block_size enforce_eager engine_version"
+        )
     )
-    degree = None if account.fits else _fitting_degree(deployment, tokens, asked)
+    degree = None if account.fits else _fitting_degree(deployment, tokens, asked.concurrency, settings)
     return memory_answer(
-        deployment, tokens, account, model_account(deployment, tokens), degree, inputs, notes
+        deployment, tokens, account, model_account(deployment, tokens), degree, inputs, (*taken, *notes)
     )
 
 
-def _fitting_degree(deployment: Deployment, tokens: int, asked: MemoryInput) -> int | None:
+def _fitting_degree(
+    deployment: Deployment, tokens: int, num_sequences: int, settings: EngineSettings
+) -> int | None:
     """Return the smallest higher degree of tensor parallelism at which all sequences fit; None if there is none."""
     degree = 2 * deployment.tensor_parallel
     while degree <= _MOST_DEGREE and deployment.data_parallel == 1 and deployment.expert_parallel == 1:
         wider = replace(deployment, tensor_parallel=degree)
         try:
             check_layout(wider)
-            if account_memory(wider, tokens, asked.concurrency).fits:
+            if account_memory(wider, tokens, num_sequences, settings).fits:
                 return degree
         except InfeasibleError:
             pass

@@ -100,7 +100,7 @@ def fitting(asked: RecommendInput, shared: SharedOptions) -> Answer:
 
 def _headline(first: FittingModel, number: int) -> str:
     """Return the number of models and the first of them."""
-    known = f", {first.quality.benchmark} {first.quality.score_percent:g} %" if first.quality else ""
+    known = f", {first.quality.benchmark} {first.quality.words}" if first.quality else ""
     where = f"{first.machine.count} x {first.machine.accelerator.id}"
     what = f"{first.model.id} in {first.deployment.weight_dtype} on {where}{known}"
     return f"{number} models of the catalog fit. First: {what}"
@@ -110,7 +110,7 @@ def _table(found: tuple[FittingModel, ...]) -> Table:
     rows = tuple(
         (
             one.model.id,
-            f"{one.quality.score_percent:g} %" if one.quality else "unknown",
+            one.quality.words if one.quality else "unknown",
             f"{one.deployment.engine.id} {one.deployment.weight_dtype}",
             f"{one.machine.count} x {one.machine.accelerator.id}",
             f"${digits(one.machine.usd_per_hour)}",

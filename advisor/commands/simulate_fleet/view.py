@@ -4,16 +4,19 @@ import datetime
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from advisor.catalog.schema.record import Record
 from advisor.catalog.units import HOUR_S
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
-from advisor.render.document import pick_attributes
+from advisor.render.document import fields_of, pick_attributes
 from advisor.render.numbers import LEGEND, TIME, digits, layout_words, percent, show, show_quantity, usd
+from advisor.render.serve_view import overload_blocks
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving.fleet_control import EventKind
 from advisor.simulator.serving.fleet_result import FleetResult, PoolResult, TenantResult, TimelineRow
+from advisor.simulator.serving.overload import Overload, overload_of_fleet
 from advisor.simulator.serving_prediction import predicted_latencies, predicted_rate
 
 _ROWS = 16
@@ -40,16 +43,26 @@ class FleetRun:
     bills: tuple[ReplicaBill, ...]
     wall_s: float
 
+    @property
+    def overload(self) -> Overload | None:
+        """Overload of the fleet at the end of its load; None if it keeps up."""
+        return overload_of_fleet(self.result)
+
+    def latencies(self, of: PoolResult | TenantResult, replica: ReplicaModel) -> dict[str, Any]:
+        """Return the latencies of a pool or tenant, without those that only say how long an overloaded run was."""
+        found = predicted_latencies(of.ttft, of.tpot, of.e2e, replica)
+        return found if self.overload is None else {**found, "ttft_s": {}, "e2e_s": {}}
+
 
 def fleet_answer(run: FleetRun, file: Record, notes: tuple[str, ...]) -> Answer:
     """Return latencies, goodput, cost and time series of a fleet."""
     result = run.result
     first = run.replicas[0]
     pools = [
-        _pool_record(pool, replica, bill)
+        _pool_record(run, pool, replica, bill)
         for pool, replica, bill in zip(result.pools, run.replicas, run.bills, strict=True)
     ]
-    tenants = [_tenant_record(tenant, run.replicas[0]) for tenant in result.tenants]
+    tenants = [_tenant_record(run, tenant) for tenant in result.tenants]
     return Answer(
         result={
             "metrics": {
@@ -66,6 +79,8 @@ def fleet_answer(run: FleetRun, file: Record, notes: tuple[str, ...]) -> Answer:
             },
             "pools": pools,
             "tenants": tenants,
+            "overload": run.overload
+            and fields_of(run.overload) | {"queue_growth_per_s": run.overload.queue_growth_per_s},
             **pick_attributes(result, "timeline events"),
             "simulation": {
                 "num_requests": result.num_requests,
@@ -91,7 +106,9 @@ def _per_token(usd_per_million: float | None, replica: ReplicaModel) -> Quantity
     return Quantity(usd_per_million, usd_per_million / rate.high, usd_per_million / rate.low, replica.basis)
 
 
-def _pool_record(pool: PoolResult, replica: ReplicaModel, bill: ReplicaBill) -> dict[str, object]:
+def _pool_record(
+    run: FleetRun, pool: PoolResult, replica: ReplicaModel, bill: ReplicaBill
+) -> dict[str, object]:
     deployment = replica.deployment
     return {
         "name": pool.name,
@@ -103,20 +120,22 @@ def _pool_record(pool: PoolResult, replica: ReplicaModel, bill: ReplicaBill) -> 
         **pick_attributes(pool, "num_finished num_good num_preemptions num_replicas_started replica_hours"),
         "utilisation": pool.busy_fraction,
         **pick_attributes(pool, "prefix_hit_fraction usd"),
-        **predicted_latencies(pool.ttft, pool.tpot, pool.e2e, replica),
+        **run.latencies(pool, replica),
     }
 
 
-def _tenant_record(tenant: TenantResult, replica: ReplicaModel) -> dict[str, object]:
+def _tenant_record(run: FleetRun, tenant: TenantResult) -> dict[str, object]:
     names = ("name", "num_finished", "num_turned_away", "output_tokens", "goodput_fraction")
-    return pick_attributes(tenant, *names) | predicted_latencies(
-        tenant.ttft, tenant.tpot, tenant.e2e, replica
-    )
+    return pick_attributes(tenant, *names) | run.latencies(tenant, run.replicas[0])
 
 
 def _blocks(run: FleetRun) -> tuple[Block, ...]:
     result = run.result
-    blocks: list[Block] = [Paragraph(_headline(run), emphasis=True), _pool_table(run)]
+    blocks: list[Block] = [
+        *overload_blocks(run.overload),
+        Paragraph(_headline(run), emphasis=True),
+        _pool_table(run),
+    ]
     if len(result.tenants) > 1 or result.tenants[0].goodput_fraction is not None:
         blocks.append(_tenant_table(run))
     blocks.append(_time_table(result))
@@ -143,7 +162,7 @@ def _headline(run: FleetRun) -> str:
 def _pool_table(run: FleetRun) -> Table:
     rows = []
     for pool, replica, bill in zip(run.result.pools, run.replicas, run.bills, strict=True):
-        latencies = predicted_latencies(pool.ttft, pool.tpot, pool.e2e, replica)
+        latencies = run.latencies(pool, replica)
         rows.append(
             (
                 pool.name,
@@ -166,7 +185,7 @@ def _pool_table(run: FleetRun) -> Table:
 def _tenant_table(run: FleetRun) -> Table:
     rows = []
     for tenant in run.result.tenants:
-        latencies = predicted_latencies(tenant.ttft, tenant.tpot, tenant.e2e, run.replicas[0])
+        latencies = run.latencies(tenant, run.replicas[0])
         rows.append(
             (
                 tenant.name,

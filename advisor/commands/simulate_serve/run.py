@@ -5,8 +5,16 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from advisor.ask.deployment import LoadPlan, as_inputs, check_served, deployment_of, layout_of, load_of
-from advisor.ask.measures import parse_bytes, parse_seconds, parse_watts
+from advisor.ask.deployment import (
+    LoadPlan,
+    as_inputs,
+    check_served,
+    deployment_of,
+    engine_settings,
+    layout_of,
+    load_of,
+)
+from advisor.ask.measures import parse_seconds, parse_watts
 from advisor.ask.options import SharedOptions
 from advisor.ask.own_data import given_calibration
 from advisor.catalog.errors import AdvisorError, InfeasibleError
@@ -68,7 +76,7 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
         "power_cap": asked.power_cap,
         "contents": _contents_of(ran.plan.workload),
     }
-    sent = None if ran.plan.traffic.concurrency or _is_shared_out(asked) else ran.plan.traffic.rate_per_s
+    sent = None if ran.plan.traffic.concurrency else ran.plan.traffic.rate_per_s
     overload = overload_of(ran.result, sent)
     shown = ServeRun(ran.replica, ran.result, ran.prediction, wall_s, ran.gain, ran.words, overload)
     answer = serve_answer(shown, ran.plan.traffic, inputs, notes)
@@ -323,18 +331,7 @@ def _replica(
 
 
 def _settings(asked: ServeInput) -> EngineSettings:
-    flags = asked.flags
-    return EngineSettings(
-        asked.max_num_seqs,
-        asked.max_num_batched_tokens,
-        memory_fraction=flags.gpu_memory_utilization,
-        kv_cache_bytes=parse_bytes(flags.kv_cache_bytes, "--kv-cache-bytes")
-        if flags.kv_cache_bytes
-        else None,
-        kv_block_tokens=flags.block_size,
-        enforce_eager=flags.enforce_eager,
-        version=flags.engine_version or "",
-    )
+    return engine_settings(asked.flags, asked.max_num_seqs, asked.max_num_batched_tokens)
 
 
 def with_nearest_layout(
