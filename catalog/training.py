@@ -1,13 +1,16 @@
 """Memory use of training frameworks, by family or by a framework's own name."""
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Final
 
 from advisor.catalog.files import DATA_DIR, check_record, read_toml
+from advisor.catalog.schema.training_release import FirstRelease
 from advisor.catalog.schema.training_software import TrainingAllocator, TrainingSoftware
 
 _FILE: Final = DATA_DIR / "training" / "memory.toml"
 _OPTIONS: Final = DATA_DIR / "training" / "launch_options.toml"
+_RELEASES: Final = DATA_DIR / "training" / "releases.toml"
 
 
 @cache
@@ -27,6 +30,28 @@ def allocator() -> TrainingAllocator:
     Raises: InputFileError: the bundled file is damaged.
     """
     return check_record(TrainingAllocator, read_toml(_FILE)["allocator"], f"{_FILE} allocator")
+
+
+@cache
+def months_of_versions(package: str) -> Mapping[str, str]:
+    """Return the month in which each minor version of a package was first uploaded, as in {"2.11": "2026-03"}.
+
+    Source: data/training/releases.toml.
+    """
+    found = read_toml(_RELEASES)["months"]
+    return {str(version): str(month) for version, month in found[package].items()}
+
+
+@cache
+def first_releases() -> Mapping[tuple[str, str], FirstRelease]:
+    """Return the first release of each framework with a feature, by framework and feature.
+
+    Raises: InputFileError: the bundled file is damaged.
+    Source: data/training/releases.toml, commit or package for each.
+    """
+    rows = read_toml(_RELEASES)["features"]
+    found = (check_record(FirstRelease, row, f"{_RELEASES} {row.get('feature', '')}") for row in rows)
+    return {(first.framework, first.feature): first for first in found}
 
 
 @cache

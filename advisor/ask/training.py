@@ -34,8 +34,8 @@ from advisor.decide.training.scenario import (
 from advisor.decide.training.space import COMPUTE_DTYPES, RULES
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.flop import compute_optimal_tokens
-from advisor.simulator.training.framework_costs import release_month
 from advisor.simulator.training.reinforcement import RULES as RULES_OF_LOOPS
+from advisor.simulator.training.release_months import check_release_name
 
 _DEADLINES_S: Final[dict[Workload, float]] = {
     "train": 30.0 * DAY_S,
@@ -110,12 +110,8 @@ def _task(
             why="a release is one framework's",
             fix="--framework megatron",
         )
-    if version and not release_month(version):
-        raise AdvisorError(
-            f"--framework-version {version!r} names no release whose date is known",
-            why="a month, a container of NVIDIA's or a release of Megatron-Core since 0.11 is read",
-            fix="--framework-version 2024-06, 25.11 or 0.15.0",
-        )
+    if version:
+        check_release_name(frameworks[0], version)
     task = TrainingTask(
         tokens=tokens,
         sequence_tokens=sequence,

@@ -1,6 +1,7 @@
 """Published training run as a case: its parsed conditions, without measured values."""
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, cast
@@ -23,6 +24,8 @@ from advisor.simulator.graph.model import num_experts
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import Method, TrainingJob
 from advisor.simulator.training.plan import RECOMPUTES, Sharding, TrainingPlan
+from advisor.simulator.training.release_months import release_month
+from advisor.simulator.training.switches import Switches, read_switches
 
 INPUT_COLUMNS: Final = (
     "case_id",
@@ -109,9 +112,12 @@ _PRECISION_PARTS: Final = (
 that the name contains decides."""
 _DEFAULT_SEQUENCE: Final = {"maxtext": 2048}
 _ROUNDS: Final = 8
-_COMPILED_LOSS_SINCE: Final = "2025-03"
-"""Date from which torchtitan compiles the loss with the model (components/loss.py, _maybe_compile). Own estimate."""
+_COMPILED_LOSS_SINCE: Final = "2025-04"
+"""Month from which torchtitan compiles the loss with the model. Source: pytorch/torchtitan, commit bbb1b616e
+(2025-04-02), build_loss_fn."""
 _DEFAULT_RANK: Final = 16
+_ULYSSES_ONLY: Final = ("peft",)
+"""Families whose only context parallelism exchanges heads: recipes on transformers (ms-swift, XTuner, axolotl)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +174,7 @@ def _plan(
 ) -> TrainingPlan:
     tp, pp, cp = (cells.degree(name) or 1 for name in ("tp", "pp", "cp"))
     dp = cells.degree("dp")
+    switches = _switches(cells)
     tp, dp = _chips(cells, num_accelerators, tp, pp, cp, dp)
     if dp is None:
         dp = max(1, num_accelerators // (tp * pp * cp))
@@ -206,16 +213,25 @@ def _plan(
         schedule=schedule,
         sequence_parallel=tp > 1
         and (family == "megatron" or recompute == "selective" or family == "torchtitan"),
-        offload_optimizer="offload" in cells.text("optimizer").casefold(),
-        offload_activations=bool(cells.flag("act_offload")),
+        offload_optimizer="offload" in cells.text("optimizer").casefold() or switches.offloads_optimizer,
+        offload_activations=bool(cells.flag("act_offload")) or switches.offloads_activations,
     )
+
+
+def _words(cells: Cells) -> list[str]:
+    """Return the words of a row for its switches, separated by spaces, commas, semicolons or plus signs."""
+    return [word for word in re.split(r"[\s,;+|]+", cells.text("features")) if word]
+
+
+def _switches(cells: Cells) -> Switches:
+    return read_switches(_words(cells))
 
 
 def _chips(
     cells: Cells, num_accelerators: int, tp: int, pp: int, cp: int, dp: int | None
 ) -> tuple[int, int | None]:
     """Return degrees in chips if the row counts cores: the cores of a chip are first of all a tensor-parallel group."""
-    if "degrees_count_cores" not in cells.text("features").split() or dp is None:
+    if "degrees_count_cores" not in _words(cells) or dp is None:
         return tp, dp
     cores = max(1, tp * pp * cp * dp // num_accelerators)
     inside = min(tp, cores)
@@ -267,8 +283,11 @@ def _job(
     optimizer, paged = optimizer_of(cells.text("optimizer"))
     version = cells.text("framework_version")
     date = cells.text("date")
-    framework = cells.text("framework")
-    features = set(cells.text("features").split()) | default_features(framework, family, version, date)
+    switches = _switches(cells)
+    framework = switches.software(cells.text("framework"))
+    features = set(_words(cells)) | switches.features | default_features(framework, family, version, date)
+    if plan.context_parallel > 1 and family in _ULYSSES_ONLY:
+        features |= {"ulysses_sp"}
     precision = _precision(cells, accelerator, family, unstated)
     if family == "megatron" and num_experts(model) and "no_overlap" not in features:
         recipe = recipe_of(model.id, accelerator.id, precision, version)
@@ -277,7 +296,8 @@ def _job(
             unstated.discard("recompute")
             plan = replace(plan, recompute="modules" if recipe.recomputes else "none")
     features |= {name for name in ("compile", "async_tp") if cells.flag(name)}
-    if family == "torchtitan" and "compile" in features and date >= _COMPILED_LOSS_SINCE:
+    month = release_month(family, version) or release_month(family, date)
+    if family == "torchtitan" and "compile" in features and month >= _COMPILED_LOSS_SINCE:
         features |= {"fused_ce"}
     features |= {"paged_optimizer"} if paged else set()
     features |= {"fused_optimizer"} if "fused" in cells.text("optimizer").casefold() else set()

@@ -1,6 +1,5 @@
 """Framework costs: launches, unfused passes and unhidden communication that a training framework adds to kernels."""
 
-import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
@@ -10,15 +9,10 @@ from advisor.catalog.terms import Terms
 from advisor.catalog.units import TERA
 from advisor.simulator.terms import TermCase, fill_record, find, value
 from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.release_months import year_month_of
 
 _LEAST_SCALE: Final = 0.9
 _UNDATED: Final = "2026-04"
-_CONTAINER: Final = re.compile(r"2\d\.\d\d(\.|$)")
-_DATE: Final = re.compile(r"20\d\d-\d\d")
-_CORE: Final = re.compile(r"0\.(\d\d)(\.|$)")
-_CORE_RELEASES: Final = ((18, "2026-06"), (15, "2025-12"), (11, "2025-04"))
-"""Minor versions of Megatron-Core and the month in which they came (files of core_v0.18.0 and core_v0.15.0; conda,
-0.11.0)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,34 +165,3 @@ def common_term(name: str) -> float:
 @lru_cache(maxsize=512)
 def _shipped_costs(case: TermCase) -> FrameworkCosts:
     return fill_record(FrameworkCosts, "framework", case)
-
-
-def year_month_of(job: TrainingJob) -> str:
-    """Return the month of the job's software (a Megatron-Core release, a container or a date); empty if none is stated.
-
-    Source: own definition.
-    """
-    core = _core_release(job.framework_version) if job.framework == "megatron" else ""
-    return core or _year_month(job.framework_version) or _year_month(job.date)
-
-
-def release_month(text: str) -> str:
-    """Return the month of a release as a user names it: Megatron-Core's 0.15.0, a container 25.11, a date; else empty.
-
-    Source: own definition.
-    """
-    return _core_release(text) or _year_month(text)
-
-
-def _core_release(version: str) -> str:
-    """Return the month of the newest Megatron-Core of known date that is no newer than a version; empty for other
-    software."""
-    core = _CORE.match(version)
-    return next((came for minor, came in _CORE_RELEASES if core and minor <= int(core[1])), "")
-
-
-def _year_month(era: str) -> str:
-    """Return 2024-04 from 2024-04-22 or from a container version 24.04; empty for other texts."""
-    if _CONTAINER.match(era):
-        return f"20{era[:2]}-{era[3:5]}"
-    return era[:7] if _DATE.match(era) else ""

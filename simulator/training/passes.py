@@ -163,7 +163,7 @@ def _layer_parts(
     modules_s = times.modules_s + (times.core_s if "recomputed_core" in job.features else 0.0)
     modules_s = modules_s + np.where(again_experts, times.experts_s, 0.0)
     again = np.where(selective, selectively_again_s(job, times), np.where(modules, modules_s, 0.0))
-    again = share * np.where(full, whole, again)
+    again = share * np.where(full, whole, again) + times.tiled_s
     return {
         "forward": times.forward_s,
         "input": times.input_s,

@@ -4,42 +4,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from advisor.simulator.training.framework_costs import year_month_of
+from advisor.catalog.schema.training_release import FirstRelease
+from advisor.catalog.training import first_releases
+from advisor.simulator.graph.model import num_layers
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import LatticeLimits
 from advisor.simulator.training.plan import TrainingPlan
+from advisor.simulator.training.release_months import year_month_of
+from advisor.simulator.training.stages import tables_as_layers
 
 UNFUSED_UNTIL: Final = "2024-06"
 """Month from which Megatron-LM attends through Transformer Engine by default; before, it stored scores unless
---use-flash-attn was given. Source: NVIDIA/Megatron-LM, megatron/training/arguments.py, --transformer-impl."""
-
-
-@dataclass(frozen=True, slots=True)
-class FirstRelease:
-    """Month in which a framework first had a feature, and the release that brought it."""
-
-    month: str
-    release: str
-
-
-_SINCE: Final = {
-    ("megatron", "fp8"): FirstRelease("2022-11", "Transformer Engine 0.2"),
-    ("megatron", "mxfp8"): FirstRelease("2025-02", "Transformer Engine 2.0"),
-    ("megatron", "nvfp4"): FirstRelease("2025-10", "Transformer Engine 2.8"),
-    ("megatron", "context parallelism"): FirstRelease("2024-03", "Megatron-Core 0.5"),
-    ("megatron", "expert parallelism"): FirstRelease("2023-09", "Megatron-Core 0.3"),
-    ("megatron", "selective recomputation"): FirstRelease("2022-05", "arXiv:2205.05198"),
-    ("megatron", "recomputed modules"): FirstRelease("2025-05", "Megatron-Core 0.12"),
-    ("megatron", "interleaved stages"): FirstRelease("2021-04", "arXiv:2104.04473"),
-    ("torchtitan", "the framework"): FirstRelease("2024-04", "the first commits of pytorch/torchtitan"),
-    ("torchtitan", "context parallelism"): FirstRelease("2024-11", "PyTorch 2.6"),
-    ("deepspeed", "zero3"): FirstRelease("2021-03", "DeepSpeed 0.3.13"),
-    ("fsdp", "zero3"): FirstRelease("2022-06", "PyTorch 1.12"),
-}  # fmt: skip
-"""First releases by framework and feature. Months are an own record, not checked against release notes: one may be off
-by a few."""
-
-
+--use-flash-attn was given. Source: NVIDIA/Megatron-LM, commit e7b74a4b7e (--transformer-impl, 2024-04-02), released
+with Megatron-Core 0.7.0."""
 _RECOMPUTATIONS: Final = {"selective": "selective recomputation", "modules": "recomputed modules"}
 """Features of a release by the recomputation that needs them."""
 
@@ -60,13 +37,13 @@ class MissingFeature:
 def missing_features(job: TrainingJob, plan: TrainingPlan) -> Iterator[MissingFeature]:
     """Yield every feature of a plan that is newer than the job's release; nothing if no release is stated.
 
-    Source: own record, `_SINCE`.
+    Source: catalog/data/training/releases.toml.
     """
     month = year_month_of(job)
     if not month:
         return
     for feature in _features(job, plan):
-        first = _SINCE.get((job.framework, feature))
+        first = first_releases().get((job.framework, feature))
         if first is not None and month < first.month:
             yield MissingFeature(job.framework, feature, job.framework_version or job.date, first)
 
@@ -75,12 +52,17 @@ def _features(job: TrainingJob, plan: TrainingPlan) -> Iterator[str]:
     yield "the framework"
     yield job.compute_dtype
     yield plan.sharding
+    yield plan.schedule
+    yield from sorted(job.features)
+    parts = plan.pipeline_parallel * plan.virtual_stages
     used = {
         "context parallelism": plan.context_parallel > 1,
         "expert parallelism": plan.expert_parallel > 1,
         _RECOMPUTATIONS["selective"]: plan.recompute == "selective",
         _RECOMPUTATIONS["modules"]: plan.recompute == "modules",
-        "interleaved stages": plan.virtual_stages > 1,
+        "interleaved stages": plan.virtual_stages > 1 and plan.schedule == "interleaved",
+        "embedding and loss as pipeline layers": tables_as_layers(num_layers(job.model), parts) > 0,
+        "optimizer in host memory": plan.offload_optimizer,
     }
     yield from (feature for feature, is_used in used.items() if is_used)
 
@@ -88,21 +70,21 @@ def _features(job: TrainingJob, plan: TrainingPlan) -> Iterator[str]:
 def limits_at(limits: LatticeLimits, job: TrainingJob) -> LatticeLimits:
     """Return the limits of a lattice without the features that are newer than the job's release.
 
-    Source: own record, `_SINCE`.
+    Source: catalog/data/training/releases.toml.
     """
     month = year_month_of(job)
     if not month:
         return limits
 
     def has(feature: str) -> bool:
-        first = _SINCE.get((job.framework, feature))
+        first = first_releases().get((job.framework, feature))
         return first is None or month >= first.month
 
     found = replace(
         limits,
         sharding=tuple(name for name in limits.sharding if has(name)),
         schedules=tuple(
-            name for name in limits.schedules if name != "interleaved" or has("interleaved stages")
+            name for name in limits.schedules if has("interleaved stages" if name == "interleaved" else name)
         ),
         recompute=tuple(name for name in limits.recompute if has(_RECOMPUTATIONS.get(name, ""))),
     )

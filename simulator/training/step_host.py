@@ -12,7 +12,7 @@ from advisor.simulator.training.cluster import TrainingCluster, host_link_bytes_
 from advisor.simulator.training.framework_costs import FrameworkCosts, common_term
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory.formats import formats_of
-from advisor.simulator.training.memory.peak import MemoryColumns, peak_memory
+from advisor.simulator.training.memory.peak import MemoryColumns, kept_activation_bytes, peak_memory
 from advisor.simulator.training.plan import RECOMPUTES, SHARDINGS, FloatArray, PlanLattice
 from advisor.simulator.training.step_layers import BLOCK_SCALED, SIXTEEN_BIT, is_autocast, is_eager
 
@@ -128,17 +128,22 @@ def _all_resident(job: TrainingJob, lattice: PlanLattice) -> MemoryColumns:
 def host_bytes(job: TrainingJob, lattice: PlanLattice) -> FloatArray:
     """Host memory that a plan takes for each accelerator [bytes].
 
-    It holds the plan's weights on the host, and of the optimizer its states with gradients in fp32, in which the
-    processor
-    updates.
+    It holds the plan's weights on the host; of the optimizer its states with gradients in fp32, in which the processor
+    updates; and the activations of all layers that are kept for the backward pass.
 
-    Source: ZeRO-Offload (arXiv:2101.06840), section 4; deepspeed/runtime/zero/stage_1_and_2.py.
+    Source: ZeRO-Offload (arXiv:2101.06840), section 4; deepspeed/runtime/zero/stage_1_and_2.py; activations as in
+        Arctic Long Sequence Training (arXiv:2506.13996), section 3.3.
     """
     held = _all_resident(job, lattice)
+    activations = np.zeros(len(lattice))
+    if lattice.offload_activations.any():
+        activations = lattice.offload_activations * kept_activation_bytes(job, lattice)
     size = formats_of(job)
     trained = size.adapters if size.frozen else size.layers
     states = held.optimizer_bytes * (1.0 + _FP32 / max(trained.optimizer, _FP32))
-    return np.asarray(lattice.offload_parameters * held.weight_bytes + lattice.offload_optimizer * states)
+    return np.asarray(
+        lattice.offload_parameters * held.weight_bytes + lattice.offload_optimizer * states + activations
+    )
 
 
 def exposed_stream_s(

@@ -23,7 +23,7 @@ from advisor.simulator.operators.grouped_matmul import (
 from advisor.simulator.operators.matmul import MatmulEfficiency, matmul_s, overlapped_s
 from advisor.simulator.training.framework_costs import FrameworkCosts, common_term
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.memory.account import scaled_width
+from advisor.simulator.training.memory.account import is_tiled, scaled_width
 from advisor.simulator.training.plan import FloatArray, IntArray
 
 OPERATOR_DTYPES: Final = {
@@ -107,6 +107,8 @@ class LayerTimes:
     """Part of forward_s in norms, activations and latent up-projections [s]."""
     experts_s: FloatArray
     """Part of forward_s in routed experts [s]."""
+    tiled_s: FloatArray
+    """Part of forward_s in a feed-forward part that runs tile by tile, and again in its own backward pass [s]."""
 
     def take(self, rows: IntArray) -> "LayerTimes":
         """Return the times at these slices. Source: own definition."""
@@ -159,7 +161,7 @@ class LayerPricing:
     def layer(self, layer: Layer) -> LayerTimes:
         """Return the kernel times of one layer under the job's method [s]. Source: own composition of
         simulator.operators."""
-        matmul_f, matmul_i, matmul_w, last, latent = self._projections(layer)
+        matmul_f, matmul_i, matmul_w, last, latent, dense = self._projections(layer)
         core_f, core_b = self._mixer_core(layer.mixer)
         small_f, small_b = self._small(layer)
         expert_f, expert_i, expert_w = self._experts(layer.experts)
@@ -173,6 +175,7 @@ class LayerPricing:
             last_matmul_s=last,
             modules_s=small_f + latent,
             experts_s=expert_f,
+            tiled_s=dense if is_tiled(layer, self.job) else np.zeros_like(dense),
         )
 
     def head(self) -> dict[str, FloatArray]:
@@ -221,16 +224,19 @@ class LayerPricing:
         """Time of memory-bound operators that move num_bytes [s]."""
         return np.asarray(num_bytes / (self.device.bandwidth_bytes_per_s * common_term("stream_fraction")))
 
-    def _projections(self, layer: Layer) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Time of all dense multiplications of a layer, and of two parts of the forward pass [s].
+    def _projections(self, layer: Layer) -> tuple[FloatArray, ...]:
+        """Time of all dense multiplications of a layer (three passes), and of three parts of the forward pass [s].
 
-        The parts are the last multiplication, if it ends the layer, and those that come up from a latent space.
+        The parts are the last multiplication, if it ends the layer, those that come up from a latent space, and those
+        of the feed-forward part.
         """
         by_degree = [layer.local(int(tp)) for tp in self.tensor_degrees]
         place = np.searchsorted(self.tensor_degrees, self.slices.tensor_parallel)
         totals = [np.zeros_like(self.slices.rows) for _ in range(3)]
         parts: tuple[FloatArray, ...] = ()
         latent = np.zeros_like(self.slices.rows)
+        dense = np.zeros_like(self.slices.rows)
+        own = len(layer.feed_forward.local(1)) if layer.feed_forward is not None else 0
         for index, projection in enumerate(by_degree[0]):
             columns = np.array([row[index].columns for row in by_degree], dtype=np.float64)[place]
             depth = np.array([row[index].depth for row in by_degree], dtype=np.float64)[place]
@@ -239,9 +245,11 @@ class LayerPricing:
                 total += part
             if projection.name in _LATENT_UP:
                 latent = latent + parts[0]
+            if index >= len(by_degree[0]) - own:
+                dense = dense + parts[0]
         ends = layer.feed_forward is not None and layer.experts is None
         last = parts[0] if ends else np.zeros_like(totals[0])
-        return totals[0], totals[1], totals[2], last, latent
+        return totals[0], totals[1], totals[2], last, latent, dense
 
     def _adapters(self, layer: Layer) -> tuple[FloatArray, FloatArray]:
         """Time that adapters add to a forward pass, and time that preparing frozen weights adds to every pass [s].

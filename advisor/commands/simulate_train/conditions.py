@@ -3,7 +3,8 @@
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from difflib import get_close_matches
+from typing import Any, Final
 
 from advisor.ask.measures import parse_bytes
 from advisor.ask.topology import check_network
@@ -14,25 +15,16 @@ from advisor.decide.training.conditions import checked_host_bytes, cluster_of, n
 from advisor.decide.training.scenario import MachineConditions
 from advisor.simulator.device import with_power_cap
 from advisor.simulator.training.cluster import NodeNetwork, TrainingCluster
-from advisor.simulator.training.framework_costs import release_month
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.releases import missing_features
 from advisor.simulator.training.step_host import host_bytes
+from advisor.simulator.training.switches import SWITCHES, Switches, read_switches
 
-
-def known_release(text: str) -> str:
-    """Return a release of a framework as typed.
-
-    Raises: AdvisorError: it is no month, container or version of Megatron-Core.
-    """
-    if text and not release_month(text):
-        raise AdvisorError(
-            f"--framework-version {text!r} names no release whose date is known",
-            why="a month, a container of NVIDIA's or a release of Megatron-Core since 0.11 is read",
-            fix="--framework-version 2024-06, 25.11 or 0.15.0",
-        )
-    return text
+_OF_TORCH: Final = frozenset(
+    {"compile", "linear_ce", "tiled_mlp", "optim_in_backward", "autocast", "fp32_params"}
+)
+"""Switches of modules of PyTorch, which Megatron and MaxText do not have."""
 
 
 def stated_conditions(values: Mapping[str, Any]) -> MachineConditions:
@@ -76,6 +68,54 @@ def stated_cluster(values: Mapping[str, Any], accelerator: Accelerator) -> Train
     if rate is None:
         return cluster
     return replace(cluster, network=NodeNetwork(float(rate) * GIGA / BITS_PER_BYTE))
+
+
+def with_switches(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the typed values with those of the layout that a switch sets: states or inputs of layers on the host.
+
+    Raises: AdvisorError: as `stated_switches`.
+    """
+    found = read_switches(_feature_words(values))
+    told = {
+        "offload_optimizer": found.offloads_optimizer,
+        "offload_activations": found.offloads_activations,
+    }
+    return {**values, **{name: True for name, is_on in told.items() if is_on}}
+
+
+def stated_switches(values: Mapping[str, Any], framework: str) -> Switches:
+    """Return the switches of a run that were typed, by --features and --compile.
+
+    Raises: AdvisorError: no switch has a word; InfeasibleError: a switch needs context parallelism, or is another
+    framework's.
+    """
+    found = read_switches([*_feature_words(values), *(("compile",) if values.get("compile") else ())])
+    if found.unknown:
+        word = found.unknown[0]
+        near = get_close_matches(word.casefold(), SWITCHES, 1, 0.5)
+        raise AdvisorError(
+            f"--features {word!r} is no switch of a training run",
+            why=f"known are {', '.join(SWITCHES)}",
+            fix=f"--features {near[0]}" if near else "drop it",
+        )
+    if "ulysses_sp" in found.features and int(values.get("cp", 1)) == 1:
+        raise InfeasibleError(
+            "--features ulysses_sp divides nothing",
+            why="heads are exchanged among the ranks of --cp, which is 1",
+            fix="--cp 2 or more, or drop ulysses_sp",
+        )
+    torch = sorted(found.features & _OF_TORCH)
+    if torch and framework in ("megatron", "maxtext"):
+        raise InfeasibleError(
+            f"{framework} has no {torch[0]}",
+            why=f"{SWITCHES[torch[0]]}: a switch of PyTorch's own modules",
+            fix="--framework deepspeed, fsdp, torchtitan or peft",
+        )
+    return found
+
+
+def _feature_words(values: Mapping[str, Any]) -> list[str]:
+    return [word for word in str(values.get("features", "")).replace(",", " ").split() if word]
 
 
 def check_release(plan: TrainingPlan, job: TrainingJob) -> None:

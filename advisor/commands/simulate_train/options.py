@@ -106,12 +106,16 @@ class TrainInput:
         str | None,
         JOB(
             "RELEASE",
-            "Its release: a month (2022-06), a container (25.11) or Megatron-Core (0.15.0).",
+            "Its release: a month (2022-06), a container (25.11) or a version (0.15.0, torch 2.9).",
             "spring 2026",
         ),
     ] = None
     compile: Annotated[
         bool | None, JOB(None, "PyTorch's layers compiled (torch.compile).", False, "--compile")
+    ] = None
+    features: Annotated[
+        str | None,
+        JOB("WORD,...", "Switches of the run: liger, tiled_mlp, ulysses_sp, act_offload, chunked_ce, ..."),
     ] = None
     power_cap_w: Annotated[
         float | None, JOB("W", "Power limit of an accelerator.", "its rated power", min=1, max=100_000)

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,9 +18,10 @@ from advisor.catalog.units import GB
 from advisor.commands.simulate_train.conditions import (
     check_release,
     host_note,
-    known_release,
     network_note,
     stated_cluster,
+    stated_switches,
+    with_switches,
 )
 from advisor.commands.simulate_train.far_sites import far_sites
 from advisor.commands.simulate_train.islands import islands_of
@@ -61,6 +62,7 @@ from advisor.simulator.training.plan import (
     TrainingPlan,
 )
 from advisor.simulator.training.plan_check import check_plan, nearest_plan, plan_words
+from advisor.simulator.training.release_months import check_release_name
 
 _DEFAULT_BATCH: Final = 512
 _DEFAULT_SEQUENCE: Final = 8192
@@ -83,7 +85,9 @@ def train(asked: TrainInput, shared: SharedOptions) -> Answer:
 
     Raises: AdvisorError and its kinds: something is malformed, unknown, or the plan cannot run.
     """
-    values = {**(_from_file(asked.plan) if asked.plan is not None else {}), **asked.plan_options()}
+    values = with_switches(
+        {**(_from_file(asked.plan) if asked.plan is not None else {}), **asked.plan_options()}
+    )
     if "model" not in values:
         raise AdvisorError("no model is named", why="--model is missing", fix="--model 70b, or a plan file")
     sites = far_sites(values)
@@ -193,6 +197,7 @@ def _type_of(name: str) -> type | tuple[type, ...]:
         "precision",
         "framework",
         "framework_version",
+        "features",
         "gradients",
         "beside",
         "network",
@@ -257,9 +262,9 @@ def _job(values: Mapping[str, Any], model: Any, accelerator: Accelerator) -> Tra
     method = values.get("method", "full")
     framework = values.get("framework", "megatron" if method == "full" else "peft")
     dtype = values.get("precision") or sixteen_bit(accelerator)
-    version = known_release(str(values.get("framework_version", "")))
-    compiled = frozenset({"compile"}) if values.get("compile") else frozenset[str]()
-    return training_job(
+    version = check_release_name(framework, str(values.get("framework_version", "")))
+    switches = stated_switches(values, framework)
+    job = training_job(
         model,
         values.get("sequence") or min(_DEFAULT_SEQUENCE, model.max_context_tokens or _DEFAULT_SEQUENCE),
         values.get("global_batch", _DEFAULT_BATCH),
@@ -270,8 +275,9 @@ def _job(values: Mapping[str, Any], model: Any, accelerator: Accelerator) -> Tra
         optimizer=values.get("optimizer", "adamw"),
         mean_sequence_tokens=float(values.get("mean_length", 0.0)),
         version=version,
-        switches=_gradients(values.get("gradients"), framework) | compiled,
+        switches=_gradients(values.get("gradients"), framework) | switches.features,
     )
+    return replace(job, software=switches.software(job.software or framework)) if switches.has_liger else job
 
 
 def _gradients(asked: str | None, framework: str) -> frozenset[str]:

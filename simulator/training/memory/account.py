@@ -209,6 +209,12 @@ def _activations(
 
     style = style_of(job, formats)
     everything = kept_layer_bytes(layer, job, formats, style)
+    tiles = mlp_tiles(job, lattice)
+    tiled = KeptTensors()
+    if is_tiled(layer, job):
+        assert layer.feed_forward is not None
+        tiled = layer.feed_forward.kept_tensors(style)
+        everything = everything + tiled.times(-1.0)
     whole = spread(everything) + adapter_identity_bytes(layer, job, formats)
     every_second = formats.software.family == "torchtitan"
     selected = spread(
@@ -225,11 +231,27 @@ def _activations(
     gathered_sequence = (lattice.sequence_parallel > 0) & (tp > 1)
     workspace = (
         2.0 * _BF16 * hidden * residual_tokens
-        + 2.0 * _BF16 * width * sharded_tokens
+        + 2.0 * _BF16 * width * sharded_tokens / tiles
+        + spread(tiled) / tiles
         + _BF16 * hidden * tokens * gathered_sequence
         + _dequantized_bytes(layer, job) / tp
     )
     return {"kept": kept, "again": again, "workspace": workspace}
+
+
+def is_tiled(layer: Layer, job: TrainingJob) -> bool:
+    """Whether the feed-forward part of a layer runs tile by tile: dense ones do. Source: deepspeed TiledMLP."""
+    return "tiled_mlp" in job.features and layer.feed_forward is not None and layer.experts is None
+
+
+def mlp_tiles(job: TrainingJob, lattice: PlanLattice) -> FloatArray:
+    """Number of tiles in which a feed-forward part runs: tokens of a sequence on this rank over the hidden size.
+
+    Source: deepspeed/runtime/sequence_parallel/ulysses_sp.py, TiledMLP: ceil(sequence / hidden).
+    """
+    if "tiled_mlp" not in job.features:
+        return np.ones(len(lattice))
+    return np.ceil(job.computed_tokens / lattice.context_parallel / job.model.hidden_size)
 
 
 def _dequantized_bytes(layer: Layer, job: TrainingJob) -> float:

@@ -1,7 +1,7 @@
 """Peak memory of every plan of a lattice at once, and of every stage of one plan for display."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Final, Literal
 
@@ -115,6 +115,23 @@ def peak_memory(job: TrainingJob, lattice: PlanLattice) -> MemoryColumns:
         for field in fields(MemoryColumns)
     }
     return MemoryColumns(**joined)
+
+
+def kept_activation_bytes(job: TrainingJob, lattice: PlanLattice) -> FloatArray:
+    """Size of the activations that the fullest stage of each plan keeps for its backward passes, wherever they are
+    [bytes].
+
+    Source: as `peak_memory`.
+    """
+    resident = replace(lattice, offload_activations=np.zeros_like(lattice.offload_activations))
+    formats = formats_of(job)
+    shape = shape_of(job)
+    layers = layer_bytes(job, formats, shape, resident)
+    found = [
+        stage_instants(job, formats, shape, resident, layers, stages)[0].activation_bytes
+        for stages in candidate_stages(shape, resident)
+    ]
+    return np.asarray(np.max(np.stack(found), axis=0))
 
 
 def fits(columns: MemoryColumns, memory_bytes: float) -> NDArray[np.bool_]:
