@@ -165,6 +165,22 @@ def matmul_s(
     return np.asarray(efficiency.launch_s + quantize_s + kernel_s)
 
 
+def choose_kernel(
+    num_rows: float, num_columns: float, depth: float, device: Device, efficiency: MatmulEfficiency
+) -> tuple[int, int, int]:
+    """Return tile rows, tile columns and K splits of the kernel that `matmul_s` prices: the fastest candidate.
+
+    Raises: KeyError: the device has no 16-bit peak.
+    Source: as `matmul_s`.
+    """
+    rows, columns, inner = (np.array([size], dtype=np.float64) for size in (num_rows, num_columns, depth))
+    kernels = _kernels(rows, inner, efficiency)
+    best = int(_candidates_s(rows, columns, inner, device, efficiency)[:, 0].argmin())
+    sizes = (kernels.tile_rows, kernels.tile_columns, kernels.split)
+    first, second, third = (int(size[best, 0]) for size in sizes)
+    return first, second, third
+
+
 def of_one_warp(device: Device) -> Device:
     """Return the device as seen by kernels with matrix instructions of one warp, Ampere's: later data-centre
     units⏎reach their rate only with instructions of several warps.
