@@ -59,9 +59,9 @@ def test_work_per_watt_is_peak_over_power(cli: Cli) -> None:
 
 def test_tokens_per_joule_are_a_rate_over_a_draw_within_the_board_s_limit(cli: Cli) -> None:
     found = answer(
-        cli, "catalog efficiency --model llama-3.1-8b --gpu h100-sxm,l4,rtx-4090 --region us,france"
+        cli, "catalog efficiency --model llama-3.1-8b --gpu h100-sxm,l40s,rtx-4090 --region us,france"
     )
-    assert {row["accelerator"] for row in found["accelerators"]} == {"h100-sxm", "l4", "rtx-4090"}
+    assert {row["accelerator"] for row in found["accelerators"]} == {"h100-sxm", "l40s", "rtx-4090"}
     for row in found["accelerators"]:
         record = accelerators.by_id(row["accelerator"])
         assert row["power_w"]["value"] <= (record.tdp_w or 0)

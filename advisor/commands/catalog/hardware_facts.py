@@ -66,8 +66,8 @@ def answer_interconnects(asked: InterconnectsInput, shared: SharedOptions) -> An
             tuple(_link_row(link) for link in links),
         ),
         Paragraph(
-            "One way: what one endpoint sends. Measured bus: bus bandwidth of large all-reduces as nccl-tests counts it, "
-            "without sums in the switch."
+            "One way: what one endpoint sends. Measured bus: bus bandwidth of large all-reduces as nccl-tests counts "
+            "it, without sums in the switch."
         ),
         Table(columns("word | meaning~"), NETWORK_WORDS, title="Names of networks"),
     ]

@@ -42,7 +42,12 @@ def compare_models(first: str, second: str) -> Answer:
             for tokens in _CONTEXTS
         ),
     ]
-    words = f"{_sentence(one, other, held, 'keeps less cache')} {_sentence(one, other, read, 'reads less for each token')}"
+    words = " ".join(
+        (
+            _sentence(one, other, held, "keeps less cache"),
+            _sentence(one, other, read, "reads less for each token"),
+        )
+    )
     return Answer(
         result={
             "first": one.id,

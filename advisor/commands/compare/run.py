@@ -15,8 +15,8 @@ PROBE = "probe"
 
 
 def compare(asked: CompareInput, shared: SharedOptions) -> Answer:
-    """Compare two accelerators or models figure by figure, two probes quantity by quantity, or two plans or reports by question,
-    figures and causes.
+    """Compare two accelerators or models figure by figure, two probes quantity by quantity, or two plans or reports by
+    question, figures and causes.
 
     Raises: InputFileError: a file cannot be read, is no answer of this program, or the two are of different kinds.
     """

@@ -1,11 +1,12 @@
 """Options of `advisor roofline`: a card, one operator or a model under its roof, and how a kernel fills an SM."""
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Final
 
 from typer import Argument, Option
 
-from advisor.ask.options import AnyModel, GpuName, Panel
+from advisor.ask.options import AnyModel, Effect, GpuName, Panel
 from advisor.cli.command import command
 
 MODEL: Final = Panel("A model's operators, with --model")
@@ -45,6 +46,11 @@ class RooflineInput:
         None
     )
     gpus: Annotated[int, OPERATOR("N", "Ranks of an all-reduce.", True, min=2, max=1_000_000)] = 8
+    trace: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="A profile: torch.profiler's Chrome JSON, or an SQLite export of nsys."),
+        Effect.READS,
+    ] = None
     batch: Annotated[int, MODEL("N", "Sequences of the decode step.", True, min=1, max=100_000)] = 1
     context: Annotated[
         int, MODEL("N", "Tokens of each sequence and of the prompt.", True, min=1, max=10_000_000)

@@ -35,8 +35,8 @@ _FORMATS = ("bf16", "fp16", "fp8", "int8", "fp6", "fp4")
 
 
 def roofline(asked: RooflineInput, shared: SharedOptions) -> Answer:
-    """Return operators of a model, or one operator, on the roofline of one accelerator; the occupancy of a kernel; or
-    the ridges of a card.
+    """Return operators of a model, one operator, or those of a profile on the roofline of one accelerator; the
+    occupancy of a kernel; or the ridges of a card.
 
     Raises: AdvisorError: options of different questions are mixed, or the calibration is implausible.
         UnknownNameError: a name is in no record. InfeasibleError: the accelerator cannot be simulated.
@@ -50,6 +50,10 @@ def roofline(asked: RooflineInput, shared: SharedOptions) -> Answer:
         calibration = given_calibration(shared.calibration)
         answer = answer_operator(asked, calibration, shared.given)
         return with_calibration(answer, calibration, (accelerators.get(asked.gpu).record.id,))
+    if asked.trace is not None:
+        from advisor.commands.roofline.trace_view import answer_trace
+
+        return answer_trace(asked.trace, asked.gpu)
     if asked.model is None:
         from advisor.commands.roofline.card import card_answer
 
@@ -65,13 +69,18 @@ def _mode(asked: RooflineInput, given: frozenset[str]) -> str:
     """
     chosen = [
         name
-        for name, value in (("--occupancy", asked.occupancy), ("--op", asked.op), ("--model", asked.model))
+        for name, value in (
+            ("--occupancy", asked.occupancy),
+            ("--op", asked.op),
+            ("--trace", asked.trace),
+            ("--model", asked.model),
+        )
         if value
     ]
     if len(chosen) > 1:
         raise AdvisorError(
             f"{chosen[0]} and {chosen[1]} ask two questions",
-            why="an answer is about a kernel's block, one operator or a model",
+            why="an answer is about a kernel's block, one operator, a profile or a model",
             fix=f"leave out {chosen[1]}",
         )
     mode = chosen[0] if chosen else ""
@@ -82,7 +91,12 @@ def _mode(asked: RooflineInput, given: frozenset[str]) -> str:
             is_typed = field.name in given or getattr(asked, field.name) != field.default
             option = "SHAPE" if field.name == "shape" else f"--{field.name.replace('_', '-')}"
             if is_typed and of != mode:
-                what = {"": "a card alone", "--op": "one operator", "--model": "a model"}.get(mode, "a block")
+                what = {
+                    "": "a card alone",
+                    "--op": "one operator",
+                    "--model": "a model",
+                    "--trace": "a profile",
+                }.get(mode, "a block")
                 raise AdvisorError(
                     f"{option} says nothing of {what}",
                     why=f"it acts with {of}",
