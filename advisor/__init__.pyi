@@ -517,9 +517,16 @@ class _Build:
 build: _Build
 
 def roofline(
-    model: str | None = ...,
+    shape: str | None = ...,
     *,
     gpu: str,
+    model: str | None = ...,
+    op: str | None = ...,
+    dtype: str | None = ...,
+    kv_heads: int | str | None = ...,
+    causal: bool | None = ...,
+    tile: str | None = ...,
+    gpus: int | str | None = ...,
     batch: int | str | None = ...,
     context: int | str | None = ...,
     weight_dtype: str | None = ...,
@@ -532,11 +539,19 @@ def roofline(
     as_of: datetime.date | str | None = ...,
     calibration: str | Path | None = ...,
 ) -> Result:
-    """Operators of a decode step and a prompt on the roofline: intensity, bound, time, distance from the roof.
+    """Operators on the roofline, of a model or one alone: intensity, bound, time; without either, a card's ridges.
 
     Args:
-        model: Id, size (70b), Hugging Face id or config.json.
+        shape: Shape of --op, e.g. 4096x4096x4096; of all-reduce a size, e.g. 1GiB.
         gpu: Accelerator id or short name: h100.
+        model: Id, size (70b), Hugging Face id or config.json.
+        op: gemm, attention, decode-attention, mlp, layernorm, rmsnorm, softmax, gelu, silu, swiglu, transpose,
+            embedding or all-reduce.
+        dtype: Number format of the operator.
+        kv_heads: Heads of keys and values.
+        causal: Whether a token attends to earlier ones only.
+        tile: Tile of a gemm, e.g. 128x128.
+        gpus: Ranks of an all-reduce.
         batch: Sequences of the decode step.
         context: Tokens of each sequence and of the prompt.
         weight_dtype: Weights.
@@ -674,10 +689,10 @@ def compare(
     as_of: datetime.date | str | None = ...,
     calibration: str | Path | None = ...,
 ) -> Result:
-    """Show what changed between two plans, two reports or two probes, and why.
+    """Show what changed between two plans, reports or probes, and why; or two accelerators figure by figure.
 
     Args:
-        first: A plan, a report or a probe, or a recording's name.
+        first: A plan, report or probe, a recording's name, or an accelerator.
         second: Another one of the same kind.
         offline: Never use the network.
         seed: Seed of everything random: same seed, same answer.
@@ -1430,27 +1445,27 @@ class _Validate:
 validate: _Validate
 
 class _Catalog:
-    def gpus(
+    def bits(
         self,
+        model: str | None = ...,
         *,
-        vendor: str | None = ...,
-        family: str | None = ...,
-        engine: str | None = ...,
-        min_memory: float | str | None = ...,
-        sort: Literal['id', 'memory', 'bandwidth', 'bf16', 'fp8', 'fp4', 'power', 'released'] | None = ...,
+        bits: float | str | None = ...,
+        group: int | str | None = ...,
+        scale_bits: float | str | None = ...,
+        zero_bits: float | str | None = ...,
         offline: bool | None = ...,
         seed: int | str | None = ...,
         as_of: datetime.date | str | None = ...,
         calibration: str | Path | None = ...,
     ) -> Result:
-        """List accelerators: memory, bandwidth, dense peaks, power, links.
+        """List bits per element of number formats; or of a width of yours with its groups, scales and zero points.
 
         Args:
-            vendor: Only this vendor, e.g. nvidia.
-            family: Only this architecture, e.g. hopper.
-            engine: Only what this engine runs on, e.g. vllm.
-            min_memory [B]: At least so much, e.g. 80GB.
-            sort: Order; numbers come largest first.
+            model: Show the weights of this model too.
+            bits: Bits of an element alone, e.g. 4.
+            group: Elements that share a scale.
+            scale_bits: Bits of a scale.
+            zero_bits: Bits of a zero point.
             offline: Never use the network.
             seed: Seed of everything random: same seed, same answer.
             as_of: Prices and availability as known on that day.
@@ -1473,6 +1488,64 @@ class _Catalog:
             gpu: Only this accelerator.
             provider: Only these providers.
             price_file: Your own prices, which win.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+    def efficiency(
+        self,
+        model: str | None = ...,
+        *,
+        gpu: str | Sequence[str] | None = ...,
+        precision: str | None = ...,
+        batch: int | str | None = ...,
+        context: int | str | None = ...,
+        region: str | Sequence[str] | None = ...,
+        sort: Literal['bf16', 'fp8', 'fp4', 'int8'] | None = ...,
+        top: int | str | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """List dense TFLOP/s per watt of accelerators and, for a model, tokens per joule and their carbon.
+
+        Args:
+            model: Decode this model, on one accelerator each.
+            gpu: Only these accelerators.
+            precision: Weights.
+            batch: Sequences that decode together.
+            context: Tokens of each.
+            region: Grids of the carbon table.
+            sort: Format of the order, without a model.
+            top: Rows shown; JSON has all.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+    def gpus(
+        self,
+        *,
+        vendor: str | None = ...,
+        family: str | None = ...,
+        engine: str | None = ...,
+        min_memory: float | str | None = ...,
+        sort: Literal['id', 'memory', 'bandwidth', 'bf16', 'fp8', 'fp4', 'power', 'released'] | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """List accelerators: memory, bandwidth, dense peaks, power, links.
+
+        Args:
+            vendor: Only this vendor, e.g. nvidia.
+            family: Only this architecture, e.g. hopper.
+            engine: Only what this engine runs on, e.g. vllm.
+            min_memory [B]: At least so much, e.g. 80GB.
+            sort: Order; numbers come largest first.
             offline: Never use the network.
             seed: Seed of everything random: same seed, same answer.
             as_of: Prices and availability as known on that day.
@@ -1593,6 +1666,26 @@ class _Catalog:
             vendor: Only what runs on this vendor's accelerators.
             precision: Only what serves weights in this format, e.g. fp8.
             gpu: What sources state that they support on this accelerator.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+    def interconnects(
+        self,
+        *,
+        kind: str | None = ...,
+        network: str | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """List links between accelerators and between nodes by generation, and what names of networks mean.
+
+        Args:
+            kind: Only this kind, e.g. nvlink, pcie, infiniband, efa, ici.
+            network: What this name stands for, e.g. 'EFA 32x100Gb'.
             offline: Never use the network.
             seed: Seed of everything random: same seed, same answer.
             as_of: Prices and availability as known on that day.

@@ -6,7 +6,8 @@ from typing import Annotated, Any, Final, Literal, get_args
 
 from pydantic import AfterValidator, Field, model_validator
 
-from advisor.catalog.errors import InputFileError
+from advisor.catalog.described import find_described
+from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.files import DATA_DIR, check_record, read_toml, stated_aliases, toml_names
 from advisor.catalog.resolve import Chosen, resolve, unknown
 from advisor.catalog.schema import Accelerator, ScaleUp, Source
@@ -50,9 +51,21 @@ def by_id(id_: str) -> Accelerator:
 def get(name: str) -> Chosen[Accelerator]:
     """Return the accelerator that the user means by `name`, and a note that names the choice.
 
-    Raises: UnknownNameError: no record or several records have this name; `hint` lists near misses.
+    Raises: UnknownNameError: no record or several records have this name, or it is of a chip that is described only;
+        `hint` lists near misses.
     """
-    found = resolve(name, all_ids(), {} if name in all_ids() else aliases(), "accelerator")
+    try:
+        found = resolve(name, all_ids(), {} if name in all_ids() else aliases(), "accelerator")
+    except UnknownNameError:
+        chip = find_described(name)
+        if chip is None:
+            raise
+        raise UnknownNameError(
+            f"{chip.name} is described, not simulated",
+            why=chip.why,
+            fix=f"type {chip.nearest}, the nearest that is simulated",
+            hint=f"advisor catalog show {chip.id} says what is known",
+        ) from None
     return Chosen(by_id(found.id), found.note)
 
 

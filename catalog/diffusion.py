@@ -27,7 +27,7 @@ class DiffusionPipeline(Record):
     id: str
     """Id of the model record."""
     pixels_per_token: int = Field(ge=1)
-    """Side of the square of pixels behind one token: the autoencoder's factor of 8 times the patch."""
+    """Side of the square of pixels behind one token: the autoencoder's factor times the patch."""
     text_tokens: int = Field(default=0, ge=0)
     """Number of text tokens that run through the transformer together with the image's."""
     guidance: Literal["classifier_free", "distilled", "none"]
@@ -35,10 +35,25 @@ class DiffusionPipeline(Record):
     default_steps: int = Field(ge=1)
     default_width: int
     default_height: int
+    frames_per_latent: int = Field(default=1, ge=1)
+    """Number of frames behind one latent frame after the first; 1 for images."""
+    latent_frames_per_token: int = Field(default=1, ge=1)
+    """Number of latent frames behind one token: the patch's depth."""
+    default_frames: int = Field(default=1, ge=1)
+    """Number of frames of a video; 1 for images."""
     latent_channels: int = Field(ge=1)
     decoder_parameters: float = Field(ge=0)
     text_encoders: tuple[TextEncoder, ...] = ()
     sources: tuple[Source, ...]
+
+    @property
+    def makes_videos(self) -> bool:
+        """Whether the autoencoder compresses time."""
+        return self.frames_per_latent > 1
+
+    def latent_frames(self, frames: int) -> int:
+        """Number of latent frames: the first frame alone, then one for each `frames_per_latent`, the last padded."""
+        return 1 + -(-(frames - 1) // self.frames_per_latent)
 
 
 @lru_cache(maxsize=1)

@@ -9,6 +9,7 @@ from pydantic import Field
 
 from advisor.catalog.accelerators import GbPerS
 from advisor.catalog.files import DATA_DIR, check_record, read_cited_tables
+from advisor.catalog.listing import make_callable
 from advisor.catalog.resolve import unknown
 from advisor.catalog.schema import Interconnect, Source
 
@@ -51,3 +52,6 @@ def by_id(id_: str) -> Interconnect:
     if id_ not in _by_id():
         raise unknown(id_, _by_id(), {}, "interconnect")
     return _by_id()[id_]
+
+
+make_callable(__name__)

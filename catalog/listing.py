@@ -9,10 +9,10 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any, Final
 
-FUNCTIONS: Final = ("gpus", "coverage", "show")
+FUNCTIONS: Final = ("bits", "coverage", "efficiency", "gpus", "show")
 """Commands of `advisor catalog` whose name no module of the room has."""
 
-MODULES: Final = ("engines", "models", "parts", "prices")
+MODULES: Final = ("engines", "interconnects", "models", "parts", "prices")
 """Modules of the room whose names are commands of `advisor catalog`: they are imported when they are first named."""
 
 

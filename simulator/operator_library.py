@@ -140,6 +140,13 @@ class OperatorLibrary:
             self._queued[launch_scale] = library
         return self._queued[launch_scale]
 
+    def on_device(self, device: Device) -> "OperatorLibrary":
+        """Return a copy of the library for another device, whose parameters are looked up again.
+
+        Source: own design.
+        """
+        return replace(self, device=device, _resolved={}, _queued={})
+
     def sustaining(self, flop_per_s: Mapping[str, float]) -> "OperatorLibrary":
         """Return a copy of the library whose matmuls run at a fixed FLOP/s per number format instead of by kernel
         model.

@@ -31,6 +31,8 @@ _LOOKUP_S = 50e-6
 """Time to match the n-grams of a sequence on the host [s], once per sequence and step."""
 NAMES: Final = ("mtp", "eagle", "medusa", "ngram", "lookahead")
 _DRAFT: Final = "draft"
+_CHAINS: Final = ("mtp", "ngram", "lookahead")
+"""Methods that engines draft as a chain alone."""
 _METHODS: Final[dict[str, Method]] = {
     "mtp": "mtp",
     "eagle": "eagle",
@@ -294,7 +296,12 @@ class ChosenSpeculation:
 
 
 def chosen_speculation(
-    text: str, target: Deployment, *, draft_tokens: int | None = None, acceptance: float | None = None
+    text: str,
+    target: Deployment,
+    *,
+    draft_tokens: int | None = None,
+    acceptance: float | None = None,
+    branches: int = 1,
 ) -> ChosenSpeculation:
     """Return the speculation that a name, a number of draft tokens and an acceptance rate mean for a target.
 
@@ -304,6 +311,12 @@ def chosen_speculation(
     """
     kind, _, draft_name = text.partition(":")
     method = _METHODS.get(kind)
+    if branches > 1 and kind in (*_CHAINS, _DRAFT):
+        raise AdvisorError(
+            f"a tree of {branches} branches does not go with {kind}",
+            why="engines verify trees of heads that propose alternatives; others draft a chain",
+            fix="--speculative eagle or medusa, or drop --draft-branches",
+        )
     if method is None or (kind == _DRAFT) != bool(draft_name):
         raise AdvisorError(
             f"speculation {text!r} is not known", fix=f"one of {', '.join(NAMES)}, or draft:MODEL"
@@ -327,10 +340,10 @@ def chosen_speculation(
     if acceptance is None and known is not None:
         where = f"{known.source.title}, {known.source.where}"
         return ChosenSpeculation(
-            text, Speculation(method, guesses, known.value, draft), known.low, known.high, where
+            text, Speculation(method, guesses, known.value, draft, branches), known.low, known.high, where
         )
     chance = float(acceptance if acceptance is not None else math.nan)
-    return ChosenSpeculation(text, Speculation(method, guesses, chance, draft), chance, chance, "")
+    return ChosenSpeculation(text, Speculation(method, guesses, chance, draft, branches), chance, chance, "")
 
 
 def _draft(name: str, target: Deployment) -> Deployment:

@@ -32,7 +32,7 @@ from advisor.catalog.errors import AdvisorError as AdvisorError
 
 __version__: str
 '''
-LIST_MODULES = ("models", "prices", "parts", "engines")
+LIST_MODULES = ("models", "prices", "parts", "engines", "interconnects")
 
 
 def type_of(known: api.Keyword) -> str:

@@ -59,7 +59,7 @@ def item_job(model: Model, workload: ItemWorkload, typed: ItemInput) -> ItemJob:
 
 
 def image_job(model: Model, typed: ItemInput) -> ImageJob:
-    """Return one image, with the settings of the model's pipeline where nothing was typed.
+    """Return one image or video, with the settings of the model's pipeline where nothing was typed.
 
     Raises: AdvisorError: the size is malformed. UnknownNameError: the model's pipeline is not recorded.
     """
@@ -73,7 +73,8 @@ def image_job(model: Model, typed: ItemInput) -> ImageJob:
             why="its guidance is distilled into the weights",
             fix="drop --guidance",
         )
-    return ImageJob(width, height, typed.steps or pipeline.default_steps, guided)
+    steps = typed.steps or pipeline.default_steps
+    return ImageJob(width, height, steps, guided, pipeline.default_frames)
 
 
 def named_model(name: str) -> tuple[Model, tuple[str, ...]]:

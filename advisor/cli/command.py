@@ -238,6 +238,7 @@ _ORDER: Final = (
     "simulate_items",
     "simulate_mechanisms",
     "simulate_long_context",
+    "simulate_checkpoints",
     "validate",
     "catalog",
     "build",

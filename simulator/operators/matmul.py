@@ -67,6 +67,8 @@ _CANDIDATES: Final = np.array([(*tile, split) for tile in _TILES for split in _S
 
 _WARPGROUP_UNITS: Final = ("hopper", "blackwell", "blackwell-ultra", "rubin")
 _ONE_WARP: Final = 0.629
+_HOPPER_SM_FLOP_PER_CYCLE: Final = 4096.0
+"""Dense 16-bit rate of one SM of an H100: 989.4 TFLOP/s over 132 SMs at 1.83 GHz."""
 
 _CLUSTER_ROWS: Final = 2.0
 _SMALL_ROWS: Final = 64.0
@@ -165,6 +167,22 @@ def matmul_s(
     return np.asarray(efficiency.launch_s + quantize_s + kernel_s)
 
 
+def choose_kernel(
+    num_rows: float, num_columns: float, depth: float, device: Device, efficiency: MatmulEfficiency
+) -> tuple[int, int, int]:
+    """Return tile rows, tile columns and K splits of the kernel that `matmul_s` prices: the fastest candidate.
+
+    Raises: KeyError: the device has no 16-bit peak.
+    Source: as `matmul_s`.
+    """
+    rows, columns, inner = (np.array([size], dtype=np.float64) for size in (num_rows, num_columns, depth))
+    kernels = _kernels(rows, inner, efficiency)
+    best = int(_candidates_s(rows, columns, inner, device, efficiency)[:, 0].argmin())
+    sizes = (kernels.tile_rows, kernels.tile_columns, kernels.split)
+    first, second, third = (int(size[best, 0]) for size in sizes)
+    return first, second, third
+
+
 def of_one_warp(device: Device) -> Device:
     """Return the device as seen by kernels with matrix instructions of one warp, Ampere's: later data-centre
     units⏎reach their rate only with instructions of several warps.
@@ -176,6 +194,21 @@ def of_one_warp(device: Device) -> Device:
     if device.architecture not in _WARPGROUP_UNITS:
         return device
     rates = {name: _ONE_WARP * rate for name, rate in device.peak_flop_per_s.items()}
+    return replace(device, peak_flop_per_s=rates)
+
+
+def with_one_warp_limit(device: Device) -> Device:
+    """Return the device as seen by attention kernels with matrix instructions of one warp: an SM keeps no more than
+    62.9 % of a full Hopper SM's rate, so that one whose rate is cut below that keeps all.
+
+    Source: as `of_one_warp`; FlashAttention-2 on H100, arXiv:2407.08608, section 1 (35 % of the peak).
+    """
+    if device.architecture not in _WARPGROUP_UNITS:
+        return device
+    most = _ONE_WARP * _HOPPER_SM_FLOP_PER_CYCLE * device.num_sms * device.clock_hz
+    rates = dict(device.peak_flop_per_s)
+    for name in ("bf16", "fp16"):
+        rates[name] = min(rates[name], most)
     return replace(device, peak_flop_per_s=rates)
 
 

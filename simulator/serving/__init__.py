@@ -7,6 +7,7 @@ from advisor.simulator.serving.arrivals import (
     Poisson,
     TraceArrivals,
     VaryingRate,
+    Weibull,
 )
 from advisor.simulator.serving.distribution import Distribution
 from advisor.simulator.serving.lengths import (
@@ -39,6 +40,7 @@ __all__ = [
     "TraceArrivals",
     "UniformLengths",
     "VaryingRate",
+    "Weibull",
     "Workload",
     "simulate",
 ]

@@ -18,6 +18,8 @@ _DAY_STEPS = 96
 _LONGEST_S = 2.0e6
 """Longest time of a simulation [s]: times stay below 2^62 picoseconds, so that 64-bit sums of two cannot overflow."""
 _SURE_SIGMAS = 4.0
+_LEAST_WEIBULL_CV = 0.05
+_MOST_WEIBULL_CV = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,45 @@ class Gamma:
         return _accumulate_instants(
             lambda: rng.standard_gamma(shape, _CHUNK), 1.0 / (shape * self.rate_per_s)
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Weibull:
+    """Arrivals whose gaps have a Weibull distribution with mean 1/rate and coefficient of variation cv; cv > 1 is
+    bursty.
+
+    Gaps have the shape k with Γ(1 + 2/k) / Γ(1 + 1/k)² = 1 + cv²; cv = 1 is Poisson.
+
+    Source: moments of the Weibull distribution; BurstGPT, arXiv:2401.17644, fits gaps of real requests with it.
+    """
+
+    rate_per_s: float
+    cv: float
+
+    def __post_init__(self) -> None:
+        positive("rate_per_s", self.rate_per_s)
+        if not _LEAST_WEIBULL_CV <= self.cv <= _MOST_WEIBULL_CV:
+            raise AdvisorError(
+                f"a coefficient of variation of {self.cv:g} is out of range",
+                why=f"Weibull gaps are drawn for {_LEAST_WEIBULL_CV:g} to {_MOST_WEIBULL_CV:g}",
+                fix="gamma gaps, or a value in that range",
+            )
+
+    @property
+    def shape(self) -> float:
+        """Shape k of the gaps, by bisection: their variation falls as k grows."""
+        low, high = 0.1, 100.0
+        for _ in range(100):
+            middle = math.sqrt(low * high)
+            log_ratio = math.lgamma(1.0 + 2.0 / middle) - 2.0 * math.lgamma(1.0 + 1.0 / middle)
+            low, high = (middle, high) if math.expm1(log_ratio) > self.cv**2 else (low, middle)
+        return low
+
+    def instants_ps(self, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:
+        """Yield ascending arrival instants [ps], in chunks, without end."""
+        shape = self.shape
+        scale_s = 1.0 / (math.gamma(1.0 + 1.0 / shape) * self.rate_per_s)
+        return _accumulate_instants(lambda: rng.weibull(shape, _CHUNK), scale_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +232,7 @@ def bursts(
     return VaryingRate(((every_s - lasting_s, base_rate_per_s), (lasting_s, burst_rate_per_s)), cv)
 
 
-Arrivals = ClosedLoop | Poisson | Gamma | VaryingRate | TraceArrivals
+Arrivals = ClosedLoop | Poisson | Gamma | Weibull | VaryingRate | TraceArrivals
 
 
 def check_span(num_requests: int, rate_per_s: float) -> None:

@@ -1,5 +1,6 @@
 """Diffusion transformers: time of a step, time of an image with its decoder, and the gain from splitting an image."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal, get_args
@@ -43,8 +44,12 @@ class ImageJob:
     steps: int
     guided: bool
     """Whether each step also runs without the prompt: twice the sequences (classifier-free guidance)."""
+    frames: int = 1
+    """Number of frames of a video; 1 for an image."""
 
     def __post_init__(self) -> None:
+        if self.frames < 1:
+            raise AdvisorError(f"{self.frames} frames are too few", fix="at least 1")
         if self.steps < 1:
             raise AdvisorError(f"{self.steps} denoising steps are too few", fix="at least 1")
         if min(self.width, self.height) < 16 or self.width % 16 or self.height % 16:
@@ -83,9 +88,13 @@ class ImageCost:
 
 
 def image_tokens(pipeline: DiffusionPipeline, job: ImageJob) -> int:
-    """Number of tokens of one image inside the transformer: latent patches and text. Source: the pipeline's record."""
+    """Number of tokens of one image or video inside the transformer: latent patches and text.
+
+    Source: the pipeline's record.
+    """
     side = pipeline.pixels_per_token
-    return (job.width // side) * (job.height // side) + pipeline.text_tokens
+    depth = -(-pipeline.latent_frames(job.frames) // pipeline.latent_frames_per_token)
+    return depth * (job.width // side) * (job.height // side) + pipeline.text_tokens
 
 
 def images_s(
@@ -118,7 +127,9 @@ def images_s(
     seconds["host"] = np.full_like(images, job.steps * STEP_S)
     once = {
         "text_encoders": _text_encoders_s(library, pipeline, images),
-        "decoder": decoder_s(library, images, job.width, job.height, pipeline.latent_channels),
+        "decoder": decoder_s(library, images, job.width, job.height, pipeline.latent_channels)
+        if not pipeline.makes_videos
+        else video_decoder_s(library, images * job.frames, job.width, job.height, pipeline.latent_channels),
     }
     seconds |= as_run(once, runtime, 0)
     return ImageCost(images, seconds, step_s)
@@ -191,6 +202,7 @@ def largest_batch(deployment: Deployment, pipeline: DiffusionPipeline, job: Imag
     """
     memory = (deployment.accelerator.memory_bytes or 0.0) * _MEMORY_FRACTION
     weights = pipeline_weight_bytes(deployment, pipeline)
+    # Videos are decoded in tiles of space and time, an image at most at once.
     pixels = job.width * job.height
     decoding = _LATENT_SHARE * pixels * 256 * _BYTES
     tokens = image_tokens(pipeline, job) * (2 if job.guided else 1)
@@ -306,6 +318,36 @@ def decoder_s(
         rows = images * convolution.pixels
         total += convolution.count * (
             library.matmul_s(rows, convolution.outputs, _KERNEL_AREA * convolution.inputs, "bf16")
+            + library.elementwise_s(rows * convolution.outputs * 2.0 * _PASSES * _BYTES)
+        )
+    return total
+
+
+_DEPTH = 3.0
+"""Planes of a convolution over time: 3 × 3 × 3 instead of 3 × 3."""
+_FRAMES_OF_A_LEVEL = (0.25, 0.5, 1.0, 1.0)
+"""Fraction of the frames at each level of a decoder that doubles time twice, lowest resolution first."""
+
+
+def video_decoder_s(
+    library: OperatorLibrary, num_frames: FloatArray, width: int, height: int, latent_channels: int
+) -> FloatArray:
+    """Time to decode frames of videos by a causal autoencoder of 4 × 8 × 8 [s].
+
+    the image decoder's convolutions over three planes each, on a quarter, half or all of the frames by level
+
+    Assumes: tiles overlap by nothing; autoencoders with other factors decode as many pixels with as many channels.
+    Source: HunyuanVideo, arXiv:2412.03603, section 4.1; own derivation.
+    """
+    total = np.zeros_like(num_frames)
+    full = width * height
+    for convolution in decoder_convolutions(width, height, latent_channels):
+        level = round(math.log(convolution.pixels * 64 / full, 4)) if full else 0
+        frames = num_frames * _FRAMES_OF_A_LEVEL[min(level, 3)]
+        rows = frames * convolution.pixels
+        depth = _KERNEL_AREA * _DEPTH * convolution.inputs
+        total += convolution.count * (
+            library.matmul_s(rows, convolution.outputs, round(depth), "bf16")
             + library.elementwise_s(rows * convolution.outputs * 2.0 * _PASSES * _BYTES)
         )
     return total

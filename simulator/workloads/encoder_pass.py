@@ -16,6 +16,7 @@ from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.forward_pass import token_costs
 from advisor.simulator.graph.model import layers_of, num_operators
 from advisor.simulator.operator_library import OperatorLibrary
+from advisor.simulator.operators.matmul import with_one_warp_limit
 
 FloatArray = NDArray[np.float64]
 _BYTES = 2.0  # activations travel in 16 bits
@@ -33,23 +34,27 @@ class Runtime:
 
     name: str
     kernel_scale: float
-    """Ratio of published time to the sum of the operators' times."""
+    """Ratio of published time to the sum of the operators' times, attention and exchanges aside."""
     launch_s: float
     """Host time per operator, the lower bound of a pass [s]; 0 if a captured graph launches all at once."""
     low: float
     high: float
     """Upper end of the range that contains 80 % of the ratios of published to predicted time."""
+    has_plain_attention: bool = False
+    """Whether attention runs FlashAttention-2, whose instructions are those of one warp."""
 
 
+_LIBRARY_KERNELS: Final = ("attention", "collectives")
+"""Categories of one library kernel for each operator, which no runtime fuses or breaks up."""
 RUNTIMES: Final[Mapping[str, Runtime]] = {
     runtime.name: runtime
     for runtime in (
         # BERT-large on A100, NVIDIA/TensorRT demo/BERT: 16 batches, sequences of 128 and 384.
         Runtime("tensorrt", 1.0, 0.0, 0.85, 1.15),
         # FLUX.1 dev, 28 steps of 1024 x 1024 on one H100: 4.30 s (xdit-project/xDiT, docs/performance/flux.md).
-        Runtime("torch-compile", 1.25, 0.0, 0.75, 1.3),
+        Runtime("torch-compile", 1.3, 0.0, 0.75, 1.3),
         # FLUX.1 dev without compilation: 6.71 s; 50 steps of 512 x 512 on an L40S: 8.71 s (pruna.ai, 2025-02-17).
-        Runtime("torch-eager", 1.77, EAGER_LAUNCH_S, 0.75, 1.4),
+        Runtime("torch-eager", 1.83, EAGER_LAUNCH_S, 0.75, 1.4, has_plain_attention=True),
     )
 }
 
@@ -105,9 +110,12 @@ def encoder_pass(
     seconds = {name: part.copy() for name, part in linear.seconds.items()}
     seconds["attention"] = np.zeros_like(batches)
     ranks = deployment.tensor_parallel * sequence_parallel
+    attending = library
+    if runtime.has_plain_attention:
+        attending = library.on_device(with_one_warp_limit(library.device))
     for layer in layers_of(deployment.model):
         if layer.mixer is not None:
-            one_s = layer.mixer.sequence_s(library, tokens_per_sequence, batches, ranks)
+            one_s = layer.mixer.sequence_s(attending, tokens_per_sequence, batches, ranks)
             seconds["attention"] += layer.count / deployment.pipeline_parallel * one_s
     if sequence_parallel > 1:
         seconds["collectives"] = seconds["collectives"] + _exchange_s(deployment, tokens, sequence_parallel)
@@ -120,7 +128,7 @@ def as_run(seconds: Mapping[str, FloatArray], runtime: Runtime, num_launches: in
     Source: runtimes.RUNTIMES.
     """
     scaled = {
-        name: part * (1.0 if name == "collectives" else runtime.kernel_scale)
+        name: part * (1.0 if name in _LIBRARY_KERNELS else runtime.kernel_scale)
         for name, part in seconds.items()
     }
     if runtime.launch_s * num_launches:

@@ -148,7 +148,14 @@ def test_occupancy_document(cli: Cli) -> None:
         ("occupancy-amd", "advisor roofline --occupancy --gpu mi300x", 2, "no occupancy limits for gfx942"),
         ("occupancy-threads-2048", f"{OCCUPANCY} --threads 2048", 2, "2048"),
         ("occupancy-too-large", f"{OCCUPANCY} --threads 1024 --registers 128", 2, "registers"),
-        ("no-model", "advisor roofline --gpu h100-sxm", 2, "no model is named"),
+        ("card", "advisor roofline --gpu h100-sxm", 0, "591"),
+        ("op-gemm", "advisor roofline --op gemm 4096x4096x4096 --gpu a100", 0, "1,365 flop/byte"),
+        ("op-layernorm", "advisor roofline --op layernorm 4096x4096 --dtype fp16 --gpu a100", 0, "0.833"),
+        ("op-conv", "advisor roofline --op conv2d 3x3 --gpu a100", 2, "the nearest that is modelled: gemm"),
+        ("op-dimensions", "advisor roofline --op gemm 4096x4096 --gpu a100", 2, "3 dimensions"),
+        ("op-no-shape", "advisor roofline --op softmax --gpu a100", 2, "has no shape"),
+        ("op-tile-of-gelu", "advisor roofline --op gelu 64x64 --tile 8x8 --gpu a100", 2, "does not act"),
+        ("op-and-model", f"{BASE} --op gemm 1x1x1", 2, "two questions"),
         ("weight-dtype-fp7", f"{BASE} --weight-dtype fp7", 2, "fp7"),
         ("batch-0", f"{BASE} --batch 0", 2, "--batch"),
     ],
@@ -188,3 +195,19 @@ def test_other_commands_have_no_drawing(cli: Cli, tmp_path: Path) -> None:
         assert run.code == 2
         assert "no drawing" in run.err
         assert list(tmp_path.iterdir()) == []
+
+
+def test_a_ring_of_an_all_reduce_is_no_faster_than_its_wire(cli: Cli) -> None:
+    document = json.loads(cli("advisor roofline --op all-reduce 1GiB --gpu h200-sxm --gpus 8 --json").out)
+    assert document["ring_floor_s"] == pytest.approx(2 * 7 / 8 * 2**30 / 450e9)
+
+
+def test_a_card_has_a_ridge_for_every_format_and_what_the_probe_measured(cli: Cli) -> None:
+    document = json.loads(cli("advisor roofline --gpu h200-sxm --json").out)
+    assert document["ridge_flop_per_byte"]["bf16"] == pytest.approx(206, abs=1)
+    assert document["ridge_flop_per_byte"]["fp8"] == pytest.approx(412, abs=1)
+    latencies = {row["name"]: row["latency_s"] for row in document["levels"]}
+    known = [seconds for seconds in latencies.values() if seconds]
+    assert known[:3] == sorted(known[:3])  # each level farther away answers later
+    assert latencies["device memory"] == pytest.approx(344e-9, rel=0.1)
+    assert "h200-sxm-x1" in document["measured_by"]

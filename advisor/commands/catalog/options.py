@@ -136,3 +136,57 @@ class ShowInput:
     name: Annotated[
         str, Argument(metavar="ID", help="An accelerator, a model or an engine; h100 and 70b will do.")
     ]
+
+
+@command("catalog interconnects")
+@dataclass(frozen=True, slots=True)
+class InterconnectsInput:
+    """List links between accelerators and between nodes by generation, and what names of networks mean."""
+
+    kind: Annotated[str | None, Option(help="Only this kind, e.g. nvlink, pcie, infiniband, efa, ici.")] = (
+        None
+    )
+    network: Annotated[
+        str | None, Option(metavar="TEXT", help="What this name stands for, e.g. 'EFA 32x100Gb'.")
+    ] = None
+
+
+@command("catalog bits")
+@dataclass(frozen=True, slots=True)
+class BitsInput:
+    """List bits per element of number formats; or of a width of yours with its groups, scales and zero points."""
+
+    bits: Annotated[
+        float | None, Option(metavar="N", min=1, max=16, help="Bits of an element alone, e.g. 4.")
+    ] = None
+    group: Annotated[int, Option(metavar="N", min=1, max=1_000_000, help="Elements that share a scale.")] = (
+        128
+    )
+    scale_bits: Annotated[float, Option(metavar="N", min=0, max=64, help="Bits of a scale.")] = 16
+    zero_bits: Annotated[
+        float | None,
+        Option(metavar="N", min=0, max=64, help="Bits of a zero point.", show_default="0, --bits and 16"),
+    ] = None
+    model: Annotated[str | None, Option(metavar="NAME", help="Show the weights of this model too.")] = None
+
+
+EfficiencyOrder = Literal["bf16", "fp8", "fp4", "int8"]
+
+
+@command("catalog efficiency")
+@dataclass(frozen=True, slots=True)
+class EfficiencyInput:
+    """List dense TFLOP/s per watt of accelerators and, for a model, tokens per joule and their carbon."""
+
+    model: Annotated[
+        str | None, Option(metavar="NAME", help="Decode this model, on one accelerator each.")
+    ] = None
+    gpu: Annotated[str | None, Option(metavar="ID,...", help="Only these accelerators.")] = None
+    precision: Annotated[
+        str | None, Option(metavar="FORMAT", help="Weights.", show_default="the checkpoint's")
+    ] = None
+    batch: Annotated[int, Option(metavar="N", min=1, max=4096, help="Sequences that decode together.")] = 32
+    context: Annotated[int, Option(metavar="N", min=1, max=1_000_000, help="Tokens of each.")] = 2048
+    region: Annotated[str, Option(metavar="NAME,...", help="Grids of the carbon table.")] = "us,fr,pl"
+    sort: Annotated[EfficiencyOrder, Option(help="Format of the order, without a model.")] = "bf16"
+    top: Annotated[int, Option(metavar="N", min=1, max=1000, help="Rows shown; JSON has all.")] = 20

@@ -8,6 +8,7 @@ from typing import Final, TypeVar, get_args
 from advisor.ask.measures import parse_count
 from advisor.ask.own_data import kept_prices
 from advisor.catalog import accelerators, engines, models, prices
+from advisor.catalog.described import find_described
 from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError, InfeasibleError, UnknownNameError
 from advisor.catalog.part_prices import price_book, price_of
@@ -122,6 +123,9 @@ def find_record(name: str) -> tuple[Record, str, str]:
     Raises: UnknownNameError: no accelerator, model or engine is called so, or several are.
     Raises: InputFileError: the name is a path, and the config.json there cannot be read.
     """
+    chip = find_described(name)
+    if chip is not None:
+        return chip, "chip", "" if name == chip.id else f"'{name}' is taken as {chip.id}"
     found: list[tuple[Record, str, str]] = []
     unknown: list[UnknownNameError] = []
     for kind, get in (("accelerator", accelerators.get), ("model", models.get), ("engine", engines.get)):

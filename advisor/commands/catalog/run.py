@@ -11,9 +11,12 @@ from advisor.catalog.coverage import coverage as known_coverage
 from advisor.commands.catalog import coverage_view, price_view, queries, record_view, view
 from advisor.commands.catalog.classes_view import model_classes_answer
 from advisor.commands.catalog.options import (
+    BitsInput,
     CoverageInput,
+    EfficiencyInput,
     EnginesInput,
     GpusInput,
+    InterconnectsInput,
     ModelsInput,
     PartsInput,
     PricesInput,
@@ -91,3 +94,24 @@ def show(asked: ShowInput, shared: SharedOptions) -> Answer:
     """Return everything about one record."""
     record, kind, note = queries.find_record(asked.name)
     return record_view.record_answer(record, kind, note, asdict(asked))
+
+
+def interconnects(asked: InterconnectsInput, shared: SharedOptions) -> Answer:
+    """Return links by generation, and what names of networks mean."""
+    from advisor.commands.catalog.hardware_facts import answer_interconnects
+
+    return answer_interconnects(asked, shared)
+
+
+def bits(asked: BitsInput, shared: SharedOptions) -> Answer:
+    """Return bits per element of number formats."""
+    from advisor.commands.catalog.hardware_facts import answer_bits
+
+    return answer_bits(asked, shared)
+
+
+def efficiency(asked: EfficiencyInput, shared: SharedOptions) -> Answer:
+    """Return work per watt of accelerators."""
+    from advisor.commands.catalog.hardware_facts import answer_efficiency
+
+    return answer_efficiency(asked, shared)

@@ -12,7 +12,10 @@ from advisor.cli.command import command
 @command("compare")
 @dataclass(frozen=True, slots=True)
 class CompareInput:
-    """Show what changed between two plans, two reports or two probes, and why."""
+    """Show what changed between two plans, reports or probes, and why; or two accelerators or models."""
 
-    first: Annotated[Path, Argument(metavar="A", help="A plan, a report or a probe, or a recording's name.")]
+    first: Annotated[
+        Path,
+        Argument(metavar="A", help="A plan, report or probe, a recording's name, an accelerator or a model."),
+    ]
     second: Annotated[Path, Argument(metavar="B", help="Another one of the same kind.")]

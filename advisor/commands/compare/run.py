@@ -1,6 +1,6 @@
 """Compare two files: what they are decides how."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +15,23 @@ PROBE = "probe"
 
 
 def compare(asked: CompareInput, shared: SharedOptions) -> Answer:
-    """Compare two probes quantity by quantity, or two plans or reports by question, figures and causes.
+    """Compare two accelerators or models figure by figure, two probes quantity by quantity, or two plans or reports by
+    question, figures and causes.
 
     Raises: InputFileError: a file cannot be read, is no answer of this program, or the two are of different kinds.
     """
     first = asked.first
     second = asked.second
+    from advisor.catalog import accelerators, models
+
+    if _are_names(first, second, accelerators.get):
+        from advisor.commands.catalog.hardware_facts import compare_accelerators
+
+        return compare_accelerators(str(first), str(second))
+    if _are_names(first, second, models.get):
+        from advisor.commands.compare.model_comparison import compare_models
+
+        return compare_models(str(first), str(second))
     documents = [_document(path) for path in (first, second)]
     kinds = [PROBE if document is None else str(document.get("kind", "")) for document in documents]
     if PROBE in kinds and set(kinds) == {PROBE}:
@@ -36,6 +47,25 @@ def compare(asked: CompareInput, shared: SharedOptions) -> Answer:
     from advisor.commands.compare.view import documents_answer
 
     return documents_answer(compare_documents(one, other), first, second)
+
+
+def _are_names(first: Path, second: Path, get: Callable[[str], object]) -> bool:
+    """Whether the two words are no files and at least one of them names a record of a kind."""
+    from advisor.catalog.errors import UnknownNameError
+    from advisor.probes.document import recordings
+
+    words = [str(path) for path in (first, second)]
+    if any(path.exists() or path.suffix == ".json" for path in (first, second)):
+        return False
+    if any(word in recordings() for word in words):
+        return False
+    for word in words:
+        try:
+            get(word)
+        except UnknownNameError:
+            continue
+        return True
+    return False
 
 
 def _compared_probes(first: Path, second: Path) -> Answer:

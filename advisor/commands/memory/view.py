@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.units import GB, KILO
 from advisor.render.answer import Answer, Paragraph, Table, columns
-from advisor.render.numbers import digits, percent
+from advisor.render.numbers import BINARY_SIZE, digits, percent, show
 from advisor.simulator.deployment import Deployment
+from advisor.simulator.graph.model import layers_of
 from advisor.simulator.memory_account import MemoryAccount, ModelAccount
 
 
@@ -20,6 +22,7 @@ def memory_answer(
     notes: tuple[str, ...],
 ) -> Answer:
     """Return the parts of the memory, the verdict and the number of sequences that fit."""
+    exchanged = _exchanged_bytes(deployment)
     return Answer(
         result={
             "fits": account.fits,
@@ -42,6 +45,7 @@ def memory_answer(
                 "sequence_bytes": model.sequence_bytes,
                 "kv_bytes_per_token": model.cache_bytes_per_token,
             },
+            "expert_exchange_bytes_per_token_and_layer": exchanged,
             "problem": account.problem or None,
             "tensor_parallel_that_fits": fitting_degree,
         },
@@ -50,9 +54,26 @@ def memory_answer(
             Paragraph(_headline(deployment, tokens, account), emphasis=True),
             _parts(account),
             Paragraph(_whole(deployment, tokens, model)),
+            *([Paragraph(_exchange_words(exchanged))] if exchanged else []),
             *([Paragraph(f"With --tp {fitting_degree} they fit.")] if fitting_degree else []),
         ),
         notes=notes,
+    )
+
+
+def _exchanged_bytes(deployment: Deployment) -> float | None:
+    """Return what expert parallelism moves for one token and layer, sent to its experts and brought back in 16 bits
+    [bytes]; None without it."""
+    experts = next((layer.experts for layer in layers_of(deployment.model) if layer.experts), None)
+    if experts is None or deployment.expert_parallel == 1:
+        return None
+    return 2.0 * experts.per_token * experts.hidden_size * bytes_per_element("bf16")
+
+
+def _exchange_words(num_bytes: float) -> str:
+    return (
+        f"Expert parallelism moves {show(num_bytes, BINARY_SIZE)} for each token and layer with experts: dispatch and "
+        "combine in 16 bits, if every chosen expert is on another accelerator."
     )
 
 

@@ -1,6 +1,7 @@
 """Answers of `advisor roofline`, from its options."""
 
 from dataclasses import fields
+from typing import Final
 
 from advisor.ask.measures import parse_bytes
 from advisor.ask.options import SharedOptions
@@ -24,36 +25,91 @@ from advisor.simulator.occupancy import limits_of, occupancy
 from advisor.simulator.step_roofline import PassRoofline, roofline_passes
 
 _USUAL_ENGINE = "vllm"
-_OF_A_KERNEL = ("threads", "registers", "shared_memory")
+_MODES: Final[dict[str, tuple[str, ...]]] = {
+    "--occupancy": ("threads", "registers", "shared_memory"),
+    "--op": ("shape", "dtype", "kv_heads", "causal", "tile", "gpus"),
+    "--model": ("batch", "context", "weight_dtype"),
+}
+"""Options that act with another one only."""
 _FORMATS = ("bf16", "fp16", "fp8", "int8", "fp6", "fp4")
 
 
 def roofline(asked: RooflineInput, shared: SharedOptions) -> Answer:
-    """Return operators of a model on the roofline of one accelerator, or the occupancy of a kernel.
+    """Return operators of a model, one operator, or those of a profile on the roofline of one accelerator; the
+    occupancy of a kernel; or the ridges of a card.
 
-    Raises: AdvisorError: no model is named, or the calibration is implausible. UnknownNameError: a name is in no
-        record. InfeasibleError: the accelerator cannot be simulated.
+    Raises: AdvisorError: options of different questions are mixed, or the calibration is implausible.
+        UnknownNameError: a name is in no record. InfeasibleError: the accelerator cannot be simulated.
     """
-    if asked.occupancy:
+    mode = _mode(asked, shared.given)
+    if mode == "--occupancy":
         return _answer_occupancy(asked)
-    for field in fields(RooflineInput):
-        if field.name in _OF_A_KERNEL and getattr(asked, field.name) != field.default:
-            option = f"--{field.name.replace('_', '-')}"
-            raise AdvisorError(
-                f"{option} says nothing of a model",
-                why="it is of a kernel's block",
-                fix=f"{option} with --occupancy",
-            )
+    if mode == "--op":
+        from advisor.commands.roofline.operator import answer_operator
+
+        calibration = given_calibration(shared.calibration)
+        answer = answer_operator(asked, calibration, shared.given)
+        return with_calibration(answer, calibration, (accelerators.get(asked.gpu).record.id,))
+    if asked.trace is not None:
+        from advisor.commands.roofline.trace_view import answer_trace
+
+        return answer_trace(asked.trace, asked.gpu)
     if asked.model is None:
-        raise AdvisorError(
-            "no model is named",
-            why="operators have the shapes of a model",
-            fix="e.g. --model llama-3.1-8b, or --occupancy for a kernel",
+        from advisor.commands.roofline.card import card_answer
+
+        record, note = accelerators.get(asked.gpu)
+        return card_answer(record, (note,) if note else ())
+    return _answer_model(asked, asked.model, shared)
+
+
+def _mode(asked: RooflineInput, given: frozenset[str]) -> str:
+    """Return the option that says what is asked; empty for a card alone.
+
+    Raises: AdvisorError: two of them are given, or an option that acts with another one only.
+    """
+    chosen = [
+        name
+        for name, value in (
+            ("--occupancy", asked.occupancy),
+            ("--op", asked.op),
+            ("--trace", asked.trace),
+            ("--model", asked.model),
         )
+        if value
+    ]
+    if len(chosen) > 1:
+        raise AdvisorError(
+            f"{chosen[0]} and {chosen[1]} ask two questions",
+            why="an answer is about a kernel's block, one operator, a profile or a model",
+            fix=f"leave out {chosen[1]}",
+        )
+    mode = chosen[0] if chosen else ""
+    for of, names in _MODES.items():
+        for field in fields(RooflineInput):
+            if field.name not in names:
+                continue
+            is_typed = field.name in given or getattr(asked, field.name) != field.default
+            option = "SHAPE" if field.name == "shape" else f"--{field.name.replace('_', '-')}"
+            if is_typed and of != mode:
+                what = {
+                    "": "a card alone",
+                    "--op": "one operator",
+                    "--model": "a model",
+                    "--trace": "a profile",
+                }.get(mode, "a block")
+                raise AdvisorError(
+                    f"{option} says nothing of {what}",
+                    why=f"it acts with {of}",
+                    fix=f"add {of}{'' if of == '--occupancy' else ' NAME'}, or leave out {option}",
+                )
+    return mode
+
+
+def _answer_model(asked: RooflineInput, model: str, shared: SharedOptions) -> Answer:
     weight_dtype, format_note = known_dtype(asked.weight_dtype, "weight-dtype")
     record, note = accelerators.get(asked.gpu)
     engine = _USUAL_ENGINE if _USUAL_ENGINE in record.engines or not record.engines else record.engines[0]
-    planned = named_deployment(asked.model, record.id, engine, weight_dtype=weight_dtype)
+    planned = named_deployment(model, record.id, engine, weight_dtype=weight_dtype)
     calibration = given_calibration(shared.calibration)
     deployment = calibrated_deployment(planned, calibration)
     passes = roofline_passes(deployment, asked.batch, asked.context, roof=device_of(record))
@@ -62,7 +118,7 @@ def roofline(asked: RooflineInput, shared: SharedOptions) -> Answer:
         passes,
         _roofs(record, passes, calibration),
         _inputs(deployment, asked),
-        tuple(filter(None, (models.get(asked.model).note, note, format_note))),
+        tuple(filter(None, (models.get(model).note, note, format_note))),
         _warnings(deployment),
     )
     return with_calibration(answer, calibration, (record.id,))

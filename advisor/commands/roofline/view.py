@@ -1,5 +1,6 @@
 """Operators on the roofline as an answer: tables, a plot in characters, a drawing."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -14,7 +15,12 @@ from advisor.render.numbers import LEGEND, MISSING, RATE, TIME, digits, percent,
 from advisor.render.plot import PlotAxis, PlotPoint, scatter
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.occupancy import Occupancy, SmLimits
-from advisor.simulator.step_roofline import PassRoofline, RooflineOperator
+from advisor.simulator.step_roofline import (
+    PassRoofline,
+    RooflineOperator,
+    crossover_batch,
+    longest_compute_bound_context,
+)
 
 _LETTERS: Final = {"decode": "abcdefghij", "prefill": "ABCDEFGHIJ"}
 _ROOF_MARKS: Final = {False: ".", True: "+"}
@@ -55,7 +61,14 @@ def roofline_answer(
     tables = [_table(one) for one in passes]
     legend = Paragraph("\n".join([*(_roof_words(roof) for roof in roofs), LEGEND]))
     plot = Figure(_plot(marks, roofs), title="Operators under the roof")
-    blocks: list[Block] = [Paragraph(headline, emphasis=True), *tables, plot, legend]
+    turning = _turning_point(deployment, step, roofs[0])
+    blocks: list[Block] = [
+        Paragraph(headline, emphasis=True),
+        *tables,
+        Paragraph(turning.words(step.context_tokens)),
+        plot,
+        legend,
+    ]
     sides = ", ".join(f"{roof.name} {show(roof.bandwidth_bytes_per_s, RATE)}" for roof in roofs)
     title = f"{deployment.model.id} ({deployment.weight_dtype}) on {deployment.accelerator.id}: {sides}"
     return Answer(
@@ -63,6 +76,7 @@ def roofline_answer(
             "roofs": [_roof_fields(roof) for roof in roofs],
             "passes": [_pass_fields(one) for one in passes],
             "operators": [_fields(operator) for one in passes for operator in one.operators],
+            "decode_turns_compute_bound": turning,
         },
         inputs=inputs,
         blocks=tuple(blocks),
@@ -72,6 +86,41 @@ def roofline_answer(
         warnings=warnings,
         svg=roofline_svg(title, [line for roof in roofs for line in _lines(roof)], marks),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class TurningPoint:
+    """Where decode turns compute-bound under one roof."""
+
+    batch: float | None
+    """Smallest batch at this context [sequences]; None if there is none."""
+    longest_context_tokens: float | None
+    """Context beyond which no batch is compute-bound [tokens]; None if every context has one."""
+
+    def words(self, context_tokens: int) -> str:
+        """Return the point in one sentence."""
+        longest = self.longest_context_tokens
+        limit = "" if longest is None or longest < 1.0 else f"; beyond {longest:,.0f} tokens at none"
+        if self.batch is None:
+            return f"Decode with {context_tokens:,} tokens of context is compute-bound at no batch{limit}."
+        at = f"at a batch of {self.batch:,.0f}"
+        return f"Decode with {context_tokens:,} tokens of context turns compute-bound {at}{limit}."
+
+
+def _turning_point(deployment: Deployment, step: PassRoofline, roof: Roof) -> TurningPoint:
+    """Return where decode turns compute-bound: the whole step against the fastest unit that it multiplies on."""
+    peak = max(operator.peak_flop_per_s for operator in step.operators)
+    bandwidth = roof.bandwidth_bytes_per_s
+    batch = crossover_batch(
+        deployment.model,
+        step.context_tokens,
+        peak,
+        bandwidth,
+        weight_dtype=deployment.weight_dtype,
+        kv_dtype=deployment.kv_dtype,
+    )
+    longest = longest_compute_bound_context(deployment.model, peak, bandwidth, kv_dtype=deployment.kv_dtype)
+    return TurningPoint(batch, longest if math.isfinite(longest) else None)
 
 
 def _lines(roof: Roof) -> list[RoofLine]:

@@ -15,7 +15,7 @@ _STUDIED: Final = Studied(pareto=("min single_latency_s", "max best_items_per_s"
 @command("simulate diffusion", uses_calibration=True, studied=_STUDIED)
 @dataclass(frozen=True, slots=True)
 class DiffusionInput:
-    """Images from a diffusion transformer: time by batch size, and how many accelerators a load takes."""
+    """Images or videos from a diffusion transformer: time by batch size, and how many accelerators a load takes."""
 
     model: OtherModelName
     gpu: GpuName
@@ -26,6 +26,10 @@ class DiffusionInput:
     split: Annotated[Literal["ulysses", "ring", "patch"], LAYOUT("WAY", "How they share it.", True)] = (
         "ulysses"
     )
+    frames: Annotated[
+        int | None,
+        Option(metavar="N", min=1, max=10_000, help="Frames of a video.", show_default="of the model"),
+    ] = None
     guidance_parallel: Annotated[
         bool, Option("--guidance-parallel", help="The two halves of guidance on accelerators of their own.")
     ] = False

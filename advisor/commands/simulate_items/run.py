@@ -1,6 +1,6 @@
 """Run one replica that serves images, texts or audio."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from advisor.ask.items import item_job, named_model
@@ -8,8 +8,9 @@ from advisor.ask.measures import parse_rate, parse_seconds
 from advisor.ask.options import SharedOptions
 from advisor.ask.own_data import given_calibration
 from advisor.catalog import accelerators
+from advisor.catalog import diffusion as pipelines
 from advisor.catalog.dtypes import known_dtype
-from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.units import KILO
 from advisor.commands.simulate_items.options import DiffusionInput, EmbedInput, SpeechInput
 from advisor.commands.simulate_items.view import service_answer
@@ -24,7 +25,7 @@ from advisor.simulator.workloads.batch_queue import (
     simulate_batches,
 )
 from advisor.simulator.workloads.diffusion import Parallel
-from advisor.simulator.workloads.services import ItemService, ItemWorkload, item_service
+from advisor.simulator.workloads.services import ItemJob, ItemService, ItemWorkload, item_service
 
 _NUM_REQUESTS = 10_000
 
@@ -59,6 +60,8 @@ def _answer_load(
     chip = accelerators.get(asked.gpu)
     calibration = given_calibration(shared.calibration)
     job = item_job(model, workload, asked.item)
+    if isinstance(asked, DiffusionInput) and asked.frames is not None:
+        job = _with_frames(job, model.id, asked.frames)
     weight_dtype, format_note = known_dtype(asked.precision)
     accelerator = calibrated_accelerator(chip.record, calibration)
     service = item_service(model, accelerator, job, weight_dtype=weight_dtype, parallel=parallel)
@@ -77,6 +80,21 @@ def _answer_load(
     remarks = tuple(filter(None, (*notes, chip.note, format_note)))
     answer = service_answer(service, job.unit, inputs, remarks, fleet, _facts(workload, service))
     return with_calibration(answer, calibration, (chip.record.id,))
+
+
+def _with_frames(job: ItemJob, model: str, frames: int) -> ItemJob:
+    """Return the job of a video with this number of frames.
+
+    Raises: AdvisorError: the model makes images.
+    """
+    assert job.image is not None
+    if not pipelines.get(model).makes_videos:
+        raise AdvisorError(
+            f"--frames says nothing of {model}",
+            why="it makes images",
+            fix="--model wan2.1-t2v-14b, or drop --frames",
+        )
+    return replace(job, image=replace(job.image, frames=frames))
 
 
 def _fleet(service: ItemService, rate_per_s: float, limit_s: float, seed: int) -> tuple[BatchFleet, Quantity]:

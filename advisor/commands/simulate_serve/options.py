@@ -1,7 +1,7 @@
 """Options of `advisor simulate serve`: one stated deployment under one load."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from advisor.ask.options import (
     LAYOUT,
@@ -22,6 +22,10 @@ POOLS: Final = Panel("Disaggregated prefill and decode")
 LONG: Final = Panel("Two pools, long prompts apart from short ones")
 
 
+GapDistribution = Literal["gamma", "weibull"]
+Batching = Literal["continuous", "static"]
+
+
 def _objective(what: str, example: str) -> Any:
     """Return a latency that a request must reach to count as good."""
     return OBJECTIVES("TIME", f"{what} that still counts as good, e.g. {example}.")
@@ -40,6 +44,16 @@ class Guessing:
     acceptance: Annotated[
         float | None,
         LAYOUT("A", "Chance that a guess is accepted, with --speculative.", "as published", min=0.0, max=1.0),
+    ] = None
+    draft_branches: Annotated[
+        int | None,
+        LAYOUT(
+            "N",
+            "Alternatives at each position of a tree, with --speculative; 1 is a chain.",
+            "1",
+            min=1,
+            max=64,
+        ),
     ] = None
 
 
@@ -101,6 +115,14 @@ class ServeInput:
     max_num_batched_tokens: Annotated[
         int | None, LAYOUT("N", "Tokens of one engine step.", "the engine's", min=1, max=10_000_000)
     ] = None
+    batching: Annotated[
+        Batching | None,
+        LAYOUT(
+            None,
+            "static: a batch runs until its longest answer ends; continuous: requests join and leave at any step.",
+            "the engine's",
+        ),
+    ] = None
     prefix_caching: Annotated[
         bool | None,
         LAYOUT(
@@ -134,6 +156,20 @@ class ServeInput:
         ),
     ] = None
     load: LoadOptions = LoadOptions()
+    burstiness: Annotated[
+        float | None,
+        LOAD(
+            "CV",
+            "Standard deviation over mean of the gaps between requests: 0.5 even, 1 Poisson, 3 bursty (vLLM's "
+            "--burstiness B is 1/CV²).",
+            "1",
+            min=0.05,
+            max=20,
+        ),
+    ] = None
+    gaps: Annotated[
+        GapDistribution | None, LOAD(None, "Distribution of these gaps, with --burstiness.", "gamma")
+    ] = None
     seeds: Annotated[
         str | None, LOAD("N,...", "Seeds of several runs whose figures are pooled: 8,9,10.", "--seed")
     ] = None

@@ -7,13 +7,35 @@ from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Calibration
 from advisor.commands.simulate_serve.options import TwoPools
-from advisor.render.numbers import layout_words
+from advisor.render.numbers import RATE, SIZE, TIME, digits, layout_words, show
 from advisor.simulator.calibrated_device import calibrated_deployment
 from advisor.simulator.deployment import Deployment, activation_dtype_of
 from advisor.simulator.disaggregation import DisaggregatedModel, PoolPlan, model_disaggregated
 from advisor.simulator.graph.model import is_moe
 from advisor.simulator.layout import check_layout
 from advisor.simulator.replica_model import EngineSettings
+
+
+@dataclass(frozen=True, slots=True)
+class KvTransfer:
+    """Transfer of the cache of one prompt from a prefill worker to a decode worker."""
+
+    tokens: float
+    num_bytes: float
+    bytes_per_s: float
+    time_s: float
+    """Time over one free link, from the first byte to the last, latency included [s]."""
+    exposed_s: float
+    """Part of that time that passes after the prompt is computed: a layer's share if layers leave one by one [s]."""
+
+    @property
+    def words(self) -> str:
+        """Return the transfer in one sentence."""
+        return (
+            f"The cache of a mean prompt of {digits(self.tokens)} tokens has {show(self.num_bytes, SIZE)} and takes "
+            f"{show(self.time_s, TIME)} over {show(self.bytes_per_s, RATE)} to the decode pool; at least "
+            f"{show(self.exposed_s, TIME)} of it comes after the prompt is computed."
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +51,20 @@ class Pools:
         """Return the hardware of both pools: `1 x (4 x h100-sxm (TP4)) for prompts, 2 x (...) for answers`."""
         parts = ((self.prefill, "prompts"), (self.decode, "answers"))
         return ", ".join(f"{_words(plan)} for {what}" for plan, what in parts)
+
+    def transfer(self, tokens: float) -> KvTransfer:
+        """Return the transfer of a prompt's cache over one free link.
+
+        Assumes: no other transfer is on the link; with layers that leave one by one, all but the last layer's cache is
+        gone when the prompt is computed.
+        """
+        link = self.model.link
+        moved = link.fixed_bytes + link.bytes_per_token * tokens
+        whole_s = link.latency_s + moved / link.bytes_per_s
+        layers = link.num_layers if link.layer_wise else 1
+        return KvTransfer(
+            tokens, moved, link.bytes_per_s, whole_s, link.latency_s + moved / layers / link.bytes_per_s
+        )
 
 
 def pools_of(

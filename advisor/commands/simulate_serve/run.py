@@ -20,19 +20,28 @@ from advisor.ask.own_data import given_calibration
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Calibration, Model
 from advisor.commands.simulate_serve.options import Guessing, ServeInput
-from advisor.render.answer import Answer
+from advisor.render.answer import Answer, Paragraph
 from advisor.render.atomic import check_writable, write_text
 from advisor.render.serve_view import ServeRun, SpeculationGain, serve_answer
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica, nearest_layout
-from advisor.simulator.serving import ServingResult, Slo, Workload, simulate
+from advisor.simulator.serving import (
+    Gamma,
+    Poisson,
+    SchedulerPolicy,
+    ServingResult,
+    Slo,
+    Weibull,
+    Workload,
+    simulate,
+)
 from advisor.simulator.serving.content import SharedPrefixes
 from advisor.simulator.serving.metrics import pool_runs
 from advisor.simulator.serving.overload import overload_of
 from advisor.simulator.serving_prediction import ServingPrediction, predict_serving
 
 if TYPE_CHECKING:
-    from advisor.commands.simulate_serve.pools import Pools
+    from advisor.commands.simulate_serve.pools import KvTransfer, Pools
     from advisor.commands.simulate_serve.speculation import Speculating
 
 
@@ -56,6 +65,7 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
         trace = asked.load.trace
         window = asked.flags.max_model_len or model.max_context_tokens
         read_trace(trace).check_fits(window, model.id, trace)
+    _check_mechanisms(asked)
     started = time.perf_counter()
     run = _run_in_shares if _is_shared_out(asked) else _run_whole
     ran = run(asked, deployment, calibration, _seeds(asked, shared.seed), slo)
@@ -74,12 +84,18 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
         "router": asked.layout.router,
         "prefix_caching": ran.replica.policy.prefix_caching,
         "power_cap": asked.power_cap,
+        "batching": asked.batching,
+        "arrivals": ran.plan.workload.arrivals if asked.burstiness is not None else None,
         "contents": _contents_of(ran.plan.workload),
     }
     sent = None if ran.plan.traffic.concurrency else ran.plan.traffic.rate_per_s
     overload = overload_of(ran.result, sent)
     shown = ServeRun(ran.replica, ran.result, ran.prediction, wall_s, ran.gain, ran.words, overload)
     answer = serve_answer(shown, ran.plan.traffic, inputs, notes)
+    if ran.transfer is not None:
+        words = Paragraph(ran.transfer.words)
+        result = {**answer.result, "kv_transfer": ran.transfer}
+        answer = replace(answer, result=result, blocks=(*answer.blocks, words))
     if calibration is None:
         return answer
     from advisor.render.calibration_view import with_calibration
@@ -99,6 +115,8 @@ class _Ran:
     """Gain of speculative decoding over the same load without it; None without speculative decoding."""
     words: str
     """Text of the answer about pools or shares; empty for one pool that takes the whole load."""
+    transfer: "KvTransfer | None" = None
+    """Transfer of a mean prompt's cache from one pool to the other; None for one pool."""
 
 
 def _run_in_shares(
@@ -126,6 +144,9 @@ def _run_whole(
 ) -> _Ran:
     """Run all replicas, or both pools, with the whole load, once for each seed."""
     plan = load_of(asked.load, deployment.model, asked.flags.max_model_len)
+    if asked.burstiness is not None:
+        arrivals = _bursty(asked.burstiness, asked.gaps, plan)
+        plan = replace(plan, workload=replace(plan.workload, arrivals=arrivals))
     pools, plain, speculating, replica = _replicas(deployment, plan, asked, calibration)
     served = _run if pools is None else partial(_run_pools, pools)
     runs = [
@@ -137,7 +158,53 @@ def _run_whole(
     if speculating is not None:
         prediction = speculating.as_sure(prediction)
         gain = speculating.gain(plain, plan, result)
-    return _Ran(plan, replica, result, prediction, gain, "" if pools is None else pools.words)
+    if pools is None:
+        return _Ran(plan, replica, result, prediction, gain, "")
+    return _Ran(plan, replica, result, prediction, gain, pools.words, pools.transfer(plan.mean_input_tokens))
+
+
+def _bursty(variation: float, gaps: str | None, plan: LoadPlan) -> Gamma | Weibull:
+    """Return arrivals at the rate of the plan whose gaps vary as typed.
+
+    Raises: AdvisorError: requests are sent by clients or come from a trace, or the variation is out of range.
+    """
+    rate = plan.traffic.rate_per_s
+    if rate is None or not isinstance(plan.workload.arrivals, Poisson):
+        raise AdvisorError(
+            "--burstiness needs a rate",
+            why="clients wait for their answers, and a trace has its own instants",
+            fix="--rate 10, or drop --burstiness",
+        )
+    return Weibull(rate, variation) if gaps == "weibull" else Gamma(rate, variation)
+
+
+def _check_mechanisms(asked: ServeInput) -> None:
+    """Refuse mechanisms that are not simulated together.
+
+    Raises: AdvisorError: there are two of them.
+    """
+    if asked.gaps is not None and asked.burstiness is None:
+        raise AdvisorError(
+            "--gaps needs --burstiness", why="a distribution has a width", fix="--burstiness 2"
+        )
+    if asked.burstiness is not None and _is_shared_out(asked):
+        raise AdvisorError(
+            "--burstiness is for replicas that share one queue",
+            why="conversations and shares of a load draw their own arrivals",
+            fix="drop --burstiness, or the options of sessions, long prompts and shares",
+        )
+    if asked.batching == "static" and asked.pools.is_given:
+        raise AdvisorError(
+            "static batches and two pools exclude each other",
+            why="workers that only decode have no batch that begins with its prompts",
+            fix="drop --batching static, or the options of pools",
+        )
+    if asked.batching == "static" and asked.prefix_caching:
+        raise AdvisorError(
+            "--batching static keeps no prefix cache",
+            why="a static batch computes all its prompts",
+            fix="drop --prefix-caching",
+        )
 
 
 def _is_shared_out(asked: ServeInput) -> bool:
@@ -179,7 +246,8 @@ def _workload_of(plan: LoadPlan, asked: ServeInput, seed: int, model: Model) -> 
     from advisor.decide.scenario import within_window
 
     traffic, _ = within_window(traffic, model)
-    return workload_of(traffic, traffic.rate_per_s or 0.0, plan.workload.num_requests, seed)
+    drawn = workload_of(traffic, traffic.rate_per_s or 0.0, plan.workload.num_requests, seed)
+    return drawn if asked.burstiness is None else replace(drawn, arrivals=plan.workload.arrivals)
 
 
 def _replicas(
@@ -325,9 +393,27 @@ def _replica(
         )
     except InfeasibleError as error:
         raise with_nearest_layout(error, deployment, plan.longest_request_tokens) from None
+    if asked.batching is not None:
+        replica = replace(replica, policy=_with_batching(replica.policy, asked.batching))
     if asked.prefix_caching is None:
         return replica
     return replace(replica, policy=replace(replica.policy, prefix_caching=asked.prefix_caching))
+
+
+def _with_batching(policy: SchedulerPolicy, batching: str) -> SchedulerPolicy:
+    """Return the policy with static batches; or the engine's own, which is continuous unless it takes one request.
+
+    Raises: AdvisorError: the engine takes one request at a time.
+    """
+    if batching == "static":
+        return replace(policy, kind="static", prefix_caching=False)
+    if policy.kind == "single_stream":
+        raise AdvisorError(
+            "this engine takes one request at a time",
+            why="its scheduler is simulated as single_stream",
+            fix="--batching static, or another --engine",
+        )
+    return policy
 
 
 def _settings(asked: ServeInput) -> EngineSettings:

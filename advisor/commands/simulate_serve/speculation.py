@@ -37,7 +37,7 @@ class Speculating:
         batch = min(num_slots, max(1, round(result.mean_batch)))
         loss = crossover_batch(slow, fast, context)
         return SpeculationGain(
-            method=chosen.name,
+            method=chosen.name if guess.branches == 1 else f"{chosen.name} in {guess.branches} branches",
             draft_tokens=guess.draft_tokens,
             acceptance=guess.acceptance,
             acceptance_low=chosen.low,
@@ -64,13 +64,18 @@ def speculating_replica(
         the model, or the draft leaves no room.
     """
     if typed.speculative is None:
-        if typed.draft_tokens is not None or typed.acceptance is not None:
+        if typed != Guessing():
             raise AdvisorError(
-                "--draft-tokens and --acceptance need a method", fix="--speculative mtp, or drop them"
+                "--draft-tokens, --draft-branches and --acceptance need a method",
+                fix="--speculative mtp, or drop them",
             )
         return None
     chosen = chosen_speculation(
-        typed.speculative, plain.deployment, draft_tokens=typed.draft_tokens, acceptance=typed.acceptance
+        typed.speculative,
+        plain.deployment,
+        draft_tokens=typed.draft_tokens,
+        acceptance=typed.acceptance,
+        branches=typed.draft_branches or 1,
     )
     replica = speculative_replica(
         plain,

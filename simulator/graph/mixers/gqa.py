@@ -31,6 +31,9 @@ from advisor.simulator.operators.unified_attention import (
     unified_prefill_s,
 )
 
+_WIDEST_ENCODER_HEAD = 80
+"""Largest head size among the measurements behind the records of encoder attention."""
+
 
 class Operators(MixerOperators):
     """Operators of grouped-query attention. Query, key and value are one matrix; key-value heads are repeated if there
@@ -197,7 +200,10 @@ class Operators(MixerOperators):
         device = library.device
         heads = record.num_heads / np.asarray(ranks, dtype=np.float64)
         if not record.causal:
-            encoder = library.parameters(PrefillEfficiency, "attention_encoder", "bf16")
+            # Encoder kernels were measured at head sizes of vision towers, up to 80; wider heads run the kernels of
+            # prompts, without their mask.
+            operator = "attention_encoder" if self.head_dim <= _WIDEST_ENCODER_HEAD else "attention_prefill"
+            encoder = library.parameters(PrefillEfficiency, operator, "bf16")
             return np.asarray(attention_encoder_s(tokens, batch, heads, self.head_dim, device, encoder))
         efficiency = library.parameters(PrefillEfficiency, "attention_prefill", "bf16")
         kv_heads = np.maximum(1.0, record.num_kv_heads / np.asarray(ranks, dtype=np.float64))

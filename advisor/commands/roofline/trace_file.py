@@ -1,0 +1,213 @@
+"""Traces of a profiler: kernels and copies of GPUs with times, from PyTorch's JSON or an SQLite export of nsys."""
+
+import gzip
+import io
+import json
+import math
+import sqlite3
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from advisor.catalog.errors import InputFileError
+from advisor.catalog.units import GIGA, MICROSECOND_S
+from advisor.simulator.roofline import Work
+
+_MOST_BYTES: Final = 4e9
+_SQLITE_HEAD: Final = b"SQLite format 3\x00"
+_GZIP_HEAD: Final = b"\x1f\x8b"
+_GPU_CATEGORIES: Final = ("kernel", "gpu_memcpy", "gpu_memset", "Kernel", "Memcpy", "Memset")
+_ELEMENT_BYTES: Final = {
+    "float": 4.0,
+    "c10::Half": 2.0,
+    "c10::BFloat16": 2.0,
+    "double": 8.0,
+    "c10::Float8_e4m3fn": 1.0,
+    "signed char": 1.0,
+    "unsigned char": 1.0,
+    "int": 4.0,
+    "long int": 8.0,
+}
+_FORMATS: Final = {
+    "float": "fp32",
+    "c10::Half": "fp16",
+    "c10::BFloat16": "bf16",
+    "c10::Float8_e4m3fn": "fp8",
+    "signed char": "int8",
+}
+_MATMULS: Final = ("aten::mm", "aten::addmm", "aten::bmm", "aten::_scaled_mm", "aten::linear")
+
+
+@dataclass(frozen=True, slots=True)
+class GpuActivity:
+    """One kernel, copy or fill on one GPU."""
+
+    name: str
+    device: int
+    stream: int
+    start_s: float
+    end_s: float
+    work: Work | None = None
+    """Work of the operator that launched it, where the profiler recorded shapes; None otherwise."""
+    dtype: str = ""
+    """Number format of its first input; empty if not recorded."""
+
+
+def read_trace(path: Path) -> tuple[str, list[GpuActivity]]:
+    """Return the kind of a trace, and its GPU activities by start.
+
+    Raises: InputFileError: the file cannot be read, is no such trace, or holds no GPU activity.
+    """
+    try:
+        head = path.open("rb").read(16)
+        size = path.stat().st_size
+    except OSError as error:
+        raise InputFileError(
+            f"{path}: cannot be read", why=error.strerror or str(error), fix="name a file"
+        ) from None
+    if size > _MOST_BYTES:
+        raise InputFileError(f"{path}: has more than 4 GB", fix="profile fewer steps")
+    if path.suffix in (".nsys-rep", ".qdrep"):
+        raise InputFileError(
+            f"{path}: is a report of Nsight Systems, not an export",
+            why="the report's format is not published",
+            fix=f"nsys export --type sqlite {path}, then --trace {path.with_suffix('.sqlite')}",
+        )
+    if path.suffix == ".ncu-rep":
+        raise InputFileError(
+            f"{path}: is a report of Nsight Compute",
+            why="it has counters of single kernels, not the order of a step",
+            fix="a trace of torch.profiler (export_chrome_trace) or an export of nsys",
+        )
+    kind, found = (
+        ("nsys", _read_nsys(path)) if head == _SQLITE_HEAD else ("pytorch", _read_chrome(path, head))
+    )
+    if not found:
+        raise InputFileError(
+            f"{path}: holds no work of a GPU",
+            why="the profiler recorded the CPU alone",
+            fix="profile with ProfilerActivity.CUDA, or nsys profile --trace=cuda",
+        )
+    return kind, sorted(found, key=lambda activity: activity.start_s)
+
+
+def _read_chrome(path: Path, head: bytes) -> list[GpuActivity]:
+    wrong = "name a file that torch.profiler's export_chrome_trace, or nsys export --type sqlite, wrote"
+    try:
+        content = json.loads(
+            _unzipped(path.read_bytes()) if head.startswith(_GZIP_HEAD) else path.read_bytes()
+        )
+    except (ValueError, OSError, EOFError, RecursionError) as error:
+        raise InputFileError(f"{path}: is neither JSON nor SQLite", why=str(error)[:120], fix=wrong) from None
+    events = content.get("traceEvents") if isinstance(content, dict) else content
+    if not isinstance(events, list):
+        raise InputFileError(f"{path}: is no Chrome trace", why="it has no list of traceEvents", fix=wrong)
+    complete = [
+        event for event in events if isinstance(event, dict) and event.get("ph") == "X" and _has_times(event)
+    ]
+    operators = _operators_by_id(complete)
+    return [_activity(event, operators) for event in complete if event.get("cat") in _GPU_CATEGORIES]
+
+
+def _unzipped(content: bytes) -> bytes:
+    """Return the content of a gzip file, refused beyond the size that a trace may have.
+
+    Raises: OSError: it is damaged or too large.
+    """
+    with gzip.open(io.BytesIO(content)) as file:
+        found = file.read(round(_MOST_BYTES) + 1)
+    if len(found) > _MOST_BYTES:
+        raise OSError("it has more than 4 GB")
+    return found
+
+
+def _has_times(event: Mapping[str, Any]) -> bool:
+    values = (event.get("ts"), event.get("dur"))
+    return all(isinstance(value, int | float) and math.isfinite(value) and value >= 0 for value in values)
+
+
+def _arguments(event: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = event.get("args")
+    return found if isinstance(found, dict) else {}
+
+
+def _operators_by_id(events: Sequence[Mapping[str, Any]]) -> dict[object, Mapping[str, Any]]:
+    """Return the innermost recorded operator of the CPU by its external id: the last that has shapes."""
+    found: dict[object, Mapping[str, Any]] = {}
+    for event in events:
+        arguments = _arguments(event)
+        if event.get("cat") == "cpu_op" and "External id" in arguments and arguments.get("Input Dims"):
+            found[arguments["External id"]] = event
+    return found
+
+
+def _activity(event: Mapping[str, Any], operators: Mapping[object, Mapping[str, Any]]) -> GpuActivity:
+    arguments = _arguments(event)
+    start_s = float(event["ts"]) * MICROSECOND_S
+    operator = operators.get(arguments.get("External id"))
+    work, dtype = _work_of(operator) if operator is not None else (None, "")
+    device = arguments.get("device", 0)
+    stream = arguments.get("stream", event.get("tid", 0))
+    return GpuActivity(
+        str(event.get("name", "")),
+        device if isinstance(device, int) else 0,
+        stream if isinstance(stream, int) else 0,
+        start_s,
+        start_s + float(event["dur"]) * MICROSECOND_S,
+        work,
+        dtype,
+    )
+
+
+def _work_of(operator: Mapping[str, Any]) -> tuple[Work | None, str]:
+    """Return the work of a matmul whose shapes were recorded, and its format; None for other operators."""
+    arguments = _arguments(operator)
+    dims = [size for size in arguments.get("Input Dims", []) if isinstance(size, list) and len(size) >= 2]
+    types = arguments.get("Input type", [])
+    name = next((str(kind) for kind in types if kind in _ELEMENT_BYTES), "c10::BFloat16")
+    if operator.get("name") not in _MATMULS or len(dims) < 2:
+        return None, ""
+    first, second = dims[-2:] if operator.get("name") == "aten::addmm" else dims[:2]
+    sizes = (*first, *second)
+    if not all(isinstance(size, int) and size > 0 for size in sizes):
+        return None, ""
+    batch = math.prod(first[:-2]) if operator.get("name") == "aten::bmm" else 1
+    rows = first[-2] if operator.get("name") == "aten::bmm" else math.prod(first[:-1])
+    depth = first[-1]
+    columns = second[-2] if operator.get("name") == "aten::linear" else second[-1]
+    element = _ELEMENT_BYTES[name]
+    moved = element * (rows * depth + depth * columns) + max(2.0, element) * rows * columns
+    return Work(2.0 * rows * columns * depth, moved).times(batch), _FORMATS.get(name, "bf16")
+
+
+def _read_nsys(path: Path) -> list[GpuActivity]:
+    wrong = "export it again: nsys export --type sqlite REPORT"
+    try:
+        with sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True) as database:
+            tables = {
+                row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
+            }
+            found = list(_nsys_rows(database, tables))
+    except sqlite3.Error as error:
+        raise InputFileError(
+            f"{path}: cannot be read as an export of nsys", why=str(error), fix=wrong
+        ) from None
+    if not tables & {"CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY"}:
+        raise InputFileError(
+            f"{path}: holds no CUDA activity", why="it has no CUPTI_ACTIVITY_KIND_KERNEL table", fix=wrong
+        )
+    return found
+
+
+def _nsys_rows(database: sqlite3.Connection, tables: set[str]) -> Iterator[GpuActivity]:
+    queries = {
+        "CUPTI_ACTIVITY_KIND_KERNEL": "SELECT s.value, k.deviceId, k.streamId, k.start, k.end "
+        "FROM CUPTI_ACTIVITY_KIND_KERNEL k LEFT JOIN StringIds s ON s.id = k.demangledName",
+        "CUPTI_ACTIVITY_KIND_MEMCPY": "SELECT 'memcpy', deviceId, streamId, start, end FROM CUPTI_ACTIVITY_KIND_MEMCPY",
+        "CUPTI_ACTIVITY_KIND_MEMSET": "SELECT 'memset', deviceId, streamId, start, end FROM CUPTI_ACTIVITY_KIND_MEMSET",
+    }
+    for table, query in queries.items():
+        if table in tables:
+            for name, device, stream, start, end in database.execute(query):
+                yield GpuActivity(str(name), int(device), int(stream), start / GIGA, end / GIGA)

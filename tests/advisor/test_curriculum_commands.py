@@ -1,0 +1,131 @@
+"""Static batches, bursty arrivals, trees, pools' transfers, checkpoints and two models: laws and published numbers."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from advisor.simulator.serving import Gamma, Weibull
+
+Cli = Callable[[str], Any]
+SERVE = "simulate serve --model llama-3.1-8b --gpu h100-sxm"
+
+
+def answer(cli: Cli, command: str) -> dict[str, Any]:
+    run = cli(f"advisor {command} --json")
+    assert run.code == 0, run.err
+    document: dict[str, Any] = json.loads(run.out)
+    return document
+
+
+@pytest.mark.parametrize("kind", [Gamma, Weibull])
+@pytest.mark.parametrize("variation", [0.5, 1.0, 2.0])
+def test_gaps_have_the_mean_and_the_variation_asked_for(
+    kind: type[Gamma] | type[Weibull], variation: float
+) -> None:
+    drawn = kind(10.0, variation).instants_ps(np.random.default_rng(1))
+    instants = np.concatenate([next(drawn) for _ in range(25)]) / 1e12
+    gaps = np.diff(instants)
+    assert gaps.mean() == pytest.approx(0.1, rel=0.05)
+    assert gaps.std() / gaps.mean() == pytest.approx(variation, rel=0.05)
+
+
+def test_a_weibull_of_variation_one_is_exponential() -> None:
+    assert Weibull(1.0, 1.0).shape == pytest.approx(1.0)
+
+
+def test_bursts_make_the_first_token_later(cli: Cli) -> None:
+    def ttft(options: str) -> float:
+        found = answer(cli, f"{SERVE} --rate 5 --requests 500 --length-dist fixed {options}")
+        seconds: float = found["metrics"]["ttft_s"]["p99"]["value"]
+        return seconds
+
+    even, plain, bursty = (ttft(f"--burstiness {cv}") for cv in ("0.2", "1", "2.5"))
+    assert even < plain < bursty
+    assert ttft("--burstiness 2.5 --gaps weibull") > plain
+
+
+def test_static_batches_serve_less_where_lengths_spread(cli: Cli) -> None:
+    def rate(options: str) -> float:
+        found = answer(cli, f"{SERVE} --concurrency 32 --requests 160 {options}")
+        tokens: float = found["metrics"]["output_tokens_per_s"]["value"]
+        return tokens
+
+    spread = rate("--length-dist lognormal:1 --batching static") / rate("--length-dist lognormal:1")
+    equal = rate("--length-dist fixed --batching static") / rate("--length-dist fixed")
+    # A batch that lasts as long as its longest answer wastes the slots of the others.
+    assert spread < 0.7
+    assert equal > spread
+
+
+def test_a_tree_yields_more_tokens_than_a_chain(cli: Cli) -> None:
+    base = f"{SERVE} --concurrency 2 --requests 20 --speculative medusa --draft-tokens 3 --acceptance 0.6"
+    chain = answer(cli, base)["speculation"]["tokens_per_step"]
+    tree = answer(cli, f"{base} --draft-branches 3")["speculation"]["tokens_per_step"]
+    held = 1 - 0.4**3
+    assert chain == pytest.approx(1 + 0.6 + 0.6**2 + 0.6**3)
+    assert tree == pytest.approx(1 + held + held**2 + held**3)
+
+
+def test_a_cache_crosses_to_the_other_pool_at_the_rate_of_its_links(cli: Cli) -> None:
+    found = answer(
+        cli,
+        "simulate serve --model llama-3.1-70b --gpu a100-sxm-80gb --tp 4 --precision bf16 --concurrency 2 "
+        "--input-tokens 8192 --output-tokens 32 --requests 6 --length-dist fixed --prefill-workers 1 "
+        "--prefill-gpu h100-sxm --decode-workers 1",
+    )["kv_transfer"]
+    assert found["num_bytes"] == pytest.approx(2.68e9, rel=0.01)  # 80 layers x 8 heads x 128 x 2 x 2 B x 8192
+    assert found["bytes_per_s"] == pytest.approx(4 * 25e9)  # four ports of 200 Gb/s on the A100 side
+    assert found["time_s"] == pytest.approx(found["num_bytes"] / found["bytes_per_s"], rel=0.2)
+    assert found["exposed_s"] < found["time_s"]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("--concurrency 4 --burstiness 2", "needs a rate"),
+        ("--rate 1 --gaps weibull", "--burstiness"),
+        ("--rate 1 --burstiness 2 --sessions 4", "share one queue"),
+        ("--rate 1 --batching static --prefix-caching", "no prefix cache"),
+        ("--rate 1 --draft-branches 2", "need a method"),
+        ("--rate 1 --speculative ngram --acceptance 0.5 --draft-branches 2", "tree of 2 branches"),
+    ],
+)
+def test_what_is_not_simulated_together_is_refused(cli: Cli, options: str, told: str) -> None:
+    run = cli(f"advisor {SERVE} {options}")
+    assert run.code == 2
+    assert told in run.err
+
+
+def test_sixteen_thousand_accelerators_fail_every_three_hours(cli: Cli) -> None:
+    found = answer(cli, "simulate checkpoints --gpus 16384 --mtbf-hours 50000 --checkpoint 120s")
+    assert found["cluster_mtbf_s"] == pytest.approx(3.05 * 3600, rel=0.01)
+    assert found["young_interval_s"] == pytest.approx(27 * 60, rel=0.01)
+    shares = found["goodput"]
+    names = ("goodput", "checkpoint", "replay", "restart")
+    assert sum(shares[f"{name}_fraction"] for name in names) == pytest.approx(1.0)
+    for interval in ("10min", "60min"):
+        other = answer(cli, f"simulate checkpoints --gpus 16384 --interval {interval}")
+        assert other["goodput"]["goodput_fraction"] < shares["goodput_fraction"]
+
+
+def test_a_state_is_smaller_than_a_cache_from_one_context_on(cli: Cli) -> None:
+    found = answer(cli, "compare mamba2-2.7b llama-3.2-3b")
+    figures = {row["figure"]: row for row in found["figures"]}
+    state = figures["state of a sequence, MB"]["first"] * 1e6
+    per_token = figures["cache for each token, kB"]["second"] * 1e3
+    assert found["cache_crossover_tokens"] == pytest.approx(state / per_token, abs=2)
+    constant = {figures[f"cache at {n} tokens, GB"]["first"] for n in ("1,024", "65,536", "262,144")}
+    assert len(constant) == 1
+    swapped = answer(cli, "compare llama-3.2-3b mamba2-2.7b")
+    assert swapped["cache_crossover_tokens"] == found["cache_crossover_tokens"]
+
+
+def test_an_exchange_of_experts_moves_each_token_twice(cli: Cli) -> None:
+    found = answer(
+        cli, "memory --model mixtral-8x7b --gpu h100-sxm --dp 8 --ep 8 --precision bf16 --context 4096"
+    )
+    assert found["expert_exchange_bytes_per_token_and_layer"] == 2 * 2 * 4096 * 2
+    assert found["per_accelerator"]["weight_bytes"] == pytest.approx(14.5e9, rel=0.01)
