@@ -25,7 +25,7 @@ def compare(asked: CompareInput, shared: SharedOptions) -> Answer:
     from advisor.catalog import accelerators, models
 
     if _are_names(first, second, accelerators.get):
-        from advisor.commands.catalog.hardware_facts import compare_accelerators
+        from advisor.commands.compare.accelerator_comparison import compare_accelerators
 
         return compare_accelerators(str(first), str(second))
     if _are_names(first, second, models.get):
