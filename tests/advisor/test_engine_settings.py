@@ -120,3 +120,51 @@ def test_caches_of_several_rates_take_pages_of_one_size_in_vllm(cli: Cli) -> Non
     found = simulate(cli, options)
     per_request = found["memory_bytes"]["kv_cache"] / found["metrics"]["kv_tokens"]["capacity"] * 131_072
     assert per_request == pytest.approx(1.34 * 2**30, rel=0.2)
+
+
+MEMORY: Final = "advisor memory --model llama-3.1-8b --gpu h100-sxm"
+
+
+def account(cli: Cli, options: str) -> str:
+    run = cli(f"{MEMORY} {options} --json")
+    assert run.code == 0, run.err
+    return str(run.out)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--gpu-memory-utilization 0.7",
+        "--mem-fraction-static 0.7",
+        "--kv-cache-bytes 20GiB",
+        "--enforce-eager",
+    ],
+)
+def test_settings_of_a_server_act_in_memory(cli: Cli, options: str) -> None:
+    assert account(cli, options) != account(cli, "")
+
+
+@pytest.mark.parametrize("command", ["recommend", "cost"])
+@pytest.mark.parametrize(
+    "setting", ["--gpu-memory-utilization 0.8", "--mem-fraction-static 0.8", "--enforce-eager"]
+)
+def test_settings_of_one_server_are_refused_where_many_are_compared(
+    cli: Cli, command: str, setting: str
+) -> None:
+    run = cli(f"advisor {command} --model llama-3.1-8b {setting}")
+    assert run.code == 2
+    assert "simulate serve" in run.err
+
+
+@pytest.mark.parametrize("name", ["cpu", "CPU only", "none"])
+def test_a_machine_without_a_card_is_not_taken_for_another_one(cli: Cli, name: str) -> None:
+    run = cli(f'advisor memory --model llama-3.1-8b --gpu "{name}"')
+    assert run.code == 2
+    assert "lpu" not in run.err
+    assert "offload" in run.err
+
+
+@pytest.mark.parametrize("model", ["gemma-4-12b", "gemma-4-26b-a4b"])
+def test_a_recipe_shortens_no_window(cli: Cli, model: str) -> None:
+    run = cli(f"advisor memory --model {model} --gpu h200-sxm --context 262144")
+    assert run.code == 0, run.err

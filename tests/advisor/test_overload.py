@@ -55,3 +55,11 @@ def test_more_replicas_end_an_overload(cli: Cli) -> None:
 def test_the_served_rate_is_the_capacity_whatever_is_sent(cli: Cli) -> None:
     rates = [simulate(cli, f"--rate {rate}")["overload"]["served_per_s"] for rate in (6, 12, 50)]
     assert max(rates) < 1.1 * min(rates)
+
+
+@pytest.mark.parametrize(
+    "group", ["--router share", "--sessions 4 --turn-gap 10s", "--long-prompts from=2000:replicas=1"]
+)
+def test_the_verdict_holds_for_every_kind_of_traffic(cli: Cli, group: str) -> None:
+    assert simulate(cli, f"{group} --rate 0.5 --requests 200")["overload"] is None
+    assert simulate(cli, f"{group} --rate 40 --requests 600")["overload"]["sent_per_s"] > 0

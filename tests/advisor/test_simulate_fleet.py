@@ -348,3 +348,11 @@ def test_a_duration_of_too_many_requests_is_refused_at_once(cli: Cli, tmp_path: 
     assert run.code == 2
     assert "17,280,000 requests" in run.err
     assert "duration = 50000" in run.err
+
+
+def test_a_fleet_beyond_capacity_is_said(cli: Cli, tmp_path: Path) -> None:
+    path = small(tmp_path, replicas=1)
+    assert answer(cli, f"fleet {path}")["overload"] is None
+    text = path.read_text().replace("rate = 20", "rate = 400").replace("requests = 600", "requests = 4000")
+    path.write_text(text.replace('interval = "10s"', 'interval = "1s"'))
+    assert answer(cli, f"fleet {path}")["overload"]

@@ -20,6 +20,8 @@ FORMATS: Final = Path(__file__).parents[1] / "catalog" / "formats"
         ("aiperf.json", "--gpu h200-sxm", "loads"),
         ("inferencex.json", "", "loads"),
         ("llama_bench.txt", "--model llama-3.1-8b", "loads"),
+        ("genai_perf.csv", "--gpu h100-sxm --model qwen3-0.6b --concurrency 1", "loads"),
+        ("llama_bench.sql", "--model qwen2.5-7b", "loads"),
         ("prometheus.txt", "--gpu h100-sxm --concurrency 12", "loads"),
         ("vllm.log", "--gpu h100-sxm", "figures"),
         ("sglang.log", "--gpu h100-sxm", "figures"),

@@ -78,7 +78,7 @@ def test_weights_of_published_servers_are_within_three_percent() -> None:
 
 
 def test_bytes_of_a_token_are_within_three_percent() -> None:
-    """What a token takes is arithmetic; releases before 0.21 print another count, which is planned as they print it."""
+    """Bytes of a token are arithmetic; releases before 0.21 print another count, which is planned as they print it."""
     ratios = _ratios("cache of one token")
     assert len(ratios) >= 15
     assert all(abs(ratio - 1.0) < 0.03 for ratio in ratios.values()), ratios
