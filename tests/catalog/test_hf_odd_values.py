@@ -104,7 +104,7 @@ def check_message(error: InputFileError, file: Path) -> None:
 
 
 def check_model(model: Model) -> None:
-    """What was read is a model: layers with weights, a size, a cache, and a record that can be written and read."""
+    """A model that is read has layers with weights, a size and a cache, and its record can be written and read."""
     assert any(group.mixer or group.feed_forward for group in model.layers)
     assert all(1 <= group.count <= 10_000 for group in model.layers)
     assert 0 < parameter_count(model).total < math.inf
