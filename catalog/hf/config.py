@@ -7,6 +7,8 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
+from pydantic import ValidationError
+
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import DATA_DIR, parsed_json, read_text
 from advisor.catalog.hf import diffusion as hf_diffusion
@@ -83,7 +85,12 @@ def model_from_hf_config(path: str | Path) -> Model:
     Source: field names as written by the transformers and diffusers libraries.
     """
     config = read_config(path)
-    return _describe_model(config).model_copy(update={"folder": str(_folder(Path(config.file).parent))})
+    try:
+        model = _describe_model(config)
+    except ValidationError as error:
+        first = error.errors()[0]
+        config.fail(".".join(map(str, first["loc"])), f"makes no model: {first['msg']}")
+    return model.model_copy(update={"folder": str(_folder(Path(config.file).parent))})
 
 
 def _folder(path: Path) -> Line:
@@ -204,7 +211,10 @@ def _layers(text: ConfigFields, hidden: int) -> list[_Layer]:
         return hf_linear.READERS[text.text("model_type")](text, hidden)
     blocks = text.sequence("block_configs")
     if blocks is not None:
-        return [_searched_layer(text, index, block, hidden) for index, block in enumerate(blocks)]
+        searched = [_searched_layer(text, index, block, hidden) for index, block in enumerate(blocks)]
+        if not any(mixer or part for mixer, part in searched):
+            text.fail("block_configs", "describes no block with attention or a feed-forward part")
+        return searched
     interleaved = _interleaved_mixers(text)
     if interleaved is not None:
         return [_single_part(text, kind, hidden) for kind in interleaved]

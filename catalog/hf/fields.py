@@ -8,12 +8,15 @@ from typing import Any, Final, NoReturn
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import parsed_json, read_text
+from advisor.catalog.legible import on_one_line
 
 _LARGEST_COUNT: Final = 100_000_000
 _LARGEST_FACTOR: Final = 16
 """Largest width of a layer over the hidden size; published models stay below 8."""
 _MOST_LAYERS: Final = 10_000
 """Maximum number of layers that is read: ten times the deepest published model, because each layer costs work here."""
+_MOST_CHARACTERS: Final = 200
+"""Characters of a refusal, which quotes the file: of longer ones the middle is left out."""
 _LAYERS: Final = ("layers", "n_layer", "depth")
 _TEXT_TOWER_KEYS: Final = ("text_config", "llm_config", "language_config", "thinker_config")
 
@@ -114,8 +117,10 @@ class ConfigFields:
 
         Raises: InputFileError: always.
         """
+        if len(problem) > _MOST_CHARACTERS:
+            problem = f"{problem[: _MOST_CHARACTERS // 2]} ... {problem[-_MOST_CHARACTERS // 2 :]}"
         raise InputFileError(
-            f"{self.file}: field '{self.prefix}{field}' {problem}",
+            f"{self.file}: field '{self.prefix}{field}' {on_one_line(problem)}",
             why="the model's shape cannot be read from this file",
             fix=fix or f"correct '{self.prefix}{field}'",
             hint=hint,

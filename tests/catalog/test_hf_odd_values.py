@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 import random
 import time
 from collections.abc import Iterator
@@ -12,10 +13,28 @@ import pytest
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.hf.config import model_from_hf_config
+from advisor.catalog.schema import Model
+from advisor.simulator.graph.model import kv_bytes_per_token, parameter_count
 
 CONFIGS = sorted((Path(__file__).parent / "configs").glob("*.json"))
 ODD = (
-    *(None, -1, 0, 1, 0.5, 1e300, 10**30, True, "", "x", "NaN", "a,b"),
+    *(
+        None,
+        -1,
+        0,
+        1,
+        0.5,
+        1e300,
+        10**30,
+        99_999_999,
+        True,
+        "",
+        "x",
+        "NaN",
+        "a,b",
+        "a\x1b[2J\u202eb\nc",
+        "y" * 5_000,
+    ),
     *(
         [],
         {},
@@ -23,12 +42,14 @@ ODD = (
         {"a": 1},
         [None],
         [0] * 3,
+        list(range(3_000)),
         [{}] * 16,
         {"a": None},
         {"weights": []},
         {"weights": {"num_bits": []}},
     ),
 )
+MOST_CHARACTERS = 600
 ADDED = (
     "block_configs",
     "quantization_config",
@@ -66,9 +87,30 @@ def test_a_value_of_another_kind_is_read_or_refused(file: Path, tmp_path: Path) 
         for odd in draw.sample(ODD, 4):
             target.write_text(json.dumps(with_value(config, path, odd)), encoding="utf-8")
             try:
-                model_from_hf_config(target)
-            except InputFileError:
-                continue
+                model = model_from_hf_config(target)
+            except InputFileError as error:
+                check_message(error, target)
+            else:
+                check_model(model)
+
+
+def check_message(error: InputFileError, file: Path) -> None:
+    """A refusal names the file, and what it says can be printed and read."""
+    assert str(file) in error.what
+    assert error.fix
+    for text in (error.what, error.why, error.fix, error.hint):
+        assert text.isprintable(), repr(text)
+        assert len(text) <= MOST_CHARACTERS + len(str(file)), text
+
+
+def check_model(model: Model) -> None:
+    """A model that is read has layers with weights, a size and a cache, and its record can be written and read."""
+    assert any(group.mixer or group.feed_forward for group in model.layers)
+    assert all(1 <= group.count <= 10_000 for group in model.layers)
+    assert 0 < parameter_count(model).total < math.inf
+    assert 0 <= kv_bytes_per_token(model).bytes_of(1_000) < math.inf
+    assert model.name.isprintable()
+    assert type(model).model_validate(model.model_dump()) == model
 
 
 @pytest.mark.parametrize("field", ["block_configs", "layers_block_type", "layer_types", "architectures"])
