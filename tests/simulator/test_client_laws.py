@@ -1,5 +1,7 @@
-"""Laws of closed loops over models, accelerators, engines and releases: rates agree with latencies, and clients that the
-cache cannot hold cost no throughput."""
+"""Laws of closed loops over models, accelerators, engines and releases: rates agree with latencies, and clients that
+the cache cannot hold cost no throughput."""
+
+from itertools import pairwise
 
 import pytest
 
@@ -67,5 +69,5 @@ def test_clients_beyond_the_cache_cost_no_throughput(deployment: tuple[str, str,
         clients = max(1, round(share * held))
         result = simulate(replica.surface, replica.policy, load_of(clients))
         rates.append(result.steady_output_tokens_per_s or result.output_tokens_per_s)
-    for before, after in zip(rates, rates[1:], strict=False):
+    for before, after in pairwise(rates):
         assert after > (1.0 - _LOST_FRACTION) * before
