@@ -134,7 +134,7 @@ def coverage(errors: Sequence[Error], parent_groups: float, part: Callable[[Erro
 def text_of(classes: Mapping[str, Mapping[str, Pair]]) -> str:
     """Return the data file; transferred hardware never has narrower intervals than all measured hardware together.
 
-    The widest class of measured hardware says nothing of it: a class of few groups ends at the outlier of one release.
+    The widest class of measured hardware is no measure of it: one release decides the ends of a class of few groups.
     """
     lines = [
         "# (low, high) of measured / predicted that hold 80 % of the points of campaigns left out of the fit, by",
