@@ -6,6 +6,7 @@ import json
 import math
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -60,7 +61,8 @@ def read_trace(path: Path) -> tuple[str, list[GpuActivity]]:
     Raises: InputFileError: the file cannot be read, is no such trace, or holds no GPU activity.
     """
     try:
-        head = path.open("rb").read(16)
+        with path.open("rb") as file:
+            head = file.read(len(_SQLITE_HEAD))
         size = path.stat().st_size
     except OSError as error:
         raise InputFileError(
@@ -184,7 +186,7 @@ def _work_of(operator: Mapping[str, Any]) -> tuple[Work | None, str]:
 def _read_nsys(path: Path) -> list[GpuActivity]:
     wrong = "export it again: nsys export --type sqlite REPORT"
     try:
-        with sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True) as database:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
             tables = {
                 row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
             }
