@@ -122,7 +122,7 @@ def _pipeline(name: str) -> diffusion.DiffusionPipeline:
 
 
 def _parallel(text: str, num_gpus: int) -> tuple[Parallel, int]:
-    """Return the split of one batch, and the number of replicas beside each other that it leaves.
+    """Return the split of one batch, and the number of replicas that the accelerators leave room for.
 
     Raises: UnsupportedCaseError: a way to split is not modelled, or the degrees do not multiply to the number.
     """

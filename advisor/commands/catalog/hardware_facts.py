@@ -394,7 +394,7 @@ def _figures(one: Accelerator, other: Accelerator) -> Sequence[tuple[str, tuple[
     def both(name: str, of: Figure) -> tuple[str, tuple[Cell, Cell]]:
         return name, (of(one), of(other))
 
-    def scaled(name: str, factor: float) -> Figure:
+    def divide(name: str, factor: float) -> Figure:
         def of(record: Accelerator) -> float | None:
             value = getattr(record, name)
             return None if value is None else value / factor
@@ -419,9 +419,9 @@ def _figures(one: Accelerator, other: Accelerator) -> Sequence[tuple[str, tuple[
     return [
         both("architecture", lambda r: r.architecture),
         both("released", lambda r: r.released or None),
-        both("memory, GB", scaled("memory_bytes", GB)),
+        both("memory, GB", divide("memory_bytes", GB)),
         both("memory type", lambda r: r.memory_type or None),
-        both("memory bandwidth, GB/s", scaled("bandwidth_bytes_per_s", GB)),
+        both("memory bandwidth, GB/s", divide("bandwidth_bytes_per_s", GB)),
         *(both(f"{dtype}, TFLOP/s", peak(dtype)) for dtype in formats),
         *(
             both(f"ridge {dtype}, flop/byte", ridge(dtype))
@@ -429,12 +429,12 @@ def _figures(one: Accelerator, other: Accelerator) -> Sequence[tuple[str, tuple[
             if dtype in ("bf16", "fp8", "fp4")
         ),
         both("SMs, units or cores", lambda r: None if r.num_sms is None else float(r.num_sms)),
-        both("clock, GHz", scaled("clock_hz", GIGA)),
-        both("L2, MB", scaled("l2_bytes", GB / KILO)),
+        both("clock, GHz", divide("clock_hz", GIGA)),
+        both("L2, MB", divide("l2_bytes", GB / KILO)),
         both("link", lambda r: r.scale_up.kind if r.scale_up else None),
         both("link one way, GB/s", lambda r: r.scale_up.bytes_per_s / GB if r.scale_up else None),
         both("accelerators on the link", lambda r: float(r.scale_up_domain)),
-        both("power, W", scaled("tdp_w", 1.0)),
+        both("power, W", divide("tdp_w", 1.0)),
         both("bf16 per watt, TFLOP/s/W", per_watt("bf16")),
     ]
 

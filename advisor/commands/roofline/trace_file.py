@@ -97,9 +97,7 @@ def read_trace(path: Path) -> tuple[str, list[GpuActivity]]:
 def _read_chrome(path: Path, head: bytes) -> list[GpuActivity]:
     wrong = "name a file that torch.profiler's export_chrome_trace, or nsys export --type sqlite, wrote"
     try:
-        content = json.loads(
-            _unzipped(path.read_bytes()) if head.startswith(_GZIP_HEAD) else path.read_bytes()
-        )
+        content = json.loads(_unzip(path.read_bytes()) if head.startswith(_GZIP_HEAD) else path.read_bytes())
     except (ValueError, OSError, EOFError, RecursionError) as error:
         raise InputFileError(f"{path}: is neither JSON nor SQLite", why=str(error)[:120], fix=wrong) from None
     events = content.get("traceEvents") if isinstance(content, dict) else content
@@ -112,7 +110,7 @@ def _read_chrome(path: Path, head: bytes) -> list[GpuActivity]:
     return [_activity(event, operators) for event in complete if event.get("cat") in _GPU_CATEGORIES]
 
 
-def _unzipped(content: bytes) -> bytes:
+def _unzip(content: bytes) -> bytes:
     """Return the content of a gzip file, refused beyond the size that a trace may have.
 
     Raises: OSError: it is damaged or too large.
