@@ -527,6 +527,7 @@ def roofline(
     causal: bool | None = ...,
     tile: str | None = ...,
     gpus: int | str | None = ...,
+    trace: str | Path | None = ...,
     batch: int | str | None = ...,
     context: int | str | None = ...,
     weight_dtype: str | None = ...,
@@ -552,6 +553,7 @@ def roofline(
         causal: Whether a token attends to earlier ones only.
         tile: Tile of a gemm, e.g. 128x128.
         gpus: Ranks of an all-reduce.
+        trace: A profile: torch.profiler's Chrome JSON, or an SQLite export of nsys.
         batch: Sequences of the decode step.
         context: Tokens of each sequence and of the prompt.
         weight_dtype: Weights.
@@ -689,10 +691,10 @@ def compare(
     as_of: datetime.date | str | None = ...,
     calibration: str | Path | None = ...,
 ) -> Result:
-    """Show what changed between two plans, reports or probes, and why; or two accelerators figure by figure.
+    """Show what changed between two plans, reports or probes, and why; or two accelerators or models.
 
     Args:
-        first: A plan, report or probe, a recording's name, or an accelerator.
+        first: A plan, report or probe, a recording's name, an accelerator or a model.
         second: Another one of the same kind.
         offline: Never use the network.
         seed: Seed of everything random: same seed, same answer.
@@ -751,6 +753,32 @@ class _Simulate:
             as_of: Prices and availability as known on that day.
             calibration: Measured figures of one machine, from `advisor calibrate`.
         """
+    def checkpoints(
+        self,
+        *,
+        gpus: int | str,
+        checkpoint: float | str | None = ...,
+        mtbf_hours: float | str | None = ...,
+        restart: float | str | None = ...,
+        interval: float | str | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Simulate failures of a training run: time between them, best checkpoint interval, goodput.
+
+        Args:
+            gpus: Accelerators of the run.
+            checkpoint [s]: How long a checkpoint stops training, e.g. 120s.
+            mtbf_hours: Between failures of one accelerator.
+            restart [s]: From a failure to the next step.
+            interval [s]: Time between checkpoints.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
     def collective(
         self,
         *,
@@ -796,6 +824,7 @@ class _Simulate:
         latency_p99: float | str | None = ...,
         parallel: int | str | None = ...,
         split: Literal['ulysses', 'ring', 'patch'] | None = ...,
+        frames: int | str | None = ...,
         guidance_parallel: bool | None = ...,
         precision: str | None = ...,
         rate: float | str | None = ...,
@@ -804,7 +833,7 @@ class _Simulate:
         as_of: datetime.date | str | None = ...,
         calibration: str | Path | None = ...,
     ) -> Result:
-        """Images from a diffusion transformer: time by batch size, and how many accelerators a load takes.
+        """Images or videos from a diffusion transformer: time by batch size, and how many accelerators a load takes.
 
         Args:
             model: Id, Hugging Face id or config.json.
@@ -817,6 +846,7 @@ class _Simulate:
             latency_p99 [s]: From arrival to the finished item, that 99 % keep.
             parallel: Accelerators that share the tokens of one batch.
             split: How they share it.
+            frames: Frames of a video.
             guidance_parallel: The two halves of guidance on accelerators of their own.
             precision: Weights.
             rate: Requests per second: 10, 10/s or 600/min.
@@ -963,6 +993,7 @@ class _Simulate:
         engine: str | None = ...,
         max_num_seqs: int | str | None = ...,
         max_num_batched_tokens: int | str | None = ...,
+        batching: Literal['continuous', 'static'] | None = ...,
         prefix_caching: bool | None = ...,
         gpu_memory_utilization: float | str | None = ...,
         kv_cache_bytes: float | str | None = ...,
@@ -976,6 +1007,7 @@ class _Simulate:
         speculative: str | None = ...,
         draft_tokens: int | str | None = ...,
         acceptance: float | str | None = ...,
+        draft_branches: int | str | None = ...,
         adapters: int | str | None = ...,
         adapter_rank: int | str | None = ...,
         adapter_slots: int | str | None = ...,
@@ -999,6 +1031,8 @@ class _Simulate:
         turn_gap: float | str | None = ...,
         length_dist: str | None = ...,
         requests: int | str | None = ...,
+        burstiness: float | str | None = ...,
+        gaps: Literal['gamma', 'weibull'] | None = ...,
         seeds: float | str | Sequence[float | str] | None = ...,
         ttft: float | str | None = ...,
         tpot: float | str | None = ...,
@@ -1025,6 +1059,8 @@ class _Simulate:
             engine: Serving engine.
             max_num_seqs: Sequences that may run at once.
             max_num_batched_tokens: Tokens of one engine step.
+            batching: static: a batch runs until its longest answer ends; continuous: requests join and leave at
+                any step.
             prefix_caching: Keep the cache of prompts for others that begin alike.
             gpu_memory_utilization: Fraction of memory that the engine may use, as it counts it.
             kv_cache_bytes [B]: KV cache of each accelerator, instead of a fraction: 20GiB.
@@ -1038,6 +1074,7 @@ class _Simulate:
             speculative: Guess ahead: mtp, eagle, medusa, ngram, lookahead, draft:MODEL.
             draft_tokens: Guesses in a row, with --speculative.
             acceptance: Chance that a guess is accepted, with --speculative.
+            draft_branches: Alternatives at each position of a tree, with --speculative; 1 is a chain.
             adapters: LoRA adapters, of which each request uses one.
             adapter_rank: Rank of each, with --adapters.
             adapter_slots: Adapters in memory at once, with --adapters.
@@ -1064,6 +1101,9 @@ class _Simulate:
             turn_gap [s]: From a prompt to the next of its conversation, on average.
             length_dist: How lengths spread: fixed, uniform:0.8, lognormal:SIGMA.
             requests: How many are simulated.
+            burstiness: Standard deviation over mean of the gaps between requests: 0.5 even, 1 Poisson, 3 bursty
+                (vLLM's --burstiness B is 1/CV²).
+            gaps: Distribution of these gaps, with --burstiness.
             seeds: Seeds of several runs whose figures are pooled: 8,9,10.
             ttft [s]: Time to the first token that still counts as good, e.g. 1s.
             tpot [s]: Time per output token that still counts as good, e.g. 50ms.
@@ -1370,6 +1410,26 @@ class _Validate:
             shared_prefix_tokens: Tokens of each prompt that all share.
             network: Links of nccl-tests in words: 'RoCE 8x400Gb'.
             op: Which collective it was, where the output does not say.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+    def images(
+        self,
+        cases: str | Path,
+        *,
+        predictions: str | Path | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Predict timings of images and videos and compare them with published measurements.
+
+        Args:
+            cases: Table of cases; measured columns are only compared.
+            predictions: Write one prediction per row, with its 80 % interval.
             offline: Never use the network.
             seed: Seed of everything random: same seed, same answer.
             as_of: Prices and availability as known on that day.

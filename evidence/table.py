@@ -118,7 +118,9 @@ def read_cases(path: Path, needed: Sequence[str]) -> list[CaseRow]:
         ) from None
     if len(rows) > MOST_CASES:
         raise InputFileError(
-            f"{path}: holds more than {MOST_CASES:,} cases", why="each of them is predicted", fix="split the file"
+            f"{path}: holds more than {MOST_CASES:,} cases",
+            why="each of them is predicted",
+            fix="split the file",
         )
     if not rows:
         raise InputFileError(

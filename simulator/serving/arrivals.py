@@ -118,7 +118,10 @@ class Weibull:
         for _ in range(100):
             middle = math.sqrt(low * high)
             log_ratio = math.lgamma(1.0 + 2.0 / middle) - 2.0 * math.lgamma(1.0 + 1.0 / middle)
-            low, high = (middle, high) if math.expm1(log_ratio) > self.cv**2 else (low, middle)
+            if math.expm1(log_ratio) > self.cv**2:
+                low = middle
+            else:
+                high = middle
         return low
 
     def instants_ps(self, rng: np.random.Generator) -> Iterator[NDArray[np.int64]]:

@@ -4,6 +4,7 @@ import gzip
 import json
 import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +63,7 @@ def chrome(folder: Path, events: list[dict[str, Any]], *, zipped: bool = False) 
 
 def nsys(folder: Path) -> Path:
     path = folder / "trace.sqlite"
-    with sqlite3.connect(path) as database:
+    with closing(sqlite3.connect(path)) as database, database:
         database.execute("CREATE TABLE StringIds (id INTEGER, value TEXT)")
         database.execute(
             "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL"

@@ -1,6 +1,7 @@
 """Two models compared: parameters, cache of a sequence by context, and the context from which one reads less."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from advisor.catalog import models
@@ -25,23 +26,21 @@ def compare_models(first: str, second: str) -> Answer:
     caches = [kv_bytes_per_token(model) for model in (one, other)]
     held = _crossing(lambda tokens: caches[0].bytes_of(tokens) - caches[1].bytes_of(tokens))
     read = _crossing(lambda tokens: _read_bytes(one, tokens) - _read_bytes(other, tokens))
-    rows = [
-        ("parameters, B", *(parameter_count(model).total / GIGA for model in (one, other))),
-        ("active per token, B", *(parameter_count(model).active / GIGA for model in (one, other))),
-        ("cache for each token, kB", *(cache.full_bytes_per_token / KILO for cache in caches)),
-        ("state of a sequence, MB", *(cache.state_bytes_per_sequence / MB for cache in caches)),
-        *(
-            (f"cache at {tokens:,} tokens, GB", *(cache.bytes_of(tokens) / GB for cache in caches))
-            for tokens in _CONTEXTS
-        ),
-        *(
-            (
-                f"read by a step at {tokens:,}, GB",
-                *(_read_bytes(model, tokens) / GB for model in (one, other)),
-            )
-            for tokens in _CONTEXTS
-        ),
-    ]
+    rows: list[tuple[str, float, float]] = []
+
+    def add(name: str, figure: Callable[[Model], float]) -> None:
+        rows.append((name, figure(one), figure(other)))
+
+    add("parameters, B", lambda model: parameter_count(model).total / GIGA)
+    add("active per token, B", lambda model: parameter_count(model).active / GIGA)
+    add("cache for each token, kB", lambda model: kv_bytes_per_token(model).full_bytes_per_token / KILO)
+    add("state of a sequence, MB", lambda model: kv_bytes_per_token(model).state_bytes_per_sequence / MB)
+    for tokens in _CONTEXTS:
+        held_gb = partial(_cache_gb, tokens=tokens)
+        add(f"cache at {tokens:,} tokens, GB", held_gb)
+    for tokens in _CONTEXTS:
+        read_gb = partial(_read_gb, tokens=tokens)
+        add(f"read by a step at {tokens:,}, GB", read_gb)
     words = " ".join(
         (
             _sentence(one, other, held, "keeps less cache"),
@@ -73,6 +72,14 @@ def compare_models(first: str, second: str) -> Answer:
         records="figures",
         notes=tuple(each.note for each in chosen if each.note),
     )
+
+
+def _cache_gb(model: Model, tokens: int) -> float:
+    return kv_bytes_per_token(model).bytes_of(tokens) / GB
+
+
+def _read_gb(model: Model, tokens: int) -> float:
+    return _read_bytes(model, tokens) / GB
 
 
 def _read_bytes(model: Model, tokens: int) -> float:

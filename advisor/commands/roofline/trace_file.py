@@ -6,6 +6,7 @@ import json
 import math
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -60,7 +61,8 @@ def read_trace(path: Path) -> tuple[str, list[GpuActivity]]:
     Raises: InputFileError: the file cannot be read, is no such trace, or holds no GPU activity.
     """
     try:
-        head = path.open("rb").read(16)
+        with path.open("rb") as file:
+            head = file.read(len(_SQLITE_HEAD))
         size = path.stat().st_size
     except OSError as error:
         raise InputFileError(
@@ -95,9 +97,7 @@ def read_trace(path: Path) -> tuple[str, list[GpuActivity]]:
 def _read_chrome(path: Path, head: bytes) -> list[GpuActivity]:
     wrong = "name a file that torch.profiler's export_chrome_trace, or nsys export --type sqlite, wrote"
     try:
-        content = json.loads(
-            _unzipped(path.read_bytes()) if head.startswith(_GZIP_HEAD) else path.read_bytes()
-        )
+        content = json.loads(_unzip(path.read_bytes()) if head.startswith(_GZIP_HEAD) else path.read_bytes())
     except (ValueError, OSError, EOFError, RecursionError) as error:
         raise InputFileError(f"{path}: is neither JSON nor SQLite", why=str(error)[:120], fix=wrong) from None
     events = content.get("traceEvents") if isinstance(content, dict) else content
@@ -110,7 +110,7 @@ def _read_chrome(path: Path, head: bytes) -> list[GpuActivity]:
     return [_activity(event, operators) for event in complete if event.get("cat") in _GPU_CATEGORIES]
 
 
-def _unzipped(content: bytes) -> bytes:
+def _unzip(content: bytes) -> bytes:
     """Return the content of a gzip file, refused beyond the size that a trace may have.
 
     Raises: OSError: it is damaged or too large.
@@ -184,7 +184,7 @@ def _work_of(operator: Mapping[str, Any]) -> tuple[Work | None, str]:
 def _read_nsys(path: Path) -> list[GpuActivity]:
     wrong = "export it again: nsys export --type sqlite REPORT"
     try:
-        with sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True) as database:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
             tables = {
                 row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")
             }

@@ -76,7 +76,7 @@ class TraceSummary:
     longest_gap_s: float
     collective_s: float
     exposed_collective_s: float
-    """Time of collectives beside which nothing else ran [s]."""
+    """Time of collectives while nothing else ran [s]."""
     kinds: tuple[KindTime, ...]
 
     @property
@@ -86,7 +86,7 @@ class TraceSummary:
 
     @property
     def advice(self) -> str:
-        """What costs most time and can be changed, in one sentence."""
+        """Advice on the largest loss of time, in one sentence."""
         if self.idle_fraction > _MUCH_IDLE:
             return (
                 "Look first at the gaps: the GPU waits for the host. CUDA graphs, larger batches or fewer small "

@@ -90,7 +90,7 @@ def roofline_answer(
 
 @dataclass(frozen=True, slots=True)
 class TurningPoint:
-    """Where decode turns compute-bound under one roof."""
+    """Point at which decode turns compute-bound under one roof."""
 
     batch: float | None
     """Smallest batch at this context [sequences]; None if there is none."""

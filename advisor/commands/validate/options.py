@@ -56,6 +56,12 @@ class ValidateTrainingInput(CaseTable):
     """Predict training runs and compare them with published measurements."""
 
 
+@command("validate images", has_table=False)
+@dataclass(frozen=True, slots=True)
+class ValidateImagesInput(CaseTable):
+    """Predict timings of images and videos and compare them with published measurements."""
+
+
 CollectiveOption = Literal[
     "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"
 ]

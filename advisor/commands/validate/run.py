@@ -19,6 +19,7 @@ from advisor.commands.validate.options import (
     FileInput,
     NcclTestsInput,
     ServingInput,
+    ValidateImagesInput,
     ValidateTrainingInput,
 )
 from advisor.commands.validate.view import validation_answer
@@ -66,6 +67,11 @@ def collectives(asked: CollectivesInput, shared: SharedOptions) -> Answer:
 def training(asked: ValidateTrainingInput, shared: SharedOptions) -> Answer:
     """Return the validation of training runs against published measurements; raises as `validate`."""
     return validation_answer("training", asked, validate(training_suite(), asked, shared.seed))
+
+
+def images(asked: ValidateImagesInput, shared: SharedOptions) -> Answer:
+    """Return the validation of images and videos against published timings; raises as `validate`."""
+    return validation_answer("images", asked, validate(images_suite(), asked, shared.seed))
 
 
 def nccl_tests(asked: NcclTestsInput, shared: SharedOptions) -> Answer:
@@ -177,6 +183,16 @@ def _check_figures(calibration: Calibration | None) -> None:
 
     if calibration is not None:
         accelerator_figures(accelerators.by_id(calibration.accelerator), calibration)
+
+
+def images_suite() -> Suite:
+    """Return the suite of images and videos: columns of published timings."""
+    from advisor.evidence.images.prediction import INPUT_COLUMNS, METRICS, predict_row
+
+    def predict(row: CaseRow, seed: int) -> Prediction:
+        return predict_row(row.cells, row.number)
+
+    return Suite("images", ("model", "gpu"), INPUT_COLUMNS, METRICS, ("model", "gpu", "source"), predict)
 
 
 def training_suite() -> Suite:

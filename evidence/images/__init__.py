@@ -1,0 +1,1 @@
+"""Published timings of images and videos, predicted from their conditions."""
