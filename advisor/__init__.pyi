@@ -208,7 +208,7 @@ def recommend(
         etp: Tensor parallelism inside experts.
         dp: Data parallelism.
         micro_batch: Sequences of one pass.
-        sharding: What data ranks divide.
+        sharding: State sharded over data-parallel ranks (ZeRO stage).
         recompute: Activations computed again.
         schedule: Order of passes.
         network: Network between nodes, e.g. 'RoCE 8x400Gb'.
@@ -428,7 +428,7 @@ class _Build:
         Args:
             model: Id, size (70b), Hugging Face id or config.json.
             budget: At most so much for the machine.
-            target_tokens_per_s: At least so many output tokens per second; then the cheapest.
+            target_tokens_per_s: Least output tokens per second, e.g. 20; then the cheapest.
             gpu: Only cards with these accelerators.
             max_gpus: Cards at most.
             top: Machines to show.
@@ -1179,6 +1179,7 @@ class _Simulate:
         framework: str | None = ...,
         framework_version: str | None = ...,
         compile: bool | None = ...,
+        features: str | Sequence[str] | None = ...,
         power_cap_w: float | str | None = ...,
         gpu_memory: float | str | None = ...,
         gpu_bandwidth_tb_s: float | str | None = ...,
@@ -1232,8 +1233,10 @@ class _Simulate:
             sequence: Tokens of a sequence.
             precision: bf16, fp16, fp8, mxfp8, nvfp4.
             framework: megatron, torchtitan, fsdp, deepspeed, maxtext, peft.
-            framework_version: Its release: a month (2022-06), a container (25.11) or Megatron-Core (0.15.0).
+            framework_version: Its release: a month (2022-06), a container (25.11) or a version (0.15.0, torch
+                2.9).
             compile: PyTorch's layers compiled (torch.compile).
+            features: Switches of the run: liger, tiled_mlp, ulysses_sp, act_offload, chunked_ce, ...
             power_cap_w: Power limit of an accelerator.
             gpu_memory [B]: Memory of an accelerator's variant, e.g. 96GB.
             gpu_bandwidth_tb_s: Memory bandwidth of an accelerator's variant.
@@ -1648,7 +1651,7 @@ class _Catalog:
             family: Only this family, e.g. qwen3.
             mixer: Only with such layers: gqa, mla, gdn, mamba2.
             moe: Only mixtures of experts, or none.
-            max_parameters: At most so many, e.g. 70B.
+            max_parameters: Largest number of parameters, e.g. 70B.
             sort: Order; numbers come largest first.
             offline: Never use the network.
             seed: Seed of everything random: same seed, same answer.
