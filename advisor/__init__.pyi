@@ -457,11 +457,11 @@ class _Build:
         """
     def check(
         self,
-        file: str | Path | None = ...,
+        model: str | None = ...,
         *,
+        file: str | Path | None = ...,
         part: str | Sequence[str] | None = ...,
         better: bool | None = ...,
-        model: str | None = ...,
         workload: Literal['serve', 'finetune'] | None = ...,
         min_lanes: int | str | None = ...,
         ecc: bool | None = ...,
@@ -487,10 +487,10 @@ class _Build:
         """Judge a list of parts: what does not fit, what is missing, what it runs, and what else the money buys.
 
         Args:
+            model: Id, size (70b), Hugging Face id or config.json.
             file: A list of parts, free text or fields.
             part: A part, e.g. '2x RTX 5090 $4500'; repeat it.
             better: Also look for a better machine for the money.
-            model: Id, size (70b), Hugging Face id or config.json.
             workload: What the machine is for; finetune is QLoRA of the model.
             min_lanes: Electrical PCIe lanes that each card needs.
             ecc: Memory, board and CPU must correct errors.
@@ -517,10 +517,10 @@ class _Build:
 build: _Build
 
 def roofline(
-    shape: str | None = ...,
+    model: str | None = ...,
     *,
     gpu: str,
-    model: str | None = ...,
+    shape: str | None = ...,
     op: str | None = ...,
     dtype: str | None = ...,
     kv_heads: int | str | None = ...,
@@ -543,9 +543,9 @@ def roofline(
     """Operators on the roofline, of a model or one alone: intensity, bound, time; without either, a card's ridges.
 
     Args:
-        shape: Shape of --op, e.g. 4096x4096x4096; of all-reduce a size, e.g. 1GiB.
-        gpu: Accelerator id or short name: h100.
         model: Id, size (70b), Hugging Face id or config.json.
+        gpu: Accelerator id or short name: h100.
+        shape: Shape of --op, e.g. 4096x4096x4096; of all-reduce a size, e.g. 1GiB.
         op: gemm, attention, decode-attention, mlp, layernorm, rmsnorm, softmax, gelu, silu, swiglu, transpose,
             embedding or all-reduce.
         dtype: Number format of the operator.
@@ -1168,9 +1168,9 @@ class _Simulate:
         """
     def train(
         self,
-        plan: str | Path | None = ...,
-        *,
         model: str | None = ...,
+        *,
+        plan: str | Path | None = ...,
         gpu: str | None = ...,
         gpus: int | str | None = ...,
         global_batch: int | str | None = ...,
@@ -1225,8 +1225,8 @@ class _Simulate:
         """Simulate one step of one training plan: time by part, utilisation, memory by stage, the pipeline.
 
         Args:
-            plan: Options in a TOML file, or what `advisor recommend --plan` wrote.
             model: Id, size (70b), Hugging Face id or config.json.
+            plan: Options in a TOML file, or what `advisor recommend --plan` wrote.
             gpu: Accelerator id or short name: h100.
             gpus: In all; data parallelism takes what the rest leaves.
             global_batch: Sequences of one step.

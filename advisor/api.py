@@ -224,8 +224,8 @@ class Keyword(NamedTuple):
 def keywords_of(name: str) -> Mapping[str, Keyword]:
     """Return the keywords of a command's function, in order."""
     own = list(parameters_of(_command(name).inputs))
-    arguments = [each.name for each in own if isinstance(get_args(each.annotation)[1], ArgumentInfo)]
-    first = arguments or ["model"]
+    places = [each for each in own if isinstance(get_args(each.annotation)[1], ArgumentInfo)]
+    first = [each.name for each in places if each.default is inspect.Parameter.empty] or ["model"]
     ordered = sorted(own, key=lambda each: first.index(each.name) if each.name in first else len(first))
     common = [each for each in parameters_of(SharedOptions) if each.name in SHARED]
     found = {}

@@ -7,7 +7,7 @@ from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.engines import earlier_memory
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.schema import Engine
-from advisor.catalog.units import GB, GIB
+from advisor.catalog.units import GB, GIB, MB
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.model import (
     KvFootprint,
@@ -233,7 +233,7 @@ def _too_small(deployment: Deployment, weights: float, usable: float, short: flo
     return InfeasibleError(
         f"{deployment.model.id} ({deployment.weight_dtype}) does not fit {where}",
         why=f"weights {weights / GB:.1f} GB per accelerator and reserves exceed {usable / GB:.1f} GB by "
-        + (f"{short / GB:.1f} GB" if short >= GB / 20 else f"{math.ceil(short / 1e6)} MB"),
+        + (f"{short / GB:.1f} GB" if short >= GB / 20 else f"{math.ceil(short / MB)} MB"),
         fix="more accelerators per replica, or a smaller weight format",
     )
 

@@ -157,6 +157,7 @@ def replica_memory(
 ) -> MemoryPlan:
     """Return how an engine with these settings divides the memory of one replica, without modelling its speed.
 
+    Source: `plan_memory`; limits as the engine is started with.
     Raises: InfeasibleError: the weights do not fit, or the cache that the user sets is larger than what is free.
     """
     max_num_seqs, num_batched_tokens = engine_limits(deployment, settings, longest_request_tokens)
@@ -176,7 +177,10 @@ def replica_memory(
 def engine_limits(
     deployment: Deployment, settings: EngineSettings, longest_request_tokens: int
 ) -> tuple[int, int]:
-    """Sequences at once and new tokens of one iteration, as started: the user's, else the engine's."""
+    """Sequences at once and new tokens of one iteration, as started: the user's, else the engine's.
+
+    Source: record of the engine's release.
+    """
     engine = deployment.engine
     chosen = engine_defaults(deployment, settings.version)
     max_num_seqs = settings.max_num_seqs or chosen.max_num_seqs

@@ -20,6 +20,8 @@ import advisor
 from advisor import api
 from advisor.ask.inputs import option_name, parameters_of
 from advisor.catalog.errors import AdvisorError
+from advisor.catalog.listing import FUNCTIONS as LISTS
+from advisor.catalog.listing import MODULES as LIST_MODULES
 from advisor.cli.command import commands
 
 Cli = Callable[[str], Any]
@@ -116,9 +118,7 @@ def names() -> list[str]:
     """Every command that Python has."""
     singles = [*api.FUNCTIONS, "build check"]
     grouped = [f"{word} {each.replace('_', '-')}" for word in api.GROUPS for each in dir(api.Group(word))]
-    lists = [
-        f"catalog {each}" for each in ("gpus", "models", "prices", "parts", "engines", "coverage", "show")
-    ]
+    lists = [f"catalog {each}" for each in (*LISTS, *LIST_MODULES)]
     return [*singles, *grouped, *lists]
 
 

@@ -58,7 +58,7 @@ def test_a_larger_machine_fits_no_fewer(cli: Cli) -> None:
 
 
 def test_a_page_says_that_quality_is_unknown(cli: Cli) -> None:
-    run = cli("advisor recommend --own 1xrtx-3060-12gb")
+    run = cli("advisor recommend --own 1xrtx-3060-12gb --top 60")
     assert "unknown" in run.out
     assert "says nothing of their quality" in run.out
 

@@ -31,7 +31,13 @@ def test_images_by_batch_and_as_a_fleet(cli: Cli) -> None:
         cli, "advisor simulate diffusion --model flux.1-dev --gpu h100 --parallel 4 --precision fp8"
     )
     assert flux["accelerators_per_replica"] == 4
-    assert flux["inputs"]["job"]["image"] == {"width": 1024, "height": 1024, "steps": 28, "guided": False}
+    assert flux["inputs"]["job"]["image"] == {
+        "width": 1024,
+        "height": 1024,
+        "steps": 28,
+        "guided": False,
+        "frames": 1,
+    }
 
 
 def test_embeddings_rerankers_and_speech(cli: Cli) -> None:

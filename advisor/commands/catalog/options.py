@@ -162,7 +162,7 @@ class BitsInput:
     group: Annotated[int, Option(metavar="N", min=1, max=1_000_000, help="Elements that share a scale.")] = (
         128
     )
-    scale_bits: Annotated[float, Option(metavar="N", min=0, max=64, help="Bits of a scale.")] = 16
+    scale_bits: Annotated[float, Option(metavar="N", min=0, max=64, help="Bits of a scale.")] = 16.0
     zero_bits: Annotated[
         float | None,
         Option(metavar="N", min=0, max=64, help="Bits of a zero point.", show_default="0, --bits and 16"),

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from advisor.catalog.schema import Accelerator
-from advisor.catalog.units import KIB, MICROSECOND_S, TERA
+from advisor.catalog.units import GIGA, KIB, MICROSECOND_S, TERA
 from advisor.render.answer import Answer, Paragraph, Table, columns
 from advisor.render.numbers import BINARY_SIZE, MISSING, RATE, SIZE, TIME, digits, show
 from advisor.simulator.collectives.prediction import predict
@@ -120,7 +120,7 @@ def _level_row(level: MemoryLevel) -> tuple[str, ...]:
     latency = MISSING
     if level.latency_s is not None:
         nanoseconds = level.latency_s < MICROSECOND_S
-        latency = f"{digits(level.latency_s * 1e9)} ns" if nanoseconds else show(level.latency_s, TIME)
+        latency = f"{digits(level.latency_s * GIGA)} ns" if nanoseconds else show(level.latency_s, TIME)
         latency += "" if level.latency_is_measured else " *"
     return (
         level.name,
