@@ -114,7 +114,8 @@ class Weibull:
     @property
     def shape(self) -> float:
         """Shape k of the gaps, by bisection: their variation falls as k grows."""
-        low, high = 0.1, 100.0
+        low = 0.1
+        high = 100.0
         for _ in range(100):
             middle = math.sqrt(low * high)
             log_ratio = math.lgamma(1.0 + 2.0 / middle) - 2.0 * math.lgamma(1.0 + 1.0 / middle)

@@ -83,7 +83,7 @@ def test_a_journal_torn_at_its_beginning_is_told_and_begun_anew(
 ) -> None:
     (tmp_path / "r.csv.journal").write_bytes(torn)
     assert main([*begun, "--resume"]) == 0
-    assert "torn before its first line was whole" in capsys.readouterr().err
+    assert "cut off before its first line was complete" in capsys.readouterr().err
     assert len(read_table(tmp_path / "r.csv")) == 3
 
 
