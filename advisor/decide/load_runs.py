@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,6 +75,10 @@ Served = ReplicaModel | DisaggregatedModel | SplitModel
 """The system that serves a load: one replica, or pools together."""
 
 
+_CLIENTS_SLACK: Final = 2.0
+"""Times the clients that keep a replica busy by Little's law up to which numbers of clients are tried."""
+
+
 def busy_clients(traffic: Traffic, objectives: Objectives, bound_per_s: float) -> float:
     """Clients that keep a replica busy where every answer takes what the objectives allow; as many as there are where
     they allow anything.
@@ -88,6 +92,16 @@ def busy_clients(traffic: Traffic, objectives: Objectives, bound_per_s: float) -
     apart_s = limits.get("ttft", math.inf) + traffic.mean_output_tokens * limits.get("tpot", math.inf)
     answer_s = min(apart_s, limits.get("e2e", math.inf))
     return max(1.0, bound_per_s * answer_s) if answer_s < math.inf else float(traffic.concurrency or 1)
+
+
+def most_clients(
+    traffic: Traffic, objectives: Objectives, headroom_fraction: float, bound_per_s: float
+) -> int:
+    """Return the most clients of a replica that are worth trying: those that the question asks for with the headroom,
+    and no more than could be answered in time at `bound_per_s`, the most requests per second of the replica.
+    """
+    asked = math.ceil((traffic.concurrency or 1) / (1.0 - headroom_fraction))
+    return min(asked, math.ceil(_CLIENTS_SLACK * busy_clients(traffic, objectives, bound_per_s)))
 
 
 def run_at(

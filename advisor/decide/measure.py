@@ -16,6 +16,7 @@ from advisor.decide.effort import is_spent
 from advisor.decide.load_runs import (
     Served,
     busy_clients,
+    most_clients,
     odds_of_missing,
     percentile_s,
     run_at,
@@ -90,8 +91,6 @@ _MAX_LOADS: Final = 9
 """Loads that one stage tries at most."""
 _LEAST_RATE: Final = 2e-3
 """Requests per second below which a replica is no answer: one request in eight minutes."""
-_CLIENTS_SLACK: Final = 2.0
-"""Times the clients that keep a replica busy by Little's law up to which numbers of clients are tried."""
 _TAIL_FRACTION: Final = 0.01
 """Part of the requests beyond the wait by which the error of a run is known."""
 _FIRST_SHOWN: Final = 8
@@ -266,12 +265,10 @@ class Measurements:
         most = bound
         start = _START["screened"] * bound
         if traffic.concurrency is not None:
-            busy = busy_clients(traffic, self.objectives, bound)
-            most = float(math.ceil(traffic.concurrency / (1.0 - self.headroom_fraction)))
+            most = float(most_clients(traffic, self.objectives, self.headroom_fraction, bound))
             start = most
-            if most > _CLIENTS_SLACK * busy:
-                most = math.ceil(_CLIENTS_SLACK * busy)
-                start = math.ceil(_START["screened"] * busy)
+            if most < traffic.concurrency / (1.0 - self.headroom_fraction):
+                start = math.ceil(_START["screened"] * busy_clients(traffic, self.objectives, bound))
         if stage == "screened":
             return most, start, most
         earlier = self.capacity(STAGES[STAGES.index(stage) - 1])

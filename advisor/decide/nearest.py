@@ -25,6 +25,7 @@ _LIMITS: Final = {
 }
 _FACTORS: Final = (2.0, 16.0, 256.0)
 _MORE: Final = (1.0, 1.25, 1.6)
+_CENT_USD: Final = 0.01
 _RETRY_FRACTIONS: Final = (0.99, 0.9, 0.75)
 """Fractions of the unrestricted result that are tried in turn; the restricted search uses shorter runs and may find
 slightly less."""
@@ -104,20 +105,27 @@ def _limit_to_owned(scenario: Scenario, **changed: object) -> Scenario:
 
 
 def _enough(scenario: Scenario, ask: Ask) -> str:
-    """The budget that buys the cheapest deployment, or a little more where a search with it finds none; empty where
-    money is not what lacks."""
+    """Return the smallest budget that was found to buy a deployment, as it is typed; empty where money is not what
+    lacks.
+
+    The cheapest deployment without a budget comes first. A search with its bill as the budget may find none, since it
+    stops at shorter runs; then a little more is tried, and what that buys is asked for again at its own bill.
+    """
     free = _with_budget(scenario, None)
     found = ask(free if _has_load(scenario) else _with_rate(free, _TRICKLE_PER_S))
-    for factor in _MORE if found is not None else ():
-        assert found is not None
-        usd_per_hour = factor * found.purchase.usd_per_hour
-        if ask(_with_budget(scenario, usd_per_hour + 0.01)) is not None:
-            purchase = found.purchase
-            price = found.purchase.placement.price
-            count = purchase.num_units * purchase.placement.accelerators_per_unit
-            if factor > 1.0:
-                return f"{budget_option(usd_per_hour)} is enough"
-            return smallest_budget(usd_per_hour, count, found.accelerator_id, price.provider)
+    if found is None:
+        return ""
+    least = found.purchase.usd_per_hour
+    for factor in _MORE:
+        bought = ask(_with_budget(scenario, factor * least + _CENT_USD))
+        if bought is None:
+            continue
+        usd_per_hour = bought.purchase.usd_per_hour
+        if factor == 1.0 or ask(_with_budget(scenario, usd_per_hour + _CENT_USD)) is not None:
+            placement = bought.purchase.placement
+            count = bought.purchase.num_units * placement.accelerators_per_unit
+            return smallest_budget(usd_per_hour, count, bought.accelerator_id, placement.price.provider)
+        return f"{budget_option(factor * least)} is enough"
     return ""
 
 

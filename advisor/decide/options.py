@@ -99,7 +99,7 @@ def _performance(plan: Planned, scenario: Scenario) -> Performance:
         total_tokens_per_s=total,
         usd_per_million_tokens=usd,
         usd_per_million_output_tokens=usd.scale((tokens_in + tokens_out) / tokens_out),
-        expected_usd_per_million_tokens=plan.expected_cost,
+        expected_usd_per_million_tokens=_expected_usd_per_million_tokens(plan),
         **_times(plan, scenario, class_name),
         utilization_fraction=result.busy_fraction,
         mean_batch=result.mean_batch,
@@ -208,6 +208,14 @@ def _cost(plan: Planned, basis: Basis) -> Quantity:
     value = plan.found.purchase.usd_per_million_tokens
     low, high = cost_range(plan)
     return Quantity(value, min(low, value), max(high, value), basis)
+
+
+def _expected_usd_per_million_tokens(plan: Planned) -> float:
+    """Return the expected cost of a million tokens; clients are compared by the bill, and paid for by the token."""
+    if plan.demand.kind != "clients":
+        return plan.expected_cost
+    bought = plan.found.purchase
+    return plan.expected_cost / bought.cost * bought.usd_per_million_tokens
 
 
 def power_of(plan: Planned) -> Quantity | None:

@@ -10,6 +10,7 @@ from typing import Literal
 from advisor.catalog.prices import commitment_usd, committed_hours
 from advisor.catalog.schema import Price
 from advisor.catalog.units import GB, HOUR_S, HOURS_PER_MONTH, MEGA
+from advisor.decide.load_runs import most_clients
 from advisor.decide.offers import OWN, Placement, expected_price_factor
 from advisor.decide.option import Bill, BillLine, UnknownCost
 from advisor.decide.ownership import Tco
@@ -57,8 +58,8 @@ class Purchase:
     """Served by all replicas together, at the planning point."""
     usd_per_million_tokens: float
     cost: float
-    """Cost that a search minimises [USD per million tokens]; for a demand that is a budget, the whole budget over
-    the tokens served, spent or not."""
+    """Cost that a search minimises: of a load dollars per million tokens; of a budget the whole budget over the tokens
+    served, spent or not; of clients dollars per hour, since a faster deployment gives them no more work to bring."""
 
     @property
     def usd_per_hour(self) -> float:
@@ -107,7 +108,11 @@ def purchase_on(
         served_per_s = (num_replicas - num_spare(scenario, way)) * planned * requests_per_s / load
     spent = num_units * way.usd_per_unit_hour
     usd = usd_per_million_tokens(spent, served_per_s, tokens)
-    cost = usd if demand.kind != "budget" else usd_per_million_tokens(demand.size, served_per_s, tokens)
+    cost = usd
+    if demand.kind == "budget":
+        cost = usd_per_million_tokens(demand.size, served_per_s, tokens)
+    elif demand.kind == "clients":
+        cost = spent
     return Purchase(way, num_replicas, num_units, served_per_s, usd, cost)
 
 
@@ -129,11 +134,11 @@ def with_replicas(
 def least_costs(
     scenario: Scenario, demands: Sequence[Demand], ways: Sequence[Placement], requests_per_s: float
 ) -> tuple[float, ...]:
-    """Return the least expected cost of each demand if one replica serves at most `requests_per_s` [USD per million
-    tokens]; infinite where no way stays within the budget and the units that can be had.
+    """Return the least expected cost of each demand if one replica serves at most `requests_per_s`, as in
+    Purchase.cost; infinite where no way stays within the budget and the units that can be had.
     """
     return tuple(
-        _least_of_clients(scenario, ways, requests_per_s)
+        expected_cost(_least_of_clients(scenario, demand, ways, requests_per_s), scenario)
         if demand.kind == "clients"
         else expected_cost(
             cheapest_purchase(scenario, demand, ways, requests_per_s, requests_per_s), scenario
@@ -143,7 +148,7 @@ def least_costs(
 
 
 def expected_cost(purchase: Purchase | None, scenario: Scenario) -> float:
-    """Cost of a purchase at what its price is expected to be today [USD per million tokens]; infinite of none."""
+    """Cost of a purchase, as in Purchase.cost, at what its price is expected to be today; infinite of none."""
     if purchase is None:
         return math.inf
     return purchase.cost * expected_price_factor(purchase.placement.price, scenario.as_of)
@@ -191,20 +196,13 @@ def _units(scenario: Scenario, demand: Demand, way: Placement, planned: float) -
     return (num_replicas, num_units) if way.min_units <= num_units <= most else None
 
 
-def _least_of_clients(scenario: Scenario, ways: Sequence[Placement], requests_per_s: float) -> float:
-    """Clients that wait for outputs are served no faster than a full replica serves."""
-    budget = scenario.objectives.budget_usd_per_hour or math.inf
-    traffic = scenario.traffic
-    tokens = traffic.mean_input_tokens + traffic.mean_output_tokens
-    least = min(
-        (
-            way.usd_per_replica_hour * expected_price_factor(way.price, scenario.as_of)
-            for way in ways
-            if way.usd_per_unit_hour <= budget
-        ),
-        default=math.inf,
-    )
-    return usd_per_million_tokens(least, requests_per_s, tokens)
+def _least_of_clients(
+    scenario: Scenario, demand: Demand, ways: Sequence[Placement], requests_per_s: float
+) -> Purchase | None:
+    """Return the cheapest purchase if a replica answers `requests_per_s` and keeps as many clients waiting for as long
+    as the objectives allow; a measurement tries no more of them."""
+    most = most_clients(scenario.traffic, scenario.objectives, scenario.headroom_fraction, requests_per_s)
+    return cheapest_purchase(scenario, demand, ways, most, requests_per_s)
 
 
 def bill_of(

@@ -403,9 +403,10 @@ class Race:
             for trial in self.trials.values():
                 if trial.capacity is None or trial.capacity.stage == "settled":
                     continue
-                most = min(
-                    trial.rate_bound, math.exp(_REFUSAL_SIGMAS * trial.capacity.sigma) * trial.capacity.load
-                )
+                most = trial.rate_bound
+                if self.scenario.traffic.concurrency is None:
+                    above = math.exp(_REFUSAL_SIGMAS * trial.capacity.sigma)
+                    most = min(most, above * trial.capacity.load)
                 ways = self._ways(trial, state.lane)
                 cost = least_costs(self.scenario, (state.lane.demand,), ways, most)[0]
                 if cost < math.inf:
@@ -567,7 +568,8 @@ class Race:
         trial.capacity = capacity
         if stage == "confirmed":
             trial.confirmed = capacity
-        trial.best_load = min(trial.best_load, capacity.load * math.exp(RIVAL_SIGMAS * capacity.sigma))
+        if self.scenario.traffic.concurrency is None:
+            trial.best_load = min(trial.best_load, capacity.load * math.exp(RIVAL_SIGMAS * capacity.sigma))
         self._enter(trial)
         for state in self.states:
             state.shown.discard(trial.order)
@@ -730,7 +732,8 @@ def settle(scenario: Scenario, plan: Planned) -> Planned | None:
 
 
 def _showing(plan: Planned, point: PlanningPoint) -> Planned:
-    """Return a plan with a run of it; clients are served as fast as they are there, which decides what tokens cost."""
+    """Return a plan with a run of it; clients are served as fast as they are there, which decides what a token costs,
+    and not what the search compares."""
     result = point.result
     if plan.demand.kind != "clients":
         return replace(plan, result=result, point=point)
@@ -742,15 +745,8 @@ def _showing(plan: Planned, point: PlanningPoint) -> Planned:
         bought,
         requests_per_s=per_s,
         usd_per_million_tokens=ratio * bought.usd_per_million_tokens,
-        cost=ratio * bought.cost,
     )
-    return replace(
-        plan,
-        found=plan.found.with_purchase(paid),
-        expected_cost=ratio * plan.expected_cost,
-        result=result,
-        point=point,
-    )
+    return replace(plan, found=plan.found.with_purchase(paid), result=result, point=point)
 
 
 def _larger(scenario: Scenario, plan: Planned) -> Planned | None:

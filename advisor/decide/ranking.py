@@ -54,7 +54,7 @@ class Planned:
     chance: float
     """Probability that the bought replicas carry the load within the objectives, given the model's error."""
     expected_cost: float
-    """Mean over the error of the model of what the search minimises [USD per million tokens]."""
+    """Mean over the errors of model and price of what the search minimises, as in Purchase.cost."""
     result: ServingResult
     """Simulated result at the planning point once `confirmed`; before that, at the capacity."""
     price_spread: PriceSpread
@@ -270,19 +270,26 @@ def move_to_front(order: Sequence[Each], leader: Each, overlaps: Callable[[Each,
 
 
 def overlap(first: Planned, second: Planned) -> bool:
-    """Whether the 80 % intervals of what two options cost overlap. Source: own definition."""
-    return cost_range(first)[1] >= cost_range(second)[0]
+    """Whether the 80 % intervals of what the search compares of two options overlap. Source: own definition."""
+    most = first.found.purchase.cost * cost_factors(first)[1]
+    return most >= second.found.purchase.cost * cost_factors(second)[0]
 
 
 def cost_range(option: Planned) -> tuple[float, float]:
-    """80 % interval of what an option costs [USD per million tokens], from the errors of its capacity and its price.
+    """Return the 80 % interval of what an option costs [USD per million tokens]."""
+    low, high = cost_factors(option)
+    value = option.found.purchase.usd_per_million_tokens
+    return value * low, value * high
+
+
+def cost_factors(option: Planned) -> tuple[float, float]:
+    """Return the 80 % interval of an option's real over its planned cost, by the errors of its capacity and its price.
 
     Source: capacity_factor; whole units where the load is given; price_age.
     """
     purchase = option.found.purchase
     demand = option.demand
     spread = option.price_spread
-    value = purchase.usd_per_million_tokens
     logs = []
     for quantile in (0.9, 0.1):
         real = option.found.capacity.load * capacity_factor(option.found, quantile)
@@ -294,7 +301,7 @@ def cost_range(option: Planned) -> tuple[float, float]:
     price = _Z80 * spread.sigma
     low = -math.hypot(logs[0], price)
     high = math.hypot(logs[1], price)
-    return value * math.exp(min(0.0, low + spread.drift)), value * math.exp(max(0.0, high + spread.drift))
+    return math.exp(min(0.0, low + spread.drift)), math.exp(max(0.0, high + spread.drift))
 
 
 def chance_cheaper(first: Planned, other: Planned) -> float:
@@ -326,7 +333,7 @@ def log_error(first: Planned, other: Planned) -> float:
 
 
 def _log_sigma(option: Planned) -> float:
-    low, high = cost_range(option)
+    low, high = cost_factors(option)
     return math.log(high / low) / (2.0 * _Z80)
 
 

@@ -304,16 +304,17 @@ class LessSure(Reason):
     """A candidate that is expected to cost less than the last option that is shown, which is the safe pick."""
 
     usd: float
-    """Expected cost of the candidate [USD per million tokens]."""
+    """Expected cost of the candidate, in the unit of `per`."""
     limit_usd: float
-    """Expected cost of the option `rank` [USD per million tokens]."""
+    """Expected cost of the option `rank`, in the unit of `per`."""
     rank: int
+    per: str = "per million tokens"
     code: ClassVar[str] = "less_sure"
 
     @property
     def text(self) -> str:
         return (
-            f"${self.usd:.3g} per million tokens if it holds, behind option {self.rank} for ${self.limit_usd:.3g}, "
+            f"${self.usd:.3g} {self.per} if it holds, behind option {self.rank} for ${self.limit_usd:.3g}, "
             "which is surer"
         )
 

@@ -164,7 +164,12 @@ def _attempt(scenario: Scenario, progress: Report) -> Found | None:
     except AdvisorError:
         return None
     names = [plan.found.accelerator_id for plan in done.race.entries(-1)]
-    plans = [plan for name in names for plan in done.race.others(-1, name)]
+    plans = [
+        plan
+        for name in names
+        for plan in done.race.others(-1, name)
+        if done.scenario.screened_only or plan.found.capacity.stage != "screened"
+    ]
     # A budget is held against the price that is read, which may be lowest where the expected one is not.
     able = [
         plan.found.with_purchase(bought)
@@ -512,10 +517,11 @@ def _rejected_accelerators(done: Search, entries: Sequence[Planned], top: int) -
             dearer.append((max(floor, proven), name, True))
         else:
             others.append(Rejected(name, race.reasons.get(name, NoDeployment())))
+    per = "an hour" if order[0].demand.kind == "clients" else "per million tokens"
     ranked_by_cost = [
-        Rejected(name, LessSure(usd, limit_usd, len(order)))
+        Rejected(name, LessSure(usd, limit_usd, len(order), per))
         if name in known and usd < limit_usd
-        else Rejected(name, CostsMore(usd, limit_usd, len(order), is_bound=is_bound))
+        else Rejected(name, CostsMore(usd, limit_usd, len(order), is_bound=is_bound, per=per))
         for usd, name, is_bound in sorted(dearer)
     ]
     return (*ranked_by_cost, *others)

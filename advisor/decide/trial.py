@@ -112,7 +112,7 @@ class Trial:
     reason: Reason | None = None
     """Why it is closed."""
     floors: list[float] = field(default_factory=list)
-    """Least expected cost by lane [USD per million tokens]; infinite where it cannot be bought."""
+    """Least expected cost by lane, as in Purchase.cost; infinite where it cannot be bought."""
     parent: "Trial | None" = None
     """The trial of which this one changes the batch limits; None for a candidate with the engine's defaults."""
     accelerator_id: str = field(init=False)

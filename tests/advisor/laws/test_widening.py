@@ -35,6 +35,11 @@ PAIRS = [
         "recommend --model 70b --gpu b200-sxm --engine vllm --rate 30 --levers none --tpot-p99 37.5ms",
         "--tpot-p99 25ms",
     ),
+    # Fewer clients never need a dearer deployment, though each of their tokens may cost more.
+    (
+        "recommend --model qwen3-30b-a3b --gpu h100,rtx-4090 --profile chat --concurrency 5",
+        "--concurrency 8",
+    ),
     (OWN, "--power-budget 1kW"),
     (OWN, "--precision bf16"),
     (OWN, "--own 2xl40s"),
