@@ -11,6 +11,7 @@ from advisor.catalog.schema import Price
 from advisor.decide.candidates import Candidate
 from advisor.decide.engine_classes import support_of
 from advisor.decide.levers import lacks_head
+from advisor.decide.load_runs import sure_clients
 from advisor.decide.measure import PlanningPoint
 from advisor.decide.offers import OWN, Placement
 from advisor.decide.option import Holds, Role
@@ -97,6 +98,8 @@ def judge_purchase(scenario: Scenario, demand: Demand, found: Found) -> Planned:
     load = load_per_replica(scenario, demand, found)
     purchase = found.purchase
     capacity = found.capacity.load
+    if demand.kind == "clients":
+        capacity = min(capacity, sure_clients(demand.size, scenario.headroom_fraction))
     costs = []
     for factor in capacity_factors(found):
         if demand.kind in ("rate", "clients"):
