@@ -3,10 +3,12 @@
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from advisor.simulator.serving.fleet_result import FleetResult
 from advisor.simulator.serving.metrics import ServingResult
+
+if TYPE_CHECKING:  # a run of one deployment needs no simulation of fleets
+    from advisor.simulator.serving.fleet_result import FleetResult
 
 _LEAST_SHORTFALL: Final = 0.05
 """Fraction of the sent requests by which the served rate must fall short. The steady rate of a run that keeps up is
@@ -54,7 +56,7 @@ def overload_of(result: ServingResult, sent_per_s: float | None) -> Overload | N
     return Overload(sent_per_s, served) if falls_short and goes_on else None
 
 
-def overload_of_fleet(result: FleetResult) -> Overload | None:
+def overload_of_fleet(result: "FleetResult") -> Overload | None:
     """Return the overload of a fleet at the end of its load; None if it keeps up, or turns requests away instead.
 
     A fleet is overloaded if requests under way grow until the last arrival and are then more than chance explains.
