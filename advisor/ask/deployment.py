@@ -46,12 +46,16 @@ def deployment_of(model: str, gpu: str, typed: LayoutOptions) -> tuple[Deploymen
     Raises: UnknownNameError: a model, accelerator, engine or format is in no record. InfeasibleError: the engine
         does not run there or not in this format.
     """
+    if typed.engine is None:
+        name, engine_note = usual_engine(model, gpu, typed.precision)
+        found, notes = deployment_of(model, gpu, dataclasses.replace(typed, engine=name))
+        return found, (*notes, engine_note) if engine_note else notes
     engine, _ = engines.split_release(typed.engine)
     named = models.get(model)
     chosen = [named.note, accelerators.get(gpu).note, engines.get(engine).note]
     chosen += release_notes(named.record, typed.engine)
     weight_dtype, weight_note = known_dtype(typed.precision)
-    kv_dtype, kv_note = _cache_format(model, gpu, typed)
+    kv_dtype, kv_note = _cache_format(model, gpu, engine, typed)
     chosen += [weight_note, kv_note]
     deployment = named_deployment(
         model,
@@ -73,12 +77,33 @@ def deployment_of(model: str, gpu: str, typed: LayoutOptions) -> tuple[Deploymen
     return deployment, tuple(note for note in chosen if note)
 
 
-def _cache_format(model: str, gpu: str, typed: LayoutOptions) -> tuple[str, str]:
+def usual_engine(model: str, gpu: str, precision: str | None) -> tuple[str, str]:
+    """Return the engine of a question that names none, and a note if it is not vLLM: the first one that serves the
+    weights on the accelerator. Where none does, vLLM is refused with the reason."""
+    accelerator = accelerators.get(gpu).record
+    weights = known_dtype(precision)[0] or models.get(model).record.weights
+
+    def is_served(name: str) -> bool:
+        return name in accelerator.engines and weights in weight_formats(engines.by_id(name), accelerator)
+
+    if is_served(_USUAL_ENGINE):
+        return _USUAL_ENGINE, ""
+    found = next(filter(is_served, accelerator.engines), None)
+    if found is None:
+        return _USUAL_ENGINE, ""
+    usual = engines.by_id(_USUAL_ENGINE).name
+    return found, f"engine {found}, as {usual} does not serve {weights} weights on {accelerator.id}"
+
+
+_USUAL_ENGINE: Final = "vllm"
+
+
+def _cache_format(model: str, gpu: str, engine_id: str, typed: LayoutOptions) -> tuple[str, str]:
     """Return the format of the cache, and a note if it is not 16 bits without having been typed."""
     if typed.kv_precision not in (None, "auto"):
         named, note = known_dtype(typed.kv_precision, "kv-precision")
         return named or _USUAL_CACHE, note
-    engine = engines.get(engines.split_release(typed.engine)[0]).record
+    engine = engines.get(engine_id).record
     record = models.get(model).record
     found = cache_dtype_of(record, engine, accelerators.get(gpu).record)
     if found == _USUAL_CACHE:
@@ -111,13 +136,18 @@ def layout_of(typed: LayoutOptions, flags: EngineFlags) -> tuple[LayoutOptions, 
         notes.append(
             f"--tp {typed.tp} --dp {typed.dp} with attention data parallelism are {typed.tp} accelerators"
         )
-    elif typed.dp > 1 and typed.tp > 1 and engines.get(typed.engine).record.flags.tp_counts_dp_ranks:
+    elif typed.dp > 1 and typed.tp > 1 and _counts_dp_ranks(typed.engine):
         notes.append(
             f"--tp {typed.tp} --dp {typed.dp} are taken as {typed.tp * typed.dp} accelerators; as {typed.engine} "
             "counts them with --enable-dp-attention, add that"
         )
     ep = tp * typed.dp if flags.enable_expert_parallel else typed.ep
     return dataclasses.replace(typed, tp=tp, ep=ep), tuple(notes)
+
+
+def _counts_dp_ranks(engine: str | None) -> bool:
+    """Return whether the degree that an engine calls tensor parallelism counts its attention ranks."""
+    return engine is not None and engines.get(engine).record.flags.tp_counts_dp_ranks
 
 
 def engine_settings(

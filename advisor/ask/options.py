@@ -439,7 +439,9 @@ class LayoutOptions:
         str | None,
         LAYOUT("FORMAT", "KV cache; auto is the default.", "the checkpoint's or engine's, else bf16"),
     ] = None
-    engine: Annotated[str, LAYOUT("NAME", "Serving engine.", True)] = "vllm"
+    engine: Annotated[
+        str | None, LAYOUT("NAME", "Serving engine.", "vllm, or one that serves the weights there")
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,6 +98,23 @@ def test_the_capacity_is_the_one_that_a_simulation_has(cli: Cli) -> None:
     assert found["activation_bytes"] == shown["activations"]
 
 
+@pytest.mark.parametrize(
+    ("question", "engine"),
+    [
+        ("--model 8b --gpu h100-sxm", "vllm"),
+        ("--model unsloth/Llama-3.3-70B-Instruct-GGUF:Q4_K_M --gpu rtx-4090 --tp 2", "llama.cpp"),
+        ("--model bartowski/Qwen2.5-32B-Instruct-GGUF:Q5_K_M --gpu rtx-4090", "llama.cpp"),
+        ("--model mlx-community/Qwen3-32B-8bit --gpu m3-ultra", "mlx"),
+        ("--model 8b --precision q8_0 --gpu h100-sxm", "llama.cpp"),
+    ],
+)
+def test_without_an_engine_one_that_serves_the_weights_is_taken(cli: Cli, question: str, engine: str) -> None:
+    run = cli(f"advisor memory {question} --context 8192 --json")
+    assert run.code == 0, run.err
+    assert json.loads(run.out)["inputs"]["engine"] == engine
+    assert (f"engine {engine}, as vLLM does not serve" in run.err) == (engine != "vllm")
+
+
 def test_what_does_not_fit_says_by_how_much_and_which_degree_does(cli: Cli) -> None:
     run = cli("advisor memory --model 70b --gpu rtx-4090")
     assert run.code == 0

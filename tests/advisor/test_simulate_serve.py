@@ -168,7 +168,11 @@ def test_the_terminal_shows_the_same_numbers(cli: Cli) -> None:
         ("--model llama-3.1-8b --gpu h101 --rate 1", 2, "h101"),
         ("--model llama-3.1-8b --gpu h100-sxm --rate 1 --engine vlm", 2, "vlm"),
         ("--model llama-3.1-8b --gpu h100-sxm --rate 1 --precision fp7", 2, "fp7"),
-        ("--model llama-3.1-8b --gpu h100-sxm --rate 1 --precision q4_k_m", 3, "does not serve q4_k_m"),
+        (
+            "--model llama-3.1-8b --gpu h100-sxm --rate 1 --engine vllm --precision q4_k_m",
+            3,
+            "does not serve q4_k_m",
+        ),
         ("--model llama-3.1-8b --gpu rtx-4090 --rate 1 --engine mlx", 3, "does not run on"),
         (
             "--model llama-3.1-8b --gpu rtx-3090 --rate 1 --engine exl3",
