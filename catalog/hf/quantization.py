@@ -121,8 +121,11 @@ def algorithm_storage(config: ConfigFields, algorithm: str, group_size: int | No
 def declared_cache(quantization: ConfigFields) -> str | None:
     """Return the format of the KV cache that a quantisation declares, or None.
 
-    Source: kv_cache_scheme of compressed-tensors; kv_cache_quant_algo of ModelOpt.
+    Source: kv_cache_scheme of compressed-tensors; kv_cache_quant_algo of ModelOpt; outputs of the key and value
+        projections in Quark's kv_cache_quant_config, or in the layers that its kv_cache_group names.
     """
+    if quantization.text("quant_method").lower() == "quark":
+        return _quark_cache(quantization)
     said = quantization.values.get("kv_cache_scheme") or quantization.values.get("kv_cache_quant_algo")
     if isinstance(said, dict):
         bits = said.get("num_bits")
@@ -132,6 +135,21 @@ def declared_cache(quantization: ConfigFields) -> str | None:
     if isinstance(said, str):
         name = said.upper()
         return next((dtype for word, dtype in _CACHES if word in name), None)
+    return None
+
+
+def _quark_cache(quantization: ConfigFields) -> str | None:
+    """Return the format in which Quark stores keys and values, or None."""
+    export = quantization.section("export") or quantization
+    groups = export.sequence("kv_cache_group") or quantization.sequence("kv_cache_group") or ()
+    for name in ("kv_cache_quant_config", "layer_quant_config"):
+        layers = quantization.values.get(name)
+        for layer, said in layers.items() if isinstance(layers, dict) else ():
+            is_cache = name == "kv_cache_quant_config" or layer in groups
+            outputs = said.get("output_tensors") if is_cache and isinstance(said, dict) else None
+            dtype = str(outputs.get("dtype", "") if isinstance(outputs, dict) else "").lower()
+            if dtype:
+                return "fp8" if dtype.startswith("fp8") else "int8" if dtype.endswith("int8") else None
     return None
 
 
@@ -286,9 +304,13 @@ def _quantized_layers(quantization: ConfigFields) -> Callable[[str], ModuleForma
 
 
 def _modelopt(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
-    algorithm = quantization.text("quant_algo") or "FP8"
+    algorithm = quantization.text("quant_algo")
+    if not algorithm:
+        quantization.fail("quant_algo", "is missing", fix="take the config.json of the checkpoint itself")
     named = _quantized_layers(quantization)
     if algorithm.upper() == "MIXED_PRECISION":
+        if not isinstance(quantization.values.get("quantized_layers"), dict):
+            quantization.fail("quantized_layers", "is missing: it holds the format of each layer")
         return Rules(wide, wide, named=named, excluded=_skips(quantization))
     default = algorithm_storage(quantization, algorithm, quantization.optional_count("group_size"))
     return Rules(wide, default, named=named, excluded=_skips(quantization))
@@ -434,9 +456,10 @@ def _bitsandbytes(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
     return Rules(wide, default, excluded=_skips(quantization))
 
 
-def _one_format(dtype: str) -> Callable[[ConfigFields, ModuleFormat], Rules]:
+def _one_format(dtype: str, *, weight_only: bool = False) -> Callable[[ConfigFields, ModuleFormat], Rules]:
     def rules(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
-        return Rules(wide, ModuleFormat(dtype, 8.0 * bytes_per_element(dtype)), excluded=_skips(quantization))
+        default = ModuleFormat(dtype, 8.0 * bytes_per_element(dtype), weight_only)
+        return Rules(wide, default, excluded=_skips(quantization))
 
     return rules
 
@@ -527,7 +550,7 @@ _METHODS: Final[Mapping[str, Callable[[ConfigFields, ModuleFormat], Rules]]] = {
     "w8a8-fp8": _one_format("fp8"),
     "ptpc-fp8": _one_format("fp8"),
     "w8a8-int8": _one_format("int8"),
-    "eetq": _one_format("int8"),
+    "eetq": _one_format("int8", weight_only=True),
     "mxfp4": _one_format("mxfp4"),
     "nvfp4": _one_format("nvfp4"),
     "modelopt-fp4": _modelopt,

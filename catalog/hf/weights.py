@@ -81,7 +81,10 @@ def quantization_of(config: ConfigFields) -> ConfigFields | None:
     text = config.text_tower()
     sections = ("quantization_config", "quantization", "compression_config")
     found = config.section(*sections) or text.section(*sections)
-    return found if found is not None and found.values else None
+    if found is None or not found.values:
+        return None
+    inner = found.section("quantization")  # ModelOpt writes its separate file's form here too
+    return inner if inner is not None and inner.has("quant_algo") and not found.has("quant_algo") else found
 
 
 def weights_by_rules(rules: Rules, found: Iterable[NamedMatrix]) -> WeightFormat:

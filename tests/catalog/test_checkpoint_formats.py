@@ -70,6 +70,8 @@ def group(bits: int, kind: str, **more: object) -> dict[str, object]:
 
 AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128, "zero_point": True}
 MODELOPT = {"quant_method": "modelopt", "quant_algo": "NVFP4"}
+QUARK_FP8: dict[str, object] = {"weight": {"dtype": "fp8_e4m3"}, "input_tensors": {"dtype": "fp8_e4m3"}}
+QUARK: dict[str, object] = {"quant_method": "quark", "global_quant_config": QUARK_FP8}
 COMPRESSED = {"quant_method": "compressed-tensors", "ignore": ["lm_head"]}
 # Method, bits of attention, of the MLP, of embedding and of head: from the layout of each format.
 METHODS: list[tuple[dict[str, object], float, float, float, float]] = [
@@ -125,6 +127,7 @@ METHODS: list[tuple[dict[str, object], float, float, float, float]] = [
     ({**MODELOPT, "exclude_modules": ["lm_head", "*self_attn*"]}, 16, 4.5, 16, 16),
     ({**MODELOPT, "ignore": ["lm_head", "model.layers.*.self_attn*"]}, 16, 4.5, 16, 16),
     ({"quant_method": "modelopt", "quant_algo": "FP8"}, 8, 8, 16, 16),
+    ({"quant_method": "modelopt", "quantization": {"quant_algo": "NVFP4"}}, 4.5, 4.5, 16, 16),
     ({"quant_method": "bitsandbytes", "load_in_4bit": True}, 4.5, 4.5, 16, 16),
     (
         {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_use_double_quant": True},
@@ -192,6 +195,8 @@ def test_first_and_last_layer_may_stay_as_they_are(tmp_path: Path) -> None:
         ({"quant_method": "aqlm"}, "quant_method"),
         ({"quant_method": "awq", "bits": 40, "group_size": 128}, "bits"),
         ({"quant_method": "modelopt", "quant_algo": "SECRET"}, "quant_algo"),
+        ({"quant_method": "modelopt"}, "quant_algo"),
+        ({"quant_method": "modelopt", "quant_algo": "MIXED_PRECISION"}, "quantized_layers"),
         ({"quant_method": "compressed-tensors", "config_groups": group(5, "float")}, "num_bits"),
         ({"quant_method": "exl3", "bits": 99}, "bits"),
         ({"quant_method": "torchao", "quant_type": "uintx"}, "quant_type"),
@@ -228,6 +233,20 @@ def test_a_broken_pattern_neither_stops_nor_stalls_the_reader(tmp_path: Path, ex
             },
             "fp8",
         ),
+        ({"quant_method": "modelopt", "quantization": MODELOPT | {"kv_cache_quant_algo": "FP8"}}, "fp8"),
+        ({**QUARK, "kv_cache_quant_config": {"*k_proj": {"output_tensors": {"dtype": "fp8_e4m3"}}}}, "fp8"),
+        (
+            QUARK
+            | {
+                "export": {"kv_cache_group": ["*k_proj", "*v_proj"]},
+                "layer_quant_config": {
+                    "*k_proj": QUARK_FP8 | {"output_tensors": {"dtype": "fp8_e4m3"}},
+                    "*o_proj": QUARK_FP8,
+                },
+            },
+            "fp8",
+        ),
+        (QUARK, None),
         ({"quant_method": "fp8", "weight_block_size": [128, 128]}, None),
         (AWQ, None),
     ],
