@@ -33,7 +33,6 @@ from advisor.evidence.fit.engine_rows import (
     weight_of,
 )
 from advisor.evidence.fit.engine_solver import (
-    OF_ENGINE,
     PRIORS,
     FittedRow,
     Shifts,
@@ -127,7 +126,7 @@ def rows_of(shifts: Shifts, rows: list[EngineRow], ratios: list[Ratios]) -> list
         }
         common = float(np.median(list(values.values())))
         special = {place: value for place, value in values.items() if abs(value / common - 1.0) > SAME}
-        owners = {(OF_ENGINE.get(name, ""), ""): common} | special
+        owners = {("", ""): common} | special
         found += [
             Term(
                 scope="engine",
