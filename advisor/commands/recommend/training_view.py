@@ -98,7 +98,8 @@ def _question_words(scenario: TrainingScenario, found: TrainingRecommendation) -
         f"within {show(limits.deadline_s, TIME)}" if limits.deadline_s else "",
         f"for at most {usd(limits.budget_usd)}" if limits.budget_usd else "",
     ]
-    method = "" if task.method == "full" else f", {task.method} of rank {task.lora_rank}"
+    rank = f" of rank {task.lora_rank}" if task.lora_rank else ""
+    method = "" if task.method == "full" else f", {task.method}{rank}"
     formats = "/".join(task.compute_dtypes or sorted({option.plan.compute_dtype for option in found.options}))
     what = f"{show(task.tokens, COUNT)} tokens in steps of {task.global_batch} x {task.sequence_tokens}"
     return (
