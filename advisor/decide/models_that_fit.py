@@ -1,7 +1,8 @@
 """Models that a machine or a budget can serve: ranked by published quality, with their cost and speed."""
 
+import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.catalog import engines, models
@@ -11,6 +12,7 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.model_quality import Quality, read_quality
 from advisor.catalog.published import context_limits, served_checkpoint, served_model
 from advisor.catalog.schema import Accelerator, Model
+from advisor.decide.bounds import too_long_a_prompt
 from advisor.decide.offers import OWN, market, placements
 from advisor.decide.scenario import Scenario
 from advisor.simulator.deployment import Deployment, activation_dtype_of, cache_dtype_of
@@ -28,7 +30,9 @@ _SIZES: Final = (1, 2, 4, 8)
 _FORMATS: Final = ("bf16", "fp8", "int8", "nvfp4", "mxfp4", "int4", "q8_0", "q6_k", "q5_k_m", "q4_k_m")
 """Formats that are tried besides a model's own, the widest first. Below four bits the cost in quality is not small."""
 _MOST_SPEEDS: Final = 40
-"""Most models whose speed is computed; each takes about a quarter of a second."""
+"""Most models whose speed is computed."""
+_MOST_MACHINES: Final = 6
+"""Most machines that hold a model on which its speed is held against the objectives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +61,14 @@ class FittingModel:
     """Output tokens per second of one sequence; None if it was not computed."""
 
 
-def models_that_fit(scenario: Scenario, most: int) -> tuple[tuple[FittingModel, ...], int]:
+def models_that_fit(
+    scenario: Scenario, most: int, *, in_time: bool = False
+) -> tuple[tuple[FittingModel, ...], int]:
     """Return up to `most` models that serve one request of the traffic's longest length, the best first, and the number
     of all that do.
 
-    Models with a published score come first, by that score; then the others, the newest first.
+    Models with a published score come first, by that score; then the others, the newest first. With `in_time` those are
+    left out that miss the objectives even for one request at a time.
 
     Raises: AdvisorError and its kinds: a name is not known, or nothing is for sale within the limits.
     """
@@ -76,15 +83,21 @@ def models_that_fit(scenario: Scenario, most: int) -> tuple[tuple[FittingModel, 
         window = max(limits.with_scaling or 0, limits.native or 0)
         if window and tokens > window:
             continue
-        held = _first_that_holds(model, machines, scenario, tokens)
+        held = next(_that_hold(model, machines, scenario, tokens, scores.get(model.id)), None)
         if held is not None:
-            machine, deployment, checkpoint, memory = held
-            found.append(
-                FittingModel(model, machine, deployment, checkpoint, memory, scores.get(model.id), None)
-            )
+            found.append(held)
     found.sort(key=_place)
-    shown = [_with_speed(one, scenario) for one in found[: min(most, _MOST_SPEEDS)]]
-    return tuple(shown), len(found)
+    if not in_time:
+        shown = [_with_speed(one, scenario)[0] for one in found[: min(most, _MOST_SPEEDS)]]
+        return tuple(shown), len(found)
+    kept = list[FittingModel]()
+    for one in found[:_MOST_SPEEDS]:
+        able = _that_hold(one.model, machines, scenario, tokens, one.quality)
+        judged = (_with_speed(each, scenario) for each in itertools.islice(able, _MOST_MACHINES))
+        kept += itertools.islice((each for each, is_in_time in judged if is_in_time), 1)
+        if len(kept) == most:
+            break
+    return tuple(kept), len(found)
 
 
 def _place(found: FittingModel) -> tuple[float, str, float, str]:
@@ -112,10 +125,14 @@ def _machines(scenario: Scenario) -> Iterator[FittingMachine]:
                 yield FittingMachine(chip, size, usd, cheapest.price.provider)
 
 
-def _first_that_holds(
-    model: Model, machines: Iterable[FittingMachine], scenario: Scenario, tokens: int
-) -> tuple[FittingMachine, Deployment, str, MemoryAccount] | None:
-    """Return the cheapest machine that holds a model in a published format, with the widest format that it holds."""
+def _that_hold(
+    model: Model,
+    machines: Iterable[FittingMachine],
+    scenario: Scenario,
+    tokens: int,
+    quality: Quality | None,
+) -> Iterator[FittingModel]:
+    """Yield a model on each machine that holds it in a published format, in the widest that it holds there."""
     parameters = parameter_count(model)
     for machine in machines:
         whole = (machine.accelerator.memory_bytes or 0.0) * machine.count
@@ -124,8 +141,8 @@ def _first_that_holds(
                 continue
             held = _deploy(model, machine, dtype, scenario, tokens)
             if held is not None:
-                return machine, *held
-    return None
+                yield FittingModel(model, machine, *held, quality, None)
+                break
 
 
 def _formats(model: Model, scenario: Scenario) -> tuple[str, ...]:
@@ -173,9 +190,11 @@ def _deploy(
     return None
 
 
-def _with_speed(found: FittingModel, scenario: Scenario) -> FittingModel:
-    """Return the model with the speed of one sequence at the traffic's mean context."""
+def _with_speed(found: FittingModel, scenario: Scenario) -> tuple[FittingModel, bool]:
+    """Return the model with the speed of one sequence at the traffic's mean context, and whether a request that is
+    alone meets the objectives."""
     traffic = scenario.traffic
+    objectives = scenario.objectives
     try:
         replica = model_replica(
             found.deployment,
@@ -184,15 +203,11 @@ def _with_speed(found: FittingModel, scenario: Scenario) -> FittingModel:
             mean_output_tokens=float(traffic.mean_output_tokens),
             max_context_tokens=traffic.longest_request_tokens,
         )
-        step_s = with_interval(
-            decode_iteration_s(replica.surface, 1, traffic.mean_context_tokens),
-            "tpot",
-            class_of(replica),
-            replica.basis,
-        )
+        alone_s = decode_iteration_s(replica.surface, 1, traffic.mean_context_tokens)
+        step_s = with_interval(alone_s, "tpot", class_of(replica), replica.basis)
+        is_in_time = alone_s <= objectives.largest_tpot_s
+        is_in_time = is_in_time and too_long_a_prompt(replica, traffic, objectives) is None
     except (AdvisorError, KeyError, ValueError):
-        return found
+        return found, False
     speed = Quantity(1.0 / step_s.value, 1.0 / step_s.high, 1.0 / step_s.low, step_s.basis)
-    return FittingModel(
-        found.model, found.machine, found.deployment, found.checkpoint, found.memory, found.quality, speed
-    )
+    return replace(found, tokens_per_s=speed), is_in_time

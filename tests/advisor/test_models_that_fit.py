@@ -57,6 +57,32 @@ def test_a_larger_machine_fits_no_fewer(cli: Cli) -> None:
     assert numbers == sorted(numbers)
 
 
+def test_a_use_case_leaves_out_models_that_are_too_slow_for_it(cli: Cli) -> None:
+    document = ask(cli, "--budget 5/h --use-case code")
+    assert document["inputs"]["traffic"]["profile"] == "code"
+    assert all(one["output_tokens_per_s"]["value"] >= 1.0 / 0.040 for one in document["models"])
+
+
+def test_a_tighter_objective_lists_some_of_the_same_models(cli: Cli) -> None:
+    loose, tight = (
+        {one["model"] for one in ask(cli, f"--own 1xrtx-4090 --tpot-p99 {limit} --top 40")["models"]}
+        for limit in ("100ms", "10ms")
+    )
+    assert tight < loose
+
+
+def test_a_faster_machine_is_taken_where_the_cheapest_is_too_slow(cli: Cli) -> None:
+    machines = [
+        next(
+            (one["accelerator"], one["num_accelerators"])
+            for one in ask(cli, f"--budget 10/h --tpot-p99 {limit} --top 40")["models"]
+            if one["model"] == "qwen3.5-27b"
+        )
+        for limit in ("100ms", "15ms")
+    ]
+    assert machines[0] != machines[1]
+
+
 def test_a_page_says_that_quality_is_unknown(cli: Cli) -> None:
     run = cli("advisor recommend --own 1xrtx-3060-12gb --top 60")
     assert "unknown" in run.out
@@ -71,6 +97,7 @@ def test_a_page_says_that_quality_is_unknown(cli: Cli) -> None:
         ("--own 1xrtx-4090 --rate 10", 2, "--rate says nothing without a model"),
         ("--budget 5", 2, "budget"),
         ("--budget 0.0001/h", 3, "no model of the catalog fits"),
+        ("--own 1xl4 --tpot-p99 0.1ms", 3, "meets the objectives"),
     ],
 )
 def test_bad_questions_are_refused(cli: Cli, options: str, code: int, said: str) -> None:

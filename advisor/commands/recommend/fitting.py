@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from advisor.ask.need import stated_need
 from advisor.ask.options import SharedOptions
 from advisor.ask.scenario import constraints_of, objectives_of
 from advisor.ask.traffic import traffic_of
@@ -13,8 +14,13 @@ from advisor.decide.scenario import Scenario
 from advisor.render.answer import Answer, Paragraph, Table, bullet_list, columns
 from advisor.render.numbers import LEGEND, MISSING, digits, show_quantity
 
-_ACTING: Final = frozenset(
+_IN_TIME: Final = frozenset(
+    f"{metric}_{level}" for metric in ("ttft", "tpot", "itl", "e2e") for level in ("p50", "p95", "p99")
+)
+"""Options with objectives: where one is given, models that miss it even for one request at a time are left out."""
+_ACTING: Final = _IN_TIME | frozenset(
     (
+        "use_case",
         "own",
         "budget",
         "profile",
@@ -61,15 +67,23 @@ def fitting(asked: RecommendInput, shared: SharedOptions) -> Answer:
             fix=f"--model NAME, or no --{option}",
         )
     constraints, notes = constraints_of(asked.where)
+    load, levels, needed = stated_need(asked.need, asked.load, asked.objectives)
+    in_time = bool(shared.given & (_IN_TIME | {"use_case"}))
     scenario = Scenario(
         model="",
-        traffic=traffic_of(asked.load),
-        objectives=objectives_of(asked.objectives),
+        traffic=traffic_of(load),
+        objectives=objectives_of(levels),
         constraints=constraints,
         as_of=shared.as_of,
         seed=shared.seed,
     )
-    found, number = models_that_fit(scenario, asked.shown.top)
+    found, number = models_that_fit(scenario, asked.shown.top, in_time=in_time)
+    if not found and number:
+        raise InfeasibleError(
+            f"none of the {number} models that fit meets the objectives",
+            why="one request alone already takes longer on the machines that hold them",
+            fix="a larger --budget, faster hardware, or looser objectives: --ttft-p99, --tpot-p99",
+        )
     if not found:
         raise InfeasibleError(
             "no model of the catalog fits",
@@ -89,13 +103,18 @@ def fitting(asked: RecommendInput, shared: SharedOptions) -> Answer:
             _table(found),
             Paragraph(
                 "Speed is that of one request at the mean context. Models without a sourced score follow those with "
-                f"one, the newest first: that order says nothing of their quality.\n{LEGEND}"
+                f"one, the newest first: that order says nothing of their quality.{_left_out(in_time)}\n{LEGEND}"
             ),
             bullet_list("Sources of quality", _sources(found)),
         ),
         records="models",
-        notes=notes,
+        notes=(*needed, *notes),
     )
+
+
+def _left_out(in_time: bool) -> str:
+    """Return a sentence on the models that are not shown because they are too slow."""
+    return " Models that miss the objectives even for one request at a time are left out." if in_time else ""
 
 
 def _headline(first: FittingModel, number: int) -> str:
