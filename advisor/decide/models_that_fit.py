@@ -1,7 +1,7 @@
 """Models that a machine or a budget can serve: ranked by published quality, with their cost and speed."""
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -72,7 +72,25 @@ def models_that_fit(
 
     Raises: AdvisorError and its kinds: a name is not known, or nothing is for sale within the limits.
     """
-    machines = sorted(_machines(scenario), key=lambda machine: machine.usd_per_hour)
+    machines = machines_within(scenario)
+    tokens = scenario.traffic.longest_request_tokens
+    found = models_by_quality(scenario, machines)
+    if not in_time:
+        shown = [_with_speed(one, scenario)[0] for one in found[: min(most, _MOST_SPEEDS)]]
+        return tuple(shown), len(found)
+    kept = list[FittingModel]()
+    for one in found[:_MOST_SPEEDS]:
+        able = _that_hold(one.model, machines, scenario, tokens, one.quality)
+        judged = (_with_speed(each, scenario) for each in itertools.islice(able, _MOST_MACHINES))
+        kept += itertools.islice((each for each, is_in_time in judged if is_in_time), 1)
+        if len(kept) == most:
+            break
+    return tuple(kept), len(found)
+
+
+def models_by_quality(scenario: Scenario, machines: Sequence[FittingMachine]) -> list[FittingModel]:
+    """Return the models that hold one request of the traffic's longest length on one of the machines, the best first;
+    each on the cheapest machine that holds it, without its speed."""
     tokens = scenario.traffic.longest_request_tokens
     scores = read_quality()
     found = []
@@ -87,17 +105,7 @@ def models_that_fit(
         if held is not None:
             found.append(held)
     found.sort(key=_place)
-    if not in_time:
-        shown = [_with_speed(one, scenario)[0] for one in found[: min(most, _MOST_SPEEDS)]]
-        return tuple(shown), len(found)
-    kept = list[FittingModel]()
-    for one in found[:_MOST_SPEEDS]:
-        able = _that_hold(one.model, machines, scenario, tokens, one.quality)
-        judged = (_with_speed(each, scenario) for each in itertools.islice(able, _MOST_MACHINES))
-        kept += itertools.islice((each for each, is_in_time in judged if is_in_time), 1)
-        if len(kept) == most:
-            break
-    return tuple(kept), len(found)
+    return found
 
 
 def _place(found: FittingModel) -> tuple[float, str, float, str]:
@@ -107,8 +115,12 @@ def _place(found: FittingModel) -> tuple[float, str, float, str]:
     return -score, newest, -parameter_count(found.model).total, found.model.id
 
 
+def machines_within(scenario: Scenario) -> list[FittingMachine]:
+    """Return the machines that are owned, or that the budget rents, the cheapest first."""
+    return sorted(_machines(scenario), key=lambda machine: machine.usd_per_hour)
+
+
 def _machines(scenario: Scenario) -> Iterator[FittingMachine]:
-    """Yield the machines that are owned, or that the budget rents."""
     offers, chips = market(scenario.constraints, scenario.as_of, scenario.calibration)
     budget = scenario.objectives.budget_usd_per_hour
     for name, prices in offers.items():

@@ -83,6 +83,33 @@ def test_a_faster_machine_is_taken_where_the_cheapest_is_too_slow(cli: Cli) -> N
     assert machines[0] != machines[1]
 
 
+@pytest.mark.parametrize(
+    ("load", "question"),
+    [
+        ("--own 2xrtx-4090 --rate 2", "--own 2xrtx-4090 --rate 2"),
+        (
+            "--users 100k --use-case chatbot --gpu h100 --fast",
+            "--users 100k --use-case chatbot --gpu h100 --fast",
+        ),
+        ("--concurrency 8 --budget 3/h --gpu l40s", "--concurrency 8 --budget 3/h --gpu l40s"),
+    ],
+)
+def test_a_row_is_the_answer_about_its_model(cli: Cli, load: str, question: str) -> None:
+    found = ask(cli, f"{load} --top 2")["models"]
+    assert len(found) == 2
+    for one in found:
+        alone = ask(cli, f"{question} --model {one['model']} --top 1")["options"][0]
+        for field in ("machine", "layout", "bill", "performance", "offer"):
+            assert one["option"][field] == alone[field], field
+
+
+def test_models_for_a_load_come_by_their_score(cli: Cli) -> None:
+    found = ask(cli, "--users 1000 --use-case chatbot --gpu l40s,h100 --fast --top 4")["models"]
+    scores = [one["quality"]["score_percent"] for one in found]
+    assert scores == sorted(scores, reverse=True)
+    assert len({one["model"] for one in found}) == 4
+
+
 def test_a_page_says_that_quality_is_unknown(cli: Cli) -> None:
     run = cli("advisor recommend --own 1xrtx-3060-12gb --top 60")
     assert "unknown" in run.out
@@ -94,7 +121,9 @@ def test_a_page_says_that_quality_is_unknown(cli: Cli) -> None:
     [
         ("", 2, "no model is named"),
         ("--own 1xno-such-card", 2, "no-such-card"),
-        ("--own 1xrtx-4090 --rate 10", 2, "--rate says nothing without a model"),
+        ("--own 1xrtx-4090 --headroom 0.1", 2, "--headroom says nothing without a model"),
+        ("--own 1xrtx-4090 --rate 1 --emit docker", 2, "--emit needs a model"),
+        ("--own 1xrtx-4090 --rate 1000000", 3, "no model of the catalog carries this load"),
         ("--budget 5", 2, "budget"),
         ("--budget 0.0001/h", 3, "no model of the catalog fits"),
         ("--own 1xl4 --tpot-p99 0.1ms", 3, "meets the objectives"),

@@ -32,7 +32,13 @@ def recommend(asked: RecommendInput, shared: SharedOptions) -> Answer:
 
         return several(asked, asked.models, shared)
     has_limit = asked.where.own is not None or asked.objectives.budget is not None
-    if asked.model is None and has_limit:
+    has_need = asked.need.users is not None or asked.need.use_case is not None
+    if asked.model is None and (has_limit or has_need):
+        load = (asked.need.users, asked.load.rate, asked.load.concurrency)
+        if any(each is not None for each in load):
+            from advisor.commands.recommend.models_for_load import models_for_load
+
+            return models_for_load(asked, shared)
         from advisor.commands.recommend.fitting import fitting
 
         return fitting(asked, shared)

@@ -1,0 +1,144 @@
+"""Models that carry a load: the answer of `advisor recommend` to a number of users or a rate without a model."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from advisor.ask.options import SharedOptions
+from advisor.ask.serving import serving_question
+from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.model_quality import Quality
+from advisor.cli.notes import progress
+from advisor.commands.recommend.options import RecommendInput
+from advisor.decide.models_that_fit import machines_within, models_by_quality
+from advisor.decide.option import Option
+from advisor.decide.recommend import recommend
+from advisor.decide.scenario import Scenario
+from advisor.render.answer import Answer, Paragraph, bullet_list
+from advisor.render.numbers import LEGEND, usd
+from advisor.render.option_table import (
+    PER_HOUR,
+    PRICE,
+    OptionColumn,
+    latency_columns,
+    runs_of,
+    table_of,
+    take_words,
+)
+
+_MOST_TRIED: Final = 3
+"""Models that are asked about for each one that is shown, at most: each takes as long as a recommendation."""
+_OF_ONE_MODEL: Final = ("emit", "emit_dir", "plan", "explain", "max_context", "goal", "trace", "levers")
+"""Options that say something only about one named model."""
+_ANY_MODEL: Final = "llama-3.1-8b"
+"""Model with which load, limits and objectives are read before a model is chosen; no figure depends on it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelForLoad:
+    """One model with the first option of its own recommendation."""
+
+    model: str
+    """Id in the catalog."""
+    quality: Quality | None
+    """Published score; None if the catalog has no sourced one."""
+    option: Option
+
+
+def models_for_load(asked: RecommendInput, shared: SharedOptions) -> Answer:
+    """Return the models that carry a load within the objectives, by published quality, each with what it costs.
+
+    A row is the first option of `advisor recommend --model` with the same options.
+
+    Raises: AdvisorError and its kinds: something typed is malformed or needs a model, or no model carries the load.
+    """
+    for name in _OF_ONE_MODEL:
+        if name in shared.given:
+            option = name.replace("_", "-")
+            raise AdvisorError(
+                f"--{option} needs a model",
+                why="without --model the answer compares models",
+                fix=f"--model NAME, or no --{option}",
+            )
+    scenario, notes = serving_question(replace(asked, model=_ANY_MODEL), shared)
+    found = _find(asked, shared, scenario)
+    if not found:
+        raise InfeasibleError(
+            "no model of the catalog carries this load within the objectives and limits",
+            why=f"the first {_MOST_TRIED * asked.shown.top} models by quality that fit were tried",
+            fix="a larger --budget, looser objectives, or --model NAME to see why one does not",
+        )
+    options = [one.option for one in found]
+    shown = {id(one.option): one for one in found}
+    columns = (
+        OptionColumn("model", lambda option: shown[id(option)].model),
+        OptionColumn("quality>", lambda option: _quality_words(shown[id(option)])),
+        OptionColumn("take~", take_words),
+        OptionColumn("runs~", runs_of),
+        PER_HOUR,
+        OptionColumn("$/Mtok>", lambda option: usd(option.served.usd_per_million_tokens.value)),
+        *latency_columns(scenario.objectives.levels),
+        PRICE,
+        OptionColumn("basis?", lambda option: option.served.basis),
+    )
+    return Answer(
+        result={"models": [_record(one) for one in found]},
+        inputs={"traffic": scenario.traffic, "objectives": scenario.objectives, "top": asked.shown.top},
+        blocks=(
+            Paragraph(_headline(found), emphasis=True),
+            table_of(options, columns, "Models that carry the load, by published quality"),
+            Paragraph(
+                "Each row is the first option of `advisor recommend --model` with the same options. Models without a "
+                f"sourced score follow those with one, the newest first.\n{LEGEND}"
+            ),
+            bullet_list("Sources of quality", _sources(found)),
+        ),
+        records="models",
+        notes=tuple(note for note in notes if _ANY_MODEL not in note),
+    )
+
+
+def _find(asked: RecommendInput, shared: SharedOptions, scenario: Scenario) -> list[ModelForLoad]:
+    """Return the models that carry the load, the best first."""
+    most = asked.shown.top
+    kept = list[ModelForLoad]()
+    with progress(quiet=shared.quiet) as line:
+        for one in models_by_quality(scenario, machines_within(scenario))[: _MOST_TRIED * most]:
+            line(f"{len(kept)} of {most} models found, asking about {one.model.id}")
+            question, _ = serving_question(replace(asked, model=one.model.id), shared)
+            try:
+                decision = recommend(question.model_copy(update={"top": 1}), whole=False)
+            except InfeasibleError:
+                continue
+            kept.append(ModelForLoad(one.model.id, one.quality, decision.options[0]))
+            if len(kept) == most:
+                break
+    return kept
+
+
+def _headline(found: list[ModelForLoad]) -> str:
+    """Return the best model and the cheapest one, as a sentence."""
+    first = found[0]
+    cheapest = min(found, key=lambda one: one.option.bill.usd_per_hour)
+    said = (
+        f"{first.model} has the highest published quality and costs {usd(first.option.bill.usd_per_hour)}/h"
+    )
+    if cheapest is first:
+        return f"{said}, the least of {len(found)} models"
+    return f"{said}; {cheapest.model} costs least, {usd(cheapest.option.bill.usd_per_hour)}/h"
+
+
+def _record(found: ModelForLoad) -> dict[str, object]:
+    """Return one model as a record for scripts."""
+    quality = None if found.quality is None else found.quality._asdict()
+    return {"model": found.model, "quality": quality, "option": found.option}
+
+
+def _quality_words(found: ModelForLoad) -> str:
+    return found.quality.words if found.quality else "unknown"
+
+
+def _sources(found: list[ModelForLoad]) -> list[str]:
+    """Return one line for each source of a score that is shown."""
+    known = [one.quality for one in found if one.quality]
+    lines = dict.fromkeys(f"{quality.benchmark}: {quality.source}" for quality in known)
+    return list(lines) or ["no model of this list has a sourced score in the catalog"]
