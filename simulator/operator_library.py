@@ -101,6 +101,8 @@ class OperatorLibrary:
     device: Device
     engine: str
     transferred_operators: set[str] = field(default_factory=set)
+    """Names of what was looked up so far and was not measured on this device; whoever shares a library between replicas
+    clears it before each."""
     expert_block_rows: float = 0.0
     """Number of rows to which the engine pads the rows of each expert that a rank holds; 0 if experts without a row are
     left out."""
@@ -118,7 +120,8 @@ class OperatorLibrary:
     """Level of the records by operator, where it is not the engine's own."""
     launch_scale: float = 1.0
     """Ratio of an operator's launch time to that of a kernel measured alone, which waits for the one before."""
-    _resolved: dict[tuple[str, str], object] = field(default_factory=dict)
+    _resolved: dict[tuple[str, str], tuple[object, tuple[str, ...]]] = field(default_factory=dict)
+    """Parameters by operator and format, with the names of those that were not measured."""
     _queued: dict[float, "OperatorLibrary"] = field(default_factory=dict)
     _products: dict[tuple[int, int, str, bool], tuple[FloatArray, FloatArray]] = field(
         default_factory=dict, init=False
@@ -135,8 +138,8 @@ class OperatorLibrary:
             return self
         if launch_scale not in self._queued:
             library = replace(self, launch_scale=launch_scale, _resolved={}, _queued={})
-            for key, parameters in self._resolved.items():
-                library.assume(*key, _with_launches(parameters, launch_scale / self.launch_scale))
+            for key, (parameters, names) in self._resolved.items():
+                library._resolved[key] = _with_launches(parameters, launch_scale / self.launch_scale), names
             self._queued[launch_scale] = library
         return self._queued[launch_scale]
 
@@ -182,7 +185,19 @@ class OperatorLibrary:
                 seconds = 2.0 * tokens * columns * depth / rate
             seconds.flags.writeable = False
             self._products[key] = tokens, seconds
+        else:
+            self._note_product(dtype, behind_kernel=behind_kernel)
         return seconds[: len(tokens)]
+
+    def _note_product(self, dtype: str, *, behind_kernel: bool) -> None:
+        """Add the names of what a matmul that was computed before looked up."""
+        if FORMATS[dtype].peak[0] in self.sustained_flop_per_s:
+            return
+        unpacking = self.kernels.get("weight_only") if FORMATS[dtype].is_unpacked else None
+        first = unpacking or ("sgemm" if dtype == "fp32" else "matmul")
+        wide = unpacking is not None or (self.fused_quantisation and dtype == "fp8" and behind_kernel)
+        for used in ((first, dtype), ("matmul", "bf16"))[: 1 + wide]:
+            self.transferred_operators.update(self._resolved[used][1])
 
     def _product_s(
         self, tokens: FloatArray, columns: int, depth: int, dtype: str, *, behind_kernel: bool
@@ -237,7 +252,7 @@ class OperatorLibrary:
 
     def assume(self, operator: str, dtype: str, parameters: object) -> None:
         """Use these parameters instead of the catalog's; programs that fit them call it. Source: own design."""
-        self._resolved[(operator, dtype)] = parameters
+        self._resolved[(operator, dtype)] = parameters, ()
         self._queued.clear()
         self._products.clear()
 
@@ -251,14 +266,15 @@ class OperatorLibrary:
         if key not in self._resolved:
             level = self.kernels.get(operator, self.engine)
             found = efficiency(self.device.architecture, operator, dtype, level)
-            if not operator.startswith(_WITHOUT_FACTS):
-                self.transferred_operators.update(self.device.assumed)
+            names = () if operator.startswith(_WITHOUT_FACTS) else tuple(self.device.assumed)
             if found.transferred_from:
-                self.transferred_operators.add(f"{operator}: {found.transferred_from}")
+                names = (*names, f"{operator}: {found.transferred_from}")
             # A record of a related format lends its efficiencies; bytes and peak stay those of the format asked for.
             alone = kind.from_record(found.record.model_copy(update={"dtype": dtype}))
-            self._resolved[key] = _with_launches(alone, self.launch_scale)
-        return cast(EfficiencyT, self._resolved[key])
+            self._resolved[key] = _with_launches(alone, self.launch_scale), names
+        parameters, names = self._resolved[key]
+        self.transferred_operators.update(names)
+        return cast(EfficiencyT, parameters)
 
 
 def _with_launches(parameters: object, fraction: float) -> object:

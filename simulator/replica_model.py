@@ -73,18 +73,11 @@ class ReplicaModel:
     library: OperatorLibrary
     cuda_graph_sizes: tuple[int, ...] = ()
     """Batch sizes with a captured decode graph."""
+    transferred_operators: tuple[str, ...] = ()
+    """Operators, minor ones excluded, whose parameters come from another architecture or format, and facts of the
+    accelerator that its record lacks."""
     server: ServerCalibration | None = None
     """Calibration by a benchmark of this very server, which its step times follow; None without one."""
-
-    @property
-    def transferred_operators(self) -> tuple[str, ...]:
-        """Operators, minor ones excluded, whose parameters come from another architecture or format, and facts of the
-        accelerator that its record lacks."""
-        return tuple(
-            sorted(
-                name for name in self.library.transferred_operators if not name.startswith(_MINOR_OPERATORS)
-            )
-        )
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -135,6 +128,7 @@ def model_replica(
     costs = costs or engine_costs(engine, version=settings.version, date=settings.date)
     costs = release_costs(deployment, costs, version=settings.version, date=settings.date)
     library = library or _library(deployment, settings)
+    library.transferred_operators.clear()  # what another replica looked up says nothing of this one
     chosen = engine_defaults(deployment, settings.version)
     needed = max_context_tokens or round(mean_input_tokens + mean_output_tokens)
     max_num_seqs, num_batched_tokens = engine_limits(deployment, settings, needed)
@@ -149,7 +143,13 @@ def model_replica(
     surface = _surface(deployment, library, costs, inputs, settings)
     policy = policy_of(deployment, memory, costs, max_num_seqs, num_batched_tokens, inputs.chunk_tokens)
     policy = _with_blocks(policy, memory, settings.kv_block_tokens)
-    return as_served(ReplicaModel(deployment, memory, surface, policy, costs, library, graphs), calibration)
+    transferred = sorted(
+        name for name in library.transferred_operators if not name.startswith(_MINOR_OPERATORS)
+    )
+    replica = ReplicaModel(
+        deployment, memory, surface, policy, costs, library, graphs, tuple(transferred)
+    )
+    return as_served(replica, calibration)
 
 
 def replica_memory(

@@ -175,7 +175,7 @@ class Race:
         self._libraries: dict[tuple[str, str, str], OperatorLibrary] = {}
         last = len(self.demands) - 1
         self.states = [
-            _LaneState(Lane(demand, is_founded, width if place == last and not is_founded else 1))
+            _LaneState(Lane(demand, is_founded, width if place == last else 1))
             for place, demand in enumerate(self.demands)
             for is_founded in (False, True)
         ]

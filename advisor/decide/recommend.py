@@ -493,7 +493,13 @@ def _rejected_accelerators(done: Search, entries: Sequence[Planned], top: int) -
     shown_ids = _accelerators(order)
     limit_usd = order[-1].expected_cost
     race = done.race
-    known = {plan.found.accelerator_id: plan.expected_cost for plan in entries[top:]}
+    # Of equal bills a surer deployment is the entry; what its accelerator could cost is the least of all.
+    known = {
+        plan.found.accelerator_id: min(
+            each.expected_cost for each in (plan, *race.others(-1, plan.found.accelerator_id))
+        )
+        for plan in entries[top:]
+    }
     dearer = list[tuple[float, str, bool]]()
     others = list[Rejected]()
     # A race that was run to its end has shown of every other accelerator that it does not cost less than its entries.

@@ -125,6 +125,29 @@ def test_what_was_not_measured_is_named() -> None:
     assert any(entry.startswith("matmul: ") for entry in foreign)
 
 
+@pytest.mark.parametrize(
+    ("gpu", "formats"),
+    [
+        ("a100-sxm-80gb", ({"kv_dtype": "fp8"}, {"kv_dtype": "bf16"})),
+        ("gaudi3", ({"tensor_parallel": 2}, {})),
+        ("mi300x", ({"tensor_parallel": 4}, {"kv_dtype": "fp8"})),
+        ("l40s", ({"weight_dtype": "fp8", "kv_dtype": "fp8"}, {"weight_dtype": "fp8"})),
+    ],
+)
+@pytest.mark.parametrize("turn", [1, -1])
+def test_a_library_that_others_used_names_nothing_of_theirs(
+    gpu: str, formats: tuple[dict[str, object], ...], turn: int
+) -> None:
+    known = None
+    for layout in (*formats[::turn], *formats[::turn]):
+        chosen = deployment("qwen3-30b-a3b", gpu, **layout)
+        lengths = {"mean_input_tokens": 500.0, "mean_output_tokens": 100.0}
+        shared = model_replica(chosen, library=known, **lengths)  # type: ignore[arg-type]
+        known = shared.library
+        alone = replica(chosen)
+        assert (shared.transferred_operators, shared.basis) == (alone.transferred_operators, alone.basis)
+
+
 def test_the_way_to_the_client_is_part_of_the_policy() -> None:
     fast, slow = (
         model_replica(
