@@ -43,6 +43,7 @@ from advisor.decide.purchase import (
     with_replicas,
 )
 from advisor.decide.ranking import (
+    EQUAL_FACTOR,
     Planned,
     cheapest_by_expectation,
     firm_ways,
@@ -118,6 +119,9 @@ class _LaneState:
     """The entry of each accelerator, as long as its plans stay."""
     lowest_costs: dict[str, float] = field(default_factory=dict)
     """Lowest expected cost of each accelerator that has a plan."""
+    wanted: dict[str, float] = field(default_factory=dict)
+    """Expected cost up to which an accelerator is looked at here although others cost less: a leader at any price wants
+    a founded variant that would take its place."""
 
     def put(self, name: str, order: int, plan: Planned | None) -> None:
         """Take the plan of a candidate in place of an earlier one; None where it cannot be bought."""
@@ -133,21 +137,28 @@ class _LaneState:
             self.lowest_costs[name] = min(each.expected_cost for each in plans.values())
 
     def leaders(self) -> list[Planned]:
-        """The entries of the accelerators that are expected to cost least."""
+        """Return the entries of the accelerators that are expected to cost least, and of those that are wanted."""
         for name in self.lowest_costs:
             if name not in self.entries:
                 self.entries[name] = cheapest_by_expectation(list(self.plans[name].values()))
         order = sorted(self.entries.values(), key=lambda plan: plan.expected_cost)
-        return order[: self.lane.width]
+        rest = (plan for plan in order[self.lane.width :] if plan.found.accelerator_id in self.wanted)
+        return [*order[: self.lane.width], *rest]
 
     def lowest(self, name: str) -> float:
         """Lowest expected cost of an accelerator among its measured candidates."""
         return self.lowest_costs.get(name, math.inf)
 
-    def limit(self) -> float:
-        """Expected cost that a further accelerator must beat to be among the leaders."""
+    def limits(self) -> Callable[[str], float]:
+        """Return the expected cost that a candidate of an accelerator must beat to matter here: that of the last
+        leader, and of its own accelerator's cheapest plan."""
         costs = sorted(self.lowest_costs.values())
-        return costs[self.lane.width - 1] if len(costs) >= self.lane.width else math.inf
+        limit = costs[self.lane.width - 1] if len(costs) >= self.lane.width else math.inf
+
+        def limit_of(name: str) -> float:
+            return min(max(limit, self.wanted.get(name, 0.0)), self.lowest(name))
+
+        return limit_of
 
 
 class Race:
@@ -175,7 +186,7 @@ class Race:
         self._libraries: dict[tuple[str, str, str], OperatorLibrary] = {}
         last = len(self.demands) - 1
         self.states = [
-            _LaneState(Lane(demand, is_founded, width if place == last else 1))
+            _LaneState(Lane(demand, is_founded, width if place == last and not is_founded else 1))
             for place, demand in enumerate(self.demands)
             for is_founded in (False, True)
         ]
@@ -211,6 +222,7 @@ class Race:
                 or self._advance_leader()
                 or self._advance_rival()
                 or self._advance_excluded()
+                or self._want_founded()
             ):
                 break
         able = {trial.accelerator_id for trial in self.trials.values() if min(trial.floors) < math.inf}
@@ -307,13 +319,27 @@ class Race:
 
     # --- what is advanced next -------------------------------------------------------------------------------------
 
+    def _want_founded(self) -> bool:
+        """Look for a founded variant of each leader of the last demand that is not founded itself; False where all
+        were looked for."""
+        leaders, founded = self._states_of(-1)
+        wanted = {
+            plan.found.accelerator_id: EQUAL_FACTOR * plan.expected_cost
+            for plan in leaders.leaders()
+            if not plan.is_founded
+        }
+        if all(usd <= founded.wanted.get(name, 0.0) for name, usd in wanted.items()):
+            return False
+        founded.wanted |= wanted
+        return True
+
     def _advance_lowest(self) -> bool:
         """Advance the candidate of lowest bound that beats a leader of a lane."""
         best: tuple[float, int] | None = None
         for place, state in enumerate(self.states):
-            limit = state.limit()
+            limit_of = state.limits()
             for name, heap in state.open.items():
-                most = _ADVANTAGE * min(limit, state.lowest(name))
+                most = _ADVANTAGE * limit_of(name)
                 # The first floor of a heap is never above that of its first candidate which is still to be advanced.
                 if not heap or heap[0][0] >= most:
                     continue
@@ -376,11 +402,11 @@ class Race:
             return False
         best: tuple[float, int] | None = None
         for place, state in enumerate(self.states):
-            limit = RIVAL_MARGIN * state.limit()
+            limit_of = state.limits()
             for trial in self.trials.values():
                 if trial.capacity is None or trial.capacity.stage == "settled":
                     continue
-                own = min(limit, RIVAL_MARGIN * state.lowest(trial.accelerator_id))
+                own = RIVAL_MARGIN * limit_of(trial.accelerator_id)
                 if trial.floors[place] < own:
                     found = trial.floors[place] / own, trial.order
                     best = found if best is None else min(best, found)
@@ -444,7 +470,7 @@ class Race:
         """The least capacity with which a candidate would beat a leader of a lane [requests/s]; 0 where any would."""
         lanes = []
         for place, state in enumerate(self.states):
-            limit = margin * min(state.limit(), state.lowest(trial.accelerator_id))
+            limit = margin * state.limits()(trial.accelerator_id)
             if trial.floors[place] < limit:
                 lanes.append((self._ways(trial, state.lane), state.lane.demand, limit))
         if not lanes or any(limit == math.inf for _, _, limit in lanes):
@@ -488,7 +514,7 @@ class Race:
     def _could_lead(self, trial: Trial) -> bool:
         """Whether the bound of a candidate beats a leader of a lane."""
         return any(
-            trial.floors[place] < _ADVANTAGE * min(state.limit(), state.lowest(trial.accelerator_id))
+            trial.floors[place] < _ADVANTAGE * state.limits()(trial.accelerator_id)
             for place, state in enumerate(self.states)
         )
 

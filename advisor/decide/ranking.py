@@ -36,6 +36,8 @@ _LEVEL_80: Final = 0.8
 SAMPLING_SIGMA: Final = 0.04
 """Standard error over seeds of the logarithm of a settled capacity: 1 to 7 % on nine deployments of three questions,
 mostly 3 to 5."""
+EQUAL_FACTOR: Final = math.exp(2.0 * SAMPLING_SIGMA)
+"""Ratio of the expected costs of two deployments with one bill up to which the surer, then the simpler one is taken."""
 _FRESH_SIGMA: Final = 0.2
 """Largest standard deviation of a price's logarithm since it was read at which the price is firm: that of a list
 price of three months."""
@@ -215,7 +217,7 @@ def cheapest_by_expectation(able: Sequence[Planned]) -> Planned:
     """
     best = sort_by_expected_cost(able)[0]
     bill = best.found.purchase.cost * (1.0 + _TINY)
-    expected = best.expected_cost * math.exp(2.0 * SAMPLING_SIGMA)
+    expected = best.expected_cost * EQUAL_FACTOR
     equal = [
         plan
         for plan in able
