@@ -212,8 +212,8 @@ def sort_by_expected_cost(options: Sequence[Planned]) -> list[Planned]:
 
 def cheapest_by_expectation(able: Sequence[Planned]) -> Planned:
     """Return the deployment of one accelerator that is expected to cost least. Of those with the same bill, that are
-    expected to differ by less than capacities do by their seeds: the one that is more likely to hold, then the one
-    whose engine is predicted best, then the simpler one.
+    expected to differ by less than capacities do by their seeds: one that is likely to hold, then the simpler one, then
+    the surer, then the one whose engine is predicted best.
     """
     best = sort_by_expected_cost(able)[0]
     bill = best.found.purchase.cost * (1.0 + _TINY)
@@ -226,10 +226,11 @@ def cheapest_by_expectation(able: Sequence[Planned]) -> Planned:
         and (plan.is_founded, plan.is_known) == (best.is_founded, best.is_known)
     ]
 
-    def by_safety(plan: Planned) -> tuple[float, int, int, float, str, str]:
+    def by_safety(plan: Planned) -> tuple[bool, int, int, float, float, str, str]:
         candidate = plan.found.candidate
         names = candidate.deployment.engine.id, candidate.deployment.weight_dtype
-        return (-round(plan.chance, 1), *complexity(candidate), -least_throughput(candidate), *names)
+        surer = -round(plan.chance, 1), -least_throughput(candidate)
+        return (plan.holds != "likely", *complexity(candidate), *surer, *names)
 
     return min(equal, key=by_safety, default=best)
 
