@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from advisor.catalog import accelerators, models
 from advisor.catalog.architectures import needs_repository_code
@@ -10,8 +11,8 @@ from advisor.catalog.context_scaling import scaling_words
 from advisor.catalog.dtypes import GGUF_DTYPES
 from advisor.catalog.launch import Guess, LaunchSettings, launch
 from advisor.catalog.launch_options import launch_options
-from advisor.catalog.published import checkpoint_for, context_limits
-from advisor.catalog.schema import Model
+from advisor.catalog.published import checkpoint_for, context_limits, loadable_checkpoints
+from advisor.catalog.schema import Engine, Model
 from advisor.decide.candidates import Candidate
 from advisor.decide.levers import BY_LENGTH, eagle_head
 from advisor.decide.offers import machine_of, offer_of
@@ -37,8 +38,9 @@ def launch_of(
     checkpoint = candidate.checkpoint
     deployment = candidate.deployment
     repository = checkpoint.repository
-    if checkpoint.origin == "quantise first":
-        repository = f"./{deployment.model.id}-{deployment.weight_dtype}"
+    if checkpoint.is_made_first:
+        ending = deployment.engine.flags.reads_only
+        repository = f"./{deployment.model.id}-{deployment.weight_dtype}{ending and '.'}{ending}"
     elif deployment.weight_dtype in GGUF_DTYPES and ":" not in repository:
         repository = f"{repository}:{deployment.weight_dtype.upper()}"
     settings = launch_settings(candidate, scenario, role)
@@ -63,7 +65,7 @@ def launch_settings(candidate: Candidate, scenario: Scenario, role: str = "") ->
     deployment = candidate.deployment
     adapters = scenario.adapters
     checkpoint = candidate.checkpoint
-    first = checkpoint.origin == "quantise first"
+    first = checkpoint.is_made_first
     model = deployment.model
     max_model_len = _round_up(scenario.traffic.longest_request_tokens, model)
     return LaunchSettings(
@@ -130,11 +132,22 @@ def _guess(candidate: Candidate) -> Guess | None:
     head = ""
     model = candidate.deployment.model
     if draft:
-        record = models.get(draft).record
-        head = checkpoint_for(record, record.weights).hf_id
+        head = _draft_model(models.get(draft).record, candidate.deployment.engine)
     elif kind == "eagle":
         head = eagle_head(model, candidate.deployment.engine.id) or f"./{model.id}-eagle3"
     return Guess(kind, chosen.speculation.draft_tokens, head)
+
+
+def _draft_model(record: Model, engine: Engine) -> str:
+    """Return the checkpoint of a draft model, or the file that must be made of it for an engine of GGUF files."""
+    if engine.flags.reads_only != "gguf":
+        return checkpoint_for(record, record.weights).hf_id
+    found = loadable_checkpoints(record, _DRAFT_GGUF, engine.id)
+    return f"{found[0].repository}:{_DRAFT_GGUF.upper()}" if found else f"./{record.id}-{record.weights}.gguf"
+
+
+_DRAFT_GGUF: Final = "q8_0"
+"""Format of a draft model in a GGUF file: the one with the smallest loss that repositories usually have."""
 
 
 def _round_up(tokens: int, model: Model) -> int:

@@ -72,11 +72,7 @@ def _check_stack(plan: Plan, stack: Stack, form: str) -> str:
             fix=f"--engine {next(iter(stack.engines))}, or --emit k8s",
         )
     checkpoint = plan.option.started.checkpoint
-    if (
-        plan.local_path
-        or (checkpoint is not None and checkpoint.origin == "quantise first")
-        or plan.adapter_folder
-    ):
+    if plan.local_path or (checkpoint is not None and checkpoint.is_made_first) or plan.adapter_folder:
         raise AdvisorError(
             f"--emit {form} starts models of a hub only",
             why="weights or adapters of the plan lie in a local folder, which its pods do not see",

@@ -252,8 +252,8 @@ class Plan:
         one = self.option
         lines = list[str]()
         checkpoint = one.started.checkpoint
-        if checkpoint is not None and checkpoint.origin == "quantise first":
-            lines.append(f"first: quantise {checkpoint.repository} as quantise.sh does")
+        if checkpoint is not None and checkpoint.is_made_first:
+            lines.append(f"first: {checkpoint.origin.split()[0]} {checkpoint.repository} as quantise.sh does")
         elif checkpoint is not None and checkpoint.is_local:
             lines.append(
                 f"verify: of {checkpoint.repository} only config.json was read; its weights must lie beside it, "
@@ -269,6 +269,9 @@ class Plan:
         )
         if guess and head:
             lines.append(f"verify: no EAGLE head of {self.model} is in the catalog; put one into {head}")
+        if (flag := self.engine.flags.local_head) and flag in self.launch.argv:
+            draft = self.launch.argv[self.launch.argv.index(Line(flag)) + 1]
+            lines.append(f"first: no GGUF file of the draft model is in the catalog; convert one into {draft}")
         if self.engine.flags.repository_code in self.launch.argv and self.engine.flags.repository_code:
             lines.append(
                 f"first: read the Python files of the model's repository, which {self.engine.flags.repository_code} "
@@ -302,7 +305,7 @@ class Plan:
         if self.launch.config:
             found[self.config_name] = yaml.safe_dump(dict(self.launch.config), sort_keys=True)
         checkpoint = self.option.started.checkpoint
-        if checkpoint is not None and checkpoint.origin == "quantise first":
+        if checkpoint is not None and checkpoint.is_made_first:
             target = next(word for word in self.launch.argv if word.startswith("./"))
             source = Line(checkpoint.repository)
             if self.folder and checkpoint.is_local and not source.startswith("/"):

@@ -110,7 +110,11 @@ class LaunchFlags(Record):
     yaml_prefix_off: str = ""
     speculation: dict[str, str] = Field(default_factory=dict)
     """Flags of speculative decoding by method (mtp, eagle, ngram, draft), with $tokens draft tokens, $verified =
-    $tokens + 1, and $head."""
+    $tokens + 1, $head, and $head_option, which is `local_head` or `repository_head`."""
+    local_head: str = ""
+    """Flag of a head or draft model in a file, for engines with another flag for those of a hub."""
+    repository_head: str = ""
+    """Flag of a head or draft model of a hub."""
     yaml_speculation: dict[str, str] = Field(default_factory=dict)
     adapters: str = ""
     """Flags of LoRA adapters, with $count, $rank and $slots."""
@@ -136,6 +140,8 @@ class LaunchFlags(Record):
     """Flag that lets the engine run Python code of the model's repository."""
     nodes: NodeFlags | None = None
     """Words of a replica on several machines; None if no way to start one is known."""
+    reads_only: Literal["", "gguf"] = ""
+    """Format of files that the engine reads and no other; empty if it reads the publishers' safetensors."""
     shared_slots: str = ""
     """Flag by which sequences share one cache of {total_context} tokens, if each has a slot of its own by default
     (llama.cpp)."""
