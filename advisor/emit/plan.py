@@ -271,7 +271,9 @@ class Plan:
             lines.append(f"verify: no EAGLE head of {self.model} is in the catalog; put one into {head}")
         if (flag := self.engine.flags.local_head) and flag in self.launch.argv:
             draft = self.launch.argv[self.launch.argv.index(Line(flag)) + 1]
-            lines.append(f"first: no GGUF file of the draft model is in the catalog; convert one into {draft}")
+            lines.append(
+                f"first: no GGUF file of the draft model is in the catalog; convert one into {draft}"
+            )
         if self.engine.flags.repository_code in self.launch.argv and self.engine.flags.repository_code:
             lines.append(
                 f"first: read the Python files of the model's repository, which {self.engine.flags.repository_code} "

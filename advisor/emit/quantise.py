@@ -62,7 +62,8 @@ def recipe(repository: Line, weight_dtype: str, target: Line, engine: str, *, is
         turboderp-org/exllamav3, ml-explore/mlx-lm.
     """
     body, modifier, scheme, data = _RECIPES.get(weight_dtype, (_MODEL_OPT, "", weight_dtype, ""))
-    what = f"Quantises {repository} to {weight_dtype}, which is not known to be published. Check the result on your own tasks."
+    what = f"Quantises {repository} to {weight_dtype}, which is not known to be published. "
+    what += "Check the result on your own tasks."
     if engine == "llama.cpp" and weight_dtype in _STORED_ALIKE:
         body = _GGUF_ALIKE
         scheme = _STORED_ALIKE[weight_dtype]

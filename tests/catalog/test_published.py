@@ -110,7 +110,9 @@ def test_an_unknown_hugging_face_id_says_how_to_use_its_config() -> None:
         ("gemma-2-9b", "q4_k_m", "google/gemma-2-9b-it", "quantise first"),
     ],
 )
-def test_an_engine_of_gguf_files_gets_gguf_files(model: str, dtype: str, repository: str, origin: str) -> None:
+def test_an_engine_of_gguf_files_gets_gguf_files(
+    model: str, dtype: str, repository: str, origin: str
+) -> None:
     chip = accelerators.by_id("rtx-4090")
     found = served_checkpoint(models.by_id(model), engines.by_id("llama.cpp"), dtype, chip)
     assert (found.repository, found.origin) == (repository, origin)
