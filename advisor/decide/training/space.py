@@ -254,7 +254,12 @@ def variants_of(
     cluster = cluster_of(accelerator, conditions)
     found: list[Variant] = []
     jobs = _jobs_with_commands(model, task, frameworks, dtypes)
-    if not jobs and not task.frameworks and "torchtitan" in frameworks:
+    if (
+        not jobs
+        and not task.frameworks
+        and "torchtitan" in frameworks
+        and not _any_defines(frameworks, model)
+    ):
         # Transformers runs layers that the others lack, as code of the model's repository.
         jobs = _jobs_with_commands(model, task, ("fsdp",), dtypes)
     faults: list[Reason] = []
@@ -291,6 +296,13 @@ def _jobs_with_commands(
     )
     plan = TrainingPlan()
     return [job for job in jobs if job.method in WITHOUT_COMMANDS or launch_flags(job, plan, as_priced=True)]
+
+
+def _any_defines(frameworks: Sequence[str], model: Model) -> bool:
+    """Whether a framework has the model, whatever optimizer and format are asked for."""
+    plan = TrainingPlan()
+    jobs = (TrainingJob(model, 1, 1, framework=framework) for framework in frameworks)
+    return any(launch_flags(job, plan, as_priced=True) for job in jobs)
 
 
 def _fixed_fault(job: TrainingJob, layout: FixedLayout, cluster: TrainingCluster) -> Reason | None:
