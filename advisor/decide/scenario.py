@@ -213,10 +213,16 @@ class Constraints(Market):
     """The limits that an answer about serving must stay within."""
 
     engines: tuple[str, ...] = ()
+    engine_releases: tuple[tuple[str, str], ...] = Field(default=(), exclude=True)
+    """Engines with the release that the user named, whose words the commands have."""
     precisions: tuple[str, ...] = ()
     regions: tuple[str, ...] = ()
     """Beginnings of sellers' names for their regions, or country codes; empty is anywhere."""
     max_accelerators: int = Field(default=64, ge=1)
+
+    def release_of(self, engine: str) -> str:
+        """Return the release of an engine that the user named; empty if none was named."""
+        return dict(self.engine_releases).get(engine, "")
 
 
 class ExtraItems(Record):

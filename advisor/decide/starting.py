@@ -1,6 +1,7 @@
 """How what was found is started, and simulated again: commands of replicas, and the unlike parts of a fleet."""
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
@@ -10,7 +11,8 @@ from advisor.catalog.architectures import needs_repository_code
 from advisor.catalog.context_scaling import scaling_words
 from advisor.catalog.dtypes import GGUF_DTYPES
 from advisor.catalog.launch import Guess, LaunchSettings, launch
-from advisor.catalog.launch_options import launch_options
+from advisor.catalog.launch_options import launch_options, words_in_release
+from advisor.catalog.legible import Line
 from advisor.catalog.published import checkpoint_for, context_limits, loadable_checkpoints
 from advisor.catalog.schema import Engine, Model
 from advisor.decide.candidates import Candidate
@@ -20,7 +22,7 @@ from advisor.decide.option import Explanation, Launch, Layout, Machine, Option
 from advisor.decide.own_kinds import LEVER as OWN_KINDS
 from advisor.decide.purchase import Purchase, machines_bill
 from advisor.decide.ranking import Planned
-from advisor.decide.scenario import Scenario, Traffic
+from advisor.decide.scenario import Constraints, Scenario, Traffic
 from advisor.decide.trial import FleetPart, Found
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
@@ -46,6 +48,11 @@ def launch_of(
     settings = launch_settings(candidate, scenario, role)
     settings = replace(settings, num_nodes=nodes_of_replica(deployment.accelerators_per_replica, machine))
     found = launch(deployment.engine, repository, settings)
+    if release := scenario.constraints.release_of(deployment.engine.id):
+        words = words_in_release(deployment.engine.id, found.argv, release)
+        for _, after in found.lines:
+            words_in_release(deployment.engine.id, shlex.split(after), release)
+        found = replace(found, argv=tuple(map(Line, words)))
     return Launch(found.command, found.argv, found.config, checkpoint, simulate_args)
 
 
@@ -79,7 +86,12 @@ def launch_settings(candidate: Candidate, scenario: Scenario, role: str = "") ->
         max_num_seqs=candidate.max_num_seqs,
         max_num_batched_tokens=candidate.max_num_batched_tokens,
         max_model_len=max_model_len,
-        scaling_words=scaling_words(deployment.engine, model, max_model_len),
+        scaling_words=scaling_words(
+            deployment.engine,
+            model,
+            max_model_len,
+            scenario.constraints.release_of(deployment.engine.id),
+        ),
         runs_repository_code=needs_repository_code(model, deployment.engine.id),
         cache_tokens=candidate.memory.kv_capacity_tokens,
         prefix_caching=candidate.caches_prefixes if scenario.traffic.reused_input_tokens else None,
@@ -90,13 +102,16 @@ def launch_settings(candidate: Candidate, scenario: Scenario, role: str = "") ->
     )
 
 
-def layout_of(candidate: Candidate, num_replicas: int, max_model_len: int | None) -> Layout:
+def layout_of(
+    candidate: Candidate, num_replicas: int, max_model_len: int | None, constraints: Constraints
+) -> Layout:
     """Return how the engine runs each of `num_replicas` replicas."""
     deployment = candidate.deployment
     options = launch_options().get(deployment.engine.id)
+    named = constraints.release_of(deployment.engine.id)
     return Layout(
         engine=deployment.engine.id,
-        engine_version=options.release if options else None,
+        engine_version=named or (options.release if options else None),
         weight_dtype=deployment.weight_dtype,
         kv_dtype=deployment.kv_dtype,
         tensor_parallel=deployment.tensor_parallel,
@@ -222,7 +237,7 @@ def _part(rank: int, part: FleetPart, plan: Planned, scenario: Scenario) -> Opti
         rank=rank,
         role=part.role,
         machine=machine,
-        layout=layout_of(part.candidate, part.num_replicas, settings.max_model_len),
+        layout=layout_of(part.candidate, part.num_replicas, settings.max_model_len, scenario.constraints),
         offer=offer_of(way.price, scenario.as_of),
         bill=machines_bill(way.price, usd_per_hour),
         performance=None,

@@ -186,7 +186,9 @@ def fleet_plan(model: str, option: Option) -> FleetPlan:
                 f"no router of {part.engine.name} for {share_of(part)} workers is known", fix="--engine vllm"
             )
         check_command(
-            part.engine.id, [*part.words(), *shlex.split(worker_options(part, FIRST_PORT, FIRST_CACHE_PORT))]
+            part.engine.id,
+            [*part.words(), *shlex.split(worker_options(part, FIRST_PORT, FIRST_CACHE_PORT))],
+            part.release,
         )
     unit = option.machine.accelerators_per_node
     used = sum(part.num_replicas * part.accelerators_per_replica for part in parts)

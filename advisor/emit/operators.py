@@ -12,6 +12,7 @@ import yaml
 from advisor.catalog.architectures import class_support, class_words
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.launch import PORT, node_words
+from advisor.catalog.launch_options import words_in_release
 from advisor.catalog.legible import Line
 from advisor.catalog.models import get
 from advisor.catalog.units import GIB
@@ -131,18 +132,6 @@ def _engine_words(plan: Plan) -> tuple[str, list[Line]]:
     return words[first - 1], words[first:]
 
 
-def _older_words(words: Sequence[Line]) -> list[Line]:
-    """Return options in the words of SGLang 0.5.21, which has another pair for attention data parallelism.
-
-    Source: PyPI sglang 0.5.21 and 0.5.23, sglang/srt/server_args.py.
-    """
-    found = list(words)
-    if (flag := Line("--attn-dp-size")) in found:
-        place = found.index(flag)
-        found[place : place + 2] = [Line("--dp-size"), found[place + 1], Line("--enable-dp-attention")]
-    return found
-
-
 def dynamo_files(plan: Plan) -> dict[str, str]:
     """Return a DynamoGraphDeployment: Dynamo's frontend, which routes, and workers of one or several nodes.
 
@@ -150,7 +139,7 @@ def dynamo_files(plan: Plan) -> dict[str, str]:
     """
     _check_stack(plan, DYNAMO, "dynamo")
     model, words = _engine_words(plan)
-    words = _older_words(words)
+    words = list(map(Line, words_in_release(plan.engine.id, words, DYNAMO.engines[plan.engine.id])))
     flag = "--model-path" if plan.engine.id == "sglang" else "--model"
     image = _dynamo_image(plan)
     resources = {

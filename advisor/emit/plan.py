@@ -88,7 +88,8 @@ class Plan:
 
     @property
     def release(self) -> str:
-        return launch_options()[self.engine.id].release
+        """Release of the engine whose words the command has."""
+        return self.option.replica_layout.engine_version or launch_options()[self.engine.id].release
 
     @property
     def num_replicas(self) -> int:
@@ -155,7 +156,7 @@ class Plan:
                 f"no container of {self.engine.name} for {self.option.machine.accelerator} is in the catalog",
                 fix="--emit command",
             )
-        return found
+        return found.replace(f":v{launch_options()[self.engine.id].release}", f":v{self.release}")
 
     @property
     def image_doubt(self) -> tuple[Line, ...]:
@@ -337,7 +338,9 @@ def plan_of(model: str, option: Option) -> Plan:
     started = LaunchCommand(argv, option.started.config, engine.flags.yaml_file)
     if not started.argv:
         raise AdvisorError(f"{engine.name} has no start command", fix="another --engine")
-    check_command(engine.id, (*started.words(CONFIG), *shlex.split(engine.flags.address.format(port=PORT))))
+    release = option.replica_layout.engine_version or ""
+    address = shlex.split(engine.flags.address.format(port=PORT))
+    check_command(engine.id, (*started.words(CONFIG), *address), release)
     name = slug(f"{model}-{machine.accelerator}")
     config = CONFIG
     if option.role in SHARES:
@@ -349,5 +352,5 @@ def plan_of(model: str, option: Option) -> Plan:
         words = " ".join(
             node_words(engine, plan.nodes_per_replica, plan.accelerators_per_process, rank="0", head="H")
         )
-        check_command(engine.id, [*started.words(CONFIG), *shlex.split(words)])
+        check_command(engine.id, [*started.words(CONFIG), *shlex.split(words)], release)
     return plan

@@ -150,6 +150,9 @@ class LaunchFlags(Record):
     values of `context_scaling_key` and the new window; empty if the engine has none on its command line."""
     context_scaling_key: str = ""
     """Key of the values in the model's configuration: rope_parameters or rope_scaling."""
+    rope_scaling_until: str = ""
+    """First release that reads rope_parameters; earlier ones read rope_scaling, with rope_theta beside it. Empty if the
+    engine reads one key in all releases."""
     adapter_paths: str = ""
     """Option that loads adapters at the start, with $adapters, and the form of one in `adapter_path`."""
     adapter_path: str = ""
