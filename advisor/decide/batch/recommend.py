@@ -311,7 +311,7 @@ def _option(rank: int, run: _Run, scenario: Scenario, job: BatchJob) -> Option:
         rank=rank,
         role="other",
         machine=machine_of(purchase.way, purchase.num_units),
-        layout=layout_of(run.candidate, purchase.num_replicas, None),
+        layout=layout_of(run.candidate, purchase.num_replicas, None, scenario.constraints),
         offer=offer_of(price, scenario.as_of),
         bill=bill_of(price, per_hour, scenario.beside, duration_s=duration_s),
         performance=JobPerformance(
