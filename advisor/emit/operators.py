@@ -235,6 +235,12 @@ def _llmd_decode(plan: Plan) -> dict[str, Any]:
         "resources": {"limits": dict(resources), "requests": dict(resources)},
         "mountModelVolume": False,
     }
+    pod = pod_of(plan)
+    own = pod["containers"][0]
+    container |= {key: own[key] for key in ("startupProbe", "readinessProbe", "volumeMounts")}
+    if nodes > 1:
+        # The chart gives leaders and workers one template, and workers answer no requests.
+        container = {key: value for key, value in container.items() if not key.endswith("Probe")}
     selector = node_selector(plan)
     return {
         "create": True,
@@ -247,6 +253,7 @@ def _llmd_decode(plan: Plan) -> dict[str, Any]:
         },
         **({"nodeSelector": selector} if selector else {}),
         "containers": [container],
+        "volumes": pod["volumes"],
         "monitoring": {"podmonitor": {"enabled": True, "portName": "metrics", "path": "/metrics"}},
     }
 

@@ -128,6 +128,8 @@ def in_llmd(documents: list[dict[str, Any]], option: Option, nodes: int) -> int:
     gpus = int(container["resources"]["limits"]["nvidia.com/gpu"])
     assert ways["workers"] == nodes
     assert ways["dataLocal"] * ways["tensor"] == gpus
+    assert {"name": "shm", "mountPath": "/dev/shm"} in container["volumeMounts"]
+    assert {"name": "shm", "emptyDir": {"medium": "Memory"}} in documents[0]["decode"]["volumes"]
     command = [*container["command"], *container["args"]]
     if nodes > 1:
         assert command[:2] == ["bash", "-c"]
