@@ -49,6 +49,10 @@ _FEATURES: Final[tuple[Mapping[str, object], ...]] = (
 )
 
 
+_VARIABLES: Final = ("$worker", "${workers[@]}")
+"""Variables of scripts that stand for further options; behind `--worker-urls` for its values."""
+
+
 class Command(NamedTuple):
     """One command of an emitted file."""
 
@@ -65,14 +69,21 @@ def questions() -> Iterator[dict[str, object]]:
         for number, engine in enumerate(("vllm", "sglang", "tensorrt-llm", "llama.cpp")):
             feature = _FEATURES[(place + 2 * number) % len(_FEATURES)]
             yield {"model": model, "gpu": gpu, "engine": engine, "rate": 2, **feature}
-        yield {"model": model, "gpu": gpu, "rate": 40, "levers": "pools", "ttft_p99": "1s"}
+        talk = {"sessions": 4, "turn_gap": "10s"}
+        yield {"model": model, "gpu": gpu, "engine": "vllm,sglang", "rate": 8, **talk}
+        yield {"model": model, "gpu": gpu, "engine": "vllm,sglang", "rate": 40}
+        yield {"model": model, "own": f"8x{gpu}", "engine": "vllm", "rate": 5}
+    for engine in ("vllm", "sglang", "tensorrt-llm"):
+        rag = {"profile": "rag", "tpot_p99": "40ms", "fast": False}
+        yield {"model": "qwen3-32b", "gpu": "h100-sxm", "engine": engine, "rate": 5, "levers": "pools", **rag}
+        agent = {"profile": "agent", "fast": False}
         yield {
-            "model": model,
-            "gpu": gpu,
-            "engine": "vllm,sglang",
-            "rate": 8,
-            "sessions": 4,
-            "turn_gap": "10s",
+            "model": "llama-3.1-8b",
+            "gpu": "h200-sxm",
+            "engine": engine,
+            "rate": 5,
+            "levers": "split",
+            **agent,
         }
     for (model, gpu), engine in itertools.product(_LARGE, ("vllm", "sglang", "tensorrt-llm")):
         yield {"model": model, "gpu": gpu, "engine": engine, "rate": 3}
@@ -91,7 +102,7 @@ def option_of(question: Mapping[str, object]) -> tuple[str, Option] | None:
 
     with mock.patch.object(formats, "emit_files", keep):
         try:
-            advisor.recommend(**question, fast=True, emit="command")
+            advisor.recommend(**{"fast": True, **question}, emit="command")  # type: ignore[arg-type]
         except AdvisorError:
             return None
     return found[0] if found else None
@@ -129,7 +140,16 @@ def _of_words(words: list[str]) -> Iterator[Command]:
             first = next((k for k, word in enumerate(rest) if word.startswith("-")), len(rest))
             ends = ("&", "&&", "|", ";")
             last = next((k for k, word in enumerate(rest) if word in ends), len(rest))
-            yield Command(program, tuple(word for word in rest[first:last] if word != "$worker"))
+            if rest[:1] == ["disaggregated"]:
+                continue  # TensorRT-LLM's router, whose one option is a file
+            yield Command(program, tuple(_without_variables(rest[first:last])))
+
+
+def _without_variables(words: list[str]) -> Iterator[str]:
+    """Yield words of a script without variables that stand for further options."""
+    for before, word in zip(["", *words], words, strict=False):
+        if word not in _VARIABLES or before == "--worker-urls":
+            yield word
 
 
 def _of_tree(node: Any) -> Iterator[Command]:
