@@ -399,9 +399,18 @@ def ray_files(plan: Plan) -> dict[str, str]:
         "ports": [{"containerPort": PORT, "name": "serve"}],
         "resources": {"limits": dict(small), "requests": dict(small)},
     }
-    worker = {"name": "worker", **common, "resources": {"limits": dict(limits), "requests": dict(limits)}}
+    worker = {
+        "name": "worker",
+        **common,
+        "resources": {"limits": dict(limits), "requests": dict(limits)},
+        "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
+    }
     selector = node_selector(plan)
-    pod = {**({"nodeSelector": selector} if selector else {}), "containers": [worker]}
+    pod = {
+        **({"nodeSelector": selector} if selector else {}),
+        "containers": [worker],
+        "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory"}}],
+    }
     group = {
         "groupName": "accelerators",
         "replicas": workers,

@@ -170,6 +170,9 @@ def in_ray(documents: list[dict[str, Any]], option: Option, nodes: int) -> int:
     gpus = int(group["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"])
     needed = product * config["deployment_config"]["num_replicas"]
     assert group["replicas"] * gpus >= needed
+    pod = group["template"]["spec"]
+    assert {"name": "shm", "mountPath": "/dev/shm"} in pod["containers"][0]["volumeMounts"]
+    assert {"name": "shm", "emptyDir": {"medium": "Memory"}} in pod["volumes"]
     return needed
 
 
