@@ -142,7 +142,7 @@ def docker_files(fleet: FleetPlan) -> dict[str, str]:
 
 def slurm_files(fleet: FleetPlan) -> dict[str, str]:
     """Return a job array for each pool, and a script that starts the router."""
-    files = {}
+    files: dict[str, str] = {}
     for part in fleet.parts:
         share = share_of(part)
         if part.nodes_per_replica > 1:
