@@ -271,6 +271,8 @@ class Engine(Record):
 
     id: str
     name: str
+    release: str = ""
+    """Release that a question names; empty for the newest one that was read."""
     aliases: tuple[str, ...] = ()
     scheduler: Literal["mixed", "prefill_first", "static", "single_stream"]
     """mixed: prefill chunks ride in decode batches (vLLM V1, TensorRT-LLM with chunked context); prefill_first: prefill

@@ -185,8 +185,7 @@ def _entries(scenario: Scenario, job: BatchJob, model: Model, reasons: dict[str,
     traffic = scenario.traffic
     order = itertools.count()
     offers, chips = market(scenario.constraints, scenario.as_of, scenario.calibration)
-    wanted = scenario.constraints.engines
-    engines = [engine for engine in engine_catalog.all_engines() if not wanted or engine.id in wanted]
+    engines = scenario.constraints.engines_of(engine_catalog.all_engines())
     check_classes(model, engines)
     for name, chip in chips.items():
         candidates, reason = candidates_of(
