@@ -65,7 +65,7 @@ def keys_of(content: Any, before: str = "") -> Iterator[str]:
             yield from keys_of(value, f"{before}{key}.")
 
 
-def declared(folder: Path, name: str) -> set[str] | None:
+def read_declarations(folder: Path, name: str) -> set[str] | None:
     """Return the options that the release of a framework declares; None if they are not looked up."""
     found: set[str] = set()
     if name in ("trl", "deepspeed"):
@@ -97,7 +97,7 @@ def main() -> int:
     folder = asked.parse_args().folder
     wrong = 0
     for name, table in read_toml(TABLE).items():
-        known = declared(folder, name)
+        known = read_declarations(folder, name)
         if known is None:
             print(f"{name} {table['release']}: not looked up")
             continue

@@ -1,12 +1,13 @@
 """Launch commands of a loop of generation and training, for verl and OpenRLHF."""
 
+import shlex
 from dataclasses import dataclass
 from typing import Final
 
 from advisor.catalog.training import defines_model
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_flags import recomputed_modules
-from advisor.simulator.training.launch_tuning import LORA_ALPHA_PER_RANK
+from advisor.simulator.training.launch_tuning import LORA_ALPHA_PER_RANK, weights_of
 from advisor.simulator.training.plan import TrainingPlan
 
 _ESTIMATORS: Final = {"grpo": "group_norm", "rloo": "rloo", "ppo": "gae"}
@@ -42,6 +43,7 @@ def verl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     Source: as `verl_flags`.
     """
     usual = job.compute_dtype == "bf16" and job.optimizer == "adamw" and not plan.offload_activations
+    usual = usual and bool(weights_of(job.model))
     if job.framework == "megatron":
         ends = plan.first_stage_layers or plan.last_stage_layers
         in_order = plan.schedule in ("1f1b", "interleaved") and not ends and not plan.shard_group
@@ -60,7 +62,7 @@ def verl_flags(job: TrainingJob, plan: TrainingPlan, loop: LoopShape) -> str:
 
     Source: volcengine/verl, verl/trainer/config (ppo_trainer.yaml, Megatron and FSDP workers).
     """
-    name = job.model.hf_ids[0] if job.model.hf_ids else job.model.id
+    name = shlex.quote(weights_of(job.model))
     in_node = ranks_in_node(loop.num_rollout_accelerators, loop.ranks_per_node)
     micro = plan.micro_batch
     in_megatron = job.framework == "megatron"
@@ -143,7 +145,8 @@ def openrlhf_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     Source: as `openrlhf_flags`.
     """
     return (
-        max(plan.tensor_parallel, plan.pipeline_parallel, plan.expert_parallel) == 1
+        bool(weights_of(job.model))
+        and max(plan.tensor_parallel, plan.pipeline_parallel, plan.expert_parallel) == 1
         and plan.sharding in ("zero2", "zero3")
         and not plan.shard_group
         and job.compute_dtype == "bf16"
@@ -163,7 +166,7 @@ def openrlhf_flags(
 
     Source: OpenRLHF/OpenRLHF, openrlhf/cli/train_ppo_ray.py.
     """
-    name = job.model.hf_ids[0] if job.model.hf_ids else job.model.id
+    name = shlex.quote(weights_of(job.model))
     count = plan.num_accelerators
     micro = plan.micro_batch
     in_node = ranks_in_node(count, loop.ranks_per_node)

@@ -1,10 +1,12 @@
 """Launch commands of a plan for the frameworks that fine-tune: TRL under Accelerate, or DeepSpeed's own launcher."""
 
 import json
+import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
 from advisor.catalog.architectures import needs_repository_code
+from advisor.catalog.schema import Model
 from advisor.catalog.schema.accelerator import ASSUMED_ACCELERATORS_PER_NODE
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import TrainingPlan
@@ -26,12 +28,18 @@ _PORT: Final = 29500
 """Port at which the first machine waits for the others: the default of torch.distributed."""
 
 
+def weights_of(model: Model) -> str:
+    """Return where Transformers finds a model: its folder, or its repository; empty if neither is known."""
+    return model.folder or next(iter(model.hf_ids), "")
+
+
 def trl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     """Whether TRL has options for all of a plan: data parallelism, and layers recomputed all or none. Source: as
     `trl_flags`."""
     degrees = (plan.pipeline_parallel, plan.tensor_parallel, plan.context_parallel, plan.expert_parallel)
     return (
-        max(degrees) == 1
+        bool(weights_of(job.model))
+        and max(degrees) == 1
         and job.method != "ia3"
         and job.compute_dtype in _PRECISIONS
         and job.optimizer in _OPTIMIZERS
@@ -59,7 +67,7 @@ def trl_flags(
     """
     if trainer not in _TRAINERS + _EXAMPLES:
         raise ValueError(f"TRL has no command {trainer}")
-    name = job.model.hf_ids[0] if job.model.hf_ids else job.model.id
+    name = shlex.quote(weights_of(job.model))
     start = _launcher(job, plan, trainer, node_size)
     flags = [f"{start} --model_name_or_path {name} --dataset_name DATASET"]
     flags.append(_sequences(job) if trainer == "sft" else more)
@@ -163,7 +171,7 @@ def deepspeed_flags(job: TrainingJob, plan: TrainingPlan, node_size: int) -> str
         job.compute_dtype: {"enabled": True},
         "zero_optimization": zero,
     }
-    name = job.model.hf_ids[0] if job.model.hf_ids else job.model.id
+    name = shlex.quote(weights_of(job.model))
     in_node = min(plan.data_parallel, node_size)
     nodes = -(-plan.data_parallel // in_node)
     where = f"--hostfile HOSTFILE --num_nodes {nodes} " if nodes > 1 else ""
