@@ -26,6 +26,7 @@ from advisor.emit.manifests import (
     dump_yaml,
     in_compose,
     in_kubernetes,
+    own_mounts,
     pod_of,
     replica_documents,
     service,
@@ -226,6 +227,8 @@ def skypilot_files(fleet: FleetPlan) -> dict[str, str]:
     install = fleet.router_install
     names = [*files, *(name for part in fleet.parts for name in part.files() if name.endswith(".yaml"))]
     task["file_mounts"] = {f"{MOUNTED}/{name}": f"./{name}" for name in names}
+    for part in fleet.parts:
+        task["file_mounts"] |= own_mounts(part)
     for path in {part.local_path for part in fleet.parts if part.local_path is not None}:
         task["file_mounts"][path if path.startswith("/") else f"{MOUNTED}/{path.removeprefix('./')}"] = path
     task["run"] = f"{install + chr(10) if install else ''}cd {MOUNTED} && bash start.sh\n"
