@@ -185,6 +185,14 @@ def test_an_earlier_release_that_has_the_class_is_planned(cli: Cli, release: str
     assert "vllm serve mosaicml/mpt-7b-instruct" in run.out
 
 
+def test_a_simulation_of_an_earlier_release_with_the_class_is_no_what_if(cli: Cli) -> None:
+    run = cli(
+        "advisor simulate serve --model mpt-7b --gpu h100-sxm --engine vllm@0.28.0 --rate 1 --requests 50"
+    )
+    assert run.code == 0
+    assert "what-if" not in run.err
+
+
 def test_a_simulation_of_what_cannot_start_says_so(cli: Cli) -> None:
     run = cli("advisor simulate serve --model gla-1.3b --gpu h100-sxm --rate 0.5 --requests 50")
     assert run.code == 0
