@@ -18,6 +18,8 @@ that is not modelled; no: the engine refuses the class; unknown: no list was rea
 Generates = Literal["tokens", "blocks", "nothing"]
 """tokens: one token after the other; blocks: a block of tokens at once, by diffusion; nothing: no text."""
 _NO_TEXT: Final = (
+    "ForRewardModel",
+    "ForProcessRewardModel",
     "ForSequenceClassification",
     "ForTokenClassification",
     "ForMaskedLM",
@@ -112,7 +114,7 @@ def class_support(
     engine: Engine, model: Model, accelerator: Accelerator | None = None, version: str = ""
 ) -> ClassSupport:
     """Return whether an engine loads the class of a model, on an accelerator whose plug-in may have a list of its own,
-    in its newest release that was read or in `version`.
+    in `version`, else in the release that the record names, else in the newest one that was read.
 
     Source: data/support/engine_models.csv, each row with its source.
     """
@@ -121,7 +123,7 @@ def class_support(
         class_of(model),
         model.family,
         "" if accelerator is None else plugin_of(accelerator),
-        version,
+        version or engine.release,
     )
 
 
@@ -192,7 +194,7 @@ def check_release(engine: Engine, model: Model, version: str, known: str) -> str
     options = f"{engine.name} {known}" if known else f"a newer {engine.name}"
     words = class_words(found, engine.name)
     doubt = f"; {words}" if words else ""
-    return f"defaults and options are those of {options}: {version} may lack some{doubt}"
+    return f"defaults are those of {options}; the command has the words of {version} where they are known to differ{doubt}"
 
 
 def class_words(found: ClassSupport, engine: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 from advisor.catalog.engines import SUPPORT_FOLDER, sources_of
 from advisor.catalog.files import read_csv
 from advisor.catalog.published import context_limits
+from advisor.catalog.releases import version_key
 from advisor.catalog.schema import Engine, Model
 
 
@@ -64,8 +65,10 @@ def can_open(engine: Engine, model: Model, tokens: float) -> bool:
     return scaling is not None and engine.id in scaling.engines and bool(engine.flags.context_scaling)
 
 
-def scaling_words(engine: Engine, model: Model, tokens: int) -> tuple[str, ...]:
+def scaling_words(engine: Engine, model: Model, tokens: int, release: str = "") -> tuple[str, ...]:
     """Return the words that open a window of `tokens`; none within the native window or without a known option.
+
+    `release` is that of the engine; empty for the one whose options are known.
 
     The factor is the smallest whole one that reaches `tokens`: a larger one lowers the quality of short prompts.
 
@@ -81,7 +84,11 @@ def scaling_words(engine: Engine, model: Model, tokens: int) -> tuple[str, ...]:
         "original_max_position_embeddings": scaling.original_tokens,
         **scaling.parameters,
     }
-    changed: dict[str, Any] = {engine.flags.context_scaling_key: values, "max_position_embeddings": tokens}
+    key = engine.flags.context_scaling_key
+    changed: dict[str, Any] = {key: values, "max_position_embeddings": tokens}
+    until = engine.flags.rope_scaling_until
+    if release and until and version_key(release) < version_key(until):
+        changed = {"rope_theta": values.pop("rope_theta", None), "rope_scaling": values}
     whole = {scaling.nested: changed} if scaling.nested else changed
     filled = {"factor": f"{factor:g}", "original": scaling.original_tokens, "json": json.dumps(whole)}
     return tuple(Template(word).substitute(filled) for word in shlex.split(engine.flags.context_scaling))

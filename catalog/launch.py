@@ -131,7 +131,7 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchComman
     for word in engine.launch_template.split():
         filled = word.format(**values)
         words += shlex.split(filled) if word.endswith("_flag}") else [filled]
-    if flags.repository and "/" in model and model[0] not in "./~":
+    if flags.repository and _is_on_hub(model):
         words = [flags.repository if word == flags.local else word for word in words]
     words += [flags.shared_slots] if is_shared else []
     words += settings.scaling_words
@@ -144,6 +144,11 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchComman
     ]
     argv = tuple(Line(word, "a word of the start command") for word in (*words, *more))
     return LaunchCommand(argv, _merge_options(sections), flags.yaml_file, _node_lines(engine, settings))
+
+
+def _is_on_hub(name: str) -> bool:
+    """Whether a name is that of a repository on a model hub, unlike any path."""
+    return "/" in name and name[0] not in "./~"
 
 
 def spans_machines(engine: Engine) -> bool:
@@ -201,7 +206,9 @@ def _lever_options(engine: Engine, settings: LaunchSettings) -> tuple[list[str],
     values: dict[str, object] = {}
     if settings.guess is not None:
         guess = settings.guess
+        option = flags.repository_head if _is_on_hub(guess.head) else flags.local_head
         values = {"tokens": guess.num_tokens, "verified": guess.num_tokens + 1, "head": guess.head}
+        values["head_option"] = option
         templates.append(
             (flags.speculation.get(guess.method, ""), flags.yaml_speculation.get(guess.method, ""))
         )

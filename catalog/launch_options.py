@@ -1,12 +1,14 @@
 """Command-line options of engine releases, against which every printed command is checked."""
 
 import functools
+import json
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
 from advisor.catalog.engines import SUPPORT_FOLDER, sources_of
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import read_csv
+from advisor.catalog.releases import version_key
 
 
 class LaunchOptions(NamedTuple):
@@ -38,8 +40,65 @@ def launch_options() -> Mapping[str, LaunchOptions]:
     return found
 
 
-def check_command(engine: str, argv: Sequence[str]) -> None:
+class OlderWords(NamedTuple):
+    """An option that came with a release, and the words of earlier ones."""
+
+    absent: str
+    """Newest release that was read without the option."""
+    present: str
+    """Oldest release that was read with it."""
+    older: str
+    """Words of earlier releases with {value}; `--option:key` for a key of a JSON option; `=1` if a value of 1 needs no
+    words; empty if earlier releases have no words for it."""
+
+
+@functools.cache
+def _older_words() -> Mapping[str, Mapping[str, OlderWords]]:
+    columns = ("engine", "option", "absent", "present", "older", "source")
+    found: dict[str, dict[str, OlderWords]] = {}
+    for _, cells in read_csv(SUPPORT_FOLDER / "older_words.csv", columns):
+        one = OlderWords(cells["absent"], cells["present"], cells["older"])
+        found.setdefault(cells["engine"], {})[cells["option"]] = one
+    return found
+
+
+def words_in_release(engine: str, argv: Sequence[str], release: str) -> tuple[str, ...]:
+    """Return a command in the words of a release of the engine, which may lack options that came later.
+
+    Raises: AdvisorError: the release has no words for an option.
+    Source: data/support/older_words.csv, read in the releases that older_words_sources.csv names.
+    """
+    known = launch_options().get(engine)
+    rows = _older_words().get(engine, {})
+    found: list[str] = []
+    objects: dict[str, dict[str, object]] = {}
+    words = list(argv)
+    while words:
+        word = words.pop(0)
+        row = rows.get(word)
+        if row is None or not release or version_key(release) >= version_key(row.present):
+            found.append(word)
+            continue
+        value = words.pop(0) if known is not None and known.takes_value.get(word) else ""
+        option, _, key = row.older.partition(":")
+        if key:
+            objects.setdefault(option, {})[key] = int(value) if value.isdigit() else value
+        elif row.older.startswith("--"):
+            found += row.older.format(value=value).split()
+        elif row.older != f"={value}":
+            raise AdvisorError(
+                f"{engine} {release} has no option {word}, which the plan needs",
+                why=f"the option came after {row.absent}, by {row.present}",
+                fix=f"--engine {engine}, without a release",
+            )
+    found += [word for option, value in objects.items() for word in (option, json.dumps(value))]
+    return tuple(found)
+
+
+def check_command(engine: str, argv: Sequence[str], release: str = "") -> None:
     """Refuse a command with an option that the engine's release does not have, or one without its value.
+
+    `release` names an earlier one, whose words the command may have.
 
     Raises: AdvisorError: an option is wrong, or no list of the engine's options is kept.
     """
@@ -60,6 +119,8 @@ def check_command(engine: str, argv: Sequence[str]) -> None:
             continue
         name, _, value = word.partition("=")
         takes = known.takes_value.get(name)
+        if takes is None and release and release != known.release:
+            takes = _is_older(engine, name)
         if takes is None:
             raise AdvisorError(
                 f"{engine} {known.release} has no option {name}",
@@ -70,3 +131,12 @@ def check_command(engine: str, argv: Sequence[str]) -> None:
             if place == len(words):
                 raise AdvisorError(f"{engine}: {name} lacks its value", fix="report it")
             place += 1
+
+
+def _is_older(engine: str, name: str) -> bool | None:
+    """Return whether an option of earlier releases takes a value; None if it is none."""
+    for row in _older_words().get(engine, {}).values():
+        words = row.older.partition(":")[0].split()
+        if name in words:
+            return ":" in row.older or words[words.index(name) + 1 :][:1] == ["{value}"]
+    return None

@@ -34,7 +34,7 @@ _FORMATS: Final = {
 }
 CHAT: Final = re.compile(r"instruct|chat|-it\b|thinking", re.IGNORECASE)
 _DERIVED: Final = re.compile(r"distill|base\b|zero\b|vl-|coder", re.IGNORECASE)
-Origin = Literal["published", "pattern", "local", "quantised on loading", "quantise first"]
+Origin = Literal["published", "pattern", "local", "quantised on loading", "convert first", "quantise first"]
 _SIXTEEN_BIT = ("bf16", "fp16")
 
 
@@ -237,12 +237,18 @@ class ServedCheckpoint:
     origin: Origin
     """published: a source spells the name out; pattern: a source states how such names are made, so check it first;
     local: a folder of which only the config.json was read; quantised on loading: the 16-bit checkpoint, which the
-    engine converts; quantise first: the format is not published."""
+    engine converts; convert first: the format is published, but not in files that the engine reads; quantise first:
+    the format is not published."""
 
     @property
     def is_local(self) -> bool:
         """Whether the checkpoint is a folder of this machine: a path, unlike any name on a hub."""
         return self.repository.startswith((".", "/"))
+
+    @property
+    def is_made_first(self) -> bool:
+        """Whether the files that the engine loads are made first, by a script that quantises or converts."""
+        return self.origin in ("quantise first", "convert first")
 
     @property
     def verified(self) -> bool:
@@ -256,6 +262,8 @@ def served_checkpoint(model: Model, engine: Engine, dtype: str, accelerator: Acc
     Source: data/support/checkpoints.csv; hf_ids of the model record; the engine's flags.
     """
     named = checkpoint_for(model, dtype, engine.id)
+    if engine.flags.reads_only == "gguf":
+        return _gguf_checkpoint(model, dtype, named)
     if model.checkpoint and named.hf_id == model.checkpoint:
         known = {one.repository: one.is_seen for one in known_checkpoints(model)}
         is_seen = known.get(named.hf_id.partition(":")[0], True)
@@ -268,6 +276,37 @@ def served_checkpoint(model: Model, engine: Engine, dtype: str, accelerator: Acc
     if dtype in engine.flags.weights and dtype in weight_formats(engine, accelerator):
         return ServedCheckpoint(named.hf_id, named.weight_dtype, "quantised on loading")
     return ServedCheckpoint(named.hf_id, named.weight_dtype, "quantise first")
+
+
+def _gguf_checkpoint(model: Model, dtype: str, named: Checkpoint) -> ServedCheckpoint:
+    """Return the checkpoint for an engine that reads GGUF files alone.
+
+    Assumes: a repository of GGUF files has the usual quantised files; whether it also has 16-bit ones is unknown, so
+    those are made from the publisher's weights.
+    """
+    if is_gguf(model.checkpoint) and named.hf_id == model.checkpoint:
+        return ServedCheckpoint(named.hf_id, dtype, "published")
+    if dtype in GGUF_DTYPES and not model.folder:
+        found = loadable_checkpoints(model, dtype, "llama.cpp")
+        if found:
+            return ServedCheckpoint(
+                found[0].repository, dtype, "published" if found[0].is_seen else "pattern"
+            )
+    is_same = dtype == named.weight_dtype or dtype in _SIXTEEN_BIT
+    return ServedCheckpoint(named.hf_id, named.weight_dtype, "convert first" if is_same else "quantise first")
+
+
+def is_gguf(repository: str) -> bool:
+    """Whether a repository or file holds GGUF files: a source says so, or its name does, as publishers write it."""
+    name = repository.partition(":")[0]
+    return "gguf" in name.casefold() or name in _gguf_repositories()
+
+
+@functools.cache
+def _gguf_repositories() -> frozenset[str]:
+    return frozenset(
+        one.repository for rows in all_published().values() for one in rows if one.format == "gguf"
+    )
 
 
 _ALIKE_FRACTION: Final = 0.01

@@ -10,6 +10,7 @@ from advisor.catalog.schema.training_software import TrainingAllocator, Training
 
 _FILE: Final = DATA_DIR / "training" / "memory.toml"
 _OPTIONS: Final = DATA_DIR / "training" / "launch_options.toml"
+_MODELS: Final = DATA_DIR / "training" / "models.toml"
 _RELEASES: Final = DATA_DIR / "training" / "releases.toml"
 
 
@@ -61,6 +62,26 @@ def framework_release(name: str) -> str:
     Source: data/training/launch_options.toml.
     """
     return str(read_toml(_OPTIONS)[name]["release"])
+
+
+@cache
+def defines_model(framework: str, family: str) -> bool:
+    """Whether a framework's release has a definition of a model type; True for a framework without a list.
+
+    Source: data/training/models.toml.
+    """
+    table = read_toml(_MODELS).get(framework)
+    return table is None or family in table["names"]
+
+
+@cache
+def model_words(framework: str, family: str, model: str) -> tuple[str, str]:
+    """Return what a framework calls a model and its size; FLAVOR if the release has no definition of that size.
+
+    Source: data/training/models.toml.
+    """
+    table = read_toml(_MODELS)[framework]
+    return str(table["names"][family]), str(table["flavors"].get(model, "FLAVOR"))
 
 
 @cache

@@ -2,10 +2,13 @@
 
     python tools/parse_emitted_commands.py FOLDER [--write]
 
-FOLDER holds wheels of PyPI as `pip download --no-deps` leaves them: vllm, sglang, lmdeploy, mlx_lm, vllm_router and
-sglang_router. Nothing of them is imported or run: the declarations of their argument parsers are read as syntax trees,
-an `argparse` parser is made of them, and it parses generated commands with every option that this program prints.
-`--write` records release, day and counts in catalog/data/support/parsed_releases.csv.
+FOLDER holds wheels of PyPI as `pip download --no-deps` leaves them, or folders NAME-RELEASE with their files: vllm,
+sglang, lmdeploy, mlx_lm, vllm_router and sglang_router, also in earlier releases. Nothing of them is imported or run:
+the declarations of their argument parsers are read as syntax trees, an `argparse` parser is made of them, and it parses
+generated commands with every option that this program prints, and the commands inside the files that `--emit` writes
+for the questions of `emitted_commands.py`, in every form. Engines without such a wheel are checked against
+catalog/data/support/flags.csv. `--write` records releases, forms, days and counts in parsed_releases.csv and
+parsed_forms.csv of that folder.
 """
 
 import argparse
@@ -18,7 +21,7 @@ import re
 import shlex
 import sys
 import zipfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, NoReturn
@@ -26,14 +29,20 @@ from typing import Final, NoReturn
 from advisor.catalog import engines
 from advisor.catalog.context_scaling import scaling_words
 from advisor.catalog.engines import SUPPORT_FOLDER
+from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import Guess, LaunchSettings, launch, node_words
-from advisor.catalog.launch_options import ROUTERS, launch_options
+from advisor.catalog.launch_options import ROUTERS, check_command, launch_options, words_in_release
 from advisor.catalog.models import by_id
+from advisor.catalog.releases import version_key
+from advisor.emit.formats import emit_files
+
+sys.path.insert(0, str(Path(__file__).parent))
+from emitted_commands import FORMS, Command, commands_in, option_of, questions
 
 FILES: Final[Mapping[str, tuple[str, ...]]] = {
     "vllm": (
         r"vllm/engine/arg_utils\.py",
-        r"vllm/entrypoints/(common|openai)/cli_args\.py",
+        r"vllm/entrypoints/(common|openai|launchers)/cli_args\.py",
         r"vllm/utils/argparse_utils\.py",
     ),
     "sglang": (r"sglang/srt/server_args\.py", r"sglang/srt/arg_groups/fields/\w+\.py"),
@@ -45,6 +54,7 @@ FILES: Final[Mapping[str, tuple[str, ...]]] = {
 """Files of each wheel that declare options, as patterns of their paths."""
 WHEELS: Final = {"mlx": "mlx_lm", "vllm-router": "vllm_router", "sglang-router": "sglang_router"}
 RECORD: Final = SUPPORT_FOLDER / "parsed_releases.csv"
+FORMS_RECORD: Final = SUPPORT_FOLDER / "parsed_forms.csv"
 _FLAG_ACTIONS: Final = ("store_true", "store_false", "store_const", "count", "help", "version")
 OPTION_CLASSES: Final = {"vllm": re.compile(r"\w*FrontendArgs"), "sglang": re.compile(r"[A-Z]\w*")}
 """Classes whose fields are options, by program; the others declare each option by a call."""
@@ -149,15 +159,35 @@ def parser_of(options: Iterable[Declared]) -> Parser:
     return parser
 
 
-def read_release(wheel: Path, name: str) -> list[Declared]:
-    """Return the options that a wheel declares."""
+def read_release(place: Path, name: str) -> list[Declared]:
+    """Return the options that a wheel, or a folder with its files, declares."""
     patterns = [re.compile(pattern) for pattern in FILES[name]]
     found: list[Declared] = []
-    with zipfile.ZipFile(wheel) as archive:
-        for path in sorted(archive.namelist()):
-            if any(pattern.fullmatch(path) for pattern in patterns):
-                found += read_options(archive.read(path).decode(), OPTION_CLASSES.get(name, _NO_CLASS))
+    for path, source in _sources(place):
+        if any(pattern.fullmatch(path) for pattern in patterns):
+            found += read_options(source(), OPTION_CLASSES.get(name, _NO_CLASS))
     return found
+
+
+def _sources(place: Path) -> Iterator[tuple[str, Callable[[], str]]]:
+    """Yield the paths in a release, each with a function that reads it."""
+    if place.is_dir():
+        for path in sorted(place.rglob("*.py")):
+            yield path.relative_to(place).as_posix(), path.read_text
+        return
+    with zipfile.ZipFile(place) as archive:
+        for name in sorted(archive.namelist()):
+            yield name, lambda name=name: archive.read(name).decode()  # type: ignore[misc]
+
+
+def releases_in(folder: Path, name: str) -> Iterator[tuple[str, Path]]:
+    """Yield the releases of a program in a folder, oldest first, each with its wheel or folder."""
+    pattern = re.compile(rf"{WHEELS.get(name, name)}-(\d[\d.]*\d)(-.*\.whl)?")
+    found = {}
+    for path in folder.iterdir():
+        if match := pattern.fullmatch(path.name):
+            found[match[1]] = path
+    yield from sorted(found.items(), key=lambda item: version_key(item[0]))
 
 
 def commands_of(name: str) -> Iterator[list[str]]:
@@ -216,45 +246,104 @@ def routers_of(name: str) -> Iterator[list[str]]:
             yield _without_program(shlex.split(template.replace("$workers", workers).format(port=8000)))
 
 
+def parse_generated(name: str, release: str, parser: Parser) -> tuple[int, int]:
+    """Return the number of generated commands of a program, in the words of a release, and of those refused."""
+    by_router = {router: engine for engine, router in ROUTERS.items()}
+    commands = routers_of(by_router[name]) if name in by_router else commands_of(name)
+    count = 0
+    wrong = 0
+    for command in commands:
+        try:
+            words = command if name in by_router else words_in_release(name, command, release)
+        except AdvisorError:
+            continue  # The release cannot do what the command asks, and the program says so.
+        count += 1
+        wrong += _is_refused(parser, words, f"{name} {release}")
+    return count, wrong
+
+
+def _is_refused(parser: Parser, words: Sequence[str], what: str) -> bool:
+    try:
+        parser.parse_args(list(words))
+    except RefusedCommandError as error:
+        print(f"{what}: {error}: {shlex.join(words)}", file=sys.stderr)
+        return True
+    return False
+
+
+def parse_forms(parsers: Mapping[tuple[str, str], Parser]) -> list[tuple[object, ...]]:
+    """Return, for each form of emitted files, the questions, the commands in their files, and those refused."""
+    counts = dict.fromkeys(FORMS, (0, 0, 0))
+    for question in questions():
+        found = option_of(question)
+        if found is None:
+            continue
+        for form in FORMS:
+            try:
+                files = emit_files(*found, form)
+            except AdvisorError:
+                continue  # The form has no way to start the plan, and the program says so.
+            asked, commands, wrong = counts[form]
+            for one in commands_in(files):
+                commands += 1
+                wrong += _refuses(one, parsers, f"{form} of {question}")
+            counts[form] = (asked + 1, commands, wrong)
+    day = datetime.date.today().isoformat()
+    return [(form, *numbers, day) for form, numbers in counts.items()]
+
+
+def _refuses(one: Command, parsers: Mapping[tuple[str, str], Parser], what: str) -> bool:
+    """Whether a release refuses a command: by its own declarations, or by the list that is kept of it."""
+    release = one.release or launch_options()[one.program].release
+    parser = parsers.get((one.program, release))
+    if parser is not None:
+        return _is_refused(parser, one.words, what)
+    try:
+        check_command(one.program, (one.program, *one.words), one.release)
+    except AdvisorError as error:
+        print(f"{what}: {error}: {shlex.join(one.words)}", file=sys.stderr)
+        return True
+    return False
+
+
 def main() -> int:
-    """Parse the commands of every release in the folder, and return how many would be refused."""
+    """Parse the commands of every release in the folder, and return 1 if one would be refused."""
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("folder", type=Path)
-    asked.add_argument("--write", action="store_true", help=f"record the counts in {RECORD.name}")
+    asked.add_argument(
+        "--write", action="store_true", help="record the counts in the folder of support tables"
+    )
     typed = asked.parse_args()
-    rows = []
-    refused = 0
+    rows: list[tuple[object, ...]] = []
+    parsers: dict[tuple[str, str], Parser] = {}
     for name in FILES:
-        release = launch_options()[name].release
-        wheel = next(typed.folder.glob(f"{WHEELS.get(name, name)}-{release}-*.whl"), None)
-        if wheel is None:
-            print(f"{name} {release}: no wheel in {typed.folder}")
-            continue
-        options = read_release(wheel, name)
-        parser = parser_of(options)
-        by_router = {router: engine for engine, router in ROUTERS.items()}
-        commands = list(routers_of(by_router[name]) if name in by_router else commands_of(name))
-        wrong = 0
-        for words in commands:
-            try:
-                parser.parse_args(words)
-            except RefusedCommandError as error:
-                wrong += 1
-                print(f"{name} {release}: {error}: {shlex.join(words)}", file=sys.stderr)
-        declared = {option for each in options for option in each.names if option.startswith("--")}
-        absent = sorted(set(launch_options()[name].takes_value) - declared)
-        absent = [option for option in absent if not option.startswith("--no-")]
-        print(
-            f"{name} {release}: {len(declared)} options, {len(commands)} commands, {wrong} refused; absent: {absent}"
-        )
-        rows.append((name, release, len(declared), len(commands), wrong, datetime.date.today().isoformat()))
-        refused += wrong
+        newest = launch_options()[name].release
+        for release, place in releases_in(typed.folder, name):
+            options = read_release(place, name)
+            parser = parsers[name, release] = parser_of(options)
+            count, wrong = parse_generated(name, release, parser)
+            declared = {option for each in options for option in each.names if option.startswith("--")}
+            known = launch_options()[name].takes_value if release == newest else {}
+            absent = [each for each in known if each.startswith("--") and each not in declared]
+            absent = sorted(each for each in absent if not each.startswith("--no-"))
+            print(
+                f"{name} {release}: {len(declared)} options, {count} commands, {wrong} refused; absent: {absent}"
+            )
+            rows.append((name, release, len(declared), count, wrong, datetime.date.today().isoformat()))
+    forms = parse_forms(parsers)
+    for form in forms:
+        print("{}: {} questions, {} commands, {} refused".format(*form))
     if typed.write:
-        with RECORD.open("w", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(("program", "release", "options", "commands", "refused", "parsed_on"))
-            writer.writerows(rows)
-    return min(refused, 1)
+        _write(RECORD, ("program", "release", "options", "commands", "refused", "parsed_on"), rows)
+        _write(FORMS_RECORD, ("form", "questions", "commands", "refused", "parsed_on"), forms)
+    return int(any(row[-2] for row in (*rows, *forms)))
+
+
+def _write(path: Path, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        writer.writerows(rows)
 
 
 if __name__ == "__main__":

@@ -50,7 +50,7 @@ def deployment_of(model: str, gpu: str, typed: LayoutOptions) -> tuple[Deploymen
         name, engine_note = usual_engine(model, gpu, typed.precision)
         found, notes = deployment_of(model, gpu, dataclasses.replace(typed, engine=name))
         return found, (*notes, engine_note) if engine_note else notes
-    engine, _ = engines.split_release(typed.engine)
+    engine, release = engines.split_release(typed.engine)
     named = models.get(model)
     chosen = [named.note, accelerators.get(gpu).note, engines.get(engine).note]
     chosen += release_notes(named.record, typed.engine)
@@ -70,7 +70,7 @@ def deployment_of(model: str, gpu: str, typed: LayoutOptions) -> tuple[Deploymen
         kv_dtype=kv_dtype,
     )
     check_engine(deployment.engine, deployment.accelerator, deployment.weight_dtype, deployment.kv_dtype)
-    found = class_support(deployment.engine, deployment.model, deployment.accelerator)
+    found = class_support(deployment.engine, deployment.model, deployment.accelerator, release)
     if words := class_words(found, deployment.engine.name):
         chosen.append(f"{words}; what follows is a what-if" if found.is_refused else words)
     chosen.append(size_contradiction(deployment.model))

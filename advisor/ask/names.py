@@ -20,6 +20,12 @@ def names_of(text: str | None, option: str) -> tuple[str, ...]:
     return names
 
 
+def releases_of(typed: str | None) -> tuple[tuple[str, str], ...]:
+    """Return engines with the release that was typed: (("vllm", "0.24.0"),) for `vllm@0.24.0,sglang`."""
+    named = (engines.split_release(name) for name in names_of(typed, "--engine"))
+    return tuple((engines.get(short).record.id, release) for short, release in named if release)
+
+
 def release_notes(model: Model, typed: str | None) -> tuple[str, ...]:
     """Return notes on releases of engines that were typed, as `vllm@0.24.0`.
 

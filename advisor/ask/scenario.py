@@ -5,7 +5,7 @@ from difflib import get_close_matches
 from typing import Final, Literal, cast, get_args
 
 from advisor.ask.measures import parse_budget, parse_seconds, parse_watts
-from advisor.ask.names import names_of, release_notes
+from advisor.ask.names import names_of, release_notes, releases_of
 from advisor.ask.options import LoadOptions, SharedOptions, Where, today
 from advisor.ask.options import ObjectiveOptions as TypedObjectives
 from advisor.ask.own_data import given_calibration, kept_prices, kept_prices_note
@@ -135,6 +135,7 @@ def constraints_of(where: Where) -> tuple[Constraints, tuple[str, ...]]:
         accelerators=tuple(choice.record.id for choice in chosen),
         providers=names_of(where.provider, "--provider"),
         engines=tuple(choice.record.id for choice in served),
+        engine_releases=releases_of(where.engine),
         precisions=tuple(name for name, _ in formats if name),
         terms=terms,
         own=parse_own(where.own) if where.own else (),

@@ -60,7 +60,12 @@ def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
         rank=rank,
         role="other",
         machine=machine,
-        layout=layout_of(candidate, found.purchase.num_replicas * way.num_workers, settings.max_model_len),
+        layout=layout_of(
+            candidate,
+            found.purchase.num_replicas * way.num_workers,
+            settings.max_model_len,
+            scenario.constraints,
+        ),
         offer=offer_of(way.price, scenario.as_of),
         bill=bill_of(way.price, found.purchase.usd_per_hour, scenario.beside),
         performance=_performance(plan, scenario),

@@ -155,8 +155,7 @@ def sides_of(
     traffic = scenario.traffic
     deployment = base.deployment
     chip = deployment.accelerator
-    wanted = scenario.constraints.engines
-    others = (each for each in all_engines() if not wanted or each.id in wanted)
+    others = scenario.constraints.engines_of(all_engines())
     engine = next(
         (each for each in (deployment.engine, *others) if serves_pools(each, chip.architecture)), None
     )

@@ -86,8 +86,7 @@ class Search:
 
 def engines_for(scenario: Scenario) -> tuple[Engine, ...]:
     """Return the engines that a scenario allows."""
-    wanted = scenario.constraints.engines
-    return tuple(engine for engine in engine_catalog.all_engines() if not wanted or engine.id in wanted)
+    return scenario.constraints.engines_of(engine_catalog.all_engines())
 
 
 def search_scenario(

@@ -2,6 +2,7 @@
 
 import datetime
 import math
+from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from statistics import NormalDist
@@ -11,7 +12,7 @@ from pydantic import Field, model_validator
 
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.published import context_limits
-from advisor.catalog.schema import Calibration, Model
+from advisor.catalog.schema import Calibration, Engine, Model
 from advisor.catalog.schema.price import Tenancy
 from advisor.catalog.schema.record import Record
 from advisor.catalog.units import MILLISECOND_S
@@ -213,10 +214,26 @@ class Constraints(Market):
     """The limits that an answer about serving must stay within."""
 
     engines: tuple[str, ...] = ()
+    engine_releases: tuple[tuple[str, str], ...] = Field(default=(), exclude=True)
+    """Engines with the release that the user named, whose words the commands have."""
     precisions: tuple[str, ...] = ()
     regions: tuple[str, ...] = ()
     """Beginnings of sellers' names for their regions, or country codes; empty is anywhere."""
     max_accelerators: int = Field(default=64, ge=1)
+
+    def engines_of(self, known: Iterable[Engine]) -> tuple[Engine, ...]:
+        """Return the engines that may be used, each with the release that the user named."""
+        return tuple(
+            engine.model_copy(update={"release": release})
+            if (release := self.release_of(engine.id))
+            else engine
+            for engine in known
+            if not self.engines or engine.id in self.engines
+        )
+
+    def release_of(self, engine: str) -> str:
+        """Return the release of an engine that the user named; empty if none was named."""
+        return dict(self.engine_releases).get(engine, "")
 
 
 class ExtraItems(Record):

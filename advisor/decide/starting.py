@@ -1,17 +1,20 @@
 """How what was found is started, and simulated again: commands of replicas, and the unlike parts of a fleet."""
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 from advisor.catalog import accelerators, models
 from advisor.catalog.architectures import needs_repository_code
 from advisor.catalog.context_scaling import scaling_words
 from advisor.catalog.dtypes import GGUF_DTYPES
 from advisor.catalog.launch import Guess, LaunchSettings, launch
-from advisor.catalog.launch_options import launch_options
-from advisor.catalog.published import checkpoint_for, context_limits
-from advisor.catalog.schema import Model
+from advisor.catalog.launch_options import launch_options, words_in_release
+from advisor.catalog.legible import Line
+from advisor.catalog.published import checkpoint_for, context_limits, loadable_checkpoints
+from advisor.catalog.schema import Engine, Model
 from advisor.decide.candidates import Candidate
 from advisor.decide.levers import BY_LENGTH, eagle_head
 from advisor.decide.offers import machine_of, offer_of
@@ -19,7 +22,7 @@ from advisor.decide.option import Explanation, Launch, Layout, Machine, Option
 from advisor.decide.own_kinds import LEVER as OWN_KINDS
 from advisor.decide.purchase import Purchase, machines_bill
 from advisor.decide.ranking import Planned
-from advisor.decide.scenario import Scenario, Traffic
+from advisor.decide.scenario import Constraints, Scenario, Traffic
 from advisor.decide.trial import FleetPart, Found
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
@@ -37,13 +40,19 @@ def launch_of(
     checkpoint = candidate.checkpoint
     deployment = candidate.deployment
     repository = checkpoint.repository
-    if checkpoint.origin == "quantise first":
-        repository = f"./{deployment.model.id}-{deployment.weight_dtype}"
+    if checkpoint.is_made_first:
+        ending = deployment.engine.flags.reads_only
+        repository = f"./{deployment.model.id}-{deployment.weight_dtype}{ending and '.'}{ending}"
     elif deployment.weight_dtype in GGUF_DTYPES and ":" not in repository:
         repository = f"{repository}:{deployment.weight_dtype.upper()}"
     settings = launch_settings(candidate, scenario, role)
     settings = replace(settings, num_nodes=nodes_of_replica(deployment.accelerators_per_replica, machine))
     found = launch(deployment.engine, repository, settings)
+    if release := scenario.constraints.release_of(deployment.engine.id):
+        words = words_in_release(deployment.engine.id, found.argv, release)
+        for _, after in found.lines:
+            words_in_release(deployment.engine.id, shlex.split(after), release)
+        found = replace(found, argv=tuple(map(Line, words)))
     return Launch(found.command, found.argv, found.config, checkpoint, simulate_args)
 
 
@@ -63,7 +72,7 @@ def launch_settings(candidate: Candidate, scenario: Scenario, role: str = "") ->
     deployment = candidate.deployment
     adapters = scenario.adapters
     checkpoint = candidate.checkpoint
-    first = checkpoint.origin == "quantise first"
+    first = checkpoint.is_made_first
     model = deployment.model
     max_model_len = _round_up(scenario.traffic.longest_request_tokens, model)
     return LaunchSettings(
@@ -77,7 +86,12 @@ def launch_settings(candidate: Candidate, scenario: Scenario, role: str = "") ->
         max_num_seqs=candidate.max_num_seqs,
         max_num_batched_tokens=candidate.max_num_batched_tokens,
         max_model_len=max_model_len,
-        scaling_words=scaling_words(deployment.engine, model, max_model_len),
+        scaling_words=scaling_words(
+            deployment.engine,
+            model,
+            max_model_len,
+            scenario.constraints.release_of(deployment.engine.id),
+        ),
         runs_repository_code=needs_repository_code(model, deployment.engine.id),
         cache_tokens=candidate.memory.kv_capacity_tokens,
         prefix_caching=candidate.caches_prefixes if scenario.traffic.reused_input_tokens else None,
@@ -88,13 +102,16 @@ def launch_settings(candidate: Candidate, scenario: Scenario, role: str = "") ->
     )
 
 
-def layout_of(candidate: Candidate, num_replicas: int, max_model_len: int | None) -> Layout:
+def layout_of(
+    candidate: Candidate, num_replicas: int, max_model_len: int | None, constraints: Constraints
+) -> Layout:
     """Return how the engine runs each of `num_replicas` replicas."""
     deployment = candidate.deployment
     options = launch_options().get(deployment.engine.id)
+    named = constraints.release_of(deployment.engine.id)
     return Layout(
         engine=deployment.engine.id,
-        engine_version=options.release if options else None,
+        engine_version=named or (options.release if options else None),
         weight_dtype=deployment.weight_dtype,
         kv_dtype=deployment.kv_dtype,
         tensor_parallel=deployment.tensor_parallel,
@@ -130,11 +147,22 @@ def _guess(candidate: Candidate) -> Guess | None:
     head = ""
     model = candidate.deployment.model
     if draft:
-        record = models.get(draft).record
-        head = checkpoint_for(record, record.weights).hf_id
+        head = _draft_model(models.get(draft).record, candidate.deployment.engine)
     elif kind == "eagle":
         head = eagle_head(model, candidate.deployment.engine.id) or f"./{model.id}-eagle3"
     return Guess(kind, chosen.speculation.draft_tokens, head)
+
+
+def _draft_model(record: Model, engine: Engine) -> str:
+    """Return the checkpoint of a draft model, or the file that must be made of it for an engine of GGUF files."""
+    if engine.flags.reads_only != "gguf":
+        return checkpoint_for(record, record.weights).hf_id
+    found = loadable_checkpoints(record, _DRAFT_GGUF, engine.id)
+    return f"{found[0].repository}:{_DRAFT_GGUF.upper()}" if found else f"./{record.id}-{record.weights}.gguf"
+
+
+_DRAFT_GGUF: Final = "q8_0"
+"""Format of a draft model in a GGUF file: the one with the smallest loss that repositories usually have."""
 
 
 def _round_up(tokens: int, model: Model) -> int:
@@ -209,7 +237,7 @@ def _part(rank: int, part: FleetPart, plan: Planned, scenario: Scenario) -> Opti
         rank=rank,
         role=part.role,
         machine=machine,
-        layout=layout_of(part.candidate, part.num_replicas, settings.max_model_len),
+        layout=layout_of(part.candidate, part.num_replicas, settings.max_model_len, scenario.constraints),
         offer=offer_of(way.price, scenario.as_of),
         bill=machines_bill(way.price, usd_per_hour),
         performance=None,

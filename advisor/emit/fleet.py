@@ -17,6 +17,7 @@ from advisor.decide.option import Option
 from advisor.emit import nginx
 from advisor.emit.plan import Plan, plan_of
 from advisor.emit.shell import FIRST_PORT, comment_lines
+from advisor.emit.spanning import is_mpi
 
 FIRST_CACHE_PORT: Final = 5600
 """First port on which a worker serves its KV cache to others. Default of vLLM; SGLang has none, so its workers use the
@@ -113,6 +114,9 @@ class FleetPlan:
             each = self.per_machine(part)
             share = share_of(part)
             for place in range(part.num_replicas):
+                if part.nodes_per_replica > 1:
+                    yield Address(share, f"{share.upper()}_HEAD_{place + 1}", FIRST_PORT, FIRST_CACHE_PORT)
+                    continue
                 host = "localhost" if self.is_shared else f"{share.upper()}_HOST_{place // each + 1}"
                 number = self.first(part) + place % each
                 yield Address(share, host, FIRST_PORT + number, FIRST_CACHE_PORT + number * self.cache_stride)
@@ -163,9 +167,11 @@ class FleetPlan:
     @property
     def hosts_note(self) -> str:
         """Comment that says which machine names to fill in; used if the pools are on several machines."""
-        names = ", ".join(f"{share_of(part).upper()}_HOST_1" for part in self.parts)
+        kinds = ((share_of(part).upper(), part.nodes_per_replica > 1) for part in self.parts)
+        names = ", ".join(f"{share}_{'HEAD' if spans else 'HOST'}_1" for share, spans in kinds)
         where = f" in {nginx.FILE}" if self.longest_short is not None else ""
-        return f"# Put the names of your machines in place of {names} and so on{where}.\n"
+        machines = "first machines" if all(part.nodes_per_replica > 1 for part in self.parts) else "machines"
+        return f"# Put the names of your {machines} in place of {names} and so on{where}.\n"
 
 
 def fleet_plan(model: str, option: Option) -> FleetPlan:
@@ -186,11 +192,20 @@ def fleet_plan(model: str, option: Option) -> FleetPlan:
                 f"no router of {part.engine.name} for {share_of(part)} workers is known", fix="--engine vllm"
             )
         check_command(
-            part.engine.id, [*part.words(), *shlex.split(worker_options(part, FIRST_PORT, FIRST_CACHE_PORT))]
+            part.engine.id,
+            [*part.words(), *shlex.split(worker_options(part, FIRST_PORT, FIRST_CACHE_PORT))],
+            part.release,
         )
-    unit = option.machine.accelerators_per_node
+        if part.nodes_per_replica > 1 and is_mpi(part):
+            raise AdvisorError(
+                f"no way is known to start pools of {part.engine.name} whose workers hold several machines",
+                fix="--engine sglang, or --levers none",
+            )
+    unit = min(part.host_size for part in parts)
     used = sum(part.num_replicas * part.accelerators_per_replica for part in parts)
-    alike = all(part.option.machine.accelerators_per_node == unit for part in parts)
+    alike = all(
+        part.option.machine.accelerators_per_node == option.machine.accelerators_per_node for part in parts
+    )
     is_shared = option.machine.num_nodes == 1 and used <= unit and alike
     return FleetPlan(Line(parts[-1].name.removesuffix(f"-{share_of(parts[-1])}")), parts, is_shared)
 

@@ -26,6 +26,7 @@ from advisor.emit.manifests import (
     dump_yaml,
     in_compose,
     in_kubernetes,
+    own_mounts,
     pod_of,
     replica_documents,
     service,
@@ -34,6 +35,8 @@ from advisor.emit.manifests import (
 from advisor.emit.manifests import skypilot_files as skypilot_of
 from advisor.emit.plan import HEALTH, MOUNTED, START_S
 from advisor.emit.shell import FIRST_PORT, script
+from advisor.emit.spanning import CONTROLLER_NOTE, HEAD_TOKEN, compose_services, leader_worker_set
+from advisor.emit.spanning import skypilot_files as spanning_skypilot
 
 _PYTHON: Final = "python:3.12-slim"
 
@@ -57,6 +60,11 @@ def compose_files(fleet: FleetPlan) -> dict[str, str]:
     services = dict[str, dict[str, Any]]()
     for part in fleet.parts:
         share = share_of(part)
+        if part.nodes_per_replica > 1:
+            address = worker_options(part, FIRST_PORT, FIRST_CACHE_PORT)
+            told = variables(part, HEAD_TOKEN, FIRST_CACHE_PORT)
+            services[share] = compose_services(part, FIRST_PORT, address, told)
+            continue
         each = part.accelerators_per_replica
         for place in range(fleet.per_machine(part)):
             number = fleet.first(part) + place
@@ -101,9 +109,15 @@ def kubernetes_files(fleet: FleetPlan) -> dict[str, str]:
     """Return the router with its Service and, per pool, a StatefulSet, whose pods have names, or a Deployment with a
     Service if the router needs no names."""
     if fleet.longest_short is not None:
-        apart = [document for part in fleet.parts for document in replica_documents(part)]
+        apart = [
+            document
+            for part in fleet.parts
+            for document in (
+                leader_worker_set(part) if part.nodes_per_replica > 1 else replica_documents(part)
+            )
+        ]
         services = [Address(share_of(part), part.name, PORT, None) for part in fleet.parts]
-        return {"plan.k8s.yaml": dump_yaml(fleet.comments, *apart, *_router_documents(fleet, services))}
+        return {"plan.k8s.yaml": dump_yaml(_with_needs(fleet), *apart, *_router_documents(fleet, services))}
     documents: list[dict[str, Any]] = []
     addresses = [
         Address(share_of(part), f"{part.name}-{place}.{part.name}", PORT, FIRST_CACHE_PORT)
@@ -112,6 +126,11 @@ def kubernetes_files(fleet: FleetPlan) -> dict[str, str]:
     ]
     for part in fleet.parts:
         labels = {"app": part.name}
+        if part.nodes_per_replica > 1:
+            # The controller makes a headless Service, in which the leaders have names as pods of a StatefulSet do.
+            told = variables(part, "$(LWS_LEADER_ADDRESS)", FIRST_CACHE_PORT)
+            documents += leader_worker_set(part, worker_options(part, PORT, FIRST_CACHE_PORT), told)[:-1]
+            continue
         pod = pod_of(part)
         if part.launch.config:
             text = yaml.safe_dump(dict(part.launch.config))
@@ -134,7 +153,13 @@ def kubernetes_files(fleet: FleetPlan) -> dict[str, str]:
         documents.append({"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": meta, "spec": spec})
         documents.append(service(part.name, labels, clusterIP="None", publishNotReadyAddresses=True))
     documents += _router_documents(fleet, addresses)
-    return {"plan.k8s.yaml": dump_yaml(fleet.comments, *documents)}
+    return {"plan.k8s.yaml": dump_yaml(_with_needs(fleet), *documents)}
+
+
+def _with_needs(fleet: FleetPlan) -> tuple[Line, ...]:
+    """Return the comments of a manifest, with the controller that workers of several machines need."""
+    spans = any(part.nodes_per_replica > 1 for part in fleet.parts)
+    return (*fleet.comments, *((CONTROLLER_NOTE,) if spans else ()))
 
 
 def _router_documents(fleet: FleetPlan, addresses: Sequence[Address]) -> list[dict[str, Any]]:
@@ -202,6 +227,8 @@ def skypilot_files(fleet: FleetPlan) -> dict[str, str]:
     install = fleet.router_install
     names = [*files, *(name for part in fleet.parts for name in part.files() if name.endswith(".yaml"))]
     task["file_mounts"] = {f"{MOUNTED}/{name}": f"./{name}" for name in names}
+    for part in fleet.parts:
+        task["file_mounts"] |= own_mounts(part)
     for path in {part.local_path for part in fleet.parts if part.local_path is not None}:
         task["file_mounts"][path if path.startswith("/") else f"{MOUNTED}/{path.removeprefix('./')}"] = path
     task["run"] = f"{install + chr(10) if install else ''}cd {MOUNTED} && bash start.sh\n"
@@ -214,7 +241,8 @@ def _two_services(fleet: FleetPlan) -> dict[str, str]:
     marks = dict[str, str]()
     for part in fleet.parts:
         share = share_of(part)
-        files[f"{share}.sky.yaml"] = skypilot_of(part)["service.sky.yaml"]
+        write = spanning_skypilot if part.nodes_per_replica > 1 else skypilot_of
+        files[f"{share}.sky.yaml"] = write(part)["service.sky.yaml"]
         lines.append(f"{share}=$(sky serve status --endpoint {part.name})\n")
         marks[share] = f"@{share}@"
     text = fleet.router_conf(marks).replace("$", "\\$")

@@ -28,6 +28,8 @@ from advisor.emit.shell import (
     script,
     slurm_directives,
 )
+from advisor.emit.spanning import SLURM_HEAD, ask_lines, docker_body, ending
+from advisor.emit.spanning import slurm_directives as spanning_directives
 
 
 def _loop(fleet: FleetPlan, part: Plan, body: str) -> str:
@@ -83,6 +85,23 @@ def _container_body(fleet: FleetPlan, part: Plan) -> str:
     )
 
 
+def _spanning_command(part: Plan) -> str:
+    """Return the shell lines of one machine of a worker that holds several."""
+    settings = "".join(f'export {name}="{value}"\n' for name, value in _own_variables(part).items())
+    line = quote_words(part.words())
+    return f"{ask_lines(part)}{settings}exec {line} {ending(part, _own_address(part))}\n"
+
+
+def _own_address(part: Plan) -> str:
+    """Return the options for the ports of a worker that has machines of its own."""
+    return worker_options(part, f'"${{PORT:-{FIRST_PORT}}}"', FIRST_CACHE_PORT)
+
+
+def _own_variables(part: Plan) -> dict[str, str]:
+    """Return the variables of a worker that has machines of its own; its first one serves its caches."""
+    return variables(part, "$HEAD", FIRST_CACHE_PORT)
+
+
 def _scripts(fleet: FleetPlan, bodies: dict[str, str], *, stay: str) -> dict[str, str]:
     """Return one script if one machine holds all workers, else one per pool and one for the router."""
     addresses = list(fleet.addresses())
@@ -94,27 +113,41 @@ def _scripts(fleet: FleetPlan, bodies: dict[str, str], *, stay: str) -> dict[str
         return files | {"start.sh": script(fleet.comments, f"{''.join(bodies.values())}{wait}{router}")}
     for share, body in bodies.items():
         host = _HOST_LINE if "$HOST" in body else ""
-        files[f"{share}.sh"] = script(fleet.comments, f"{host}{body}{stay}")
+        rest = stay if body.endswith("done\n") else ""
+        files[f"{share}.sh"] = script(fleet.comments, f"{host}{body}{rest}")
     return files | {"router.sh": script(fleet.comments, f"{fleet.hosts_note}{router}")}
 
 
 def command_files(fleet: FleetPlan) -> dict[str, str]:
     """Return scripts that start the workers of a machine, and the router."""
-    bodies = {share_of(part): _loop(fleet, part, _worker_body(fleet, part)) for part in fleet.parts}
+    bodies = {
+        share_of(part): _spanning_command(part)
+        if part.nodes_per_replica > 1
+        else _loop(fleet, part, _worker_body(fleet, part))
+        for part in fleet.parts
+    }
     return _scripts(fleet, bodies, stay="wait\n")
 
 
 def docker_files(fleet: FleetPlan) -> dict[str, str]:
     """Return scripts that start a container for each worker of a machine, and the router."""
-    bodies = {share_of(part): _loop(fleet, part, _container_body(fleet, part)) for part in fleet.parts}
+    bodies = {
+        share_of(part): docker_body(part, _own_address(part), _own_variables(part))
+        if part.nodes_per_replica > 1
+        else _loop(fleet, part, _container_body(fleet, part))
+        for part in fleet.parts
+    }
     return _scripts(fleet, bodies, stay="")
 
 
 def slurm_files(fleet: FleetPlan) -> dict[str, str]:
     """Return a job array for each pool, and a script that starts the router."""
-    files = {}
+    files: dict[str, str] = {}
     for part in fleet.parts:
         share = share_of(part)
+        if part.nodes_per_replica > 1:
+            files |= _spanning_job(fleet, part)
+            continue
         stride = fleet.cache_stride
         first = FIRST_PORT + (0 if part is fleet.parts[0] else fleet.parts[0].num_replicas)
         address = worker_options(part, '"$port"', '"$cache_port"')
@@ -132,6 +165,21 @@ def slurm_files(fleet: FleetPlan) -> dict[str, str]:
         files[f"{share}.sbatch"] = script(fleet.comments, body, *slurm_directives(part))
     files["router.sh"] = script(fleet.comments, _slurm_router(fleet))
     return files
+
+
+def _spanning_job(fleet: FleetPlan, part: Plan) -> dict[str, str]:
+    """Return the job array of a pool whose workers hold several nodes each, and the script of one node."""
+    share = share_of(part)
+    caches = f" {FIRST_CACHE_PORT}" if moves_caches(part) else ""
+    body = (
+        f"HEAD={SLURM_HEAD}\nPORT={FIRST_PORT}\nexport HEAD PORT\nmkdir -p endpoints/{share}\n"
+        f'echo "$HEAD $PORT{caches}" > "endpoints/{share}/$SLURM_ARRAY_TASK_ID"\n'
+        f"srun bash -c 'RANK=$SLURM_PROCID exec bash ./{share}.sh'\n"
+    )
+    return {
+        f"{share}.sbatch": script(fleet.comments, body, *spanning_directives(part)),
+        f"{share}.sh": script(fleet.comments, _spanning_command(part)),
+    }
 
 
 def _slurm_router(fleet: FleetPlan) -> str:

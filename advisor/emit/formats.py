@@ -115,6 +115,11 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
         }
         each = by.get(form, "bash {}.sh")
         where = "" if form in ("slurm", "skypilot") else " on each machine of its pool"
+        if any(part.nodes_per_replica > 1 for part in fleet.parts) and where:
+            each = f"RANK=N HEAD=ADDRESS {each}"
+            where += "; in a worker of several machines, RANK is the machine's number and HEAD the first one"
+            if form == "compose":
+                where += ", which takes `--profile head`, and the others `--profile worker`"
         both = " and ".join(f"`{each.format(share_of(part))}`" for part in fleet.parts)
         start = f"{both}{where}; then `bash router.sh`"
     before = _before(files, "`")

@@ -256,15 +256,21 @@ def skypilot_files(plan: Plan) -> dict[str, str]:
 
 
 def sky_mounts(plan: Plan) -> dict[str, Any]:
-    """Return the file mounts of a SkyPilot task: options file, local model and adapters; empty if it needs none."""
+    """Return the file mounts of a SkyPilot task: options file, local model, weights that a script makes, heads and
+    adapters; empty if it needs none."""
     files = [plan.config_name] if plan.launch.config else []
-    mounts = {f"{MOUNTED}/{name}": f"./{name}" for name in files}
+    mounts = {f"{MOUNTED}/{name}": f"./{name}" for name in files} | own_mounts(plan)
     path = plan.local_path
     if path is not None and path in plan.launch.argv:
         mounts[MODEL if plan.model_folder else f"{MOUNTED}/{path.removeprefix('./')}"] = path
     if plan.adapter_folder:
         mounts[ADAPTERS] = plan.adapter_folder
     return {"file_mounts": mounts} if mounts else {}
+
+
+def own_mounts(plan: Plan) -> dict[str, str]:
+    """Return the mounts of files that lie beside the plan's own, by their path in the container."""
+    return {f"{MOUNTED}/{word[2:]}": str(word) for word in plan.launch.argv if word.startswith("./")}
 
 
 def sky_resources(plan: Plan, num_accelerators: int, num_cpus: int, memory_gib: int) -> dict[str, Any]:

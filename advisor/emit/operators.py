@@ -12,6 +12,7 @@ import yaml
 from advisor.catalog.architectures import class_support, class_words
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.launch import PORT, node_words
+from advisor.catalog.launch_options import words_in_release
 from advisor.catalog.legible import Line
 from advisor.catalog.models import get
 from advisor.catalog.units import GIB
@@ -72,11 +73,7 @@ def _check_stack(plan: Plan, stack: Stack, form: str) -> str:
             fix=f"--engine {next(iter(stack.engines))}, or --emit k8s",
         )
     checkpoint = plan.option.started.checkpoint
-    if (
-        plan.local_path
-        or (checkpoint is not None and checkpoint.origin == "quantise first")
-        or plan.adapter_folder
-    ):
+    if plan.local_path or (checkpoint is not None and checkpoint.is_made_first) or plan.adapter_folder:
         raise AdvisorError(
             f"--emit {form} starts models of a hub only",
             why="weights or adapters of the plan lie in a local folder, which its pods do not see",
@@ -135,18 +132,6 @@ def _engine_words(plan: Plan) -> tuple[str, list[Line]]:
     return words[first - 1], words[first:]
 
 
-def _older_words(words: Sequence[Line]) -> list[Line]:
-    """Return options in the words of SGLang 0.5.21, which has another pair for attention data parallelism.
-
-    Source: PyPI sglang 0.5.21 and 0.5.23, sglang/srt/server_args.py.
-    """
-    found = list(words)
-    if (flag := Line("--attn-dp-size")) in found:
-        place = found.index(flag)
-        found[place : place + 2] = [Line("--dp-size"), found[place + 1], Line("--enable-dp-attention")]
-    return found
-
-
 def dynamo_files(plan: Plan) -> dict[str, str]:
     """Return a DynamoGraphDeployment: Dynamo's frontend, which routes, and workers of one or several nodes.
 
@@ -154,7 +139,7 @@ def dynamo_files(plan: Plan) -> dict[str, str]:
     """
     _check_stack(plan, DYNAMO, "dynamo")
     model, words = _engine_words(plan)
-    words = _older_words(words)
+    words = list(map(Line, words_in_release(plan.engine.id, words, DYNAMO.engines[plan.engine.id])))
     flag = "--model-path" if plan.engine.id == "sglang" else "--model"
     image = _dynamo_image(plan)
     resources = {
@@ -250,6 +235,12 @@ def _llmd_decode(plan: Plan) -> dict[str, Any]:
         "resources": {"limits": dict(resources), "requests": dict(resources)},
         "mountModelVolume": False,
     }
+    pod = pod_of(plan)
+    own = pod["containers"][0]
+    container |= {key: own[key] for key in ("startupProbe", "readinessProbe", "volumeMounts")}
+    if nodes > 1:
+        # The chart gives leaders and workers one template, and workers answer no requests.
+        container = {key: value for key, value in container.items() if not key.endswith("Probe")}
     selector = node_selector(plan)
     return {
         "create": True,
@@ -262,6 +253,7 @@ def _llmd_decode(plan: Plan) -> dict[str, Any]:
         },
         **({"nodeSelector": selector} if selector else {}),
         "containers": [container],
+        "volumes": pod["volumes"],
         "monitoring": {"podmonitor": {"enabled": True, "portName": "metrics", "path": "/metrics"}},
     }
 
@@ -407,9 +399,18 @@ def ray_files(plan: Plan) -> dict[str, str]:
         "ports": [{"containerPort": PORT, "name": "serve"}],
         "resources": {"limits": dict(small), "requests": dict(small)},
     }
-    worker = {"name": "worker", **common, "resources": {"limits": dict(limits), "requests": dict(limits)}}
+    worker = {
+        "name": "worker",
+        **common,
+        "resources": {"limits": dict(limits), "requests": dict(limits)},
+        "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}],
+    }
     selector = node_selector(plan)
-    pod = {**({"nodeSelector": selector} if selector else {}), "containers": [worker]}
+    pod = {
+        **({"nodeSelector": selector} if selector else {}),
+        "containers": [worker],
+        "volumes": [{"name": "shm", "emptyDir": {"medium": "Memory"}}],
+    }
     group = {
         "groupName": "accelerators",
         "replicas": workers,

@@ -88,7 +88,8 @@ class Plan:
 
     @property
     def release(self) -> str:
-        return launch_options()[self.engine.id].release
+        """Release of the engine whose words the command has."""
+        return self.option.replica_layout.engine_version or launch_options()[self.engine.id].release
 
     @property
     def num_replicas(self) -> int:
@@ -155,7 +156,7 @@ class Plan:
                 f"no container of {self.engine.name} for {self.option.machine.accelerator} is in the catalog",
                 fix="--emit command",
             )
-        return found
+        return found.replace(f":v{launch_options()[self.engine.id].release}", f":v{self.release}")
 
     @property
     def image_doubt(self) -> tuple[Line, ...]:
@@ -252,8 +253,8 @@ class Plan:
         one = self.option
         lines = list[str]()
         checkpoint = one.started.checkpoint
-        if checkpoint is not None and checkpoint.origin == "quantise first":
-            lines.append(f"first: quantise {checkpoint.repository} as quantise.sh does")
+        if checkpoint is not None and checkpoint.is_made_first:
+            lines.append(f"first: {checkpoint.origin.split()[0]} {checkpoint.repository} as quantise.sh does")
         elif checkpoint is not None and checkpoint.is_local:
             lines.append(
                 f"verify: of {checkpoint.repository} only config.json was read; its weights must lie beside it, "
@@ -269,6 +270,11 @@ class Plan:
         )
         if guess and head:
             lines.append(f"verify: no EAGLE head of {self.model} is in the catalog; put one into {head}")
+        if (flag := self.engine.flags.local_head) and flag in self.launch.argv:
+            draft = self.launch.argv[self.launch.argv.index(Line(flag)) + 1]
+            lines.append(
+                f"first: no GGUF file of the draft model is in the catalog; convert one into {draft}"
+            )
         if self.engine.flags.repository_code in self.launch.argv and self.engine.flags.repository_code:
             lines.append(
                 f"first: read the Python files of the model's repository, which {self.engine.flags.repository_code} "
@@ -302,7 +308,7 @@ class Plan:
         if self.launch.config:
             found[self.config_name] = yaml.safe_dump(dict(self.launch.config), sort_keys=True)
         checkpoint = self.option.started.checkpoint
-        if checkpoint is not None and checkpoint.origin == "quantise first":
+        if checkpoint is not None and checkpoint.is_made_first:
             target = next(word for word in self.launch.argv if word.startswith("./"))
             source = Line(checkpoint.repository)
             if self.folder and checkpoint.is_local and not source.startswith("/"):
@@ -332,7 +338,9 @@ def plan_of(model: str, option: Option) -> Plan:
     started = LaunchCommand(argv, option.started.config, engine.flags.yaml_file)
     if not started.argv:
         raise AdvisorError(f"{engine.name} has no start command", fix="another --engine")
-    check_command(engine.id, (*started.words(CONFIG), *shlex.split(engine.flags.address.format(port=PORT))))
+    release = option.replica_layout.engine_version or ""
+    address = shlex.split(engine.flags.address.format(port=PORT))
+    check_command(engine.id, (*started.words(CONFIG), *address), release)
     name = slug(f"{model}-{machine.accelerator}")
     config = CONFIG
     if option.role in SHARES:
@@ -344,5 +352,5 @@ def plan_of(model: str, option: Option) -> Plan:
         words = " ".join(
             node_words(engine, plan.nodes_per_replica, plan.accelerators_per_process, rank="0", head="H")
         )
-        check_command(engine.id, [*started.words(CONFIG), *shlex.split(words)])
+        check_command(engine.id, [*started.words(CONFIG), *shlex.split(words)], release)
     return plan

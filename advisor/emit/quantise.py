@@ -7,7 +7,7 @@ from typing import Final
 from advisor.catalog.legible import Line
 
 _HEADER: Final = """#!/usr/bin/env bash
-# Quantises $source to $format, which is not known to be published. Check the result on your own tasks.
+# $what
 set -euo pipefail
 """
 _COMPRESSOR: Final = """pip install llmcompressor
@@ -35,12 +35,18 @@ cmake -S llama.cpp -B llama.cpp/build && cmake --build llama.cpp/build --target 
 ${download}python llama.cpp/convert_hf_to_gguf.py $folder --outfile source.gguf
 llama.cpp/build/bin/llama-quantize source.gguf $quoted_target $scheme
 """
+_GGUF_ALIKE: Final = """git clone https://github.com/ggml-org/llama.cpp
+pip install huggingface_hub -r llama.cpp/requirements.txt
+${download}python llama.cpp/convert_hf_to_gguf.py $folder --outtype $scheme --outfile $quoted_target
+"""
 _EXL3: Final = """git clone https://github.com/turboderp-org/exllamav3
 ${download}python exllamav3/convert.py -i $folder -o $quoted_target -w work -b $scheme
 """
 _MLX: Final = """pip install mlx-lm
 mlx_lm.convert --hf-path $quoted -q --q-bits $scheme --mlx-path $quoted_target
 """
+_STORED_ALIKE: Final = {"bf16": "bf16", "fp16": "f16", "mxfp4": "auto"}
+"""Types of the converter's output that keep the precision of the weights, by format."""
 _RECIPES: Final = {
     "fp8": (_COMPRESSOR, "QuantizationModifier", "FP8_DYNAMIC", ""),
     "int8": (_COMPRESSOR, "GPTQModifier", "W8A8", _DATA),
@@ -56,7 +62,13 @@ def recipe(repository: Line, weight_dtype: str, target: Line, engine: str, *, is
         turboderp-org/exllamav3, ml-explore/mlx-lm.
     """
     body, modifier, scheme, data = _RECIPES.get(weight_dtype, (_MODEL_OPT, "", weight_dtype, ""))
-    if engine == "llama.cpp":
+    what = f"Quantises {repository} to {weight_dtype}, which is not known to be published. "
+    what += "Check the result on your own tasks."
+    if engine == "llama.cpp" and weight_dtype in _STORED_ALIKE:
+        body = _GGUF_ALIKE
+        scheme = _STORED_ALIKE[weight_dtype]
+        what = f"Converts {repository} to a GGUF file, the format that llama.cpp reads. Weights keep their precision."
+    elif engine == "llama.cpp":
         body = _GGUF
         scheme = weight_dtype.upper()
     elif engine == "exllamav3":
@@ -69,8 +81,7 @@ def recipe(repository: Line, weight_dtype: str, target: Line, engine: str, *, is
         body = _MODEL_OPT
         scheme = {"int4": "int4_awq", "int8": "int8_sq"}.get(weight_dtype, weight_dtype)
     return Template(_HEADER + body).substitute(
-        source=repository,
-        format=weight_dtype,
+        what=what,
         modifier=modifier,
         scheme=scheme,
         data=data,

@@ -64,7 +64,13 @@ def emitted_models(fleet: Option, form: Format) -> dict[str, str]:
         served.append(_Served(Line(f"{folder}-{place + 1}") if is_taken else folder, plan))
     if form in _BY_MACHINE:
         placed = [replace(each, plan=replace(each.plan, folder=each.folder)) for each in served]
-        return _by_machine(fleet, placed, form)
+        apart = {
+            f"{each.folder}/{name}": text
+            for each, option in zip(served, whole, strict=True)
+            if each.plan.nodes_per_replica > 1
+            for name, text in emit_files(each.plan.model, option, form, each.plan.port).items()
+        }
+        return _by_machine(fleet, placed, form) | apart
     if form == "skypilot" and any(each.shares_machines for each in fleet.purchases):
         raise AdvisorError(
             "services of SkyPilot do not share machines, and these models do",
@@ -88,8 +94,23 @@ def _on_one_node(option: Option) -> Option:
 
 
 def _by_machine(fleet: Option, served: Sequence[_Served], form: Format) -> dict[str, str]:
-    """Return a script or Compose file for each kind of machine, and the files that each model needs in its folder."""
+    """Return a script or Compose file for each kind of machine, and the files that each model needs in its folder.
+
+    Replicas that hold several machines each are left out: they have scripts of their own.
+
+    Raises: AdvisorError: such a replica shares machines with another model.
+    """
     machines = [each for bought in fleet.purchases for each in bought.machines]
+    spanning = [each for each in served if each.plan.nodes_per_replica > 1]
+    names = {each.plan.model for each in spanning}
+    if any(names & each.num_replicas.keys() and len(each.num_replicas) > 1 for each in machines):
+        raise AdvisorError(
+            f"--emit {form} starts no replica on several machines that it shares with another model",
+            why="which accelerators of which machine each of them gets is left to a scheduler",
+            fix="--emit k8s, or --emit slurm",
+        )
+    machines = [each for each in machines if not names & each.num_replicas.keys()]
+    served = [each for each in served if each.plan.model not in names]
     comments = _comments(served)
     is_one = sum(each.count for each in machines) == 1
     files = {f"{each.folder}/{name}": text for each in served for name, text in each.plan.files().items()}
@@ -107,6 +128,7 @@ def _by_machine(fleet: Option, served: Sequence[_Served], form: Format) -> dict[
         hosts = f"HOST_{first}" if last == first else f"each of HOST_{first} to HOST_{last}"
         starts.append(f"`{start}`" + ("" if is_one else f" on {hosts}"))
         first = last + 1
+    starts += [f"{each.plan.model} in {each.folder} as its README.md says" for each in spanning]
     in_network = is_one and form == "compose"
     for each in served:
         if each.plan.num_replicas > 1:
@@ -114,7 +136,9 @@ def _by_machine(fleet: Option, served: Sequence[_Served], form: Format) -> dict[
             files[f"{each.folder}/{nginx.FILE}"] = comment_lines(each.plan.comments) + router_conf(
                 each.plan, servers
             )
-    return files | {"README.md": markdown(_readme(served, starts, machines, files, in_network=in_network))}
+    return files | {
+        "README.md": markdown(_readme(served, spanning, starts, machines, files, in_network=in_network))
+    }
 
 
 def _comments(served: Sequence[_Served]) -> tuple[Line, ...]:
@@ -197,6 +221,7 @@ def _host(one: _Served, machines: Sequence[SharedMachines], served: Sequence[_Se
 
 def _readme(
     served: Sequence[_Served],
+    spanning: Sequence[_Served],
     starts: Sequence[str],
     machines: Sequence[SharedMachines],
     files: dict[str, str],
@@ -216,12 +241,13 @@ def _readme(
         elif sum(machine.count for machine in machines) > 1:
             where += f" of {_host(each, machines, served)}"
         asked.append(f"{each.plan.model} at {where}")
+    asked += [f"{each.plan.model} at port {each.plan.port} of its own machines" for each in spanning]
     doubts = [line for each in served for line in each.plan.checks]
     doubts += dict.fromkeys(
         Line(f"options are those of {each.plan.engine.name} {each.plan.release}") for each in served
     )
     return (
-        f"{len(served)} models: {'; '.join(asked)}.\n"
+        f"{len(asked)} models: {'; '.join(asked)}.\n"
         f"Start: {before}{'; '.join(starts)}.\n"
         f"Before you deploy: {'; '.join(doubts)}.\n"
     )

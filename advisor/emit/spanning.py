@@ -1,6 +1,7 @@
 """Files of plans whose replicas hold several machines each: the processes of a replica, their ranks and addresses."""
 
 import shlex
+from collections.abc import Mapping
 from typing import Any, Final
 
 import yaml
@@ -32,13 +33,17 @@ from advisor.emit.shell import (
 
 _RANK: Final = '"$RANK"'
 _HEAD: Final = '"$HEAD"'
-_SLURM_HEAD: Final = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p)'
+SLURM_HEAD: Final = '$(scontrol show hostnames "$SLURM_JOB_NODELIST" | sed -n 1p)'
+_NONE: Final[Mapping[str, str]] = {}
+CONTROLLER_NOTE: Final = Line(
+    "needs the LeaderWorkerSet controller: kubernetes-sigs/lws, its installation page"
+)
 _TOKEN: Final = "__RANK__"
-_HEAD_TOKEN: Final = "__HEAD__"
+HEAD_TOKEN: Final = "__HEAD__"
 """Words that stand for rank and address until variables of a form take their place."""
 
 
-def _is_mpi(plan: Plan) -> bool:
+def is_mpi(plan: Plan) -> bool:
     """Whether MPI starts the processes of a replica from its first machine."""
     nodes = plan.engine.flags.nodes
     return nodes is not None and bool(nodes.launcher)
@@ -49,7 +54,7 @@ def _refuse_mpi(plan: Plan, form: str) -> None:
 
     Raises: AdvisorError: the engine is one of them.
     """
-    if _is_mpi(plan):
+    if is_mpi(plan):
         raise AdvisorError(
             f"--emit {form} starts no replica of {plan.engine.name} on {plan.nodes_per_replica} machines",
             why="its processes start each other over MPI, which needs ssh between the containers",
@@ -69,7 +74,7 @@ def _words(plan: Plan, rank: str = _RANK, head: str = _HEAD) -> tuple[str, str]:
     )
 
 
-def _ask_lines(plan: Plan) -> str:
+def ask_lines(plan: Plan) -> str:
     """Return the shell lines that ask for the number of the machine and the address of the first one."""
     last = plan.nodes_per_replica - 1
     _, workers = _words(plan)
@@ -81,18 +86,19 @@ def _ask_lines(plan: Plan) -> str:
     return lines + (f'worker=""\n((RANK == 0)) || worker="{workers}"\n' if workers else "")
 
 
-def _ending(plan: Plan) -> str:
-    """Return the words behind the command of one machine, with variables of the shell."""
+def ending(plan: Plan, address: str = "") -> str:
+    """Return the words behind the command of one machine, with variables of the shell; `address` are the words for its
+    ports, by default that of the clients."""
     every, workers = _words(plan)
     port = f'"${{PORT:-{_port(plan)}}}"'
-    return f"{every}{' $worker' if workers else ''} {plan.address(port)}".rstrip()
+    return f"{every}{' $worker' if workers else ''} {address or plan.address(port)}".rstrip()
 
 
 def _start(plan: Plan) -> str:
     """Return the script that starts one machine's process, or all processes of a replica under MPI."""
     line = quote_words(plan.words())
-    if not _is_mpi(plan):
-        return script(plan.comments, f"{_ask_lines(plan)}exec {line} {_ending(plan)}\n")
+    if not is_mpi(plan):
+        return script(plan.comments, f"{ask_lines(plan)}exec {line} {ending(plan)}\n")
     nodes = plan.engine.flags.nodes
     assert nodes is not None
     each = plan.accelerators_per_process
@@ -101,7 +107,7 @@ def _start(plan: Plan) -> str:
         f"# On the first of the {count} machines of a replica, which reaches the others by ssh without a password.\n"
         f': "${{HOSTS:?names of the {count} machines, the first one first, separated by commas}}"\n'
         f'hosts=$(sed "s/,/:{each},/g; s/\\$/:{each}/" <<< "$HOSTS")\n'
-        f'exec mpirun -n {each * count} -H "$hosts" {nodes.launcher} {line} {_ending(plan)}\n'
+        f'exec mpirun -n {each * count} -H "$hosts" {nodes.launcher} {line} {ending(plan)}\n'
     )
     return script(plan.comments, body)
 
@@ -124,49 +130,63 @@ def command_files(plan: Plan) -> dict[str, str]:
 def docker_files(plan: Plan) -> dict[str, str]:
     """Return one script that starts the container of one machine of a replica, on the network of the host."""
     _refuse_mpi(plan, "docker")
+    return {"start.sh": script(plan.comments, docker_body(plan))} | _nginx(plan)
+
+
+def docker_body(plan: Plan, address: str = "", variables: Mapping[str, str] = _NONE) -> str:
+    """Return the shell lines that start the container of one machine of a replica."""
     words = plan.words(in_container=True)
     devices = ",".join(map(str, range(plan.accelerators_per_process)))
-    body = (
-        f"{_ask_lines(plan)}devices={devices}\n"
+    env = "".join(f' --env {name}="{value}"' for name, value in variables.items())
+    return (
+        f"{ask_lines(plan)}devices={devices}\n"
         f'docker run --detach --name {plan.name}-"$RANK" --restart unless-stopped \\\n'
         f"  {DOCKER_DEVICES[plan.vendor]} --ipc host --network host --ulimit memlock=-1 \\\n"
-        f"  --cpus {plan.num_cpus} --memory {plan.memory_gib}g --env HF_TOKEN \\\n"
+        f"  --cpus {plan.num_cpus} --memory {plan.memory_gib}g --env HF_TOKEN{env} \\\n"
         f'  --volume "$HOME/.cache/huggingface":{CACHE} --volume "$PWD":{MOUNTED}{mounted_model(plan)} \\\n'
         f"  --entrypoint {shlex.quote(words[0])} {plan.image} \\\n"
-        f"  {quote_words(words[1:])} {_ending(plan)}\n"
+        f"  {quote_words(words[1:])} {ending(plan, address)}\n"
     )
-    return {"start.sh": script(plan.comments, body)} | _nginx(plan)
 
 
 def compose_files(plan: Plan) -> dict[str, str]:
     """Return two Compose services by profile: the first machine of a replica, and each further one."""
     _refuse_mpi(plan, "compose")
+    whole = {"name": plan.name, "services": compose_services(plan, _port(plan), plan.address(_port(plan)))}
+    return {"compose.yaml": dump_yaml(plan.comments, whole)} | _nginx(plan)
+
+
+def compose_services(
+    plan: Plan, port: int, address: str, variables: Mapping[str, str] = _NONE
+) -> dict[str, Any]:
+    """Return the services of a replica's first machine and of each further one, under the profiles head and worker."""
     devices = [str(number) for number in range(plan.accelerators_per_process)]
     services: dict[str, Any] = {}
     head = "${HEAD:?address of the first machine of this replica}"
     last = plan.nodes_per_replica - 1
     for profile, rank in (("head", "0"), ("worker", f"${{RANK:?number of this machine, 1 to {last}}}")):
         one = compose_replica(plan, devices, is_alone=False)
-        every, workers = _words(plan, rank=_TOKEN, head=_HEAD_TOKEN)
+        every, workers = _words(plan, rank=_TOKEN, head=HEAD_TOKEN)
         more = [*shlex.split(every), *(shlex.split(workers) if profile == "worker" else [])]
-        more += shlex.split(plan.address(_port(plan)))
+        more += shlex.split(address)
         words = [word.replace("$", "$$") for word in plan.words(in_container=True)[1:]]
-        one["command"] = [*words, *(word.replace(_TOKEN, rank).replace(_HEAD_TOKEN, head) for word in more)]
+        one["command"] = [*words, *(word.replace(_TOKEN, rank).replace(HEAD_TOKEN, head) for word in more)]
         one |= {"profiles": [profile], "network_mode": "host", "ulimits": {"memlock": -1}}
         if profile == "worker":
             del one["healthcheck"]  # only the first machine answers requests
         else:
-            one["healthcheck"]["test"][1] = (
-                f"curl --silent --fail http://localhost:{_port(plan)}{HEALTH} || exit 1"
-            )
+            one["healthcheck"]["test"][1] = f"curl --silent --fail http://localhost:{port}{HEALTH} || exit 1"
+        one["environment"] |= {name: value.replace(HEAD_TOKEN, head) for name, value in variables.items()}
         services[profile] = one
-    return {"compose.yaml": dump_yaml(plan.comments, {"name": plan.name, "services": services})} | _nginx(
-        plan
-    )
+    return services
 
 
-def leader_worker_set(plan: Plan) -> list[dict[str, Any]]:
+def leader_worker_set(
+    plan: Plan, address: str = "", variables: Mapping[str, str] = _NONE
+) -> list[dict[str, Any]]:
     """Return a LeaderWorkerSet with a group of pods for each replica, and the Service of the leaders.
+
+    `address` are the words for its ports, by default that of the clients.
 
     Source: kubernetes-sigs/lws, LWS_LEADER_ADDRESS and LWS_WORKER_INDEX in every container of a group.
     """
@@ -180,7 +200,9 @@ def leader_worker_set(plan: Plan) -> list[dict[str, Any]]:
         pod = pod_of(plan)
         container = pod["containers"][0]
         every, workers = _words(plan, rank="$(LWS_WORKER_INDEX)", head="$(LWS_LEADER_ADDRESS)")
-        more = [*every.split(), *(workers.split() if role == "worker" else []), *shlex.split(plan.address())]
+        more = [*every.split(), *(workers.split() if role == "worker" else [])]
+        more += shlex.split(address or plan.address())
+        container["env"] += [{"name": name, "value": value} for name, value in variables.items()]
         container["command"] = [*in_kubernetes(plan.words(in_container=True)), *more]
         if role == "worker":
             for name in ("ports", "startupProbe", "readinessProbe", "livenessProbe"):
@@ -209,10 +231,8 @@ def leader_worker_set(plan: Plan) -> list[dict[str, Any]]:
 def kubernetes_files(plan: Plan) -> dict[str, str]:
     """Return a manifest of a LeaderWorkerSet and its Service."""
     _refuse_mpi(plan, "k8s")
-    note = Line("needs the LeaderWorkerSet controller: kubernetes-sigs/lws, its installation page")
-    return {
-        "plan.k8s.yaml": dump_yaml((*plan.comments, *selector_note(plan), note), *leader_worker_set(plan))
-    }
+    comments = (*plan.comments, *selector_note(plan), CONTROLLER_NOTE)
+    return {"plan.k8s.yaml": dump_yaml(comments, *leader_worker_set(plan))}
 
 
 def skypilot_files(plan: Plan) -> dict[str, str]:
@@ -239,11 +259,11 @@ def skypilot_files(plan: Plan) -> dict[str, str]:
     return {"service.sky.yaml": dump_yaml(plan.comments, task)}
 
 
-def slurm_files(plan: Plan) -> dict[str, str]:
-    """Return a job array with one job of several nodes for each replica, the script of a node, and the router."""
+def slurm_directives(plan: Plan) -> tuple[str, ...]:
+    """Return the directives of a job array with one job of several nodes for each replica."""
     each = plan.accelerators_per_process
-    tasks = each if _is_mpi(plan) else 1
-    directives = (
+    tasks = each if is_mpi(plan) else 1
+    return (
         f"#SBATCH --job-name={plan.name}",
         f"#SBATCH --array=0-{plan.num_replicas - 1}",
         f"#SBATCH --nodes={plan.nodes_per_replica}",
@@ -252,22 +272,26 @@ def slurm_files(plan: Plan) -> dict[str, str]:
         f"#SBATCH --cpus-per-task={plan.num_cpus // tasks}",
         f"#SBATCH --mem={plan.memory_gib}G",
     )
+
+
+def slurm_files(plan: Plan) -> dict[str, str]:
+    """Return a job array with one job of several nodes for each replica, the script of a node, and the router."""
     address = (
-        f"HEAD={_SLURM_HEAD}\n"
+        f"HEAD={SLURM_HEAD}\n"
         f"PORT=$(({plan.port + 1} + SLURM_ARRAY_TASK_ID))\n"
         "export HEAD PORT\n"
         "mkdir -p endpoints\n"
         'echo "server $HEAD:$PORT;" > "endpoints/$SLURM_ARRAY_TASK_ID"\n'
     )
     files = {}
-    if _is_mpi(plan):
+    if is_mpi(plan):
         nodes = plan.engine.flags.nodes
         assert nodes is not None
-        address += f"srun --mpi=pmix {nodes.launcher} {quote_words(plan.words())} {_ending(plan)}\n"
+        address += f"srun --mpi=pmix {nodes.launcher} {quote_words(plan.words())} {ending(plan)}\n"
     else:
         address += "srun bash -c 'RANK=$SLURM_PROCID exec bash ./start.sh'\n"
         files["start.sh"] = _start(plan)
-    files["replicas.sbatch"] = script(plan.comments, address, *directives)
+    files["replicas.sbatch"] = script(plan.comments, address, *slurm_directives(plan))
     if plan.num_replicas > 1:
         filled = router_conf(plan, "$(cat endpoints/*)")
         body = (
@@ -282,7 +306,7 @@ def slurm_files(plan: Plan) -> dict[str, str]:
 def where_words(plan: Plan, form: str) -> str:
     """Return on which machines the start command of a form runs."""
     count = plan.nodes_per_replica
-    if _is_mpi(plan):
+    if is_mpi(plan):
         return f" with HOSTS=NAME,NAME in place of RANK and HEAD, on the first of the {count} machines of each replica"
     if form == "compose":
         return (

@@ -110,7 +110,11 @@ class LaunchFlags(Record):
     yaml_prefix_off: str = ""
     speculation: dict[str, str] = Field(default_factory=dict)
     """Flags of speculative decoding by method (mtp, eagle, ngram, draft), with $tokens draft tokens, $verified =
-    $tokens + 1, and $head."""
+    $tokens + 1, $head, and $head_option, which is `local_head` or `repository_head`."""
+    local_head: str = ""
+    """Flag of a head or draft model in a file, for engines with another flag for those of a hub."""
+    repository_head: str = ""
+    """Flag of a head or draft model of a hub."""
     yaml_speculation: dict[str, str] = Field(default_factory=dict)
     adapters: str = ""
     """Flags of LoRA adapters, with $count, $rank and $slots."""
@@ -136,6 +140,8 @@ class LaunchFlags(Record):
     """Flag that lets the engine run Python code of the model's repository."""
     nodes: NodeFlags | None = None
     """Words of a replica on several machines; None if no way to start one is known."""
+    reads_only: Literal["", "gguf"] = ""
+    """Format of files that the engine reads and no other; empty if it reads the publishers' safetensors."""
     shared_slots: str = ""
     """Flag by which sequences share one cache of {total_context} tokens, if each has a slot of its own by default
     (llama.cpp)."""
@@ -144,6 +150,9 @@ class LaunchFlags(Record):
     values of `context_scaling_key` and the new window; empty if the engine has none on its command line."""
     context_scaling_key: str = ""
     """Key of the values in the model's configuration: rope_parameters or rope_scaling."""
+    rope_scaling_until: str = ""
+    """First release that reads rope_parameters; earlier ones read rope_scaling, with rope_theta beside it. Empty if the
+    engine reads one key in all releases."""
     adapter_paths: str = ""
     """Option that loads adapters at the start, with $adapters, and the form of one in `adapter_path`."""
     adapter_path: str = ""
@@ -262,6 +271,8 @@ class Engine(Record):
 
     id: str
     name: str
+    release: str = ""
+    """Release that a question names; empty for the newest one that was read."""
     aliases: tuple[str, ...] = ()
     scheduler: Literal["mixed", "prefill_first", "static", "single_stream"]
     """mixed: prefill chunks ride in decode batches (vLLM V1, TensorRT-LLM with chunked context); prefill_first: prefill

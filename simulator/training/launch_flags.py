@@ -3,6 +3,8 @@
 from typing import Final
 
 from advisor.catalog.schema.accelerator import ASSUMED_ACCELERATORS_PER_NODE
+from advisor.catalog.schema.model import GatedLinearAttention, Rwkv7
+from advisor.catalog.training import defines_model, model_words
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import model_limits
@@ -43,8 +45,8 @@ _NEMO_PRECISIONS: Final = {
 _NEMO_OPTIMIZERS: Final = {"adamw": "", "sgd": "optimizer.optimizer=sgd"}
 _TITAN_PRECISIONS: Final = {
     "bf16": "",
-    "fp8": "--model.converters float8 --float8.recipe_name rowwise",
-    "mxfp8": "--model.converters mx --mx.recipe_name mxfp8_cublas",
+    "fp8": "--model.converters quantize.linear.float8 --quantize.linear.float8.recipe_name rowwise",
+    "mxfp8": "--model.converters quantize.linear.mx --quantize.linear.mx.recipe_name mxfp8_cublas",
 }
 _MAXTEXT_OPTIMIZERS: Final = {"adamw": "adamw", "sgd": "sgd", "muon": "muon"}
 _MAXTEXT_RECOMPUTES: Final = {"none": "minimal_with_context", "full": "full"}
@@ -103,28 +105,33 @@ def _all_flags(
     if deepspeed_runs(job, plan):
         found["deepspeed"] = deepspeed_flags(job, plan, node_size)
     if job.method != "full":
-        return found | ({"trl": trl_flags(job, plan)} if trl_runs(job, plan) else {})
+        return found | ({"trl": trl_flags(job, plan, node_size=node_size)} if trl_runs(job, plan) else {})
     if job.framework == "maxtext":
         return {"maxtext": maxtext_flags(job, plan)} if _maxtext_runs(job, plan) else {}
     if _megatron_runs(job, plan):
         found["megatron-lm"] = megatron_flags(job, plan, on_bus=on_bus, layout=layout)
-        if job.optimizer in _NEMO_OPTIMIZERS and not plan.offload_activations:
+        is_usual = job.optimizer in _NEMO_OPTIMIZERS and not plan.offload_activations
+        if is_usual and defines_model("nemo", job.model.family):
             found["nemo"] = nemo_flags(job, plan, on_bus=on_bus, layout=layout)
     if _torchtitan_runs(job, plan):
         found["torchtitan"] = torchtitan_flags(job, plan)
     if trl_runs(job, plan):
-        found["trl"] = trl_flags(job, plan)
+        found["trl"] = trl_flags(job, plan, node_size=node_size)
     return found
 
 
 def _megatron_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     """Whether Megatron-LM has options for all of a plan.
 
-    Gradients and parameters are divided only by Megatron's own FSDP, which has no pipeline.
+    Gradients and parameters are divided only by Megatron's own FSDP, which has no pipeline. It has attention, Mamba-2
+    and gated delta rules as layers, no other recurrence.
+
+    Source: NVIDIA/Megatron-LM, megatron/core/ssm, megatron/core/transformer.
     """
     divided = plan.sharding in ("zero2", "zero3")
     return (
-        plan.schedule in ("1f1b", "interleaved")
+        not any(isinstance(group.mixer, GatedLinearAttention | Rwkv7) for group in job.model.layers)
+        and plan.schedule in ("1f1b", "interleaved")
         and job.compute_dtype in _MEGATRON_PRECISIONS
         and job.optimizer in _MEGATRON_OPTIMIZERS
         and not plan.offload_parameters
@@ -141,7 +148,8 @@ def _torchtitan_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     parts = (plan.offload_optimizer, plan.offload_parameters)
     stages = plan.pipeline_parallel * plan.virtual_stages
     return (
-        plan.schedule in TORCH_SCHEDULES
+        defines_model("torchtitan", job.model.family)
+        and plan.schedule in TORCH_SCHEDULES
         and plan.sharding != "zero1"
         and plan.expert_tensor_parallel in (0, 1, plan.tensor_parallel)
         and job.compute_dtype in _TITAN_PRECISIONS
@@ -321,7 +329,9 @@ def torchtitan_flags(job: TrainingJob, plan: TrainingPlan) -> str:
     shard = 1 if plan.sharding == "none" else plan.data_parallel
     if plan.shard_group and plan.sharding != "none":
         shard = max(1, min(plan.shard_group // plan.context_parallel, plan.data_parallel))
+    name, flavor = model_words("torchtitan", job.model.family, job.model.id)
     flags = [
+        f"--model.name {name} --model.flavor {flavor}",
         f"--training.local_batch_size {plan.micro_batch * _micro_batches_of_a_pass(job, plan)}",
         f"--training.global_batch_size {job.global_batch}",
         f"--training.seq_len {job.sequence_tokens}",

@@ -1,11 +1,13 @@
 """Launch commands of a loop of generation and training, for verl and OpenRLHF."""
 
+import shlex
 from dataclasses import dataclass
 from typing import Final
 
+from advisor.catalog.training import defines_model
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_flags import recomputed_modules
-from advisor.simulator.training.launch_tuning import LORA_ALPHA_PER_RANK
+from advisor.simulator.training.launch_tuning import LORA_ALPHA_PER_RANK, weights_of
 from advisor.simulator.training.plan import TrainingPlan
 
 _ESTIMATORS: Final = {"grpo": "group_norm", "rloo": "rloo", "ppo": "gae"}
@@ -41,11 +43,13 @@ def verl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     Source: as `verl_flags`.
     """
     usual = job.compute_dtype == "bf16" and job.optimizer == "adamw" and not plan.offload_activations
+    usual = usual and bool(weights_of(job.model))
     if job.framework == "megatron":
         ends = plan.first_stage_layers or plan.last_stage_layers
         in_order = plan.schedule in ("1f1b", "interleaved") and not ends and not plan.shard_group
         whole = job.method == "full" and not plan.offload_parameters
-        return usual and in_order and whole and plan.sharding in ("none", "zero1")
+        is_defined = defines_model("verl-megatron", job.model.family)
+        return usual and in_order and whole and is_defined and plan.sharding in ("none", "zero1")
     degrees = (plan.tensor_parallel, plan.pipeline_parallel, plan.expert_parallel)
     recompute = plan.recompute in ("none", "full") and plan.recompute_layers < 0
     return (
@@ -58,7 +62,7 @@ def verl_flags(job: TrainingJob, plan: TrainingPlan, loop: LoopShape) -> str:
 
     Source: volcengine/verl, verl/trainer/config (ppo_trainer.yaml, Megatron and FSDP workers).
     """
-    name = job.model.hf_ids[0] if job.model.hf_ids else job.model.id
+    name = shlex.quote(weights_of(job.model))
     in_node = ranks_in_node(loop.num_rollout_accelerators, loop.ranks_per_node)
     micro = plan.micro_batch
     in_megatron = job.framework == "megatron"
@@ -78,9 +82,14 @@ def verl_flags(job: TrainingJob, plan: TrainingPlan, loop: LoopShape) -> str:
         f"actor_rollout_ref.rollout.tensor_model_parallel_size={loop.rollout_tensor_parallel}",
         f"trainer.n_gpus_per_node={in_node} trainer.nnodes={loop.num_rollout_accelerators // in_node}",
     ]
+    # The reference is loaded only if the distance to it counts.
+    flags.append(f"{actor}.use_kl_loss=True" if loop.algorithm != "ppo" else "algorithm.use_kl_in_reward=True")
     if loop.algorithm == "ppo":
         flags.append(f"critic.model.path={name} critic.ppo_micro_batch_size_per_gpu={micro}")
     flags += _verl_megatron(job, plan, actor) if in_megatron else _verl_fsdp(plan, actor)
+    if in_megatron:
+        others = ("actor_rollout_ref.ref", *(("critic",) if loop.algorithm == "ppo" else ()))
+        flags += [word for other in others for word in _verl_degrees(plan, f"{other}.megatron")]
     if job.method != "full":
         alpha = LORA_ALPHA_PER_RANK * job.lora_rank
         flags.append(
@@ -91,15 +100,7 @@ def verl_flags(job: TrainingJob, plan: TrainingPlan, loop: LoopShape) -> str:
 
 def _verl_megatron(job: TrainingJob, plan: TrainingPlan, actor: str) -> list[str]:
     own = f"{actor}.megatron"
-    flags = [
-        f"{actor}.strategy=megatron {own}.tensor_model_parallel_size={plan.tensor_parallel}",
-        f"{own}.pipeline_model_parallel_size={plan.pipeline_parallel}",
-        f"{own}.context_parallel_size={plan.context_parallel}",
-    ]
-    if plan.virtual_stages > 1:
-        flags.append(f"{own}.virtual_pipeline_model_parallel_size={plan.virtual_stages}")
-    if plan.expert_parallel > 1:
-        flags.append(f"{own}.expert_model_parallel_size={plan.expert_parallel}")
+    flags = [f"{actor}.strategy=megatron", *_verl_degrees(plan, own)]
     if plan.offload_optimizer:
         flags.append(f"{own}.optimizer_offload=True")
     own = f"+{own}.override_transformer_config.recompute"
@@ -110,6 +111,20 @@ def _verl_megatron(job: TrainingJob, plan: TrainingPlan, actor: str) -> list[str
         flags.append(f"{own}_granularity=selective")
     if plan.recompute == "modules":
         flags.append(f"{own}_modules=[{','.join(recomputed_modules(job))}]")
+    return flags
+
+
+def _verl_degrees(plan: TrainingPlan, own: str) -> list[str]:
+    """Return the degrees of one model of a loop: those of the reference and of the critic are 1 by default."""
+    flags = [
+        f"{own}.tensor_model_parallel_size={plan.tensor_parallel}",
+        f"{own}.pipeline_model_parallel_size={plan.pipeline_parallel}",
+        f"{own}.context_parallel_size={plan.context_parallel}",
+    ]
+    if plan.virtual_stages > 1:
+        flags.append(f"{own}.virtual_pipeline_model_parallel_size={plan.virtual_stages}")
+    if plan.expert_parallel > 1:
+        flags.append(f"{own}.expert_model_parallel_size={plan.expert_parallel}")
     return flags
 
 
@@ -130,7 +145,8 @@ def openrlhf_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     Source: as `openrlhf_flags`.
     """
     return (
-        max(plan.tensor_parallel, plan.pipeline_parallel, plan.expert_parallel) == 1
+        bool(weights_of(job.model))
+        and max(plan.tensor_parallel, plan.pipeline_parallel, plan.expert_parallel) == 1
         and plan.sharding in ("zero2", "zero3")
         and not plan.shard_group
         and job.compute_dtype == "bf16"
@@ -150,7 +166,7 @@ def openrlhf_flags(
 
     Source: OpenRLHF/OpenRLHF, openrlhf/cli/train_ppo_ray.py.
     """
-    name = job.model.hf_ids[0] if job.model.hf_ids else job.model.id
+    name = shlex.quote(weights_of(job.model))
     count = plan.num_accelerators
     micro = plan.micro_batch
     in_node = ranks_in_node(count, loop.ranks_per_node)

@@ -1,9 +1,13 @@
 """Launch commands of a plan for the frameworks that fine-tune: TRL under Accelerate, or DeepSpeed's own launcher."""
 
 import json
+import shlex
 from collections.abc import Mapping
 from typing import Any, Final
 
+from advisor.catalog.architectures import needs_repository_code
+from advisor.catalog.schema import Model
+from advisor.catalog.schema.accelerator import ASSUMED_ACCELERATORS_PER_NODE
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import TrainingPlan
 
@@ -17,8 +21,16 @@ _OPTIMIZERS: Final[Mapping[str, str]] = {
     "sgd": "--optim sgd",
 }
 _TRAINERS: Final = ("sft", "dpo", "grpo", "rloo", "kto", "reward")
-"""Trainers of TRL's command line."""
-"""Accelerators of one machine."""
+"""Trainers of TRL's command line, whose scripts are modules of the package."""
+_EXAMPLES: Final = ("orpo",)
+"""Trainers of which TRL has a script in the examples of its repository, but no command."""
+_PORT: Final = 29500
+"""Port at which the first machine waits for the others: the default of torch.distributed."""
+
+
+def weights_of(model: Model) -> str:
+    """Return where Transformers finds a model: its folder, or its repository; empty if neither is known."""
+    return model.folder or next(iter(model.hf_ids), "")
 
 
 def trl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
@@ -26,7 +38,8 @@ def trl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     `trl_flags`."""
     degrees = (plan.pipeline_parallel, plan.tensor_parallel, plan.context_parallel, plan.expert_parallel)
     return (
-        max(degrees) == 1
+        bool(weights_of(job.model))
+        and max(degrees) == 1
         and job.method != "ia3"
         and job.compute_dtype in _PRECISIONS
         and job.optimizer in _OPTIMIZERS
@@ -37,21 +50,28 @@ def trl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     )
 
 
-def trl_flags(job: TrainingJob, plan: TrainingPlan, trainer: str = "sft", more: str = "") -> str:
+def trl_flags(
+    job: TrainingJob,
+    plan: TrainingPlan,
+    trainer: str = "sft",
+    more: str = "",
+    *,
+    node_size: int = ASSUMED_ACCELERATORS_PER_NODE,
+) -> str:
     """Return a command of TRL; several accelerators run under Accelerate, which shards and keeps states in host memory.
 
-    Source: huggingface/trl, command-line interface and ModelConfig; huggingface/accelerate, `accelerate launch`.
+    On several machines it is started on each, with RANK and HEAD as the machine's number and the first one's address.
+
+    Source: TRL 1.16.0, trl/cli, trl/scripts, examples/scripts/orpo.py; Accelerate 1.15.0,
+        accelerate/commands/launch.py. TRL 0.24.0 hands options of Accelerate on for `sft` alone.
     """
-    if trainer not in _TRAINERS:
+    if trainer not in _TRAINERS + _EXAMPLES:
         raise ValueError(f"TRL has no command {trainer}")
-    name = job.model.hf_ids[0] if job.model.hf_ids else job.model.id
-    flags = [f"{_launcher(job, plan, trainer)} --model_name_or_path {name}"]
+    name = shlex.quote(weights_of(job.model))
+    start = _launcher(job, plan, trainer, node_size)
+    flags = [f"{start} --model_name_or_path {name} --dataset_name DATASET"]
     flags.append(_sequences(job) if trainer == "sft" else more)
     flags += _trainer_flags(job, plan)
-    if plan.data_parallel > 1 and not _in_host(plan):
-        whole = "zero3" if job.framework == "deepspeed" else "fsdp2"
-        profile = {"zero3": whole, "zero2": "zero2", "zero1": "zero1"}.get(plan.sharding, "multi_gpu")
-        flags.append(f"--num_processes {plan.data_parallel} --accelerate_config {profile}")
     return " ".join(filter(None, flags))
 
 
@@ -72,6 +92,7 @@ def _trainer_flags(job: TrainingJob, plan: TrainingPlan) -> list[str]:
         f"--per_device_train_batch_size {plan.micro_batch} --gradient_accumulation_steps {accumulate}",
         _PRECISIONS.get(job.compute_dtype, _PRECISIONS["bf16"]),
         _OPTIMIZERS.get(job.optimizer, ""),
+        "--trust_remote_code" if needs_repository_code(job.model, "transformers") else "",
     ]
     if job.method != "full":
         flags.append(
@@ -90,18 +111,34 @@ def _in_host(plan: TrainingPlan) -> bool:
     return plan.offload_parameters or plan.offload_optimizer
 
 
-def _launcher(job: TrainingJob, plan: TrainingPlan, trainer: str) -> str:
-    """Return the command itself, or Accelerate in front of the trainer's script if states live in host memory."""
-    if not _in_host(plan):
+def _launcher(job: TrainingJob, plan: TrainingPlan, trainer: str, node_size: int) -> str:
+    """Return TRL's own command for one accelerator, or Accelerate in front of the trainer's script."""
+    if plan.data_parallel == 1 and not _in_host(plan) and trainer in _TRAINERS:
         return f"trl {trainer}"
-    processes = f"--num_processes {plan.data_parallel}"
-    if plan.offload_parameters and job.framework != "deepspeed":
-        how = f"--use_fsdp --fsdp_version 2 --fsdp_offload_params true {processes}"
-    else:
-        how = f"--use_deepspeed --zero_stage {_stage(plan)} --offload_optimizer_device cpu"
-        how += " --offload_param_device cpu" if plan.offload_parameters else ""
-        how += f" {processes}"
-    return f"accelerate launch {how} trl/scripts/{trainer}.py"
+    count = plan.data_parallel
+    machines = -(-count // node_size)
+    words = [f"accelerate launch {_sharding(job, plan)} --num_processes {count}".replace("  ", " ")]
+    if machines > 1:
+        words.append(f'--num_machines {machines} --machine_rank "$RANK" --main_process_ip "$HEAD"')
+        words.append(f"--main_process_port {_PORT}")
+        words += ["--deepspeed_multinode_launcher standard"] if "--use_deepspeed" in words[0] else []
+    words.append(f"--module trl.scripts.{trainer}" if trainer in _TRAINERS else f"examples/scripts/{trainer}.py")
+    return " ".join(words)
+
+
+def _sharding(job: TrainingJob, plan: TrainingPlan) -> str:
+    """Return Accelerate's options for how processes divide the states, and which of them live in host memory."""
+    is_zero = job.framework == "deepspeed" or plan.sharding == "zero1"
+    if (_in_host(plan) and not plan.offload_parameters) or (is_zero and _stage(plan)):
+        how = f"--use_deepspeed --zero_stage {_stage(plan)}"
+        how += " --offload_optimizer_device cpu" if _in_host(plan) else ""
+        return how + (" --offload_param_device cpu" if plan.offload_parameters else "")
+    if plan.offload_parameters or plan.sharding in ("zero2", "zero3"):
+        again = str(plan.sharding != "zero2").lower()
+        how = "--use_fsdp --fsdp_version 2 --fsdp_auto_wrap_policy TRANSFORMER_BASED_WRAP"
+        how += f" --fsdp_reshard_after_forward {again}"
+        return how + (" --fsdp_offload_params true" if plan.offload_parameters else "")
+    return "--multi_gpu" if plan.data_parallel > 1 else ""
 
 
 def _stage(plan: TrainingPlan) -> int:
@@ -134,12 +171,13 @@ def deepspeed_flags(job: TrainingJob, plan: TrainingPlan, node_size: int) -> str
         job.compute_dtype: {"enabled": True},
         "zero_optimization": zero,
     }
-    name = job.model.hf_ids[0] if job.model.hf_ids else job.model.id
+    name = shlex.quote(weights_of(job.model))
     in_node = min(plan.data_parallel, node_size)
     nodes = -(-plan.data_parallel // in_node)
     where = f"--hostfile HOSTFILE --num_nodes {nodes} " if nodes > 1 else ""
     flags = [
-        f"deepspeed {where}--num_gpus {in_node} trl/scripts/sft.py --model_name_or_path {name} {_sequences(job)}",
+        f"deepspeed {where}--num_gpus {in_node} --module trl.scripts.sft --model_name_or_path {name} "
+        f"--dataset_name DATASET {_sequences(job)}",
         f"--deepspeed '{json.dumps(config)}'",
         *_trainer_flags(job, plan),
     ]

@@ -240,3 +240,28 @@ def test_a_folder_for_each_plan(cli: Cli, tmp_path: Path) -> None:
     refused = cli(f"{asked} --emit-dir {tmp_path}")
     assert refused.code == 2
     assert "To fix: --emit compose" in refused.err
+
+
+@pytest.mark.parametrize(
+    ("model", "question"),
+    [
+        ("gemma-2-9b", {"gpu": "l40s", "engine": "llama.cpp", "rate": 0.3}),
+        ("phi-2", {"gpu": "l40s", "engine": "sglang", "rate": 0.3, "precision": "int4"}),
+        ("llama-3.1-8b", {"gpu": "l40s", "engine": "tensorrt-llm", "rate": 0.3, "precision": "int4"}),
+    ],
+)
+def test_weights_that_a_script_makes_reach_every_container(model: str, question: dict[str, Any]) -> None:
+    import advisor
+
+    for form in ("docker", "compose", "k8s", "skypilot"):
+        asked = {"model": model, "as_of": "2026-11-20", **question}
+        files = advisor.recommend(**asked, fast=True, emit=form).to_dict()["deployment"]["files"]
+        assert "quantise.sh" in files
+        text = "\n".join(text for name, text in files.items() if name != "quantise.sh")
+        (made,) = set(re.findall(r"/plan/([\w.-]+(?:gguf|int4))", text))
+        assert made in files["quantise.sh"]
+        if form == "skypilot":
+            mounts = yaml.safe_load(files["service.sky.yaml"])["file_mounts"]
+            assert mounts[f"/plan/{made}"] == f"./{made}"
+        else:
+            assert {"docker": '"$PWD":/plan', "compose": ".:/plan", "k8s": "claimName: models"}[form] in text

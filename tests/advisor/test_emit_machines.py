@@ -315,3 +315,19 @@ def test_the_printed_command_has_a_line_for_each_machine() -> None:
     assert second.endswith("--nnodes 2 --node-rank 1 --master-addr HEAD --master-port 29500 --headless")
     (line,) = launch(engines.by_id("tensorrt-llm"), "org/model", settings).command.splitlines()
     assert line.startswith("mpirun -n 16 -H HEAD:8,HOST_2:8 trtllm-llmapi-launch trtllm-serve org/model")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_of_several_models_one_may_hold_several_machines(form: str) -> None:
+    import advisor
+
+    question = {"models": "deepseek-v3@3,8b@5", "gpu": "h100-sxm", "engine": "vllm", "as_of": "2026-11-20"}
+    found = advisor.recommend(**question, fast=True, emit=form).to_dict()["deployment"]["files"]
+    own = "\n".join(text for name, text in found.items() if name.startswith("deepseek-v3/"))
+    others = "\n".join(text for name, text in found.items() if not name.startswith("deepseek-v3/"))
+    assert own.count("nnodes") >= 1
+    assert not any("serve deepseek-ai" in line for line in others.splitlines())
+    assert "llama" in others
+    if form in ("command", "docker", "compose"):
+        assert "deepseek-v3 in deepseek-v3 as its README.md says" in found["README.md"]
+        assert found["README.md"].startswith("2 models: ")

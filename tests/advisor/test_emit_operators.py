@@ -128,6 +128,8 @@ def in_llmd(documents: list[dict[str, Any]], option: Option, nodes: int) -> int:
     gpus = int(container["resources"]["limits"]["nvidia.com/gpu"])
     assert ways["workers"] == nodes
     assert ways["dataLocal"] * ways["tensor"] == gpus
+    assert {"name": "shm", "mountPath": "/dev/shm"} in container["volumeMounts"]
+    assert {"name": "shm", "emptyDir": {"medium": "Memory"}} in documents[0]["decode"]["volumes"]
     command = [*container["command"], *container["args"]]
     if nodes > 1:
         assert command[:2] == ["bash", "-c"]
@@ -168,6 +170,9 @@ def in_ray(documents: list[dict[str, Any]], option: Option, nodes: int) -> int:
     gpus = int(group["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"])
     needed = product * config["deployment_config"]["num_replicas"]
     assert group["replicas"] * gpus >= needed
+    pod = group["template"]["spec"]
+    assert {"name": "shm", "mountPath": "/dev/shm"} in pod["containers"][0]["volumeMounts"]
+    assert {"name": "shm", "emptyDir": {"medium": "Memory"}} in pod["volumes"]
     return needed
 
 

@@ -292,3 +292,76 @@ def test_pools_of_an_engine_without_a_router_are_refused() -> None:
     with pytest.raises(AdvisorError, match="no router") as refused:
         emit_files("llama", whole_of(tuple(other), is_shared=True), "command")
     assert refused.value.fix
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("shares", [SHARES, BY_LENGTH])
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+@pytest.mark.parametrize("sizes", [(16, 16), (8, 16), (32, 8)])
+def test_workers_of_several_machines_in_every_format(
+    form: str, shares: tuple[str, str], engine: str, sizes: tuple[int, int], tmp_path: Path
+) -> None:
+    counts = (2, 1)
+    parts = tuple(
+        part_of(share, engine, "h100-sxm", tp, count, 8, "published")
+        for share, tp, count in zip(shares, sizes, counts, strict=True)
+    )
+    option = whole_of(parts, is_shared=False)
+    if form == "skypilot" and shares == SHARES:
+        with pytest.raises(AdvisorError, match="no service of SkyPilot"):
+            emit_files("big", option, form)
+        return
+    files = emit_files("big", option, form)  # type: ignore[arg-type]
+    assert files["README.md"].count("\n") == 3
+    for name, text in files.items():
+        if name.endswith((".sh", ".sbatch")):
+            (tmp_path / name).write_text(text)
+            subprocess.run(["bash", "-n", tmp_path / name], check=True)
+    everything = "\n".join(files.values())
+    for share, tp, count in zip(shares, sizes, counts, strict=True):
+        nodes = tp // 8
+        own = "\n".join(text for name, text in files.items() if share in name) or everything
+        assert (
+            (nodes == 1)
+            or f"--nnodes {nodes}" in own
+            or f"- --nnodes\n          - '{nodes}'" in own
+            or (f"- --nnodes\n    - '{nodes}'" in own)
+        ), own
+        if form == "slurm":
+            assert f"#SBATCH --nodes={nodes}\n" in files[f"{share}.sbatch"]
+            assert f"--array=0-{count - 1}" in files[f"{share}.sbatch"]
+        elif form == "compose":
+            services = yaml.safe_load(files[f"{share}.compose.yaml"])["services"]
+            assert (set(services) == {"head", "worker"}) == (nodes > 1)
+            ids = [
+                len(one["deploy"]["resources"]["reservations"]["devices"][0]["device_ids"])
+                for one in services.values()
+            ]
+            assert set(ids) == {8}
+        elif form == "k8s":
+            sets = [
+                one
+                for one in yaml.safe_load_all(files["plan.k8s.yaml"])
+                if one["metadata"]["name"].endswith(share)
+                and one["kind"] in ("LeaderWorkerSet", "StatefulSet", "Deployment")
+            ]
+            (one,) = sets
+            assert one["spec"]["replicas"] == count
+            if nodes > 1:
+                assert one["spec"]["leaderWorkerTemplate"]["size"] == nodes
+        elif form == "skypilot":
+            assert yaml.safe_load(files[f"{share}.sky.yaml"]).get("num_nodes", 1) == nodes
+        else:
+            asks = "HEAD:?" in files[f"{share}.sh"]
+            assert asks == (nodes > 1)
+        for place in range(1, count + 1):
+            host = f"{share.upper()}_{'HEAD' if nodes > 1 else 'HOST'}_{place}"
+            if form in ("command", "docker"):
+                assert len(re.findall(rf"\b{host}:\d+", everything)) == 1
+
+
+def test_pools_over_machines_are_refused_where_no_way_is_known() -> None:
+    parts = tuple(part_of(share, "tensorrt-llm", "h100-sxm", 16, 1, 8, "published") for share in SHARES)
+    with pytest.raises(AdvisorError, match="several machines") as refused:
+        fleet_plan("big", whole_of(parts, is_shared=False))
+    assert "--engine sglang" in refused.value.fix

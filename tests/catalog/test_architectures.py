@@ -79,6 +79,11 @@ def test_less_usual_models_have_the_verdict_of_the_released_code(
     ("engine", "model", "version", "expected"),
     [
         ("vllm", "gemma-4-31b", "0.12.0", "no"),
+        ("vllm", "internlm-7b", "0.22.0", "unknown"),
+        ("vllm", "internlm-7b", "0.23.0", "native"),
+        ("vllm", "internlm-7b", "0.25.0", "no"),
+        ("vllm", "mpt-7b", "0.28.0", "native"),
+        ("vllm", "mpt-7b", "0.33.0", "no"),
         ("vllm", "gemma-4-31b", "0.18.0", "unknown"),
         ("vllm", "gemma-4-31b", "0.24.0", "native"),
         ("vllm", "mpt-7b", "0.26.0", "native"),
@@ -140,8 +145,9 @@ def test_the_class_of_a_file_is_what_it_names_else_that_of_its_type(
 def test_what_writes_no_tokens_one_by_one_is_told_apart(tmp_path: Path) -> None:
     assert output_of(models.by_id("llada2.1-mini")) == "blocks"
     assert output_of(models.by_id("llama-3.1-8b")) == "tokens"
-    judge = model_from_hf_config(config(tmp_path, architectures=["LlamaForSequenceClassification"]))
-    assert output_of(judge) == "nothing"
+    for name in ("LlamaForSequenceClassification", "Qwen2ForRewardModel", "Qwen2ForProcessRewardModel"):
+        judge = model_from_hf_config(config(tmp_path, architectures=[name]))
+        assert output_of(judge) == "nothing"
 
 
 def test_repository_code_is_needed_where_no_program_knows_the_configuration() -> None:
@@ -170,6 +176,21 @@ def test_an_engine_older_than_the_model_is_refused_with_the_release_that_has_it(
     assert run.code == 3
     assert "vLLM 0.12.0 does not start gemma-4-31b" in run.err
     assert "0.33.0 has the class" in run.err
+
+
+@pytest.mark.parametrize("release", ["0.24.0", "0.28.0"])
+def test_an_earlier_release_that_has_the_class_is_planned(cli: Cli, release: str) -> None:
+    run = cli(f"advisor recommend --model mpt-7b --rate 1 --gpu h100-sxm --engine vllm@{release} --fast")
+    assert run.code == 0
+    assert "vllm serve mosaicml/mpt-7b-instruct" in run.out
+
+
+def test_a_simulation_of_an_earlier_release_with_the_class_is_no_what_if(cli: Cli) -> None:
+    run = cli(
+        "advisor simulate serve --model mpt-7b --gpu h100-sxm --engine vllm@0.28.0 --rate 1 --requests 50"
+    )
+    assert run.code == 0
+    assert "what-if" not in run.err
 
 
 def test_a_simulation_of_what_cannot_start_says_so(cli: Cli) -> None:

@@ -4,12 +4,15 @@ import csv
 import importlib.util
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from advisor.catalog.engines import SUPPORT_FOLDER
-from advisor.catalog.launch_options import launch_options
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.launch_options import check_command, launch_options
+from advisor.emit.formats import Format, emit_files
+from advisor.emit.operators import DYNAMO, RAY
 
 TOOL = Path(__file__).parents[2] / "tools" / "parse_emitted_commands.py"
 SOURCE = """
@@ -31,7 +34,16 @@ def add(parser, kwargs):
 
 @pytest.fixture(scope="module")
 def tool() -> Any:
-    spec = importlib.util.spec_from_file_location("parse_emitted_commands", TOOL)
+    return load(TOOL)
+
+
+@pytest.fixture(scope="module")
+def questions() -> Any:
+    return load(TOOL.with_name("emitted_commands.py"))
+
+
+def load(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -74,11 +86,41 @@ def test_generated_commands_cover_every_option_group(tool: Any) -> None:
     assert wanted | {"--kv-transfer-config", "--data-parallel-size", "--no-enable-prefix-caching"} <= words
 
 
-def test_the_recorded_releases_are_those_whose_options_are_printed_and_none_refuses() -> None:
+def test_the_recorded_releases_hold_those_whose_options_are_printed_and_none_refuses() -> None:
     with (SUPPORT_FOLDER / "parsed_releases.csv").open() as file:
-        rows = {row["program"]: row for row in csv.DictReader(file)}
-    assert {"vllm", "sglang"} <= rows.keys()
-    for name, row in rows.items():
-        assert row["release"] == launch_options()[name].release
-        assert row["refused"] == "0"
-        assert int(row["commands"]) > 0
+        rows = list(csv.DictReader(file))
+    found = {(row["program"], row["release"]) for row in rows}
+    assert {(name, launch_options()[name].release) for name in ("vllm", "sglang", "lmdeploy", "mlx")} <= found
+    assert {("vllm", RAY.engines["vllm"]), *DYNAMO.engines.items()} <= found, "the releases that stacks pin"
+    with (SUPPORT_FOLDER / "older_words.csv").open() as file:
+        earlier = {
+            (row["engine"], row[column]) for row in csv.DictReader(file) for column in ("absent", "present")
+        }
+    assert earlier <= found
+    assert all(row["refused"] == "0" and int(row["commands"]) > 0 for row in rows)
+
+
+def test_commands_in_files_of_every_form_are_recorded_as_parsed() -> None:
+    with (SUPPORT_FOLDER / "parsed_forms.csv").open() as file:
+        rows = {row["form"]: row for row in csv.DictReader(file)}
+    assert set(rows) == set(get_args(Format))
+    assert int(rows["command"]["questions"]) >= 60
+    assert all(
+        row["refused"] == "0" and int(row["commands"]) >= int(row["questions"]) for row in rows.values()
+    )
+
+
+@pytest.mark.parametrize("place", range(0, 64, 9))
+def test_commands_in_emitted_files_have_options_of_the_release(questions: Any, place: int) -> None:
+    found = questions.option_of(list(questions.questions())[place])
+    if found is None:
+        pytest.skip("no option answers the question")
+    for form in get_args(Format):
+        try:
+            files = emit_files(*found, form)
+        except AdvisorError:
+            continue  # The form has no way to start this plan.
+        commands = list(questions.commands_in(files))
+        assert commands, form
+        for one in commands:
+            check_command(one.program, (one.program, *one.words), one.release)

@@ -2,9 +2,15 @@
 
 import pytest
 
-from advisor.catalog import models
+from advisor.catalog import accelerators, engines, models
 from advisor.catalog.errors import UnknownNameError
-from advisor.catalog.published import all_published, context_limits, loadable_checkpoints
+from advisor.catalog.published import (
+    all_published,
+    context_limits,
+    is_gguf,
+    loadable_checkpoints,
+    served_checkpoint,
+)
 
 
 @pytest.mark.parametrize(
@@ -92,3 +98,30 @@ def test_an_unknown_hugging_face_id_says_how_to_use_its_config() -> None:
     with pytest.raises(UnknownNameError) as caught:
         models.get("unheard-of")
     assert "config.json" not in caught.value.fix
+
+
+@pytest.mark.parametrize(
+    ("model", "dtype", "repository", "origin"),
+    [
+        ("llama-3.1-8b", "bf16", "meta-llama/Llama-3.1-8B-Instruct", "convert first"),
+        ("gpt-oss-20b", "mxfp4", "openai/gpt-oss-20b", "convert first"),
+        ("mamba2-2.7b", "fp16", "state-spaces/mamba2-2.7b", "convert first"),
+        ("qwen3-8b", "q8_0", "unsloth/Qwen3-8B-GGUF", "published"),
+        ("gemma-2-9b", "q4_k_m", "google/gemma-2-9b-it", "quantise first"),
+    ],
+)
+def test_an_engine_of_gguf_files_gets_gguf_files(
+    model: str, dtype: str, repository: str, origin: str
+) -> None:
+    chip = accelerators.by_id("rtx-4090")
+    found = served_checkpoint(models.by_id(model), engines.by_id("llama.cpp"), dtype, chip)
+    assert (found.repository, found.origin) == (repository, origin)
+
+
+def test_no_safetensors_are_loaded_by_an_engine_of_gguf_files() -> None:
+    chip = accelerators.by_id("rtx-4090")
+    engine = engines.by_id("llama.cpp")
+    for name in models.all_ids():
+        for dtype in engine.weight_dtypes:
+            found = served_checkpoint(models.by_id(name), engine, dtype, chip)
+            assert found.is_made_first or is_gguf(found.repository), (name, dtype, found)

@@ -165,6 +165,9 @@ def start_words(option: Option) -> str:
             f"No {option.replica_layout.weight_dtype} checkpoint is published: quantise {checkpoint.repository} first, "
             "then start each replica with"
         )
+    if checkpoint is not None and checkpoint.origin == "convert first":
+        kind = option.replica_layout.weight_dtype
+        return f"Convert {checkpoint.repository} to a GGUF file in {kind} first, then start each replica with"
     unseen = checkpoint is not None and checkpoint.origin == "pattern"
     look = "; look whether the checkpoint is there" if unseen else ""
     which = (

@@ -280,6 +280,10 @@ def flags_figure(option: TrainingOption) -> Block:
         f"# {name}, options of {option.launch.releases.get(name, 'an unknown release')}\n{flags}"
         for name, flags in option.launch.flags.items()
     ]
+    if any("--trust_remote_code" in flags for flags in option.launch.flags.values()):
+        lines.append(
+            "# --trust_remote_code runs Python files of the model's repository with your rights: read them first"
+        )
     if option.launch.simulate_args:
         lines.append(
             f"# this plan, part by part\nadvisor simulate train {shlex.join(option.launch.simulate_args)}"

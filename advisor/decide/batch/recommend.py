@@ -185,8 +185,7 @@ def _entries(scenario: Scenario, job: BatchJob, model: Model, reasons: dict[str,
     traffic = scenario.traffic
     order = itertools.count()
     offers, chips = market(scenario.constraints, scenario.as_of, scenario.calibration)
-    wanted = scenario.constraints.engines
-    engines = [engine for engine in engine_catalog.all_engines() if not wanted or engine.id in wanted]
+    engines = scenario.constraints.engines_of(engine_catalog.all_engines())
     check_classes(model, engines)
     for name, chip in chips.items():
         candidates, reason = candidates_of(
@@ -311,7 +310,7 @@ def _option(rank: int, run: _Run, scenario: Scenario, job: BatchJob) -> Option:
         rank=rank,
         role="other",
         machine=machine_of(purchase.way, purchase.num_units),
-        layout=layout_of(run.candidate, purchase.num_replicas, None),
+        layout=layout_of(run.candidate, purchase.num_replicas, None, scenario.constraints),
         offer=offer_of(price, scenario.as_of),
         bill=bill_of(price, per_hour, scenario.beside, duration_s=duration_s),
         performance=JobPerformance(

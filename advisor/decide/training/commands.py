@@ -22,8 +22,8 @@ from advisor.simulator.training.launch_tuning import trl_flags, trl_runs
 from advisor.simulator.training.plan import TrainingPlan
 from advisor.simulator.training.reinforcement import RULES, Algorithm, generates
 
-_TRL_COMMANDS: Final = ("grpo", "rloo", "dpo", "kto", "reward")
-"""Algorithms that TRL has a command for; its PPO and ORPO trainers are called from Python."""
+_TRL_SCRIPTS: Final = ("grpo", "rloo", "dpo", "kto", "orpo", "reward")
+"""Algorithms that TRL has a script for; its PPO trainer is called from Python."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +43,11 @@ def has_command(job: TrainingJob, plan: TrainingPlan, loop: LoopKind | None = No
     if loop is None:
         return bool(launch_flags(job, plan, as_priced=True))
     if not generates(loop.algorithm):
-        return trl_runs(job, plan)
+        return loop.algorithm in _TRL_SCRIPTS and trl_runs(job, plan)
     if openrlhf_places(loop) and openrlhf_runs(job, plan):
         return True
     return not loop.is_apart and (
-        verl_runs(job, plan) or (loop.algorithm in _TRL_COMMANDS and trl_runs(job, plan))
+        verl_runs(job, plan) or (loop.algorithm in _TRL_SCRIPTS and trl_runs(job, plan))
     )
 
 
@@ -78,7 +78,8 @@ def commands_of(
     together = loop.placement == "colocated"
     ways = loop.rollout_tensor_parallel
     offline = not generates(task.algorithm)
-    flags = _trl_loop(job, plan, task, lengths, ways) if together or offline else {}
+    node_size = cluster.accelerator.node_size
+    flags = _trl_loop(job, plan, task, lengths, ways, node_size) if together or offline else {}
     if offline:
         return flags
     shape = LoopShape(
@@ -88,7 +89,7 @@ def commands_of(
         lengths,
         ways,
         loop.num_rollout_accelerators,
-        min(cluster.domain, cluster.accelerator.node_size),
+        min(cluster.domain, node_size),
     )
     late = loop.steps_off_policy
     if openrlhf_runs(job, plan) and openrlhf_places(LoopKind(task.algorithm, not together, late)):
@@ -98,17 +99,27 @@ def commands_of(
 
 
 def _trl_loop(
-    job: TrainingJob, plan: TrainingPlan, task: RolloutTask, lengths: tuple[int, int], ways: int
+    job: TrainingJob,
+    plan: TrainingPlan,
+    task: RolloutTask,
+    lengths: tuple[int, int],
+    ways: int,
+    node_size: int,
 ) -> dict[str, str]:
-    """TRL's own trainer of the algorithm, where it has one and options for the plan."""
-    if task.algorithm not in _TRL_COMMANDS or not trl_runs(job, plan):
+    """Return the command of TRL's own trainer of the algorithm, where TRL has one and options for the plan."""
+    name = task.algorithm
+    if name not in _TRL_SCRIPTS or not trl_runs(job, plan):
         return {}
-    if not generates(task.algorithm):
-        if RULES[task.algorithm].given_answers == 2:
+    if generates(name):
+        limits = f"--max_completion_length {lengths[1]} --num_generations {task.samples_per_prompt}"
+        engine = "--use_vllm --vllm_mode colocate" + (
+            f" --vllm_tensor_parallel_size {ways}" if ways > 1 else ""
+        )
+        more = f"{limits} --reward_funcs REWARD {engine}"
+    else:
+        more = f"--max_length {sum(lengths)}"
+        if RULES[name].given_answers == 2:
             # TRL counts pairs where the plan counts sequences.
             job = replace(job, global_batch=max(1, job.global_batch // 2))
             plan = replace(plan, micro_batch=plan.micro_batch // 2)
-        return {"trl": trl_flags(job, plan, task.algorithm, f"--max_length {sum(lengths)}")}
-    generated = f"--num_generations {task.samples_per_prompt} --max_completion_length {lengths[1]}"
-    engine = "--use_vllm --vllm_mode colocate" + (f" --vllm_tensor_parallel_size {ways}" if ways > 1 else "")
-    return {"trl": trl_flags(job, plan, task.algorithm, f"{generated} {engine}")}
+    return {"trl": trl_flags(job, plan, name, more, node_size=node_size)}

@@ -79,6 +79,9 @@ def recommend_training(
     started = time.perf_counter()
     model, note = model_catalog.get(scenario.model)
     task = scenario.task
+    if scenario.rollout is not None and task.loop is None:
+        task = task.model_copy(update={"loop": scenario.rollout.algorithm})
+        scenario = scenario.model_copy(update={"task": task})
     if not task.layout.is_free:
         widest = max(TrainingCluster(chip).domain for chip in candidates(scenario).values() if chip.is_ranked)
         job = training_job(model, task.sequence_tokens, task.global_batch, "bf16", "megatron")

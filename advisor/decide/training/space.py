@@ -253,25 +253,16 @@ def variants_of(
         return [], NotRanked("its memory or bandwidth has no source")
     cluster = cluster_of(accelerator, conditions)
     found: list[Variant] = []
-    jobs: list[TrainingJob] = []
+    jobs = _jobs_with_commands(model, task, frameworks, dtypes)
+    if (
+        not jobs
+        and not task.frameworks
+        and "torchtitan" in frameworks
+        and not _any_defines(frameworks, model)
+    ):
+        # Transformers runs layers that the others lack, as code of the model's repository.
+        jobs = _jobs_with_commands(model, task, ("fsdp",), dtypes)
     faults: list[Reason] = []
-    for framework in frameworks:
-        for dtype in dtypes:
-            job = training_job(
-                model,
-                task.sequence_tokens,
-                task.global_batch,
-                dtype,
-                framework,
-                method=task.method,
-                lora_rank=task.lora_rank,
-                optimizer=task.optimizer,
-                mean_sequence_tokens=task.mean_sequence_tokens,
-                version=task.framework_version,
-                switches=frozenset({"scalar_head"} if task.loop == "reward" else ()),
-            )
-            if job.method in WITHOUT_COMMANDS or launch_flags(job, TrainingPlan(), as_priced=True):
-                jobs.append(job)
     if not jobs:
         return [], _without_options(task, frameworks, dtypes, model)
     for job in jobs:
@@ -281,6 +272,37 @@ def variants_of(
         else:
             faults.append(fault)
     return found, faults[0] if not found else None
+
+
+def _jobs_with_commands(
+    model: Model, task: TrainingTask, frameworks: Sequence[str], dtypes: Sequence[str]
+) -> list[TrainingJob]:
+    """Return the jobs by framework and format that a framework has options for."""
+    jobs = (
+        training_job(
+            model,
+            task.sequence_tokens,
+            task.global_batch,
+            dtype,
+            framework,
+            method=task.method,
+            lora_rank=task.lora_rank,
+            optimizer=task.optimizer,
+            mean_sequence_tokens=task.mean_sequence_tokens,
+            version=task.framework_version,
+            switches=frozenset({"scalar_head"} if task.loop == "reward" else ()),
+        )
+        for framework, dtype in itertools.product(frameworks, dtypes)
+    )
+    plan = TrainingPlan()
+    return [job for job in jobs if job.method in WITHOUT_COMMANDS or launch_flags(job, plan, as_priced=True)]
+
+
+def _any_defines(frameworks: Sequence[str], model: Model) -> bool:
+    """Whether a framework has the model, whatever optimizer and format are asked for."""
+    plan = TrainingPlan()
+    jobs = (TrainingJob(model, 1, 1, framework=framework) for framework in frameworks)
+    return any(launch_flags(job, plan, as_priced=True) for job in jobs)
 
 
 def _fixed_fault(job: TrainingJob, layout: FixedLayout, cluster: TrainingCluster) -> Reason | None:
@@ -315,7 +337,7 @@ def _without_options(
         for framework, dtype, name in itertools.product(frameworks, dtypes, OPTIMIZERS)
     )
     usable = dict.fromkeys(job.optimizer for job in jobs if launch_flags(job, TrainingPlan(), as_priced=True))
-    what = f"{how} with {task.optimizer} in {'/'.join(dtypes)}"
+    what = f"{how} with {task.optimizer} in {'/'.join(dtypes)}" if usable else f"{how} of {model.id}"
     return NoOptions(tuple(frameworks), what, tuple(usable))
 
 

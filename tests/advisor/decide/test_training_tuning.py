@@ -202,7 +202,7 @@ def test_every_loop_has_a_command(algorithm: Algorithm, placement: Placement) ->
     apart = placement == "disaggregated" and generates(algorithm)
     assert ({"openrlhf"} if apart else {"verl"} if generates(algorithm) else {"trl"}) <= set(flags)
     if not generates(algorithm):
-        assert flags["trl"].startswith(f"trl {algorithm} ")
+        assert f"--module trl.scripts.{algorithm} " in flags["trl"]
         batch, accumulated, ranks = (
             int(re.search(rf"--{name} (\d+)", flags["trl"])[1])  # type: ignore[index]
             for name in ("per_device_train_batch_size", "gradient_accumulation_steps", "num_processes")

@@ -25,7 +25,7 @@ from advisor.simulator.training.plan import RECOMPUTES, SCHEDULES, SHARDINGS, Tr
 
 OPTIONS = read_toml(DATA_DIR / "training" / "launch_options.toml")
 COMMANDS = {
-    "trl": ("trl", "sft", "dpo", "grpo", "accelerate", "launch"),
+    "trl": ("trl", "sft", "dpo", "grpo", "rloo", "kto", "reward", "accelerate", "launch"),
     "verl": ("python3", "-m", "verl.trainer.main_ppo"),
     "verl-megatron": ("python3", "-m", "verl.trainer.main_ppo"),
     "deepspeed": ("deepspeed",),
@@ -42,8 +42,9 @@ def wrong(framework: str, command: str) -> list[str]:
     known: dict[str, Any] = OPTIONS[framework]["options"]
     if framework == "deepspeed":
         known = known | OPTIONS["trl"]["options"]
+    assert "--dataset_name" in command or framework not in ("trl", "deepspeed")
     left = [word for word in shlex.split(command) if word not in COMMANDS.get(framework, ())]
-    left = [word for word in left if not word.startswith("trl/scripts/")]
+    left = [word for word in left if not word.startswith("examples/scripts/")]
     found = []
     while left:
         name, _, value = left.pop(0).partition("=")
@@ -139,7 +140,8 @@ def test_commands_of_tuning_parse(method: str, offload: dict[str, bool]) -> None
         ("grpo", "--num_generations 8 --use_vllm"),
     ):
         assert not wrong("trl", trl_flags(job, plan, trainer, more))
-    assert bool(offload) == ("accelerate launch" in trl_flags(job, plan))
+    assert "accelerate launch" in trl_flags(job, plan)
+    assert bool(offload) == ("accelerate launch" in trl_flags(job, replace(plan, data_parallel=1)))
     for layout in (
         plan,
         replace(plan, tensor_parallel=2, recompute="full"),
@@ -281,3 +283,51 @@ def test_published_pipelines_are_written_out() -> None:
     assert layout.startswith("Et*1|t*2|")
     assert layout.endswith("|t*2|t*1L")
     assert "--num-virtual-stages" not in megatron_flags(job, plan)
+
+
+@pytest.mark.parametrize("trainer", ["sft", "dpo", "kto", "orpo", "reward", "grpo", "rloo"])
+@pytest.mark.parametrize("framework", ["fsdp", "deepspeed", "peft"])
+@pytest.mark.parametrize("sharding", ["none", "zero1", "zero2", "zero3"])
+@pytest.mark.parametrize(("count", "node_size"), [(1, 8), (8, 8), (16, 8), (32, 4)])
+def test_every_process_of_a_plan_is_launched(
+    trainer: str, framework: str, sharding: Any, count: int, node_size: int
+) -> None:
+    job = replace(DENSE, framework=framework)
+    plan = TrainingPlan(data_parallel=count, sharding=sharding)
+    command = trl_flags(job, plan, trainer, "--max_length 99", node_size=node_size)
+    assert not wrong("trl", command), command
+    words = shlex.split(command)
+    if count == 1 and trainer != "orpo":
+        assert words[:2] == ["trl", trainer]
+        return
+    assert words[words.index("--num_processes") + 1] == str(count)
+    start = words.index("examples/scripts/orpo.py" if trainer == "orpo" else f"trl.scripts.{trainer}")
+    assert words.index("--num_processes") < start < words.index("--model_name_or_path"), (
+        "Accelerate's come first"
+    )
+    machines = count // node_size
+    assert (machines > 1) == ("--num_machines" in words) == ("--machine_rank" in words)
+    if machines > 1:
+        assert words[words.index("--num_machines") + 1] == str(machines)
+        assert ("--use_deepspeed" in words) == ("--deepspeed_multinode_launcher" in words)
+
+
+@pytest.mark.parametrize(
+    ("model", "frameworks"),
+    [
+        ("llama-3.1-8b", {"megatron-lm", "nemo", "torchtitan", "trl"}),
+        ("qwen3-30b-a3b", {"megatron-lm", "nemo", "torchtitan", "trl"}),
+        ("deepseek-v3", {"megatron-lm", "nemo", "torchtitan", "trl"}),
+        ("mixtral-8x7b", {"megatron-lm", "trl"}),
+        ("gemma-2-9b", {"megatron-lm", "nemo", "trl"}),
+        ("gla-1.3b", {"trl"}),
+        ("rwkv7-2.9b", {"trl"}),
+    ],
+)
+def test_only_frameworks_with_the_model_have_a_command(model: str, frameworks: set[str]) -> None:
+    job = TrainingJob(models.get(model).record, 2048, 64)
+    found = launch_flags(job, TrainingPlan(data_parallel=8, sharding="zero3"))
+    assert set(found) == frameworks
+    assert ("--trust_remote_code" in found["trl"]) == (model in ("gla-1.3b", "rwkv7-2.9b"))
+    if "torchtitan" in found:
+        assert "--model.flavor FLAVOR" not in found["torchtitan"]

@@ -145,7 +145,8 @@ def test_flags_say_what_the_plan_says() -> None:
     ):
         assert part in text
     assert "model.virtual_pipeline_model_parallel_size=2" in nemo_flags(job, plan)
-    assert "pipeline_parallel_schedule Interleaved1F1B" in torchtitan_flags(job, plan)
+    qwen = replace(job, model=models.get("qwen3-30b-a3b").record)
+    assert "pipeline_parallel_schedule Interleaved1F1B" in torchtitan_flags(qwen, plan)
     uneven = replace(
         plan,
         virtual_stages=1,
@@ -173,7 +174,7 @@ def test_each_framework_is_offered_only_what_it_runs() -> None:
     assert set(launch_flags(job, titan)) == {"torchtitan"}
     assert launch_flags(job, replace(PLAN, schedule="zb_h1", virtual_stages=1)) == {}
     alone = TrainingPlan(data_parallel=8, sharding="zero3")
-    assert "fsdp2" in launch_flags(job, alone)["trl"]
+    assert "--fsdp_version 2" in launch_flags(job, alone)["trl"]
     assert "--use-megatron-fsdp" in launch_flags(job, alone)["megatron-lm"]
     adapters = replace(job, method="qlora", lora_rank=16, framework="peft", optimizer="adamw_8bit")
     assert "--load_in_4bit" in trl_flags(adapters, alone)

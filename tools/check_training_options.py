@@ -1,0 +1,111 @@
+"""Look up the options of printed training commands in the releases that declare them.
+
+    python tools/check_training_options.py FOLDER
+
+FOLDER holds unpacked wheels of PyPI: trl, transformers, accelerate, torchtitan, verl, openrlhf, deepspeed and
+megatron_bridge, of the releases in catalog/data/training/launch_options.toml. Nothing of them is imported or run: names
+are read from fields of classes, calls of `add_argument`, and keys of configurations. Options of Megatron-LM's trainer,
+which has no wheel, and of MaxText are not looked up.
+"""
+
+import argparse
+import ast
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from advisor.catalog.files import DATA_DIR, read_toml
+
+TABLE: Final = DATA_DIR / "training" / "launch_options.toml"
+_TRL: Final = (
+    "trl/trainer/*.py",
+    "trl/scripts/*.py",
+    "trl/experimental/orpo/*.py",
+    "transformers/training_args.py",
+)
+_VERL: Final = "verl/trainer/config/_generated_ppo_{}trainer.yaml"
+
+
+def fields_of(path: Path) -> Iterator[tuple[str, str, str]]:
+    """Yield class, field and annotation of every field of the classes in a file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ClassDef):
+            for each in node.body:
+                if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
+                    yield node.name, each.target.id, ast.unparse(each.annotation)
+
+
+def arguments_of(path: Path) -> Iterator[str]:
+    """Yield the names of options that calls of `add_argument` declare in a file."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "add_argument":
+            for one in node.args:
+                if isinstance(one, ast.Constant) and str(one.value).startswith("--"):
+                    yield str(one.value)
+
+
+def paths_of(classes: dict[str, dict[str, str]], root: str, before: str = "") -> Iterator[str]:
+    """Yield the dotted paths of the fields of nested configuration classes."""
+    for field, kind in classes.get(root, {}).items():
+        inner = kind.split("|")[0].strip()
+        if inner in classes:
+            yield from paths_of(classes, inner, f"{before}{field}.")
+        else:
+            yield f"{before}{field}"
+
+
+def keys_of(content: Any, before: str = "") -> Iterator[str]:
+    """Yield the dotted paths of a configuration's keys."""
+    if isinstance(content, dict):
+        for key, value in content.items():
+            yield f"{before}{key}"
+            yield from keys_of(value, f"{before}{key}.")
+
+
+def read_declarations(folder: Path, name: str) -> set[str] | None:
+    """Return the options that the release of a framework declares; None if they are not looked up."""
+    found: set[str] = set()
+    if name in ("trl", "deepspeed"):
+        for pattern in _TRL:
+            for path in folder.glob(pattern):
+                found |= {f"--{field}" for _, field, _ in fields_of(path)}
+        found |= set(arguments_of(folder / "accelerate/commands/launch.py"))
+        runner = next(
+            folder.glob("deepspeed*/deepspeed/launcher/runner.py"), folder / "deepspeed/launcher/runner.py"
+        )
+        return found | (set(arguments_of(runner)) if runner.exists() else set())
+    if name == "torchtitan":
+        classes: dict[str, dict[str, str]] = {}
+        for owner, field, kind in fields_of(folder / "torchtitan/config/job_config.py"):
+            classes.setdefault(owner, {})[field] = kind
+        return {f"--{path}" for path in paths_of(classes, "JobConfig")}
+    if name in ("verl", "verl-megatron"):
+        whole = yaml.safe_load((folder / _VERL.format("megatron_" if "megatron" in name else "")).read_text())
+        return {"--config-name", *keys_of(whole), *(f"+{path}" for path in keys_of(whole))}
+    if name == "openrlhf":
+        return set(arguments_of(next(folder.rglob("openrlhf/cli/train_ppo_ray.py"))))
+    return None
+
+
+def main() -> int:
+    """Say which options of the table no release declares, and return 1 if there are any."""
+    asked = argparse.ArgumentParser(description=__doc__)
+    asked.add_argument("folder", type=Path)
+    folder = asked.parse_args().folder
+    wrong = 0
+    for name, table in read_toml(TABLE).items():
+        known = read_declarations(folder, name)
+        if known is None:
+            print(f"{name} {table['release']}: not looked up")
+            continue
+        absent = sorted(set(table["options"]) - known)
+        print(f"{name} {table['release']}: {len(table['options'])} options, absent: {absent}")
+        wrong += len(absent)
+    return min(wrong, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
