@@ -97,7 +97,7 @@ def _words(value: object) -> str:
     return ", ".join(map(str, plain)) if isinstance(plain, list) else str(value)
 
 
-class Records(tuple[Any, ...]):
+class RecordList(tuple[Any, ...]):
     """A list of a result: a tuple, which a notebook shows as a table."""
 
     __slots__ = ()
@@ -120,7 +120,7 @@ def _freeze(value: object) -> object:
     """A value of a result that cannot be changed."""
     if isinstance(value, Mapping):
         return Fields({str(name): item for name, item in value.items()})
-    return Records(map(_freeze, value)) if isinstance(value, list | tuple) else value
+    return RecordList(map(_freeze, value)) if isinstance(value, list | tuple) else value
 
 
 def _charts(answer: Answer) -> dict[str, Chart]:

@@ -27,6 +27,7 @@ class Effect(Enum):
     EXECUTES = "changes settings of this machine"
     ACCEPTS = "accepts what would be refused"
     SENDS = "says where work is sent"
+    OPENS = "says which machines may ask"
 
 
 class Panel(NamedTuple):

@@ -58,6 +58,9 @@ class Command:
 
     works: Works | None = None
     """Kinds of work that it may be asked for, the usual one first; None where its options all act."""
+    is_local: bool = False
+    """Whether it works on this machine: measures it, starts processes, changes its files. Neither Python nor a service
+    has such a command."""
 
     @property
     def effects(self) -> Mapping[str, Effect]:
@@ -90,15 +93,19 @@ def command(
     has_table: bool = True,
     has_drawing: bool = False,
     works: Works | None = None,
+    is_local: bool = False,
 ) -> Callable[[type[T]], type[T]]:
     """Register a dataclass of inputs as a command; a function of `run.py` named like its last word answers it.
 
     The dataclass's docstring is the help; with `works`, the help of one kind of work lists what acts for it. A
-    calibration is read and checked for every command; one that does not use it says so.
+    calibration is read and checked for every command; one that does not use it says so. `is_local` says that the
+    command works on this machine.
     """
 
     def register(inputs: type[T]) -> type[T]:
-        COMMANDS[name] = Command(name, inputs, uses_calibration, studied, has_table, has_drawing, works)
+        COMMANDS[name] = Command(
+            name, inputs, uses_calibration, studied, has_table, has_drawing, works, is_local
+        )
         return inputs
 
     return register
@@ -242,6 +249,8 @@ _ORDER: Final = (
     "validate",
     "catalog",
     "build",
+    "serve_api",
+    "mcp",
     "config",
 )
 FOLDERS: Final = tuple(

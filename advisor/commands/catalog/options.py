@@ -66,7 +66,7 @@ class CoverageInput:
     price_file: OwnPrices = None
 
 
-@command("catalog refresh")
+@command("catalog refresh", is_local=True)
 @dataclass(frozen=True, slots=True)
 class RefreshInput:
     """Fetch today's prices from lists that need no key, check them, and keep them for every command."""

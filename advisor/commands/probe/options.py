@@ -10,7 +10,7 @@ from advisor.ask.options import Effect
 from advisor.cli.command import command
 
 
-@command("probe")
+@command("probe", is_local=True)
 @dataclass(frozen=True, slots=True)
 class ProbeInput:
     """Measure this machine and judge it: identity, memory, matrix rate, links, collectives, launches."""
