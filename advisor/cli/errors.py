@@ -28,6 +28,7 @@ EXIT_CODES: Final = (
     (4, "probe verdict FAIL"),
     (5, "probe verdict WARN under --strict"),
     (6, "hardware, driver or optional package missing"),
+    (7, "a watched plan is beaten, costs more or is gone"),
     (INTERRUPTED, "interrupted; what was finished is saved"),
 )
 

@@ -84,9 +84,10 @@ def keep_inside(folder: Path) -> None:
     """
     from advisor.ask.own_data import cache_folder
 
-    program = [sys.prefix, sys.base_prefix, *filter(None, sys.path), Path(__file__).resolve().parents[1]]
+    package = Path(__file__).resolve().parents[1]
+    program: list[str | Path] = [sys.prefix, sys.base_prefix, *filter(None, sys.path), package]
     # The rooms of a checkout are links to folders beside the package.
-    program += [path.resolve() for path in Path(__file__).resolve().parents[1].iterdir() if path.is_symlink()]
+    program += [path.resolve() for path in package.iterdir() if path.is_symlink()]
     readable = tuple(Path(each).resolve() for each in (*program, cache_folder(), folder))
     inside = folder.resolve()
 

@@ -43,8 +43,8 @@ def compare(asked: CompareInput, shared: SharedOptions) -> Answer:
             why="only answers of one kind can be compared",
             fix="name two plans, two reports or two probes",
         )
-    from advisor.commands.compare.document_comparison import compare_documents
-    from advisor.commands.compare.view import documents_answer
+    from advisor.render.comparison_view import documents_answer
+    from advisor.render.document_comparison import compare_documents
 
     return documents_answer(compare_documents(one, other), first, second)
 
