@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -81,6 +82,8 @@ class Command:
         return found
 
 
+COMPLETION: Final = "_ADVISOR_COMPLETE"
+"""Variable by which a shell asks for completions; nothing else of a run needs them."""
 COMMANDS: Final[dict[str, Command]] = {}
 """All commands whose options are imported, by name, in the order of the help."""
 
@@ -142,6 +145,11 @@ def function_of(found: Command, *, is_group: bool = False) -> Callable[..., Deli
     kind = inspect.Parameter.KEYWORD_ONLY
     parameters = [inspect.Parameter("_context", kind, annotation=typer.Context)]
     parameters += [*parameters_of(found.inputs), *parameters_of(SharedOptions)]
+    if COMPLETION in os.environ:
+        from advisor.cli.completion import add_completion
+
+        for parameter in parameters[1:]:
+            add_completion(parameter.name, parameter.annotation)
     vars(run)["__signature__"] = inspect.Signature(parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__doc__ = found.inputs.__doc__
@@ -264,6 +272,7 @@ GROUPS: Final = {
     "simulate": "What would happen: serving, training, collectives, without a GPU.",
     "validate": "Predict a table of cases and score it against what was measured.",
     "catalog": "What the catalog knows: accelerators, models, prices, engines.",
+    "probe": "Measure this machine and judge it; `show` prints a saved probe.",
     "build": "Plan a workstation for a budget or a speed; `check` judges your own list.",
     "config": "Defaults of options, from advisor.toml and ADVISOR_* variables.",
 }
