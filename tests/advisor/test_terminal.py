@@ -24,8 +24,8 @@ MOST_COMPLETION_S = 0.3
 """Processor time; 0.2 s on an idle machine."""
 
 
-def completed(shell: str, line: str) -> list[str]:
-    """What a shell offers for the last word of a line."""
+def complete(shell: str, line: str) -> list[str]:
+    """Return the words that a shell offers for the last word of a line."""
     words = line.split(" ")
     variables = {
         "bash": {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)},
@@ -61,7 +61,7 @@ def completed(shell: str, line: str) -> list[str]:
     ],
 )
 def test_names_are_completed(shell: str, line: str, name: str) -> None:
-    assert name in completed(shell, line)
+    assert name in complete(shell, line)
 
 
 def test_the_last_name_of_a_list_is_completed() -> None:
@@ -76,7 +76,7 @@ def test_completion_is_quick() -> None:
     times = []
     for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        completed("bash", "advisor recommend --gpu h1")
+        complete("bash", "advisor recommend --gpu h1")
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert min(times) <= MOST_COMPLETION_S

@@ -12,7 +12,10 @@ import yaml
 Cli = Callable[[str], Any]
 DAY = "2026-11-20"
 ASK = "advisor recommend --model 8b --rate 5 --gpu l40s,h100-sxm --engine vllm --top 2 --fast -q"
-HEADER = "provider,sku,accelerator,num_accelerators,region,term,usd_per_hour,observed_on,price_kind,tenancy,is_confirmed"
+HEADER = (
+    "provider,sku,accelerator,num_accelerators,region,term,usd_per_hour,observed_on,"
+    "price_kind,tenancy,is_confirmed"
+)
 
 
 def write_prices(path: Path, **usd: float) -> Path:

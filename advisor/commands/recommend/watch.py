@@ -34,7 +34,7 @@ _LAYOUT: Final = (
 
 @dataclass(frozen=True, slots=True)
 class WatchedOption:
-    """What an option is and costs, read from the document of a plan or made from an answer of today."""
+    """An option and its cost, read from the document of a plan or from an answer of today."""
 
     accelerator: str
     num_accelerators: int
@@ -49,16 +49,16 @@ class WatchedOption:
     bill_usd: float
     """The bill of a month; of a job its whole bill [USD]."""
     cost_usd: float
-    """What options are ranked by: expected cost of a million tokens, or the bill of the job [USD]."""
+    """Figure by which options are ranked: expected cost of a million tokens, or the bill of the job [USD]."""
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """What makes two options the same purchase of the same deployment, whatever their numbers are."""
+        """Return the fields by which two options are the same purchase of the same deployment, whatever it costs."""
         return (self.accelerator, *self.offer, tuple(sorted(map(str, self.layout.items()))))
 
     @property
     def offer(self) -> tuple[str | None, ...]:
-        """Who rents what, where, on which term."""
+        """Return provider, SKU, region and term."""
         return self.provider, self.sku, self.region, self.term
 
 
@@ -90,7 +90,7 @@ def watch_plan(
     """Return what became of one plan; a plan that cannot be read is a finding too."""
     try:
         scenario, plan = read_plan(path)
-        taken, was_safe = _taken(plan, rank, path)
+        taken, was_safe = _read_taken(plan, rank, path)
     except AdvisorError as error:
         return WatchedPlan(
             path, ("unreadable",), reason=f"{error.what}: {error.why}".rstrip(": "), fix=error.fix
@@ -142,7 +142,7 @@ def _ask(scenario: AnyScenario, shared: SharedOptions) -> Answer:
     return answer_training(scenario, (), Shown(), shared)
 
 
-def _taken(plan: Mapping[str, Json], rank: int, path: Path) -> tuple[WatchedOption, bool]:
+def _read_taken(plan: Mapping[str, Json], rank: int, path: Path) -> tuple[WatchedOption, bool]:
     """Return the option of a plan by its rank, and whether it was the safe pick.
 
     Raises: InputFileError: the plan has no such option, or the option lacks a figure.
