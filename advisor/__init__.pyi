@@ -122,6 +122,7 @@ def recommend(
     items: float | str | None = ...,
     emit: Literal['command', 'docker', 'compose', 'k8s', 'skypilot', 'slurm', 'dynamo', 'llm-d', 'kserve', 'ray'] | None = ...,
     emit_dir: str | Path | None = ...,
+    what_if: bool | None = ...,
     offline: bool | None = ...,
     seed: int | str | None = ...,
     as_of: datetime.date | str | None = ...,
@@ -244,6 +245,7 @@ def recommend(
         items: Requests of a batch, e.g. 1M.
         emit: Files that start the first option, printed or in a folder.
         emit_dir: Where they go; -o FOLDER says the same.
+        what_if: Controls on the page of -o FILE.html: other loads, limits, prices, terms.
         offline: Never use the network.
         seed: Seed of everything random: same seed, same answer.
         as_of: Prices and availability as known on that day.

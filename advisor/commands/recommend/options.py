@@ -120,7 +120,7 @@ class Emission:
     studied=Studied(
         best_of="options",
         pareto=("min options_usd_per_million_tokens", "min options_ttft_s_p99"),
-        left_out=("models", "plan", "explain", "from_plan", "emit", "emit_dir"),
+        left_out=("models", "plan", "explain", "from_plan", "emit", "emit_dir", "what_if"),
     ),
     works=WORKS,
 )
@@ -129,6 +129,11 @@ class RecommendInput(WorkQuestion):
     """Rank every accelerator on the market for a model: layout, latencies or days, dollars."""
 
     emission: Emission = Emission()
+    what_if: Annotated[
+        bool,
+        Option("--what-if", help="Controls on the page of -o FILE.html: other loads, limits, prices, terms."),
+        acts("serve"),
+    ] = False
 
 
 @command("replay")

@@ -43,7 +43,12 @@ def recommend(asked: RecommendInput, shared: SharedOptions) -> Answer:
     goal = asked.objectives.goal
     if goal is not None:
         return goal_answer_of(goal, scenario, notes, asked.shown, shared)
-    return answer_scenario(scenario, notes, asked.shown, shared, asked.emission)
+    answer = answer_scenario(scenario, notes, asked.shown, shared, asked.emission)
+    if not asked.what_if:
+        return answer
+    from advisor.commands.recommend.what_if import with_what_if
+
+    return with_what_if(answer, scenario, shared)
 
 
 def replay(asked: ReplayInput, shared: SharedOptions) -> Answer:
