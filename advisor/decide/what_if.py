@@ -194,7 +194,7 @@ def _searches(scenario: Scenario, rate: float, limit_s: float, progress: Report)
     for factor in SEARCHED_LIMITS:
         progress(f"searching deployments at {factor:g} times the limit of TPOT")
         asked = _with_limit(ladder, limit_s * factor)
-        quick = asked.model_copy(update={"screened_only": factor != 1.0})
+        quick = asked.model_copy(update={"screened_only": scenario.screened_only or factor != 1.0})
         try:
             done.append(search_scenario(quick, progress=progress))
         except InfeasibleError:
@@ -350,8 +350,9 @@ def _offers(
 
 
 def capacity_at(surface: WhatIfSurface, deployment: WhatIfDeployment, limit_s: float) -> float | None:
-    """Return what a replica carries at a limit [requests/s], between the limits of the grid on logarithmic scales; None
-    where a limit beside it is missed at every load, or lies outside of the grid."""
+    """Return what a replica carries at a limit [requests/s], interpolated on logarithmic scales; None outside of the
+    grid, and where a neighbouring limit of the grid is missed at every load.
+    """
     grid = surface.tpot_limits_s
     if not grid[0] * (1 - 1e-9) <= limit_s <= grid[-1] * (1 + 1e-9):
         return None
