@@ -422,6 +422,13 @@ RecordsFile = Annotated[
 ]
 
 
+ChromeTrace = Annotated[
+    Path | None,
+    Option(metavar="OUT.json", help="Write the run as a trace that Perfetto opens.", show_default=False),
+    Effect.WRITES,
+]
+
+
 @dataclass(frozen=True, slots=True)
 class LayoutOptions:
     """How a model is laid out, as typed."""

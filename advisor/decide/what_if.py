@@ -364,7 +364,7 @@ def capacity_at(surface: WhatIfSurface, deployment: WhatIfDeployment, limit_s: f
     if below is None:
         return None
     part = math.log(limit_s / grid[place - 1]) / math.log(grid[place] / grid[place - 1])
-    return below * (above / below) ** part
+    return float(below * (above / below) ** part)
 
 
 def rank_setting(surface: WhatIfSurface, setting: WhatIfSetting) -> list[WhatIfRow]:

@@ -50,7 +50,7 @@ def with_what_if(answer: Answer, scenario: Scenario, shared: SharedOptions) -> A
     """
     with progress(quiet=shared.quiet) as line:
         surface = build_surface(scenario, progress=line)
-        checks = []
+        checks: list[WhatIfCheck] = []
         for load, limit in CHECKED:
             line(f"holding the surface against new run {len(checks) + 1} of {len(CHECKED)}")
             check = check_surface(surface, scenario, load, limit)
