@@ -242,6 +242,7 @@ _ORDER: Final = (
     "probe",
     "calibrate",
     "compare",
+    "report",
     "roofline",
     "memory",
     "sweep",

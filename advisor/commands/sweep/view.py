@@ -73,7 +73,7 @@ def _blocks(
     headline = Paragraph(f"{what}{len(table)} points, {told}", emphasis=True)
     if not objectives:
         return (headline,)
-    names = ["id", *_varied(table), *(objective.column for objective in objectives)]
+    names = ["id", *varied_inputs(table), *(objective.column for objective in objectives)]
     shown = front[:_MOST_SHOWN]
     cells = tuple(tuple(_cell(row.get(name)) for name in names) for row in shown)
     title = f"Pareto-optimal points: {len(front)} of {len(table)}" + (
@@ -98,7 +98,7 @@ def _sections(
     drawn = _chart(answered, front, objectives)
     if drawn is not None:
         found.append(Section("Points", (drawn,)))
-    names = ["id", "status", *_varied(table), *(objective.column for objective in objectives)]
+    names = ["id", "status", *varied_inputs(table), *(objective.column for objective in objectives)]
     header = tuple(
         Column(_header(name, objectives), "left" if name in ("id", "status") else "right", fold=True)
         for name in names
@@ -108,7 +108,7 @@ def _sections(
     return (*found, Section("All points", (Table(header, rows, title=f"{len(table):,} points{cut}"),)))
 
 
-def _varied(table: Sequence[Mapping[str, Any]]) -> list[str]:
+def varied_inputs(table: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the inputs that differ between points."""
     inputs = [name for name in (table[0] if table else ()) if name.startswith(_INPUT)]
     return [name for name in inputs if len({str(row.get(name)) for row in table}) > 1]
@@ -118,7 +118,7 @@ def _chart(
     answered: Sequence[Mapping[str, Any]], front: Sequence[Mapping[str, Any]], objectives: Sequence[Objective]
 ) -> Chart | None:
     """Return every point by two objectives, or by the input that is varied and one objective; None without numbers."""
-    numeric = [name for name in _varied(answered) if all(_is_number(row.get(name)) for row in answered)]
+    numeric = [name for name in varied_inputs(answered) if all(_is_number(row.get(name)) for row in answered)]
     if len(objectives) > 1:
         across = objectives[0].column
         up = objectives[1].column
@@ -128,7 +128,7 @@ def _chart(
     else:
         return None
     best = {row["id"] for row in front}
-    named = _varied(answered)
+    named = varied_inputs(answered)
     points = _data((row for row in answered if row["id"] not in best), across, up, named)
     line = _data(sorted(front, key=lambda row: _number(row.get(across))), across, up, named)
     return Chart(
