@@ -76,17 +76,7 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
     wall_s = time.perf_counter() - started
     check_served(ran.result)
     notes = (*notes, *ran.plan.notes)
-    if asked.records is not None and ran.result.records is not None:
-        from advisor.render.frame import csv_text
-
-        write_text(asked.records, csv_text(ran.result.records.rows()))
-        notes = (*notes, f"wrote {asked.records}")
-    if asked.chrome_trace is not None and ran.result.records is not None:
-        from advisor.render.chrome_trace import serving_events, trace_text
-
-        about = {"model": deployment.model.id, "accelerator": deployment.accelerator.id}
-        write_text(asked.chrome_trace, trace_text(serving_events(ran.result.records), about))
-        notes = (*notes, f"wrote {asked.chrome_trace}")
+    notes = (*notes, *_write_records(asked, ran.result, deployment))
     inputs = as_inputs(ran.replica.deployment, ran.plan) | {
         "pools": asked.pools if asked.pools.is_given else None,
         "long_prompts": asked.long_prompts,
@@ -115,6 +105,23 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
     from advisor.render.calibration_view import with_calibration
 
     return with_calibration(answer, calibration, (deployment.accelerator.id,))
+
+
+def _write_records(asked: ServeInput, result: ServingResult, deployment: Deployment) -> tuple[str, ...]:
+    """Write the records of a run into the files that were named, and return a note for each."""
+    notes: tuple[str, ...] = ()
+    if asked.records is not None and result.records is not None:
+        from advisor.render.frame import csv_text
+
+        write_text(asked.records, csv_text(result.records.rows()))
+        notes = (*notes, f"wrote {asked.records}")
+    if asked.chrome_trace is not None and result.records is not None:
+        from advisor.render.chrome_trace import serving_events, trace_text
+
+        about = {"model": deployment.model.id, "accelerator": deployment.accelerator.id}
+        write_text(asked.chrome_trace, trace_text(serving_events(result.records), about))
+        notes = (*notes, f"wrote {asked.chrome_trace}")
+    return notes
 
 
 @dataclass(frozen=True, slots=True)
