@@ -95,6 +95,14 @@ def test_a_saved_probe_is_drawn_against_expectations(cli: Cli, tmp_path: Path) -
     assert "Measured against expected" in page.read_text()
 
 
+def test_a_fleet_is_drawn_over_its_day(cli: Cli, tmp_path: Path) -> None:
+    page = tmp_path / "fleet.html"
+    assert cli(f"advisor simulate fleet autoscaling -q -o {page}").code == 0
+    text = page.read_text()
+    for title in ("Requests over time", "Replicas over time", "Time to first token over time"):
+        assert title in text
+
+
 STUDY = """command = "simulate serve"
 [base]
 model = "8b"
