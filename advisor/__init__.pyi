@@ -122,6 +122,7 @@ def recommend(
     items: float | str | None = ...,
     emit: Literal['command', 'docker', 'compose', 'k8s', 'skypilot', 'slurm', 'dynamo', 'llm-d', 'kserve', 'ray'] | None = ...,
     emit_dir: str | Path | None = ...,
+    what_if: bool | None = ...,
     offline: bool | None = ...,
     seed: int | str | None = ...,
     as_of: datetime.date | str | None = ...,
@@ -244,6 +245,7 @@ def recommend(
         items: Requests of a batch, e.g. 1M.
         emit: Files that start the first option, printed or in a folder.
         emit_dir: Where they go; -o FOLDER says the same.
+        what_if: Controls on the page of -o FILE.html: other loads, limits, prices, terms.
         offline: Never use the network.
         seed: Seed of everything random: same seed, same answer.
         as_of: Prices and availability as known on that day.
@@ -1038,6 +1040,7 @@ class _Simulate:
         tpot: float | str | None = ...,
         step_by_step: bool | None = ...,
         records: str | Path | None = ...,
+        chrome_trace: str | Path | None = ...,
         offline: bool | None = ...,
         seed: int | str | None = ...,
         as_of: datetime.date | str | None = ...,
@@ -1109,6 +1112,7 @@ class _Simulate:
             tpot [s]: Time per output token that still counts as good, e.g. 50ms.
             step_by_step: Process every engine step; same records, slower.
             records: Write one row per request.
+            chrome_trace: Write the run as a trace that Perfetto opens.
             offline: Never use the network.
             seed: Seed of everything random: same seed, same answer.
             as_of: Prices and availability as known on that day.
@@ -1217,6 +1221,7 @@ class _Simulate:
         beside: str | None = ...,
         beside_gbps: float | str | None = ...,
         across: Literal['dp', 'pp'] | None = ...,
+        chrome_trace: str | Path | None = ...,
         offline: bool | None = ...,
         seed: int | str | None = ...,
         as_of: datetime.date | str | None = ...,
@@ -1274,6 +1279,7 @@ class _Simulate:
             beside: A second cluster, of the same or other accelerators: 256xa100; --gpus is the first's.
             beside_gbps: Its network per accelerator, Gb/s.
             across: What lies on both sides: replicas (dp) or stages (pp).
+            chrome_trace: Write the run as a trace that Perfetto opens.
             offline: Never use the network.
             seed: Seed of everything random: same seed, same answer.
             as_of: Prices and availability as known on that day.

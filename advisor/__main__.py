@@ -5,7 +5,7 @@ import codecs
 import gc
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 _OBJECTS_BETWEEN_COLLECTIONS = 20_000
 """A command imports some 100 000 objects, and a long search makes a gigabyte of cycles unless they are collected."""
@@ -33,6 +33,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _interrupted_exit_code()
 
 
+def _words_to_complete(environment: Mapping[str, str]) -> list[str]:
+    """Return the words behind `advisor` that a shell asks to complete."""
+    typed = environment.get("_TYPER_COMPLETE_ARGS") or environment.get("COMP_WORDS", "")
+    return typed.split()[1:]
+
+
 def _stand_in(error: UnicodeError) -> tuple[str, int]:
     """Return a replacement of the same width for each character that the stream's encoding lacks."""
     assert isinstance(error, UnicodeEncodeError)
@@ -51,16 +57,21 @@ def _run(arguments: list[str], is_closed: bool) -> int:
 
     from typer.main import get_command
 
-    from advisor.cli.command import FOLDERS, folders_for, tree
-    from advisor.cli.defaults import sets_an_option
+    from advisor.cli.command import COMPLETION, FOLDERS, folders_for, tree
+    from advisor.cli.defaults import default_files, sets_an_option
     from advisor.cli.errors import UnreadAnswerError, report
     from advisor.cli.notes import lose
 
     try:
         if is_closed and not {"-q", "--quiet"} & set(arguments):
             raise UnreadAnswerError("it is closed")
-        has_defaults = any(map(sets_an_option, os.environ)) or Path("advisor.toml").is_file()
-        command = get_command(tree(FOLDERS if has_defaults else folders_for(arguments)))
+        has_defaults = any(map(sets_an_option, os.environ)) or bool(default_files(os.environ, Path.cwd()))
+        if not arguments and sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
+            from advisor.cli.interview import ask_words
+
+            arguments = ask_words()
+        words = _words_to_complete(os.environ) if COMPLETION in os.environ else arguments
+        command = get_command(tree(FOLDERS if has_defaults else folders_for(words)))
         defaults = _defaults(command, arguments) if has_defaults else {}
         outcome = command(args=arguments, prog_name="advisor", standalone_mode=False, default_map=defaults)
         code = _delivered_exit_code(outcome) if callable(outcome) else outcome

@@ -4,53 +4,35 @@
 declare the options of the command line, so both take the same names and refuse the same mistakes.
 """
 
-import datetime
 import inspect
-import keyword
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache
-from numbers import Integral, Real
+from html import escape
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Final, get_args
 
-from typer.models import ArgumentInfo
-
-from advisor.ask.inputs import option_name, parameters_of
-from advisor.ask.measures import parse_count
 from advisor.ask.options import SharedOptions
-from advisor.catalog.errors import AdvisorError
+from advisor.catalog.errors import AdvisorError, MissingHardwareError
+from advisor.catalog.legible import legible
 from advisor.catalog.resolve import near_misses
-from advisor.cli.command import Command, commands, folders_for, run_command
+from advisor.cli.command import commands, folders_for
 from advisor.cli.errors import as_mistake
-from advisor.render.answer import Answer
+from advisor.cli.keywords import SHARED as SHARED
+from advisor.cli.keywords import Keyword as Keyword
+from advisor.cli.keywords import UnknownOptionError as UnknownOptionError
+from advisor.cli.keywords import answer_call, command_of, keywords_of, python_name
+from advisor.cli.keywords import value_of as value_of
+from advisor.render.answer import Answer, Chart
 
 if TYPE_CHECKING:
     import pandas
+    from matplotlib.figure import Figure
 
-SHARED: Final = ("seed", "as_of", "calibration", "offline")
-"""Options of every command that change an answer; the others are about a terminal."""
-FIXED: Final = {"json": True, "quiet": True, "no_input": True}
-UNITS: Final = {
-    "N": "",
-    "R": "",
-    "C": "",
-    "USD": "",
-    "N|FOLDER": "",
-    "TIME": "s",
-    "SIZE": "B",
-    "SIZE/s": "B/s",
-    "W": "W",
-    "kW": "W",
-}
-"""SI unit of a number that stands for an option of text, by the option's metavar; other options take no number."""
+    from advisor.decide.option import Option
+    from advisor.emit.formats import Format
+
 FUNCTIONS: Final = ("recommend", "replay", "cost", "build", "roofline", "memory", "calibrate", "compare")
 GROUPS: Final = ("simulate", "validate")
-
-
-class UnknownOptionError(AdvisorError, TypeError):
-    """A keyword that no option is called, or one too many or too few."""
 
 
 class Fields(Mapping[str, Any]):
@@ -84,15 +66,89 @@ class Fields(Mapping[str, Any]):
     def __dir__(self) -> list[str]:
         return list(self)
 
+    def _repr_html_(self) -> str:
+        """Return the record for a notebook: its fields and their values as a table."""
+        rows = "".join(
+            f"<tr><th>{escape(legible(name))}</th><td>{escape(legible(_words(self[name])))}</td></tr>"
+            for name in self
+        )
+        return f'<table class="advisor">{rows}</table>'
+
     def __repr__(self) -> str:
         return f"Fields({', '.join(f'{name}={value!r}' for name, value in self._values.items())})"
+
+
+def _words(value: object) -> str:
+    """Return a value of a record as a notebook shows it: a quantity with its interval, a record by its fields."""
+    from advisor.render.document import flatten, to_json
+    from advisor.render.numbers import digits
+    from advisor.simulator.quantity import Quantity
+
+    if isinstance(value, Quantity):
+        return f"{digits(value.value)} ({digits(value.low)} to {digits(value.high)}, {value.basis})"
+    if isinstance(value, float):
+        return digits(value)
+    plain = to_json(value)
+    if isinstance(plain, list) and any(isinstance(each, dict) for each in plain):
+        return f"{len(plain)} record{'s' if len(plain) > 1 else ''}"
+    if isinstance(plain, dict):
+        shown = ((name, each) for name, each in flatten(plain).items() if each not in (None, ""))
+        return "; ".join(f"{name} {each}" for name, each in shown)
+    return ", ".join(map(str, plain)) if isinstance(plain, list) else str(value)
+
+
+class RecordList(tuple[Any, ...]):
+    """A list of a result: a tuple, which a notebook shows as a table."""
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        """Return the records as a table of a notebook, a row each."""
+        from advisor.render.frame import frame_of
+
+        if not self or isinstance(self[0], str | int | float):
+            return f"<code>{escape(legible(repr(tuple(self))))}</code>"
+        return str(frame_of(map(_plain, self)).to_html(escape=True, index=False))
+
+
+def _plain(record: object) -> object:
+    """Return a record with the fields that it was made of."""
+    return record._values if isinstance(record, Fields) else record
 
 
 def _freeze(value: object) -> object:
     """A value of a result that cannot be changed."""
     if isinstance(value, Mapping):
         return Fields({str(name): item for name, item in value.items()})
-    return tuple(map(_freeze, value)) if isinstance(value, list | tuple) else value
+    return RecordList(map(_freeze, value)) if isinstance(value, list | tuple) else value
+
+
+def _charts(answer: Answer) -> dict[str, Chart]:
+    """Return the charts of an answer by title, those of its page included."""
+    parts = (answer.blocks, *(section.blocks for section in answer.sections))
+    found = [block for blocks in parts for block in blocks if isinstance(block, Chart)]
+    return {chart.title: chart for chart in found if not chart.is_empty}
+
+
+def _option(answer: Answer, rank: int) -> "Option":
+    """Return the option of an answer that serves requests, by its rank.
+
+    Raises: AdvisorError: the answer has none of this rank, or its options are not started by an engine.
+    """
+    from advisor.decide.option import Option
+
+    options = answer.result.get("options")
+    found = (
+        [each for each in options if isinstance(each, Option)] if isinstance(options, list | tuple) else []
+    )
+    served = {each.rank: each for each in found if each.launch is not None or each.purchases}
+    if rank not in served:
+        raise AdvisorError(
+            f"the answer has no option {rank} that an engine starts",
+            why=f"its options are {', '.join(map(str, served))}" if served else "it recommends no server",
+            fix=f"rank={next(iter(served))}" if served else "ask advisor.recommend(...) about a served model",
+        )
+    return served[rank]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -147,6 +203,61 @@ class Result:
         answer = self.answer
         return frame_of(answer.rows() if answer.records else [dict(answer.result)])
 
+    @property
+    def charts(self) -> tuple[str, ...]:
+        """Titles of the charts that `plot` draws."""
+        return tuple(_charts(self.answer))
+
+    def plot(self, title: str | None = None) -> "Figure":
+        """Return a chart of the answer as a figure of matplotlib: the one with this title, or else the first.
+
+        Raises: AdvisorError: the answer has no such chart, or matplotlib is not installed.
+        """
+        known = _charts(self.answer)
+        name = next(iter(known), None) if title is None else title
+        if name is None or name not in known:
+            near = near_misses(name or "", list(known), {})
+            raise AdvisorError(
+                f"the answer of {self.command} has no chart {name!r}"
+                if name
+                else f"{self.command} draws nothing",
+                why=f"it has {', '.join(map(repr, known))}" if known else "its answer is a table or a text",
+                fix=f"plot({(near or list(known))[0]!r})" if known else "to_frame() holds its figures",
+            )
+        try:
+            from advisor.render.matplotlib_chart import draw_chart
+        except ImportError:
+            raise MissingHardwareError(
+                "matplotlib, which draws charts, is not installed", fix="pip install '.[notebook]' in a clone"
+            ) from None
+        return draw_chart(known[name])
+
+    def emit(self, form: "Format", folder: str | Path | None = None, *, rank: int = 1) -> dict[str, str]:
+        """Return the files that start an option, by name, and write them into `folder` if one is named.
+
+        `form` is a value of `--emit`, such as compose or k8s; `rank` is the rank of the option.
+
+        Raises: AdvisorError: the answer has no such option, or the option cannot be written in this form.
+        """
+        from advisor.emit.formats import Format, emit_files
+        from advisor.emit.several import emitted_models
+        from advisor.render.atomic import write_files
+
+        if form not in get_args(Format):
+            near = near_misses(form, get_args(Format), {})
+            raise AdvisorError(
+                f"no files are written in the form {form!r}",
+                fix=f"one of {', '.join(near or get_args(Format))}",
+            )
+        option = _option(self.answer, rank)
+        if option.purchases:
+            files = emitted_models(option, form)
+        else:
+            files = emit_files(str(self.answer.result.get("model")), option, form)
+        if folder is not None:
+            write_files(Path(folder), files)
+        return files
+
     def save(self, path: str | Path) -> None:
         """Write the answer to a file, whose suffix says how: .json .csv .md .html.
 
@@ -184,66 +295,13 @@ class Result:
         return f'<div class="advisor">{blocks_html(shown, lambda: f"advisor-{next(number)}")}</div>'
 
 
-class Keyword(NamedTuple):
-    """A keyword of a function: the option that it stands for."""
-
-    name: str
-    """The option's name with underscores; its field's where that is a word of Python's own."""
-    parameter: inspect.Parameter
-    is_positional: bool
-
-    @property
-    def option(self) -> str:
-        """The option as typed."""
-        declared = get_args(self.parameter.annotation)[1]
-        name = option_name(self.parameter)
-        return self.name if isinstance(declared, ArgumentInfo) else f"--{name.replace('_', '-')}"
-
-    @property
-    def help(self) -> str:
-        """Meaning of the option."""
-        declared = get_args(self.parameter.annotation)[1]
-        return str(declared.help or "")
-
-    @property
-    def kind(self) -> Any:
-        """The type of the option's field, None apart."""
-        kind = get_args(self.parameter.annotation)[0]
-        if get_origin(kind) in (UnionType, Union):
-            (kind,) = (each for each in get_args(kind) if each is not NoneType)
-        return kind
-
-    @property
-    def unit(self) -> str | None:
-        """SI unit of a number for an option of text; None where it takes no number."""
-        declared = get_args(self.parameter.annotation)[1]
-        return UNITS.get((declared.metavar or "").removesuffix(",...")) if self.kind is str else None
-
-
-@cache
-def keywords_of(name: str) -> Mapping[str, Keyword]:
-    """Return the keywords of a command's function, in order."""
-    own = list(parameters_of(_command(name).inputs))
-    places = [each for each in own if isinstance(get_args(each.annotation)[1], ArgumentInfo)]
-    first = [each.name for each in places if each.default is inspect.Parameter.empty] or ["model"]
-    ordered = sorted(own, key=lambda each: first.index(each.name) if each.name in first else len(first))
-    common = [each for each in parameters_of(SharedOptions) if each.name in SHARED]
-    found = {}
-    for each in (*ordered, *common):
-        word = option_name(each)
-        word = each.name if keyword.iskeyword(word) else word
-        found[word] = Keyword(word, each, each.name in first)
-    return found
-
-
 def call(name: str, arguments: Iterable[object], options: Mapping[str, object]) -> Result:
     """Return the result of a command, asked with values as a person types them or as numbers in SI units.
 
     Raises: AdvisorError and its kinds: as the command, or a keyword is unknown, missing or of another type.
     """
     try:
-        values = _values(name, arguments, options)
-        answer, shared = run_command(_command(name), {**FIXED, **values}, frozenset(values))
+        answer, shared = answer_call(name, arguments, options)
     except Exception as error:
         mistake = error if isinstance(error, AdvisorError) else as_mistake(error)
         if mistake is None:
@@ -257,143 +315,13 @@ def call(name: str, arguments: Iterable[object], options: Mapping[str, object]) 
     return Result(name, answer, shared)
 
 
-def _values(name: str, arguments: Iterable[object], options: Mapping[str, object]) -> dict[str, object]:
-    """Values of the command's fields; None is what is not given.
-
-    Raises: AdvisorError: a keyword is unknown or missing, or a value of another type.
-    """
-    known = keywords_of(name)
-    given = {word: value for word, value in _by_name(name, known, arguments, options) if value is not None}
-    for word, each in known.items():
-        if each.parameter.default is inspect.Parameter.empty and word not in given:
-            raise UnknownOptionError(f"{_python(name)}() needs {word}", why=each.help, fix=f"{word}=...")
-    return {known[word].parameter.name: value_of(known[word], value) for word, value in given.items()}
-
-
-def _by_name(
-    name: str, known: Mapping[str, Keyword], arguments: Iterable[object], options: Mapping[str, object]
-) -> Iterator[tuple[str, object]]:
-    places = [word for word, each in known.items() if each.is_positional]
-    arguments = list(arguments)
-    if len(arguments) > len(places):
-        raise UnknownOptionError(
-            f"{_python(name)}() takes {len(places)} value without a name, not {len(arguments)}",
-            fix="name them: " + ", ".join(f"{word}=" for word in list(known)[:3]),
-        )
-    for word in options:
-        if word not in known:
-            near = near_misses(word, list(known), {})
-            raise UnknownOptionError(
-                f"{_python(name)}() has no option {word!r}",
-                fix=f"{near[0]}=..." if near else f"help(advisor.{_python(name)}) lists what it takes",
-                hint=f"did you mean: {', '.join(near)}?" if near else "",
-            )
-        if word in places[: len(arguments)]:
-            raise UnknownOptionError(f"{_python(name)}() has {word} twice", fix=f"give {word} once")
-    yield from zip(places, arguments, strict=False)
-    yield from options.items()
-
-
-def value_of(known: Keyword, value: object) -> object:
-    """Return a value as the command's record takes it.
-
-    Raises: AdvisorError: it is of another type, out of range or no choice.
-    """
-    kind = known.kind
-    declared = get_args(known.parameter.annotation)[1]
-    if kind is bool:
-        if not isinstance(value, bool):
-            raise _wrong(known, value, "True or False")
-        return value
-    if get_origin(kind) is list:
-        return [value] if isinstance(value, str) else [_text(known, each) for each in _sequence(known, value)]
-    if get_origin(kind) is Literal:
-        choices = get_args(kind)
-        if value not in choices:
-            near = near_misses(str(value), choices, {})
-            raise _wrong(known, value, f"one of {', '.join(choices)}", near)
-        return value
-    if kind is Path:
-        if not isinstance(value, str | Path):
-            raise _wrong(known, value, "a path")
-        return Path(value)
-    if kind in (int, float):
-        return _number(known, value, declared.min, declared.max)
-    if kind is datetime.date:
-        if isinstance(value, datetime.datetime):
-            return value.date()
-        return value if isinstance(value, datetime.date) else declared.parser(_text(known, value))
-    return _text(known, value)
-
-
-def _number(known: Keyword, value: object, low: float | None, high: float | None) -> float:
-    """A whole or real number within the option's limits; a text may have k, M, B or T."""
-    number = value
-    if isinstance(value, str):
-        number = parse_count(value, known.option) if value[-1:].isalpha() else _read(known, value)
-    if isinstance(number, bool) or not isinstance(number, Real):
-        raise _wrong(known, value, "a number")
-    number = float(number)
-    if known.kind is int and not number.is_integer():
-        raise _wrong(known, value, "a whole number")
-    if (low is not None and not number >= low) or (high is not None and not number <= high):
-        ends = f"from {low:,} " if low is not None else ""
-        raise _wrong(known, value, f"a number {ends}" + (f"to {high:,}" if high is not None else "or more"))
-    return int(number) if known.kind is int else float(number)
-
-
-def _read(known: Keyword, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise _wrong(known, text, "a number") from None
-
-
-def _text(known: Keyword, value: object) -> str:
-    """A value as a person types it: a number with the SI unit, several values with commas."""
-    if isinstance(value, str | Path):
-        return str(value)
-    if isinstance(value, bool) or value is None:
-        raise _wrong(known, value, "text")
-    if isinstance(value, Real):
-        if known.unit is None:
-            raise _wrong(known, value, f"text ({known.help})")
-        number = int(value) if isinstance(value, Integral) else float(value)
-        return f"{number!r}".removesuffix(".0") + known.unit
-    return ",".join(_text(known, each) for each in _sequence(known, value))
-
-
-def _sequence(known: Keyword, value: object) -> Iterable[object]:
-    if isinstance(value, list | tuple | set | frozenset) and value:
-        return value
-    raise _wrong(known, value, "text, a number or a list of them")
-
-
-def _wrong(known: Keyword, value: object, wanted: str, near: Iterable[str] = ()) -> AdvisorError:
-    shown = repr(value)
-    return AdvisorError(
-        f"{known.name}={shown if len(shown) < 100 else shown[:100] + ' ...'} is not {wanted}",
-        why=known.help,
-        fix=f"{known.name}={next(iter(near), '...')!r}" if near else f"give {wanted}",
-    )
-
-
-def _command(name: str) -> Command:
-    return commands(folders_for(name.split()))[name]
-
-
-def _python(name: str) -> str:
-    """A command as it is called in Python."""
-    return name.replace(" ", ".").replace("-", "_")
-
-
 def function_of(name: str) -> Callable[..., Result]:
     """Return the function of a command, with the signature and the documentation that its options give."""
 
     def ask(*arguments: object, **options: object) -> Result:
         return call(name, arguments, options)
 
-    ask.__name__ = ask.__qualname__ = _python(name).rpartition(".")[2]
+    ask.__name__ = ask.__qualname__ = python_name(name).rpartition(".")[2]
     ask.__doc__ = documentation(name)
     vars(ask)["__signature__"] = signature_of(name)
     return ask
@@ -413,7 +341,7 @@ def signature_of(name: str) -> inspect.Signature:
 
 def documentation(name: str) -> str:
     """Return the docstring of a command's function."""
-    lines = [inspect.cleandoc(_command(name).inputs.__doc__ or ""), "", "Args:"]
+    lines = [inspect.cleandoc(command_of(name).inputs.__doc__ or ""), "", "Args:"]
     for word, each in keywords_of(name).items():
         unit = f" [{each.unit}]" if each.unit else ""
         lines.append(f"    {word}{unit}: {each.help}")

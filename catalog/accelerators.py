@@ -58,6 +58,13 @@ def get(name: str) -> Chosen[Accelerator]:
         found = resolve(name, all_ids(), {} if name in all_ids() else aliases(), "accelerator")
     except UnknownNameError:
         chip = find_described(name)
+        kind, colon, count = name.partition(":")
+        if colon and count.isdigit():
+            raise UnknownNameError(
+                f"{name} names a number of accelerators",
+                why="a search finds the number itself",
+                fix=f"{kind}; --max-gpus {count} limits the number, --own {count}x{kind} says that they are there",
+            ) from None
         if chip is None:
             raise
         raise UnknownNameError(

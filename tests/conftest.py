@@ -16,9 +16,10 @@ for _name in ("GITHUB_ACTIONS", "FORCE_COLOR", "PY_COLORS", "CLICOLOR_FORCE", "N
     os.environ.pop(_name, None)
 os.environ["_TYPER_FORCE_DISABLE_TERMINAL"] = "1"
 os.environ["COLUMNS"] = "100"
-# No test sees the prices that the person who runs it has refreshed.
+# No test sees the prices that the person who runs it has refreshed, nor that person's defaults.
 # No test asks the hub for a model: those about it serve their own.
 os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["XDG_CONFIG_HOME"] = str(ROOT / "tests" / "no-own-defaults")
 os.environ["ADVISOR_CACHE_DIR"] = str(ROOT / "tests" / "no-refreshed-prices")
 
 

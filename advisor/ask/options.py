@@ -27,6 +27,7 @@ class Effect(Enum):
     EXECUTES = "changes settings of this machine"
     ACCEPTS = "accepts what would be refused"
     SENDS = "says where work is sent"
+    OPENS = "says which machines may ask"
 
 
 class Panel(NamedTuple):
@@ -417,6 +418,13 @@ StepByStep = Annotated[
 RecordsFile = Annotated[
     Path | None,
     Option(metavar="OUT.csv", help="Write one row per request.", show_default=False),
+    Effect.WRITES,
+]
+
+
+ChromeTrace = Annotated[
+    Path | None,
+    Option(metavar="OUT.json", help="Write the run as a trace that Perfetto opens.", show_default=False),
     Effect.WRITES,
 ]
 

@@ -2,6 +2,7 @@
 
 import importlib
 import inspect
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -58,6 +59,9 @@ class Command:
 
     works: Works | None = None
     """Kinds of work that it may be asked for, the usual one first; None where its options all act."""
+    is_local: bool = False
+    """Whether it works on this machine: measures it, starts processes, changes its files. Neither Python nor a service
+    has such a command."""
 
     @property
     def effects(self) -> Mapping[str, Effect]:
@@ -78,6 +82,8 @@ class Command:
         return found
 
 
+COMPLETION: Final = "_ADVISOR_COMPLETE"
+"""Variable by which a shell asks for completions; nothing else of a run needs them."""
 COMMANDS: Final[dict[str, Command]] = {}
 """All commands whose options are imported, by name, in the order of the help."""
 
@@ -90,15 +96,19 @@ def command(
     has_table: bool = True,
     has_drawing: bool = False,
     works: Works | None = None,
+    is_local: bool = False,
 ) -> Callable[[type[T]], type[T]]:
     """Register a dataclass of inputs as a command; a function of `run.py` named like its last word answers it.
 
     The dataclass's docstring is the help; with `works`, the help of one kind of work lists what acts for it. A
-    calibration is read and checked for every command; one that does not use it says so.
+    calibration is read and checked for every command; one that does not use it says so. `is_local` says that the
+    command works on this machine.
     """
 
     def register(inputs: type[T]) -> type[T]:
-        COMMANDS[name] = Command(name, inputs, uses_calibration, studied, has_table, has_drawing, works)
+        COMMANDS[name] = Command(
+            name, inputs, uses_calibration, studied, has_table, has_drawing, works, is_local
+        )
         return inputs
 
     return register
@@ -135,6 +145,11 @@ def function_of(found: Command, *, is_group: bool = False) -> Callable[..., Deli
     kind = inspect.Parameter.KEYWORD_ONLY
     parameters = [inspect.Parameter("_context", kind, annotation=typer.Context)]
     parameters += [*parameters_of(found.inputs), *parameters_of(SharedOptions)]
+    if COMPLETION in os.environ:
+        from advisor.cli.completion import add_completion
+
+        for parameter in parameters[1:]:
+            add_completion(parameter.name, parameter.annotation)
     vars(run)["__signature__"] = inspect.Signature(parameters)
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     run.__doc__ = found.inputs.__doc__
@@ -227,6 +242,7 @@ _ORDER: Final = (
     "probe",
     "calibrate",
     "compare",
+    "report",
     "roofline",
     "memory",
     "sweep",
@@ -242,6 +258,8 @@ _ORDER: Final = (
     "validate",
     "catalog",
     "build",
+    "serve_api",
+    "mcp",
     "config",
 )
 FOLDERS: Final = tuple(
@@ -255,6 +273,7 @@ GROUPS: Final = {
     "simulate": "What would happen: serving, training, collectives, without a GPU.",
     "validate": "Predict a table of cases and score it against what was measured.",
     "catalog": "What the catalog knows: accelerators, models, prices, engines.",
+    "probe": "Measure this machine and judge it; `show` prints a saved probe.",
     "build": "Plan a workstation for a budget or a speed; `check` judges your own list.",
     "config": "Defaults of options, from advisor.toml and ADVISOR_* variables.",
 }

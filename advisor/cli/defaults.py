@@ -1,11 +1,12 @@
 """Defaults of options from the environment (ADVISOR_PRICE_FILE) and from advisor.toml: a flag wins over both.
 
-In the file, a key is an option's name without dashes; at the top it counts for every command that has the option, in a
-table named after a command for that one: [recommend], [catalog.prices].
+The user's own advisor.toml counts in every folder, and a folder's wins over it. In a file, a key is an option's name
+without dashes; at the top it counts for every command that has the option, in a table named after a command for that
+one: [recommend], [catalog.prices].
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -16,6 +17,8 @@ from advisor.cli.command import COMMANDS
 FILE_NAME: Final = "advisor.toml"
 FILE_VARIABLE: Final = "ADVISOR_CONFIG"
 PREFIX: Final = "ADVISOR_"
+USER_FOLDER: Final = "ai-hardware-advisor"
+"""Folder of the user's own file below the folder of configurations, as of the cache."""
 OTHER_VARIABLES: Final = frozenset({FILE_VARIABLE, "ADVISOR_CACHE_DIR", "ADVISOR_SHARED_DATA"})
 """Variables of the program that are no options."""
 TRUST: Final = "trust-config"
@@ -43,11 +46,14 @@ class Default:
     """The file, or the variable."""
     effect: Effect | None = None
     """Effect of the option besides asking; None if it has none."""
+    is_own: bool = False
+    """Whether the user's own file sets it, which is trusted as what is typed."""
 
     @property
     def needs_trust(self) -> bool:
-        """Whether a file sets an option that does more than ask and read."""
-        return self.effect not in (None, Effect.READS) and self.origin != _variable(self.option)
+        """Whether a folder's file sets an option that does more than ask and read."""
+        acts = self.effect not in (None, Effect.READS)
+        return acts and not self.is_own and self.origin != _variable(self.option)
 
     @property
     def words(self) -> str:
@@ -94,21 +100,22 @@ def sets_an_option(variable: str) -> bool:
 
 
 def given_defaults(root: Any, environment: Mapping[str, str], folder: Path) -> Defaults:
-    """Return the defaults that file and environment set for the tree of commands under `root`.
+    """Return the defaults that files and environment set for the tree of commands under `root`.
 
     Raises: InputFileError: the file is missing where it is named, is no TOML, or sets what no command has.
     """
-    path = _file(environment, folder)
+    paths = default_files(environment, folder)
     variables = {k: v for k, v in environment.items() if k.startswith(PREFIX) and k not in OTHER_VARIABLES}
-    if path is None and not variables:
+    if not paths and not variables:
         return Defaults()
     options = dict(_options(root, ()))
     found: dict[tuple[tuple[str, ...], str], Default] = {}
-    if path is not None:
+    own = user_file(environment)
+    for path in paths:
         from advisor.catalog.files import read_toml
 
         for default in _of_table(read_toml(path), (), options, path):
-            found[default.command, default.option] = default
+            found[default.command, default.option] = replace(default, is_own=path == own)
     unknown = []
     for variable, text in sorted(variables.items()):
         option = variable.removeprefix(PREFIX).lower().replace("_", "-")
@@ -145,12 +152,18 @@ def _variable(option: str) -> str:
     return PREFIX + option.upper().replace("-", "_")
 
 
-def _file(environment: Mapping[str, str], folder: Path) -> Path | None:
+def user_file(environment: Mapping[str, str]) -> Path:
+    """Return the place of the user's own file: below XDG_CONFIG_HOME, or below .config in the home folder."""
+    base = environment.get("XDG_CONFIG_HOME") or "~/.config"
+    return Path(base).expanduser() / USER_FOLDER / FILE_NAME
+
+
+def default_files(environment: Mapping[str, str], folder: Path) -> tuple[Path, ...]:
+    """Return the files of defaults, the one that wins last: the user's and the folder's, or the one that is named."""
     named = environment.get(FILE_VARIABLE)
     if named:
-        return Path(named)
-    path = folder / FILE_NAME
-    return path if path.is_file() else None
+        return (Path(named),)
+    return tuple(path for path in (user_file(environment), folder / FILE_NAME) if path.is_file())
 
 
 def _options(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], dict[str, _Known]]]:

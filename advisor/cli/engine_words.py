@@ -1,14 +1,16 @@
-"""Options of vLLM, SGLang and TensorRT-LLM as their users type them, where they mean one option of a command."""
+"""Options of engines and of other planners as their users type them, where they mean one option of a command."""
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
+
+from advisor.ask.measures import parse_count
 
 _VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "--tp": ("--tensor-parallel-size", "--tp-size", "-tp"),
     "--pp": ("--pipeline-parallel-size", "--pp-size", "-pp"),
     "--dp": ("--data-parallel-size", "--dp-size", "-dp"),
     "--ep": ("--expert-parallel-size", "--ep-size"),
-    "--model": ("--model-path",),
     "--precision": ("--quantization",),
     "--kv-precision": ("--kv-cache-dtype",),
     "--gpu-memory-utilization": (
@@ -23,8 +25,23 @@ _VALUES: Final[Mapping[str, tuple[str, ...]]] = {
     "--max-num-seqs": ("--max-running-requests", "--max-batch-size"),
     "--max-num-batched-tokens": ("--chunked-prefill-size", "--max-num-tokens"),
     "--block-size": ("--page-size", "--tokens-per-block"),
+    "--rate": ("--qps", "--rps", "--request-rate", "--requests-per-second"),
+    "--concurrency": ("--max-concurrency", "--num-users"),
+    "--requests": ("--num-prompts", "--num-requests"),
+    "--input-tokens": ("--isl", "--input-len", "--random-input-len", "--prompt-tokens"),
+    "--output-tokens": ("--osl", "--output-len", "--random-output-len", "--completion-tokens"),
+    "--ttft-p99": ("--ttft",),
+    "--tpot-p99": ("--tpot", "--itl"),
+    "--ttft": ("--ttft-p99",),
+    "--tpot": ("--tpot-p99",),
+    "--gpu": ("--gpus-type", "--gpu-type", "--accelerator", "--accelerators", "--system", "--gpu-name"),
+    "--provider": ("--cloud", "--infra"),
+    "--gpus": ("--num-gpus", "--total-gpus", "--num-accelerators"),
+    "--max-gpus": ("--num-gpus", "--total-gpus", "--num-accelerators"),
+    "--model": ("--model-path", "--model-name", "--hf-id"),
 }
-"""Own option by the engines' words for it, which take the same value; of several, a command has one."""
+"""Own option by others' words for it, which take the same value; of several, a command has one. Sources of words: vLLM
+and SGLang servers and benchmarks, TensorRT-LLM, AIConfigurator (isl, osl, system), SkyPilot (cloud, accelerators)."""
 _FLAGS: Final[Mapping[str, tuple[str, ...]]] = {
     "--enforce-eager": ("--disable-cuda-graph",),
     "--prefix-caching": ("--enable-prefix-caching",),
@@ -69,6 +86,68 @@ _FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
 """Format by the engines' word for it, by option."""
 
 
+_OF_NODE: Final = re.compile(r"([A-Za-z][\w.-]*):(\d+)")
+"""An accelerator and how many of it, as SkyPilot writes them: H100:8."""
+_COUNTED_BY: Final = ("--gpus", "--tp")
+"""Options that take the number of accelerators, in the order in which a command is asked for them."""
+_SEARCHES: Final = "--max-gpus"
+"""Option of commands that search for the number of accelerators themselves."""
+HINTS: Final[Mapping[str, tuple[str, str]]] = {
+    "--tokens-per-month": (
+        "a search takes requests per second",
+        "--rate R with --input-tokens and --output-tokens, or ask advisor cost --tokens-per-month",
+    ),
+    "--tokens-per-day": (
+        "a search takes requests per second",
+        "--rate R with --input-tokens and --output-tokens, or ask advisor cost --tokens-per-day",
+    ),
+    "--use-spot": ("prices have a term", "--term spot"),
+    "--spot": ("prices have a term", "--term spot"),
+    "--vram": (
+        "memory follows from the accelerator",
+        "--gpu NAME; advisor catalog gpus --min-memory lists them",
+    ),
+    "--nodes": ("the number of nodes follows from the accelerators", "--max-gpus N, or --own 16xh100-sxm"),
+}
+"""Why an option of another planner is not taken, and what to type in its place."""
+_MONTHS_PER_DAY: Final = 12.0 / 365.25
+
+
+def _split_counts(words: Sequence[str], known: Collection[str]) -> list[str]:
+    """Return words in which `--gpu H100:8` is `--gpu H100 --gpus 8`, or `--tp 8` where the command has no --gpus."""
+    option = next((name for name in _COUNTED_BY if name in known and name not in words), None)
+    option = None if _SEARCHES in known else option
+    found: list[str] = []
+    for place, word in enumerate(words):
+        counted = _OF_NODE.fullmatch(word.removeprefix("--gpu="))
+        is_gpu = word.startswith("--gpu=") or (place > 0 and words[place - 1] == "--gpu")
+        if counted is None or not is_gpu or option is None:
+            found.append(word)
+            continue
+        found += [f"--gpu={counted[1]}" if word.startswith("--gpu=") else counted[1], option, counted[2]]
+    return found
+
+
+def _per_day(words: Sequence[str], known: Collection[str]) -> list[str]:
+    """Return words in which tokens of a month are those of a day, where the command takes those."""
+    if "--tokens-per-day" not in known:
+        return list(words)
+    found: list[str] = []
+    for word in words:
+        name, equals, value = word.partition("=")
+        if found and found[-1] == "--tokens-per-month":
+            found[-1:] = ["--tokens-per-day", _day_of(word)]
+        elif name == "--tokens-per-month" and equals:
+            found += ["--tokens-per-day", _day_of(value)]
+        else:
+            found.append(word)
+    return found
+
+
+def _day_of(month: str) -> str:
+    return f"{parse_count(month, '--tokens-per-month') * _MONTHS_PER_DAY:.0f}"
+
+
 def own_words(arguments: Sequence[str], known: Collection[str]) -> list[str]:
     """Return what was typed with the engines' options as the command's own; `known` are the options of the command.
 
@@ -85,7 +164,7 @@ def own_words(arguments: Sequence[str], known: Collection[str]) -> list[str]:
         if name not in known:
             own = next((one for one in _OWN.get(name.replace("_", "-"), ()) if one in known), name)
         found.append(own + equals + _FORMATS.get(own, {}).get(value.lower(), value))
-    return found
+    return _per_day(_split_counts(found, known), known)
 
 
 def sets_a_server(option: str) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Final
 from typer import TyperException
 
 from advisor.catalog.errors import AdvisorError
-from advisor.cli.engine_words import sets_a_server
+from advisor.cli.engine_words import HINTS, sets_a_server
 from advisor.cli.notes import tell
 
 INTERNAL: Final = 1
@@ -28,6 +28,7 @@ EXIT_CODES: Final = (
     (4, "probe verdict FAIL"),
     (5, "probe verdict WARN under --strict"),
     (6, "hardware, driver or optional package missing"),
+    (7, "a watched plan is beaten, costs more or is gone"),
     (INTERRUPTED, "interrupted; what was finished is saved"),
 )
 
@@ -89,7 +90,10 @@ def _of_usage(error: TyperException) -> tuple[str, str, str, str]:
     near = getattr(error, "possibilities", None)
     what = (error.message if near else error.format_message()).replace(": Value error, ", ": ")
     fix = f"{command} --help lists what is accepted"
-    if what.startswith(_NO_OPTION) and sets_a_server(what.removeprefix(_NO_OPTION).strip().strip("'.")):
+    unknown = what.removeprefix(_NO_OPTION).strip().strip("'.") if what.startswith(_NO_OPTION) else ""
+    if unknown in HINTS:
+        return what, *HINTS[unknown], ""
+    if unknown and sets_a_server(unknown):
         why = f"it sets one server; {command} chooses such settings itself, or does not depend on them"
         return what, why, "drop it; advisor simulate serve and advisor memory take it", ""
     if what.startswith("Missing argument"):

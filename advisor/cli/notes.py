@@ -4,7 +4,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from typing import Final, TextIO
@@ -51,6 +51,20 @@ def lose(stream: TextIO) -> None:
         os.close(nowhere)
 
 
+_LISTENERS: Final[list[Callable[[str], None]]] = []
+"""Functions that are told of progress, whether or not a terminal shows it."""
+
+
+@contextmanager
+def use_listener(listener: Callable[[str], None]) -> Iterator[None]:
+    """Tell a function of all progress for the time of a block."""
+    _LISTENERS.append(listener)
+    try:
+        yield
+    finally:
+        _LISTENERS.remove(listener)
+
+
 class ProgressMessages:
     """Progress messages, shown on a terminal once the work has taken longer than a moment."""
 
@@ -61,6 +75,8 @@ class ProgressMessages:
 
     def __call__(self, message: str) -> None:
         """Replace the line by a new message."""
+        for listener in _LISTENERS:
+            listener(message)
         if self._visible and time.monotonic() - self._started_s > PATIENCE_S:
             _write(f"\r\x1b[K{on_one_line(message)}")
             self._shown = True

@@ -112,6 +112,18 @@ class PriceCache:
         ):
             _replace(path, text)
 
+    def replace_all(self, lists: Mapping[str, str]) -> None:
+        """Replace all kept lists by those of a snapshot, the new ones first.
+
+        Raises: OSError: the folder cannot be written.
+        """
+        for name, text in lists.items():
+            _replace(self._prices_path(name), text)
+            self._state_path(name).unlink(missing_ok=True)
+        for path in self.prices_folder.glob("*.csv"):
+            if path.stem not in lists:
+                path.unlink()
+
     def clear(self) -> int:
         """Delete the kept lists and return their number.
 

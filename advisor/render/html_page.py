@@ -12,6 +12,9 @@ from advisor.catalog.legible import legible, legible_in
 from advisor.render.answer import Answer, Block, Paragraph, Section, Table, Tile, columns
 from advisor.render.document import Json, flatten
 from advisor.render.html_blocks import blocks_html, link_addresses
+from advisor.render.html_what_if import ID as WHAT_IF
+from advisor.render.html_what_if import TITLE as WHAT_IF_TITLE
+from advisor.render.html_what_if import what_if_html
 
 BUNDLE: Final = "echarts-slim.js"
 LICENCES: Final = "echarts-slim.LICENSES.txt"
@@ -60,18 +63,21 @@ def as_html(answer: Answer, content: Mapping[str, Json]) -> str:
         f'<section id="s{i}" aria-labelledby="h{i}"><h2 id="h{i}">{html.escape(section.title)}</h2>\n{body}\n</section>'
         for i, (section, body) in enumerate(zip(sections, bodies, strict=True), start=1)
     )
+    what_if = content.get("what_if")
+    controls = what_if_html(what_if) if isinstance(what_if, dict) else ""
     has_charts = any('<figure class="chart"' in body for body in bodies)
     return "\n".join(
         [
             _head(title),
-            _bar(sections),
+            _bar(sections, has_controls=bool(controls)),
             '<main class="wrap" id="main">',
             _answer(title, answer, content),
             drawing,
+            controls,
             body,
             f"<footer>{html.escape(origin(content))}</footer>",
             "</main>",
-            *_scripts(has_charts=has_charts),
+            *_scripts(has_charts=has_charts, has_controls=bool(controls)),
             "</body></html>\n",
         ]
     )
@@ -147,8 +153,9 @@ def _head(title: str) -> str:
     )
 
 
-def _bar(sections: Sequence[Section]) -> str:
-    links = "".join(
+def _bar(sections: Sequence[Section], *, has_controls: bool) -> str:
+    links = f'<a href="#{WHAT_IF}">{WHAT_IF_TITLE}</a>' if has_controls else ""
+    links += "".join(
         f'<a href="#s{i}">{html.escape(section.title)}</a>' for i, section in enumerate(sections, start=1)
     )
     return (
@@ -192,11 +199,13 @@ def _tile(tile: Tile) -> str:
     )
 
 
-def _scripts(*, has_charts: bool) -> Iterator[str]:
+def _scripts(*, has_charts: bool, has_controls: bool) -> Iterator[str]:
     if has_charts:
         yield f"<!--\n{asset(LICENCES)}-->"
         yield f"<script>{asset(BUNDLE)}</script>"
     yield f"<script>\n{asset('report.js')}</script>"
+    if has_controls:
+        yield f"<script>\n{asset('what_if.js')}</script>"
 
 
 @cache

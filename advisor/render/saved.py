@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError
+from advisor.catalog.files import read_json
 from advisor.catalog.resolve import near_misses
 from advisor.decide.reason import reason_codes
 from advisor.render.document import SCHEMA_VERSION
@@ -13,6 +14,22 @@ _COMMANDS: Final = {"report": "cost"}
 """Command by the kind of its documents, if it is not `recommend`."""
 OPTION_KINDS: Final = frozenset({"plan", "batch_plan", "item_plan", "fleet", "report"})
 """Kinds of documents that hold options, bills or reasons."""
+
+
+def read_document(path: Path) -> Mapping[str, Any]:
+    """Return the JSON document of a file that this program wrote.
+
+    Raises: InputFileError: it cannot be read, is no document of this program, or is one of another schema.
+    """
+    content = read_json(path, "name a file that -o FILE.json or --plan wrote")
+    if not isinstance(content, dict) or "schema_version" not in content:
+        raise InputFileError(
+            f"{path}: is no answer of advisor",
+            why="it has no schema_version",
+            fix="name a file that -o FILE.json, --plan or advisor probe wrote",
+        )
+    check_saved(path, content)
+    return content
 
 
 def check_saved(path: Path, content: Mapping[str, Any]) -> None:

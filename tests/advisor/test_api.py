@@ -123,8 +123,9 @@ def names() -> list[str]:
 
 
 def test_every_command_but_those_about_this_machine_is_a_function() -> None:
-    left_out = {"probe", "sweep", "config show", "catalog refresh"}
-    assert set(names()) == set(commands()) - left_out
+    local = {name for name, found in commands().items() if found.is_local}
+    assert {"probe", "sweep", "config show", "catalog refresh"} <= local
+    assert set(names()) == set(commands()) - local
 
 
 @pytest.mark.parametrize("name", names())
@@ -224,6 +225,56 @@ def test_a_result_is_saved_as_its_suffix_says(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "gpus.json").read_text()) == result.to_dict()
     with pytest.raises(AdvisorError):
         result.save(tmp_path / "gpus.xlsx")
+
+
+def test_every_chart_of_every_kind_is_drawn() -> None:
+    """The figure has the units of the axes, a mark for each series, and the picture that a notebook asks for."""
+    pytest.importorskip("matplotlib")
+    from advisor.render.answer import Axis, Chart, Datum, Reference, Series
+    from advisor.render.matplotlib_chart import draw_chart
+
+    points = (Datum(1.0, 8.0, 6.0, 10.0, "a"), Datum(9.0, 1.0, 0.5, 2.0, "b"))
+    names = (Datum("a", 3.0, 2.0, 4.0), Datum("b", -1.0, -2.0, 0.5))
+    for kind in ("line", "scatter", "bar", "stacked", "waterfall", "range"):
+        is_named = kind in ("bar", "stacked", "waterfall", "range")
+        one = Series("one", names if is_named else points, is_joined=kind == "line")
+        series = (one,) if kind in ("waterfall", "range") else (one, Series("two", one.points, is_muted=True))
+        x = Axis("part") if is_named else Axis("load", "1/s", is_log=True)
+        chart = Chart(kind, "Title", x, Axis("cost", "$"), series, references=(Reference("y", 1.5, "limit"),))
+        figure = draw_chart(chart)
+        (axes,) = figure.axes
+        assert "cost, $" in (axes.get_xlabel(), axes.get_ylabel())
+        assert figure._repr_png_().startswith(b"\x89PNG")
+        assert "limit" in [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+
+
+def test_files_and_charts_of_a_result(tmp_path: Path) -> None:
+    found = advisor.recommend("8b", rate=2, gpu="l40s", engine="vllm", fast=True)
+    told = advisor.recommend("8b", rate=2, gpu="l40s", engine="vllm", fast=True, emit="compose").to_dict()
+    assert found.emit("compose", tmp_path / "files") == told["deployment"]["files"]
+    assert sorted(path.name for path in (tmp_path / "files").iterdir()) == sorted(told["deployment"]["files"])
+    for ask, fix in (
+        (lambda: found.plot("Cost against latencies"), "plot('Cost against latency')"),
+        (lambda: found.emit("compos"), "one of compose"),
+        (lambda: found.emit("compose", rank=9), "rank=1"),
+        (lambda: advisor.catalog.gpus(vendor="amd").plot(), "to_frame() holds its figures"),
+        (lambda: advisor.catalog.gpus(vendor="amd").emit("compose"), "ask advisor.recommend(...) about"),
+    ):
+        with pytest.raises(AdvisorError) as raised:
+            ask()
+        assert fix in raised.value.fix
+
+
+def test_records_are_tables_in_a_notebook() -> None:
+    found = advisor.catalog.gpus(vendor="amd").accelerators
+    assert "mi300x" in found._repr_html_()
+    assert "<table" in found._repr_html_()
+    hostile = api.Fields({"<b>": "<script>", "size": 0.25, "parts": ({"a": 1},)})
+    page = hostile._repr_html_()
+    assert "<script" not in page
+    assert "<b>" not in page
+    assert "0.25" in page
+    assert "1 record<" in page
 
 
 def test_the_types_are_those_of_the_options() -> None:

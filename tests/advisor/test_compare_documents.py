@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from advisor.commands.compare.document_comparison import compare_documents
+from advisor.render.document_comparison import compare_documents
 
 Cli = Callable[[str], Any]
 

@@ -25,7 +25,7 @@ from advisor.commands.recommend.training_run import _from_plan
 
 Cli = Callable[[str], Any]
 SHARED = SharedOptions(as_of=datetime.date(2026, 11, 20))
-FLAGS = ("fast", "guidance", "explain", "compute_optimal", "elastic")
+FLAGS = ("fast", "guidance", "explain", "compute_optimal", "elastic", "what_if")
 TRACE = "arrived_at_s,input_tokens,output_tokens\n0,900,90\n1,700,80\n2,900,70\n"
 VALUES: dict[str, Any] = {
     "rate": "7", "concurrency": "16", "input_tokens": 700, "output_tokens": 90, "trace": Path("t.csv"),
@@ -45,6 +45,7 @@ VALUES: dict[str, Any] = {
     "own": "64xh200-sxm", "term": "spot", "tenancy": "shared", "residency": "de", "region": "france",
     "max_price_age": 9, "price_file": Path("mine.csv"), "power_budget": "5kW", "storage_tb": 2.0, "egress_tb": 3.0,
     "top": 3, "fast": True, "guidance": False, "explain": True, "compute_optimal": True, "elastic": True,
+    "what_if": True,
     "tokens_per_day": "50M", "shape": "chat", "purchase_price": 9000.0, "api": "none",
     "api_price_file": Path("api.csv"), "assumptions": Path("own.toml"), "framework_version": "2024-06", "tp": 2,
     "pp": 2, "vpp": 2, "cp": 2, "ep": 2, "etp": 2, "dp": 2, "micro_batch": 2, "sharding": "none",
@@ -94,7 +95,7 @@ OTHER_MODEL = {
     "speech": "whisper-medium",
     "vision": "qwen3-vl-4b",
 }
-SHOWN = {"explain", "plan", "emit", "emit_dir", "goal", "models", "from_plan", "workload"}
+SHOWN = {"explain", "plan", "emit", "emit_dir", "goal", "models", "from_plan", "workload", "what_if"}
 """Options of what is shown, written, or asked instead: the commands' own tests cover them."""
 REFUSED = {
     ("batch", "rate"),

@@ -66,7 +66,7 @@ class CoverageInput:
     price_file: OwnPrices = None
 
 
-@command("catalog refresh")
+@command("catalog refresh", is_local=True)
 @dataclass(frozen=True, slots=True)
 class RefreshInput:
     """Fetch today's prices from lists that need no key, check them, and keep them for every command."""
@@ -89,6 +89,17 @@ class RefreshInput:
         Effect.ACCEPTS,
     ] = False
     clear: Annotated[bool, Option("--clear", help="Delete what was refreshed."), Effect.DELETES] = False
+    snapshot: Annotated[
+        str | None,
+        Option(metavar="FILE|URL", help="Take the prices of a snapshot in place of the lists."),
+        Effect.FETCHES,
+    ] = None
+    digest: Annotated[
+        str | None, Option(metavar="SHA256", help="Digest that the snapshot must have."), Effect.ACCEPTS
+    ] = None
+    write_snapshot: Annotated[
+        Path | None, Option(metavar="FILE.json", help="Write all kept prices as a snapshot."), Effect.WRITES
+    ] = None
 
 
 @command("catalog engines")

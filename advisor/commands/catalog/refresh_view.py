@@ -1,11 +1,12 @@
 """A refresh of prices as an answer: what came, what changed, what was refused and why, what stays old."""
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from advisor.refresh.refresh import RefreshOutcome, failures
+from advisor.refresh.snapshot import digest_of
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.document import pick_attributes
 from advisor.render.numbers import MISSING
@@ -67,6 +68,27 @@ def cleared_answer(num_lists: int, folder: Path) -> Answer:
         result={"kind": "refresh", "num_deleted": num_lists, "folder": folder},
         inputs={},
         blocks=(Paragraph(text, emphasis=True),),
+    )
+
+
+def snapshot_answer(
+    place: str, lists: Mapping[str, str], folder: Path, *, is_rehearsal: bool = False
+) -> Answer:
+    """Return the answer that says which lists a snapshot holds, and its digest."""
+    digest = digest_of(lists)
+    rows = tuple((name, str(text.count("\n") - 1)) for name, text in sorted(lists.items()))
+    head = f"{place}: {sum(int(count) for _, count in rows)} prices of {len(rows)} lists, SHA-256 {digest}"
+    return Answer(
+        result={
+            "kind": "refresh",
+            "snapshot": place,
+            "digest": digest,
+            "lists": [{"name": name, "num_prices": int(count)} for name, count in rows],
+            "folder": folder,
+        },
+        inputs={"is_rehearsal": is_rehearsal},
+        blocks=(Paragraph(head, emphasis=True), Table(columns("list | prices>"), rows)),
+        records="lists",
     )
 
 

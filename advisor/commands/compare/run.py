@@ -6,10 +6,9 @@ from typing import Any
 
 from advisor.ask.options import SharedOptions
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import read_json
 from advisor.commands.compare.options import CompareInput
 from advisor.render.answer import Answer
-from advisor.render.saved import check_saved
+from advisor.render.saved import read_document
 
 PROBE = "probe"
 
@@ -43,8 +42,8 @@ def compare(asked: CompareInput, shared: SharedOptions) -> Answer:
             why="only answers of one kind can be compared",
             fix="name two plans, two reports or two probes",
         )
-    from advisor.commands.compare.document_comparison import compare_documents
-    from advisor.commands.compare.view import documents_answer
+    from advisor.render.comparison_view import documents_answer
+    from advisor.render.document_comparison import compare_documents
 
     return documents_answer(compare_documents(one, other), first, second)
 
@@ -90,12 +89,4 @@ def _document(path: Path) -> Mapping[str, Any] | None:
     """
     if not path.exists() and not path.suffix:
         return None
-    content = read_json(path, "name a file that -o FILE.json or --plan wrote")
-    if not isinstance(content, dict) or "schema_version" not in content:
-        raise InputFileError(
-            f"{path}: is no answer of advisor",
-            why="it has no schema_version",
-            fix="name a file that -o FILE.json, --plan or advisor probe wrote",
-        )
-    check_saved(path, content)
-    return content
+    return read_document(path)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from advisor.cli.command import command
 
 
-@command("config show")
+@command("config show", is_local=True)
 @dataclass(frozen=True, slots=True)
 class ShowConfigInput:
     """Show every default that is set, and where it comes from."""

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from typer import Option
+from typer import Argument, Option
 
 from advisor.ask.options import Effect
 from advisor.cli.command import command
 
 
-@command("probe")
+@command("probe", is_local=True)
 @dataclass(frozen=True, slots=True)
 class ProbeInput:
     """Measure this machine and judge it: identity, memory, matrix rate, links, collectives, launches."""
@@ -34,3 +34,14 @@ class ProbeInput:
         Option(metavar="FILE", help="A report to send to the provider: .md or .html."),
         Effect.WRITES,
     ] = None
+
+
+@command("probe show", is_local=True)
+@dataclass(frozen=True, slots=True)
+class ShowProbeInput:
+    """Show a saved probe: verdict, figures against expectations, topology; nothing is measured."""
+
+    file: Annotated[
+        Path, Argument(metavar="PROBE.json", help="What `advisor probe -o` wrote, or a recording by name.")
+    ]
+    strict: Annotated[bool, Option("--strict", help="Exit code 5 for WARN.")] = False

@@ -11,7 +11,7 @@ from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError, InputFileError, MissingHardwareError
 from advisor.catalog.schema import Accelerator
 from advisor.cli.notes import progress
-from advisor.commands.probe.options import ProbeInput
+from advisor.commands.probe.options import ProbeInput, ShowProbeInput
 from advisor.commands.probe.view import probe_answer
 from advisor.probes.assess import claimed_board
 from advisor.probes.document import probe_of, read_probe
@@ -141,3 +141,16 @@ def _write_report(path: Path, answer: Answer, shared: SharedOptions) -> None:
 
     content = document(answer, seed=shared.seed, shared=shared.as_inputs())
     write_text(path, writer_for(path)(answer, content))
+
+
+def show(asked: ShowProbeInput, shared: SharedOptions) -> Answer:
+    """Return a saved probe as `advisor probe` showed it.
+
+    Raises: InputFileError: the file cannot be read or is no probe.
+    """
+    found = read_probe(asked.file)
+    answer = probe_answer(found, {"file": asked.file, "strict": asked.strict}, strict=asked.strict)
+    if found.is_sealed:
+        return answer
+    unsealed = f"{asked.file} bears no seal: an older version wrote it, or it was edited"
+    return replace(answer, warnings=(*answer.warnings, unsealed))

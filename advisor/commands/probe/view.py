@@ -9,13 +9,26 @@ from advisor.probes.fabric import pair_rates
 from advisor.probes.record import Measurement
 from advisor.probes.topology import picture
 from advisor.render import numbers
-from advisor.render.answer import Answer, Block, Figure, Paragraph, Table, columns
+from advisor.render.answer import (
+    Answer,
+    Axis,
+    Block,
+    Chart,
+    Datum,
+    Figure,
+    Paragraph,
+    Series,
+    Table,
+    columns,
+)
 
 EXIT_FAIL: Final = 4
 EXIT_WARN: Final = 5
 EXIT_MISSING: Final = 6
 _HIDDEN: Final = (".sweep", ".latency", "memory.cache_read", "memory.strided_read", "memory.latency", "peer.")
 _SHORT: Final = 24
+_MOST_BARS: Final = 24
+"""Figures of the chart, those that fall behind most first."""
 
 
 def probe_answer(probe: Probe, inputs: dict[str, object], *, strict: bool) -> Answer:
@@ -69,6 +82,8 @@ def blocks_of(probe: Probe) -> list[Block]:
     measured = [m for m in rates if m not in identity]
     blocks += [_checks("Measured", measured)] if measured else []
     blocks += [_checks("Identity and health", identity)] if identity else []
+    compared = _expectation_chart(probe.measurements)
+    blocks += [] if compared.is_empty else [compared]
     if wrong:
         commands = dict.fromkeys(text_of(m.id).command for m in wrong if text_of(m.id).command)
         blocks.append(Figure("\n".join(commands), title="Commands with which the provider can check it"))
@@ -80,6 +95,34 @@ def blocks_of(probe: Probe) -> list[Block]:
     if any(gpu.vendor != "nvidia" for gpu in probe.machine.gpus):
         blocks.append(Paragraph("advisor was never verified on hardware of this vendor."))
     return blocks
+
+
+def _expectation_chart(measurements: Sequence[Measurement]) -> Chart:
+    """Return each measured figure over what a healthy board reaches, from the lowest to the highest GPU."""
+    ratios: dict[str, list[float]] = {}
+    for m in measurements:
+        if m.id.startswith(("identity.", "health.")) or _is_detail(m):
+            continue
+        if (
+            isinstance(m.value, int | float)
+            and isinstance(m.expected, int | float)
+            and m.value > 0 < m.expected
+        ):
+            name = f"{m.id} ({m.instrument})" if m.instrument else m.id
+            ratios.setdefault(name, []).append(m.value / m.expected)
+    points = tuple(
+        Datum(name, 100.0, 100.0 * min(1.0, *found), 100.0 * max(1.0, *found))
+        for name, found in sorted(ratios.items(), key=lambda item: min(item[1]))[:_MOST_BARS]
+    )
+    return Chart(
+        "range",
+        "Measured against expected",
+        Axis("figure"),
+        Axis("measured over expected", "%"),
+        (Series("", points),),
+        "Each bar reaches from what healthy boards are expected to reach, 100 %, to the lowest and the highest GPU",
+        is_in_terminal=False,
+    )
 
 
 def _machine(probe: Probe) -> str:

@@ -120,7 +120,7 @@ class Emission:
     studied=Studied(
         best_of="options",
         pareto=("min options_usd_per_million_tokens", "min options_ttft_s_p99"),
-        left_out=("models", "plan", "explain", "from_plan", "emit", "emit_dir"),
+        left_out=("models", "plan", "explain", "from_plan", "emit", "emit_dir", "what_if"),
     ),
     works=WORKS,
 )
@@ -129,6 +129,11 @@ class RecommendInput(WorkQuestion):
     """Rank every accelerator on the market for a model: layout, latencies or days, dollars."""
 
     emission: Emission = Emission()
+    what_if: Annotated[
+        bool,
+        Option("--what-if", help="Controls on the page of -o FILE.html: other loads, limits, prices, terms."),
+        acts("serve"),
+    ] = False
 
 
 @command("replay")
@@ -138,3 +143,27 @@ class ReplayInput:
 
     file: Annotated[Path, Argument(metavar="PLAN.json", help="What `advisor recommend --plan` wrote.")]
     shown: Annotated[Shown, only("plan", "explain")] = Shown()
+
+
+@command("watch", is_local=True)
+@dataclass(frozen=True, slots=True)
+class WatchInput:
+    """Ask saved plans again at today's prices; exit code 7 where one is beaten, costs more or is gone."""
+
+    files: Annotated[
+        list[Path], Argument(metavar="PLAN.json...", help="What `advisor recommend --plan` wrote.")
+    ]
+    option: Annotated[
+        int, Option("--option", metavar="N", min=1, help="Rank of the option that was taken.")
+    ] = 1
+    threshold: Annotated[
+        float,
+        Option(metavar="F", min=0.0, max=10.0, help="Fraction of price or cost from which a change counts."),
+    ] = 0.1
+    since: Annotated[
+        str | None,
+        Option(metavar="plan|DATE", help="Say what moved the answer since the plan, or since a day."),
+    ] = None
+    price_file: Annotated[
+        Path | None, Option(metavar="FILE", help="Prices of your own, as a CSV file."), Effect.READS
+    ] = None

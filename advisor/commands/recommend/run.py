@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from advisor.ask.acts import TRAINING, refuse_idle
 from advisor.ask.options import SharedOptions
-from advisor.commands.recommend.options import RecommendInput, ReplayInput
+from advisor.commands.recommend.options import RecommendInput, ReplayInput, WatchInput
 from advisor.render.answer import Answer
 
 
@@ -49,7 +49,12 @@ def recommend(asked: RecommendInput, shared: SharedOptions) -> Answer:
     goal = asked.objectives.goal
     if goal is not None:
         return goal_answer_of(goal, scenario, notes, asked.shown, shared)
-    return answer_scenario(scenario, notes, asked.shown, shared, asked.emission)
+    answer = answer_scenario(scenario, notes, asked.shown, shared, asked.emission)
+    if not asked.what_if:
+        return answer
+    from advisor.commands.recommend.what_if import with_what_if
+
+    return with_what_if(answer, scenario, shared)
 
 
 def replay(asked: ReplayInput, shared: SharedOptions) -> Answer:
@@ -76,3 +81,22 @@ def replay(asked: ReplayInput, shared: SharedOptions) -> Answer:
         warnings=(*answer.warnings, *changed),
         seed=scenario.seed,
     )
+
+
+def watch(asked: WatchInput, shared: SharedOptions) -> Answer:
+    """Ask the questions of plan files again at today's prices, with a verdict on the option that was taken.
+
+    Raises: AdvisorError: --since is no day, or the price file is malformed.
+    """
+    from advisor.ask.measures import parse_day
+    from advisor.commands.recommend.watch import watch_plan
+    from advisor.commands.recommend.watch_view import watch_answer
+
+    if asked.since not in (None, "plan"):
+        parse_day(asked.since, "--since")
+    plans = [
+        watch_plan(path, asked.option, asked.threshold, asked.price_file, asked.since, shared)
+        for path in dict.fromkeys(asked.files)
+    ]
+    inputs = {name: getattr(asked, name) for name in ("files", "option", "threshold", "since", "price_file")}
+    return watch_answer(plans, inputs, asked.threshold)

@@ -8,6 +8,7 @@ from typing import Any
 
 from advisor.catalog.schema.record import Record
 from advisor.catalog.units import HOUR_S
+from advisor.commands.simulate_fleet.charts import fleet_charts
 from advisor.render.answer import Answer, Block, Paragraph, Table, columns
 from advisor.render.document import fields_of, pick_attributes
 from advisor.render.numbers import LEGEND, TIME, digits, layout_words, percent, show, show_quantity, usd
@@ -138,7 +139,7 @@ def _blocks(run: FleetRun) -> tuple[Block, ...]:
     ]
     if len(result.tenants) > 1 or result.tenants[0].goodput_fraction is not None:
         blocks.append(_tenant_table(run))
-    blocks.append(_time_table(result))
+    blocks += [_time_table(result), *fleet_charts(result.timeline)]
     blocks.append(Paragraph("\n".join([*_sentences(result), LEGEND])))
     return tuple(blocks)
 

@@ -7,6 +7,7 @@ from advisor.ask.options import (
     LAYOUT,
     LOAD,
     OBJECTIVES,
+    ChromeTrace,
     EngineFlags,
     GpuName,
     LayoutOptions,
@@ -177,3 +178,6 @@ class ServeInput:
     tpot: Annotated[str | None, _objective("Time per output token", "50ms")] = None
     step_by_step: StepByStep = False
     records: RecordsFile = None
+    chrome_trace: ChromeTrace = None
+    keeps_records: bool = False
+    """Whether the run keeps a record of each request; no option: files and pages decide."""

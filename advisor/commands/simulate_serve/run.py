@@ -51,8 +51,12 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
     Raises: AdvisorError and its kinds: something typed is malformed or unknown, the model does not fit, or no
         request can be served.
     """
-    if asked.records is not None:
-        check_writable(asked.records)
+    for path in (asked.records, asked.chrome_trace):
+        if path is not None:
+            check_writable(path)
+    is_page = shared.output is not None and shared.output.suffix == ".html"
+    keeps_records = asked.records is not None or asked.chrome_trace is not None
+    asked = replace(asked, keeps_records=keeps_records or (is_page and asked.seeds is None))
     slo = _slo(asked)
     calibration = given_calibration(shared.calibration)
     layout, layout_notes = layout_of(asked.layout, asked.flags)
@@ -72,11 +76,7 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
     wall_s = time.perf_counter() - started
     check_served(ran.result)
     notes = (*notes, *ran.plan.notes)
-    if asked.records is not None and ran.result.records is not None:
-        from advisor.render.frame import csv_text
-
-        write_text(asked.records, csv_text(ran.result.records.rows()))
-        notes = (*notes, f"wrote {asked.records}")
+    notes = (*notes, *_write_records(asked, ran.result, deployment))
     inputs = as_inputs(ran.replica.deployment, ran.plan) | {
         "pools": asked.pools if asked.pools.is_given else None,
         "long_prompts": asked.long_prompts,
@@ -92,6 +92,10 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
     overload = overload_of(ran.result, sent)
     shown = ServeRun(ran.replica, ran.result, ran.prediction, wall_s, ran.gain, ran.words, overload)
     answer = serve_answer(shown, ran.plan.traffic, inputs, notes)
+    if is_page and ran.result.records is not None:
+        from advisor.render.serve_charts import serving_charts
+
+        answer = replace(answer, blocks=(*answer.blocks, *serving_charts(ran.result.records)))
     if ran.transfer is not None:
         words = Paragraph(ran.transfer.words)
         result = {**answer.result, "kv_transfer": ran.transfer}
@@ -101,6 +105,23 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
     from advisor.render.calibration_view import with_calibration
 
     return with_calibration(answer, calibration, (deployment.accelerator.id,))
+
+
+def _write_records(asked: ServeInput, result: ServingResult, deployment: Deployment) -> tuple[str, ...]:
+    """Write the records of a run into the files that were named, and return a note for each."""
+    notes: tuple[str, ...] = ()
+    if asked.records is not None and result.records is not None:
+        from advisor.render.frame import csv_text
+
+        write_text(asked.records, csv_text(result.records.rows()))
+        notes = (*notes, f"wrote {asked.records}")
+    if asked.chrome_trace is not None and result.records is not None:
+        from advisor.render.chrome_trace import serving_events, trace_text
+
+        about = {"model": deployment.model.id, "accelerator": deployment.accelerator.id}
+        write_text(asked.chrome_trace, trace_text(serving_events(result.records), about))
+        notes = (*notes, f"wrote {asked.chrome_trace}")
+    return notes
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,11 +248,12 @@ def _seeds(asked: ServeInput, seed: int) -> tuple[int, ...]:
         seeds = (-1,)
     if min(seeds) < 0:
         raise AdvisorError(f"--seeds {asked.seeds}: not a list of whole numbers", fix="--seeds 8,9,10")
-    if asked.records is not None:
+    if asked.records is not None or asked.chrome_trace is not None:
+        name = "--records" if asked.records is not None else "--chrome-trace"
         raise AdvisorError(
-            "--seeds and --records exclude each other",
+            f"--seeds and {name} exclude each other",
             why="records are of one run",
-            fix=f"--seed {seeds[0]}, or drop --records",
+            fix=f"--seed {seeds[0]}, or drop {name}",
         )
     return seeds
 
@@ -342,7 +364,7 @@ def _run_pools(
     from advisor.simulator.serving.disaggregated import simulate_disaggregated
 
     model = with_decode_worker(pools.model, decode_worker)
-    records = asked.records is not None
+    records = asked.keeps_records
     return simulate_disaggregated(
         model.prefill, model.decode, model.link, workload, records=records, seed=seed, slo=slo
     )
@@ -360,7 +382,7 @@ def _run(
         num_replicas=count,
         router=asked.layout.router if count > 1 and asked.layout.router != "share" else None,
         jump=not asked.step_by_step,
-        records=asked.records is not None,
+        records=asked.keeps_records,
         seed=seed,
         slo=slo,
     )

@@ -196,6 +196,7 @@ def _check(asked: ServeInput) -> None:
         "--router": asked.layout.router not in ("least_outstanding", "share"),
         "--step-by-step": asked.step_by_step,
         "--records": asked.records is not None,
+        "--chrome-trace": asked.chrome_trace is not None,
         "--ttft": asked.ttft is not None,
         "--tpot": asked.tpot is not None,
     }

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 from typer import Argument
 
-from advisor.ask.options import MethodName, OptimizerName, Panel
+from advisor.ask.options import ChromeTrace, MethodName, OptimizerName, Panel
 from advisor.cli.command import Studied, command
 
 JOB: Final = Panel("Job")
@@ -182,8 +182,11 @@ class TrainInput:
         BESIDE(None, "What lies on both sides: replicas (dp) or stages (pp).", "the faster"),
     ] = None
 
+    chrome_trace: ChromeTrace = None
+
     def plan_options(self) -> dict[str, Any]:
         """Return the typed options by the names of a plan file."""
         values = asdict(self)
         del values["plan"]
+        del values["chrome_trace"]
         return {name: value for name, value in (values | values.pop("layout")).items() if value is not None}

@@ -48,6 +48,7 @@ from advisor.decide.training.space import (
     training_job,
 )
 from advisor.render.answer import Answer
+from advisor.render.atomic import check_writable, write_text
 from advisor.render.calibration_view import with_calibration
 from advisor.render.saved import check_saved
 from advisor.simulator.calibrated_device import calibrated_accelerator
@@ -85,6 +86,8 @@ def train(asked: TrainInput, shared: SharedOptions) -> Answer:
 
     Raises: AdvisorError and its kinds: something is malformed, unknown, or the plan cannot run.
     """
+    if asked.chrome_trace is not None:
+        check_writable(asked.chrome_trace)
     values = with_switches(
         {**(_from_file(asked.plan) if asked.plan is not None else {}), **asked.plan_options()}
     )
@@ -127,6 +130,13 @@ def train(asked: TrainInput, shared: SharedOptions) -> Answer:
         too_large = _too_large(run.found) if islands is None else _part_too_large(islands, fits)
     told_network = network_note(cluster, plan.num_accelerators) if islands is None else ""
     notes = tuple(filter(None, (chosen.note, chip.note, second, told, hosted, told_network)))
+    if asked.chrome_trace is not None:
+        from advisor.render.chrome_trace import trace_text, training_events
+
+        about = {"model": job.model.id, "accelerator": accelerator.id, "plan": plan_words(plan)}
+        events = training_events(run.found.breakdown_s, run.found.run)
+        write_text(asked.chrome_trace, trace_text(events, about))
+        notes = (*notes, f"wrote {asked.chrome_trace}")
     answer = train_answer(run, notes, tuple(filter(None, (too_large, *sold))))
     return with_calibration(answer, calibration, tuple(each.accelerator.id for each in clusters))
 

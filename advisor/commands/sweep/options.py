@@ -10,7 +10,7 @@ from advisor.ask.options import Effect
 from advisor.cli.command import command
 
 
-@command("sweep")
+@command("sweep", is_local=True)
 @dataclass(frozen=True, slots=True)
 class SweepInput:
     """Ask a command at every point of a study: a grid, cases or random draws of its options."""

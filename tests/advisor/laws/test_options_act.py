@@ -41,6 +41,7 @@ OF_THE_OUTPUT = {
     "--plan",
     "--emit",
     "--emit-dir",
+    "--what-if",
     "--workload",
 }
 """Options that say how an answer is written, and not what is asked."""

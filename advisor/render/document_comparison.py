@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from advisor.catalog.units import DAY_S, HOUR_S
-from advisor.commands.compare.paired_documents import asks_the_same, at, first_at, is_within_error
 from advisor.render.document import Json, flatten
+from advisor.render.paired_documents import asks_the_same, at, first_at, is_within_error
 
 LISTS: Final = ("options", "rows", "builds", "lists", "metrics")
 """Keys under which documents keep their records, the main list first."""

@@ -1,0 +1,1 @@
+"""Commands as a service: the same questions and answers over HTTP and for agents, within limits."""

@@ -1,0 +1,240 @@
+"""The terminal: completion of names in three shells, the user's own defaults, three questions, words of the trade."""
+
+import json
+import os
+import pty
+import resource
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from advisor.cli.completion import NAMES, names_like
+from advisor.cli.interview import ask_words
+
+Cli = Callable[[str], Any]
+ROOT = Path(__file__).resolve().parents[2]
+PRICES = "advisor catalog prices --gpu h100-sxm --as-of 2026-11-20"
+MOST_COMPLETION_S = 0.3
+"""Processor time; 0.2 s on an idle machine."""
+
+
+def complete(shell: str, line: str) -> list[str]:
+    """Return the words that a shell offers for the last word of a line."""
+    words = line.split(" ")
+    variables = {
+        "bash": {"COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)},
+        "zsh": {"_TYPER_COMPLETE_ARGS": line},
+        "fish": {
+            "_TYPER_COMPLETE_ARGS": line,
+            "_TYPER_COMPLETE_FISH_ACTION": "get-args",
+            "_TYPER_COMPLETE_WORD_TO_COMPLETE": words[-1],
+        },
+    }[shell]
+    done = subprocess.run(
+        [sys.executable, "-m", "advisor"],
+        env={**os.environ, "_ADVISOR_COMPLETE": f"complete_{shell}", "PYTHONPATH": str(ROOT), **variables},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    return done.stdout.replace("_arguments '*: :((", "").replace("))'", "").replace('"', "").split()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("advisor recommend --model llama-3.1-8", "llama-3.1-8b"),
+        ("advisor recommend --gpu mi30", "mi300x"),
+        ("advisor cost --provider hyper", "hyperstack"),
+        ("advisor recommend --profile re", "reasoning"),
+        ("advisor recommend --region us-te", "us-texas"),
+        ("advisor simulate serve --engine vl", "vllm"),
+        ("advisor catalog show bge-m", "bge-m3"),
+    ],
+)
+def test_names_are_completed(shell: str, line: str, name: str) -> None:
+    assert name in complete(shell, line)
+
+
+def test_the_last_name_of_a_list_is_completed() -> None:
+    assert names_like("accelerators", "l4,mi30") == ["l4,mi300x"]
+    assert names_like("accelerators", "8xmi300x") == ["8xmi300x"]
+    assert names_like("accelerators", "2xl4,8xmi300x") == ["2xl4,8xmi300x"]
+    assert names_like("models", "no such") == []
+    assert set(NAMES.values()) >= {"models", "accelerators", "providers", "profiles", "regions", "engines"}
+
+
+def test_completion_is_quick() -> None:
+    times = []
+    for _ in range(3):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        complete("bash", "advisor recommend --gpu h1")
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    assert min(times) <= MOST_COMPLETION_S
+
+
+@pytest.fixture
+def own_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The user's own file; commands run in another folder."""
+    folder = tmp_path / "config" / "ai-hardware-advisor"
+    folder.mkdir(parents=True)
+    (tmp_path / "work").mkdir()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.chdir(tmp_path / "work")
+    return folder / "advisor.toml"
+
+
+def providers(cli: Cli, options: str = "") -> set[str]:
+    run = cli(f"{PRICES} {options} --json")
+    assert run.code == 0, run.err
+    return {price["provider"] for price in json.loads(run.out)["prices"]}
+
+
+def test_the_users_own_file_counts_behind_a_folders(cli: Cli, own_file: Path) -> None:
+    own_file.write_text('provider = "aws"\n')
+    assert providers(cli) == {"aws"}
+    assert f"provider = aws (from {own_file})" in cli(PRICES).err
+    Path("advisor.toml").write_text('provider = "azure"\n')
+    assert providers(cli) == {"azure"}
+    assert providers(cli, "--provider gcp") == {"gcp"}
+    shown = json.loads(cli("advisor config show --json").out)["defaults"]
+    assert {each["origin"] for each in shown} == {str(Path.cwd() / "advisor.toml")}
+
+
+def test_a_named_file_stands_alone(cli: Cli, own_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own_file.write_text('provider = "aws"\n')
+    Path("named.toml").write_text('term = "on-demand"\n')
+    monkeypatch.setenv("ADVISOR_CONFIG", "named.toml")
+    assert len(providers(cli)) > 3
+
+
+def test_only_the_users_own_file_may_name_outputs(cli: Cli, own_file: Path) -> None:
+    own_file.write_text('output = "prices.json"\n')
+    assert cli(PRICES).code == 0
+    assert Path("prices.json").is_file()
+    own_file.unlink()
+    Path("advisor.toml").write_text('output = "other.json"\n')
+    assert "--trust-config" in cli(PRICES).err
+    assert not Path("other.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("answers", "words"),
+    [
+        (["", "", ""], ["recommend", "--model", "70b"]),
+        (["8b", "10", ""], ["recommend", "--model", "8b", "--rate", "10"]),
+        (["8b", "", "5000"], ["recommend", "--model", "8b", "--budget", "5000/month"]),
+        (["8b", " 2 ", "$13.5/h"], ["recommend", "--model", "8b", "--rate", "2", "--budget", "$13.5/h"]),
+    ],
+)
+def test_three_answers_make_a_command(answers: list[str], words: list[str]) -> None:
+    given = iter(answers)
+    told: list[str] = []
+    assert ask_words(lambda _, default, **__: next(given) or default, told.append) == words
+    assert "advisor recommend" in told[-1]
+
+
+def test_advisor_alone_asks_on_a_terminal_and_helps_in_a_pipe(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "advisor"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "dumb"}
+    piped = subprocess.run(command, env=environment, input="", capture_output=True, text=True, check=False)
+    assert "Commands" in piped.stdout
+    child, terminal = pty.openpty()
+    process = subprocess.Popen(
+        command, stdin=terminal, stdout=terminal, stderr=terminal, env=environment, cwd=tmp_path
+    )
+    os.close(terminal)
+    said = b""
+    answers = [b"nope-7b\n", b"2\n", b"\n"]
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if select.select([child], [], [], 0.2)[0]:
+            try:
+                said += os.read(child, 65536)
+            except OSError:  # the other end is closed
+                break
+        if answers and said.count(b"?") > 3 - len(answers):
+            os.write(child, answers.pop(0))
+    assert process.wait(timeout=60) == 2
+    os.close(child)
+    text = said.decode()
+    assert "$ advisor recommend --model nope-7b --rate 2" in text
+    assert "unknown model 'nope-7b'" in text
+
+
+@pytest.mark.parametrize(
+    ("typed", "own"),
+    [
+        (
+            "simulate serve --gpu H100:2 --qps 2 --isl 100 --osl 20 --num-prompts 20",
+            "simulate serve --gpu h100 --tp 2 --rate 2 --input-tokens 100 --output-tokens 20 --requests 20",
+        ),
+        (
+            "simulate serve --gpu=H100:2 --max-concurrency 2 --random-input-len 9 --random-output-len 20 --requests 9",
+            "simulate serve --gpu h100 --tp 2 --concurrency 2 --input-tokens 9 --output-tokens 20 --requests 9",
+        ),
+        ("simulate train --gpu H100:8", "simulate train --gpu h100 --gpus 8"),
+        (
+            "cost --tokens-per-month 365.25M --gpu l40s --api none",
+            "cost --tokens-per-day 12M --gpu l40s --api none",
+        ),
+        (
+            "recommend --gpu-type l40s --cloud novita --ttft 1s",
+            "recommend --gpu l40s --provider novita --ttft-p99 1s",
+        ),
+    ],
+)
+def test_words_of_the_trade_mean_the_own_options(cli: Cli, typed: str, own: str) -> None:
+    documents = []
+    for words in (typed, own):
+        run = cli(f"advisor {words} --model 8b --as-of 2026-11-20 --json")
+        assert run.code == 0, run.err
+        documents.append(json.loads(run.out))
+    for document in documents:
+        for name in [name for name in document if "wall" in name or name in ("counts", "simulation")]:
+            del document[name]
+    assert documents[0] == documents[1]
+
+
+@pytest.mark.parametrize(
+    ("typed", "fix"),
+    [
+        ("recommend --model 8b --gpu H100:8", "--max-gpus 8"),
+        ("recommend --model 8b --gpu H100:8", "--own 8xH100"),
+        ("recommend --model 8b --tokens-per-month 5B", "advisor cost --tokens-per-month"),
+        ("recommend --model 8b --use-spot", "--term spot"),
+        ("recommend --model 8b --vram 80", "--min-memory"),
+    ],
+)
+def test_words_that_mean_more_than_one_option_are_hinted_at(cli: Cli, typed: str, fix: str) -> None:
+    run = cli(f"advisor {typed}")
+    assert run.code == 2
+    assert fix in run.err.split("To fix:")[1]
+
+
+def test_a_saved_probe_is_shown(cli: Cli, tmp_path: Path) -> None:
+    run = cli("advisor probe show h200-sxm-x8 --json")
+    told = json.loads(run.out)
+    assert run.code == 0
+    assert told["kind"] == "probe"
+    saved = tmp_path / "probe.json"
+    saved.write_text(json.dumps(told))
+    again = cli(f"advisor probe show {saved}")
+    assert again.out.startswith("8 x h200-sxm: PASS")
+    edited = {**told, "measurements": told["measurements"][:50]}
+    saved.write_text(json.dumps(edited))
+    assert "edited after the probe wrote it" in cli(f"advisor probe show {saved}").err
+    for text in ("{}", "[1]", '{"kind": "plan"}', ""):
+        saved.write_text(text)
+        run = cli(f"advisor probe show {saved}")
+        assert run.code == 2
+        assert "To fix" in run.err or "why" in run.err
