@@ -10,6 +10,7 @@ from advisor.probes.record import Gpu, Measurement, ProbedMachine, Status
 from advisor.probes.verdict import judge, remove_verdict, with_text
 
 _MUST_BE_JUDGED: Final = ("memory.touch", "memory", "compute.matmul", "compute.sustained")
+_MUST_BE_RIGHT: Final = ("truth.product", "truth.sum", "truth.copy")
 _MUST_BE_MEASURED: Final = ("host_link",)
 _GROUP_MUST_BE_MEASURED: Final = ("peer.copy", "collective.all_reduce")
 _JUDGED: Final = ("pass", "warn", "fail")
@@ -87,6 +88,10 @@ def coverage(machine: ProbedMachine, judged: Sequence[Measurement]) -> list[Meas
         own = [m for m in judged if m.gpu == gpu.index]
         missing = [name for name in _MUST_BE_JUDGED if not _has(own, name, must_be_judged=True)]
         missing += [name for name in _MUST_BE_MEASURED if not _has(own, name)]
+        if any(
+            m.id.startswith(("truth.", "step.truth")) for m in own
+        ):  # recordings before 2026-11-27 lack it
+            missing += [name for name in _MUST_BE_RIGHT if not _has(own, name, must_be_judged=True)]
         checks.append(_judge_coverage(gpu.index, missing, [m for m in own if m.id.startswith("step.")]))
     if len(machine.gpus) > 1:
         missing = [name for name in _GROUP_MUST_BE_MEASURED if not _has(judged, name)]

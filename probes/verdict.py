@@ -92,6 +92,9 @@ def _judge_measurement(
     if measurement.id == "memory.touch" and isinstance(measurement.value, float):
         whole = measurement.value >= MIN_TOUCHED_FRACTION and "wrong" not in measurement.note
         return measurement.model_copy(update={"status": "pass" if whole else "fail"})
+    if measurement.id.startswith("truth.") and isinstance(measurement.value, float):
+        is_right = measurement.value <= float(measurement.required or 0.0)
+        return measurement.model_copy(update={"status": "pass" if is_right else "fail"})
     if measurement.status != "info" or not isinstance(measurement.value, float) or accelerator is None:
         return measurement
     if measurement.unit not in RATE_UNITS or measurement.operator:
