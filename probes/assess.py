@@ -5,6 +5,7 @@ from typing import Final
 
 from advisor.catalog.accelerators import all_accelerators, by_id
 from advisor.catalog.schema import Accelerator
+from advisor.probes.error_counts import check_errors
 from advisor.probes.identity_rules import DATA_RATE, check_conditions, check_machine
 from advisor.probes.record import Gpu, Measurement, ProbedMachine, Status
 from advisor.probes.verdict import judge, remove_verdict, with_text
@@ -33,6 +34,7 @@ def assess(
     board = ordered or claimed_board(machine)
     checks = check_machine(machine, board, num_ordered)
     checks += check_conditions(found, machine.gpus)
+    checks += check_errors(machine.gpus)
     judged = judge(found, board, machine)
     return checks + judged + [with_text(m) for m in coverage(machine, judged)]
 

@@ -106,6 +106,16 @@ class Gpu(Record):
     rows_remap_failed: bool | None = None
     num_retired_pages: int | None = None
     """Number of pages taken out of use for uncorrectable errors (boards before Ampere)."""
+    pcie_replays: tuple[int, int] | None = None
+    """Packets that the PCIe link repeated, counted before and after the measurements."""
+    nvlink_errors: tuple[int, int] | None = None
+    """Errors of all NVLinks (CRC, replay, recovery), counted before and after the measurements."""
+    remapped_rows: tuple[int, int] | None = None
+    """Rows of memory that were replaced, counted before and after the measurements."""
+    uncorrected_errors: tuple[int, int] | None = None
+    """Uncorrectable memory errors since the driver was loaded, counted before and after the measurements."""
+    xids: tuple[int, ...] | None = None
+    """Errors of this GPU that the driver logged during the measurements; None if it reports none to programs."""
     mig_enabled: bool | None = None
     virtualization: str = ""
     """Virtualization mode: none, passthrough, vgpu, host_vgpu, host_vsga, or empty if unknown."""

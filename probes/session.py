@@ -18,6 +18,7 @@ from typing import IO, Any, Final
 from advisor.catalog.errors import InputFileError, MissingHardwareError
 from advisor.catalog.schema import Accelerator
 from advisor.probes.assess import HUNG, assess
+from advisor.probes.error_counts import ErrorWatch
 from advisor.probes.events import parse
 from advisor.probes.machine import identify
 from advisor.probes.power import limits_of, per_joule, restore_limits, set_limit
@@ -82,6 +83,7 @@ class Session:
         if self.resumed_from is not None:
             check_same_machine(self.resumed_from, machine, is_part=self.gpus is not None)
         self._machine, self._planned = machine, self._keys(machine)
+        watch = ErrorWatch(gpu.index for gpu in machine.gpus if gpu.vendor == "nvidia")
         self._tell("identity")
         self.save(machine, self.judge())
         try:
@@ -96,6 +98,8 @@ class Session:
         finally:
             for process in tuple(self._live):
                 process.kill()
+        gpus = [gpu.model_copy(update=watch.changes(gpu.index)) for gpu in self.machine.gpus]
+        self._facts["gpus"] = tuple(gpus)
         return self.machine, self.judge()
 
     def judge(self) -> list[Measurement]:

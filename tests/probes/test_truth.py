@@ -32,7 +32,7 @@ def bench(monkeypatch):
 
 
 def cut(x: torch.Tensor, bits: int) -> torch.Tensor:
-    """Numbers with so many significant bits, the rest cut off, as matrix units do."""
+    """Numbers with `bits` significant bits, the rest cut off, as matrix units do."""
     mantissa, exponent = torch.frexp(x)
     return torch.ldexp(torch.trunc(mantissa * 2.0**bits), exponent - bits)
 
@@ -158,13 +158,13 @@ def test_equal_products_with_other_bits_fail():
 def test_memory_that_alters_words_fails(bench, monkeypatch):
     clone = torch.Tensor.clone
 
-    def altered(self, *arguments, **options):
+    def alter(self, *arguments, **options):
         copy = clone(self, *arguments, **options)
         if copy.dtype == torch.int32 and copy.numel() >= 1 << 14:
             copy[12345] ^= 4
         return copy
 
-    monkeypatch.setattr(torch.Tensor, "clone", altered)
+    monkeypatch.setattr(torch.Tensor, "clone", alter)
     found = {m.id: m for m in truth._check_patterns(bench)}
     assert found["truth.copy"].status == "fail"
     assert found["truth.copy"].note == "copy 1 of 8 has 1 wrong words"
