@@ -18,6 +18,7 @@ _FUNCTIONS = (
     "calibrate",
     "compare",
     "validate",
+    "probe",
 )
 __all__ = ["AdvisorError", "Result", "__version__", "catalog", *_FUNCTIONS]  # noqa: PLE0604
 

@@ -1507,6 +1507,38 @@ class _Validate:
 
 validate: _Validate
 
+class _Probe:
+    def read(
+        self,
+        files: str | Sequence[str],
+        *,
+        expect: str | None = ...,
+        network: str | None = ...,
+        strict: bool | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Judge pasted reports of a machine on which nothing can be installed; several files make one verdict.
+
+        Read are nvidia-smi -q, -L, nvlink -s and topo -m, nvbandwidth, dcgmi diag, nccl-tests, ibstat and lspci
+                -nn. Two
+        reports of nvidia-smi -q, before and after work, also show what error counters did.
+
+        Args:
+            files: What the programs printed; - is stdin.
+            expect: What was ordered, e.g. h100-sxm or 8xh100-sxm.
+            network: Network that was ordered, e.g. 'InfiniBand 8x400Gb'.
+            strict: Exit code 5 for WARN.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+
+probe: _Probe
+
 class _Catalog:
     def bits(
         self,

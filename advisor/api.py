@@ -46,7 +46,7 @@ UNITS: Final = {
 }
 """SI unit of a number that stands for an option of text, by the option's metavar; other options take no number."""
 FUNCTIONS: Final = ("recommend", "replay", "cost", "build", "roofline", "memory", "calibrate", "compare")
-GROUPS: Final = ("simulate", "validate")
+GROUPS: Final = ("simulate", "validate", "probe")
 
 
 class UnknownOptionError(AdvisorError, TypeError):

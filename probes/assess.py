@@ -7,6 +7,7 @@ from advisor.catalog.accelerators import all_accelerators, by_id
 from advisor.catalog.schema import Accelerator
 from advisor.probes.error_counts import check_errors
 from advisor.probes.identity_rules import DATA_RATE, check_conditions, check_machine
+from advisor.probes.network import check_network
 from advisor.probes.record import Gpu, Measurement, ProbedMachine, Status
 from advisor.probes.verdict import judge, remove_verdict, with_text
 
@@ -24,10 +25,11 @@ def assess(
     measured: Iterable[Measurement],
     ordered: Accelerator | None = None,
     num_ordered: int | None = None,
+    network: str = "",
 ) -> list[Measurement]:
     """Return all checks of a machine: identity, health, every rate, and whether enough was measured for a verdict.
 
-    `measured`: measurements of the steps, judged or not. A machine passes only if every GPU's memory, matmuls,
+    `measured`: measurements of the steps, judged or not. `network`: the network that was ordered, in words. A machine passes only if every GPU's memory, matmuls,
     sustained rate and host link were measured, and so were the copies and sums between GPUs.
     """
     found = [remove_verdict(m) for m in measured]
@@ -35,6 +37,7 @@ def assess(
     checks = check_machine(machine, board, num_ordered)
     checks += check_conditions(found, machine.gpus)
     checks += check_errors(machine.gpus)
+    checks += check_network(machine, network)
     judged = judge(found, board, machine)
     return checks + judged + [with_text(m) for m in coverage(machine, judged)]
 

@@ -166,6 +166,17 @@ class LinkTopology(Record):
         return {(i, j) for i in gpus for j in gpus if self.links[i][j].startswith(("NV", "XGMI"))}
 
 
+class NetworkPort(Record):
+    """One port of a network card."""
+
+    name: str
+    """Name of the device, e.g. mlx5_0 or eth0."""
+    link_layer: str = ""
+    """InfiniBand or Ethernet, as the driver states it; Unspecified for EFA; empty if unknown."""
+    bytes_per_s: float | None = None
+    is_active: bool | None = None
+
+
 class ProbedMachine(Record):
     """Host and its GPUs."""
 
@@ -185,6 +196,8 @@ class ProbedMachine(Record):
     """Runtime: cuda, rocm, mps or cpu."""
     gpus: tuple[Gpu, ...] = ()
     topology: LinkTopology | None = None
+    network_ports: tuple[NetworkPort, ...] | None = None
+    """Ports of network cards; None if they were not read."""
     missing: tuple[str, ...] = ()
     """Missing packages and drivers, each with what was therefore not measured."""
 

@@ -51,6 +51,8 @@ class Session:
     expected: Accelerator | None = None
     """Board that was ordered; None means the board that the first GPU claims to be."""
     num_expected: int | None = None
+    network: str = ""
+    """Network that was ordered, in words; empty if none was."""
     gpus: Sequence[int] | None = None
     seed: int = 0
     power_sweep: bool = False
@@ -106,7 +108,7 @@ class Session:
         """Return all measurements so far with identity, health, expectations and comparisons."""
         with self._lock:
             measured = [m for found in self.done.values() for m in found]
-        return assess(self.machine, measured, self.expected, self.num_expected)
+        return assess(self.machine, measured, self.expected, self.num_expected, self.network)
 
     @property
     def machine(self) -> ProbedMachine:
