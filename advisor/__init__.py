@@ -19,6 +19,7 @@ _FUNCTIONS = (
     "compare",
     "validate",
     "probe",
+    "kernel",
 )
 __all__ = ["AdvisorError", "Result", "__version__", "catalog", *_FUNCTIONS]  # noqa: PLE0604
 

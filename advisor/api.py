@@ -45,7 +45,17 @@ UNITS: Final = {
     "kW": "W",
 }
 """SI unit of a number that stands for an option of text, by the option's metavar; other options take no number."""
-FUNCTIONS: Final = ("recommend", "replay", "cost", "build", "roofline", "memory", "calibrate", "compare")
+FUNCTIONS: Final = (
+    "recommend",
+    "replay",
+    "cost",
+    "build",
+    "roofline",
+    "memory",
+    "calibrate",
+    "compare",
+    "kernel",
+)
 GROUPS: Final = ("simulate", "validate", "probe")
 
 

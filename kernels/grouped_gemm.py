@@ -13,7 +13,8 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from advisor.kernels.backend import FLOATS, INTERPRET, check_formats, check_operands, dot, persistent_programs
-from advisor.kernels.gemm import Config, align_rows, tile_position
+from advisor.kernels.gemm import align_rows, tile_position
+from advisor.kernels.gemm_tiles import Config
 
 LARGE_GROUPS: Final = Config(128, 256, 64, num_warps=8, num_stages=4, split_epilogue=False)
 SMALL_GROUPS: Final = Config(64, 128, 128, num_warps=4, num_stages=4, split_epilogue=False)

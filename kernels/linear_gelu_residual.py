@@ -17,7 +17,8 @@ from advisor.kernels.backend import (
     normal,
     persistent_programs,
 )
-from advisor.kernels.gemm import Config, align_rows, empty_output, tile_position
+from advisor.kernels.gemm import align_rows, empty_output, tile_position
+from advisor.kernels.gemm_tiles import Config
 
 CONFIG: Final = Config(128, 256, 64, num_warps=8, num_stages=3, group_m=16)
 _INTERPRETER_CONFIG: Final = Config(64, 64, 32, num_warps=4, num_stages=1)

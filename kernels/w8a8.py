@@ -8,7 +8,8 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from advisor.kernels.backend import INTERPRET, check_formats, check_operands, normal, persistent_programs
-from advisor.kernels.gemm import Config, align_rows, empty_output, tile_position
+from advisor.kernels.gemm import align_rows, empty_output, tile_position
+from advisor.kernels.gemm_tiles import Config
 
 LARGEST: Final = 127
 CONFIG: Final = Config(128, 256, 128, num_warps=8, num_stages=4)

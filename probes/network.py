@@ -39,12 +39,12 @@ class OrderedNetwork:
 def parse_network(text: str) -> OrderedNetwork:
     """Return the network that a text names: its kind, ports and rate; one port where no number is named."""
     words = text.lower()
-    kind = next((kind for pattern, kind in _KINDS if re.search(pattern, words)), "")
+    kinds: list[Kind] = [kind for pattern, kind in _KINDS if re.search(pattern, words)]
     ports = _PORTS.search(words)
     rate = _RATE.search(words)
     named = next((gbit for name, gbit in _GENERATION_GBIT.items() if re.search(rf"\b{name}\b", words)), 0.0)
     gbit = float(ports[2]) if ports else float(rate[1]) if rate else named
-    return OrderedNetwork(text, kind, int(ports[1]) if ports else 1, gbit)
+    return OrderedNetwork(text, kinds[0] if kinds else "", int(ports[1]) if ports else 1, gbit)
 
 
 def read_ports(rdma: Path = _RDMA, interfaces: Path = _INTERFACES) -> tuple[NetworkPort, ...] | None:
@@ -105,7 +105,9 @@ def check_network(machine: ProbedMachine, ordered: str) -> list[Measurement]:
 
 
 def _rate_not_measured() -> Measurement:
-    note = "a probe of one host moves nothing over its network: run ib_write_bw or nccl-tests between two hosts"
+    note = (
+        "a probe of one host moves nothing over its network: run ib_write_bw or nccl-tests between two hosts"
+    )
     return with_text(Measurement(id="network.rate", status="warn", note=note, source="rule"))
 
 

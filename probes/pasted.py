@@ -27,7 +27,15 @@ from advisor.probes.pasted_smi import (
     with_changes,
 )
 from advisor.probes.process import algorithm_of
-from advisor.probes.record import Conditions, Gpu, LinkTopology, Measurement, NetworkPort, ProbedMachine, Status
+from advisor.probes.record import (
+    Conditions,
+    Gpu,
+    LinkTopology,
+    Measurement,
+    NetworkPort,
+    ProbedMachine,
+    Status,
+)
 from advisor.probes.topology import parse
 from advisor.probes.verdict import judge, with_text
 
@@ -38,8 +46,8 @@ _OUT_OF_BOUNDS: Final = re.compile(r"Out of bounds values\s*:\s*(\d+)")
 _LOAD_TESTS: Final = ("bandwidth", "stress", "power", "diagnostic", "memtest", "pulse")
 """Words in the names of dcgmi's tests that load a GPU (levels 2 to 4)."""
 CERTAINTY: Final = (
-    "Pasted text is less certain than a probe: whoever sends it can edit it, it shows what programs printed and not what "
-    "was checked here, and no product was checked for right values."
+    "Pasted text is less certain than a probe: whoever sends it can edit it, it shows what programs printed and not "
+    "what was checked here, and no product was checked for right values."
 )
 
 
@@ -258,7 +266,10 @@ def _consistency(proof: PastedProof, machine: ProbedMachine) -> Measurement:
 
 def _repeats(gpus: Sequence[Gpu]) -> list[str]:
     found = []
-    for noun, values in (("UUID", [gpu.uuid for gpu in gpus]), ("serial number", [gpu.serial for gpu in gpus])):
+    for noun, values in (
+        ("UUID", [gpu.uuid for gpu in gpus]),
+        ("serial number", [gpu.serial for gpu in gpus]),
+    ):
         known = [value for value in values if value]
         if len(set(known)) < len(known):
             found.append(f"two GPUs have one {noun}")
@@ -267,19 +278,20 @@ def _repeats(gpus: Sequence[Gpu]) -> list[str]:
 
 def _other_counts(proof: PastedProof, machine: ProbedMachine) -> list[str]:
     number = len(machine.gpus)
-    told = {
-        "the head of nvidia-smi -q": [report.num_attached for report in proof.queries],
-        "nvidia-smi -q at another time": [len(report.gpus) for report in proof.queries],
-        "nvidia-smi -L": [len(proof.listed.gpus)] if proof.listed else [],
-        "lspci": [len(proof.pci_gpus)] if proof.pci_gpus else [],
-        "the link matrix": [proof.topology.num_gpus] if proof.topology else [],
-    }
+    counts: list[tuple[str, int | None]] = []
+    for report in proof.queries:
+        counts.append(("the head of nvidia-smi -q", report.num_attached))
+        counts.append(("nvidia-smi -q at another time", len(report.gpus)))
+    counts.append(("nvidia-smi -L", len(proof.listed.gpus) if proof.listed else None))
+    counts.append(("lspci", len(proof.pci_gpus) or None))
+    counts.append(("the link matrix", proof.topology.num_gpus if proof.topology else None))
+    seen = _num_gpus_seen(proof)
+    counts.append(("a report of rates", seen if seen > number else None))
     return [
         f"{name} has {count} GPUs, not {number}"
-        for name, counts in told.items()
-        for count in counts
+        for name, count in counts
         if count is not None and count != number
-    ] + ([f"rates are of {_num_gpus_seen(proof)} GPUs, not {number}"] if _num_gpus_seen(proof) > number else [])
+    ]
 
 
 def _other_names(proof: PastedProof, machine: ProbedMachine) -> list[str]:
@@ -288,7 +300,9 @@ def _other_names(proof: PastedProof, machine: ProbedMachine) -> list[str]:
     found = [f"a report is of {name}" for name in sorted(told - {""}) if names and name not in names]
     ids = {gpu.pci_device_id.rpartition(":")[2] for gpu in machine.gpus if gpu.pci_device_id}
     seen = {report.pci_device_id.lower() for report in proof.links} | {i[5:] for i in proof.pci_gpus}
-    return found + [f"a report is of PCI device {one}" for one in sorted(seen - {""}) if ids and one not in ids]
+    return found + [
+        f"a report is of PCI device {one}" for one in sorted(seen - {""}) if ids and one not in ids
+    ]
 
 
 def _coverage(proof: PastedProof, machine: ProbedMachine) -> Measurement:

@@ -130,9 +130,7 @@ def _gpu(index: int, values: Mapping[str, str]) -> Gpu:
     used = _number(values, "fb memory usage/used", MIB)
     load = _number(values, "utilization/gpu", 0.01)
     power = next((part for part in ("gpu power readings", "power readings") if _has(values, part)), "")
-    current = (
-        "current power limit" if f"{power}/current power limit" in values else "enforced power limit"
-    )
+    current = "current power limit" if f"{power}/current power limit" in values else "enforced power limit"
     return Gpu(
         index=index,
         name=values.get("product name", ""),
@@ -200,7 +198,8 @@ def _num_uncorrected(values: Mapping[str, str]) -> int | None:
     counts = [
         _whole(values, key)
         for key in values
-        if key.startswith("ecc errors/volatile/") and ("uncorrectable" in key or key.endswith("double bit/total"))
+        if key.startswith("ecc errors/volatile/")
+        and ("uncorrectable" in key or key.endswith("double bit/total"))
     ]
     known = [count for count in counts if count is not None]
     return sum(known) if known else None
@@ -242,7 +241,9 @@ def with_changes(reports: list[SmiReport]) -> SmiReport:
             changes["pcie_replays"] = _pair(first.replays[start], last.replays[place])
             changes["remapped_rows"] = _pair(first.remapped_rows[start], last.remapped_rows[place])
         gpus.append(gpu.model_copy(update=changes))
-    return SmiReport(tuple(gpus), last.num_attached, last.driver, last.taken_at, last.replays, last.remapped_rows)
+    return SmiReport(
+        tuple(gpus), last.num_attached, last.driver, last.taken_at, last.replays, last.remapped_rows
+    )
 
 
 def _pair(before: int | None, after: int | None) -> tuple[int, int] | None:

@@ -228,6 +228,7 @@ _ORDER: Final = (
     "calibrate",
     "compare",
     "roofline",
+    "kernel",
     "memory",
     "sweep",
     "simulate_serve",

@@ -130,7 +130,7 @@ def read(asked: ProofInput, shared: SharedOptions) -> Answer:
     proof = read_proof((str(path), text_of(path)) for path in asked.files)
     machine, judged_as, checks = assess_proof(proof, board, number, asked.network or "")
     found = probe_of(machine, checks, judged_as, quick=True, measured_on=shared.as_of.isoformat())
-    inputs = {
+    inputs: dict[str, object] = {
         "files": [str(path) for path in asked.files],
         "expect": asked.expect,
         "network": asked.network,

@@ -98,9 +98,9 @@ def blocks_of(probe: Probe) -> list[Block]:
         blocks.append(Figure("\n".join(commands), title="Commands with which the provider can check it"))
     if probe.machine.topology is not None:
         index = {number: gpu.index for number, gpu in enumerate(probe.machine.gpus)}
-        rates = pair_rates(probe.measurements).items()
+        pairs = pair_rates(probe.measurements).items()
         # A pasted report may hold rates of more GPUs than another report lists.
-        copies = {(index.get(i, i), index.get(j, j)): rate for (i, j), rate in rates}
+        copies = {(index.get(i, i), index.get(j, j)): rate for (i, j), rate in pairs}
         drawn = picture(probe.machine.topology, copies)
         blocks.append(Figure(drawn, title="How the GPUs are joined"))
     if any(gpu.vendor != "nvidia" for gpu in probe.machine.gpus):
