@@ -163,6 +163,21 @@ def empty_output(m: int, n: int, dtype: torch.dtype, device: torch.device) -> to
     return torch.empty((m, n + -n % multiple), dtype=dtype, device=device)[:, :n]
 
 
+def check_output(out: torch.Tensor, m: int, n: int) -> None:
+    """Refuse an output that a tensor descriptor cannot write; rows may be padded, as `empty_output` pads them.
+
+    Raises: ValueError: the output has another shape, gaps within a row, or rows that are not aligned.
+    """
+    multiple = DESCRIPTOR_ALIGNMENT_BYTES // out.element_size()
+    if tuple(out.shape) != (m, n):
+        raise ValueError(f"out is {tuple(out.shape)}, and the other operands want {(m, n)}")
+    if out.stride(1) != 1 or out.stride(0) % multiple:
+        raise ValueError(
+            f"out {(m, n)} has strides {out.stride()}, and the kernel writes rows without gaps, each aligned to "
+            f"{DESCRIPTOR_ALIGNMENT_BYTES} bytes: take gemm.empty_output"
+        )
+
+
 def run(
     a: torch.Tensor,
     b: torch.Tensor,
@@ -189,6 +204,7 @@ def run(
     config = config or choose_config(m, n, a.element_size(), programs)
     if out is None:
         out = empty_output(m, n, torch.bfloat16 if a.element_size() == 1 else a.dtype, a.device)
+    check_output(out, m, n)
     store_n = config.block_n // 2 if config.split_epilogue else config.block_n
     tiles = config.num_tiles(m, n)
     rest = tiles % programs if config.pieces > 1 else 0

@@ -125,7 +125,7 @@ def run(
     if k != b_k or k % 8:
         raise ValueError(f"cannot multiply rows {tuple(a.shape)} by experts {tuple(b.shape)}")
     check_formats(FLOATS, a=a, b=b)
-    check_operands(b=b, out=out)
+    check_operands(b=b, out=(out, (a.shape[0], b.shape[1])))
     config = config or choose_config(num_rows, num_experts)
     schedule = schedule or make_schedule(group_sizes, num_rows, config.block_m)
     out = a.new_empty((num_rows, n)) if out is None else out
