@@ -18,6 +18,8 @@ _FUNCTIONS = (
     "calibrate",
     "compare",
     "validate",
+    "probe",
+    "kernel",
 )
 __all__ = ["AdvisorError", "Result", "__version__", "catalog", *_FUNCTIONS]  # noqa: PLE0604
 

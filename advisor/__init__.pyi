@@ -704,6 +704,36 @@ def compare(
         calibration: Measured figures of one machine, from `advisor calibrate`.
     """
 
+def kernel(
+    name: Literal['gemm', 'attention', 'rms_norm', 'layer_norm', 'softmax', 'gelu', 'swiglu', 'transpose'],
+    *,
+    shape: str | None = ...,
+    dtype: Literal['bf16', 'fp16', 'fp8'] | None = ...,
+    gpu: str | None = ...,
+    against: str | Sequence[str] | None = ...,
+    sweep: Literal['tiles'] | None = ...,
+    offline: bool | None = ...,
+    seed: int | str | None = ...,
+    as_of: datetime.date | str | None = ...,
+    calibration: str | Path | None = ...,
+) -> Result:
+    """One operator: its rate, its roof and its error against fp64 beside the vendor's; without a GPU, its model.
+
+    The model shows the roof, the tiles, their waves and how many programs an SM holds, for any GPU.
+
+    Args:
+        name: Operator.
+        shape: Rows x columns (x depth); of attention batch x heads x tokens x size.
+        dtype: Number format; fp8 of gemm only.
+        gpu: Accelerator to model.
+        against: Peers: torch (cuBLAS, FlashAttention), cudnn (attention).
+        sweep: Every tile shape of gemm.
+        offline: Never use the network.
+        seed: Seed of everything random: same seed, same answer.
+        as_of: Prices and availability as known on that day.
+        calibration: Measured figures of one machine, from `advisor calibrate`.
+    """
+
 class _Simulate:
     def adapters(
         self,
@@ -1512,6 +1542,38 @@ class _Validate:
         """
 
 validate: _Validate
+
+class _Probe:
+    def read(
+        self,
+        files: str | Sequence[str],
+        *,
+        expect: str | None = ...,
+        network: str | None = ...,
+        strict: bool | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Judge pasted reports of a machine on which nothing can be installed; several files make one verdict.
+
+        Read are nvidia-smi -q, -L, nvlink -s and topo -m, nvbandwidth, dcgmi diag, nccl-tests, ibstat and lspci
+                -nn. Two
+        reports of nvidia-smi -q, before and after work, also show what error counters did.
+
+        Args:
+            files: What the programs printed; - is stdin.
+            expect: What was ordered, e.g. h100-sxm or 8xh100-sxm.
+            network: Network that was ordered, e.g. 'InfiniBand 8x400Gb'.
+            strict: Exit code 5 for WARN.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+
+probe: _Probe
 
 class _Catalog:
     def bits(

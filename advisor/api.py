@@ -31,8 +31,18 @@ if TYPE_CHECKING:
     from advisor.decide.option import Option
     from advisor.emit.formats import Format
 
-FUNCTIONS: Final = ("recommend", "replay", "cost", "build", "roofline", "memory", "calibrate", "compare")
-GROUPS: Final = ("simulate", "validate")
+FUNCTIONS: Final = (
+    "recommend",
+    "replay",
+    "cost",
+    "build",
+    "roofline",
+    "memory",
+    "calibrate",
+    "compare",
+    "kernel",
+)
+GROUPS: Final = ("simulate", "validate", "probe")
 
 
 class Fields(Mapping[str, Any]):

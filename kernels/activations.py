@@ -69,7 +69,8 @@ def run(activation: Activation, x: torch.Tensor, out: torch.Tensor | None = None
     Shapes: x [R, C] contiguous -> [R, C] for gelu, [R, C / 2] for swiglu.
     Raises: ValueError: swiglu of an odd number of columns.
     """
-    check_operands(x=x, out=out)
+    width = x.shape[-1] // (2 if activation == "swiglu" else 1)
+    check_operands(x=x, out=(out, (*x.shape[:-1], width)))
     if activation == "gelu":
         out = torch.empty_like(x) if out is None else out
         programs = triton.cdiv(x.numel(), _GELU_BLOCK)

@@ -102,7 +102,7 @@ def run(
 
     Shapes: x [n], y [n] -> [programs] partial sums for read, else [n].
     """
-    check_operands(x=x, y=(y, x.shape), out=out)
+    check_operands(x=x, y=(y, x.shape), out=out if pattern == "read" else (out, x.shape))
     config = config or CONFIGS[pattern]
     numel = x.numel()
     num_blocks = triton.cdiv(numel, config.block)
@@ -129,6 +129,7 @@ def run_repeated_read(x: torch.Tensor, num_passes: int, out: torch.Tensor | None
     Shapes: x [n] with n a multiple of 4096 -> [programs] fp32.
     Raises: ValueError: the array is not a multiple of a block.
     """
+    check_operands(x=x, out=out)
     if x.numel() % _REPEAT_BLOCK:
         raise ValueError(f"{x.numel()} elements are no multiple of {_REPEAT_BLOCK}")
     num_blocks = x.numel() // _REPEAT_BLOCK

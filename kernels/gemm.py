@@ -6,7 +6,6 @@ leave most multiprocessors idle, its tiles are cut into pieces, one per program.
 """
 
 import math
-from dataclasses import dataclass
 from typing import Final
 
 import torch
@@ -24,61 +23,12 @@ from advisor.kernels.backend import (
     normal,
     persistent_programs,
 )
+from advisor.kernels.gemm_tiles import CONFIGS, Config
 
 DESCRIPTOR_ALIGNMENT_BYTES: Final = 16
 """Alignment of rows that a tensor descriptor needs [bytes]."""
 
 
-@dataclass(frozen=True, slots=True)
-class Config:
-    """Division of a matmul into tiles."""
-
-    block_m: int
-    block_n: int
-    block_k: int
-    num_warps: int
-    num_stages: int
-    group_m: int = 8
-    """Number of rows of tiles that are walked together, so that their columns of B stay in the L2."""
-    split_epilogue: bool = True
-    """Whether the tile is stored in two halves, which halves the staging memory and makes room for one more stage."""
-    pieces: int = 1
-    """Number of pieces, side by side, into which the tiles of an incomplete last wave are cut."""
-    rate: float = 1.0
-    """Speed per output element, relative to the fastest tile shape (measured on an H200)."""
-    piece_rate: float = 1.0
-    """Speed of a piece per output element, relative to the fastest tile shape (measured on an H200)."""
-
-    @property
-    def launch(self) -> dict[str, int]:
-        """Launch arguments of a kernel that walks over tiles."""
-        blocks = {"BLOCK_M": self.block_m, "BLOCK_N": self.block_n, "BLOCK_K": self.block_k}
-        return blocks | {"GROUP_M": self.group_m, "num_warps": self.num_warps, "num_stages": self.num_stages}
-
-    def num_tiles(self, m: int, n: int) -> int:
-        """Number of tiles of a matmul with m rows and n columns [count]."""
-        return int(triton.cdiv(m, self.block_m) * triton.cdiv(n, self.block_n))
-
-
-CONFIGS: Final[dict[int, tuple[Config, ...]]] = {
-    2: (
-        Config(128, 256, 64, num_warps=8, num_stages=4),
-        Config(128, 256, 64, num_warps=8, num_stages=4, pieces=4, piece_rate=0.58),
-        Config(128, 128, 64, num_warps=8, num_stages=4, split_epilogue=False, rate=0.9),
-        Config(64, 256, 64, num_warps=4, num_stages=5, rate=0.96),
-        Config(64, 256, 64, num_warps=4, num_stages=5, rate=0.96, pieces=2, piece_rate=0.7),
-        Config(64, 128, 64, num_warps=4, num_stages=6, split_epilogue=False, rate=0.72),
-    ),
-    1: (
-        Config(128, 256, 128, num_warps=8, num_stages=4),
-        Config(128, 256, 128, num_warps=8, num_stages=4, pieces=4, piece_rate=0.62),
-        Config(128, 128, 128, num_warps=8, num_stages=4, split_epilogue=False, rate=0.9),
-        Config(64, 256, 128, num_warps=4, num_stages=5, rate=0.95),
-        Config(64, 256, 128, num_warps=4, num_stages=5, rate=0.95, pieces=2, piece_rate=0.72),
-        Config(64, 128, 128, num_warps=4, num_stages=6, split_epilogue=False, rate=0.75),
-    ),
-}
-"""Candidate tile shapes by bytes per operand element."""
 _PIECE_STAGES: Final = 6
 _INTERPRETER_CONFIG: Final = Config(64, 64, 32, num_warps=4, num_stages=1)
 
@@ -213,6 +163,21 @@ def empty_output(m: int, n: int, dtype: torch.dtype, device: torch.device) -> to
     return torch.empty((m, n + -n % multiple), dtype=dtype, device=device)[:, :n]
 
 
+def check_output(out: torch.Tensor, m: int, n: int) -> None:
+    """Refuse an output that a tensor descriptor cannot write; rows may be padded, as `empty_output` pads them.
+
+    Raises: ValueError: the output has another shape, gaps within a row, or rows that are not aligned.
+    """
+    multiple = DESCRIPTOR_ALIGNMENT_BYTES // out.element_size()
+    if tuple(out.shape) != (m, n):
+        raise ValueError(f"out is {tuple(out.shape)}, and the other operands want {(m, n)}")
+    if out.stride(1) != 1 or out.stride(0) % multiple:
+        raise ValueError(
+            f"out {(m, n)} has strides {out.stride()}, and the kernel writes rows without gaps, each aligned to "
+            f"{DESCRIPTOR_ALIGNMENT_BYTES} bytes: take gemm.empty_output"
+        )
+
+
 def run(
     a: torch.Tensor,
     b: torch.Tensor,
@@ -239,6 +204,7 @@ def run(
     config = config or choose_config(m, n, a.element_size(), programs)
     if out is None:
         out = empty_output(m, n, torch.bfloat16 if a.element_size() == 1 else a.dtype, a.device)
+    check_output(out, m, n)
     store_n = config.block_n // 2 if config.split_epilogue else config.block_n
     tiles = config.num_tiles(m, n)
     rest = tiles % programs if config.pieces > 1 else 0

@@ -13,7 +13,8 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from advisor.kernels.backend import FLOATS, INTERPRET, check_formats, check_operands, dot, persistent_programs
-from advisor.kernels.gemm import Config, align_rows, tile_position
+from advisor.kernels.gemm import align_rows, tile_position
+from advisor.kernels.gemm_tiles import Config
 
 LARGE_GROUPS: Final = Config(128, 256, 64, num_warps=8, num_stages=4, split_epilogue=False)
 SMALL_GROUPS: Final = Config(64, 128, 128, num_warps=4, num_stages=4, split_epilogue=False)
@@ -124,7 +125,7 @@ def run(
     if k != b_k or k % 8:
         raise ValueError(f"cannot multiply rows {tuple(a.shape)} by experts {tuple(b.shape)}")
     check_formats(FLOATS, a=a, b=b)
-    check_operands(b=b, out=out)
+    check_operands(b=b, out=(out, (a.shape[0], b.shape[1])))
     config = config or choose_config(num_rows, num_experts)
     schedule = schedule or make_schedule(group_sizes, num_rows, config.block_m)
     out = a.new_empty((num_rows, n)) if out is None else out

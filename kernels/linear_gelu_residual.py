@@ -17,7 +17,8 @@ from advisor.kernels.backend import (
     normal,
     persistent_programs,
 )
-from advisor.kernels.gemm import Config, align_rows, empty_output, tile_position
+from advisor.kernels.gemm import align_rows, check_output, empty_output, tile_position
+from advisor.kernels.gemm_tiles import Config
 
 CONFIG: Final = Config(128, 256, 64, num_warps=8, num_stages=3, group_m=16)
 _INTERPRETER_CONFIG: Final = Config(64, 64, 32, num_warps=4, num_stages=1)
@@ -98,6 +99,7 @@ def run(
     residual = align_rows(residual)
     config = config or (_INTERPRETER_CONFIG if INTERPRET else CONFIG)
     out = empty_output(m, n, a.dtype, a.device) if out is None else out
+    check_output(out, m, n)
     programs = min(persistent_programs(a.device), config.num_tiles(m, n))
     half_tile = [config.block_m, config.block_n // 2]
     _linear_kernel[(programs,)](

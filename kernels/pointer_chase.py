@@ -7,6 +7,8 @@ import torch
 import triton
 import triton.language as tl
 
+from advisor.kernels.backend import check_operands
+
 LINE_BYTES: Final = 128
 """Distance of two elements of the chain [bytes], so that every hop touches a cache line of its own."""
 _ELEMENTS_PER_LINE: Final = LINE_BYTES // 4
@@ -35,7 +37,9 @@ def run(chain: torch.Tensor, num_hops: int, out: torch.Tensor | None = None) -> 
     """Compute the position after `num_hops` hops.
 
     Shapes: chain [n] int32 -> [1] int32.
+    Raises: ValueError: the chain or the output has gaps or another format.
     """
+    check_operands((torch.int32,), chain=chain, out=(out, (1,)))
     out = chain.new_empty(1) if out is None else out
     _chase_kernel[(1,)](chain, out, num_hops, num_warps=1)
     return out

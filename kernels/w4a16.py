@@ -171,16 +171,18 @@ def reference(x: torch.Tensor, words: torch.Tensor, scale: torch.Tensor) -> torc
     return x.float() @ weights.T
 
 
-def check_sizes(x: torch.Tensor, words: torch.Tensor, scale: torch.Tensor) -> None:
+def check_sizes(
+    x: torch.Tensor, words: torch.Tensor, scale: torch.Tensor, out: torch.Tensor | None = None
+) -> None:
     """Refuse operands that do not fit together.
 
-    Raises: ValueError: K is not a multiple of 128 or the sizes differ.
+    Raises: ValueError: K is not a multiple of 128, the sizes differ or an operand has gaps.
     """
     k = x.shape[1]
     n = words.shape[0]
     if k % GROUP or words.shape[1] * 8 != k or scale.shape != (k // GROUP, n):
         raise ValueError(f"x {tuple(x.shape)}, words {tuple(words.shape)}, scale {tuple(scale.shape)}")
-    check_operands((*HALVES, torch.int32), x=x, words=words, scale=scale)
+    check_operands((*HALVES, torch.int32), x=x, words=words, scale=scale, out=(out, (x.shape[0], n)))
 
 
 def run(
@@ -196,7 +198,7 @@ def run(
     Shapes: x [M, K] bf16 or fp16, words [N, K / 8] int32, scale [K / 128, N], all contiguous -> [M, N].
     Raises: ValueError: K is not a multiple of 128 or the sizes differ.
     """
-    check_sizes(x, words, scale)
+    check_sizes(x, words, scale, out)
     m = x.shape[0]
     n, words_per_row = words.shape
     out = x.new_empty((m, n)) if out is None else out

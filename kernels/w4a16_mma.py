@@ -315,11 +315,16 @@ def run(
 
     Assumes: launches on one device follow each other in one stream (they share counters); with `early`, nothing that
     still runs in the stream writes the weights.
-    Raises: ValueError: the sizes differ.
+    Raises: ValueError: the sizes differ, or are not those of this kernel.
     """
-    w4a16.check_sizes(x, words, scale)
+    w4a16.check_sizes(x, words, scale, out)
     m = x.shape[0]
     n = words.shape[0]
+    if m > LARGEST_M or n < _ROWS or x.shape[1] % (2 * w4a16.GROUP):
+        raise ValueError(
+            f"{tuple(x.shape)} times {n} rows: the kernel takes up to {LARGEST_M} rows of a multiple of "
+            f"{2 * w4a16.GROUP}, and {_ROWS} rows of weights or more"
+        )
     pairs = words.shape[1] // 32
     tiles = triton.cdiv(n, _ROWS)
     num_units = tiles * pairs

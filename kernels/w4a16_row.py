@@ -191,7 +191,7 @@ def run(
     Assumes: with `early`, nothing that still runs in the stream writes the weights.
     Raises: ValueError: the sizes differ, several rows, or K that the plan cannot slice.
     """
-    w4a16.check_sizes(x, words, scale)
+    w4a16.check_sizes(x, words, scale, out)
     n = words.shape[0]
     if x.shape[0] != 1 or n < _ROWS or x.shape[1] % (plan.slices * w4a16.GROUP):
         raise ValueError(f"{tuple(x.shape)} times {n} rows does not go into {plan.slices} slices")

@@ -8,7 +8,8 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from advisor.kernels.backend import INTERPRET, check_formats, check_operands, normal, persistent_programs
-from advisor.kernels.gemm import Config, align_rows, empty_output, tile_position
+from advisor.kernels.gemm import align_rows, check_output, empty_output, tile_position
+from advisor.kernels.gemm_tiles import Config
 
 LARGEST: Final = 127
 CONFIG: Final = Config(128, 256, 128, num_warps=8, num_stages=4)
@@ -95,6 +96,7 @@ def run(
     b = align_rows(b)
     config = config or (_INTERPRETER_CONFIG if INTERPRET else CONFIG)
     out = empty_output(m, n, torch.bfloat16, a.device) if out is None else out
+    check_output(out, m, n)
     programs = min(persistent_programs(a.device), config.num_tiles(m, n))
     _w8a8_kernel[(programs,)](
         TensorDescriptor.from_tensor(a, [config.block_m, config.block_k]),

@@ -5,11 +5,14 @@ from typing import Final
 
 from advisor.catalog.accelerators import all_accelerators, by_id
 from advisor.catalog.schema import Accelerator
+from advisor.probes.error_counts import check_errors
 from advisor.probes.identity_rules import DATA_RATE, check_conditions, check_machine
+from advisor.probes.network import check_network
 from advisor.probes.record import Gpu, Measurement, ProbedMachine, Status
 from advisor.probes.verdict import judge, remove_verdict, with_text
 
 _MUST_BE_JUDGED: Final = ("memory.touch", "memory", "compute.matmul", "compute.sustained")
+_MUST_BE_RIGHT: Final = ("truth.product", "truth.sum", "truth.copy")
 _MUST_BE_MEASURED: Final = ("host_link",)
 _GROUP_MUST_BE_MEASURED: Final = ("peer.copy", "collective.all_reduce")
 _JUDGED: Final = ("pass", "warn", "fail")
@@ -22,16 +25,20 @@ def assess(
     measured: Iterable[Measurement],
     ordered: Accelerator | None = None,
     num_ordered: int | None = None,
+    network: str = "",
 ) -> list[Measurement]:
     """Return all checks of a machine: identity, health, every rate, and whether enough was measured for a verdict.
 
-    `measured`: measurements of the steps, judged or not. A machine passes only if every GPU's memory, matmuls,
+    `measured`: measurements of the steps, judged or not. `network`: the network that was ordered, in words.
+    A machine passes only if every GPU's memory, matmuls,
     sustained rate and host link were measured, and so were the copies and sums between GPUs.
     """
     found = [remove_verdict(m) for m in measured]
     board = ordered or claimed_board(machine)
     checks = check_machine(machine, board, num_ordered)
     checks += check_conditions(found, machine.gpus)
+    checks += check_errors(machine.gpus)
+    checks += check_network(machine, network)
     judged = judge(found, board, machine)
     return checks + judged + [with_text(m) for m in coverage(machine, judged)]
 
@@ -87,6 +94,10 @@ def coverage(machine: ProbedMachine, judged: Sequence[Measurement]) -> list[Meas
         own = [m for m in judged if m.gpu == gpu.index]
         missing = [name for name in _MUST_BE_JUDGED if not _has(own, name, must_be_judged=True)]
         missing += [name for name in _MUST_BE_MEASURED if not _has(own, name)]
+        if any(
+            m.id.startswith(("truth.", "step.truth")) for m in own
+        ):  # recordings before 2026-11-27 lack it
+            missing += [name for name in _MUST_BE_RIGHT if not _has(own, name, must_be_judged=True)]
         checks.append(_judge_coverage(gpu.index, missing, [m for m in own if m.id.startswith("step.")]))
     if len(machine.gpus) > 1:
         missing = [name for name in _GROUP_MUST_BE_MEASURED if not _has(judged, name)]

@@ -8,7 +8,8 @@ import argparse
 import datetime
 import os
 import sys
-from typing import Final, TextIO
+from collections.abc import Sequence
+from typing import Any, Final, TextIO
 
 import torch
 import torch.distributed as dist
@@ -67,13 +68,30 @@ def time_group(call: Call, num_calls: int, num_samples: int, device: torch.devic
     return summarize(slowest.tolist())
 
 
-def verify(device: torch.device, rank: int, num_ranks: int) -> bool:
-    """Whether an all-reduce gives the right sum on this rank, with numbers that only the right sum matches."""
-    x = torch.arange(1 << 20, device=device, dtype=torch.float32) % 251 + rank
-    expected = num_ranks * (torch.arange(1 << 20, device=device, dtype=torch.float32) % 251)
-    expected += num_ranks * (num_ranks - 1) / 2
-    dist.all_reduce(x)
-    return bool(torch.equal(x, expected))
+def verify(device: torch.device, rank: int, num_ranks: int) -> dict[str, bool]:
+    """Whether each operation gives this rank the right data, with numbers that only the right ones match.
+
+    All numbers are whole and below 2^24, so fp32 adds them without rounding.
+    """
+    base = torch.arange(1 << 20, device=device, dtype=torch.float32) % 251
+    added = num_ranks * (num_ranks - 1) / 2
+    every_rank = torch.arange(num_ranks, device=device, dtype=torch.float32)[:, None]
+    whole = (base + every_rank).flatten()
+    reduced = base + rank
+    gathered = torch.empty_like(whole)
+    part = torch.empty_like(base)
+    exchanged = torch.empty_like(whole)
+    dist.all_reduce(reduced)
+    dist.all_gather_into_tensor(gathered, base + rank)
+    dist.reduce_scatter_tensor(part, whole + rank)
+    # Rank r sends block j as base + num_ranks * r + j, so block i arrives here as base + num_ranks * i + rank.
+    dist.all_to_all_single(exchanged, whole + num_ranks * rank)
+    return {
+        "all_reduce": torch.equal(reduced, num_ranks * base + added),
+        "all_gather": torch.equal(gathered, whole),
+        "reduce_scatter": torch.equal(part, num_ranks * (base + rank) + added),
+        "all_to_all": torch.equal(exchanged, (base + num_ranks * every_rank + rank).flatten()),
+    }
 
 
 def _capture(call: Call, device: torch.device) -> Call:
@@ -135,9 +153,10 @@ def main() -> int:
     torch.cuda.set_device(device)
     dist.init_process_group("nccl", timeout=datetime.timedelta(seconds=options.timeout_s), device_id=device)
     right = verify(device, rank, num_ranks)
-    everywhere = torch.tensor([float(right)], device=device)
+    everywhere = torch.tensor([float(right[name]) for name in OPERATIONS], device=device)
     dist.all_reduce(everywhere, op=dist.ReduceOp.MIN)
-    _print(events, rank, [_judge_sum(num_ranks, bool(everywhere.item()))])
+    wrong = [name for name, value in zip(OPERATIONS, everywhere.tolist(), strict=True) if not value]
+    _print(events, rank, judge_data(num_ranks, wrong))
     for operation in OPERATIONS:
         for num_bytes in _QUICK_SIZES if options.quick else _FULL_SIZES:
             found = measure(operation, int(num_bytes), num_ranks, options.algorithm, options.quick, device)
@@ -146,12 +165,19 @@ def main() -> int:
     return 0
 
 
-def _judge_sum(num_ranks: int, right: bool) -> Measurement:
-    words = "right" if right else "wrong"
-    pattern = f"{num_ranks} ranks, 4 MiB fp32"
-    return Measurement.ruled(
-        "collective.sum_is_right", words, "right", right, instrument="nccl", pattern=pattern
-    )
+def judge_data(num_ranks: int, wrong: Sequence[str]) -> list[Measurement]:
+    """Return the checks whether sums and exchanged data are right; `wrong` names the operations that are not."""
+    how: dict[str, Any] = {"instrument": "nccl", "pattern": f"{num_ranks} ranks, 4 MiB fp32"}
+    is_right = "all_reduce" not in wrong
+    words = "right" if is_right else "wrong"
+    others = [name for name in wrong if name != "all_reduce"]
+    note = f"{', '.join(others)} delivered other numbers" if others else ""
+    return [
+        Measurement.ruled("collective.sum_is_right", words, "right", is_right, **how),
+        Measurement.ruled(
+            "collective.data_is_right", "wrong" if others else "right", "right", not others, note=note, **how
+        ),
+    ]
 
 
 def _print(events: TextIO, rank: int, measurements: list[Measurement]) -> None:

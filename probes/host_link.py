@@ -7,7 +7,7 @@ from typing import Any, Final
 import torch
 
 from advisor.catalog.units import MIB
-from advisor.kernels.timing import Call, time_calls
+from advisor.kernels.timing import Call, synchronize, time_calls
 from advisor.probes import nvml
 from advisor.probes.bench import Bench
 from advisor.probes.record import Measurement
@@ -15,6 +15,8 @@ from advisor.probes.record import Measurement
 _BYTES: Final = int(512 * MIB)
 _PATTERN: Final = "512 MiB pinned"
 _MATRIX: Final = 4096
+NUM_PARTS: Final = 64
+"""Number of parts of a buffer that are compared separately, so that a difference has a place."""
 
 
 def host_link(bench: Bench) -> list[Measurement]:
@@ -40,10 +42,8 @@ def host_link(bench: Bench) -> list[Measurement]:
         bench.time_rate(check, "torch", _PATTERN, call, total, "bytes/s", num_samples=num_samples)
         for check, (call, total) in calls.items()
     ]
-    intact = torch.equal(other, host)
-    words = "intact" if intact else "altered"
-    how = {"gpu": bench.gpu, "instrument": "torch", "pattern": "random bytes there and back"}
-    found.append(Measurement.ruled("host_link.intact", words, "intact", intact, **how))
+    synchronize(bench.device)
+    found.append(_intact(bench, host, {"device": device, "both": back}, other))
     found.append(_affinity(bench))
     if not bench.quick:
         pageable = torch.empty(_BYTES, dtype=torch.uint8)
@@ -52,6 +52,30 @@ def host_link(bench: Bench) -> list[Measurement]:
         found.append(bench.time_rate(*what, copy, amount, "bytes/s", num_samples=5))
         found.append(_overlap(bench, host, device))
     return found
+
+
+def _intact(
+    bench: Bench, host: torch.Tensor, arrived: dict[str, torch.Tensor], returned: torch.Tensor
+) -> Measurement:
+    """Compare every copy with the bytes that were sent: on the device by digests, on the host byte by byte."""
+    sent = digest(host)
+    altered = [f"to the device ({name})" for name, copy in arrived.items() if digest(copy) != sent]
+    if not torch.equal(returned, host):
+        altered.append("back to the host")
+    how = {"gpu": bench.gpu, "instrument": "torch", "pattern": "random bytes there and back, also at once"}
+    how["note"] = f"bytes changed on the way {' and '.join(altered)}" if altered else ""
+    words = "altered" if altered else "intact"
+    return Measurement.ruled("host_link.intact", words, "intact", not altered, **how)
+
+
+def digest(buffer: torch.Tensor) -> list[int]:
+    """Return sums of the words of each part of a buffer, each word times an odd number that depends on its place.
+
+    A changed word changes its part's sum, because odd numbers have an inverse modulo 2^64; so do words that swapped.
+    """
+    words = buffer.view(torch.int64).reshape(NUM_PARTS, -1)
+    odd = torch.arange(1, 2 * words.shape[1], 2, dtype=torch.int64, device=buffer.device)
+    return [int(total) for total in (words * odd).sum(1).tolist()]
 
 
 def _stream(bench: Bench) -> Any:

@@ -50,12 +50,12 @@ def judge_links(report: LinkReport, accelerator: Accelerator | None) -> JudgedLi
     """
     topology = parse(report.matrix) if report.matrix else None
     num_gpus = _num_gpus(report, topology)
-    plain = [_measurement(rate, num_gpus) for rate in report.rates]
+    plain = [measurement_of(rate, num_gpus) for rate in report.rates]
     machine = None
     if topology is not None:
         gpus = tuple(Gpu(index=number) for number in range(num_gpus))
         machine = ProbedMachine(gpus=gpus, topology=topology)
-    judged = _across_sockets(judge(plain, accelerator, machine), accelerator)
+    judged = excuse_sockets(judge(plain, accelerator, machine), accelerator)
     return JudgedLinks(
         accelerator=accelerator.id if accelerator else "",
         measurements=tuple(judged),
@@ -71,7 +71,8 @@ def _num_gpus(report: LinkReport, topology: LinkTopology | None) -> int:
     return max([*(number + 1 for number in numbers), topology.num_gpus if topology else 0])
 
 
-def _measurement(rate: LinkRate, num_gpus: int) -> Measurement:
+def measurement_of(rate: LinkRate, num_gpus: int) -> Measurement:
+    """Return a pasted copy rate as a measurement, as a probe would record it."""
     if rate.check == "peer.copy":
         pattern = f"2 GPUs, {rate.source} to {rate.target} of {num_gpus}, {rate.test}"
         gpu = None
@@ -83,7 +84,7 @@ def _measurement(rate: LinkRate, num_gpus: int) -> Measurement:
     )
 
 
-def _across_sockets(measurements: list[Measurement], accelerator: Accelerator | None) -> list[Measurement]:
+def excuse_sockets(measurements: list[Measurement], accelerator: Accelerator | None) -> list[Measurement]:
     """Return the measurements; PCIe pairs that are slower than the fastest by what a second processor costs pass."""
     fabric = fabric_of(accelerator) if accelerator else None
     if accelerator is None or (fabric is not None and fabric.topology != "bridge"):

@@ -11,6 +11,7 @@ from typing import Any, Final
 from advisor.catalog.files import DATA_DIR, read_csv
 from advisor.catalog.units import KIB, MIB
 from advisor.probes import amd, nvml
+from advisor.probes.network import read_ports
 from advisor.probes.record import Gpu, ProbedMachine
 from advisor.probes.topology import read_topology
 
@@ -64,6 +65,7 @@ def identify(gpus: Sequence[int] | None = None) -> ProbedMachine:
         triton=_version("triton"),
         gpus=found,
         topology=read_topology() if len(found) > 1 else None,
+        network_ports=read_ports(),
         missing=tuple(missing),
     )
 

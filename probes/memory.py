@@ -31,22 +31,30 @@ _STRIDES: Final = (1, 2, 4, 8, 16, 32)
 
 
 def touch(bench: Bench) -> list[Measurement]:
-    """Fill nearly all memory with a pattern that depends on the address, then read all of it back."""
+    """Fill nearly all memory with a pattern that depends on the address and read all of it back, then with the
+    pattern's complement, so that every bit holds both values.
+    """
     if bench.device.type != "cuda":
         return [bench.skip("memory.touch", "memory is shared with the CPU: not filled")]
     total = float(torch.cuda.get_device_properties(bench.device).total_memory)
     expected = torch.empty(_SLICE, dtype=torch.int32, device=bench.device)
     differs = torch.empty(_SLICE, dtype=torch.bool, device=bench.device)
-    _count_wrong(expected.clone(), expected, differs, 0)  # loads every kernel while there is room for it
+    _count_wrong(
+        expected.clone(), expected, differs, 0, True
+    )  # loads every kernel while there is room for it
     torch.cuda.empty_cache()
     chunks = _allocate(bench, min(_RESERVE_BYTES, _RESERVE_FRACTION * total))
     with Sampler(bench.gpu) as sampler:
-        for number, chunk in enumerate(chunks):
-            for first in range(0, chunk.numel(), _SLICE):
-                _write_pattern(chunk[first : first + _SLICE], first, bench.seed + number)
-        wrong = sum(
-            _count_wrong(chunk, expected, differs, bench.seed + number) for number, chunk in enumerate(chunks)
-        )
+        wrong = 0
+        for is_complement in (False, True):
+            for number, chunk in enumerate(chunks):
+                for first in range(0, chunk.numel(), _SLICE):
+                    part = chunk[first : first + _SLICE]
+                    _write_pattern(part, first, bench.seed + number, is_complement)
+            wrong += sum(
+                _count_wrong(chunk, expected, differs, bench.seed + number, is_complement)
+                for number, chunk in enumerate(chunks)
+            )
     fraction = (sum(chunk.numel() for chunk in chunks) + _SLICE) * 4.0 / total
     del chunks, expected, differs
     torch.cuda.empty_cache()
@@ -58,7 +66,7 @@ def touch(bench: Bench) -> list[Measurement]:
             id="memory.touch",
             gpu=bench.gpu,
             instrument="torch",
-            pattern="write, then read back",
+            pattern="a pattern and its complement, written and read back",
             value=fraction,
             unit="fraction of the memory",
             expected=1.0,
@@ -89,16 +97,20 @@ def _allocate(bench: Bench, reserve_bytes: float) -> list[torch.Tensor]:
     return chunks
 
 
-def _write_pattern(part: torch.Tensor, first: int, seed: int) -> None:
+def _write_pattern(part: torch.Tensor, first: int, seed: int, is_complement: bool) -> None:
     torch.arange(first, first + part.numel(), dtype=torch.int32, device=part.device, out=part)
     part.mul_(_MULTIPLIER).add_(seed)
+    if is_complement:
+        part.bitwise_not_()
 
 
-def _count_wrong(chunk: torch.Tensor, expected: torch.Tensor, differs: torch.Tensor, seed: int) -> int:
+def _count_wrong(
+    chunk: torch.Tensor, expected: torch.Tensor, differs: torch.Tensor, seed: int, is_complement: bool
+) -> int:
     wrong = 0
     for first in range(0, chunk.numel(), _SLICE):
         part = chunk[first : first + _SLICE]
-        _write_pattern(expected[: part.numel()], first, seed)
+        _write_pattern(expected[: part.numel()], first, seed, is_complement)
         torch.ne(part, expected[: part.numel()], out=differs[: part.numel()])
         wrong += int(torch.count_nonzero(differs[: part.numel()]))
     return wrong

@@ -19,6 +19,15 @@ THROTTLE_BITS: Final[dict[int, str]] = {
     0x080: "hw_power_brake",
     0x100: "display_clock",
 }
+_UNSIGNED_INT: Final = 1
+_VALUE_NAMES: Final[dict[int, str]] = {
+    0: "dVal",
+    _UNSIGNED_INT: "uiVal",
+    2: "ulVal",
+    3: "ullVal",
+    4: "sllVal",
+}
+"""Member of a field's value by its type (nvmlValueType_t)."""
 VIRTUALIZATION: Final[dict[int, str]] = {
     0: "none",
     1: "passthrough",
@@ -90,11 +99,16 @@ def num_nvlinks(device: Any) -> int | None:
     return sum(known) if known else None
 
 
-def memory_temperature_c(device: Any) -> float | None:
-    """Temperature of the memory [°C]; None if the board has no such sensor."""
-    nvml = library()
-    identifier = getattr(nvml, "NVML_FI_DEV_MEMORY_TEMP", None)
+def field_value(device: Any, name: str) -> int | None:
+    """Return a whole number by the name of its field, e.g. NVML_FI_DEV_MEMORY_TEMP; None if the driver refuses it."""
+    identifier = getattr(library(), name, None)
     values = field("nvmlDeviceGetFieldValues", device, [identifier]) if identifier is not None else None
     if not values or values[0].nvmlReturn != 0:
         return None
-    return float(values[0].value.uiVal) or None
+    kind = getattr(values[0], "valueType", _UNSIGNED_INT)
+    return int(getattr(values[0].value, _VALUE_NAMES.get(kind, _VALUE_NAMES[_UNSIGNED_INT])))
+
+
+def memory_temperature_c(device: Any) -> float | None:
+    """Temperature of the memory [°C]; None if the board has no such sensor."""
+    return float(field_value(device, "NVML_FI_DEV_MEMORY_TEMP") or 0) or None

@@ -106,6 +106,16 @@ class Gpu(Record):
     rows_remap_failed: bool | None = None
     num_retired_pages: int | None = None
     """Number of pages taken out of use for uncorrectable errors (boards before Ampere)."""
+    pcie_replays: tuple[int, int] | None = None
+    """Packets that the PCIe link repeated, counted before and after the measurements."""
+    nvlink_errors: tuple[int, int] | None = None
+    """Errors of all NVLinks (CRC, replay, recovery), counted before and after the measurements."""
+    remapped_rows: tuple[int, int] | None = None
+    """Rows of memory that were replaced, counted before and after the measurements."""
+    uncorrected_errors: tuple[int, int] | None = None
+    """Uncorrectable memory errors since the driver was loaded, counted before and after the measurements."""
+    xids: tuple[int, ...] | None = None
+    """Errors of this GPU that the driver logged during the measurements; None if it reports none to programs."""
     mig_enabled: bool | None = None
     virtualization: str = ""
     """Virtualization mode: none, passthrough, vgpu, host_vgpu, host_vsga, or empty if unknown."""
@@ -156,6 +166,17 @@ class LinkTopology(Record):
         return {(i, j) for i in gpus for j in gpus if self.links[i][j].startswith(("NV", "XGMI"))}
 
 
+class NetworkPort(Record):
+    """One port of a network card."""
+
+    name: str
+    """Name of the device, e.g. mlx5_0 or eth0."""
+    link_layer: str = ""
+    """InfiniBand or Ethernet, as the driver states it; Unspecified for EFA; empty if unknown."""
+    bytes_per_s: float | None = None
+    is_active: bool | None = None
+
+
 class ProbedMachine(Record):
     """Host and its GPUs."""
 
@@ -175,6 +196,8 @@ class ProbedMachine(Record):
     """Runtime: cuda, rocm, mps or cpu."""
     gpus: tuple[Gpu, ...] = ()
     topology: LinkTopology | None = None
+    network_ports: tuple[NetworkPort, ...] | None = None
+    """Ports of network cards; None if they were not read."""
     missing: tuple[str, ...] = ()
     """Missing packages and drivers, each with what was therefore not measured."""
 

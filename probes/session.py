@@ -18,6 +18,7 @@ from typing import IO, Any, Final
 from advisor.catalog.errors import InputFileError, MissingHardwareError
 from advisor.catalog.schema import Accelerator
 from advisor.probes.assess import HUNG, assess
+from advisor.probes.error_counts import ErrorWatch
 from advisor.probes.events import parse
 from advisor.probes.machine import identify
 from advisor.probes.power import limits_of, per_joule, restore_limits, set_limit
@@ -50,6 +51,8 @@ class Session:
     expected: Accelerator | None = None
     """Board that was ordered; None means the board that the first GPU claims to be."""
     num_expected: int | None = None
+    network: str = ""
+    """Network that was ordered, in words; empty if none was."""
     gpus: Sequence[int] | None = None
     seed: int = 0
     power_sweep: bool = False
@@ -82,6 +85,7 @@ class Session:
         if self.resumed_from is not None:
             check_same_machine(self.resumed_from, machine, is_part=self.gpus is not None)
         self._machine, self._planned = machine, self._keys(machine)
+        watch = ErrorWatch(gpu.index for gpu in machine.gpus if gpu.vendor == "nvidia")
         self._tell("identity")
         self.save(machine, self.judge())
         try:
@@ -96,13 +100,15 @@ class Session:
         finally:
             for process in tuple(self._live):
                 process.kill()
+        gpus = [gpu.model_copy(update=watch.changes(gpu.index)) for gpu in self.machine.gpus]
+        self._facts["gpus"] = tuple(gpus)
         return self.machine, self.judge()
 
     def judge(self) -> list[Measurement]:
         """Return all measurements so far with identity, health, expectations and comparisons."""
         with self._lock:
             measured = [m for found in self.done.values() for m in found]
-        return assess(self.machine, measured, self.expected, self.num_expected)
+        return assess(self.machine, measured, self.expected, self.num_expected, self.network)
 
     @property
     def machine(self) -> ProbedMachine:

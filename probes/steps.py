@@ -38,6 +38,7 @@ STEPS: Final[tuple[ProbeStep, ...]] = (
     ProbeStep("host_link", "host link", "host_link:host_link", 4, 8, is_exclusive=True),
     ProbeStep("launch", "launch overhead", "launch:launch", 2, 2),
     ProbeStep("sustained", "sustained matrix rate", "compute:measure_sustained", 5, 32),
+    ProbeStep("truth", "right results under load", "truth:truth", 2, 10),
     ProbeStep("cache", "cache bandwidth", "memory:cache_curve", 0, 3),
     ProbeStep("latency", "memory latency", "memory:latency", 0, 4),
     ProbeStep("stride", "strided reads", "memory:stride_curve", 0, 2),

@@ -244,6 +244,7 @@ _ORDER: Final = (
     "compare",
     "report",
     "roofline",
+    "kernel",
     "memory",
     "sweep",
     "simulate_serve",
@@ -273,7 +274,7 @@ GROUPS: Final = {
     "simulate": "What would happen: serving, training, collectives, without a GPU.",
     "validate": "Predict a table of cases and score it against what was measured.",
     "catalog": "What the catalog knows: accelerators, models, prices, engines.",
-    "probe": "Measure this machine and judge it; `show` prints a saved probe.",
+    "probe": "Is this the machine that was sold? `read` judges pasted reports, `show` prints a saved probe.",
     "build": "Plan a workstation for a budget or a speed; `check` judges your own list.",
     "config": "Defaults of options, from advisor.toml and ADVISOR_* variables.",
 }

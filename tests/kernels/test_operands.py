@@ -1,7 +1,9 @@
 """Operands that a kernel would read wrongly are refused before launch: gaps, other formats, other shapes."""
 
 import contextlib
+import importlib
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from advisor.kernels import (
     grouped_gemm,
     layer_norm,
     linear_gelu_residual,
+    pointer_chase,
     rms_norm,
     selective_scan,
     softmax,
@@ -48,6 +51,7 @@ def cases(device: torch.device) -> dict[str, Case]:
     lengths = torch.tensor([20, 17], device=device, dtype=torch.int32)
     first, first_scale = w8a8.quantize(normal(16, 64))
     second, second_scale = w8a8.quantize(normal(16, 64))
+    chain = pointer_chase.make_inputs(4096, 1, device)[0]
     states = torch.rand(8, 4, generator=draw, device=device) - 1.0
     tokens = torch.randn(1, 6, 8, generator=draw, device=device)
     pairs = torch.randn(1, 6, 4, generator=draw, device=device)
@@ -55,10 +59,11 @@ def cases(device: torch.device) -> dict[str, Case]:
         "rms_norm": (rms_norm.run, (x, residual, weight)),
         "layer_norm": (layer_norm.run, (row, row_weight, bias)),
         "softmax": (softmax.run, (normal(8, 32),)),
-        "gelu": (lambda one: activations.run("gelu", one), (normal(8, 32),)),
-        "swiglu": (lambda one: activations.run("swiglu", one), (normal(8, 32),)),
-        "copy": (lambda one, two: copy.run("copy", one, two), (numbers, numbers.clone())),
-        "triad": (lambda one, two: copy.run("triad", one, two), (numbers, numbers.clone())),
+        "gelu": (lambda one, out=None: activations.run("gelu", one, out), (normal(8, 32),)),
+        "swiglu": (lambda one, out=None: activations.run("swiglu", one, out), (normal(8, 32),)),
+        "pointer_chase": (lambda one, out=None: pointer_chase.run(one, 5, out), (chain,)),
+        "copy": (lambda one, two, out=None: copy.run("copy", one, two, out), (numbers, numbers.clone())),
+        "triad": (lambda one, two, out=None: copy.run("triad", one, two, out), (numbers, numbers.clone())),
         "transpose": (transpose.run, (normal(8, 16),)),
         "gather": (gather.run, (normal(4, 16), index)),
         "gemm": (gemm.run, (normal(32, 64), normal(32, 64))),
@@ -87,6 +92,7 @@ NAMES = (
     "softmax",
     "gelu",
     "swiglu",
+    "pointer_chase",
     "copy",
     "triad",
     "transpose",
@@ -122,6 +128,49 @@ def test_an_operand_with_gaps_gives_the_same_or_is_refused(name: str, device: to
         with contextlib.suppress(ValueError):
             for one, other in zip(parts_of(run(*strided)), expected, strict=True):
                 torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_output_with_gaps_or_of_another_shape_is_refused(name: str, device: torch.device) -> None:
+    run, operands = cases(device)[name]
+    results = parts_of(run(*operands))
+    gaps = [with_gaps(torch.empty_like(one)) for one in results]
+    shapes = [one.new_empty((*one.shape[:-1], one.shape[-1] + 16)) for one in results]
+    for outputs in (gaps, shapes):
+        if name in ("pointer_chase", "selective_scan") and outputs is gaps and results[0].numel() == 1:
+            continue  # one element has no gaps
+        out = tuple(outputs) if name == "rms_norm" else outputs[0]
+        with pytest.raises(ValueError, match=r"strides|want"):
+            run(*operands, out=out)
+
+
+TWINS = {
+    "attention_wgmma": "attention",
+    "w4a16_mma": "w4a16",
+    "w4a16_row": "w4a16",
+    "selective_scan_registers": "selective_scan",
+}
+"""Kernels that run on a GPU only, by the kernel that takes the same operands."""
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_kernels_of_a_gpu_refuse_gaps_before_launch(name: str, device: torch.device) -> None:
+    _, operands = cases(device)[TWINS[name]]
+    run = importlib.import_module(f"advisor.kernels.{name}").run
+    for place, operand in enumerate(operands):
+        strided = [*operands[:place], with_gaps(operand), *operands[place + 1 :]]
+        with pytest.raises(ValueError, match="strides"):
+            run(*strided)
+
+
+def test_every_kernel_is_asked() -> None:
+    """Modules with a launch function; an empty kernel reads nothing."""
+    folder = Path(gemm.__file__).parent
+    launched = {file.stem for file in folder.glob("*.py") if "\ndef run(" in file.read_text()}
+    patterns = {"activations": {"gelu", "swiglu"}, "copy": {"copy", "triad"}}
+    asked = {name for name in launched if name in NAMES or name in TWINS}
+    asked |= {name for name, parts in patterns.items() if parts <= set(NAMES)}
+    assert launched - asked == {"empty"}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -12,7 +12,7 @@ from advisor.catalog.accelerators import by_id
 from advisor.probes.assess import assess
 from advisor.probes.document import read_probe
 from advisor.probes.record import Conditions, Gpu, Measurement, ProbedMachine
-from advisor.probes.verdict import verdict
+from advisor.probes.verdict import RATE_UNITS, verdict
 
 
 def rows_of(name: str) -> list[dict[str, str]]:
@@ -71,6 +71,9 @@ def gpu_of(row: dict[str, str]) -> Gpu:
         pcie_max_width=board.pcie_lanes,
         num_nvlinks=int(row["links"]) if row["links"] else None,
         num_other_processes=0,
+        pcie_replays=(3, 3),
+        remapped_rows=(0, 0),
+        xids=(),
     )
 
 
@@ -98,6 +101,14 @@ def measured_alone(row: dict[str, str], gpu: Gpu) -> list[Measurement]:
             rate = {"value": figure(row, column, power), "unit": unit, "conditions": seen, **place}
             instruments = ("torch", "triton") if check.startswith("memory") else ("torch",)
             found += [Measurement(id=check, instrument=i, pattern="honest", **rate) for i in instruments]
+        right = {"required": 1.0, "operator": "<=", "source": "rule", "status": "pass", "gpu": i}
+        step = {"step": f"gpu{i}/truth"}
+        found.append(Measurement(id=f"truth.product.{row['format']}", value=0.4, **right, **step))
+        found.append(
+            Measurement(id=f"truth.repeat.{row['format']}", value=0.0, **right | {"required": 0.0}, **step)
+        )
+        for check, words in (("truth.sum", "right"), ("truth.copy", "intact")):
+            found.append(Measurement.ruled(check, words, words, True, gpu=i, **step))
     return found
 
 
@@ -135,6 +146,43 @@ def test_honest_machines_pass(name, is_ordered):
     checks = judge_recording(name, is_ordered)
     assert [(m.id, m.gpu, m.value, m.expected, m.note) for m in checks if m.status in ("warn", "fail")] == []
     assert verdict(checks) == "pass"
+
+
+HONEST_SPREADS = (
+    r"host_link\.h2d$ 0.91",
+    r"compute\.matmul_shape 0.944",
+    "memory 0.97",
+    "compute.matmul 0.98",
+)
+
+
+def second_gpu(found: list[Measurement], spreads: tuple[str, ...]) -> list[Measurement]:
+    """The measurements of another GPU of one machine, slower by what honest GPUs differ."""
+    factors = [spread.rsplit(" ", 1) for spread in spreads]
+
+    def slower(m: Measurement) -> Measurement:
+        if not isinstance(m.value, float) or m.unit not in RATE_UNITS:
+            return m
+        factor = next((float(f) for expression, f in factors if re.match(expression, m.id)), 1.0)
+        return m.model_copy(update={"value": factor * m.value})
+
+    return [slower(m).model_copy(update={"gpu": 1, "step": m.step.replace("gpu0", "gpu1")}) for m in found]
+
+
+@pytest.mark.parametrize("spreads", [(), HONEST_SPREADS])
+def test_two_honest_h100s_pass(spreads):
+    """Two H100s of one machine differed by 9 % in copies from the host and by 5.6 % in one shape."""
+    machine, found = honest("1xh100-sxm")
+    own = [m for m in found if m.gpu == 0]
+    row = {"n": "2", "path": "peer access", "pair": "372", "algorithm": "ring", "all_reduce": "314"}
+    both = [*own, *second_gpu(own, spreads), *measured_together(row)]
+    gpus = tuple(machine.gpus[0].model_copy(update={"index": i, "num_nvlinks": None}) for i in range(2))
+    checks = assess(machine.model_copy(update={"gpus": gpus}), both, by_id("h100-sxm"), 2)
+    assert [(m.id, m.gpu, m.value, m.expected) for m in checks if m.status in ("warn", "fail")] == []
+    worse = (r"host_link\.h2d$ 0.75",)
+    both = [*own, *second_gpu(own, worse), *measured_together(row)]
+    checks = assess(machine.model_copy(update={"gpus": gpus}), both, by_id("h100-sxm"), 2)
+    assert verdict(checks) == "fail"
 
 
 def value_of(text: str) -> Any:
@@ -221,7 +269,7 @@ def test_the_documented_table_is_this_one(request):
         assert table == text
 
 
-RATES = (
+HALVED = (
     r"memory\.(read|copy|triad)",
     r"compute\.matmul",
     r"compute\.sustained",
@@ -235,7 +283,7 @@ RATES = (
 @pytest.mark.parametrize("order", ["", "; order=none"], ids=["ordered", "not ordered"])
 def test_no_board_passes_with_half_of_any_rate_or_without_it(base, order):
     is_group = not base.startswith("1x")
-    for rate in RATES if is_group else RATES[:4]:
+    for rate in HALVED if is_group else HALVED[:4]:
         wider = 0.5 if rate not in ("peer", "collective") else 0.2
         for edit in (f"{rate} * {wider}", f"drop={rate}"):
             assert verdict(tamper({"base": base, "edits": edit + order})) in ("warn", "fail"), edit

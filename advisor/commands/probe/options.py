@@ -1,4 +1,4 @@
-"""Options of `advisor probe`: is this the machine that was sold?"""
+"""Options of `advisor probe` and `advisor probe read`: is this the machine that was sold?"""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +18,9 @@ class ProbeInput:
     quick: Annotated[bool, Option("--quick/--full", help="A minute, or all of it in up to six.")] = True
     expect: Annotated[
         str | None, Option(metavar="[Nx]ID", help="What was ordered, e.g. h100-sxm or 8xh100-sxm.")
+    ] = None
+    network: Annotated[
+        str | None, Option(metavar="TEXT", help="Network that was ordered, e.g. 'InfiniBand 8x400Gb'.")
     ] = None
     gpus: Annotated[str, Option(metavar="all|N,...", help="Which GPUs.")] = "all"
     resume: Annotated[
@@ -44,4 +47,23 @@ class ShowProbeInput:
     file: Annotated[
         Path, Argument(metavar="PROBE.json", help="What `advisor probe -o` wrote, or a recording by name.")
     ]
+    strict: Annotated[bool, Option("--strict", help="Exit code 5 for WARN.")] = False
+
+
+@command("probe read")
+@dataclass(frozen=True, slots=True)
+class ProofInput:
+    """Judge pasted reports of a machine on which nothing can be installed; several files make one verdict.
+
+    Read are nvidia-smi -q, -L, nvlink -s and topo -m, nvbandwidth, dcgmi diag, nccl-tests, ibstat and lspci -nn. Two
+    reports of nvidia-smi -q, before and after work, also show what error counters did.
+    """
+
+    files: Annotated[list[Path], Argument(metavar="FILE...", help="What the programs printed; - is stdin.")]
+    expect: Annotated[
+        str | None, Option(metavar="[Nx]ID", help="What was ordered, e.g. h100-sxm or 8xh100-sxm.")
+    ] = None
+    network: Annotated[
+        str | None, Option(metavar="TEXT", help="Network that was ordered, e.g. 'InfiniBand 8x400Gb'.")
+    ] = None
     strict: Annotated[bool, Option("--strict", help="Exit code 5 for WARN.")] = False

@@ -7,12 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from advisor.ask.options import SharedOptions
+from advisor.ask.texts import text_of
+from advisor.ask.topology import check_network
 from advisor.catalog import accelerators
 from advisor.catalog.errors import AdvisorError, InputFileError, MissingHardwareError
 from advisor.catalog.schema import Accelerator
 from advisor.cli.notes import progress
-from advisor.commands.probe.options import ProbeInput, ShowProbeInput
-from advisor.commands.probe.view import probe_answer
+from advisor.commands.probe.options import ProbeInput, ProofInput, ShowProbeInput
+from advisor.commands.probe.view import probe_answer, proof_answer
 from advisor.probes.assess import claimed_board
 from advisor.probes.document import probe_of, read_probe
 from advisor.probes.record import Measurement, ProbedMachine
@@ -62,7 +64,17 @@ def probe(asked: ProbeInput, shared: SharedOptions) -> Answer:
     if asked.report is not None:
         check_writable(asked.report)
     board, number, note = parse_expect(asked.expect)
-    session = Session(asked.quick, board, number, parse_gpus(asked.gpus), shared.seed, asked.power_sweep)
+    if asked.network is not None:
+        check_network(asked.network)
+    session = Session(
+        asked.quick,
+        board,
+        number,
+        asked.network or "",
+        parse_gpus(asked.gpus),
+        shared.seed,
+        asked.power_sweep,
+    )
     if asked.resume is not None:
         before = read_probe(asked.resume)
         if not before.is_sealed:
@@ -74,7 +86,8 @@ def probe(asked: ProbeInput, shared: SharedOptions) -> Answer:
         session.done = finished_steps(before.measurements)
         session.resumed_from = before.machine
     inputs = {
-        name: getattr(asked, name) for name in ("quick", "expect", "gpus", "resume", "power_sweep", "strict")
+        name: getattr(asked, name)
+        for name in ("quick", "expect", "network", "gpus", "resume", "power_sweep", "strict")
     }
     lock = threading.Lock()
 
@@ -101,6 +114,29 @@ def probe(asked: ProbeInput, shared: SharedOptions) -> Answer:
     answer = answer_of(machine, found, True)
     if asked.report is not None:
         _write_report(asked.report, answer, shared)
+    return replace(answer, notes=(note,)) if note else answer
+
+
+def read(asked: ProofInput, shared: SharedOptions) -> Answer:
+    """Judge pasted reports against the order.
+
+    Raises: InputFileError: a file holds no report that is read, or a report was cut. AdvisorError: an option is wrong.
+    """
+    from advisor.probes.pasted import assess_proof, read_proof
+
+    board, number, note = parse_expect(asked.expect)
+    if asked.network is not None:
+        check_network(asked.network)
+    proof = read_proof((str(path), text_of(path)) for path in asked.files)
+    machine, judged_as, checks = assess_proof(proof, board, number, asked.network or "")
+    found = probe_of(machine, checks, judged_as, quick=True, measured_on=shared.as_of.isoformat())
+    inputs: dict[str, object] = {
+        "files": [str(path) for path in asked.files],
+        "expect": asked.expect,
+        "network": asked.network,
+        "strict": asked.strict,
+    }
+    answer = proof_answer(found, proof.sources, inputs, strict=asked.strict)
     return replace(answer, notes=(note,)) if note else answer
 
 

@@ -6,6 +6,7 @@ from typing import Final
 from advisor.probes.document import Probe, content_of
 from advisor.probes.expectations import text_of
 from advisor.probes.fabric import pair_rates
+from advisor.probes.pasted import CERTAINTY
 from advisor.probes.record import Measurement
 from advisor.probes.topology import picture
 from advisor.render import numbers
@@ -40,6 +41,29 @@ def probe_answer(probe: Probe, inputs: dict[str, object], *, strict: bool) -> An
         records="measurements",
         warnings=tuple(probe.machine.missing),
         exit_code=exit_code(probe, strict=strict),
+    )
+
+
+def proof_answer(
+    probe: Probe, sources: Sequence[dict[str, str]], inputs: dict[str, object], *, strict: bool
+) -> Answer:
+    """Return the answer of `advisor probe read`: exit code 4 for FAIL, 5 for WARN if strict."""
+    left_out = ("benchmark_version", "mode", "seal", "measured_on", "is_complete")
+    content = {name: value for name, value in content_of(probe).items() if name not in left_out}
+    code = {"fail": EXIT_FAIL, "warn": EXIT_WARN if strict else 0}.get(probe.verdict, 0)
+    from_files = ", ".join(f"{one['formats']} ({one['file']})" for one in sources)
+    blocks = [
+        Paragraph(f"By pasted text, {sentence(probe)}", emphasis=True),
+        Paragraph(f"Read: {from_files}."),
+        Paragraph(CERTAINTY),
+        *blocks_of(probe)[2:],
+    ]
+    return Answer(
+        result=content | {"kind": "pasted_proof", "sources": list(sources), "certainty": CERTAINTY},
+        inputs=inputs,
+        blocks=tuple(blocks),
+        records="measurements",
+        exit_code=code,
     )
 
 
@@ -88,8 +112,10 @@ def blocks_of(probe: Probe) -> list[Block]:
         commands = dict.fromkeys(text_of(m.id).command for m in wrong if text_of(m.id).command)
         blocks.append(Figure("\n".join(commands), title="Commands with which the provider can check it"))
     if probe.machine.topology is not None:
-        index = [gpu.index for gpu in probe.machine.gpus]
-        copies = {(index[i], index[j]): rate for (i, j), rate in pair_rates(probe.measurements).items()}
+        index = {number: gpu.index for number, gpu in enumerate(probe.machine.gpus)}
+        pairs = pair_rates(probe.measurements).items()
+        # A pasted report may hold rates of more GPUs than another report lists.
+        copies = {(index.get(i, i), index.get(j, j)): rate for (i, j), rate in pairs}
         drawn = picture(probe.machine.topology, copies)
         blocks.append(Figure(drawn, title="How the GPUs are joined"))
     if any(gpu.vendor != "nvidia" for gpu in probe.machine.gpus):
@@ -129,7 +155,7 @@ def _machine(probe: Probe) -> str:
     m = probe.machine
     parts = [
         m.cpu,
-        f"{m.num_cpus} CPUs",
+        f"{m.num_cpus} CPUs" if m.num_cpus else "",
         f"driver {m.driver}" if m.driver else "",
         f"torch {m.torch}" if m.torch else "",
     ]

@@ -1,15 +1,12 @@
 """Validate predictions against a table of measurements: the same steps for serving and collectives."""
 
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import Final
 
 from advisor.ask.options import SharedOptions
 from advisor.ask.own_data import given_calibration
+from advisor.ask.texts import text_of
 from advisor.catalog import accelerators
-from advisor.catalog.files import MOST_DOCUMENT_BYTES, read_text, too_large
 from advisor.catalog.schema import Calibration
 from advisor.commands.validate.cases import Suite, Validation, write_predictions
 from advisor.commands.validate.collectives_file import judged_collectives
@@ -30,8 +27,6 @@ from advisor.evidence.table import CaseRow, read_cases
 from advisor.render.answer import Answer
 from advisor.render.atomic import check_writable
 from advisor.render.calibration_view import with_calibration
-
-STDIN: Final = Path("-")
 
 
 def serving(asked: ServingInput, shared: SharedOptions) -> Answer:
@@ -92,19 +87,6 @@ def file(asked: FileInput, shared: SharedOptions) -> Answer:
     from advisor.commands.validate.measured_files import judged_file
 
     return judged_file(asked, text_of(asked.file), shared.seed, given_calibration(shared.calibration))
-
-
-def text_of(path: Path) -> str:
-    """Return the text of a file or of standard input. Raises: InputFileError: it cannot be read."""
-    return _read_standard_input() if path == STDIN else read_text(path)
-
-
-def _read_standard_input() -> str:
-    """Return standard input, as far as a document may reach. Raises: InputFileError: it is longer."""
-    text = sys.stdin.read(MOST_DOCUMENT_BYTES + 1)
-    if len(text) > MOST_DOCUMENT_BYTES:
-        raise too_large("standard input", MOST_DOCUMENT_BYTES)
-    return text
 
 
 def validate(suite: Suite, asked: CaseTable, seed: int) -> Validation:

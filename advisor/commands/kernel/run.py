@@ -1,0 +1,177 @@
+"""Answers of `advisor kernel`, from its options."""
+
+import re
+from typing import Final
+
+from advisor.ask.options import SharedOptions
+from advisor.catalog import accelerators
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.schema import Accelerator
+from advisor.commands.kernel.options import KernelInput
+from advisor.commands.kernel.view import KernelAnswer, kernel_answer
+from advisor.kernels.gemm_tiles import CONFIGS, Config
+from advisor.probes.kernel_process import KernelTime, local_accelerator, measure_kernel, missing_here
+from advisor.render.answer import Answer
+from advisor.simulator.device import device_of
+from advisor.simulator.kernel_tiles import TileOccupancy, tile_occupancy
+from advisor.simulator.single_operator import (
+    OperatorAnalysis,
+    OperatorName,
+    OperatorQuestion,
+    analyse_operator,
+    shape_names,
+)
+
+_MODELLED: Final[dict[str, OperatorName]] = {
+    "gemm": "gemm",
+    "attention": "attention",
+    "rms_norm": "rmsnorm",
+    "layer_norm": "layernorm",
+    "softmax": "softmax",
+    "gelu": "gelu",
+    "swiglu": "swiglu",
+    "transpose": "transpose",
+}
+_DEFAULT_SHAPE: Final = {"gemm": "8192x8192x8192", "attention": "1x32x16384x128"}
+_DEFAULT_ROWS: Final = "32768x8192"
+_DEFAULT_GPU: Final = "h100-sxm"
+PEERS: Final = ("torch", "cudnn")
+_MOST_ELEMENTS: Final = 2**32
+"""Elements of the largest array [count]: 8 GiB in 16 bits."""
+
+
+def kernel(asked: KernelInput, shared: SharedOptions) -> Answer:
+    """Return one operator's model, with its measurement where this machine can measure it.
+
+    Raises: AdvisorError: the shape, the format or a peer is not one of the operator's. UnknownNameError: no
+        accelerator is called so. InfeasibleError: the accelerator cannot be simulated.
+    """
+    del shared
+    shape = _shape(asked)
+    peers = _peers(asked)
+    _check_format(asked)
+    missing = missing_here()
+    here = "" if missing else local_accelerator()
+    found = accelerators.get(asked.gpu or here or _DEFAULT_GPU)
+    notes = [found.note] if found.note else []
+    if asked.gpu is None and not here:
+        notes.append(f"no GPU is known here: modelled for {_DEFAULT_GPU}; --gpu names another")
+    is_measured = not missing and (asked.gpu is None or found.record.id == here)
+    if not missing and not is_measured:
+        notes.append(
+            f"this machine has {here or 'another GPU'}, so {found.record.id} is modelled, not measured"
+        )
+    analysis = _analyse(asked, shape, found.record)
+    times: list[KernelTime] = []
+    if is_measured:
+        times = measure_kernel(asked.name, shape, asked.dtype, peers, with_sweep=asked.sweep is not None)
+    content = KernelAnswer(
+        name=asked.name,
+        dtype=asked.dtype,
+        accelerator=found.record,
+        analysis=analysis,
+        times=tuple(times),
+        tiles=_tiles(asked, shape, found.record),
+        needs=missing,
+    )
+    inputs: dict[str, object] = {
+        "name": asked.name,
+        "shape": list(shape),
+        "dtype": asked.dtype,
+        "gpu": found.record.id,
+        "against": list(peers),
+        "sweep": asked.sweep,
+    }
+    return kernel_answer(content, inputs, tuple(notes))
+
+
+def _shape(asked: KernelInput) -> tuple[int, ...]:
+    """Return the typed shape, or a usual one.
+
+    Raises: AdvisorError: it has the wrong number of sizes, or one that no kernel takes.
+    """
+    example = _DEFAULT_SHAPE.get(asked.name, _DEFAULT_ROWS)
+    text = asked.shape or example
+    names = shape_names(_MODELLED[asked.name])
+    parts = [part.strip() for part in re.split(r"[x×,]", text.lower())]
+    sizes = tuple(int(part) for part in parts if re.fullmatch(r"\d{1,12}", part))
+    if len(sizes) != len(parts) or len(sizes) != len(names) or min(sizes) < 1:
+        raise AdvisorError(
+            f"--shape {text} is no shape of {asked.name}",
+            why=f"{asked.name} has {' x '.join(names)}, each a whole number from 1",
+            fix=f"e.g. --shape {example}",
+        )
+    largest = max(a * b for a in sizes for b in sizes)
+    if asked.name == "attention":
+        largest = sizes[0] * sizes[1] * sizes[2] * sizes[3]
+    if largest > _MOST_ELEMENTS:
+        raise AdvisorError(
+            f"--shape {text} is too large",
+            why=f"an array would have {largest:,} elements, the limit is {_MOST_ELEMENTS:,}",
+            fix=f"e.g. --shape {example}",
+        )
+    if asked.name == "attention" and (sizes[3] % 8 or sizes[3] > 256):
+        raise AdvisorError(
+            f"--shape {text}: a head size of {sizes[3]}",
+            why="the kernel takes multiples of 8 up to 256",
+            fix=f"e.g. --shape {example}",
+        )
+    return sizes
+
+
+def _peers(asked: KernelInput) -> tuple[str, ...]:
+    names = tuple(part.strip() for part in asked.against.split(",") if part.strip())
+    unknown = [name for name in names if name not in PEERS]
+    if unknown or not names:
+        raise AdvisorError(
+            f"--against {asked.against}: no peer is called {unknown[0] if unknown else 'so'}",
+            why="a peer is called through torch, so that both run in one process and take turns",
+            fix=f"--against {','.join(PEERS)}",
+        )
+    if "cudnn" in names and asked.name != "attention":
+        raise AdvisorError(
+            f"--against cudnn does not act for {asked.name}",
+            why="torch calls cuDNN for attention; its gemm is cuBLAS",
+            fix="--against torch",
+        )
+    return names
+
+
+def _check_format(asked: KernelInput) -> None:
+    if asked.dtype == "fp8" and asked.name != "gemm":
+        raise AdvisorError(
+            f"--dtype fp8 does not act for {asked.name}",
+            why="the kernel computes in 16 bits; of gemm both exist",
+            fix="--dtype bf16",
+        )
+    if asked.sweep is not None and asked.name != "gemm":
+        raise AdvisorError(
+            f"--sweep tiles does not act for {asked.name}",
+            why="gemm alone has tile shapes to choose from",
+            fix="leave out --sweep",
+        )
+
+
+def _analyse(asked: KernelInput, shape: tuple[int, ...], record: Accelerator) -> OperatorAnalysis:
+    question = OperatorQuestion(_MODELLED[asked.name], shape, asked.dtype)
+    return analyse_operator(question, device_of(record), record.peak_flop_per_s.get("fp32"))
+
+
+def _tiles(asked: KernelInput, shape: tuple[int, ...], record: Accelerator) -> tuple[TileOccupancy, ...]:
+    """Return waves and occupancy of the kernel's tile shapes: all with a sweep, else the first one's."""
+    if asked.name != "gemm":
+        return ()
+    width = 1 if asked.dtype == "fp8" else 2
+    whole: list[Config] = [config for config in CONFIGS[width] if config.pieces == 1]
+    chosen = whole if asked.sweep is not None else whole[:1]
+    return tuple(
+        tile_occupancy(
+            record,
+            num_tiles=config.num_tiles(shape[0], shape[1]),
+            tile=(config.block_m, config.block_n),
+            num_threads=config.num_threads,
+            shared_bytes=config.shared_bytes(width),
+            rate=config.rate,
+        )
+        for config in chosen
+    )

@@ -1,0 +1,323 @@
+"""Verdict on pasted reports of a machine on which nothing can be installed: several texts make one machine."""
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from advisor.catalog.errors import InputFileError
+from advisor.catalog.formats.link_report import HealthCheck, LinkReport
+from advisor.catalog.formats.nccl_tests import NcclTestsRun
+from advisor.catalog.formats.registry import FORMATS
+from advisor.catalog.schema import Accelerator
+from advisor.catalog.units import GIB, MIB
+from advisor.probes.assess import claimed_board
+from advisor.probes.error_counts import check_errors
+from advisor.probes.identity_rules import check_conditions, check_machine
+from advisor.probes.link_judgement import excuse_sockets, measurement_of
+from advisor.probes.machine import accelerator_of
+from advisor.probes.network import check_network
+from advisor.probes.pasted_network import is_pci_list, is_port_list, read_pci_list, read_port_list
+from advisor.probes.pasted_smi import (
+    SmiReport,
+    is_smi_list,
+    is_smi_query,
+    read_smi_list,
+    read_smi_query,
+    with_changes,
+)
+from advisor.probes.process import algorithm_of
+from advisor.probes.record import (
+    Conditions,
+    Gpu,
+    LinkTopology,
+    Measurement,
+    NetworkPort,
+    ProbedMachine,
+    Status,
+)
+from advisor.probes.topology import parse
+from advisor.probes.verdict import judge, with_text
+
+_JUDGED_FROM_BYTES: Final = 128 * MIB
+"""Size of a message from which on its bus bandwidth is judged as that of 1 GiB: H200s reach 94 % of it at 128 MiB."""
+_STATUSES: Final[dict[str, Status]] = {"pass": "pass", "fail": "fail", "warn": "warn", "skip": "not_measured"}
+_OUT_OF_BOUNDS: Final = re.compile(r"Out of bounds values\s*:\s*(\d+)")
+_LOAD_TESTS: Final = ("bandwidth", "stress", "power", "diagnostic", "memtest", "pulse")
+"""Words in the names of dcgmi's tests that load a GPU (levels 2 to 4)."""
+CERTAINTY: Final = (
+    "Pasted text is less certain than a probe: whoever sends it can edit it, it shows what programs printed and not "
+    "what was checked here, and no product was checked for right values."
+)
+
+
+@dataclass(slots=True)
+class PastedProof:
+    """Content of several pasted texts about one machine."""
+
+    queries: list[SmiReport] = field(default_factory=list)
+    listed: SmiReport | None = None
+    topology: LinkTopology | None = None
+    ports: tuple[NetworkPort, ...] | None = None
+    pci_gpus: tuple[str, ...] = ()
+    """PCI ids of GPUs in `lspci -nn`."""
+    links: list[LinkReport] = field(default_factory=list)
+    runs: list[NcclTestsRun] = field(default_factory=list)
+    wrong_sums: int | None = None
+    """Number of values that nccl-tests found out of bounds; None if it printed none."""
+    sources: list[dict[str, str]] = field(default_factory=list)
+    """Name of each file and the formats that were found in it."""
+
+
+def read_proof(texts: Iterable[tuple[str, str]]) -> PastedProof:
+    """Return what texts of given names say about one machine; one text may hold several outputs.
+
+    Raises: InputFileError: a text holds nothing that is read, or was cut.
+    """
+    proof = PastedProof()
+    for name, text in texts:
+        try:
+            found = [title for title, take in _READERS if take(proof, text)]
+        except InputFileError as error:
+            raise InputFileError(f"{name}: {error.what}", why=error.why, fix=error.fix) from None
+        if not found:
+            raise InputFileError(
+                f"{name}: no report about a machine" if text.strip() else f"{name}: is empty",
+                why=_why_unread(text),
+                fix=f"paste the output of {', '.join(title for title, _ in _READERS)}",
+            )
+        proof.sources.append({"file": name, "formats": ", ".join(found)})
+    return proof
+
+
+def _why_unread(text: str) -> str:
+    if "NVIDIA-SMI" in text and "Driver Version" in text:
+        return "the table that nvidia-smi prints has no PCI ids and no limits: nvidia-smi -q has"
+    start = " ".join(text.split())[:60]
+    return f"it begins with {start!r}" if start else ""
+
+
+def _take_query(proof: PastedProof, text: str) -> bool:
+    if not is_smi_query(text):
+        return False
+    logs = [log for log in re.split(r"=+NVSMI LOG=+", text) if "Attached GPUs" in log or "Device Id" in log]
+    proof.queries += [read_smi_query(log) for log in logs]
+    return True
+
+
+def _take_list(proof: PastedProof, text: str) -> bool:
+    if is_smi_list(text):
+        proof.listed = read_smi_list(text)
+    return is_smi_list(text)
+
+
+def _take_ports(proof: PastedProof, text: str) -> bool:
+    if is_port_list(text):
+        proof.ports = read_port_list(text)
+    return is_port_list(text)
+
+
+def _take_pci(proof: PastedProof, text: str) -> bool:
+    if not is_pci_list(text):
+        return False
+    proof.pci_gpus, ports = read_pci_list(text)
+    if proof.ports is None and ports:
+        proof.ports = ports
+    return True
+
+
+def _take_format(identifier: str) -> Callable[[PastedProof, str], bool]:
+    """Return the function that takes one of the formats of the catalog's registry."""
+    found = next(one for one in FORMATS if one.id == identifier)
+
+    def take(proof: PastedProof, text: str) -> bool:
+        if not found.is_it(text):
+            return False
+        content = found.read(text)
+        if isinstance(content, NcclTestsRun):
+            proof.runs.append(content)
+            if numbers := _OUT_OF_BOUNDS.findall(text):
+                proof.wrong_sums = (proof.wrong_sums or 0) + sum(map(int, numbers))
+        else:
+            proof.links.append(content)
+            proof.topology = parse(content.matrix) if content.matrix else proof.topology
+        return True
+
+    return take
+
+
+_READERS: Final[tuple[tuple[str, Callable[[PastedProof, str], bool]], ...]] = (
+    ("nvidia-smi -q", _take_query),
+    ("nvidia-smi -L", _take_list),
+    ("ibstat", _take_ports),
+    ("lspci -nn", _take_pci),
+    ("nvidia-smi topo -m", _take_format("gpu-topology")),
+    ("nvbandwidth", _take_format("nvbandwidth")),
+    ("dcgmi diag", _take_format("dcgm-diag")),
+    ("nccl-tests", _take_format("nccl-tests")),
+)
+
+
+def machine_of(proof: PastedProof) -> ProbedMachine:
+    """Return the machine that the texts describe; of a GPU that no text describes only its number is known."""
+    gpus: tuple[Gpu, ...] = ()
+    driver = ""
+    if proof.queries:
+        report = with_changes(proof.queries)
+        gpus = report.gpus
+        driver = report.driver
+    elif proof.pci_gpus:
+        gpus = tuple(
+            Gpu(index=i, vendor="nvidia", pci_device_id=pci_id, accelerator=accelerator_of(pci_id))
+            for i, pci_id in enumerate(proof.pci_gpus)
+        )
+    if not gpus:
+        gpus = proof.listed.gpus if proof.listed else ()
+    elif proof.listed is not None:
+        links = {gpu.index: gpu.num_nvlinks for gpu in proof.listed.gpus}
+        gpus = tuple(gpu.model_copy(update={"num_nvlinks": links.get(gpu.index)}) for gpu in gpus)
+    if not gpus:
+        gpus = tuple(Gpu(index=i) for i in range(_num_gpus_seen(proof)))
+    return ProbedMachine(
+        driver=driver, gpus=gpus, topology=proof.topology, network_ports=proof.ports, runtime="pasted"
+    )
+
+
+def _num_gpus_seen(proof: PastedProof) -> int:
+    """Number of GPUs that matrices and rates show [count]."""
+    numbers = [
+        number + 1
+        for report in proof.links
+        for rate in report.rates
+        for number in (rate.source, rate.target)
+        if number is not None
+    ]
+    numbers += [run.num_ranks for run in proof.runs if run.num_nodes == 1]
+    return max([*numbers, proof.topology.num_gpus if proof.topology else 0])
+
+
+def assess_proof(
+    proof: PastedProof, ordered: Accelerator | None, num_ordered: int | None, network: str
+) -> tuple[ProbedMachine, Accelerator | None, list[Measurement]]:
+    """Return the machine, the board that it is judged as, and all checks of the pasted texts against the order."""
+    machine = machine_of(proof)
+    named = any(gpu.accelerator or gpu.name for gpu in machine.gpus)
+    board = ordered or (claimed_board(machine) if named else None)
+    checks = check_machine(machine, board, num_ordered)
+    checks += check_conditions(_states(machine), machine.gpus)
+    checks += check_errors(machine.gpus)
+    checks += check_network(machine, network)
+    number = max(len(machine.gpus), _num_gpus_seen(proof))
+    rates = [measurement_of(rate, number) for report in proof.links for rate in report.rates]
+    rates += [m for run in proof.runs for m in _collectives(run)]
+    checks += excuse_sockets(judge(rates, board, machine), board)
+    health = [_health(check) for report in proof.links for check in report.checks]
+    checks += [with_text(check) for check in (*health, *_sums(proof))]
+    checks += [with_text(check) for check in (_consistency(proof, machine), _coverage(proof, machine))]
+    return machine, board, checks
+
+
+def _states(machine: ProbedMachine) -> list[Measurement]:
+    """Return each GPU's temperature and throttling at the moment of its report, as a measurement's conditions."""
+    found = []
+    for gpu in machine.gpus:
+        hot = (gpu.temperature_c, gpu.temperature_c) if gpu.temperature_c is not None else None
+        state = Conditions(temperature_c=hot, throttle_reasons=gpu.throttle_reasons, num_samples=1)
+        if hot is not None:
+            found.append(Measurement(id="pasted.state", gpu=gpu.index, conditions=state))
+    return found
+
+
+def _collectives(run: NcclTestsRun) -> list[Measurement]:
+    """Return the fastest large message of a run within one machine; runs across hosts are not judged here."""
+    how: dict[str, Any] = {"id": f"collective.{run.operation}", "instrument": "pasted", "unit": "bytes/s"}
+    large = [row for row in run.rows if row.num_bytes >= _JUDGED_FROM_BYTES]
+    if run.num_nodes > 1 or not large:
+        note = "a message of 128 MiB or more on one host is judged; advisor validate nccl-tests judges the others"
+        return [Measurement(**how | {"unit": ""}, status="not_measured", note=note)]
+    best = max(large, key=lambda row: row.bus_bytes_per_s)
+    size = f"{best.num_bytes / GIB:.3g} GiB"
+    pattern = f"{run.num_ranks} ranks, {algorithm_of(run.num_ranks, {})}, {size}"
+    return [Measurement(**how, pattern=pattern, value=best.bus_bytes_per_s)]
+
+
+def _sums(proof: PastedProof) -> list[Measurement]:
+    if proof.wrong_sums is None:
+        return []
+    words = "wrong" if proof.wrong_sums else "right"
+    note = f"{proof.wrong_sums} values out of bounds" if proof.wrong_sums else ""
+    how: dict[str, Any] = {"instrument": "pasted", "note": note}
+    return [Measurement.ruled("collective.sum_is_right", words, "right", not proof.wrong_sums, **how)]
+
+
+def _health(check: HealthCheck) -> Measurement:
+    name = re.sub(r"[^a-z0-9]+", "_", check.name.lower()).strip("_")
+    how: dict[str, Any] = {"instrument": "dcgmi", "note": check.detail}
+    return Measurement.ruled(f"dcgm.{name}", check.status, "pass", _STATUSES[check.status], **how)
+
+
+def _consistency(proof: PastedProof, machine: ProbedMachine) -> Measurement:
+    """Check that the texts can be of one machine."""
+    faults = [*_repeats(machine.gpus), *_other_counts(proof, machine), *_other_names(proof, machine)]
+    words = "not of one machine" if faults else "of one machine"
+    how: dict[str, Any] = {"instrument": "pasted", "note": "; ".join(faults)}
+    return Measurement.ruled("pasted.consistent", words, "of one machine", not faults, **how)
+
+
+def _repeats(gpus: Sequence[Gpu]) -> list[str]:
+    found = []
+    for noun, values in (
+        ("UUID", [gpu.uuid for gpu in gpus]),
+        ("serial number", [gpu.serial for gpu in gpus]),
+    ):
+        known = [value for value in values if value]
+        if len(set(known)) < len(known):
+            found.append(f"two GPUs have one {noun}")
+    return found
+
+
+def _other_counts(proof: PastedProof, machine: ProbedMachine) -> list[str]:
+    number = len(machine.gpus)
+    counts: list[tuple[str, int | None]] = []
+    for report in proof.queries:
+        counts.append(("the head of nvidia-smi -q", report.num_attached))
+        counts.append(("nvidia-smi -q at another time", len(report.gpus)))
+    counts.append(("nvidia-smi -L", len(proof.listed.gpus) if proof.listed else None))
+    counts.append(("lspci", len(proof.pci_gpus) or None))
+    counts.append(("the link matrix", proof.topology.num_gpus if proof.topology else None))
+    seen = _num_gpus_seen(proof)
+    counts.append(("a report of rates", seen if seen > number else None))
+    return [
+        f"{name} has {count} GPUs, not {number}"
+        for name, count in counts
+        if count is not None and count != number
+    ]
+
+
+def _other_names(proof: PastedProof, machine: ProbedMachine) -> list[str]:
+    names = {gpu.name for gpu in machine.gpus if gpu.name}
+    told = {report.device for report in proof.links} | {run.device for run in proof.runs}
+    found = [f"a report is of {name}" for name in sorted(told - {""}) if names and name not in names]
+    ids = {gpu.pci_device_id.rpartition(":")[2] for gpu in machine.gpus if gpu.pci_device_id}
+    seen = {report.pci_device_id.lower() for report in proof.links} | {i[5:] for i in proof.pci_gpus}
+    return found + [
+        f"a report is of PCI device {one}" for one in sorted(seen - {""}) if ids and one not in ids
+    ]
+
+
+def _coverage(proof: PastedProof, machine: ProbedMachine) -> Measurement:
+    """Check whether the texts show enough; what is missing is named by the command that shows it."""
+    rates = {rate.check for report in proof.links for rate in report.rates}
+    names = [check.name.lower() for report in proof.links for check in report.checks]
+    shown = {
+        "nvidia-smi -q": bool(proof.queries),
+        "nvbandwidth": bool(rates & {"host_link.h2d", "host_link.d2h"}),
+        "dcgmi diag -r 3": any(word in name for name in names for word in _LOAD_TESTS),
+    }
+    if len(machine.gpus) > 1:
+        shown["nvidia-smi topo -m"] = proof.topology is not None
+        shown["nccl-tests (all_reduce_perf)"] = any(run.operation == "all_reduce" for run in proof.runs)
+    missing = [name for name, is_shown in shown.items() if not is_shown]
+    words = f"without {', '.join(missing)}" if missing else "complete"
+    status: Status = "warn" if missing else "pass"
+    return Measurement.ruled("pasted.coverage", words, "complete", status, instrument="pasted")

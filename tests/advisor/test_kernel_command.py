@@ -1,0 +1,118 @@
+"""`advisor kernel`: the model anywhere, and what it says of measured times."""
+
+import json
+
+import pytest
+
+from advisor.commands.kernel import run as kernel_run
+from advisor.kernels.gemm_tiles import CONFIGS
+from advisor.probes.kernel_process import KernelTime
+
+NAMES = ("gemm", "attention", "rms_norm", "layer_norm", "softmax", "gelu", "swiglu", "transpose")
+
+
+@pytest.fixture
+def on_an_h100(monkeypatch):
+    """A machine with an H100 whose measurement answers with these times."""
+
+    def use(*times):
+        monkeypatch.setattr(kernel_run, "missing_here", lambda: ())
+        monkeypatch.setattr(kernel_run, "local_accelerator", lambda: "h100-sxm")
+        monkeypatch.setattr(kernel_run, "measure_kernel", lambda *a, **o: list(times))
+
+    return use
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("gpu", ["h100-sxm", "l40s", "mi300x"])
+def test_without_a_gpu_every_operator_has_its_roof(cli, name, gpu):
+    found = json.loads(cli(f"advisor kernel {name} --gpu {gpu} --json").out)
+    assert found["floor_s"] > 0
+    assert found["measured"] == []
+    assert "NVIDIA GPU" in found["needs"][0]
+    assert found["bound"] in ("compute", "memory")
+
+
+def test_without_a_name_of_a_gpu_one_is_assumed_and_said(cli):
+    run = cli("advisor kernel softmax")
+    assert run.code == 0
+    assert "modelled for h100-sxm" in run.err
+    assert "Not measured" in run.out
+
+
+def test_a_sweep_shows_every_tile_shape_with_waves_and_occupancy(cli):
+    run = cli("advisor kernel gemm --shape 2048x6144x4096 --gpu h100-sxm --sweep tiles --json")
+    tiles = json.loads(run.out)["tiles"]
+    assert len(tiles) == sum(config.pieces == 1 for config in CONFIGS[2])
+    for tile in tiles:
+        assert tile["num_tiles"] == (2048 // tile["tile_rows"]) * (6144 // tile["tile_columns"])
+        assert tile["waves"] == pytest.approx(tile["num_tiles"] / 132)
+        assert 0 < tile["busy_fraction"] <= 1
+        assert tile["programs_per_sm"] >= 1
+    assert "░" in cli("advisor kernel gemm --shape 2048x6144x4096 --gpu h100-sxm --sweep tiles").out
+
+
+def test_a_tile_that_does_not_fit_an_sm_is_said(cli):
+    """Ada has 100 KiB of shared memory per SM, and the large tiles need 224."""
+    run = cli("advisor kernel gemm --gpu rtx-4090 --sweep tiles --json")
+    tiles = json.loads(run.out)["tiles"]
+    assert {tile["programs_per_sm"] for tile in tiles} == {0}
+    assert all("shared memory" in tile["limited_by"] for tile in tiles)
+
+
+def test_measured_times_become_rates_shares_and_errors(cli, on_an_h100):
+    on_an_h100(
+        KernelTime("advisor", 1.45e-3, 1.7e-3, 1.9e9),
+        KernelTime("torch", 1.40e-3, 1.7e-3, 1.9e9),
+        KernelTime("tiles 0", 1.5e-3, 1.7e-3, tile=(128, 256)),
+    )
+    command = "advisor kernel gemm --shape 8192x8192x8192 --sweep tiles"
+    found = json.loads(cli(f"{command} --json").out)
+    own, peer = found["measured"]
+    assert own["rate"] == pytest.approx(2 * 8192**3 / 1.45e-3)
+    assert own["roof_fraction"] == pytest.approx(found["floor_s"] / 1.45e-3)
+    assert (own["unit"], peer["instrument"], peer["error"]) == ("flop/s", "torch", 1.7e-3)
+    assert found["tiles"][0]["time_s"] == 1.5e-3
+    assert found["tiles"][1]["time_s"] is None
+    text = cli(command).out
+    assert "96.6 % of the rate of" in text
+    assert "error against fp64" in text
+
+
+def test_a_peer_that_does_not_run_gives_its_reason(cli, on_an_h100):
+    on_an_h100(KernelTime("advisor", 1e-3, 1e-3), KernelTime("cudnn", reason="No available kernel"))
+    run = cli("advisor kernel attention --shape 1x32x4096x128 --against cudnn")
+    assert run.code == 0
+    assert "cudnn: No available kernel" in run.out
+
+
+def test_another_gpu_than_this_machines_is_modelled(cli, on_an_h100):
+    on_an_h100()
+    run = cli("advisor kernel gelu --gpu h200-sxm")
+    assert "modelled, not measured" in run.err
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("gemm --shape 4096x4096", "rows x columns x depth"),
+        ("gemm --shape 4096x4096x-1", "each a whole number"),
+        ("gemm --shape axbxc", "each a whole number"),
+        ("softmax --shape 1x2x3", "rows x columns"),
+        ("gemm --shape 1000000x1000000x10", "is too large"),
+        ("attention --shape 1x32x4096x100", "multiples of 8"),
+        ("attention --shape 1x32x4096x512", "multiples of 8"),
+        ("softmax --dtype fp8", "16 bits"),
+        ("softmax --sweep tiles", "gemm alone"),
+        ("gemm --against cudnn", "cuBLAS"),
+        ("gemm --against marlin", "no peer is called marlin"),
+        ("gemm --against ,", "no peer is called so"),
+        ("gemm --gpu h101", "To fix"),
+        ("conv", ""),
+    ],
+)
+def test_what_no_kernel_takes_is_refused(cli, words, told):
+    run = cli(f"advisor kernel {words}")
+    assert run.code == 2
+    assert told in run.err
+    assert "To fix" in run.err or words == "conv"
