@@ -50,7 +50,7 @@ def plan(question: Question, book: PriceBook, market: RentMarket | None = None) 
     if not builds:
         raise _nothing(program, question, book)
     return PlanResult(
-        builds=_sort_builds(builds, question)[: question.top + 2],
+        builds=_sort_builds(builds, question)[: question.top],
         unpriced=count_unpriced(book),
         num_binaries=program.size[0],
         num_inequalities=program.size[1],
@@ -152,7 +152,7 @@ def raise_power(machine: Assembly, question: Question) -> Assembly:
     """Return the machine with its cards at the highest power limit under which it keeps every rule: a limit that its
     supply, circuit and case do not need only costs speed."""
     cards = machine.cards
-    if cards is None:
+    if cards is None or not cards.cards:
         return machine
     rules = [rule for rule in planning_rules(question.setting) if rule.planned]
     for fraction in power_points_of(cards.accelerators[0], question.limits.power_points):
@@ -255,9 +255,12 @@ def machine_name(machine: Assembly) -> str:
     cards = machine.cards
     if cards is None:
         return "machine"
+    if not cards.cards:
+        return f"{machine.cpu.name if machine.cpu else 'CPU'} without cards"
     kind = " + ".join(cards.accelerators)
     limit = f" at {cards.power_fraction:.0%} power" if cards.power_fraction < 1 else ""
-    return f"{cards.num} x {kind}{limit}"
+    bridge = " with NVLink" if machine.bridges else ""
+    return f"{cards.num} x {kind}{bridge}{limit}"
 
 
 def _nothing(program: Program, question: Question, book: PriceBook) -> InfeasibleError:

@@ -327,6 +327,26 @@ def all_risers(cards: Cards, case: Case, risers: Risers, setting: Setting) -> Fi
     return at_least(risers.num, cards.num, why, "one riser for each card")
 
 
+FRAME_FROM_CARDS: Final = 2
+"""Number of cards from which an open frame is worth its risers, dust and noise: wide cards leave each other no air."""
+
+
+@match_rule(
+    "frame",
+    "open frame",
+    "cards",
+    "advice",
+    cards=lambda cards: (cards.num, max(card.length_m for card in cards.cards)),
+    case=lambda case: case.open_frame,
+)
+def frame(cards: Cards, case: Case, setting: Setting) -> Finding | None:
+    """Judge an open frame for few cards."""
+    if not case.open_frame:
+        return None
+    why = f"{cards.num} cards hang in an open frame on risers; a closed case holds them with less noise and dust"
+    return at_least(cards.num, FRAME_FROM_CARDS, why, "a closed case with the cards on the board")
+
+
 @match_rule(
     "psu-fits",
     "supply and case",
@@ -407,6 +427,7 @@ FIT_RULES: Final = (
     card_cooling,
     spacing,
     all_risers,
+    frame,
     supply_fits,
     cooler_socket,
     cooler_height,

@@ -4,7 +4,7 @@ from typing import Final
 
 from advisor.catalog import accelerators
 from advisor.catalog.schema.part import Board, Bridge, Cpu
-from advisor.catalog.units import KILO
+from advisor.catalog.units import GB, KILO
 from advisor.workstation.assembly import Assembly, Cards, Risers, Setting
 from advisor.workstation.rules import Finding, at_least, at_most, holds, match_rule, sum_rule
 
@@ -47,14 +47,14 @@ def lanes_of_cards(cards: Cards, board: Board, setting: Setting) -> Finding:
     "lanes",
     cards=lambda cards: cards.num,
     board=lambda board: board.lane_modes,
-    cpu=lambda cpu: cpu.series.slot_lanes,
+    cpu=lambda cpu: cpu.series.all_slot_lanes,
 )
 def cpu_lanes(cards: Cards, board: Board, cpu: Cpu, setting: Setting) -> Finding | None:
     """Compare the lanes of occupied slots with those that the CPU gives to slots."""
     lanes = lanes_of(cards, board)
     if not lanes:
         return None
-    given = cpu.series.slot_lanes
+    given = cpu.series.all_slot_lanes
     # Desktop boards: the first two slots share the CPU's lanes, or the second is on the chipset, as a third is.
     used = sum(lanes) if given > 16 or lanes[0] > given else sum(lanes[: 2 if lanes[0] < given else 1])
     why = f"slots want {used} lanes of the CPU, {cpu.name} gives {given} to slots"
@@ -93,7 +93,13 @@ def riser_length(risers: Risers, setting: Setting) -> Finding | None:
     return at_most(length, most, why, "a shorter cable, or set the slot one generation down")
 
 
-@match_rule("nvlink", "NVLink bridge", "bridges")
+@match_rule(
+    "nvlink",
+    "NVLink bridge",
+    "bridges",
+    cards=lambda cards: (cards.num, cards.accelerators),
+    bridges=lambda bridges: (len(bridges), tuple(bridge.id for bridge in bridges)),
+)
 def nvlink(cards: Cards, bridges: tuple[Bridge, ...], setting: Setting) -> Finding | None:
     """Judge NVLink bridges: the cards need the connector, and two cards share one bridge."""
     if not bridges:
@@ -143,4 +149,33 @@ def cores(actual: float, limit: float, machine: Assembly, setting: Setting) -> t
     return f"{actual:.0f} cores keep the cards fed, the CPU has {limit:.0f}", "a CPU with more cores"
 
 
-LINK_RULES: Final = (lanes_of_cards, cpu_lanes, generation, riser_length, nvlink, pooling, cores)
+CORES_OF_CLASS: Final = {0: 8, 1: 6, 2: 8}
+"""Cores of the CPU that builders usually combine with so many cards; four more for each further card. Tokenising,
+sampling and loading keep them busy. Own assumption; cards of 48 GB count as two."""
+LARGE_CARD_BYTES: Final = 48 * GB
+
+
+def _class_of(cards: Cards) -> int:
+    """Return the number of cards by which the class of a CPU is judged."""
+    large = any((accelerators.by_id(n).memory_bytes or 0.0) >= LARGE_CARD_BYTES for n in cards.accelerators)
+    return max(cards.num, 2 if large else 0)
+
+
+@match_rule(
+    "cpu-class",
+    "class of the CPU",
+    "cores",
+    "advice",
+    without_cards=True,
+    cards=_class_of,
+    cpu=lambda cpu: cpu.cores,
+)
+def cpu_class(cards: Cards, cpu: Cpu, setting: Setting) -> Finding:
+    """Compare the CPU's cores with those that builders combine with as many cards."""
+    num = _class_of(cards)
+    wanted = CORES_OF_CLASS.get(num, CORES_OF_CLASS[2] + 4 * (num - 2))
+    why = f"{cpu.cores} cores beside {cards.num or 'no'} cards; {wanted} are usual"
+    return at_least(cpu.cores, min(wanted, 24), why, f"a CPU with {wanted} cores")
+
+
+LINK_RULES: Final = (lanes_of_cards, cpu_lanes, generation, riser_length, nvlink, pooling, cores, cpu_class)

@@ -45,8 +45,11 @@ def hardware_of(machine: Assembly) -> Hardware | None:
     links of any known board for as many cards.
     """
     cards = machine.cards
-    if cards is None or not cards.cards:
+    if cards is None:
         return None
+    if not cards.cards:
+        host = known_host_bytes_per_s(machine)
+        return Hardware("", 0, host_bytes_per_s=host) if host else None
     records = [accelerators.by_id(name) for name in cards.accelerators]
     slowest = min(records, key=lambda record: record.bandwidth_bytes_per_s or 0.0)
     smallest = min(record.memory_bytes or 0.0 for record in records)
@@ -95,6 +98,15 @@ def performance_of(hardware: Hardware, question: Question, power_w: float) -> Ma
     if run is None:
         return None
     simulated = simulate_run(hardware, load, run, seed=question.seed)
+    if hardware.num == 0:
+        return MachinePerformance(
+            run=run,
+            output_tokens_per_s=simulated.output_tokens_per_s,
+            input_tokens_per_s=simulated.input_tokens_per_s,
+            decode_tokens_per_s=run.output_tokens_per_s,
+            ttft_s=None,
+            tpot_s=simulated.tpot_s,
+        )
     free = load.engine is None and load.workload == "serve"
     others = [name for name in ENGINES if name != run.engine and free]
     other_runs = (best_run(hardware, replace(load, engine=name)) for name in others)
@@ -237,7 +249,7 @@ def _economics(
 
 def _note(machine: Assembly) -> str:
     cards = machine.cards
-    if cards is None:
+    if cards is None or not cards.cards:
         return ""
     notes = []
     if cards.power_fraction < 1.0:

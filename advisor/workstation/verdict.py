@@ -33,6 +33,9 @@ PLACES: Final = {
 
 STARTS_WITH: Final = frozenset(("cpu", "board", "memory", "supplies"))
 """Places without which a machine does not start."""
+LANES_ON_UNKNOWN_BOARDS: Final = 8
+"""Lanes of each card that the CPU of an unknown board must give: no desktop board divides 16 lanes among more than two
+slots without special risers."""
 SERVER_SOCKETS: Final = frozenset(("SP3", "SP5", "SP6"))
 """Sockets of which boards with two are sold."""
 
@@ -246,10 +249,11 @@ def bound_checks(listing: Listing, setting: Setting) -> list[Check]:
     if cards is None or (machine.board is not None and lanes_of(cards, machine.board)):
         return found
     if machine.cpu is not None:
-        given = machine.cpu.series.slot_lanes
-        wanted = setting.min_lanes * cards.num
+        given = machine.cpu.series.all_slot_lanes
+        each = max(setting.min_lanes, LANES_ON_UNKNOWN_BOARDS)
+        wanted = each * cards.num
         why = (
-            f"{cards.num} cards at x{setting.min_lanes} want {wanted} lanes on any board; {machine.cpu.name} gives "
+            f"{cards.num} cards at x{each} want {wanted} lanes on any board; {machine.cpu.name} gives "
             f"{given} to slots"
         )
         remedy = "a CPU with more lanes (HEDT, server), or fewer cards"

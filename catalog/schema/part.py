@@ -68,6 +68,8 @@ class CpuSeries(Record):
     """Chipsets whose boards run the CPUs."""
     slot_lanes: int = Field(ge=0, le=256)
     """Number of CPU lanes that boards can lead to expansion slots; lanes of the chipset and of M.2 are not included."""
+    older_slot_lanes: int = Field(default=0, ge=0, le=64)
+    """Number of CPU lanes of the generation before that boards can lead to slots too."""
     pcie_generation: int = Field(ge=3, le=6)
     channels: int = Field(ge=1, le=12)
     ram_types: tuple[str, ...]
@@ -79,6 +81,11 @@ class CpuSeries(Record):
     ram_full_mts: dict[str, float] = Field(default_factory=dict)
     """Highest transfer rate with two modules a channel, by kind of module [MT/s]."""
     source: str = ""
+
+    @property
+    def all_slot_lanes(self) -> int:
+        """Number of CPU lanes for slots, of whatever generation."""
+        return self.slot_lanes + self.older_slot_lanes
 
     def ram_rate_mts(self, ram_type: str, rated_mts: float, num_modules: int) -> float:
         """Transfer rate at which modules of a rating run [MT/s]."""

@@ -190,7 +190,7 @@ def test_a_line_that_contradicts_itself_or_has_another_currency_is_refused(text:
         ("NVIDIA DGX Spark 128GB $4,699", "dgx-spark"),
         ("Framework Desktop 128GB", "framework-desktop-128gb"),
         ("Mac Studio M3 Ultra 512GB", "mac-studio-m3-ultra-512gb"),
-        ("GMKtec EVO-X2 128GB", "ryzen-ai-halo"),
+        ("GMKtec EVO-X2 128GB", "strix-halo-mini-pc"),
     ],
 )
 def test_a_complete_machine_is_read_by_its_name(text: str, system: str) -> None:
