@@ -113,8 +113,8 @@ def best_run(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
 
 
 def _usable_links(hardware: Hardware) -> tuple[Hardware, ...]:
-    """Return the hardware with the links as they are and, of wide ones, with half of the lanes: a wide link also carries
-    what a narrow one does, so that more lanes are never slower, whatever the kernels were fitted on."""
+    """Return the hardware with the links as they are and, of wide ones, with half of the lanes: a wide link also
+    carries what a narrow one does, so that more lanes are never slower, whatever the kernels were fitted on."""
     if hardware.num < 2 or (hardware.pcie_lanes or 0) <= NARROW_LANES:
         return (hardware,)
     return hardware, replace(hardware, pcie_lanes=NARROW_LANES)

@@ -8,7 +8,7 @@ from advisor.catalog.units import GB, KILO
 from advisor.workstation.assembly import Assembly, Cards, Risers, Setting
 from advisor.workstation.rules import Finding, at_least, at_most, holds, match_rule, sum_rule
 
-MAX_RISER_M: Final = {3: 0.6, 4: 0.3, 5: 0.2}
+MAX_RISER_M: Final = {2: 1.0, 3: 0.6, 4: 0.3, 5: 0.2}
 """Cable length up to which passive cables of a generation usually train without errors [m]; longer links need
 redrivers or retimers (istonecase.com, PCIe Gen4 vs Gen5 risers; an estimate)."""
 CORES_PER_CARD: Final = 2
@@ -91,6 +91,18 @@ def riser_length(risers: Risers, setting: Setting) -> Finding | None:
     most = MAX_RISER_M.get(riser.pcie_generation, 0.2) * KILO
     why = f"{length:.0f} mm at PCIe {riser.pcie_generation}.0; passive cables train up to about {most:.0f} mm"
     return at_most(length, most, why, "a shorter cable, or set the slot one generation down")
+
+
+@match_rule("riser-lanes", "lanes of risers", "lanes", "advice")
+def riser_lanes(risers: Risers, setting: Setting) -> Finding | None:
+    """Compare the lanes of a riser cable with those that a card needs."""
+    riser = risers.riser
+    if riser is None or not risers.num:
+        return None
+    why = f"risers carry x{riser.lanes} to each card"
+    if riser.lanes < setting.min_lanes:
+        why += ": loading takes minutes, and tensor parallelism waits for them"
+    return at_least(riser.lanes, setting.min_lanes, why, "x16 ribbon risers, or layers in turn and patience")
 
 
 @match_rule(
@@ -178,4 +190,14 @@ def cpu_class(cards: Cards, cpu: Cpu, setting: Setting) -> Finding:
     return at_least(cpu.cores, min(wanted, 24), why, f"a CPU with {wanted} cores")
 
 
-LINK_RULES: Final = (lanes_of_cards, cpu_lanes, generation, riser_length, nvlink, pooling, cores, cpu_class)
+LINK_RULES: Final = (
+    lanes_of_cards,
+    cpu_lanes,
+    generation,
+    riser_length,
+    riser_lanes,
+    nvlink,
+    pooling,
+    cores,
+    cpu_class,
+)

@@ -29,6 +29,9 @@ from advisor.workstation.rules_systems import judge_system
 
 WORST_LINK: Final = (3, 1)
 """PCIe generation and lanes of a card where no board is known to carry as many: those of a mining board's riser."""
+TWO_SOCKETS_FRACTION: Final = 0.7
+"""Bandwidth that two CPUs reach together over the sum of theirs: half of all reads cross the link between them, unless
+an engine places weights by socket. Own estimate."""
 POWER_COMMANDS: Final = defaultdict(
     lambda: "by the driver's tool",
     nvidia="nvidia-smi -pl {watts:.0f}",
@@ -69,10 +72,12 @@ def hardware_of(machine: Assembly) -> Hardware | None:
 def links_of(machine: Assembly, cards: Cards) -> tuple[int, int]:
     """Return PCIe generation and lanes of the narrowest card's link; those of the worst known board if no source states
     them, so that an unknown board is never better than a known one."""
+    riser = machine.risers.riser if machine.risers.num else None
+    carried = riser.lanes if riser is not None else 16
     if machine.board is not None:
         lanes = lanes_of(cards, machine.board)
         if lanes:
-            return generation_of(cards, machine.board, machine.cpu, machine.risers), min(lanes)
+            return generation_of(cards, machine.board, machine.cpu, machine.risers), min(*lanes, carried)
     sockets = (
         {machine.board.socket} if machine.board else {machine.cpu.series.socket} if machine.cpu else set()
     )
@@ -81,14 +86,16 @@ def links_of(machine: Assembly, cards: Cards) -> tuple[int, int]:
         for board in parts.planner_parts(Board)
         if (not sockets or board.socket in sockets) and lanes_of(cards, board)
     ]
-    return min(known, key=lambda link: link[1] * 2 ** link[0], default=WORST_LINK)
+    generation, lanes_each = min(known, key=lambda link: link[1] * 2 ** link[0], default=WORST_LINK)
+    return generation, min(lanes_each, carried)
 
 
 def known_host_bytes_per_s(machine: Assembly) -> float:
     """Peak bandwidth of the main memory [bytes/s]; 0 if memory or CPU is unknown."""
     if machine.memory is None or machine.cpu is None:
         return 0.0
-    return host_bytes_per_s(machine.memory, machine.cpu.series)
+    peak = host_bytes_per_s(machine.memory, machine.cpu.series)
+    return peak * (TWO_SOCKETS_FRACTION if machine.cpu.series.num_cpus == 2 else 1.0)
 
 
 def performance_of(hardware: Hardware, question: Question, power_w: float) -> MachinePerformance | None:

@@ -8,7 +8,7 @@ from advisor.catalog.part_prices import PriceBook
 from advisor.catalog.schema.part import Cpu
 from advisor.workstation.assembly import Check, Memory, Setting, Severity, slot_widths
 from advisor.workstation.candidates import all_candidates
-from advisor.workstation.listing import Listing
+from advisor.workstation.listing import PAIRED_SOCKETS, Listing
 from advisor.workstation.optimiser import Program
 from advisor.workstation.plan import Build, Question
 from advisor.workstation.planner import complete_question, machine_name, plan
@@ -36,8 +36,6 @@ STARTS_WITH: Final = frozenset(("cpu", "board", "memory", "supplies"))
 LANES_ON_UNKNOWN_BOARDS: Final = 8
 """Lanes of each card that the CPU of an unknown board must give: no desktop board divides 16 lanes among more than two
 slots without special risers."""
-SERVER_SOCKETS: Final = frozenset(("SP3", "SP5", "SP6"))
-"""Sockets of which boards with two are sold."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +99,7 @@ def repair(listing: Listing, question: Question, book: PriceBook, market: RentMa
     """Return the cheapest machine that keeps every rule with as many of the list's accelerators; None if there is
     none."""
     cards = listing.machine.cards
-    if cards is None or len(cards.accelerators) != 1:
+    if cards is None or not cards.cards or len(cards.accelerators) != 1:
         return None
     limits = replace(question.limits, accelerators=cards.accelerators, max_cards=max(cards.num, 1))
     same = replace(question, budget_usd=None, target_tokens_per_s=None, limits=limits)
@@ -214,24 +212,27 @@ def cpu_count_checks(listing: Listing) -> list[Check]:
     if num < 2:
         return []
     machine = listing.machine
-    is_single = machine.board is not None or (
-        machine.cpu is not None and machine.cpu.series.socket not in SERVER_SOCKETS
-    )
-    name = machine.board.name if machine.board else machine.cpu.series.socket if machine.cpu else "the board"
+    board = machine.board
+    limit = board.sockets if board is not None else 1
+    if num <= limit:
+        return []
+    is_unknown = board is None and (machine.cpu is None or machine.cpu.series.socket in PAIRED_SOCKETS)
+    name = board.name if board is not None else machine.cpu.series.socket if machine.cpu else "the board"
+    sockets = "one socket" if limit == 1 else f"{limit} sockets"
+    why = f"{num} CPUs on an unknown board" if is_unknown else f"{num} CPUs are listed, {name} has {sockets}"
+    remedy = "fewer CPUs, or a server board with as many sockets"
     return [
         Check(
             "cpu-count",
             "CPUs and sockets",
             num,
-            1,
+            limit,
             "CPUs",
             False,
             "hard",
-            f"{num} CPUs are listed, {name} has one socket"
-            if is_single
-            else f"{num} CPUs on an unknown board",
-            "one CPU, or a server board with two sockets",
-            is_unknown=not is_single,
+            why,
+            remedy,
+            is_unknown=is_unknown,
         )
     ]
 
@@ -246,7 +247,7 @@ def bound_checks(listing: Listing, setting: Setting) -> list[Check]:
     if machine.board is None and machine.memory is not None and machine.cpu is not None:
         found.append(_memory_of_cpu(machine.memory, machine.cpu))
     cards = machine.cards
-    if cards is None or (machine.board is not None and lanes_of(cards, machine.board)):
+    if cards is None or not cards.cards or (machine.board is not None and lanes_of(cards, machine.board)):
         return found
     if machine.cpu is not None:
         given = machine.cpu.series.all_slot_lanes

@@ -75,6 +75,8 @@ class CpuSeries(Record):
     ram_types: tuple[str, ...]
     registered: bool
     """Whether the CPUs take registered modules, and only those."""
+    num_cpus: int = Field(default=1, ge=1, le=2)
+    """Number of CPUs whose channels and lanes these are."""
     ram_mts: dict[str, float] = Field(default_factory=dict)
     """Highest transfer rate that kits usually reach with one module a channel, by kind of module [MT/s]; a kind without
     an entry runs at the rate of its kit."""
@@ -153,6 +155,8 @@ class Board(Part):
     """Number of 8-pin CPU power plugs that the board needs."""
     m2_slots: int = Field(default=0, ge=0)
     ecc: bool = False
+    sockets: int = Field(default=1, ge=1, le=2)
+    """Number of CPUs that the board takes."""
 
     @property
     def price_classes(self) -> tuple[str, ...]:
@@ -252,10 +256,12 @@ class Riser(Part):
 
     pcie_generation: int
     length_m: float = Field(gt=0)
+    lanes: int = Field(default=16, ge=1, le=16)
+    """Number of lanes that the cable carries."""
 
     @property
     def price_classes(self) -> tuple[str, ...]:
-        return (f"riser/gen{self.pcie_generation}",)
+        return (f"riser/gen{self.pcie_generation}" + (f"x{self.lanes}" if self.lanes < 16 else ""),)
 
 
 class Bridge(Part):

@@ -214,7 +214,7 @@ def test_bad_input_is_told(cli: Cli, golden: Golden, command: str) -> None:
         ("typo", 'parts = ["2x RTX 509O $4500"]'),
         ("price", 'parts = ["2x RTX 5090 $4,5OO"]'),
         ("negative", '[[part]]\nname = "RTX 5090"\nprice_usd = -4500\n'),
-        ("supply", 'parts = ["1610 W PSU"]'),
+        ("supply", 'parts = ["9000 W PSU"]'),
     ],
 )
 @pytest.mark.usefixtures("here")

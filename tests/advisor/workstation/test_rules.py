@@ -94,6 +94,8 @@ BREAKS: dict[str, tuple[Change, Setting]] = {
     "cpu-lanes": (part("cpu", series=SERIES["epyc-sp3"].model_copy(update={"slot_lanes": 24})), Setting()),
     "pcie-generation": (part("board", slots=(Slot(position=1, pcie_generation=3), Slot(position=4, pcie_generation=3))),
                         Setting()),
+    "riser-lanes": (lambda m: replace(m, risers=Risers(m.risers.riser.model_copy(update={"lanes": 1}), 2)),  # type: ignore[union-attr]
+                    Setting()),
     "riser-length": (lambda m: replace(m, risers=Risers(m.risers.riser.model_copy(update={"length_m": 0.5}), 2))  # type: ignore[union-attr]
                      , Setting()),
     "nvlink": (lambda m: replace(m, bridges=m.bridges * 2), Setting()),
