@@ -27,6 +27,7 @@ from advisor.catalog.schema.part import (
 )
 from advisor.catalog.units import GIB
 from advisor.workstation.assembly import (
+    Assembly,
     Cards,
     Memory,
     Risers,
@@ -134,8 +135,9 @@ def all_candidates(
     *,
     faster_than: float = 0.0,
     known: ResidentRuns | None = None,
+    have: Assembly | None = None,
 ) -> dict[str, list[PartCandidate]]:
-    """Return, by place, every part that a best machine can contain.
+    """Return, by place, every part that a best machine can contain; parts that the user has cost nothing.
 
     Sets of cards that leave layers to the CPU are left out if none can exceed `faster_than` [tokens/s]: infinity leaves
     out all of them. Runs that `known` holds are not predicted again; new ones are added to it.
@@ -146,7 +148,6 @@ def all_candidates(
     cpus = cpu_candidates(book)
     boards = board_candidates(book)
     memory = memory_candidates(book)
-    levels = machine_levels(setting, cpus, boards, memory)
     found = {
         "cpu": cpus,
         "board": boards,
@@ -156,15 +157,27 @@ def all_candidates(
         "cooler": cooler_candidates(book),
         "storage": storage_candidates(book),
     }
+    owned_risers = PartCandidate("risers", have.risers, 0.0) if have is not None and have.risers.num else None
+    for place, candidates in found.items():
+        choice = getattr(have, place) if have is not None else None
+        if choice is not None:
+            candidates.append(PartCandidate(place, choice, 0.0))
+    levels = machine_levels(setting, cpus, boards, memory)
     rest_usd = sum(min((one.usd for one in place), default=0.0) for place in found.values())
     left = replace(limits, max_usd=limits.max_usd - rest_usd)
-    cards = card_candidates(load, book, left, levels, faster_than, {} if known is None else known)
+    runs = {} if known is None else known
+    cards = card_candidates(load, book, left, levels, faster_than, runs)
+    if have is not None and have.cards is not None and have.cards.cards:
+        cards += owned_card_candidates(have.cards, load, book, left, levels, faster_than)
     most = max((candidate.choice.num for candidate in cards), default=1)
     return {
         "cards": cards,
         **found,
-        "risers": riser_candidates(book, most),
-        "bridges": bridge_candidates(book, cards),
+        "risers": [*riser_candidates(book, most), *([owned_risers] if owned_risers else [])],
+        "bridges": [
+            *bridge_candidates(book, cards),
+            *([PartCandidate("bridges", have.bridges, 0.0)] if have is not None and have.bridges else []),
+        ],
     }
 
 
@@ -284,6 +297,44 @@ def card_candidates(
             ]
     alone = _runs_without_cards(load, levels, faster_than) if limits.with_no_cards else []
     return [*pareto_candidates(found, lambda cards: cards.is_used, cost=_card_cost), *alone]
+
+
+def owned_card_candidates(
+    owned: Cards,
+    load: MachineLoad,
+    book: PriceBook,
+    limits: SearchLimits,
+    levels: MachineLevels,
+    faster_than: float,
+) -> list[PartCandidate]:
+    """Return sets of the cards that the user has, and of more of their kind, at the price of those that are missing;
+    none if the cards are of several kinds."""
+    if len(owned.accelerators) != 1:
+        return []
+    accelerator = owned.accelerators[0]
+    kinds = _cards_by_accelerator(book, replace(limits, accelerators=(accelerator,))).get(accelerator, [])
+    found = []
+    for num in (count for count in COUNTS if count <= max(limits.max_cards, owned.num)):
+        missing = max(num - owned.num, 0)
+        # More cards may be of another, narrower model than the one that is there.
+        sets = (
+            [((*owned.cards, *(kind.choice,) * missing), missing * kind.usd) for kind in kinds]
+            if missing
+            else []
+        )
+        sets = [one for one in sets if one[1] <= limits.max_usd] if missing else [(owned.cards[:num], 0.0)]
+        if not sets:
+            break
+        bridged = _can_bridge(accelerator, num, book)
+        runs = _resident_runs(accelerator, num, load, limits, levels, bridged=bridged)
+        if not runs and math.isfinite(faster_than):
+            runs = _runs_by_host(accelerator, num, load, limits, list(levels.host_usd), faster_than)
+        found += [
+            PartCandidate("cards", PlannedCards(cards, fraction, conditions, usd), usd, run)
+            for cards, usd in sets
+            for fraction, conditions, run in runs
+        ]
+    return found
 
 
 def _sets_by_price(

@@ -25,6 +25,8 @@ from advisor.workstation.valuation import build_of, system_of
 
 CHEAPER_BY: Final = 0.85
 """Highest price of each further build over that of the one before."""
+LEAST_FRONTIER: Final = 4
+"""Number of machines among which the knee is sought, however few are shown."""
 SAME_SPEED: Final = 0.99
 """Ratio of speeds above which two machines count as equally fast: predictions err by more, and prices do not. With
 LEAST_GAIN, which counts once for bandwidth and once for power, it keeps the best machine within 3 % of any other for
@@ -83,7 +85,13 @@ def program_for(
     """
     limits = replace(question.limits, max_usd=question.budget_usd or math.inf)
     candidates = all_candidates(
-        question.load, question.setting, book, limits, faster_than=faster_than, known=known
+        question.load,
+        question.setting,
+        book,
+        limits,
+        faster_than=faster_than,
+        known=known,
+        have=question.have,
     )
     return Program(candidates, planning_rules(question.setting), question.setting)
 
@@ -113,7 +121,7 @@ def _frontier(program: Program, question: Question, first: Solution | None = Non
         target = question.target_tokens_per_s
         first = program.solve(max_usd=money, min_tokens_per_s=target, maximise_speed=False)
         return _faster(program, first, money, question.top) if first else []
-    while len(found) < question.top:
+    while len(found) < max(question.top, LEAST_FRONTIER):
         solution = first if first is not None and not found else fastest_for(program, money)
         if solution is None:
             break

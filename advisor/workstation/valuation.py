@@ -6,7 +6,7 @@ from typing import Final
 
 from advisor.catalog import accelerators, parts
 from advisor.catalog.part_prices import PriceBook, price_of
-from advisor.catalog.schema.part import Board, System
+from advisor.catalog.schema.part import Board, Part, System
 from advisor.workstation.assembly import Assembly, Cards, host_bytes_per_s
 from advisor.workstation.economics import Economics, economics
 from advisor.workstation.finetune import largest_tuning, tuning_bytes
@@ -28,7 +28,10 @@ from advisor.workstation.rules_power import wall_power_w
 from advisor.workstation.rules_systems import judge_system
 
 WORST_LINK: Final = (3, 1)
-"""PCIe generation and lanes of a card where no board is known to carry as many: those of a mining board's riser."""
+"""PCIe generation and lanes of a card on an unknown board with three or more, or where no board is known to carry as
+many: those of a mining board's riser."""
+OWNED: Final = "you have it"
+"""Source of the price of a part that the user has."""
 TWO_SOCKETS_FRACTION: Final = 0.7
 """Bandwidth that two CPUs reach together over the sum of theirs: half of all reads cross the link between them, unless
 an engine places weights by socket. Own estimate."""
@@ -86,6 +89,8 @@ def links_of(machine: Assembly, cards: Cards) -> tuple[int, int]:
         for board in parts.planner_parts(Board)
         if (not sockets or board.socket in sockets) and lanes_of(cards, board)
     ]
+    if machine.board is None and cards.num > 2:
+        return WORST_LINK  # an unknown board for so many cards may be one for miners
     generation, lanes_each = min(known, key=lambda link: link[1] * 2 ** link[0], default=WORST_LINK)
     return generation, min(lanes_each, carried)
 
@@ -165,9 +170,26 @@ def build_of(
 ) -> Build:
     """Return a machine made of parts, priced, judged and simulated."""
     lines = tuple(
-        part_line(category, part, num, price_of(part, book)) for category, part, num in machine.bill()
+        line
+        for category, part, num in machine.bill()
+        for line in _bill_lines(category, part, num, book, question.have)
     )
     return build_from_lines(name, machine, lines, question, market, gap=gap)
+
+
+def _bill_lines(
+    category: str, part: Part, num: int, book: PriceBook, have: Assembly | None
+) -> list[PartLine]:
+    """Return the lines of a bill for some equal parts: those that the user has, at no price, then those to buy."""
+    held = sum(count for _, one, count in have.bill() if one == part) if have is not None else 0
+    owned = min(held, num)
+    lines = []
+    if owned:
+        free = part_line(category, part, owned, None)
+        lines.append(replace(free, unit_price_usd=0.0, price_basis="user", source=OWNED))
+    if num > owned:
+        lines.append(part_line(category, part, num - owned, price_of(part, book)))
+    return lines
 
 
 def build_from_lines(

@@ -100,6 +100,13 @@ class BuildInput:
         float | None,
         LIMITS("N", "Least output tokens per second, e.g. 20; then the cheapest.", max=1_000_000),
     ] = None
+    have: Annotated[
+        Path | None, LIMITS("FILE", "A list of parts that you have: they cost nothing."), Effect.READS
+    ] = None
+    upgrade: Annotated[
+        float | None,
+        LIMITS("USD", "Best next parts for the machine of --have, for so much.", max=1_000_000_000),
+    ] = None
     gpu: Annotated[str | None, LIMITS("ID,...", "Only cards with these accelerators.")] = None
     max_gpus: Annotated[
         int, LIMITS("N", "Cards at most; 0 plans a CPU alone.", min=0, max=8, show_default=True)
