@@ -1,6 +1,6 @@
 """Mixed-integer program of a machine: one binary per candidate, one row per rule, solved by HiGHS."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -92,13 +92,13 @@ class Program:
         max_usd: float = np.inf,
         min_tokens_per_s: float = 0.0,
         maximise_speed: bool,
-        without: str = "",
+        without: Collection[str] = (),
         used: bool = False,
     ) -> Solution | None:
         """Return the fastest machine for the money, or the cheapest that is fast enough; None if there is none.
 
-        `without` names a rule that is not kept, to see what it costs; `used` also takes second-hand cards that are sold
-        new too.
+        `without` names rules that are not kept, to see what they cost; `used` also takes second-hand cards that are
+        sold new too.
 
         Source: scipy.optimize.milp (HiGHS branch and bound).
         """
@@ -181,8 +181,10 @@ class Program:
         speed = max((c.tokens_per_s for c in taken), default=0.0)
         return Solution(machine, taken, sum(c.usd for c in taken), speed, gap)
 
-    def _inequalities(self, max_usd: float, min_speed: float, without: str) -> tuple[FloatArray, FloatArray]:
-        rows = [row for row in self._rows if row.rule != without]
+    def _inequalities(
+        self, max_usd: float, min_speed: float, without: Collection[str]
+    ) -> tuple[FloatArray, FloatArray]:
+        rows = [row for row in self._rows if row.rule not in without]
         if np.isfinite(max_usd):
             rows.append(_Row(dict(enumerate(self.usd.tolist())), max_usd, "budget"))
         if min_speed > 0:

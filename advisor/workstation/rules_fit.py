@@ -299,8 +299,8 @@ def spacing(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding
     """Judge the distance of cards: those with open fans need a free slot below them, blowers do not."""
     widths = slot_widths(cards)
     open_cards = [w for card, w in zip(cards.cards, widths, strict=True) if card.cooling == "open"]
-    if cards.num < 2 or case.open_frame or not open_cards:
-        return None
+    if cards.num < 2 or case.open_frame or len(open_cards) < 2:
+        return None  # a single card with open fans goes last, where nothing is below it
     gaps = [
         min(below - above for above, below in pairwise(sorted(taken))) for taken in layouts(board, cards.num)
     ]

@@ -1,5 +1,6 @@
 """Judgement of a user's parts list: rules, claims, prices, and what else the money buys."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -11,7 +12,7 @@ from advisor.workstation.candidates import all_candidates
 from advisor.workstation.listing import PAIRED_SOCKETS, Listing
 from advisor.workstation.optimiser import Program
 from advisor.workstation.plan import Build, Question
-from advisor.workstation.planner import complete_question, machine_name, plan
+from advisor.workstation.planner import complete_question, fastest_for, machine_name, plan
 from advisor.workstation.rents import RentMarket, rent_market
 from advisor.workstation.rule_book import planning_rules, worst_first
 from advisor.workstation.rules_links import lanes_of
@@ -47,8 +48,8 @@ class Verdict:
     catalog_total_usd: float
     """Price of the parts in the catalog [USD]; a part without one counts with the price of the list."""
     repaired: Build | None
-    """Cheapest machine that works with as many of the same accelerators, whatever it costs; None if there is none or
-    none was requested."""
+    """Cheapest machine that works at full speed with as many of the same accelerators; None if there is none, or none
+    was requested."""
     better: Build | None
     """Fastest machine for the listed money; None if it was not requested or there is none."""
     why_no_better: str = ""
@@ -89,15 +90,20 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
         return Verdict(build, total, None, None)
     repaired = repair(listing, question, book, market)
     try:
-        found = plan(replace(question, budget_usd=build.total_usd, top=1, systems=False), book, market)
+        found = plan(replace(question, budget_usd=build.total_usd, systems=False), book, market)
     except InfeasibleError as error:
         return Verdict(build, total, repaired, None, f"{error.what}: {error.why}")
-    return Verdict(build, total, repaired, found.builds[0])
+    return Verdict(build, total, repaired, max(found.builds, key=_speed_of))
+
+
+def _speed_of(build: Build) -> float:
+    """Decode rate of a machine [tokens/s]; 0 if it does not run the model."""
+    return build.performance.decode_tokens_per_s.value if build.performance else 0.0
 
 
 def repair(listing: Listing, question: Question, book: PriceBook, market: RentMarket) -> Build | None:
-    """Return the cheapest machine that keeps every rule with as many of the list's accelerators; None if there is
-    none."""
+    """Return the cheapest machine that keeps every rule with as many of the list's accelerators and runs them at full
+    speed; None if there is none."""
     cards = listing.machine.cards
     if cards is None or not cards.cards or len(cards.accelerators) != 1:
         return None
@@ -105,7 +111,7 @@ def repair(listing: Listing, question: Question, book: PriceBook, market: RentMa
     same = replace(question, budget_usd=None, target_tokens_per_s=None, limits=limits)
     candidates = all_candidates(same.load, same.setting, book, limits)
     candidates["cards"] = [c for c in candidates["cards"] if c.choice.num == cards.num]
-    solution = Program(candidates, planning_rules(same.setting), same.setting).solve(maximise_speed=False)
+    solution = fastest_for(Program(candidates, planning_rules(same.setting), same.setting), math.inf)
     if solution is None:
         return None
     return build_of(machine_name(solution.machine), solution.machine, same, book, market, gap=solution.gap)

@@ -226,6 +226,10 @@ class Case(Part):
         return (f"case/{self.id}", f"case/{tower}")
 
 
+_COSTLY_COOLER: Final = re.compile(r"prosiphon|fanless|thermosiphon", re.IGNORECASE)
+"""Product lines of air coolers that cost several times the median of their class."""
+
+
 class Cooler(Part):
     sockets: tuple[str, ...]
     height_m: float | None = None
@@ -233,6 +237,10 @@ class Cooler(Part):
     radiator_m: float | None = None
     """Radiator length of a water cooler [m]; None otherwise."""
     price_class: str = ""
+
+    @property
+    def too_wide(self) -> str:
+        return "cooler/air" if _COSTLY_COOLER.search(self.name) else ""
 
     @property
     def price_classes(self) -> tuple[str, ...]:

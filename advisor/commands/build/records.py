@@ -61,5 +61,6 @@ def question_inputs(question: Question) -> Mapping[str, object]:
         **pick_attributes(setting, "min_lanes needs_ecc room_cooling_w max_noise_db"),
         "max_cards": question.limits.max_cards,
         **pick_attributes(question.limits, "accelerators power_points"),
+        "have": [] if question.have is None else [part.name for _, part, _ in question.have.bill()],
         "currency": "USD",
     }

@@ -236,7 +236,8 @@ def bill_table(build: Build, title: str = "", *, is_planned: bool = False) -> Ta
 
 def _bill_row(line: PartLine, *, is_planned: bool) -> tuple[str, ...]:
     unit = line.unit_price_usd
-    like = "like " if is_planned and line.price_basis == "estimate" and line.num_listings else ""
+    is_class = line.price_basis == "estimate" and line.num_listings and line.category != "board"
+    like = "like " if is_planned and is_class else ""
     return (
         line.category,
         str(line.quantity),
