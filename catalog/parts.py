@@ -31,7 +31,7 @@ from advisor.catalog.units import GB, GIB, GIGA, KILO
 FOLDER: Final = DATA_DIR / "parts"
 PartT = TypeVar("PartT", bound=Part)
 _SLOT_LIST: Final = re.compile(r"(\d+)x PCIe(\d)\.0 x(\d+)")
-_REGISTERED_SOCKETS: Final = ("sTR5", "SP3", "SP5", "SP6")
+_REGISTERED_SOCKETS: Final = ("sTR5", "SP3", "SP5", "SP6", "sWRX8", "LGA2011-3", "LGA3647", "LGA4189", "LGA4677")
 
 
 _KINDS: Final[Mapping[str, type[Part]]] = {
@@ -60,7 +60,7 @@ _FILES: Final[Mapping[type[Part], str]] = {
     Cooler: "coolers",
     Storage: "storage",
 }
-_NAMED_KINDS: Final = (Board, Psu, Case, Cooler, Storage)
+_NAMED_KINDS: Final = (Board, Cpu, Psu, Case, Cooler, Storage)
 """Kinds that have a list of parts known by name alone, in `parts/named`."""
 
 

@@ -167,7 +167,7 @@ class Setting:
     ram_needed_bytes: float = 16 * GB
     """System memory that loading the model needs [bytes]."""
     storage_needed_bytes: float = 500 * GB
-    min_lanes: int = 8
+    min_lanes: int = 4
     """Electrical PCIe lanes that each card needs."""
     needs_ecc: bool = False
     room_cooling_w: float = 1500.0

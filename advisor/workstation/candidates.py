@@ -13,6 +13,7 @@ from advisor.catalog import accelerators, parts
 from advisor.catalog.part_prices import PriceBook, price_of, second_hand_prices
 from advisor.catalog.schema.part import (
     Board,
+    Bridge,
     Case,
     Cooler,
     Cpu,
@@ -24,7 +25,9 @@ from advisor.catalog.schema.part import (
     Riser,
     Storage,
 )
+from advisor.catalog.units import GIB
 from advisor.workstation.assembly import (
+    Assembly,
     Cards,
     Memory,
     Risers,
@@ -34,11 +37,18 @@ from advisor.workstation.assembly import (
     slot_widths,
 )
 from advisor.workstation.hardware import POWER_POINTS, Hardware, HardwareRun, power_points_of
-from advisor.workstation.performance import MachineLoad, best_run, bound_on_cpu, runs_on_cpu
+from advisor.workstation.performance import (
+    TENSOR_PARALLEL,
+    MachineLoad,
+    best_run,
+    bound_on_cpu,
+    runs_on_cpu,
+    runs_without_cards,
+)
 from advisor.workstation.planned_cards import PlannedCards, RunConditions
 from advisor.workstation.rules_power import EIGHT_PIN_W, NOISE_DB, case_airflow, cooler_capacity_w
 
-COUNTS: Final = (1, 2, 3, 4, 6, 8)
+COUNTS: Final = (1, 2, 3, 4, 5, 6, 7, 8)
 LEAST_GAIN: Final = 0.009
 """Gain of speed from which a faster link or memory, or a higher power limit, counts as a level of its own."""
 WORST_LINK: Final = (3, 1)
@@ -46,6 +56,8 @@ WORST_LINK: Final = (3, 1)
 NEW: Final = "new"
 USED: Final = "used"
 MAX_KITS: Final = 2
+LEAST_MODULE_BYTES: Final = 8 * GIB
+"""Smallest module of memory that the planner buys: smaller ones fill slots for the same price."""
 CASE_SHARE: Final = 0.01
 """Smallest price of a case as a fraction of the budget: thousands of dollars of cards do not go into the cheapest
 case."""
@@ -74,6 +86,16 @@ class PartCandidate:
         return isinstance(self.choice, PlannedCards) and self.choice.is_used
 
     @property
+    def num_pieces(self) -> int:
+        """Number of parts of the choice, by which equal prices are told apart."""
+        choice = self.choice
+        if isinstance(choice, Memory):
+            return choice.num_modules
+        if isinstance(choice, Supplies):
+            return len(choice.psus)
+        return choice.num if isinstance(choice, Risers) else 1
+
+    @property
     def tokens_per_s(self) -> float:
         """Decode rate of a set of cards [tokens/s]; 0 for any other part."""
         return self.run.output_tokens_per_s.value if self.run else 0.0
@@ -88,6 +110,11 @@ class SearchLimits:
     """Ids of the accelerators to consider; empty means all."""
     power_points: tuple[float, ...] = POWER_POINTS
     max_usd: float = float("inf")
+
+    @property
+    def with_no_cards(self) -> bool:
+        """Whether a machine whose CPU runs everything counts."""
+        return not self.accelerators
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,8 +135,9 @@ def all_candidates(
     *,
     faster_than: float = 0.0,
     known: ResidentRuns | None = None,
+    have: Assembly | None = None,
 ) -> dict[str, list[PartCandidate]]:
-    """Return, by place, every part that a best machine can contain.
+    """Return, by place, every part that a best machine can contain; parts that the user has cost nothing.
 
     Sets of cards that leave layers to the CPU are left out if none can exceed `faster_than` [tokens/s]: infinity leaves
     out all of them. Runs that `known` holds are not predicted again; new ones are added to it.
@@ -120,11 +148,7 @@ def all_candidates(
     cpus = cpu_candidates(book)
     boards = board_candidates(book)
     memory = memory_candidates(book)
-    levels = machine_levels(setting, cpus, boards, memory)
-    cards = card_candidates(load, book, limits, levels, faster_than, {} if known is None else known)
-    most = max((candidate.choice.num for candidate in cards), default=1)
-    return {
-        "cards": cards,
+    found = {
         "cpu": cpus,
         "board": boards,
         "memory": memory,
@@ -132,7 +156,28 @@ def all_candidates(
         "case": case_candidates(book, min(CASE_SHARE * budget, MOST_OF_CASE_USD)),
         "cooler": cooler_candidates(book),
         "storage": storage_candidates(book),
-        "risers": riser_candidates(book, most),
+    }
+    owned_risers = PartCandidate("risers", have.risers, 0.0) if have is not None and have.risers.num else None
+    for place, candidates in found.items():
+        choice = getattr(have, place) if have is not None else None
+        if choice is not None:
+            candidates.append(PartCandidate(place, choice, 0.0))
+    levels = machine_levels(setting, cpus, boards, memory)
+    rest_usd = sum(min((one.usd for one in place), default=0.0) for place in found.values())
+    left = replace(limits, max_usd=limits.max_usd - rest_usd)
+    runs = {} if known is None else known
+    cards = card_candidates(load, book, left, levels, faster_than, runs)
+    if have is not None and have.cards is not None and have.cards.cards:
+        cards += owned_card_candidates(have.cards, load, book, left, levels, faster_than)
+    most = max((candidate.choice.num for candidate in cards), default=1)
+    return {
+        "cards": cards,
+        **found,
+        "risers": [*riser_candidates(book, most), *([owned_risers] if owned_risers else [])],
+        "bridges": [
+            *bridge_candidates(book, cards),
+            *([PartCandidate("bridges", have.bridges, 0.0)] if have is not None and have.bridges else []),
+        ],
     }
 
 
@@ -183,6 +228,25 @@ def _host_prices(
     return dict(sorted(found.items()))
 
 
+def bridge_candidates(book: PriceBook, cards: Sequence[PartCandidate]) -> list[PartCandidate]:
+    """Return no bridge, and each with a price that a set of cards was predicted with."""
+    found = [PartCandidate("bridges", (), 0.0)]
+    wanted = {name for c in cards if c.choice.conditions.bridged for name in c.choice.accelerators}
+    for bridge in parts.planner_parts(Bridge):
+        usd = usd_of(bridge, book)
+        if usd is not None and wanted & set(bridge.accelerators):
+            found.append(PartCandidate("bridges", (bridge,), usd))
+    return found
+
+
+def _can_bridge(accelerator: str, num: int, book: PriceBook) -> bool:
+    """Whether a bridge with a price joins as many of these cards."""
+    return num == 2 and any(
+        accelerator in bridge.accelerators and usd_of(bridge, book) is not None
+        for bridge in parts.planner_parts(Bridge)
+    )
+
+
 def usd_of(part: Part, book: PriceBook) -> float | None:
     """Price of a part [USD]; None if no source states one."""
     found = price_of(part, book)
@@ -201,50 +265,149 @@ def card_candidates(
     faster; where the model exceeds the cards, at every bandwidth of the main memory, which then reads layers, if that
     can exceed `faster_than` [tokens/s]."""
     found: list[PartCandidate] = []
-    for accelerator, cards in _cards_by_accelerator(book, limits).items():
-        for num in (count for count in COUNTS if count <= limits.max_cards):
-            left_usd = limits.max_usd - min(card.usd for card in cards) * num
-            if left_usd < 0:
-                break
-            runs = known.get((accelerator, num))
-            if runs is None:
-                runs = _resident_runs(accelerator, num, load, limits, levels)
-                known[accelerator, num] = runs
-            if not runs:
-                hosts = [host for host, usd in levels.host_usd.items() if usd <= left_usd]
-                runs = _runs_by_host(accelerator, num, load, limits, hosts, faster_than)
-            for fraction, conditions, run in runs:
-                found += [
-                    PartCandidate(
-                        "cards",
-                        PlannedCards(
-                            (card.choice,) * num, fraction, conditions, card.usd * num, card.place == USED
-                        ),
-                        card.usd * num,
-                        run,
-                    )
-                    for card in cards
-                ]
-    return pareto_candidates(found, lambda cards: cards.is_used, cost=_card_cost)
+    offloaded: list[_OffloadedSet] = []
+    # Prices of hosts include CPU, board and memory, which the limit of the cards leaves out already.
+    host_budget = limits.max_usd + min(levels.host_usd.values(), default=0.0)
+    for usd, num, accelerator, cards in _sets_by_price(book, limits):
+        runs = known.get((accelerator, num))
+        if runs is None:
+            bridged = _can_bridge(accelerator, num, book)
+            runs = _resident_runs(accelerator, num, load, limits, levels, bridged=bridged)
+            known[accelerator, num] = runs
+        if not runs and math.isfinite(faster_than):
+            hosts = [host for host, least_usd in levels.host_usd.items() if least_usd <= host_budget - usd]
+            bounds = _bounds_on_cpu(accelerator, num, load, hosts)
+            if any(other.beats(usd, num, bounds) for other in offloaded):
+                continue
+            runs = _runs_by_host(accelerator, num, load, limits, hosts, faster_than)
+            if runs:
+                speeds = [run.output_tokens_per_s.value for _, _, run in runs]
+                offloaded.append(_OffloadedSet(usd, num, min(speeds), max(speeds)))
+        for fraction, conditions, run in runs:
+            found += [
+                PartCandidate(
+                    "cards",
+                    PlannedCards(
+                        (card.choice,) * num, fraction, conditions, card.usd * num, card.place == USED
+                    ),
+                    card.usd * num,
+                    run,
+                )
+                for card in cards
+            ]
+    alone = _runs_without_cards(load, levels, faster_than) if limits.with_no_cards else []
+    return [*pareto_candidates(found, lambda cards: cards.is_used, cost=_card_cost), *alone]
+
+
+def owned_card_candidates(
+    owned: Cards,
+    load: MachineLoad,
+    book: PriceBook,
+    limits: SearchLimits,
+    levels: MachineLevels,
+    faster_than: float,
+) -> list[PartCandidate]:
+    """Return sets of the cards that the user has, and of more of their kind, at the price of those that are missing;
+    none if the cards are of several kinds."""
+    if len(owned.accelerators) != 1:
+        return []
+    accelerator = owned.accelerators[0]
+    kinds = _cards_by_accelerator(book, replace(limits, accelerators=(accelerator,))).get(accelerator, [])
+    found = []
+    for num in (count for count in COUNTS if count <= max(limits.max_cards, owned.num)):
+        missing = max(num - owned.num, 0)
+        # More cards may be of another, narrower model than the one that is there.
+        sets = (
+            [((*owned.cards, *(kind.choice,) * missing), missing * kind.usd) for kind in kinds]
+            if missing
+            else []
+        )
+        sets = [one for one in sets if one[1] <= limits.max_usd] if missing else [(owned.cards[:num], 0.0)]
+        if not sets:
+            break
+        bridged = _can_bridge(accelerator, num, book)
+        runs = _resident_runs(accelerator, num, load, limits, levels, bridged=bridged)
+        if not runs and math.isfinite(faster_than):
+            runs = _runs_by_host(accelerator, num, load, limits, list(levels.host_usd), faster_than)
+        found += [
+            PartCandidate("cards", PlannedCards(cards, fraction, conditions, usd), usd, run)
+            for cards, usd in sets
+            for fraction, conditions, run in runs
+        ]
+    return found
+
+
+def _sets_by_price(
+    book: PriceBook, limits: SearchLimits
+) -> list[tuple[float, int, str, list[PartCandidate]]]:
+    """Return price, number, accelerator and kinds of card of every set within the limits, the cheapest first."""
+    sets = [
+        (min(card.usd for card in cards) * num, num, accelerator, cards)
+        for accelerator, cards in _cards_by_accelerator(book, limits).items()
+        for num in COUNTS
+        if num <= limits.max_cards
+    ]
+    return sorted((one for one in sets if one[0] <= limits.max_usd), key=lambda one: one[:3])
+
+
+def _bounds_on_cpu(
+    accelerator: str, num: int, load: MachineLoad, hosts: Sequence[float]
+) -> tuple[float, float]:
+    """Upper bounds of the decode rate at the lowest and the highest bandwidth of the main memory [tokens/s]."""
+    if not hosts:
+        return 0.0, 0.0
+    hardware = Hardware(accelerator, num)
+    return bound_on_cpu(hardware, load, hosts[0]), bound_on_cpu(hardware, load, hosts[-1])
+
+
+def _runs_without_cards(load: MachineLoad, levels: MachineLevels, faster_than: float) -> list[PartCandidate]:
+    """Return the machine without cards at each bandwidth of the main memory that makes it faster."""
+    hosts = list(levels.host_usd)
+    found: list[PartCandidate] = []
+    last: HardwareRun | None = None
+    for host, run in zip(hosts, runs_without_cards(load, hosts), strict=False):
+        if (last is None or _is_faster(run, last)) and run.output_tokens_per_s.value > faster_than:
+            cards = PlannedCards((), conditions=RunConditions(host_bytes_per_s=host))
+            found.append(PartCandidate("cards", cards, 0.0, run))
+            last = run
+    return found
 
 
 def _resident_runs(
-    accelerator: str, num: int, load: MachineLoad, limits: SearchLimits, levels: MachineLevels
+    accelerator: str,
+    num: int,
+    load: MachineLoad,
+    limits: SearchLimits,
+    levels: MachineLevels,
+    *,
+    bridged: bool,
 ) -> list[RunOfSet]:
     """Return the runs of a set of cards that holds the whole model; a higher power limit counts only if it is
-    faster."""
+    faster, a bridge too."""
     found: list[RunOfSet] = []
     links = _usable_links(accelerator, num, levels)
-    for fraction in reversed(power_points_of(accelerator, limits.power_points)):
-        runs = _runs_by_link(Hardware(accelerator, num, fraction), load, links)
-        if not runs:
+    points = power_points_of(accelerator, limits.power_points)
+    full = _runs_by_link(Hardware(accelerator, num, points[0]), load, links)
+    for fraction in reversed(points):
+        hardware = Hardware(accelerator, num, fraction)
+        runs = full if fraction == points[0] else _runs_by_link(hardware, load, links)
+        if not runs or not full:
             break
+        if bridged:
+            joined = _runs_by_link(replace(hardware, bridged=True), load, links)
+            runs = runs + [
+                (replace(conditions, bridged=True), run)
+                for conditions, run in joined
+                if all(_is_faster(run, other) for weaker, other in runs if _is_weaker(weaker, conditions))
+            ]
         lower = {conditions: run for _, conditions, run in found}
         found += [
             (fraction, conditions, run)
             for conditions, run in runs
             if conditions not in lower or _is_faster(run, lower[conditions])
         ]
+        if not _is_faster(full[-1][1], runs[-1][1]):
+            break  # a higher limit gains nothing
     return found
 
 
@@ -276,6 +439,22 @@ def _runs_by_host(
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _OffloadedSet:
+    """Set of cards beside a CPU that runs layers, as a measure for sets that cost more."""
+
+    usd: float
+    num: int
+    slowest: float
+    """Decode rate at the lowest bandwidth of the main memory [tokens/s]."""
+    fastest: float
+
+    def beats(self, usd: float, num: int, bounds: tuple[float, float]) -> bool:
+        """Whether a set of that price and number is no faster at any bandwidth, by its bounds at the lowest and the
+        highest: times are a constant plus another over the bandwidth, so that both ends decide."""
+        return self.usd <= usd and self.num <= num and self.slowest >= bounds[0] and self.fastest >= bounds[1]
+
+
 def can_exceed_on_cpu(
     load: MachineLoad, known: ResidentRuns, candidates: Sequence[PartCandidate], tokens_per_s: float
 ) -> bool:
@@ -284,6 +463,9 @@ def can_exceed_on_cpu(
     series = {c.choice.series.id: c.choice.series for c in candidates if c.place == "cpu"}.values()
     memory = [c.choice for c in candidates if c.place == "memory"]
     most = max((host_bytes_per_s(kit, one) for kit in memory for one in series), default=0.0)
+    alone = runs_without_cards(load, (most,)) if most > 0 else []
+    if any(run.output_tokens_per_s.value > tokens_per_s for run in alone):
+        return True
     return most > 0 and any(
         not runs and bound_on_cpu(Hardware(accelerator, num), load, most) > tokens_per_s
         for (accelerator, num), runs in known.items()
@@ -302,18 +484,25 @@ def _usable_links(accelerator: str, num: int, levels: MachineLevels) -> list[tup
 def _runs_by_link(
     hardware: Hardware, load: MachineLoad, links: Sequence[tuple[int, int]]
 ) -> list[tuple[RunConditions, HardwareRun]]:
-    """Return the run at each level of links that is faster than every weaker level; none if the model does not fit."""
+    """Return the run at each level of links that is faster than every weaker level, the fastest last; none if the model
+    does not fit.
 
-    def run_at(link: tuple[int, int]) -> HardwareRun | None:
-        return best_run(replace(hardware, pcie_generation=link[0], pcie_lanes=link[1]), load)
-
+    Assumes: links matter for tensor parallelism alone; layers in turn send a few kilobytes a token.
+    """
     weakest = (min(generation for generation, _ in links), min(lanes for _, lanes in links))
-    first = run_at(weakest)
+    first = best_run(replace(hardware, pcie_generation=weakest[0], pcie_lanes=weakest[1]), load)
     if first is None:
         return []
     found = [(RunConditions(pcie_generation=weakest[0], pcie_lanes=weakest[1]), first)]
+    if hardware.num == 1 or load.engine not in (None, TENSOR_PARALLEL) or load.workload != "serve":
+        return found
+    divided = replace(load, engine=TENSOR_PARALLEL)
+
+    def run_at(link: tuple[int, int]) -> HardwareRun | None:
+        return best_run(replace(hardware, pcie_generation=link[0], pcie_lanes=link[1]), divided)
+
     strongest = (max(generation for generation, _ in links), max(lanes for _, lanes in links))
-    best = run_at(strongest) if hardware.num > 1 and strongest != weakest else None
+    best = run_at(strongest) if strongest != weakest else None
     if best is None or not _is_faster(best, first):
         return found
     for link in links:
@@ -325,7 +514,12 @@ def _runs_by_link(
         ]
         if run is not None and all(_is_faster(run, other) for other in weaker):
             found.append((RunConditions(pcie_generation=link[0], pcie_lanes=link[1]), run))
-    return found
+    return sorted(found, key=lambda pair: pair[1].output_tokens_per_s.value)
+
+
+def _is_weaker(conditions: RunConditions, other: RunConditions) -> bool:
+    """Whether links are at most as fast as others."""
+    return conditions.pcie_generation <= other.pcie_generation and conditions.pcie_lanes <= other.pcie_lanes
 
 
 def _is_faster(run: HardwareRun, other: HardwareRun) -> bool:
@@ -371,7 +565,7 @@ def _card_cost(cards: PlannedCards) -> tuple[float, ...]:
     card = cards.cards[0]
     width = max(slot_widths(cards))
     needs = cards.conditions
-    conditions = needs.host_bytes_per_s, needs.pcie_generation, needs.pcie_lanes
+    conditions = needs.host_bytes_per_s, needs.pcie_generation, needs.pcie_lanes, float(needs.bridged)
     own = cards.power_w, card.power_w, width, card.length_m, _plugs(card), card.num_16_pin
     return cards.num, *own, *conditions
 
@@ -417,6 +611,7 @@ def memory_candidates(book: PriceBook) -> list[PartCandidate]:
     found = [
         PartCandidate("memory", Memory(c.choice, num), c.usd * num)
         for c in _price_parts("memory", parts.planner_parts(RamKit), book)
+        if c.choice.module_bytes >= LEAST_MODULE_BYTES
         for num in range(1, MAX_KITS + 1)
     ]
 

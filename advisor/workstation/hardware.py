@@ -46,6 +46,10 @@ class HardwareRun:
     weight_bytes_per_card: float
     kv_tokens: int
     """Capacity of the KV cache [tokens]."""
+    tensor_parallel: int = 1
+    """Number of cards among which every layer is divided."""
+    on_cpu: bool = False
+    """Whether the CPU runs layers, or experts of layers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +57,7 @@ class Hardware:
     """Equal accelerators in one machine, with their links and power limit."""
 
     accelerator: str
+    """Id of the accelerator; empty if there is none, and the CPU runs everything."""
     num: int
     power_fraction: float = 1.0
     pcie_generation: int | None = None

@@ -46,6 +46,7 @@ from advisor.workstation.part_names import (
     kit_of,
     named_supply,
     names_a_model,
+    pair_of,
     plain_words,
     psu_of,
     typical_card,
@@ -69,10 +70,25 @@ _BRIDGE_ALONE: Final = re.compile(
 )
 _ARE_BRIDGED: Final = re.compile(r"\bbridged\b|nv-?linked", re.IGNORECASE)
 _JOINED: Final = re.compile(r"\s+(?:\+|&|with|w/|and|plus)\s+", re.IGNORECASE)
+_LISTED: Final = re.compile(r"\s*[,;]\s+|\s+/\s+|\s+\|\s+")
+_BRACKETED_TEXT: Final = re.compile(r"[(\[][^)\]]*[)\]]")
+_HIDE_COMMAS: Final = str.maketrans(",;/|", "\ue000\ue001\ue002\ue003")
+_SHOW_COMMAS: Final = str.maketrans("\ue000\ue001\ue002\ue003", ",;/|")
+_BARE_SIZE: Final = re.compile(r"\d{1,4}\s*(?:GB|GiB|TB)", re.IGNORECASE)
+_FRAME_WORDS: Final = re.compile(
+    r"\b(?:open[- ]?(?:air|frame)|mining\s+(?:frame|rig|case)|test\s*bench)\b", re.IGNORECASE
+)
+_GENERATION: Final = re.compile(r"\b(?:pcie?|gen)\.?\s*([2-6])(?:\.0)?\b", re.IGNORECASE)
+_ONE_LANE: Final = re.compile(r"\busb\b|\bx\s?1\b(?!\d)|\b1x\b", re.IGNORECASE)
+_RAM_TYPE: Final = re.compile(r"\bddr[345]", re.IGNORECASE)
+_SEVERAL_RISERS: Final = re.compile(r"\brisers\b|\bcables\b", re.IGNORECASE)
+_LENGTH: Final = re.compile(r"(\d{2,4})\s*(mm|cm)\b", re.IGNORECASE)
 _NUM_BRIDGES: Final = re.compile(r"(\d{1,2})\s*[x×]?\s*(?:nv-?link|bridges?)\b", re.IGNORECASE)
 WHOLE_PRICE_IS_DOUBTFUL_BELOW: Final = 0.4
 """Take the price of several parts as that of each if, divided by their number, it is below 40 % of the catalog's, and
 undivided it is within a factor of two. Used cards cost 50 to 100 % of the catalog's price; own choice."""
+PAIRED_SOCKETS: Final = frozenset(("SP3", "SP5", "LGA2011-3", "LGA3647", "LGA4189", "LGA4677"))
+"""Sockets of which boards with two are sold."""
 FIELDS: Final = ("category", "name", "quantity", "price_usd", "claims")
 
 
@@ -179,8 +195,25 @@ def _table_line(entry: dict[str, Any], where: str) -> TypedLine:
     return line
 
 
-_READ_FIRST: Final = {"board": 0, "cpu": 1}
-"""Order of reading by category, where it matters: the kind of memory follows from board and CPU."""
+_FRAME_TERMS: Final = (
+    "open",
+    "frame",
+    "mining",
+    "rig",
+    "bench",
+    "test",
+    "gpu",
+    "aluminium",
+    "aluminum",
+    "steel",
+    "style",
+    "diy",
+)
+"""Words of an open frame that name no model."""
+_RACK: Final = re.compile(r"\b[1-8]U\b", re.IGNORECASE)
+_READ_FIRST: Final = {"board": 0, "cpu": 1, "riser": 3}
+"""Order of reading by category, where it matters: the kind of memory follows from board and CPU, the number of risers
+from the cards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +234,9 @@ def split_line(line: TypedLine) -> list[TypedLine]:
     """
     if line.category not in (None, "gpu"):
         return [line]
+    pieces = _pieces_of(line) if line.category is None else []
+    if pieces:
+        return [part for piece in pieces for part in split_line(piece)]
     if _BRIDGE_WORDS.search(line.what) and find_card_name(line.what) is not None:
         return _split_off_bridge(line)
     pieces = [piece for piece in _JOINED.split(line.what) if piece.strip()]
@@ -215,6 +251,39 @@ def split_line(line: TypedLine) -> list[TypedLine]:
     if len(set(categories)) < len(categories):
         return [line]
     return [found[0], *(replace(one, is_included=line.usd is not None) for one in found[1:])]
+
+
+def _pieces_of(line: TypedLine) -> list[TypedLine]:
+    """Return the parts of a line that lists several between commas, semicolons or slashes; none if it names one part
+    with its properties (`Samsung 990 Pro, 2TB`)."""
+    rest = _BRACKETED_TEXT.sub(lambda found: found.group().translate(_HIDE_COMMAS), line.text)
+    texts = [piece.translate(_SHOW_COMMAS).strip() for piece in _LISTED.split(rest) if piece.strip()]
+    if len(texts) < 2:
+        return []
+    try:
+        found = [read_line(text, line.where) for text in texts]
+    except InputFileError:
+        return []
+    kinds: list[str] = []
+    for one in found:
+        try:
+            kinds.append(one.category or category_of(one))
+        except UnknownPartError:
+            kinds.append("")
+    has_host = bool({"cpu", "board"} & set(kinds))
+    kinds = [
+        kind or ("ram" if has_host and _BARE_SIZE.fullmatch(one.what) else "")
+        for kind, one in zip(kinds, found, strict=True)
+    ]
+    known = {kind for kind in kinds if kind}
+    if len(known) < 2 or 2 * sum(map(bool, kinds)) < len(kinds):
+        return []
+    priced = any(one.usd is not None for one in found)
+    listed = [replace(one, category=kind or None) for one, kind in zip(found, kinds, strict=True)]
+    if priced or line.usd is None:
+        return listed
+    first = replace(listed[0], usd=line.usd, usd_low=line.usd_low, usd_high=line.usd_high)
+    return [first, *(replace(one, is_included=True) for one in listed[1:])]
 
 
 def _split_off_bridge(line: TypedLine) -> list[TypedLine]:
@@ -244,9 +313,13 @@ class _ListingReader:
         self._unknown: list[UnknownPartError] = []
         self._unjudged: list[str] = []
         self._machine: dict[str, Any] = {}
+        self._ram_type = ""
+        """Kind of module that a line of the list names; empty if none does."""
 
     def read(self, typed: Sequence[TypedLine]) -> Listing:
         lines = [part for line in typed for part in split_line(line)]
+        kinds = [found.group().upper() for line in lines if (found := _RAM_TYPE.search(line.what))]
+        self._ram_type = kinds[0] if kinds else ""
         self._notes += [
             f"{line.text.strip()!r} counts as {line.quantity}" for line in lines if line.is_worded
         ]
@@ -259,6 +332,9 @@ class _ListingReader:
             found[place] = _ReadLine(line, categories[place], part, count)
             if part is not None:
                 self._place(categories[place], part, count)
+        self._join_cpus(sum(one.line.quantity for one in found.values() if one.category == "cpu"))
+        if not {"gpu", "unknown", "system"} & set(categories):
+            self._machine.setdefault("cards", [])  # a machine without cards, whose CPU runs everything
         if len(self._unknown) == len(lines):
             raise self._unknown[0]
         read = [found[place] for place in range(len(lines))]
@@ -312,6 +388,15 @@ class _ListingReader:
     @property
     def cpu(self) -> Cpu | None:
         return self._machine.get("cpu")
+
+    def _join_cpus(self, num: int) -> None:
+        """Take two CPUs as one where a board has two sockets, or is unknown and the CPU is a server's."""
+        cpu = self.cpu
+        board = self.board
+        if cpu is None or num != 2:
+            return
+        if board.sockets == 2 if board is not None else cpu.series.socket in PAIRED_SOCKETS:
+            self._machine["cpu"] = pair_of(cpu)
 
     def _place(self, category: str, part: Part, count: int) -> None:
         places = {"gpu": "cards", "psu": "psus", "ram": "memory", "bridge": "bridges", "riser": "risers"}
@@ -414,16 +499,17 @@ class _ListingReader:
         return bridge, line.quantity
 
     def cpu_(self, line: TypedLine) -> tuple[Part | None, int]:
-        cpu = cpu_in(line.what)
+        cpu = cpu_in(line.what, is_labelled=True)
         if cpu is None:
-            raise unknown_part(line, "CPU", [cpu.name for cpu in parts.planner_parts(Cpu)])
+            pool = (*parts.planner_parts(Cpu), *parts.parts_for_lists(Cpu))
+            raise unknown_part(line, "CPU", [cpu.name for cpu in pool])
         if not set(plain_words(line.what).split()) <= set(plain_words(cpu.name).split()):
             self.note(line, cpu)
         return cpu, line.quantity
 
     def board_(self, line: TypedLine) -> tuple[Part | None, int]:
         words = without_words(line.what, WORDS["board"])
-        board = board_by_chipset(line.what)
+        board = board_by_chipset(line.what, self._ram_type)
         if board is None or names_a_model(words, board.chipset.lower(), board.socket.lower()):
             board = self._named_board(line, words)
         if board is None:
@@ -485,6 +571,36 @@ class _ListingReader:
             )
         return drive, line.quantity
 
+    def case_(self, line: TypedLine) -> tuple[Part | None, int]:
+        if _FRAME_WORDS.search(line.what) and not names_a_model(line.what, *_FRAME_TERMS):
+            frames = [case for case in parts.planner_parts(Case) if case.open_frame]
+            roomy = max(frames, key=lambda case: case.expansion_slots)
+            self.note(line, roomy)
+            return roomy, line.quantity
+        if _RACK.search(line.what) and not names_a_model(
+            _RACK.sub(" ", line.what), "rack", "server", "rackmount"
+        ):
+            return None, line.quantity  # no record states the room of a chassis that has only a height
+        return self.by_name(Case, "case", line)
+
+    def riser_(self, line: TypedLine) -> tuple[Part | None, int]:
+        generation = _GENERATION.search(line.what)
+        length = _LENGTH.search(line.what)
+        is_narrow = _ONE_LANE.search(line.what) is not None
+        usual = next(one for one in parts.planner_parts(Riser) if (one.lanes == 1) == is_narrow)
+        figures: dict[str, Any] = {"name": line.what, "id": "typed-riser", "source": "your list"}
+        count = line.quantity
+        if count == 1 and _SEVERAL_RISERS.search(line.text):
+            count = max(
+                1, len(self._machine.get("cards", ()))
+            )  # "risers" without a number are those of all cards
+        figures["pcie_generation"] = int(generation.group(1)) if generation else usual.pcie_generation
+        if length:
+            figures["length_m"] = float(length.group(1)) / (
+                1000.0 if length.group(2).lower() == "mm" else 100.0
+            )
+        return usual.model_copy(update=figures), count
+
     def by_name(self, kind: type[Part], category: str, line: TypedLine) -> tuple[Part | None, int]:
         pool = [*parts.planner_parts(kind), *parts.parts_for_lists(kind)]
         part = by_words(line.what, pool)
@@ -502,9 +618,9 @@ _RESOLVERS: Final[dict[str, Callable[[_ListingReader, TypedLine], tuple[Part | N
     "psu": _ListingReader.psu,
     "ram": _ListingReader.ram,
     "storage": _ListingReader.storage,
-    "case": lambda reader, line: reader.by_name(Case, "case", line),
+    "case": _ListingReader.case_,
     "cooler": lambda reader, line: reader.by_name(Cooler, "cooler", line),
-    "riser": lambda reader, line: reader.by_name(Riser, "riser", line),
+    "riser": _ListingReader.riser_,
     "bridge": _ListingReader.bridge,
     "system": _ListingReader.system,
     "nic": lambda reader, line: reader.by_name(Nic, "nic", line),

@@ -1,11 +1,13 @@
-"""Models that are larger than the cards: the layers that do not fit run on the CPU, as in llama.cpp."""
+"""Models that are larger than the cards: layers or experts that do not fit run on the CPU, as in llama.cpp."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.schema import Model
+from advisor.catalog.schema.model import DenseFeedForward, LayerGroup, MoeFeedForward
 from advisor.simulator.collectives.topology import PCIE_LANE_BYTES_PER_S
 from advisor.simulator.graph.model import kv_bytes_per_token, parameter_count
 from advisor.simulator.replica_model import ReplicaModel
@@ -13,8 +15,14 @@ from advisor.workstation.hardware import Hardware
 
 HOST_FRACTION: Final = 0.65
 """Fraction of the modules' peak bandwidth at which a CPU reads weights. Own estimate; nothing here was measured."""
+CPU_ALONE_FRACTION: Final = 0.5
+"""Fraction of the modules' peak bandwidth at which a CPU without cards decodes, attention and synchronisation included:
+a 671B model in eight bits at 6.2 tokens/s on an EPYC 9754 with 461 GB/s (inference.duchess.capital/epyc.html)."""
 PCIE_FRACTION: Final = 0.8
 """Fraction of a link's rate that copies of weights reach. Own estimate."""
+PROMPT_TOKENS_PER_PASS: Final = 2048
+"""Tokens of a prompt for which weights are sent to the cards once: llama.cpp's option --ubatch-size as people set it
+for models on the CPU (its default is 512)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +32,10 @@ class Offloaded:
     replica: ReplicaModel
     """Replica of the model reduced to the layers that fit."""
     cpu_layers: int
+    """Number of layers, or of layers' routed experts, that the CPU runs."""
     num_layers: int
+    experts_alone: bool
+    """Whether the CPU runs routed experts only, and the cards the rest of every layer."""
     read_bytes: float
     """Bytes that the CPU reads from main memory in one decode iteration."""
     prefill_s: float
@@ -38,56 +49,139 @@ class Offloaded:
 
     @property
     def split(self) -> str:
-        return f"{self.cpu_layers} of {self.num_layers} layers on the CPU"
+        what = "experts of " if self.experts_alone else ""
+        return f"{what}{self.cpu_layers} of {self.num_layers} layers on the CPU"
 
 
 def offload_layers(
     model: Model,
     hardware: Hardware,
     weights: str,
-    context_tokens: float,
-    num_streams: int,
+    load: tuple[float, int, int],
     modelled: Callable[[Model], ReplicaModel | None],
 ) -> Offloaded | None:
-    """Place as many layers on the cards as fit, and the others on the CPU; None if not even one fits a card.
+    """Place as much of a model on the cards as fits, and the rest on the CPU; None if not even one layer fits a card.
 
-    The CPU reads its layers' active weights and cache for every token from main memory; a prompt's layers are sent to
-    the cards.
+    A mixture of experts keeps attention and shared experts of every layer on the cards and gives routed experts of some
+    layers to the CPU, if the cards hold that much; any other model gives whole layers. The CPU reads its active weights
+    and cache for every token from main memory; for a prompt they are sent to the cards. `load` is the context [tokens],
+    the number of streams and the length of a prompt [tokens].
 
-    Assumes: the main memory holds what it must, which rule ram-loading judges; streams share each reading of weights.
-    Source: own composition; llama.cpp, option --n-gpu-layers.
+    Assumes: the main memory holds what it must, which rule model-memory judges; streams share each reading of weights,
+    except that each chooses experts of its own.
+    Source: own composition; llama.cpp, options --n-gpu-layers and --n-cpu-moe.
     """
-    total = sum(group.count for group in model.layers)
-    least = 0
-    most = total
-    best: tuple[Model, ReplicaModel] | None = None
-    while least < most:
-        kept = (least + most + 1) // 2
-        part = with_layers(model, kept)
-        replica = modelled(part)
-        if replica is None:
-            most = kept - 1
-        else:
-            least = kept
-            best = (part, replica)
-    if best is None:
+    context_tokens, num_streams, prompt_tokens = load
+    kept = _most_that_fits(model, num_expert_layers(model), without_experts, modelled, hardware, weights)
+    experts_alone = kept is not None
+    if kept is None:
+        total = sum(group.count for group in model.layers)
+        kept = _most_that_fits(model, total, with_layers, modelled, hardware, weights, least=1)
+    if kept is None:
         return None
-    part, replica = best
+    num, part, replica = kept
     whole = parameter_count(model)
     held = parameter_count(part)
-    read_bytes = (whole.active - held.active) * bytes_per_element(weights)
+    each = bytes_per_element(weights)
+    read_bytes = (
+        (whole.active - held.active) * each * (distinct_experts(model, num_streams) if experts_alone else 1.0)
+    )
     read_bytes += _cache_bytes(model, part, context_tokens) * num_streams
-    moved_bytes = (whole.total - held.total) * bytes_per_element(weights)
-    kept = sum(group.count for group in part.layers)
+    moved_bytes = (whole.total - held.total) * each
     lanes = PCIE_LANE_BYTES_PER_S[hardware.pcie_generation or 4] * (hardware.pcie_lanes or 16)
+    passes = max(1, math.ceil(prompt_tokens / PROMPT_TOKENS_PER_PASS))
+    most = num_expert_layers(model) if experts_alone else sum(group.count for group in model.layers)
     return Offloaded(
         replica=replica,
-        cpu_layers=total - kept,
-        num_layers=total,
+        cpu_layers=most - num,
+        num_layers=most,
+        experts_alone=experts_alone,
         read_bytes=read_bytes,
-        prefill_s=moved_bytes / (lanes * PCIE_FRACTION),
-        prefill_factor=total / kept,
+        prefill_s=passes * moved_bytes / (lanes * PCIE_FRACTION),
+        prefill_factor=whole.active / max(held.active, 1.0),
     )
+
+
+def _most_that_fits(
+    model: Model,
+    total: int,
+    reduce: Callable[[Model, int], Model],
+    modelled: Callable[[Model], ReplicaModel | None],
+    hardware: Hardware,
+    weights: str,
+    *,
+    least: int = 0,
+) -> tuple[int, Model, ReplicaModel] | None:
+    """Return the largest number of layers that the cards hold, the model reduced to them, and its replica; None if not
+    even `least` fit. The search begins at the number that the weights alone leave room for."""
+    if not total:
+        return None
+    memory = (hardware.record().memory_bytes or 0.0) * hardware.num
+    low = least
+    high = total
+    guess = _layers_by_weights(model, total, reduce, memory / bytes_per_element(weights))
+    best: tuple[int, Model, ReplicaModel] | None = None
+    while low <= high:
+        num = min(max(guess, low), high)
+        part = reduce(model, num)
+        replica = modelled(part)
+        if replica is None:
+            high = num - 1
+        else:
+            best = (num, part, replica)
+            low = num + 1
+        # Cache and workspace take the memory of a few layers: one step down first, then halves of what is left.
+        guess = num - max(1, total // 20) if replica is None and best is None else (low + high + 1) // 2
+    return best
+
+
+def _layers_by_weights(
+    model: Model, total: int, reduce: Callable[[Model, int], Model], most_weights: float
+) -> int:
+    """Return the number of layers whose weights are as many as fit a memory, other needs left out."""
+    some = parameter_count(reduce(model, 1)).total
+    all_of_them = parameter_count(reduce(model, total)).total
+    each = max((all_of_them - some) / max(total - 1, 1), 1.0)
+    return int((most_weights - some) // each) + 1
+
+
+def num_expert_layers(model: Model) -> int:
+    """Number of layers with routed experts."""
+    return sum(group.count for group in model.layers if isinstance(group.feed_forward, MoeFeedForward))
+
+
+def without_experts(model: Model, num: int) -> Model:
+    """Return the model with the routed experts of only `num` of its layers; shared experts stay everywhere."""
+    left = num
+    groups: list[LayerGroup] = []
+    for group in model.layers:
+        part = group.feed_forward
+        if not isinstance(part, MoeFeedForward):
+            groups.append(group)
+            continue
+        kept = min(left, group.count)
+        left -= kept
+        shared = part.shared_intermediate_size
+        bare = DenseFeedForward(intermediate_size=shared, gated=part.gated) if shared else None
+        if kept:
+            groups.append(group.model_copy(update={"count": kept}))
+        if group.count > kept:
+            groups.append(group.model_copy(update={"count": group.count - kept, "feed_forward": bare}))
+    return model.model_copy(update={"layers": tuple(groups), "published_parameters": None})
+
+
+def distinct_experts(model: Model, num_tokens: int) -> float:
+    """Number of experts of a layer that `num_tokens` tokens choose together, over that of one token.
+
+    E · (1 − (1 − k / E)^n) / k
+
+    Assumes: tokens choose evenly and independently.
+    """
+    found = [g.feed_forward for g in model.layers if isinstance(g.feed_forward, MoeFeedForward)]
+    if not found or num_tokens <= 1:
+        return 1.0
+    share = found[0].experts_per_token / found[0].num_experts
+    return float((1.0 - (1.0 - share) ** num_tokens) / share)
 
 
 def with_layers(model: Model, num: int) -> Model:

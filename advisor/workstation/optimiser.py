@@ -1,6 +1,6 @@
 """Mixed-integer program of a machine: one binary per candidate, one row per rule, solved by HiGHS."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -17,6 +17,19 @@ SOLVER_TOLERANCE: Final = 1e-6
 """Gap below which HiGHS takes a solution as optimal (mip_abs_gap)."""
 _MOST_S: Final = 60.0
 """Time limit of one solver run [s]."""
+
+
+FIRST_BATCH: Final = 24
+"""Number of sets of cards that the first search for the fastest machine takes; each further one takes twice as many.
+Own choice: all sets at once take five times as long where layers run on the CPU (2026-11-27)."""
+
+
+class _Problem(NamedTuple):
+    """Inequalities and objective of one question to the program."""
+
+    matrix: FloatArray
+    bounds: FloatArray
+    maximise_speed: bool
 
 
 class _Row(NamedTuple):
@@ -58,6 +71,7 @@ class Program:
         self.usd: FloatArray = np.array([c.usd for c in self.candidates], dtype=np.float64)
         self.speed: FloatArray = np.array([c.tokens_per_s for c in self.candidates], dtype=np.float64)
         self._is_new: FloatArray = np.array([not c.is_used for c in self.candidates], dtype=np.float64)
+        self._pieces: FloatArray = np.array([c.num_pieces for c in self.candidates], dtype=np.float64)
         self._rows: list[_Row] = []
         for rule in self._rules if not self.is_empty else ():
             self._add(rule)
@@ -78,35 +92,69 @@ class Program:
         max_usd: float = np.inf,
         min_tokens_per_s: float = 0.0,
         maximise_speed: bool,
-        without: str = "",
+        without: Collection[str] = (),
         used: bool = False,
     ) -> Solution | None:
         """Return the fastest machine for the money, or the cheapest that is fast enough; None if there is none.
 
-        `without` names a rule that is not kept, to see what it costs; `used` also takes second-hand cards that are sold
-        new too.
+        `without` names rules that are not kept, to see what they cost; `used` also takes second-hand cards that are
+        sold new too.
 
         Source: scipy.optimize.milp (HiGHS branch and bound).
         """
-        from scipy.optimize import Bounds, LinearConstraint, milp
-
         if self.is_empty:
             return None
-        matrix, upper = self._inequalities(max_usd, min_tokens_per_s, without)
+        problem = _Problem(*self._inequalities(max_usd, min_tokens_per_s, without), maximise_speed)
+        upper = self._upper_bounds(max_usd, min_tokens_per_s, used)
+        if not maximise_speed:
+            return self._run_solver(problem, upper)
+        # Speed depends on the cards alone: the best machine of the fastest sets is the best of all, if there is one.
+        for fastest in self._batches(upper):
+            found = self._run_solver(problem, fastest)
+            if found is not None:
+                return found
+        return None
+
+    def _batches(self, upper: FloatArray) -> Iterator[FloatArray]:
+        """Yield upper bounds that leave only some sets of cards, the fastest first, each batch larger than the last."""
+        cards = [i for i in self._places["cards"] if upper[i] > 0]
+        cards.sort(key=lambda i: -self.speed[i])
+        start = 0
+        size = FIRST_BATCH
+        while start < len(cards):
+            batch = upper.copy()
+            batch[self._places["cards"]] = 0.0
+            batch[cards[start : start + size]] = 1.0
+            yield batch
+            start += size
+            size *= 2
+
+    def _run_solver(self, problem: "_Problem", upper: FloatArray) -> Solution | None:
+        """Return the best machine of the candidates whose upper bound is not 0; the others leave the program."""
+        from scipy.optimize import Bounds, LinearConstraint, milp
+        from scipy.sparse import csr_array
+
+        kept = np.flatnonzero(upper > 0)
         equal = np.zeros((len(self._places), len(self.candidates)))
         for row, indices in enumerate(self._places.values()):
             equal[row, indices] = 1.0
-        cost = self._objective(maximise_speed)
+        if not equal[:, kept].any(axis=1).all():
+            return None
+        matrix = problem.matrix[:, kept]
+        binding = np.maximum(matrix, 0.0).sum(axis=1) > problem.bounds  # other rows hold whatever is taken
         found = milp(
-            cost,
-            integrality=np.ones(len(cost)),
-            bounds=Bounds(0, self._upper_bounds(max_usd, min_tokens_per_s, used)),
-            constraints=[LinearConstraint(matrix, -np.inf, upper), LinearConstraint(equal, 1.0, 1.0)],
+            self._objective(problem.maximise_speed)[kept],
+            integrality=np.ones(len(kept)),
+            bounds=Bounds(0, 1),
+            constraints=[
+                LinearConstraint(csr_array(matrix[binding]), -np.inf, problem.bounds[binding]),
+                LinearConstraint(csr_array(equal[:, kept]), 1.0, 1.0),
+            ],
             options={"mip_rel_gap": 0.0, "time_limit": _MOST_S},
         )
         if found.x is None:
             return None
-        return self._solution(found)
+        return self._solution([self.candidates[i] for i in kept], found)
 
     def _upper_bounds(self, max_usd: float, min_speed: float, used: bool) -> FloatArray:
         """Upper bound of each binary: 0 for a candidate that no machine within the limits contains, because it costs
@@ -122,19 +170,21 @@ class Program:
 
     def _objective(self, maximise_speed: bool) -> FloatArray:
         """Coefficients of the function to minimise: minus speed, or dollars less a thousandth of a cent for each token
-        per second."""
-        return -self.speed if maximise_speed else self.usd - 1e-5 * self.speed
+        per second, and a cent for each part of a candidate, which decides among equal prices for the fewer."""
+        return -self.speed if maximise_speed else self.usd - 1e-5 * self.speed + 0.01 * self._pieces
 
-    def _solution(self, found: Any) -> Solution:
-        taken = tuple(c for c, value in zip(self.candidates, found.x, strict=True) if value > 0.5)
+    def _solution(self, candidates: Sequence[PartCandidate], found: Any) -> Solution:
+        taken = tuple(c for c, value in zip(candidates, found.x, strict=True) if value > 0.5)
         machine = Assembly(**{candidate.place: candidate.choice for candidate in taken})
         gap = float(getattr(found, "mip_gap", 0.0) or 0.0)
         gap = 0.0 if gap < SOLVER_TOLERANCE else gap
         speed = max((c.tokens_per_s for c in taken), default=0.0)
         return Solution(machine, taken, sum(c.usd for c in taken), speed, gap)
 
-    def _inequalities(self, max_usd: float, min_speed: float, without: str) -> tuple[FloatArray, FloatArray]:
-        rows = [row for row in self._rows if row.rule != without]
+    def _inequalities(
+        self, max_usd: float, min_speed: float, without: Collection[str]
+    ) -> tuple[FloatArray, FloatArray]:
+        rows = [row for row in self._rows if row.rule not in without]
         if np.isfinite(max_usd):
             rows.append(_Row(dict(enumerate(self.usd.tolist())), max_usd, "budget"))
         if min_speed > 0:
@@ -201,12 +251,11 @@ class Program:
 
     def _classes(self, rule: MatchRule, place: str) -> list[list[int]]:
         """Return the candidates of a place in groups that the rule cannot distinguish."""
-        reads = rule.reads.get(place)
-        if reads is None:
+        if place not in rule.reads:
             return [[index] for index in self._places[place]]
         found: dict[object, list[int]] = {}
         for index in self._places[place]:
-            found.setdefault(reads(self.candidates[index].choice), []).append(index)
+            found.setdefault(rule.figures(place, self.candidates[index].choice), []).append(index)
         return list(found.values())
 
     def _allows(self, rule: MatchRule, *indices: int) -> bool:

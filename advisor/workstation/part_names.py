@@ -47,13 +47,21 @@ _MEMORY_WORDS: Final = frozenset(
 )
 _MODULE_WORDS: Final = _MEMORY_WORDS - {"ram", "memory"}
 """Words of modules; `memory` stands in the names of cards too (24 GB Memory)."""
+_VERSIONED: Final = re.compile(r"(\d{4})[- ]?v(\d)\b", re.IGNORECASE)
+_VERSION: Final = re.compile(r"v\d")
 _MODEL_NUMBER: Final = re.compile(r"(?:\b(?:RTX|GTX|RX|ARC|TESLA|QUADRO|RADEON|GEFORCE)\b)", re.IGNORECASE)
 GIGABYTES: Final = re.compile(r"(?:(\d{1,2})\s*[x×]\s*)?(\d{1,4}(?:\.\d+)?)\s*(GB|TB|GiB)\b", re.IGNORECASE)
-WATTS: Final = re.compile(r"(\d{3,4})\s*W(?:att)?s?\b", re.IGNORECASE)
+WATTS: Final = re.compile(r"(?<![\d.])(\d{3,5})\s*W(?:att)?s?\b", re.IGNORECASE)
+_SUPPLY_WORDS: Final = re.compile(
+    r"\b(?:80|plus|bronze|silver|gold|platinum|titanium|atx|sfx|modular|fully|full|semi|certified|unit|psu|used|new|3[.][01])\b",
+    re.IGNORECASE,
+)
 _MODULES: Final = re.compile(r"\b(\d{1,2})\s*[x×]\s*(\d{1,3})\b", re.IGNORECASE)
 _USUAL_MTS: Final = {"DDR3": 1600.0, "DDR4": 3200.0, "DDR5": 4800.0}
 """Speed of modules of which only the size is named, by kind [MT/s]; every board runs it."""
-_MOST_MODULES: Final = 16
+MOST_SUPPLY_W: Final = 3300.0
+"""Rating of the largest supply that is sold for one machine [W] (3,300 W, for miners and servers)."""
+_MOST_MODULES: Final = 24
 """Maximum number of memory modules of a board."""
 _LARGEST_MODULE: Final = {"DDR3": 8 * GIB, "DDR4": 32 * GIB, "DDR5": 64 * GIB}
 """Largest unbuffered module by kind [bytes]; registered ones have two to four times as much."""
@@ -134,7 +142,7 @@ def category_of(line: TypedLine) -> str:
         return "gpu"
     if _MODEL_NUMBER.search(line.what) and not words & CPU_WORDS:
         raise unknown_part(line, "card", gpu_names())
-    if words & set(WORDS["psu"]) and WATTS.search(line.what):
+    if WATTS.search(line.what) and (words & set(WORDS["psu"]) or is_bare_supply(line.what)):
         return "psu"
     if cpu_in(line.what) is not None:
         return "cpu"
@@ -173,16 +181,47 @@ def accelerator_of(line: TypedLine) -> str:
     raise unknown_part(line, "card", gpu_names(), why=why)
 
 
-def cpu_in(text: str) -> Cpu | None:
-    """Return the CPU whose model number is among the words."""
-    words = set(plain_words(text).split())
+def cpu_in(text: str, *, is_labelled: bool = False) -> Cpu | None:
+    """Return the CPU whose model number is among the words.
+
+    Numbers of servers' CPUs (EPYC 7302) are those of other things too: they count beside the name of their family, if
+    the line has no label.
+    """
+    words = set(plain_words(_VERSIONED.sub(r"\1 v\2", text)).split())
     best: Cpu | None = None
-    for cpu in parts.planner_parts(Cpu):
+    pool = [(cpu, False) for cpu in parts.planner_parts(Cpu)]
+    pool += [(cpu, True) for cpu in parts.parts_for_lists(Cpu)]
+    for cpu, needs_family in pool:
         name = plain_words(cpu.name).split()
         number = [word for word in name if any(c.isdigit() for c in word) and len(word) >= 4]
-        if number and words.issuperset(number[-1:]) and (best is None or len(cpu.name) < len(best.name)):
+        if not number or number[-1] not in words:
+            continue
+        version = name[-1] if _VERSION.fullmatch(name[-1]) else ""
+        if version and version not in words:
+            continue
+        is_plain = number[-1].isdigit() or len(number[-1]) < 5
+        if needs_family and is_plain and not is_labelled and not words & (CPU_WORDS | {"tr"} | set(name[:1])):
+            continue
+        if best is None or len(cpu.name) < len(best.name):
             best = cpu
     return best
+
+
+def pair_of(cpu: Cpu) -> Cpu:
+    """Return two equal CPUs as one: cores, power, memory channels and lanes of both; two EPYCs keep half of their lanes
+    for the link between them."""
+    series = cpu.series
+    shares_lanes = series.socket in ("SP3", "SP5")
+    both = series.model_copy(
+        update={
+            "name": f"two {series.name}",
+            "num_cpus": 2,
+            "channels": 2 * series.channels,
+            "slot_lanes": series.slot_lanes * (1 if shares_lanes else 2),
+        }
+    )
+    figures = {"name": f"2 x {cpu.name}", "cores": 2 * cpu.cores, "power_w": 2 * cpu.power_w, "series": both}
+    return cpu.model_copy(update={**figures, "max_ram_bytes": 2 * cpu.max_ram_bytes})
 
 
 def typical_card(cards: Sequence[GpuCard]) -> GpuCard:
@@ -192,14 +231,18 @@ def typical_card(cards: Sequence[GpuCard]) -> GpuCard:
     return ordered[len(ordered) // 2]
 
 
-def board_by_chipset(text: str) -> Board | None:
-    """Return, of the named chipset, the board that knows the lanes of most cards."""
+def board_by_chipset(text: str, ram_type: str = "") -> Board | None:
+    """Return, of the named chipset, the board that knows the lanes of most cards; one for the kind of modules that the
+    list names, if there is one."""
     words = set(plain_words(text).upper().split())
     found = [
-        board for board in parts.planner_parts(Board) if board.chipset in words and board.chipset != "SP3"
+        board
+        for board in (*parts.planner_parts(Board), *parts.parts_for_lists(Board))
+        if board.chipset in words and not board.chipset.startswith("SP")
     ]
-    return max(
-        found,
+    alike = [board for board in found if board.ram_type == ram_type] or found
+    chosen = max(
+        [board for board in alike if board.id] or alike,
         key=lambda board: (
             board.max_cards,
             board_tier(board.name) != "flagship",
@@ -208,10 +251,26 @@ def board_by_chipset(text: str) -> Board | None:
         ),
         default=None,
     )
+    if chosen is None or not ram_type or chosen.ram_type == ram_type:
+        return chosen
+    kinds = {
+        kind
+        for series in parts.cpu_series().values()
+        if chosen.chipset in series.chipsets
+        for kind in series.ram_types
+    }
+    # Boards of one chipset are sold for either kind where its CPUs take both.
+    return chosen.model_copy(update={"ram_type": ram_type}) if ram_type in kinds else chosen
 
 
 def named_supply(watts: float, line: TypedLine) -> Psu:
     """Return a supply that no record holds, with the size of the line; its plugs are unknown."""
+    if watts > MOST_SUPPLY_W:
+        raise UnknownPartError(
+            f"{line.where}: supply {line.what!r}",
+            why=f"no supply of a workstation has {watts:,.0f} W; one of {MOST_SUPPLY_W:,.0f} W is the largest",
+            fix="write the rating of one supply, and their number before it: 2x 1600W",
+        )
     grade = next((name for name in EFFICIENCY if name in line.what.lower()), "bronze")
     return Psu(
         id="typed-supply",
@@ -225,21 +284,13 @@ def named_supply(watts: float, line: TypedLine) -> Psu:
 
 
 def psu_of(watts: float, line: TypedLine) -> Psu:
-    """Return a usual supply of that size and grade.
+    """Return a usual supply of that size and grade; one with unknown plugs if the catalog has no supply of that size.
 
-    Raises: InputFileError: none has that size.
+    Raises: UnknownPartError: no supply is so large.
     """
     same = [psu for psu in parts.planner_parts(Psu) if psu.power_w == watts]
     if not same:
-        sizes = sorted({psu.power_w for psu in parts.planner_parts(Psu)}, key=lambda size: abs(size - watts))[
-            :3
-        ]
-        raise InputFileError(
-            f"{line.where}: {line.what!r}",
-            why=f"the catalog has no supply of {watts:.0f} W",
-            fix="name another",
-            hint=f"did you mean: {', '.join(f'{size:.0f} W' for size in sorted(sizes))}",
-        )
+        return named_supply(watts, line)
     graded = [psu for psu in same if psu.grade in line.what.lower()]
     pool = graded or [psu for psu in same if psu.grade in ("gold", "platinum")] or same
     # New supplies of this size are ATX 3; the note says which one was taken.
@@ -258,9 +309,8 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
     size = float(match.group(2)) * (1024 if match.group(3).lower() == "tb" else 1) * GIB
     channels = cpu.series.channels if cpu else 2
     stated = int(match.group(1)) if match.group(1) else 1
-    kind = next(
-        (k.upper() for k in ("ddr5", "ddr4", "ddr3") if k in text), board.ram_type if board else "DDR5"
-    )
+    usual = board.ram_type if board else cpu.series.ram_types[0] if cpu else "DDR5"
+    kind = next((k.upper() for k in ("ddr5", "ddr4", "ddr3") if k in text), usual)
     if not 1 <= stated <= _MOST_MODULES or not 0 < size <= 4 * _MOST_MODULES * _LARGEST_MODULE[kind]:
         raise InputFileError(
             f"{line.what!r} is no memory of one machine",
@@ -323,6 +373,12 @@ def is_bare(text: str, category: str) -> bool:
     """Whether a line names nothing but the kind of part."""
     generic = {"air", "water", "liquid", "full", "mid", "atx", "eatx", "big", "good", "airflow"}
     return set(re.findall(r"[a-z]+", text.lower())) <= {*WORDS[category], *FILLER, *generic}
+
+
+def is_bare_supply(text: str) -> bool:
+    """Whether a line is a wattage with at most a grade: `850W Gold`."""
+    words = _SUPPLY_WORDS.findall(WATTS.sub(" ", text.lower()))
+    return not re.sub(_SUPPLY_WORDS, " ", WATTS.sub(" ", text.lower())).strip(" +-,.") and len(words) < 6
 
 
 def gpu_names() -> list[str]:

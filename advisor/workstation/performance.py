@@ -12,7 +12,7 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Calibration, Model
 from advisor.catalog.units import GB
 from advisor.simulator.deployment import Deployment, activation_dtype_of
-from advisor.simulator.graph.model import parameter_count
+from advisor.simulator.graph.model import is_moe, kv_bytes_per_token, parameter_count
 from advisor.simulator.intervals import prediction_class, with_interval
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
@@ -21,7 +21,14 @@ from advisor.simulator.serving_prediction import class_of
 from advisor.simulator.step_cost import decode_iteration_s, prefill_s
 from advisor.workstation.finetune import best_tuning
 from advisor.workstation.hardware import Hardware, HardwareRun
-from advisor.workstation.offload import HOST_FRACTION, Offloaded, offload_layers
+from advisor.workstation.offload import (
+    CPU_ALONE_FRACTION,
+    HOST_FRACTION,
+    Offloaded,
+    distinct_experts,
+    offload_layers,
+    without_experts,
+)
 
 FOUR_BITS: Final = {"llama.cpp": "q4_k_m", "mlx": "q4_k_m", "vllm": "int4"}
 """Four-bit weight format that users run at home on each engine; taken if they name none."""
@@ -34,8 +41,12 @@ LADDER: Final = {
 ENGINES: Final = ("llama.cpp", "vllm", "mlx")
 OFFLOADING: Final = "llama.cpp"
 """Engine that runs layers on the CPU if they do not fit the cards."""
+TENSOR_PARALLEL: Final = "vllm"
+"""Engine that divides every layer among several cards; the others give each card layers of its own."""
 TOKEN_BUDGET: Final = 2048
 """Tokens of one iteration, as engines choose on cards of this size: more would take memory from the cache."""
+NARROW_LANES: Final = 8
+"""Lanes of a card whose slot shares those of a desktop CPU."""
 _LEAST_REQUESTS: Final = 40
 """Fewest requests of a simulated run."""
 SYSTEM_MEMORY_BYTES: Final = 8 * GB
@@ -85,17 +96,33 @@ def best_run(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
 
     Source: simulator.replica_model for each engine, split and format.
     """
+    if hardware.num == 0:
+        alone = runs_without_cards(load, (hardware.host_bytes_per_s,)) if hardware.host_bytes_per_s else []
+        return alone[0] if alone else None
     if load.workload == "finetune":
         return best_tuning(hardware, load.model, load.context_tokens)
-    runs = [run for engine in _engines(hardware, load) for run in _runs(hardware, load, engine)]
+    runs = [
+        run
+        for engine in _engines(hardware, load)
+        for links in (_usable_links(hardware) if engine == TENSOR_PARALLEL else (hardware,))
+        for run in _runs(links, load, engine)
+    ]
     if not runs and hardware.host_bytes_per_s:
         runs = runs_on_cpu(hardware, load, (hardware.host_bytes_per_s,))
     return max(runs, key=lambda run: run.output_tokens_per_s.value, default=None)
 
 
+def _usable_links(hardware: Hardware) -> tuple[Hardware, ...]:
+    """Return the hardware with the links as they are and, of wide ones, with half of the lanes: a wide link also
+    carries what a narrow one does, so that more lanes are never slower, whatever the kernels were fitted on."""
+    if hardware.num < 2 or (hardware.pcie_lanes or 0) <= NARROW_LANES:
+        return (hardware,)
+    return hardware, replace(hardware, pcie_lanes=NARROW_LANES)
+
+
 def finest_format(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
     """Return the run with the most bits per weight that fits, the fastest among equals; None if none fits."""
-    if load.workload == "finetune":
+    if load.workload == "finetune" or hardware.num == 0:
         return None
     best: HardwareRun | None = None
     hardware = replace(hardware, host_bytes_per_s=0.0)
@@ -139,7 +166,7 @@ def _splits(num: int, engine: str) -> list[tuple[str, int, int]]:
     """Return the ways to divide a model among cards, as (words, tensor parallel, stages)."""
     if num == 1:
         return [("one card", 1, 1)]
-    if engine == "vllm":
+    if engine == TENSOR_PARALLEL:
         return [("tensor parallel", num, 1)]
     return [("layers in turn", 1, num)]
 
@@ -187,6 +214,7 @@ def _run(replica: ReplicaModel, load: MachineLoad, split: str) -> HardwareRun:
         ttft_s=prefill_s(replica.surface, load.input_tokens, budget),
         weight_bytes_per_card=replica.memory.weight_bytes,
         kv_tokens=replica.memory.kv_capacity_tokens,
+        tensor_parallel=replica.deployment.tensor_parallel,
     )
 
 
@@ -202,7 +230,8 @@ def runs_on_cpu(hardware: Hardware, load: MachineLoad, host_levels: Sequence[flo
             return _replica(hardware, replace(load, model=part), OFFLOADING, weights, 1, stages)
 
         context = load.input_tokens + load.output_tokens / 2.0
-        found = offload_layers(load.model, hardware, weights, context, load.concurrency, build_model)
+        used = (context, load.concurrency, load.input_tokens)
+        found = offload_layers(load.model, hardware, weights, used, build_model)
         if found is not None:
             return _runs_at(found, load, weights, host_levels)
     return []
@@ -217,16 +246,59 @@ def bound_on_cpu(hardware: Hardware, load: MachineLoad, host_bytes_per_s: float)
     if load.workload == "finetune" or OFFLOADING not in _engines(hardware, load):
         return 0.0
     record = accelerators.by_id(hardware.accelerator)
-    count = parameter_count(load.model)
+    memory = (record.memory_bytes or 0.0) * hardware.num
+    peak = record.bandwidth_bytes_per_s or math.inf
+    whole = parameter_count(load.model)
+    bare = parameter_count(without_experts(load.model, 0))
     fastest = 0.0
     for weights in formats(load, OFFLOADING):
         each = bytes_per_element(weights)
-        held = min(1.0, (record.memory_bytes or 0.0) * hardware.num / (count.total * each))
-        on_cards_s = held * count.active * each / (record.bandwidth_bytes_per_s or math.inf)
-        on_cpu_s = (1.0 - held) * count.active * each / (host_bytes_per_s * HOST_FRACTION)
-        step_s = on_cards_s + on_cpu_s
-        fastest = max(fastest, load.concurrency / step_s if step_s else math.inf)
+        splits = [(0.0, 0.0)]  # weights that stay on the cards whatever else does: total and active
+        if is_moe(load.model) and bare.total * each <= memory:
+            splits.append((bare.total, bare.active))
+        for kept, active in splits:
+            held = min(1.0, (memory / each - kept) / max(whole.total - kept, 1.0))
+            rest = whole.active - active
+            on_cards_s = (active + held * rest) * each / peak
+            step_s = on_cards_s + (1.0 - held) * rest * each / (host_bytes_per_s * HOST_FRACTION)
+            fastest = max(fastest, load.concurrency / step_s if step_s else math.inf)
     return fastest
+
+
+def runs_without_cards(load: MachineLoad, host_levels: Sequence[float]) -> list[HardwareRun]:
+    """Return the run of a machine without cards at each bandwidth of the main memory [bytes/s]: the CPU reads active
+    weights and cache for every token.
+
+    Assumes: the time to first token is not predicted, for no record states the arithmetic rate of a CPU.
+    Source: llama.cpp; own composition, CPU_ALONE_FRACTION.
+    """
+    if load.workload == "finetune" or load.engine not in (None, OFFLOADING):
+        return []
+    chosen = formats(load, OFFLOADING)
+    if not chosen:
+        return []
+    count = parameter_count(load.model)
+    context = int(load.input_tokens + load.output_tokens / 2.0)
+    experts = parameter_count(without_experts(load.model, 0)).active
+    shared = distinct_experts(load.model, load.concurrency)
+    read_bytes = (experts + (count.active - experts) * shared) * bytes_per_element(chosen[0])
+    read_bytes += kv_bytes_per_token(load.model).bytes_of(context) * load.concurrency
+    name = prediction_class(OFFLOADING, transferred=True)
+    return [
+        HardwareRun(
+            engine=OFFLOADING,
+            split="all layers on the CPU",
+            weight_dtype=chosen[0],
+            output_tokens_per_s=with_interval(
+                load.concurrency * host * CPU_ALONE_FRACTION / read_bytes, "throughput", name, "assumed"
+            ),
+            ttft_s=None,
+            weight_bytes_per_card=0.0,
+            kv_tokens=0,
+            on_cpu=True,
+        )
+        for host in host_levels
+    ]
 
 
 def _runs_at(
@@ -248,6 +320,7 @@ def _runs_at(
             ttft_s=prompt_s,
             weight_bytes_per_card=replica.memory.weight_bytes,
             kv_tokens=replica.memory.kv_capacity_tokens,
+            on_cpu=True,
         )
         for rate in rates
     ]
@@ -272,10 +345,18 @@ def simulate_run(hardware: Hardware, load: MachineLoad, run: HardwareRun, *, see
     """
     if load.workload == "finetune":
         return Simulated(run.output_tokens_per_s, 0.0, None, None)
-    if run.split.endswith("on the CPU"):
+    if run.on_cpu:
         return _simulate_offloaded(run, load)
-    tp, pp = (hardware.num, 1) if run.split == "tensor parallel" else (1, hardware.num)
-    replica = _replica(hardware, load, run.engine, run.weight_dtype, tp, pp)
+    stages = hardware.num // run.tensor_parallel
+    replicas = (
+        _replica(links, load, run.engine, run.weight_dtype, run.tensor_parallel, stages)
+        for links in _usable_links(hardware)
+    )
+    replica = min(
+        filter(None, replicas),
+        key=lambda one: decode_iteration_s(one.surface, load.concurrency, load.context_tokens),
+        default=None,
+    )
     if replica is None:
         raise InfeasibleError(f"{load.model.id} does not fit {hardware.num} x {hardware.accelerator}")
     count = max(_LEAST_REQUESTS, 4 * load.concurrency)
@@ -305,7 +386,7 @@ def _simulate_offloaded(run: HardwareRun, load: MachineLoad) -> Simulated:
     return Simulated(
         replace(rate, value=per_s, low=rate.low * whole, high=rate.high * whole),
         per_s * load.input_tokens / tokens,
-        with_interval(prompt_s, "ttft", name, "assumed"),
+        with_interval(prompt_s, "ttft", name, "assumed") if run.ttft_s is not None else None,
         with_interval(step_s, "tpot", name, "assumed"),
     )
 

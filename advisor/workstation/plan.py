@@ -31,6 +31,8 @@ class Question:
     systems: bool = True
     used: bool = False
     """Whether second-hand prices count if they are known."""
+    have: Assembly | None = None
+    """Parts that the user has, which cost nothing; None if there are none."""
     price_cache: Path | None = None
     """Folder of refreshed rental prices, which count before the bundled ones; None means bundled prices only."""
 

@@ -3,16 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Final
 
-from advisor.catalog.schema.part import Board, Cpu
+from advisor.catalog.schema.part import Board, Bridge, Cpu
 from advisor.catalog.units import GB
-from advisor.workstation.assembly import Cards, Memory, Risers, Setting, Supplies, host_bytes_per_s
-from advisor.workstation.rules import Finding, at_least, holds, match_rule
+from advisor.workstation.assembly import Cards, Memory, Risers, Setting, host_bytes_per_s
+from advisor.workstation.rules import Finding, at_least, match_rule
 from advisor.workstation.rules_links import generation_of, lanes_of
-
-GRADED_FROM_USD: Final = 1000.0
-"""Price of cards from which a supply of `GOOD_GRADES` feeds them [USD]: it costs about $50 more, and its failure takes
-the cards along."""
-GOOD_GRADES: Final = ("gold", "platinum", "titanium")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +19,8 @@ class RunConditions:
     pcie_generation: int = 0
     pcie_lanes: int = 0
     """Electrical lanes of the narrowest card."""
+    bridged: bool = False
+    """Whether an NVLink bridge joins the two cards."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +41,7 @@ def _conditions(cards: Cards) -> RunConditions:
     "planned-memory",
     "memory bandwidth as planned",
     "GB/s",
+    without_cards=True,
     cards=lambda cards: _conditions(cards).host_bytes_per_s,
     memory=lambda memory: (memory.kit.ram_type, memory.kit.speed_mts, memory.num_modules),
     cpu=lambda cpu: cpu.series.id,
@@ -99,19 +97,18 @@ def planned_risers(cards: Cards, risers: Risers, setting: Setting) -> Finding | 
 
 
 @match_rule(
-    "planned-supply",
-    "class of the supply",
-    cards=lambda cards: isinstance(cards, PlannedCards) and cards.usd >= GRADED_FROM_USD,
-    supplies=lambda supplies: tuple(psu.grade for psu in supplies.psus),
+    "planned-bridge",
+    "bridge as planned",
+    "bridges",
+    cards=lambda cards: _conditions(cards).bridged,
+    bridges=len,
 )
-def planned_supply(cards: Cards, supplies: Supplies, setting: Setting) -> Finding | None:
-    """Judge the grade of a supply that feeds expensive cards."""
-    if not isinstance(cards, PlannedCards) or cards.usd < GRADED_FROM_USD:
+def planned_bridge(cards: Cards, bridges: tuple[Bridge, ...], setting: Setting) -> Finding | None:
+    """Compare the bridges with the one at which the run was predicted."""
+    if not _conditions(cards).bridged:
         return None
-    grade = min((psu.grade for psu in supplies.psus), key=lambda grade: grade in GOOD_GRADES)
-    why = f"a supply of grade {grade} feeds ${cards.usd:,.0f} of cards"
-    return holds(grade in GOOD_GRADES, why, "a supply of grade gold or better")
+    return at_least(len(bridges), 1, f"{len(bridges)} bridges, planned with one", "an NVLink bridge")
 
 
-PLANNING_RULES: Final = (planned_memory, planned_links, planned_risers, planned_supply)
+PLANNING_RULES: Final = (planned_memory, planned_links, planned_risers, planned_bridge)
 """Rules on machines that the planner composes; a user's list is not judged by them."""

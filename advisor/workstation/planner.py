@@ -25,10 +25,14 @@ from advisor.workstation.valuation import build_of, system_of
 
 CHEAPER_BY: Final = 0.85
 """Highest price of each further build over that of the one before."""
+LEAST_FRONTIER: Final = 4
+"""Number of machines among which the knee is sought, however few are shown."""
 SAME_SPEED: Final = 0.99
 """Ratio of speeds above which two machines count as equally fast: predictions err by more, and prices do not. With
 LEAST_GAIN, which counts once for bandwidth and once for power, it keeps the best machine within 3 % of any other for
 the money."""
+WHAT_IS_USUAL: Final = frozenset(("cpu-class", "frame", "psu-reset"))
+"""Rules on what builders usually take, which the planner keeps where that costs no speed for the money."""
 SYSTEM_FILES_BYTES: Final = 200 * GB
 USUAL_DRIVES: Final = ((15_000.0, 4000 * GB), (5_000.0, 2000 * GB))
 """Budget from which a drive of that size is usual [USD, bytes]: users keep many models, and the drive costs little."""
@@ -50,7 +54,7 @@ def plan(question: Question, book: PriceBook, market: RentMarket | None = None) 
     if not builds:
         raise _nothing(program, question, book)
     return PlanResult(
-        builds=_sort_builds(builds, question)[: question.top + 2],
+        builds=_sort_builds(builds, question)[: question.top],
         unpriced=count_unpriced(book),
         num_binaries=program.size[0],
         num_inequalities=program.size[1],
@@ -83,7 +87,13 @@ def program_for(
     """
     limits = replace(question.limits, max_usd=question.budget_usd or math.inf)
     candidates = all_candidates(
-        question.load, question.setting, book, limits, faster_than=faster_than, known=known
+        question.load,
+        question.setting,
+        book,
+        limits,
+        faster_than=faster_than,
+        known=known,
+        have=question.have,
     )
     return Program(candidates, planning_rules(question.setting), question.setting)
 
@@ -111,9 +121,9 @@ def _frontier(program: Program, question: Question, first: Solution | None = Non
     found: list[Solution] = []
     if question.target_tokens_per_s is not None:
         target = question.target_tokens_per_s
-        first = program.solve(max_usd=money, min_tokens_per_s=target, maximise_speed=False)
+        first = _cheapest(program, money, target)
         return _faster(program, first, money, question.top) if first else []
-    while len(found) < question.top:
+    while len(found) < max(question.top, LEAST_FRONTIER):
         solution = first if first is not None and not found else fastest_for(program, money)
         if solution is None:
             break
@@ -126,16 +136,29 @@ def fastest_for(program: Program, money: float, *, least: float = 0.0, used: boo
     """Return the cheapest machine that is as fast as any for the money, within the error of a prediction; None if none
     reaches `least` [tokens/s].
 
-    Source: two programs: the highest speed, then the lowest price within SAME_SPEED of it.
+    Source: two programs: the highest speed, then the lowest price within SAME_SPEED of it. Rules on what is usual
+    decide only where they cost no speed.
     """
-    fastest = program.solve(max_usd=money, min_tokens_per_s=least, maximise_speed=True, used=used)
+    fastest = program.solve(
+        max_usd=money, min_tokens_per_s=least, maximise_speed=True, used=used, without=WHAT_IS_USUAL
+    )
     if fastest is None:
         return None
     enough = SAME_SPEED * fastest.tokens_per_s
-    cheapest = program.solve(max_usd=money, min_tokens_per_s=enough, maximise_speed=False, used=used)
+    cheapest = _cheapest(program, money, enough, used=used)
     if cheapest is None:
         return fastest
     return replace(cheapest, gap=max(fastest.gap, cheapest.gap))
+
+
+def _cheapest(program: Program, money: float, least: float, *, used: bool = False) -> Solution | None:
+    """Return the cheapest machine of at least a speed [tokens/s]: of usual parts, else of any."""
+    usual = program.solve(max_usd=money, min_tokens_per_s=least, maximise_speed=False, used=used)
+    if usual is not None:
+        return usual
+    return program.solve(
+        max_usd=money, min_tokens_per_s=least, maximise_speed=False, used=used, without=WHAT_IS_USUAL
+    )
 
 
 def _build(solution: Solution, question: Question, book: PriceBook, market: RentMarket) -> Build:
@@ -152,7 +175,7 @@ def raise_power(machine: Assembly, question: Question) -> Assembly:
     """Return the machine with its cards at the highest power limit under which it keeps every rule: a limit that its
     supply, circuit and case do not need only costs speed."""
     cards = machine.cards
-    if cards is None:
+    if cards is None or not cards.cards:
         return machine
     rules = [rule for rule in planning_rules(question.setting) if rule.planned]
     for fraction in power_points_of(cards.accelerators[0], question.limits.power_points):
@@ -175,7 +198,7 @@ def _second_hand(
     if not any(candidate.is_used for candidate in program.candidates):
         return []
     if target is not None:
-        found = program.solve(max_usd=money, min_tokens_per_s=target, maximise_speed=False, used=True)
+        found = _cheapest(program, money, target, used=True)
     else:
         least = max((SAME_SPEED * one.tokens_per_s for one in new), default=0.0)
         found = fastest_for(program, money, least=least, used=True)
@@ -190,7 +213,7 @@ def _faster(program: Program, first: Solution, money: float, top: int) -> list[S
     found = [first]
     while len(found) < top:
         target = 1.25 * found[-1].tokens_per_s
-        solution = program.solve(max_usd=money, min_tokens_per_s=target, maximise_speed=False)
+        solution = _cheapest(program, money, target)
         if solution is None:
             break
         found.append(solution)
@@ -255,9 +278,12 @@ def machine_name(machine: Assembly) -> str:
     cards = machine.cards
     if cards is None:
         return "machine"
+    if not cards.cards:
+        return f"{machine.cpu.name if machine.cpu else 'CPU'} without cards"
     kind = " + ".join(cards.accelerators)
     limit = f" at {cards.power_fraction:.0%} power" if cards.power_fraction < 1 else ""
-    return f"{cards.num} x {kind}{limit}"
+    bridge = " with NVLink" if machine.bridges else ""
+    return f"{cards.num} x {kind}{bridge}{limit}"
 
 
 def _nothing(program: Program, question: Question, book: PriceBook) -> InfeasibleError:
@@ -267,7 +293,7 @@ def _nothing(program: Program, question: Question, book: PriceBook) -> Infeasibl
     wanted = f" at {target:g} tokens/s" if target else ""
     open_question = replace(question, budget_usd=None)
     wide = program_for(open_question, book)
-    cheapest = wide.solve(min_tokens_per_s=target, maximise_speed=False)
+    cheapest = _cheapest(wide, math.inf, target)
     offers = [(cheapest.usd, machine_name(cheapest.machine))] if cheapest else []
     if question.systems:
         complete = _systems(open_question, book, RentMarket(()))
@@ -298,7 +324,7 @@ def _in_the_way(program: Program, question: Question, target: float) -> str:
         return f"the fastest cards reach {fastest:.0f} tokens/s"
     power_first = sorted(planning_rules(question.setting), key=lambda rule: rule not in POWER_RULES)
     for rule in power_first:
-        solution = program.solve(min_tokens_per_s=target, maximise_speed=False, without=rule.id)
+        solution = program.solve(min_tokens_per_s=target, maximise_speed=False, without={rule.id})
         check = rule.check(solution.machine, question.setting) if solution else None
         if check is not None:
             over = f"{check.excess:.0f} {check.unit}".strip()

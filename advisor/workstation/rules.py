@@ -3,12 +3,16 @@
 import inspect
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from advisor.workstation.assembly import Assembly, Check, Setting, Severity
+from advisor.workstation.assembly import Assembly, Cards, Check, Setting, Severity
 
 Choice = Any
 """Content of one place of a machine: Cards, a Cpu, a Board, Memory, Supplies, a Case, ..."""
+
+
+NO_CARDS: Final = "no cards"
+"""Figures of a set without cards, for every rule that reads cards."""
 
 
 class Finding(NamedTuple):
@@ -54,6 +58,8 @@ class MatchRule:
     """Whether the planner keeps the rule; of advice only if its estimates are good enough for that."""
     reads: dict[str, Callable[[Choice], Hashable]] = field(default_factory=dict)
     """Function by place that returns the figures which the rule reads; parts with equal figures are judged once."""
+    without_cards: bool = False
+    """Whether the rule also concerns a machine without cards."""
 
     def check(self, machine: Assembly, setting: Setting) -> Check | None:
         """Return the check of a machine; None if a part is not known or the rule does not concern it."""
@@ -62,7 +68,7 @@ class MatchRule:
 
     def check_parts(self, parts: Sequence[Choice], setting: Setting) -> Check | None:
         """Return the check of the rule's own parts; None if the rule does not concern them."""
-        found = self.judge(*parts, setting)
+        found = self._finding(parts, setting)
         if found is None:
             return None
         actual, limit, passed, why, remedy, is_unknown = found
@@ -72,8 +78,19 @@ class MatchRule:
 
     def allows(self, parts: tuple[Choice, ...], setting: Setting) -> bool:
         """Whether the parts go together."""
-        found = self.judge(*parts, setting)
+        found = self._finding(parts, setting)
         return found is None or found.passed
+
+    def _finding(self, parts: Sequence[Choice], setting: Setting) -> Finding | None:
+        if not self.without_cards and any(isinstance(part, Cards) and not part.cards for part in parts):
+            return None
+        return self.judge(*parts, setting)
+
+    def figures(self, place: str, choice: Choice) -> Hashable:
+        """Return the figures of a part that the rule reads; the part itself if the rule does not say."""
+        if isinstance(choice, Cards) and not choice.cards and not self.without_cards:
+            return NO_CARDS
+        return self.reads[place](choice)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +157,7 @@ def match_rule(
     severity: Severity = "hard",
     *,
     planned: bool = True,
+    without_cards: bool = False,
     **reads: Callable[[Choice], Hashable],
 ) -> Callable[[Callable[..., Finding | None]], MatchRule]:
     """Return a decorator that makes a function a rule between the parts that its parameters name; the setting comes
@@ -147,7 +165,7 @@ def match_rule(
 
     def rule(judge: Callable[..., Finding | None]) -> MatchRule:
         between = tuple(inspect.signature(judge).parameters)[:-1]
-        return MatchRule(id, title, between, judge, unit, severity, planned, reads)
+        return MatchRule(id, title, between, judge, unit, severity, planned, reads, without_cards)
 
     return rule
 

@@ -299,8 +299,8 @@ def spacing(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding
     """Judge the distance of cards: those with open fans need a free slot below them, blowers do not."""
     widths = slot_widths(cards)
     open_cards = [w for card, w in zip(cards.cards, widths, strict=True) if card.cooling == "open"]
-    if cards.num < 2 or case.open_frame or not open_cards:
-        return None
+    if cards.num < 2 or case.open_frame or len(open_cards) < 2:
+        return None  # a single card with open fans goes last, where nothing is below it
     gaps = [
         min(below - above for above, below in pairwise(sorted(taken))) for taken in layouts(board, cards.num)
     ]
@@ -325,6 +325,26 @@ def all_risers(cards: Cards, case: Case, risers: Risers, setting: Setting) -> Fi
         return None
     why = f"{cards.num} cards hang beside the board on {risers.num} risers"
     return at_least(risers.num, cards.num, why, "one riser for each card")
+
+
+FRAME_FROM_CARDS: Final = 2
+"""Number of cards from which an open frame is worth its risers, dust and noise: wide cards leave each other no air."""
+
+
+@match_rule(
+    "frame",
+    "open frame",
+    "cards",
+    "advice",
+    cards=lambda cards: (cards.num, max(card.length_m for card in cards.cards)),
+    case=lambda case: case.open_frame,
+)
+def frame(cards: Cards, case: Case, setting: Setting) -> Finding | None:
+    """Judge an open frame for few cards."""
+    if not case.open_frame:
+        return None
+    why = f"{cards.num} cards hang in an open frame on risers; a closed case holds them with less noise and dust"
+    return at_least(cards.num, FRAME_FROM_CARDS, why, "a closed case with the cards on the board")
 
 
 @match_rule(
@@ -407,6 +427,7 @@ FIT_RULES: Final = (
     card_cooling,
     spacing,
     all_risers,
+    frame,
     supply_fits,
     cooler_socket,
     cooler_height,

@@ -4,11 +4,11 @@ from typing import Final
 
 from advisor.catalog import accelerators
 from advisor.catalog.schema.part import Board, Bridge, Cpu
-from advisor.catalog.units import KILO
+from advisor.catalog.units import GB, KILO
 from advisor.workstation.assembly import Assembly, Cards, Risers, Setting
 from advisor.workstation.rules import Finding, at_least, at_most, holds, match_rule, sum_rule
 
-MAX_RISER_M: Final = {3: 0.6, 4: 0.3, 5: 0.2}
+MAX_RISER_M: Final = {2: 1.0, 3: 0.6, 4: 0.3, 5: 0.2}
 """Cable length up to which passive cables of a generation usually train without errors [m]; longer links need
 redrivers or retimers (istonecase.com, PCIe Gen4 vs Gen5 risers; an estimate)."""
 CORES_PER_CARD: Final = 2
@@ -47,14 +47,14 @@ def lanes_of_cards(cards: Cards, board: Board, setting: Setting) -> Finding:
     "lanes",
     cards=lambda cards: cards.num,
     board=lambda board: board.lane_modes,
-    cpu=lambda cpu: cpu.series.slot_lanes,
+    cpu=lambda cpu: cpu.series.all_slot_lanes,
 )
 def cpu_lanes(cards: Cards, board: Board, cpu: Cpu, setting: Setting) -> Finding | None:
     """Compare the lanes of occupied slots with those that the CPU gives to slots."""
     lanes = lanes_of(cards, board)
     if not lanes:
         return None
-    given = cpu.series.slot_lanes
+    given = cpu.series.all_slot_lanes
     # Desktop boards: the first two slots share the CPU's lanes, or the second is on the chipset, as a third is.
     used = sum(lanes) if given > 16 or lanes[0] > given else sum(lanes[: 2 if lanes[0] < given else 1])
     why = f"slots want {used} lanes of the CPU, {cpu.name} gives {given} to slots"
@@ -93,7 +93,25 @@ def riser_length(risers: Risers, setting: Setting) -> Finding | None:
     return at_most(length, most, why, "a shorter cable, or set the slot one generation down")
 
 
-@match_rule("nvlink", "NVLink bridge", "bridges")
+@match_rule("riser-lanes", "lanes of risers", "lanes", "advice")
+def riser_lanes(risers: Risers, setting: Setting) -> Finding | None:
+    """Compare the lanes of a riser cable with those that a card needs."""
+    riser = risers.riser
+    if riser is None or not risers.num:
+        return None
+    why = f"risers carry x{riser.lanes} to each card"
+    if riser.lanes < setting.min_lanes:
+        why += ": loading takes minutes, and tensor parallelism waits for them"
+    return at_least(riser.lanes, setting.min_lanes, why, "x16 ribbon risers, or layers in turn and patience")
+
+
+@match_rule(
+    "nvlink",
+    "NVLink bridge",
+    "bridges",
+    cards=lambda cards: (cards.num, cards.accelerators),
+    bridges=lambda bridges: (len(bridges), tuple(bridge.id for bridge in bridges)),
+)
 def nvlink(cards: Cards, bridges: tuple[Bridge, ...], setting: Setting) -> Finding | None:
     """Judge NVLink bridges: the cards need the connector, and two cards share one bridge."""
     if not bridges:
@@ -143,4 +161,43 @@ def cores(actual: float, limit: float, machine: Assembly, setting: Setting) -> t
     return f"{actual:.0f} cores keep the cards fed, the CPU has {limit:.0f}", "a CPU with more cores"
 
 
-LINK_RULES: Final = (lanes_of_cards, cpu_lanes, generation, riser_length, nvlink, pooling, cores)
+CORES_OF_CLASS: Final = {0: 8, 1: 6, 2: 8}
+"""Cores of the CPU that builders usually combine with so many cards; four more for each further card. Tokenising,
+sampling and loading keep them busy. Own assumption; cards of 48 GB count as two."""
+LARGE_CARD_BYTES: Final = 48 * GB
+
+
+def _class_of(cards: Cards) -> int:
+    """Return the number of cards by which the class of a CPU is judged."""
+    large = any((accelerators.by_id(n).memory_bytes or 0.0) >= LARGE_CARD_BYTES for n in cards.accelerators)
+    return max(cards.num, 2 if large else 0)
+
+
+@match_rule(
+    "cpu-class",
+    "class of the CPU",
+    "cores",
+    "advice",
+    without_cards=True,
+    cards=_class_of,
+    cpu=lambda cpu: cpu.cores,
+)
+def cpu_class(cards: Cards, cpu: Cpu, setting: Setting) -> Finding:
+    """Compare the CPU's cores with those that builders combine with as many cards."""
+    num = _class_of(cards)
+    wanted = CORES_OF_CLASS.get(num, CORES_OF_CLASS[2] + 4 * (num - 2))
+    why = f"{cpu.cores} cores beside {cards.num or 'no'} cards; {wanted} are usual"
+    return at_least(cpu.cores, min(wanted, 24), why, f"a CPU with {wanted} cores")
+
+
+LINK_RULES: Final = (
+    lanes_of_cards,
+    cpu_lanes,
+    generation,
+    riser_length,
+    riser_lanes,
+    nvlink,
+    pooling,
+    cores,
+    cpu_class,
+)

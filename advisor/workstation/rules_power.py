@@ -15,7 +15,7 @@ from advisor.workstation.assembly import (
     Supplies,
     running_power_w,
 )
-from advisor.workstation.rules import Finding, at_least, at_most, match_rule, sum_rule
+from advisor.workstation.rules import Finding, at_least, at_most, holds, match_rule, sum_rule
 
 HEADROOM: Final = 0.9
 """Fraction of a supply's rating that a load of hours may draw."""
@@ -72,7 +72,7 @@ def psu_headroom(actual: float, limit: float, machine: Assembly, setting: Settin
 
 def _cap_that_fits(actual: float, limit: float, machine: Assembly) -> str:
     """Return words on the power limit of the cards that would meet a limit."""
-    if machine.cards is None:
+    if machine.cards is None or not machine.cards.cards:
         return "less power"
     left = limit - (actual - machine.cards.power_w)
     each = left / machine.cards.num
@@ -154,6 +154,57 @@ def eps_plugs(board: Board, supplies: Supplies, setting: Setting) -> Finding:
         return Finding(0, board.num_eps, False, why, "count them, or name another supply", True)
     why = f"the board wants {board.num_eps} CPU plugs, the supply has {given}"
     return at_least(given, board.num_eps, why, "a supply with more CPU plugs")
+
+
+GRADED_FROM_W: Final = 300.0
+"""Rated power of the cards from which a supply of `GOOD_GRADES` feeds them [W]: it costs $50 more, and its failure
+takes the cards along. Own assumption."""
+GOOD_GRADES: Final = ("gold", "platinum", "titanium")
+RESET_FRACTION: Final = 0.9
+"""Draw at full power over the rating of the supply that it still starts with: power limits of cards end with a restart
+until a service sets them again. Own assumption."""
+
+
+def _rated_w(cards: Cards) -> float:
+    """Power of the cards without a power limit [W]."""
+    return sum(card.power_w for card in cards.cards)
+
+
+@match_rule(
+    "psu-class",
+    "class of the supply",
+    "",
+    "advice",
+    cards=lambda cards: _rated_w(cards) >= GRADED_FROM_W,
+    supplies=lambda supplies: tuple(psu.grade for psu in supplies.psus),
+)
+def psu_class(cards: Cards, supplies: Supplies, setting: Setting) -> Finding | None:
+    """Judge the grade of a supply that feeds strong cards."""
+    if _rated_w(cards) < GRADED_FROM_W:
+        return None
+    grade = min((psu.grade for psu in supplies.psus), key=lambda grade: grade in GOOD_GRADES)
+    why = f"a supply of grade {grade} feeds {_rated_w(cards):.0f} W of cards"
+    return holds(grade in GOOD_GRADES, why, "a supply of grade gold or better")
+
+
+@sum_rule(
+    "psu-reset",
+    "supply without power limits",
+    severity="advice",
+    needs={
+        "cards": lambda cards, setting: RESET_FRACTION * _rated_w(cards),
+        "cpu": lambda cpu, setting: RESET_FRACTION * cpu.power_w,
+    },
+    base_need=lambda setting: RESET_FRACTION * OTHERS_W,
+    gives={"supplies": lambda supplies, setting: supplies.power_w},
+    required=("cards", "supplies"),
+)
+def psu_reset(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
+    """Return words on the draw after a restart, before a service sets the power limits of the cards again."""
+    why = (
+        f"without power limits everything draws {actual / RESET_FRACTION:.0f} W, the supply has {limit:.0f} W"
+    )
+    return why, "a larger supply: limits end with each restart until a service sets them"
 
 
 @match_rule(
@@ -292,6 +343,8 @@ POWER_RULES: Final = (
     psu_transient,
     psu_plugs,
     eps_plugs,
+    psu_class,
+    psu_reset,
     two_supplies,
     circuit,
     room_heat,

@@ -32,6 +32,36 @@ _TRAILING: Final = re.compile(
 )
 """Number at the end of a line. Three or four digits directly after an X are a chipset (X870); after a PCIe generation
 they are lanes."""
+_INSIDE: Final = re.compile(
+    r"\s[x×]\s?(\d{1,2})(?=\s*(?:[,;@(]|\s(?:with|w/|in|on|and|plus|for)\b))", re.IGNORECASE
+)
+"""Number after a name and before a remark: `V100 32GB x 4 with adapter boards`."""
+_UNIT_WORDS: Final = re.compile(r"(\d)\s*(?:gigs?|gigabytes?)\b", re.IGNORECASE)
+LABELS: Final = {
+    **dict.fromkeys(
+        ("gpu", "gpus", "graphics", "graphics card", "graphics cards", "video card", "video cards"), "gpu"
+    ),
+    **dict.fromkeys(("card", "cards", "vga", "accelerator", "accelerators"), "gpu"),
+    **dict.fromkeys(("cpu", "cpus", "processor", "processors", "proc"), "cpu"),
+    **dict.fromkeys(("mobo", "motherboard", "mainboard", "board", "mb", "mother board"), "board"),
+    **dict.fromkeys(("ram", "memory", "mem", "system ram", "system memory"), "ram"),
+    **dict.fromkeys(
+        ("storage", "ssd", "nvme", "drive", "drives", "disk", "boot drive", "storage 1"), "storage"
+    ),
+    **dict.fromkeys(("psu", "psus", "power supply", "power supplies", "power"), "psu"),
+    **dict.fromkeys(("case", "chassis", "frame", "enclosure", "tower"), "case"),
+    **dict.fromkeys(("cooler", "cpu cooler", "cooling", "cpu cooling", "heatsink", "aio"), "cooler"),
+    **dict.fromkeys(("riser", "risers", "riser cables"), "riser"),
+    **dict.fromkeys(("nic", "network", "networking", "network card", "wired network adapter"), "nic"),
+    **dict.fromkeys(
+        ("os", "operating system", "fan", "fans", "case fan", "case fans", "misc", "notes"), "other"
+    ),
+    **dict.fromkeys(("monitor", "software", "ups", "thermal paste", "thermal compound", "cables"), "other"),
+}
+"""Category of the catalog by the label that people write before a part."""
+_LABEL: Final = re.compile(
+    r"^\s*\**([A-Za-z][A-Za-z ]{1,19}?)\s*(?:\d+|\((?:s|x\d)\))?\**\s*(?::|=|\s[-–—]\s)\s*(?=\S)"
+)
 _NUMBER_WORDS: Final = {
     **dict.fromkeys(("single", "one"), 1),
     **dict.fromkeys(("dual", "twin", "two", "pair of", "couple of"), 2),
@@ -52,6 +82,10 @@ _WORDED: Final = re.compile(
     re.IGNORECASE,
 )
 """Number in words at the start of a line; inside a line, `Dual` is a product's name or a property."""
+_OF_THEM: Final = re.compile(
+    rf"[-–—,(\s]+({'|'.join(_NUMBER_WORDS)}|both)\s+of\s+(?:them|these|those)\W*$", re.IGNORECASE
+)
+"""Number in words at the end of a line: `RTX 6000 Ada, two of them`."""
 _CPU_NUMBER: Final = re.compile(
     r"^\s*[1-9][6-9]\d[05]x(?!\s+(?:rtx|gtx|rx|geforce|radeon|arc|instinct)\b)", re.IGNORECASE
 )
@@ -131,7 +165,8 @@ def read_line(text: str, where: str) -> TypedLine:
     Raises: InputFileError: nothing is named, the price is no positive number of US dollars, two counts contradict each
         other, or a count is not from 1 to 99.
     """
-    rest, price = _split_off_price(_BULLET.sub("", text, count=1), where)
+    category, unlabelled = split_off_label(_BULLET.sub("", text, count=1))
+    rest, price = _split_off_price(_UNIT_WORDS.sub(r"\1GB", unlabelled), where)
     quantity, rest, is_worded = _split_off_quantity(rest, where)
     claims: dict[str, int] = {}
     for name, pattern in (("channels", _CHANNELS), ("lanes", _LANES)):
@@ -142,8 +177,24 @@ def read_line(text: str, where: str) -> TypedLine:
     what = " ".join(_NOISE.sub(" ", rest).split())
     if not what:
         raise InputFileError(f"{where}: {text!r} names no part", fix="e.g. 2x RTX 5090 $4500")
-    line = TypedLine(text=text, what=what, where=where, quantity=quantity, is_worded=is_worded, claims=claims)
+    line = TypedLine(
+        text=text,
+        what=what,
+        where=where,
+        quantity=quantity,
+        is_worded=is_worded,
+        claims=claims,
+        category=category,
+    )
     return line if price is None else with_price(line, price)
+
+
+def split_off_label(text: str) -> tuple[str | None, str]:
+    """Return the category that a label before a part names (`Mobo: ROMED8-2T`), and the text after it; no category and
+    the whole text if there is no known label."""
+    found = _LABEL.match(text)
+    category = LABELS.get(" ".join(found.group(1).lower().split())) if found else None
+    return (None, text) if found is None or category is None else (category, text[found.end() :])
 
 
 def with_price(line: TypedLine, price: "_TypedPrice") -> TypedLine:
@@ -163,7 +214,7 @@ def _split_off_quantity(text: str, where: str) -> tuple[int, str, bool]:
     found: list[int] = []
     rest = text
     is_worded = False
-    for pattern in (_LEADING, _LEADING_BARE, _BRACKETED, _LABELLED, _TRAILING):
+    for pattern in (_LEADING, _LEADING_BARE, _BRACKETED, _LABELLED, _TRAILING, _INSIDE):
         match = pattern.search(rest)
         if match is None or (pattern in (_LEADING, _LEADING_BARE) and _CPU_NUMBER.match(rest)):
             continue
@@ -177,6 +228,11 @@ def _split_off_quantity(text: str, where: str) -> tuple[int, str, bool]:
             )
         found.append(number)
         rest = f"{rest[: match.start()]} {rest[match.end() :]}"
+    after = _OF_THEM.search(rest)
+    if after is not None and rest[: after.start()].strip():
+        word = " ".join(after.group(1).lower().split())
+        found.append(_NUMBER_WORDS.get(word, 2))
+        rest = rest[: after.start()]
     worded = _WORDED.match(rest)
     if worded is not None and rest[worded.end() :].strip():
         found.append(_NUMBER_WORDS[" ".join(worded.group(1).lower().split())])

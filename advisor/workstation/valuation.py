@@ -6,7 +6,7 @@ from typing import Final
 
 from advisor.catalog import accelerators, parts
 from advisor.catalog.part_prices import PriceBook, price_of
-from advisor.catalog.schema.part import Board, System
+from advisor.catalog.schema.part import Board, Part, System
 from advisor.workstation.assembly import Assembly, Cards, host_bytes_per_s
 from advisor.workstation.economics import Economics, economics
 from advisor.workstation.finetune import largest_tuning, tuning_bytes
@@ -28,7 +28,13 @@ from advisor.workstation.rules_power import wall_power_w
 from advisor.workstation.rules_systems import judge_system
 
 WORST_LINK: Final = (3, 1)
-"""PCIe generation and lanes of a card where no board is known to carry as many: those of a mining board's riser."""
+"""PCIe generation and lanes of a card on an unknown board with three or more, or where no board is known to carry as
+many: those of a mining board's riser."""
+OWNED: Final = "you have it"
+"""Source of the price of a part that the user has."""
+TWO_SOCKETS_FRACTION: Final = 0.7
+"""Bandwidth that two CPUs reach together over the sum of theirs: half of all reads cross the link between them, unless
+an engine places weights by socket. Own estimate."""
 POWER_COMMANDS: Final = defaultdict(
     lambda: "by the driver's tool",
     nvidia="nvidia-smi -pl {watts:.0f}",
@@ -45,8 +51,11 @@ def hardware_of(machine: Assembly) -> Hardware | None:
     links of any known board for as many cards.
     """
     cards = machine.cards
-    if cards is None or not cards.cards:
+    if cards is None:
         return None
+    if not cards.cards:
+        host = known_host_bytes_per_s(machine)
+        return Hardware("", 0, host_bytes_per_s=host) if host else None
     records = [accelerators.by_id(name) for name in cards.accelerators]
     slowest = min(records, key=lambda record: record.bandwidth_bytes_per_s or 0.0)
     smallest = min(record.memory_bytes or 0.0 for record in records)
@@ -66,10 +75,12 @@ def hardware_of(machine: Assembly) -> Hardware | None:
 def links_of(machine: Assembly, cards: Cards) -> tuple[int, int]:
     """Return PCIe generation and lanes of the narrowest card's link; those of the worst known board if no source states
     them, so that an unknown board is never better than a known one."""
+    riser = machine.risers.riser if machine.risers.num else None
+    carried = riser.lanes if riser is not None else 16
     if machine.board is not None:
         lanes = lanes_of(cards, machine.board)
         if lanes:
-            return generation_of(cards, machine.board, machine.cpu, machine.risers), min(lanes)
+            return generation_of(cards, machine.board, machine.cpu, machine.risers), min(*lanes, carried)
     sockets = (
         {machine.board.socket} if machine.board else {machine.cpu.series.socket} if machine.cpu else set()
     )
@@ -78,14 +89,18 @@ def links_of(machine: Assembly, cards: Cards) -> tuple[int, int]:
         for board in parts.planner_parts(Board)
         if (not sockets or board.socket in sockets) and lanes_of(cards, board)
     ]
-    return min(known, key=lambda link: link[1] * 2 ** link[0], default=WORST_LINK)
+    if machine.board is None and cards.num > 2:
+        return WORST_LINK  # an unknown board for so many cards may be one for miners
+    generation, lanes_each = min(known, key=lambda link: link[1] * 2 ** link[0], default=WORST_LINK)
+    return generation, min(lanes_each, carried)
 
 
 def known_host_bytes_per_s(machine: Assembly) -> float:
     """Peak bandwidth of the main memory [bytes/s]; 0 if memory or CPU is unknown."""
     if machine.memory is None or machine.cpu is None:
         return 0.0
-    return host_bytes_per_s(machine.memory, machine.cpu.series)
+    peak = host_bytes_per_s(machine.memory, machine.cpu.series)
+    return peak * (TWO_SOCKETS_FRACTION if machine.cpu.series.num_cpus == 2 else 1.0)
 
 
 def performance_of(hardware: Hardware, question: Question, power_w: float) -> MachinePerformance | None:
@@ -95,6 +110,15 @@ def performance_of(hardware: Hardware, question: Question, power_w: float) -> Ma
     if run is None:
         return None
     simulated = simulate_run(hardware, load, run, seed=question.seed)
+    if hardware.num == 0:
+        return MachinePerformance(
+            run=run,
+            output_tokens_per_s=simulated.output_tokens_per_s,
+            input_tokens_per_s=simulated.input_tokens_per_s,
+            decode_tokens_per_s=run.output_tokens_per_s,
+            ttft_s=None,
+            tpot_s=simulated.tpot_s,
+        )
     free = load.engine is None and load.workload == "serve"
     others = [name for name in ENGINES if name != run.engine and free]
     other_runs = (best_run(hardware, replace(load, engine=name)) for name in others)
@@ -146,9 +170,26 @@ def build_of(
 ) -> Build:
     """Return a machine made of parts, priced, judged and simulated."""
     lines = tuple(
-        part_line(category, part, num, price_of(part, book)) for category, part, num in machine.bill()
+        line
+        for category, part, num in machine.bill()
+        for line in _bill_lines(category, part, num, book, question.have)
     )
     return build_from_lines(name, machine, lines, question, market, gap=gap)
+
+
+def _bill_lines(
+    category: str, part: Part, num: int, book: PriceBook, have: Assembly | None
+) -> list[PartLine]:
+    """Return the lines of a bill for some equal parts: those that the user has, at no price, then those to buy."""
+    held = sum(count for _, one, count in have.bill() if one == part) if have is not None else 0
+    owned = min(held, num)
+    lines = []
+    if owned:
+        free = part_line(category, part, owned, None)
+        lines.append(replace(free, unit_price_usd=0.0, price_basis="user", source=OWNED))
+    if num > owned:
+        lines.append(part_line(category, part, num - owned, price_of(part, book)))
+    return lines
 
 
 def build_from_lines(
@@ -237,7 +278,7 @@ def _economics(
 
 def _note(machine: Assembly) -> str:
     cards = machine.cards
-    if cards is None:
+    if cards is None or not cards.cards:
         return ""
     notes = []
     if cards.power_fraction < 1.0:

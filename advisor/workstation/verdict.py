@@ -1,5 +1,6 @@
 """Judgement of a user's parts list: rules, claims, prices, and what else the money buys."""
 
+import math
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -8,10 +9,10 @@ from advisor.catalog.part_prices import PriceBook
 from advisor.catalog.schema.part import Cpu
 from advisor.workstation.assembly import Check, Memory, Setting, Severity, slot_widths
 from advisor.workstation.candidates import all_candidates
-from advisor.workstation.listing import Listing
+from advisor.workstation.listing import PAIRED_SOCKETS, Listing
 from advisor.workstation.optimiser import Program
 from advisor.workstation.plan import Build, Question
-from advisor.workstation.planner import complete_question, machine_name, plan
+from advisor.workstation.planner import complete_question, fastest_for, machine_name, plan
 from advisor.workstation.rents import RentMarket, rent_market
 from advisor.workstation.rule_book import planning_rules, worst_first
 from advisor.workstation.rules_links import lanes_of
@@ -33,8 +34,9 @@ PLACES: Final = {
 
 STARTS_WITH: Final = frozenset(("cpu", "board", "memory", "supplies"))
 """Places without which a machine does not start."""
-SERVER_SOCKETS: Final = frozenset(("SP3", "SP5", "SP6"))
-"""Sockets of which boards with two are sold."""
+LANES_ON_UNKNOWN_BOARDS: Final = 8
+"""Lanes of each card that the CPU of an unknown board must give: no desktop board divides 16 lanes among more than two
+slots without special risers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +48,8 @@ class Verdict:
     catalog_total_usd: float
     """Price of the parts in the catalog [USD]; a part without one counts with the price of the list."""
     repaired: Build | None
-    """Cheapest machine that works with as many of the same accelerators, whatever it costs; None if there is none or
-    none was requested."""
+    """Cheapest machine that works at full speed with as many of the same accelerators; None if there is none, or none
+    was requested."""
     better: Build | None
     """Fastest machine for the listed money; None if it was not requested or there is none."""
     why_no_better: str = ""
@@ -88,23 +90,28 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
         return Verdict(build, total, None, None)
     repaired = repair(listing, question, book, market)
     try:
-        found = plan(replace(question, budget_usd=build.total_usd, top=1, systems=False), book, market)
+        found = plan(replace(question, budget_usd=build.total_usd, systems=False), book, market)
     except InfeasibleError as error:
         return Verdict(build, total, repaired, None, f"{error.what}: {error.why}")
-    return Verdict(build, total, repaired, found.builds[0])
+    return Verdict(build, total, repaired, max(found.builds, key=_speed_of))
+
+
+def _speed_of(build: Build) -> float:
+    """Decode rate of a machine [tokens/s]; 0 if it does not run the model."""
+    return build.performance.decode_tokens_per_s.value if build.performance else 0.0
 
 
 def repair(listing: Listing, question: Question, book: PriceBook, market: RentMarket) -> Build | None:
-    """Return the cheapest machine that keeps every rule with as many of the list's accelerators; None if there is
-    none."""
+    """Return the cheapest machine that keeps every rule with as many of the list's accelerators and runs them at full
+    speed; None if there is none."""
     cards = listing.machine.cards
-    if cards is None or len(cards.accelerators) != 1:
+    if cards is None or not cards.cards or len(cards.accelerators) != 1:
         return None
     limits = replace(question.limits, accelerators=cards.accelerators, max_cards=max(cards.num, 1))
     same = replace(question, budget_usd=None, target_tokens_per_s=None, limits=limits)
     candidates = all_candidates(same.load, same.setting, book, limits)
     candidates["cards"] = [c for c in candidates["cards"] if c.choice.num == cards.num]
-    solution = Program(candidates, planning_rules(same.setting), same.setting).solve(maximise_speed=False)
+    solution = fastest_for(Program(candidates, planning_rules(same.setting), same.setting), math.inf)
     if solution is None:
         return None
     return build_of(machine_name(solution.machine), solution.machine, same, book, market, gap=solution.gap)
@@ -211,24 +218,27 @@ def cpu_count_checks(listing: Listing) -> list[Check]:
     if num < 2:
         return []
     machine = listing.machine
-    is_single = machine.board is not None or (
-        machine.cpu is not None and machine.cpu.series.socket not in SERVER_SOCKETS
-    )
-    name = machine.board.name if machine.board else machine.cpu.series.socket if machine.cpu else "the board"
+    board = machine.board
+    limit = board.sockets if board is not None else 1
+    if num <= limit:
+        return []
+    is_unknown = board is None and (machine.cpu is None or machine.cpu.series.socket in PAIRED_SOCKETS)
+    name = board.name if board is not None else machine.cpu.series.socket if machine.cpu else "the board"
+    sockets = "one socket" if limit == 1 else f"{limit} sockets"
+    why = f"{num} CPUs on an unknown board" if is_unknown else f"{num} CPUs are listed, {name} has {sockets}"
+    remedy = "fewer CPUs, or a server board with as many sockets"
     return [
         Check(
             "cpu-count",
             "CPUs and sockets",
             num,
-            1,
+            limit,
             "CPUs",
             False,
             "hard",
-            f"{num} CPUs are listed, {name} has one socket"
-            if is_single
-            else f"{num} CPUs on an unknown board",
-            "one CPU, or a server board with two sockets",
-            is_unknown=not is_single,
+            why,
+            remedy,
+            is_unknown=is_unknown,
         )
     ]
 
@@ -243,13 +253,14 @@ def bound_checks(listing: Listing, setting: Setting) -> list[Check]:
     if machine.board is None and machine.memory is not None and machine.cpu is not None:
         found.append(_memory_of_cpu(machine.memory, machine.cpu))
     cards = machine.cards
-    if cards is None or (machine.board is not None and lanes_of(cards, machine.board)):
+    if cards is None or not cards.cards or (machine.board is not None and lanes_of(cards, machine.board)):
         return found
     if machine.cpu is not None:
-        given = machine.cpu.series.slot_lanes
-        wanted = setting.min_lanes * cards.num
+        given = machine.cpu.series.all_slot_lanes
+        each = max(setting.min_lanes, LANES_ON_UNKNOWN_BOARDS)
+        wanted = each * cards.num
         why = (
-            f"{cards.num} cards at x{setting.min_lanes} want {wanted} lanes on any board; {machine.cpu.name} gives "
+            f"{cards.num} cards at x{each} want {wanted} lanes on any board; {machine.cpu.name} gives "
             f"{given} to slots"
         )
         remedy = "a CPU with more lanes (HEDT, server), or fewer cards"

@@ -68,17 +68,26 @@ class CpuSeries(Record):
     """Chipsets whose boards run the CPUs."""
     slot_lanes: int = Field(ge=0, le=256)
     """Number of CPU lanes that boards can lead to expansion slots; lanes of the chipset and of M.2 are not included."""
+    older_slot_lanes: int = Field(default=0, ge=0, le=64)
+    """Number of CPU lanes of the generation before that boards can lead to slots too."""
     pcie_generation: int = Field(ge=3, le=6)
     channels: int = Field(ge=1, le=12)
     ram_types: tuple[str, ...]
     registered: bool
     """Whether the CPUs take registered modules, and only those."""
+    num_cpus: int = Field(default=1, ge=1, le=2)
+    """Number of CPUs whose channels and lanes these are."""
     ram_mts: dict[str, float] = Field(default_factory=dict)
     """Highest transfer rate that kits usually reach with one module a channel, by kind of module [MT/s]; a kind without
     an entry runs at the rate of its kit."""
     ram_full_mts: dict[str, float] = Field(default_factory=dict)
     """Highest transfer rate with two modules a channel, by kind of module [MT/s]."""
     source: str = ""
+
+    @property
+    def all_slot_lanes(self) -> int:
+        """Number of CPU lanes for slots, of whatever generation."""
+        return self.slot_lanes + self.older_slot_lanes
 
     def ram_rate_mts(self, ram_type: str, rated_mts: float, num_modules: int) -> float:
         """Transfer rate at which modules of a rating run [MT/s]."""
@@ -146,6 +155,8 @@ class Board(Part):
     """Number of 8-pin CPU power plugs that the board needs."""
     m2_slots: int = Field(default=0, ge=0)
     ecc: bool = False
+    sockets: int = Field(default=1, ge=1, le=2)
+    """Number of CPUs that the board takes."""
 
     @property
     def price_classes(self) -> tuple[str, ...]:
@@ -215,6 +226,10 @@ class Case(Part):
         return (f"case/{self.id}", f"case/{tower}")
 
 
+_COSTLY_COOLER: Final = re.compile(r"prosiphon|fanless|thermosiphon", re.IGNORECASE)
+"""Product lines of air coolers that cost several times the median of their class."""
+
+
 class Cooler(Part):
     sockets: tuple[str, ...]
     height_m: float | None = None
@@ -222,6 +237,10 @@ class Cooler(Part):
     radiator_m: float | None = None
     """Radiator length of a water cooler [m]; None otherwise."""
     price_class: str = ""
+
+    @property
+    def too_wide(self) -> str:
+        return "cooler/air" if _COSTLY_COOLER.search(self.name) else ""
 
     @property
     def price_classes(self) -> tuple[str, ...]:
@@ -245,10 +264,12 @@ class Riser(Part):
 
     pcie_generation: int
     length_m: float = Field(gt=0)
+    lanes: int = Field(default=16, ge=1, le=16)
+    """Number of lanes that the cable carries."""
 
     @property
     def price_classes(self) -> tuple[str, ...]:
-        return (f"riser/gen{self.pcie_generation}",)
+        return (f"riser/gen{self.pcie_generation}" + (f"x{self.lanes}" if self.lanes < 16 else ""),)
 
 
 class Bridge(Part):

@@ -24,7 +24,7 @@ class BuildConditions:
     ] = "serve"
     min_lanes: Annotated[
         int, LIMITS("N", "Electrical PCIe lanes that each card needs.", min=1, max=16, show_default=True)
-    ] = 8
+    ] = 4
     ecc: Annotated[bool, LIMITS(None, "Memory, board and CPU must correct errors.", True, "--ecc")] = False
     used: Annotated[bool, LIMITS(None, "Second-hand parts where their price is known.", True, "--used")] = (
         False
@@ -36,8 +36,13 @@ class BuildConditions:
         str, PLACE("V/A", "Wall circuit: 120V/15A, 120V/20A, 230V/16A, 240V/20A.", show_default=True)
     ] = "120V/15A"
     room_cooling: Annotated[
-        str, PLACE("W", "Heat that the room loses without getting hot.", show_default=True)
-    ] = "1500W"
+        str | None,
+        PLACE(
+            "W",
+            "Heat that the room loses without getting hot.",
+            show_default="1500W, or what a larger circuit carries",
+        ),
+    ] = None
     max_noise: Annotated[
         float, PLACE("dB", "Noise at one metre, dB(A).", min=20, max=90, show_default=True)
     ] = 50.0
@@ -95,8 +100,17 @@ class BuildInput:
         float | None,
         LIMITS("N", "Least output tokens per second, e.g. 20; then the cheapest.", max=1_000_000),
     ] = None
+    have: Annotated[
+        Path | None, LIMITS("FILE", "A list of parts that you have: they cost nothing."), Effect.READS
+    ] = None
+    upgrade: Annotated[
+        float | None,
+        LIMITS("USD", "Best next parts for the machine of --have, for so much.", max=1_000_000_000),
+    ] = None
     gpu: Annotated[str | None, LIMITS("ID,...", "Only cards with these accelerators.")] = None
-    max_gpus: Annotated[int, LIMITS("N", "Cards at most.", min=1, max=8, show_default=True)] = 4
+    max_gpus: Annotated[
+        int, LIMITS("N", "Cards at most; 0 plans a CPU alone.", min=0, max=8, show_default=True)
+    ] = 4
     top: Annotated[int, Option(metavar="N", min=1, max=20, help="Machines to show.")] = 4
     explain: Annotated[
         bool, Option("--explain", help="Also every rule, and power limits, of each machine.")

@@ -127,11 +127,15 @@ def _class_notes(model: Model, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _setting_of(typed: BuildConditions) -> Setting:
+    circuit = parse_circuit(typed.circuit)
+    room_w = max(Setting().room_cooling_w, circuit.continuous_w)
+    if typed.room_cooling is not None:
+        room_w = parse_watts(typed.room_cooling, "--room-cooling")
     return Setting(
-        circuit=parse_circuit(typed.circuit),
+        circuit=circuit,
         min_lanes=typed.min_lanes,
         needs_ecc=typed.ecc,
-        room_cooling_w=parse_watts(typed.room_cooling, "--room-cooling"),
+        room_cooling_w=room_w,
         max_noise_db=typed.max_noise,
     )
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from advisor.render.document import fields_of, pick_attributes
 from advisor.workstation.assembly import Check
 from advisor.workstation.plan import Build, MachinePerformance, Question
+from advisor.workstation.wiring import reach_of_machine, wire
 
 
 def build_record(build: Build) -> dict[str, object]:
@@ -20,6 +21,8 @@ def build_record(build: Build) -> dict[str, object]:
         "economics": build.economics,
         "parts": [{**fields_of(line), "usd": line.usd} for line in build.parts],
         "checks": [check_record(check) for check in build.checks],
+        "wiring": [] if build.machine is None else [fields_of(card) for card in wire(build.machine)],
+        "reach": None if build.machine is None else fields_of(reach_of_machine(build.machine)),
         "note": build.note,
     }
 
@@ -58,5 +61,6 @@ def question_inputs(question: Question) -> Mapping[str, object]:
         **pick_attributes(setting, "min_lanes needs_ecc room_cooling_w max_noise_db"),
         "max_cards": question.limits.max_cards,
         **pick_attributes(question.limits, "accelerators power_points"),
+        "have": [] if question.have is None else [part.name for _, part, _ in question.have.bill()],
         "currency": "USD",
     }

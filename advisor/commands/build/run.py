@@ -12,8 +12,11 @@ from advisor.commands.build.verdict_view import verdict_answer
 from advisor.commands.build.view import plan_answer
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
-from advisor.workstation.listing import read_listing
+from advisor.workstation.listing import Listing, read_listing
+from advisor.workstation.performance import best_run
+from advisor.workstation.plan import Question
 from advisor.workstation.planner import plan
+from advisor.workstation.valuation import hardware_of
 from advisor.workstation.verdict import judge_listing
 
 DEFAULT_MODEL: Final = "70b"
@@ -25,10 +28,33 @@ def build(asked: BuildInput, shared: SharedOptions) -> Answer:
 
     Raises: AdvisorError and its kinds: something typed is wrong, or no machine satisfies it.
     """
-    question, notes = question_of(asked.conditions, asked, shared)
     book = price_book(asked.conditions.price_file, shared.as_of, used=asked.conditions.used)
+    if asked.upgrade is not None and (asked.have is None or asked.budget is not None):
+        raise AdvisorError(
+            "--upgrade needs --have, and takes the place of --budget",
+            why="the sum buys parts for a machine that you have",
+            fix="e.g. build --model 70b --have mybuild.txt --upgrade 1500",
+        )
+    if asked.upgrade is not None:
+        asked = replace(asked, budget=asked.upgrade)
+    question, notes = question_of(asked.conditions, asked, shared)
+    if asked.have is not None:
+        listing = read_listing(asked.have, book)
+        question = replace(question, have=listing.machine, systems=False)
+        unread = tuple(f"not counted, as no record has it: {error.what}" for error in listing.unknown)
+        notes = (*notes, *listing.notes, *unread, *present_words(listing, question))
     answer = plan_answer(plan(question, book), question, notes, explain=asked.explain)
     return with_calibration(answer, question.load.calibration, question.limits.accelerators)
+
+
+def present_words(listing: Listing, question: Question) -> tuple[str, ...]:
+    """Return a note on the speed of the machine that the user has, if its parts tell it."""
+    hardware = hardware_of(listing.machine)
+    run = best_run(hardware, question.load) if hardware is not None else None
+    if run is None:
+        return (f"the parts of --have alone do not run {question.load.model.id}",)
+    speed = run.output_tokens_per_s.value
+    return (f"the parts of --have run {question.load.model.id} at {speed:.3g} tokens/s ({run.split})",)
 
 
 def check(asked: CheckInput, shared: SharedOptions) -> Answer:

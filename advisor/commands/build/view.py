@@ -24,12 +24,13 @@ from advisor.render.numbers import (
     usd,
 )
 from advisor.simulator.quantity import Quantity
-from advisor.workstation.assembly import Check
+from advisor.workstation.assembly import Assembly, Check
 from advisor.workstation.hardware import HardwareRun
 from advisor.workstation.knee import knee, knee_words, steps
 from advisor.workstation.plan import Build, MachinePerformance, PartLine, PlanResult, Question
+from advisor.workstation.wiring import CardWiring, reach_of_machine, wire
 
-BASIS_MARKS: Final = {"quote": "quote", "estimate": "estimate", "user": "yours"}
+BASIS_MARKS: Final = {"quote": "quote", "estimate": "typical", "user": "yours"}
 
 
 def plan_answer(found: PlanResult, question: Question, notes: tuple[str, ...], *, explain: bool) -> Answer:
@@ -162,7 +163,7 @@ def _frontier_chart(builds: Sequence[Build]) -> list[Block]:
 
 def machine_blocks(build: Build, *, explain: bool) -> list[Block]:
     """Return one machine: bill, what it runs, what it costs, rules that it breaks or (explained) all of them."""
-    blocks: list[Block] = [bill_table(build)]
+    blocks: list[Block] = [bill_table(build, is_planned=True)]
     if build.performance is not None:
         blocks += performance_blocks(build.performance, explain=explain)
     if build.economics is not None:
@@ -171,14 +172,60 @@ def machine_blocks(build: Build, *, explain: bool) -> list[Block]:
     if shown:
         kept = sum(check.passed for check in build.checks)
         blocks.append(checks_table(shown, f"Rules: {kept} of {len(build.checks)} kept"))
+    if build.machine is not None:
+        blocks.append(Paragraph(wiring_words(build.machine, build.checks)))
     if build.note:
         blocks.append(Paragraph(f"Note: {build.note}."))
     return blocks
 
 
-def bill_table(build: Build, title: str = "") -> Table:
-    """Return the bill of materials with the basis and the day of each price."""
-    rows = [_bill_row(line) for line in build.parts]
+def wiring_words(machine: Assembly, checks: Sequence[Check]) -> str:
+    """Return how to build a machine: slot and cables of each card, the supplies, what the place must bear, and which
+    models it holds."""
+    lines = [_card_words(number, card, machine) for number, card in enumerate(wire(machine), 1)]
+    if machine.bridges:
+        lines.append(
+            "The NVLink bridge joins both cards; their slots must be as far apart as the bridge is wide."
+        )
+    facts = {check.rule: check.why for check in checks}
+    frame = machine.case is not None and machine.case.open_frame
+    told_rules = ("circuit", "noise") if frame else ("circuit", "noise", "case-airflow")
+    place = [facts[rule] for rule in told_rules if rule in facts]
+    if place:
+        lines.append(f"The place: {'; '.join(place)}.")
+    reach = reach_of_machine(machine)
+    told = (
+        (reach.on_cards, "on the cards"),
+        (reach.with_cpu, "partly on the CPU"),
+        (reach.not_at_all, "not at all"),
+    )
+    lines.append(
+        "In four bits: " + "; ".join(f"{where} {', '.join(names)}" for names, where in told if names) + "."
+    )
+    return "\n".join(lines)
+
+
+def _card_words(number: int, card: CardWiring, machine: Assembly) -> str:
+    where = (
+        f"slot {card.slot} (PCIe {card.pcie_generation}.0 x{card.lanes})"
+        if card.slot
+        else "a slot that no source describes"
+    )
+    riser = f" on a {machine.risers.riser.name}" if card.on_riser and machine.risers.riser else ""
+    cables = []
+    if card.num_16_pin:
+        cables.append(f"{card.num_16_pin} x 16-pin (12V-2x6)")
+    if card.num_8_pin:
+        cables.append(f"{card.num_8_pin} x 8-pin, each on a cable of its own")
+    supplies = len(machine.supplies.psus) if machine.supplies else 1
+    fed = f", from supply {card.supply}" if supplies > 1 else ""
+    return f"Card {number}: {where}{riser}; power: {' and '.join(cables) or 'from the slot'}{fed}."
+
+
+def bill_table(build: Build, title: str = "", *, is_planned: bool = False) -> Table:
+    """Return the bill of materials with the basis and the day of each price. A planned part whose price is that of its
+    class stands for any like it."""
+    rows = [_bill_row(line, is_planned=is_planned) for line in build.parts]
     rows.append(("total", "", "", "", usd_exact(build.total_usd), ""))
     return Table(
         columns("part | n> | name~ | each> | total> | price is~"),
@@ -187,12 +234,14 @@ def bill_table(build: Build, title: str = "") -> Table:
     )
 
 
-def _bill_row(line: PartLine) -> tuple[str, ...]:
+def _bill_row(line: PartLine, *, is_planned: bool) -> tuple[str, ...]:
     unit = line.unit_price_usd
+    is_class = line.price_basis == "estimate" and line.num_listings and line.category != "board"
+    like = "like " if is_planned and is_class else ""
     return (
         line.category,
         str(line.quantity),
-        line.name + (f" [{', '.join(line.flags)}]" if line.flags else ""),
+        like + line.name + (f" [{', '.join(line.flags)}]" if line.flags else ""),
         MISSING if unit is None else usd_exact(unit),
         MISSING if unit is None else usd_exact(line.usd),
         _basis_words(line),
@@ -227,6 +276,8 @@ def performance_blocks(run: MachinePerformance, *, explain: bool) -> list[Block]
         lines.append(
             f"Most bits that fit: {_run_words(run.finest)}, {_speed(run.finest.output_tokens_per_s)}."
         )
+    if not run.qlora_bytes_per_card:
+        return [Paragraph("\n".join(lines))]
     fits = "fits" if run.qlora_fits else "does not fit"
     largest = f"; the largest of a few that fits: {run.largest_qlora}" if run.largest_qlora else ""
     lines.append(
@@ -258,6 +309,11 @@ def _bits(run: HardwareRun) -> float:
 
 
 def _speed_lines(run: MachinePerformance) -> list[str]:
+    if run.run.on_cpu and run.ttft_s is None:
+        return [
+            f"Decoding: {_speed(run.decode_tokens_per_s)} with {_run_words(run.run)}; the time to first token is not "
+            "predicted: no record states how fast CPUs compute prompts.",
+        ]
     if run.ttft_s is None:
         return [
             f"Trains {_speed(run.decode_tokens_per_s)} with QLoRA, {run.run.split}; "

@@ -14,11 +14,11 @@ from advisor.workstation.candidates import PartCandidate, SearchLimits
 from advisor.workstation.optimiser import Program
 from advisor.workstation.performance import MachineLoad, best_run
 from advisor.workstation.plan import Question
-from advisor.workstation.planned_cards import GOOD_GRADES, GRADED_FROM_USD
 from advisor.workstation.planner import complete_question, plan, program_for
 from advisor.workstation.rents import RentMarket
 from advisor.workstation.rule_book import judge, rules_for
 from advisor.workstation.rules_fit import LEAST_RAM_BYTES
+from advisor.workstation.rules_power import GOOD_GRADES, GRADED_FROM_W
 from advisor.workstation.valuation import hardware_of
 
 NO_RENT = RentMarket(())
@@ -124,7 +124,7 @@ def test_no_planned_build_is_broken_by_its_own_check(model: str, budget: float) 
 
 def test_more_money_buys_memory_bandwidth_where_layers_run_on_the_cpu() -> None:
     speeds = []
-    for budget in (3200.0, 5500.0, 12000.0):
+    for budget in (3300.0, 5500.0, 12000.0):
         solution = program_of("on the CPU").solve(max_usd=budget, maximise_speed=True)
         assert solution is not None
         speeds.append(solution.tokens_per_s)
@@ -140,7 +140,8 @@ def test_expensive_cards_have_a_good_supply() -> None:
             continue
         cards = next(c for c in solution.candidates if c.place == "cards")
         assert solution.machine.supplies is not None
-        assert cards.usd < GRADED_FROM_USD or all(
+        rated_w = sum(card.power_w for card in cards.choice.cards)
+        assert rated_w < GRADED_FROM_W or all(
             psu.grade in GOOD_GRADES for psu in solution.machine.supplies.psus
         )
 

@@ -90,15 +90,21 @@ BREAKS: dict[str, tuple[Change, Setting]] = {
     "storage": (lambda m: m, conditions(storage_needed_bytes=3e12)),
     "m2": (part("board", m2_slots=0), Setting()),
     "ecc": (kit(ecc=False), Setting()),
-    "pcie-lanes": (part("board", lane_modes=((16,), (16, 4))), Setting()),
+    "pcie-lanes": (part("board", lane_modes=((16,), (16, 2))), Setting()),
     "cpu-lanes": (part("cpu", series=SERIES["epyc-sp3"].model_copy(update={"slot_lanes": 24})), Setting()),
     "pcie-generation": (part("board", slots=(Slot(position=1, pcie_generation=3), Slot(position=4, pcie_generation=3))),
                         Setting()),
+    "riser-lanes": (lambda m: replace(m, risers=Risers(m.risers.riser.model_copy(update={"lanes": 1}), 2)),  # type: ignore[union-attr]
+                    Setting()),
     "riser-length": (lambda m: replace(m, risers=Risers(m.risers.riser.model_copy(update={"length_m": 0.5}), 2))  # type: ignore[union-attr]
                      , Setting()),
     "nvlink": (lambda m: replace(m, bridges=m.bridges * 2), Setting()),
     "peer-to-peer": (both(cards(accelerator="rtx-4090"), lambda m: replace(m, bridges=())), Setting()),
     "cpu-cores": (part("cpu", cores=4), Setting()),
+    "cpu-class": (part("cpu", cores=7), Setting()),
+    "frame": (both(cards(num=1), part("case", **FRAME), lambda m: replace(m, bridges=())), Setting()),
+    "psu-class": (psu(grade="bronze"), Setting()),
+    "psu-reset": (both(psu(power_w=600), cards(fraction=0.5)), Setting()),
     "psu-headroom": (psu(power_w=850), Setting()),
     "psu-transient": (both(psu(power_w=1400, num_16_pin=0), cards(power_w=500)), Setting()),
     "psu-plugs": (psu(num_8_pin=3), Setting()),
@@ -112,7 +118,7 @@ BREAKS: dict[str, tuple[Change, Setting]] = {
 }  # fmt: skip
 
 
-IMPLIES: Final = {"model-memory": ("ram-loading",)}
+IMPLIES: Final = {"cpu-cores": ("cpu-class",), "model-memory": ("ram-loading",)}
 """Rules that a machine cannot keep if it breaks another."""
 CHECKS_OF_LISTS: Final = {"cpu-count"}
 """Checks that only a list needs: a machine of the planner has one CPU."""

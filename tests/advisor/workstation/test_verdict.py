@@ -152,7 +152,7 @@ def test_a_supply_and_a_kit_follow_what_is_said(tmp_path: Path) -> None:
     [
         ('parts = ["2x RTX 5099 $4500"]', "part 1: unknown card 'RTX 5099'", "rtx-5090"),
         ('parts = ["flux capacitor"]', "part 1: unknown part 'flux capacitor'", ""),
-        ('parts = ["1650W PSU", "1610 W PSU"]', "part 2: '1610 W PSU'", "1600 W"),
+        ('parts = ["16100 W PSU"]', "part 1: supply '16100 W PSU'", ""),
         ("parts = 3", "parts is no list", ""),
         ("", "lists no parts", ""),
         ('[[part]]\nnam = "RTX 5090"', "[[part]] 1: field nam", "name"),

@@ -1,0 +1,121 @@
+"""Lists as people type them in forums: no part is dropped, taken for another, or counted wrongly."""
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from advisor.catalog.part_prices import price_book
+from advisor.workstation.listing import Listing, read_listing
+from advisor.workstation.valuation import WORST_LINK, hardware_of, known_host_bytes_per_s
+
+Bill = list[tuple[str, int, str]]
+"""Category, number and a part of the name of each line of a bill."""
+
+LINES: Final[dict[str, Bill]] = {
+    "Video cards: 6 x 3090 (used, 650 bucks each)": [("gpu", 6, "RTX 3090")],
+    "GPU: (4x) RTX 3090 24GB @ $700": [("gpu", 4, "RTX 3090")],
+    "NVIDIA RTX 6000 Ada 48 GB - two of them": [("gpu", 2, "RTX 6000 Ada")],
+    "Tesla P40 x 3 with blowers": [("gpu", 3, "Tesla P40")],
+    "Dual RTX A6000 with NVLink": [("gpu", 2, "RTX A6000"), ("bridge", 1, "NVLink")],
+    "Mobo: ASRock Rack ROMED8-2T": [("board", 1, "ROMED8-2T")],
+    "Motherboard - Supermicro H12SSL-i": [("board", 1, "H12SSL-i")],
+    "CPUs: 2x E5-2680v4": [("cpu", 2, "E5-2680 v4")],
+    "cpu: dual Intel Xeon Platinum 8480+": [("cpu", 2, "8480+")],
+    "EPYC 7F52": [("cpu", 1, "EPYC 7F52")],
+    "Threadripper PRO 5975WX": [("cpu", 1, "5975WX")],
+    "Intel Celeron G5905": [("cpu", 1, "G5905")],
+    "64 gigs of ddr5": [("ram", 1, "2 x 32 GB DDR5")],
+    "RAM: 8 x 32GB DDR4 3200 RDIMM": [("ram", 8, "32 GB DDR4 ECC RDIMM")],
+    "32GB DDR5-5600 (2x16GB)": [("ram", 1, "2 x 16 GB DDR5")],
+    "650W Gold": [("psu", 1, "650W")],
+    "1000W": [("psu", 1, "1000W")],
+    "PSU: 2x EVGA 1600W T2": [("psu", 2, "1600 T2")],
+    "3x HP 1200W server psu w/ breakout": [("psu", 3, "HP 1200W")],
+    "Case: open air mining frame": [("case", 1, "Open frame for 8")],
+    "Risers: 4x LINKUP PCIe 4.0": [("riser", 4, "LINKUP")],
+    "Framework Desktop 128GB $1,999": [("system", 1, "Framework Desktop")],
+    "GMKtec EVO-X2 128GB $1,800": [("system", 1, "Ryzen AI Max+ 395")],
+    "RTX 3080 10GB, i7-12700K, Z690, 32 GB DDR4 3600, 750W": [
+        ("gpu", 1, "RTX 3080"),
+        ("cpu", 1, "12700K"),
+        ("board", 1, "Z690"),
+        ("ram", 1, "2 x 16 GB DDR4"),
+        ("psu", 1, "750W"),
+    ],
+    "2x 3090 NVLinked; 5900X; X570 Taichi; 64GB DDR4 3600MHz; RM1000x": [
+        ("gpu", 2, "RTX 3090"),
+        ("bridge", 1, "NVLink"),
+        ("cpu", 1, "5900X"),
+        ("board", 1, "X570 Taichi"),
+        ("ram", 1, "2 x 32 GB DDR4"),
+        ("psu", 1, "RM1000x"),
+    ],
+    "Dell R7525, 2x EPYC 7763, 512GB, 3x A100 40GB PCIe": [
+        ("unknown", 1, "Dell R7525"),
+        ("cpu", 2, "EPYC 7763"),
+        ("ram", 1, "8 x 64 GB DDR4"),
+        ("gpu", 3, "A100 PCIe 40 GB"),
+    ],
+    "Samsung 990 Pro, 2TB": [("storage", 1, "990 Pro")],
+}
+
+
+def read(*texts: str) -> Listing:
+    return read_listing(None, price_book(), texts)
+
+
+@pytest.mark.parametrize("text", LINES)
+def test_a_line_is_read_as_its_writer_means_it(text: str) -> None:
+    bill = read(text, "Arctic P12").bill[:-1]
+    expected = LINES[text]
+    assert [(line.category, line.quantity) for line in bill] == [(kind, num) for kind, num, _ in expected]
+    for line, (_, _, name) in zip(bill, expected, strict=True):
+        assert name.lower() in line.name.lower()
+
+
+def test_rows_of_a_table_between_bars_are_read(tmp_path: Path) -> None:
+    file = tmp_path / "list.md"
+    file.write_text(
+        "| Component | Choice | Approx cost |\n|---|---|---|\n| CPU | AMD Ryzen 9 7950X | $500 |\n"
+        "| GPU | 2 x RTX 4090 | $3,600 |\n| PSU | 1600W | $350 |\n",
+        encoding="utf-8",
+    )
+    bill = read_listing(file, price_book()).bill
+    assert [(line.category, line.quantity, line.usd) for line in bill] == [
+        ("cpu", 1, 500.0),
+        ("gpu", 2, 3600.0),
+        ("psu", 1, 350.0),
+    ]
+
+
+def test_two_sockets_count_with_the_channels_of_both() -> None:
+    one = read("EPYC 7763", "Supermicro H12DSi-N6", "16x 32GB DDR4-3200 RDIMM").machine
+    two = read("2x EPYC 7763", "Supermicro H12DSi-N6", "16x 32GB DDR4-3200 RDIMM").machine
+    assert two.cpu is not None
+    assert two.cpu.series.num_cpus == 2
+    assert known_host_bytes_per_s(one) < known_host_bytes_per_s(two) < 2 * known_host_bytes_per_s(one)
+
+
+def test_an_unknown_board_is_never_better_than_the_worst_known() -> None:
+    for cards in ("4x RTX 3090", "6x RTX 3090"):
+        unknown = hardware_of(read(cards, "ASRock H510 Pro BTC+", "Celeron G5905").machine)
+        assert unknown is not None
+        assert (unknown.pcie_generation, unknown.pcie_lanes) == WORST_LINK
+
+
+def test_risers_of_one_lane_narrow_every_link() -> None:
+    wide = hardware_of(read("4x RTX 3090", "ROMED8-2T", "EPYC 7313P", "risers: PCIe 4.0").machine)
+    narrow = hardware_of(read("4x RTX 3090", "ROMED8-2T", "EPYC 7313P", "x1 usb risers").machine)
+    assert wide is not None
+    assert narrow is not None
+    assert (wide.pcie_lanes, narrow.pcie_lanes) == (16, 1)
+
+
+def test_a_list_without_cards_is_a_cpu_alone() -> None:
+    machine = read("EPYC 9354", "Supermicro H13SSL-N", "12x 64GB DDR5-4800 RDIMM").machine
+    hardware = hardware_of(machine)
+    assert hardware is not None
+    assert hardware.num == 0
+    assert hardware.host_bytes_per_s == 12 * 8 * 4800e6
+    assert hardware_of(read("flux capacitor", "EPYC 9354", "12x 64GB DDR5-4800 RDIMM").machine) is None
