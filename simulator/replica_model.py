@@ -146,9 +146,7 @@ def model_replica(
     transferred = sorted(
         name for name in library.transferred_operators if not name.startswith(_MINOR_OPERATORS)
     )
-    replica = ReplicaModel(
-        deployment, memory, surface, policy, costs, library, graphs, tuple(transferred)
-    )
+    replica = ReplicaModel(deployment, memory, surface, policy, costs, library, graphs, tuple(transferred))
     return as_served(replica, calibration)
 
 

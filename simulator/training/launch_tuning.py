@@ -122,7 +122,9 @@ def _launcher(job: TrainingJob, plan: TrainingPlan, trainer: str, node_size: int
         words.append(f'--num_machines {machines} --machine_rank "$RANK" --main_process_ip "$HEAD"')
         words.append(f"--main_process_port {_PORT}")
         words += ["--deepspeed_multinode_launcher standard"] if "--use_deepspeed" in words[0] else []
-    words.append(f"--module trl.scripts.{trainer}" if trainer in _TRAINERS else f"examples/scripts/{trainer}.py")
+    words.append(
+        f"--module trl.scripts.{trainer}" if trainer in _TRAINERS else f"examples/scripts/{trainer}.py"
+    )
     return " ".join(words)
 
 
