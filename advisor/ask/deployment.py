@@ -48,8 +48,8 @@ def deployment_of(model: str, gpu: str, typed: LayoutOptions) -> tuple[Deploymen
     """
     if typed.engine is None:
         name, engine_note = usual_engine(model, gpu, typed.precision)
-        found, notes = deployment_of(model, gpu, dataclasses.replace(typed, engine=name))
-        return found, (*notes, engine_note) if engine_note else notes
+        chosen_deployment, notes = deployment_of(model, gpu, dataclasses.replace(typed, engine=name))
+        return chosen_deployment, (*notes, engine_note) if engine_note else notes
     engine, release = engines.split_release(typed.engine)
     named = models.get(model)
     chosen = [named.note, accelerators.get(gpu).note, engines.get(engine).note]

@@ -221,7 +221,7 @@ def _with_limit(scenario: Scenario, limit_s: float) -> Scenario:
 
 def _key(trial: Trial, scenario: Scenario) -> tuple[object, ...]:
     candidate = trial.candidate
-    return trial.accelerator_id, layout_of(candidate, 1, None), str(levers_of(candidate, scenario))
+    return trial.accelerator_id, layout_of(candidate, 1, None, scenario.constraints), str(levers_of(candidate, scenario))
 
 
 def _gather(searches: Sequence[Search]) -> list[Trial]:
@@ -277,7 +277,7 @@ def _deployment(
     found = Found(trial.candidate, trial.replica, middle, bought, trial.ways)
     plan = judge_purchase(base.scenario, Demand("rate", middle.load * 0.5), found)
     low, high = _log_errors(found)
-    layout = layout_of(trial.candidate, 1, None)
+    layout = layout_of(trial.candidate, 1, None, base.scenario.constraints)
     degrees = {
         "TP": run.tensor_parallel,
         "PP": run.pipeline_parallel,
