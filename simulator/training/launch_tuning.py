@@ -98,7 +98,7 @@ def _program(job: TrainingJob, plan: TrainingPlan, node_size: int) -> str:
 
     Source: TRL 1.16.0, SFTTrainer(peft_config); PEFT, IA3Config.
     """
-    arguments = {
+    arguments: dict[str, Any] = {
         "max_length": job.sequence_tokens,
         "packing": not job.mean_sequence_tokens,
         "per_device_train_batch_size": plan.micro_batch,
