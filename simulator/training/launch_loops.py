@@ -83,7 +83,9 @@ def verl_flags(job: TrainingJob, plan: TrainingPlan, loop: LoopShape) -> str:
         f"trainer.n_gpus_per_node={in_node} trainer.nnodes={loop.num_rollout_accelerators // in_node}",
     ]
     # The reference is loaded only if the distance to it counts.
-    flags.append(f"{actor}.use_kl_loss=True" if loop.algorithm != "ppo" else "algorithm.use_kl_in_reward=True")
+    flags.append(
+        f"{actor}.use_kl_loss=True" if loop.algorithm != "ppo" else "algorithm.use_kl_in_reward=True"
+    )
     if loop.algorithm == "ppo":
         flags.append(f"critic.model.path={name} critic.ppo_micro_batch_size_per_gpu={micro}")
     flags += _verl_megatron(job, plan, actor) if in_megatron else _verl_fsdp(plan, actor)
