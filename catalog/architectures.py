@@ -194,8 +194,8 @@ def check_release(engine: Engine, model: Model, version: str, known: str) -> str
     options = f"{engine.name} {known}" if known else f"a newer {engine.name}"
     words = class_words(found, engine.name)
     doubt = f"; {words}" if words else ""
-    differs = f"the command has the words of {version} where they are known to differ"
-    return f"defaults are those of {options}; {differs}{doubt}"
+    differ = f"the command has the words of {version} where they are known to differ"
+    return f"defaults are those of {options}; {differ}{doubt}"
 
 
 def class_words(found: ClassSupport, engine: str) -> str:

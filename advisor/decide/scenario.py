@@ -214,7 +214,7 @@ class Constraints(Market):
     """The limits that an answer about serving must stay within."""
 
     engines: tuple[str, ...] = ()
-    engine_releases: tuple[tuple[str, str], ...] = Field(default=(), exclude=True)
+    engine_releases: tuple[tuple[str, str], ...] = ()
     """Engines with the release that the user named, whose words the commands have."""
     precisions: tuple[str, ...] = ()
     regions: tuple[str, ...] = ()

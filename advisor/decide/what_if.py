@@ -221,7 +221,11 @@ def _with_limit(scenario: Scenario, limit_s: float) -> Scenario:
 
 def _key(trial: Trial, scenario: Scenario) -> tuple[object, ...]:
     candidate = trial.candidate
-    return trial.accelerator_id, layout_of(candidate, 1, None, scenario.constraints), str(levers_of(candidate, scenario))
+    return (
+        trial.accelerator_id,
+        layout_of(candidate, 1, None, scenario.constraints),
+        str(levers_of(candidate, scenario)),
+    )
 
 
 def _gather(searches: Sequence[Search]) -> list[Trial]:

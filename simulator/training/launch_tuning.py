@@ -3,6 +3,7 @@
 import json
 import shlex
 from collections.abc import Mapping
+from string import Template
 from typing import Any, Final
 
 from advisor.catalog.architectures import needs_repository_code
@@ -40,7 +41,6 @@ def trl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     return (
         bool(weights_of(job.model))
         and max(degrees) == 1
-        and job.method != "ia3"
         and job.compute_dtype in _PRECISIONS
         and job.optimizer in _OPTIMIZERS
         and plan.recompute in ("none", "full")
@@ -65,6 +65,8 @@ def trl_flags(
     Source: TRL 1.16.0, trl/cli, trl/scripts, examples/scripts/orpo.py; Accelerate 1.15.0,
         accelerate/commands/launch.py. TRL 0.24.0 hands options of Accelerate on for `sft` alone.
     """
+    if job.method == "ia3":
+        return _program(job, plan, node_size)
     if trainer not in _TRAINERS + _EXAMPLES:
         raise ValueError(f"TRL has no command {trainer}")
     name = shlex.quote(weights_of(job.model))
@@ -73,6 +75,47 @@ def trl_flags(
     flags.append(_sequences(job) if trainer == "sft" else more)
     flags += _trainer_flags(job, plan)
     return " ".join(filter(None, flags))
+
+
+_IA3: Final = """cat > ia3.py <<'EOF'
+from datasets import load_dataset
+from peft import IA3Config
+from trl import SFTConfig, SFTTrainer
+
+SFTTrainer(
+    model=$model,
+    args=SFTConfig($arguments),
+    train_dataset=load_dataset("DATASET", split="train"),
+    peft_config=IA3Config(task_type="CAUSAL_LM"),
+).train()
+EOF
+$start"""
+"""Program for a kind of adapter that no command of TRL has an option for."""
+
+
+def _program(job: TrainingJob, plan: TrainingPlan, node_size: int) -> str:
+    """Return a Python program that tunes IA3 vectors with TRL's trainer, and its start.
+
+    Source: TRL 1.16.0, SFTTrainer(peft_config); PEFT, IA3Config.
+    """
+    arguments: dict[str, Any] = {
+        "max_length": job.sequence_tokens,
+        "packing": not job.mean_sequence_tokens,
+        "per_device_train_batch_size": plan.micro_batch,
+        "gradient_accumulation_steps": _accumulation(job, plan),
+        job.compute_dtype: True,
+        "gradient_checkpointing": plan.recompute != "none",
+    }
+    if named := _OPTIMIZERS.get(job.optimizer, "").removeprefix("--optim "):
+        arguments["optim"] = named
+    start = "python3 ia3.py"
+    if plan.data_parallel > 1 or _in_host(plan):
+        start = f"{_accelerate(job, plan, node_size)} ia3.py"
+    return Template(_IA3).substitute(
+        model=repr(weights_of(job.model)),
+        arguments=", ".join(f"{name}={value!r}" for name, value in arguments.items()),
+        start=start,
+    )
 
 
 def _sequences(job: TrainingJob) -> str:
@@ -115,6 +158,12 @@ def _launcher(job: TrainingJob, plan: TrainingPlan, trainer: str, node_size: int
     """Return TRL's own command for one accelerator, or Accelerate in front of the trainer's script."""
     if plan.data_parallel == 1 and not _in_host(plan) and trainer in _TRAINERS:
         return f"trl {trainer}"
+    script = f"--module trl.scripts.{trainer}" if trainer in _TRAINERS else f"examples/scripts/{trainer}.py"
+    return f"{_accelerate(job, plan, node_size)} {script}"
+
+
+def _accelerate(job: TrainingJob, plan: TrainingPlan, node_size: int) -> str:
+    """Return Accelerate's command with its own options, for every process of a plan."""
     count = plan.data_parallel
     machines = -(-count // node_size)
     words = [f"accelerate launch {_sharding(job, plan)} --num_processes {count}".replace("  ", " ")]
@@ -122,9 +171,6 @@ def _launcher(job: TrainingJob, plan: TrainingPlan, trainer: str, node_size: int
         words.append(f'--num_machines {machines} --machine_rank "$RANK" --main_process_ip "$HEAD"')
         words.append(f"--main_process_port {_PORT}")
         words += ["--deepspeed_multinode_launcher standard"] if "--use_deepspeed" in words[0] else []
-    words.append(
-        f"--module trl.scripts.{trainer}" if trainer in _TRAINERS else f"examples/scripts/{trainer}.py"
-    )
     return " ".join(words)
 
 

@@ -288,8 +288,6 @@ def flags_figure(option: TrainingOption) -> Block:
         lines.append(
             f"# this plan, part by part\nadvisor simulate train {shlex.join(option.launch.simulate_args)}"
         )
-    if not lines:
-        return Paragraph("No framework known here has a command for it: its library is called from Python.")
     return Figure("\n".join(lines), title="Launch options by framework")
 
 

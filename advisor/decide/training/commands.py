@@ -7,7 +7,6 @@ from typing import Final
 
 from advisor.decide.training.result import Reinforcement
 from advisor.decide.training.scenario import RolloutTask
-from advisor.decide.training.space import WITHOUT_COMMANDS
 from advisor.simulator.training.cluster import TrainingCluster, on_bus
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_flags import launch_flags
@@ -38,17 +37,18 @@ class LoopKind:
 
 def has_command(job: TrainingJob, plan: TrainingPlan, loop: LoopKind | None = None) -> bool:
     """Whether a framework has options for all of a plan, of pre-training and tuning or of a loop."""
-    if job.method in WITHOUT_COMMANDS:
-        return True  # its library is called from Python
     if loop is None:
         return bool(launch_flags(job, plan, as_priced=True))
     if not generates(loop.algorithm):
-        return loop.algorithm in _TRL_SCRIPTS and trl_runs(job, plan)
+        return _trl_loops(job, plan, loop.algorithm)
     if openrlhf_places(loop) and openrlhf_runs(job, plan):
         return True
-    return not loop.is_apart and (
-        verl_runs(job, plan) or (loop.algorithm in _TRL_SCRIPTS and trl_runs(job, plan))
-    )
+    return not loop.is_apart and (verl_runs(job, plan) or _trl_loops(job, plan, loop.algorithm))
+
+
+def _trl_loops(job: TrainingJob, plan: TrainingPlan, algorithm: Algorithm) -> bool:
+    """Whether TRL has a script of the algorithm and options for all of a plan."""
+    return algorithm in _TRL_SCRIPTS and job.method != "ia3" and trl_runs(job, plan)
 
 
 def openrlhf_places(loop: LoopKind) -> bool:
@@ -108,7 +108,7 @@ def _trl_loop(
 ) -> dict[str, str]:
     """Return the command of TRL's own trainer of the algorithm, where TRL has one and options for the plan."""
     name = task.algorithm
-    if name not in _TRL_SCRIPTS or not trl_runs(job, plan):
+    if not _trl_loops(job, plan, name):
         return {}
     if generates(name):
         limits = f"--max_completion_length {lengths[1]} --num_generations {task.samples_per_prompt}"

@@ -57,8 +57,6 @@ _AS_IN_CATALOG: Final = MachineConditions()
 _AT_LEAST_A_PAIR: Final = (2, 4, 8, 16)
 """Micro-batches of algorithms on given outputs: both outputs of a pair pass together (TRL's concatenated forward), and
 KTO compares an output with those of other prompts of its micro-batch."""
-WITHOUT_COMMANDS: Final = ("ia3",)
-"""Methods that a library has (PEFT's IA3Config), but no command of a tabulated framework."""
 _TRANSFORMERS_ONLY: Final = ("adamw_8bit", "adafactor", "lion")
 
 
@@ -295,7 +293,7 @@ def _jobs_with_commands(
         for framework, dtype in itertools.product(frameworks, dtypes)
     )
     plan = TrainingPlan()
-    return [job for job in jobs if job.method in WITHOUT_COMMANDS or launch_flags(job, plan, as_priced=True)]
+    return [job for job in jobs if launch_flags(job, plan, as_priced=True)]
 
 
 def _any_defines(frameworks: Sequence[str], model: Model) -> bool:

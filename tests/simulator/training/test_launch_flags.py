@@ -331,3 +331,14 @@ def test_only_frameworks_with_the_model_have_a_command(model: str, frameworks: s
     assert ("--trust_remote_code" in found["trl"]) == (model in ("gla-1.3b", "rwkv7-2.9b"))
     if "torchtitan" in found:
         assert "--model.flavor FLAVOR" not in found["torchtitan"]
+
+
+@pytest.mark.parametrize("count", [1, 8, 16])
+def test_adapters_without_an_option_of_trl_have_a_program(count: int) -> None:
+    job = replace(DENSE, method="ia3", lora_rank=0, framework="peft", optimizer="adafactor")
+    (command,) = launch_flags(job, TrainingPlan(data_parallel=count), as_priced=True).values()
+    program, start = command.removeprefix("cat > ia3.py <<'EOF'\n").rsplit("\nEOF\n", 1)
+    compile(program, "ia3.py", "exec")
+    assert "IA3Config" in program
+    assert "optim='adafactor'" in program
+    assert start == "python3 ia3.py" or f"--num_processes {count}" in start
