@@ -247,13 +247,14 @@ def build_shortlist(done: Search) -> Shortlist:
     if done.together is not None:
         entries = sort_by_expected_cost([done.together, *entries])
     safe = next((plan for plan in entries if plan.is_founded), None)
+    able = [race.safe_pick(-1), *(plan for plan in fleets if plan.is_founded)]
+    below = min(filter(None, able), key=lambda plan: plan.expected_cost, default=None)
+    if safe is not None and below is not None and _is_cheaper_elsewhere(below, safe):
+        safe = None  # a variant of an option that is not founded itself is safe for less
     options = _options(entries, roles(entries, safe), done, scenario, fleets=fleets)
     ties = [rank for rank, plan in enumerate(entries[1:], start=2) if is_tie(entries[0], plan)]
     options = (replace(options[0], tie_with=tuple(ties)), *options[1:])
     safe_pick = next((option for option in options if option.role == "safe_pick"), None)
-    if safe_pick is None:
-        able = [race.safe_pick(-1), *(plan for plan in fleets if plan.is_founded)]
-        below = min(filter(None, able), key=lambda plan: plan.expected_cost, default=None)
     if safe_pick is None and below is not None:
         safe_pick = replace(option_of(0, below, scenario), role="safe_pick")
     with limit_effort(SEARCH_WORK):
@@ -261,6 +262,12 @@ def build_shortlist(done: Search) -> Shortlist:
     options += _options(more, ["other"] * len(more), done, scenario, first_rank=len(entries) + 1)
     entries += more
     return Shortlist(entries, options, safe_pick, _rejected_accelerators(done, entries, scenario.top))
+
+
+def _is_cheaper_elsewhere(plan: Planned, entry: Planned) -> bool:
+    """Whether a plan of another accelerator is expected to cost less than an entry."""
+    is_other = plan.found.accelerator_id != entry.found.accelerator_id
+    return is_other and plan.expected_cost < entry.expected_cost
 
 
 def _build_decision(
