@@ -1,6 +1,6 @@
-"""Take the picture of a report that the documentation shows: needs Chromium and the extra test-browser.
+"""Take the pictures of pages that the documentation shows: needs Chromium and the extra test-browser.
 
-python tools/write_report_picture.py
+python tools/write_report_picture.py [report] [what-if]
 """
 
 import shutil
@@ -13,8 +13,17 @@ sys.path.insert(0, str(ROOT))
 
 from advisor.__main__ import main as advisor
 
-PICTURE = ROOT / "docs" / "images" / "report.png"
-ASKED = "recommend --model 70b --workload serve --as-of 2026-11-20 --quiet"
+IMAGES = ROOT / "docs" / "images"
+DAY = "--as-of 2026-11-20 --quiet"
+PICTURES = {
+    "report": (f"recommend --model 70b --workload serve {DAY}", ""),
+    "what-if": (
+        "recommend --model 8b --rate 10 --tpot-p99 50ms --gpu l40s,h100-sxm,rtx-4090,mi300x,b200-sxm --engine vllm "
+        f"--levers none --what-if {DAY}",
+        "#what-if",
+    ),
+}
+"""Question of each picture, and the part of its page; the top of the page where it is empty."""
 WIDTH = 1200
 HEIGHT = 1010
 SCALE = 0.85
@@ -27,19 +36,23 @@ def main() -> int:
     if chromium is None:
         print("no Chromium here", file=sys.stderr)
         return 1
+    wanted = sys.argv[1:] or list(PICTURES)
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
-        page_file = Path(folder) / "report.html"
-        code = advisor([*ASKED.split(), "-o", str(page_file)])
-        if code:
-            return code
         browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
-        page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, device_scale_factor=SCALE)
-        page.goto(page_file.as_uri())
-        page.wait_for_selector("html[data-ready]")
-        PICTURE.parent.mkdir(exist_ok=True)
-        page.screenshot(path=PICTURE)
+        for name in wanted:
+            asked, part = PICTURES[name]
+            page_file = Path(folder) / f"{name}.html"
+            code = advisor([*asked.split(), "-o", str(page_file)])
+            if code:
+                return code
+            page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT}, device_scale_factor=SCALE)
+            page.goto(page_file.as_uri())
+            page.wait_for_selector("html[data-ready]")
+            IMAGES.mkdir(exist_ok=True)
+            picture = IMAGES / f"{name}.png"
+            (page.locator(part) if part else page).screenshot(path=picture)
+            print(f"{picture.relative_to(ROOT)}: {picture.stat().st_size} bytes")
         browser.close()
-    print(f"{PICTURE.relative_to(ROOT)}: {PICTURE.stat().st_size} bytes")
     return 0
 
 

@@ -68,7 +68,8 @@ def _print_table(block: Table, console: Console) -> None:
     if block.title:
         console.print(Text(on_one_line(block.title), style="bold"))
     num_left_out = max(0, len(block.rows) - MOST_ROWS)
-    block = _that_fits(_on_one_line(replace(block, rows=block.rows[:MOST_ROWS], details=())), console.width)
+    whole = _on_one_line(replace(block, rows=block.rows[:MOST_ROWS], details=()))
+    block = _that_fits(whole, console.width)
     table = RichTable(
         box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0), show_edge=False, header_style="bold"
     )
@@ -78,6 +79,9 @@ def _print_table(block: Table, console: Console) -> None:
     for row in block.rows:
         table.add_row(*(Text(_at_hyphens(cell, width)) for cell, width in zip(row, widths, strict=True)))
     console.print(table)
+    dropped = [on_one_line(column.header) for column in whole.columns if column not in block.columns]
+    if dropped and console.width < PIPE_WIDTH:
+        console.print(Text(f"No room for {', '.join(dropped)}: a wider window or --json shows them."))
     if num_left_out:
         console.print(Text(f"{num_left_out:,} more rows are left out: -o FILE.csv writes all of them."))
 

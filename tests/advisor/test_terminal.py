@@ -238,3 +238,22 @@ def test_a_saved_probe_is_shown(cli: Cli, tmp_path: Path) -> None:
         run = cli(f"advisor probe show {saved}")
         assert run.code == 2
         assert "To fix" in run.err or "why" in run.err
+
+
+@pytest.mark.parametrize(("columns", "says"), [(60, True), (100, False), (160, False)])
+def test_columns_that_have_no_room_are_named(
+    monkeypatch: pytest.MonkeyPatch, columns: int, says: bool
+) -> None:
+    from io import StringIO
+
+    from advisor.render.answer import Column, Table
+    from advisor.render.terminal import print_blocks
+
+    monkeypatch.setenv("COLUMNS", str(columns))
+    names = ("take", "runs", "cost", "basis")
+    header = tuple(Column(name, optional=name in ("runs", "basis")) for name in names)
+    out = StringIO()
+    print_blocks((Table(header, (("8 x h100-sxm", "v" * 24, "$4.20 (3-5)", "m" * 24),)),), out)
+    text = out.getvalue()
+    assert ("No room for basis: a wider window or --json shows them." in text) is says
+    assert "$4.20 (3-5)" in text

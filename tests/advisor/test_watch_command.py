@@ -137,6 +137,7 @@ def test_plans_that_cannot_be_read_are_told_and_the_others_watched(cli: Cli) -> 
         Path(f"broken-{number}.json").write_text(json.dumps(change(json.loads(whole))))
         files.append(f"broken-{number}.json")
     code, told = watch(cli, files=" ".join([*files, "plan.json"]), acme=1.5, bolt=3.0)
+    assert cli("advisor watch half.json -q").err.startswith("error: half.json")
     assert code == 2
     *broken, last = told["plans"]
     for watched, name in zip(broken, ["half", "missing", *BROKEN], strict=True):

@@ -154,7 +154,7 @@ class WatchInput:
         list[Path], Argument(metavar="PLAN.json...", help="What `advisor recommend --plan` wrote.")
     ]
     option: Annotated[
-        int, Option("--option", metavar="N", min=1, help="Rank of the option that was taken.")
+        int, Option("--option", metavar="N", min=1, max=100, help="Rank of the option that was taken.")
     ] = 1
     threshold: Annotated[
         float,

@@ -89,6 +89,7 @@ def watch(asked: WatchInput, shared: SharedOptions) -> Answer:
     Raises: AdvisorError: --since is no day, or the price file is malformed.
     """
     from advisor.ask.measures import parse_day
+    from advisor.cli.notes import tell
     from advisor.commands.recommend.watch import watch_plan
     from advisor.commands.recommend.watch_view import watch_answer
 
@@ -98,5 +99,10 @@ def watch(asked: WatchInput, shared: SharedOptions) -> Answer:
         watch_plan(path, asked.option, asked.threshold, asked.price_file, asked.since, shared)
         for path in dict.fromkeys(asked.files)
     ]
+    # A plan that cannot be read is an error although the others are answered, and errors are told even with --quiet.
+    for plan in plans:
+        if "unreadable" in plan.findings:
+            tell(f"error: {plan.reason}")
+            tell(f"  To fix: {plan.fix}")
     inputs = {name: getattr(asked, name) for name in ("files", "option", "threshold", "since", "price_file")}
     return watch_answer(plans, inputs, asked.threshold)

@@ -36,7 +36,7 @@ Check = Callable[[list[str], int, str, str], None]
 MOST_BYTES = 2_000_000_000
 SLOW = {"recommend", "build", "build check", "cost", "replay"}
 """Seconds each: asked less often."""
-LEFT_OUT = {"probe", "catalog refresh", "sweep", "config show"}
+LEFT_OUT = {"probe", "catalog refresh", "sweep", "config show", "serve-api", "mcp"}
 """Options about the machine, the network and many points at once, which other tests cover."""
 TEXTS = (
     "", " ", "0", "-1", "1", "nan", "inf", "-inf", "1e400", "1e30", "²", "٣", "0x10", "1_000", "9" * 5000, "70b", "8b",
