@@ -441,7 +441,7 @@ def _runs_by_host(
 
 @dataclass(frozen=True, slots=True)
 class _OffloadedSet:
-    """Set of cards beside a CPU that runs layers, as a measure for sets that cost more."""
+    """Set of cards with a CPU that runs layers, as a measure for sets that cost more."""
 
     usd: float
     num: int

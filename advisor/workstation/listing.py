@@ -234,9 +234,9 @@ def split_line(line: TypedLine) -> list[TypedLine]:
     """
     if line.category not in (None, "gpu"):
         return [line]
-    pieces = _pieces_of(line) if line.category is None else []
-    if pieces:
-        return [part for piece in pieces for part in split_line(piece)]
+    listed = _pieces_of(line) if line.category is None else []
+    if listed:
+        return [part for piece in listed for part in split_line(piece)]
     if _BRIDGE_WORDS.search(line.what) and find_card_name(line.what) is not None:
         return _split_off_bridge(line)
     pieces = [piece for piece in _JOINED.split(line.what) if piece.strip()]
@@ -256,7 +256,7 @@ def split_line(line: TypedLine) -> list[TypedLine]:
 def _pieces_of(line: TypedLine) -> list[TypedLine]:
     """Return the parts of a line that lists several between commas, semicolons or slashes; none if it names one part
     with its properties (`Samsung 990 Pro, 2TB`)."""
-    rest = _BRACKETED_TEXT.sub(lambda found: found.group().translate(_HIDE_COMMAS), line.text)
+    rest = _BRACKETED_TEXT.sub(lambda bracket: bracket.group().translate(_HIDE_COMMAS), line.text)
     texts = [piece.translate(_SHOW_COMMAS).strip() for piece in _LISTED.split(rest) if piece.strip()]
     if len(texts) < 2:
         return []
@@ -318,8 +318,8 @@ class _ListingReader:
 
     def read(self, typed: Sequence[TypedLine]) -> Listing:
         lines = [part for line in typed for part in split_line(line)]
-        kinds = [found.group().upper() for line in lines if (found := _RAM_TYPE.search(line.what))]
-        self._ram_type = kinds[0] if kinds else ""
+        named = [match.group().upper() for line in lines if (match := _RAM_TYPE.search(line.what))]
+        self._ram_type = named[0] if named else ""
         self._notes += [
             f"{line.text.strip()!r} counts as {line.quantity}" for line in lines if line.is_worded
         ]

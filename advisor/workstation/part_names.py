@@ -32,7 +32,7 @@ _JOINED_UNIT: Final = re.compile(r"(\d)\s+(gb|tb|w)\b", re.IGNORECASE)
 PartT = TypeVar("PartT", bound=Part)
 WORDS: Final = {
     "bridge": ("nvlink", "bridge"),
-    "riser": ("riser", "extension"),
+    "riser": ("riser", "risers", "extension", "extensions"),
     "psu": ("psu", "supply", "power"),
     "ram": ("ram", "memory", "ddr4", "ddr5", "rdimm", "udimm", "dimm", "ecc"),
     "storage": ("nvme", "ssd", "m.2", "drive", "storage"),

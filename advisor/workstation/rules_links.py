@@ -162,7 +162,7 @@ def cores(actual: float, limit: float, machine: Assembly, setting: Setting) -> t
 
 
 CORES_OF_CLASS: Final = {0: 8, 1: 6, 2: 8}
-"""Cores of the CPU that builders usually combine with so many cards; four more for each further card. Tokenising,
+"""Cores of the CPU that builders usually combine with a number of cards; four more for each further card. Tokenising,
 sampling and loading keep them busy. Own assumption; cards of 48 GB count as two."""
 LARGE_CARD_BYTES: Final = 48 * GB
 

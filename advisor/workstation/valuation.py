@@ -238,6 +238,7 @@ def system_of(system: System, question: Question, book: PriceBook, market: RentM
         power_w=system.power_w,
         optimality_gap=0.0,
         note=system.note,
+        is_used=line.condition == "used",
     )
 
 

@@ -5,9 +5,15 @@ from typing import Final
 
 import pytest
 
+from advisor.catalog import models
 from advisor.catalog.part_prices import price_book
 from advisor.workstation.listing import Listing, read_listing
+from advisor.workstation.performance import MachineLoad
+from advisor.workstation.plan import Question
+from advisor.workstation.planner import plan
+from advisor.workstation.rents import RentMarket
 from advisor.workstation.valuation import WORST_LINK, hardware_of, known_host_bytes_per_s
+from advisor.workstation.verdict import judge_listing
 
 Bill = list[tuple[str, int, str]]
 """Category, number and a part of the name of each line of a bill."""
@@ -119,3 +125,24 @@ def test_a_list_without_cards_is_a_cpu_alone() -> None:
     assert hardware.num == 0
     assert hardware.host_bytes_per_s == 12 * 8 * 4800e6
     assert hardware_of(read("flux capacitor", "EPYC 9354", "12x 64GB DDR5-4800 RDIMM").machine) is None
+
+
+AM4: Final = ("Ryzen 7 5800X", "MSI X570 MEG UNIFY", "64GB DDR4-3600 (2x32GB)")
+REST: Final = ("Fractal Design Meshify 2", "Noctua NH-U12S", "2TB NVMe")
+SOUND: Final = (
+    ("8b", ("RTX 5070", *AM4, "650W Gold", *REST)),
+    ("70b", ("RTX 4090", *AM4, "1000W Gold", *REST)),
+    ("gpt-oss-120b", ("RTX 3090", *AM4, "850W Gold", *REST)),
+)
+
+
+@pytest.mark.parametrize(("model", "texts"), SOUND)
+def test_no_typed_list_for_the_money_is_faster_than_the_plan(model: str, texts: tuple[str, ...]) -> None:
+    """The law of the planner, for lists that break no rule and whose parts all have a price."""
+    book = price_book()
+    load = MachineLoad(models.get(model).record)
+    build = judge_listing(read_listing(None, book, texts), Question(load), book, better=False).build
+    assert build.performance is not None
+    builds = plan(Question(load, budget_usd=build.total_usd), book, RentMarket(())).builds
+    best = max(one.performance.decode_tokens_per_s.value for one in builds if one.performance)
+    assert build.performance.decode_tokens_per_s.value <= 1.03 * best
