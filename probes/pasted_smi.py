@@ -80,7 +80,7 @@ def read_smi_query(text: str) -> SmiReport:
         if "pci/device id" not in values:
             raise InputFileError(
                 f"GPU {bus_id} has no PCI device id",
-                why="the text was cut, or only a part of the report was asked for (-d)",
+                why="the text was cut or lost its indentation, or only a part of the report was asked for (-d)",
                 fix="paste all that nvidia-smi -q printed",
             )
         gpus.append(_gpu(index, values))
