@@ -105,13 +105,15 @@ def check_count(machine: ProbedMachine, num_expected: int | None) -> Measurement
 
 def check_sku(gpu: Gpu, accelerator: Accelerator) -> Measurement:
     """Check the board by its PCI id, and its name against it; an id that is not listed proves nothing and warns."""
+    model = next((part for part in accelerator.id.split("-") if any(map(str.isdigit, part))), "")
+    is_other = gpu.vendor == "nvidia" and bool(gpu.name) and model not in gpu.name.lower()
     if not gpu.accelerator:
         note = f"PCI id {gpu.pci_device_id or 'unknown'} ({gpu.name}) is not in the list: judged as {accelerator.name}"
-        return _compare("sku", gpu, gpu.name or "unknown", accelerator.id, "warn", source="order", note=note)
-    model = next((part for part in accelerator.id.split("-") if any(map(str.isdigit, part))), "")
+        verdict: Status = "fail" if is_other else "warn"
+        return _compare("sku", gpu, gpu.name or "unknown", accelerator.id, verdict, source="order", note=note)
     status: Status = "pass" if gpu.accelerator == accelerator.id else "fail"
     note = gpu.name
-    if status == "pass" and gpu.vendor == "nvidia" and gpu.name and model not in gpu.name.lower():
+    if status == "pass" and is_other:
         status = "warn"
         note = f"calls itself {gpu.name}"
     return _compare("sku", gpu, gpu.accelerator, accelerator.id, status, source="order", note=note)

@@ -22,8 +22,10 @@ from advisor.probes.pasted_smi import (
     SmiReport,
     is_smi_list,
     is_smi_query,
+    is_smi_table,
     read_smi_list,
     read_smi_query,
+    read_smi_table,
     with_changes,
 )
 from advisor.probes.process import algorithm_of
@@ -56,6 +58,7 @@ class PastedProof:
     """Content of several pasted texts about one machine."""
 
     queries: list[SmiReport] = field(default_factory=list)
+    table: SmiReport | None = None
     listed: SmiReport | None = None
     topology: LinkTopology | None = None
     ports: tuple[NetworkPort, ...] | None = None
@@ -83,18 +86,11 @@ def read_proof(texts: Iterable[tuple[str, str]]) -> PastedProof:
         if not found:
             raise InputFileError(
                 f"{name}: no report about a machine" if text.strip() else f"{name}: is empty",
-                why=_why_unread(text),
+                why=f"it begins with {' '.join(text.split())[:60]!r}" if text.strip() else "",
                 fix=f"paste the output of {', '.join(title for title, _ in _READERS)}",
             )
         proof.sources.append({"file": name, "formats": ", ".join(found)})
     return proof
-
-
-def _why_unread(text: str) -> str:
-    if "NVIDIA-SMI" in text and "Driver Version" in text:
-        return "the table that nvidia-smi prints has no PCI ids and no limits: nvidia-smi -q has"
-    start = " ".join(text.split())[:60]
-    return f"it begins with {start!r}" if start else ""
 
 
 def _take_query(proof: PastedProof, text: str) -> bool:
@@ -103,6 +99,12 @@ def _take_query(proof: PastedProof, text: str) -> bool:
     logs = [log for log in re.split(r"=+NVSMI LOG=+", text) if "Attached GPUs" in log or "Device Id" in log]
     proof.queries += [read_smi_query(log) for log in logs]
     return True
+
+
+def _take_table(proof: PastedProof, text: str) -> bool:
+    if is_smi_table(text):
+        proof.table = read_smi_table(text)
+    return is_smi_table(text)
 
 
 def _take_list(proof: PastedProof, text: str) -> bool:
@@ -148,6 +150,7 @@ def _take_format(identifier: str) -> Callable[[PastedProof, str], bool]:
 
 _READERS: Final[tuple[tuple[str, Callable[[PastedProof, str], bool]], ...]] = (
     ("nvidia-smi -q", _take_query),
+    ("nvidia-smi", _take_table),
     ("nvidia-smi -L", _take_list),
     ("ibstat", _take_ports),
     ("lspci -nn", _take_pci),
@@ -171,6 +174,9 @@ def machine_of(proof: PastedProof) -> ProbedMachine:
             Gpu(index=i, vendor="nvidia", pci_device_id=pci_id, accelerator=accelerator_of(pci_id))
             for i, pci_id in enumerate(proof.pci_gpus)
         )
+    if not gpus and proof.table is not None:
+        gpus = proof.table.gpus
+        driver = proof.table.driver
     if not gpus:
         gpus = proof.listed.gpus if proof.listed else ()
     elif proof.listed is not None:
@@ -283,6 +289,7 @@ def _other_counts(proof: PastedProof, machine: ProbedMachine) -> list[str]:
         counts.append(("the head of nvidia-smi -q", report.num_attached))
         counts.append(("nvidia-smi -q at another time", len(report.gpus)))
     counts.append(("nvidia-smi -L", len(proof.listed.gpus) if proof.listed else None))
+    counts.append(("the table of nvidia-smi", len(proof.table.gpus) if proof.table else None))
     counts.append(("lspci", len(proof.pci_gpus) or None))
     counts.append(("the link matrix", proof.topology.num_gpus if proof.topology else None))
     seen = _num_gpus_seen(proof)
@@ -297,6 +304,8 @@ def _other_counts(proof: PastedProof, machine: ProbedMachine) -> list[str]:
 def _other_names(proof: PastedProof, machine: ProbedMachine) -> list[str]:
     names = {gpu.name for gpu in machine.gpus if gpu.name}
     told = {report.device for report in proof.links} | {run.device for run in proof.runs}
+    for report in (proof.table, proof.listed):
+        told |= {gpu.name for gpu in report.gpus} if report else set()
     found = [f"a report is of {name}" for name in sorted(told - {""}) if names and name not in names]
     ids = {gpu.pci_device_id.rpartition(":")[2] for gpu in machine.gpus if gpu.pci_device_id}
     seen = {report.pci_device_id.lower() for report in proof.links} | {i[5:] for i in proof.pci_gpus}

@@ -1,4 +1,4 @@
-"""GPUs in the pasted output of `nvidia-smi -q`, `nvidia-smi -L` and `nvidia-smi nvlink -s`."""
+"""GPUs in the pasted output of `nvidia-smi`, `nvidia-smi -q`, `nvidia-smi -L` and `nvidia-smi nvlink -s`."""
 
 import datetime
 import re
@@ -19,6 +19,14 @@ _KEY_LINE: Final = re.compile(r"^(\s*)(\S.*?)\s*:(?:\s+(.*))?$")
 _HEADING: Final = re.compile(r"^(\s*)(\S.*?)\s*$")
 _LISTED: Final = re.compile(r"^\s*GPU (\d+): (.+?) \(UUID: ([^)]+)\)", re.MULTILINE)
 _LINK: Final = re.compile(r"^\s*Link \d+: [\d.]+ GB/s", re.MULTILINE)
+_TABLE_GPU: Final = re.compile(
+    r"^\|\s+(\d+)\s+(\S.*?)\s+(?:On|Off|N/A)\s*\|\s*[0-9a-fA-F]{4,8}:[0-9a-fA-F:.]+\s+\S+\s*\|\s*(\S+)\s*\|\s*$"
+)
+_TABLE_STATE: Final = re.compile(
+    r"^\|.*?\s(\d+)C\s.*?\d+W\s*/\s*(\d+)W\s*\|\s*(\d+)MiB\s*/\s*(\d+)MiB\s*\|\s*(\d+)%"
+)
+_TABLE_MIG: Final = re.compile(r"^\|\s*\|\s*\|\s*(Enabled|Disabled)")
+_TABLE_DRIVER: Final = re.compile(r"Driver Version: (\S+)")
 _UNKNOWN: Final = ("n/a", "unknown error", "not found", "[n/a]", "insufficient permissions", "")
 _REASONS: Final = {
     "sw power cap": "sw_power_cap",
@@ -55,6 +63,39 @@ def is_smi_list(text: str) -> bool:
     return bool(_LISTED.search(text))
 
 
+def is_smi_table(text: str) -> bool:
+    """Whether a text is the table that `nvidia-smi` prints."""
+    return "NVIDIA-SMI" in text and "Driver Version" in text
+
+
+def read_smi_table(text: str) -> SmiReport:
+    """Return the GPUs of the table that `nvidia-smi` prints: names, memory, power limits, uncorrected errors, MIG.
+
+    Raises: InputFileError: the table has no GPU, or ends within the rows of one.
+    Source: layout of drivers 510 to 580.
+    """
+    gpus: list[Gpu] = []
+    for line in without_prefixes(text):
+        if named := _TABLE_GPU.match(line):
+            errors = int(named[3]) if named[3].isdigit() else None
+            gpus.append(Gpu(index=int(named[1]), name=named[2], vendor="nvidia", ecc_uncorrected=errors))
+        elif gpus and gpus[-1].memory_bytes is None and (state := _TABLE_STATE.match(line)):
+            heat_c, limit_w, used, total, load = (float(number) for number in state.groups())
+            found = {"temperature_c": heat_c, "power_limit_w": limit_w, "utilization_fraction": load / 100}
+            found |= {"memory_used_bytes": used * MIB, "memory_bytes": total * MIB}
+            gpus[-1] = gpus[-1].model_copy(update=found)
+        elif gpus and gpus[-1].mig_enabled is None and (mig := _TABLE_MIG.match(line)):
+            gpus[-1] = gpus[-1].model_copy(update={"mig_enabled": mig[1] == "Enabled"})
+    if not gpus or gpus[-1].memory_bytes is None:
+        raise InputFileError(
+            "the table of nvidia-smi has no whole GPU" if gpus else "the table of nvidia-smi has no GPU",
+            why="lines are missing or were wrapped",
+            fix="paste all that nvidia-smi -q printed",
+        )
+    driver = _TABLE_DRIVER.search(text)
+    return SmiReport(tuple(gpus), driver=driver[1] if driver else "")
+
+
 def read_smi_list(text: str) -> SmiReport:
     """Return the GPUs of `nvidia-smi -L`, with the links that are up if the text is `nvidia-smi nvlink -s`."""
     plain = "\n".join(without_prefixes(text))
@@ -80,7 +121,7 @@ def read_smi_query(text: str) -> SmiReport:
         if "pci/device id" not in values:
             raise InputFileError(
                 f"GPU {bus_id} has no PCI device id",
-                why="the text was cut, or only a part of the report was asked for (-d)",
+                why="the text was cut or lost its indentation, or only a part of the report was asked for (-d)",
                 fix="paste all that nvidia-smi -q printed",
             )
         gpus.append(_gpu(index, values))

@@ -19,7 +19,9 @@ appeared 3 % slow.
 
 
 def peer(num_gpus: int, quick: bool) -> list[Measurement]:
-    """Measure one-way copies of all pairs and whether they arrive as sent; in full mode also both ways at once."""
+    """Measure one-way copies of all pairs and whether they arrive as sent; in full mode also both ways at once, and
+    every GPU to the next at once.
+    """
     buffers = [_random_words(gpu) for gpu in range(num_gpus)]
     sent = [digest(buffer) for buffer in buffers]
     altered: list[str] = []
@@ -34,6 +36,7 @@ def peer(num_gpus: int, quick: bool) -> list[Measurement]:
     found.append(judge_copies(altered, num_gpus))
     if not quick:
         found += [_both_ways(buffers, 0, target) for target in range(1, num_gpus)]
+        found.append(_all_at_once(buffers))
     return found
 
 
@@ -84,3 +87,27 @@ def _both_ways(buffers: list[torch.Tensor], first: int, second: int) -> Measurem
 
     pattern = f"2 GPUs, {first} and {second} of {len(buffers)}, both ways, bytes of both"
     return _rate("peer.both", pattern, call, buffers[first].device, 2.0 * _BYTES)
+
+
+def _all_at_once(buffers: list[torch.Tensor]) -> Measurement:
+    """Measure copies of every GPU to the next one, all at once: links that share a switch or a host bridge show it."""
+    number = len(buffers)
+    targets = [torch.empty_like(buffers[(source + 1) % number]) for source in range(number)]
+    new_event: Any = torch.cuda.Event
+
+    def call() -> None:
+        begun = new_event()
+        begun.record()
+        ends = []
+        for source, target in enumerate(targets):
+            with torch.cuda.device(source):
+                torch.cuda.current_stream().wait_event(begun)
+                target.copy_(buffers[source], non_blocking=True)
+                end = new_event()
+                end.record()
+                ends.append(end)
+        for end in ends:
+            torch.cuda.current_stream().wait_event(end)
+
+    pattern = f"{number} GPUs, each to the next at once, bytes of all"
+    return _rate("peer.at_once", pattern, call, buffers[0].device, float(number) * _BYTES)

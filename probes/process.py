@@ -33,9 +33,11 @@ _NVLS_RANKS: Final = 5
 def environment(gpus: Sequence[int]) -> dict[str, str]:
     """Return the environment of a worker that sees these GPUs alone, by the driver's order, and finds this package."""
     root = str(Path(advisor.__file__).parent.parent)
+    # This variable makes the vendor's library round fp32 products to tf32, whatever a program asks for.
+    kept = {name: value for name, value in os.environ.items() if name != "NVIDIA_TF32_OVERRIDE"}
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH", "")])]
     return {
-        **os.environ,
+        **kept,
         "CUDA_DEVICE_ORDER": "PCI_BUS_ID",
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus)),
         "PYTHONPATH": os.pathsep.join(paths),

@@ -148,6 +148,30 @@ def test_one_text_may_hold_several_outputs_with_prefixes(cli, tmp_path):
     assert found["sources"][0]["formats"].count(",") == 4
 
 
+TABLE = (PASTED / "nvidia_smi.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("pattern", "replacement", "check", "status"),
+    [
+        ("", "", "identity.sku", "warn"),
+        ("H100 80GB HBM3", "A100-SXM4-80GB", "identity.sku", "fail"),
+        ("81559MiB", "40960MiB", "identity.memory", "fail"),
+        ("/  700W", "/  400W", "identity.power_limit", "fail"),
+        ("Disabled", "Enabled ", "identity.mig", "fail"),
+        ("Off |                    0", "Off |                    3", "identity.ecc_errors", "fail"),
+        ("31C", "97C", "health.temperature", "fail"),
+    ],
+)
+def test_the_table_of_nvidia_smi_shows_names_but_no_pci_ids(
+    cli, tmp_path, pattern, replacement, check, status
+):
+    (tmp_path / "smi.txt").write_text(TABLE.replace(pattern, replacement) if pattern else TABLE)
+    found = json.loads(cli(f"advisor probe read {tmp_path}/smi.txt --expect 2xh100-sxm --json").out)
+    assert found["verdict"] == status
+    assert (check, status) in {(m["id"], m["status"]) for m in found["measurements"]}
+
+
 LSPCI = """\
 18:00.0 3D controller [0302]: NVIDIA Corporation GH100 [H100 SXM5 80GB] [10de:2330] (rev a1)
 2a:00.0 3D controller [0302]: NVIDIA Corporation GH100 [H100 SXM5 80GB] [10de:2330] (rev a1)
@@ -172,7 +196,7 @@ def test_a_list_of_pci_devices_shows_boards_and_kinds_of_cards(cli, tmp_path, ki
         ("hello\n", "it begins with 'hello'"),
         (
             "| NVIDIA-SMI 570.124.06   Driver Version: 570.124.06   CUDA Version: 12.8 |\n",
-            "nvidia-smi -q has",
+            "has no GPU",
         ),
         (
             "==============NVSMI LOG==============\nAttached GPUs : 1\nGPU 00000000:18:00.0\n    Product Name : X\n",

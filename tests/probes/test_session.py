@@ -241,6 +241,8 @@ def test_only_visible_gpus_are_measured(two_gpus, monkeypatch):
 
 
 def test_a_worker_sees_its_gpu_alone(monkeypatch):
+    monkeypatch.setenv("NVIDIA_TF32_OVERRIDE", "1")
+    assert "NVIDIA_TF32_OVERRIDE" not in environment([3])
     env = environment([3])
     assert env["CUDA_VISIBLE_DEVICES"] == "3"
     assert env["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"

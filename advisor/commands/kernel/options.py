@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 
 from typer import Argument, Option
 
-from advisor.ask.options import Effect
 from advisor.cli.command import command
 
 KernelName = Literal["gemm", "attention", "rms_norm", "layer_norm", "softmax", "gelu", "swiglu", "transpose"]
@@ -32,6 +31,5 @@ class KernelInput:
     against: Annotated[
         str,
         Option(metavar="NAME,...", help="Peers: torch (cuBLAS, FlashAttention), cudnn (attention)."),
-        Effect.EXECUTES,
     ] = "torch"
     sweep: Annotated[Literal["tiles"] | None, Option(help="Every tile shape of gemm.")] = None

@@ -127,7 +127,7 @@ def read(asked: ProofInput, shared: SharedOptions) -> Answer:
     board, number, note = parse_expect(asked.expect)
     if asked.network is not None:
         check_network(asked.network)
-    proof = read_proof((str(path), text_of(path)) for path in asked.files)
+    proof = read_proof((str(path), text_of(Path(path))) for path in asked.files)
     machine, judged_as, checks = assess_proof(proof, board, number, asked.network or "")
     found = probe_of(machine, checks, judged_as, quick=True, measured_on=shared.as_of.isoformat())
     inputs: dict[str, object] = {
