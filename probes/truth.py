@@ -19,8 +19,10 @@ from advisor.probes.record import Measurement
 from advisor.probes.telemetry import Sampler
 
 _BLOCK: Final = 32
-"""Number of entries of a row that one sum covers. A product of 8192² is checked by 256 random vectors of 32 signs each,
+"""Number of entries of a row that one sum covers. A product of 8192² is checked by 256 random vectors of 32 weights,
 so that a wrong entry stands out of the rounding of 31 others and its place is known to 32 entries."""
+_NUM_SETS: Final = 2
+"""Number of sets of random vectors: with one, equal errors in two neighbouring columns might cancel."""
 _FALSE_ALARM: Final = 1e-9
 """Probability that a product without any fault is called wrong."""
 _NO_NUMBER: Final = 1e30
@@ -72,13 +74,25 @@ class ProductCheck:
     """Row and columns of the worst sum, with its deviation and the one that rounding allows."""
 
 
-class ProductOracle:
-    """Sums of a product a · bᵀ over blocks of its rows with random signs, computed in fp64 without the product itself.
+@dataclass(frozen=True, slots=True)
+class _SignedSums:
+    """Sums of blocks of a product's rows with one set of random weights."""
 
-    A sum of entries with independent random signs deviates by more than t · √(Σ e²) with a probability of at most
-    2 exp(−t² / 2), whatever the errors e of the entries are (Hoeffding 1963). An entry's error is at most its output
-    rounding, u · |c|, and the errors of its K / terms additions, each of a partial sum that is ‖a‖ ‖b‖ / √K for random
-    numbers around zero.
+    weights: torch.Tensor
+    """Random signs times magnitudes between a half and one, by block of columns."""
+    expected: torch.Tensor
+    """Sums that follow from the operands."""
+    sum_errors: torch.Tensor
+    """Deviations by the additions of the matrix unit, before the factor of the probability."""
+
+
+class ProductOracle:
+    """Sums of a product a · bᵀ over blocks of its rows with random weights, computed in fp64 from the operands.
+
+    A sum of errors e with independent random signs and weights w exceeds t · √(Σ w² e²) with a probability of at most
+    2 exp(−t² / 2), whatever the errors are (Hoeffding 1963). An entry's error is at most its output rounding, u · |c|,
+    and the errors of its K / terms additions, each of a partial sum that is ‖a‖ ‖b‖ / √K for random numbers around
+    zero. Two sets of weights are used, since equal errors in a few columns may cancel in one.
 
     Source: Freivalds 1979, "Fast probabilistic algorithms", MFCS, LNCS 74.
     """
@@ -87,37 +101,44 @@ class ProductOracle:
         self._arithmetic = arithmetic
         num_columns, depth = b.shape
         generator = torch.Generator().manual_seed(seed)
-        signs = (2.0 * torch.randint(0, 2, (num_columns,), generator=generator) - 1.0).double()
-        self._signs = signs.to(a.device).reshape(-1, 1, _BLOCK)
         wide_a = a.double()
         wide_b = b.double().reshape(-1, _BLOCK, depth)
-        self._expected = wide_a @ torch.bmm(self._signs, wide_b).squeeze(1).T
+        lengths_a = wide_a.norm(dim=1)[:, None]
         steps = math.ceil(depth / arithmetic.terms_per_sum)
-        lengths = wide_a.norm(dim=1)[:, None] * wide_b.square().sum((1, 2)).sqrt()[None, :]
-        self._sum_errors = arithmetic.sum_roundoff * steps / math.sqrt(depth) * lengths
-        self._factor = math.sqrt(2.0 * math.log(2.0 * self._expected.numel() / _FALSE_ALARM))
+        per_length = arithmetic.sum_roundoff * steps / math.sqrt(depth)
+        self._sets = []
+        for _ in range(_NUM_SETS):
+            signs = 2.0 * torch.randint(0, 2, (num_columns,), generator=generator).double() - 1.0
+            magnitudes = 0.5 + 0.5 * torch.rand(num_columns, generator=generator, dtype=torch.float64)
+            weights = (signs * magnitudes).to(a.device).reshape(-1, 1, _BLOCK)
+            expected = wide_a @ torch.bmm(weights, wide_b).squeeze(1).T
+            lengths_b = torch.bmm(weights.square(), wide_b.square()).sum((1, 2)).sqrt()[None, :]
+            self._sets.append(_SignedSums(weights, expected, per_length * lengths_a * lengths_b))
+        num_sums = _NUM_SETS * self._sets[0].expected.numel()
+        self._factor = math.sqrt(2.0 * math.log(2.0 * num_sums / _FALSE_ALARM))
 
     def check(self, product: torch.Tensor) -> ProductCheck:
         """Compare a product with the sums that it must have."""
         blocks = product.double().reshape(product.shape[0], -1, _BLOCK)
-        found = (blocks * self._signs.reshape(1, -1, _BLOCK)).sum(-1)
-        rounding = self._arithmetic.output_roundoff * blocks.square().sum(-1).sqrt()
-        # Integers differ by one or not at all, so half of one separates right from wrong.
-        allowed = (self._factor * (rounding + self._sum_errors)).clamp_(min=0.5 if self._is_exact else 0.0)
-        ratio = ((found - self._expected).abs() / allowed).nan_to_num(_NO_NUMBER, _NO_NUMBER)
+        return max((self._check_set(blocks, one) for one in self._sets), key=lambda check: check.worst)
+
+    def _check_set(self, blocks: torch.Tensor, sums: _SignedSums) -> ProductCheck:
+        weights = sums.weights.reshape(1, -1, _BLOCK)
+        weighted = blocks * weights
+        deviations = weighted.sum(-1) - sums.expected
+        rounding = self._arithmetic.output_roundoff * weighted.square().sum(-1).sqrt()
+        # Exact integers differ by one or not at all, which weighs a half or more.
+        least = 0.25 if self._arithmetic.output_roundoff == 0.0 else 0.0
+        allowed = (self._factor * (rounding + sums.sum_errors)).clamp_(min=least)
+        ratio = (deviations.abs() / allowed).nan_to_num(_NO_NUMBER, _NO_NUMBER)
         worst = int(ratio.argmax())
         row, block = divmod(worst, ratio.shape[1])
-        deviation = float((found - self._expected).flatten()[worst])
         place = (
-            f"row {row}, columns {block * _BLOCK} to {(block + 1) * _BLOCK - 1} off by {deviation:.3g}, "
-            f"rounding allows {float(allowed.flatten()[worst]):.3g}"
+            f"row {row}, columns {block * _BLOCK} to {(block + 1) * _BLOCK - 1} off by "
+            f"{float(deviations.flatten()[worst]):.3g}, rounding allows {float(allowed.flatten()[worst]):.3g}"
         )
         num_wrong = int((ratio > 1.0).sum())
         return ProductCheck(float(ratio.flatten()[worst]), num_wrong, ratio.numel(), place)
-
-    @property
-    def _is_exact(self) -> bool:
-        return self._arithmetic.output_roundoff == 0.0
 
 
 def truth(bench: Bench) -> list[Measurement]:

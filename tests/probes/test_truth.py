@@ -78,6 +78,8 @@ FAULTS = {
     "a tile of another place": lambda c: c[:64, :64].copy_(c[64:128, 64:128].clone()),
     "rows that swapped": lambda c: c[:2].copy_(c[:2].flip(0).clone()),
     "columns that swapped": lambda c: c[:, 30:32].copy_(c[:, 30:32].flip(1).clone()),
+    "two columns off alike": lambda c: c[:, 64:66].add_(c.std()),
+    "four columns off alike": lambda c: c[:, 96:100].add_(2.0 * c.std()),
     "one term left out": lambda c: c[:, :32].mul_(0.5),
 }
 
