@@ -31,7 +31,17 @@ from advisor.catalog.units import GB, GIB, GIGA, KILO
 FOLDER: Final = DATA_DIR / "parts"
 PartT = TypeVar("PartT", bound=Part)
 _SLOT_LIST: Final = re.compile(r"(\d+)x PCIe(\d)\.0 x(\d+)")
-_REGISTERED_SOCKETS: Final = ("sTR5", "SP3", "SP5", "SP6", "sWRX8", "LGA2011-3", "LGA3647", "LGA4189", "LGA4677")
+_REGISTERED_SOCKETS: Final = (
+    "sTR5",
+    "SP3",
+    "SP5",
+    "SP6",
+    "sWRX8",
+    "LGA2011-3",
+    "LGA3647",
+    "LGA4189",
+    "LGA4677",
+)
 
 
 _KINDS: Final[Mapping[str, type[Part]]] = {
