@@ -399,6 +399,8 @@ class _Build:
         *,
         budget: float | str | None = ...,
         target_tokens_per_s: float | str | None = ...,
+        have: str | Path | None = ...,
+        upgrade: float | str | None = ...,
         gpu: str | Sequence[str] | None = ...,
         max_gpus: int | str | None = ...,
         top: int | str | None = ...,
@@ -431,8 +433,10 @@ class _Build:
             model: Id, size (70b), Hugging Face id or config.json.
             budget: At most so much for the machine.
             target_tokens_per_s: Least output tokens per second, e.g. 20; then the cheapest.
+            have: A list of parts that you have: they cost nothing.
+            upgrade: Best next parts for the machine of --have, for so much.
             gpu: Only cards with these accelerators.
-            max_gpus: Cards at most.
+            max_gpus: Cards at most; 0 plans a CPU alone.
             top: Machines to show.
             explain: Also every rule, and power limits, of each machine.
             workload: What the machine is for; finetune is QLoRA of the model.

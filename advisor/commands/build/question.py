@@ -71,6 +71,7 @@ def question_of(
         as_of=shared.as_of,
         top=wishes.top,
         seed=shared.seed,
+        systems=wishes.max_gpus > 0,
         used=typed.used,
         price_cache=kept_prices(),
     )
