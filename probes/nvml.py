@@ -52,9 +52,10 @@ def library() -> Any:
 
 
 def ask(call: Callable[..., Any] | None, *arguments: object) -> Any:
-    """Return the result of one NVML call; None if the driver does not support it or the library lacks it."""
+    """Return the result of one NVML call; None if the driver does not support it, the library lacks it, or an argument
+    is None, such as the handle of a GPU that is not there: the library would follow it as an address."""
     nvml = library()
-    if nvml is None or call is None:
+    if nvml is None or call is None or any(argument is None for argument in arguments):
         return None
     try:
         return call(*arguments)

@@ -114,3 +114,18 @@ def test_every_counter_is_a_field_of_the_record_and_has_words():
     for check in check_errors([Gpu(index=0, xids=(79,), **pairs)]):
         assert check.status == "fail"
         assert all((check.title, check.purpose, check.remediation))
+
+
+def test_a_gpu_that_is_not_there_reaches_no_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library follows a handle as an address: none at all would end the process."""
+
+    class Driver:
+        NVMLError = RuntimeError
+
+        def nvmlDeviceGetSerial(self, device: object) -> str:
+            assert device is not None
+            return "1234"
+
+    monkeypatch.setattr(nvml, "library", Driver)
+    assert nvml.field("nvmlDeviceGetSerial", 7) == "1234"
+    assert nvml.field("nvmlDeviceGetSerial", None) is None
