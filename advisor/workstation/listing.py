@@ -61,6 +61,8 @@ from advisor.workstation.typed_line import TypedLine, price_number, read_line
 _DISK: Final = re.compile(r"\brpm\b|hard drive|\bhdd\b|\bsata\b|2\.5\"", re.IGNORECASE)
 MOST_PARTS: Final = 256
 """Largest number of parts in one list. A tower of eight cards has about 40."""
+MOST_CARDS: Final = 20
+"""Largest number of cards in one list. Boards with the most slots, for mining, have 19."""
 _BRIDGE_WORDS: Final = re.compile(r"\b(?:nv-?link(?:ed)?|bridged?s?|bridges)\b", re.IGNORECASE)
 _NO_BRIDGE: Final = re.compile(
     r"\b(?:no|without|w/o)\s+(?:nv-?link|bridge)\w*|\bnv-?link[- ](?:capable|ready|support\w*)", re.IGNORECASE
@@ -332,6 +334,13 @@ class _ListingReader:
             found[place] = _ReadLine(line, categories[place], part, count)
             if part is not None:
                 self._place(categories[place], part, count)
+        num_cards = sum(one.count for one in found.values() if one.category == "gpu")
+        if num_cards > MOST_CARDS:
+            raise InputFileError(
+                f"{lines[0].where.partition(':')[0]}: lists {num_cards:,} cards",
+                why=f"a list is of one machine, of at most {MOST_CARDS} cards",
+                fix="list one machine",
+            )
         self._join_cpus(sum(one.line.quantity for one in found.values() if one.category == "cpu"))
         if not {"gpu", "unknown", "system"} & set(categories):
             self._machine.setdefault("cards", [])  # a machine without cards, whose CPU runs everything

@@ -135,3 +135,12 @@ def test_a_list_that_is_no_text_is_told(tmp_path: Path) -> None:
         read_picker_text(file)
     with pytest.raises(InputFileError):
         read_picker_text(tmp_path / "missing.txt")
+
+
+@pytest.mark.parametrize(
+    "lines", [["99 RTX 5090", "1 RTX 5090"], ["21x RTX 3090"], ["RTX 4090 x11", "RTX 3090 x10"]]
+)
+def test_more_cards_than_any_machine_takes_are_refused(lines: list[str]) -> None:
+    with pytest.raises(InputFileError, match="cards") as raised:
+        read_listing(None, price_book(), lines)
+    assert raised.value.fix
