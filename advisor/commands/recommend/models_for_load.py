@@ -14,7 +14,7 @@ from advisor.decide.option import Option
 from advisor.decide.recommend import recommend
 from advisor.decide.scenario import Scenario
 from advisor.render.answer import Answer, Paragraph, bullet_list
-from advisor.render.numbers import LEGEND, usd
+from advisor.render.numbers import LEGEND, MISSING, percent, usd
 from advisor.render.option_table import (
     PER_HOUR,
     PRICE,
@@ -71,13 +71,14 @@ def models_for_load(asked: RecommendInput, shared: SharedOptions) -> Answer:
     shown = {id(one.option): one for one in found}
     columns = (
         OptionColumn("model", lambda option: shown[id(option)].model),
-        OptionColumn("quality>", lambda option: _quality_words(shown[id(option)])),
+        OptionColumn("quality>", lambda option: _score_words(shown[id(option)])),
         OptionColumn("take~", take_words),
         OptionColumn("runs~", runs_of),
         PER_HOUR,
-        OptionColumn("$/Mtok>", lambda option: usd(option.served.usd_per_million_tokens.value)),
+        OptionColumn("$/Mtok>?", lambda option: usd(option.served.usd_per_million_tokens.value)),
         *latency_columns(scenario.objectives.levels),
         PRICE,
+        OptionColumn("answers?", lambda option: _setting_words(shown[id(option)])),
         OptionColumn("basis?", lambda option: option.served.basis),
     )
     return Answer(
@@ -133,8 +134,13 @@ def _record(found: ModelForLoad) -> dict[str, object]:
     return {"model": found.model, "quality": quality, "option": found.option}
 
 
-def _quality_words(found: ModelForLoad) -> str:
-    return found.quality.words if found.quality else "unknown"
+def _score_words(found: ModelForLoad) -> str:
+    return percent(found.quality.score_percent / 100.0) if found.quality else "unknown"
+
+
+def _setting_words(found: ModelForLoad) -> str:
+    """Return how the model answered where its score was measured: directly, or after reasoning."""
+    return found.quality.setting if found.quality else MISSING
 
 
 def _sources(found: list[ModelForLoad]) -> list[str]:
