@@ -318,10 +318,12 @@ def read_csv(
         too few cells, a cell has several lines, or there are more rows than any market has prices.
     """
     number = 1
+    # Read whole: a reader that gives up half-way would leave the file open until it is collected.
+    text = list(read_lines(path, MOST_PRICES_BYTES))
 
     def lines() -> Iterator[str]:
         nonlocal number
-        for number, line in enumerate(read_lines(path, MOST_PRICES_BYTES), 1):  # noqa: B007
+        for number, line in enumerate(text, 1):  # noqa: B007
             if line.strip() and not line.startswith("#"):
                 yield line
 
