@@ -373,7 +373,8 @@ class Group:
         return function
 
     def __dir__(self) -> list[str]:
-        words = (name.partition(" ") for name in commands(folders_for([self._word])))
+        entries = commands(folders_for([self._word])).items()
+        words = (name.partition(" ") for name, entry in entries if not entry.is_local)
         return [rest.replace("-", "_") for word, _, rest in words if word == self._word and rest]
 
     def __repr__(self) -> str:

@@ -1,5 +1,6 @@
 """Groups of accelerators as people name them: which, how many, in how many nodes."""
 
+import re
 from difflib import get_close_matches
 from typing import Final
 
@@ -11,6 +12,8 @@ from advisor.simulator.collectives import Topology, topology_of
 from advisor.simulator.collectives.fabric_text import KNOWN_NETWORKS, describe, is_understood
 from advisor.simulator.collectives.topology import usual_network
 
+_NOTHING: Final = re.compile(r"(?<![\d.])0+(?:\.0*)?\s*(?:x|g(?:b|bit)?(?:/s|ps)?\b)", re.IGNORECASE)
+"""Number of ports, or rate, that is zero."""
 MOST_PER_NODE: Final = 9216
 """A pod of TPU v7; of boards with NVLink the largest has 72."""
 
@@ -49,7 +52,16 @@ def group_of(
 
 
 def check_network(network: str) -> None:
-    """Raises: UnknownNameError: no network is called so."""
+    """Refuse a network that nothing is known of, or one without ports or without a rate.
+
+    Raises: UnknownNameError: no network is called so. AdvisorError: a number of it is zero.
+    """
+    if _NOTHING.search(network):
+        raise AdvisorError(
+            f"--network {network}: a network of nothing",
+            why="a number of ports or a rate is zero",
+            fix='e.g. --network "InfiniBand 8x400Gb"',
+        )
     if is_understood(network):
         return
     near = get_close_matches(network, KNOWN_NETWORKS, 1, 0.0)

@@ -90,7 +90,13 @@ def check_values(name: str, body: object) -> tuple[dict[str, object], tuple[Atta
                 fix=f"{near[0]}" if near else f"one of {', '.join(list(known)[:8])}, ...",
             )
         is_file = _takes_file(known[word])
-        if isinstance(value, dict) and (is_file or word == "model"):
+        if isinstance(value, list) and _takes_files(known[word]):
+            found = [_attachment(word, each) for each in value if isinstance(each, dict)]
+            if len(found) < len(value):
+                _check_value(known[word], [each for each in value if not isinstance(each, dict)])
+            attached += found
+            values[word] = [one.name for one in found] if len(found) == len(value) else value
+        elif isinstance(value, dict) and (is_file or word == "model"):
             attachment = _attachment(word, value)
             attached.append(attachment)
             values[word] = f"./{attachment.name}" if word == "model" else attachment.name
@@ -102,6 +108,10 @@ def check_values(name: str, body: object) -> tuple[dict[str, object], tuple[Atta
 
 def _takes_file(known: Keyword) -> bool:
     return known.kind is Path
+
+
+def _takes_files(known: Keyword) -> bool:
+    return get_origin(known.kind) is list and get_args(known.kind) == (Path,)
 
 
 def _is_argument(known: Keyword) -> bool:
@@ -193,6 +203,8 @@ def _type(known: Keyword) -> dict[str, Any]:
         return {"type": "boolean"}
     if get_origin(kind) is Literal:
         return {"enum": list(get_args(kind))}
+    if _takes_files(known):
+        return {"type": "array", "items": {"anyOf": [{"type": "object"}, text]}}
     if get_origin(kind) is list:
         return {"anyOf": [text, {"type": "array", "items": text}]}
     if kind in (int, float):

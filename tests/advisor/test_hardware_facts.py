@@ -44,7 +44,8 @@ def test_every_link_is_listed_once(cli: Cli) -> None:
 def test_a_name_of_a_network_is_a_rate(cli: Cli) -> None:
     run = cli("advisor catalog interconnects --network 'NDR 8x400' --kind infiniband")
     assert "400 GB/s one way for a node of 8 accelerators, 50 GB/s for each" in run.out
-    assert cli("advisor catalog interconnects --network carrier-pigeon").code == 2
+    for name in ("carrier-pigeon", "0GB", "InfiniBand 0x400Gb", "RoCE 8x0Gb/s"):
+        assert cli(f"advisor catalog interconnects --network '{name}'").code == 2
     assert cli("advisor catalog interconnects --kind nvlnk").code == 2
 
 

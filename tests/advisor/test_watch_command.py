@@ -1,4 +1,4 @@
-"""Watched plans: what moves a verdict, and plans that cannot be read, beside others that can."""
+"""Watched plans: what moves a verdict, and plans that cannot be read, next to others that can."""
 
 import json
 import shlex

@@ -321,7 +321,7 @@ def one_path_is_named(case: Case, words: list[str], typed: str, shown: str, form
     launch = answer["options"][0]["launch"]
     assert launch["checkpoint"]["repository"] == shown, launch
     assert "all names were read in a source" not in answer["deployment"]["files"]["README.md"]
-    if launch["checkpoint"]["origin"] != "quantise first":
+    if launch["checkpoint"]["origin"] not in ("quantise first", "convert first"):
         assert shown in launch["argv"], launch["argv"]
     assert not [word for word in launch["argv"] if re.fullmatch(r"[A-Za-z][\w-]*/[\w.-]+", word)], launch[
         "argv"

@@ -130,14 +130,27 @@ def test_speculation_is_proposed_at_batch_one() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("clients", "acceptance", "pays"), [(1, 0.6, True), (None, 0.1, False)])
+@pytest.mark.parametrize(
+    ("clients", "acceptance", "tpot_p99_s", "pays"),
+    [
+        (1, 0.6, 0.03, True),  # one card is too slow without it
+        (1, 0.6, 0.1, False),  # one card is fast enough, and costs the same
+        (None, 0.1, 0.1, False),
+    ],
+)
 def test_speculation_that_may_be_pulled_is_left_where_it_loses(
-    clients: int | None, acceptance: float, pays: bool
+    clients: int | None, acceptance: float, tpot_p99_s: float, pays: bool
 ) -> None:
     limits = Constraints(accelerators=("l4",), engines=("vllm",), precisions=("fp8",))
     traffic = Traffic(mean_input_tokens=1155, mean_output_tokens=211, concurrency=clients)
     found = recommend(
-        scenario_of(traffic=traffic, constraints=limits, levers=("ngram",), acceptance=acceptance)
+        scenario_of(
+            traffic=traffic,
+            constraints=limits,
+            levers=("ngram",),
+            acceptance=acceptance,
+            objectives=Objectives(tpot_p99_s=tpot_p99_s),
+        )
     )
     assert (found.options[0].levers["speculation"] is not None) is pays
     assert any("no option is cheaper with ngram" in note for note in found.notes) is not pays

@@ -75,9 +75,12 @@ def keywords(question: Question) -> dict[str, Any]:
     places = iter([word for word, each in known.items() if not each.option.startswith("--")])
     words = iter(question.words)
     found: dict[str, Any] = {}
+    place = ""
     for word in words:
         if not word.startswith("--"):
-            found[next(places)] = word
+            place = next(places, place)
+            is_list = str(known[place].kind).startswith("list")
+            found[place] = [*found.get(place, []), word] if is_list else word
             continue
         name = by_option[word]
         value: Any = True if known[name].kind is bool else next(words)
@@ -90,10 +93,15 @@ def keywords(question: Question) -> dict[str, Any]:
 def with_contents(question: Question, asked: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """The keywords of a service: the content of a file in place of its name."""
     known = keywords_for(question.name)
+
+    def content(value: Any) -> Any:
+        if isinstance(value, list):
+            return [content(each) for each in value]
+        file = folder / value
+        return {"name": value, "text": file.read_text()} if file.is_file() else value
+
     return {
-        word: {"name": value, "text": (folder / value).read_text()}
-        if known[word].kind is Path and (folder / value).is_file()
-        else value
+        word: content(value) if known[word].kind in (Path, list[Path]) else value
         for word, value in asked.items()
     }
 
