@@ -57,7 +57,7 @@ def limit_effort(most: int) -> Iterator[Effort]:
 
 
 def spend(work: int) -> None:
-    """Take note of requests plus events of a run."""
+    """Charge the requests and events of a run to the limit of work."""
     effort = _effort.get()
     if effort is not None:
         effort.left -= work

@@ -289,7 +289,7 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
 
 
 def _split_off_bridge(line: TypedLine) -> list[TypedLine]:
-    """Return the cards and the bridges that a line with both names."""
+    """Return the cards and the bridges of a line that names both."""
     if _NO_BRIDGE.search(line.what):
         return [replace(line, what=" ".join(_NO_BRIDGE.sub(" ", line.what).split()))]
     joined = _JOINED.search(line.what) or _ARE_BRIDGED.search(line.what)

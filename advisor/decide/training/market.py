@@ -332,7 +332,7 @@ def misses(scenario: TrainingScenario, run: TrainingRun) -> Reason | None:
 
 
 def is_fastest_wanted(scenario: TrainingScenario) -> bool:
-    """Whether days decide: only money is limited."""
+    """Whether the fastest plan is wanted: money is limited and time is not."""
     return scenario.limits.budget_usd is not None and scenario.limits.deadline_s is None
 
 
