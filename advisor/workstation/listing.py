@@ -56,7 +56,7 @@ from advisor.workstation.part_names import (
 from advisor.workstation.picker_text import read_picker_text
 from advisor.workstation.plan import PartLine, part_line, total_of
 from advisor.workstation.system_names import find_systems, with_memory
-from advisor.workstation.typed_line import TypedLine, price_number, read_line
+from advisor.workstation.typed_line import TypedLine, check_length, price_number, read_line
 
 _DISK: Final = re.compile(r"\brpm\b|hard drive|\bhdd\b|\bsata\b|2\.5\"", re.IGNORECASE)
 MOST_PARTS: Final = 256
@@ -177,6 +177,7 @@ def _table_line(entry: dict[str, Any], where: str) -> TypedLine:
         raise InputFileError(
             f"{where}: field name: missing", why="a part needs a name", fix='name = "RTX 5090"'
         )
+    check_length(entry["name"], where)
     category = entry.get("category")
     if category is not None and category not in ("gpu", "cpu", *WORDS):
         near = difflib.get_close_matches(str(category), ("gpu", "cpu", *WORDS), n=1)

@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Final
 
 from advisor.catalog.files import MOST_TOML_BYTES, read_text
-from advisor.workstation.typed_line import FOREIGN_PRICE, LABELS, TypedLine, foreign_price, read_line
+from advisor.workstation.typed_line import (
+    FOREIGN_PRICE,
+    LABELS,
+    TypedLine,
+    check_length,
+    foreign_price,
+    read_line,
+)
 
 _OTHERS: Final = (
     "case accessory",
@@ -50,6 +57,7 @@ def read_picker_text(path: Path) -> list[TypedLine]:
 def _lines(text: str, path: Path) -> Iterator[TypedLine]:
     for number, row in enumerate(text.splitlines(), 1):
         line = row.strip()
+        check_length(line, f"{path}: row {number}")
         if not _SKIPPED.match(line):
             yield _line(line, f"{path}: row {number}")
 

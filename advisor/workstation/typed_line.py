@@ -90,6 +90,8 @@ _CPU_NUMBER: Final = re.compile(
     r"^\s*[1-9][6-9]\d[05]x(?!\s+(?:rtx|gtx|rx|geforce|radeon|arc|instinct)\b)", re.IGNORECASE
 )
 """Desktop CPU that is named by its number alone, such as 9950X, and no count of cards."""
+_MOST_CHARACTERS: Final = 2_000
+"""Longest line of a list [characters]: the names that makers write have up to 150."""
 MOST_OF_ONE: Final = 99
 MOST_USD: Final = 1_000_000
 """Price that no part reaches [USD]: the most expensive accelerators cost a twentieth of it."""
@@ -163,8 +165,9 @@ def read_line(text: str, where: str) -> TypedLine:
     A price is of the whole line unless it says `each` or stands after an `@`.
 
     Raises: InputFileError: nothing is named, the price is no positive number of US dollars, two counts contradict each
-        other, or a count is not from 1 to 99.
+        other, a count is not from 1 to 99, or the line is longer than any part's.
     """
+    check_length(text, where)
     category, unlabelled = split_off_label(_BULLET.sub("", text, count=1))
     rest, price = _split_off_price(_UNIT_WORDS.sub(r"\1GB", unlabelled), where)
     quantity, rest, is_worded = _split_off_quantity(rest, where)
@@ -187,6 +190,19 @@ def read_line(text: str, where: str) -> TypedLine:
         category=category,
     )
     return line if price is None else with_price(line, price)
+
+
+def check_length(text: str, where: str) -> None:
+    """Refuse a line that is longer than any part's, before patterns look through it.
+
+    Raises: InputFileError: it is.
+    """
+    if len(text) > _MOST_CHARACTERS:
+        raise InputFileError(
+            f"{where}: a line of {len(text):,} characters",
+            why=f"a line names one part, in at most {_MOST_CHARACTERS:,} characters",
+            fix="put each part on a line of its own, e.g. 2x RTX 5090 $4500",
+        )
 
 
 def split_off_label(text: str) -> tuple[str | None, str]:

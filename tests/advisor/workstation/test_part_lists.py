@@ -1,5 +1,6 @@
 """Ten lists as PCPartPicker writes them, each with the verdict that somebody who builds machines would give."""
 
+import json
 from datetime import date
 from pathlib import Path
 from typing import Final
@@ -144,3 +145,19 @@ def test_more_cards_than_any_machine_takes_are_refused(lines: list[str]) -> None
     with pytest.raises(InputFileError, match="cards") as raised:
         read_listing(None, price_book(), lines)
     assert raised.value.fix
+
+
+@pytest.mark.parametrize("text", [" " * 40_000 + "x", "((((" * 20_000, "RTX 5090 " * 5_000, ",-" * 30_000])
+@pytest.mark.parametrize("form", ["part", "txt", "toml", "table"])
+def test_a_line_without_end_is_refused_by_its_length(tmp_path: Path, form: str, text: str) -> None:
+    """Patterns that look for counts and prices take time with the square of a line."""
+    file = tmp_path / f"list.{'txt' if form == 'txt' else 'toml'}"
+    line = f"RTX 5090 {text} 64 GB"
+    if form == "toml":
+        file.write_text(f"parts = [{json.dumps(line)}]\n", encoding="utf-8")
+    elif form == "table":
+        file.write_text(f"[[part]]\nname = {json.dumps(line)}\n", encoding="utf-8")
+    else:
+        file.write_text(line, encoding="utf-8")
+    with pytest.raises(InputFileError, match="characters"):
+        read_listing(None if form == "part" else file, price_book(), [line] if form == "part" else [])
