@@ -1,7 +1,7 @@
 """Published quality of models: one score on one benchmark, with its source; most models have none here."""
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from advisor.catalog.files import DATA_DIR, read_csv
@@ -37,3 +37,9 @@ def read_quality() -> Mapping[str, Quality]:
         )
         for _, cells in read_csv(QUALITY_FILE, columns)
     }
+
+
+def sources_of(scores: Iterable[Quality | None]) -> list[str]:
+    """Return one line for each source of some scores; a line that says so where there is none."""
+    lines = dict.fromkeys(f"{score.benchmark}: {score.source}" for score in scores if score is not None)
+    return list(lines) or ["no model of this list has a sourced score in the catalog"]

@@ -7,6 +7,7 @@ from advisor.ask.options import SharedOptions
 from advisor.ask.scenario import constraints_of, objectives_of
 from advisor.ask.traffic import traffic_of
 from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.model_quality import sources_of
 from advisor.catalog.units import GB
 from advisor.commands.recommend.options import RecommendInput
 from advisor.decide.models_that_fit import FittingModel, models_that_fit
@@ -105,7 +106,7 @@ def fitting(asked: RecommendInput, shared: SharedOptions) -> Answer:
                 "Speed is that of one request at the mean context. Models without a sourced score follow those with "
                 f"one, the newest first: that order says nothing of their quality.{_left_out(in_time)}\n{LEGEND}"
             ),
-            bullet_list("Sources of quality", _sources(found)),
+            bullet_list("Sources of quality", sources_of(one.quality for one in found)),
         ),
         records="models",
         notes=(*needed, *notes),
@@ -141,13 +142,6 @@ def _table(found: tuple[FittingModel, ...]) -> Table:
     )
     heads = "model | quality> | engine, weights | machine~ | $/h> | tokens/s> | GB each> | requests at once>?"
     return Table(columns(heads), rows, title="Models that fit, by published quality")
-
-
-def _sources(found: tuple[FittingModel, ...]) -> list[str]:
-    """Return one line for each source of a score that is shown."""
-    known = [one.quality for one in found if one.quality]
-    lines = dict.fromkeys(f"{quality.benchmark}: {quality.source}" for quality in known)
-    return list(lines) or ["no model of this list has a sourced score in the catalog"]
 
 
 def _record(found: FittingModel) -> dict[str, object]:

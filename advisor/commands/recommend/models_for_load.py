@@ -6,7 +6,7 @@ from typing import Final
 from advisor.ask.options import SharedOptions
 from advisor.ask.serving import serving_question
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.catalog.model_quality import Quality
+from advisor.catalog.model_quality import Quality, sources_of
 from advisor.cli.notes import progress
 from advisor.commands.recommend.options import RecommendInput
 from advisor.decide.models_that_fit import machines_within, models_by_quality
@@ -91,7 +91,7 @@ def models_for_load(asked: RecommendInput, shared: SharedOptions) -> Answer:
                 "Each row is the first option of `advisor recommend --model` with the same options. Models without a "
                 f"sourced score follow those with one, the newest first.\n{LEGEND}"
             ),
-            bullet_list("Sources of quality", _sources(found)),
+            bullet_list("Sources of quality", sources_of(one.quality for one in found)),
         ),
         records="models",
         notes=tuple(note for note in notes if _ANY_MODEL not in note),
@@ -141,10 +141,3 @@ def _score_words(found: ModelForLoad) -> str:
 def _setting_words(found: ModelForLoad) -> str:
     """Return how the model answered where its score was measured: directly, or after reasoning."""
     return found.quality.setting if found.quality else MISSING
-
-
-def _sources(found: list[ModelForLoad]) -> list[str]:
-    """Return one line for each source of a score that is shown."""
-    known = [one.quality for one in found if one.quality]
-    lines = dict.fromkeys(f"{quality.benchmark}: {quality.source}" for quality in known)
-    return list(lines) or ["no model of this list has a sourced score in the catalog"]
