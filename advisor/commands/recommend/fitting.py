@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from advisor.ask.levers import largest_of
 from advisor.ask.need import stated_need
 from advisor.ask.options import SharedOptions
 from advisor.ask.scenario import constraints_of, objectives_of
@@ -67,17 +68,8 @@ def fitting(asked: RecommendInput, shared: SharedOptions) -> Answer:
             why="without --model the answer lists the models that fit",
             fix=f"--model NAME, or no --{option}",
         )
-    constraints, notes = constraints_of(asked.where)
-    load, levels, needed = stated_need(asked.need, asked.load, asked.objectives)
+    scenario, notes = question_without_model(asked, shared)
     in_time = bool(shared.given & (_IN_TIME | {"use_case"}))
-    scenario = Scenario(
-        model="",
-        traffic=traffic_of(load),
-        objectives=objectives_of(levels),
-        constraints=constraints,
-        as_of=shared.as_of,
-        seed=shared.seed,
-    )
     found, number = models_that_fit(scenario, asked.shown.top, in_time=in_time)
     if not found and number:
         raise InfeasibleError(
@@ -94,7 +86,7 @@ def fitting(asked: RecommendInput, shared: SharedOptions) -> Answer:
     return Answer(
         result={"models": [_record(one) for one in found], "num_models_that_fit": number},
         inputs={
-            "own": [f"{count}x{name}" for count, name in constraints.own],
+            "own": [f"{count}x{name}" for count, name in scenario.constraints.own],
             "budget_usd_per_hour": scenario.objectives.budget_usd_per_hour,
             "traffic": scenario.traffic,
             "top": asked.shown.top,
@@ -109,8 +101,27 @@ def fitting(asked: RecommendInput, shared: SharedOptions) -> Answer:
             bullet_list("Sources of quality", sources_of(one.quality for one in found)),
         ),
         records="models",
-        notes=(*needed, *notes),
+        notes=notes,
     )
+
+
+def question_without_model(asked: RecommendInput, shared: SharedOptions) -> tuple[Scenario, tuple[str, ...]]:
+    """Return traffic, objectives and limits of a question that names no model, and notes on what was understood.
+
+    Raises: AdvisorError and its kinds: something typed is malformed or unknown.
+    """
+    constraints, notes = constraints_of(asked.where)
+    stated, levels, needed = stated_need(asked.need, asked.load, asked.objectives)
+    load, _ = largest_of(stated)
+    scenario = Scenario(
+        model="",
+        traffic=traffic_of(load),
+        objectives=objectives_of(levels),
+        constraints=constraints,
+        as_of=shared.as_of,
+        seed=shared.seed,
+    )
+    return scenario, (*needed, *notes)
 
 
 def _left_out(in_time: bool) -> str:

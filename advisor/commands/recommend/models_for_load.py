@@ -8,6 +8,7 @@ from advisor.ask.serving import serving_question
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.model_quality import Quality, sources_of
 from advisor.cli.notes import progress
+from advisor.commands.recommend.fitting import question_without_model
 from advisor.commands.recommend.options import RecommendInput
 from advisor.decide.models_that_fit import machines_within, models_by_quality
 from advisor.decide.option import Option
@@ -29,8 +30,6 @@ _MOST_TRIED: Final = 3
 """Models that are asked about for each one that is shown, at most: each takes as long as a recommendation."""
 _OF_ONE_MODEL: Final = ("emit", "emit_dir", "plan", "explain", "max_context", "goal", "trace", "levers")
 """Options that say something only about one named model."""
-_ANY_MODEL: Final = "llama-3.1-8b"
-"""Model with which load, limits and objectives are read before a model is chosen; no figure depends on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +58,7 @@ def models_for_load(asked: RecommendInput, shared: SharedOptions) -> Answer:
                 why="without --model the answer compares models",
                 fix=f"--model NAME, or no --{option}",
             )
-    scenario, notes = serving_question(replace(asked, model=_ANY_MODEL), shared)
+    scenario, notes = question_without_model(asked, shared)
     found = _find(asked, shared, scenario)
     if not found:
         raise InfeasibleError(
@@ -94,7 +93,7 @@ def models_for_load(asked: RecommendInput, shared: SharedOptions) -> Answer:
             bullet_list("Sources of quality", sources_of(one.quality for one in found)),
         ),
         records="models",
-        notes=tuple(note for note in notes if _ANY_MODEL not in note),
+        notes=notes,
     )
 
 
