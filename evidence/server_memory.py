@@ -13,7 +13,7 @@ from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.graph.model import kv_bytes_per_token, kv_share, unified_bytes_per_token
 from advisor.simulator.layout import check_generates, check_layout
 from advisor.simulator.memory import MemoryPlan
-from advisor.simulator.replica_model import EngineSettings, replica_memory
+from advisor.simulator.replica_model import EngineSettings, engine_limits, replica_memory
 
 _FORMATS: Final[Mapping[str, str]] = {
     "fp8": "fp8",
@@ -103,7 +103,7 @@ def compare_memory(log: ServerLog, stated: Mapping[str, str]) -> MemoryCompariso
     if log.kv_tokens:
         ranks = deployment.data_parallel
         name = "KV tokens of one rank" if ranks > 1 else "KV tokens"
-        tokens = _printed_tokens(deployment, plan, log, settings.version, window, assumed)
+        tokens = _printed_tokens(deployment, plan, log, settings, window, assumed)
         figures.append(MemoryFigure(name, "tokens", log.kv_tokens, tokens))
         if log.kv_bytes:
             name = "cache of one token"
@@ -115,15 +115,21 @@ def _printed_tokens(
     deployment: Deployment,
     plan: MemoryPlan,
     log: ServerLog,
-    version: str,
+    settings: EngineSettings,
     window: int,
     assumed: list[str],
 ) -> float:
     """Return the tokens that the engine would print for the planned cache of one rank.
 
-    Earlier releases count every layer as if it kept all tokens. With its prefix cache on, a hybrid holds the state of a
-    sequence twice, one of them at the last block that can be shared.
+    Earlier releases count every layer as if it kept all tokens. Later ones of vLLM print how many requests of the
+    longest length fit, times that length; a layer with a window then counts its window and one iteration's new tokens.
+    With its prefix cache on, a hybrid holds the state of a sequence twice, one of them at the last block that can be
+    shared.
+
+    Source: vLLM 0.24.0, v1/core/kv_cache_utils.py (get_kv_cache_capacity) and v1/kv_cache_interface.py
+    (SlidingWindowSpec.max_memory_usage_bytes).
     """
+    version = settings.version
     model = deployment.model
     share = kv_share(model, deployment.tensor_parallel) / deployment.pipeline_parallel
     earlier = engines.earlier_memory(deployment.engine, version)
@@ -134,6 +140,14 @@ def _printed_tokens(
         )
         return plan.kv_bytes / (unified_bytes_per_token(model, deployment.kv_dtype) * share)
     tokens = plan.kv_capacity_tokens / deployment.data_parallel
+    if footprint.windowed and deployment.engine.pads_cache_groups and not log.prefix_caching:
+        _, chunk_tokens = engine_limits(deployment, settings, window)
+        padded = kv_bytes_per_token(model, deployment.kv_dtype, pads_groups=True)
+        held_bytes = padded.bytes_of(window) + sum(
+            (min(window, kept - 1 + chunk_tokens) - min(window, kept)) * per_token
+            for kept, per_token in padded.windowed
+        )
+        return plan.kv_bytes / (held_bytes * share) * window
     if log.prefix_caching and plan.state_bytes_per_sequence:
         assumed.append("with its prefix cache on, the server keeps the state of a sequence twice")
         return plan.kv_bytes / (plan.kv_bytes / tokens + plan.state_bytes_per_sequence / window)

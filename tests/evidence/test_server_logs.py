@@ -59,7 +59,7 @@ def _ratios(part: str) -> dict[str, float]:
     for row in rows:
         for figure in _comparison(row).figures:
             if figure.name.startswith(part):
-                found[f"{row['source']} {row['engine']} {row['max_model_len']}"] = figure.ratio
+                found[f"{row['source']} {row['engine']} {row['model']} {row['max_model_len']}"] = figure.ratio
     return found
 
 
