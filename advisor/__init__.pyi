@@ -173,7 +173,7 @@ def recommend(
         goal: Rank hardware families by your weights of fit, cost, ecosystem, team.
         gpu: Only these accelerators.
         provider: Only these providers.
-        engine: Only these serving engines.
+        engine: Only these serving engines; vllm@0.24.0 is that release.
         precision: Weight formats to consider; fp8 and wider by default.
         own: Plan on hardware that you own: 8xh100-sxm.
         term: on-demand, spot, reserved-1y, reserved-3y, community.
@@ -368,7 +368,7 @@ def cost(
             traffic it buys.
         gpu: Only these accelerators.
         provider: Only these providers.
-        engine: Only these serving engines.
+        engine: Only these serving engines; vllm@0.24.0 is that release.
         precision: Weight formats to consider; fp8 and wider by default.
         term: on-demand, spot, reserved-1y, reserved-3y, community.
         tenancy: dedicated, shared, unknown (hosts of other people).

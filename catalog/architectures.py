@@ -194,7 +194,7 @@ def check_release(engine: Engine, model: Model, version: str, known: str) -> str
     options = f"{engine.name} {known}" if known else f"a newer {engine.name}"
     words = class_words(found, engine.name)
     doubt = f"; {words}" if words else ""
-    differ = f"the command has the words of {version} where they are known to differ"
+    differ = f"the command, times and memory are those of {version} where they are known to differ"
     return f"defaults are those of {options}; {differ}{doubt}"
 
 

@@ -58,7 +58,12 @@ class EngineSettings:
     graphs_for_all_batches: bool = False
     """Whether decode graphs are captured for every batch that can run, as recipes for one kind of load do."""
     version: str = ""
+    """Release of the engine; empty takes the one that the engine's record names, else the newest that was read."""
     date: str = ""
+
+    def for_engine(self, engine: Engine) -> "EngineSettings":
+        """Return the settings with the release that a question names for this engine, unless they name one."""
+        return replace(self, version=engine.release) if engine.release and not self.version else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +127,7 @@ def model_replica(
     """
     check_generates(deployment.model)
     check_layout(deployment)
-    settings = settings or EngineSettings()
+    settings = (settings or EngineSettings()).for_engine(deployment.engine)
     deployment = _as_started(deployment, settings, calibration)
     engine = deployment.engine
     costs = costs or engine_costs(engine, version=settings.version, date=settings.date)
@@ -158,6 +163,7 @@ def replica_memory(
     Source: `plan_memory`; limits as the engine is started with.
     Raises: InfeasibleError: the weights do not fit, or the cache that the user sets is larger than what is free.
     """
+    settings = settings.for_engine(deployment.engine)
     max_num_seqs, num_batched_tokens = engine_limits(deployment, settings, longest_request_tokens)
     chosen = engine_defaults(deployment, settings.version)
     return plan_memory(
@@ -354,7 +360,9 @@ def _hands_on(deployment: Deployment) -> bool:
 
 
 def engine_defaults(deployment: Deployment, version: str = "") -> EngineDefaults:
-    """Return the default settings of the engine's release for this deployment; without a version, the newest release's.
+    """Return the default settings of the engine's release for this deployment.
+
+    Without a version it is the release that a question names for the engine, else the newest.
 
     Source: catalog.engines.defaults.
     """
@@ -366,7 +374,7 @@ def engine_defaults(deployment: Deployment, version: str = "") -> EngineDefaults
         tp=deployment.tensor_parallel,
         pp=deployment.pipeline_parallel,
         dp=deployment.data_parallel,
-        version=version,
+        version=version or deployment.engine.release,
     )
 
 

@@ -314,7 +314,7 @@ class Where:
     ] = None
     engine: Annotated[
         str | None,
-        LIMITS("NAME,...", "Only these serving engines."),
+        LIMITS("NAME,...", "Only these serving engines; vllm@0.24.0 is that release."),
         acts(f"{CHAT} batch distill", models=True, instead="--runtime"),
     ] = None
     precision: Annotated[

@@ -107,6 +107,11 @@ HINTS: Final[Mapping[str, tuple[str, str]]] = {
         "memory follows from the accelerator",
         "--gpu NAME; advisor catalog gpus --min-memory lists them",
     ),
+    "--engine-version": ("a search takes releases with the names of engines", "--engine vllm@0.24.0"),
+    "--max-model-len": (
+        "the window follows from the lengths of requests",
+        "--input-tokens and --output-tokens, or --max-context N of advisor recommend",
+    ),
     "--nodes": ("the number of nodes follows from the accelerators", "--max-gpus N, or --own 16xh100-sxm"),
 }
 """Why an option of another planner is not taken, and what to type in its place."""

@@ -156,7 +156,7 @@ def fastest_peak_flop_per_s(deployment: Deployment) -> float:
 
 
 def _least_scale(deployment: Deployment) -> float:
-    costs = engine_costs(deployment.engine)
+    costs = engine_costs(deployment.engine, version=deployment.engine.release)
     experts = (costs.expert_scale, costs.expert_prefill_scale) if is_moe(deployment.model) else ()
     return float(min(1.0, costs.kernel_scale * min(1.0, costs.prefill_scale) * min((1.0, *experts))))
 

@@ -202,6 +202,7 @@ def fit_memory(deployment: Deployment, mean_context_tokens: float, max_context_t
         num_seqs=chosen.max_num_seqs,
         memory_fraction=chosen.memory_fraction,
         mean_context_tokens=mean_context_tokens,
+        version=deployment.engine.release,
     )
     _check_room(memory, deployment, max_context_tokens)
     return Candidate(deployment, memory, chosen.max_num_seqs, num_batched_tokens)
@@ -270,6 +271,7 @@ def with_limits(candidate: Candidate, num_seqs: int, num_tokens: int, scenario: 
         num_seqs=num_seqs,
         memory_fraction=engine_defaults(deployment).memory_fraction,
         mean_context_tokens=traffic.mean_context_tokens,
+        version=deployment.engine.release,
     )
     _check_room(memory, deployment, float(traffic.longest_request_tokens))
     return replace(

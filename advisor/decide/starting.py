@@ -279,6 +279,8 @@ def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
             workers = ["--replicas", str(replicas)]
     model = first.deployment.model.checkpoint or scenario.model
     args = ["--model", model, "--engine", first.deployment.engine.id]
+    if release := first.deployment.engine.release:
+        args += ["--engine-version", release]
     args += _option_words(
         _worker(first, scenario) | (_budget(found) if workers[0] == "--prefill-workers" else {})
     )
