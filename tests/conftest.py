@@ -1,8 +1,9 @@
 """Fixtures of every test: a fixed terminal, the command line in process, golden files, large data."""
 
+import datetime
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,18 @@ os.environ["COLUMNS"] = "100"
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["XDG_CONFIG_HOME"] = str(ROOT / "tests" / "no-own-defaults")
 os.environ["ADVISOR_CACHE_DIR"] = str(ROOT / "tests" / "no-refreshed-prices")
+
+
+TODAY = datetime.date(2026, 11, 20)
+"""The day on which questions of tests and pages are asked unless they name one: ages of prices depend on it."""
+
+
+@pytest.fixture(scope="session", autouse=True)
+def same_day() -> Iterator[None]:
+    """No answer of a test depends on the day on which it runs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("advisor.ask.options.today", lambda: TODAY)
+        yield
 
 
 @dataclass(frozen=True)

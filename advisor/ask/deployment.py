@@ -69,6 +69,10 @@ def deployment_of(model: str, gpu: str, typed: LayoutOptions) -> tuple[Deploymen
         num_replicas=typed.replicas,
         kv_dtype=kv_dtype,
     )
+    if release:
+        deployment = dataclasses.replace(
+            deployment, engine=deployment.engine.model_copy(update={"release": release})
+        )
     check_engine(deployment.engine, deployment.accelerator, deployment.weight_dtype, deployment.kv_dtype)
     found = class_support(deployment.engine, deployment.model, deployment.accelerator, release)
     if words := class_words(found, deployment.engine.name):

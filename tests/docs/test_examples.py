@@ -5,7 +5,6 @@ answer). A line `...` stands for any lines. `pytest tests/docs --update-golden` 
 where the documented one does not match, in blocks of both kinds.
 """
 
-import datetime
 import doctest
 import re
 from collections.abc import Callable
@@ -26,8 +25,6 @@ RULE = re.compile(r"─+")
 SAME = 0.03
 """Relative difference at which a number is still the one that the page claims. What a number must be exactly is held
 by laws, counts and published figures in the tests of its room."""
-TODAY = datetime.date(2026, 11, 20)
-"""The day on which the documented commands are asked: prices and their age depend on it."""
 
 
 @pytest.fixture(params=DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
@@ -44,7 +41,6 @@ def test_documented_commands_print_what_the_page_shows(
     request: pytest.FixtureRequest,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("advisor.ask.options.today", lambda: TODAY)
     page = document.read_text(encoding="utf-8")
     found = BLOCK.sub(lambda block: replay_block(block, cli), page)
     if request.config.getoption("--update-golden") and found != page:

@@ -111,11 +111,26 @@ def how_sure(found: Decision, shown: Sequence[Option]) -> str:
     chances = _surely_cheaper(found, ranks.difference(ties))
     bold = next((each for each in shown if each.role == "cheapest_if_it_holds" and each is not best), None)
     if bold is not None:
-        saved = 1.0 - bold.served.usd_per_million_tokens.value / best.served.usd_per_million_tokens.value
-        if saved >= 1.0 - CHEAPER_IF_BELOW:
-            condition, first = _doubt(bold)
-            chances.append(f"{bold.rank} saves {100 * saved:.0f} % if {condition}: {first} it first")
-    return "; ".join((*lines, *chances)) + "."
+        chances += _saving(best, bold, str(bold.rank))
+    bolder = [each for each in best.variants if each.role == "cheapest_if_it_holds"]
+    apart = [f" {words}." for each in bolder for words in _saving(best, each, _other_words(best, each))]
+    return "; ".join((*lines, *chances)) + "." + "".join(apart)
+
+
+def _saving(best: Option, bold: Option, words: str) -> list[str]:
+    """Return what an unsafe option saves if it holds; nothing if that is little."""
+    saved = 1.0 - bold.served.usd_per_million_tokens.value / best.served.usd_per_million_tokens.value
+    if saved < 1.0 - CHEAPER_IF_BELOW:
+        return []
+    condition, first = _doubt(bold)
+    return [f"{words} saves {100 * saved:.0f} % if {condition}: {first} it first"]
+
+
+def _other_words(best: Option, variant: Option) -> str:
+    """Return the words for another deployment on the accelerator of the first option, or the same from elsewhere."""
+    if variant.layout != best.layout or variant.offer is None:
+        return f"On the same accelerator {_beside(variant)}"
+    return f"The same from {variant.offer.provider} for {usd(variant.bill.usd_per_hour)}/h"
 
 
 def _beside(option: Option) -> str:

@@ -23,6 +23,7 @@ SHOWN = [
     f"{FP8} --gpu l40s --rate 1 --sessions 3",
     f"{FP8} --gpu l40s --rate 5 --e2e-p99 20s --itl-p99 80ms",
     f"{FP8} --own 2xl40s --rate 4",
+    f"{FP8} --engine vllm@0.9.0 --gpu l40s --rate 2",
     "recommend --model 70b --gpu h100-sxm --rate 3 --precision fp8 --engine vllm --levers none --top 1",
 ]
 ALSO_SHOWN = [
@@ -61,6 +62,20 @@ def test_what_is_printed_reproduces(words: str) -> None:
 @generate_questions
 def test_what_is_printed_reproduces_in_generated_answers(question: Question) -> None:
     check_again(ask(question.words()))
+
+
+def test_a_named_release_is_the_one_that_is_priced() -> None:
+    """Plans for 0.9.0 were priced as the newest release: its steps, its memory fraction and its decode graphs."""
+    named = ask("recommend --model 8b --engine vllm@0.9.0 --levers none --top 1 --gpu l40s --rate 2").options[
+        0
+    ]
+    newest = ask("recommend --model 8b --engine vllm --levers none --top 1 --gpu l40s --rate 2").options[0]
+    args = named["launch"]["simulate_args"]
+    assert dict(itertools.pairwise(args))["--engine-version"] == "0.9.0"
+    assert "--engine-version" not in newest["launch"]["simulate_args"]
+    assert (
+        named["explanation"]["memory_bytes"]["kv_bytes"] < newest["explanation"]["memory_bytes"]["kv_bytes"]
+    )
 
 
 @pytest.mark.parametrize("words", SHOWN[:2])
