@@ -28,7 +28,7 @@ Verdict = Literal["native", "emulated", "no", "unknown"]
 the checkpoint loads, but weights are expanded first; no: refused, or absent from a complete list; unknown: no source
 states it."""
 SUPPORT_FOLDER: Final = DATA_DIR / "support"
-_RELEASED: Final = re.compile(r"(?P<name>[^@=]+?)\s*(?:@|==?)\s*v?(?P<release>\d[\w.+-]*)")
+_RELEASED: Final = re.compile(r"(?P<name>[^@=]+?)\s*(?:@|==?)\s*v?(?P<release>b?\d[\w.+-]*|latest)")
 _BEST_FIRST: Final = ("native", "emulated", "unknown", "no")
 _WAYS: Final = {"int4": ("int4-awq", "int4-gptq", "int4-mlx"), "int8": ("int8", "int8-mlx")}
 """Formats of the catalog that engines distinguish by how their checkpoints are made."""
@@ -54,10 +54,10 @@ def get(name: str) -> Chosen[Engine]:
 
 
 def split_release(name: str) -> tuple[str, str]:
-    """Return the name of an engine and the release that was typed with it (`vllm@0.24.0`); an empty release if none
-    was."""
+    """Return the name of an engine and the release that was typed with it (`vllm@0.24.0`, `llama.cpp@b6500`); an empty
+    release if none was, or the latest."""
     found = _RELEASED.fullmatch(name.strip())
-    return (found["name"].strip(), found["release"]) if found else (name, "")
+    return (found["name"].strip(), found["release"].removeprefix("latest")) if found else (name, "")
 
 
 @cache

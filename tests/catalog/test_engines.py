@@ -296,3 +296,19 @@ def test_things_are_formats_of_the_catalog_or_say_what_they_are() -> None:
         assert what.startswith(prefixes) or what in others or what.partition("-")[0] in (*DTYPES, "gguf"), (
             what
         )
+
+
+@pytest.mark.parametrize(
+    ("typed", "name", "release"),
+    [
+        ("vllm", "vllm", ""),
+        ("vllm@0.24.0", "vllm", "0.24.0"),
+        ("vllm==0.24.0rc1", "vllm", "0.24.0rc1"),
+        ("SGLang = v0.5.17", "SGLang", "0.5.17"),
+        ("llama.cpp@b6500", "llama.cpp", "b6500"),
+        ("vllm@latest", "vllm", ""),
+        ("vllm@nightly", "vllm@nightly", ""),
+    ],
+)
+def test_a_release_is_read_from_the_name_of_an_engine(typed: str, name: str, release: str) -> None:
+    assert engines.split_release(typed) == (name, release)
