@@ -123,9 +123,7 @@ def table_html(table: Table, new_id: Callable[[], str], *, is_plain: bool = Fals
     name = table.title or "Table of " + ", ".join(filter(None, (column.header for column in table.columns)))
     stacks = ' class="stacks"' if len(table.columns) >= LEAST_COLUMNS_TO_STACK else ""
     label = f'aria-label="{html.escape(name, quote=True)}"'
-    head = "".join(
-        f'<th scope="col"{_align(column)}>{html.escape(column.header)}</th>' for column in table.columns
-    )
+    head = "".join(map(_head_cell, table.columns))
     rows = "\n".join(_rows(table, new_id))
     return (
         f'<div class="{window}" role="region" tabindex="0" {label}><table{stacks} {label}{marks}>\n'
@@ -179,6 +177,12 @@ def _cell(cell: str, column: Column, *, is_named: bool) -> str:
     kind = ' class="date"' if _DATE.fullmatch(cell) and column.align == "left" else _align(column)
     label = f' data-label="{html.escape(column.header, quote=True)}"' if is_named else ""
     return f"<td{kind}{mark}{label}>{inner}</td>"
+
+
+def _head_cell(column: Column) -> str:
+    """Return the head of a column; one without words is no head to a screen reader."""
+    tag, scope = ("th", ' scope="col"') if column.header else ("td", "")
+    return f"<{tag}{scope}{_align(column)}>{html.escape(column.header)}</{tag}>"
 
 
 def _align(column: Column) -> str:

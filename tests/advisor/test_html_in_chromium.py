@@ -197,6 +197,32 @@ def test_every_command_writes_a_page_that_works(
     assert found.value(NAMELESS) == []
 
 
+@pytest.mark.parametrize(
+    "command",
+    (*COMMANDS, "advisor recommend --model 8b --rate 4 --gpu l40s,h100-sxm --what-if"),
+    ids=lambda command: " ".join(command.split()[1:3]),
+)
+def test_pages_keep_the_rules_of_accessibility(
+    browser: Any, cli: Callable[[str], Any], tmp_path: Path, command: str
+) -> None:
+    """Axe finds no violation, wide and light or narrow and dark."""
+    axe = pytest.importorskip("axe_playwright_python", reason="pip install '.[test-browser]' brings axe")
+    script = Path(axe.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
+    file = tmp_path / "page.html"
+    assert cli(f"{command} -o {file}").code == 0
+    for width, scheme in ((1280, "light"), (390, "dark")):
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True
+        )
+        page = context.new_page()
+        page.goto(file.as_uri())
+        page.wait_for_selector("html[data-ready]", timeout=20_000)
+        page.evaluate(script)
+        found = page.evaluate("axe.run().then((result) => result.violations)")
+        context.close()
+        assert [(each["id"], each["nodes"][0]["html"]) for each in found] == []
+
+
 UNDRAWN = """[...document.querySelectorAll('figure.chart:not([data-drawn])')].filter((one) => one.offsetParent)
     .map((one) => one.textContent)"""
 NAMELESS = """[...document.querySelectorAll('button, input, [role=img], [role=region], nav, table, a')].filter((node) =>
