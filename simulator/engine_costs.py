@@ -205,12 +205,17 @@ _ONE_OPERATOR_EXPERTS = ("mxfp4", "nvfp4")
 
 def launches_experts_apart(deployment: Deployment) -> bool:
     """Whether an engine whose host runs ahead of the device launches experts kernel by kernel from its own Python:
-    routing, sorting, quantising, each matmul. Experts in four bits are one operator of FlashInfer or Triton.
+    routing, sorting, quantising, each matmul. Experts in four bits are one operator of FlashInfer where the device
+    multiplies in four bits; elsewhere they are the kernels of Triton or Marlin, launched one by one.
 
-    Source: vLLM 0.20.2, vllm/model_executor/layers/fused_moe (modular_kernel.py, experts).
+    Source: vLLM 0.20.2 and 0.24.0, vllm/model_executor/layers/fused_moe (modular_kernel.py, experts, oracle/mxfp4.py).
     """
     routed = any(layer.experts is not None for layer in layers_of(deployment.model))
-    return routed and deployment.weight_dtype not in _ONE_OPERATOR_EXPERTS
+    is_one = (
+        deployment.weight_dtype in _ONE_OPERATOR_EXPERTS
+        and "fp4" in deployment.accelerator.peak_flop_per_s
+    )
+    return routed and not is_one
 
 
 def launch_floor_s(deployment: Deployment, costs: EngineCosts) -> float:

@@ -5,7 +5,13 @@ import dataclasses
 import pytest
 
 from advisor.catalog import engines, models
-from advisor.simulator.engine_costs import default_costs, engine_costs, engine_in_turns
+from advisor.simulator.deployment import named_deployment
+from advisor.simulator.engine_costs import (
+    default_costs,
+    engine_costs,
+    engine_in_turns,
+    launches_experts_apart,
+)
 from advisor.simulator.graph.model import num_operators
 from advisor.simulator.terms import TermCase, find
 
@@ -121,3 +127,13 @@ def test_vllm_composes_a_batch_while_another_runs_since_release_0_14(
     vllm = engines.by_id("vllm")
     found = engine_in_turns(vllm, models.by_id("llama-3.1-8b"), version=version, date=date)
     assert (found.overlap_scheduling, found.prompt_launches) == (overlaps, vllm.prompt_launches)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "apart"), [("a100-sxm-80gb", True), ("h200-sxm", True), ("b200-sxm", False), ("b300-sxm", False)]
+)
+def test_experts_in_four_bits_are_one_operator_where_the_device_multiplies_in_four_bits(
+    gpu: str, apart: bool
+) -> None:
+    deployment = named_deployment("gpt-oss-20b", gpu, "vllm", weight_dtype="mxfp4")
+    assert launches_experts_apart(deployment) is apart
