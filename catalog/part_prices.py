@@ -14,7 +14,7 @@ from advisor.catalog.parts import FOLDER, all_parts, systems
 from advisor.catalog.prices import newest_reading
 from advisor.catalog.resolve import near_misses
 from advisor.catalog.schema import Accelerator
-from advisor.catalog.schema.part import GpuCard, Part, PartPrice
+from advisor.catalog.schema.part import GpuCard, Part, PartPrice, PriceBasis
 
 STALE_AFTER_DAYS: Final = 90
 """Age from which a part's price counts as stale [days]. Prices of parts change more slowly than rents, except those of
@@ -28,6 +28,23 @@ USER_COLUMNS: Final = ("part", "usd", "observed_on")
 
 PriceBook = Mapping[str, PartPrice]
 """Prices by class, by id and by name of a part."""
+
+_WORDS: Final = {"quote": "quote", "estimate": "typical", "user": "yours"}
+
+
+def price_words(
+    basis: PriceBasis, observed_on: datetime.date | None, num_listings: int, condition: str
+) -> str:
+    """Return what an answer calls a price: that of the part at a shop, of parts of its class, or the person's own; the
+    day on which it was read, of how many listings it is the median, and whether the part is used."""
+    words = [_WORDS[basis]]
+    if observed_on is not None:
+        words.append(str(observed_on))
+    if num_listings:
+        words.append(f"median of {num_listings}")
+    if condition == "used":
+        words.append("used")
+    return ", ".join(words)
 
 
 @functools.cache

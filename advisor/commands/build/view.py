@@ -2,10 +2,9 @@
 
 import datetime
 from collections.abc import Sequence
-from typing import Final
 
 from advisor.catalog.dtypes import bytes_per_element
-from advisor.catalog.part_prices import STALE_AFTER_DAYS
+from advisor.catalog.part_prices import STALE_AFTER_DAYS, price_words
 from advisor.catalog.units import BITS_PER_BYTE, GB
 from advisor.commands.build.records import bill_records, build_record, question_inputs
 from advisor.render.answer import Answer, Axis, Block, Chart, Datum, Paragraph, Series, Table, columns
@@ -29,8 +28,6 @@ from advisor.workstation.hardware import HardwareRun
 from advisor.workstation.knee import knee, knee_words, steps
 from advisor.workstation.plan import Build, MachinePerformance, PartLine, PlanResult, Question
 from advisor.workstation.wiring import CardWiring, reach_of_machine, wire
-
-BASIS_MARKS: Final = {"quote": "quote", "estimate": "typical", "user": "yours"}
 
 
 def plan_answer(found: PlanResult, question: Question, notes: tuple[str, ...], *, explain: bool) -> Answer:
@@ -256,15 +253,7 @@ def usd_exact(value: float) -> str:
 def _basis_words(line: PartLine) -> str:
     if line.price_basis is None:
         return "not known"
-    words = [
-        BASIS_MARKS[line.price_basis],
-        *([str(line.price_observed_on)] if line.price_observed_on else []),
-    ]
-    if line.num_listings:
-        words.append(f"median of {line.num_listings}")
-    if line.condition == "used":
-        words.append("used")
-    return ", ".join(words)
+    return price_words(line.price_basis, line.price_observed_on, line.num_listings, line.condition)
 
 
 def performance_blocks(run: MachinePerformance, *, explain: bool) -> list[Block]:

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from advisor.catalog.part_prices import STALE_AFTER_DAYS as PARTS_STALE_AFTER_DAYS
+from advisor.catalog.part_prices import price_words
 from advisor.catalog.prices import STALE_AFTER_DAYS, age_days, is_stale
 from advisor.catalog.schema import Price
 from advisor.catalog.schema.part import (
@@ -67,7 +68,11 @@ def part_row(category: str, part: Part, price: PartPrice | None, as_of: datetime
 
 def _cells(category: str, part: Part, price: PartPrice | None) -> tuple[str, ...]:
     cost = MISSING if price is None else f"{price.usd:,.0f}"
-    basis = MISSING if price is None else f"{price.basis}, {price.observed_on}"
+    basis = (
+        MISSING
+        if price is None
+        else price_words(price.basis, price.observed_on, price.num_listings, price.condition)
+    )
     flags = f" [{', '.join(part.flags)}]" if part.flags else ""
     return category, part.name + flags, figures(part), cost, basis
 
