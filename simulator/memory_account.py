@@ -35,7 +35,9 @@ class MemoryAccount:
     runtime_bytes: float
     """Context of the driver, communicators, captured graphs."""
     cache_bytes: float
-    """Keys and values of the sequences."""
+    """Keys and values of the sequences, in pages as the engine divides them."""
+    padding_bytes: float
+    """Part of `cache_bytes` that pages of one size for all kinds of layers leave empty."""
     state_bytes: float
     """Recurrent states of the sequences, and keys and values of an encoder."""
     reserve_bytes: float
@@ -157,10 +159,14 @@ def account_memory(
     settings = settings or EngineSettings()
     seqs, tokens = engine_limits(deployment, settings, 1)
     on_rank = math.ceil(num_sequences / deployment.data_parallel)
-    footprint = kv_bytes_per_token(deployment.model, deployment.kv_dtype)
+    footprint = kv_bytes_per_token(
+        deployment.model, deployment.kv_dtype, pads_groups=deployment.engine.pads_cache_groups
+    )
     share = kv_share(deployment.model, deployment.tensor_parallel) / deployment.pipeline_parallel
     state = footprint.state_bytes_per_sequence / deployment.tensor_parallel / deployment.pipeline_parallel
     cache = (footprint.bytes_of(context_tokens) - footprint.state_bytes_per_sequence) * share
+    filled = kv_bytes_per_token(deployment.model, deployment.kv_dtype)
+    padding = (footprint.bytes_of(context_tokens) - filled.bytes_of(context_tokens)) * share
     plan, problem = _plan(deployment, settings, context_tokens)
     fitting = 0
     if plan is not None:
@@ -180,6 +186,7 @@ def account_memory(
         activation_bytes=activations,
         runtime_bytes=runtime,
         cache_bytes=on_rank * cache,
+        padding_bytes=on_rank * padding,
         state_bytes=on_rank * state,
         reserve_bytes=reserve,
         num_sequences=num_sequences,

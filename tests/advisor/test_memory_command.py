@@ -150,3 +150,20 @@ def test_bad_input_is_refused_with_what_to_do(cli: Cli, options: str, code: int,
     assert run.code == code, run.out + run.err
     assert said in run.err
     assert "Traceback" not in run.err
+
+
+def test_an_engine_with_pages_of_one_size_pads_layers_of_other_kinds(cli: Cli) -> None:
+    """vLLM asked for 1.34 GiB for a request of 131,072 tokens of DeepSeek-V4-Flash, iterations of 8,192 tokens included
+    (field report of four RTX 4090); the values alone are 0.47 GiB."""
+    options = "--model deepseek-v4-flash --gpu h100-sxm --tp 4 --context 131072 --kv-precision fp8"
+    padded = ask(cli, f"{options} --engine vllm")
+    filled = ask(cli, f"{options} --engine sglang")
+    assert filled["per_accelerator"]["kv_padding_bytes"] == 0.0
+    assert padded["per_accelerator"]["kv_cache_bytes"] - padded["per_accelerator"][
+        "kv_padding_bytes"
+    ] == pytest.approx(filled["per_accelerator"]["kv_cache_bytes"])
+    assert 1.0 * 2**30 < padded["per_accelerator"]["kv_cache_bytes"] < 1.34 * 2**30
+    assert (
+        padded["per_accelerator"]["total_bytes"] // padded["per_accelerator"]["kv_cache_bytes"]
+        >= padded["num_sequences_that_fit"]
+    )

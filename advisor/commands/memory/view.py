@@ -1,7 +1,7 @@
 """Memory of a deployment as an answer: one row for each part, and the sequences that fit."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.units import GB, KILO
@@ -10,6 +10,9 @@ from advisor.render.numbers import BINARY_SIZE, digits, percent, show
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.memory_account import MemoryAccount, ModelAccount
+
+_MUCH: Final = 0.02
+"""Empty part of a cache from which it is told."""
 
 
 def memory_answer(
@@ -34,6 +37,7 @@ def memory_answer(
                 "weight_bytes": account.weight_bytes,
                 "vision_bytes": account.vision_bytes,
                 "kv_cache_bytes": account.cache_bytes,
+                "kv_padding_bytes": account.padding_bytes,
                 "state_bytes": account.state_bytes,
                 "activation_bytes": account.activation_bytes,
                 "runtime_bytes": account.runtime_bytes,
@@ -100,12 +104,19 @@ def _count(number: int) -> str:
     return f"{number:,} sequence{'s' if number > 1 else ''}"
 
 
+def _cache_words(account: MemoryAccount) -> str:
+    """Return what the cache holds, and how much of it the engine's pages leave empty where that is much."""
+    words = f"{_count(account.num_sequences)} at full length"
+    empty = account.padding_bytes / account.cache_bytes if account.cache_bytes else 0.0
+    return f"{words}; {100 * empty:.0f} % of its pages are empty" if empty >= _MUCH else words
+
+
 def _parts(account: MemoryAccount) -> Table:
     """Return one row for each part of the memory of the fullest accelerator."""
     left = "free for more sequences" if account.free_bytes >= 0 else "missing"
     parts = (
         ("weights", account.weight_bytes, "vision tower included" if account.vision_bytes else ""),
-        ("KV cache", account.cache_bytes, f"{_count(account.num_sequences)} at full length"),
+        ("KV cache", account.cache_bytes, _cache_words(account)),
         ("recurrent state", account.state_bytes, "convolutions included"),
         ("activations", account.activation_bytes, "largest iteration"),
         ("context, graphs", account.runtime_bytes, "driver, communicators, captured graphs"),
