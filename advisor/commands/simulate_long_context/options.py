@@ -30,12 +30,28 @@ class OffloadInput:
     """Decode a mixture of experts whose experts stay in host memory: read over the link, or multiplied by the host."""
 
     model: OtherModelName
-    gpu: GpuName
+    gpu: Annotated[
+        str, Option(metavar="ID", help="Accelerator id or short name: h100; none: the host runs all.")
+    ]
     tp: Annotated[int, degree("Accelerators that share what does not stay with the host.")] = 1
     precision: Precision = None
     engine: Annotated[str, LAYOUT("NAME", "Engine.", True)] = "llama.cpp"
     batch: Annotated[int, Option(metavar="N", min=1, max=4096, help="Sequences that decode together.")] = 1
     host_memory: Annotated[str, Option(metavar="SIZE", help="Of the host, e.g. 512GB.")] = "512GB"
-    host_bandwidth: Annotated[str, Option(metavar="SIZE/s", help="Of the host's memory, e.g. 300GB/s.")] = (
-        "300GB/s"
-    )
+    host_bandwidth: Annotated[
+        str | None,
+        Option(
+            metavar="SIZE/s",
+            help="Of the host's memory, e.g. 300GB/s.",
+            show_default="of --host, else 300GB/s",
+        ),
+    ] = None
+    host: Annotated[
+        str | None,
+        Option(
+            metavar="TEXT",
+            help="Its processors: '2x Xeon Gold 6454S'.",
+            show_default="of which nothing is known",
+        ),
+    ] = None
+    context: Annotated[str, Option(metavar="N", help="Tokens of each sequence: 4096, 32k.")] = "1024"

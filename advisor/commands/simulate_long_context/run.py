@@ -1,18 +1,30 @@
 """Take a long context apart, and weights that stay in the host's memory: times by degree, place and policy."""
 
+from dataclasses import replace
+
 from advisor.ask.deployment import deployment_of
 from advisor.ask.measures import parse_bytes, parse_tokens
 from advisor.ask.options import LayoutOptions, SharedOptions
 from advisor.ask.own_data import given_calibration
+from advisor.catalog import models
+from advisor.catalog.dtypes import bytes_per_element, known_dtype
 from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.hosts import parse_host
 from advisor.catalog.published import context_limits
 from advisor.catalog.units import GB
 from advisor.commands.simulate_long_context.options import LongContextInput, OffloadInput
-from advisor.commands.simulate_long_context.view import ContextRow, TierRow, context_answer, offload_answer
+from advisor.commands.simulate_long_context.view import (
+    ContextRow,
+    TierRow,
+    context_answer,
+    host_answer,
+    offload_answer,
+)
 from advisor.render.answer import Answer
 from advisor.simulator.calibrated_device import calibrated_deployment
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.engine_costs import operator_library
+from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.intervals import prediction_class, with_interval
 from advisor.simulator.layout import check_layout
 from advisor.simulator.memory import weight_bytes
@@ -20,6 +32,12 @@ from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel, model_replica
 from advisor.simulator.serving_prediction import class_of
 from advisor.simulator.step_cost import decode_iteration_s
+from advisor.simulator.workloads.host_experts import (
+    host_alone_s,
+    hosted_decode,
+    hosted_prompt_s,
+    prompt_flop_per_s,
+)
 from advisor.simulator.workloads.long_context import (
     CACHE_POLICIES,
     SPREAD_HIGH,
@@ -28,7 +46,7 @@ from advisor.simulator.workloads.long_context import (
     ring_prefill,
     with_cache_policy,
 )
-from advisor.simulator.workloads.tiers import expert_offload, fetch_or_recompute, tiers_of, worth_keeping_s
+from advisor.simulator.workloads.tiers import fetch_or_recompute, tiers_of, worth_keeping_s
 
 
 def _check_window(tokens: int, deployment: Deployment) -> None:
@@ -43,6 +61,10 @@ def _check_window(tokens: int, deployment: Deployment) -> None:
         )
 
 
+_NO_ACCELERATOR = ("none", "cpu")
+_MATRIX_FORMATS = ("bf16", "int8", "fp8")
+"""Formats that engines hand to AMX's matrix instructions."""
+_USUAL_HOST = "300GB/s"
 _DEGREES = (1, 2, 4, 8, 16)
 _USABLE_FRACTION = 0.9
 
@@ -156,13 +178,22 @@ def offload(asked: OffloadInput, shared: SharedOptions) -> Answer:
 
     Raises: AdvisorError and its kinds: something typed is malformed, the model has no experts, or nothing fits.
     """
+    if asked.gpu.lower() in _NO_ACCELERATOR:
+        return _host_alone(asked)
     layout = LayoutOptions(tp=asked.tp, precision=asked.precision, engine=asked.engine)
     batch = asked.batch
     deployment, notes = deployment_of(asked.model, asked.gpu, layout)
     deployment = calibrated_deployment(deployment, given_calibration(shared.calibration))
     room = parse_bytes(asked.host_memory, "--host-memory")
-    rate = parse_bytes(asked.host_bandwidth.removesuffix("/s"), "--host-bandwidth")
-    found = expert_offload(deployment, batch=batch, host_bytes_per_s=rate)
+    host = parse_host(asked.host) if asked.host else None
+    if host is not None and asked.host_bandwidth is None:
+        rate = host.bytes_per_s
+    else:
+        typed = asked.host_bandwidth or _USUAL_HOST
+        rate = parse_bytes(typed.removesuffix("/s"), "--host-bandwidth")
+    tokens = parse_tokens(asked.context, "--context")
+    decode = hosted_decode(deployment, context_tokens=tokens, batch=batch, host_bytes_per_s=rate)
+    found = decode.offload
     if found.host_bytes > room:
         raise AdvisorError(
             f"the host's memory is too small for {deployment.model.id}",
@@ -177,5 +208,50 @@ def offload(asked: OffloadInput, shared: SharedOptions) -> Answer:
         "batch": batch,
         "host_memory_bytes": room,
         "host_bytes_per_s": rate,
+        "host": asked.host,
+        "context_tokens": tokens,
     }
-    return offload_answer(deployment, found, batch, inputs, notes)
+    prompt_s = hosted_prompt_s(deployment, host, tokens) if host and tokens > 1 else None
+    return offload_answer(deployment, decode, batch, prompt_s, inputs, notes)
+
+
+def _host_alone(asked: OffloadInput) -> Answer:
+    """Return decoding on the processors alone.
+
+    Raises: AdvisorError: the host is not given or not known, or its memory is too small.
+    """
+    if asked.host is None:
+        raise AdvisorError(
+            "--gpu none needs the processors that run the model",
+            why="their memory sets the rate",
+            fix="--host '2x Xeon Gold 6454S'",
+        )
+    model = models.get(asked.model).record
+    host = parse_host(asked.host)
+    if asked.host_bandwidth:
+        rate = parse_bytes(asked.host_bandwidth.removesuffix("/s"), "--host-bandwidth")
+        host = replace(host, bytes_per_s=rate)
+    weights = known_dtype(asked.precision)[0] or model.weights
+    tokens = parse_tokens(asked.context, "--context")
+    room = parse_bytes(asked.host_memory, "--host-memory")
+    whole = parameter_count(model).total * bytes_per_element(weights)
+    if whole > room:
+        raise AdvisorError(
+            f"the host's memory is too small for {model.id}",
+            why=f"its weights have {whole / GB:.0f} GB in {weights}, the host {room / GB:.0f} GB",
+            fix=f"--host-memory {whole / GB * 1.1:.0f}GB, or a smaller format",
+        )
+    active = parameter_count(model).active
+    rate = prompt_flop_per_s(host, uses_amx=weights in _MATRIX_FORMATS)
+    inputs = {
+        "model": model.id,
+        "gpu": None,
+        "weight_dtype": weights,
+        "host": asked.host,
+        "host_bytes_per_s": host.bytes_per_s,
+        "host_memory_bytes": room,
+        "context_tokens": tokens,
+        "token_bytes": active * bytes_per_element(weights),
+    }
+    prompt_s = 2.0 * active * tokens / rate if rate else None
+    return host_answer(model, weights, host, host_alone_s(model, weights, host), prompt_s, inputs)
