@@ -10,7 +10,7 @@ from pydantic import Field
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import DATA_DIR, check_record, read_toml
 from advisor.catalog.schema.record import Record
-from advisor.catalog.units import MEGA
+from advisor.catalog.units import GIGA, MEGA
 
 Units = Literal["amx", "avx512", "avx2", "sve", "neon"]
 _SOCKETS: Final = re.compile(r"^\s*(\d+)\s*[x×]\s*|\b(dual|two|single|one)\b", re.IGNORECASE)
@@ -83,7 +83,7 @@ def parse_host(processor: str, memory: str = "", sockets: int | None = None) -> 
             hint=f"known: {', '.join(each.names[0] for each in all_processors())}",
         )
     cores = known.cores * used if known else 0
-    clock = known.base_ghz * 1e3 * MEGA if known else 0.0
+    clock = known.base_ghz * GIGA if known else 0.0
     return Host(used, rate, cores, clock, known.units if known else None)
 
 

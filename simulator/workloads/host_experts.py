@@ -49,7 +49,7 @@ class HostedDecode:
 
 
 def without_routed_experts(model: Model) -> Model:
-    """Return the model without its routed experts; shared experts stay."""
+    """Return the model without its routed experts; shared experts stay. Source: definition."""
     groups = list[LayerGroup]()
     for group in model.layers:
         part = group.feed_forward

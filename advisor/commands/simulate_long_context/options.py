@@ -19,6 +19,28 @@ class LongContextInput:
     gpu: GpuName
     context: Annotated[str, Option(metavar="N", help="Tokens of the prompt: 131072, 128k, 1M.")] = "128k"
     layout: Annotated[LayoutOptions, only("tp", "precision", "engine")] = LayoutOptions()
+    keep: Annotated[
+        str | None,
+        Option(
+            metavar="LIST",
+            help="Cache budgets as fractions of the tokens, by H2O: 0.5,0.2.",
+            show_default="published ones",
+        ),
+    ] = None
+    window: Annotated[
+        str | None,
+        Option(metavar="LIST", help="Cache windows in tokens: 2048,16k.", show_default="published ones"),
+    ] = None
+    hit_rate: Annotated[
+        float | None,
+        Option(
+            metavar="F",
+            min=0.0,
+            max=1.0,
+            help="Fraction of prompts that find their cache in a tier.",
+            show_default="no mean",
+        ),
+    ] = None
     usd_per_gpu_hour: Annotated[
         float, Option(metavar="USD", min=0.0, max=1000.0, help="What saved accelerator time is worth.")
     ] = 2.5

@@ -1,5 +1,6 @@
 """Take a long context apart, and weights that stay in the host's memory: times by degree, place and policy."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from advisor.ask.deployment import deployment_of
@@ -41,9 +42,12 @@ from advisor.simulator.workloads.host_experts import (
 from advisor.simulator.workloads.long_context import (
     CACHE_POLICIES,
     SPREAD_HIGH,
+    CachePolicy,
     LongPrefill,
+    heavy_hitters,
     kept_bytes,
     ring_prefill,
+    window_of,
     with_cache_policy,
 )
 from advisor.simulator.workloads.tiers import fetch_or_recompute, tiers_of, worth_keeping_s
@@ -94,20 +98,49 @@ def long_context(asked: LongContextInput, shared: SharedOptions) -> Answer:
         "weight_dtype": deployment.weight_dtype,
         "context_tokens": tokens,
         "usd_per_gpu_hour": asked.usd_per_gpu_hour,
+        "keep": asked.keep,
+        "window": asked.window,
+        "hit_rate": asked.hit_rate,
     }
     return context_answer(
         deployment,
         tokens,
         prefills,
         [_prefill_quantity(deployment, prefill) for prefill in prefills],
-        _policies(deployment, tokens),
+        _policies(deployment, tokens, _chosen_policies(asked)),
         _tiers(deployment, tokens, asked.usd_per_gpu_hour),
         inputs,
         notes,
     )
 
 
-def _policies(deployment: Deployment, tokens: int) -> list[ContextRow]:
+def _chosen_policies(asked: LongContextInput) -> list[CachePolicy]:
+    """Return the published policies, and those of the budgets and windows that were typed.
+
+    Raises: AdvisorError: a budget is no fraction, or a window no number of tokens.
+    """
+    budgets = [word.strip() for word in (asked.keep or "").split(",") if word.strip()]
+    windows = [word.strip() for word in (asked.window or "").split(",") if word.strip()]
+    return [
+        *CACHE_POLICIES.values(),
+        *(heavy_hitters(_fraction(word)) for word in budgets),
+        *(window_of(parse_tokens(word, "--window")) for word in windows),
+    ]
+
+
+def _fraction(word: str) -> float:
+    """Return a fraction, written 0.2 or 20%.
+
+    Raises: AdvisorError: it is neither.
+    """
+    scale = 100.0 if word.endswith("%") else 1.0
+    try:
+        return float(word.removesuffix("%")) / scale
+    except ValueError:
+        raise AdvisorError(f"--keep {word}: not a fraction", fix="--keep 0.5,0.2") from None
+
+
+def _policies(deployment: Deployment, tokens: int, policies: Sequence[CachePolicy]) -> list[ContextRow]:
     """Return a row for each cache policy: the sequences that fit, and the decode step."""
     ranks = deployment.accelerators_per_replica
     free = (
@@ -115,7 +148,7 @@ def _policies(deployment: Deployment, tokens: int) -> list[ContextRow]:
         * ranks
     )
     rows = []
-    for policy in CACHE_POLICIES.values():
+    for policy in policies:
         size = kept_bytes(deployment, policy, tokens)
         kept_tokens = max(1, round(tokens * size / kept_bytes(deployment, CACHE_POLICIES["full"], tokens)))
         step_s = None
@@ -124,6 +157,8 @@ def _policies(deployment: Deployment, tokens: int) -> list[ContextRow]:
             attended = tokens * policy.keep_fraction
             if policy.window_tokens is not None:
                 attended = min(attended, policy.window_tokens + policy.sink_tokens)
+            if policy.stored_bits is not None:
+                attended *= policy.stored_bits / (8.0 * bytes_per_element(policy.kv_dtype))
             step_s = _predict(decode_iteration_s(replica.surface, 1, attended), "tpot", replica)
         rows.append(ContextRow(policy, size, int(free // size), step_s))
     return rows

@@ -66,14 +66,16 @@ def context_answer(
         result={
             "prefill": prefill_rows,
             "cache_policies": [_policy_record(row) for row in policies],
-            "tiers": [_tier_record(row) for row in tiers],
+            "tiers": [_tier_record(row, inputs["hit_rate"]) for row in tiers],
+            "preemption": _preemption(tiers[0].fetch) if tiers else None,
         },
         inputs=inputs,
         blocks=(
             Paragraph(headline, emphasis=True),
             _prefill_table(prefill_rows, prefills),
             _policy_table(policies),
-            *([_tier_table(tiers)] if tiers else []),
+            *([_tier_table(tiers, inputs["hit_rate"])] if tiers else []),
+            *([Paragraph(_swap_words(tiers[0].fetch))] if tiers else []),
             Paragraph(
                 "Fetching pays where it is faster; keeping pays up to the time at which storing costs more than "
                 f"the accelerator time that it saves.\n{LEGEND}"
@@ -119,7 +121,28 @@ def _policy_table(rows: Sequence[ContextRow]) -> Table:
     )
 
 
-def _tier_table(rows: Sequence[TierRow]) -> Table:
+def _mean_s(fetch: Fetch, hit_rate: float) -> float:
+    """Mean time to a prompt's cache, a fraction of which is found in the tier [s]."""
+    return hit_rate * min(fetch.fetch_s, fetch.recompute_s) + (1.0 - hit_rate) * fetch.recompute_s
+
+
+def _preemption(fetch: Fetch) -> dict[str, Any]:
+    """Return what it costs to take a running sequence from the accelerators and to bring it back: both ways over the
+    link, or its prompt and answer so far computed again."""
+    swap_s = 2.0 * fetch.fetch_s
+    return {"swap_s": swap_s, "recompute_s": fetch.recompute_s, "swap_pays": swap_s < fetch.recompute_s}
+
+
+def _swap_words(fetch: Fetch) -> str:
+    found = _preemption(fetch)
+    better = "swapping" if found["swap_pays"] else "computing again"
+    return (
+        f"A sequence of this length that is preempted takes {show(found['swap_s'], TIME)} to swap to host memory and "
+        f"back, {show(found['recompute_s'], TIME)} to compute again: {better} is faster."
+    )
+
+
+def _tier_table(rows: Sequence[TierRow], hit_rate: float | None) -> Table:
     cells = tuple(
         (
             row.fetch.tier.name,
@@ -128,11 +151,13 @@ def _tier_table(rows: Sequence[TierRow]) -> Table:
             show(row.fetch.recompute_s, TIME),
             "yes" if row.fetch.pays else "no",
             show(row.worth_keeping_s, TIME) if row.worth_keeping_s >= MINUTE_S else "-",
+            *(() if hit_rate is None else (show(_mean_s(row.fetch, hit_rate), TIME),)),
         )
         for row in rows
     )
+    mean = "" if hit_rate is None else f" | mean at {percent(hit_rate)} hits>"
     return Table(
-        columns("tier | GB/s each> | fetch> | recompute> | pays | keep up to>"),
+        columns(f"tier | GB/s each> | fetch> | recompute> | pays | keep up to>{mean}"),
         cells,
         title="The cache of this prompt in a lower tier",
     )
@@ -147,7 +172,7 @@ def _policy_record(row: ContextRow) -> dict[str, Any]:
     }
 
 
-def _tier_record(row: TierRow) -> dict[str, Any]:
+def _tier_record(row: TierRow, hit_rate: float | None) -> dict[str, Any]:
     fetch = row.fetch
     return {
         "tier": fetch.tier.name,
@@ -158,6 +183,7 @@ def _tier_record(row: TierRow) -> dict[str, Any]:
         "recompute_s": row.recompute_s,
         "pays": fetch.pays,
         "worth_keeping_s": row.worth_keeping_s,
+        "mean_s": None if hit_rate is None else _mean_s(fetch, hit_rate),
     }
 
 
