@@ -36,8 +36,8 @@ class FirstPrinciples:
     share_bytes: float
     """Part of the states that the fullest accelerator holds [bytes]."""
     exchanged_bytes: float
-    """Traffic that an accelerator sends for data parallelism in a step of one micro-batch, in 16 bits [bytes]; 0 without, and
-    for adapters, whose gradients are few."""
+    """Traffic that an accelerator sends for data parallelism in a step of one micro-batch, in 16 bits [bytes]; 0
+    without, and for adapters, whose gradients are few."""
     exchange_factor: float
     """Ratio of this traffic to an all-reduce of gradients."""
     even_bubbles: Mapping[str, float]
