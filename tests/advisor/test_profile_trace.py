@@ -124,7 +124,7 @@ def test_a_matmul_with_shapes_is_held_against_its_roof(cli: Cli, tmp_path: Path)
     assert rows["attention"]["roof_fraction"] is None
 
 
-def recorded(
+def operator_events(
     name: str, dims: list[Any], *kernels: tuple[str, float], concrete: tuple[str, ...] = ()
 ) -> list[Any]:
     """Return an operator of the CPU with shapes, and the kernels that it launched, as torch.profiler writes them."""
@@ -148,7 +148,7 @@ def recorded(
     ("events", "kind", "floor_s"),
     [
         (
-            recorded(
+            operator_events(
                 "aten::_scaled_dot_product_flash_attention",
                 [[1, 32, 4096, 128]] * 3,
                 ("flash_fwd_kernel", 400),
@@ -158,7 +158,7 @@ def recorded(
             4 * 32 * 4096**2 * 128 / 989.4e12,
         ),
         (
-            recorded(
+            operator_events(
                 "aten::_scaled_dot_product_flash_attention",
                 [[1, 32, 4096, 128]] * 3,
                 ("flash_fwd_kernel", 400),
@@ -168,22 +168,26 @@ def recorded(
             2 * 32 * 4096**2 * 128 / 989.4e12,
         ),
         (
-            recorded("aten::_flash_attention_forward", [[1, 4096, 32, 128]] * 3, ("flash_fwd_kernel", 400)),
+            operator_events(
+                "aten::_flash_attention_forward", [[1, 4096, 32, 128]] * 3, ("flash_fwd_kernel", 400)
+            ),
             "attention",
             4 * 32 * 4096**2 * 128 / 989.4e12,
         ),
         (
-            recorded("aten::silu", [[4096, 14336]], ("vectorized_elementwise_kernel", 80)),
+            operator_events("aten::silu", [[4096, 14336]], ("vectorized_elementwise_kernel", 80)),
             "elementwise",
             2 * 2 * 4096 * 14336 / 3.35e12,
         ),
         (
-            recorded("aten::cat", [[[4096, 64], [4096, 64]]], ("CatArrayBatchedCopy", 80)),
+            operator_events("aten::cat", [[[4096, 64], [4096, 64]]], ("CatArrayBatchedCopy", 80)),
             "elementwise",
             2 * 3 * 4096 * 64 / 3.35e12,
         ),
         (
-            recorded("aten::mm", [[64, 8192], [8192, 8192]], ("gemm_splitk", 60), ("splitKreduce_kernel", 5)),
+            operator_events(
+                "aten::mm", [[64, 8192], [8192, 8192]], ("gemm_splitk", 60), ("splitKreduce_kernel", 5)
+            ),
             "matmul",
             2 * (64 * 8192 + 8192**2 + 64 * 8192) / 3.35e12,
         ),

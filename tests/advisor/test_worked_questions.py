@@ -130,3 +130,30 @@ def test_a_budget_that_is_none_is_refused(cli: Cli, options: str, told: str) -> 
     run = cli(f"advisor simulate long-context --model llama-3.1-8b --gpu h100-sxm {options}")
     assert run.code == 2
     assert told in run.err
+
+
+DATA = "advisor simulate train --model llama-3.1-8b --gpus 8 --global-batch 64 --tp 2"
+
+
+def test_data_binds_only_where_it_is_slower_than_the_step(cli: Cli) -> None:
+    def step_s(options: str) -> float:
+        return value_of(json.loads(cli(f"{DATA} {options} --json").out), "step_time_s")
+
+    plain = step_s("")
+    assert step_s("--data tokens --storage 1GB/s") == plain
+    assert step_s("--data text") == plain  # 50 MB/s of a server's processors are enough
+    # 64 sequences of 8,192 tokens of 4 bytes at 10 kB/s.
+    assert step_s("--data tokens --storage 10KB/s") == pytest.approx(64 * 8192 * 4 / 10e3)
+    assert step_s("--data text --tokenizer 20KB/s --storage 1GB/s") == pytest.approx(64 * 8192 * 4 / 20e3)
+    waiting = json.loads(cli(f"{DATA} --data tokens --storage 10KB/s --json").out)
+    assert waiting["breakdown"]["data_loading"] == pytest.approx(64 * 8192 * 4 / 10e3 - plain)
+    assert "data_loading" not in json.loads(cli(f"{DATA} --json").out)["breakdown"]
+
+
+@pytest.mark.parametrize(
+    ("options", "told"), [("--tokenizer 1MB/s", "needs"), ("--data text --storage fast", "not an amount")]
+)
+def test_data_that_is_not_understood_is_refused(cli: Cli, options: str, told: str) -> None:
+    run = cli(f"{DATA} {options}")
+    assert run.code == 2
+    assert told in run.err

@@ -42,6 +42,8 @@ class TrainRun:
     """Whether a framework was asked for: then the options of no other are printed."""
     sites: FarSites | None = None
     islands: tuple[Islands, IslandsFound] | None = None
+    data_words: str = ""
+    """Data of a step in words; empty if nothing of it was stated."""
 
     @property
     def peak_flop_per_s(self) -> float:
@@ -113,6 +115,7 @@ def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...
         Paragraph(f"{title}: {show_quantity(step, TIME)} a step", emphasis=True),
         Paragraph(_summary(run, rate, mfu, hfu, days)),
         *([] if run.islands else [Paragraph(states_words(found, figures))]),
+        *([Paragraph(run.data_words)] if run.data_words else []),
         *([Paragraph(run.sites.words(found, rate))] if run.sites else []),
         *([Paragraph(islands_words(*run.islands))] if run.islands else []),
         waterfall_chart(found.breakdown_s, "One step"),
