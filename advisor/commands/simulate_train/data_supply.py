@@ -109,3 +109,15 @@ def data_words(before: PlanFound, after: PlanFound, supply: DataSupply) -> str:
             f"{text}; {supply.bottleneck} gives {has}, so each step waits {show(waits_s, TIME)} for its data."
         )
     return f"{text}; {supply.bottleneck} gives {has}, which is enough."
+
+
+def with_stated_data(found: PlanFound, values: Mapping[str, Any]) -> tuple[PlanFound, str]:
+    """Return the plan whose step waits for the data that was stated, and the data in words; as it is if none was.
+
+    Raises: AdvisorError: a rate is malformed, or a tokeniser is stated for token ids.
+    """
+    supply = data_supply(values)
+    if supply is None:
+        return found, ""
+    waiting = with_data(found, supply)
+    return waiting, data_words(found, waiting, supply)

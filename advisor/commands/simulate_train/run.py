@@ -23,7 +23,7 @@ from advisor.commands.simulate_train.conditions import (
     stated_switches,
     with_switches,
 )
-from advisor.commands.simulate_train.data_supply import data_supply, data_words, with_data
+from advisor.commands.simulate_train.data_supply import with_stated_data
 from advisor.commands.simulate_train.far_sites import far_sites
 from advisor.commands.simulate_train.islands import islands_of
 from advisor.commands.simulate_train.options import TrainInput, TrainLayout
@@ -122,10 +122,8 @@ def train(asked: TrainInput, shared: SharedOptions) -> Answer:
     if islands is None:
         found = simulate_pipeline(evaluate_plan(job, cluster, plan))
         fits = [does_fit(found)]
-        supply = data_supply(values)
-        waiting = with_data(found, supply) if supply else found
-        told_data = data_words(found, waiting, supply) if supply else ""
-        run = TrainRun(waiting, all(fits), tokens, "framework" in values, sites, data_words=told_data)
+        waiting, data = with_stated_data(found, values)
+        run = TrainRun(waiting, all(fits), tokens, "framework" in values, sites, data_words=data)
     else:
         split = over_islands(job, islands, plan, values.get("across"))
         fits = list(split.fit)
