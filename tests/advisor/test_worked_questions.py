@@ -157,3 +157,13 @@ def test_data_that_is_not_understood_is_refused(cli: Cli, options: str, told: st
     run = cli(f"{DATA} {options}")
     assert run.code == 2
     assert told in run.err
+
+
+def test_copies_of_popular_experts_take_memory_and_give_time(cli: Cli) -> None:
+    base = "advisor simulate experts --model deepseek-v3 --gpu h200-sxm --ep 32 --skew 0.8 --json"
+    none, some = (json.loads(cli(f"{base} --redundant {copies}").out) for copies in (0, 32))
+    assert some["times"]["with_copies_s"] < none["times"]["as_numbered_s"]
+    assert some["times"]["even_s"] == none["times"]["even_s"]
+    # One more expert on each of 58 layers: 3 · 7168 · 2048 weights of one byte.
+    assert some["times"]["copies_bytes"] == pytest.approx(58 * 3 * 7168 * 2048)
+    assert cli("advisor simulate experts --model llama-3.1-8b --gpu h200-sxm").code == 2
