@@ -205,8 +205,6 @@ class OperatorLibrary:
         if FORMATS[dtype].peak[0] in self.sustained_flop_per_s:
             return
         unpacking = self.kernels.get("weight_only") if FORMATS[dtype].is_unpacked else None
-        if dtype == SPARSE:
-            unpacking = None
         first = unpacking or ("sgemm" if dtype == "fp32" else "matmul")
         wide = unpacking is not None or (self.fused_quantisation and dtype == "fp8" and behind_kernel)
         for used in ((first, dtype), ("matmul", "bf16"))[: 1 + wide]:

@@ -29,11 +29,13 @@ class MatmulFormat:
     weight_bytes: float
     activation_bytes: float
     """Bytes per activation element as the multiplication reads it."""
+    is_sparse: bool = False
+    """Whether the unit reads weights with their gaps as they are stored."""
 
     @property
     def is_unpacked(self) -> bool:
         """Whether a kernel unpacks weights on their way to a matmul in 16 bits."""
-        return self.weight_bytes < self.activation_bytes == _OUTPUT_BYTES
+        return not self.is_sparse and self.weight_bytes < self.activation_bytes == _OUTPUT_BYTES
 
 
 # 4-bit formats carry scales: an fp8 per 16 elements (nvfp4), an e8m0 per 32 (mxfp4), an fp16 per 128 (int4).
@@ -52,7 +54,7 @@ FORMATS: Final[dict[str, MatmulFormat]] = {
     "int4_wo": MatmulFormat(("bf16", "fp16"), 0.515625, 2.0),
     "w4a8": MatmulFormat(("fp8", "int8", "bf16", "fp16"), bytes_per_element("w4a8"), 1.0),
     "codebook_wo": MatmulFormat(("bf16", "fp16"), bytes_per_element("aqlm-2bit"), 2.0),
-    "sparse24": MatmulFormat(("bf16", "fp16"), bytes_per_element("sparse24"), 2.0),
+    "sparse24": MatmulFormat(("bf16", "fp16"), bytes_per_element("sparse24"), 2.0, is_sparse=True),
     # bitsandbytes writes the weights out in 16 bits and multiplies with the copy.
     "nf4": MatmulFormat(("bf16", "fp16"), bytes_per_element("nf4") + 4.0, 2.0),
     "fp6": MatmulFormat(("fp6", "fp8", "bf16", "fp16"), 0.75, 1.0),

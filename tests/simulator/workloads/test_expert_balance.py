@@ -1,5 +1,7 @@
 """Routed experts over ranks: laws of balance, and layouts that were published."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -26,7 +28,7 @@ def test_packing_and_copies_never_load_the_fullest_rank_more(skew: float) -> Non
     loads = [balance_experts(256, 32, skew=skew, num_copies=copies) for copies in (0, 32, 64, 128)]
     assert loads[0].with_copies <= loads[0].as_numbered
     # Packing is greedy: more copies may cost it a tenth of a percent.
-    for fewer, more in zip(loads, loads[1:], strict=False):
+    for fewer, more in pairwise(loads):
         assert more.with_copies <= 1.001 * fewer.with_copies
     assert all(found.with_copies >= 1.0 - 1e-9 for found in loads)
     # A rank cannot have less than the most loaded copy.
