@@ -46,6 +46,7 @@ _PLANNED_ENGINES: Final = ("tensorrt", "onediff", "oneflow")
 """Engines that plan a static network and fuse its kernels, beginnings of their names."""
 _ONCE: Final = ("text_encoders", "decoder")
 """Parts of a batch that a timing of the denoising loop leaves out."""
+_SIZE_WORD: Final = re.compile(r"a?\d+(\.\d+)?b", re.IGNORECASE)
 _USUAL_PRECISION: Final = "bf16"
 _PRECISIONS: Final = {"fp16": "bf16", "fp8 blockwise": "fp8", "fp8 dynamic": "fp8"}
 
@@ -128,7 +129,7 @@ def _runtime(engine: str, *, is_compiled: bool) -> Runtime:
     """Return the runtime of an engine: one that plans whole networks, a compiler, or PyTorch as it is."""
     if engine.startswith(_PLANNED_ENGINES) and not engine.startswith(_COMPILED_ENGINES):
         return RUNTIMES["tensorrt"]
-    compiled = is_compiled or engine.startswith(_COMPILED_ENGINES)
+    compiled = is_compiled or engine.startswith(_COMPILED_ENGINES) or "compile" in engine
     return RUNTIMES["torch-compile" if compiled else "torch-eager"]
 
 
@@ -137,7 +138,12 @@ def _pipeline(name: str) -> diffusion.DiffusionPipeline:
     words behind a name tell its size or how it was run."""
     inner = re.search(r"\(([^)]+)\)", name)
     words = name.split()
-    shorter = (" ".join(words[:count]) for count in range(len(words), 0, -1))
+    shorter = [" ".join(words[:count]) for count in range(len(words), 0, -1)]
+    # What was made of a model keeps its name in front: HunyuanVideo-I2V, SDXL-Lightning. A size is no such word.
+    pieces = name.split("-")
+    while len(pieces) > 1 and not _SIZE_WORD.fullmatch(pieces[-1]):
+        pieces.pop()
+        shorter.append("-".join(pieces))
     for text in filter(None, (*shorter, inner[1] if inner else "")):
         try:
             return diffusion.get(models.get(text).record.id)
