@@ -1158,7 +1158,7 @@ class _Simulate:
             enable_expert_parallel: Experts over all accelerators of a replica.
             engine_version: Release of the engine: 0.11.0.
             power_cap [W]: Power limit of each accelerator: 300W.
-            speculative: Guess ahead: mtp, eagle, medusa, ngram, lookahead, draft:MODEL.
+            speculative: Guess ahead: mtp, eagle, medusa, ngram, lookahead, draft:MODEL, self:LAYERS.
             draft_tokens: Guesses in a row, with --speculative.
             acceptance: Chance that a guess is accepted, with --speculative.
             draft_branches: Alternatives at each position of a tree, with --speculative; 1 is a chain.
