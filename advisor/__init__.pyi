@@ -579,6 +579,7 @@ def memory(
     gpu: str,
     context: float | str | None = ...,
     concurrency: int | str | None = ...,
+    link: str | None = ...,
     tp: int | str | None = ...,
     pp: int | str | None = ...,
     dp: int | str | None = ...,
@@ -607,6 +608,7 @@ def memory(
         gpu: Accelerator id or short name: h100.
         context: Tokens of each sequence, prompt and output together: 8192, 32k.
         concurrency: Sequences that are held at once.
+        link: Links that a sequence's cache could cross: nvlink, pcie, network, or rates such as 50GB/s.
         tp: Tensor parallelism.
         pp: Pipeline stages.
         dp: Attention data parallelism inside a replica.
@@ -859,9 +861,13 @@ class _Simulate:
         max_batch: int | str | None = ...,
         latency_p99: float | str | None = ...,
         parallel: int | str | None = ...,
-        split: Literal['ulysses', 'ring', 'patch'] | None = ...,
+        split: Literal['ulysses', 'ring', 'patch', 'pipefusion'] | None = ...,
+        tp: int | str | None = ...,
+        decoder_parallel: int | str | None = ...,
         frames: int | str | None = ...,
         guidance_parallel: bool | None = ...,
+        skip_steps: float | str | None = ...,
+        offload: Literal['none', 'components', 'layers'] | None = ...,
         precision: str | None = ...,
         rate: float | str | None = ...,
         offline: bool | None = ...,
@@ -882,8 +888,12 @@ class _Simulate:
             latency_p99 [s]: From arrival to the finished item, that 99 % keep.
             parallel: Accelerators that share the tokens of one batch.
             split: How they share it.
+            tp: Tensor parallelism of the transformer.
+            decoder_parallel: Accelerators that share the tiles of the decoder.
             frames: Frames of a video.
             guidance_parallel: The two halves of guidance on accelerators of their own.
+            skip_steps: Fraction of the steps that a step cache (TeaCache and its kind) skips: 0.4.
+            offload: Weights in host memory: components come once a batch, layers in each step.
             precision: Weights.
             rate: Requests per second: 10, 10/s or 600/min.
             offline: Never use the network.
@@ -925,6 +935,36 @@ class _Simulate:
             as_of: Prices and availability as known on that day.
             calibration: Measured figures of one machine, from `advisor calibrate`.
         """
+    def experts(
+        self,
+        model: str,
+        *,
+        gpu: str,
+        ep: int | str | None = ...,
+        redundant: int | str | None = ...,
+        skew: float | str | None = ...,
+        tokens: int | str | None = ...,
+        precision: str | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Balance of routed experts over ranks: load of the fullest by popularity, and what redundant copies give.
+
+        Args:
+            model: Id, Hugging Face id or config.json.
+            gpu: Accelerator id or short name: h100.
+            ep: Expert parallelism: ranks that the experts of a layer lie on.
+            redundant: Copies of popular experts, in all ranks together.
+            skew: Zipf's exponent of popularity; 0 is even.
+            tokens: Tokens of an iteration, over all ranks.
+            precision: Weights.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
     def fleet(
         self,
         description: str,
@@ -960,6 +1000,9 @@ class _Simulate:
         tp: int | str | None = ...,
         precision: str | None = ...,
         engine: str | None = ...,
+        keep: str | None = ...,
+        window: str | None = ...,
+        hit_rate: float | str | None = ...,
         usd_per_gpu_hour: float | str | None = ...,
         offline: bool | None = ...,
         seed: int | str | None = ...,
@@ -975,6 +1018,9 @@ class _Simulate:
             tp: Tensor parallelism.
             precision: Weights.
             engine: Serving engine.
+            keep: Cache budgets as fractions of the tokens, by H2O: 0.5,0.2.
+            window: Cache windows in tokens: 2048,16k.
+            hit_rate: Fraction of prompts that find their cache in a tier.
             usd_per_gpu_hour: What saved accelerator time is worth.
             offline: Never use the network.
             seed: Seed of everything random: same seed, same answer.
@@ -992,6 +1038,8 @@ class _Simulate:
         batch: int | str | None = ...,
         host_memory: float | str | None = ...,
         host_bandwidth: float | str | None = ...,
+        host: str | None = ...,
+        context: float | str | None = ...,
         offline: bool | None = ...,
         seed: int | str | None = ...,
         as_of: datetime.date | str | None = ...,
@@ -1001,13 +1049,15 @@ class _Simulate:
 
         Args:
             model: Id, Hugging Face id or config.json.
-            gpu: Accelerator id or short name: h100.
+            gpu: Accelerator id or short name: h100; none: the host runs all.
             tp: Accelerators that share what does not stay with the host.
             precision: Weights.
             engine: Engine.
             batch: Sequences that decode together.
             host_memory [B]: Of the host, e.g. 512GB.
             host_bandwidth [B/s]: Of the host's memory, e.g. 300GB/s.
+            host: Its processors: '2x Xeon Gold 6454S'.
+            context: Tokens of each sequence: 4096, 32k.
             offline: Never use the network.
             seed: Seed of everything random: same seed, same answer.
             as_of: Prices and availability as known on that day.
@@ -1108,7 +1158,7 @@ class _Simulate:
             enable_expert_parallel: Experts over all accelerators of a replica.
             engine_version: Release of the engine: 0.11.0.
             power_cap [W]: Power limit of each accelerator: 300W.
-            speculative: Guess ahead: mtp, eagle, medusa, ngram, lookahead, draft:MODEL.
+            speculative: Guess ahead: mtp, eagle, medusa, ngram, lookahead, draft:MODEL, self:LAYERS.
             draft_tokens: Guesses in a row, with --speculative.
             acceptance: Chance that a guess is accepted, with --speculative.
             draft_branches: Alternatives at each position of a tree, with --speculative; 1 is a chain.
@@ -1249,6 +1299,9 @@ class _Simulate:
         offload_optimizer: bool | None = ...,
         offload_parameters: bool | None = ...,
         offload_activations: bool | None = ...,
+        data: Literal['tokens', 'text'] | None = ...,
+        storage: float | str | None = ...,
+        tokenizer: float | str | None = ...,
         sites: int | str | None = ...,
         between_gbps: float | str | None = ...,
         inner_steps: int | str | None = ...,
@@ -1307,6 +1360,9 @@ class _Simulate:
             offload_optimizer: States in host memory.
             offload_parameters: Weights in host memory.
             offload_activations: Inputs of layers in host memory.
+            data: What is read: token ids of 4 bytes, or text that is tokenised on the way.
+            storage [B/s]: Rate at which a node reads its data: 200MB/s.
+            tokenizer [B/s]: Rate at which a node tokenises text: 50MB/s.
             sites: Such clusters far apart, each with this plan and its own batch.
             between_gbps: Network between a site, or cluster, and the others, Gb/s.
             inner_steps: Steps apart before parameters are averaged.
@@ -1497,6 +1553,26 @@ class _Validate:
             gpu: Accelerator.
             network: Links in words: 'EFA 32x100Gb', 'RoCE 8x400Gb', 'PCIe4 no P2P'.
             op: Which collective it was, where the output does not say.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
+    def offload(
+        self,
+        cases: str | Path,
+        *,
+        predictions: str | Path | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Predict runs with weights in the host's memory and compare them with published measurements.
+
+        Args:
+            cases: Table of cases; measured columns are only compared.
+            predictions: Write one prediction per row, with its 80 % interval.
             offline: Never use the network.
             seed: Seed of everything random: same seed, same answer.
             as_of: Prices and availability as known on that day.

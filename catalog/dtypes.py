@@ -17,6 +17,10 @@ Dtype = Literal[
     "mxfp4",
     "int4",
     "nf4",
+    "w4a8",
+    "aqlm-2bit",
+    "quip-2bit",
+    "sparse24",
     "iq1_s",
     "iq1_m",
     "iq2_xxs",
@@ -55,7 +59,9 @@ Dtype = Literal[
     "exl3-8.0bpw",
 ]
 DTYPES: Final[tuple[str, ...]] = get_args(Dtype)
-GGUF_DTYPES: Final = tuple(name for name in DTYPES if name.startswith(("q", "iq")))
+GGUF_DTYPES: Final = tuple(
+    name for name in DTYPES if name.startswith(("q2", "q3", "q4", "q5", "q6", "q8", "iq"))
+)
 """Formats of llama.cpp's files, which also cover input table and head."""
 EXL3_DTYPES: Final = tuple(name for name in DTYPES if name.startswith("exl3-"))
 """Formats of exllamav3's files at the average widths that are usually published."""
@@ -86,6 +92,14 @@ _BITS_PER_ELEMENT: Final[dict[str, float]] = {
     "nvfp4": grouped_bits(4.0, 16, 8.0),
     "mxfp4": grouped_bits(4.0, 32, 8.0),
     "int4": grouped_bits(4.0, 128, 16.0, 4.0),
+    # 4-bit weights with 8-bit activations (QServe, arXiv:2405.04532): one fp16 scale per group of 128.
+    "w4a8": grouped_bits(4.0, 128, 16.0),
+    # Two codebooks of 8 bits for each 8 weights, codebooks and scales included (AQLM, arXiv:2401.06118, table 1).
+    "aqlm-2bit": 2.02,
+    # One 16-bit entry of the E8P lattice for each 8 weights (QuIP#, arXiv:2402.04396, section 4.2).
+    "quip-2bit": 2.0,
+    # Two of four neighbours in 16 bits, and 2 bits of position for each that is kept (NVIDIA A100 whitepaper).
+    "sparse24": 0.5 * (16.0 + 2.0),
     # bitsandbytes: one fp8 scale per 64 elements, and one fp32 per 256 of those ("double quantisation").
     "nf4": grouped_bits(4.0, 64, 8.0 + 32.0 / 256),
     # llama.cpp's quants: published bits per weight of whole Llama-3.1-8B files (ggml-org/llama.cpp, quantize README).
@@ -189,6 +203,13 @@ def gguf_bits(dtype: str, kind: GgufKind) -> float:
 
 
 _NAMES: Final = {
+    "aqlm": "aqlm-2bit",
+    "quip": "quip-2bit",
+    "quip#": "quip-2bit",
+    "qserve": "w4a8",
+    "w4afp8": "w4a8",
+    "2:4": "sparse24",
+    "sparse-2:4": "sparse24",
     "awq": "int4",
     "gptq": "int4",
     "w4a16": "int4",

@@ -74,6 +74,9 @@ _RELATED_DTYPES: Final[dict[str, tuple[str, ...]]] = {
     "int4_wo": ("mxfp4_wo", "int8_wo", "bf16"),
     "int8_wo": ("int4_wo", "mxfp4_wo", "bf16"),
     "nf4": ("bf16",),
+    "w4a8": ("w4a8_mxfp4", "fp8", "fp8_block", "int8", "bf16"),
+    "codebook_wo": ("int4_wo", "mxfp4_wo", "int8_wo", "bf16"),
+    "sparse24": ("bf16",),
     "exl3": (),
 }
 _ALIASES: Final[dict[str, str]] = {"int4": "int4_wo", "w4a16": "int4_wo", "fp16": "bf16"}

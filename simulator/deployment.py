@@ -146,4 +146,6 @@ def activation_dtype_for(weight_dtype: str, accelerator: Accelerator) -> str:
         return "mxfp4" if accelerator.vendor == "amd" else "fp8"
     if weight_dtype == "int8":
         return "int8" if "int8" in peaks else "bf16"
+    if weight_dtype == "w4a8":
+        return next((name for name in ("fp8", "int8") if name in peaks), "bf16")
     return "bf16"

@@ -1,6 +1,7 @@
 """Step-cost surfaces of engines for one user's machine: llama.cpp, MLX and exllamav3."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -23,6 +24,7 @@ from advisor.simulator.graph.model import (
 )
 from advisor.simulator.graph.operator import Attention, Experts
 from advisor.simulator.operator_library import OperatorLibrary
+from advisor.simulator.operators.attention_kernels import attended_pairs
 from advisor.simulator.operators.local import (
     LocalDecodeEfficiency,
     LocalPrefillEfficiency,
@@ -33,6 +35,7 @@ from advisor.simulator.operators.local import (
     read_cache_s,
     stream_weights_s,
 )
+from advisor.simulator.roofline import decode_step_work, floor_s, prefill_work
 from advisor.simulator.step_cost import StepSurface
 from advisor.simulator.surface import SurfaceInputs
 from advisor.simulator.terms import TermCase, find
@@ -225,16 +228,7 @@ def build_local_surface(
     Error: docs/serving-mechanisms.md, by evidence/fit/local.py.
     Source: own composition.
     """
-    family = format_family(deployment.weight_dtype)
-    engine = deployment.engine.id
-    kernels = engine if engine in _OWN_OPERATORS else "local"
-    terms = _Terms(
-        deployment,
-        library.device,
-        local_weights(deployment.model, deployment.weight_dtype),
-        library.parameters(LocalDecodeEfficiency, f"{kernels}_decode", family),
-        library.parameters(LocalPrefillEfficiency, f"{kernels}_prefill", family),
-    )
+    terms = _terms_of(deployment, library)
     slope_s, window_slope_s = _cache_slopes(terms)
     pair_s, window_pair_s = _pair_slopes(terms)
     most = micro_batch_tokens or default_micro_batch(deployment.engine)
@@ -251,6 +245,82 @@ def build_local_surface(
         decode_window_ps=() if window is None else [round(window_slope_s * PICOSECONDS_PER_S)] * count,
         prefill_window_pair_ps=window_pair_s * overlap * PICOSECONDS_PER_S,
     )
+
+
+def _terms_of(deployment: Deployment, library: OperatorLibrary) -> _Terms:
+    family = format_family(deployment.weight_dtype)
+    engine = deployment.engine.id
+    kernels = engine if engine in _OWN_OPERATORS else "local"
+    return _Terms(
+        deployment,
+        library.device,
+        local_weights(deployment.model, deployment.weight_dtype),
+        library.parameters(LocalDecodeEfficiency, f"{kernels}_decode", family),
+        library.parameters(LocalPrefillEfficiency, f"{kernels}_prefill", family),
+    )
+
+
+_CATEGORY_OF: Final = {
+    "projections": "attention_projections",
+    "feed_forward": "feed_forward",
+    "experts": "experts",
+    "head": "head",
+}
+"""Category of time behind each part of a pass whose weights are read."""
+
+
+def local_decode_parts_s(
+    deployment: Deployment, library: OperatorLibrary, num_sequences: int, context_tokens: float
+) -> dict[str, float]:
+    """Time of one decode step of a local replica by category [s]; the values add up to the surface's step.
+
+    Weights are read and multiplied as one stream, which is divided by the bytes of each category.
+
+    Source: as build_local_surface.
+    """
+    terms = _terms_of(deployment, library)
+    whole_s = float(_decode_s(terms, num_sequences)[num_sequences])
+    small_s = terms.small_s()
+    work = decode_step_work(
+        deployment.model, num_sequences, context_tokens, weight_dtype=deployment.weight_dtype
+    )
+    parts = _by_category({name: work[name].num_bytes for name in _CATEGORY_OF}, whole_s - small_s)
+    full_s, windowed_s = _cache_slopes(terms)
+    window = window_of(deployment.model)
+    seen = context_tokens if window is None else min(context_tokens, float(window))
+    parts["attention"] = num_sequences * (full_s * context_tokens + windowed_s * seen)
+    parts["small_operators"] = small_s
+    return parts
+
+
+def local_prompt_parts_s(
+    deployment: Deployment, library: OperatorLibrary, num_tokens: int
+) -> dict[str, float]:
+    """Time of one prompt of a local replica by category [s]; what weights take is divided by the floor of each part.
+
+    Source: as build_local_surface.
+    """
+    terms = _terms_of(deployment, library)
+    most = default_micro_batch(deployment.engine)
+    whole_s = float(_prompt_s(terms, num_tokens, most)[num_tokens])
+    small_s = min(whole_s, terms.small_s() * math.ceil(num_tokens / most))
+    work = prefill_work(deployment.model, num_tokens, weight_dtype=deployment.weight_dtype)
+    device = terms.device
+    peak = half_peak_flop_per_s(device)
+    floors = {name: floor_s(work[name], peak, device.bandwidth_bytes_per_s) for name in _CATEGORY_OF}
+    parts = _by_category(floors, whole_s - small_s)
+    pair_s, window_pair_s = _pair_slopes(terms)
+    pairs = attended_pairs(num_tokens, 0.0)
+    near = attended_pairs(num_tokens, 0.0, window_of(deployment.model))
+    parts["attention"] = float(pair_s * pairs + window_pair_s * near)
+    parts["small_operators"] = small_s
+    return parts
+
+
+def _by_category(sizes: Mapping[str, float], seconds: float) -> dict[str, float]:
+    """Divide a time among categories by their sizes; categories without a size are left out."""
+    total = sum(sizes.values())
+    return {_CATEGORY_OF[name]: seconds * size / total for name, size in sizes.items() if size}
 
 
 def _decode_s(terms: _Terms, max_num_seqs: int) -> FloatArray:

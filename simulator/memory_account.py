@@ -82,6 +82,9 @@ class ModelAccount:
     """Cache and state of one sequence."""
     cache_bytes_per_token: float
     """Cache of one more token of a long sequence."""
+    num_parameters: float
+    num_active_parameters: float
+    """Parameters that one token passes; all of them without routed experts."""
 
 
 def model_account(deployment: Deployment, context_tokens: int) -> ModelAccount:
@@ -105,7 +108,14 @@ def model_account(deployment: Deployment, context_tokens: int) -> ModelAccount:
             0.0 if deployment.accelerator.unified_memory else table * model.vocab_size * model.hidden_size
         )
     footprint = kv_bytes_per_token(model, deployment.kv_dtype)
-    return ModelAccount(weights, footprint.bytes_of(context_tokens), footprint.full_bytes_per_token)
+    count = parameter_count(model)
+    return ModelAccount(
+        weights,
+        footprint.bytes_of(context_tokens),
+        footprint.full_bytes_per_token,
+        count.total,
+        count.total if not any(layer.experts for layer in count.layers) else count.active + count.head,
+    )
 
 
 def size_contradiction(model: Model) -> str:

@@ -18,6 +18,8 @@ from advisor.simulator.operators.grouped_matmul import GroupedMatmulEfficiency, 
 from advisor.simulator.operators.matmul import (
     DTYPE_ALIASES,
     FORMATS,
+    SPARSE,
+    SPARSE_UNITS,
     MatmulEfficiency,
     matmul_s,
     of_one_warp,
@@ -35,11 +37,18 @@ _WEIGHT_ONLY = {
     "int8": "int8_wo",
     "int4": "int4_wo",
     "nf4": "nf4",
+    "w4a8": "int4_wo",
+    "aqlm-2bit": "codebook_wo",
+    "quip-2bit": "codebook_wo",
+    "sparse24": "sparse24",
     "nvfp4": "int4_wo",
     "mxfp4": "mxfp4_wo",
     "fp6": "int8_wo",
     **{name: "int8_wo" if bytes_per_element(name) > _BETWEEN_WIDTHS else "int4_wo" for name in FILE_DTYPES},
 }
+_SPARSE_FRACTION = 0.8
+"""Fraction of a sparse unit's twofold rate over that of a dense one: large matrices gain 1.6 (Mishra et al. 2021,
+arXiv:2104.08378, figure 3)."""
 _MARLIN = "marlin"
 _STREAMED_BYTES_PER_S = 3.35e12 / 132
 """Bandwidth per SM of the H100 on which kernels that unpack weights were measured [bytes/s]."""
@@ -57,6 +66,8 @@ def matmul_key(weight_dtype: str, activation_dtype: str, *, block_scaled: bool =
         return "bf16"
     if weight_dtype == activation_dtype:
         return "fp8_block" if weight_dtype == "fp8" and block_scaled else weight_dtype
+    if weight_dtype == "w4a8" and activation_dtype in ("fp8", "int8"):
+        return "w4a8"
     if weight_dtype == "mxfp4" and activation_dtype == "fp8":
         return "w4a8_mxfp4"
     return _WEIGHT_ONLY[weight_dtype]
@@ -203,12 +214,25 @@ class OperatorLibrary:
         self, tokens: FloatArray, columns: int, depth: int, dtype: str, *, behind_kernel: bool
     ) -> FloatArray:
         unpacking = self.kernels.get("weight_only") if FORMATS[dtype].is_unpacked else None
+        if dtype == SPARSE:
+            return self._sparse_s(tokens, columns, depth)
         if unpacking is not None:
             return self._unpacked_s(tokens, columns, depth, dtype, unpacking)
         efficiency = self.parameters(MatmulEfficiency, "sgemm" if dtype == "fp32" else "matmul", dtype)
         if self.fused_quantisation and dtype == "fp8" and behind_kernel:
             launch_s = min(efficiency.launch_s, self.parameters(MatmulEfficiency, "matmul", "bf16").launch_s)
             efficiency = replace(efficiency, launch_s=launch_s, quantize_bytes=0.0, quantize_row_cycles=0.0)
+        return matmul_s(tokens, columns, depth, self.device, efficiency)
+
+    def _sparse_s(self, tokens: FloatArray, columns: int, depth: int) -> FloatArray:
+        """Time of a matmul with two of four weights, by a unit that skips the others [s].
+
+        Assumes: units without sparse instructions multiply the zeros.
+        Source: operators.matmul.peak_flop_per_s.
+        """
+        efficiency = self.parameters(MatmulEfficiency, "matmul", SPARSE)
+        if self.device.architecture in SPARSE_UNITS:
+            efficiency = replace(efficiency, compute_fraction=_SPARSE_FRACTION * efficiency.compute_fraction)
         return matmul_s(tokens, columns, depth, self.device, efficiency)
 
     def _unpacked_s(

@@ -219,7 +219,7 @@ def decode_step_work(
             parts["attention"] += read.times(layer.count)
         parts["state"] += _state(layer, batch_size, 2.0 * batch_size)
     table = float(model.vocab_size * model.hidden_size)
-    parts["head"] = Work(2.0 * batch_size * table, table * _WIDE)
+    parts["head"] = Work(2.0 * batch_size * table, table * stored_element_bytes(model, weight_dtype, "head"))
     return parts
 
 
@@ -251,7 +251,7 @@ def prefill_work(
             parts["attention"] += _prompt_attention(layer.attention, num_tokens, kv_bytes).times(layer.count)
         parts["state"] += _state(layer, num_tokens, 1.0)
     table = float(model.vocab_size * model.hidden_size)
-    parts["head"] = Work(2.0 * table, table * _WIDE)
+    parts["head"] = Work(2.0 * table, table * stored_element_bytes(model, weight_dtype, "head"))
     return parts
 
 

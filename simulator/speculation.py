@@ -23,15 +23,16 @@ from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_
 from advisor.simulator.serving_prediction import ServingPrediction, end_to_end
 from advisor.simulator.step_cost import StepSurface, decode_iteration_s
 
-Method = Literal["draft_model", "mtp", "eagle", "medusa", "ngram"]
-METHODS: tuple[Method, ...] = ("draft_model", "mtp", "eagle", "medusa", "ngram")
+Method = Literal["draft_model", "mtp", "eagle", "medusa", "ngram", "self"]
+METHODS: tuple[Method, ...] = ("draft_model", "mtp", "eagle", "medusa", "ngram", "self")
 _LAYERS_OF_A_HEAD = {"mtp": 1.0, "eagle": 1.0, "medusa": 0.0, "ngram": 0.0}
 """Number of layers of the target's kind that propose one draft token, by method."""
 _LOOKUP_S = 50e-6
 """Time to match the n-grams of a sequence on the host [s], once per sequence and step."""
 NAMES: Final = ("mtp", "eagle", "medusa", "ngram", "lookahead")
 _DRAFT: Final = "draft"
-_CHAINS: Final = ("mtp", "ngram", "lookahead")
+_SELF: Final = "self"
+_CHAINS: Final = ("mtp", "ngram", "lookahead", _SELF)
 """Methods that engines draft as a chain alone."""
 _METHODS: Final[dict[str, Method]] = {
     "mtp": "mtp",
@@ -40,6 +41,7 @@ _METHODS: Final[dict[str, Method]] = {
     "ngram": "ngram",
     "lookahead": "ngram",
     _DRAFT: "draft_model",
+    _SELF: "self",
 }
 
 
@@ -50,10 +52,11 @@ class Speculation:
     draft_model runs `draft` for each draft token; mtp and eagle run one layer and the head for each; medusa proposes
     all
     positions with one head each from one hidden state; ngram looks the draft tokens up in the text (lookahead's n-grams
-    count as such).
+    count as such). self drafts with a part of the target's own layers, whose weights and cache are there already.
 
     Source: Leviathan et al. 2023, arXiv:2211.17192; DeepSeek-V3, arXiv:2412.19437; EAGLE, arXiv:2401.15077; Medusa,
-    arXiv:2401.10774; Fu et al. 2024 (lookahead), arXiv:2402.02057.
+    arXiv:2401.10774; Fu et al. 2024 (lookahead), arXiv:2402.02057; Zhang et al. 2023 (Draft & Verify),
+    arXiv:2309.08168; Elhoushi et al. 2024 (LayerSkip), arXiv:2404.16710.
     """
 
     method: Method
@@ -64,6 +67,8 @@ class Speculation:
     draft: Deployment | None = None
     branches: int = 1
     """Number of alternatives at each position of a tree; 1 is a chain."""
+    kept_layers: float = 0.0
+    """Fraction of the target's own layers that draft (self: LayerSkip, Draft & Verify); 0 for other methods."""
 
     def __post_init__(self) -> None:
         if self.method not in METHODS:
@@ -76,6 +81,18 @@ class Speculation:
             raise AdvisorError(f"acceptance is a chance between 0 and 1, not {self.acceptance}")
         if (self.method == "draft_model") != (self.draft is not None):
             raise AdvisorError("a draft model belongs to the method draft_model, and only there")
+        if (self.method == "self") != (0.0 < self.kept_layers < 1.0):
+            raise AdvisorError(
+                f"{self.kept_layers:g} of the layers cannot draft",
+                why="self-speculation keeps a fraction of them between 0 and 1",
+                fix="--speculative self:0.5",
+            )
+
+    def draft_layers(self, num_target_layers: int) -> float:
+        """Return the number of layers of the target's kind that propose one draft token. Source: the method's."""
+        if self.method == "self":
+            return self.kept_layers * num_target_layers
+        return _LAYERS_OF_A_HEAD[self.method]
 
     @property
     def tokens_per_step(self) -> float:
@@ -143,6 +160,7 @@ def speculative_replica(
         drafted = k * draft.decode_base_ps[batch] if draft else guess_ps[batch]
         base.append(round((wide.decode_base_ps[batch * count] + drafted) / yielded))
         read = plain.decode_context_ps[batch] + (k * draft.decode_context_ps[batch] if draft else 0)
+        read += round(k * speculation.kept_layers * plain.decode_context_ps[batch])
         slope.append(round(read / yielded))
     surface = replace(
         plain,
@@ -241,7 +259,7 @@ def _guess_ps(replica: ReplicaModel, speculation: Speculation, slots: int) -> li
     batches = np.arange(slots + 1, dtype=np.float64)
     heads = head_s(replica.deployment, replica.library, batches) * PICOSECONDS_PER_S
     layers = num_layers(model)
-    share = _LAYERS_OF_A_HEAD[speculation.method] / layers
+    share = speculation.draft_layers(layers) / layers
     body = [share * max(0.0, base - head) for base, head in zip(plain.decode_base_ps, heads, strict=True)]
     return [round(speculation.draft_tokens * (one + head)) for one, head in zip(body, heads, strict=True)]
 
@@ -254,6 +272,8 @@ def _blocks_left(replica: ReplicaModel, speculation: Speculation) -> int | None:
         return blocks
     deployment = replica.deployment
     draft = speculation.draft
+    if speculation.method == "self":
+        return blocks
     ranks = deployment.accelerators_per_replica
     if draft is not None:
         weights = weight_bytes(draft) * draft.accelerators_per_replica / ranks
@@ -317,10 +337,13 @@ def chosen_speculation(
             why="engines verify trees of heads that propose alternatives; others draft a chain",
             fix="--speculative eagle or medusa, or drop --draft-branches",
         )
-    if method is None or (kind == _DRAFT) != bool(draft_name):
+    if method is None or (kind in (_DRAFT, _SELF)) != bool(draft_name):
         raise AdvisorError(
-            f"speculation {text!r} is not known", fix=f"one of {', '.join(NAMES)}, or draft:MODEL"
+            f"speculation {text!r} is not known",
+            fix=f"one of {', '.join(NAMES)}, draft:MODEL, or self:FRACTION of its layers",
         )
+    if kind == _SELF:
+        return _self_speculation(text, draft_name, draft_tokens, acceptance)
     if kind == "mtp" and not target.model.mtp_layers:
         raise InfeasibleError(
             f"{target.model.id} has no module for multi-token prediction",
@@ -344,6 +367,31 @@ def chosen_speculation(
         )
     chance = float(acceptance if acceptance is not None else math.nan)
     return ChosenSpeculation(text, Speculation(method, guesses, chance, draft, branches), chance, chance, "")
+
+
+_SELF_TOKENS: Final = 4
+"""Draft tokens in a row of self-speculation where none are given. Own assumption: as of draft models."""
+
+
+def _self_speculation(
+    text: str, fraction: str, draft_tokens: int | None, acceptance: float | None
+) -> ChosenSpeculation:
+    """Return self-speculation with a fraction of the layers.
+
+    Raises: AdvisorError: it is no fraction, or the acceptance rate is not given.
+    """
+    try:
+        kept = float(fraction)
+    except ValueError:
+        kept = 0.0
+    if acceptance is None:
+        raise AdvisorError(
+            "which part of guesses by skipped layers is accepted is not known",
+            why="it depends on which layers are left out, and on whether the model was trained for that",
+            fix=f"measure it, or say what you expect: --speculative {text} --acceptance 0.8",
+        )
+    found = Speculation("self", draft_tokens or _SELF_TOKENS, acceptance, kept_layers=kept)
+    return ChosenSpeculation(text, found, acceptance, acceptance, "")
 
 
 def _draft(name: str, target: Deployment) -> Deployment:

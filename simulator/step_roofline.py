@@ -8,11 +8,12 @@ from typing import Final, Literal
 
 from advisor.catalog.schema import Model
 from advisor.catalog.schema.model import Part
-from advisor.simulator.deployment import Deployment, activation_dtype_for
+from advisor.simulator.deployment import Deployment, activation_dtype_for, is_local
 from advisor.simulator.device import Device
 from advisor.simulator.engine_costs import engine_costs, operator_library
 from advisor.simulator.graph.model import dense_dtype, is_moe
 from advisor.simulator.intervals import prediction_class, with_interval
+from advisor.simulator.local_surface import local_decode_parts_s, local_library, local_prompt_parts_s
 from advisor.simulator.operator_library import OperatorLibrary, matmul_peak_flop_per_s
 from advisor.simulator.operators.matmul import peak_flop_per_s
 from advisor.simulator.quantity import Basis, Quantity
@@ -95,7 +96,10 @@ def roofline_passes(
     Raises: InfeasibleError: the accelerator cannot be simulated.
     Source: counts of graph.work; times as in simulator.surface.
     """
-    library = operator_library(deployment)
+    local = is_local(deployment.engine)
+    library = (
+        local_library(deployment.engine, deployment.accelerator) if local else operator_library(deployment)
+    )
     roof = roof or library.device
     costs = engine_costs(deployment.engine)
     model = deployment.model
@@ -106,11 +110,15 @@ def roofline_passes(
         context_tokens,
         weight_dtype=formats[0],
         kv_dtype=formats[1],
-        expert_share=read_expert_share(deployment, library, costs, batch_size),
+        expert_share=1.0 if local else read_expert_share(deployment, library, costs, batch_size),
     )
-    decode_s = decode_breakdown_s(deployment, library, costs, batch_size, context_tokens)
     prompt_work = prefill_work(model, context_tokens, weight_dtype=formats[0], kv_dtype=formats[1])
-    prompt_s = prefill_breakdown_s(deployment, library, costs, context_tokens)
+    if local:
+        decode_s = local_decode_parts_s(deployment, library, batch_size, context_tokens)
+        prompt_s = local_prompt_parts_s(deployment, library, context_tokens)
+    else:
+        decode_s = decode_breakdown_s(deployment, library, costs, batch_size, context_tokens)
+        prompt_s = prefill_breakdown_s(deployment, library, costs, context_tokens)
     return (
         _pass("decode", deployment, library, roof, decode_work, decode_s, batch_size, context_tokens),
         _pass("prefill", deployment, library, roof, prompt_work, prompt_s, 1, context_tokens),

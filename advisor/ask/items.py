@@ -70,7 +70,9 @@ def image_job(model: Model, typed: ItemInput) -> ImageJob:
     if guided and pipeline.guidance != "classifier_free":
         raise AdvisorError(
             f"{model.id} has no unguided half to run",
-            why="its guidance is distilled into the weights",
+            why="its guidance is distilled into the weights"
+            if pipeline.guidance == "distilled"
+            else "it was trained to be run without guidance",
             fix="drop --guidance",
         )
     steps = typed.steps or pipeline.default_steps

@@ -256,6 +256,7 @@ _ORDER: Final = (
     "simulate_mechanisms",
     "simulate_long_context",
     "simulate_checkpoints",
+    "simulate_experts",
     "validate",
     "catalog",
     "build",

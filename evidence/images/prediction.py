@@ -33,14 +33,20 @@ INPUT_COLUMNS: Final = (
     "batch",
     "engine",
     "compile",
+    "what",
 )
 """Columns that a prediction may read; notes, source, source_ref and measured values are not among them."""
 METRICS: Final = ("seconds",)
 _DEGREE: Final = re.compile(
     r"(ulysses|ring|pipefusion|pp|tp|cfg|context|dp|fsdp|attn2d|vae)\s*(?:\(cfg\)\s*)?x?\s*(\d+)(?:x(\d+))?"
 )
-_COMPILED_ENGINES: Final = ("maxdiffusion", "trtllm", "tensorrt")
+_COMPILED_ENGINES: Final = ("maxdiffusion", "trtllm")
 """Engines that compile whatever their options say."""
+_PLANNED_ENGINES: Final = ("tensorrt", "onediff", "oneflow")
+"""Engines that plan a static network and fuse its kernels, beginnings of their names."""
+_ONCE: Final = ("text_encoders", "decoder")
+"""Parts of a batch that a timing of the denoising loop leaves out."""
+_SIZE_WORD: Final = re.compile(r"a?\d+(\.\d+)?b", re.IGNORECASE)
 _USUAL_PRECISION: Final = "bf16"
 _PRECISIONS: Final = {"fp16": "bf16", "fp8 blockwise": "fp8", "fp8 dynamic": "fp8"}
 
@@ -57,6 +63,8 @@ class ImageCase:
     num_images: float
     """Number of images or videos of one replica's batch."""
     runtime: Runtime
+    only_denoising: bool = False
+    """Whether the timing leaves out what runs once: text encoders and decoder."""
 
 
 def predict_row(row: Mapping[str, str], row_number: int) -> Prediction:
@@ -73,32 +81,38 @@ def parse_case(row: Mapping[str, str], row_number: int) -> ImageCase:
     """
     cells = Cells(row, row_number)
     pipeline = _pipeline(cells.text("model"))
+    if not cells.text("gpu"):
+        raise UnsupportedCaseError("the accelerator is not stated")
     try:
         chip = accelerators.get(cells.text("gpu")).record
     except UnknownNameError as error:
         raise UnsupportedCaseError(error.what) from None
     width = cells.degree("width")
     height = cells.degree("height")
-    if (width is None or height is None) and not row.get("model"):
-        raise UnsupportedCaseError("the size is not stated")
+    steps = cells.degree("steps")
+    if width is None and height is None and steps is None:
+        raise UnsupportedCaseError("neither size nor steps are stated")
     passes = cells.degree("guidance_passes")
     guided = pipeline.guidance == "classifier_free" if passes is None else passes == 2
     job = ImageJob(
         width or pipeline.default_width,
         height or pipeline.default_height,
-        cells.degree("steps") or pipeline.default_steps,
+        steps or pipeline.default_steps,
         guided,
         cells.degree("frames") or pipeline.default_frames,
     )
-    parallel, replicas = _parallel(cells.text("parallel").lower(), cells.degree("n_gpus") or 1)
+    split = cells.text("parallel").lower()
+    parallel, replicas = _parallel(split, cells.degree("n_gpus") or 1)
+    tensor = _degree_of("tp", split)
     precision = cells.text("precision").lower() or _USUAL_PRECISION
     dtype = _PRECISIONS.get(precision, precision)
     engine = chip.engines[0] if chip.engines else "vllm"
     try:
-        deployment = named_deployment(pipeline.id, chip.id, engine, weight_dtype=dtype)
+        deployment = named_deployment(
+            pipeline.id, chip.id, engine, weight_dtype=dtype, tensor_parallel=tensor
+        )
     except KeyError:
         raise UnsupportedCaseError(f"precision {precision} is not modelled") from None
-    compiled = cells.text("compile") == "1" or cells.text("engine").lower().startswith(_COMPILED_ENGINES)
     return ImageCase(
         cells.text("case_id"),
         deployment,
@@ -106,14 +120,31 @@ def parse_case(row: Mapping[str, str], row_number: int) -> ImageCase:
         job,
         parallel,
         max(1.0, (cells.degree("batch") or 1) / replicas),
-        RUNTIMES["torch-compile" if compiled else "torch-eager"],
+        _runtime(cells.text("engine").lower(), is_compiled=cells.text("compile") == "1"),
+        only_denoising="denois" in cells.text("what").lower(),
     )
 
 
+def _runtime(engine: str, *, is_compiled: bool) -> Runtime:
+    """Return the runtime of an engine: one that plans whole networks, a compiler, or PyTorch as it is."""
+    if engine.startswith(_PLANNED_ENGINES) and not engine.startswith(_COMPILED_ENGINES):
+        return RUNTIMES["tensorrt"]
+    compiled = is_compiled or engine.startswith(_COMPILED_ENGINES) or "compile" in engine
+    return RUNTIMES["torch-compile" if compiled else "torch-eager"]
+
+
 def _pipeline(name: str) -> diffusion.DiffusionPipeline:
-    """Return the pipeline of a model as published tables name it; a name in brackets is the model that was adapted."""
+    """Return the pipeline of a model as published tables name it: a name in brackets is the model that was adapted,
+    words behind a name tell its size or how it was run."""
     inner = re.search(r"\(([^)]+)\)", name)
-    for text in filter(None, (name, inner[1] if inner else "")):
+    words = name.split()
+    shorter = [" ".join(words[:count]) for count in range(len(words), 0, -1)]
+    # What was made of a model keeps its name in front: HunyuanVideo-I2V, SDXL-Lightning. A size is no such word.
+    pieces = name.split("-")
+    while len(pieces) > 1 and not _SIZE_WORD.fullmatch(pieces[-1]):
+        pieces.pop()
+        shorter.append("-".join(pieces))
+    for text in filter(None, (*shorter, inner[1] if inner else "")):
         try:
             return diffusion.get(models.get(text).record.id)
         except UnknownNameError:
@@ -121,31 +152,46 @@ def _pipeline(name: str) -> diffusion.DiffusionPipeline:
     raise UnsupportedCaseError(f"model {name!r} is not modelled")
 
 
+def _degree_of(way: str, text: str) -> int:
+    """Return the degree of one way to split, 1 if it is not among those of a row."""
+    return next((int(first) for name, first, _ in _DEGREE.findall(text) if name == way), 1)
+
+
 def _parallel(text: str, num_gpus: int) -> tuple[Parallel, int]:
     """Return the split of one batch, and the number of replicas that the accelerators leave room for.
 
-    Raises: UnsupportedCaseError: a way to split is not modelled, or the degrees do not multiply to the number.
+    Several ways to split the tokens of a batch are taken as the first of them, with the product of their degrees.
     """
     sequence = 1
     guidance = 1
     split: Split = "ulysses"
     for way, first, second in _DEGREE.findall(text):
         degree = int(first) * int(second or 1)
-        if degree == 1 or way in ("fsdp", "vae"):
+        if degree == 1 or way in ("fsdp", "vae", "tp"):
             continue
         if way == "cfg" or (way == "dp" and "cfg" in text):
             guidance = degree
-        elif way in ("tp", "attn2d"):
-            raise UnsupportedCaseError(f"a split by {way} is not modelled for images")
         elif way != "dp":
+            split = _split_of(way) if sequence == 1 else split
             sequence *= degree
-            if way == "ring" and sequence == degree:
-                split = "ring"
-            elif way in ("pp", "pipefusion") and sequence == degree:
-                split = "patch"
-    if guidance > 2 or sequence * guidance > num_gpus:
-        sequence = max(1, num_gpus // guidance)
-    return Parallel(split, sequence, guidance), max(1, num_gpus // (sequence * guidance))
+    tensor = _degree_of("tp", text)
+    most = max(1, num_gpus // tensor)
+    if guidance > 2 or sequence * guidance > most:
+        sequence = max(1, most // guidance)
+    if split == "ulysses" and "attn2d" in text:
+        # Rows of accelerators hold queries, columns keys: any number divides them, as around a ring.
+        split = "ring"
+    parallel = Parallel(
+        split, sequence, guidance, decoder=_degree_of("vae", text), weight_shards=_degree_of("fsdp", text)
+    )
+    return parallel, max(1, most // (sequence * guidance))
+
+
+def _split_of(way: str) -> Split:
+    """Return the split that a published name of it means."""
+    if way in ("ring", "context", "attn2d"):
+        return "ring"
+    return "pipefusion" if way in ("pp", "pipefusion") else "ulysses"
 
 
 def _predict(case: ImageCase) -> Prediction:
@@ -159,7 +205,8 @@ def _predict(case: ImageCase) -> Prediction:
         parallel=case.parallel,
         runtime=case.runtime,
     )
-    seconds = float(cost.total_s[0])
+    left_out = sum(float(cost.seconds[name][0]) for name in _ONCE) if case.only_denoising else 0.0
+    seconds = float(cost.total_s[0]) - left_out
     basis: Basis = "assumed" if library.transferred_operators else "modelled"
     range_s = Quantity(seconds, seconds * case.runtime.low, seconds * case.runtime.high, basis)
     return Prediction(case.case_id, "ok", "", basis, {"seconds": range_s})

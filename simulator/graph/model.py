@@ -107,12 +107,13 @@ def parameter_count(model: Model) -> ParameterCount:
     layers = layers_of(model)
     embedding = float(model.vocab_size * model.hidden_size)
     head = 0.0 if model.tied_embeddings else embedding
+    total = embedding + head + model.extra_parameters
+    total += sum(layer.copies * layer.parameters for layer in layers)
+    # A U-Net is no stack of layers: all of its parameters act on every image.
+    active = embedding + sum(layer.count * layer.active for layer in layers) if layers else total
     return ParameterCount(
-        total=embedding
-        + head
-        + model.extra_parameters
-        + sum(layer.copies * layer.parameters for layer in layers),
-        active=embedding + sum(layer.count * layer.active for layer in layers),
+        total=total,
+        active=active,
         embedding=embedding,
         head=head,
         extra=model.extra_parameters,

@@ -29,11 +29,13 @@ class MatmulFormat:
     weight_bytes: float
     activation_bytes: float
     """Bytes per activation element as the multiplication reads it."""
+    is_sparse: bool = False
+    """Whether the unit reads weights with their gaps as they are stored."""
 
     @property
     def is_unpacked(self) -> bool:
         """Whether a kernel unpacks weights on their way to a matmul in 16 bits."""
-        return self.weight_bytes < self.activation_bytes == _OUTPUT_BYTES
+        return not self.is_sparse and self.weight_bytes < self.activation_bytes == _OUTPUT_BYTES
 
 
 # 4-bit formats carry scales: an fp8 per 16 elements (nvfp4), an e8m0 per 32 (mxfp4), an fp16 per 128 (int4).
@@ -50,12 +52,33 @@ FORMATS: Final[dict[str, MatmulFormat]] = {
     "mxfp4_wo": MatmulFormat(("bf16", "fp16"), 0.53125, 2.0),
     "int8_wo": MatmulFormat(("bf16", "fp16"), 1.0, 2.0),
     "int4_wo": MatmulFormat(("bf16", "fp16"), 0.515625, 2.0),
+    "w4a8": MatmulFormat(("fp8", "int8", "bf16", "fp16"), bytes_per_element("w4a8"), 1.0),
+    "codebook_wo": MatmulFormat(("bf16", "fp16"), bytes_per_element("aqlm-2bit"), 2.0),
+    "sparse24": MatmulFormat(("bf16", "fp16"), bytes_per_element("sparse24"), 2.0, is_sparse=True),
     # bitsandbytes writes the weights out in 16 bits and multiplies with the copy.
     "nf4": MatmulFormat(("bf16", "fp16"), bytes_per_element("nf4") + 4.0, 2.0),
     "fp6": MatmulFormat(("fp6", "fp8", "bf16", "fp16"), 0.75, 1.0),
     **{name: MatmulFormat(("bf16", "fp16"), bytes_per_element(name), 2.0) for name in FILE_DTYPES},
 }
-DTYPE_ALIASES: Final[dict[str, str]] = {"fp16": "bf16", "int4": "int4_wo", "w4a16": "int4_wo"}
+DTYPE_ALIASES: Final[dict[str, str]] = {
+    "fp16": "bf16",
+    "int4": "int4_wo",
+    "w4a16": "int4_wo",
+    "aqlm-2bit": "codebook_wo",
+    "quip-2bit": "codebook_wo",
+}
+SPARSE: Final = "sparse24"
+"""Format of weights of which two of four neighbours are zero."""
+SPARSE_UNITS: Final = (
+    "ampere",
+    "ampere-geforce",
+    "ada",
+    "hopper",
+    "blackwell",
+    "blackwell-ultra",
+    "blackwell-geforce",
+)
+"""Architectures whose matrix units skip those zeros, at twice the rate (NVIDIA A100 whitepaper and its successors)."""
 _LEAST_RELATIVE_RATE: Final = 0.25
 _PARTIAL_SUM_BYTES: Final = 4.0
 
@@ -219,7 +242,8 @@ def peak_flop_per_s(dtype: str, device: Device) -> float:
     Raises: KeyError: the device has no 16-bit peak.
     Source: own definition.
     """
-    return device.peak_flop_per_s[_peak_key(dtype, device)]
+    skipping = 2.0 if dtype == SPARSE and device.architecture in SPARSE_UNITS else 1.0
+    return skipping * device.peak_flop_per_s[_peak_key(dtype, device)]
 
 
 def datasheet_peak_flop_per_s(dtype: str, device: Device) -> float:

@@ -4,7 +4,7 @@ Encoders, vision towers and diffusion transformers run in this way.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -16,6 +16,7 @@ from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.forward_pass import token_costs
 from advisor.simulator.graph.model import layers_of, num_operators
 from advisor.simulator.operator_library import OperatorLibrary
+from advisor.simulator.operators.attention_kernels import PrefillEfficiency
 from advisor.simulator.operators.matmul import with_one_warp_limit
 
 FloatArray = NDArray[np.float64]
@@ -110,9 +111,7 @@ def encoder_pass(
     seconds = {name: part.copy() for name, part in linear.seconds.items()}
     seconds["attention"] = np.zeros_like(batches)
     ranks = deployment.tensor_parallel * sequence_parallel
-    attending = library
-    if runtime.has_plain_attention:
-        attending = library.on_device(with_one_warp_limit(library.device))
+    attending = attending_library(library, runtime)
     for layer in layers_of(deployment.model):
         if layer.mixer is not None:
             one_s = layer.mixer.sequence_s(attending, tokens_per_sequence, batches, ranks)
@@ -120,6 +119,37 @@ def encoder_pass(
     if sequence_parallel > 1:
         seconds["collectives"] = seconds["collectives"] + _exchange_s(deployment, tokens, sequence_parallel)
     return PassCost(batches, as_run(seconds, runtime, num_operators(deployment.model)))
+
+
+_UNCUT_SM_FLOP_PER_CYCLE: Final = 520.0
+"""Dense 16-bit rate of one SM up to which its unit is one of GeForce's, cut to half of its generation's rate [flop]."""
+_UNCUT_GENERATIONS: Final = ("ampere", "ada", "blackwell-geforce")
+_MATRIX_FRACTION: Final = 0.9
+"""Fraction of a cut unit's peak that attention reaches. Own assumption; the published 101 of 119 TFLOP/s of a video on
+an L20 (xDiT) is 0.85 with all other operators."""
+
+
+def attending_library(library: OperatorLibrary, runtime: Runtime) -> OperatorLibrary:
+    """Return the library for attention over images and videos under a runtime.
+
+    Kernels were measured on boards with the full matrix rate, where other instructions set the pace. Boards whose
+    rate is halved run those instructions as fast: they come as close to their peak as these allow.
+
+        rate = min(2 · fraction · peak, 0.9 · peak)
+
+    Source: NVIDIA Ada architecture whitepaper, appendix A (matrix rates of RTX 4090 and L40); own derivation.
+    """
+    device = library.device
+    peak = device.peak_flop_per_s["bf16"]
+    per_cycle = peak / (device.num_sms * device.clock_hz)
+    if device.architecture in _UNCUT_GENERATIONS and per_cycle <= _UNCUT_SM_FLOP_PER_CYCLE:
+        fraction = library.parameters(PrefillEfficiency, "attention_prefill", "bf16").peak_fraction
+        rate = min(2.0 * peak, _MATRIX_FRACTION * peak / fraction)
+        rates = {**device.peak_flop_per_s, "bf16": max(peak, rate)}
+        return library.on_device(replace(device, peak_flop_per_s=rates))
+    if runtime.has_plain_attention:
+        return library.on_device(with_one_warp_limit(device))
+    return library
 
 
 def as_run(seconds: Mapping[str, FloatArray], runtime: Runtime, num_launches: int) -> dict[str, FloatArray]:

@@ -13,6 +13,7 @@ from advisor.simulator.graph.forward_pass import token_costs
 from advisor.simulator.graph.model import kv_bytes_per_token, layers_of
 from advisor.simulator.operator_library import OperatorLibrary
 
+_WIDE_BITS: Final = 16.0
 SPREAD_HIGH: Final = 2.0
 """Highest ratio of published to predicted prefill time on several groups: 1.3 and 1.94 were published
 (arXiv:2411.01783)."""
@@ -90,6 +91,8 @@ class CachePolicy:
     window_tokens: int | None = None
     """Number of latest tokens that stay in addition to `sink_tokens`; older ones are dropped. None: all stay."""
     sink_tokens: int = 4
+    stored_bits: float | None = None
+    """Width of a value with its scales, where it is not that of the format [bits]."""
     quality: str = ""
     source: str = ""
 
@@ -111,6 +114,21 @@ CACHE_POLICIES: Final[Mapping[str, CachePolicy]] = {
             source="Liu et al. 2024 (KIVI), arXiv:2402.02750; Hooper et al. 2024 (KVQuant), arXiv:2401.18079",
         ),
         CachePolicy(
+            "kvquant-3bit",
+            kv_dtype="int4",
+            stored_bits=3.25,
+            quality="less than 0.1 perplexity on WikiText2 and C4 at 3 bits for Llama, Llama 2 and Mistral",
+            source="Hooper et al. 2024 (KVQuant), arXiv:2401.18079, abstract; 1 % of outliers in full width",
+        ),
+        CachePolicy(
+            "kivi-2bit",
+            kv_dtype="int4",
+            stored_bits=3.0,
+            quality="about the quality of 16 bits for Llama 2, Falcon and Mistral by its authors; the latest 128 "
+            "tokens stay in 16 bits",
+            source="Liu et al. 2024 (KIVI), arXiv:2402.02750: groups of 32 with a 16-bit scale and zero point",
+        ),
+        CachePolicy(
             "snapkv-25",
             keep_fraction=0.25,
             quality="near full on question answering over the kept prompt; loses what later questions need",
@@ -126,13 +144,48 @@ CACHE_POLICIES: Final[Mapping[str, CachePolicy]] = {
 }
 
 
+def heavy_hitters(keep_fraction: float) -> CachePolicy:
+    """Return the policy that keeps a fraction of the tokens, those with the largest attention scores and the latest.
+
+    Raises: AdvisorError: no fraction between 0 and 1.
+    Source: Zhang et al. 2023 (H2O), arXiv:2306.14048.
+    """
+    if not 0.0 < keep_fraction <= 1.0:
+        raise AdvisorError(
+            f"{keep_fraction:g} of the tokens cannot be kept", why="a fraction above 0 to 1", fix="--keep 0.2"
+        )
+    return CachePolicy(
+        f"h2o-{100 * keep_fraction:g}",
+        keep_fraction=keep_fraction,
+        quality="near full at 20 % on the tasks of its authors; loses what no earlier token attended to",
+        source="Zhang et al. 2023 (H2O), arXiv:2306.14048",
+    )
+
+
+def window_of(window_tokens: int) -> CachePolicy:
+    """Return the policy that keeps a window of latest tokens and four of the beginning.
+
+    Raises: AdvisorError: the window is empty.
+    Source: Xiao et al. 2023 (StreamingLLM), arXiv:2309.17453.
+    """
+    if window_tokens < 1:
+        raise AdvisorError(f"a window of {window_tokens} tokens holds nothing", fix="--window 4096")
+    return replace(
+        CACHE_POLICIES["streaming-4k"], name=f"window-{window_tokens}", window_tokens=window_tokens
+    )
+
+
 def kept_bytes(deployment: Deployment, policy: CachePolicy, context_tokens: int) -> float:
     """Size of the cache of one sequence under a policy [bytes]. Source: graph.model.kv_bytes_per_token."""
     footprint = kv_bytes_per_token(deployment.model, policy.kv_dtype)
     tokens = context_tokens * policy.keep_fraction
     if policy.window_tokens is not None:
         tokens = min(tokens, policy.window_tokens + policy.sink_tokens)
-    return footprint.bytes_of(max(1, round(tokens)))
+    whole = footprint.bytes_of(max(1, round(tokens)))
+    if policy.stored_bits is None:
+        return whole
+    wide = kv_bytes_per_token(deployment.model, "bf16").bytes_of(max(1, round(tokens)))
+    return wide * policy.stored_bits / _WIDE_BITS
 
 
 def with_cache_policy(deployment: Deployment, policy: CachePolicy) -> Deployment:

@@ -56,6 +56,8 @@ class ItemJob:
     @property
     def unit(self) -> str:
         """Unit in which items are counted. Source: UNITS."""
+        if self.image is not None and self.image.frames > 1:
+            return "video"
         return UNITS[self.workload]
 
 
@@ -135,6 +137,7 @@ def item_service(
     *,
     weight_dtype: str | None = None,
     parallel: Parallel | None = None,
+    tensor_parallel: int = 1,
 ) -> ItemService:
     """Return the time of every batch size of one replica.
 
@@ -155,9 +158,10 @@ def item_service(
         engines.get(_KERNELS_OF).record,
         weight_dtype=weights,
         activation_dtype=activation_dtype_of(model, weights, accelerator),
+        tensor_parallel=tensor_parallel,
     )
     library = OperatorLibrary(device_of(accelerator), deployment.engine.id)
-    largest = min(job.max_batch, _largest(deployment, job))
+    largest = min(job.max_batch, _largest(deployment, job, how))
     sizes = np.arange(1, largest + 1, dtype=np.float64)
     seconds = _seconds(deployment, library, job, sizes, how, runtime)
     total = np.asarray(sum(seconds.values()), dtype=np.float64)
@@ -204,9 +208,9 @@ def _seconds(
     return transcription_s(deployment, library, sizes, tokens_per_segment=tokens, runtime=runtime).seconds
 
 
-def _largest(deployment: Deployment, job: ItemJob) -> int:
+def _largest(deployment: Deployment, job: ItemJob, parallel: Parallel) -> int:
     if job.image is not None:
-        return largest_batch(deployment, diffusion.get(deployment.model.id), job.image)
+        return largest_batch(deployment, diffusion.get(deployment.model.id), job.image, parallel)
     if job.texts is not None:
         return largest_text_batch(deployment, job.texts)
     return largest_segment_batch(deployment)

@@ -28,11 +28,12 @@ OFFLOAD_RANGE: Final = (0.8, 1.6)
 differ."""
 DEFAULT_HOST_BYTES_PER_S: Final = 614 * GB
 """Memory bandwidth of a two-socket server with eight channels of DDR5-4800 each [bytes/s]."""
-_HOST_EFFICIENCY: Final = 0.57
+HOST_EFFICIENCY: Final = 0.57
 """Fraction of the host bandwidth that experts on the processors reach: two further experts a token take 9.0 ms with
 both sockets and 17.4 with one (KTransformers 0.2, DeepSeek-V3 in 4 bits)."""
-_HAND_OVER_S: Final = 0.5e-3
-"""Time to the processors and back, per layer with experts there [s]: the rest of the time of the same runs."""
+HAND_OVER_S: Final = 0.4e-3
+"""Time to the processors and back, per layer with experts there [s]: what the runs of releases 0.2 and 0.2.1 leave
+beside the experts and the accelerator's own part, 0.33 to 0.5 ms."""
 _RESERVED_BYTES: Final = 4 * GB
 """Memory of each accelerator reserved for caches and computation [bytes]."""
 
@@ -157,6 +158,8 @@ class ExpertOffload:
     step_host_s: float
     """Time of multiplying the chosen experts with the host's processors [s]."""
     host_bytes: float
+    resident_bytes_per_step: float = 0.0
+    """Bytes of chosen experts that the accelerators read from their own memory in a step."""
 
     @property
     def best_s(self) -> float:
@@ -165,12 +168,20 @@ class ExpertOffload:
 
 
 def expert_offload(
-    deployment: Deployment, *, batch: int = 1, host_bytes_per_s: float = DEFAULT_HOST_BYTES_PER_S
+    deployment: Deployment,
+    *,
+    batch: int = 1,
+    host_bytes_per_s: float = DEFAULT_HOST_BYTES_PER_S,
+    resident_fraction: float | None = None,
+    hand_over_s: float = HAND_OVER_S,
+    host_dtype: str | None = None,
 ) -> ExpertOffload:
     """Time per decode step that experts outside the accelerators' memory add [s].
 
     touched = experts · (1 − (1 − k / experts)^batch) · (1 − resident fraction) of every layer; over the link, or
-    through the processors at 57 % of their memory bandwidth, with 0.5 ms to hand over each layer
+    through the processors at 57 % of their memory bandwidth, with 0.4 ms to hand over each layer
+
+    `resident_fraction` None fills the accelerators; `host_dtype` None keeps the weights' format with the host.
 
     Assumes: all experts are equally popular; everything but the routed experts stays on the accelerators; reading is
     not overlapped with computing.
@@ -183,23 +194,25 @@ def expert_offload(
     model = deployment.model
     if not routed:
         raise AdvisorError(f"{model.id} has no experts to move to the host", fix="a mixture-of-experts model")
-    width = bytes_per_element(deployment.weight_dtype)
+    width = bytes_per_element(host_dtype or deployment.weight_dtype)
     experts = touched = 0.0
     num_handed_over = 0
     for layers, each in routed:
         experts += layers * each.num_experts * each.elements * width
         touched += layers * each.num_chosen(float(batch)) * each.elements * width
         num_handed_over += layers
-    left = _room_for_experts(deployment, experts)
-    resident = min(1.0, left / experts)
+    resident = resident_fraction
+    if resident is None:
+        resident = min(1.0, _room_for_experts(deployment, experts) / experts)
     missing = touched * (1.0 - resident)
     ranks = deployment.accelerators_per_replica
     return ExpertOffload(
         resident_fraction=resident,
         step_read_s=missing / (host_link_bytes_per_s(deployment.accelerator) * ranks),
-        step_host_s=missing / (host_bytes_per_s * _HOST_EFFICIENCY)
-        + (_HAND_OVER_S * num_handed_over if missing > 0.0 else 0.0),
+        step_host_s=missing / (host_bytes_per_s * HOST_EFFICIENCY)
+        + (hand_over_s * num_handed_over if missing > 0.0 else 0.0),
         host_bytes=experts * (1.0 - resident),
+        resident_bytes_per_step=touched * resident,
     )
 
 

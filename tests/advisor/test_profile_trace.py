@@ -104,12 +104,101 @@ def test_both_profilers_tell_the_same_times(cli: Cli, tmp_path: Path, source: st
     assert "gaps" in found["advice"]
 
 
+def test_graphs_that_were_traced_whole_count_as_work(cli: Cli, tmp_path: Path) -> None:
+    path = nsys(tmp_path)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(
+            "CREATE TABLE CUPTI_ACTIVITY_KIND_GRAPH_TRACE"
+            " (start INTEGER, end INTEGER, deviceId INTEGER, streamId INTEGER, graphExecId INTEGER)"
+        )
+        database.execute("INSERT INTO CUPTI_ACTIVITY_KIND_GRAPH_TRACE VALUES (600000, 900000, 0, 7, 1)")
+    rows = {row["kind"]: row for row in answer(cli, path)["kinds"]}
+    assert rows["captured graph"]["time_s"] == pytest.approx(300e-6)
+
+
 def test_a_matmul_with_shapes_is_held_against_its_roof(cli: Cli, tmp_path: Path) -> None:
     rows = {row["kind"]: row for row in answer(cli, chrome(tmp_path, EVENTS))["kinds"]}
     floor = 2 * 4096**3 / 989.4e12
     assert rows["matmul"]["floor_s"] == pytest.approx(floor)
     assert rows["matmul"]["roof_fraction"] == pytest.approx(floor / 200e-6)
     assert rows["attention"]["roof_fraction"] is None
+
+
+def operator_events(
+    name: str, dims: list[Any], *kernels: tuple[str, float], concrete: tuple[str, ...] = ()
+) -> list[Any]:
+    """Return an operator of the CPU with shapes, and the kernels that it launched, as torch.profiler writes them."""
+    arguments = {
+        "External id": 77,
+        "Input Dims": dims,
+        "Input type": ["c10::BFloat16"] * len(dims),
+        "Concrete Inputs": list(concrete),
+    }
+    operator = {"ph": "X", "cat": "cpu_op", "name": name, "ts": 0, "dur": 5, "args": arguments}
+    launched = []
+    start = 10.0
+    for kernel_name, micro in kernels:
+        each = kernel(kernel_name, start, micro)
+        launched.append({**each, "args": {**each["args"], "External id": 77}})
+        start += micro
+    return [operator, *launched]
+
+
+@pytest.mark.parametrize(
+    ("events", "kind", "floor_s"),
+    [
+        (
+            operator_events(
+                "aten::_scaled_dot_product_flash_attention",
+                [[1, 32, 4096, 128]] * 3,
+                ("flash_fwd_kernel", 400),
+                concrete=("", "", "", "0.", "False"),
+            ),
+            "attention",
+            4 * 32 * 4096**2 * 128 / 989.4e12,
+        ),
+        (
+            operator_events(
+                "aten::_scaled_dot_product_flash_attention",
+                [[1, 32, 4096, 128]] * 3,
+                ("flash_fwd_kernel", 400),
+                concrete=("", "", "", "0.", "True"),
+            ),
+            "attention",
+            2 * 32 * 4096**2 * 128 / 989.4e12,
+        ),
+        (
+            operator_events(
+                "aten::_flash_attention_forward", [[1, 4096, 32, 128]] * 3, ("flash_fwd_kernel", 400)
+            ),
+            "attention",
+            4 * 32 * 4096**2 * 128 / 989.4e12,
+        ),
+        (
+            operator_events("aten::silu", [[4096, 14336]], ("vectorized_elementwise_kernel", 80)),
+            "elementwise",
+            2 * 2 * 4096 * 14336 / 3.35e12,
+        ),
+        (
+            operator_events("aten::cat", [[[4096, 64], [4096, 64]]], ("CatArrayBatchedCopy", 80)),
+            "elementwise",
+            2 * 3 * 4096 * 64 / 3.35e12,
+        ),
+        (
+            operator_events(
+                "aten::mm", [[64, 8192], [8192, 8192]], ("gemm_splitk", 60), ("splitKreduce_kernel", 5)
+            ),
+            "matmul",
+            2 * (64 * 8192 + 8192**2 + 64 * 8192) / 3.35e12,
+        ),
+    ],
+)
+def test_an_operator_with_shapes_has_its_work_once(
+    cli: Cli, tmp_path: Path, events: list[Any], kind: str, floor_s: float
+) -> None:
+    rows = {row["kind"]: row for row in answer(cli, chrome(tmp_path, events))["kinds"]}
+    assert rows[kind]["floor_s"] == pytest.approx(floor_s, rel=0.01)
+    assert rows[kind]["known_s"] == pytest.approx(rows[kind]["time_s"])
 
 
 def test_exposed_collectives_are_looked_at_before_kernels(cli: Cli, tmp_path: Path) -> None:

@@ -37,7 +37,26 @@ def test_images_by_batch_and_as_a_fleet(cli: Cli) -> None:
         "steps": 28,
         "guided": False,
         "frames": 1,
+        "skipped_fraction": 0.0,
+        "offload": "none",
     }
+
+
+def test_splits_caches_and_offloading_of_images(cli: Cli) -> None:
+    base = "advisor simulate diffusion --model flux.1-dev --gpu h100 --max-batch 1"
+
+    def one_s(options: str = "") -> float:
+        return float(document_of(cli, f"{base} {options}")["single_latency_s"]["value"])
+
+    alone = one_s()
+    assert one_s("--skip-steps 0.5") < 0.65 * alone
+    assert one_s("--offload components") > alone
+    assert one_s("--tp 2") < alone
+    assert one_s("--parallel 2 --split pipefusion") < alone
+    video = document_of(cli, "advisor simulate diffusion --model wan2.1-t2v-1.3b --gpu h100 --max-batch 1")
+    assert video["unit"] == "video"
+    assert "a U-Net is not divided" in cli("advisor simulate diffusion --model sdxl --gpu h100 --tp 2").err
+    assert "cannot be skipped" not in cli(f"{base} --skip-steps 0").err
 
 
 def test_embeddings_rerankers_and_speech(cli: Cli) -> None:
@@ -104,7 +123,7 @@ def test_experts_in_host_memory(cli: Cli) -> None:
         ("simulate diffusion --model flux.1-dev --gpu h100 --runtime onnx", 2, "is not known"),
         ("simulate diffusion --model flux.1-dev --gpu h100 --rate 1 --latency-p99 1ms", 3, "cannot be kept"),
         ("simulate diffusion --model flux.1-dev --gpu h100 --rate -1", 2, "--rate"),
-        ("simulate diffusion --model flux.2-dev --gpu h100", 2, "flux.1-dev"),
+        ("simulate diffusion --model flux.1-def --gpu h100", 2, "flux.1-dev"),
         ("simulate embed --model bge-m3 --gpu h100 --tokens 100000", 2, "cannot read"),
         ("simulate embed --model bge-m3 --gpu h100 --precision fp9", 2, "unknown precision"),
         ("simulate speech --model 8b --gpu h100", 2, "no model for --workload speech"),

@@ -24,6 +24,7 @@ from advisor.simulator.operators.local import (
 )
 from advisor.simulator.replica_model import EngineSettings, model_replica
 from advisor.simulator.step_cost import StepSurface, decode_iteration_s, prefill_iteration_s
+from advisor.simulator.step_roofline import roofline_passes
 
 IDEAL = LocalDecodeEfficiency(
     memory_fraction=1.0, element_flop=0.0, layer_s=0.0, cache_fraction=1.0, cache_repeat=0.0, sync_s=0.0
@@ -206,3 +207,17 @@ def test_a_capped_board_keeps_less_without_a_pause_too() -> None:
         {name: 0.5 ** (1 / 3) * rate for name, rate in usual.flop_per_s.items()}
     )
     assert power_limit(with_power_cap(accelerators.by_id("b200-sxm"), 500.0)) is None
+
+
+@pytest.mark.parametrize("engine", ["llama.cpp", "mlx"])
+def test_categories_of_a_pass_add_up_to_the_surface(engine: str) -> None:
+    weights = "q4_k_m" if engine == "llama.cpp" else "int4"
+    deployment = named_deployment("llama-3.1-8b", "m4-max-40-core", engine, weight_dtype=weights)
+    decode, prompt = roofline_passes(deployment, 1, 512)
+    settings = EngineSettings(max_num_batched_tokens=512)
+    surface = model_replica(
+        deployment, mean_input_tokens=512, mean_output_tokens=16, settings=settings
+    ).surface
+    assert decode.predicted_s.value == pytest.approx(decode_iteration_s(surface, 1, 512), rel=0.01)
+    assert prompt.predicted_s.value == pytest.approx(prefill_iteration_s(surface, 512), rel=0.02)
+    assert decode.floor_s < decode.predicted_s.value

@@ -23,6 +23,14 @@ class MemoryInput:
     concurrency: Annotated[
         int, Option(metavar="N", min=1, max=100_000, help="Sequences that are held at once.")
     ] = 1
+    link: Annotated[
+        str | None,
+        Option(
+            metavar="LIST",
+            help="Links that a sequence's cache could cross: nvlink, pcie, network, or rates such as 50GB/s.",
+            show_default="none",
+        ),
+    ] = None
     layout: Annotated[LayoutOptions, only("tp", "pp", "dp", "ep", "precision", "kv_precision", "engine")] = (
         LayoutOptions()
     )

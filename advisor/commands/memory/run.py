@@ -8,8 +8,9 @@ from advisor.ask.measures import parse_tokens
 from advisor.ask.options import SharedOptions
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.published import context_limits
+from advisor.commands.memory.links import cache_links
 from advisor.commands.memory.options import MemoryInput
-from advisor.commands.memory.view import memory_answer
+from advisor.commands.memory.view import BlockPool, memory_answer
 from advisor.render.answer import Answer
 from advisor.render.document import pick_attributes
 from advisor.simulator.deployment import Deployment
@@ -39,16 +40,26 @@ def memory(asked: MemoryInput, shared: SharedOptions) -> Answer:
     names = "tensor_parallel pipeline_parallel data_parallel expert_parallel weight_dtype activation_dtype kv_dtype"
     inputs = (
         ids
-        | {"checkpoint": deployment.model.checkpoint or None, "context_tokens": tokens}
+        | {"checkpoint": deployment.model.checkpoint or None, "context_tokens": tokens, "link": asked.link}
         | pick_attributes(deployment, names)
         | pick_attributes(asked, "concurrency max_num_seqs max_num_batched_tokens")
         | pick_attributes(
             asked.flags, "gpu_memory_utilization kv_cache_bytes block_size enforce_eager engine_version"
         )
     )
+    settled = BlockPool.of(account, settings.kv_block_tokens or deployment.engine.kv_block_tokens, tokens)
+    links = cache_links(asked.link, deployment.accelerator) if asked.link else ()
     degree = None if account.fits else _fitting_degree(deployment, tokens, asked.concurrency, settings)
     return memory_answer(
-        deployment, tokens, account, model_account(deployment, tokens), degree, inputs, (*taken, *notes)
+        deployment,
+        tokens,
+        account,
+        model_account(deployment, tokens),
+        settled,
+        links,
+        degree,
+        inputs,
+        (*taken, *notes),
     )
 
 

@@ -1,12 +1,14 @@
 """Memory of a deployment as an answer: one row for each part, and the sequences that fit."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Self
 
 from advisor.catalog.dtypes import bytes_per_element
-from advisor.catalog.units import GB, KILO
+from advisor.catalog.units import GB, GIGA, KILO
+from advisor.commands.memory.links import CacheLink
 from advisor.render.answer import Answer, Paragraph, Table, columns
-from advisor.render.numbers import BINARY_SIZE, digits, percent, show
+from advisor.render.numbers import BINARY_SIZE, TIME, digits, percent, show
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.memory_account import MemoryAccount, ModelAccount
@@ -15,11 +17,33 @@ _MUCH: Final = 0.02
 """Empty part of a cache from which it is told."""
 
 
+@dataclass(frozen=True, slots=True)
+class BlockPool:
+    """Cache of a replica in blocks of equal size, for sequences of one length."""
+
+    block_tokens: int
+    num_blocks: int
+    blocks_per_sequence: int
+    used_tokens: int
+
+    @classmethod
+    def of(cls, account: MemoryAccount, block_tokens: int, tokens: int) -> Self:
+        """Return the pool of an account."""
+        return cls(block_tokens, account.capacity_tokens // block_tokens, -(-tokens // block_tokens), tokens)
+
+    @property
+    def unused_fraction(self) -> float:
+        """Fraction of a sequence's blocks that is empty on average while it grows to its length: half of the last."""
+        return 0.5 * (self.block_tokens - 1) / (self.blocks_per_sequence * self.block_tokens)
+
+
 def memory_answer(
     deployment: Deployment,
     tokens: int,
     account: MemoryAccount,
     model: ModelAccount,
+    pool: BlockPool,
+    links: Sequence[CacheLink],
     fitting_degree: int | None,
     inputs: Mapping[str, Any],
     notes: tuple[str, ...],
@@ -48,7 +72,14 @@ def memory_answer(
                 "weight_bytes": model.weight_bytes,
                 "sequence_bytes": model.sequence_bytes,
                 "kv_bytes_per_token": model.cache_bytes_per_token,
+                "num_parameters": model.num_parameters,
+                "num_active_parameters": model.num_active_parameters,
             },
+            "block_pool": asdict(pool) | {"unused_fraction": pool.unused_fraction},
+            "cache_links": [
+                {"link": link.name, "bytes_per_s": link.bytes_per_s, "transfer_s": transfer_s(link, model)}
+                for link in links
+            ],
             "expert_exchange_bytes_per_token_and_layer": exchanged,
             "problem": account.problem or None,
             "tensor_parallel_that_fits": fitting_degree,
@@ -58,11 +89,33 @@ def memory_answer(
             Paragraph(_headline(deployment, tokens, account), emphasis=True),
             _parts(account),
             Paragraph(_whole(deployment, tokens, model)),
+            *([Paragraph(_pool_words(pool))] if pool.num_blocks else []),
+            *([_link_table(links, tokens, model)] if links else []),
             *([Paragraph(_exchange_words(exchanged))] if exchanged else []),
             *([Paragraph(f"With --tp {fitting_degree} they fit.")] if fitting_degree else []),
         ),
         notes=notes,
     )
+
+
+def transfer_s(link: CacheLink, model: ModelAccount) -> float:
+    """Time of one sequence's cache over a link [s]."""
+    return model.sequence_bytes / link.bytes_per_s
+
+
+def _pool_words(pool: BlockPool) -> str:
+    return (
+        f"The cache is a pool of {pool.num_blocks:,} blocks of {pool.block_tokens:,} tokens; a sequence takes "
+        f"{pool.blocks_per_sequence:,}, of which {percent(pool.unused_fraction)} are empty on average."
+    )
+
+
+def _link_table(links: Sequence[CacheLink], tokens: int, model: ModelAccount) -> Table:
+    rows = tuple(
+        (link.name, digits(link.bytes_per_s / GB), show(transfer_s(link, model), TIME)) for link in links
+    )
+    title = f"Moving the cache of one sequence of {tokens:,} tokens"
+    return Table(columns("link | GB/s> | time>"), rows, title=title)
 
 
 def _exchanged_bytes(deployment: Deployment) -> float | None:
@@ -137,7 +190,10 @@ def _parts(account: MemoryAccount) -> Table:
 def _whole(deployment: Deployment, tokens: int, model: ModelAccount) -> str:
     """Return the sizes of the whole model in one paragraph."""
     sequence = f"a sequence of {tokens:,} tokens {digits(model.sequence_bytes / GB)} GB"
+    count = f"{digits(model.num_parameters / GIGA)} billion parameters"
+    if model.num_active_parameters < model.num_parameters:
+        count += f", {digits(model.num_active_parameters / GIGA)} of them active,"
     return (
-        f"The whole model has {digits(model.weight_bytes / GB)} GB of weights, and {sequence}: "
+        f"The whole model has {count} in {digits(model.weight_bytes / GB)} GB of weights, and {sequence}: "
         f"{digits(model.cache_bytes_per_token / KILO)} kB for each further token. GB are 10^9 bytes."
     )

@@ -37,6 +37,33 @@ _FORMATS: Final = {
     "c10::Float8_e4m3fn": "fp8",
     "signed char": "int8",
 }
+_ATTENTION: Final = (
+    "aten::_scaled_dot_product_flash_attention",
+    "aten::_scaled_dot_product_cudnn_attention",
+    "aten::_scaled_dot_product_efficient_attention",
+    "aten::_flash_attention_forward",
+)
+"""Forward attention; all but the last have heads before tokens."""
+_PASSES: Final = (
+    "aten::add",
+    "aten::add_",
+    "aten::sub",
+    "aten::mul",
+    "aten::mul_",
+    "aten::div",
+    "aten::silu",
+    "aten::gelu",
+    "aten::relu",
+    "aten::sigmoid",
+    "aten::copy_",
+    "aten::cat",
+    "aten::native_layer_norm",
+    "aten::native_group_norm",
+    "aten::rms_norm",
+    "aten::_fused_rms_norm",
+    "aten::_softmax",
+)
+"""Operators that read their tensors and write one as large as the largest of them."""
 _MATMULS: Final = ("aten::mm", "aten::addmm", "aten::bmm", "aten::_scaled_mm", "aten::linear")
 
 
@@ -107,7 +134,12 @@ def _read_chrome(path: Path, head: bytes) -> list[GpuActivity]:
         event for event in events if isinstance(event, dict) and event.get("ph") == "X" and _has_times(event)
     ]
     operators = _operators_by_id(complete)
-    return [_activity(event, operators) for event in complete if event.get("cat") in _GPU_CATEGORIES]
+    found = [event for event in complete if event.get("cat") in _GPU_CATEGORIES]
+    longest: dict[object, float] = {}
+    for event in found:
+        launched_by = _arguments(event).get("External id")
+        longest[launched_by] = max(longest.get(launched_by, 0.0), float(event["dur"]))
+    return [_activity(event, operators, longest) for event in found]
 
 
 def _unzip(content: bytes) -> bytes:
@@ -142,11 +174,23 @@ def _operators_by_id(events: Sequence[Mapping[str, Any]]) -> dict[object, Mappin
     return found
 
 
-def _activity(event: Mapping[str, Any], operators: Mapping[object, Mapping[str, Any]]) -> GpuActivity:
+def _activity(
+    event: Mapping[str, Any],
+    operators: Mapping[object, Mapping[str, Any]],
+    longest: dict[object, float],
+) -> GpuActivity:
+    """Return one activity. Of the kernels of an operator the longest has its work, the others none: a product in parts
+    and the sum over the parts do it once."""
     arguments = _arguments(event)
     start_s = float(event["ts"]) * MICROSECOND_S
     operator = operators.get(arguments.get("External id"))
     work, dtype = _work_of(operator) if operator is not None else (None, "")
+    launched_by = arguments.get("External id")
+    if work is not None:
+        if float(event["dur"]) < longest[launched_by]:
+            work = Work(0.0, 0.0)
+        else:
+            longest[launched_by] = math.inf  # a second kernel of the same length has none
     device = arguments.get("device", 0)
     stream = arguments.get("stream", event.get("tid", 0))
     return GpuActivity(
@@ -161,11 +205,16 @@ def _activity(event: Mapping[str, Any], operators: Mapping[object, Mapping[str, 
 
 
 def _work_of(operator: Mapping[str, Any]) -> tuple[Work | None, str]:
-    """Return the work of a matmul whose shapes were recorded, and its format; None for other operators."""
+    """Return the work of a matmul, attention or a pass over tensors whose shapes were recorded, and its format; None
+    for other operators."""
     arguments = _arguments(operator)
     dims = [size for size in arguments.get("Input Dims", []) if isinstance(size, list) and len(size) >= 2]
     types = arguments.get("Input type", [])
     name = next((str(kind) for kind in types if kind in _ELEMENT_BYTES), "c10::BFloat16")
+    if operator.get("name") in _ATTENTION:
+        return _attention_work(operator, dims), _FORMATS.get(name, "bf16")
+    if operator.get("name") in _PASSES:
+        return _pass_work(arguments.get("Input Dims", []), _ELEMENT_BYTES[name]), _FORMATS.get(name, "bf16")
     if operator.get("name") not in _MATMULS or len(dims) < 2:
         return None, ""
     first, second = dims[-2:] if operator.get("name") == "aten::addmm" else dims[:2]
@@ -181,6 +230,40 @@ def _work_of(operator: Mapping[str, Any]) -> tuple[Work | None, str]:
     return Work(2.0 * rows * columns * depth, moved).times(batch), _FORMATS.get(name, "bf16")
 
 
+def _attention_work(operator: Mapping[str, Any], dims: Sequence[Sequence[Any]]) -> Work | None:
+    """Return the work of attention: two products of every query with its keys, half of them if a mask hides the rest;
+    queries, keys, values and the output move once."""
+    if len(dims) < 2 or any(len(size) != 4 for size in dims[:2]):
+        return None
+    query, key = (list(size) for size in dims[:2])
+    if not all(isinstance(size, int) and size > 0 for size in (*query, *key)):
+        return None
+    if operator.get("name") == "aten::_flash_attention_forward":
+        query[1:3] = query[2:0:-1]
+        key[1:3] = key[2:0:-1]
+    batch, heads, tokens, width = query
+    pairs = batch * heads * tokens * key[2]
+    is_causal = "True" in _arguments(operator).get("Concrete Inputs", [])
+    moved = 2.0 * (2 * math.prod(query) + 2 * math.prod(key))
+    return Work(4.0 * pairs * width * (0.5 if is_causal else 1.0), moved)
+
+
+def _pass_work(dims: Any, element_bytes: float) -> Work | None:
+    """Return the traffic of an operator that reads its tensors and writes one as large as the largest."""
+    flat = [
+        inner for size in dims if isinstance(size, list) for inner in (size if _is_nested(size) else [size])
+    ]
+    counts = [
+        math.prod(size) for size in flat if size and all(isinstance(one, int) and one > 0 for one in size)
+    ]
+    return Work(0.0, element_bytes * (sum(counts) + max(counts))) if counts else None
+
+
+def _is_nested(size: Sequence[Any]) -> bool:
+    """Whether an entry is a list of tensors (cat) rather than one tensor's sizes."""
+    return bool(size) and all(isinstance(inner, list) for inner in size)
+
+
 def _read_nsys(path: Path) -> list[GpuActivity]:
     wrong = "export it again: nsys export --type sqlite REPORT"
     try:
@@ -193,7 +276,8 @@ def _read_nsys(path: Path) -> list[GpuActivity]:
         raise InputFileError(
             f"{path}: cannot be read as an export of nsys", why=str(error), fix=wrong
         ) from None
-    if not tables & {"CUPTI_ACTIVITY_KIND_KERNEL", "CUPTI_ACTIVITY_KIND_MEMCPY"}:
+    activities = ("KERNEL", "MEMCPY", "GRAPH_TRACE")
+    if not tables & {f"CUPTI_ACTIVITY_KIND_{kind}" for kind in activities}:
         raise InputFileError(
             f"{path}: holds no CUDA activity", why="it has no CUPTI_ACTIVITY_KIND_KERNEL table", fix=wrong
         )
@@ -206,6 +290,8 @@ def _nsys_rows(database: sqlite3.Connection, tables: set[str]) -> Iterator[GpuAc
         "FROM CUPTI_ACTIVITY_KIND_KERNEL k LEFT JOIN StringIds s ON s.id = k.demangledName",
         "CUPTI_ACTIVITY_KIND_MEMCPY": "SELECT 'memcpy', deviceId, streamId, start, end FROM CUPTI_ACTIVITY_KIND_MEMCPY",
         "CUPTI_ACTIVITY_KIND_MEMSET": "SELECT 'memset', deviceId, streamId, start, end FROM CUPTI_ACTIVITY_KIND_MEMSET",
+        "CUPTI_ACTIVITY_KIND_GRAPH_TRACE": "SELECT 'captured graph', deviceId, streamId, start, end "
+        "FROM CUPTI_ACTIVITY_KIND_GRAPH_TRACE",
     }
     for table, query in queries.items():
         if table in tables:

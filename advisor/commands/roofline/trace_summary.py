@@ -18,6 +18,7 @@ _KINDS: Final = (
         COLLECTIVE,
         r"nccl|rccl|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|deepep|nvshmem|multimem|one_shot|two_shot",
     ),
+    ("captured graph", r"^captured graph$"),
     ("copy", r"^memcpy|^memset|\bmemcpy\b|\bmemset\b"),
     ("attention", r"flash|fmha|attention|attn|paged|mla_|decode_kernel"),
     ("experts", r"moe|grouped|expert"),
@@ -118,7 +119,8 @@ def kind_of(name: str) -> str:
 def summarise(activities: Sequence[GpuActivity], roof: Device) -> TraceSummary:
     """Return the summary of the GPU with the most work.
 
-    Assumes: kernels whose work is known read and write their matrices once.
+    Assumes: kernels whose work is known read and write their tensors once, from main memory: what a kernel before left
+    in the L2 can beat that roof.
     Source: own definition; roofs of `simulator.roofline`.
     """
     totals: dict[int, float] = {}

@@ -23,9 +23,11 @@ class DiffusionInput:
         ItemInput, only("steps", "image_size", "guidance", "runtime", "max_batch", "latency_p99")
     ] = ItemInput()
     parallel: Annotated[int, degree("Accelerators that share the tokens of one batch.")] = 1
-    split: Annotated[Literal["ulysses", "ring", "patch"], LAYOUT("WAY", "How they share it.", True)] = (
-        "ulysses"
-    )
+    split: Annotated[
+        Literal["ulysses", "ring", "patch", "pipefusion"], LAYOUT("WAY", "How they share it.", True)
+    ] = "ulysses"
+    tp: Annotated[int, degree("Tensor parallelism of the transformer.", 64)] = 1
+    decoder_parallel: Annotated[int, degree("Accelerators that share the tiles of the decoder.", 64)] = 1
     frames: Annotated[
         int | None,
         Option(metavar="N", min=1, max=10_000, help="Frames of a video.", show_default="of the model"),
@@ -33,6 +35,22 @@ class DiffusionInput:
     guidance_parallel: Annotated[
         bool, Option("--guidance-parallel", help="The two halves of guidance on accelerators of their own.")
     ] = False
+    skip_steps: Annotated[
+        float,
+        Option(
+            metavar="F",
+            min=0.0,
+            max=0.99,
+            help="Fraction of the steps that a step cache (TeaCache and its kind) skips: 0.4.",
+        ),
+    ] = 0.0
+    offload: Annotated[
+        Literal["none", "components", "layers"],
+        Option(
+            metavar="WHAT",
+            help="Weights in host memory: components come once a batch, layers in each step.",
+        ),
+    ] = "none"
     precision: Precision = None
     rate: Rate = None
 

@@ -32,7 +32,8 @@ _NUM_REQUESTS = 10_000
 
 def diffusion(asked: DiffusionInput, shared: SharedOptions) -> Answer:
     """Return the answer on images by batch size; raises as `_answer_load`."""
-    parallel = Parallel(asked.split, asked.parallel, 2 if asked.guidance_parallel else 1)
+    guidance = 2 if asked.guidance_parallel else 1
+    parallel = Parallel(asked.split, asked.parallel, guidance, asked.decoder_parallel)
     return _answer_load("diffusion", asked, parallel, shared)
 
 
@@ -60,11 +61,15 @@ def _answer_load(
     chip = accelerators.get(asked.gpu)
     calibration = given_calibration(shared.calibration)
     job = item_job(model, workload, asked.item)
-    if isinstance(asked, DiffusionInput) and asked.frames is not None:
-        job = _with_frames(job, model.id, asked.frames)
+    tensor_parallel = 1
+    if isinstance(asked, DiffusionInput):
+        tensor_parallel = asked.tp
+        job = _with_details(job, model.id, asked)
     weight_dtype, format_note = known_dtype(asked.precision)
     accelerator = calibrated_accelerator(chip.record, calibration)
-    service = item_service(model, accelerator, job, weight_dtype=weight_dtype, parallel=parallel)
+    service = item_service(
+        model, accelerator, job, weight_dtype=weight_dtype, parallel=parallel, tensor_parallel=tensor_parallel
+    )
     limit_s = parse_seconds(asked.item.latency_p99, "--latency-p99") if asked.item.latency_p99 else 1.0
     fleet = _fleet(service, parse_rate(asked.rate), limit_s, shared.seed) if asked.rate else None
     inputs = {
@@ -73,6 +78,7 @@ def _answer_load(
         "workload": workload,
         "job": asdict(job),
         "parallel": asdict(parallel),
+        "tensor_parallel": tensor_parallel,
         "weight_dtype": service.deployment.weight_dtype,
         "rate": asked.rate,
         "latency_p99_s": limit_s if asked.rate else None,
@@ -82,19 +88,22 @@ def _answer_load(
     return with_calibration(answer, calibration, (chip.record.id,))
 
 
-def _with_frames(job: ItemJob, model: str, frames: int) -> ItemJob:
-    """Return the job of a video with this number of frames.
+def _with_details(job: ItemJob, model: str, asked: DiffusionInput) -> ItemJob:
+    """Return the job with the frames, the step cache and the offloading that were typed.
 
-    Raises: AdvisorError: the model makes images.
+    Raises: AdvisorError: the model makes images and has no frames.
     """
     assert job.image is not None
-    if not pipelines.get(model).makes_videos:
-        raise AdvisorError(
-            f"--frames says nothing of {model}",
-            why="it makes images",
-            fix="--model wan2.1-t2v-14b, or drop --frames",
-        )
-    return replace(job, image=replace(job.image, frames=frames))
+    image = replace(job.image, skipped_fraction=asked.skip_steps, offload=asked.offload)
+    if asked.frames is not None:
+        if not pipelines.get(model).makes_videos:
+            raise AdvisorError(
+                f"--frames says nothing of {model}",
+                why="it makes images",
+                fix="--model wan2.1-t2v-14b, or drop --frames",
+            )
+        image = replace(image, frames=asked.frames)
+    return replace(job, image=image)
 
 
 def _fleet(service: ItemService, rate_per_s: float, limit_s: float, seed: int) -> tuple[BatchFleet, Quantity]:

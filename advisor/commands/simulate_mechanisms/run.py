@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from advisor.ask.deployment import LoadPlan, as_inputs, check_served, deployment_of, load_of
 from advisor.ask.items import parse_size
+from advisor.ask.measures import parse_clients
 from advisor.ask.options import LoadOptions, SharedOptions
 from advisor.ask.own_data import given_calibration
 from advisor.catalog import vision as schemes
@@ -49,6 +50,7 @@ def vision(asked: VisionInput, shared: SharedOptions) -> Answer:
     run, plan, notes = _simulate_load(asked, replace(asked.load, input_tokens=tokens), with_images, shared)
     seconds = image_encoder_s(run.replica.deployment, run.replica.library, scheme, image)
     runtime = RUNTIMES["torch-compile"]
+    token_bytes = run.replica.memory.kv_bytes_per_token * deployment.tensor_parallel
     facts = {
         "image_scheme": scheme.id,
         "image_pixels": size,
@@ -58,7 +60,10 @@ def vision(asked: VisionInput, shared: SharedOptions) -> Answer:
         "encoder_patches": image.patches_per_pass,
         "encoder_s": Quantity(seconds, seconds * runtime.low, seconds * runtime.high, run.replica.basis),
         "prompt_tokens": tokens,
-        "kv_bytes_per_request": tokens * run.replica.memory.kv_bytes_per_token * deployment.tensor_parallel,
+        "text_tokens": text_tokens,
+        "kv_bytes_per_request": tokens * token_bytes,
+        "text_bytes_per_request": text_tokens * token_bytes,
+        "num_together": parse_clients(asked.load.concurrency) if asked.load.concurrency else None,
     }
     inputs = _inputs(run, plan, {"image_scheme": scheme.id, "image_size": size, "images": item.images})
     answer = vision_answer(run, plan.traffic, inputs, notes, facts)

@@ -39,6 +39,14 @@ def vision_answer(
         f"({passes}, {show_quantity(facts['encoder_s'], TIME)} to encode); a prompt is {facts['prompt_tokens']:,} "
         f"tokens, {digits(facts['kv_bytes_per_request'] / GB)} GB of cache."
     )
+    if facts["num_together"] is not None:
+        together = facts["num_together"]
+        alone = facts["text_bytes_per_request"]
+        text += (
+            f" {together} of them together are {together * facts['prompt_tokens']:,} tokens, "
+            f"{digits(together * facts['kv_bytes_per_request'] / GB)} GB; their text alone "
+            f"{together * facts['text_tokens']:,} tokens, {digits(together * alone / GB)} GB."
+        )
     return replace(plain, result={**plain.result, "vision": facts}, blocks=(*plain.blocks, Paragraph(text)))
 
 

@@ -37,7 +37,10 @@ class Guessing:
     """Options of speculative decoding, as typed."""
 
     speculative: Annotated[
-        str | None, LAYOUT("METHOD", "Guess ahead: mtp, eagle, medusa, ngram, lookahead, draft:MODEL.", "off")
+        str | None,
+        LAYOUT(
+            "METHOD", "Guess ahead: mtp, eagle, medusa, ngram, lookahead, draft:MODEL, self:LAYERS.", "off"
+        ),
     ] = None
     draft_tokens: Annotated[
         int | None, LAYOUT("N", "Guesses in a row, with --speculative.", "the method's", min=1, max=1000)

@@ -11,6 +11,7 @@ from advisor.cli.command import Studied, command
 
 JOB: Final = Panel("Job")
 LAYOUT: Final = Panel("Layout")
+DATA: Final = Panel("Data")
 SITES: Final = Panel("Sites far apart")
 BESIDE: Final = Panel("Two clusters under one job")
 
@@ -153,6 +154,17 @@ class TrainInput:
         JOB("GBPS", "Network per accelerator, Gb/s.", "the usual node's", min=0.1, max=1_000_000),
     ] = None
     layout: TrainLayout = TrainLayout()
+    data: Annotated[
+        Literal["tokens", "text"] | None,
+        DATA(None, "What is read: token ids of 4 bytes, or text that is tokenised on the way.", "tokens"),
+    ] = None
+    storage: Annotated[
+        str | None,
+        DATA("SIZE/s", "Rate at which a node reads its data: 200MB/s.", "as much as it takes"),
+    ] = None
+    tokenizer: Annotated[
+        str | None, DATA("SIZE/s", "Rate at which a node tokenises text: 50MB/s.", "50MB/s, with --data text")
+    ] = None
     sites: Annotated[
         int | None,
         SITES("N", "Such clusters far apart, each with this plan and its own batch.", min=2, max=1000),

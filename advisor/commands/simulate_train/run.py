@@ -23,6 +23,7 @@ from advisor.commands.simulate_train.conditions import (
     stated_switches,
     with_switches,
 )
+from advisor.commands.simulate_train.data_supply import with_stated_data
 from advisor.commands.simulate_train.far_sites import far_sites
 from advisor.commands.simulate_train.islands import islands_of
 from advisor.commands.simulate_train.options import TrainInput, TrainLayout
@@ -74,6 +75,7 @@ _WORDS: Final[Mapping[str, tuple[str, ...]]] = {
     "method": METHODS,
     "optimizer": OPTIMIZERS,
     "across": ACROSS,
+    "data": ("tokens", "text"),
 }
 
 _LAYOUT: Final = frozenset(field.name for field in fields(TrainLayout))
@@ -120,7 +122,8 @@ def train(asked: TrainInput, shared: SharedOptions) -> Answer:
     if islands is None:
         found = simulate_pipeline(evaluate_plan(job, cluster, plan))
         fits = [does_fit(found)]
-        run = TrainRun(found, all(fits), tokens, "framework" in values, sites)
+        waiting, data = with_stated_data(found, values)
+        run = TrainRun(waiting, all(fits), tokens, "framework" in values, sites, data_words=data)
     else:
         split = over_islands(job, islands, plan, values.get("across"))
         fits = list(split.fit)
@@ -213,6 +216,9 @@ def _type_of(name: str) -> type | tuple[type, ...]:
         "network",
         "host_memory",
         "gpu_memory",
+        "data",
+        "storage",
+        "tokenizer",
         *_WORDS,
     ):
         return str

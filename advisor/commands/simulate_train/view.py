@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from advisor.catalog.units import DAY_S
 from advisor.commands.simulate_train.far_sites import FarSites
+from advisor.commands.simulate_train.first_principles import bubble_words, first_principles, states_words
 from advisor.commands.simulate_train.islands import islands_flags, islands_result, islands_words, title_of
 from advisor.commands.simulate_train.pipeline_picture import LEGEND as PICTURE_LEGEND
 from advisor.commands.simulate_train.pipeline_picture import pipeline_svg, pipeline_text
@@ -41,6 +42,8 @@ class TrainRun:
     """Whether a framework was asked for: then the options of no other are printed."""
     sites: FarSites | None = None
     islands: tuple[Islands, IslandsFound] | None = None
+    data_words: str = ""
+    """Data of a step in words; empty if nothing of it was stated."""
 
     @property
     def peak_flop_per_s(self) -> float:
@@ -98,6 +101,7 @@ def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...
     tokens, seconds = run.batch_s
     days = step.scale(seconds / found.step_s * run.tokens / tokens / DAY_S) if run.tokens else None
     stages = run.stages
+    figures = first_principles(found)
     measures = {
         "step_time_s": step,
         "tokens_per_s_per_accelerator": rate,
@@ -110,6 +114,8 @@ def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...
     blocks: list[Block] = [
         Paragraph(f"{title}: {show_quantity(step, TIME)} a step", emphasis=True),
         Paragraph(_summary(run, rate, mfu, hfu, days)),
+        *([] if run.islands else [Paragraph(states_words(found, figures))]),
+        *([Paragraph(run.data_words)] if run.data_words else []),
         *([Paragraph(run.sites.words(found, rate))] if run.sites else []),
         *([Paragraph(islands_words(*run.islands))] if run.islands else []),
         waterfall_chart(found.breakdown_s, "One step"),
@@ -117,6 +123,8 @@ def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...
     if len(stages) > 1:
         blocks.append(stage_chart(stages, run.limit_bytes))
     blocks += _pictures(found)
+    if figures.even_bubbles:
+        blocks.append(Paragraph(bubble_words(found, figures)))
     flags = "\n".join(f"# {name}\n{text}" for name, text in _launch(run).items())
     blocks.append(
         Figure(flags, title="Launch options by framework")
@@ -125,7 +133,7 @@ def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...
     )
     blocks.append(Paragraph(LEGEND))
     return Answer(
-        result=_result(run, rate, measures, stages),
+        result=_result(run, rate, measures, stages) | {"first_principles": figures},
         inputs=_inputs(run),
         blocks=tuple(blocks),
         records="memory_by_stage",

@@ -62,6 +62,12 @@ class ValidateImagesInput(CaseTable):
     """Predict timings of images and videos and compare them with published measurements."""
 
 
+@command("validate offload", has_table=False)
+@dataclass(frozen=True, slots=True)
+class ValidateOffloadInput(CaseTable):
+    """Predict runs with weights in the host's memory and compare them with published measurements."""
+
+
 CollectiveOption = Literal[
     "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "send_recv"
 ]

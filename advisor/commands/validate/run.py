@@ -17,6 +17,7 @@ from advisor.commands.validate.options import (
     NcclTestsInput,
     ServingInput,
     ValidateImagesInput,
+    ValidateOffloadInput,
     ValidateTrainingInput,
 )
 from advisor.commands.validate.view import validation_answer
@@ -67,6 +68,11 @@ def training(asked: ValidateTrainingInput, shared: SharedOptions) -> Answer:
 def images(asked: ValidateImagesInput, shared: SharedOptions) -> Answer:
     """Return the validation of images and videos against published timings; raises as `validate`."""
     return validation_answer("images", asked, validate(images_suite(), asked, shared.seed))
+
+
+def offload(asked: ValidateOffloadInput, shared: SharedOptions) -> Answer:
+    """Return the validation of runs with weights in the host's memory; raises as `validate`."""
+    return validation_answer("offload", asked, validate(offload_suite(), asked, shared.seed))
 
 
 def nccl_tests(asked: NcclTestsInput, shared: SharedOptions) -> Answer:
@@ -175,6 +181,17 @@ def images_suite() -> Suite:
         return predict_row(row.cells, row.number)
 
     return Suite("images", ("model", "gpu"), INPUT_COLUMNS, METRICS, ("model", "gpu", "source"), predict)
+
+
+def offload_suite() -> Suite:
+    """Return the suite of runs with weights in the host's memory: columns of published runs."""
+    from advisor.evidence.hosted.prediction import INPUT_COLUMNS, METRICS, predict_row
+
+    def predict(row: CaseRow, seed: int) -> Prediction:
+        return predict_row(row.cells, row.number)
+
+    groups = ("gpu", "engine", "model", "cpu", "source")
+    return Suite("offload", ("model", "cpu"), INPUT_COLUMNS, METRICS, groups, predict)
 
 
 def training_suite() -> Suite:

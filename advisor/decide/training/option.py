@@ -49,7 +49,7 @@ from advisor.simulator.training.plan import TrainingPlan
 from advisor.simulator.training.plan_check import plan_words
 
 _NOT_MODELLED: Final = "data_loading"
-"""Part of a step that no plan's time contains."""
+"""Part of a step that a plan's time contains only where the source of its data was stated."""
 
 
 def plan_columns(job: TrainingJob, plan: TrainingPlan) -> PlanColumns:
@@ -188,8 +188,9 @@ def _condition_notes(run: TrainingRun, conditions: MachineConditions) -> tuple[s
 
 
 def modelled_parts_s(breakdown_s: Mapping[str, float]) -> dict[str, float]:
-    """Return the parts of a step that are modelled [s]; they add up to the step."""
-    return {name: seconds for name, seconds in breakdown_s.items() if name != _NOT_MODELLED}
+    """Return the parts of a step that are modelled [s]; they add up to the step. Waiting for data is among them where
+    its source was stated and binds."""
+    return {name: seconds for name, seconds in breakdown_s.items() if seconds or name != _NOT_MODELLED}
 
 
 def cluster_machine(accelerator: Accelerator, count: int) -> Machine:
@@ -290,7 +291,8 @@ _RESOURCES: Mapping[str, tuple[str, ...]] = {
     "expert exchange": ("expert_parallel",),
     "network (gradients)": ("data_parallel",),
     "link between clusters": ("link",),
-    "host": ("host", "data_loading"),
+    "host": ("host",),
+    "data loading": ("data_loading",),
     "host link": ("offload",),
     "optimizer": ("optimizer",),
     "stragglers": ("straggler",),

@@ -1,0 +1,1 @@
+"""`advisor simulate experts`: balance of routed experts over accelerators."""

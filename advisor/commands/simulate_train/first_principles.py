@@ -1,0 +1,125 @@
+"""Figures that textbooks derive by hand, of the plan that is priced: states of the model, exchange, even pipelines."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from advisor.decide.training.search import PlanFound, evaluate_plan
+from advisor.render.numbers import SIZE, digits, percent, show
+from advisor.simulator.graph.model import parameter_count
+from advisor.simulator.training.pipeline import bubbles_s
+from advisor.simulator.training.plan import SCHEDULES, Schedule
+
+_STATES: Final = ("weight", "gradient", "optimizer")
+_NAMES: Final[Mapping[Schedule, str]] = {
+    "1f1b": "under 1F1B",
+    "interleaved": "interleaved",
+    "zb_h1": "under ZB-H1",
+    "zbv": "under ZB-V",
+    "dualpipe": "under DualPipe",
+}
+_WIDE_BYTES: Final = 2.0
+_EXCHANGES: Final[Mapping[str, float]] = {"none": 2.0, "zero1": 2.0, "zero2": 2.0, "zero3": 3.0}
+"""Times that data parallelism moves the parameters: gradients are scattered and gathered, or weights gathered; ZeRO-3
+gathers weights once more for the backward pass (Rajbhandari et al. 2020, arXiv:1910.02054, section 7)."""
+
+
+@dataclass(frozen=True, slots=True)
+class FirstPrinciples:
+    """Figures of a plan that follow from counts alone."""
+
+    states_bytes: float
+    """Weights, gradients and optimizer states of the whole model [bytes]."""
+    bytes_per_parameter: float
+    share_bytes: float
+    """Part of the states that the fullest accelerator holds [bytes]."""
+    exchanged_bytes: float
+    """Traffic that an accelerator sends for data parallelism in a step of one micro-batch, in 16 bits [bytes]; 0
+    without, and for adapters, whose gradients are few."""
+    exchange_factor: float
+    """Ratio of this traffic to an all-reduce of gradients."""
+    even_bubbles: Mapping[str, float]
+    """Idle fraction of equal stages whose three passes take equally long, by schedule; empty without stages."""
+
+
+def first_principles(found: PlanFound) -> FirstPrinciples:
+    """Return the figures of a plan.
+
+    Assumes: for even stages, forward pass, gradients of inputs and of weights take equally long.
+    """
+    plan = found.plan
+    alone = replace(
+        plan,
+        tensor_parallel=1,
+        pipeline_parallel=1,
+        virtual_stages=1,
+        context_parallel=1,
+        expert_parallel=1,
+        expert_tensor_parallel=0,
+        data_parallel=1,
+        sharding="none",
+        shard_group=0,
+        schedule="1f1b",
+        first_stage_layers=0,
+        last_stage_layers=0,
+    )
+    whole = evaluate_plan(found.job, found.cluster, alone).memory_bytes
+    states = sum(whole[name] for name in _STATES)
+    count = parameter_count(found.job.model).total
+    ranks = plan.data_parallel
+    parameters = count / (plan.tensor_parallel * plan.pipeline_parallel)
+    factor = _EXCHANGES[plan.sharding]
+    moved = factor * parameters * _WIDE_BYTES * (ranks - 1) / ranks
+    return FirstPrinciples(
+        states,
+        states / count,
+        sum(found.memory_bytes[name] for name in _STATES),
+        moved if ranks > 1 and found.job.method == "full" else 0.0,
+        factor / _EXCHANGES["none"],
+        _even_bubbles(found) if found.run is not None else {},
+    )
+
+
+def _even_bubbles(found: PlanFound) -> dict[str, float]:
+    """Return the idle fraction of equal stages by schedule, as many micro-batches as the plan has."""
+    assert found.run is not None
+    stages = found.plan.pipeline_parallel
+    micro = found.run.num_micro_batches
+    chunks = max(2, found.plan.virtual_stages)
+    names = list(_NAMES)
+    codes = np.array([SCHEDULES.index(name) for name in names])
+    ones = np.ones(len(names))
+    virtual = np.array([chunks if name == "interleaved" else 1 for name in names])
+    idle = bubbles_s(codes, np.full(len(names), stages), virtual, ones, ones, ones)
+    return {name: float(each / (3.0 * micro + each)) for name, each in zip(names, idle, strict=True)}
+
+
+def states_words(found: PlanFound, figures: FirstPrinciples) -> str:
+    """Return the states of the model in words, and what data parallelism moves."""
+    text = (
+        f"Weights, gradients and optimizer states have {digits(figures.bytes_per_parameter)} bytes for each parameter, "
+        f"{show(figures.states_bytes, SIZE)} before activations"
+    )
+    if found.plan.num_accelerators > 1:
+        text += f", {show(figures.share_bytes, SIZE)} on the fullest accelerator"
+    text += "."
+    if figures.exchanged_bytes:
+        sent = show(figures.exchanged_bytes, SIZE)
+        text += f" Data parallelism sends {sent} from each for one micro-batch in 16 bits"
+        if figures.exchange_factor > 1.0:
+            text += f", {digits(figures.exchange_factor)} times an all-reduce of gradients"
+        text += "."
+    return text
+
+
+def bubble_words(found: PlanFound, figures: FirstPrinciples) -> str:
+    """Return the idle fractions of equal stages in words."""
+    chunks = max(2, found.plan.virtual_stages)
+    parts = ", ".join(
+        f"{percent(figures.even_bubbles[name])} {words}"
+        + (f" with {chunks} chunks" if name == "interleaved" else "")
+        for name, words in _NAMES.items()
+    )
+    return f"Equal stages would be idle {parts}."

@@ -1,0 +1,105 @@
+"""Hosts: processors and their main memory, in words as tables and people write them."""
+
+import re
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final, Literal
+
+from pydantic import Field
+
+from advisor.catalog.errors import AdvisorError
+from advisor.catalog.files import DATA_DIR, check_record, read_toml
+from advisor.catalog.schema.record import Record
+from advisor.catalog.units import GIGA, MEGA
+
+Units = Literal["amx", "avx512", "avx2", "sve", "neon"]
+_SOCKETS: Final = re.compile(r"^\s*(\d+)\s*[x×]\s*|\b(dual|two|single|one)\b", re.IGNORECASE)
+_COUNT_WORDS: Final = {"dual": 2, "two": 2, "single": 1, "one": 1}
+_SPEED: Final = re.compile(r"ddr\d[ -]?(\d{4})", re.IGNORECASE)
+_MODULES: Final = re.compile(r"(\d+)\s*[x×]\s*(?:\d+\s*GB\s*)?ddr", re.IGNORECASE)
+_CHANNELS: Final = re.compile(r"(\d+)[ -]*channels?|(\d+) per socket", re.IGNORECASE)
+
+
+class Processor(Record):
+    """One socket: its memory channels and its units."""
+
+    names: tuple[str, ...]
+    """Names in lower case, as part of what is written."""
+    channels: int = Field(ge=1, le=24)
+    megatransfers_per_s: float = Field(gt=0, le=20_000)
+    bytes_per_transfer: int = Field(default=8, ge=1)
+    cores: int = Field(ge=1)
+    base_ghz: float = Field(gt=0, le=10)
+    units: Units
+    source: str
+
+    @property
+    def bytes_per_s(self) -> float:
+        """Bandwidth of one socket's memory [bytes/s]: channels · transfers · bytes."""
+        return self.channels * self.megatransfers_per_s * MEGA * self.bytes_per_transfer
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """Main memory and processors of one machine that multiply weights."""
+
+    sockets: int
+    bytes_per_s: float
+    """Bandwidth of all sockets' memory [bytes/s]."""
+    cores: int
+    """Cores of all sockets; 0 if the processor is not known."""
+    clock_hz: float
+    units: Units | None
+
+
+@lru_cache(maxsize=1)
+def all_processors() -> tuple[Processor, ...]:
+    """Return the processors of the catalog. Source: data/hosts.toml, each with its own source."""
+    entries = read_toml(DATA_DIR / "hosts.toml")["hosts"]
+    return tuple(check_record(Processor, entry, f"hosts.toml: {entry['names'][0]}") for entry in entries)
+
+
+def parse_host(processor: str, memory: str = "", sockets: int | None = None) -> Host:
+    """Return a host from words: `2x Xeon Gold 6454S`, with `16x DDR5-4800` where the memory is not the usual.
+
+    Modules are spread over all channels; more modules than channels add nothing.
+
+    Raises: AdvisorError: neither the processor nor its memory is known.
+    """
+    text = processor.lower()
+    found = [(len(name), each) for each in all_processors() for name in each.names if name in text]
+    known = max(found, key=lambda pair: pair[0])[1] if found else None
+    written = _SOCKETS.search(processor)
+    stated = 1
+    if written is not None:
+        stated = int(written[1]) if written[1] else _COUNT_WORDS[written[2].lower()]
+    used = sockets or stated
+    rate = _memory_rate(memory, known, used, max(used, stated))
+    if rate is None:
+        raise AdvisorError(
+            f"the memory of host {processor!r} is not known",
+            why="neither the processor nor channels and speed of its memory are",
+            fix="--host-bandwidth 300GB/s, or a processor such as '2x Xeon Gold 6454S'",
+            hint=f"known: {', '.join(each.names[0] for each in all_processors())}",
+        )
+    cores = known.cores * used if known else 0
+    clock = known.base_ghz * GIGA if known else 0.0
+    return Host(used, rate, cores, clock, known.units if known else None)
+
+
+def _memory_rate(memory: str, known: Processor | None, used: int, installed: int) -> float | None:
+    """Return the bandwidth of the sockets in use [bytes/s]; None if it is not known."""
+    speed = _SPEED.search(memory)
+    modules = _MODULES.search(memory)
+    channels = _CHANNELS.search(memory)
+    each = None
+    if channels is not None:
+        each = int(channels[1] or channels[2])
+    elif modules is not None:
+        each = max(1, int(modules[1]) // installed)
+    if known is not None:
+        each = min(each or known.channels, known.channels)
+    transfers = float(speed[1]) if speed else (known.megatransfers_per_s if known else None)
+    if each is None or transfers is None:
+        return None
+    return used * each * transfers * MEGA * (known.bytes_per_transfer if known else 8)

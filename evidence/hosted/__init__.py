@@ -1,0 +1,1 @@
+"""Published runs of models whose weights stay in part, or all, in the host's memory."""
