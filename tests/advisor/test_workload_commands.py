@@ -180,3 +180,15 @@ def test_recommendations_for_other_work(cli: Cli) -> None:
     )
     assert speech.code == 0
     assert "segments" in speech.out
+
+
+@pytest.mark.parametrize(
+    ("model", "layout"),
+    [("llama-3.1-70b", "--tp 8"), ("deepseek-v3", "--tp 8"), ("qwen3-8b", "--tp 8"), ("qwen3-32b", "--tp 2")],
+)
+def test_long_contexts_fit_as_often_as_memory_says(cli: Cli, model: str, layout: str) -> None:
+    """Latent caches lie on every accelerator of tensor parallelism: 87 sequences were said to fit where 10 do."""
+    options = f"--model {model} --gpu h200-sxm {layout} --context 65536 --json"
+    rows = json.loads(cli(f"advisor simulate long-context {options}").out)["cache_policies"]
+    account = json.loads(cli(f"advisor memory {options}").out)
+    assert rows[0]["num_sequences"] == pytest.approx(account["num_sequences_that_fit"], rel=0.1, abs=1)

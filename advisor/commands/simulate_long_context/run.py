@@ -25,7 +25,7 @@ from advisor.render.answer import Answer
 from advisor.simulator.calibrated_device import calibrated_deployment
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.engine_costs import operator_library
-from advisor.simulator.graph.model import parameter_count
+from advisor.simulator.graph.model import kv_share, parameter_count
 from advisor.simulator.intervals import prediction_class, with_interval
 from advisor.simulator.layout import check_layout
 from advisor.simulator.memory import weight_bytes
@@ -141,12 +141,13 @@ def _fraction(word: str) -> float:
 
 
 def _policies(deployment: Deployment, tokens: int, policies: Sequence[CachePolicy]) -> list[ContextRow]:
-    """Return a row for each cache policy: the sequences that fit, and the decode step."""
-    ranks = deployment.accelerators_per_replica
-    free = (
-        max(0.0, (deployment.accelerator.memory_bytes or 0.0) * _USABLE_FRACTION - weight_bytes(deployment))
-        * ranks
-    )
+    """Return a row for each cache policy: the sequences that fit, and the decode step.
+
+    Accelerators of tensor parallelism hold equal parts of a cache of many heads, but each all of a latent one.
+    """
+    usable = (deployment.accelerator.memory_bytes or 0.0) * _USABLE_FRACTION
+    free = max(0.0, usable - weight_bytes(deployment)) * deployment.data_parallel
+    share = kv_share(deployment.model, deployment.tensor_parallel) / deployment.pipeline_parallel
     rows = []
     for policy in policies:
         size = kept_bytes(deployment, policy, tokens)
@@ -160,7 +161,7 @@ def _policies(deployment: Deployment, tokens: int, policies: Sequence[CachePolic
             if policy.stored_bits is not None:
                 attended *= policy.stored_bits / (8.0 * bytes_per_element(policy.kv_dtype))
             step_s = _predict(decode_iteration_s(replica.surface, 1, attended), "tpot", replica)
-        rows.append(ContextRow(policy, size, int(free // size), step_s))
+        rows.append(ContextRow(policy, size, int(free // (size * share)), step_s))
     return rows
 
 
