@@ -44,6 +44,7 @@ from advisor.decide.training.space import peak_flop_per_s
 from advisor.decide.training.uncertainty import memory_quantity, step_quantity, verdict_of
 from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.launch_start import placeholders_of
 from advisor.simulator.training.memory import stage_memory
 from advisor.simulator.training.plan import TrainingPlan
 from advisor.simulator.training.plan_check import plan_words
@@ -208,7 +209,9 @@ def _breakdown_s(run: TrainingRun) -> dict[str, float]:
 def _launch(run: TrainingRun, scenario: TrainingScenario, simulate_args: tuple[str, ...]) -> TrainingLaunch:
     found = run.found
     flags = commands_of(found.job, found.plan, found.cluster, scenario.rollout, run.reinforcement)
-    return TrainingLaunch(flags, {name: framework_release(name) for name in flags}, simulate_args)
+    placeholders = {name: placeholders_of(command) for name, command in flags.items()}
+    releases = {name: framework_release(name) for name in flags}
+    return TrainingLaunch(flags, placeholders, releases, simulate_args)
 
 
 def _failures(run: TrainingRun) -> FailureEffect:
