@@ -42,7 +42,7 @@ DENSE = TrainingJob(models.get("llama-3.1-8b").record, 8192, 64)
 def wrong(framework: str, command: str) -> list[str]:
     """Parts of a command that its framework would refuse."""
     if framework in STARTED:
-        start, command = started(framework, command)
+        start, command = split_start(framework, command)
         found = wrong("torchrun", start)
         if found:
             return found
@@ -75,7 +75,7 @@ PROGRAMS = {
 }
 
 
-def started(framework: str, command: str) -> tuple[str, str]:
+def split_start(framework: str, command: str) -> tuple[str, str]:
     """Options of torchrun in a command, and the framework's own."""
     command = command.removeprefix("CUDA_DEVICE_MAX_CONNECTIONS=1 ")
     program = next(name for name in PROGRAMS[framework] if f" {name} " in command)
