@@ -1,9 +1,11 @@
 """Framework costs: launches, unfused passes and unhidden communication that a training framework adds to kernels."""
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
+from advisor.catalog.accelerators import by_id
+from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.terms import Terms
 from advisor.catalog.units import TERA
@@ -148,6 +150,8 @@ def at_power(costs: FrameworkCosts, accelerator: Accelerator) -> FrameworkCosts:
     peak = accelerator.peak_flop_per_s.get("bf16")
     if reference is None or not accelerator.tdp_w or not peak or costs.kernel_scale <= 1.0:
         return costs
+    # A power limit has lowered the peaks already: heat follows from the board as it is rated.
+    peak = max(peak, _rated_peak(accelerator.id))
     own = accelerator.tdp_w / (peak / TERA)
     factor = (reference.value / own) ** (1.0 / 3.0)
     return replace(
@@ -155,6 +159,15 @@ def at_power(costs: FrameworkCosts, accelerator: Accelerator) -> FrameworkCosts:
         kernel_scale=max(1.0, costs.kernel_scale * factor),
         low_bit_scale=max(_LEAST_SCALE, costs.low_bit_scale * factor),
     )
+
+
+@cache
+def _rated_peak(name: str) -> float:
+    """Return the peak in bf16 of an accelerator of the catalog without a power limit; 0 if the catalog lacks it."""
+    try:
+        return by_id(name).peak_flop_per_s.get("bf16", 0.0)
+    except UnknownNameError:
+        return 0.0
 
 
 def common_term(name: str) -> float:
