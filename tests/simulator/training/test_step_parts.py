@@ -15,7 +15,7 @@ from advisor.simulator.training.convergence import convergence_of, time_to_train
 from advisor.simulator.training.framework_costs import FrameworkCosts, framework_costs
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.passes import computed_sequence
-from advisor.simulator.training.plan import PlanLattice, Schedule, TrainingPlan
+from advisor.simulator.training.plan import PlanLattice, Schedule, Sharding, TrainingPlan
 from advisor.simulator.training.step import StepColumns, step_class, step_factors, step_quantity, step_time
 from advisor.simulator.training.step_host import PassTimes, expert_layers_share, launch_times
 from advisor.simulator.training.step_layers import elementwise_passes, is_eager
@@ -177,6 +177,24 @@ def test_sums_within_shards_and_over_replicas_replace_one_over_all() -> None:
     assert hybrid < everywhere
 
 
+def test_broadcasts_of_single_ranks_cost_more_the_more_ranks_there_are() -> None:
+    """Source: InternLM/InternEvo, HybridZeroOptimizer.broadcast_params."""
+    on = TrainingCluster(accelerators.by_id("a100-sxm-80gb"), 8, NodeNetwork(6.25e9))
+    costs = framework_costs(replace(LLAMA, framework="deepspeed"), "ampere")
+
+    def gather_s(software: str, ranks: int, group: int = 0, sharding: Sharding = "zero1") -> float:
+        job = replace(LLAMA, framework="deepspeed", software=software, global_batch=4 * ranks)
+        plan = TrainingPlan(data_parallel=ranks, sharding=sharding, shard_group=group)
+        return float(step_time(job, PlanLattice.of([plan]), on, costs).data_parallel_s[0])
+
+    extra_s = [gather_s("InternEvo", ranks) - gather_s("", ranks) for ranks in (8, 64, 256, 1024)]
+    assert extra_s == sorted(extra_s)
+    assert 0.0 <= extra_s[0] < 0.05
+    assert extra_s[-1] > 1.0
+    assert gather_s("InternEvo", 1024, 8) < 0.5 * gather_s("InternEvo", 1024)
+    assert gather_s("InternEvo", 64, sharding="zero3") == gather_s("", 64, sharding="zero3")
+
+
 def _torch_step(
     plan: TrainingPlan, *features: str, costs: FrameworkCosts | None = None, batch: int = 1
 ) -> StepColumns:
@@ -201,6 +219,12 @@ def test_pytorch_checkpoints_stop_before_the_last_matrix_of_a_layer() -> None:
     )
     saved = 1.0 - float(early.recompute_s[0] / whole.recompute_s[0])
     assert 0.15 < saved < 14336 * 4096 / 218e6  # the last matrix's share of a layer's weights
+
+
+def test_recomputation_of_jax_drops_what_no_gradient_needs() -> None:
+    """Source: jax, ad_checkpoint.py (remat_dce)."""
+    assert framework_costs(replace(LLAMA, framework="maxtext"), "tpu v5p").partial_recompute == 1.0
+    assert framework_costs(LLAMA, "hopper").partial_recompute == 0.0
 
 
 def test_the_input_tables_gradient_is_summed_after_the_backward_pass() -> None:
