@@ -76,6 +76,9 @@ class FrameworkCosts:
     communication_scale: float = 1.0
     """Ratio of the time of collectives between layers to that of the collectives alone: ranks do not arrive
     together."""
+    collective_wait_s: float = 0.0
+    """Time of each tensor-parallel collective in addition to that of the collective alone, however few its bytes [s]:
+    its ranks do not arrive together, and it runs on a stream of its own."""
     tensor_overlap: float = 0.0
     """Fraction of the multiplications' time in which pieces of their operands travel."""
     hidden_by_weights: float = 0.0

@@ -111,7 +111,8 @@ class Exchanges:
         divided = self.lattice.sequence_parallel == 1
         scattered_s = self.tensor.all_gather_s(num_bytes) + self.tensor.reduce_scatter_s(num_bytes)
         whole_s = np.where(divided, scattered_s, self.tensor.all_reduce_s(num_bytes))
-        wire_s = parts * whole_s * self.costs.communication_scale
+        waits_s = np.where(tp > 1, np.where(divided, 2.0, 1.0) * self.costs.collective_wait_s, 0.0)
+        wire_s = parts * (whole_s * self.costs.communication_scale + waits_s)
         pieces = np.where(divided & self.tensor.shares_memory, 1.0 - 1.0 / tp, 0.0)
         hidden_f = np.minimum(pieces * wire_s, self._tensor_overlap() * times.matmul_forward_s)
         hidden_b = np.minimum(pieces * wire_s, self.costs.tensor_overlap * times.matmul_forward_s)
