@@ -30,9 +30,31 @@ SWITCHES: Final[Mapping[str, str]] = {
 }
 """Meaning of each switch, by the name that `simulate train --features` prints."""
 
-OTHER_WORDS: Final = ("degrees_count_cores", "pad_to_batch_max", "untied_embeddings")
-"""Words of a published run's conditions that act without being switches of a plan; sequences of which a mean length is
-stated are padded to the longest of their batch."""
+OTHER_WORDS: Final = (
+    "adapters_all_linear",
+    "adapters_query_value",
+    "alltoall_dispatcher",
+    "bf16_grad_reduce",
+    "bf16_states",
+    "degrees_count_cores",
+    "dropout",
+    "graphed_mixers",
+    "graphed_routers",
+    "graphed_step",
+    "hybrid_dispatcher",
+    "neighbouring_experts",
+    "no_overlap",
+    "overlapped_experts",
+    "pad_to_batch_max",
+    "recomputed_core",
+    "recomputed_experts",
+    "scalar_head",
+    "single_quantization",
+    "unfused_attention",
+    "untied_embeddings",
+)
+"""Words of a published run's conditions that act without being switches that a user types: a framework's or a recipe's
+own. Sequences of which a mean length is stated are padded to the longest of their batch (`pad_to_batch_max`)."""
 
 _BUNDLES: Final[Mapping[str, tuple[str, ...]]] = {
     "alst": ("ulysses_sp", "tiled_mlp", "linear_ce", "act_offload"),

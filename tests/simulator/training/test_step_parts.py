@@ -65,7 +65,7 @@ def test_classes_of_residuals() -> None:
     assert name(assumed=True) == "assumed_layout"
     assert name(on="tpu-v5p") == "other_vendor"
     assert name(on="mi300x") == "untested"
-    assert name(replace(LLAMA, framework="torchtitan")) == "multi_node_dense"
+    assert name(replace(LLAMA, framework="torchtitan")) == "torchtitan"
     assert name(replace(LLAMA, framework="of nobody")) == "untested"
 
 
