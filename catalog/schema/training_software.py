@@ -95,6 +95,9 @@ class TrainingSoftware(Record):
     sharded_reserved_factor: float | None = Field(default=None, ge=1, le=2)
     """Reserved over allocated bytes if the framework gathers into buffers that it keeps itself; None means the
     allocator's `sharded_reserved_factor`."""
+    broadcasts_shards: bool = False
+    """Whether parameters of a divided optimizer go out by one broadcast from each rank of a shard group, not by a
+    gather."""
     flat_step: bool = False
     """Whether temporaries of the optimizer step are whole flat buffers, which fit into no cached block of an
     activation, so that the allocator holds both."""

@@ -42,6 +42,9 @@ BLACKWELL_HEAT = 1.28
 """Ratio, the median over 30 matmuls (two dense models, forward and both gradients), of the time on a B200 that ran
 them in Transformer Engine's layouts over the time of isolated kernels of serving: MooreThreads/SimuMax,
 configs/system/b200_bf16_ceperm.json. The machine is that of the runs of simumax-b200."""
+NCCL_LATENCY_S = 3e-5
+"""Time of a gather of nothing in NCCL on eight accelerators [s]: 23 µs and 1 to 9 µs a rank on the B200s of
+MooreThreads/SimuMax, configs/system/b200_bf16_ceperm.json (all_gather, fixed_latency_us)."""
 PARAMETERS = (
     TrainingParameter({}, "kernel_scale", 1.1, 0.1, 0.9, 1.5),
     TrainingParameter({"architecture": ("ampere*",)}, "kernel_scale", 1.05, 0.08, 0.9, 1.4),
@@ -59,9 +62,9 @@ PARAMETERS = (
     TrainingParameter({}, "recurrence_scale", 1.3, 0.3, 0.7, 3.0),
     TrainingParameter({}, "launch_s", 6e-6, 0.1, 2e-6, 2e-5),
     TrainingParameter({}, "communication_scale", 1.1, 0.12, 1.0, 1.6),
+    TrainingParameter({}, "collective_wait_s", NCCL_LATENCY_S, 0.5, 1e-6, 2e-4),
     TrainingParameter(MEGATRON, "pipeline_sync_s", 3e-4, 0.7, 2e-5, 5e-3),
     TrainingParameter(MODERN, "tensor_overlap", 0.5, 0.2, 0.0, 0.9),
-    TrainingParameter({}, "expert_overlap", 0.1, 0.05, 0.0, 0.5),
     TrainingParameter(MODERN, "block_scaled_expert_kernels", 32.0, 0.2, 1.0, 100.0),
     TrainingParameter(MODERN, "block_scaled_kernels", 1.8, 0.4, 1.0, 5.0),
     TrainingParameter({}, "fused_expert_scale", 0.9, 0.1, 0.6, 1.2),

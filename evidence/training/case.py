@@ -1,7 +1,6 @@
 """Published training run as a case: its parsed conditions, without measured values."""
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, cast
@@ -25,7 +24,13 @@ from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import Method, TrainingJob
 from advisor.simulator.training.plan import RECOMPUTES, Sharding, TrainingPlan
 from advisor.simulator.training.release_months import release_month
-from advisor.simulator.training.switches import Switches, read_switches
+from advisor.simulator.training.switches import (
+    OTHER_WORDS,
+    Switches,
+    read_switches,
+    switches_named,
+    words_of,
+)
 
 INPUT_COLUMNS: Final = (
     "case_id",
@@ -134,6 +139,8 @@ class TrainingCase:
     """Kind of a peak memory figure: allocated, reserved, active or unspecified."""
     grad_accumulation: int | None = None
     """Micro-batches of one data-parallel rank and step; None if not stated."""
+    unread: tuple[str, ...] = ()
+    """Words among the row's features for which the simulator has no mechanism."""
     unstated: frozenset[str] = field(default_factory=frozenset)
     """Knobs that the row leaves open, for which plan and job hold a placeholder: accelerator, num_accelerators,
     precision, sequence_tokens, global_batch, micro_batch, layout (tensor, pipeline and context parallelism),
@@ -165,6 +172,7 @@ def parse_case(row: Mapping[str, str], row_number: int) -> TrainingCase:
         finetune=cells.text("finetune") or "pretrain",
         peak_mem_kind=cells.text("peak_mem_kind"),
         grad_accumulation=cells.degree("grad_accum"),
+        unread=_switches(cells).unknown,
         unstated=frozenset(unstated),
     )
 
@@ -219,8 +227,9 @@ def _plan(
 
 
 def _words(cells: Cells) -> list[str]:
-    """Return the words of a row for its switches, separated by spaces, commas, semicolons or plus signs."""
-    return [word for word in re.split(r"[\s,;+|]+", cells.text("features")) if word]
+    """Return the words of a row for its switches, those of its framework's name among them."""
+    named = [word for word in words_of(cells.text("framework")) if switches_named(word)]
+    return [*words_of(cells.text("features")), *named]
 
 
 def _switches(cells: Cells) -> Switches:
@@ -285,7 +294,8 @@ def _job(
     date = cells.text("date")
     switches = _switches(cells)
     framework = switches.software(cells.text("framework"))
-    features = set(_words(cells)) | switches.features | default_features(framework, family, version, date)
+    features = set(_words(cells)) & set(OTHER_WORDS)
+    features |= switches.features | default_features(framework, family, version, date)
     if plan.context_parallel > 1 and family in _ULYSSES_ONLY:
         features |= {"ulysses_sp"}
     precision = _precision(cells, accelerator, family, unstated)

@@ -23,6 +23,7 @@ it."""
 _CONVERGENCE_FACTOR: Final = 1.2
 """Half width of the interval of the time to converge, as a factor: 80 % of reference runs need between 1/1.2 and 1.2
 times the median's samples, start-up included."""
+_NO_TIMES: Final = "no times: the step of a reinforcement-learning run includes its rollouts"
 _PEAKS: Final = {"mxfp8": "fp8", "nvfp4": "fp4", "fp32": "bf16", "tf32": "bf16"}
 
 
@@ -42,13 +43,23 @@ def predict_case(case: TrainingCase, costs: FrameworkCosts | None = None) -> Pre
         return Prediction(case.case_id, "unsupported", error.what)
     assumed = case.unstated & {"layout", "shape", "global_batch", "sequence_tokens"}
     basis: Basis = "assumed" if assumed else "modelled"
-    reason = f"assumed {', '.join(sorted(case.unstated))}" if case.unstated else ""
+    reason = _reason(case)
     metrics = memory_metrics(case, found.job, found.plan, basis)
     if case.finetune == "grpo":
-        reason = "no times: the step of a reinforcement-learning run includes its rollouts"
+        reason = f"{_NO_TIMES}; {reason}" if reason else _NO_TIMES
     else:
         metrics = _time_metrics(case, found, basis) | metrics
     return Prediction(case.case_id, "ok", reason, basis, metrics)
+
+
+def _reason(case: TrainingCase) -> str:
+    """Return what a prediction assumed, and which words of the row it did not read."""
+    parts = []
+    if case.unstated:
+        parts.append(f"assumed {', '.join(sorted(case.unstated))}")
+    if case.unread:
+        parts.append(f"not read: {', '.join(case.unread)}")
+    return "; ".join(parts)
 
 
 def _time_metrics(case: TrainingCase, found: ResolvedCase, basis: Basis) -> dict[str, Quantity]:

@@ -14,6 +14,7 @@ from advisor.simulator.collectives import (
     all_gather_s,
     all_reduce_s,
     all_to_all_s,
+    broadcast_s,
     moe_combine_s,
     moe_dispatch_s,
     reduce_scatter_s,
@@ -177,6 +178,15 @@ class Groups:
     def all_gather_s(self, num_bytes: FloatArray) -> FloatArray:
         """Time of an all-gather of num_bytes in total [s]. Source: simulator.collectives."""
         return self._run(all_gather_s, num_bytes)
+
+    def broadcasts_s(self, num_bytes: FloatArray) -> FloatArray:
+        """Time of one broadcast after another from each rank, of num_bytes in total [s]. Source:
+        simulator.collectives."""
+
+        def one_by_one(sizes: FloatArray, group: Topology) -> FloatArray:
+            return group.num_ranks * broadcast_s(sizes / group.num_ranks, group)
+
+        return self._run(one_by_one, num_bytes)
 
     def reduce_scatter_s(self, num_bytes: FloatArray) -> FloatArray:
         """Time of a reduce-scatter of num_bytes, a share to each rank [s]. Source: simulator.collectives."""

@@ -1,9 +1,11 @@
 """Framework costs: launches, unfused passes and unhidden communication that a training framework adds to kernels."""
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Final
 
+from advisor.catalog.accelerators import by_id
+from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.terms import Terms
 from advisor.catalog.units import TERA
@@ -74,6 +76,9 @@ class FrameworkCosts:
     communication_scale: float = 1.0
     """Ratio of the time of collectives between layers to that of the collectives alone: ranks do not arrive
     together."""
+    collective_wait_s: float = 0.0
+    """Time of each tensor-parallel collective in addition to that of the collective alone, however few its bytes [s]:
+    its ranks do not arrive together, and it runs on a stream of its own."""
     tensor_overlap: float = 0.0
     """Fraction of the multiplications' time in which pieces of their operands travel."""
     hidden_by_weights: float = 0.0
@@ -148,6 +153,8 @@ def at_power(costs: FrameworkCosts, accelerator: Accelerator) -> FrameworkCosts:
     peak = accelerator.peak_flop_per_s.get("bf16")
     if reference is None or not accelerator.tdp_w or not peak or costs.kernel_scale <= 1.0:
         return costs
+    # A power limit has lowered the peaks already: heat follows from the board as it is rated.
+    peak = max(peak, _rated_peak(accelerator.id))
     own = accelerator.tdp_w / (peak / TERA)
     factor = (reference.value / own) ** (1.0 / 3.0)
     return replace(
@@ -155,6 +162,15 @@ def at_power(costs: FrameworkCosts, accelerator: Accelerator) -> FrameworkCosts:
         kernel_scale=max(1.0, costs.kernel_scale * factor),
         low_bit_scale=max(_LEAST_SCALE, costs.low_bit_scale * factor),
     )
+
+
+@cache
+def _rated_peak(name: str) -> float:
+    """Return the peak in bf16 of an accelerator of the catalog without a power limit; 0 if the catalog lacks it."""
+    try:
+        return by_id(name).peak_flop_per_s.get("bf16", 0.0)
+    except UnknownNameError:
+        return 0.0
 
 
 def common_term(name: str) -> float:

@@ -1,4 +1,5 @@
-"""Launch flags: a plan as the options of the frameworks that run it (Megatron-LM, NeMo, torchtitan, MaxText)."""
+"""Launch commands: a plan as the start and the options of the frameworks that run it (Megatron-LM, NeMo, torchtitan,
+MaxText)."""
 
 from typing import Final
 
@@ -8,6 +9,7 @@ from advisor.catalog.training import defines_model, model_words
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import model_limits
+from advisor.simulator.training.launch_start import megatron_start, nemo_start, torchtitan_start
 from advisor.simulator.training.launch_tuning import deepspeed_flags, deepspeed_runs, trl_flags, trl_runs
 from advisor.simulator.training.plan import Schedule, TrainingPlan
 from advisor.simulator.training.stages import chunk_sizes
@@ -76,7 +78,7 @@ def launch_flags(
     replicas_apart: bool = False,
     node_size: int = ASSUMED_ACCELERATORS_PER_NODE,
 ) -> dict[str, str]:
-    """Return, by framework, the options that make it run this plan; frameworks that lack an option for any part are
+    """Return, by framework, the command that makes it run this plan; frameworks that lack an option for any part are
     left out.
 
     `on_bus`: tensor-parallel ranks share PCIe alone, where nothing overlaps with multiplications. `as_priced`: only
@@ -109,12 +111,14 @@ def _all_flags(
     if job.framework == "maxtext":
         return {"maxtext": maxtext_flags(job, plan)} if _maxtext_runs(job, plan) else {}
     if _megatron_runs(job, plan):
-        found["megatron-lm"] = megatron_flags(job, plan, on_bus=on_bus, layout=layout)
+        options = megatron_flags(job, plan, on_bus=on_bus, layout=layout)
+        found["megatron-lm"] = f"{megatron_start(job, plan, node_size)} {options}"
         is_usual = job.optimizer in _NEMO_OPTIMIZERS and not plan.offload_activations
         if is_usual and defines_model("nemo", job.model.family):
-            found["nemo"] = nemo_flags(job, plan, on_bus=on_bus, layout=layout)
+            overrides = nemo_flags(job, plan, on_bus=on_bus, layout=layout)
+            found["nemo"] = f"{nemo_start(plan, node_size)} {overrides}"
     if _torchtitan_runs(job, plan):
-        found["torchtitan"] = torchtitan_flags(job, plan)
+        found["torchtitan"] = f"{torchtitan_start(plan, node_size)} {torchtitan_flags(job, plan)}"
     if trl_runs(job, plan):
         found["trl"] = trl_flags(job, plan, node_size=node_size)
     return found

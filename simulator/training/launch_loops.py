@@ -7,6 +7,7 @@ from typing import Final
 from advisor.catalog.training import defines_model
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_flags import recomputed_modules
+from advisor.simulator.training.launch_start import ranks_in_node
 from advisor.simulator.training.launch_tuning import LORA_ALPHA_PER_RANK, weights_of
 from advisor.simulator.training.plan import TrainingPlan
 
@@ -26,11 +27,6 @@ class LoopShape:
     rollout_tensor_parallel: int
     num_rollout_accelerators: int
     ranks_per_node: int
-
-
-def ranks_in_node(count: int, limit: int) -> int:
-    """Accelerators of a node so that whole nodes hold exactly `count`, at most `limit`."""
-    return next(size for size in range(min(count, limit), 0, -1) if count % size == 0)
 
 
 def verl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:

@@ -10,6 +10,7 @@ from advisor.catalog.architectures import needs_repository_code
 from advisor.catalog.schema import Model
 from advisor.catalog.schema.accelerator import ASSUMED_ACCELERATORS_PER_NODE
 from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.launch_start import PORT, ranks_in_node
 from advisor.simulator.training.plan import TrainingPlan
 
 LORA_ALPHA_PER_RANK: Final = 2
@@ -25,8 +26,6 @@ _TRAINERS: Final = ("sft", "dpo", "grpo", "rloo", "kto", "reward")
 """Trainers of TRL's command line, whose scripts are modules of the package."""
 _EXAMPLES: Final = ("orpo",)
 """Trainers of which TRL has a script in the examples of its repository, but no command."""
-_PORT: Final = 29500
-"""Port at which the first machine waits for the others: the default of torch.distributed."""
 
 
 def weights_of(model: Model) -> str:
@@ -165,11 +164,11 @@ def _launcher(job: TrainingJob, plan: TrainingPlan, trainer: str, node_size: int
 def _accelerate(job: TrainingJob, plan: TrainingPlan, node_size: int) -> str:
     """Return Accelerate's command with its own options, for every process of a plan."""
     count = plan.data_parallel
-    machines = -(-count // node_size)
+    machines = count // ranks_in_node(count, node_size)
     words = [f"accelerate launch {_sharding(job, plan)} --num_processes {count}".replace("  ", " ")]
     if machines > 1:
         words.append(f'--num_machines {machines} --machine_rank "$RANK" --main_process_ip "$HEAD"')
-        words.append(f"--main_process_port {_PORT}")
+        words.append(f"--main_process_port {PORT}")
         words += ["--deepspeed_multinode_launcher standard"] if "--use_deepspeed" in words[0] else []
     return " ".join(words)
 
@@ -220,8 +219,8 @@ def deepspeed_flags(job: TrainingJob, plan: TrainingPlan, node_size: int) -> str
         "zero_optimization": zero,
     }
     name = shlex.quote(weights_of(job.model))
-    in_node = min(plan.data_parallel, node_size)
-    nodes = -(-plan.data_parallel // in_node)
+    in_node = ranks_in_node(plan.data_parallel, node_size)
+    nodes = plan.data_parallel // in_node
     where = f"--hostfile HOSTFILE --num_nodes {nodes} " if nodes > 1 else ""
     flags = [
         f"deepspeed {where}--num_gpus {in_node} --module trl.scripts.sft --model_name_or_path {name} "

@@ -1,6 +1,6 @@
 """Learning from preferences and rewards: time of one step of the loop, and memory of its phases on one accelerator."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Literal
 
@@ -14,7 +14,8 @@ from advisor.simulator.graph.model import kv_bytes_per_token, kv_share, paramete
 from advisor.simulator.training.cluster import host_link_bytes_per_s
 from advisor.simulator.training.framework_costs import common_term
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.memory.peak import communicators, peak_memory
+from advisor.simulator.training.memory.instants import Bytes, Held
+from advisor.simulator.training.memory.peak import communicators, peak_memory, stage_memory
 from advisor.simulator.training.plan import FloatArray, PlanLattice, TrainingPlan
 
 Algorithm = Literal["grpo", "rloo", "ppo", "dpo", "kto", "orpo", "reward"]
@@ -247,9 +248,52 @@ def companion_bytes(job: TrainingJob, lattice: PlanLattice, companions: Companio
     Source: PPO with language models (Ouyang et al. 2022, arXiv:2203.02155): four models; GRPO (arXiv:2402.03300)
     drops the critic; DPO (arXiv:2305.18290) keeps the reference.
     """
-    frozen = _frozen_bytes(job, lattice, companions)
-    critic = _critic_bytes(job, lattice, companions)
-    return critic if companions.frozen_on_host else frozen + critic
+    return np.asarray(sum(companion_parts(job, lattice, companions).values(), np.zeros(len(lattice))))
+
+
+def companion_parts(job: TrainingJob, lattice: PlanLattice, companions: Companions) -> dict[str, FloatArray]:
+    """Memory of each other model on each accelerator while the policy trains [bytes], for each plan; without those
+    that a loop does not have.
+
+    Source: as `companion_bytes`.
+    """
+    return {
+        name: _states_of(peak_memory(other, lattice), learns=name == "critic")
+        for name, other in _companion_jobs(job, companions)
+    }
+
+
+def companion_stages(
+    job: TrainingJob, plan: TrainingPlan, companions: Companions
+) -> tuple[dict[str, float], ...]:
+    """Memory of each other model on an accelerator of each pipeline stage [bytes]. Source: as `companion_bytes`."""
+    held: tuple[dict[str, float], ...] = tuple({} for _ in range(plan.pipeline_parallel))
+    for name, other in _companion_jobs(job, companions):
+        for parts, stage in zip(held, stage_memory(other, plan), strict=True):
+            parts[name] = _states_of(stage.fullest, learns=name == "critic")
+    return held
+
+
+def _companion_jobs(job: TrainingJob, companions: Companions) -> Iterator[tuple[str, TrainingJob]]:
+    """Yield name and job of each other model that is on the accelerators while the policy trains."""
+    if companions.algorithm == "ppo":
+        yield "critic", _critic_job(job, companions)
+    if companions.frozen_on_host:
+        return
+    if has_reference(job, companions):
+        yield "reference", _frozen_job(job, job.model)
+    if companions.reward_model is not None:
+        yield "reward_model", _frozen_job(job, companions.reward_model)
+
+
+def _states_of(held: Held[Bytes], *, learns: bool) -> Bytes:
+    """Return the weights of a model, of one that learns its gradients and optimizer states too [bytes]."""
+    return held.weight_bytes + held.gradient_bytes + held.optimizer_bytes if learns else held.weight_bytes
+
+
+def has_reference(job: TrainingJob, companions: Companions) -> bool:
+    """Whether a frozen copy of the starting policy is held: adapters are switched off instead. Source: Companions."""
+    return companions.has_reference and RULES[companions.algorithm].has_reference and job.method == "full"
 
 
 def loop_memory(
@@ -298,7 +342,7 @@ def loop_memory(
 
 def _frozen_bytes(job: TrainingJob, lattice: PlanLattice, companions: Companions) -> FloatArray:
     held = np.zeros(len(lattice))
-    if companions.has_reference and RULES[companions.algorithm].has_reference and job.method == "full":
+    if has_reference(job, companions):
         held = held + _weights_only(job, job.model, lattice)
     if companions.reward_model is not None:
         held = held + _weights_only(job, companions.reward_model, lattice)
@@ -308,14 +352,21 @@ def _frozen_bytes(job: TrainingJob, lattice: PlanLattice, companions: Companions
 def _critic_bytes(job: TrainingJob, lattice: PlanLattice, companions: Companions) -> FloatArray:
     if companions.algorithm != "ppo":
         return np.zeros(len(lattice))
-    critic = peak_memory(replace(job, model=companions.critic or job.model), lattice)
-    return critic.weight_bytes + critic.gradient_bytes + critic.optimizer_bytes
+    return _states_of(peak_memory(_critic_job(job, companions), lattice), learns=True)
+
+
+def _critic_job(job: TrainingJob, companions: Companions) -> TrainingJob:
+    """Return the job of a critic: a model of the policy's shape, or its own, whose head has one output."""
+    return replace(job, model=companions.critic or job.model, features=job.features | {"scalar_head"})
 
 
 def _weights_only(job: TrainingJob, model: Model, lattice: PlanLattice) -> FloatArray:
     """Memory of the 16-bit weights of a model that does not learn [bytes]: those of a base without adapters."""
-    frozen = replace(job, model=model, method="lora", lora_rank=0, trainable_parameters=0.0)
-    return peak_memory(frozen, lattice).weight_bytes
+    return peak_memory(_frozen_job(job, model), lattice).weight_bytes
+
+
+def _frozen_job(job: TrainingJob, model: Model) -> TrainingJob:
+    return replace(job, model=model, method="lora", lora_rank=0, trainable_parameters=0.0)
 
 
 def _engine_bytes(model: Model, generation: Generation) -> float:

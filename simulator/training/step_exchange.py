@@ -111,31 +111,25 @@ class Exchanges:
         divided = self.lattice.sequence_parallel == 1
         scattered_s = self.tensor.all_gather_s(num_bytes) + self.tensor.reduce_scatter_s(num_bytes)
         whole_s = np.where(divided, scattered_s, self.tensor.all_reduce_s(num_bytes))
-        wire_s = parts * whole_s * self.costs.communication_scale
+        waits_s = np.where(tp > 1, np.where(divided, 2.0, 1.0) * self.costs.collective_wait_s, 0.0)
+        wire_s = parts * (whole_s * self.costs.communication_scale + waits_s)
         pieces = np.where(divided & self.tensor.shares_memory, 1.0 - 1.0 / tp, 0.0)
         hidden_f = np.minimum(pieces * wire_s, self._tensor_overlap() * times.matmul_forward_s)
+        hidden_b = np.minimum(pieces * wire_s, self.costs.tensor_overlap * times.matmul_forward_s)
         # The input is gathered again for the weight gradient, during the input gradient's multiplication.
-        by_weights = np.minimum(0.5 * (wire_s - hidden_f), self._weight_gradient_cover() * times.weight_s)
+        by_weights = np.minimum(0.5 * (wire_s - hidden_b), self.costs.hidden_by_weights * times.weight_s)
         forward = wire_s - hidden_f
-        backward = wire_s - hidden_f - by_weights
+        backward = wire_s - hidden_b - by_weights
         if experts is not None:
             copies = experts.per_token / np.maximum(self.lattice.expert_parallel, 1)
             routed = num_bytes * np.maximum(copies, 1.0)
             split = self.expert_tensor.all_gather_s(routed) + self.expert_tensor.reduce_scatter_s(routed)
             forward = forward + split
             backward = backward + split
-        return Exchange(forward, backward, hidden_f, hidden_f + by_weights)
-
-    def _weight_gradient_cover(self) -> float:
-        """Fraction of the weight gradients' time that covers communication of backward passes along the sequence."""
-        return (
-            common_term("hidden_by_weights")
-            if "async_tp" in self.job.features
-            else self.costs.hidden_by_weights
-        )
+        return Exchange(forward, backward, hidden_f, hidden_b + by_weights)
 
     def _tensor_overlap(self) -> float:
-        """Fraction of the multiplications' time in which the link is busy with their operands."""
+        """Fraction of the multiplications' time in the forward pass in which the link is busy with their operands."""
         return max(self.costs.tensor_overlap, 0.5 if "async_tp" in self.job.features else 0.0)
 
     def _context(self, layer: Layer, times: LayerTimes) -> Exchange:

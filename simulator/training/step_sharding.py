@@ -157,6 +157,9 @@ def _communication_s(
     to_host = (gradient / shard + expert_gradient / copies) / common_term("host_copy_bytes_per_s")
     scattered = scattered + np.where(divided & (lattice.offload_optimizer == 1), to_host, 0.0)
     gather = sharded.all_gather_s(weight) + experts.all_gather_s(expert_weight)
+    if software_of(job.framework, job.software).broadcasts_shards:
+        told = sharded.broadcasts_s(weight) + experts.broadcasts_s(expert_weight)
+        gather = np.where(lattice.sharding == SHARDINGS.index("zero3"), gather, told)
     gather = gather + np.where(lattice.offload_parameters == 1, from_host, 0.0)
     return np.where(lattice.sharding == SHARDINGS.index("none"), summed, scattered), gather
 

@@ -30,6 +30,41 @@ SWITCHES: Final[Mapping[str, str]] = {
 }
 """Meaning of each switch, by the name that `simulate train --features` prints."""
 
+OTHER_WORDS: Final = (
+    "adapters_all_linear",
+    "adapters_query_value",
+    "alltoall_dispatcher",
+    "bf16_grad_reduce",
+    "bf16_states",
+    "degrees_count_cores",
+    "dropout",
+    "graphed_mixers",
+    "graphed_routers",
+    "graphed_step",
+    "hybrid_dispatcher",
+    "neighbouring_experts",
+    "no_overlap",
+    "overlapped_experts",
+    "pad_to_batch_max",
+    "recomputed_core",
+    "recomputed_experts",
+    "scalar_head",
+    "single_quantization",
+    "unfused_attention",
+    "untied_embeddings",
+)
+"""Words of a published run's conditions that act without being switches that a user types: a framework's or a recipe's
+own. Sequences of which a mean length is stated are padded to the longest of their batch (`pad_to_batch_max`)."""
+
+_BUNDLES: Final[Mapping[str, tuple[str, ...]]] = {
+    "alst": ("ulysses_sp", "tiled_mlp", "linear_ce", "act_offload"),
+    "arcticlongsequencetraining": ("ulysses_sp", "tiled_mlp", "linear_ce", "act_offload"),
+}
+"""Switches that one word stands for. Source: Arctic Long Sequence Training (arXiv:2506.13996), section 3."""
+
+_LONGEST_NAME: Final = 4
+"""Most words of the name of a switch: `activation checkpoint CPU offload`."""
+
 _ALIASES: Final[Mapping[str, str]] = {
     "activationoffload": "act_offload",
     "activationoffloading": "act_offload",
@@ -105,6 +140,31 @@ class Switches:
         return f"{name} with Liger" if self.has_liger and "liger" not in name.casefold() else name
 
 
+def words_of(text: str) -> list[str]:
+    """Return the words of a text for its switches: names of several words stay together, marks between words go.
+
+    Source: own definition.
+    """
+    parts = [part for part in re.split(r"[\s,;+|()]+", text) if part]
+    found: list[str] = []
+    while parts:
+        longest = min(_LONGEST_NAME, len(parts))
+        sizes = range(longest, 0, -1)
+        size = next((size for size in sizes if switches_named(" ".join(parts[:size]))), 1)
+        found.append(" ".join(parts[:size]))
+        parts = parts[size:]
+    return found
+
+
+def switches_named(word: str) -> tuple[str, ...]:
+    """Return the switches that a word stands for, of which a name of a whole method has several.
+
+    Source: own definition.
+    """
+    named = switch_named(word)
+    return (named,) if named else _BUNDLES.get(_plain(word), ())
+
+
 def switch_named(word: str) -> str:
     """Return the switch that a word means, whatever its case and marks; empty if it means none.
 
@@ -117,14 +177,15 @@ def switch_named(word: str) -> str:
 def read_switches(words: Iterable[str]) -> Switches:
     """Return the switches of a run from its words for them. Source: own definition."""
     given = tuple(words)
-    named = [switch_named(word) for word in given]
-    features = frozenset(named) - {"", "act_offload", "optim_offload", "liger"}
+    by_word = {word: switches_named(word) for word in given}
+    named = {name for names in by_word.values() for name in names}
+    features = frozenset(named) - {"act_offload", "optim_offload", "liger"}
     return Switches(
         features | ({"linear_ce"} if "liger" in named else frozenset()),
         offloads_optimizer="optim_offload" in named,
         offloads_activations="act_offload" in named,
         has_liger="liger" in named,
-        unknown=tuple(word for word, name in zip(given, named, strict=True) if not name),
+        unknown=tuple(word for word in given if not by_word[word] and word not in OTHER_WORDS),
     )
 
 

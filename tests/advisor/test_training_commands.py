@@ -197,9 +197,33 @@ def test_reinforcement_learning_tells_its_loop(cli: Cli, algorithm: str) -> None
     if loop["placement"] == "disaggregated":
         assert loop["num_rollout_accelerators"] + loop["num_training_accelerators"] == 16
     assert option["machine"]["num_accelerators"] == 16
+    held = option["performance"]["memory_bytes"]
+    assert ("critic" in held) == (algorithm == "ppo")
+    assert ("reference" in held) == (algorithm not in ("orpo", "reward"))
+    assert sum(held.values()) == pytest.approx(option["performance"]["peak_memory_bytes"]["value"], rel=1e-6)
     assert option["performance"]["days"]["value"] == pytest.approx(
         500 * loop["step_s"] / option["performance"]["goodput_fraction"] / 86400, rel=1e-6
     )
+
+
+@pytest.mark.parametrize(
+    ("typed", "why", "fix"),
+    [
+        ("--gpu h100 --gpus 64 --algorithm grpo", "with its reference, it has", "--gpus "),
+        ("--gpu h100 --gpus 256 --algorithm ppo", "with its critic and reference, it has", "--gpus "),
+        ("--own 64xh100-sxm --algorithm grpo", "with its reference, it has", "--method lora"),
+        (
+            "--gpu h100 --gpus 256 --algorithm grpo --placement disaggregated",
+            "no framework that runs grpo",
+            "--placement colocated",
+        ),
+    ],
+)
+def test_a_loop_that_no_machine_holds_is_told_what_it_holds(cli: Cli, typed: str, why: str, fix: str) -> None:
+    told = cli(f"advisor recommend --model deepseek-v3 --workload rl {typed}")
+    assert told.code == 3
+    assert why in told.err
+    assert f"To fix: {fix}" in told.err or fix in told.err.split("To fix:")[1]
 
 
 def test_compute_optimal_takes_twenty_tokens_a_parameter(cli: Cli) -> None:

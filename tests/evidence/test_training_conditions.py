@@ -6,6 +6,7 @@ import pytest
 
 from advisor.evidence.training import recipes
 from advisor.evidence.training.case import TrainingCase, parse_case
+from advisor.evidence.training.prediction import predict_row
 
 BASE = {
     "case_id": "x",
@@ -158,3 +159,20 @@ def test_a_schedule_is_read_by_its_name(word: str, framework: str, schedule: str
     found = case(framework=framework, framework_version="", pp="4", dp="8", pp_schedule=word)
     assert found.plan.schedule == schedule
     assert found.job.framework == "megatron"
+
+
+def test_features_act_or_are_named_as_not_read() -> None:
+    found = case(features="flux_capacitor, tiled_mlp  fused_frobnicator", framework="DeepSpeed+HF")
+    assert found.unread == ("flux_capacitor", "fused_frobnicator")
+    told = predict_row(BASE | {"features": "flux_capacitor"}, 7)
+    assert "not read: flux_capacitor" in told.reason
+    assert "not read" not in predict_row(BASE | {"features": "chunked_ce"}, 7).reason
+
+
+def test_switches_in_a_framework_s_name_act_as_in_its_features() -> None:
+    cells = {"cp": "8", "dp": "8", "sharding": "zero3", "seq_len": "131072", "global_batch_seqs": "64"}
+    named = case(framework="DeepSpeed+HF+Liger (TiledMLP, ALST)", **cells)
+    stated = case(framework="DeepSpeed+HF+Liger", features="tiled_mlp ALST", **cells)
+    assert named.job.features == stated.job.features
+    assert (named.plan, named.unread) == (stated.plan, ())
+    assert named.plan.offload_activations

@@ -36,6 +36,7 @@ from advisor.render.numbers import (
 )
 from advisor.render.option_table import offer_words
 from advisor.render.training_charts import days_chart, stage_chart, waterfall_chart
+from advisor.simulator.training.launch_start import explain_command
 
 ENVELOPE_FIELDS: Final = ("warnings", "notes")
 
@@ -277,7 +278,7 @@ def _price_words(offer: Offer | None) -> str:
 def flags_figure(option: TrainingOption) -> Block:
     """Return launch options by framework, and the command that shows the plan part by part, ready to copy."""
     lines = [
-        f"# {name}, options of {option.launch.releases.get(name, 'an unknown release')}\n{flags}"
+        explain_command(f"{name}, options of {option.launch.releases.get(name, 'an unknown release')}", flags)
         for name, flags in option.launch.flags.items()
     ]
     if any("--trust_remote_code" in flags for flags in option.launch.flags.values()):

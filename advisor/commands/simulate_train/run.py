@@ -65,6 +65,7 @@ from advisor.simulator.training.plan import (
 )
 from advisor.simulator.training.plan_check import check_plan, nearest_plan, plan_words
 from advisor.simulator.training.release_months import check_release_name
+from advisor.simulator.training.releases import limits_at
 
 _DEFAULT_BATCH: Final = 512
 _DEFAULT_SEQUENCE: Final = 8192
@@ -321,8 +322,9 @@ def _stated_or_fastest(
 
 
 def _fastest(job: TrainingJob, cluster: TrainingCluster, num_accelerators: int) -> TrainingPlan | None:
-    """Return the fastest plan of a job that fits `num_accelerators`; None if no plan fits."""
-    variant = Variant(job, cluster, limits_of(job, cluster))
+    """Return the fastest plan of a job that fits `num_accelerators` and that its release has all features of; None if
+    no plan fits."""
+    variant = Variant(job, cluster, limits_at(limits_of(job, cluster), job))
     plans = best_plans([variant], num_accelerators, Tally(), keep=1)
     return plans[0].plan if plans else None
 

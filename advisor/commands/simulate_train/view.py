@@ -23,6 +23,7 @@ from advisor.simulator.quantity import Quantity
 from advisor.simulator.training.cluster import on_bus
 from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.launch_flags import launch_flags
+from advisor.simulator.training.launch_start import explain_command, placeholders_of
 from advisor.simulator.training.memory import MemoryVerdict, memory_verdict
 from advisor.simulator.training.pipeline import PipelineRun
 from advisor.simulator.training.plan_check import plan_words
@@ -125,7 +126,7 @@ def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...
     blocks += _pictures(found)
     if figures.even_bubbles:
         blocks.append(Paragraph(bubble_words(found, figures)))
-    flags = "\n".join(f"# {name}\n{text}" for name, text in _launch(run).items())
+    flags = "\n".join(explain_command(name, text) for name, text in _launch(run).items())
     blocks.append(
         Figure(flags, title="Launch options by framework")
         if flags
@@ -170,6 +171,7 @@ def _result(
     plan = found.plan
     accelerator = found.cluster.accelerator
     held = found.memory_bytes
+    launch = _launch(run)
     return {
         "kind": "simulation",
         "model": job.model.id,
@@ -189,7 +191,8 @@ def _result(
         "bubble_fraction": found.breakdown_s["bubble"] / found.step_s,
         "bottleneck": bottleneck_of(found.breakdown_s),
         "pipeline": _pipeline_result(found.run) if found.run else None,
-        "launch_flags": _launch(run),
+        "launch_flags": launch,
+        "launch_placeholders": {name: placeholders_of(text) for name, text in launch.items()},
         "sites": run.sites.result(found, rate) if run.sites else None,
         "islands": islands_result(*run.islands) if run.islands else None,
     }

@@ -26,7 +26,7 @@ from advisor.decide.standing import BLOCK
 from advisor.decide.training.commands import LoopKind, has_command, openrlhf_places
 from advisor.decide.training.fixed_layout import cluster_sizes
 from advisor.decide.training.money import ClusterOffer, cluster_offers
-from advisor.decide.training.rollouts import best_loop
+from advisor.decide.training.rollouts import best_loop, companions_of, trains_loop
 from advisor.decide.training.runs import TrainingRun, num_steps_of, run_of
 from advisor.decide.training.scenario import RolloutTask, TrainingScenario, Workload
 from advisor.decide.training.search import Tally, best_plans, simulate_pipeline, unlayable
@@ -34,6 +34,7 @@ from advisor.decide.training.space import Variant, counts_of, peak_flop_per_s, v
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.device import with_power_cap
 from advisor.simulator.training.flop import model_flop_per_token
+from advisor.simulator.training.plan_check import plan_words
 from advisor.simulator.training.reinforcement import generates, num_forwards, num_trained_models
 
 Progress = Callable[[str], None]
@@ -191,7 +192,7 @@ def _search_accelerator(
         ways = cluster_offers(count, prices, accelerator)
         if not ways:
             asked = limits.num_accelerators is not None
-            sold = _nearest_that_works(accelerator, prices, variants if asked else (), count)
+            sold = _nearest_that_works(scenario, accelerator, prices, variants if asked else (), count)
             outcome.nearest_sold[name] = sold
             reason = reason or NotSoldAsCluster(count, sold)
             continue
@@ -208,7 +209,9 @@ def _search_accelerator(
         if run is None:
             reason = _why_none(scenario, variants, count)
             if limits.num_accelerators is not None:
-                outcome.nearest_sold[name] = _nearest_that_works(accelerator, prices, variants, count)
+                outcome.nearest_sold[name] = _nearest_that_works(
+                    scenario, accelerator, prices, variants, count
+                )
             continue
         # Whether a size is tried must not depend on the budget: more of it would otherwise hide one.
         num_short += run.wall_s <= SHORTEST_WORTH_S[scenario.workload]
@@ -251,22 +254,35 @@ def _why_none(scenario: TrainingScenario, variants: Sequence[Variant], count: in
             "a policy and its critic share accelerators apart from generation only in asynchronous training, as "
             "--off-policy 1 asks for"
         )
-    if best_plans(variants, count, Tally(), keep=1):
-        return NotSupported("no framework has options for any layout that fits, so no command would start it")
-    return NoLayout(unlayable(variants, count))
+    others = companions_of(task, apart=task.placement == "disaggregated") if task is not None else None
+    found = best_plans(variants, count, Tally(), keep=1, companions=others)
+    if not found:
+        return NoLayout(unlayable(variants, count, others))
+    fits = f"{plan_words(found[0].plan)} fits, but no command would start it"
+    if task is None:
+        return NotSupported(f"no framework has options for any layout that fits: {fits}")
+    return NotSupported(
+        f"no framework that runs {task.algorithm} has options for any layout that fits: {fits}"
+    )
 
 
 def _nearest_that_works(
-    accelerator: Accelerator, prices: Sequence[Price], variants: Sequence[Variant], count: int
+    scenario: TrainingScenario,
+    accelerator: Accelerator,
+    prices: Sequence[Price],
+    variants: Sequence[Variant],
+    count: int,
 ) -> int:
     """Return the size nearest to `count` that a provider within the limits sells as one cluster and that a plan
     fits; 0 if there is none. Without variants, any size that is sold will do."""
     sold = (size for size in _sizes_near(accelerator, count) if cluster_offers(size, prices, accelerator))
-    return next((size for size in sold if not variants or _fits(variants, size)), 0)
+    return next((size for size in sold if not variants or _fits(scenario, variants, size)), 0)
 
 
-def _fits(variants: Sequence[Variant], count: int) -> bool:
+def _fits(scenario: TrainingScenario, variants: Sequence[Variant], count: int) -> bool:
     try:
+        if scenario.rollout is not None:
+            return trains_loop(scenario.rollout, variants, count)
         return bool(best_plans(variants, count, Tally(), keep=1, can_start=has_command))
     except InfeasibleError:
         return False

@@ -44,9 +44,11 @@ from advisor.decide.training.space import peak_flop_per_s
 from advisor.decide.training.uncertainty import memory_quantity, step_quantity, verdict_of
 from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.launch_start import placeholders_of
 from advisor.simulator.training.memory import stage_memory
 from advisor.simulator.training.plan import TrainingPlan
 from advisor.simulator.training.plan_check import plan_words
+from advisor.simulator.training.reinforcement import Companions, companion_stages
 
 _NOT_MODELLED: Final = "data_loading"
 """Part of a step that a plan's time contains only where the source of its data was stated."""
@@ -148,7 +150,7 @@ def _performance(run: TrainingRun, scenario: TrainingScenario, known: Ownership)
         reserved_memory_bytes=found.reserved_bytes,
         host_memory_bytes=found.host_bytes or None,
         memory_bytes=found.memory_bytes,
-        memory_by_stage=memory_stages(job, plan),
+        memory_by_stage=memory_stages(job, plan, found.companions),
         num_steps=run.num_steps,
         days=step.scale(run.num_steps / left / DAY_S),
         goodput_fraction=run.goodput.goodput_fraction,
@@ -209,7 +211,9 @@ def _breakdown_s(run: TrainingRun) -> dict[str, float]:
 def _launch(run: TrainingRun, scenario: TrainingScenario, simulate_args: tuple[str, ...]) -> TrainingLaunch:
     found = run.found
     flags = commands_of(found.job, found.plan, found.cluster, scenario.rollout, run.reinforcement)
-    return TrainingLaunch(flags, {name: framework_release(name) for name in flags}, simulate_args)
+    placeholders = {name: placeholders_of(command) for name, command in flags.items()}
+    releases = {name: framework_release(name) for name in flags}
+    return TrainingLaunch(flags, placeholders, releases, simulate_args)
 
 
 def _failures(run: TrainingRun) -> FailureEffect:
@@ -271,14 +275,20 @@ def _bills(
     return tuple(found)
 
 
-def memory_stages(job: TrainingJob, plan: TrainingPlan) -> tuple[StageMemory, ...]:
-    """Memory of every pipeline stage at its fullest instant."""
+def memory_stages(
+    job: TrainingJob, plan: TrainingPlan, companions: Companions | None = None
+) -> tuple[StageMemory, ...]:
+    """Memory of every pipeline stage at its fullest instant, with a loop's other models."""
     parts = ("weight", "gradient", "optimizer", "activation", "loss", "workspace", "buffer")
+    stages = stage_memory(job, plan)
+    others = companion_stages(job, plan, companions) if companions else ({},) * len(stages)
     return tuple(
         StageMemory(
-            stage.stage, stage.peak_bytes, {name: getattr(stage.fullest, f"{name}_bytes") for name in parts}
+            stage.stage,
+            stage.peak_bytes + sum(other.values()),
+            {**{name: getattr(stage.fullest, f"{name}_bytes") for name in parts}, **other},
         )
-        for stage in stage_memory(job, plan)
+        for stage, other in zip(stages, others, strict=True)
     )
 
 

@@ -19,8 +19,10 @@ from advisor.decide.reason import (
     CostsMore,
     FailsTooOften,
     LayoutRefused,
+    NoLayout,
     NoOptions,
     NotSoldAsCluster,
+    NotSupported,
     NotWorthCommitting,
     NoUnits,
     OverJobBudget,
@@ -337,7 +339,7 @@ def nothing_found(scenario: TrainingScenario, model: Model, outcome: MarketOutco
     return InfeasibleError(
         f"nothing trains {model.id} within these limits",
         why=why,
-        fix=_fix(first),
+        fix=_fix(scenario, first, _nearest_count(scenario, outcome)),
         hint=nearest_hint(scenario, outcome),
     )
 
@@ -347,9 +349,24 @@ def _run_words(run: TrainingRun) -> str:
     return f"{where}, {plan_words(run.found.plan)}, {duration_words(run.days)} for {usd_words(run.usd)}"
 
 
-def _fix(reason: Reason | None) -> str:
-    """Return the options to type instead, chosen by the first reason against."""
+def _nearest_count(scenario: TrainingScenario, outcome: MarketOutcome) -> int:
+    """Return the number of accelerators nearest to the stated one on which a plan works; 0 if none is known."""
+    wanted = scenario.limits.num_accelerators or 0
+    sold = (count for count in outcome.nearest_sold.values() if count)
+    return min(sold, key=lambda count: abs(count - wanted), default=0)
+
+
+def _fix(scenario: TrainingScenario, reason: Reason | None, nearest: int) -> str:
+    """Return the options to type instead, chosen by the first reason against; `nearest` is a number of accelerators
+    that works, or 0."""
+    is_apart = scenario.rollout is not None and scenario.rollout.placement == "disaggregated"
     match reason:
+        case NoLayout() | NotSupported() if nearest:
+            return f"--gpus {nearest}"
+        case NotSupported() if is_apart:
+            return "--placement colocated"
+        case NoLayout():
+            return "more --gpus, or less to hold: --method lora or qlora, --optimizer adamw_8bit, a smaller --model"
         case NoUnits(usable=(first, *_)):
             return f"--precision {first}"
         case NoOptions(optimizers=(first, *_)):

@@ -150,9 +150,11 @@ class TrainingPerformance:
 
 @dataclass(frozen=True, slots=True)
 class TrainingLaunch:
-    """Options that lay a plan out, by training framework."""
+    """Commands that start a plan, by training framework."""
 
     flags: Mapping[str, str]
+    placeholders: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """Meaning of each word of a command that its user fills in, by framework."""
     releases: Mapping[str, str] = field(default_factory=dict)
     """Release whose options they are, by framework."""
     simulate_args: tuple[str, ...] = ()

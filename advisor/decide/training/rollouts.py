@@ -12,6 +12,7 @@ from advisor.decide.training.scenario import RolloutTask, TrainingScenario
 from advisor.decide.training.search import PlanFound, Tally, best_plans, simulate_pipeline
 from advisor.decide.training.space import Variant, peak_flop_per_s
 from advisor.simulator.training.reinforcement import (
+    Companions,
     LoopTimes,
     colocated_sync_s,
     disaggregated_sync_s,
@@ -127,6 +128,24 @@ def _apart(variants: Sequence[Variant]) -> list[Variant]:
     return sharded or list(variants)
 
 
+def trains_loop(task: RolloutTask, variants: Sequence[Variant], count: int) -> bool:
+    """Whether a plan that a framework has options for trains on `count` accelerators, generation being left aside."""
+    if task.placement != "disaggregated" or not generates(task.algorithm):
+        return _plan(variants, count, task, Tally(), apart=False, refine=False) is not None
+    parts = (count - round(count * share) for share in _SHARES)
+    return any(
+        _plan(_apart(variants), part, task, Tally(), apart=True, refine=False) is not None
+        for part in parts
+        if 0 < part < count
+    )
+
+
+def companions_of(task: RolloutTask, *, apart: bool) -> Companions:
+    """Return the other models on the accelerators that train: what judges stays with what generates."""
+    judge = model_catalog.get(task.reward_model).record if task.reward_model and not apart else None
+    return Companions(task.algorithm, reward_model=judge)
+
+
 def _plan(
     variants: Sequence[Variant],
     count: int,
@@ -137,10 +156,10 @@ def _plan(
     refine: bool,
 ) -> PlanFound | None:
     kind = LoopKind(task.algorithm, apart, task.steps_off_policy if apart else 0)
-    trained = num_trained_models(task.algorithm)
+    companions = companions_of(task, apart=apart)
     keep = 2 if refine else 1
     can_start = partial(has_command, loop=kind)
-    plans = best_plans(variants, count, effort, keep=keep, num_models=trained, can_start=can_start)
+    plans = best_plans(variants, count, effort, keep=keep, companions=companions, can_start=can_start)
     if not plans:
         return None
     if not refine:

@@ -18,6 +18,7 @@ from advisor.simulator.training.memory import MemoryColumns, fits, peak_factors,
 from advisor.simulator.training.passes import pass_times
 from advisor.simulator.training.pipeline import ChunkTimes, PipelineRun, bubbles_s, run_schedule
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
+from advisor.simulator.training.reinforcement import Companions, companion_bytes, companion_parts
 from advisor.simulator.training.schedule_orders import CHUNKS
 from advisor.simulator.training.step import StepColumns, num_micro_batches, step_time
 from advisor.simulator.training.step_host import exposed_stream_s, host_bytes
@@ -52,6 +53,8 @@ class PlanFound:
     memory_bytes: dict[str, float]
     host_bytes: float = 0.0
     """Host memory that the plan takes for each accelerator [bytes]; 0 if nothing lives there."""
+    companions: Companions | None = None
+    """Other models of a loop, whose memory is part of the plan's; None without a loop."""
     run: PipelineRun | None = field(default=None, compare=False)
     """The schedule as an event graph, where it was simulated."""
     times: ChunkTimes | None = field(default=None, compare=False)
@@ -78,7 +81,7 @@ def best_plans(
     effort: Tally,
     *,
     keep: int = 4,
-    num_models: int = 1,
+    companions: Companions | None = None,
     can_start: CanStart | None = None,
 ) -> list[PlanFound]:
     """Return the fastest plans of all variants on `num_accelerators` accelerators, in closed form, fastest first.
@@ -86,8 +89,8 @@ def best_plans(
     Plans that fit with the whole interval of their peak come before tight ones, and plans on the accelerators alone
     before those in host memory; a later kind is looked at only if no plan is of an earlier one.
 
-    `num_models` models of the job's size are trained together (a policy and its critic): each has its own
-    weights, gradients and optimizer states. `can_start` leaves out plans that no framework has options for.
+    `companions` are the other models of a loop, whose memory counts while the policy trains: a critic's states, the
+    weights of a reference and of a reward model. `can_start` leaves out plans that no framework has options for.
 
     Source: whole enumeration; memory prunes before time is computed.
     """
@@ -101,7 +104,7 @@ def best_plans(
                 lattice,
                 effort,
                 keep=keep,
-                num_models=num_models,
+                companions=companions,
                 can_start=can_start,
                 tight=tight,
             )
@@ -117,7 +120,7 @@ def best_of_lattice(
     effort: Tally,
     *,
     keep: int = 4,
-    num_models: int = 1,
+    companions: Companions | None = None,
     can_start: CanStart | None = None,
     tight: bool = False,
 ) -> list[PlanFound]:
@@ -129,7 +132,7 @@ def best_of_lattice(
         return []
     memory = peak_memory(job, lattice)
     limit_bytes = cluster.accelerator.memory_bytes or 0.0
-    others = (num_models - 1) * (memory.weight_bytes + memory.gradient_bytes + memory.optimizer_bytes)
+    others = companion_bytes(job, lattice, companions) if companions else np.zeros(len(lattice))
     widest = 1.0 if tight else peak_factors(job)[1]
     inside = np.flatnonzero(widest * (memory.peak_bytes + others) <= limit_bytes)
     if not len(inside):
@@ -152,7 +155,25 @@ def best_of_lattice(
         able = (row for row in order if can_start(job, kept.plan(int(row))))
         order = np.array(list(itertools.islice(able, keep)), dtype=np.int64)
     order = order[:keep]
-    return [_build_plan_found(job, cluster, kept, steps, memory, int(inside[row]), int(row)) for row in order]
+    found = [
+        _build_plan_found(job, cluster, kept, steps, memory, int(inside[row]), int(row)) for row in order
+    ]
+    return [with_companions(plan, companions) for plan in found] if companions else found
+
+
+def with_companions(found: PlanFound, companions: Companions) -> PlanFound:
+    """Return a plan whose memory includes that of a loop's other models.
+
+    Source: as `companion_parts`.
+    """
+    parts = companion_parts(found.job, PlanLattice.of([found.plan]), companions)
+    held = {name: float(size[0]) for name, size in parts.items()}
+    return replace(
+        found,
+        peak_memory_bytes=found.peak_memory_bytes + sum(held.values()),
+        memory_bytes={**found.memory_bytes, **held},
+        companions=companions,
+    )
 
 
 def evaluate_plan(job: TrainingJob, cluster: TrainingCluster, plan: TrainingPlan) -> PlanFound:
@@ -292,9 +313,11 @@ def run_of_passes(plan: TrainingPlan, num_micro_batches: int, times: ChunkTimes)
     return long, long.makespan_s + rate_s * (count - fewer - group)
 
 
-def unlayable(variants: Sequence[Variant], num_accelerators: int) -> str:
+def unlayable(
+    variants: Sequence[Variant], num_accelerators: int, companions: Companions | None = None
+) -> str:
     """Return why no plan of the variants fits `num_accelerators` accelerators, in words, from the plan that needs
-    least."""
+    least, with the other models of a loop."""
     least = None
     for variant in variants:
         try:
@@ -303,7 +326,10 @@ def unlayable(variants: Sequence[Variant], num_accelerators: int) -> str:
             return error.what
         if not len(lattice):
             continue
-        peak = float(peak_memory(variant.job, lattice).peak_bytes.min())
+        peaks = peak_memory(variant.job, lattice).peak_bytes
+        if companions is not None:
+            peaks = peaks + companion_bytes(variant.job, lattice, companions)
+        peak = float(peaks.min())
         least = peak if least is None else min(least, peak)
     if least is None:
         return f"no layout divides {num_accelerators} accelerators, the batch and the model"
@@ -314,4 +340,8 @@ def unlayable(variants: Sequence[Variant], num_accelerators: int) -> str:
             f"its states fit neither {num_accelerators} {accelerators} nor "
             f"{variants[0].cluster.host_bytes / GB:.0f} GB of host memory for each (--host-memory)"
         )
-    return f"the smallest plan needs {least / GB:.0f} GB per accelerator, it has {memory / GB:.0f}"
+    beside = ""
+    if companions is not None:
+        names = companion_parts(variants[0].job, PlanLattice.of([TrainingPlan()]), companions)
+        beside = f" with its {' and '.join(name.replace('_', ' ') for name in names)}" if names else ""
+    return f"the smallest plan needs {least / GB:.0f} GB per accelerator{beside}, it has {memory / GB:.0f}"

@@ -1,6 +1,7 @@
 """Printed commands: each parses against its framework's options, and carries all of the plan or is not offered."""
 
 import json
+import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,10 +21,13 @@ from advisor.simulator.training.launch_loops import (
     verl_flags,
     verl_runs,
 )
+from advisor.simulator.training.launch_start import placeholders_of
 from advisor.simulator.training.launch_tuning import trl_flags
 from advisor.simulator.training.plan import RECOMPUTES, SCHEDULES, SHARDINGS, TrainingPlan
 
 OPTIONS = read_toml(DATA_DIR / "training" / "launch_options.toml")
+STARTED = ("megatron-lm", "nemo", "torchtitan")
+"""Frameworks whose processes torchrun starts."""
 COMMANDS = {
     "trl": ("trl", "sft", "dpo", "grpo", "rloo", "kto", "reward", "accelerate", "launch"),
     "verl": ("python3", "-m", "verl.trainer.main_ppo"),
@@ -37,6 +41,11 @@ DENSE = TrainingJob(models.get("llama-3.1-8b").record, 8192, 64)
 
 def wrong(framework: str, command: str) -> list[str]:
     """Parts of a command that its framework would refuse."""
+    if framework in STARTED:
+        start, command = split_start(framework, command)
+        found = wrong("torchrun", start)
+        if found:
+            return found
     if "--config-name=ppo_megatron_trainer" in command:
         framework = "verl-megatron"
     known: dict[str, Any] = OPTIONS[framework]["options"]
@@ -57,6 +66,22 @@ def wrong(framework: str, command: str) -> list[str]:
         good = is_allowed(known[name], values, framework)
         found += [] if good else [f"{name} {values}"]
     return found
+
+
+PROGRAMS = {
+    "megatron-lm": ("pretrain_gpt.py $MODEL", "pretrain_mamba.py $MODEL"),
+    "nemo": ("scripts/training/run_recipe.py --recipe RECIPE",),
+    "torchtitan": ("-m torchtitan.train",),
+}
+
+
+def split_start(framework: str, command: str) -> tuple[str, str]:
+    """Options of torchrun in a command, and the framework's own."""
+    command = command.removeprefix("CUDA_DEVICE_MAX_CONNECTIONS=1 ")
+    program = next(name for name in PROGRAMS[framework] if f" {name} " in command)
+    start, own = command.split(f" {program} ")
+    assert start.startswith("torchrun ")
+    return start.removeprefix("torchrun "), own
 
 
 def is_allowed(kind: Any, values: list[str], framework: str) -> bool:
@@ -114,6 +139,75 @@ def test_every_table_names_its_release_and_what_was_checked() -> None:
     assert all(
         "megatron" in option for option in both - OPTIONS["verl"]["options"].keys() - {"--config-name"}
     )
+
+
+@pytest.mark.parametrize("node_size", [1, 4, 8])
+@pytest.mark.parametrize("ranks", [1, 2, 8, 12, 64, 96])
+def test_as_many_processes_start_as_a_plan_has_ranks(ranks: int, node_size: int) -> None:
+    plan = TrainingPlan(data_parallel=ranks, sharding="zero3" if ranks > 1 else "none")
+    commands = {
+        name: command
+        for family in ("megatron", "torchtitan", "deepspeed")
+        for name, command in launch_flags(
+            replace(DENSE, framework=family), plan, as_priced=True, node_size=node_size
+        ).items()
+    }
+    assert {*STARTED, "deepspeed"} <= commands.keys()
+    for name, command in commands.items():
+        words = shlex.split(command)
+        if name == "trl":
+            if ranks > 1:
+                assert int(words[words.index("--num_processes") + 1]) == ranks
+            continue
+        nodes, each = (
+            ("--num_nodes", "--num_gpus") if name == "deepspeed" else ("--nnodes", "--nproc_per_node")
+        )
+        machines = int(words[words.index(nodes) + 1]) if nodes in words else 1
+        assert machines * int(words[words.index(each) + 1]) == ranks, command
+        assert int(words[words.index(each) + 1]) <= node_size
+        asks = name != "deepspeed" and machines > 1
+        assert ("--standalone" in words) == (name != "deepspeed" and machines == 1)
+        assert ("$HEAD" in command) == asks
+
+
+def test_layouts_that_share_multiplications_start_with_one_queue() -> None:
+    for plan, is_needed in (
+        (TrainingPlan(8, sharding="zero1"), True),
+        (TrainingPlan(context_parallel=8, sharding="zero1"), True),
+        (TrainingPlan(data_parallel=8, sharding="zero1"), False),
+        (TrainingPlan(2, data_parallel=4, sharding="zero3"), False),
+    ):
+        command = launch_flags(DENSE, plan)["megatron-lm"]
+        assert command.startswith("CUDA_DEVICE_MAX_CONNECTIONS=1 ") == is_needed
+
+
+def test_mamba_layers_have_their_own_trainer() -> None:
+    job = TrainingJob(models.get("mamba2-2.7b").record, 2048, 64)
+    assert " pretrain_mamba.py " in launch_flags(job, TrainingPlan(data_parallel=8))["megatron-lm"]
+    assert " pretrain_gpt.py " in launch_flags(DENSE, TrainingPlan(data_parallel=8))["megatron-lm"]
+
+
+def test_every_word_that_is_not_known_is_explained() -> None:
+    plan = TrainingPlan(data_parallel=16, sharding="zero2")
+    loop = LoopShape("grpo", 512, 8, (512, 2048), 1, 16, 8)
+    in_torch = replace(DENSE, framework="fsdp")
+    commands = [
+        *launch_flags(DENSE, replace(plan, sharding="zero1")).values(),
+        *launch_flags(in_torch, plan).values(),
+        *launch_flags(replace(DENSE, framework="deepspeed"), plan).values(),
+        *launch_flags(replace(DENSE, framework="maxtext"), replace(plan, sharding="zero3")).values(),
+        trl_flags(in_torch, plan, "grpo", "--reward_funcs REWARD"),
+        verl_flags(in_torch, plan, loop),
+        openrlhf_flags(replace(DENSE, framework="deepspeed"), plan, loop),
+    ]
+    for command in commands:
+        told = placeholders_of(command)
+        assert all(told.values())
+        left = command
+        for word in sorted(told, key=len, reverse=True):
+            left = left.replace(word, "")
+        rest = set(re.findall(r"(?<![\w.-])\$?[A-Z]{3,}\b", left))
+        assert rest <= {"CUDA_DEVICE_MAX_CONNECTIONS", "TRANSFORMER_BASED_WRAP"}, (rest, command)
 
 
 def test_every_printed_command_parses() -> None:

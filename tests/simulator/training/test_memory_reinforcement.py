@@ -11,9 +11,12 @@ from advisor.simulator.graph.training import model_shape
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.reinforcement import (
+    Algorithm,
     Companions,
     Generation,
     companion_bytes,
+    companion_parts,
+    companion_stages,
     loop_memory,
     preference_job,
 )
@@ -29,8 +32,24 @@ def held_bytes(companions: Companions, job: TrainingJob = POLICY, plan: Training
 
 def test_grpo_keeps_a_reference_and_ppo_a_critic_too() -> None:
     assert held_bytes(Companions("grpo")) == pytest.approx(2 * PARAMETERS / 8, rel=1e-3)
-    assert held_bytes(Companions("ppo")) == pytest.approx((2 + 16) * PARAMETERS / 8, rel=1e-3)
+    # A critic has one output in place of a head.
+    critic = PARAMETERS - POLICY.model.vocab_size * POLICY.model.hidden_size
+    assert held_bytes(Companions("ppo")) == pytest.approx((2 * PARAMETERS + 16 * critic) / 8, rel=1e-3)
     assert held_bytes(Companions("grpo", has_reference=False)) == 0.0
+
+
+@pytest.mark.parametrize("algorithm", ["grpo", "ppo", "dpo", "orpo"])
+def test_stages_hold_what_their_fullest_holds_of_the_other_models(algorithm: Algorithm) -> None:
+    plan = TrainingPlan(tensor_parallel=2, pipeline_parallel=4, sharding="zero1")
+    job = replace(POLICY, framework="megatron")
+    companions = Companions(algorithm)
+    whole = companion_parts(job, PlanLattice.of([plan]), companions)
+    stages = companion_stages(job, plan, companions)
+    assert len(stages) == 4
+    for name, size in whole.items():
+        assert max(stage[name] for stage in stages) >= float(size[0]) * (1 - 1e-9)
+        assert sum(stage[name] for stage in stages) <= 4.01 * float(size[0])
+    assert all(stage.keys() == whole.keys() for stage in stages)
 
 
 def test_adapters_need_no_reference() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from advisor.catalog import accelerators, models
+from advisor.simulator.device import with_power_cap
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.framework_costs import at_power, framework_costs
@@ -72,6 +73,19 @@ def test_more_power_per_unit_of_peak_is_never_slower() -> None:
     assert [one.kernel_scale for one in scales] == sorted((one.kernel_scale for one in scales), reverse=True)
     assert scales[1].kernel_scale == pytest.approx(costs.kernel_scale, rel=1e-3)
     assert framework_costs(LLAMA, "hopper") == at_power(framework_costs(LLAMA, "hopper"), H100.accelerator)
+
+
+@pytest.mark.parametrize("name", ["a100-sxm-80gb", "h100-sxm", "b200-sxm", "gb200", "gb300"])
+@pytest.mark.parametrize("share", [0.9, 0.6])
+def test_a_power_limit_slows_products_alike_on_every_architecture(name: str, share: float) -> None:
+    board = accelerators.by_id(name)
+    assert board.tdp_w
+    assert not board.power_points
+    plan = TrainingPlan(data_parallel=8, sharding="zero1")
+    full = step(LLAMA, plan, TrainingCluster(board))
+    limited = step(LLAMA, plan, TrainingCluster(with_power_cap(board, share * board.tdp_w)))
+    slower = float((limited.forward_s + limited.backward_s)[0] / (full.forward_s + full.backward_s)[0])
+    assert slower == pytest.approx(share ** (-1 / 3), rel=0.02)
 
 
 @pytest.mark.parametrize(("layers", "stages", "chunks"), [(94, 32, 3), (30, 8, 4), (31, 8, 4), (62, 64, 1)])

@@ -14,7 +14,7 @@ from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.release_months import release_month
 from advisor.simulator.training.step import step_time
 from advisor.simulator.training.step_host import host_bytes
-from advisor.simulator.training.switches import SWITCHES, read_switches, switch_named
+from advisor.simulator.training.switches import SWITCHES, read_switches, switch_named, words_of
 
 JOB: Final = TrainingJob(
     models.get("llama-3.1-8b").record, 131_072, 8, framework="deepspeed", software="DeepSpeed+HF with Liger"
@@ -46,6 +46,27 @@ def step_s(job: TrainingJob, plan: TrainingPlan) -> float:
 )
 def test_words_of_frameworks_mean_switches(word: str, switch: str) -> None:
     assert switch_named(word) == switch
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("Cut Cross Entropy, TiledMLP", ["Cut Cross Entropy", "TiledMLP"]),
+        ("activation checkpoint offload; liger", ["activation checkpoint offload", "liger"]),
+        ("DeepSpeed+HF+Liger (FA3/FA4)", ["DeepSpeed", "HF", "Liger", "FA3/FA4"]),
+        ("tiled_mlp|ulysses sp flux", ["tiled_mlp", "ulysses sp", "flux"]),
+        ("", []),
+    ],
+)
+def test_names_of_several_words_stay_together(text: str, words: list[str]) -> None:
+    assert words_of(text) == words
+
+
+def test_a_method_s_name_stands_for_its_switches() -> None:
+    found = read_switches(["ALST"])
+    assert found.features == {"ulysses_sp", "tiled_mlp", "linear_ce"}
+    assert found.offloads_activations
+    assert not found.unknown
 
 
 def test_every_switch_is_its_own_name() -> None:

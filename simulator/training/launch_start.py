@@ -1,0 +1,104 @@
+"""Starts of launch commands: torchrun on one machine or on each of several, and the words of a line that its user
+fills in."""
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from advisor.catalog.schema.model import Mamba2
+from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.plan import TrainingPlan
+
+PORT: Final = 29500
+"""Port at which the first machine waits for the others: the default of torch.distributed."""
+
+_PLACEHOLDERS: Final[Mapping[str, str]] = {
+    "$RANK": "number of the machine on which the line runs, from 0",
+    "$HEAD": "name or address of the first machine; run the line on every machine",
+    "$MODEL": "Megatron-LM's options for the model, its tokenizer and data: --num-layers, --hidden-size, --data-path, ...",
+    "RECIPE": "function of megatron.bridge.recipes for the model, such as llama3_8b_pretrain_config",
+    "CONFIG.toml": "torchtitan's settings that the line does not repeat: data set, tokenizer, learning rate, steps",
+    "DATASET": "data set of examples: a name on the Hugging Face hub, or a local folder",
+    "REWARD": "reward of an answer: id of a reward model, or dotted path of a Python function",
+    "HOSTFILE": "file with a line `HOST slots=ACCELERATORS` for each machine",
+    "TRAIN.parquet": "prompts to train on, as verl's data preparation writes them",
+    "TEST.parquet": "prompts to validate on, as verl's data preparation writes them",
+    "REWARD.py": "Python file with a reward_func, or the address of a reward server",
+    "PROMPTS": "data set of prompts: a name on the Hugging Face hub, or a local folder",
+    "run_name=RUN": "name of the run, under which its checkpoints are kept",
+    "NAME": "model's name in torchtitan",
+    "FLAVOR": "model's size in torchtitan",
+}
+"""Meaning of each word of a command that the program cannot know, as it stands in the command."""
+
+
+def ranks_in_node(count: int, limit: int) -> int:
+    """Return the accelerators of a node so that whole nodes hold exactly `count`, at most `limit`."""
+    return next(size for size in range(min(count, limit), 0, -1) if count % size == 0)
+
+
+def placeholders_of(command: str) -> dict[str, str]:
+    """Return the words of a command that its user fills in, with what each stands for.
+
+    Source: own definition.
+    """
+    return {
+        word: meaning
+        for word, meaning in _PLACEHOLDERS.items()
+        if re.search(rf"(?<![\w$.]){re.escape(word)}(?![\w.])", command)
+    }
+
+
+def explain_command(title: str, command: str) -> str:
+    """Return a command under comment lines with its title and the meaning of each word that its user fills in.
+
+    Source: own definition.
+    """
+    meanings = [f"# {word}: {meaning}" for word, meaning in placeholders_of(command).items()]
+    return "\n".join([f"# {title}", *meanings, command])
+
+
+def megatron_start(job: TrainingJob, plan: TrainingPlan, node_size: int) -> str:
+    """Return the start of Megatron-LM: torchrun with the number and the address of a machine, and the trainer.
+
+    Source: NVIDIA/Megatron-LM, examples/gpt3/train_gpt3_175b_distributed.sh, examples/llama, pretrain_gpt.py and
+        pretrain_mamba.py (models with Mamba layers); megatron/training/arguments.py, CUDA_DEVICE_MAX_CONNECTIONS.
+    """
+    is_mamba = any(isinstance(group.mixer, Mamba2) for group in job.model.layers)
+    script = "pretrain_mamba.py" if is_mamba else "pretrain_gpt.py"
+    divided = plan.tensor_parallel > 1 or plan.context_parallel > 1
+    # Megatron-LM refuses to start such a layout without it; its FSDP refuses to start with it.
+    queue = "CUDA_DEVICE_MAX_CONNECTIONS=1 " if divided and plan.sharding in ("none", "zero1") else ""
+    return f"{queue}{_static(plan, node_size)} {script} $MODEL"
+
+
+def nemo_start(plan: TrainingPlan, node_size: int) -> str:
+    """Return the start of a recipe of NeMo (Megatron-Bridge).
+
+    Source: NVIDIA-NeMo/Megatron-Bridge, scripts/training/README.md and run_recipe.py.
+    """
+    return f"{_static(plan, node_size)} scripts/training/run_recipe.py --recipe RECIPE"
+
+
+def torchtitan_start(plan: TrainingPlan, node_size: int) -> str:
+    """Return the start of torchtitan, whose machines find each other at the address of the first one.
+
+    Source: pytorch/torchtitan, run_train.sh and multinode_trainer.slurm.
+    """
+    nodes, in_node = _machines(plan, node_size)
+    meeting = f'--rdzv_id 1 --rdzv_backend c10d --rdzv_endpoint "$HEAD:{PORT}"'
+    where = "--standalone" if nodes == 1 else f"--nnodes {nodes} {meeting}"
+    return f"torchrun {where} --nproc_per_node {in_node} -m torchtitan.train --job.config_file CONFIG.toml"
+
+
+def _static(plan: TrainingPlan, node_size: int) -> str:
+    nodes, in_node = _machines(plan, node_size)
+    meeting = f'--node_rank "$RANK" --master_addr "$HEAD" --master_port {PORT}'
+    where = "--standalone" if nodes == 1 else f"--nnodes {nodes} {meeting}"
+    return f"torchrun {where} --nproc_per_node {in_node}"
+
+
+def _machines(plan: TrainingPlan, node_size: int) -> tuple[int, int]:
+    """Return the number of machines of a plan, and the processes of each."""
+    in_node = ranks_in_node(plan.num_accelerators, node_size)
+    return plan.num_accelerators // in_node, in_node
