@@ -20,7 +20,7 @@ def test_matches_reference(dtype, case, causal, device, on_gpu, assert_close, po
     attention_backward.run(*inputs, causal, out=out)
     for found, expected in zip(out, attention_backward.reference(q, k, v, grad, causal), strict=True):
         # The weights and the gradients of scores are rounded to 16 bits between two products.
-        assert_close(found, expected, slack=3.0)
+        assert_close(found, expected, slack=4.0)
 
 
 def test_logarithms_are_those_of_the_sums(device, assert_close):
