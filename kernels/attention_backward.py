@@ -86,7 +86,9 @@ def _add_block(desc, pointer, block, batch, first, head, num_rows, num_heads, he
     if INTERPRET:
         row = first + tl.arange(0, rows)
         columns = tl.arange(0, width)
-        offsets = ((batch * num_rows + row).to(tl.int64) * num_heads + head)[:, None] * head_dim + columns[None, :]
+        offsets = ((batch * num_rows + row).to(tl.int64) * num_heads + head)[:, None] * head_dim + columns[
+            None, :
+        ]
         mask = (row[:, None] < num_rows) & (columns[None, :] < head_dim)
         tl.atomic_add(pointer + offsets, block, mask=mask)
     else:
@@ -144,9 +146,7 @@ def _sweep(
         grad_scores = (weights * (grad_weights - delta[None, :])).to(k.dtype)
         dk = dot(grad_scores, q, dk)
         dq = dot(tl.trans(grad_scores), k, tl.zeros((BLOCK_M, HEAD_DIM), tl.float32))
-        _add_block(
-            dq_desc, dq_ptr, dq * softmax_scale, batch, first, head, num_queries, num_heads, head_dim
-        )
+        _add_block(dq_desc, dq_ptr, dq * softmax_scale, batch, first, head, num_queries, num_heads, head_dim)
     return dk, dv
 
 
@@ -195,14 +195,58 @@ def _backward_kernel(
     for member in range(QUERIES_PER_KV):
         head = kv_head * QUERIES_PER_KV + member
         dk, dv = _sweep(
-            dk, dv, k, v, q_desc, grad_desc, dq_desc, dq_ptr, logs_ptr, delta_ptr, batch, head, begin, whole,
-            first_key, num_queries, num_keys, num_heads, head_dim, softmax_scale,
-            BLOCK_M, BLOCK_N, HEAD_DIM, True, CAUSAL,
+            dk,
+            dv,
+            k,
+            v,
+            q_desc,
+            grad_desc,
+            dq_desc,
+            dq_ptr,
+            logs_ptr,
+            delta_ptr,
+            batch,
+            head,
+            begin,
+            whole,
+            first_key,
+            num_queries,
+            num_keys,
+            num_heads,
+            head_dim,
+            softmax_scale,
+            BLOCK_M,
+            BLOCK_N,
+            HEAD_DIM,
+            True,
+            CAUSAL,
         )
         dk, dv = _sweep(
-            dk, dv, k, v, q_desc, grad_desc, dq_desc, dq_ptr, logs_ptr, delta_ptr, batch, head, whole, num_queries,
-            first_key, num_queries, num_keys, num_heads, head_dim, softmax_scale,
-            BLOCK_M, BLOCK_N, HEAD_DIM, False, CAUSAL,
+            dk,
+            dv,
+            k,
+            v,
+            q_desc,
+            grad_desc,
+            dq_desc,
+            dq_ptr,
+            logs_ptr,
+            delta_ptr,
+            batch,
+            head,
+            whole,
+            num_queries,
+            first_key,
+            num_queries,
+            num_keys,
+            num_heads,
+            head_dim,
+            softmax_scale,
+            BLOCK_M,
+            BLOCK_N,
+            HEAD_DIM,
+            False,
+            CAUSAL,
         )
     keys = first_key + tl.arange(0, BLOCK_N)
     columns = tl.arange(0, HEAD_DIM)

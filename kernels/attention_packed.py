@@ -176,16 +176,73 @@ def _packed_kernel(
             total = tl.full((BLOCK_M,), 1.0, tl.float32)
         if HAS_WINDOW:
             acc, top, total = _attend(
-                acc, top, total, q, k_ptr, v_ptr, begin, left, places, num_keys, row_elements, head_dim,
-                softmax_scale, soft_cap, window, BLOCK_N, HEAD_DIM, True, CAUSAL, HAS_WINDOW, HAS_CAP,
+                acc,
+                top,
+                total,
+                q,
+                k_ptr,
+                v_ptr,
+                begin,
+                left,
+                places,
+                num_keys,
+                row_elements,
+                head_dim,
+                softmax_scale,
+                soft_cap,
+                window,
+                BLOCK_N,
+                HEAD_DIM,
+                True,
+                CAUSAL,
+                HAS_WINDOW,
+                HAS_CAP,
             )
         acc, top, total = _attend(
-            acc, top, total, q, k_ptr, v_ptr, left, whole, places, num_keys, row_elements, head_dim,
-            softmax_scale, soft_cap, window, BLOCK_N, HEAD_DIM, False, CAUSAL, HAS_WINDOW, HAS_CAP,
+            acc,
+            top,
+            total,
+            q,
+            k_ptr,
+            v_ptr,
+            left,
+            whole,
+            places,
+            num_keys,
+            row_elements,
+            head_dim,
+            softmax_scale,
+            soft_cap,
+            window,
+            BLOCK_N,
+            HEAD_DIM,
+            False,
+            CAUSAL,
+            HAS_WINDOW,
+            HAS_CAP,
         )
         acc, top, total = _attend(
-            acc, top, total, q, k_ptr, v_ptr, whole, end, places, num_keys, row_elements, head_dim,
-            softmax_scale, soft_cap, window, BLOCK_N, HEAD_DIM, True, CAUSAL, HAS_WINDOW, HAS_CAP,
+            acc,
+            top,
+            total,
+            q,
+            k_ptr,
+            v_ptr,
+            whole,
+            end,
+            places,
+            num_keys,
+            row_elements,
+            head_dim,
+            softmax_scale,
+            soft_cap,
+            window,
+            BLOCK_N,
+            HEAD_DIM,
+            True,
+            CAUSAL,
+            HAS_WINDOW,
+            HAS_CAP,
         )
         # A query without any visible key gets zeros.
         acc = acc / tl.where(total > 0.0, total, 1.0)[:, None]
@@ -257,7 +314,9 @@ def check_sizes(
     formats or devices that `check_operands` refuses.
     """
     if q.dim() != 3 or k.dim() != 3 or q_starts.dim() != 1:
-        raise ValueError(f"packed attention takes three dimensions, not q {tuple(q.shape)}, k {tuple(k.shape)}")
+        raise ValueError(
+            f"packed attention takes three dimensions, not q {tuple(q.shape)}, k {tuple(k.shape)}"
+        )
     head_dim = q.shape[2]
     is_size = head_dim % 8 == 0 and 0 < head_dim <= MOST_HEAD_DIM and min(k.shape) > 0 and min(q.shape) > 0
     if not is_size or q.shape[1] % k.shape[1]:

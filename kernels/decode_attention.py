@@ -204,9 +204,15 @@ def run(
     if is_fp8 != (scales is not None):
         raise ValueError(f"a cache in {k_pages.dtype} {'needs scales' if is_fp8 else 'takes no scales'}")
     pages_shape = (*k_pages.shape[:3], head_dim)
-    check_operands((k_pages.dtype if is_fp8 else q.dtype,), k_pages=(k_pages, pages_shape), v_pages=(v_pages, pages_shape))
+    check_operands(
+        (k_pages.dtype if is_fp8 else q.dtype,),
+        k_pages=(k_pages, pages_shape),
+        v_pages=(v_pages, pages_shape),
+    )
     check_operands(None, q=q, out=(out, q.shape), k_pages=k_pages)
-    check_operands((torch.float32,), **dict(zip(("k_scale", "v_scale"), ((x, (num_kv_heads,)) for x in scales or ()))))
+    check_operands(
+        (torch.float32,), **dict(zip(("k_scale", "v_scale"), ((x, (num_kv_heads,)) for x in scales or ())))
+    )
     check_operands((torch.int32,), block_table=block_table, lengths=(lengths, (num_sequences,)))
     config = config or (_INTERPRETER_CONFIG if INTERPRET else CONFIG)
     max_length = max_length or block_table.shape[1] * page
@@ -283,7 +289,9 @@ def make_inputs(
     return q, k_pages, v_pages, block_table, torch.tensor(lengths, dtype=torch.int32, device=device)
 
 
-def quantize(pages: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn) -> tuple[torch.Tensor, torch.Tensor]:
+def quantize(
+    pages: torch.Tensor, dtype: torch.dtype = torch.float8_e4m3fn
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Return pages in fp8 and the scale of each key-value head: its largest value becomes the format's largest.
 
     Shapes: pages [P, T, G, D] -> [P, T, G, D], [G] fp32.

@@ -151,7 +151,9 @@ def run(
     """
     width = LATENT + ROTATED
     if q.dim() != 3 or pages.dim() != 3 or q.shape[2] != width or pages.shape[2] != width:
-        raise ValueError(f"latent attention wants rows of {width}, not q {tuple(q.shape)}, pages {tuple(pages.shape)}")
+        raise ValueError(
+            f"latent attention wants rows of {width}, not q {tuple(q.shape)}, pages {tuple(pages.shape)}"
+        )
     num_sequences, num_heads = q.shape[:2]
     result_shape = (num_sequences, num_heads, LATENT)
     check_operands(HALVES, q=q, pages=pages, out=(out, result_shape))

@@ -57,7 +57,9 @@ def make_table(
     Source: Su et al. 2021, arXiv:2104.09864, section 3.2.2.
     """
     pairs = torch.arange(0, head_dim, 2, device=device, dtype=torch.float64)
-    angles = torch.arange(num_positions, device=device, dtype=torch.float64)[:, None] * base ** (-pairs / head_dim)
+    angles = torch.arange(num_positions, device=device, dtype=torch.float64)[:, None] * base ** (
+        -pairs / head_dim
+    )
     return angles.cos().float(), angles.sin().float()
 
 
@@ -140,6 +142,8 @@ def make_inputs(
     Shapes: x [T, H, D], cos [2 T, D / 2], sin [2 T, D / 2], positions [T] int32.
     """
     generator = torch.Generator(device=device).manual_seed(seed)
-    positions = torch.randperm(2 * num_tokens, generator=generator, device=device)[:num_tokens].to(torch.int32)
+    positions = torch.randperm(2 * num_tokens, generator=generator, device=device)[:num_tokens].to(
+        torch.int32
+    )
     x = normal(seed, device, dtype)(num_tokens, num_heads, head_dim)
     return x, *make_table(2 * num_tokens, head_dim, device), positions

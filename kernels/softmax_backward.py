@@ -18,9 +18,7 @@ _CHUNK_WARPS = 8
 
 
 @triton.jit
-def _resident_kernel(
-    y_ptr, grad_ptr, dx_ptr, num_rows, num_columns, ROWS: tl.constexpr, BLOCK: tl.constexpr
-):
+def _resident_kernel(y_ptr, grad_ptr, dx_ptr, num_rows, num_columns, ROWS: tl.constexpr, BLOCK: tl.constexpr):
     rows = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     columns = tl.arange(0, BLOCK)
     mask = (rows[:, None] < num_rows) & (columns[None, :] < num_columns)

@@ -5,7 +5,12 @@ from advisor.kernels import attention, attention_backward, attention_wgmma
 
 # batch, queries, keys, heads, key-value heads, head size
 CASES = [(1, 1, 3, 1, 1, 64), (2, 33, 33, 4, 2, 64), (1, 20, 50, 2, 1, 80), (1, 65, 65, 2, 2, 128)]
-LARGE = [(2, 1000, 1000, 8, 2, 128), (1, 513, 777, 16, 16, 64), (1, 300, 301, 4, 1, 256), (1, 640, 640, 4, 2, 96)]
+LARGE = [
+    (2, 1000, 1000, 8, 2, 128),
+    (1, 513, 777, 16, 16, 64),
+    (1, 300, 301, 4, 1, 256),
+    (1, 640, 640, 4, 2, 96),
+]
 
 
 @pytest.mark.parametrize("causal", [True, False])

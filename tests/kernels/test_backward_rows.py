@@ -85,7 +85,9 @@ def test_backward_passes_fit_their_forward_passes(device, assert_close):
     """The gradient along a direction is the difference that a small step makes."""
     x, residual, weight = rms_norm.make_inputs(2, 64, 7, device, torch.float32)
     total = x + residual
-    direction = torch.randn(total.shape, generator=torch.Generator(device=device).manual_seed(8), device=device)
+    direction = torch.randn(
+        total.shape, generator=torch.Generator(device=device).manual_seed(8), device=device
+    )
     dx, _ = rms_norm_backward.run(total, weight, direction)
     zeros = torch.zeros_like(total)
     step = 1e-3
