@@ -25,6 +25,7 @@ from typing import Final
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from advisor.kernels.backend import HALVES, INTERPRET, check_operands, dot, normal, wide
 
@@ -123,14 +124,14 @@ def _solve_kernel(
 
 @triton.jit
 def _scan_kernel(
-    q_ptr,
-    k_ptr,
+    q_desc,
+    k_desc,
     g_ptr,
-    w_ptr,
-    u_ptr,
-    start_ptr,
-    y_ptr,
-    end_ptr,
+    w_desc,
+    u_desc,
+    start_desc,
+    y_desc,
+    end_desc,
     num_tokens,
     num_heads,
     key_size,
@@ -144,30 +145,21 @@ def _scan_kernel(
     blocks = tl.cdiv(value_size, VALUES)
     head = tl.program_id(0) // blocks
     sequence = tl.program_id(1)
-    values = tl.program_id(0) % blocks * VALUES + tl.arange(0, VALUES)
-    keys = tl.arange(0, KEYS)
-    is_value = values < value_size
-    is_key = keys < key_size
-    state_row = (sequence * num_heads + head).to(tl.int64) * key_size
-    state_offsets = (state_row + keys)[:, None] * value_size + values[None, :]
-    state_mask = is_key[:, None] & is_value[None, :]
+    first_value = tl.program_id(0) % blocks * VALUES
+    state_row = sequence * num_heads + head
     state = tl.zeros((KEYS, VALUES), tl.float32)
     if HAS_START:
-        state += tl.load(start_ptr + state_offsets, mask=state_mask, other=0.0)
+        state += tl.reshape(start_desc.load([state_row, 0, first_value]), (KEYS, VALUES))
     steps = tl.arange(0, CHUNK)
     for first in tl.range(0, num_tokens, CHUNK):
         tokens = first + steps
         is_token = tokens < num_tokens
         place = (sequence.to(tl.int64) * num_tokens + tokens) * num_heads + head
-        k_offsets = place[:, None] * key_size + keys[None, :]
-        k_mask = is_token[:, None] & is_key[None, :]
-        v_offsets = place[:, None] * value_size + values[None, :]
-        v_mask = is_token[:, None] & is_value[None, :]
         g = tl.load(g_ptr + place, mask=is_token, other=0.0).to(tl.float32) * _LOG2_E
-        w = wide(tl.load(w_ptr + k_offsets, mask=k_mask, other=0.0))
-        q = wide(tl.load(q_ptr + k_offsets, mask=k_mask, other=0.0))
-        k = wide(tl.load(k_ptr + k_offsets, mask=k_mask, other=0.0))
-        u = tl.load(u_ptr + v_offsets, mask=v_mask, other=0.0).to(tl.float32)
+        w = wide(tl.reshape(w_desc.load([sequence, first, head, 0]), (CHUNK, KEYS)))
+        q = wide(tl.reshape(q_desc.load([sequence, first, head, 0]), (CHUNK, KEYS)))
+        k = wide(tl.reshape(k_desc.load([sequence, first, head, 0]), (CHUNK, KEYS)))
+        u = tl.reshape(u_desc.load([sequence, first, head, first_value]), (CHUNK, VALUES)).to(tl.float32)
         sums = tl.cumsum(g, axis=0)
         last = tl.sum(g, axis=0)
         rounded = state.to(k.dtype)
@@ -177,10 +169,11 @@ def _scan_kernel(
         decays = tl.exp2(tl.where(is_past, sums[:, None] - sums[None, :], -float("inf")))
         scores = dot(q, tl.trans(k), tl.zeros((CHUNK, CHUNK), tl.float32)) * decays
         y = dot(scores.to(k.dtype), u.to(k.dtype), y)
-        tl.store(y_ptr + v_offsets, y * scale, mask=v_mask)
+        rows = tl.reshape((y * scale).to(y_desc.dtype), (1, CHUNK, 1, VALUES))
+        y_desc.store([sequence, first, head, first_value], rows)
         left = (u * tl.exp2(last - sums)[:, None]).to(k.dtype)
         state = dot(tl.trans(k), left, state * tl.exp2(last))
-    tl.store(end_ptr + state_offsets, state, mask=state_mask)
+    end_desc.store([state_row, 0, first_value], tl.reshape(state, (1, KEYS, VALUES)))
 
 
 def reference(
@@ -225,7 +218,7 @@ def run(
     beta (0 to 1) [B, L, H], start [B, H, K, V] fp32 -> [B, L, H, V], [B, H, K, V] fp32.
 
     Assumes: keys of length at most 1, as the rule needs to be stable.
-    Raises: ValueError: dimensions that do not fit, keys wider than 256 or values wider than 256, or operands that
+    Raises: ValueError: dimensions that do not fit, keys or values wider than 256 or no multiples of 8, or operands that
         `check_operands` refuses.
     """
     if q.dim() != 4 or v.dim() != 4 or min(q.shape) == 0 or min(v.shape) == 0:
@@ -234,6 +227,8 @@ def run(
     value_size = v.shape[3]
     if max(key_size, value_size) > 256:
         raise ValueError(f"keys of {key_size} or values of {value_size} are wider than 256")
+    if key_size % 8 or value_size % 8:
+        raise ValueError(f"keys of {key_size} and values of {value_size} must be multiples of 8 to fill 16 bytes")
     v_shape = (batch, num_tokens, num_heads, value_size)
     check_operands(HALVES, q=q, k=(k, q.shape), v=(v, v_shape), out=(out, v_shape))
     check_operands((q.dtype,), q=q, k=k, v=v)
@@ -247,6 +242,10 @@ def run(
     end = torch.empty((batch, num_heads, key_size, value_size), dtype=torch.float32, device=q.device)
     sizes = (num_tokens, num_heads, key_size, value_size)
     keys = max(16, triton.next_power_of_2(key_size))
+
+    def describe_states(states: torch.Tensor) -> TensorDescriptor:
+        return TensorDescriptor.from_tensor(states.view(-1, key_size, value_size), [1, keys, _VALUES])
+
     _solve_kernel[(num_heads, triton.cdiv(num_tokens, CHUNK), batch)](
         k,
         v,
@@ -261,14 +260,13 @@ def run(
         num_warps=_SOLVE_WARPS,
     )
     _scan_kernel[(num_heads * triton.cdiv(value_size, _VALUES), batch)](
-        q,
-        k,
+        *(TensorDescriptor.from_tensor(x, [1, CHUNK, 1, keys]) for x in (q, k)),
         g,
-        w,
-        u,
-        start,
-        out,
-        end,
+        TensorDescriptor.from_tensor(w, [1, CHUNK, 1, keys]),
+        TensorDescriptor.from_tensor(u, [1, CHUNK, 1, _VALUES]),
+        None if start is None else describe_states(start),
+        TensorDescriptor.from_tensor(out, [1, CHUNK, 1, _VALUES]),
+        describe_states(end),
         *sizes,
         key_size**-0.5,
         HAS_START=start is not None,

@@ -24,6 +24,7 @@ from typing import Final
 import torch
 import triton
 import triton.language as tl
+from triton.tools.tensor_descriptor import TensorDescriptor
 
 from advisor.kernels.backend import (
     HALVES,
@@ -58,15 +59,15 @@ _INTERPRETER_CONFIG: Final = Config(chunk=16, channels=16, num_warps=4, num_stag
 
 @triton.jit
 def _ssd_kernel(
-    x_ptr,
+    x_desc,
     delta_ptr,
     a_ptr,
-    b_ptr,
-    c_ptr,
+    b_desc,
+    c_desc,
     skip_ptr,
-    start_ptr,
-    y_ptr,
-    end_ptr,
+    start_desc,
+    y_desc,
+    end_desc,
     decay_ptr,
     num_tokens,
     num_heads,
@@ -88,17 +89,11 @@ def _ssd_kernel(
     num_segments = tl.num_programs(1)
     sequence = tl.program_id(2)
     group = head // (num_heads // num_groups)
-    channels = block * CHANNELS + tl.arange(0, CHANNELS)
-    states = tl.arange(0, STATES)
-    is_channel = channels < num_channels
-    is_state = states < num_states
     decay_rate = tl.load(a_ptr + head).to(tl.float32) * _LOG2_E
-    state_row = (sequence * num_segments + segment).to(tl.int64) * num_heads + head
-    state_offsets = state_row * num_states * num_channels + states[:, None] * num_channels + channels[None, :]
-    state_mask = is_state[:, None] & is_channel[None, :]
+    state_row = (sequence * num_segments + segment) * num_heads + head
     state = tl.zeros((STATES, CHANNELS), tl.float32)
     if HAS_START:
-        state += tl.load(start_ptr + state_offsets, mask=state_mask, other=0.0)
+        state += tl.reshape(start_desc.load([state_row, 0, block * CHANNELS]), (STATES, CHANNELS))
     total_decay = 0.0
     begin = segment * segment_tokens
     end = min(num_tokens, begin + segment_tokens)
@@ -108,17 +103,13 @@ def _ssd_kernel(
         is_token = tokens < end
         place = sequence.to(tl.int64) * num_tokens + tokens
         delta = tl.load(delta_ptr + place * num_heads + head, mask=is_token, other=0.0).to(tl.float32)
-        x_offsets = (place * num_heads + head)[:, None] * num_channels + channels[None, :]
-        x_mask = is_token[:, None] & is_channel[None, :]
-        x = wide(tl.load(x_ptr + x_offsets, mask=x_mask, other=0.0))
-        bc_offsets = (place * num_groups + group)[:, None] * num_states + states[None, :]
-        bc_mask = is_token[:, None] & is_state[None, :]
-        b = wide(tl.load(b_ptr + bc_offsets, mask=bc_mask, other=0.0))
+        x = wide(tl.reshape(x_desc.load([sequence, first, head, block * CHANNELS]), (CHUNK, CHANNELS)))
+        b = wide(tl.reshape(b_desc.load([sequence, first, group, 0]), (CHUNK, STATES)))
         # Beyond the end Δ is 0, so the state stays unchanged.
         sums = tl.cumsum(delta * decay_rate, axis=0)
         last = tl.sum(delta * decay_rate, axis=0)
         if not STATE_ONLY:
-            c = wide(tl.load(c_ptr + bc_offsets, mask=bc_mask, other=0.0))
+            c = wide(tl.reshape(c_desc.load([sequence, first, group, 0]), (CHUNK, STATES)))
             scores = dot(c, tl.trans(b), tl.zeros((CHUNK, CHUNK), tl.float32))
             is_past = steps[:, None] >= steps[None, :]
             decays = tl.exp2(tl.where(is_past, sums[:, None] - sums[None, :], -float("inf")))
@@ -126,11 +117,12 @@ def _ssd_kernel(
             y = dot(c, state.to(c.dtype), tl.zeros((CHUNK, CHANNELS), tl.float32))
             y = dot(weights.to(x.dtype), x, y * tl.exp2(sums)[:, None])
             y += tl.load(skip_ptr + head).to(tl.float32) * x.to(tl.float32)
-            tl.store(y_ptr + x_offsets, y, mask=x_mask)
-        left = b.to(tl.float32) * (tl.exp2(last - sums) * delta)[:, None]
-        state = dot(tl.trans(left.to(x.dtype)), x, state * tl.exp2(last))
+            rows = tl.reshape(y.to(y_desc.dtype), (1, CHUNK, 1, CHANNELS))
+            y_desc.store([sequence, first, head, block * CHANNELS], rows)
+        left = x.to(tl.float32) * (tl.exp2(last - sums) * delta)[:, None]
+        state = dot(tl.trans(b), left.to(x.dtype), state * tl.exp2(last))
         total_decay += last
-    tl.store(end_ptr + state_offsets, state, mask=state_mask)
+    end_desc.store([state_row, 0, block * CHANNELS], tl.reshape(state, (1, STATES, CHANNELS)))
     if STATE_ONLY and block == 0:
         tl.store(decay_ptr + state_row, total_decay)
 
@@ -211,8 +203,8 @@ def check_sizes(
 ) -> None:
     """Refuse operands that do not fit together.
 
-    Raises: ValueError: dimensions or groups that do not fit, more than 256 states, no tokens, or operands that
-    `check_operands` refuses.
+    Raises: ValueError: dimensions or groups that do not fit, more than 256 states, sizes that are no multiples of
+    8, no tokens, or operands that `check_operands` refuses.
     """
     if x.dim() != 4 or b.dim() != 4 or min(x.shape) == 0 or min(b.shape) == 0:
         raise ValueError(f"the scan takes four dimensions, not x {tuple(x.shape)} and b {tuple(b.shape)}")
@@ -220,6 +212,8 @@ def check_sizes(
     groups, num_states = b.shape[2:]
     if num_heads % groups or num_states > 256:
         raise ValueError(f"{num_heads} heads do not share {groups} groups of {num_states} states")
+    if num_channels % 8 or num_states % 8:
+        raise ValueError(f"{num_channels} channels and {num_states} states must be multiples of 8 to fill 16 bytes")
     check_operands(HALVES, x=x, b=(b, (batch, num_tokens, groups, num_states)), c=(c, b.shape), out=(out, x.shape))
     check_operands((x.dtype,), x=x, b=b, c=c)
     check_operands(None, x=x, delta=(delta, x.shape[:3]), a=(a, (num_heads,)), skip=(skip, (num_heads,)))
@@ -269,19 +263,33 @@ def run(
         "num_stages": config.num_stages,
     }
     grid = (num_heads * blocks, segments, batch)
+    x_desc, y_desc = (
+        TensorDescriptor.from_tensor(one, [1, config.chunk, 1, config.channels]) for one in (x, out)
+    )
+    b_desc, c_desc = (
+        TensorDescriptor.from_tensor(one, [1, config.chunk, 1, launch["STATES"]]) for one in (b, c)
+    )
+
+    def describe_states(states: torch.Tensor) -> TensorDescriptor:
+        flat = states.view(-1, num_states, num_channels)
+        return TensorDescriptor.from_tensor(flat, [1, launch["STATES"], config.channels])
+
+    operands = (x_desc, delta, a, b_desc, c_desc, skip)
     starts = start
     if segments > 1:
         starts = torch.empty_like(ends)
         _ssd_kernel[grid](
-            x, delta, a, b, c, skip, None, out, starts, decay, *sizes, STATE_ONLY=True, HAS_START=False, **launch
+            *operands, None, y_desc, describe_states(starts), decay, *sizes, STATE_ONLY=True, HAS_START=False, **launch
         )
         state_size = num_states * num_channels
         _join_kernel[(triton.cdiv(state_size, 1024), num_heads, batch)](
             starts, decay, start, segments, state_size, num_heads, HAS_START=start is not None, BLOCK=1024
         )
+    start_desc = None if starts is None else describe_states(starts)
+    end_desc = describe_states(ends)
     has_start = starts is not None
     _ssd_kernel[grid](
-        x, delta, a, b, c, skip, starts, out, ends, decay, *sizes, STATE_ONLY=False, HAS_START=has_start, **launch
+        *operands, start_desc, y_desc, end_desc, decay, *sizes, STATE_ONLY=False, HAS_START=has_start, **launch
     )
     return out, ends[:, -1].contiguous()
 

@@ -6,7 +6,7 @@ import torch
 from advisor.kernels import causal_conv1d, gated_delta, ssd
 
 # sequences, tokens, heads, channels, groups, states
-SSD = [(1, 1, 1, 16, 1, 16), (2, 40, 4, 24, 2, 20), (1, 70, 2, 64, 1, 32)]
+SSD = [(1, 1, 1, 16, 1, 16), (2, 40, 4, 24, 2, 24), (1, 70, 2, 64, 1, 32)]
 LARGE_SSD = [(2, 1000, 8, 64, 1, 128), (1, 515, 4, 64, 2, 64), (1, 4096, 2, 64, 1, 128)]
 
 
@@ -26,8 +26,8 @@ def test_ssd_matches_reference(dtype, case, device, on_gpu, assert_close, poison
 @pytest.mark.parametrize("segments", [2, 3, 5])
 @pytest.mark.parametrize("has_start", [True, False])
 def test_segments_give_the_same(segments, has_start, device, assert_close):
-    inputs = ssd.make_inputs(2, 100, 3, 20, 1, 16, 2, device, torch.float16)
-    start = torch.randn((2, 3, 16, 20), device=device) if has_start else None
+    inputs = ssd.make_inputs(2, 100, 3, 24, 1, 16, 2, device, torch.float16)
+    start = torch.randn((2, 3, 16, 24), device=device) if has_start else None
     y, state = ssd.run(*inputs, start, num_segments=segments)
     expected_y, expected_state = ssd.reference(*inputs, start)
     assert_close(y, expected_y, slack=2.0)
