@@ -53,7 +53,9 @@ def _conv_kernel(
         if HAS_BEFORE:
             early = (source < 0)[:, None] & is_channel[None, :]
             row = sequence * (TAPS - 1) + source + (TAPS - 1)
-            before = tl.load(before_ptr + row[:, None] * num_channels + channels[None, :], mask=early, other=0.0)
+            before = tl.load(
+                before_ptr + row[:, None] * num_channels + channels[None, :], mask=early, other=0.0
+            )
             x += before.to(tl.float32)
         weight = tl.load(weight_ptr + channels * TAPS + tap, mask=is_channel, other=0.0).to(tl.float32)
         acc += x * weight[None, :]

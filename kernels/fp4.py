@@ -160,6 +160,10 @@ def make_inputs(
     codes = torch.randint(0, 256, (n, k // 2), generator=generator, device=device, dtype=torch.uint8)
     groups = (n, k // GROUPS[kind])
     if kind == "mxfp4":
-        return codes, torch.randint(120, 130, groups, generator=generator, device=device, dtype=torch.uint8), None
+        return (
+            codes,
+            torch.randint(120, 130, groups, generator=generator, device=device, dtype=torch.uint8),
+            None,
+        )
     scale = torch.rand(groups, generator=generator, device=device) * 4.0 + 0.1
     return codes, scale.to(torch.float8_e4m3fn), torch.tensor([0.25], device=device)

@@ -179,7 +179,9 @@ def check_sizes(a: torch.Tensor, a_scale: torch.Tensor, b: torch.Tensor, b_scale
     """
     k = a.shape[-1]
     if a.dim() != 2 or b.dim() < 2 or b.shape[-1] != k or k % 16:
-        raise ValueError(f"cannot multiply {tuple(a.shape)} by {tuple(b.shape)}: K must be equal and fill 16 bytes")
+        raise ValueError(
+            f"cannot multiply {tuple(a.shape)} by {tuple(b.shape)}: K must be equal and fill 16 bytes"
+        )
     blocks = int(triton.cdiv(k, BLOCK))
     scale_shape = (*b.shape[:-2], int(triton.cdiv(b.shape[-2], BLOCK)), blocks)
     check_operands((FP8,), a=a, b=b)
@@ -210,7 +212,9 @@ def run(
     n = b.shape[0]
     config = config or (_INTERPRETER_CONFIG if INTERPRET else choose_config(m))
     if config.block_n != BLOCK or config.block_k != BLOCK:
-        raise ValueError(f"tiles of {config.block_n} x {config.block_k} are not the scales' blocks of {BLOCK}")
+        raise ValueError(
+            f"tiles of {config.block_n} x {config.block_k} are not the scales' blocks of {BLOCK}"
+        )
     out = empty_output(m, n, torch.bfloat16, a.device) if out is None else out
     check_output(out, m, n)
     programs = min(persistent_programs(a.device), config.num_tiles(m, n))
@@ -250,4 +254,3 @@ def make_inputs(
     draw = normal(seed, device)
     sizes = torch.linspace(0.1, 10.0, m, device=device)[:, None]
     return *quantize_rows(draw(m, k) * sizes), *quantize_weights(draw(n, k))
-

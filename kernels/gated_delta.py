@@ -228,7 +228,9 @@ def run(
     if max(key_size, value_size) > 256:
         raise ValueError(f"keys of {key_size} or values of {value_size} are wider than 256")
     if key_size % 8 or value_size % 8:
-        raise ValueError(f"keys of {key_size} and values of {value_size} must be multiples of 8 to fill 16 bytes")
+        raise ValueError(
+            f"keys of {key_size} and values of {value_size} must be multiples of 8 to fill 16 bytes"
+        )
     v_shape = (batch, num_tokens, num_heads, value_size)
     check_operands(HALVES, q=q, k=(k, q.shape), v=(v, v_shape), out=(out, v_shape))
     check_operands((q.dtype,), q=q, k=k, v=v)

@@ -57,7 +57,7 @@ def _keep_tile(acc, target_ptr, top_ptr, sum_ptr, hit_ptr, row, column, part, nu
     tl.store(top_ptr + place, top, mask=is_row)
     tl.store(sum_ptr + place, total, mask=is_row)
     target = tl.load(target_ptr + rows, mask=is_row, other=-1)
-    is_here = (target >= column) & (target < column + acc.shape[1])
+    is_here = (target >= column) & (target < column + acc.shape[1]) & (target < N)
     hit = tl.sum(tl.where(columns[None, :] == target[:, None], acc, 0.0), axis=1)
     tl.store(hit_ptr + rows, hit, mask=is_row & is_here)
 
@@ -223,7 +223,8 @@ def run(
     num_parts = 2 * triton.cdiv(weight.shape[0], config.block_n)
     tops = torch.empty((num_rows, num_parts), dtype=torch.float32, device=x.device)
     totals = torch.empty_like(tops)
-    hits = torch.empty(num_rows, dtype=torch.float32, device=x.device)
+    # A target beyond the vocabulary is in no tile, and its loss is no number.
+    hits = torch.full((num_rows,), float("nan"), dtype=torch.float32, device=x.device)
     log = torch.empty_like(hits)
     loss = torch.empty_like(hits) if out is None else out
     _launch(x, weight, target, (tops, totals, hits), None, None, None)

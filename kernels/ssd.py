@@ -213,8 +213,12 @@ def check_sizes(
     if num_heads % groups or num_states > 256:
         raise ValueError(f"{num_heads} heads do not share {groups} groups of {num_states} states")
     if num_channels % 8 or num_states % 8:
-        raise ValueError(f"{num_channels} channels and {num_states} states must be multiples of 8 to fill 16 bytes")
-    check_operands(HALVES, x=x, b=(b, (batch, num_tokens, groups, num_states)), c=(c, b.shape), out=(out, x.shape))
+        raise ValueError(
+            f"{num_channels} channels and {num_states} states must be multiples of 8 to fill 16 bytes"
+        )
+    check_operands(
+        HALVES, x=x, b=(b, (batch, num_tokens, groups, num_states)), c=(c, b.shape), out=(out, x.shape)
+    )
     check_operands((x.dtype,), x=x, b=b, c=c)
     check_operands(None, x=x, delta=(delta, x.shape[:3]), a=(a, (num_heads,)), skip=(skip, (num_heads,)))
     check_operands(delta=delta, a=a, skip=skip)
@@ -279,7 +283,15 @@ def run(
     if segments > 1:
         starts = torch.empty_like(ends)
         _ssd_kernel[grid](
-            *operands, None, y_desc, describe_states(starts), decay, *sizes, STATE_ONLY=True, HAS_START=False, **launch
+            *operands,
+            None,
+            y_desc,
+            describe_states(starts),
+            decay,
+            *sizes,
+            STATE_ONLY=True,
+            HAS_START=False,
+            **launch,
         )
         state_size = num_states * num_channels
         _join_kernel[(triton.cdiv(state_size, 1024), num_heads, batch)](
@@ -289,7 +301,15 @@ def run(
     end_desc = describe_states(ends)
     has_start = starts is not None
     _ssd_kernel[grid](
-        *operands, start_desc, y_desc, end_desc, decay, *sizes, STATE_ONLY=False, HAS_START=has_start, **launch
+        *operands,
+        start_desc,
+        y_desc,
+        end_desc,
+        decay,
+        *sizes,
+        STATE_ONLY=False,
+        HAS_START=has_start,
+        **launch,
     )
     return out, ends[:, -1].contiguous()
 
@@ -310,7 +330,9 @@ def bytes(
     element_bytes: int,
 ) -> int:
     """Least traffic at device memory [bytes]: x, Δ (fp32), b and c read once, y written once, final states in fp32."""
-    per_token = num_heads * (2 * num_channels * element_bytes + 4) + 2 * num_groups * num_states * element_bytes
+    per_token = (
+        num_heads * (2 * num_channels * element_bytes + 4) + 2 * num_groups * num_states * element_bytes
+    )
     return batch * (num_tokens * per_token + 4 * num_heads * num_states * num_channels)
 
 

@@ -47,8 +47,14 @@ def test_states_are_handed_over(cut, device, assert_close):
     x, delta, a, b, c, skip = inputs
 
     def some(part, start):
-        return ssd.run(*(one[:, part].contiguous() for one in (x, delta)), a, b[:, part].contiguous(),
-                       c[:, part].contiguous(), skip, start)
+        return ssd.run(
+            *(one[:, part].contiguous() for one in (x, delta)),
+            a,
+            b[:, part].contiguous(),
+            c[:, part].contiguous(),
+            skip,
+            start,
+        )
 
     first, state = some(slice(0, cut), None)
     second, state = some(slice(cut, 90), state)
@@ -81,7 +87,9 @@ def test_like_keys_keep_their_digits(device, assert_close):
     k[:] = 0.25  # of length one, without rounding
     y, state = gated_delta.run(k * 4, k, v, torch.zeros_like(g), torch.ones_like(beta))
     assert_close(y, v.double(), slack=4.0)
-    assert_close(torch.einsum("k,kv->v", k[0, 0, 0].float(), state[0, 0]), v[0, -1, 0].double(), torch.float16, 4.0)
+    assert_close(
+        torch.einsum("k,kv->v", k[0, 0, 0].float(), state[0, 0]), v[0, -1, 0].double(), torch.float16, 4.0
+    )
 
 
 @pytest.mark.parametrize("cut", [1, 64, 77])

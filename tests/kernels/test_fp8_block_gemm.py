@@ -29,7 +29,7 @@ def test_matches_reference(sizes, device, on_gpu, assert_close):
 def test_each_block_has_its_own_scale(device, assert_close):
     a, a_scale, b, b_scale = fp8_block_gemm.make_inputs(20, 200, 272, 2, device)
     steps = torch.arange(a_scale.numel(), device=device).reshape(a_scale.shape) % 7
-    a_scale *= 2.0 ** steps
+    a_scale *= 2.0**steps
     b_scale *= 1.0 + torch.arange(b_scale.numel(), device=device).reshape(b_scale.shape)
     out = fp8_block_gemm.run(a, a_scale, b, b_scale)
     assert_close(out, fp8_block_gemm.reference(a, a_scale, b, b_scale), slack=2.0)

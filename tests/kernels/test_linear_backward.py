@@ -81,6 +81,13 @@ def test_cross_entropy_backward_does_not_depend_on_slices(sizes, slice_bytes, de
         assert_close(one, other, slack=2.0)
 
 
+def test_a_target_beyond_the_vocabulary_has_no_loss(device):
+    x, weight, target = linear_cross_entropy.make_inputs(4, 16, 40, 5, device)
+    target[1] = 40
+    loss, _ = linear_cross_entropy.run(x, weight, target)
+    assert torch.isnan(loss).tolist() == [False, True, False, False]
+
+
 def test_counts():
     assert gemm_layouts.flop(2, 3, 4) == 48
     assert gemm_layouts.bytes(2, 3, 4, 2) == 2 * (8 + 12 + 6)
