@@ -101,7 +101,7 @@ def run(
 
 
 def flop(activation: Activation, num_outputs: int) -> int:
-    """Floating-point operations [flop], an exponential or error function counted as one; outputs of the forward pass."""
+    """Floating-point operations [flop], exponentials counted as one, by outputs of the forward pass."""
     return {"gelu": 8, "swiglu": 10}[activation] * num_outputs
 
 

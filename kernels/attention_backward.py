@@ -26,7 +26,6 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from advisor.kernels import attention
-
 from advisor.kernels.backend import HALVES, INTERPRET, check_operands, dot, normal
 
 

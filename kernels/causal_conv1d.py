@@ -1,7 +1,7 @@
-"""Causal convolution over the tokens of each channel, with SiLU: the short filter before the scans of Mamba and its kin.
+"""Causal convolution over the tokens of each channel, with SiLU: the short filter before the scans of Mamba.
 
-y[t] = SiLU(bias + Σ_w weight[w] · x[t − W + 1 + w]); tokens before the first are those that an earlier call handed over,
-or zeros. The last W − 1 tokens are the state for the next call.
+y[t] = SiLU(bias + Σ_w weight[w] · x[t − W + 1 + w]); tokens before the first are those that an earlier call handed
+over, or zeros. The last W − 1 tokens are the state for the next call.
 
 Tiled: blocks of tokens by channels. A block's tokens are read once from memory; the W − 1 shifted readings of each come
 out of the caches.
@@ -128,7 +128,7 @@ def run(
     )
     early = x.new_zeros((batch, taps - 1, num_channels)) if before is None else before
     last = x[:, -(taps - 1) :] if num_tokens >= taps - 1 else torch.cat((early.to(x.dtype), x), dim=1)
-    return out, last[:, -(taps - 1) :].contiguous()
+    return out, last[:, -(taps - 1) :].clone(memory_format=torch.contiguous_format)
 
 
 def flop(batch: int, num_tokens: int, num_channels: int, taps: int) -> int:

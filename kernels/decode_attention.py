@@ -210,9 +210,9 @@ def run(
         v_pages=(v_pages, pages_shape),
     )
     check_operands(None, q=q, out=(out, q.shape), k_pages=k_pages)
-    check_operands(
-        (torch.float32,), **dict(zip(("k_scale", "v_scale"), ((x, (num_kv_heads,)) for x in scales or ())))
-    )
+    k_scale, v_scale = scales or (None, None)
+    scale_shape = (num_kv_heads,)
+    check_operands((torch.float32,), k_scale=(k_scale, scale_shape), v_scale=(v_scale, scale_shape))
     check_operands((torch.int32,), block_table=block_table, lengths=(lengths, (num_sequences,)))
     config = config or (_INTERPRETER_CONFIG if INTERPRET else CONFIG)
     max_length = max_length or block_table.shape[1] * page
@@ -228,7 +228,8 @@ def run(
         v_pages,
         block_table,
         lengths,
-        *(scales or (None, None)),
+        k_scale,
+        v_scale,
         partial,
         tops,
         totals,

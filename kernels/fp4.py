@@ -1,8 +1,8 @@
 """Dequantisation of weights in four-bit floating point, MXFP4 and NVFP4, to 16 bits.
 
-Both store numbers of one sign, two exponent and one mantissa bit (0, 0.5, 1, 1.5, 2, 3, 4, 6), two per byte, the first
-in the low half. MXFP4 has a power of two for every 32 numbers; NVFP4 an fp8 number for every 16, and one fp32 number for
-the matrix.
+Both store numbers of one sign, two exponent and one mantissa bit (0, 0.5, 1, 1.5, 2, 3, 4, 6), two per byte, the
+first in the low half. MXFP4 has a power of two for every 32 numbers; NVFP4 an fp8 number for every 16, and one fp32
+number for the matrix.
 
 This kernel runs on any GPU. Products in these formats on the matrix unit need a chip that has them (Blackwell and
 later); none was at hand, so this project has no such kernel.

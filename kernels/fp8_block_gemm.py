@@ -1,13 +1,14 @@
 """Matmul C = A · Bᵀ in fp8 with scales of blocks: 1 × 128 of the activations A, 128 × 128 of the weights B.
 
-fp8 has three bits of mantissa and little range, so one scale for a whole matrix wastes both where an outlier sets it. Here
-every 128 numbers of a row of A, and every square of 128 of B, have a scale of their own. Along k both scales are constant
-for 128 numbers: the matrix unit multiplies one block, and the vector unit adds it to the result with its scales. This
-second sum in fp32 also replaces the matrix unit's, which keeps only some 14 bits for fp8.
+fp8 has three bits of mantissa and little range, so one scale for a whole matrix wastes both where an outlier sets it.
+Here every 128 numbers of a row of A, and every square of 128 of B, have a scale of their own. Along k both scales are
+constant for 128 numbers: the matrix unit multiplies one block, and the vector unit adds it to the result with its
+scales. This second sum in fp32 also replaces the matrix unit's, which keeps only some 14 bits for fp8.
 
-Tiled: one persistent program per multiprocessor walks over output tiles of 128 × 128, block of k by block of k. Kept on
-the chip: the result and one block's product. Per tile and block 4.2 Mflop on the matrix unit meet 16,384 multiply-adds on
-the vector unit, a quarter of its time: no fp8 kernel with such scales reaches the rate of one without.
+Tiled: one persistent program per multiprocessor walks over output tiles of 128 × 128, block of k by block of k. Kept
+on the chip: the result and one block's product. Per tile and block 4.2 Mflop on the matrix unit meet 16,384
+multiply-adds on the vector unit, a quarter of its time: no fp8 kernel with such scales reaches the rate of one
+without.
 
 Source: block sizes of DeepSeek-V3, arXiv:2412.19437, section 3.3.2.
 """

@@ -1,23 +1,25 @@
 """Gated delta rule in chunks on the matrix unit: a linear attention that overwrites what its keys point at.
 
-state[t] = exp(g[t]) · state[t−1] + k[t] ⊗ u[t],  u[t] = β[t] · (v[t] − k[t] · exp(g[t]) · state[t−1]),  y[t] = q[t] · state[t] · scale
+state[t] = exp(g[t]) · state[t−1] + k[t] ⊗ u[t],  u[t] = β[t] · (v[t] − k[t] · exp(g[t]) · state[t−1])
+
+y[t] = q[t] · state[t] / √K
 
 Each u depends on all before it. Within a chunk they solve a triangular system: with s the sums of g from its start,
 
 (I + A) · u = β ∘ (v − exp(s) ∘ k · state),  A[i, j] = β_i · exp(s_i − s_j) · k_i · k_j for j < i.
 
-The first kernel inverts I + A of every chunk at once and stores U = (I + A)⁻¹ · (β ∘ v) and W = (I + A)⁻¹ · (β ∘ exp(s) ∘ k).
-The second walks over the chunks, as in `ssd`: u = U − W · state, y from the state and from the chunk's own scores,
-state ← exp(s_Q) · state + (k ∘ exp(s_Q − s))ᵀ · u.
+The first kernel inverts I + A of every chunk at once and stores U = (I + A)⁻¹ · (β ∘ v) and W = (I + A)⁻¹ · (β ∘
+exp(s) ∘ k). The second walks over the chunks, as in `ssd`: u = U − W · state, y from the state and from the chunk's
+own scores, state ← exp(s_Q) · state + (k ∘ exp(s_Q − s))ᵀ · u.
 
-The inverse: blocks of 16 by forward substitution, four of them at a time in registers; then the blocks are joined to 32
-and to 64, by two products each. Powers of A would need fewer steps and lose all digits where keys are alike.
+The inverse: blocks of 16 by forward substitution, four of them at a time in registers; then the blocks are joined to
+32 and to 64, by two products each. Powers of A would need fewer steps and lose all digits where keys are alike.
 
-Tiled: the first kernel by chunk and head, the second by head and block of values. Kept on the chip: A and its inverse;
-the state.
+Tiled: the first kernel by chunk and head, the second by head and block of values. Kept on the chip: A and its
+inverse; the state.
 
-Letters of shapes: B sequences, L tokens, H heads, K size of keys, V size of values.
-Source: Yang et al. 2024, arXiv:2412.06464, section 3; the chunked form of the delta rule, arXiv:2406.06484, section 3.
+Letters of shapes: B sequences, L tokens, H heads, K size of keys, V size of values. Source: Yang et al. 2024,
+arXiv:2412.06464, section 3; the chunked form of the delta rule, arXiv:2406.06484, section 3.
 """
 
 from typing import Final

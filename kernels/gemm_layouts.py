@@ -1,8 +1,8 @@
 """Matmul C = A · B of matrices in either order, row by row or column by column, as gradients need it.
 
-`gemm` takes operands as linear layers store them. The gradients of Y = X · Wᵀ are dX = dY · W and dW = dYᵀ · X: here an
-operand may be a transposed view, whose strides tell its order, so nothing is transposed in memory. The copy engine brings
-a block in its order, and the matrix unit reads 16-bit blocks of either order from shared memory.
+`gemm` takes operands as linear layers store them. The gradients of Y = X · Wᵀ are dX = dY · W and dW = dYᵀ · X: here
+an operand may be a transposed view, whose strides tell its order, so nothing is transposed in memory. The copy engine
+brings a block in its order, and the matrix unit reads 16-bit blocks of either order from shared memory.
 
 Tiled as `gemm`: one persistent program per multiprocessor walks over output tiles. Optionally the result is added to
 what the output holds.

@@ -1,7 +1,8 @@
 """Grouped matmul of a mixture of experts in fp8, with the block scales of `fp8_block_gemm` and the schedule of
 `grouped_gemm`: rows sorted by expert, each group times its expert's weights.
 
-Tiled: row tiles that never cross experts. A tile's last rows may belong to the next expert: another program writes those.
+Tiled: row tiles that never cross experts. A tile's last rows may belong to the next expert: another program writes
+those.
 """
 
 from typing import Final

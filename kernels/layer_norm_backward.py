@@ -4,9 +4,9 @@ With n = (x − mean) / √(variance + ε), y = n · weight + bias and w = weigh
 
 dx = (w − mean(w) − n · mean(w ∘ n)) / √(variance + ε),  dweight = Σ over rows of dy ∘ n,  dbias = Σ over rows of dy
 
-Tiled: each program takes every P-th row of P programs. Kept on the chip: the row, so that mean and variance are computed
-again instead of being stored by the forward pass, and the program's parts of dweight and dbias. The next row is loaded
-while one is computed.
+Tiled: each program takes every P-th row of P programs. Kept on the chip: the row, so that mean and variance are
+computed again instead of being stored by the forward pass, and the program's parts of dweight and dbias. The next row
+is loaded while one is computed.
 """
 
 import torch

@@ -2,10 +2,11 @@
 
 loss[r] = log Σ_v exp(x[r] · w[v]) − x[r] · w[target[r]]; a target of −100 is ignored.
 
-With 128k words and 8192 tokens the logits would be 2 GB in bf16 and 4 GB in fp32, several times the weights. Forward: the
-kernel multiplies a tile of rows and words, and keeps of it each row's maximum, sum of exponentials and the logit of its
-target; a second kernel merges the tiles of a row. Backward: the logits of a slice of rows are computed again, and the
-kernel writes their gradient (softmax − one at the target) · dloss; two more products give the slice's part of dx and dw.
+With 128k words and 8192 tokens the logits would be 2 GB in bf16 and 4 GB in fp32, several times the weights. Forward:
+the kernel multiplies a tile of rows and words, and keeps of it each row's maximum, sum of exponentials and the logit
+of its target; a second kernel merges the tiles of a row. Backward: the logits of a slice of rows are computed again,
+and the kernel writes their gradient (softmax − one at the target) · dloss; two more products give the slice's part of
+dx and dw.
 
 Tiled: rows by words. Kept on the chip: the logits of a tile. Stored: three numbers per row and tile; one slice of
 gradients, whose size is fixed.

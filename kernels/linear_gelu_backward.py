@@ -1,8 +1,8 @@
 """Backward pass of a linear layer with GELU, out = residual + GELU(A · Bᵀ + bias).
 
-The pre-activations were never stored. One kernel computes them again and, while they are in registers, multiplies GELU's
-slope by the gradient: dP = dout ∘ GELU'(A · Bᵀ + bias). Two more products follow, dA = dP · B and dB = dPᵀ · A; dbias is
-the column sum of dP, and the residual's gradient is dout itself.
+The pre-activations were never stored. One kernel computes them again and, while they are in registers, multiplies
+GELU's slope by the gradient: dP = dout ∘ GELU'(A · Bᵀ + bias). Two more products follow, dA = dP · B and dB = dPᵀ ·
+A; dbias is the column sum of dP, and the residual's gradient is dout itself.
 
 Tiled: output tiles of dP as in `linear_gelu_residual`. Kept on the chip: the pre-activations and the slope.
 """

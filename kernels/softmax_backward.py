@@ -1,7 +1,7 @@
 """Backward pass of softmax over rows: dx = y ∘ (dy − Σ y ∘ dy).
 
-Tiled: one or a few whole rows per program, or one row in chunks. Kept on the chip: the rows, where they fit; a wider row
-is read twice, once for its sum and once for the result.
+Tiled: one or a few whole rows per program, or one row in chunks. Kept on the chip: the rows, where they fit; a wider
+row is read twice, once for its sum and once for the result.
 """
 
 import torch

@@ -1,21 +1,26 @@
-"""State-space duality scan (Mamba-2) in chunks on the matrix unit: a linear recurrence with one decay per head and token.
+"""State-space duality scan (Mamba-2) in chunks on the matrix unit: a linear recurrence with one decay per head and
+token.
 
 state[t] = exp(Δ[t] · a) · state[t−1] + Δ[t] · b[t] ⊗ x[t],  y[t] = c[t] · state[t] + skip · x[t]
 
-Within a chunk of Q tokens the recurrence is attention without a softmax. With s the sums of Δ · a from the chunk's start:
+Within a chunk of Q tokens the recurrence is attention without a softmax. With s the sums of Δ · a from the chunk's
+start:
 
-y = (c · bᵀ ∘ exp(s_i − s_j) ∘ [i ≥ j]) · (Δ ∘ x) + exp(s) ∘ (c · state),  state ← exp(s_Q) · state + (b ∘ exp(s_Q − s) ∘ Δ)ᵀ · x
+y = (c · bᵀ ∘ exp(s_i − s_j) ∘ [i ≥ j]) · (Δ ∘ x) + exp(s) ∘ (c · state)
 
-so four products of the matrix unit replace Q steps. Mamba-1 (`selective_scan`) has a decay per channel and state, so its
-chunks are no products, and exponentials bound it.
+state ← exp(s_Q) · state + (b ∘ exp(s_Q − s) ∘ Δ)ᵀ · x
 
-Tiled: a program takes one head of one sequence and walks over its chunks. Kept on the chip: the state, so that it never
-passes through memory; x is read once and y written once. Where sequences and heads are fewer than a GPU runs programs, a
-sequence is cut into segments: a first pass computes each segment's end state, a short one joins them, and the last pass
-starts each segment with the state handed over to it. A caller hands over states between calls in the same way.
+so four products of the matrix unit replace Q steps. Mamba-1 (`selective_scan`) has a decay per channel and state, so
+its chunks are no products, and exponentials bound it.
 
-Letters of shapes: B sequences, L tokens, H heads, P channels of a head, G groups of heads that share b and c, N states.
-Source: Dao and Gu 2024, arXiv:2405.21060, section 6.
+Tiled: a program takes one head of one sequence and walks over its chunks. Kept on the chip: the state, so that it
+never passes through memory; x is read once and y written once. Where sequences and heads are fewer than a GPU runs
+programs, a sequence is cut into segments: a first pass computes each segment's end state, a short one joins them, and
+the last pass starts each segment with the state handed over to it. A caller hands over states between calls in the
+same way.
+
+Letters of shapes: B sequences, L tokens, H heads, P channels of a head, G groups of heads that share b and c, N
+states. Source: Dao and Gu 2024, arXiv:2405.21060, section 6.
 """
 
 from dataclasses import dataclass

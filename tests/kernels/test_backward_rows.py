@@ -1,4 +1,4 @@
-"""Backward passes over rows, and RoPE, whose backward pass is itself: each against automatic differentiation in fp64."""
+"""Backward passes over rows, and RoPE: each against automatic differentiation in fp64."""
 
 import pytest
 import torch

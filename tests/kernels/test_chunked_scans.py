@@ -82,7 +82,7 @@ def test_gated_delta_matches_reference(dtype, case, device, on_gpu, assert_close
 
 def test_like_keys_keep_their_digits(device, assert_close):
     """With one key for all tokens, full strength and no decay, each token overwrites the value of the one before."""
-    q, k, v, g, beta = gated_delta.make_inputs(1, 64, 1, 16, 16, 5, device, torch.float16)
+    _, k, v, g, beta = gated_delta.make_inputs(1, 64, 1, 16, 16, 5, device, torch.float16)
     k = k[:, :1].expand(-1, 64, -1, -1).contiguous()
     k[:] = 0.25  # of length one, without rounding
     y, state = gated_delta.run(k * 4, k, v, torch.zeros_like(g), torch.ones_like(beta))

@@ -197,7 +197,7 @@ WITH_SEVERAL_OUTPUTS = (
     "attention_backward",
     "linear_gelu_backward",
 )
-"""Kernels whose `out` is a tuple of all results; the scans return their final states beside the one that `out` takes."""
+"""Kernels whose `out` is a tuple of all results; that of the scans takes the results without the final states."""
 
 
 def with_gaps(tensor: torch.Tensor) -> torch.Tensor:
@@ -335,7 +335,7 @@ BY_INDEX = {
     "pointer_chase",
     "rope",
 }
-"""Kernels that read an operand at places that integers on the device say. To check those, the host would have to wait."""
+"""Kernels that read an operand at places that integers on the device say: to check those, the host would wait."""
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in BY_INDEX])
