@@ -176,7 +176,8 @@ def reference(
     """
     batch, num_tokens, num_heads, num_channels = x.shape
     per_group = num_heads // b.shape[2]
-    values, steps = x.double(), delta.double()
+    values = x.double()
+    steps = delta.double()
     inputs, outputs = (one.double().repeat_interleave(per_group, dim=2) for one in (b, c))
     shape = (batch, num_heads, b.shape[3], num_channels)
     state = torch.zeros(shape, dtype=torch.float64, device=x.device) if start is None else start.double()

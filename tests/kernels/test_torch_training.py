@@ -30,7 +30,8 @@ def cases(device):
     def turn(x, cos, sin, positions):
         rows = positions.long()
         first, second = x.chunk(2, dim=2)
-        c, s = cos[rows][:, None], sin[rows][:, None]
+        c = cos[rows][:, None]
+        s = sin[rows][:, None]
         return torch.cat((first * c - second * s, second * c + first * s), dim=2)
 
     def swiglu(x):
