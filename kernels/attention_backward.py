@@ -276,6 +276,40 @@ def reference(
     return dq, dk, dv
 
 
+def check_backward(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    result: torch.Tensor,
+    logs: torch.Tensor,
+    grad: torch.Tensor,
+    causal: bool,
+    out: tuple[torch.Tensor, torch.Tensor, torch.Tensor] | None,
+) -> None:
+    """Refuse operands between which the backward pass is not defined, or that the kernels would read wrongly.
+
+    Raises: ValueError: operands that `attention.check_sizes` refuses, or of other shapes.
+    """
+    attention.check_sizes(q, k, v, causal, result, logs)
+    dq, dk, dv = out or (None, None, None)
+    check_operands(HALVES, q=q, grad=(grad, q.shape), dq=(dq, q.shape), dk=(dk, k.shape), dv=(dv, k.shape))
+
+
+def compute_delta(result: torch.Tensor, grad: torch.Tensor, logs: torch.Tensor) -> torch.Tensor:
+    """Return the sum of dO ∘ O of each query and head.
+
+    Shapes: result [B, S, H, D], grad [B, S, H, D], logs [B, H, S] -> [B, H, S] fp32.
+    """
+    batch, num_queries, num_heads, head_dim = result.shape
+    width = min(size for size in CONFIGS if size >= head_dim)
+    delta = torch.empty_like(logs)
+    num_rows = batch * num_queries * num_heads
+    _delta_kernel[(triton.cdiv(num_rows, _ROWS),)](
+        result, grad, delta, num_rows, num_queries, num_heads, head_dim, ROWS=_ROWS, HEAD_DIM=width
+    )
+    return delta
+
+
 def run(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -293,18 +327,13 @@ def run(
     -> those of q, k and v.
     Raises: ValueError: operands that `attention.check_sizes` refuses, or of other shapes.
     """
-    attention.check_sizes(q, k, v, causal, result, logs)
+    check_backward(q, k, v, result, logs, grad, causal, out)
     dq, dk, dv = out or (None, None, None)
-    check_operands(HALVES, q=q, grad=(grad, q.shape), dq=(dq, q.shape), dk=(dk, k.shape), dv=(dv, k.shape))
     batch, num_queries, num_heads, head_dim = q.shape
     num_keys, num_kv_heads = k.shape[1:3]
     width = min(size for size in CONFIGS if size >= head_dim)
     config = config or (_INTERPRETER_CONFIG if INTERPRET else CONFIGS[width])
-    delta = torch.empty_like(logs)
-    num_rows = batch * num_queries * num_heads
-    _delta_kernel[(triton.cdiv(num_rows, _ROWS),)](
-        result, grad, delta, num_rows, num_queries, num_heads, head_dim, ROWS=_ROWS, HEAD_DIM=width
-    )
+    delta = compute_delta(result, grad, logs)
     dq_sum = torch.zeros(q.shape, dtype=torch.float32, device=q.device)
     dk = torch.empty_like(k) if dk is None else dk
     dv = torch.empty_like(v) if dv is None else dv

@@ -11,7 +11,7 @@ import torch
 from advisor.kernels import (
     activations,
     activations_backward,
-    attention_backward,
+    attention_backward_wgmma,
     attention_wgmma,
     layer_norm,
     layer_norm_backward,
@@ -294,7 +294,8 @@ def attention_backward_op(
 
     Shapes: q, result, grad [B, S, H, D], k, v [B, T, G, D], logs [B, H, S] -> those of q, k and v.
     """
-    return attention_backward.run(q, k, v, result, logs, grad.contiguous(), causal)
+    run = attention_backward_wgmma.fastest(q)
+    return run(q, k, v, result, logs, grad.contiguous(), causal)
 
 
 @attention_backward_op.register_fake

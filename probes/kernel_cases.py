@@ -15,6 +15,7 @@ from advisor.kernels import (
     activations_backward,
     attention,
     attention_backward,
+    attention_backward_wgmma,
     attention_packed,
     attention_wgmma,
     causal_conv1d,
@@ -127,6 +128,8 @@ def attention_backward_case(
         "torch": _lazily(lambda: _gradient(_sdpa(backend.FLASH_ATTENTION), q, k, v, grad=grad)),
         "cudnn": _lazily(lambda: _gradient(_sdpa(backend.CUDNN_ATTENTION), q, k, v, grad=grad)),
     }
+    if attention_backward_wgmma.is_supported(q):
+        calls["advisor (wgmma)"] = lambda: attention_backward_wgmma.run(q, k, v, result, logs, grad)[0]
     return KernelCase(calls, lambda out: out[:1, :few, :1], exact, can_be_captured=False)
 
 
@@ -166,7 +169,9 @@ def decode_case(shape: Sequence[int], kind: torch.dtype, device: torch.device, i
 def mla_decode_case(shape: Sequence[int], kind: torch.dtype, device: torch.device) -> KernelCase:
     """Return the case of one new token per sequence over a paged cache of latents."""
     sequences, heads, tokens = shape
-    q, pages, table, lengths, scale = mla_decode.make_inputs(heads, [tokens] * sequences, _PAGE, 0, device, kind)
+    q, pages, table, lengths, scale = mla_decode.make_inputs(
+        heads, [tokens] * sequences, _PAGE, 0, device, kind
+    )
     return KernelCase(
         {"advisor": lambda: mla_decode.run(q, pages, table, lengths, scale)},
         lambda out: out[:1],
@@ -174,9 +179,7 @@ def mla_decode_case(shape: Sequence[int], kind: torch.dtype, device: torch.devic
     )
 
 
-def row_backward_case(
-    name: str, shape: Sequence[int], kind: torch.dtype, device: torch.device
-) -> KernelCase:
+def row_backward_case(name: str, shape: Sequence[int], kind: torch.dtype, device: torch.device) -> KernelCase:
     """Return the case of a backward pass over rows; the gradient of the first rows is checked."""
     rows, columns = shape
     some = slice(0, NUM_CHECKED)
@@ -466,7 +469,9 @@ def scan_case(name: str, shape: Sequence[int], kind: torch.dtype, device: torch.
 
     if name == "ssd":
         sequences, tokens, heads, channels, states = shape
-        x, delta, a, b, c, skip = ssd.make_inputs(sequences, tokens, heads, channels, 1, states, 0, device, kind)
+        x, delta, a, b, c, skip = ssd.make_inputs(
+            sequences, tokens, heads, channels, 1, states, 0, device, kind
+        )
         return KernelCase(
             {"advisor": lambda: ssd.run(x, delta, a, b, c, skip)[0]},
             first_tokens,

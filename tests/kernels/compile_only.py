@@ -112,6 +112,7 @@ def training_calls() -> dict[str, Callable[[], object]]:
     from advisor.kernels import (
         attention,
         attention_backward,
+        attention_backward_wgmma,
         gemm_layouts,
         layer_norm_backward,
         linear_cross_entropy,
@@ -145,7 +146,11 @@ def training_calls() -> dict[str, Callable[[], object]]:
     for head_dim in (64, 128):
         q, k, v = attention.make_inputs(1, 512, 512, 4, 1, head_dim, 0, CPU)
         logs = torch.zeros(1, 4, 512)
-        found[f"attention_backward_{head_dim}"] = lambda i=(q, k, v, q, logs, q): attention_backward.run(*i)
+        operands = (q, k, v, q, logs, q)
+        found[f"attention_backward_{head_dim}"] = lambda i=operands: attention_backward.run(*i)
+        found[f"wgmma_backward_{head_dim}"] = lambda i=operands: [
+            attention_backward_wgmma.run(*i, causal=causal) for causal in (True, False)
+        ]
     return found
 
 
