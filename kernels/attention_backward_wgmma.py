@@ -1,13 +1,14 @@
 """Backward pass of attention on Hopper's matrix units with a role for each group of warps (Gluon): the twin of
 `attention_backward`.
 
-One warp copies. Two groups of four warps each own 64 keys and values of a program's 128, whose gradients stay in their
-registers. Both compute scores transposed, keys by queries: so the weights and the gradients of the scores are in registers
-as the first operand of the products for dV and dK. The gradients of the scores also go to shared memory, since dQ sums over
-the keys of both groups; each group then computes half of dQ and adds it in device memory.
+One warp copies. Two groups of four warps each own 64 keys and values of a program's 128, whose gradients stay in
+their registers. Both compute scores transposed, keys by queries: so the weights and the gradients of the scores are
+in registers as the first operand of the products for dV and dK. The gradients of the scores also go to shared
+memory, since dQ sums over the keys of both groups; each group then computes half of dQ and adds it in device
+memory.
 
-dQ is summed in fp32 in the order in which threads hold it, so that the lanes of a warp add to neighbouring numbers; a last
-kernel brings it into the order of the queries.
+dQ is summed in fp32 in the order in which threads hold it, so that the lanes of a warp add to neighbouring numbers;
+a last kernel brings it into the order of the queries.
 """
 
 from collections.abc import Callable
@@ -77,7 +78,7 @@ def _copy(descs, memory, barriers, sizes, CAUSAL: gl.constexpr):
     q_desc, k_desc, v_desc, grad_desc = descs
     q_smem, k_smem, v_smem, grad_smem, _ds_smem = memory
     kv_full, q_full, q_empty, grad_full, grad_empty, _ds_full, _ds_empty = barriers
-    num_queries, num_keys, num_kv_heads, queries_per_kv, batch, kv_head, first_key = sizes
+    num_queries, num_keys, _num_kv_heads, queries_per_kv, batch, kv_head, first_key = sizes
     STAGES: gl.constexpr = q_smem.shape[0]
     BLOCK_M: gl.constexpr = q_smem.shape[2]
     mbarrier.expect(kv_full.index(0), 4 * k_desc.block_type.nbytes)

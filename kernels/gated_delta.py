@@ -22,6 +22,7 @@ Letters of shapes: B sequences, L tokens, H heads, K size of keys, V size of val
 arXiv:2412.06464, section 3; the chunked form of the delta rule, arXiv:2406.06484, section 3.
 """
 
+from dataclasses import dataclass
 from typing import Final
 
 import torch
@@ -35,11 +36,20 @@ CHUNK: Final = 64
 """Tokens of a chunk: four blocks of 16, which are joined twice."""
 _LOG2_E = tl.constexpr(1.4426950408889634)
 _BLOCK = tl.constexpr(16)
-_VALUES: Final = 32 if INTERPRET else 64
-"""Number of values of one program of the second kernel."""
-_SOLVE_WARPS: Final = 4
-_SCAN_WARPS: Final = 4
-_SCAN_STAGES: Final = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """Number of values of one program of the second kernel, warps of both, and stages of the second."""
+
+    values: int
+    solve_warps: int
+    scan_warps: int
+    stages: int
+
+
+CONFIG: Final = Config(values=64, solve_warps=4, scan_warps=4, stages=2)
+_INTERPRETER_CONFIG: Final = Config(values=32, solve_warps=4, scan_warps=4, stages=1)
 
 
 @triton.jit
@@ -213,6 +223,7 @@ def run(
     beta: torch.Tensor,
     start: torch.Tensor | None = None,
     out: torch.Tensor | None = None,
+    config: Config | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Compute results and final states, from zeros or from the states that an earlier call handed over.
 
@@ -240,6 +251,7 @@ def run(
     check_operands(g=g, beta=beta)
     check_operands(None, q=q, start=(start, (batch, num_heads, key_size, value_size)))
     check_operands((torch.float32,), start=start)
+    config = config or (_INTERPRETER_CONFIG if INTERPRET else CONFIG)
     out = torch.empty_like(v) if out is None else out
     w = torch.empty_like(k)
     u = torch.empty_like(v)
@@ -248,7 +260,7 @@ def run(
     keys = max(16, triton.next_power_of_2(key_size))
 
     def describe_states(states: torch.Tensor) -> TensorDescriptor:
-        return TensorDescriptor.from_tensor(states.view(-1, key_size, value_size), [1, keys, _VALUES])
+        return TensorDescriptor.from_tensor(states.view(-1, key_size, value_size), [1, keys, config.values])
 
     _solve_kernel[(num_heads, triton.cdiv(num_tokens, CHUNK), batch)](
         k,
@@ -261,24 +273,24 @@ def run(
         CHUNK=CHUNK,
         KEYS=keys,
         VALUES=max(16, triton.next_power_of_2(value_size)),
-        num_warps=_SOLVE_WARPS,
+        num_warps=config.solve_warps,
     )
-    _scan_kernel[(num_heads * triton.cdiv(value_size, _VALUES), batch)](
+    _scan_kernel[(num_heads * triton.cdiv(value_size, config.values), batch)](
         *(TensorDescriptor.from_tensor(x, [1, CHUNK, 1, keys]) for x in (q, k)),
         g,
         TensorDescriptor.from_tensor(w, [1, CHUNK, 1, keys]),
-        TensorDescriptor.from_tensor(u, [1, CHUNK, 1, _VALUES]),
+        TensorDescriptor.from_tensor(u, [1, CHUNK, 1, config.values]),
         None if start is None else describe_states(start),
-        TensorDescriptor.from_tensor(out, [1, CHUNK, 1, _VALUES]),
+        TensorDescriptor.from_tensor(out, [1, CHUNK, 1, config.values]),
         describe_states(end),
         *sizes,
         key_size**-0.5,
         HAS_START=start is not None,
         CHUNK=CHUNK,
         KEYS=keys,
-        VALUES=_VALUES,
-        num_warps=_SCAN_WARPS,
-        num_stages=_SCAN_STAGES,
+        VALUES=config.values,
+        num_warps=config.scan_warps,
+        num_stages=config.stages,
     )
     return out, end
 

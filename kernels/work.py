@@ -69,7 +69,7 @@ def _rows(flop: int, arrays: int, extra_rows: int = 0, example: Sizes = (32768, 
 def _decode(element_bytes: int) -> KernelWork:
     return KernelWork(
         ("sequences", "kv_heads", "tokens", "size"),
-        (64, 8, 8192, 128),
+        (32, 8, 4096, 128),
         lambda s: 4 * QUERIES_PER_KV * s[0] * s[1] * s[2] * s[3],
         lambda s: 2 * s[0] * s[1] * s[2] * s[3] * element_bytes,
         "16 bits",

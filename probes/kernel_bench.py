@@ -25,7 +25,7 @@ from advisor.kernels import (
     transpose,
 )
 from advisor.kernels.gemm_tiles import CONFIGS
-from advisor.kernels.timing import time_calls, time_graph
+from advisor.kernels.timing import time_calls, time_graph, time_once
 from advisor.kernels.work import WORKS
 from advisor.probes.bench import Bench
 from advisor.probes.compute import vendor_product
@@ -37,6 +37,8 @@ from advisor.probes.telemetry import Sampler
 FORMATS: Final = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp8": torch.float8_e4m3fn}
 _NUM_BURSTS: Final = 3
 _NUM_SAMPLES: Final = 10
+_LONG_S: Final = 1e-3
+"""Time above which a kernel is replayed alone [s]."""
 
 
 def gemm_case(shape: Sequence[int], dtype: str, device: torch.device) -> KernelCase:
@@ -190,9 +192,12 @@ def measure(name: str, case: KernelCase, bench: Bench) -> dict[str, Any]:
 
 
 def _time_burst(case: KernelCase, call: Multiply, device: torch.device) -> float:
-    """Median time of a call within one burst [s]."""
+    """Median time of a call within one burst of some tens of milliseconds [s]."""
     if case.can_be_captured:
-        return time_graph([call], device, num_repeats=4, num_samples=_NUM_SAMPLES).median_s
+        # Short kernels are replayed several at a time, so that a launch does not weigh on them.
+        is_long = device.type == "cuda" and time_once(call, device) > _LONG_S
+        num_repeats = 1 if is_long else case.num_repeats
+        return time_graph([call], device, num_repeats=num_repeats, num_samples=_NUM_SAMPLES).median_s
     return time_calls(call, device, num_warmup=2, num_samples=_NUM_SAMPLES).median_s
 
 

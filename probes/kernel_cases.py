@@ -3,6 +3,7 @@
 A peer is what torch offers for the same operation, in the same process. Where torch has none, there is no peer.
 """
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -48,6 +49,8 @@ NUM_CHECKED: Final = 128
 """Rows, or queries of one head, that are also computed in fp64."""
 _PAGE: Final = 64
 """Tokens of a page of the cache, in decode attention [count]."""
+_ROTATED_BYTES: Final = 200 * 10**6
+"""Weights that calls of a small product take turns with [bytes]: four times an H100's L2."""
 _TAPS: Final = 4
 """Taps of the causal convolution [count]."""
 
@@ -61,6 +64,8 @@ class KernelCase:
     """Part of a result that `exact` is compared with."""
     exact: Callable[[], torch.Tensor]
     """Right values of that part in fp64, from the rounded operands."""
+    num_repeats: int = 4
+    """Calls that are captured in one graph; of small operands so many that the caches do not hold what they touch."""
     can_be_captured: bool = True
     """Whether all calls can be captured in a graph; a peer's backward pass by automatic differentiation cannot."""
 
@@ -210,7 +215,10 @@ def row_backward_case(name: str, shape: Sequence[int], kind: torch.dtype, device
     if name == "layer_norm_backward":
         x, weight, grad = layer_norm_backward.make_inputs(rows, columns, 0, device, kind)
         bias = torch.zeros_like(weight)
-        norm = lambda x, w, b: functional.layer_norm(x, (columns,), w, b)  # noqa: E731
+
+        def norm(rows: torch.Tensor, scale: torch.Tensor, shift: torch.Tensor) -> torch.Tensor:
+            return functional.layer_norm(rows, (columns,), scale, shift)
+
         return KernelCase(
             {
                 "advisor": lambda: layer_norm_backward.run(x, weight, grad)[0],
@@ -383,19 +391,34 @@ def w8a8_case(shape: Sequence[int], device: torch.device) -> KernelCase:
 
 
 def w4a16_case(shape: Sequence[int], kind: torch.dtype, device: torch.device) -> KernelCase:
-    """Return the case of a product with 4-bit weights; torch's peer has weights of 16 bits, four times as many bytes."""
+    """Return the case of a product with 4-bit weights; torch's peer has weights of 16 bits, four times as many bytes.
+
+    Calls take turns with several copies of the weights, since a product in a model finds no weights in the caches. With
+    `early` a launch overlaps the kernel before, as in a captured step.
+    """
     m, n, k = shape
     x, words, scale = w4a16.make_inputs(m, n, k, 0, device, kind)
+    num_copies = max(1, min(32, _ROTATED_BYTES // w4a16.weight_bytes(n, k))) if device.type == "cuda" else 1
+    copies = [(words.clone(), scale.clone()) for _ in range(num_copies)]
     run = w4a16_row.fastest(x, n)
+
+    def rotating(launch: Callable[..., torch.Tensor]) -> Multiply:
+        turns = itertools.cycle(copies)
+        return lambda: launch(x, *next(turns))
 
     def wide() -> Multiply:
         weights = ((w4a16.unpack(words) - 8) * scale.T.repeat_interleave(w4a16.GROUP, dim=1)).to(kind)
-        return lambda: x @ weights.T
+        turns = itertools.cycle([weights.clone() for _ in range(max(1, num_copies // 4))])
+        return lambda: x @ next(turns).T
 
+    calls = {"advisor": rotating(run), "torch": _lazily(wide)}
+    if run is not w4a16.run:
+        calls["advisor (early)"] = rotating(partial(run, early=True))
     return KernelCase(
-        {"advisor": lambda: run(x, words, scale), "torch": _lazily(wide)},
+        calls,
         _whole,
         lambda: w4a16.reference(x, words, scale).double(),
+        num_repeats=max(4, num_copies),
     )
 
 
@@ -421,7 +444,7 @@ def grouped_case(shape: Sequence[int], kind: torch.dtype, device: torch.device) 
 
 
 def grouped_fp8_case(shape: Sequence[int], device: torch.device) -> KernelCase:
-    """Return the case of a grouped product in fp8; torch's peer has one scale per row, so less work and more error."""
+    """Return the case of a grouped product in fp8; torch's peer has one scale per row: less work and more error."""
     rows, experts, n, k = shape
     a, a_scale, b, b_scale, sizes = grouped_gemm_fp8.make_inputs(rows, experts, n, k, 0, device)
     ends = sizes.cumsum(0).to(torch.int32)

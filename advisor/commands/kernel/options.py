@@ -43,7 +43,7 @@ KernelName = Literal[
     "selective_scan",
     "causal_conv1d",
 ]
-"""Operators that this project has a kernel of: the first eight have a model in the simulator, the others have counts."""
+"""Operators that this project has a kernel of: the simulator models the first eight, the others are counted."""
 
 
 @command("kernel")

@@ -83,7 +83,7 @@ def kernel(asked: KernelInput, shared: SharedOptions) -> Answer:
         notes.append(
             f"this machine has {here or 'another GPU'}, so {found.record.id} is modelled, not measured"
         )
-    analysis = _analyse(asked, shape, found.record)
+    analysis = analyse_kernel(asked.name, shape, asked.dtype, found.record)
     times: list[KernelTime] = []
     if is_measured:
         times = measure_kernel(asked.name, shape, asked.dtype, peers, with_sweep=asked.sweep is not None)
@@ -196,23 +196,27 @@ def _check_format(asked: KernelInput) -> None:
         )
 
 
-def _analyse(asked: KernelInput, shape: tuple[int, ...], record: Accelerator) -> OperatorAnalysis:
-    counted = WORKS.get(asked.name)
-    if counted is not None:
-        device = device_of(record)
-        peaks = record.peak_flop_per_s
-        matrix = peaks.get("bf16", peaks.get("fp16", 0.0))
-        peak = {
-            "16 bits": matrix,
-            "fp8": peaks.get("fp8", matrix),
-            "int8": peaks.get("int8", matrix),
-            "vector": peaks.get("fp32", matrix),
-        }[counted.unit]
-        work = Work(float(counted.flop(shape)), float(counted.num_bytes(shape)))
-        sizes = dict(zip(counted.dimensions, shape, strict=True))
-        return analyse_counts(asked.name, sizes, asked.dtype, work, peak, device.bandwidth_bytes_per_s)
-    question = OperatorQuestion(_MODELLED[asked.name], shape, asked.dtype)
-    return analyse_operator(question, device_of(record), record.peak_flop_per_s.get("fp32"))
+def analyse_kernel(name: str, shape: tuple[int, ...], dtype: str, record: Accelerator) -> OperatorAnalysis:
+    """Return work and floor of a kernel at a shape, with a prediction where the simulator has fitted its operator.
+
+    Raises: AdvisorError: the shape or the format is not one of the operator's. InfeasibleError: the accelerator cannot
+        be simulated.
+    """
+    counted = WORKS.get(name)
+    if counted is None:
+        question = OperatorQuestion(_MODELLED[name], shape, dtype)
+        return analyse_operator(question, device_of(record), record.peak_flop_per_s.get("fp32"))
+    peaks = record.peak_flop_per_s
+    matrix = peaks.get("bf16", peaks.get("fp16", 0.0))
+    peak = {
+        "16 bits": matrix,
+        "fp8": peaks.get("fp8", matrix),
+        "int8": peaks.get("int8", matrix),
+        "vector": peaks.get("fp32", matrix),
+    }[counted.unit]
+    work = Work(float(counted.flop(shape)), float(counted.num_bytes(shape)))
+    sizes = dict(zip(counted.dimensions, shape, strict=True))
+    return analyse_counts(name, sizes, dtype, work, peak, device_of(record).bandwidth_bytes_per_s)
 
 
 def _tiles(asked: KernelInput, shape: tuple[int, ...], record: Accelerator) -> tuple[TileOccupancy, ...]:
