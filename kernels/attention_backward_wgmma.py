@@ -175,10 +175,14 @@ def _step(
     place = count % STAGES
     phase = count // STAGES & 1
     num_blocks = (num_queries + BLOCK_M - 1) // BLOCK_M
-    rows = block * BLOCK_M + gl.arange(0, BLOCK_M, layout=gl.SliceLayout(0, score_layout))
-    is_query = rows < num_queries
+    column_layout: gl.constexpr = gl.SliceLayout(0, score_layout)
+    # One number for each thread, on its way early; every thread of a column gets it when it is needed.
+    spread_layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
+    own_rows = block * BLOCK_M + gl.arange(0, BLOCK_M, layout=spread_layout)
+    is_query = own_rows < num_queries
     # Beyond the last query the weights become zero.
-    logs = gl.load(logs_ptr + head_row * num_queries + rows, mask=is_query, other=float("inf"))
+    logs = gl.load(logs_ptr + head_row * num_queries + own_rows, mask=is_query, other=float("inf"))
+    delta = gl.load(delta_ptr + head_row * num_queries + own_rows, mask=is_query, other=0.0)
     zeros = gl.zeros([_KEYS, BLOCK_M], gl.float32, score_layout)
     k = k_smem.index(GROUP).reshape([_KEYS, HEAD])
     v = v_smem.index(GROUP).reshape([_KEYS, HEAD])
@@ -189,19 +193,21 @@ def _step(
     mbarrier.wait(grad_full.index(place), phase)
     d_weights = warpgroup_mma(v, grad.permute([1, 0]), zeros, use_acc=False, is_async=True)
     scores = warpgroup_mma_wait(1, deps=[scores])
+    logs = gl.convert_layout(logs, column_layout)
     weights = gl.exp2(scores * (softmax_scale * _LOG2_E) - logs[None, :])
     if is_masked:
         keys = first_key + GROUP * _KEYS + gl.arange(0, _KEYS, layout=gl.SliceLayout(1, score_layout))
         visible = (keys < num_keys)[:, None]
         if CAUSAL:
+            rows = block * BLOCK_M + gl.arange(0, BLOCK_M, layout=column_layout)
             visible = visible & (keys[:, None] <= rows[None, :] + (num_keys - num_queries))
         weights = gl.where(visible, weights, 0.0)
     operand: gl.constexpr = gl.DotOperandLayout(0, acc_layout, 2)
     # From here on the weights are 16-bit numbers: in fp32 they would take the registers of the next products.
     rounded = weights.to(q_smem.dtype)
     dv = warpgroup_mma(gl.convert_layout(rounded, operand), grad, dv, is_async=True)
-    delta = gl.load(delta_ptr + head_row * num_queries + rows, mask=is_query, other=0.0)
     d_weights = warpgroup_mma_wait(1, deps=[d_weights])
+    delta = gl.convert_layout(delta, column_layout)
     ds = (rounded.to(gl.float32) * (d_weights - delta[None, :])).to(q_smem.dtype)
     half = count & 1
     # Both groups have read what was here two steps before.

@@ -134,6 +134,16 @@ def _merge_kernel(
     tl.store(out_ptr + head * HEAD_DIM + columns, merged)
 
 
+def _tokens(
+    cache: torch.Tensor, pages: torch.Tensor, length: int, scale: torch.Tensor | None
+) -> torch.Tensor:
+    """Return the tokens of some pages in fp32, times their heads' scales."""
+    # torch gathers bytes everywhere, and numbers of fp8 not.
+    gathered = cache.view(torch.uint8)[pages].view(cache.dtype)
+    tokens = gathered.reshape(-1, *cache.shape[2:])[:length].float()
+    return tokens if scale is None else tokens * scale[:, None]
+
+
 def reference(
     q: torch.Tensor,
     k_pages: torch.Tensor,
@@ -148,17 +158,12 @@ def reference(
     """
     num_heads, head_dim = q.shape[1:]
     num_kv_heads = k_pages.shape[2]
-    k_pages = k_pages.float()
-    v_pages = v_pages.float()
-    if scales is not None:
-        k_pages = k_pages * scales[0][:, None]
-        v_pages = v_pages * scales[1][:, None]
+    k_scale, v_scale = scales or (None, None)
     rows = []
     for sequence, length in enumerate(lengths.tolist()):
         pages = block_table[sequence].long()
-        k_tgd, v_tgd = (
-            x[pages].reshape(-1, num_kv_heads, head_dim)[:length].float() for x in (k_pages, v_pages)
-        )
+        k_tgd = _tokens(k_pages, pages, length, k_scale)
+        v_tgd = _tokens(v_pages, pages, length, v_scale)
         k_thd, v_thd = (x.repeat_interleave(num_heads // num_kv_heads, dim=1) for x in (k_tgd, v_tgd))
         scores = torch.einsum("hd,thd->ht", q[sequence].float(), k_thd) / head_dim**0.5
         rows.append(torch.einsum("ht,thd->hd", torch.softmax(scores, dim=1), v_thd))
