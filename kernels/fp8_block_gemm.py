@@ -34,6 +34,8 @@ from advisor.kernels.gemm_tiles import Config
 BLOCK: Final = 128
 """Size of a scale's block along k, and along the rows of B."""
 CONFIG: Final = Config(128, 128, BLOCK, num_warps=8, num_stages=4, split_epilogue=False)
+PROGRAMS_PER_SM: Final = 1
+"""Number of programs of a multiprocessor: with several, one adds with scales while another multiplies."""
 SMALL_TILES: Final = Config(64, 128, BLOCK, num_warps=4, num_stages=4, split_epilogue=False)
 """Configuration of at most 64 rows."""
 _INTERPRETER_CONFIG: Final = Config(32, BLOCK, BLOCK, num_warps=4, num_stages=1, split_epilogue=False)
@@ -218,7 +220,7 @@ def run(
         )
     out = empty_output(m, n, torch.bfloat16, a.device) if out is None else out
     check_output(out, m, n)
-    programs = min(persistent_programs(a.device), config.num_tiles(m, n))
+    programs = min(PROGRAMS_PER_SM * persistent_programs(a.device), config.num_tiles(m, n))
     _block_kernel[(programs,)](
         TensorDescriptor.from_tensor(a, [config.block_m, BLOCK]),
         TensorDescriptor.from_tensor(b[None], [1, BLOCK, BLOCK]),

@@ -12,6 +12,7 @@ import triton
 import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
+from advisor.kernels import fp8_block_gemm
 from advisor.kernels.backend import INTERPRET, check_formats, check_operands, normal, persistent_programs
 from advisor.kernels.fp8_block_gemm import (
     BLOCK,
@@ -126,7 +127,8 @@ def run(
     schedule = schedule or make_schedule(group_sizes, num_rows, config.block_m)
     out = torch.empty((num_rows, n), dtype=torch.bfloat16, device=a.device) if out is None else out
     num_slots = schedule.expert.numel()
-    programs = min(persistent_programs(a.device), num_slots * triton.cdiv(n, BLOCK))
+    slots = fp8_block_gemm.PROGRAMS_PER_SM * persistent_programs(a.device)
+    programs = min(slots, num_slots * triton.cdiv(n, BLOCK))
     _grouped_kernel[(programs,)](
         TensorDescriptor.from_tensor(a, [config.block_m, BLOCK]),
         TensorDescriptor.from_tensor(b, [1, BLOCK, BLOCK]),
