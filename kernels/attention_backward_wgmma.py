@@ -118,7 +118,8 @@ def _add_dq(dq_ptr, dq, row):
     columns = gl.arange(0, _TILE, layout=gl.SliceLayout(0, layout))[None, :]
     number = columns // 8 * 4 + rows // 8 % 2 * 2 + columns % 2
     thread = rows // 16 * 32 + rows % 8 * 4 + columns % 8 // 2
-    gl.atomic_add(dq_ptr + row * (_TILE * _TILE) + number * 128 + thread, dq, sem="relaxed")
+    start = dq_ptr + row.to(gl.int64) * (_TILE * _TILE)
+    gl.atomic_add(start + number * 128 + thread, dq, sem="relaxed")
 
 
 @gluon.jit

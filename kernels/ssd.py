@@ -10,7 +10,8 @@ y = (c · bᵀ ∘ exp(s_i − s_j) ∘ [i ≥ j]) · (Δ ∘ x) + exp(s) ∘ (c
 
 state ← exp(s_Q) · state + (b ∘ exp(s_Q − s) ∘ Δ)ᵀ · x
 
-so four products of the matrix unit replace Q steps. Mamba-1 (`selective_scan`) has a decay per channel and state, so
+so four products of the matrix unit replace Q steps. Heads that share b and c share c · bᵀ: a first kernel
+computes it once for all of them. Mamba-1 (`selective_scan`) has a decay per channel and state, so
 its chunks are no products, and exponentials bound it.
 
 Tiled: a program takes one head of one sequence and walks over its chunks. Kept on the chip: the state, so that it
@@ -58,8 +59,22 @@ class Config:
     num_stages: int
 
 
+_SCORE_WARPS: Final = 4
 CONFIG: Final = Config(chunk=64, channels=64, num_warps=4, num_stages=2)
 _INTERPRETER_CONFIG: Final = Config(chunk=16, channels=16, num_warps=4, num_stages=1)
+
+
+@triton.jit
+def _scores_kernel(b_desc, c_desc, scores_desc, num_chunks, CHUNK: tl.constexpr, STATES: tl.constexpr):
+    """Store c · bᵀ of one chunk of one group."""
+    chunk = tl.program_id(0)
+    group = tl.program_id(1)
+    sequence = tl.program_id(2)
+    b = wide(tl.reshape(b_desc.load([sequence, chunk * CHUNK, group, 0]), (CHUNK, STATES)))
+    c = wide(tl.reshape(c_desc.load([sequence, chunk * CHUNK, group, 0]), (CHUNK, STATES)))
+    scores = dot(c, tl.trans(b), tl.zeros((CHUNK, CHUNK), tl.float32)).to(scores_desc.dtype)
+    row = (sequence * num_chunks + chunk) * tl.num_programs(1) + group
+    scores_desc.store([row, 0, 0], tl.reshape(scores, (1, CHUNK, CHUNK)))
 
 
 @triton.jit
@@ -69,6 +84,7 @@ def _ssd_kernel(
     a_ptr,
     b_desc,
     c_desc,
+    scores_desc,
     skip_ptr,
     start_desc,
     y_desc,
@@ -115,7 +131,8 @@ def _ssd_kernel(
         last = tl.sum(delta * decay_rate, axis=0)
         if not STATE_ONLY:
             c = wide(tl.reshape(c_desc.load([sequence, first, group, 0]), (CHUNK, STATES)))
-            scores = dot(c, tl.trans(b), tl.zeros((CHUNK, CHUNK), tl.float32))
+            score_row = (sequence * tl.cdiv(num_tokens, CHUNK) + first // CHUNK) * num_groups + group
+            scores = tl.reshape(scores_desc.load([score_row, 0, 0]), (CHUNK, CHUNK)).to(tl.float32)
             is_past = steps[:, None] >= steps[None, :]
             decays = tl.exp2(tl.where(is_past, sums[:, None] - sums[None, :], -float("inf")))
             weights = scores * decays * delta[None, :]
@@ -284,7 +301,19 @@ def run(
         flat = states.view(-1, num_states, num_channels)
         return TensorDescriptor.from_tensor(flat, [1, launch["STATES"], config.channels])
 
-    operands = (x_desc, delta, a, b_desc, c_desc, skip)
+    num_chunks = int(triton.cdiv(num_tokens, config.chunk))
+    scores = x.new_empty((batch * num_chunks * groups, config.chunk, config.chunk))
+    scores_desc = TensorDescriptor.from_tensor(scores, [1, config.chunk, config.chunk])
+    _scores_kernel[(num_chunks, groups, batch)](
+        b_desc,
+        c_desc,
+        scores_desc,
+        num_chunks,
+        CHUNK=config.chunk,
+        STATES=launch["STATES"],
+        num_warps=_SCORE_WARPS,
+    )
+    operands = (x_desc, delta, a, b_desc, c_desc, scores_desc, skip)
     starts = start
     if segments > 1:
         starts = torch.empty_like(ends)
@@ -320,10 +349,21 @@ def run(
     return out, ends[:, -1].contiguous()
 
 
-def flop(batch: int, num_tokens: int, num_heads: int, num_channels: int, num_states: int, chunk: int) -> int:
-    """Multiplications and additions of the four products [flop]: per token and head 2 · (Q N + Q P + 2 N P)."""
-    per_token = 2 * (chunk * (num_states + num_channels) + 2 * num_states * num_channels)
-    return batch * num_tokens * num_heads * per_token
+def flop(
+    batch: int,
+    num_tokens: int,
+    num_heads: int,
+    num_channels: int,
+    num_groups: int,
+    num_states: int,
+    chunk: int,
+) -> int:
+    """Multiplications and additions of the four products [flop].
+
+    Per token 2 · (Q P + 2 N P) for each head, and 2 · Q N for each group.
+    """
+    per_head = chunk * num_channels + 2 * num_states * num_channels
+    return 2 * batch * num_tokens * (num_heads * per_head + num_groups * chunk * num_states)
 
 
 def bytes(

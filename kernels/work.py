@@ -212,7 +212,7 @@ WORKS: Final[Mapping[str, KernelWork]] = {
     "ssd": KernelWork(
         ("sequences", "tokens", "heads", "channels", "states"),
         (8, 4096, 80, 64, 128),
-        lambda s: s[0] * s[1] * s[2] * 2 * (SSD_CHUNK * (s[3] + s[4]) + 2 * s[3] * s[4]),
+        lambda s: 2 * s[0] * s[1] * (s[2] * s[3] * (SSD_CHUNK + 2 * s[4]) + SSD_CHUNK * s[4]),
         lambda s: s[0] * (s[1] * (s[2] * (4 * s[3] + 4) + 4 * s[4]) + 4 * s[2] * s[3] * s[4]),
         "16 bits",
         lambda s: s[0] * s[1] * max(s[2] * s[3], s[4]),

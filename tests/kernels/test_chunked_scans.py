@@ -132,7 +132,7 @@ def test_shapes_that_mean_nothing_are_refused(device):
 
 
 def test_counts():
-    assert ssd.flop(1, 2, 3, 4, 5, 6) == 6 * 2 * (6 * 9 + 40)
+    assert ssd.flop(1, 2, 3, 4, 1, 5, 6) == 2 * 2 * (3 * (24 + 40) + 30)
     assert ssd.bytes(1, 2, 3, 4, 1, 5, 2) == 2 * (3 * 20 + 20) + 4 * 3 * 20
     assert gated_delta.flop(1, 2, 3, 4, 5) == 6 * 2 * (64 * 22 + 60)
     assert gated_delta.bytes(1, 2, 3, 4, 5, 2) == 3 * (2 * 44 + 80)

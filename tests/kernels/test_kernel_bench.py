@@ -122,7 +122,7 @@ def counts_of_module(name, s):
     if name in ("mxfp4", "nvfp4"):
         return fp4.flop(*s), fp4.bytes(name, *s)
     if name == "ssd":
-        return ssd.flop(*s, ssd.CONFIG.chunk), ssd.bytes(*s[:4], 1, s[4], 2)
+        return ssd.flop(*s[:4], 1, s[4], ssd.CONFIG.chunk), ssd.bytes(*s[:4], 1, s[4], 2)
     if name == "causal_conv1d":
         return causal_conv1d.flop(*s, 4), causal_conv1d.bytes(*s, 2)
     if name.startswith("grouped_gemm"):
