@@ -50,11 +50,14 @@ class BackwardConfig:
 
 
 CONFIGS: Final[dict[int, BackwardConfig]] = {
-    64: BackwardConfig(stages=3),
+    64: BackwardConfig(stages=2),
     128: BackwardConfig(stages=2),
 }
 """Configuration by head size: those of this kernel."""
 _COPY_REGISTERS: Final = 24
+_MOST_HEADS_AT_ONCE: Final = 64
+"""Number of heads whose queries and sums stream through the caches at once. With 128 heads of 4096 tokens each program
+had a head of its own, the caches held nothing for another, and the rate was half of that with 32 heads (H100)."""
 
 
 @gluon.jit
@@ -313,16 +316,23 @@ def _backward_kernel(
     softmax_scale,
     STAGES: gl.constexpr,
     CAUSAL: gl.constexpr,
+    HEADS_IN_TURN: gl.constexpr,
     REGISTERS: gl.constexpr,
     COPY_REGISTERS: gl.constexpr,
     num_warps: gl.constexpr,
 ):
     """Share the work among the groups of warps; `num_rows` counts sequences times key-value heads."""
-    # With a causal mask the first keys are seen by the most queries: they go first.
+    # With a causal mask the first keys are seen by the most queries: they go first, of all heads or of each head.
     program = gl.program_id(0)
-    first_key = program // num_rows * (2 * _KEYS)
-    batch = program % num_rows // num_kv_heads
-    kv_head = program % num_rows % num_kv_heads
+    block = program // num_rows
+    row = program % num_rows
+    if HEADS_IN_TURN:
+        blocks = (num_keys + 2 * _KEYS - 1) // (2 * _KEYS)
+        block = program % blocks
+        row = program // blocks
+    first_key = block * (2 * _KEYS)
+    batch = row // num_kv_heads
+    kv_head = row % num_kv_heads
     BLOCK_M: gl.constexpr = q_desc.block_type.shape[1]
     ds_layout: gl.constexpr = gl.NVMMASharedLayout(128, 16, rank=2)
     ds_smem = gl.allocate_shared_memory(q_desc.dtype, [4, _KEYS, BLOCK_M], ds_layout)
@@ -447,6 +457,7 @@ def run(
         scale,
         STAGES=config.stages,
         CAUSAL=causal,
+        HEADS_IN_TURN=rows > _MOST_HEADS_AT_ONCE,
         REGISTERS=config.registers,
         COPY_REGISTERS=_COPY_REGISTERS,
         num_warps=4,

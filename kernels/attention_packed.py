@@ -40,7 +40,7 @@ class Config:
 
 CONFIGS: Final[dict[int, Config]] = {
     64: Config(block_m=128, block_n=64, num_warps=4, num_stages=3),
-    128: Config(block_m=128, block_n=64, num_warps=8, num_stages=3),
+    128: Config(block_m=64, block_n=64, num_warps=4, num_stages=3),
     256: Config(block_m=128, block_n=32, num_warps=8, num_stages=2),
 }
 """Configuration by head size, rounded up to one of these."""

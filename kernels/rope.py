@@ -17,7 +17,7 @@ import triton.language as tl
 
 from advisor.kernels.backend import check_operands, normal
 
-_ELEMENTS_PER_WARP: Final = 1024
+_ELEMENTS_PER_WARP: Final = 2048
 
 
 @triton.jit

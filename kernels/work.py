@@ -10,8 +10,6 @@ from typing import Final, Literal
 Sizes = tuple[int, ...]
 Unit = Literal["16 bits", "fp8", "int8", "vector"]
 """Unit that does a kernel's arithmetic: the matrix unit in a format, or the vector unit."""
-SSD_CHUNK: Final = 64
-"""Tokens of a chunk of the Mamba-2 scan [count]."""
 DELTA_CHUNK: Final = 64
 """Tokens of a chunk of the gated delta rule [count]."""
 QUERIES_PER_KV: Final = 4
@@ -34,6 +32,11 @@ class KernelWork:
     unit: Unit
     largest: Callable[[Sizes], int]
     """Number of elements of the largest array [count]."""
+
+
+def _ssd_chunk(states: int) -> int:
+    """Tokens of a chunk of the Mamba-2 scan [count]."""
+    return 64 if states <= 64 else 32
 
 
 def _pairs(tokens: int) -> int:
@@ -212,7 +215,7 @@ WORKS: Final[Mapping[str, KernelWork]] = {
     "ssd": KernelWork(
         ("sequences", "tokens", "heads", "channels", "states"),
         (8, 4096, 80, 64, 128),
-        lambda s: 2 * s[0] * s[1] * (s[2] * s[3] * (SSD_CHUNK + 2 * s[4]) + SSD_CHUNK * s[4]),
+        lambda s: 2 * s[0] * s[1] * (s[2] * s[3] * (_ssd_chunk(s[4]) + 2 * s[4]) + _ssd_chunk(s[4]) * s[4]),
         lambda s: s[0] * (s[1] * (s[2] * (4 * s[3] + 4) + 4 * s[4]) + 4 * s[2] * s[3] * s[4]),
         "16 bits",
         lambda s: s[0] * s[1] * max(s[2] * s[3], s[4]),

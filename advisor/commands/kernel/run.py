@@ -89,7 +89,7 @@ def kernel(asked: KernelInput, shared: SharedOptions) -> Answer:
         times = measure_kernel(asked.name, shape, asked.dtype, peers, with_sweep=asked.sweep is not None)
     content = KernelAnswer(
         name=asked.name,
-        dtype=asked.dtype,
+        dtype=_format_of(asked),
         accelerator=found.record,
         analysis=analysis,
         times=tuple(times),
@@ -181,11 +181,17 @@ def _peers(asked: KernelInput) -> tuple[str, ...]:
     return names
 
 
+def _format_of(asked: KernelInput) -> str:
+    """Format in which the kernel multiplies: that of the option, or the only one that the kernel has."""
+    counted = WORKS.get(asked.name)
+    return counted.unit if counted is not None and counted.unit in ("fp8", "int8") else asked.dtype
+
+
 def _check_format(asked: KernelInput) -> None:
     if asked.dtype == "fp8" and asked.name != "gemm":
         raise AdvisorError(
             f"--dtype fp8 does not act for {asked.name}",
-            why="the kernel computes in 16 bits; of gemm both exist",
+            why="gemm alone has kernels of several formats; others take 16 bits, or have their format in their name",
             fix="--dtype bf16",
         )
     if asked.sweep is not None and asked.name != "gemm":
