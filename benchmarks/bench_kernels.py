@@ -1,4 +1,4 @@
-"""Every kernel at the sizes of docs/kernels.md, beside what torch offers: the whole table, from one command.
+"""Every kernel at the sizes of docs/kernels.md and what torch offers: the whole table, from one command.
 
     python benchmarks/bench_kernels.py                          every row, in about five minutes on an H100
     python benchmarks/bench_kernels.py --only ssd,rope          some kernels

@@ -17,7 +17,6 @@ The order in which parts of dQ are added is not fixed, so its last bits differ f
 Letters of shapes: B batch, S queries, T keys, H query heads, G key-value heads, D head size.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import torch
@@ -26,18 +25,8 @@ import triton.language as tl
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from advisor.kernels import attention
+from advisor.kernels.attention import Config
 from advisor.kernels.backend import HALVES, INTERPRET, check_operands, dot, normal
-
-
-@dataclass(frozen=True, slots=True)
-class Config:
-    """Numbers of queries per step and of keys per program, with warps and stages."""
-
-    block_m: int
-    block_n: int
-    num_warps: int
-    num_stages: int
-
 
 CONFIGS: Final[dict[int, Config]] = {
     64: Config(block_m=64, block_n=64, num_warps=4, num_stages=2),

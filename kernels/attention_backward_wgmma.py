@@ -148,6 +148,17 @@ def _free(q_empty, grad_empty, ds_empty, place, half):
 
 
 @gluon.jit
+def _hide(weights, first_row, first_key, num_keys, offset, CAUSAL: gl.constexpr, layout: gl.constexpr):
+    """Return the weights with those of keys that a query does not attend to set to zero."""
+    keys = first_key + gl.arange(0, weights.shape[0], layout=gl.SliceLayout(1, layout))
+    visible = (keys < num_keys)[:, None]
+    if CAUSAL:
+        rows = first_row + gl.arange(0, weights.shape[1], layout=gl.SliceLayout(0, layout))
+        visible = visible & (keys[:, None] <= rows[None, :] + offset)
+    return gl.where(visible, weights, 0.0)
+
+
+@gluon.jit
 def _step(
     dk,
     dv,
@@ -200,12 +211,9 @@ def _step(
     logs = gl.convert_layout(logs, column_layout)
     weights = gl.exp2(scores * (softmax_scale * _LOG2_E) - logs[None, :])
     if is_masked:
-        keys = first_key + GROUP * _KEYS + gl.arange(0, _KEYS, layout=gl.SliceLayout(1, score_layout))
-        visible = (keys < num_keys)[:, None]
-        if CAUSAL:
-            rows = block * BLOCK_M + gl.arange(0, BLOCK_M, layout=column_layout)
-            visible = visible & (keys[:, None] <= rows[None, :] + (num_keys - num_queries))
-        weights = gl.where(visible, weights, 0.0)
+        group_key = first_key + GROUP * _KEYS
+        offset = num_keys - num_queries
+        weights = _hide(weights, block * BLOCK_M, group_key, num_keys, offset, CAUSAL, score_layout)
     operand: gl.constexpr = gl.DotOperandLayout(0, acc_layout, 2)
     # From here on the weights are 16-bit numbers: in fp32 they would take the registers of the next products.
     rounded = weights.to(q_smem.dtype)

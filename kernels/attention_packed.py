@@ -13,29 +13,18 @@ chip: the block's queries, the running maximum, sum and weighted values; scores 
 Letters of shapes: N sequences, S tokens of queries, T tokens of keys, H query heads, G key-value heads, D head size.
 """
 
-from dataclasses import dataclass
 from typing import Final
 
 import torch
 import triton
 import triton.language as tl
 
-from advisor.kernels.attention import LOG2_E, MOST_HEAD_DIM
+from advisor.kernels.attention import LOG2_E, MOST_HEAD_DIM, Config
 from advisor.kernels.backend import HALVES, INTERPRET, check_operands, dot, normal
 
 _MASKED = tl.constexpr(-1e30)
 """Score of a key that is not attended to; finite, so that differences of two of them are not NaN."""
 _LOG2_E = tl.constexpr(LOG2_E)
-
-
-@dataclass(frozen=True, slots=True)
-class Config:
-    """Numbers of queries and keys per step of one program, with warps and stages."""
-
-    block_m: int
-    block_n: int
-    num_warps: int
-    num_stages: int
 
 
 CONFIGS: Final[dict[int, Config]] = {

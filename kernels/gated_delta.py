@@ -39,7 +39,7 @@ _BLOCK = tl.constexpr(16)
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class DeltaConfig:
     """Number of values of one program of the second kernel, warps of both, and stages of the second."""
 
     values: int
@@ -48,8 +48,8 @@ class Config:
     stages: int
 
 
-CONFIG: Final = Config(values=64, solve_warps=4, scan_warps=4, stages=2)
-_INTERPRETER_CONFIG: Final = Config(values=32, solve_warps=4, scan_warps=4, stages=1)
+CONFIG: Final = DeltaConfig(values=64, solve_warps=4, scan_warps=4, stages=2)
+_INTERPRETER_CONFIG: Final = DeltaConfig(values=32, solve_warps=4, scan_warps=4, stages=1)
 
 
 @triton.jit
@@ -223,7 +223,7 @@ def run(
     beta: torch.Tensor,
     start: torch.Tensor | None = None,
     out: torch.Tensor | None = None,
-    config: Config | None = None,
+    config: DeltaConfig | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Compute results and final states, from zeros or from the states that an earlier call handed over.
 

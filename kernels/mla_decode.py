@@ -28,7 +28,7 @@ ROTATED: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Config:
+class LatentConfig:
     """Numbers of heads of a program and of tokens per step, and the target number of programs per multiprocessor."""
 
     rows: int
@@ -38,10 +38,10 @@ class Config:
     programs_per_sm: int = 1
 
 
-CONFIG: Final = Config(rows=64, block_n=64, num_warps=8, num_stages=2)
-FEW_HEADS: Final = Config(rows=16, block_n=32, num_warps=4, num_stages=3, programs_per_sm=2)
+CONFIG: Final = LatentConfig(rows=64, block_n=64, num_warps=8, num_stages=2)
+FEW_HEADS: Final = LatentConfig(rows=16, block_n=32, num_warps=4, num_stages=3, programs_per_sm=2)
 """Configuration of at most 16 heads, as tensor parallelism leaves them."""
-_INTERPRETER_CONFIG: Final = Config(rows=16, block_n=16, num_warps=4, num_stages=1, programs_per_sm=2)
+_INTERPRETER_CONFIG: Final = LatentConfig(rows=16, block_n=16, num_warps=4, num_stages=1, programs_per_sm=2)
 
 
 @triton.jit
@@ -124,7 +124,7 @@ def reference(
     return torch.stack(rows)
 
 
-def choose_parts(num_programs: int, max_length: int, config: Config, num_sms: int) -> int:
+def choose_parts(num_programs: int, max_length: int, config: LatentConfig, num_sms: int) -> int:
     """Number of parts per sequence [count]: as many as run at once, at least four steps each."""
     wanted = config.programs_per_sm * num_sms // num_programs
     return max(1, min(wanted, int(triton.cdiv(max_length, 4 * config.block_n))))
@@ -138,7 +138,7 @@ def run(
     softmax_scale: float,
     max_length: int | None = None,
     out: torch.Tensor | None = None,
-    config: Config | None = None,
+    config: LatentConfig | None = None,
 ) -> torch.Tensor:
     """Compute the weighted latents of one query per sequence and head.
 

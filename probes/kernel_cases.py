@@ -1,4 +1,4 @@
-"""Cases of kernels that `advisor kernel` shows beside those of the simulator's operators: calls, peers, right values.
+"""Cases of kernels that `advisor kernel` shows and the simulator has no model of: calls, peers, right values.
 
 A peer is what torch offers for the same operation, in the same process. Where torch has none, there is no peer.
 """
@@ -65,7 +65,7 @@ class KernelCase:
     exact: Callable[[], torch.Tensor]
     """Right values of that part in fp64, from the rounded operands."""
     num_repeats: int = 4
-    """Calls that are captured in one graph; of small operands so many that the caches do not hold what they touch."""
+    """Number of calls that are captured in one graph; with small operands, more than the caches hold."""
     can_be_captured: bool = True
     """Whether all calls can be captured in a graph; a peer's backward pass by automatic differentiation cannot."""
 
@@ -357,7 +357,7 @@ def gemm_layouts_case(shape: Sequence[int], kind: torch.dtype, device: torch.dev
 
 
 def fp8_block_case(shape: Sequence[int], device: torch.device) -> KernelCase:
-    """Return the case of a product in fp8 with scales of blocks, beside torch's with the same scales."""
+    """Return the case of a product in fp8 with scales of blocks; torch's peer has the same scales."""
     a, a_scale, b, b_scale = fp8_block_gemm.make_inputs(*shape, 0, device)
 
     def vendor() -> torch.Tensor:
@@ -423,7 +423,7 @@ def w4a16_case(shape: Sequence[int], kind: torch.dtype, device: torch.device) ->
 
 
 def grouped_case(shape: Sequence[int], kind: torch.dtype, device: torch.device) -> KernelCase:
-    """Return the case of a grouped product, beside torch's."""
+    """Return the case of a grouped product; the peer is torch's."""
     rows, experts, n, k = shape
     a, b, sizes = grouped_gemm.make_inputs(rows, experts, n, k, 0, device, kind)
     ends = sizes.cumsum(0).to(torch.int32)
@@ -523,15 +523,16 @@ def scan_case(name: str, shape: Sequence[int], kind: torch.dtype, device: torch.
         )
     u, delta, a, b, c, skip = selective_scan.make_inputs(*shape, 0, device, kind)
     module = selective_scan_registers if selective_scan_registers.is_supported(u) else selective_scan
+
+    def exact() -> torch.Tensor:
+        head = (one[:1, :few].double() for one in (u, delta))
+        tail = (one[:1, :few].double() for one in (b, c))
+        return selective_scan.reference(*head, a.double(), *tail, skip.double())[0].double()
+
     return KernelCase(
         {"advisor": lambda: module.run(u, delta, a, b, c, skip)[0]},
         first_tokens,
-        lambda: selective_scan.reference(
-            *(one[:1, :few].double() for one in (u, delta)),
-            a.double(),
-            *(one[:1, :few].double() for one in (b, c)),
-            skip.double(),
-        )[0].double(),
+        exact,
     )
 
 
