@@ -140,11 +140,44 @@ def _start_dq(ds_smem, k_smem, half, PART: gl.constexpr, layout: gl.constexpr):
 
 
 @gluon.jit
+def _load_early(logs_ptr, delta_ptr, head_row, first_row, num_queries, ROWS: gl.constexpr):
+    """Start to load the logarithms and δ of a block of queries, one number for each thread.
+
+    Every thread of a column gets its number when it needs it: until then they take two registers and not two for each
+    column.
+    """
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
+    rows = first_row + gl.arange(0, ROWS, layout=layout)
+    place = head_row * num_queries + rows
+    # Beyond the last query the weights become zero.
+    logs = gl.load(logs_ptr + place, mask=rows < num_queries, other=float("inf"))
+    return logs, gl.load(delta_ptr + place, mask=rows < num_queries, other=0.0)
+
+
+@gluon.jit
+def _share(ds_smem, ds_full, ds_empty, ds, count, GROUP: gl.constexpr):
+    """Give the gradients of this group's scores to both groups, once they have read those of two steps before."""
+    half = count & 1
+    mbarrier.wait(ds_empty.index(half), (count // 2 & 1) ^ 1)
+    ds_smem.index(2 * half + GROUP).store(ds)
+    fence_async_shared()
+    _barrier()
+    mbarrier.arrive(ds_full.index(half), count=1)
+
+
+@gluon.jit
 def _free(q_empty, grad_empty, ds_empty, place, half):
     """Say that this group has read a step's queries, gradients, and gradients of scores."""
     mbarrier.arrive(q_empty.index(place), count=1)
     mbarrier.arrive(grad_empty.index(place), count=1)
     mbarrier.arrive(ds_empty.index(half), count=1)
+
+
+@gluon.jit
+def _start_transposed(keys, queries, zeros):
+    """Start the product of 64 keys and the transposed queries, or of values and transposed gradients."""
+    rows = keys.reshape([_KEYS, keys.shape[3]])
+    return warpgroup_mma(rows, queries.permute([1, 0]), zeros, use_acc=False, is_async=True)
 
 
 @gluon.jit
@@ -191,22 +224,14 @@ def _step(
     phase = count // STAGES & 1
     num_blocks = (num_queries + BLOCK_M - 1) // BLOCK_M
     column_layout: gl.constexpr = gl.SliceLayout(0, score_layout)
-    # One number for each thread, on its way early; every thread of a column gets it when it is needed.
-    spread_layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0])
-    own_rows = block * BLOCK_M + gl.arange(0, BLOCK_M, layout=spread_layout)
-    is_query = own_rows < num_queries
-    # Beyond the last query the weights become zero.
-    logs = gl.load(logs_ptr + head_row * num_queries + own_rows, mask=is_query, other=float("inf"))
-    delta = gl.load(delta_ptr + head_row * num_queries + own_rows, mask=is_query, other=0.0)
+    logs, delta = _load_early(logs_ptr, delta_ptr, head_row, block * BLOCK_M, num_queries, BLOCK_M)
     zeros = gl.zeros([_KEYS, BLOCK_M], gl.float32, score_layout)
-    k = k_smem.index(GROUP).reshape([_KEYS, HEAD])
-    v = v_smem.index(GROUP).reshape([_KEYS, HEAD])
     q = q_smem.index(place).reshape([BLOCK_M, HEAD])
     grad = grad_smem.index(place).reshape([BLOCK_M, HEAD])
     mbarrier.wait(q_full.index(place), phase)
-    scores = warpgroup_mma(k, q.permute([1, 0]), zeros, use_acc=False, is_async=True)
+    scores = _start_transposed(k_smem.index(GROUP), q, zeros)
     mbarrier.wait(grad_full.index(place), phase)
-    d_weights = warpgroup_mma(v, grad.permute([1, 0]), zeros, use_acc=False, is_async=True)
+    d_weights = _start_transposed(v_smem.index(GROUP), grad, zeros)
     scores = warpgroup_mma_wait(1, deps=[scores])
     logs = gl.convert_layout(logs, column_layout)
     weights = gl.exp2(scores * (softmax_scale * _LOG2_E) - logs[None, :])
@@ -222,12 +247,7 @@ def _step(
     delta = gl.convert_layout(delta, column_layout)
     ds = (rounded.to(gl.float32) * (d_weights - delta[None, :])).to(q_smem.dtype)
     half = count & 1
-    # Both groups have read what was here two steps before.
-    mbarrier.wait(ds_empty.index(half), (count // 2 & 1) ^ 1)
-    ds_smem.index(2 * half + GROUP).store(ds)
-    fence_async_shared()
-    _barrier()
-    mbarrier.arrive(ds_full.index(half), count=1)
+    _share(ds_smem, ds_full, ds_empty, ds, count, GROUP)
     dk = warpgroup_mma(gl.convert_layout(ds, operand), q, dk, is_async=True)
     mbarrier.wait(ds_full.index(half), count // 2 & 1)
     if HEAD > _TILE:
