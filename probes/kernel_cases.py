@@ -41,6 +41,7 @@ from advisor.kernels import (
     w4a16_row,
     w8a8,
 )
+from advisor.kernels.activations import Activation
 from advisor.kernels.work import QUERIES_PER_KV
 
 Multiply = Callable[[], torch.Tensor]
@@ -99,11 +100,11 @@ def _lazily(make: Callable[[], Multiply]) -> Multiply:
 
 def _sdpa(kind: Any, causal: bool = True) -> Callable[..., torch.Tensor]:
     def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-        turned = (x.transpose(1, 2) for x in (q, k, v))
+        turned = [x.transpose(1, 2) for x in (q, k, v)]
         with torch.nn.attention.sdpa_kernel(kind):
             is_grouped = k.shape[2] != q.shape[2]
             out: torch.Tensor = functional.scaled_dot_product_attention(
-                *turned, is_causal=causal, enable_gqa=is_grouped
+                turned[0], turned[1], turned[2], is_causal=causal, enable_gqa=is_grouped
             )
         return out.transpose(1, 2)
 
@@ -126,7 +127,7 @@ def attention_backward_case(
     def exact() -> torch.Tensor:
         """dQ of the first queries of the first head, which see only the first keys."""
         one = [x[:1, :few, :1] for x in (q, k, v)]
-        return attention_backward.reference(*one, grad[:1, :few, :1])[0]
+        return attention_backward.reference(one[0], one[1], one[2], grad[:1, :few, :1])[0]
 
     calls: dict[str, Multiply] = {
         "advisor": lambda: attention_backward.run(q, k, v, result, logs, grad)[0],
@@ -247,7 +248,7 @@ def _activation_backward_case(
     """Return the case of an activation's backward pass; columns are those of the forward pass's result."""
     some = slice(0, NUM_CHECKED)
     is_pair = name == "swiglu_backward"
-    activation: activations_backward.Activation = "swiglu" if is_pair else "gelu"
+    activation: Activation = "swiglu" if is_pair else "gelu"
     x, grad = activations_backward.make_inputs(
         activation, rows, 2 * columns if is_pair else columns, 0, device, kind
     )
@@ -270,7 +271,8 @@ def _activation_backward_case(
 
 def rope_case(shape: Sequence[int], kind: torch.dtype, device: torch.device) -> KernelCase:
     """Return the case of rotary embedding; torch's peer is the formula in separate operations."""
-    x, cos, sin, positions = rope.make_inputs(*shape, 0, device, kind)
+    tokens, heads, size = shape
+    x, cos, sin, positions = rope.make_inputs(tokens, heads, size, 0, device, kind)
     some = slice(0, NUM_CHECKED)
 
     def separate() -> torch.Tensor:
@@ -290,7 +292,8 @@ def linear_gelu_backward_case(shape: Sequence[int], kind: torch.dtype, device: t
 
     torch's peer keeps the pre-activations of the forward pass, and so computes two of the three products.
     """
-    a, b, bias, grad = linear_gelu_backward.make_inputs(*shape, 0, device, kind)
+    m, n, k = shape
+    a, b, bias, grad = linear_gelu_backward.make_inputs(m, n, k, 0, device, kind)
     some = slice(0, NUM_CHECKED)
 
     def exact() -> torch.Tensor:
@@ -314,7 +317,8 @@ def cross_entropy_case(
     shape: Sequence[int], kind: torch.dtype, device: torch.device, is_backward: bool
 ) -> KernelCase:
     """Return the case of a linear layer with cross-entropy; torch's peer stores all logits."""
-    x, weight, target = linear_cross_entropy.make_inputs(*shape, 0, device, kind)
+    rows, columns, words = shape
+    x, weight, target = linear_cross_entropy.make_inputs(rows, columns, words, 0, device, kind)
     some = slice(0, NUM_CHECKED)
 
     def loss(x: torch.Tensor, weight: torch.Tensor) -> torch.Tensor:
@@ -348,7 +352,8 @@ def cross_entropy_case(
 
 def gemm_layouts_case(shape: Sequence[int], kind: torch.dtype, device: torch.device) -> KernelCase:
     """Return the case of a product of the first operand's columns, as the gradient of weights needs it."""
-    a, b = gemm_layouts.make_inputs(*shape, 0, device, kind)
+    m, n, k = shape
+    a, b = gemm_layouts.make_inputs(m, n, k, 0, device, kind)
     return KernelCase(
         {"advisor": lambda: gemm_layouts.run(a, b), "torch": lambda: a @ b},
         lambda out: out[:NUM_CHECKED],
@@ -358,7 +363,8 @@ def gemm_layouts_case(shape: Sequence[int], kind: torch.dtype, device: torch.dev
 
 def fp8_block_case(shape: Sequence[int], device: torch.device) -> KernelCase:
     """Return the case of a product in fp8 with scales of blocks; torch's peer has the same scales."""
-    a, a_scale, b, b_scale = fp8_block_gemm.make_inputs(*shape, 0, device)
+    m, n, k = shape
+    a, a_scale, b, b_scale = fp8_block_gemm.make_inputs(m, n, k, 0, device)
 
     def vendor() -> torch.Tensor:
         # torch wants the scales of rows with neighbouring rows side by side, which is how this kernel stores them.
@@ -377,7 +383,8 @@ def fp8_block_case(shape: Sequence[int], device: torch.device) -> KernelCase:
 
 def w8a8_case(shape: Sequence[int], device: torch.device) -> KernelCase:
     """Return the case of a product of 8-bit integers; torch's peer returns the sums without scales."""
-    a, a_scale, b, b_scale = w8a8.make_inputs(*shape, 0, device)
+    m, n, k = shape
+    a, a_scale, b, b_scale = w8a8.make_inputs(m, n, k, 0, device)
     some = slice(0, NUM_CHECKED)
 
     def separate() -> torch.Tensor:
@@ -474,7 +481,8 @@ def grouped_fp8_case(shape: Sequence[int], device: torch.device) -> KernelCase:
 
 def fp4_case(name: fp4.Fp4, shape: Sequence[int], device: torch.device) -> KernelCase:
     """Return the case of a dequantisation, of which torch has none."""
-    codes, scale, factor = fp4.make_inputs(name, *shape, 0, device)
+    rows, columns = shape
+    codes, scale, factor = fp4.make_inputs(name, rows, columns, 0, device)
     some = slice(0, NUM_CHECKED)
     return KernelCase(
         {"advisor": lambda: fp4.run(name, codes, scale, factor)},
@@ -501,14 +509,18 @@ def scan_case(name: str, shape: Sequence[int], kind: torch.dtype, device: torch.
             lambda: ssd.reference(x[:1, :few], delta[:1, :few], a, b[:1, :few], c[:1, :few], skip)[0],
         )
     if name == "gated_delta":
-        operands = gated_delta.make_inputs(*shape, 0, device, kind)
+        sequences, tokens, heads, keys, values = shape
+        operands = gated_delta.make_inputs(sequences, tokens, heads, keys, values, 0, device, kind)
         return KernelCase(
             {"advisor": lambda: gated_delta.run(*operands)[0]},
             first_tokens,
             lambda: gated_delta.reference(*(one[:1, :few] for one in operands))[0],
         )
     if name == "causal_conv1d":
-        tokens_in, weight, bias = causal_conv1d.make_inputs(*shape, _TAPS, 0, device, kind)
+        sequences, tokens, channels = shape
+        tokens_in, weight, bias = causal_conv1d.make_inputs(
+            sequences, tokens, channels, _TAPS, 0, device, kind
+        )
 
         def vendor() -> torch.Tensor:
             padded = functional.pad(tokens_in.transpose(1, 2), (_TAPS - 1, 0))
@@ -521,13 +533,14 @@ def scan_case(name: str, shape: Sequence[int], kind: torch.dtype, device: torch.
             first_tokens,
             lambda: causal_conv1d.reference(tokens_in[:1, :few], weight, bias),
         )
-    u, delta, a, b, c, skip = selective_scan.make_inputs(*shape, 0, device, kind)
+    sequences, tokens, channels, states = shape
+    u, delta, a, b, c, skip = selective_scan.make_inputs(sequences, tokens, channels, states, 0, device, kind)
     module = selective_scan_registers if selective_scan_registers.is_supported(u) else selective_scan
 
     def exact() -> torch.Tensor:
-        head = (one[:1, :few].double() for one in (u, delta))
-        tail = (one[:1, :few].double() for one in (b, c))
-        return selective_scan.reference(*head, a.double(), *tail, skip.double())[0].double()
+        some = [one[:1, :few].double() for one in (u, delta, b, c)]
+        wide = selective_scan.reference(some[0], some[1], a.double(), some[2], some[3], skip.double())
+        return wide[0].double()
 
     return KernelCase(
         {"advisor": lambda: module.run(u, delta, a, b, c, skip)[0]},

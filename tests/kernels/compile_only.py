@@ -44,8 +44,10 @@ NVIDIA_ALONE = (
     "grouped_fp8",
     "decode_fp8",
     "nvfp4",
+    "packed",
+    "mla_decode",
 )
-"""Kernels that the probe starts on NVIDIA's GPUs alone."""
+"""Kernels that the probe starts on NVIDIA's GPUs alone, or that need more shared memory than an MI300X has."""
 
 
 class _DriverWithoutGpu:
