@@ -89,6 +89,7 @@ def _attention_kernel(
     k_desc,
     v_desc,
     out_ptr,
+    logs_ptr,
     num_queries,
     num_keys,
     num_heads,
@@ -100,6 +101,7 @@ def _attention_kernel(
     HEAD_DIM: tl.constexpr,
     WHOLE_HEAD: tl.constexpr,
     CAUSAL: tl.constexpr,
+    HAS_LOGS: tl.constexpr,
 ):
     # The last queries see the most keys: they go first, so that no long program runs alone at the end.
     block = tl.num_programs(0) - 1 - tl.program_id(0)
@@ -158,6 +160,9 @@ def _attention_kernel(
         True,
         CAUSAL,
     )
+    if HAS_LOGS:
+        logs = logs_ptr + (batch * num_heads + head).to(tl.int64) * num_queries + rows
+        tl.store(logs, top + tl.log2(total), mask=rows < num_queries)
     acc = acc / total[:, None]
     columns = tl.arange(0, HEAD_DIM)
     row = (batch * num_queries + rows).to(tl.int64) * num_heads + head
@@ -186,7 +191,12 @@ def reference(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool = 
 
 
 def check_sizes(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, causal: bool, out: torch.Tensor | None
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    causal: bool,
+    out: torch.Tensor | None,
+    logs: torch.Tensor | None = None,
 ) -> None:
     """Refuse operands between which attention is not defined, or that the kernels would read wrongly.
 
@@ -204,6 +214,8 @@ def check_sizes(
         raise ValueError(f"attention is not defined for q {tuple(q.shape)} and k {tuple(k.shape)}")
     kv_shape = (batch, num_keys, num_kv_heads, head_dim)
     check_operands(HALVES, q=q, k=(k, kv_shape), v=(v, kv_shape), out=(out, q.shape))
+    check_operands(None, q=q, logs=(logs, (batch, num_heads, num_queries)))
+    check_operands((torch.float32,), logs=logs)
 
 
 def run(
@@ -213,15 +225,17 @@ def run(
     causal: bool = True,
     out: torch.Tensor | None = None,
     config: Config | None = None,
+    logs: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Compute attention of every query over the keys of its sequence.
 
     Shapes: q [B, S, H, D], k [B, T, G, D], v [B, T, G, D], contiguous, bf16 or fp16 -> [B, S, H, D].
-    A head size is a multiple of 8 up to 256; computed as 64, 128 or 256, the next one.
+    A head size is a multiple of 8 up to 256; computed as 64, 128 or 256, the next one. `logs` [B, H, S] fp32, if given,
+    receives the base-2 logarithm of each query's sum of exponentials, which the backward pass needs.
 
     Raises: ValueError: operands that `check_sizes` refuses.
     """
-    check_sizes(q, k, v, causal, out)
+    check_sizes(q, k, v, causal, out, logs)
     batch, num_queries, num_heads, head_dim = q.shape
     num_keys, num_kv_heads = k.shape[1:3]
     width = min(size for size in CONFIGS if size >= head_dim)
@@ -233,6 +247,7 @@ def run(
         TensorDescriptor.from_tensor(k, [1, config.block_n, 1, width]),
         TensorDescriptor.from_tensor(v, [1, config.block_n, 1, width]),
         out,
+        logs,
         num_queries,
         num_keys,
         num_heads,
@@ -244,6 +259,7 @@ def run(
         HEAD_DIM=width,
         WHOLE_HEAD=width == head_dim,
         CAUSAL=causal,
+        HAS_LOGS=logs is not None,
         num_warps=config.num_warps,
         num_stages=config.num_stages,
     )

@@ -371,12 +371,14 @@ def _multiply(
     barriers,
     turns,
     sizes,
+    logs_ptr,
     softmax_scale,
     GROUP: gl.constexpr,
     TAIL: gl.constexpr,
     CAUSAL: gl.constexpr,
     OVERLAP: gl.constexpr,
     TURNS: gl.constexpr,
+    HAS_LOGS: gl.constexpr,
 ):
     """Compute 64 queries of every tile, as one group of four warps."""
     q_smem, k_smem, _v_smem, _q_tail, _k_tail, _v_tail = memory
@@ -472,6 +474,10 @@ def _multiply(
         acc, acc_tail = _start_values(memory, weights, acc, acc_tail, last, TAIL, tail_layout)
         acc, acc_tail = _await_values(acc, acc_tail, TAIL)
         mbarrier.arrive(v_empty.index(last), count=1)
+        if HAS_LOGS:
+            rows = first_row + gl.arange(0, _ROWS, layout=gl.SliceLayout(1, score_layout))
+            logs = logs_ptr + (batch * num_heads + head).to(gl.int64) * num_queries + rows
+            gl.store(logs, top + gl.log2(total), mask=rows < num_queries)
         _store(descs, memory, acc, acc_tail, total, batch, first_row, head, GROUP, TAIL)
         mbarrier.arrive(q_empty.index(GROUP), count=1)
 
@@ -502,6 +508,7 @@ def _attention_kernel(
     k_tail_desc,
     v_tail_desc,
     out_tail_desc,
+    logs_ptr,
     num_queries,
     num_keys,
     num_heads,
@@ -514,6 +521,7 @@ def _attention_kernel(
     CAUSAL: gl.constexpr,
     OVERLAP: gl.constexpr,
     TURNS: gl.constexpr,
+    HAS_LOGS: gl.constexpr,
     REGISTERS: gl.constexpr,
     COPY_REGISTERS: gl.constexpr,
     num_warps: gl.constexpr,
@@ -554,12 +562,14 @@ def _attention_kernel(
                         barriers,
                         turns,
                         sizes,
+                        logs_ptr,
                         softmax_scale,
                         gl.constexpr(0),
                         TAIL,
                         CAUSAL,
                         OVERLAP,
                         TURNS,
+                        HAS_LOGS,
                     ),
                 ),
                 (
@@ -570,12 +580,14 @@ def _attention_kernel(
                         barriers,
                         turns,
                         sizes,
+                        logs_ptr,
                         softmax_scale,
                         gl.constexpr(1),
                         TAIL,
                         CAUSAL,
                         OVERLAP,
                         TURNS,
+                        HAS_LOGS,
                     ),
                 ),
                 (_copy, (inputs, memory, barriers, sizes, TAIL, CAUSAL)),
@@ -594,12 +606,14 @@ def _attention_kernel(
                         barriers,
                         turns,
                         sizes,
+                        logs_ptr,
                         softmax_scale,
                         gl.constexpr(0),
                         TAIL,
                         CAUSAL,
                         OVERLAP,
                         TURNS,
+                        HAS_LOGS,
                     ),
                 ),
                 (
@@ -610,12 +624,14 @@ def _attention_kernel(
                         barriers,
                         turns,
                         sizes,
+                        logs_ptr,
                         softmax_scale,
                         gl.constexpr(1),
                         TAIL,
                         CAUSAL,
                         OVERLAP,
                         TURNS,
+                        HAS_LOGS,
                     ),
                 ),
                 (
@@ -626,12 +642,14 @@ def _attention_kernel(
                         barriers,
                         turns,
                         sizes,
+                        logs_ptr,
                         softmax_scale,
                         gl.constexpr(2),
                         TAIL,
                         CAUSAL,
                         OVERLAP,
                         TURNS,
+                        HAS_LOGS,
                     ),
                 ),
                 (_copy, (inputs, memory, barriers, sizes, TAIL, CAUSAL)),
@@ -688,13 +706,15 @@ def run(
     causal: bool = True,
     out: torch.Tensor | None = None,
     config: GroupConfig | None = None,
+    logs: torch.Tensor | None = None,
 ) -> torch.Tensor:
     """Compute attention of every query over the keys of its sequence.
 
-    Shapes: q [B, S, H, D], k [B, T, G, D], v [B, T, G, D], contiguous, bf16 or fp16 -> [B, S, H, D].
+    Shapes: q [B, S, H, D], k [B, T, G, D], v [B, T, G, D], contiguous, bf16 or fp16 -> [B, S, H, D]. `logs` [B, H, S]
+    fp32, if given, receives the base-2 logarithm of each query's sum of exponentials.
     Raises: ValueError: operands that `attention.check_sizes` refuses.
     """
-    attention.check_sizes(q, k, v, causal, out)
+    attention.check_sizes(q, k, v, causal, out, logs)
     batch, num_queries, num_heads, head_dim = q.shape
     num_keys, num_kv_heads = k.shape[1:3]
     head, tail = widths(head_dim)
@@ -707,6 +727,7 @@ def run(
     _attention_kernel[(min(tiles, sms),)](
         *(_describe(tensor, number, head) for tensor, number in blocks),
         *(_describe(tensor, number, tail or head) for tensor, number in blocks),
+        logs,
         num_queries,
         num_keys,
         num_heads,
@@ -719,6 +740,7 @@ def run(
         CAUSAL=causal,
         OVERLAP=config.overlap,
         TURNS=config.turns,
+        HAS_LOGS=logs is not None,
         REGISTERS=config.registers,
         COPY_REGISTERS=_COPY_REGISTERS,
         num_warps=4,

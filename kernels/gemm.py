@@ -150,7 +150,9 @@ def align_rows(x: torch.Tensor) -> torch.Tensor:
         padded = x.new_zeros((x.shape[0], x.shape[1] + padding))
         padded[:, : x.shape[1]] = x
         return padded
-    return x if x.stride(1) == 1 and x.stride(0) % multiple == 0 else x.contiguous()
+    if x.stride(1) == 1 and x.stride(0) % multiple == 0:
+        return x
+    return torch.empty(x.shape, dtype=x.dtype, device=x.device).copy_(x)
 
 
 def empty_output(m: int, n: int, dtype: torch.dtype, device: torch.device) -> torch.Tensor:

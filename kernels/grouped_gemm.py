@@ -126,6 +126,8 @@ def run(
         raise ValueError(f"cannot multiply rows {tuple(a.shape)} by experts {tuple(b.shape)}")
     check_formats(FLOATS, a=a, b=b)
     check_operands(b=b, out=(out, (a.shape[0], b.shape[1])))
+    check_formats(None, a=a, group_sizes=group_sizes)
+    check_operands((torch.int32, torch.int64), group_sizes=(group_sizes, (num_experts,)))
     config = config or choose_config(num_rows, num_experts)
     schedule = schedule or make_schedule(group_sizes, num_rows, config.block_m)
     out = a.new_empty((num_rows, n)) if out is None else out

@@ -6,8 +6,8 @@
 import argparse
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, cast
 
@@ -25,31 +25,20 @@ from advisor.kernels import (
     transpose,
 )
 from advisor.kernels.gemm_tiles import CONFIGS
-from advisor.kernels.timing import time_graph
+from advisor.kernels.timing import time_calls, time_graph, time_once
+from advisor.kernels.work import WORKS
 from advisor.probes.bench import Bench
 from advisor.probes.compute import vendor_product
 from advisor.probes.devices import open_device
 from advisor.probes.events import claim_stdout, emit
+from advisor.probes.kernel_cases import NUM_CHECKED, KernelCase, Multiply, make_newer_case
 from advisor.probes.telemetry import Sampler
 
-Multiply = Callable[[], torch.Tensor]
-"""Call of a kernel that returns its result."""
 FORMATS: Final = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp8": torch.float8_e4m3fn}
-_NUM_CHECKED: Final = 128
-"""Rows, or queries of one head, that are also computed in fp64."""
 _NUM_BURSTS: Final = 3
 _NUM_SAMPLES: Final = 10
-
-
-@dataclass(frozen=True, slots=True)
-class KernelCase:
-    """One operator at one shape: calls by instrument, and the part of the result that fp64 computes too."""
-
-    calls: Mapping[str, Multiply]
-    part: Callable[[torch.Tensor], torch.Tensor]
-    """Part of a result that `exact` is compared with."""
-    exact: Callable[[], torch.Tensor]
-    """Right values of that part in fp64, from the rounded operands."""
+_LONG_S: Final = 1e-3
+"""Time above which a kernel is replayed alone [s]."""
 
 
 def gemm_case(shape: Sequence[int], dtype: str, device: torch.device) -> KernelCase:
@@ -59,8 +48,8 @@ def gemm_case(shape: Sequence[int], dtype: str, device: torch.device) -> KernelC
     scale = torch.ones(1, device=device) if dtype == "fp8" else None
     return KernelCase(
         {"advisor": lambda: gemm.run(a, b, scale), "torch": cast(Multiply, vendor_product(dtype, a, b))},
-        lambda out: out[:_NUM_CHECKED],
-        lambda: a[:_NUM_CHECKED].double() @ b.double().T,
+        lambda out: out[:NUM_CHECKED],
+        lambda: a[:NUM_CHECKED].double() @ b.double().T,
     )
 
 
@@ -82,7 +71,7 @@ def attention_case(shape: Sequence[int], dtype: str, device: torch.device) -> Ke
         return call
 
     def exact() -> torch.Tensor:
-        last = slice(tokens - min(_NUM_CHECKED, tokens), tokens)
+        last = slice(tokens - min(NUM_CHECKED, tokens), tokens)
         scores = q[0, last, 0].double() @ k[0, :, 0].double().T / math.sqrt(size)
         places = torch.arange(tokens, device=device)
         scores = scores.masked_fill(places[None, :] > places[last][:, None], -math.inf)
@@ -95,14 +84,14 @@ def attention_case(shape: Sequence[int], dtype: str, device: torch.device) -> Ke
     }
     if attention_wgmma.is_supported(q):
         calls["advisor (wgmma)"] = lambda: attention_wgmma.run(q, k, v)
-    return KernelCase(calls, lambda out: out[0, -min(_NUM_CHECKED, tokens) :, 0], exact)
+    return KernelCase(calls, lambda out: out[0, -min(NUM_CHECKED, tokens) :, 0], exact)
 
 
 def row_case(name: str, shape: Sequence[int], dtype: str, device: torch.device) -> KernelCase:
     """Return the case of an operator that passes over rows; columns are those of the result."""
     rows, columns = shape
     kind = FORMATS[dtype]
-    some = slice(0, _NUM_CHECKED)
+    some = slice(0, NUM_CHECKED)
     if name == "rms_norm":
         x, residual, weight = rms_norm.make_inputs(rows, columns, 0, device, kind)
 
@@ -133,7 +122,7 @@ def _elementwise_case(
     name: str, rows: int, columns: int, kind: torch.dtype, device: torch.device
 ) -> KernelCase:
     """Return the case of an operator of one array."""
-    some = slice(0, _NUM_CHECKED)
+    some = slice(0, NUM_CHECKED)
     (x,) = softmax.make_inputs(rows, 2 * columns if name == "swiglu" else columns, 0, device, kind)
 
     def swiglu(values: torch.Tensor) -> torch.Tensor:
@@ -171,6 +160,8 @@ def make_case(name: str, shape: Sequence[int], dtype: str, device: torch.device)
         return gemm_case(shape, dtype, device)
     if name == "attention":
         return attention_case(shape, dtype, device)
+    if name in WORKS:
+        return make_newer_case(name, shape, FORMATS[dtype], device)
     return row_case(name, shape, dtype, device)
 
 
@@ -190,9 +181,7 @@ def measure(name: str, case: KernelCase, bench: Bench) -> dict[str, Any]:
         with Sampler(bench.gpu) as sampler:
             for _ in range(_NUM_BURSTS):
                 bench.rest()
-                times_s.append(
-                    time_graph([call], bench.device, num_repeats=4, num_samples=_NUM_SAMPLES).median_s
-                )
+                times_s.append(_time_burst(case, call, bench.device))
     except (RuntimeError, ValueError, NotImplementedError) as fault:
         return {"instrument": name, "reason": str(fault).partition("\n")[0] or type(fault).__name__}
     if not math.isfinite(error):
@@ -200,6 +189,16 @@ def measure(name: str, case: KernelCase, bench: Bench) -> dict[str, Any]:
     clocks = sampler.conditions().sm_clock_hz
     seconds = sorted(times_s)[len(times_s) // 2]
     return {"instrument": name, "time_s": seconds, "error": error, "clock_hz": clocks[1] if clocks else None}
+
+
+def _time_burst(case: KernelCase, call: Multiply, device: torch.device) -> float:
+    """Median time of a call within one burst of some tens of milliseconds [s]."""
+    if case.can_be_captured:
+        # Short kernels are replayed several at a time, so that a launch does not weigh on them.
+        is_long = device.type == "cuda" and time_once(call, device) > _LONG_S
+        num_repeats = 1 if is_long else case.num_repeats
+        return time_graph([call], device, num_repeats=num_repeats, num_samples=_NUM_SAMPLES).median_s
+    return time_calls(call, device, num_warmup=2, num_samples=_NUM_SAMPLES).median_s
 
 
 def sweep_tiles(shape: Sequence[int], dtype: str, bench: Bench) -> list[dict[str, Any]]:

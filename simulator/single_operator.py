@@ -109,7 +109,8 @@ class OperatorKernels:
 class OperatorAnalysis:
     """One operator of one shape on one device, in every usual way to run it."""
 
-    operator: OperatorName
+    operator: str
+    """Name of the operator: one that the simulator has kernels of, or one whose counts a caller gave."""
     shape: Mapping[str, int]
     dtype: str
     bandwidth_bytes_per_s: float
@@ -199,6 +200,27 @@ def analyse_operator(
     )
     analyse = _ANALYSES.get(question.operator, _pass_over_tensor)
     return replace(analyse(question, bench), matrix_flop_per_s=peak_flop_per_s("bf16", device))
+
+
+def analyse_counts(
+    operator: str,
+    shape: Mapping[str, int],
+    dtype: str,
+    work: Work,
+    peak_of_unit: float,
+    bandwidth_bytes_per_s: float,
+) -> OperatorAnalysis:
+    """Return the floor of an operator whose work the caller counted; no prediction, since no kernel of it was fitted.
+
+    floor = max(flop / peak, bytes / bandwidth)
+
+    Assumes: inputs come from main memory and results go there.
+    Error: none is known; a kernel takes longer than its floor.
+    Source: own definition of the roofline.
+    """
+    floor_s = max(work.flop / peak_of_unit, work.num_bytes / bandwidth_bytes_per_s)
+    way = OperatorKernels("this project's", 1, work, peak_of_unit, floor_s, None)
+    return OperatorAnalysis(operator, shape, dtype, bandwidth_bytes_per_s, (way,))
 
 
 @dataclass(frozen=True, slots=True)

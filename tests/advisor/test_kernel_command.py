@@ -1,14 +1,17 @@
 """`advisor kernel`: the model anywhere, and what it says of measured times."""
 
 import json
+from typing import get_args
 
 import pytest
 
 from advisor.commands.kernel import run as kernel_run
+from advisor.commands.kernel.options import KernelName
 from advisor.kernels.gemm_tiles import CONFIGS
+from advisor.kernels.work import WORKS
 from advisor.probes.kernel_process import KernelTime
 
-NAMES = ("gemm", "attention", "rms_norm", "layer_norm", "softmax", "gelu", "swiglu", "transpose")
+NAMES = get_args(KernelName)
 
 
 @pytest.fixture
@@ -116,3 +119,43 @@ def test_what_no_kernel_takes_is_refused(cli, words, told):
     assert run.code == 2
     assert told in run.err
     assert "To fix" in run.err or words == "conv"
+
+
+def test_every_counted_kernel_has_a_name_of_the_command():
+    assert set(WORKS) < set(NAMES)
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_floors_of_counted_kernels_follow_from_their_counts(cli, name):
+    found = json.loads(cli(f"advisor kernel {name} --gpu h100-sxm --json").out)
+    work = WORKS[name]
+    assert found["flop"] == work.flop(work.example)
+    assert found["num_bytes"] == work.num_bytes(work.example)
+    assert found["floor_s"] >= work.num_bytes(work.example) / 3.36e12
+    assert found["predicted_s"] is None
+
+
+@pytest.mark.parametrize(
+    ("name", "shape", "reason"),
+    [
+        ("attention_backward", "1x2x64x300", "up to 256"),
+        ("gated_delta", "1x64x2x100x128", "multiples of 8"),
+        ("ssd", "1x64x2x64x512", "up to 256"),
+        ("fp8_block_gemm", "64x64x24", "multiples of 16"),
+        ("mxfp4", "64x40", "multiples of 32"),
+        ("rms_norm_backward", "64x20000", "up to 16,384"),
+        ("rope", "4x4", "tokens x heads x size"),
+        ("linear_cross_entropy", "1000000x1x1000000", "elements"),
+    ],
+)
+def test_shapes_that_a_kernel_refuses_are_refused_before_it_starts(cli, name, shape, reason):
+    run = cli(f"advisor kernel {name} --shape {shape}")
+    assert run.code != 0
+    assert reason in run.err
+    assert "To fix:" in run.err
+
+
+def test_kernels_of_one_format_say_it(cli):
+    assert "in fp8 on" in cli("advisor kernel fp8_block_gemm --gpu h100-sxm").out
+    assert "in int8 on" in cli("advisor kernel w8a8 --gpu h100-sxm").out
+    assert "no time is predicted" in cli("advisor kernel ssd --gpu h100-sxm").out

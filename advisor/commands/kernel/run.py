@@ -10,14 +10,17 @@ from advisor.catalog.schema import Accelerator
 from advisor.commands.kernel.options import KernelInput
 from advisor.commands.kernel.view import KernelAnswer, kernel_answer
 from advisor.kernels.gemm_tiles import CONFIGS, Config
+from advisor.kernels.work import WORKS, KernelWork
 from advisor.probes.kernel_process import KernelTime, local_accelerator, measure_kernel, missing_here
 from advisor.render.answer import Answer
 from advisor.simulator.device import device_of
 from advisor.simulator.kernel_tiles import TileOccupancy, tile_occupancy
+from advisor.simulator.roofline import Work
 from advisor.simulator.single_operator import (
     OperatorAnalysis,
     OperatorName,
     OperatorQuestion,
+    analyse_counts,
     analyse_operator,
     shape_names,
 )
@@ -33,6 +36,25 @@ _MODELLED: Final[dict[str, OperatorName]] = {
     "transpose": "transpose",
 }
 _DEFAULT_SHAPE: Final = {"gemm": "8192x8192x8192", "attention": "1x32x16384x128"}
+_LARGEST_HEAD: Final = 256
+_SIZE_RULES: Final[dict[tuple[str, str], tuple[int, int]]] = {
+    ("attention_backward", "size"): (8, _LARGEST_HEAD),
+    ("attention_packed", "size"): (8, _LARGEST_HEAD),
+    ("rms_norm_backward", "columns"): (1, 16384),
+    ("layer_norm_backward", "columns"): (1, 16384),
+    ("rope", "size"): (2, 4096),
+    ("w4a16", "depth"): (128, 2**20),
+    ("fp8_block_gemm", "depth"): (16, 2**32),
+    ("grouped_gemm", "depth"): (8, 2**32),
+    ("grouped_gemm_fp8", "depth"): (16, 2**32),
+    ("mxfp4", "columns"): (32, 2**32),
+    ("nvfp4", "columns"): (16, 2**32),
+    ("ssd", "channels"): (8, 2**32),
+    ("ssd", "states"): (8, 256),
+    ("gated_delta", "keys"): (8, 256),
+    ("gated_delta", "values"): (8, 256),
+}
+"""Multiple that a dimension of a kernel must be of, and its largest size: what the kernel's `run` refuses."""
 _DEFAULT_ROWS: Final = "32768x8192"
 _DEFAULT_GPU: Final = "h100-sxm"
 PEERS: Final = ("torch", "cudnn")
@@ -61,13 +83,13 @@ def kernel(asked: KernelInput, shared: SharedOptions) -> Answer:
         notes.append(
             f"this machine has {here or 'another GPU'}, so {found.record.id} is modelled, not measured"
         )
-    analysis = _analyse(asked, shape, found.record)
+    analysis = analyse_kernel(asked.name, shape, asked.dtype, found.record)
     times: list[KernelTime] = []
     if is_measured:
         times = measure_kernel(asked.name, shape, asked.dtype, peers, with_sweep=asked.sweep is not None)
     content = KernelAnswer(
         name=asked.name,
-        dtype=asked.dtype,
+        dtype=_format_of(asked),
         accelerator=found.record,
         analysis=analysis,
         times=tuple(times),
@@ -90,9 +112,12 @@ def _shape(asked: KernelInput) -> tuple[int, ...]:
 
     Raises: AdvisorError: it has the wrong number of sizes, or one that no kernel takes.
     """
+    counted = WORKS.get(asked.name)
     example = _DEFAULT_SHAPE.get(asked.name, _DEFAULT_ROWS)
+    if counted is not None:
+        example = "x".join(map(str, counted.example))
     text = asked.shape or example
-    names = shape_names(_MODELLED[asked.name])
+    names = counted.dimensions if counted is not None else shape_names(_MODELLED[asked.name])
     parts = [part.strip() for part in re.split(r"[x×,]", text.lower())]
     sizes = tuple(int(part) for part in parts if re.fullmatch(r"\d{1,12}", part))
     if len(sizes) != len(parts) or len(sizes) != len(names) or min(sizes) < 1:
@@ -102,6 +127,9 @@ def _shape(asked: KernelInput) -> tuple[int, ...]:
             fix=f"e.g. --shape {example}",
         )
     largest = max(a * b for a in sizes for b in sizes)
+    if counted is not None:
+        largest = counted.largest(sizes)
+        _check_sizes(asked.name, counted, sizes, example)
     if asked.name == "attention":
         largest = sizes[0] * sizes[1] * sizes[2] * sizes[3]
     if largest > _MOST_ELEMENTS:
@@ -110,13 +138,29 @@ def _shape(asked: KernelInput) -> tuple[int, ...]:
             why=f"an array would have {largest:,} elements, the limit is {_MOST_ELEMENTS:,}",
             fix=f"e.g. --shape {example}",
         )
-    if asked.name == "attention" and (sizes[3] % 8 or sizes[3] > 256):
+    if asked.name == "attention" and (sizes[3] % 8 or sizes[3] > _LARGEST_HEAD):
         raise AdvisorError(
             f"--shape {text}: a head size of {sizes[3]}",
             why="the kernel takes multiples of 8 up to 256",
             fix=f"e.g. --shape {example}",
         )
     return sizes
+
+
+def _check_sizes(name: str, work: KernelWork, sizes: tuple[int, ...], example: str) -> None:
+    """Refuse sizes that the kernel refuses, before a process is started for them.
+
+    Raises: AdvisorError: a size is not a multiple of what the kernel takes, or it is too large.
+    """
+    for dimension, size in zip(work.dimensions, sizes, strict=True):
+        multiple, most = _SIZE_RULES.get((name, dimension), (1, _MOST_ELEMENTS))
+        if size % multiple or size > most:
+            limit = "" if most == _MOST_ELEMENTS else f" up to {most:,}"
+            raise AdvisorError(
+                f"--shape {'x'.join(map(str, sizes))}: {size:,} {dimension}",
+                why=f"the kernel takes multiples of {multiple}{limit}",
+                fix=f"e.g. --shape {example}",
+            )
 
 
 def _peers(asked: KernelInput) -> tuple[str, ...]:
@@ -128,7 +172,7 @@ def _peers(asked: KernelInput) -> tuple[str, ...]:
             why="a peer is called through torch, so that both run in one process and take turns",
             fix=f"--against {','.join(PEERS)}",
         )
-    if "cudnn" in names and asked.name != "attention":
+    if "cudnn" in names and asked.name not in ("attention", "attention_backward"):
         raise AdvisorError(
             f"--against cudnn does not act for {asked.name}",
             why="torch calls cuDNN for attention; its gemm is cuBLAS",
@@ -137,11 +181,17 @@ def _peers(asked: KernelInput) -> tuple[str, ...]:
     return names
 
 
+def _format_of(asked: KernelInput) -> str:
+    """Format in which the kernel multiplies: that of the option, or the only one that the kernel has."""
+    counted = WORKS.get(asked.name)
+    return counted.unit if counted is not None and counted.unit in ("fp8", "int8") else asked.dtype
+
+
 def _check_format(asked: KernelInput) -> None:
     if asked.dtype == "fp8" and asked.name != "gemm":
         raise AdvisorError(
             f"--dtype fp8 does not act for {asked.name}",
-            why="the kernel computes in 16 bits; of gemm both exist",
+            why="gemm alone has kernels of several formats; others take 16 bits, or have their format in their name",
             fix="--dtype bf16",
         )
     if asked.sweep is not None and asked.name != "gemm":
@@ -152,9 +202,27 @@ def _check_format(asked: KernelInput) -> None:
         )
 
 
-def _analyse(asked: KernelInput, shape: tuple[int, ...], record: Accelerator) -> OperatorAnalysis:
-    question = OperatorQuestion(_MODELLED[asked.name], shape, asked.dtype)
-    return analyse_operator(question, device_of(record), record.peak_flop_per_s.get("fp32"))
+def analyse_kernel(name: str, shape: tuple[int, ...], dtype: str, record: Accelerator) -> OperatorAnalysis:
+    """Return work and floor of a kernel at a shape, with a prediction where the simulator has fitted its operator.
+
+    Raises: AdvisorError: the shape or the format is not one of the operator's. InfeasibleError: the accelerator cannot
+        be simulated.
+    """
+    counted = WORKS.get(name)
+    if counted is None:
+        question = OperatorQuestion(_MODELLED[name], shape, dtype)
+        return analyse_operator(question, device_of(record), record.peak_flop_per_s.get("fp32"))
+    peaks = record.peak_flop_per_s
+    matrix = peaks.get("bf16", peaks.get("fp16", 0.0))
+    peak = {
+        "16 bits": matrix,
+        "fp8": peaks.get("fp8", matrix),
+        "int8": peaks.get("int8", matrix),
+        "vector": peaks.get("fp32", matrix),
+    }[counted.unit]
+    work = Work(float(counted.flop(shape)), float(counted.num_bytes(shape)))
+    sizes = dict(zip(counted.dimensions, shape, strict=True))
+    return analyse_counts(name, sizes, dtype, work, peak, device_of(record).bandwidth_bytes_per_s)
 
 
 def _tiles(asked: KernelInput, shape: tuple[int, ...], record: Accelerator) -> tuple[TileOccupancy, ...]:

@@ -103,8 +103,8 @@ def _headline(content: KernelAnswer, measured: Sequence[KernelTime]) -> str:
         beside = "".join(f", {percent(share)} of the rate of {name}" for name, share in peers.items())
         return f"{where}: {show(best, TIME)}, {percent(content.analysis.usual.floor_s / best)} of the roof{beside}"
     predicted = content.analysis.usual.predicted_s
-    words = show_quantity(predicted, TIME) if predicted else "not predicted"
-    return f"{where}: the roof allows {show(content.analysis.usual.floor_s, TIME)}, predicted {words}"
+    words = f"predicted {show_quantity(predicted, TIME)}" if predicted else "no time is predicted"
+    return f"{where}: the roof allows {show(content.analysis.usual.floor_s, TIME)}, {words}"
 
 
 def _roof(content: KernelAnswer) -> str:

@@ -1,0 +1,70 @@
+"""Products in fp8 with scales of blocks, whole and by expert, against the dequantised operands in fp64."""
+
+import pytest
+import torch
+
+from advisor.kernels import fp8_block_gemm, grouped_gemm_fp8
+from advisor.kernels.backend import has_fp8
+
+SIZES = [(1, 8, 16), (33, 136, 144), (70, 100, 256), (5, 300, 400)]
+LARGE = [(1000, 1032, 2048), (4096, 512, 4096)]
+
+
+@pytest.fixture(autouse=True)
+def _needs_fp8(device):
+    if not has_fp8(device):
+        pytest.skip("no fp8 matrix unit")
+
+
+@pytest.mark.parametrize("sizes", SIZES + LARGE, ids=str)
+def test_matches_reference(sizes, device, on_gpu, assert_close):
+    if sizes in LARGE and not on_gpu:
+        pytest.skip("large shape: GPU only")
+    inputs = fp8_block_gemm.make_inputs(*sizes, 1, device)
+    out = fp8_block_gemm.run(*inputs)
+    # Sums of 128 products keep 14 bits in the matrix unit of Hopper.
+    assert_close(out, fp8_block_gemm.reference(*inputs), slack=2.0)
+
+
+def test_each_block_has_its_own_scale(device, assert_close):
+    a, a_scale, b, b_scale = fp8_block_gemm.make_inputs(20, 200, 272, 2, device)
+    steps = torch.arange(a_scale.numel(), device=device).reshape(a_scale.shape) % 7
+    a_scale *= 2.0**steps
+    b_scale *= 1.0 + torch.arange(b_scale.numel(), device=device).reshape(b_scale.shape)
+    out = fp8_block_gemm.run(a, a_scale, b, b_scale)
+    assert_close(out, fp8_block_gemm.reference(a, a_scale, b, b_scale), slack=2.0)
+
+
+def test_quantised_rows_are_near_the_rows(device):
+    x = torch.randn(5, 300, generator=torch.Generator(device=device).manual_seed(3), device=device)
+    values = fp8_block_gemm.dequantize_rows(*fp8_block_gemm.quantize_rows(x))
+    assert float((values - x).norm() / x.norm()) < 0.05
+    squares = fp8_block_gemm.dequantize_weights(*fp8_block_gemm.quantize_weights(x))
+    assert float((squares - x).norm() / x.norm()) < 0.05
+
+
+# rows, experts, n, k
+CASES = [(5, 2, 40, 32), (100, 3, 136, 144), (20, 7, 8, 256)]
+LARGE_CASES = [(4096, 8, 1024, 2048), (300, 64, 512, 512)]
+
+
+@pytest.mark.parametrize("case", CASES + LARGE_CASES, ids=str)
+def test_grouped_matches_reference(case, device, on_gpu, assert_close, poison):
+    if case in LARGE_CASES and not on_gpu:
+        pytest.skip("large shape: GPU only")
+    inputs = grouped_gemm_fp8.make_inputs(*case, 4, device)
+    out = poison(torch.empty((case[0], case[2]), dtype=torch.bfloat16, device=device))
+    grouped_gemm_fp8.run(*inputs, out=out)
+    assert_close(out, grouped_gemm_fp8.reference(*inputs), slack=2.0)
+
+
+def test_an_inner_size_that_the_copy_engine_cannot_read_is_refused(device):
+    a, a_scale, b, b_scale = fp8_block_gemm.make_inputs(4, 8, 24, 1, device)
+    with pytest.raises(ValueError, match="16 bytes"):
+        fp8_block_gemm.run(a, a_scale, b, b_scale)
+
+
+def test_counts():
+    assert fp8_block_gemm.flop(2, 3, 4) == 48
+    assert fp8_block_gemm.bytes(2, 130, 200) == 400 + 26000 + 4 * 2 * (2 + 2) + 520
+    assert grouped_gemm_fp8.bytes(2, 130, 200, 3) == 2 * (200 + 8 + 260) + 3 * (26000 + 16)
