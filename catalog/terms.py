@@ -122,9 +122,9 @@ UNITS: Final[Mapping[str, Mapping[str, str]]] = {
         "optimizer_passes straggler interference stream_fraction unfused_fraction dequantized_fraction "
         "recurrence_backward hidden_by_weights exchange_processors length_spread",
         launches="launch_s kernels_per_layer tensor_kernels expert_kernels local_expert_kernels "
-        "block_scaled_expert_kernels fp8_kernels block_scaled_kernels pipeline_sync_s collective_wait_s backward_launches "
-        "overlapped_launches adapter_launches graphs compiled_graphs autocast_launches graphed_mixer_share "
-        "graphed_router_share",
+        "block_scaled_expert_kernels fp8_kernels block_scaled_kernels pipeline_sync_s collective_wait_s "
+        "backward_launches overlapped_launches adapter_launches graphs compiled_graphs autocast_launches "
+        "graphed_mixer_share graphed_router_share",
         communication="communication_scale tensor_overlap expert_overlap context_overlap hybrid_exchange "
         "data_overlap gather_overlap shard_copies partial_recompute table_exposed",
         memory="main_gradient_bytes gradient_bytes host_copy_bytes_per_s host_update_bytes_per_s",

@@ -15,7 +15,7 @@ PORT: Final = 29500
 _PLACEHOLDERS: Final[Mapping[str, str]] = {
     "$RANK": "number of the machine on which the line runs, from 0",
     "$HEAD": "name or address of the first machine; run the line on every machine",
-    "$MODEL": "Megatron-LM's options for the model, its tokenizer and data: --num-layers, --hidden-size, --data-path, ...",
+    "$MODEL": "Megatron-LM's options for the model, its tokenizer and data: --num-layers, --data-path, ...",
     "RECIPE": "function of megatron.bridge.recipes for the model, such as llama3_8b_pretrain_config",
     "CONFIG.toml": "torchtitan's settings that the line does not repeat: data set, tokenizer, learning rate, steps",
     "DATASET": "data set of examples: a name on the Hugging Face hub, or a local folder",
