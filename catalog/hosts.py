@@ -73,6 +73,8 @@ def parse_host(processor: str, memory: str = "", sockets: int | None = None) -> 
     stated = 1
     if written is not None:
         stated = int(written[1]) if written[1] else _COUNT_WORDS[written[2].lower()]
+    else:
+        stated = _sockets_of_memory(memory)
     used = sockets or stated
     rate = _memory_rate(memory, known, used, max(used, stated))
     if rate is None:
@@ -85,6 +87,15 @@ def parse_host(processor: str, memory: str = "", sockets: int | None = None) -> 
     cores = known.cores * used if known else 0
     clock = known.base_ghz * GIGA if known else 0.0
     return Host(used, rate, cores, clock, known.units if known else None)
+
+
+def _sockets_of_memory(memory: str) -> int:
+    """Return the sockets that the modules of a memory are spread over: 16x DDR5-4800 (8 per socket) are two."""
+    modules = _MODULES.search(memory)
+    each = _CHANNELS.search(memory)
+    if modules is None or each is None or not each[2]:
+        return 1
+    return max(1, int(modules[1]) // int(each[2]))
 
 
 def _memory_rate(memory: str, known: Processor | None, used: int, installed: int) -> float | None:

@@ -16,6 +16,7 @@ from advisor.evidence.table import Cells
 from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.workloads.host_experts import (
+    FOLLOWED_CHOICES,
     QUEUED_HAND_OVER_S,
     host_alone_s,
     hosted_decode,
@@ -43,6 +44,8 @@ METRICS: Final = ("decode_tok_s", "prefill_tok_s")
 _USUAL_CONTEXT: Final = 512
 """Tokens of a prompt whose length is not a number; ShareGPT's prompts and answers have a few hundred."""
 _PERCENT: Final = re.compile(r"(\d+(?:\.\d+)?)\s*%")
+_MATRIX_FORMATS: Final = ("int8", "bf16")
+"""Formats that hosts multiply with matrix instructions; vector units multiply fp8 (kt-kernel's tutorial of formats)."""
 _ACCELERATOR_FORMATS: Final = {"fp8": "fp8", "bf16": "bf16", "fp16": "bf16"}
 """Formats that accelerators keep as they are; they multiply all narrower ones from 4 bits."""
 
@@ -61,6 +64,8 @@ class HostedCase:
     context_tokens: int
     output_tokens: int
     resident_fraction: float
+    resident_choices: float | None
+    """Fraction of chosen experts that accelerators hold; None: all experts are equally popular."""
     hand_over_s: float
 
 
@@ -84,6 +89,7 @@ def parse_case(row: Mapping[str, str], row_number: int) -> HostedCase:
     experts = cells.text("experts")
     model = with_chosen_experts(model, int(experts)) if experts.isdigit() else model
     percent = _PERCENT.search(experts)
+    resident = float(percent[1]) / 100.0 if percent else 0.0
     weights = cells.text("weights").lower()
     queued = "sglang" in cells.text("engine_version").lower() or "sglang" in cells.text("engine").lower()
     host_dtype = _format(weights)
@@ -95,10 +101,11 @@ def parse_case(row: Mapping[str, str], row_number: int) -> HostedCase:
         None if _runs_on_host_alone(cells, host) else _deployment(cells, model, host_dtype),
         host,
         host_dtype,
-        "amx" in weights or host_dtype in ("int8", "fp8", "bf16"),
+        "amx" in weights or host_dtype in _MATRIX_FORMATS,
         int(isl) if isl.isdigit() else _USUAL_CONTEXT,
         int(osl) if osl.isdigit() else 0,
-        float(percent[1]) / 100.0 if percent else 0.0,
+        resident,
+        resident**FOLLOWED_CHOICES if "dynamic" in experts else None,
         QUEUED_HAND_OVER_S if queued else HAND_OVER_S,
     )
 
@@ -177,6 +184,7 @@ def _predict(case: HostedCase) -> Prediction:
             resident_fraction=case.resident_fraction,
             hand_over_s=case.hand_over_s,
             host_dtype=case.host_dtype,
+            resident_choices=case.resident_choices,
         )
         values["decode_tok_s"] = 1.0 / (found.own_s + found.resident_s + found.offload.step_host_s)
         prompt_s = hosted_prompt_s(case.deployment, case.host, case.context_tokens, uses_amx=case.uses_amx)

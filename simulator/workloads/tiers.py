@@ -31,6 +31,9 @@ DEFAULT_HOST_BYTES_PER_S: Final = 614 * GB
 HOST_EFFICIENCY: Final = 0.57
 """Fraction of the host bandwidth that experts on the processors reach: two further experts a token take 9.0 ms with
 both sockets and 17.4 with one (KTransformers 0.2, DeepSeek-V3 in 4 bits)."""
+FP8_HOST_EFFICIENCY: Final = 0.31
+"""Fraction of the host bandwidth that fp8 experts reach, which vector units must widen: a further tenth of Qwen3-Next's
+experts takes the processors 0.79 ms (kt-kernel with two Xeon 6454S, experts placed uniformly)."""
 HAND_OVER_S: Final = 0.4e-3
 """Time to the processors and back, per layer with experts there [s]: what the runs of releases 0.2 and 0.2.1 leave
 beside the experts and the accelerator's own part, 0.33 to 0.5 ms."""
@@ -167,6 +170,14 @@ class ExpertOffload:
         return min(self.step_read_s, self.step_host_s)
 
 
+def host_efficiency(dtype: str) -> float:
+    """Return the fraction of the host's memory bandwidth at which processors multiply one token by weights of a format.
+
+    Source: FP8_HOST_EFFICIENCY, HOST_EFFICIENCY.
+    """
+    return FP8_HOST_EFFICIENCY if dtype == "fp8" else HOST_EFFICIENCY
+
+
 def expert_offload(
     deployment: Deployment,
     *,
@@ -175,15 +186,18 @@ def expert_offload(
     resident_fraction: float | None = None,
     hand_over_s: float = HAND_OVER_S,
     host_dtype: str | None = None,
+    resident_choices: float | None = None,
 ) -> ExpertOffload:
     """Time per decode step that experts outside the accelerators' memory add [s].
 
     touched = experts · (1 − (1 − k / experts)^batch) · (1 − resident fraction) of every layer; over the link, or
-    through the processors at 57 % of their memory bandwidth, with 0.4 ms to hand over each layer
+    through the processors at 57 % (fp8: 31 %) of their memory bandwidth, with 0.4 ms to hand over each layer
 
-    `resident_fraction` None fills the accelerators; `host_dtype` None keeps the weights' format with the host.
+    `resident_fraction` None fills the accelerators; `host_dtype` None keeps the weights' format with the host;
+    `resident_choices` is the fraction of chosen experts that the accelerators hold, None: all experts are equally
+    popular.
 
-    Assumes: all experts are equally popular; everything but the routed experts stays on the accelerators; reading is
+    Assumes: everything but the routed experts stays on the accelerators; reading is
     not overlapped with computing.
     Raises: InfeasibleError: the rest alone does not fit. AdvisorError: the model has no experts.
     Error: DeepSeek-V3 in 4 bits on one RTX 4090: 12.2 tokens/s with both sockets of two Xeons, 8.73 with one
@@ -204,15 +218,16 @@ def expert_offload(
     resident = resident_fraction
     if resident is None:
         resident = min(1.0, _room_for_experts(deployment, experts) / experts)
-    missing = touched * (1.0 - resident)
+    kept = resident if resident_choices is None else resident_choices
+    missing = touched * (1.0 - kept)
     ranks = deployment.accelerators_per_replica
     return ExpertOffload(
         resident_fraction=resident,
         step_read_s=missing / (host_link_bytes_per_s(deployment.accelerator) * ranks),
-        step_host_s=missing / (host_bytes_per_s * HOST_EFFICIENCY)
+        step_host_s=missing / (host_bytes_per_s * host_efficiency(host_dtype or deployment.weight_dtype))
         + (hand_over_s * num_handed_over if missing > 0.0 else 0.0),
         host_bytes=experts * (1.0 - resident),
-        resident_bytes_per_step=touched * resident,
+        resident_bytes_per_step=touched * kept,
     )
 
 

@@ -66,8 +66,8 @@ def _check_window(tokens: int, deployment: Deployment) -> None:
 
 
 _NO_ACCELERATOR = ("none", "cpu")
-_MATRIX_FORMATS = ("bf16", "int8", "fp8")
-"""Formats that engines hand to AMX's matrix instructions."""
+_MATRIX_FORMATS = ("bf16", "int8")
+"""Formats that engines hand to AMX's matrix instructions; fp8 runs on vector units."""
 _USUAL_HOST = "300GB/s"
 _DEGREES = (1, 2, 4, 8, 16)
 _USABLE_FRACTION = 0.9
