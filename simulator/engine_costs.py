@@ -212,8 +212,7 @@ def launches_experts_apart(deployment: Deployment) -> bool:
     """
     routed = any(layer.experts is not None for layer in layers_of(deployment.model))
     is_one = (
-        deployment.weight_dtype in _ONE_OPERATOR_EXPERTS
-        and "fp4" in deployment.accelerator.peak_flop_per_s
+        deployment.weight_dtype in _ONE_OPERATOR_EXPERTS and "fp4" in deployment.accelerator.peak_flop_per_s
     )
     return routed and not is_one
 
