@@ -711,7 +711,7 @@ def compare(
     """
 
 def kernel(
-    name: Literal['gemm', 'attention', 'rms_norm', 'layer_norm', 'softmax', 'gelu', 'swiglu', 'transpose'],
+    name: Literal['gemm', 'attention', 'rms_norm', 'layer_norm', 'softmax', 'gelu', 'swiglu', 'transpose', 'attention_backward', 'attention_packed', 'decode_attention', 'decode_attention_fp8', 'mla_decode', 'rms_norm_backward', 'layer_norm_backward', 'softmax_backward', 'gelu_backward', 'swiglu_backward', 'rope', 'linear_gelu_backward', 'linear_cross_entropy', 'linear_cross_entropy_backward', 'gemm_layouts', 'fp8_block_gemm', 'w8a8', 'w4a16', 'grouped_gemm', 'grouped_gemm_fp8', 'mxfp4', 'nvfp4', 'ssd', 'gated_delta', 'selective_scan', 'causal_conv1d'],
     *,
     shape: str | None = ...,
     dtype: Literal['bf16', 'fp16', 'fp8'] | None = ...,
@@ -729,7 +729,7 @@ def kernel(
 
     Args:
         name: Operator.
-        shape: Rows x columns (x depth); of attention batch x heads x tokens x size.
+        shape: Sizes, as 8192x8192; a wrong number of them names the operator's.
         dtype: Number format; fp8 of gemm only.
         gpu: Accelerator to model.
         against: Peers: torch (cuBLAS, FlashAttention), cudnn (attention).
@@ -875,7 +875,7 @@ class _Simulate:
         as_of: datetime.date | str | None = ...,
         calibration: str | Path | None = ...,
     ) -> Result:
-        """Images or videos from a diffusion transformer: time by batch size, and how many accelerators a load takes.
+        """Images or videos from a diffusion model: time by batch size, and how many accelerators a load takes.
 
         Args:
             model: Id, Hugging Face id or config.json.

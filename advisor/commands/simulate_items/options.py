@@ -15,7 +15,7 @@ _STUDIED: Final = Studied(pareto=("min single_latency_s", "max best_items_per_s"
 @command("simulate diffusion", uses_calibration=True, studied=_STUDIED)
 @dataclass(frozen=True, slots=True)
 class DiffusionInput:
-    """Images or videos from a diffusion transformer: time by batch size, and how many accelerators a load takes."""
+    """Images or videos from a diffusion model: time by batch size, and how many accelerators a load takes."""
 
     model: OtherModelName
     gpu: GpuName
