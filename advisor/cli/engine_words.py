@@ -88,7 +88,7 @@ _FORMATS: Final[Mapping[str, Mapping[str, str]]] = {
 
 _OF_NODE: Final = re.compile(r"([A-Za-z][\w.-]*):(\d+)")
 """An accelerator and how many of it, as SkyPilot writes them: H100:8."""
-_COUNTED_BY: Final = ("--gpus", "--tp")
+_COUNTED_BY: Final = ("--gpus", "--parallel", "--tp")
 """Options that take the number of accelerators, in the order in which a command is asked for them."""
 _SEARCHES: Final = "--max-gpus"
 """Option of commands that search for the number of accelerators themselves."""

@@ -257,3 +257,11 @@ def test_columns_that_have_no_room_are_named(
     text = out.getvalue()
     assert ("No room for basis: a wider window or --json shows them." in text) is says
     assert "$4.20 (3-5)" in text
+
+
+def test_accelerators_counted_with_their_name_share_one_image(cli: Cli) -> None:
+    """Images are split by their tokens; tensor parallelism is asked for by its own option."""
+    command = "advisor simulate diffusion --model flux.1-dev --json"
+    counted = json.loads(cli(f"{command} --gpu H100:4").out)
+    own = json.loads(cli(f"{command} --gpu h100 --parallel 4").out)
+    assert counted["inputs"] == own["inputs"]
