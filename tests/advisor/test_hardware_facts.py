@@ -91,3 +91,9 @@ def test_a_name_of_no_accelerator_gets_near_misses(cli: Cli) -> None:
     run = cli("advisor compare h100-sxm a100x")
     assert run.code == 2
     assert "a100-sxm-80gb" in run.err
+
+
+def test_a_format_that_does_not_exist_is_refused(cli: Callable[[str], Any]) -> None:
+    run = cli("advisor catalog efficiency --model 8b --gpu h100-sxm --precision chat")
+    assert run.code == 2
+    assert "unknown precision 'chat'" in run.err

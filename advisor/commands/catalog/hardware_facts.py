@@ -1,11 +1,12 @@
 """Links by generation, bits of number formats, and work per watt of accelerators, as answers."""
 
+from dataclasses import replace
 from typing import Final
 
 from advisor.ask.options import SharedOptions
 from advisor.ask.topology import check_network
 from advisor.catalog import accelerators, models
-from advisor.catalog.dtypes import BITS_PER_BYTE, DTYPES, bytes_per_element, grouped_bits
+from advisor.catalog.dtypes import BITS_PER_BYTE, DTYPES, bytes_per_element, grouped_bits, known_dtype
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.interconnects import all_interconnects
 from advisor.catalog.regions import get_region
@@ -173,8 +174,11 @@ def _zero_words(bits: float) -> str:
 def answer_efficiency(asked: EfficiencyInput, shared: SharedOptions) -> Answer:
     """Return peak rates per watt over the catalog and, for a model, tokens per joule and their carbon.
 
-    Raises: UnknownNameError: no model or region is called so. InfeasibleError: no accelerator has what is asked.
+    Raises: UnknownNameError: no model, format or region is called so. InfeasibleError: no accelerator has what is
+        asked.
     """
+    precision, format_note = known_dtype(asked.precision)
+    asked = replace(asked, precision=precision)
     records = [record for record in accelerators.all_accelerators() if record.tdp_w]
     if asked.gpu is not None:
         named = [accelerators.get(name.strip()).record.id for name in asked.gpu.split(",")]
@@ -237,6 +241,7 @@ def answer_efficiency(asked: EfficiencyInput, shared: SharedOptions) -> Answer:
             "sort": asked.sort,
         },
         blocks=tuple(blocks),
+        notes=(format_note,) if format_note else (),
         records="accelerators",
     )
 

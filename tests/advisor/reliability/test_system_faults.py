@@ -227,7 +227,9 @@ class Calendar:
 def test_a_clock_that_was_never_set_is_told(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], year: int
 ) -> None:
-    monkeypatch.setattr(options, "datetime", Calendar(datetime.date(year, 1, 1)))
+    calendar = Calendar(datetime.date(year, 1, 1))
+    monkeypatch.setattr(options, "datetime", calendar)
+    monkeypatch.setattr(options, "today", lambda: calendar.date.today())
     assert main(["catalog", "prices", "--gpu", "h100"]) in (0, 3)
     assert f"clock says {year}-01-01" in capsys.readouterr().err
     assert main(["catalog", "prices", "--gpu", "h100", "--as-of", "2026-11-20"]) == 0

@@ -15,6 +15,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[3]
 PATIENCE_S = 60.0
 
+DAY = "2026-11-20"
+"""The day on which the tests ask, also in programs of their own."""
+
 
 def wait_until(happened: Callable[[], object]) -> None:
     """Look again and again, for a minute at most."""
@@ -61,7 +64,7 @@ class Programs:
         return program
 
     def sweep(self, *options: str) -> subprocess.Popen[str]:
-        return self.start("-m", "advisor", "sweep", "study.toml", *options)
+        return self.start("-m", "advisor", "sweep", "study.toml", "--as-of", DAY, *options)
 
     def num_finished(self, output: str) -> int:
         """Whole rows in the journal of an output."""
