@@ -229,7 +229,7 @@ def test_a_clock_that_was_never_set_is_told(
 ) -> None:
     calendar = Calendar(datetime.date(year, 1, 1))
     monkeypatch.setattr(options, "datetime", calendar)
-    monkeypatch.setattr(options, "today", lambda: calendar.date.today())
+    monkeypatch.setattr(options, "today", calendar.today)
     assert main(["catalog", "prices", "--gpu", "h100"]) in (0, 3)
     assert f"clock says {year}-01-01" in capsys.readouterr().err
     assert main(["catalog", "prices", "--gpu", "h100", "--as-of", "2026-11-20"]) == 0
