@@ -17,7 +17,8 @@ from advisor.render.numbers import digits, percent, usd
 CHECKED: Final = (0.3, 3.0)
 """Volumes of the new reports against which the terms are held, over that of the question."""
 _RANGE: Final = (0.1, 10.0)
-_MOST_ROWS: Final = 20
+_MOST_ROWS: Final = 12
+"""Cheapest ways that are shown; owned hardware is shown besides."""
 _HEADERS: Final = ("way", "what", "$ a month", "$/Mtok", "used", "price of", "how")
 _ABOUT: Final = (
     "Computed on this page by the formulas of the report. Deployments, offers, what a replica carries and the energy "
@@ -75,10 +76,12 @@ def with_what_if(answer: Answer, question: CostQuestion, priced: PricedReport, l
     crossings = [each.sentence for each in report.break_even]
     data = {
         "kind": "cost",
-        "about": _ABOUT,
+        "about": f"{_ABOUT}{_shape_words(terms.shape)}",
         "controls": _controls(terms),
         "headers": _HEADERS,
-        "rows": [_cells(way) for way in report.ways[:_MOST_ROWS]],
+        "rows": [
+            _cells(way) for place, way in enumerate(report.ways) if place < _MOST_ROWS or way.way == "own"
+        ],
         "answer": report.headline,
         "lists": [{"name": "crossings", "title": "Where two ways cost the same", "items": crossings}],
         "note": _error_words(checks),
@@ -115,10 +118,9 @@ def with_volume(question: CostQuestion, million_tokens_per_day: float) -> CostQu
 
 def _controls(terms: CostTerms) -> list[dict[str, object]]:
     volume = terms.million_tokens_per_day
-    shape = "" if terms.shape == "flat" else f"; {HOURS_PER_DAY:g} is the shape {terms.shape}, fewer are flat"
     controls = [
         slider("volume", "Million tokens a day", volume, volume * _RANGE[0], volume * _RANGE[1]),
-        number("hours", f"Hours a day with requests [h{shape}]", HOURS_PER_DAY, 1.0, HOURS_PER_DAY, 1.0),
+        number("hours", "Hours a day with requests [h]", HOURS_PER_DAY, 1.0, HOURS_PER_DAY, 1.0),
         number("rent", "Change rents by [%]", 0.0, -90.0, 300.0, 5.0),
     ]
     if not terms.owned:
@@ -132,6 +134,11 @@ def _controls(terms: CostTerms) -> list[dict[str, object]]:
         number("decay", "Loss of value a year [%]", decay, 0.0, 100.0, 0.0),
         number("buy", "Change purchase prices by [%]", 0.0, -90.0, 300.0, 5.0),
     ]
+
+
+def _shape_words(shape: str) -> str:
+    """Return how hours a day relate to a shape of the day that is not flat."""
+    return "" if shape == "flat" else f" 24 hours a day have the shape {shape}; fewer hours have a flat load."
 
 
 def _cells(way: Way) -> tuple[str, ...]:
