@@ -42,7 +42,7 @@ def number(name: str, label: str, asked: float, low: float, high: float, step: f
 
 
 def slider(name: str, label: str, asked: float, low: float, high: float) -> dict[str, Any]:
-    """Return a field for a number beside a slider on a logarithmic scale."""
+    """Return a field for a number with a slider on a logarithmic scale."""
     return {"name": name, "label": label, "asked": asked, "low": low, "high": high, "slider": True}
 
 

@@ -28,9 +28,11 @@ OFFERS: Final = (
     ("h100-sxm", 8, "on_demand", 17.0),
 )
 PURCHASES: Final = {"l40s": 7600.0, "h100-sxm": 30000.0}
+CLIPPED: Final = """[...document.querySelectorAll('#what-if-rows td')].filter((td) =>
+    td.scrollWidth > td.clientWidth + 1).map((td) => td.textContent)"""
 VOLUME: Final = 2000.0
 LARGEST_RENT_ERROR: Final = 0.1
-"""Of the bill of the cheapest rented way at another volume, where a new run may choose and measure otherwise."""
+"""Largest error of the bill of the cheapest rented way at another volume: a new run may choose other deployments."""
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +123,7 @@ def bills(page: Any, setting: Mapping[str, float]) -> dict[tuple[str, str, str],
     return {(way, what, how): usd for way, what, how, usd in rows}
 
 
-def listed(report: Mapping[str, Any]) -> dict[tuple[str, str, str], float]:
+def ways_of(report: Mapping[str, Any]) -> dict[tuple[str, str, str], float]:
     """Return dollars a month of the ways of a report that its page would show."""
     return {
         (way["way"], way["what"], way["note"]): way["usd_per_month"]
@@ -163,7 +165,7 @@ def test_prices_and_years_give_the_bill_of_a_new_run_to_the_cent(
         setting = money_setting(draw)
         report = answer(command_of(tmp_path, setting))
         found = bills(page, setting)
-        expected = listed(report)
+        expected = ways_of(report)
         assert found == {key: pytest.approx(usd, abs=0.005) for key, usd in expected.items()}, setting
         assert crossings(page) == [each["sentence"] for each in report["break_even"]], setting
     assert complaints == []
@@ -193,7 +195,7 @@ def test_named_hardware_costs_what_a_new_run_says(browser: Any, tmp_path: Path) 
     own = "--own 8xl40s"
     page, complaints = open_page(browser, write_page(tmp_path, own=own))
     for setting in ({}, {"years": 3.0, "electricity": 0.3}, {"decay": 10.0, "buy": 25.0}):
-        expected = listed(answer(command_of(tmp_path, setting, own=own)))
+        expected = ways_of(answer(command_of(tmp_path, setting, own=own)))
         assert bills(page, setting) == {key: pytest.approx(usd, abs=0.005) for key, usd in expected.items()}
     owned = [key for key in bills(page, {"volume": 9 * VOLUME}) if key[0] == "own"]
     assert owned == []
@@ -204,6 +206,7 @@ def test_named_hardware_costs_what_a_new_run_says(browser: Any, tmp_path: Path) 
 def test_controls_work_with_the_keyboard_and_keep_a_link(browser: Any, page_file: Path) -> None:
     page, complaints = open_page(browser, page_file, width=390)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert page.evaluate(CLIPPED) == []
     page.focus("#w-volume-slider")
     for _ in range(20):
         page.keyboard.press("ArrowRight")

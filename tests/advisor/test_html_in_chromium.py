@@ -203,6 +203,7 @@ def test_every_command_writes_a_page_that_works(
         *COMMANDS,
         "advisor recommend --model 8b --rate 4 --gpu l40s,h100-sxm --what-if",
         "advisor cost --model 8b --rate 4 --gpu l40s,h100-sxm --what-if",
+        "advisor build --model 8b --top 2 --what-if",
     ],
     ids=lambda command: " ".join(command.split()[1:3]),
 )
