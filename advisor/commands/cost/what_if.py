@@ -66,7 +66,7 @@ def with_what_if(answer: Answer, question: CostQuestion, priced: PricedReport, l
             why="each is a pool of unlike workers",
             fix="leave --what-if out",
         )
-    checks = []
+    checks: list[CostCheck] = []
     for factor in CHECKED:
         line(f"holding the page against new report {len(checks) + 1} of {len(CHECKED)}")
         check = check_terms(terms, question, factor)
