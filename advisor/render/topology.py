@@ -50,9 +50,18 @@ def carried_between(exchanges: Sequence[Exchange], node_size: int) -> tuple[Exch
 
 
 def topology_svg(
-    accelerator: str, num_accelerators: int, accelerators_per_node: int, exchanges: Sequence[Exchange]
+    accelerator: str,
+    num_accelerators: int,
+    accelerators_per_node: int,
+    exchanges: Sequence[Exchange],
+    *,
+    what: str = "",
+    node: str = "node",
 ) -> str:
-    """Return the drawing: the first and the last node, the accelerators of each, and what each fabric carries."""
+    """Return the drawing: the first and the last node, the accelerators of each, and what each fabric carries.
+
+    `what` begins the title; `node` is the word for the machines that one fabric connects.
+    """
     node_size = min(num_accelerators, accelerators_per_node)
     num_nodes = -(-num_accelerators // node_size)
     shown = [0] if num_nodes == 1 else [0, num_nodes - 1][:_MOST_NODES]
@@ -64,16 +73,16 @@ def topology_svg(
     top = 30
     legend = [
         *(
-            f"{each.words(each.ranks_in_node(node_size))}: inside a node"
+            f"{each.words(each.ranks_in_node(node_size))}: inside a {node}"
             for each in inside
             if each not in between
         ),
-        *(f"{each.words(each.ranks_in_node(node_size))}: between nodes" for each in between),
+        *(f"{each.words(each.ranks_in_node(node_size))}: between {node}s" for each in between),
     ] or ["one accelerator: no exchange"]
     network_y = top + box_height + 14
     legend_y = network_y + (40 if num_nodes > 1 else 6)
     height = legend_y + len(legend) * 16 + 4
-    title = f"{num_accelerators} x {accelerator} in {num_nodes} node{'s' if num_nodes > 1 else ''}"
+    title = f"{what}{num_accelerators} x {accelerator} in {num_nodes} {node}{'s' if num_nodes > 1 else ''}"
     about = f"{title}. {'. '.join(legend)}."
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" width="100%" '
@@ -84,9 +93,11 @@ def topology_svg(
         f'<text x="8" y="18" font-size="13">{escape(title)}</text>',
     ]
     left = (_WIDTH - len(shown) * box_width) // (len(shown) + 1)
-    for place, node in enumerate(shown):
+    for place, number in enumerate(shown):
         x = left + place * (box_width + left)
-        parts += _node(x, top, box_width, box_height, node, node_size, inside)
+        parts += _node(
+            x, top, box_width, box_height, f"{node} {number + 1}", number * node_size, node_size, inside
+        )
         if num_nodes > 1:
             middle = x + box_width // 2
             parts.append(
@@ -95,7 +106,7 @@ def topology_svg(
     if num_nodes > 1:
         names = _names(between)
         parts.append(f'<rect x="8" y="{network_y}" width="{_WIDTH - 16}" height="22" rx="4" fill="#b3541e"/>')
-        parts.append(_text(_WIDTH // 2, network_y + 15, f"network between nodes{names}", "#ffffff"))
+        parts.append(_text(_WIDTH // 2, network_y + 15, f"network between {node}s{names}", "#ffffff"))
         if num_nodes > len(shown):
             middle_y = top + box_height // 2
             parts.append(_text(_WIDTH // 2, middle_y, "…", "#1b1f24"))
@@ -117,13 +128,20 @@ def _text(x: int, y: int, words: str, fill: str, *, size: int = _FONT) -> str:
 
 
 def _node(
-    x: int, y: int, width: int, height: int, node: int, node_size: int, inside: Sequence[Exchange]
+    x: int,
+    y: int,
+    width: int,
+    height: int,
+    name: str,
+    first_rank: int,
+    node_size: int,
+    inside: Sequence[Exchange],
 ) -> list[str]:
     """Return one node: its name, cells with ranks, and the fabric between them."""
     few = f", {_MOST_CELLS} of {node_size}" if node_size > _MOST_CELLS else ""
     parts = [
         f'<rect x="{x}" y="{y}" width="{width}" height="{height}" rx="6" fill="#f4f6f8" stroke="#8a949e"/>',
-        f'<text x="{x + _GAP}" y="{y + 16}">node {node + 1}{few}</text>',
+        f'<text x="{x + _GAP}" y="{y + 16}">{escape(name)}{few}</text>',
     ]
     for cell in range(min(node_size, _MOST_CELLS)):
         left = x + _GAP + cell % _COLUMNS * (_CELL + _GAP)
@@ -131,9 +149,7 @@ def _node(
         parts.append(
             f'<rect x="{left}" y="{top}" width="{_CELL}" height="{_CELL}" rx="4" fill="#dbe7f3" stroke="#0b5cad"/>'
         )
-        parts.append(
-            _text(left + _CELL // 2, top + 19, str(node * node_size + cell), "#1b1f24", size=_RANK_FONT)
-        )
+        parts.append(_text(left + _CELL // 2, top + 19, str(first_rank + cell), "#1b1f24", size=_RANK_FONT))
     fabric_y = y + height - 24
     parts.append(
         f'<rect x="{x + _GAP}" y="{fabric_y}" width="{width - 2 * _GAP}" height="18" rx="4" fill="#0b5cad"/>'

@@ -110,3 +110,25 @@ def test_a_plan_for_training_has_its_drawing(cli: Any, tmp_path: Path) -> None:
     drawing = file.read_text(encoding="utf-8")
     assert "16 x h100-sxm in 2 nodes" in drawing
     assert re.search(r"DP \d+.*: between nodes", drawing)
+
+
+def test_a_replica_over_several_nodes_has_its_drawing(cli: Any, tmp_path: Path) -> None:
+    file = tmp_path / "replica.html"
+    run = cli(
+        "advisor recommend --model deepseek-v3 --rate 4 --gpu h100-sxm --precision bf16 --as-of 2026-11-20 --fast "
+        f"-q -o {file}"
+    )
+    assert run.code == 0, run.err
+    drawing = file.read_text(encoding="utf-8")
+    assert re.search(r"One replica: \d+ x h100-sxm in \d+ nodes", drawing)
+    assert "network between nodes: " in drawing
+
+
+@pytest.mark.parametrize("gpu", ["l40s", "h100-sxm"])
+def test_a_replica_in_one_node_has_none(cli: Any, tmp_path: Path, gpu: str) -> None:
+    file = tmp_path / "replica.html"
+    assert (
+        cli(f"advisor recommend --model 8b --rate 4 --gpu {gpu} --as-of 2026-11-20 --fast -q -o {file}").code
+        == 0
+    )
+    assert "One replica: " not in file.read_text(encoding="utf-8")

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from advisor.catalog.units import DAY_S, GB, KILO
+from advisor.commands.recommend.nodes import draw_training_nodes
 from advisor.commands.recommend.tables import rejected_tables
 from advisor.decide.option import Offer
 from advisor.decide.purchase import job_words
@@ -35,7 +36,6 @@ from advisor.render.numbers import (
     usd,
 )
 from advisor.render.option_table import offer_words
-from advisor.render.topology import Exchange, topology_svg
 from advisor.render.training_charts import days_chart, stage_chart, waterfall_chart
 from advisor.simulator.training.launch_start import explain_command
 
@@ -75,30 +75,8 @@ def training_answer(
         records="options",
         warnings=found.warnings,
         notes=tuple(dict.fromkeys((*notes, *found.notes))),
-        svg=topology_of(first),
+        svg=draw_training_nodes(first),
     )
-
-
-def topology_of(option: TrainingOption) -> str:
-    """Return the drawing of the nodes of an option and of what their links carry; empty of one accelerator, and where
-    some accelerators do other work than the plan's.
-
-    Source: the order of ranks by which exchanges are priced: tensor, context, data, pipeline; experts over data.
-    """
-    plan = option.plan
-    machine = option.machine
-    whole = plan.tp * plan.cp * plan.dp
-    if machine.num_accelerators < 2 or whole * plan.pp != machine.num_accelerators:
-        return ""
-    exchanges = (
-        Exchange("TP", plan.tp, 1),
-        Exchange("CP", plan.cp, plan.tp),
-        Exchange("EP", plan.ep, max(1, plan.etp)),
-        Exchange("DP", plan.dp, plan.tp * plan.cp),
-        Exchange("PP", plan.pp, whole),
-    )
-    per_node = machine.accelerators_per_node
-    return topology_svg(machine.accelerator, machine.num_accelerators, per_node, exchanges)
 
 
 def _explanation_blocks(first: TrainingOption, found: TrainingRecommendation) -> list[Block]:
