@@ -21,7 +21,7 @@ _RANK_FONT: Final = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class RankGroups:
     """Groups of one kind of parallelism."""
 
     name: str
@@ -39,12 +39,12 @@ class Exchange:
         return max(1, min(self.num_ranks, node_size // max(1, self.stride)))
 
 
-def carried_inside(exchanges: Sequence[Exchange], node_size: int) -> tuple[Exchange, ...]:
+def carried_inside(exchanges: Sequence[RankGroups], node_size: int) -> tuple[RankGroups, ...]:
     """Return the exchanges that the fabric of a node carries: groups of which a node holds several ranks."""
     return tuple(each for each in exchanges if each.num_ranks > 1 and each.ranks_in_node(node_size) > 1)
 
 
-def carried_between(exchanges: Sequence[Exchange], node_size: int) -> tuple[Exchange, ...]:
+def carried_between(exchanges: Sequence[RankGroups], node_size: int) -> tuple[RankGroups, ...]:
     """Return the exchanges that the network between nodes carries: groups that no single node holds."""
     return tuple(each for each in exchanges if each.ranks_in_node(node_size) < each.num_ranks)
 
@@ -53,7 +53,7 @@ def topology_svg(
     accelerator: str,
     num_accelerators: int,
     accelerators_per_node: int,
-    exchanges: Sequence[Exchange],
+    exchanges: Sequence[RankGroups],
     *,
     what: str = "",
     node: str = "node",
@@ -117,7 +117,7 @@ def topology_svg(
     return "\n".join([*parts, "</svg>\n"])
 
 
-def _names(exchanges: Sequence[Exchange]) -> str:
+def _names(exchanges: Sequence[RankGroups]) -> str:
     return f": {', '.join(each.name for each in exchanges)}" if exchanges else ""
 
 
@@ -135,7 +135,7 @@ def _node(
     name: str,
     first_rank: int,
     node_size: int,
-    inside: Sequence[Exchange],
+    inside: Sequence[RankGroups],
 ) -> list[str]:
     """Return one node: its name, cells with ranks, and the fabric between them."""
     few = f", {_MOST_CELLS} of {node_size}" if node_size > _MOST_CELLS else ""

@@ -13,7 +13,7 @@ import pytest
 from advisor.render.answer import Answer, Paragraph
 from advisor.render.document import document
 from advisor.render.html_page import as_html
-from advisor.render.topology import Exchange, carried_between, carried_inside, topology_svg
+from advisor.render.topology import RankGroups, carried_between, carried_inside, topology_svg
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 LAYOUTS = (
@@ -33,12 +33,12 @@ BOXES = """[...document.querySelectorAll('.drawing svg text')].map((text) => {
 })"""
 
 
-def exchanges_of(degrees: tuple[int, int, int]) -> tuple[Exchange, ...]:
+def exchanges_of(degrees: tuple[int, int, int]) -> tuple[RankGroups, ...]:
     tensor, data, pipeline = degrees
     return (
-        Exchange("TP", tensor, 1),
-        Exchange("DP", data, tensor),
-        Exchange("PP", pipeline, tensor * data),
+        RankGroups("TP", tensor, 1),
+        RankGroups("DP", data, tensor),
+        RankGroups("PP", pipeline, tensor * data),
     )
 
 

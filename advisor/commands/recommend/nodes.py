@@ -3,7 +3,7 @@
 from advisor.catalog import accelerators
 from advisor.decide.option import Machine, Option
 from advisor.decide.training.result import TrainingOption
-from advisor.render.topology import Exchange, topology_svg
+from advisor.render.topology import RankGroups, topology_svg
 
 
 def draw_training_nodes(option: TrainingOption) -> str:
@@ -17,11 +17,11 @@ def draw_training_nodes(option: TrainingOption) -> str:
     if whole * plan.pp != option.machine.num_accelerators:
         return ""
     exchanges = (
-        Exchange("TP", plan.tp, 1),
-        Exchange("CP", plan.cp, plan.tp),
-        Exchange("EP", plan.ep, max(1, plan.etp)),
-        Exchange("DP", plan.dp, plan.tp * plan.cp),
-        Exchange("PP", plan.pp, whole),
+        RankGroups("TP", plan.tp, 1),
+        RankGroups("CP", plan.cp, plan.tp),
+        RankGroups("EP", plan.ep, max(1, plan.etp)),
+        RankGroups("DP", plan.dp, plan.tp * plan.cp),
+        RankGroups("PP", plan.pp, whole),
     )
     return _draw(option.machine, whole * plan.pp, exchanges)
 
@@ -38,16 +38,16 @@ def draw_replica_nodes(option: Option) -> str:
     inner = layout.tensor_parallel * layout.context_parallel
     stage = inner * layout.data_parallel
     exchanges = (
-        Exchange("TP", layout.tensor_parallel, 1),
-        Exchange("CP", layout.context_parallel, layout.tensor_parallel),
-        Exchange("EP", layout.expert_parallel, max(1, stage // layout.expert_parallel)),
-        Exchange("DP", layout.data_parallel, inner),
-        Exchange("PP", layout.pipeline_parallel, stage),
+        RankGroups("TP", layout.tensor_parallel, 1),
+        RankGroups("CP", layout.context_parallel, layout.tensor_parallel),
+        RankGroups("EP", layout.expert_parallel, max(1, stage // layout.expert_parallel)),
+        RankGroups("DP", layout.data_parallel, inner),
+        RankGroups("PP", layout.pipeline_parallel, stage),
     )
     return _draw(option.machine, size, exchanges, what="One replica: ")
 
 
-def _draw(machine: Machine, count: int, exchanges: tuple[Exchange, ...], *, what: str = "") -> str:
+def _draw(machine: Machine, count: int, exchanges: tuple[RankGroups, ...], *, what: str = "") -> str:
     """Return the drawing; a rack with one fabric is one node however its trays are counted."""
     if count < 2 or "+" in machine.accelerator:
         return ""
