@@ -325,6 +325,7 @@ def cost(
     storage_tb: float | str | None = ...,
     egress_tb: float | str | None = ...,
     top: int | str | None = ...,
+    what_if: bool | None = ...,
     offline: bool | None = ...,
     seed: int | str | None = ...,
     as_of: datetime.date | str | None = ...,
@@ -386,6 +387,7 @@ def cost(
         storage_tb: Weights, checkpoints and data kept, at the provider's price.
         egress_tb: Sent out a month, at the provider's price.
         top: Accelerators to rank.
+        what_if: Controls on the page of -o FILE.html: other volumes, hours, prices, years.
         offline: Never use the network.
         seed: Seed of everything random: same seed, same answer.
         as_of: Prices and availability as known on that day.
@@ -405,6 +407,7 @@ class _Build:
         max_gpus: int | str | None = ...,
         top: int | str | None = ...,
         explain: bool | None = ...,
+        what_if: bool | None = ...,
         workload: Literal['serve', 'finetune'] | None = ...,
         min_lanes: int | str | None = ...,
         ecc: bool | None = ...,
@@ -439,6 +442,7 @@ class _Build:
             max_gpus: Cards at most; 0 plans a CPU alone.
             top: Machines to show.
             explain: Also every rule, and power limits, of each machine.
+            what_if: Controls on the page of -o FILE.html: other hours, years, electricity, rents.
             workload: What the machine is for; finetune is QLoRA of the model.
             min_lanes: Electrical PCIe lanes that each card needs.
             ecc: Memory, board and CPU must correct errors.

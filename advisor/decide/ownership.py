@@ -65,10 +65,7 @@ class Holding:
 
     @property
     def num_nodes(self) -> int:
-        size = (
-            self.accelerator.node_size if self.is_server else 2 if not self.accelerator.unified_memory else 1
-        )
-        return -(-self.num_accelerators // size)
+        return -(-self.num_accelerators // accelerators_per_machine(self.accelerator))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +94,14 @@ def is_sold_by_the_node(accelerator: Accelerator) -> bool:
     Source: form factors of the catalog.
     """
     return accelerator.form_factor.upper().startswith(("SXM", "OAM", "SUPERCHIP/RACK"))
+
+
+def accelerators_per_machine(accelerator: Accelerator) -> int:
+    """Return how many accelerators stand in one machine: those of a node, two cards of a workstation, one of a small
+    system."""
+    if is_sold_by_the_node(accelerator):
+        return accelerator.node_size
+    return 1 if accelerator.unified_memory else 2
 
 
 def tco(holding: Holding, purchase: PurchasePrice, known: Ownership) -> Tco:

@@ -29,7 +29,7 @@ def ways(
     Without a volume of its own each deployment serves what it can, and APIs `api_tokens_per_day`.
     """
     is_founded = not rented[0].option.reasons
-    found = [_way_of_row("rent", row, _always_on(row), may_lead=row is rented[0]) for row in rented]
+    found = [_way_of_row("rent", row, paid_always_on(row), may_lead=row is rented[0]) for row in rented]
     found += [
         _way(
             "rent",
@@ -100,7 +100,7 @@ def _way(
     )
 
 
-def _always_on(row: CostRow) -> str:
+def paid_always_on(row: CostRow) -> str:
     """Return how a rented deployment is paid."""
     offer = row.option.offer
     notes = ["always on"]

@@ -1,6 +1,7 @@
 """Fleets for a day's load on the first accelerators of an answer: which policy costs what at the prices there are."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from advisor.catalog.ownership import Ownership
 from advisor.catalog.units import HOURS_PER_DAY
@@ -38,9 +39,7 @@ def fleet_costs(
         return ()
     found: list[PricedFleet] = []
     for place, priced in enumerate(rented[:_NUM_ACCELERATORS]):
-        found_here = priced.plan.found
-        if found_here.purchase.placement.price.term not in _RESERVED and found_here.fleet is None:
-            found += _policies(question, priced, known, is_first=place == 0)
+        found += _policies(question, priced, known, place=place)
     return tuple(found)
 
 
@@ -59,77 +58,123 @@ def replica_rate(plan: Planned, question: CostQuestion) -> float:
     )
 
 
-def _policies(
-    question: CostQuestion, priced: Priced, known: Ownership, *, is_first: bool
-) -> list[PricedFleet]:
-    mean = question.mean_rate_per_s
-    startup = known.value("startup_minutes")
-    assert mean is not None
-    plan = priced.plan
-    scenario = question.scenario
-    best = plan.found.purchase.placement
-    day = day_of(
-        mean,
-        question.shape.relative,
-        replica_rate(plan, question),
-        best.replicas_per_unit,
-        num_spare(scenario, best),
-    )
-    terms = scenario.constraints.terms
-    fleets = [(best, autoscaled_cost(day, _unit(best), startup), is_first)]
-    way, cost, may_lead = _plan_reserved_base(question, known, plan, day, best)
-    fleets.append((way, cost, may_lead and is_first))
-    spot = _cheapest(question, plan, ("spot",))
+@dataclass(frozen=True, slots=True)
+class PolicyTerms:
+    """A policy on one deployment: which units are paid all day, and which follow the load."""
+
+    policy: str
+    base_usd_per_unit_hour: float | None
+    """Price of the units that are paid all day; None where there are none."""
+    peak_usd_per_unit_hour: float
+    overhead_fraction: float
+    """Hours of the peak that are paid for nothing."""
+    keeps_least: bool
+    """Whether the base is at least what the quietest part of the day needs, and one unit."""
+    may_lead: bool
+    priced_on: str
+
+    def cost(self, day: Day, replicas_per_unit: int, startup_minutes: float) -> FleetCost:
+        """Return the cost of a day under the policy."""
+        peak = UnitPrice(self.peak_usd_per_unit_hour, replicas_per_unit)
+        if self.base_usd_per_unit_hour is None:
+            return autoscaled_cost(day, peak, startup_minutes)
+        return reserved_base(
+            day,
+            UnitPrice(self.base_usd_per_unit_hour, replicas_per_unit),
+            peak,
+            startup_minutes,
+            overhead_fraction=self.overhead_fraction,
+            least_base=max(1, min(day.needed)) if self.keeps_least else 0,
+            policy=self.policy,
+        )
+
+
+def policy_terms(
+    question: CostQuestion, priced: Priced, known: Ownership, *, place: int
+) -> tuple[PolicyTerms, ...]:
+    """Return the policies that are compared on the option at a place of the answer; none where its offer is a
+    commitment, its workers differ, or its place is too low."""
+    found = priced.plan.found
+    best = found.purchase.placement
+    if place >= _NUM_ACCELERATORS or best.price.term in _RESERVED or found.fleet is not None:
+        return ()
+    is_first = place == 0
+    usd = best.usd_per_unit_hour
+    read_on = best.price.observed_on.isoformat()
+    autoscaled = PolicyTerms("autoscaled on demand", None, usd, 0.0, False, is_first, read_on)
+    policies = [autoscaled, _reserved_base_terms(question, priced.plan, known, is_first=is_first)]
+    spot = _cheapest(question, priced.plan, ("spot",))
     if spot is not None and spot.replicas_per_unit == best.replicas_per_unit:
-        policy = f"on-demand base, spot peak from {spot.price.provider}"
-        overhead = known.value("spot_overhead_fraction")
-        base = max(1, min(day.needed))
-        cost = reserved_base(
-            day, _unit(best), _unit(spot), startup, overhead_fraction=overhead, least_base=base, policy=policy
+        policies.append(
+            PolicyTerms(
+                f"on-demand base, spot peak from {spot.price.provider}",
+                usd,
+                spot.usd_per_unit_hour,
+                known.value("spot_overhead_fraction"),
+                keeps_least=True,
+                may_lead=is_first and "spot" in question.scenario.constraints.terms,
+                priced_on=spot.price.observed_on.isoformat(),
+            )
         )
-        fleets.append((spot, cost, is_first and "spot" in terms))
-    fixed = always_on(day, _unit(best))
-    bill = priced.row.option.bill
-    beside_usd = HOURS_PER_DAY * extra_usd_per_hour(best.price, scenario.beside)
-    return [
-        PricedFleet(
-            _what(cost, best),
-            way.price.observed_on.isoformat(),
-            cost,
-            cost.usd_per_day + beside_usd,
-            f"{cost.policy}{left_out(bill)}",
-            may_lead,
-        )
-        for way, cost, may_lead in fleets
-        if cost.usd_per_day < fixed.usd_per_day * (1.0 - _ROUNDING)
-    ]
+    return tuple(policies)
 
 
-def _plan_reserved_base(
-    question: CostQuestion, known: Ownership, plan: Planned, day: Day, best: Placement
-) -> tuple[Placement, FleetCost, bool]:
-    """Return a base under a commitment below an on-demand peak, and whether such an offer is among the terms that the
-    question allows; a price that no provider lists is assumed."""
-    startup = known.value("startup_minutes")
+def _reserved_base_terms(
+    question: CostQuestion, plan: Planned, known: Ownership, *, is_first: bool
+) -> PolicyTerms:
+    """Return a base under a commitment below an on-demand peak; a price that no provider lists is assumed."""
+    best = plan.found.purchase.placement
+    usd = best.usd_per_unit_hour
     listed = _cheapest(question, plan, _RESERVED)
     if listed is not None and listed.replicas_per_unit == best.replicas_per_unit:
         term = listed.price.term.replace("_", "-")
         policy = f"base on {term} from {listed.price.provider}, on-demand peak"
-        is_allowed = listed.price.term in question.scenario.constraints.terms
-        return listed, reserved_base(day, _unit(listed), _unit(best), startup, policy=policy), is_allowed
+        may_lead = is_first and listed.price.term in question.scenario.constraints.terms
+        read_on = listed.price.observed_on.isoformat()
+        return PolicyTerms(policy, listed.usd_per_unit_hour, usd, 0.0, False, may_lead, read_on)
     fraction = known.value("reserved_1y_fraction")
-    reserved = UnitPrice(best.usd_per_unit_hour * fraction, best.replicas_per_unit)
     policy = f"base reserved at {100 * fraction:.0f} % (assumed), on-demand peak"
-    return best, reserved_base(day, reserved, _unit(best), startup, policy=policy), False
+    read_on = best.price.observed_on.isoformat()
+    return PolicyTerms(policy, usd * fraction, usd, 0.0, False, False, read_on)
+
+
+def _policies(question: CostQuestion, priced: Priced, known: Ownership, *, place: int) -> list[PricedFleet]:
+    """Return the policies that cost less than paying for the busiest part's units all day."""
+    mean = question.mean_rate_per_s
+    assert mean is not None
+    scenario = question.scenario
+    best = priced.plan.found.purchase.placement
+    day = day_of(
+        mean,
+        question.shape.relative,
+        replica_rate(priced.plan, question),
+        best.replicas_per_unit,
+        num_spare(scenario, best),
+    )
+    fixed = always_on(day, UnitPrice(best.usd_per_unit_hour, best.replicas_per_unit))
+    beside_usd = HOURS_PER_DAY * extra_usd_per_hour(best.price, scenario.beside)
+    startup = known.value("startup_minutes")
+    found = [
+        (terms, terms.cost(day, best.replicas_per_unit, startup))
+        for terms in policy_terms(question, priced, known, place=place)
+    ]
+    return [
+        PricedFleet(
+            _what(cost, best),
+            terms.priced_on,
+            cost,
+            cost.usd_per_day + beside_usd,
+            f"{cost.policy}{left_out(priced.row.option.bill)}",
+            terms.may_lead,
+        )
+        for terms, cost in found
+        if cost.usd_per_day < fixed.usd_per_day * (1.0 - _ROUNDING)
+    ]
 
 
 def _what(cost: FleetCost, way: Placement) -> str:
     count = cost.peak_units * way.accelerators_per_unit
     return f"{count} x {way.price.accelerator} from {way.price.provider}"
-
-
-def _unit(way: Placement) -> UnitPrice:
-    return UnitPrice(way.usd_per_unit_hour, way.replicas_per_unit)
 
 
 def _cheapest(question: CostQuestion, plan: Planned, terms: tuple[str, ...]) -> Placement | None:

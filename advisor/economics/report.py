@@ -1,7 +1,7 @@
 """The whole answer about money: the decision of `recommend`, priced by every way to get the same tokens."""
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from advisor.catalog import accelerators
 from advisor.catalog.api_prices import api_prices_as_of, priced_models
@@ -26,6 +26,7 @@ from advisor.economics.question import CostQuestion
 from advisor.economics.result import CostReport, CostRow, LimitedDeployment
 from advisor.economics.row import Priced, cost_row, tokens_of
 from advisor.economics.swings import owned_swings, rented_swings
+from advisor.economics.what_if import CostTerms, terms_of
 from advisor.economics.words import headline, warnings_of
 
 METHOD = (
@@ -37,8 +38,24 @@ METHOD = (
 _COMPARED_REGIONS = ("sweden", "us-virginia", "india")
 
 
+@dataclass(frozen=True, slots=True)
+class PricedReport:
+    """A report, and the terms from which its ways follow at other volumes and prices; None without a volume."""
+
+    report: CostReport
+    terms: CostTerms | None
+
+
 def cost_report(question: CostQuestion, *, progress: Report = lambda message: None) -> CostReport:
-    """Return what tokens cost rented, owned and through an API, and what would change it.
+    """Return what tokens cost rented, owned and through an API; see `priced_report`.
+
+    Raises: AdvisorError and its kinds: nothing serves the model, a name is unknown, or a file is wrong.
+    """
+    return priced_report(question, progress=progress).report
+
+
+def priced_report(question: CostQuestion, *, progress: Report = lambda message: None) -> PricedReport:
+    """Return what tokens cost rented, owned and through an API, what would change it, and its terms.
 
     Rows are the options that `recommend` gives for the same question. Prices, lists and figures of ownership are those
     of the catalog or of the user's files.
@@ -85,11 +102,13 @@ def cost_report(question: CostQuestion, *, progress: Report = lambda message: No
         volume=_volume(question, rows[0]),
         notes=tuple(filter(None, (*done.notes, home_note, tariff_note, api_note, owned_note))),
     )
-    return replace(
+    report = replace(
         report,
         headline=headline(report, done.model, question),
         warnings=warnings_of(report, question.scenario.as_of),
     )
+    has_volume = question.volume is not None
+    return PricedReport(report, terms_of(question, rented, owned, apis, known) if has_volume else None)
 
 
 def _price_rented(found: Shortlist, question: CostQuestion, known: Ownership) -> list[Priced]:

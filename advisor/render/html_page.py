@@ -14,7 +14,7 @@ from advisor.render.document import Json, flatten
 from advisor.render.html_blocks import blocks_html, link_addresses
 from advisor.render.html_what_if import ID as WHAT_IF
 from advisor.render.html_what_if import TITLE as WHAT_IF_TITLE
-from advisor.render.html_what_if import what_if_html
+from advisor.render.html_what_if import what_if_html, what_if_script
 
 BUNDLE: Final = "echarts-slim.js"
 LICENCES: Final = "echarts-slim.LICENSES.txt"
@@ -77,7 +77,7 @@ def as_html(answer: Answer, content: Mapping[str, Json]) -> str:
             body,
             f"<footer>{html.escape(origin(content))}</footer>",
             "</main>",
-            *_scripts(has_charts=has_charts, has_controls=bool(controls)),
+            *_scripts(has_charts=has_charts, controls=_control_scripts(what_if)),
             "</body></html>\n",
         ]
     )
@@ -199,13 +199,18 @@ def _tile(tile: Tile) -> str:
     )
 
 
-def _scripts(*, has_charts: bool, has_controls: bool) -> Iterator[str]:
+def _scripts(*, has_charts: bool, controls: Sequence[str]) -> Iterator[str]:
     if has_charts:
         yield f"<!--\n{asset(LICENCES)}-->"
         yield f"<script>{asset(BUNDLE)}</script>"
     yield f"<script>\n{asset('report.js')}</script>"
-    if has_controls:
-        yield f"<script>\n{asset('what_if.js')}</script>"
+    for name in controls:
+        yield f"<script>\n{asset(name)}</script>"
+
+
+def _control_scripts(what_if: object) -> tuple[str, ...]:
+    """Return the scripts of the controls: what all share, then the formulas of this kind."""
+    return ("what_if.js", what_if_script(what_if)) if isinstance(what_if, dict) else ()
 
 
 @cache

@@ -1,31 +1,49 @@
-"""What-if questions on a page: controls, and a table that a script ranks again from a response surface."""
+"""What-if questions on a page: which controls and which script an answer of each kind gets."""
 
-import html
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from advisor.catalog.units import MILLISECOND_S
 from advisor.render.document import Json
-from advisor.render.html_chart import embed_json
+from advisor.render.html_controls import ID, TITLE, choice, controls_html, number, slider
 
-ID: Final = "what-if"
-TITLE: Final = "What if"
+__all__ = ["ID", "TITLE", "what_if_html", "what_if_script"]
+
+SERVING: Final = "serving"
+_SCRIPTS: Final = {SERVING: "what_if_serving.js", "cost": "what_if_cost.js", "build": "what_if_build.js"}
 _TERMS: Final = {
     "on_demand": "on demand",
     "spot": "spot",
     "reserved_1y": "reserved for 1 year",
     "reserved_3y": "reserved for 3 years",
 }
-_STEPS: Final = 200
-"""Positions of a slider; loads and limits lie on logarithmic scales."""
 _HEADERS: Final = ("#", "take", "runs", "offer", "$/h", "$ a month", "$/Mtok", "holds")
 
 
 def what_if_html(data: Mapping[str, Any]) -> str:
-    """Return the section: controls, the ranking, the error against new runs, and the data of the script.
+    """Return the section with controls of an answer's what-if data.
 
-    There is no form, so nothing can be sent; a link to the page keeps the setting in its fragment.
+    Raises: KeyError, TypeError, ValueError: a field is missing, or of another kind.
     """
+    what_if_script(data)
+    return controls_html(_serving(data) if _kind(data) == SERVING else data)
+
+
+def what_if_script(data: Mapping[str, Any]) -> str:
+    """Return the name of the script that computes the answers to other settings.
+
+    Raises: KeyError: the data are of no known kind.
+    """
+    return _SCRIPTS[_kind(data)]
+
+
+def _kind(data: Mapping[str, Any]) -> str:
+    """Return the kind of the data; those of a recommendation about serving state none."""
+    return str(data.get("kind", SERVING))
+
+
+def _serving(data: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the section of a response surface of deployments."""
     surface = data["surface"]
     limits = surface["tpot_limits_s"]
     loads = data["loads_per_s"]
@@ -33,63 +51,23 @@ def what_if_html(data: Mapping[str, Any]) -> str:
     formats = [("", "any"), *((each, each) for each in surface["precisions"])]
     terms = [(each, _TERMS.get(each, each)) for each in surface["terms"]]
     accelerators = [("", "nothing"), *((each, each) for each in data["accelerators"])]
-    controls = (
-        _range("load", "Load", "requests/s", loads[0], loads[1], surface["rate_per_s"]),
-        _range("limit", "p99 time per output token", "ms", low_ms, high_ms, asked_ms),
-        _select("precision", "Number format of weights", formats),
-        _select("term", "Commitment", terms, data["term"]),
-        _number("hours", "Hours a day [h]", 24.0, 0.5, 24.0, 0.5),
-        _select("gpu", "Change the price of", accelerators),
-        _number("change", "Change it by [%]", 0.0, -90.0, 300.0, 5.0),
-    )
-    rows = "".join(f'<tr class="row">{"".join(map(_cell, _HEADERS, row))}</tr>' for row in data["rows"])
-    head = "".join(f'<th scope="col">{html.escape(each)}</th>' for each in _HEADERS)
-    return (
-        f'<section id="{ID}" aria-labelledby="{ID}-title"><h2 id="{ID}-title">{TITLE}</h2>\n'
-        '<p class="description">Ranked on this page by the rules of the search, from simulated capacities. The address '
-        "of the page keeps the setting.</p>\n"
-        f'<div class="controls" role="group" aria-label="Controls of what-if">{"".join(controls)}'
-        '<button type="button" class="reset" id="what-if-reset">As asked</button></div>\n'
-        f'<p class="lead" id="{ID}-answer" role="status" aria-live="polite">{html.escape(data["answer"])}</p>\n'
-        '<div class="scroll" role="region" aria-label="Ranking of what-if" tabindex="0">'
-        f'<table class="stacks" id="{ID}-rows" aria-label="What-if ranking">'
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>\n"
-        f"<p>{html.escape(_error_words(data['checks']))}</p>\n"
-        f'<script type="application/json" id="{ID}-data">{embed_json(_compact(data))}</script></section>'
-    )
-
-
-def _cell(header: str, text: str) -> str:
-    return f'<td data-label="{html.escape(header, quote=True)}">{html.escape(text)}</td>'
-
-
-def _range(name: str, label: str, unit: str, low: float, high: float, value: float) -> str:
-    """Return a slider on a logarithmic scale beside the number that it sets."""
-    names = html.escape(f"{label} [{unit}]")
-    return (
-        f'<div class="control"><label for="w-{name}">{names}</label><input type="range" id="w-{name}-slider" '
-        f'min="0" max="{_STEPS}" step="1" value="{_STEPS // 2}" aria-label="{names}, slider">'
-        f'<input type="number" id="w-{name}" min="{low:.4g}" max="{high:.4g}" step="any" value="{value:.4g}"></div>'
-    )
-
-
-def _number(name: str, label: str, value: float, low: float, high: float, step: float) -> str:
-    return (
-        f'<div class="control"><label for="w-{name}">{html.escape(label)}</label><input type="number" id="w-{name}" '
-        f'min="{low:g}" max="{high:g}" step="{step:g}" value="{value:g}"></div>'
-    )
-
-
-def _select(name: str, label: str, choices: Sequence[tuple[str, str]], chosen: str = "") -> str:
-    options = "".join(
-        f'<option value="{html.escape(value, quote=True)}"{" selected" if value == chosen else ""}>'
-        f"{html.escape(words)}</option>"
-        for value, words in choices
-    )
-    return (
-        f'<div class="control"><label for="w-{name}">{html.escape(label)}</label>'
-        f'<select id="w-{name}">{options}</select></div>'
-    )
+    return {
+        "about": "Ranked on this page by the rules of the search, from simulated capacities.",
+        "controls": [
+            slider("load", "Load [requests/s]", surface["rate_per_s"], loads[0], loads[1]),
+            slider("limit", "p99 time per output token [ms]", asked_ms, low_ms, high_ms),
+            choice("precision", "Number format of weights", formats),
+            choice("term", "Commitment", terms, data["term"]),
+            number("hours", "Hours a day [h]", 24.0, 0.5, 24.0, 0.5),
+            choice("gpu", "Change the price of", accelerators),
+            number("change", "Change it by [%]", 0.0, -90.0, 300.0, 5.0),
+        ],
+        "headers": _HEADERS,
+        "rows": data["rows"],
+        "answer": data["answer"],
+        "note": _error_words(data["checks"]),
+        "script": _compact(data),
+    }
 
 
 def _error_words(checks: Sequence[Mapping[str, Any]]) -> str:
@@ -119,7 +97,7 @@ def _compact(data: Mapping[str, Any]) -> dict[str, Json]:
                 offers.append(offer)
             numbers.append(places[key])
         deployments.append({**each, "offers": numbers})
-    kept = ("loads_per_s", "tpot_limit_s", "term", "quantile_z", "z80", "sampling_sigma")
+    kept = ("quantile_z", "z80", "sampling_sigma")
     return {
         **{name: data[name] for name in kept},
         "surface": {**surface, "deployments": deployments},

@@ -1,9 +1,10 @@
 """Charts of a training plan: parts of a step, memory by stage, days against dollars."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from advisor.catalog.units import GB, MILLISECOND_S
+from advisor.decide.training.memory_over_step import MemoryAtTime, StepMemory
 from advisor.decide.training.result import ParetoPoint, StageMemory, TrainingOption
 from advisor.render.answer import Axis, Chart, Datum, Reference, Series
 
@@ -82,6 +83,37 @@ def stage_chart(stages: Sequence[StageMemory], limit_bytes: float | None) -> Cha
         tuple(series),
         "What one accelerator of each stage holds; reserve and driver come on top",
         (Reference("y", limit_bytes / GB, "memory"),) if limit_bytes else (),
+    )
+
+
+def memory_over_step_chart(memory: StepMemory, limit_bytes: float | None) -> Chart:
+    """Return a chart of the memory of the fullest stage over one step: states, activations, and what works on them."""
+    total_s = memory.points[-1].at_s
+    unit, factor = ("s", 1.0) if total_s >= 1.0 else ("ms", MILLISECOND_S)
+    lines: dict[str, Callable[[MemoryAtTime], float]] = {
+        "total": lambda at: at.total_bytes,
+        "weights, gradients and optimizer": lambda at: (
+            at.weight_bytes + at.gradient_bytes + at.optimizer_bytes
+        ),
+        "activations": lambda at: at.activation_bytes,
+        "loss, workspace and buffers": lambda at: at.working_bytes,
+    }
+    few = ""
+    if memory.num_shown < memory.num_micro_batches:
+        few = f"; {memory.num_shown} of {memory.num_micro_batches} micro-batches, the others are alike"
+    return Chart(
+        "line",
+        "Memory over a step",
+        Axis("time", unit),
+        Axis("memory", "GB"),
+        tuple(
+            Series(name, tuple(Datum(at.at_s / factor, size(at) / GB) for at in memory.points))
+            for name, size in lines.items()
+        ),
+        f"What tensors of one accelerator of stage {memory.stage} hold: activations rise in forward passes and fall in "
+        f"backward passes, then the optimizer steps{few}",
+        (Reference("y", limit_bytes / GB, "memory"),) if limit_bytes else (),
+        is_in_terminal=False,
     )
 
 

@@ -199,7 +199,14 @@ def test_every_command_writes_a_page_that_works(
 
 @pytest.mark.parametrize(
     "command",
-    [*COMMANDS, "advisor recommend --model 8b --rate 4 --gpu l40s,h100-sxm --what-if"],
+    [
+        *COMMANDS,
+        "advisor recommend --model 8b --rate 4 --gpu l40s,h100-sxm --what-if",
+        "advisor cost --model 8b --rate 4 --gpu l40s,h100-sxm --what-if",
+        "advisor build --model 8b --top 2 --what-if",
+        "advisor recommend --model 8b --workload train --tokens 20B --gpus 16 --gpu h100-sxm",
+        "advisor simulate train --model 8b --gpu h100-sxm --gpus 8",
+    ],
     ids=lambda command: " ".join(command.split()[1:3]),
 )
 def test_pages_keep_the_rules_of_accessibility(

@@ -221,7 +221,7 @@ def words_of(name: str, value: Any) -> str:
 COST = {parameter.name: parameter.default for parameter in parameters_of(CostInput)}
 
 
-@pytest.mark.parametrize("name", [name for name in COST if name != "model"])
+@pytest.mark.parametrize("name", [name for name in COST if name not in ("model", "what_if")])
 def test_an_option_of_cost_changes_its_question_or_is_refused(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -233,7 +233,7 @@ def test_an_option_of_cost_changes_its_question_or_is_refused(
         raise AskedError("asked")
 
     questions: list[Any] = []
-    monkeypatch.setattr("advisor.commands.cost.run.cost_report", keep)
+    monkeypatch.setattr("advisor.commands.cost.run.priced_report", keep)
     more = NEEDS.get(name, {})
     beside = " ".join(words_of(other, value) for other, value in more.items())
     value = {"own": "8xh100-sxm", "region": "sweden"}.get(name, VALUES[name])

@@ -86,7 +86,7 @@ class BuildConditions:
     studied=Studied(
         best_of="builds",
         pareto=("min builds_total_usd", "max builds_performance_output_tokens_per_s"),
-        left_out=("explain",),
+        left_out=("explain", "what_if"),
     ),
 )
 @dataclass(frozen=True, slots=True)
@@ -114,6 +114,12 @@ class BuildInput:
     top: Annotated[int, Option(metavar="N", min=1, max=20, help="Machines to show.")] = 4
     explain: Annotated[
         bool, Option("--explain", help="Also every rule, and power limits, of each machine.")
+    ] = False
+    what_if: Annotated[
+        bool,
+        Option(
+            "--what-if", help="Controls on the page of -o FILE.html: other hours, years, electricity, rents."
+        ),
     ] = False
     conditions: BuildConditions = BuildConditions()
 

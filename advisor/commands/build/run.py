@@ -10,6 +10,7 @@ from advisor.commands.build.options import BuildInput, CheckInput
 from advisor.commands.build.question import question_of
 from advisor.commands.build.verdict_view import verdict_answer
 from advisor.commands.build.view import plan_answer
+from advisor.commands.build.what_if import with_what_if
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
 from advisor.workstation.listing import Listing, read_listing
@@ -43,7 +44,10 @@ def build(asked: BuildInput, shared: SharedOptions) -> Answer:
         question = replace(question, have=listing.machine, systems=False)
         unread = tuple(f"not counted, as no record has it: {error.what}" for error in listing.unknown)
         notes = (*notes, *listing.notes, *unread, *present_words(listing, question))
-    answer = plan_answer(plan(question, book), question, notes, explain=asked.explain)
+    found = plan(question, book)
+    answer = plan_answer(found, question, notes, explain=asked.explain)
+    if asked.what_if:
+        answer = with_what_if(answer, found.builds, question, asked.conditions.resale)
     return with_calibration(answer, question.load.calibration, question.limits.accelerators)
 
 

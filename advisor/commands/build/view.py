@@ -104,7 +104,7 @@ def _machine_row(rank: int, build: Build) -> tuple[str, ...]:
         show(build.power_w, POWER),
         usd(costs.own_usd_per_million_tokens if costs else None),
         usd(costs.rent_usd_per_million_tokens if costs else None),
-        _payback(costs.break_even_days if costs else None),
+        payback_words(costs.break_even_days if costs else None),
     )
 
 
@@ -124,7 +124,8 @@ def _run_words(run: HardwareRun) -> str:
     return f"{run.engine} {run.weight_dtype}, {run.split}"
 
 
-def _payback(days: float | None) -> str:
+def payback_words(days: float | None) -> str:
+    """Return how long a machine takes to pay off; a dash where it never does."""
     if days is None:
         return MISSING
     return f"{days / 365:.1f} years" if days >= 365 else f"{days:.0f} days"
@@ -328,7 +329,7 @@ def economics_words(build: Build) -> str:
     else:
         even = "never pays off"
         if costs.break_even_hours is not None:
-            days = _payback(costs.break_even_days)
+            days = payback_words(costs.break_even_days)
             even = f"pays off after {costs.break_even_hours:,.0f} hours, {days} at the stated use"
         lines.append(
             f"The cheapest to rent that is as fast: {rent.num} x {rent.accelerator}, {usd(rent.usd_per_hour)} an hour "

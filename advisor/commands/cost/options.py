@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Final
 
+from typer import Option
+
 from advisor.ask.inputs import without
 from advisor.ask.options import (
     LOAD,
@@ -25,7 +27,9 @@ COMPARISON: Final = Panel("What it is compared with")
 @command(
     "cost",
     uses_calibration=True,
-    studied=Studied(best_of="rows", pareto=("min rows_usd_per_million_output_tokens",)),
+    studied=Studied(
+        best_of="rows", pareto=("min rows_usd_per_million_output_tokens",), left_out=("what_if",)
+    ),
 )
 @dataclass(frozen=True, slots=True)
 class CostInput:
@@ -67,3 +71,9 @@ class CostInput:
     ] = None
     beside: ExtraOptions = ExtraOptions()
     top: Top = 5
+    what_if: Annotated[
+        bool,
+        Option(
+            "--what-if", help="Controls on the page of -o FILE.html: other volumes, hours, prices, years."
+        ),
+    ] = False

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from advisor.catalog.units import DAY_S, GB, KILO
+from advisor.commands.recommend.nodes import draw_training_nodes
 from advisor.commands.recommend.tables import rejected_tables
 from advisor.decide.option import Offer
 from advisor.decide.purchase import job_words
@@ -74,6 +75,7 @@ def training_answer(
         records="options",
         warnings=found.warnings,
         notes=tuple(dict.fromkeys((*notes, *found.notes))),
+        svg=draw_training_nodes(first),
     )
 
 

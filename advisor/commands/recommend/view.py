@@ -4,6 +4,7 @@ from typing import Final
 
 from advisor.catalog.units import GB
 from advisor.commands.recommend.charts import layout, pareto_chart
+from advisor.commands.recommend.nodes import draw_replica_nodes
 from advisor.commands.recommend.report import (
     latency_table,
     lever_lines,
@@ -72,6 +73,7 @@ def recommendation_answer(
         records="options",
         warnings=found.warnings,
         notes=tuple(dict.fromkeys((*notes, *found.notes))),
+        svg=draw_replica_nodes(best),
     )
 
 

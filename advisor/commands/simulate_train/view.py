@@ -10,6 +10,7 @@ from advisor.commands.simulate_train.islands import islands_flags, islands_resul
 from advisor.commands.simulate_train.pipeline_picture import LEGEND as PICTURE_LEGEND
 from advisor.commands.simulate_train.pipeline_picture import pipeline_svg, pipeline_text
 from advisor.decide.training.islands import Islands, IslandsFound
+from advisor.decide.training.memory_over_step import memory_over_step
 from advisor.decide.training.option import bottleneck_of, memory_stages, modelled_parts_s, plan_columns
 from advisor.decide.training.result import StageMemory
 from advisor.decide.training.search import PlanFound, pipeline_to_draw
@@ -18,7 +19,7 @@ from advisor.decide.training.uncertainty import memory_quantity, step_quantity
 from advisor.render.answer import Answer, Block, Figure, Paragraph
 from advisor.render.document import pick_attributes
 from advisor.render.numbers import LEGEND, SIZE, TIME, digits, percent, show, show_quantity
-from advisor.render.training_charts import stage_chart, waterfall_chart
+from advisor.render.training_charts import memory_over_step_chart, stage_chart, waterfall_chart
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.training.cluster import on_bus
 from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
@@ -123,6 +124,8 @@ def train_answer(run: TrainRun, notes: tuple[str, ...], warnings: tuple[str, ...
     ]
     if len(stages) > 1:
         blocks.append(stage_chart(stages, run.limit_bytes))
+    if not run.islands:
+        blocks.append(memory_over_step_chart(memory_over_step(found), run.limit_bytes))
     blocks += _pictures(found)
     if figures.even_bubbles:
         blocks.append(Paragraph(bubble_words(found, figures)))
