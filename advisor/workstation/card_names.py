@@ -74,7 +74,7 @@ def _among(family: tuple[str, ...], words: list[str], end: int, name: str) -> Ca
     sizes = {int(found.group(1)) for word in words if (found := _MEMORY.fullmatch(word))}
     fitting = [record for record in records if any(_has_memory(record, size) for size in sizes)]
     if sizes and records and not fitting:
-        have = sorted({round((record.memory_bytes or 0.0) / GB) for record in records})
+        have = sorted({_round_size(record.memory_bytes or 0.0) for record in records})
         return CardName((), f"{name} {min(sizes)} GB", tuple(have))
     records = fitting or records
     hinted = [record for record in records if _HINTS & set(words) & _all_words(record)]
@@ -88,6 +88,12 @@ def _is_edition_or_size(word: str) -> bool:
 def _has_memory(record: Accelerator, size_gb: int) -> bool:
     memory = record.memory_bytes or 0.0
     return min(abs(memory / GB - size_gb), abs(memory / GIB - size_gb)) < _NEAR_GB
+
+
+def _round_size(memory_bytes: float) -> int:
+    """Return a size as its maker names it [GB]: 16 GiB are sold as 16 GB."""
+    binary = memory_bytes / GIB
+    return round(binary if abs(binary - round(binary)) < 0.02 else memory_bytes / GB)
 
 
 @functools.cache
