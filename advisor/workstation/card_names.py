@@ -19,6 +19,7 @@ _EDITIONS: Final = frozenset(
     ("maxq", "server", "se", "sxm", "sxm2", "sxm4", "sxm5", "nvl", "laptop", "mobile", "sff", "hgx", "dgx")
 )
 """Words of another product under the same number: a line with such a word means no accelerator without it."""
+_MODULES: Final = frozenset(("sxm", "sxm2", "sxm4", "sxm5"))
 _HINTS: Final = frozenset(("pcie", "ws", "workstation"))
 """Words that prefer an accelerator, and that the names of other products bear too (`PCIe 4.0`)."""
 _SUFFIXES: Final = frozenset(("ti", "super", "d", "xt", "xtx", "gre", "ada", "max", "ultra"))
@@ -71,6 +72,9 @@ def _among(family: tuple[str, ...], words: list[str], end: int, name: str) -> Ca
     if editions:
         records = [record for record in records if editions <= _all_words(record)]
         name = " ".join((name, *sorted(editions)))
+    else:
+        # A module for a carrier board is named as one; the plain number is the card's.
+        records = [record for record in records if not _MODULES & _all_words(record)] or records
     sizes = {int(found.group(1)) for word in words if (found := _MEMORY.fullmatch(word))}
     fitting = [record for record in records if any(_has_memory(record, size) for size in sizes)]
     if sizes and records and not fitting:

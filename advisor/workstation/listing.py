@@ -241,7 +241,7 @@ def split_line(line: TypedLine) -> list[TypedLine]:
     """
     if line.category not in (None, *_JOINED_KINDS):
         return [line]
-    listed = _pieces_of(line) if line.category is None else []
+    listed = _pieces_of(line) or _bracketed_pieces_of(line) if line.category is None else []
     if listed:
         return [part for piece in listed for part in split_line(piece)]
     if _BRIDGE_WORDS.search(line.what) and find_card_name(line.what) is not None:
@@ -292,6 +292,27 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
         return listed
     first = replace(listed[0], usd=line.usd, usd_low=line.usd_low, usd_high=line.usd_high)
     return [first, *(replace(one, is_included=True) for one in listed[1:])]
+
+
+def _bracketed_pieces_of(line: TypedLine) -> list[TypedLine]:
+    """Return a machine and the parts in brackets after its name: `Minisforum UM790 Pro (Ryzen 9 7940HS, 64GB DDR5)`;
+    none if the brackets hold properties of one part."""
+    bracket = _BRACKETED_TEXT.search(line.text)
+    if bracket is None or find_systems(line.what) or find_card_name(line.what) is not None:
+        return []
+    texts = [piece for piece in _LISTED.split(bracket.group()[1:-1]) if piece.strip()]
+    name = line.text[: bracket.start()].strip()
+    if len(texts) < 2 or not name:
+        return []
+    try:
+        found = [read_line(text, line.where) for text in texts]
+        kinds = {category_of(one) for one in found}
+        machine = replace(line, text=name, what=read_line(name, line.where).what)
+    except InputFileError:
+        return []
+    if len(kinds) < 2 or "cpu" not in kinds:
+        return []
+    return [machine, *(replace(one, is_included=line.usd is not None) for one in found)]
 
 
 def _split_off_bridge(line: TypedLine) -> list[TypedLine]:

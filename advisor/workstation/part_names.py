@@ -69,7 +69,7 @@ _MEMORY_LINES: Final = frozenset(
 _MODULE_WORDS: Final = _MEMORY_WORDS - {"ram", "memory"}
 """Words of modules; `memory` stands in the names of cards too (24 GB Memory)."""
 _CPU_MODEL: Final = re.compile(
-    r"\b(?:i[3579]-?\s?\d{4,5}[a-z]{0,2}|(?:celeron|pentium|athlon|xeon|epyc|ryzen|threadripper|opteron)\b.*\d{3,})",
+    r"\b(?:i[3579]-?\s?\d{4,5}[a-z]{0,2}\b|(?:celeron|pentium|athlon|xeon|epyc|ryzen|threadripper|opteron)\b.*\d{3,})",
     re.IGNORECASE,
 )
 """CPU of a known family that no record may hold: unknown as a CPU, not as any part."""

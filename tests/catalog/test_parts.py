@@ -132,7 +132,7 @@ def card(accelerator: str) -> GpuCard:
 def test_a_users_price_wins_by_class_name_or_alias(tmp_path: Path) -> None:
     file = tmp_path / "mine.csv"
     file.write_text(
-        "part,usd,observed_on\nrtx 5090,2500,2026-11-01\nASRock Rack ROMED8-2T,1,2026-11-01\n"
+        "part,usd,observed_on\nrtx 5090,2500,2026-11-01\nSupermicro H12SSL-i,1,2026-11-01\n"
         "eb447551-72da-489f-b40e-a915c034112a,700,2026-11-01\n",
         encoding="utf-8",
     )
@@ -140,7 +140,7 @@ def test_a_users_price_wins_by_class_name_or_alias(tmp_path: Path) -> None:
     found = part_prices.price_of(card("rtx-5090"), book)
     assert found is not None
     assert (found.usd, found.basis) == (2500.0, "user")
-    board = next(b for b in parts.planner_parts(Board) if b.name == "ASRock Rack ROMED8-2T")
+    board = next(b for b in parts.planner_parts(Board) if b.name == "Supermicro H12SSL-i")
     assert part_prices.price_of(board, part_prices.price_book()) is None
     own = part_prices.price_of(board, book)
     assert own is not None
