@@ -55,7 +55,7 @@ from advisor.workstation.part_names import (
 )
 from advisor.workstation.picker_text import read_picker_text
 from advisor.workstation.plan import PartLine, part_line, total_of
-from advisor.workstation.system_names import find_systems, with_memory
+from advisor.workstation.system_names import find_systems, sized_system, with_memory
 from advisor.workstation.typed_line import TypedLine, check_length, price_number, read_line
 
 _DISK: Final = re.compile(r"\brpm\b|hard drive|\bhdd\b|\bsata\b|2\.5\"", re.IGNORECASE)
@@ -78,6 +78,12 @@ _LISTED: Final = re.compile(r"\s*[,;]\s+|\s+/\s+|\s+\|\s+")
 _BRACKETED_TEXT: Final = re.compile(r"[(\[][^)\]]*[)\]]")
 _HIDE_COMMAS: Final = str.maketrans(",;/|", "\ue000\ue001\ue002\ue003")
 _SHOW_COMMAS: Final = str.maketrans("\ue000\ue001\ue002\ue003", ",;/|")
+_LEAST_SUMMANDS: Final = 3
+"""Number of parts from which a line with plus signs is a list; two may be a part and what it comes with."""
+_ABSENT: Final = re.compile(
+    r"^(?:no|without(?:\s+a)?|w/o)\s+(?:d?gpus?|graphics|video|case|ssd|cards?|os)\b", re.IGNORECASE
+)
+"""Part that a list says is not there."""
 _BARE_SIZE: Final = re.compile(r"\d{1,4}\s*(?:GB|GiB|TB)", re.IGNORECASE)
 _FRAME_WORDS: Final = re.compile(
     r"\b(?:open[- ]?(?:air|frame)|mining\s+(?:frame|rig|case)|test\s*bench)\b", re.IGNORECASE
@@ -267,7 +273,10 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
     rest = _BRACKETED_TEXT.sub(lambda bracket: bracket.group().translate(_HIDE_COMMAS), line.text)
     texts = [piece.translate(_SHOW_COMMAS).strip() for piece in _LISTED.split(rest) if piece.strip()]
     if len(texts) < 2:
-        return []
+        texts = [piece.translate(_SHOW_COMMAS).strip() for piece in rest.split(" + ") if piece.strip()]
+        if len(texts) < _LEAST_SUMMANDS:
+            return []
+    texts = [text for text in texts if not _ABSENT.match(text)] or texts
     try:
         found = [read_line(text, line.where) for text in texts]
     except InputFileError:
@@ -351,7 +360,8 @@ class _ListingReader:
         """Kind of module that a line of the list names; empty if none does."""
 
     def read(self, typed: Sequence[TypedLine]) -> Listing:
-        lines = [part for line in typed for part in split_line(line)]
+        present = [line for line in typed if not _ABSENT.match(line.what)] or typed
+        lines = [part for line in present for part in split_line(line)]
         named = [match.group().upper() for line in lines if (match := _RAM_TYPE.search(line.what))]
         self._ram_type = named[0] if named else ""
         self._notes += [
@@ -522,7 +532,7 @@ class _ListingReader:
 
     def system(self, line: TypedLine) -> tuple[Part | None, int]:
         systems = find_systems(line.what)
-        found = with_memory(line.what, systems)
+        found = with_memory(line.what, systems) or sized_system(line.what, systems)
         if len(found) != 1:
             raise UnknownPartError(
                 f"{line.where}: machine {line.what!r}" + (" can mean several" if found else ""),

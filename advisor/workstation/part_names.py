@@ -44,6 +44,7 @@ WORDS: Final = {
     "nic": ("nic", "ethernet", "10gbe", "25gbe"),
     "link": ("dual-psu", "add2psu"),
 }
+_CARD_WORDS: Final = frozenset(("gpu", "gpus", "cards", "graphics"))
 _MEMORY_WORDS: Final = frozenset(
     (
         "ram",
@@ -91,6 +92,8 @@ _SUPPLY_WORDS: Final = re.compile(
     r"\b(?:80|plus|bronze|silver|gold|platinum|titanium|atx|sfx|modular|fully|full|semi|certified|unit|psu|used|new|3[.][01])\b",
     re.IGNORECASE,
 )
+_LEAST_DDR5_MTS: Final = 4800.0
+"""Lowest transfer rate at which modules of DDR5 are sold [MT/s] (JEDEC)."""
 _MEMORY_SPEED: Final = re.compile(
     r"ddr[345][- ](\d{4,5})\b|\b(\d{4,5})\s*(?:mhz|mt/?s)\b"
     r"|(?<![\w.])(2133|2400|2666|2933|3[026]00|4800|5[26]00|6[048]00|7200|8000)\b"
@@ -197,6 +200,8 @@ def category_of(line: TypedLine) -> str:
             return category
     if is_board:
         return "board"
+    if words & _CARD_WORDS:
+        return "gpu"
     for category, found in parts.all_parts().items():
         pool = (*found, *parts.named_parts(category))
         if category in ("gpu", "cpu", *WORDS) and by_words(line.what, pool, strict=True) is not None:
@@ -367,6 +372,10 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
     channels = cpu.series.channels if cpu else 2
     stated = int(match.group(1)) if match.group(1) else 1
     usual = board.ram_type if board else cpu.series.ram_types[0] if cpu else "DDR5"
+    speed = _MEMORY_SPEED.search(text)
+    stated_mts = float(speed.group(1) or speed.group(2) or speed.group(3)) if speed else 0.0
+    if not board and stated_mts:
+        usual = _kind_at(stated_mts, cpu.series.ram_types if cpu else ("DDR4", "DDR5"))
     kind = next((k.upper() for k in ("ddr5", "ddr4", "ddr3") if k in text), usual)
     if not 1 <= stated <= _MOST_MODULES or not 0 < size <= 4 * _MOST_MODULES * _LARGEST_MODULE[kind]:
         raise InputFileError(
@@ -395,8 +404,7 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
             modules *= 2
         module = size / modules
     ecc = any(word in text for word in ("ecc", "rdimm", "registered"))
-    speed = _MEMORY_SPEED.search(text)
-    mts = float(speed.group(1) or speed.group(2) or speed.group(3)) if speed else _USUAL_MTS[kind]
+    mts = stated_mts or _USUAL_MTS[kind]
     name = f"{modules} x {module / GIB:.0f} GB {kind}{' ECC' if ecc or registered else ''}"
     return RamKit(
         id="typed-memory",
@@ -409,6 +417,12 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
         speed_mts=mts,
         source="your list",
     )
+
+
+def _kind_at(mts: float, kinds: Sequence[str]) -> str:
+    """Return the kind of module that is sold with a transfer rate, among those that a CPU takes."""
+    wanted = "DDR5" if mts >= _LEAST_DDR5_MTS else "DDR4"
+    return wanted if wanted in kinds else kinds[0]
 
 
 def _modules_in(text: str, size_bytes: float) -> int:

@@ -101,6 +101,17 @@ LINES: Final[dict[str, Bill]] = {
     "2x DGX Spark 128GB": [("system", 2, "DGX Spark")],
     "Dell PowerEdge R730": [("board", 1, "R730")],
     "Supermicro AS-4124GS-TNR": [("board", 1, "4124GS")],
+    "RX 7900 XTX x 2 + Ryzen 7600 + B650E Aorus Master + 64GB + 1200W": [
+        ("gpu", 2, "7900 XTX"),
+        ("cpu", 1, "7600"),
+        ("board", 1, "B650E"),
+        ("ram", 1, "2 x 32 GB DDR5"),
+        ("psu", 1, "1200W"),
+    ],
+    "EPYC 9654, 384GB DDR5, no GPU": [("cpu", 1, "9654"), ("ram", 1, "DDR5")],
+    "Mac mini M4 Pro 64GB": [("system", 1, "M4 Pro, 64 GB")],
+    "10x P102-100 10GB mining cards": [("gpu", 10, "P102-100")],
+    "i5-13600K, 4 x 32GB Kingston Fury 5200": [("cpu", 1, "13600K"), ("ram", 4, "32 GB DDR5")],
 }
 
 

@@ -75,12 +75,13 @@ class Draw:
     usd: float
 
 
-def priced(kind: type[Any]) -> list[Any]:
+def with_price(kind: type[Any]) -> list[Any]:
     return [part for part in parts.planner_parts(kind) if price_of(part, BOOK) is not None]
 
 
 POOLS: Final = {
-    kind: priced(kind) for kind in (GpuCard, Cpu, Board, RamKit, Psu, Case, Cooler, Storage, Riser, Bridge)
+    kind: with_price(kind)
+    for kind in (GpuCard, Cpu, Board, RamKit, Psu, Case, Cooler, Storage, Riser, Bridge)
 }
 
 
@@ -150,7 +151,7 @@ def draw_machine(rng: random.Random) -> Assembly:
     )
 
 
-def repaired(machine: Assembly, question: Question, rng: random.Random) -> Assembly | None:
+def repair_parts(machine: Assembly, question: Question, rng: random.Random) -> Assembly | None:
     """Return the machine with the cheapest parts that keep the rules, place after place; None if none does."""
     setting = complete_question(question).setting
     rules = [
@@ -297,7 +298,7 @@ def draw(seed: int) -> Draw | None:
         usd = usd_of(machine)
         if usd == float("inf"):
             continue
-        found = repaired(machine, replace(question, budget_usd=usd), rng)
+        found = repair_parts(machine, replace(question, budget_usd=usd), rng)
         if found is None or usd_of(found) == float("inf"):
             continue
         usd = usd_of(found)
