@@ -594,7 +594,7 @@ class _ListingReader:
             [psu for psu in pool if not grades or psu.grade in grades]
             for pool in (parts.planner_parts(Psu), parts.parts_for_lists(Psu))
         )
-        found = next((named for pool in pools if (named := all_by_words(line.what, pool))), [])
+        found = next((alike for pool in pools if (alike := all_by_words(line.what, pool))), [])
         if len({psu.power_w for psu in found}) > 1:
             raise ambiguous_part(line, "supply", found)
         named = min(found, key=lambda psu: (len(psu.name), psu.name), default=None)

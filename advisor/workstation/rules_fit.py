@@ -120,6 +120,7 @@ def memory_floor(memory: Memory, setting: Setting) -> Finding:
     base_need=lambda setting: setting.ram_needed_bytes,
     show=lambda value: value / GB,
     required=("memory",),
+    in_doubt=lambda machine: machine.cards is None,  # cards that no record holds have memory too
 )
 def model_memory(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
     """Return words on the memory of the system and the cards together against what model and system take."""
