@@ -189,3 +189,17 @@ def test_memory_runs_at_the_rate_of_its_cpus(machine: Assembly) -> None:
     assert rate(2, 8000) == rate(2, 6000), "no kit runs faster than its CPU"
     assert rate(4, 6000) < rate(2, 6000), "two modules a channel are slower"
     assert rate(4, 3200) == rate(2, 3200), "a slow kit runs at its own rate"
+
+
+def test_bridged_cards_are_planned_at_every_power_that_makes_them_faster() -> None:
+    asked = replace(question("70b", 9000.0, "rtx-3090"), systems=False)
+    program = program_for(complete_question(asked), price_book())
+    bridged = [c for c in program.candidates if c.place == "cards" and c.choice.conditions.bridged]
+    fastest = max(bridged, key=lambda candidate: candidate.tokens_per_s)
+    alone = max(
+        c.tokens_per_s
+        for c in program.candidates
+        if c.place == "cards" and c.choice.num == fastest.choice.num and not c.choice.conditions.bridged
+    )
+    assert fastest.choice.power_fraction == 1.0
+    assert fastest.tokens_per_s > alone
