@@ -55,7 +55,7 @@ from advisor.workstation.part_names import (
 )
 from advisor.workstation.picker_text import read_picker_text
 from advisor.workstation.plan import PartLine, part_line, total_of
-from advisor.workstation.system_names import find_systems, sized_system, with_memory
+from advisor.workstation.system_names import find_systems, with_memory
 from advisor.workstation.typed_line import TypedLine, check_length, price_number, read_line
 
 _DISK: Final = re.compile(r"\brpm\b|hard drive|\bhdd\b|\bsata\b|2\.5\"", re.IGNORECASE)
@@ -532,7 +532,7 @@ class _ListingReader:
 
     def system(self, line: TypedLine) -> tuple[Part | None, int]:
         systems = find_systems(line.what)
-        found = with_memory(line.what, systems) or sized_system(line.what, systems)
+        found = with_memory(line.what, systems)
         if len(found) != 1:
             raise UnknownPartError(
                 f"{line.where}: machine {line.what!r}" + (" can mean several" if found else ""),

@@ -3,11 +3,9 @@
 import re
 from typing import Final
 
-from advisor.catalog import accelerators, parts
+from advisor.catalog import parts
 from advisor.catalog.schema.part import System
 
-_LEAST_RATIO: Final = 0.25
-"""Smallest ratio of two memories of one product line."""
 _MEMORY: Final = re.compile(r"(\d{2,4})gb")
 
 
@@ -27,32 +25,6 @@ def with_memory(text: str, systems: tuple[System, ...]) -> tuple[System, ...]:
     """Return the machines with the memory that a line states; all of them if it states none."""
     sizes = _sizes_of(text)
     return tuple(system for system in systems if not sizes or sizes & _sizes_of(system.name))
-
-
-def sized_system(text: str, systems: tuple[System, ...]) -> tuple[System, ...]:
-    """Return the machine with the memory that a line states, derived from the record whose memory is nearest: the GPU
-    may use the same fraction. Nothing if the line states no size, or the machines do not share one memory with their
-    GPU.
-
-    Assumes: the maker sells that size.
-    """
-    sizes = [int(size.removesuffix("gb")) for size in _sizes_of(text)]
-    shared = [
-        one for one in systems if _sizes_of(one.name) and accelerators.by_id(one.accelerator).unified_memory
-    ]
-    if len(sizes) != 1 or not shared or len({one.manufacturer for one in shared}) > 1:
-        return ()
-
-    def size_of(system: System) -> int:
-        return int(min(_sizes_of(system.name)).removesuffix("gb"))
-
-    nearest = min(shared, key=lambda one: (abs(size_of(one) - sizes[0]), one.id))
-    factor = sizes[0] / size_of(nearest)
-    if not _LEAST_RATIO <= factor <= 1.0 / _LEAST_RATIO:
-        return ()
-    name = nearest.name.replace(f"{size_of(nearest)} GB", f"{sizes[0]} GB")
-    figures = {"id": "typed-system", "name": name, "memory_bytes": nearest.memory_bytes * factor}
-    return (nearest.model_copy(update=figures),)
 
 
 def _identity(name: str) -> set[str]:

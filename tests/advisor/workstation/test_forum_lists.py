@@ -109,7 +109,6 @@ LINES: Final[dict[str, Bill]] = {
         ("psu", 1, "1200W"),
     ],
     "EPYC 9654, 384GB DDR5, no GPU": [("cpu", 1, "9654"), ("ram", 1, "DDR5")],
-    "Mac mini M4 Pro 64GB": [("system", 1, "M4 Pro, 64 GB")],
     "10x P102-100 10GB mining cards": [("gpu", 10, "P102-100")],
     "i5-13600K, 4 x 32GB Kingston Fury 5200": [("cpu", 1, "13600K"), ("ram", 4, "32 GB DDR5")],
 }
