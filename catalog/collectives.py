@@ -28,6 +28,10 @@ _RELATIVES: Final[dict[str, tuple[str, ...]]] = {
 _NARROW_HOST: Final = re.compile(r"pcie\d+-x[1-4]-host")
 """Ids of slots with few lanes whose cards reach each other through host memory."""
 _NARROW_HOST_RELATIVE: Final = "pcie4-x4-host"
+_WIDE_HOST: Final = re.compile(r"pcie\d+-x\d+-host")
+"""Ids of the other slots whose cards reach each other through host memory. Curves of cards that read each other would
+make a narrow link faster than a wide one."""
+_WIDE_HOST_RELATIVE: Final = "pcie4-x16-host"
 _RING_LIKE: Final = ("all_gather", "reduce_scatter", "all_to_all")
 _FALLBACK: Final = ("nvlink3", "nvlink4", "pcie4-x16")
 
@@ -78,6 +82,8 @@ def _relatives(fabric: str) -> tuple[str, ...]:
     """Return the relatives by the longest known beginning of the id: nvlink4-bridge-h100nvl is an nvlink4."""
     if _NARROW_HOST.fullmatch(fabric):
         return (_NARROW_HOST_RELATIVE,)
+    if _WIDE_HOST.fullmatch(fabric):
+        return (_WIDE_HOST_RELATIVE,)
     family = re.match(r"[a-z]+\d*", fabric)
     stems = (fabric, family.group() if family else "", re.sub(r"\d.*", "", fabric), fabric.split("-")[0])
     found = (_RELATIVES[stem] for stem in stems if stem in _RELATIVES)

@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar, cast
 
 from advisor.catalog import accelerators
@@ -31,6 +31,8 @@ from advisor.catalog.units import GB, GIB, GIGA, KILO
 FOLDER: Final = DATA_DIR / "parts"
 PartT = TypeVar("PartT", bound=Part)
 _SLOT_LIST: Final = re.compile(r"(\d+)x PCIe(\d)\.0 x(\d+)")
+_SIZE_WORD: Final = re.compile(r"\d+gb")
+"""Size of a card's memory, which some names state twice."""
 _REGISTERED_SOCKETS: Final = (
     "sTR5",
     "SP3",
@@ -118,7 +120,33 @@ def _read_planner_parts(kind: type[Part]) -> tuple[Part, ...]:
     ]
     if kind is GpuCard:
         found = [_with_rated_power(card) for card in found if isinstance(card, GpuCard)]
+    if kind in (GpuCard, Cpu, Psu, Case, Cooler):
+        found = _merge_spellings(found)
     return tuple(sorted(found, key=lambda part: (part.name, part.id))) if kind in _FILES else tuple(found)
+
+
+def _merge_spellings(found: Sequence[Part]) -> list[Part]:
+    """Return the parts with those of one name in several spellings as one: of several rows the one with the fewest
+    doubtful figures, and of cards the largest power, length and width."""
+    groups: dict[tuple[str, ...], list[Part]] = {}
+    for part in found:
+        words = re.findall(r"[a-z0-9.+]+", part.name.lower())
+        sizes = {word for word in words if _SIZE_WORD.fullmatch(word)}
+        others = [word for word in words if word not in sizes]
+        groups.setdefault((*sorted(others), *sorted(sizes)), []).append(part)
+    merged: list[Part] = []
+    for group in groups.values():
+        best = min(group, key=lambda part: (len(part.flags), part.name, part.id))
+        cards = [part for part in group if isinstance(part, GpuCard)]
+        if len(cards) > 1:
+            widest = {
+                "power_w": max(card.power_w for card in cards),
+                "length_m": max(card.length_m for card in cards),
+                "slots": max(card.slots for card in cards),
+            }
+            best = best.model_copy(update=widest)
+        merged.append(best)
+    return merged
 
 
 def _with_rated_power(card: GpuCard) -> GpuCard:

@@ -387,28 +387,40 @@ def _resident_runs(
     found: list[RunOfSet] = []
     links = _usable_links(accelerator, num, levels)
     points = power_points_of(accelerator, limits.power_points)
-    full = _runs_by_link(Hardware(accelerator, num, points[0]), load, links)
+    full = _runs_with_bridge(Hardware(accelerator, num, points[0]), load, links, bridged=bridged)
+    # A level of links that gains nothing at full power gains less where the cards are slower.
+    useful = sorted({(conditions.pcie_generation, conditions.pcie_lanes) for conditions, _ in full})
     for fraction in reversed(points):
         hardware = Hardware(accelerator, num, fraction)
-        runs = full if fraction == points[0] else _runs_by_link(hardware, load, links)
-        if not runs or not full:
+        is_full = fraction == points[0] or not full
+        runs = full if is_full else _runs_with_bridge(hardware, load, useful, bridged=bridged)
+        if not runs:
             break
-        if bridged:
-            joined = _runs_by_link(replace(hardware, bridged=True), load, links)
-            runs = runs + [
-                (replace(conditions, bridged=True), run)
-                for conditions, run in joined
-                if all(_is_faster(run, other) for weaker, other in runs if _is_weaker(weaker, conditions))
-            ]
         lower = {conditions: run for _, conditions, run in found}
         found += [
             (fraction, conditions, run)
             for conditions, run in runs
             if conditions not in lower or _is_faster(run, lower[conditions])
         ]
-        if not _is_faster(full[-1][1], runs[-1][1]):
-            break  # a higher limit gains nothing
+        now = dict(runs)
+        if not any(conditions not in now or _is_faster(run, now[conditions]) for conditions, run in full):
+            break  # a higher limit gains nothing, with a bridge or without
     return found
+
+
+def _runs_with_bridge(
+    hardware: Hardware, load: MachineLoad, links: Sequence[tuple[int, int]], *, bridged: bool
+) -> list[tuple[RunConditions, HardwareRun]]:
+    """Return the runs at each level of links, and those over a bridge that are faster than all of the same links."""
+    runs = _runs_by_link(hardware, load, links)
+    if not runs or not bridged:
+        return runs
+    joined = _runs_by_link(replace(hardware, bridged=True), load, links)
+    return runs + [
+        (replace(conditions, bridged=True), run)
+        for conditions, run in joined
+        if all(_is_faster(run, other) for weaker, other in runs if _is_weaker(weaker, conditions))
+    ]
 
 
 def _runs_by_host(

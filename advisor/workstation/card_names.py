@@ -19,6 +19,7 @@ _EDITIONS: Final = frozenset(
     ("maxq", "server", "se", "sxm", "sxm2", "sxm4", "sxm5", "nvl", "laptop", "mobile", "sff", "hgx", "dgx")
 )
 """Words of another product under the same number: a line with such a word means no accelerator without it."""
+_MODULES: Final = frozenset(("sxm", "sxm2", "sxm4", "sxm5"))
 _HINTS: Final = frozenset(("pcie", "ws", "workstation"))
 """Words that prefer an accelerator, and that the names of other products bear too (`PCIe 4.0`)."""
 _SUFFIXES: Final = frozenset(("ti", "super", "d", "xt", "xtx", "gre", "ada", "max", "ultra"))
@@ -71,10 +72,13 @@ def _among(family: tuple[str, ...], words: list[str], end: int, name: str) -> Ca
     if editions:
         records = [record for record in records if editions <= _all_words(record)]
         name = " ".join((name, *sorted(editions)))
+    else:
+        # A module for a carrier board is named as one; the plain number is the card's.
+        records = [record for record in records if not _MODULES & _all_words(record)] or records
     sizes = {int(found.group(1)) for word in words if (found := _MEMORY.fullmatch(word))}
     fitting = [record for record in records if any(_has_memory(record, size) for size in sizes)]
     if sizes and records and not fitting:
-        have = sorted({round((record.memory_bytes or 0.0) / GB) for record in records})
+        have = sorted({_round_size(record.memory_bytes or 0.0) for record in records})
         return CardName((), f"{name} {min(sizes)} GB", tuple(have))
     records = fitting or records
     hinted = [record for record in records if _HINTS & set(words) & _all_words(record)]
@@ -88,6 +92,12 @@ def _is_edition_or_size(word: str) -> bool:
 def _has_memory(record: Accelerator, size_gb: int) -> bool:
     memory = record.memory_bytes or 0.0
     return min(abs(memory / GB - size_gb), abs(memory / GIB - size_gb)) < _NEAR_GB
+
+
+def _round_size(memory_bytes: float) -> int:
+    """Return a size as its maker names it [GB]: 16 GiB are sold as 16 GB."""
+    binary = memory_bytes / GIB
+    return round(binary if abs(binary - round(binary)) < 0.02 else memory_bytes / GB)
 
 
 @functools.cache

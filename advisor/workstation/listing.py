@@ -28,7 +28,7 @@ from advisor.catalog.schema.part import (
     System,
 )
 from advisor.catalog.units import GB
-from advisor.workstation.assembly import Assembly, Cards, Memory, Risers, Supplies
+from advisor.workstation.assembly import EFFICIENCY, Assembly, Cards, Memory, Risers, Supplies
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.part_names import (
     GIGABYTES,
@@ -72,20 +72,30 @@ _BRIDGE_ALONE: Final = re.compile(
 )
 _ARE_BRIDGED: Final = re.compile(r"\bbridged\b|nv-?linked", re.IGNORECASE)
 _JOINED: Final = re.compile(r"\s+(?:\+|&|with|w/|and|plus)\s+", re.IGNORECASE)
+_JOINED_KINDS: Final = ("gpu", "psu")
+"""Kinds of which one line may join several unlike parts: `RTX 3090 Ti + RTX 4090`, `EVGA 1600W + Corsair RM750x`."""
 _LISTED: Final = re.compile(r"\s*[,;]\s+|\s+/\s+|\s+\|\s+")
 _BRACKETED_TEXT: Final = re.compile(r"[(\[][^)\]]*[)\]]")
 _HIDE_COMMAS: Final = str.maketrans(",;/|", "\ue000\ue001\ue002\ue003")
 _SHOW_COMMAS: Final = str.maketrans("\ue000\ue001\ue002\ue003", ",;/|")
+_LEAST_SUMMANDS: Final = 3
+"""Number of parts from which a line with plus signs is a list; two may be a part and what it comes with."""
+_ABSENT: Final = re.compile(
+    r"^(?:no|without(?:\s+a)?|w/o)\s+(?:d?gpus?|graphics|video|case|ssd|cards?|os)\b", re.IGNORECASE
+)
+"""Part that a list says is not there."""
 _BARE_SIZE: Final = re.compile(r"\d{1,4}\s*(?:GB|GiB|TB)", re.IGNORECASE)
 _FRAME_WORDS: Final = re.compile(
     r"\b(?:open[- ]?(?:air|frame)|mining\s+(?:frame|rig|case)|test\s*bench)\b", re.IGNORECASE
 )
+_FRAME_CARDS: Final = re.compile(r"\b(\d{1,2})[- ]?(?:gpus?|cards?|slots?)\b", re.IGNORECASE)
 _GENERATION: Final = re.compile(r"\b(?:pcie?|gen)\.?\s*([2-6])(?:\.0)?\b", re.IGNORECASE)
 _ONE_LANE: Final = re.compile(r"\busb\b|\bx\s?1\b(?!\d)|\b1x\b", re.IGNORECASE)
 _RAM_TYPE: Final = re.compile(r"\bddr[345]", re.IGNORECASE)
 _SEVERAL_RISERS: Final = re.compile(r"\brisers\b|\bcables\b", re.IGNORECASE)
 _LENGTH: Final = re.compile(r"(\d{2,4})\s*(mm|cm)\b", re.IGNORECASE)
-_NUM_BRIDGES: Final = re.compile(r"(\d{1,2})\s*[x×]?\s*(?:nv-?link|bridges?)\b", re.IGNORECASE)
+_NUM_BRIDGES: Final = re.compile(r"(?<![\w.-])([1-9]\d?)\s*[x×]?\s*(?:nv-?link|bridges?)\b", re.IGNORECASE)
+_BRIDGE_SPACING: Final = re.compile(r"\b([2-4])[- ]?slots?\b", re.IGNORECASE)
 WHOLE_PRICE_IS_DOUBTFUL_BELOW: Final = 0.4
 """Take the price of several parts as that of each if, divided by their number, it is below 40 % of the catalog's, and
 undivided it is within a factor of two. Used cards cost 50 to 100 % of the catalog's price; own choice."""
@@ -235,23 +245,24 @@ def split_line(line: TypedLine) -> list[TypedLine]:
 
     The first part bears the price, which includes the others.
     """
-    if line.category not in (None, "gpu"):
+    if line.category not in (None, *_JOINED_KINDS):
         return [line]
-    listed = _pieces_of(line) if line.category is None else []
+    listed = _pieces_of(line) or _bracketed_pieces_of(line) if line.category is None else []
     if listed:
         return [part for piece in listed for part in split_line(piece)]
     if _BRIDGE_WORDS.search(line.what) and find_card_name(line.what) is not None:
         return _split_off_bridge(line)
     pieces = [piece for piece in _JOINED.split(line.what) if piece.strip()]
-    if line.category is not None or len(pieces) < 2:
+    if len(pieces) < 2:
         return [line]
-    found = [replace(line, what=pieces[0].strip())]
+    found = [replace(line, what=pieces[0].strip(), category=None)]
     found += [replace(read_line(piece, line.where), text=line.text) for piece in pieces[1:]]
     try:
         categories = [category_of(one) for one in found]
     except UnknownPartError:
         return [line]
-    if len(set(categories)) < len(categories):
+    repeated = {kind for kind in categories if categories.count(kind) > 1}
+    if repeated - set(_JOINED_KINDS) or (line.category is not None and line.category not in categories):
         return [line]
     return [found[0], *(replace(one, is_included=line.usd is not None) for one in found[1:])]
 
@@ -262,7 +273,10 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
     rest = _BRACKETED_TEXT.sub(lambda bracket: bracket.group().translate(_HIDE_COMMAS), line.text)
     texts = [piece.translate(_SHOW_COMMAS).strip() for piece in _LISTED.split(rest) if piece.strip()]
     if len(texts) < 2:
-        return []
+        texts = [piece.translate(_SHOW_COMMAS).strip() for piece in rest.split(" + ") if piece.strip()]
+        if len(texts) < _LEAST_SUMMANDS:
+            return []
+    texts = [text for text in texts if not _ABSENT.match(text)] or texts
     try:
         found = [read_line(text, line.where) for text in texts]
     except InputFileError:
@@ -289,10 +303,36 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
     return [first, *(replace(one, is_included=True) for one in listed[1:])]
 
 
+def _bracketed_pieces_of(line: TypedLine) -> list[TypedLine]:
+    """Return a machine and the parts in brackets after its name: `Minisforum UM790 Pro (Ryzen 9 7940HS, 64GB DDR5)`;
+    none if the brackets hold properties of one part."""
+    bracket = _BRACKETED_TEXT.search(line.text)
+    if bracket is None or find_systems(line.what) or find_card_name(line.what) is not None:
+        return []
+    texts = [piece for piece in _LISTED.split(bracket.group()[1:-1]) if piece.strip()]
+    name = line.text[: bracket.start()].strip()
+    if len(texts) < 2 or not name:
+        return []
+    try:
+        found = [read_line(text, line.where) for text in texts]
+        kinds = {category_of(one) for one in found}
+        machine = replace(line, text=name, what=read_line(name, line.where).what)
+    except InputFileError:
+        return []
+    if len(kinds) < 2 or "cpu" not in kinds:
+        return []
+    return [machine, *(replace(one, is_included=line.usd is not None) for one in found)]
+
+
 def _split_off_bridge(line: TypedLine) -> list[TypedLine]:
     """Return the cards and the bridges of a line that names both."""
     if _NO_BRIDGE.search(line.what):
         return [replace(line, what=" ".join(_NO_BRIDGE.sub(" ", line.what).split()))]
+    named = find_card_name(_BRIDGE_WORDS.sub(" ", line.what))
+    able = {name for bridge in parts.planner_parts(Bridge) for name in bridge.accelerators}
+    if named is None or not set(named.accelerators) & able:
+        # Modules on carrier boards have their links without a bridge.
+        return [replace(line, what=" ".join(_BRIDGE_WORDS.sub(" ", line.what).split()))]
     joined = _JOINED.search(line.what) or _ARE_BRIDGED.search(line.what)
     if _BRIDGE_ALONE.search(line.what) and not joined:
         return [line]
@@ -320,7 +360,8 @@ class _ListingReader:
         """Kind of module that a line of the list names; empty if none does."""
 
     def read(self, typed: Sequence[TypedLine]) -> Listing:
-        lines = [part for line in typed for part in split_line(line)]
+        present = [line for line in typed if not _ABSENT.match(line.what)] or typed
+        lines = [part for line in present for part in split_line(line)]
         named = [match.group().upper() for line in lines if (match := _RAM_TYPE.search(line.what))]
         self._ram_type = named[0] if named else ""
         self._notes += [
@@ -484,7 +525,8 @@ class _ListingReader:
         accelerator = accelerator_of(line)
         cards = [card for card in parts.planner_parts(GpuCard) if card.accelerator == accelerator]
         maker = [card for card in cards if card.manufacturer.lower() in plain_words(line.what).split()]
-        card = by_words(line.what, cards) or typical_card(maker or cards)
+        words = re.sub(r"\bFE\b", "Founders Edition", line.what)
+        card = by_words(words, cards) or typical_card(maker or cards)
         self.note(line, card)
         return card, line.quantity
 
@@ -498,13 +540,20 @@ class _ListingReader:
                 fix="write its full name",
                 hint=", ".join(system.name for system in found or systems),
             )
-        if line.quantity > 1:
-            return None, line.quantity  # several machines are priced, not joined
         self.note(line, found[0])
-        return found[0], 1
+        if line.quantity > 1:
+            self._notes.append(
+                f"{line.quantity} machines are listed: the speed is that of one, joined ones are not judged"
+            )
+        return found[0], line.quantity
 
     def bridge(self, line: TypedLine) -> tuple[Part | None, int]:
         bridge = parts.planner_parts(Bridge)[0]
+        spacing = _BRIDGE_SPACING.search(line.what)
+        if spacing is not None and int(spacing.group(1)) != bridge.spacing_slots:
+            slots = int(spacing.group(1))
+            name = bridge.name.replace(str(bridge.spacing_slots), str(slots))
+            bridge = bridge.model_copy(update={"name": name, "spacing_slots": slots})
         self.note(line, bridge)
         return bridge, line.quantity
 
@@ -540,9 +589,12 @@ class _ListingReader:
 
     def psu(self, line: TypedLine) -> tuple[Part | None, int]:
         match = WATTS.search(line.what)
-        found = all_by_words(line.what, parts.planner_parts(Psu)) or all_by_words(
-            line.what, parts.parts_for_lists(Psu)
+        grades = {grade for grade in EFFICIENCY if grade in line.what.lower()}
+        pools = (
+            [psu for psu in pool if not grades or psu.grade in grades]
+            for pool in (parts.planner_parts(Psu), parts.parts_for_lists(Psu))
         )
+        found = next((alike for pool in pools if (alike := all_by_words(line.what, pool))), [])
         if len({psu.power_w for psu in found}) > 1:
             raise ambiguous_part(line, "supply", found)
         named = min(found, key=lambda psu: (len(psu.name), psu.name), default=None)
@@ -556,8 +608,12 @@ class _ListingReader:
         return psu, line.quantity
 
     def ram(self, line: TypedLine) -> tuple[Part | None, int]:
+        kit = kit_of(line, self.board, self.cpu)
         named = by_words(line.what, parts.planner_parts(RamKit)) if names_a_model(line.what) else None
-        kit = named or kit_of(line, self.board, self.cpu)
+        if named is not None and (
+            kit is None or (named.modules, named.module_bytes) == (kit.modules, kit.module_bytes)
+        ):
+            kit = named  # a product's kit of another size is not the one that the line states
         if kit is None:
             return None, line.quantity
         self.note(line, kit)
@@ -582,11 +638,19 @@ class _ListingReader:
         return drive, line.quantity
 
     def case_(self, line: TypedLine) -> tuple[Part | None, int]:
-        if _FRAME_WORDS.search(line.what) and not names_a_model(line.what, *_FRAME_TERMS):
+        if _FRAME_WORDS.search(line.what):
             frames = [case for case in parts.planner_parts(Case) if case.open_frame]
-            roomy = max(frames, key=lambda case: case.expansion_slots)
-            self.note(line, roomy)
-            return roomy, line.quantity
+            # A maker's frame that no record holds is at least the smallest, or as large as it says.
+            is_bare_frame = not names_a_model(line.what, *_FRAME_TERMS)
+            stated = _FRAME_CARDS.search(line.what)
+            wanted = 3 * int(stated.group(1)) if stated else 0
+            able = [case for case in frames if case.expansion_slots >= wanted] or frames
+            choose = max if is_bare_frame and not stated else min
+            frame = choose(able, key=lambda case: case.expansion_slots)
+            if not is_bare_frame:
+                frame = by_words(line.what, parts.planner_parts(Case), strict=True) or frame
+            self.note(line, frame)
+            return frame, line.quantity
         if _RACK.search(line.what) and not names_a_model(
             _RACK.sub(" ", line.what), "rack", "server", "rackmount"
         ):

@@ -23,30 +23,66 @@ _GENERIC: Final = re.compile(
     "motherboard|mainboard|board|power|supply|psu|certified|fully|full|semi|modular|80|80[+]|plus|bronze|silver|gold|"
     "platinum|titanium|solid|state|drive|ssd|nvme|m[.]2|2280|pcie|pci|express|x4|[3-5][.]0|internal|gen[3-5]|cooler|"
     "cooling|liquid|air|water|case|tower|mid|mini|e?atx|micro|computer|chassis|tempered|glass|am[45]|lga\\d{4}|"
-    "eeb|ceb|ssi|sp[356]|swrx8|str[45]|strx4|memory|kit|video|ecc|registered|[ru]?dimm"
+    "eeb|ceb|ssi|sp[356]|swrx8|str[45]|strx4|memory|kit|video|ecc|reg|registered|[ru]?dimms?|sticks?|modules?|watts?"
 )
 """Words that name the kind of a part, not the model."""
 _MEASURE: Final = re.compile(r"\b\d+(?:\.\d+)?\s*(?:cfm|mm|ghz|mhz|dba?|rpm)\b", re.IGNORECASE)
 _SIZE: Final = re.compile(r"\d+(?:\.\d+)?(?:x\d+)?(?:gb|tb|w)?|ddr[45]|cl\d\d")
 _JOINED_UNIT: Final = re.compile(r"(\d)\s+(gb|tb|w)\b", re.IGNORECASE)
+_ROMAN: Final = {"ii": "2", "iii": "3", "iv": "4"}
+"""Numbers of a product's versions: makers and shops write either."""
 PartT = TypeVar("PartT", bound=Part)
 WORDS: Final = {
     "bridge": ("nvlink", "bridge"),
     "riser": ("riser", "risers", "extension", "extensions"),
-    "psu": ("psu", "supply", "power"),
-    "ram": ("ram", "memory", "ddr4", "ddr5", "rdimm", "udimm", "dimm", "ecc"),
-    "storage": ("nvme", "ssd", "m.2", "drive", "storage"),
+    "psu": ("psu", "psus", "supply", "supplies", "power"),
+    "ram": ("ram", "memory", "ddr4", "ddr5", "rdimm", "udimm", "dimm", "ecc", "stick", "sticks"),
+    "storage": ("nvme", "ssd", "ssds", "m.2", "drive", "drives", "storage"),
     "board": ("board", "motherboard", "mobo", "mainboard"),
     "cooler": ("cooling", "cooler", "aio", "radiator", "heatsink"),
     "case": ("case", "chassis", "tower", "frame", "enclosure"),
     "nic": ("nic", "ethernet", "10gbe", "25gbe"),
     "link": ("dual-psu", "add2psu"),
 }
+_CARD_WORDS: Final = frozenset(("gpu", "gpus", "cards", "graphics"))
 _MEMORY_WORDS: Final = frozenset(
-    ("ram", "memory", "ddr3", "ddr4", "ddr5", "dimm", "dimms", "rdimm", "rdimms", "lrdimm", "udimm", "sodimm")
+    (
+        "ram",
+        "memory",
+        "ddr3",
+        "ddr4",
+        "ddr5",
+        "dimm",
+        "dimms",
+        "rdimm",
+        "rdimms",
+        "lrdimm",
+        "udimm",
+        "sodimm",
+        "stick",
+        "sticks",
+    )
 )
+_MEMORY_LINES: Final = frozenset(
+    ("vengeance", "trident", "ripjaws", "fury", "dominator", "flare", "ballistix", "lancer", "viper")
+)
+"""Product lines of modules, which people write without the word memory."""
 _MODULE_WORDS: Final = _MEMORY_WORDS - {"ram", "memory"}
 """Words of modules; `memory` stands in the names of cards too (24 GB Memory)."""
+_CPU_MODEL: Final = re.compile(
+    r"\b(?:i[3579]-?\s?\d{4,5}[a-z]{0,2}\b|(?:celeron|pentium|athlon|xeon|epyc|ryzen|threadripper|opteron)\b.*\d{3,})",
+    re.IGNORECASE,
+)
+"""CPU of a known family that no record may hold: unknown as a CPU, not as any part."""
+_BOARD_MODEL: Final = re.compile(
+    r"\b(?:asus|asrock|gigabyte|msi|huananzhi|machinist|jingsha|supermicro|evga|biostar|tyan)\b.*"
+    r"\b(?:[abhqxz]\d{2,3}[a-z]?|c\d{3}|[hx]\d{2}[a-z]{2,4}|m[zd]\d{2})(?:-|\b)",
+    re.IGNORECASE,
+)
+"""Board by its maker and a chipset, such as `Huananzhi X99-F8D`, of which no record may exist."""
+_COOLER_MODEL: Final = re.compile(
+    r"\bnh-[a-z]\d|\b(?:thermalright|deepcool ak\d|peerless assassin)\b", re.IGNORECASE
+)
 _VERSIONED: Final = re.compile(r"(\d{4})[- ]?v(\d)\b", re.IGNORECASE)
 _VERSION: Final = re.compile(r"v\d")
 _MODEL_NUMBER: Final = re.compile(r"(?:\b(?:RTX|GTX|RX|ARC|TESLA|QUADRO|RADEON|GEFORCE)\b)", re.IGNORECASE)
@@ -56,6 +92,13 @@ _SUPPLY_WORDS: Final = re.compile(
     r"\b(?:80|plus|bronze|silver|gold|platinum|titanium|atx|sfx|modular|fully|full|semi|certified|unit|psu|used|new|3[.][01])\b",
     re.IGNORECASE,
 )
+_LEAST_DDR5_MTS: Final = 4800.0
+"""Lowest transfer rate at which modules of DDR5 are sold [MT/s] (JEDEC)."""
+_MEMORY_SPEED: Final = re.compile(
+    r"ddr[345][- ](\d{4,5})\b|\b(\d{4,5})\s*(?:mhz|mt/?s)\b"
+    r"|(?<![\w.])(2133|2400|2666|2933|3[026]00|4800|5[26]00|6[048]00|7200|8000)\b"
+)
+"""Transfer rate of modules [MT/s]: after their kind, before a unit, or alone if modules are sold with it."""
 _MODULES: Final = re.compile(r"\b(\d{1,2})\s*[x×]\s*(\d{1,3})\b", re.IGNORECASE)
 _USUAL_MTS: Final = {"DDR3": 1600.0, "DDR4": 3200.0, "DDR5": 4800.0}
 """Speed of modules of which only the size is named, by kind [MT/s]; every board runs it."""
@@ -97,7 +140,7 @@ def _telling(text: str) -> list[str]:
     """Return the words that distinguish a part from others of its kind; a size is one word with its unit."""
     joined = _JOINED_UNIT.sub(r"\1\2", _MEASURE.sub(" ", text))
     return [
-        word.strip(".")
+        _ROMAN.get(word, word.strip("."))
         for word in plain_words(joined).split()
         if word not in FILLER and not _GENERIC.fullmatch(word)
     ]
@@ -134,6 +177,8 @@ def category_of(line: TypedLine) -> str:
     if find_systems(line.what):
         return "system"
     is_board = bool(words & set(WORDS["board"])) or board_by_chipset(line.what) is not None
+    if is_memory_by_size(line.what, words) and not is_board:
+        return "ram"
     if words & _MEMORY_WORDS and GIGABYTES.search(line.what) and not is_board:
         named = find_card_name(line.what)
         if named is None or words & _MODULE_WORDS:
@@ -144,19 +189,36 @@ def category_of(line: TypedLine) -> str:
         raise unknown_part(line, "card", gpu_names())
     if WATTS.search(line.what) and (words & set(WORDS["psu"]) or is_bare_supply(line.what)):
         return "psu"
-    if cpu_in(line.what) is not None:
+    if cpu_in(line.what) is not None or _CPU_MODEL.search(line.what):
         return "cpu"
+    if _BOARD_MODEL.search(line.what):
+        return "board"
+    if _COOLER_MODEL.search(line.what):
+        return "cooler"
     for category in ("board", "ram", "storage", "psu", "cooler", "case", "nic"):
         if words & set(WORDS[category]):
             return category
     if is_board:
         return "board"
+    if words & _CARD_WORDS:
+        return "gpu"
     for category, found in parts.all_parts().items():
         pool = (*found, *parts.named_parts(category))
         if category in ("gpu", "cpu", *WORDS) and by_words(line.what, pool, strict=True) is not None:
             return category
     names = [part.name for found in parts.all_parts().values() for part in found]
     raise unknown_part(line, "part", [*gpu_names(), *names])
+
+
+def is_memory_by_size(text: str, words: set[str]) -> bool:
+    """Whether a line states a size that its modules add up to (`128GB (4x32)`), or a size and a product line of
+    modules; a line with the family of a card states a card's memory."""
+    size = GIGABYTES.search(text)
+    if size is None or size.group(3).lower() == "tb" or _MODEL_NUMBER.search(text):
+        return False
+    if words & _MEMORY_LINES and find_card_name(text.replace(size.group(), " ")) is None:
+        return True
+    return size.group(1) is None and _modules_in(text, float(size.group(2)) * GIB) > 1
 
 
 def accelerator_of(line: TypedLine) -> str:
@@ -310,6 +372,10 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
     channels = cpu.series.channels if cpu else 2
     stated = int(match.group(1)) if match.group(1) else 1
     usual = board.ram_type if board else cpu.series.ram_types[0] if cpu else "DDR5"
+    speed = _MEMORY_SPEED.search(text)
+    stated_mts = float(speed.group(1) or speed.group(2) or speed.group(3)) if speed else 0.0
+    if not board and stated_mts:
+        usual = _kind_at(stated_mts, cpu.series.ram_types if cpu else ("DDR4", "DDR5"))
     kind = next((k.upper() for k in ("ddr5", "ddr4", "ddr3") if k in text), usual)
     if not 1 <= stated <= _MOST_MODULES or not 0 < size <= 4 * _MOST_MODULES * _LARGEST_MODULE[kind]:
         raise InputFileError(
@@ -338,8 +404,7 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
             modules *= 2
         module = size / modules
     ecc = any(word in text for word in ("ecc", "rdimm", "registered"))
-    speed = re.search(r"ddr[45][- ](\d{4,5})", text)
-    mts = float(speed.group(1)) if speed else _USUAL_MTS[kind]
+    mts = stated_mts or _USUAL_MTS[kind]
     name = f"{modules} x {module / GIB:.0f} GB {kind}{' ECC' if ecc or registered else ''}"
     return RamKit(
         id="typed-memory",
@@ -352,6 +417,12 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
         speed_mts=mts,
         source="your list",
     )
+
+
+def _kind_at(mts: float, kinds: Sequence[str]) -> str:
+    """Return the kind of module that is sold with a transfer rate, among those that a CPU takes."""
+    wanted = "DDR5" if mts >= _LEAST_DDR5_MTS else "DDR4"
+    return wanted if wanted in kinds else kinds[0]
 
 
 def _modules_in(text: str, size_bytes: float) -> int:

@@ -45,8 +45,8 @@ TENSOR_PARALLEL: Final = "vllm"
 """Engine that divides every layer among several cards; the others give each card layers of its own."""
 TOKEN_BUDGET: Final = 2048
 """Tokens of one iteration, as engines choose on cards of this size: more would take memory from the cache."""
-NARROW_LANES: Final = 8
-"""Lanes of a card whose slot shares those of a desktop CPU."""
+_MEASURED_APART_LANES: Final = 8
+"""Width of slot whose collectives were measured on cards of their own (fabric pcie5-x8)."""
 _LEAST_REQUESTS: Final = 40
 """Fewest requests of a simulated run."""
 SYSTEM_MEMORY_BYTES: Final = 8 * GB
@@ -113,11 +113,13 @@ def best_run(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
 
 
 def _usable_links(hardware: Hardware) -> tuple[Hardware, ...]:
-    """Return the hardware with the links as they are and, of wide ones, with half of the lanes: a wide link also
-    carries what a narrow one does, so that more lanes are never slower, whatever the kernels were fitted on."""
-    if hardware.num < 2 or (hardware.pcie_lanes or 0) <= NARROW_LANES:
+    """Return the hardware with the links as they are and, where cards read each other over eight lanes, with four: a
+    wide link also carries what a narrow one does. Eight lanes were measured on other cards than sixteen, from which
+    four are derived; links through host memory have one family of curves, which keeps the order."""
+    staged = hardware.num > 1 and accelerators.by_id(hardware.accelerator).pcie_peer_to_peer is False
+    if hardware.num < 2 or staged or hardware.pcie_lanes != _MEASURED_APART_LANES:
         return (hardware,)
-    return hardware, replace(hardware, pcie_lanes=NARROW_LANES)
+    return hardware, replace(hardware, pcie_lanes=_MEASURED_APART_LANES // 2)
 
 
 def finest_format(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:

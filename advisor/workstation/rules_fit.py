@@ -120,6 +120,7 @@ def memory_floor(memory: Memory, setting: Setting) -> Finding:
     base_need=lambda setting: setting.ram_needed_bytes,
     show=lambda value: value / GB,
     required=("memory",),
+    in_doubt=lambda machine: machine.cards is None,  # cards that no record holds have memory too
 )
 def model_memory(actual: float, limit: float, machine: Assembly, setting: Setting) -> tuple[str, str]:
     """Return words on the memory of the system and the cards together against what model and system take."""
@@ -207,9 +208,15 @@ def _positions(board: Board) -> tuple[int, ...]:
     return tuple(slot.position for slot in board.slots)
 
 
-def _are_alike(board: Board) -> bool:
-    """Whether the slots with known lanes have the same lanes for every number of cards."""
-    return len(set().union(*board.lane_modes)) == 1
+def num_alike(board: Board) -> int:
+    """Number of slots, in the order of plugging, that keep the lanes and the generation of the first, however many of
+    them hold a card: cards may take any of them."""
+    num = 0
+    for lanes, slot in zip(board.lane_modes, board.slots, strict=False):
+        if set(lanes) != set(board.lane_modes[0]) or slot.pcie_generation != board.slots[0].pcie_generation:
+            break
+        num += 1
+    return num
 
 
 @match_rule(
@@ -217,7 +224,7 @@ def _are_alike(board: Board) -> bool:
     "card width",
     "slots",
     cards=slot_widths,
-    board=lambda board: (_positions(board), board.slots_known, _are_alike(board)),
+    board=lambda board: (_positions(board), board.slots_known, num_alike(board)),
     case=lambda case: (case.open_frame, case.expansion_slots),
 )
 def slots(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding:
@@ -245,11 +252,12 @@ def slots(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding:
 
 
 def layouts(board: Board, num: int) -> list[tuple[int, ...]]:
-    """Return the slot positions that `num` cards may take: any if all slots are wired alike, else the first ones in
-    the order of plugging."""
+    """Return the slot positions that `num` cards may take: any of those that are wired alike, else the first
+    ones in the order of plugging."""
     positions = _positions(board)
-    if _are_alike(board):
-        return list(combinations(sorted(positions[: board.max_cards]), num))
+    alike = num_alike(board)
+    if num <= alike:
+        return list(combinations(sorted(positions[:alike]), num))
     return [positions[:num]] if num <= len(positions) else []
 
 
@@ -292,7 +300,7 @@ def card_cooling(cards: Cards, case: Case, setting: Setting) -> Finding | None:
     "slots",
     "advice",
     cards=lambda cards: (slot_widths(cards), tuple(card.cooling for card in cards.cards)),
-    board=lambda board: (_positions(board), _are_alike(board)),
+    board=lambda board: (_positions(board), num_alike(board)),
     case=lambda case: case.open_frame,
 )
 def spacing(cards: Cards, board: Board, case: Case, setting: Setting) -> Finding | None:

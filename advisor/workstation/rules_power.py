@@ -149,7 +149,7 @@ def psu_plugs(cards: Cards, supplies: Supplies, setting: Setting) -> Finding:
 def eps_plugs(board: Board, supplies: Supplies, setting: Setting) -> Finding:
     """Compare the 8-pin CPU plugs that the board takes with those of the supply."""
     given = sum(psu.num_eps for psu in supplies.psus)
-    if any(PLUGS_UNKNOWN in psu.flags for psu in supplies.psus):
+    if board.num_eps and any(PLUGS_UNKNOWN in psu.flags for psu in supplies.psus):
         why = f"the board wants {board.num_eps} CPU plugs; no record counts those of the supply"
         return Finding(0, board.num_eps, False, why, "count them, or name another supply", True)
     why = f"the board wants {board.num_eps} CPU plugs, the supply has {given}"

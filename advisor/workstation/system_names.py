@@ -12,11 +12,13 @@ _MEMORY: Final = re.compile(r"(\d{2,4})gb")
 def find_systems(text: str) -> tuple[System, ...]:
     """Return the complete machines whose name or other name stands in a line, whatever their memory."""
     words = set(_words_of(text))
-    return tuple(
+    found = tuple(
         system
         for system in parts.systems()
         if any(_identity(name) and _identity(name) <= words for name in (system.name, *system.aliases))
     )
+    # A product's name tells more than that of the chip, under which several makers sell machines.
+    return tuple(system for system in found if system.manufacturer != "several") or found
 
 
 def with_memory(text: str, systems: tuple[System, ...]) -> tuple[System, ...]:

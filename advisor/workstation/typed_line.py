@@ -282,7 +282,7 @@ def _split_off_price(text: str, where: str) -> tuple[str, _TypedPrice | None]:
     if dollar is None:
         return text, None
     match = _PRICE.search(text)
-    if match is None or re.match(r"[A-Za-z]", text[match.end() :][:1]):
+    if match is None or (text[match.end() :][:1].isalpha() and not text[match.end() - 1].isspace()):
         raise _bad_price(dollar.group(1), where)
     sign, before, first, second, each_word, whole_word = match.groups()
     low = price_number(first, where)

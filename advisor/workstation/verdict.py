@@ -32,6 +32,8 @@ PLACES: Final = {
 }
 
 
+SERVER: Final = "server"
+"""Flag of a board that is sold as a whole server, with its case, coolers and supplies."""
 STARTS_WITH: Final = frozenset(("cpu", "board", "memory", "supplies"))
 """Places without which a machine does not start."""
 LANES_ON_UNKNOWN_BOARDS: Final = 8
@@ -193,8 +195,13 @@ def missing_checks(listing: Listing) -> list[Check]:
         return []
     listed = {line.category for line in listing.bill}
     categories = {"cards": "gpu", "memory": "ram", "supplies": "psu"}
+    board = listing.machine.board
+    if board is not None and SERVER in board.flags:
+        listed |= {"case", "cooler", "psu"}
     missing = [place for place in PLACES if categories.get(place, place) not in listed]
     is_machine = len(PLACES) - len(missing) >= len(PLACES) // 2
+    # A line of an unknown kind may be the part that seems to be missing.
+    is_unknown = bool(missing) and "unknown" in listed
     severity: Severity = "hard" if is_machine and STARTS_WITH & set(missing) else "advice"
     names = ", ".join(PLACES[place] for place in missing)
     return [
@@ -207,7 +214,8 @@ def missing_checks(listing: Listing) -> list[Check]:
             not missing,
             severity,
             f"the list lacks {names}" if missing else "every kind of part is listed",
-            "add what is missing",
+            "write what the unknown lines are" if is_unknown else "add what is missing",
+            is_unknown,
         )
     ]
 

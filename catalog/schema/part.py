@@ -112,7 +112,7 @@ class Cpu(Part):
 class Slot(Record):
     """Expansion slot that takes an x16 card."""
 
-    position: int = Field(ge=1, le=12)
+    position: int = Field(ge=1, le=24)
     """Position in slot widths from the first position of an ATX case."""
     pcie_generation: int = Field(ge=2, le=6)
 
@@ -144,7 +144,7 @@ class Board(Part):
     ram_type: str
     registered: bool
     ram_max_bytes: float = Field(gt=0)
-    ram_slots: int = Field(ge=1, le=24)
+    ram_slots: int = Field(ge=1, le=32)
     slots: tuple[Slot, ...]
     """Slots in the order in which cards are plugged."""
     lane_modes: tuple[tuple[int, ...], ...]

@@ -1,6 +1,8 @@
 """Parts and their prices: enough of them, plausible, cited, and a user's prices above all."""
 
 import csv
+import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -8,7 +10,7 @@ import pytest
 from advisor.catalog import accelerators, part_prices, parts
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import DATA_DIR, read_toml
-from advisor.catalog.schema.part import Board, Cpu, GpuCard, board_tier
+from advisor.catalog.schema.part import Board, Case, Cooler, Cpu, GpuCard, Part, Psu, board_tier
 
 FOLDER = DATA_DIR / "parts"
 LISTED = ("gpu_cards", "cpus", "boards", "ram", "psus", "cases", "coolers", "storage")
@@ -132,7 +134,7 @@ def card(accelerator: str) -> GpuCard:
 def test_a_users_price_wins_by_class_name_or_alias(tmp_path: Path) -> None:
     file = tmp_path / "mine.csv"
     file.write_text(
-        "part,usd,observed_on\nrtx 5090,2500,2026-11-01\nASRock Rack ROMED8-2T,1,2026-11-01\n"
+        "part,usd,observed_on\nrtx 5090,2500,2026-11-01\nSupermicro H12SSL-i,1,2026-11-01\n"
         "eb447551-72da-489f-b40e-a915c034112a,700,2026-11-01\n",
         encoding="utf-8",
     )
@@ -140,7 +142,7 @@ def test_a_users_price_wins_by_class_name_or_alias(tmp_path: Path) -> None:
     found = part_prices.price_of(card("rtx-5090"), book)
     assert found is not None
     assert (found.usd, found.basis) == (2500.0, "user")
-    board = next(b for b in parts.planner_parts(Board) if b.name == "ASRock Rack ROMED8-2T")
+    board = next(b for b in parts.planner_parts(Board) if b.name == "Supermicro H12SSL-i")
     assert part_prices.price_of(board, part_prices.price_book()) is None
     own = part_prices.price_of(board, book)
     assert own is not None
@@ -243,3 +245,11 @@ def test_slots_of_boards_are_cited_and_their_lanes_are_those_of_a_cpu() -> None:
         assert len(board.slots) >= board.max_cards
         assert [len(mode) for mode in board.lane_modes] == list(range(1, board.max_cards + 1))
         assert all(lanes in (1, 2, 4, 8, 16) for mode in board.lane_modes for lanes in mode)
+
+
+@pytest.mark.parametrize("kind", [GpuCard, Cpu, Psu, Case, Cooler])
+def test_no_part_is_listed_under_two_spellings(kind: type[Part]) -> None:
+    spellings = Counter(
+        " ".join(sorted(re.findall(r"[a-z0-9.+]+", part.name.lower()))) for part in parts.planner_parts(kind)
+    )
+    assert [name for name, num in spellings.items() if num > 1] == []

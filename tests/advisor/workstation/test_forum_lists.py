@@ -58,12 +58,59 @@ LINES: Final[dict[str, Bill]] = {
         ("psu", 1, "RM1000x"),
     ],
     "Dell R7525, 2x EPYC 7763, 512GB, 3x A100 40GB PCIe": [
-        ("unknown", 1, "Dell R7525"),
+        ("board", 1, "Dell PowerEdge R7525"),
         ("cpu", 2, "EPYC 7763"),
         ("ram", 1, "8 x 64 GB DDR4"),
         ("gpu", 3, "A100 PCIe 40 GB"),
     ],
     "Samsung 990 Pro, 2TB": [("storage", 1, "990 Pro")],
+    "4x RTX 3090 FE (used, ~$700 each)": [("gpu", 4, "Founders Edition")],
+    "PSU: EVGA 1600W T2 + Corsair RM1000x w/ Add2PSU": [
+        ("psu", 1, "1600 T2"),
+        ("psu", 1, "RM1000x"),
+        ("link", 1, "second supply"),
+    ],
+    "Case: Veddha V3D 8 GPU mining frame": [("case", 1, "Open frame for 8")],
+    "128GB (4x32) Corsair Vengeance LPX 3200": [("ram", 1, "4 x 32 GB DDR")],
+    "64 GB kit (2x32) G.Skill Trident Z5 Neo 6000": [("ram", 1, "2 x 32 GB DDR5")],
+    "Two sticks of 32GB DDR5 6000 CL30": [("ram", 2, "1 x 32 GB DDR5")],
+    "16x 32gb 3200 reg ecc": [("ram", 16, "1 x 32 GB")],
+    "NVLink 4-slot bridge": [("bridge", 1, "4 slots")],
+    "2 x A6000 (NVLink)": [("gpu", 2, "RTX A6000"), ("bridge", 1, "NVLink")],
+    "4x V100 SXM2 32GB with NVLink": [("gpu", 4, "V100 SXM2 32 GB")],
+    "Dual 1100W PSUs": [("psu", 2, "1100W")],
+    "850 watt gold": [("psu", 1, "850W")],
+    "1600W Super Flower Leadex Titanium": [("psu", 1, "Leadex Titanium")],
+    "Huananzhi X99-F8D Plus": [("board", 1, "X99-F8D")],
+    "i9-10900X": [("cpu", 1, "10900X")],
+    "Celeron G3930": [("cpu", 1, "G3930")],
+    "Noctua NH-U14S DX-4677": [("cooler", 1, "NH-U14S")],
+    "Phanteks Enthoo Pro II Server Edition": [("case", 1, "Enthoo Pro 2 Server Edition")],
+    "RTX 3090 Ti + RTX 4090 + 3090": [
+        ("gpu", 1, "RTX 3090 Ti"),
+        ("gpu", 1, "RTX 4090"),
+        ("gpu", 1, "RTX 3090"),
+    ],
+    "Minisforum UM790 Pro (Ryzen 9 7940HS, 64GB DDR5)": [
+        ("unknown", 1, "UM790"),
+        ("cpu", 1, "7940HS"),
+        ("ram", 1, "2 x 32 GB DDR5"),
+    ],
+    "Framework Desktop (Ryzen AI Max+ 395, 128GB) $2,300": [("system", 1, "Framework Desktop")],
+    "Mac Studio M1 Ultra 128GB $2,400 used": [("system", 1, "M1 Ultra, 128 GB")],
+    "2x DGX Spark 128GB": [("system", 2, "DGX Spark")],
+    "Dell PowerEdge R730": [("board", 1, "R730")],
+    "Supermicro AS-4124GS-TNR": [("board", 1, "4124GS")],
+    "RX 7900 XTX x 2 + Ryzen 7600 + B650E Aorus Master + 64GB + 1200W": [
+        ("gpu", 2, "7900 XTX"),
+        ("cpu", 1, "7600"),
+        ("board", 1, "B650E"),
+        ("ram", 1, "2 x 32 GB DDR5"),
+        ("psu", 1, "1200W"),
+    ],
+    "EPYC 9654, 384GB DDR5, no GPU": [("cpu", 1, "9654"), ("ram", 1, "DDR5")],
+    "10x P102-100 10GB mining cards": [("gpu", 10, "P102-100")],
+    "i5-13600K, 4 x 32GB Kingston Fury 5200": [("cpu", 1, "13600K"), ("ram", 4, "32 GB DDR5")],
 }
 
 
@@ -73,7 +120,7 @@ def read(*texts: str) -> Listing:
 
 @pytest.mark.parametrize("text", LINES)
 def test_a_line_is_read_as_its_writer_means_it(text: str) -> None:
-    bill = read(text, "Arctic P12").bill[:-1]
+    bill = read(text, "case $100").bill[:-1]
     expected = LINES[text]
     assert [(line.category, line.quantity) for line in bill] == [(kind, num) for kind, num, _ in expected]
     for line, (_, _, name) in zip(bill, expected, strict=True):
@@ -146,3 +193,21 @@ def test_no_typed_list_for_the_money_is_faster_than_the_plan(model: str, texts: 
     builds = plan(Question(load, budget_usd=build.total_usd), book, RentMarket(())).builds
     best = max(one.performance.decode_tokens_per_s.value for one in builds if one.performance)
     assert build.performance.decode_tokens_per_s.value <= 1.03 * best
+
+
+def test_a_server_holds_its_case_and_as_many_cards_as_its_maker_allows() -> None:
+    server = ("Dell R740", "2x Xeon Gold 6248", "384GB DDR4 (12x32GB)")
+    for num, is_kept in ((3, True), (4, False)):
+        listing = read(*server, f"{num}x Tesla T4")
+        question = Question(MachineLoad(models.get("8b").record))
+        checks = judge_listing(listing, question, price_book(), better=False).build.checks
+        kept = {check.rule: check.passed for check in checks}
+        assert kept["pcie-lanes"] == is_kept
+        assert "case" not in next(check.why for check in checks if check.rule == "complete")
+
+
+def test_an_unread_line_may_be_the_part_that_is_missing() -> None:
+    listing = read("RTX 3090", "Ryzen 7 5800X", "64GB DDR4", "850W gold", "2TB NVMe", "Frobnicator 9000X")
+    question = Question(MachineLoad(models.get("8b").record))
+    checks = judge_listing(listing, question, price_book(), better=False).build.checks
+    assert next(check for check in checks if check.rule == "complete").verdict == "unknown"

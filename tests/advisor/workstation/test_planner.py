@@ -13,7 +13,7 @@ from advisor.workstation.assembly import Assembly, Memory, host_bytes_per_s
 from advisor.workstation.candidates import PartCandidate, SearchLimits
 from advisor.workstation.optimiser import Program
 from advisor.workstation.performance import MachineLoad, best_run
-from advisor.workstation.plan import Question
+from advisor.workstation.plan import Build, Question
 from advisor.workstation.planner import complete_question, plan, program_for
 from advisor.workstation.rents import RentMarket
 from advisor.workstation.rule_book import judge, rules_for
@@ -49,6 +49,12 @@ QUESTIONS = {"on the CPU": ON_CPU, "linked": LINKED, "sparse": SPARSE, "tuned": 
 @cache
 def program_of(name: str) -> Program:
     return program_for(QUESTIONS[name], price_book())
+
+
+def decode_of(build: Build) -> float:
+    """Decode rate of a build [tokens/s]."""
+    assert build.performance is not None
+    return build.performance.decode_tokens_per_s.value
 
 
 def speed_of(machine: Assembly, asked: Question) -> float:
@@ -160,7 +166,9 @@ def test_the_knee_comes_first_and_used_cards_are_beside_new_ones() -> None:
     assert not found[0].is_used
     assert all(build.name.endswith(", used") for build in used)
     assert {line.condition for line in used[0].parts if line.category == "gpu"} == {"used"}
-    same = [build for build in found if build.name == used[0].name.removesuffix(", used")]
+    name = used[0].name.removesuffix(", used")
+    same = [build for build in found if build.name == name and decode_of(build) >= decode_of(used[0])]
+    assert same
     assert all(build.total_usd > used[0].total_usd for build in same)
 
 
@@ -181,3 +189,17 @@ def test_memory_runs_at_the_rate_of_its_cpus(machine: Assembly) -> None:
     assert rate(2, 8000) == rate(2, 6000), "no kit runs faster than its CPU"
     assert rate(4, 6000) < rate(2, 6000), "two modules a channel are slower"
     assert rate(4, 3200) == rate(2, 3200), "a slow kit runs at its own rate"
+
+
+def test_bridged_cards_are_planned_at_every_power_that_makes_them_faster() -> None:
+    asked = replace(question("70b", 9000.0, "rtx-3090"), systems=False)
+    program = program_for(complete_question(asked), price_book())
+    bridged = [c for c in program.candidates if c.place == "cards" and c.choice.conditions.bridged]
+    fastest = max(bridged, key=lambda candidate: candidate.tokens_per_s)
+    alone = max(
+        c.tokens_per_s
+        for c in program.candidates
+        if c.place == "cards" and c.choice.num == fastest.choice.num and not c.choice.conditions.bridged
+    )
+    assert fastest.choice.power_fraction == 1.0
+    assert fastest.tokens_per_s > alone
