@@ -110,6 +110,11 @@ _LARGEST_MODULE: Final = {"DDR3": 8 * GIB, "DDR4": 32 * GIB, "DDR5": 64 * GIB}
 """Largest unbuffered module by kind [bytes]; registered ones have two to four times as much."""
 
 
+def written_out(text: str) -> str:
+    """Return the name of a card with the makers' abbreviations in words."""
+    return re.sub(r"\bFE\b", "Founders Edition", text)
+
+
 def by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> PartT | None:
     """Return the part whose name contains every distinguishing word of the text, of several the one with the shortest
     name; None if there is none.

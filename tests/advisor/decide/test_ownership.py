@@ -171,6 +171,8 @@ def test_a_thing_costs_the_same_wherever_it_is_asked_for() -> None:
     for card in parts.planner_parts(GpuCard):
         planned = price_of(card, book)
         bought = purchase_price(KNOWN, accelerators.by_id(card.accelerator))
+        if planned is None and bought is not None and bought.is_system:
+            continue  # sold with its machine alone; the module itself is read in lists
         assert (planned is None) == (bought is None), card.accelerator
         assert planned is None or bought is None or planned.usd == bought.usd
     prices: dict[str, set[float]] = {}
