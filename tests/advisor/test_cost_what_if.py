@@ -125,11 +125,11 @@ def bills(page: Any, setting: Mapping[str, float]) -> dict[tuple[str, str, str],
 
 def ways_of(report: Mapping[str, Any]) -> dict[tuple[str, str, str], float]:
     """Return dollars a month of the ways of a report that its page would show."""
-    return {
-        (way["way"], way["what"], way["note"]): way["usd_per_month"]
-        for place, way in enumerate(report["ways"])
-        if place < 12 or way["way"] == "own"
-    }
+    kinds: dict[str, list[Mapping[str, Any]]] = {}
+    for way in report["ways"]:
+        kinds.setdefault(way["way"], []).append(way)
+    shown = [way for kind, ways in kinds.items() for way in (ways if kind == "own" else ways[:6])]
+    return {(way["way"], way["what"], way["note"]): way["usd_per_month"] for way in shown}
 
 
 def crossings(page: Any) -> list[str]:

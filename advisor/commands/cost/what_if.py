@@ -1,5 +1,7 @@
 """What-if data of a report on cost: controls, the terms of its formulas, and the error against new reports."""
 
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -17,8 +19,8 @@ from advisor.render.numbers import digits, percent, usd
 CHECKED: Final = (0.3, 3.0)
 """Volumes of the new reports against which the terms are held, over that of the question."""
 _RANGE: Final = (0.1, 10.0)
-_MOST_ROWS: Final = 12
-"""Cheapest ways that are shown; owned hardware is shown besides."""
+_MOST_ROWS: Final = 6
+"""Cheapest ways of each kind that are shown, so that rents are seen beside a dozen APIs; all that is owned is shown."""
 _HEADERS: Final = ("way", "what", "$ a month", "$/Mtok", "used", "price of", "how")
 _ABOUT: Final = (
     "Computed on this page by the formulas of the report. Deployments, offers, what a replica carries and the energy "
@@ -33,6 +35,15 @@ class CostCheck:
     million_tokens_per_day: float
     rent_error_fraction: float
     """Bill of the cheapest rented way by the terms over that of the new report, less one."""
+
+
+def _shown(ways: Sequence[Way]) -> Iterator[Way]:
+    """Yield the cheapest ways of each kind, and all that is owned."""
+    counts = Counter[str]()
+    for way in ways:
+        counts[way.way] += 1
+        if counts[way.way] <= _MOST_ROWS or way.way == "own":
+            yield way
 
 
 def check_what_if(question: CostQuestion) -> None:
@@ -79,9 +90,7 @@ def with_what_if(answer: Answer, question: CostQuestion, priced: PricedReport, l
         "about": f"{_ABOUT}{_shape_words(terms.shape)}",
         "controls": _controls(terms),
         "headers": _HEADERS,
-        "rows": [
-            _cells(way) for place, way in enumerate(report.ways) if place < _MOST_ROWS or way.way == "own"
-        ],
+        "rows": [_cells(way) for way in _shown(report.ways)],
         "answer": report.headline,
         "lists": [{"name": "crossings", "title": "Where two ways cost the same", "items": crossings}],
         "note": _error_words(checks),

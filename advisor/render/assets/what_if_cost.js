@@ -10,7 +10,7 @@ whatIf.start((data) => {
   const MONTH_H = 730.5;
   const MONTH_DAYS = MONTH_H / DAY_H;
   const MILLION = 1e6;
-  const MOST_ROWS = 12;
+  const MOST_ROWS = 6;
   const three = (value) => String(+value.toPrecision(3));
   const cents = (value) => Math.round(value * 100) / 100;
   const total = (values) => values.reduce((sum, value) => sum + Math.round(value * 100), 0) / 100;
@@ -199,7 +199,12 @@ whatIf.start((data) => {
         mayLead: true,
       })),
     ].sort((a, b) => a.perDay - b.perDay);
-    const rows = ways.filter((way, place) => place < MOST_ROWS || way.way === "own").map((way) => {
+    const counts = {};
+    const shown = ways.filter((way) => {
+      counts[way.way] = (counts[way.way] || 0) + 1;
+      return counts[way.way] <= MOST_ROWS || way.way === "own";
+    });
+    const rows = shown.map((way) => {
       const perMonth = way.perDay * MONTH_DAYS;
       const perMillion = (way.perDay / volume) * MILLION;
       return [
