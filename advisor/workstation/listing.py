@@ -52,7 +52,7 @@ from advisor.workstation.part_names import (
     typical_card,
     unknown_part,
     without_words,
-    written_out,
+    write_out,
 )
 from advisor.workstation.picker_text import read_picker_text
 from advisor.workstation.plan import PartLine, part_line, total_of
@@ -526,7 +526,7 @@ class _ListingReader:
         accelerator = accelerator_of(line)
         cards = [card for card in parts.planner_parts(GpuCard) if card.accelerator == accelerator]
         maker = [card for card in cards if card.manufacturer.lower() in plain_words(line.what).split()]
-        card = by_words(written_out(line.what), cards) or typical_card(maker or cards)
+        card = by_words(write_out(line.what), cards) or typical_card(maker or cards)
         self.note(line, card)
         return card, line.quantity
 

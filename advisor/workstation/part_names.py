@@ -110,7 +110,7 @@ _LARGEST_MODULE: Final = {"DDR3": 8 * GIB, "DDR4": 32 * GIB, "DDR5": 64 * GIB}
 """Largest unbuffered module by kind [bytes]; registered ones have two to four times as much."""
 
 
-def written_out(text: str) -> str:
+def write_out(text: str) -> str:
     """Return the name of a card with the makers' abbreviations in words."""
     return re.sub(r"\bFE\b", "Founders Edition", text)
 

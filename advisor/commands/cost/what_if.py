@@ -20,7 +20,7 @@ CHECKED: Final = (0.3, 3.0)
 """Volumes of the new reports against which the terms are held, over that of the question."""
 _RANGE: Final = (0.1, 10.0)
 _MOST_ROWS: Final = 6
-"""Cheapest ways of each kind that are shown, so that rents are seen beside a dozen APIs; all that is owned is shown."""
+"""Cheapest ways of each kind that are shown, so that a dozen APIs do not hide the rents; all that is owned is shown."""
 _HEADERS: Final = ("way", "what", "$ a month", "$/Mtok", "used", "price of", "how")
 _ABOUT: Final = (
     "Computed on this page by the formulas of the report. Deployments, offers, what a replica carries and the energy "
@@ -37,7 +37,7 @@ class CostCheck:
     """Bill of the cheapest rented way by the terms over that of the new report, less one."""
 
 
-def _shown(ways: Sequence[Way]) -> Iterator[Way]:
+def _select_ways(ways: Sequence[Way]) -> Iterator[Way]:
     """Yield the cheapest ways of each kind, and all that is owned."""
     counts = Counter[str]()
     for way in ways:
@@ -90,7 +90,7 @@ def with_what_if(answer: Answer, question: CostQuestion, priced: PricedReport, l
         "about": f"{_ABOUT}{_shape_words(terms.shape)}",
         "controls": _controls(terms),
         "headers": _HEADERS,
-        "rows": [_cells(way) for way in _shown(report.ways)],
+        "rows": [_cells(way) for way in _select_ways(report.ways)],
         "answer": report.headline,
         "lists": [{"name": "crossings", "title": "Where two ways cost the same", "items": crossings}],
         "note": _error_words(checks),
