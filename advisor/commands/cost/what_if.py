@@ -95,7 +95,7 @@ def with_what_if(answer: Answer, question: CostQuestion, priced: PricedReport, l
         "lists": [{"name": "crossings", "title": "Where two ways cost the same", "items": crossings}],
         "note": _error_words(checks),
         "checks": checks,
-        "script": {"terms": terms},
+        "script": {"terms": terms, "most_rows": _MOST_ROWS},
     }
     return replace(answer, result={**answer.result, "what_if": data})
 

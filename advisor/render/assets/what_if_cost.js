@@ -2,7 +2,7 @@
 // fleet.py, break_even.py and advisor/decide/ownership.py, on the terms of advisor/economics/what_if.py.
 "use strict";
 whatIf.start((data) => {
-  const { terms } = data;
+  const { terms, most_rows: mostRows } = data;
   const { digits, usd } = whatIf;
   const ROUNDING = 1e-9;
   const DAY_H = 24;
@@ -10,7 +10,6 @@ whatIf.start((data) => {
   const MONTH_H = 730.5;
   const MONTH_DAYS = MONTH_H / DAY_H;
   const MILLION = 1e6;
-  const MOST_ROWS = 6;
   const three = (value) => String(+value.toPrecision(3));
   const cents = (value) => Math.round(value * 100) / 100;
   const total = (values) => values.reduce((sum, value) => sum + Math.round(value * 100), 0) / 100;
@@ -202,7 +201,7 @@ whatIf.start((data) => {
     const counts = {};
     const shown = ways.filter((way) => {
       counts[way.way] = (counts[way.way] || 0) + 1;
-      return counts[way.way] <= MOST_ROWS || way.way === "own";
+      return counts[way.way] <= mostRows || way.way === "own";
     });
     const rows = shown.map((way) => {
       const perMonth = way.perDay * MONTH_DAYS;
