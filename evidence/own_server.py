@@ -267,7 +267,8 @@ def _model_of(test: LlamaBenchRow) -> str:
         stem = stem[: stem.index(test.weight_dtype)]
     printed = _PRINTED_MODEL.match(test.model.lower())
     named = f"{printed[1].removesuffix('moe')}-{printed[2].replace('.', '-', 1)}" if printed else ""
-    for name in (*(stem.rstrip("-._").removesuffix(end) for end in ("-instruct", "-it", "-chat", "")), named):
+    stems = (stem.rstrip("-._").removesuffix(end) for end in ("-instruct", "-it", "-chat", ""))
+    for name in filter(None, (*stems, named)):
         try:
             return models.get(name).record.id
         except UnknownNameError:

@@ -103,7 +103,7 @@ def usual_engine(model: str, gpu: str, precision: str | None) -> tuple[str, str]
 
 _USUAL_ENGINE: Final = "vllm"
 _EXL_ENGINE: Final = "exllamav3"
-"""Only engine that reads EXL3 files. Searches leave it out; a deployment that names such files has it."""
+"""Engine that alone reads EXL3 files: a deployment that names such files has it, and searches leave it out."""
 
 
 def _cache_format(model: str, gpu: str, engine_id: str, typed: LayoutOptions) -> tuple[str, str]:

@@ -508,7 +508,7 @@ class _ListingReader:
         )
 
     def _note_systems(self, system: System | None, num: int) -> None:
-        """Say what several machines, or a machine and cards beside it, are judged as."""
+        """Say what several machines, or a machine with further cards, are judged as."""
         if system is not None and num > 1 and not can_join(system):
             self._notes.append(
                 f"{num} machines are listed: the speed is that of one, as no source states a network"

@@ -238,7 +238,6 @@ def system_of(system: System, question: Question, book: PriceBook, market: RentM
         power_w=system.power_w,
         optimality_gap=0.0,
         note=system.note,
-        is_used=line.condition == "used",
     )
 
 
@@ -259,7 +258,7 @@ def system_as_listed(
     build: Build, system: System, num_joined: int, question: Question, market: RentMarket
 ) -> Build:
     """Return the build of a parts list that names a complete machine, or several that work together, judged and
-    simulated as those. Cards beside it keep their checks."""
+    simulated as those. Further cards keep their checks."""
     performance = _system_performance(system, question, num_joined)
     power_w = system.power_w * num_joined
     return replace(

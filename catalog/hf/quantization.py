@@ -425,7 +425,8 @@ def _integers(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
             own = said.get("group_size")
             chosen = storage(said["bits"], own if isinstance(own, int) else grouped)
             patterns.append((_matching((f"re:{expression or rule}",)), chosen))
-    by_path, by_pattern = _mapping(named), _matching_first(patterns)
+    by_path = _mapping(named)
+    by_pattern = _matching_first(patterns)
 
     def by_name(name: str) -> ModuleFormat | None:
         found = by_path(name)
@@ -642,7 +643,9 @@ def _vptq(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
             value = found[-1] if isinstance(found, list) and found else None
             return value if isinstance(value, int) and not isinstance(value, bool) else 0
 
-        vector, main, residual = last("vector_lens"), last("num_centroids"), last("num_res_centroids")
+        vector = last("vector_lens")
+        main = last("num_centroids")
+        residual = last("num_res_centroids")
         if (
             not 0 < vector <= _LONGEST_VECTOR
             or not 1 < main <= 2**_WIDEST_INDEX
