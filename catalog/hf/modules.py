@@ -47,7 +47,7 @@ class NamedMatrix(NamedTuple):
     elements: float
     names: tuple[str, ...]
     """Names that checkpoints give it, without the words in front of the layer."""
-    count: int = 1
+    num: int = 1
     """Matrices that it stands for: one for each routed expert."""
 
 

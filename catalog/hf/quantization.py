@@ -169,18 +169,18 @@ def _matching(patterns: Iterable[object]) -> Callable[[str], bool]:
     plain: set[str] = set()
     globs: list[str] = []
     expressions: list[re.Pattern[str]] = []
-    patterns = [str(pattern) for pattern in patterns]
-    spelt = {word for word in FUSED if any(word in pattern for pattern in patterns)}
-    for pattern in patterns:
-        if pattern.startswith("re:"):
-            found = _compile(pattern[3:])
+    texts = [str(pattern) for pattern in patterns]
+    spelt = {word for word in FUSED if any(word in text for text in texts)}
+    for text in texts:
+        if text.startswith("re:"):
+            found = _compile(text[3:])
             if found is not None:
                 expressions.append(found)
-        elif any(sign in pattern for sign in "*?["):
-            shown = canonical(pattern)
+        elif any(sign in text for sign in "*?["):
+            shown = canonical(text)
             globs += [shown, f"*.{shown}", f"{shown}.*", f"*.{shown}.*"]
-        elif pattern:
-            plain.add(canonical(pattern))
+        elif text:
+            plain.add(canonical(text))
     joined = re.compile("|".join(fnmatch.translate(one) for one in globs)) if globs else None
 
     @cache

@@ -97,7 +97,7 @@ def weights_by_rules(rules: Rules, found: Iterable[NamedMatrix]) -> WeightFormat
     for matrix in found:
         storage = rules.storage_of(matrix.part, matrix.names)
         sums[matrix.part][storage] += matrix.elements
-        codebook_bits[matrix.part] += storage.matrix_bits * matrix.count
+        codebook_bits[matrix.part] += storage.matrix_bits * matrix.num
     by_part = tuple(_part_format(part, storages, codebook_bits[part]) for part, storages in sums.items())
     body: dict[ModuleFormat, float] = defaultdict(float)
     for part in _BODY:
