@@ -138,8 +138,8 @@ class Build:
     note: str = ""
     machine: Assembly | None = None
     is_used: bool = False
-    """Whether its cards are second-hand although they are also sold new: an option that is shown with new machines and
-    never the knee. A machine that is only sold second-hand counts like any other."""
+    """Whether it is second-hand as a whole, or its cards are although they are also sold new: an option that is shown
+    with new machines and never the knee."""
 
     @property
     def broken(self) -> tuple[Check, ...]:

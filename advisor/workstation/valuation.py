@@ -238,6 +238,7 @@ def system_of(system: System, question: Question, book: PriceBook, market: RentM
         power_w=system.power_w,
         optimality_gap=0.0,
         note=system.note,
+        is_used=line.condition == "used",
     )
 
 
@@ -276,8 +277,8 @@ def system_as_listed(
 def _economics(
     usd: float, power_w: float, performance: MachinePerformance | None, question: Question, market: RentMarket
 ) -> Economics | None:
-    if performance is None:
-        return None
+    if performance is None or not usd:
+        return None  # what a machine without any price costs is unknown, not nothing
     output = performance.output_tokens_per_s.value
     tokens = (output + performance.input_tokens_per_s, output)
     rent = market.cheapest(performance.decode_tokens_per_s.value)

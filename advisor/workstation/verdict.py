@@ -10,6 +10,7 @@ from advisor.catalog.schema.part import Cpu
 from advisor.catalog.units import GB
 from advisor.workstation.assembly import Check, Memory, Setting, Severity, slot_widths
 from advisor.workstation.candidates import all_candidates
+from advisor.workstation.knee import speed_of
 from advisor.workstation.listing import PAIRED_SOCKETS, Listing
 from advisor.workstation.optimiser import Program
 from advisor.workstation.performance import ram_needed_bytes
@@ -98,19 +99,14 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
         catalog if catalog is not None else line.usd
         for line, catalog in zip(listing.bill, listing.catalog_usd, strict=True)
     )
-    if not better:
+    if not better or not build.total_usd:
         return Verdict(build, total, None, None)
     repaired = repair(listing, question, book, market)
     try:
         found = plan(replace(question, budget_usd=build.total_usd, systems=False), book, market)
     except InfeasibleError as error:
         return Verdict(build, total, repaired, None, f"{error.what}: {error.why}")
-    return Verdict(build, total, repaired, max(found.builds, key=_speed_of))
-
-
-def _speed_of(build: Build) -> float:
-    """Decode rate of a machine [tokens/s]; 0 if it does not run the model."""
-    return build.performance.decode_tokens_per_s.value if build.performance else 0.0
+    return Verdict(build, total, repaired, max(found.builds, key=speed_of))
 
 
 def repair(listing: Listing, question: Question, book: PriceBook, market: RentMarket) -> Build | None:

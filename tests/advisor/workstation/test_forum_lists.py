@@ -338,3 +338,12 @@ def test_a_drive_is_too_small_only_if_system_and_model_do_not_fit() -> None:
         checks = _judge(read(*lines, drive), "32b").checks
         verdicts.append(next(check.verdict for check in checks if check.rule == "storage"))
     assert verdicts == ["broken", "ok", "ok"]
+
+
+def test_a_list_without_any_price_has_no_cost_and_no_cheaper_machine() -> None:
+    asked = Question(MachineLoad(models.get("8b").record))
+    verdict = judge_listing(read("MacBook Pro M1 Max 64GB"), asked, price_book(), better=True)
+    assert verdict.build.performance is not None
+    assert verdict.build.economics is None
+    assert verdict.better is None
+    assert not verdict.why_no_better
