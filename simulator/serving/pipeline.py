@@ -46,6 +46,8 @@ class Pipeline:
         """Whether time in the pipeline is time in its one stage."""
         self.shared = len(batches) > 1
         """Whether several batches can be under way at once."""
+        self.slows_prompts = self.slowdown > 0.0 or self.launch_ps > 0
+        """Whether an iteration with prefill may take longer than its kernels at the full clock."""
         self.free_ps = [0] * tables.num_stages
 
     def start(self, batch: MicroBatch, stage_ps: int, slope_ps: int, num_iterations: int) -> None:
@@ -170,22 +172,29 @@ class Delivery:
         time."""
 
     def take(self, batch: MicroBatch) -> None:
-        """Queue the tokens of a run that has just ended, before its sequences are booked.
-
-        The iterations of a run never get shorter from one to the next: the longest wait begins with the tokens already
-        in
-        the queue, with the first iteration or with the last.
-        """
+        """Queue the tokens of a run that has just ended, before its sequences are booked."""
         num_tokens = len(batch.completing)
         if batch.ticking:
             num_tokens += len(batch.decoding)
-        work_ps = num_tokens * self.token_ps
-        all_ps = batch.num_iterations * work_ps
         begin_ps = batch.start_ps + batch.first_ps
-        done_ps = batch.end_ps + work_ps
-        if self.done_ps > begin_ps:
-            begin_ps = self.done_ps
-        self.done_ps = begin_ps + all_ps if begin_ps + all_ps > done_ps else done_ps
+        work_ps = num_tokens * self.token_ps
+        self.done_ps = delivered_ps(self.done_ps, begin_ps, batch.end_ps, work_ps, batch.num_iterations)
+
+
+def delivered_ps(done_ps: int, begin_ps: int, end_ps: int, work_ps: int, num_iterations: int) -> int:
+    """Instant at which the last token of a run is delivered, if the one before was delivered at done_ps [ps]. The first
+    iteration ends at begin_ps, the last at end_ps, and the tokens of each take work_ps.
+
+    The iterations of a run never get shorter from one to the next: the longest wait begins with the tokens already in
+    the queue, with the first iteration or with the last.
+
+    Source: Lindley's recursion over the iterations of a run.
+    """
+    if done_ps > begin_ps:
+        begin_ps = done_ps
+    queued_ps = begin_ps + num_iterations * work_ps
+    last_ps = end_ps + work_ps
+    return queued_ps if queued_ps > last_ps else last_ps
 
 
 def mixed_ps(surface: StepSurface, batch: MicroBatch, riding: int) -> int:
