@@ -126,8 +126,9 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
                 break
 
         # Requests are admitted in order of arrival while budget, slots and blocks last.
-        num_chunks = chunk_tokens = pairs = 0
+        num_chunks = 0
         if head_ps <= cutoff_ps:
+            chunk_tokens = pairs = 0
             budget = max_tokens - num_decoding if mixed else max_tokens
             slots = num_slots - num_running - freed_sequences
             while budget > 0 and slots > 0 and head_ps <= cutoff_ps:

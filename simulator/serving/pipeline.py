@@ -1,6 +1,7 @@
 """Timing of iterations: their duration, when runs of them begin and end on a replica's stages, and when clients get
 tokens."""
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -234,7 +235,7 @@ def decode_ps(surface: StepSurface, batch: MicroBatch) -> tuple[int, int]:
 
 @lru_cache(maxsize=8)
 def step_tables(surface: StepSurface, policy: SchedulerPolicy) -> StepSurface:
-    """Return the surface with plain lists, after checking that it covers everything that the policy can compose.
+    """Return the surface with plain integers, after checking that it covers everything that the policy can compose.
 
     Raises: AdvisorError: the surface is too small for the policy, or has negative or all-zero times.
     Source: own definition.
@@ -242,16 +243,13 @@ def step_tables(surface: StepSurface, policy: SchedulerPolicy) -> StepSurface:
     window = surface.window_tokens
     num_slots = policy.num_slots
     num_tokens = policy.max_num_batched_tokens
-    tables = replace(
-        surface,
-        decode_base_ps=_covering("decode_base_ps", surface.decode_base_ps, num_slots),
-        decode_context_ps=_covering("decode_context_ps", surface.decode_context_ps, num_slots),
-        decode_window_ps=()
-        if window is None
-        else _covering("decode_window_ps", surface.decode_window_ps, num_slots),
-        mixed_base_ps=_covering("mixed_base_ps", surface.mixed_base_ps, num_tokens),
-    )
-    if min(tables.decode_base_ps[1:]) <= 0 or min(tables.mixed_base_ps[1:]) <= 0:
+    decode_base_ps, least_decode_ps = _covering("decode_base_ps", surface.decode_base_ps, num_slots)
+    decode_context_ps, _ = _covering("decode_context_ps", surface.decode_context_ps, num_slots)
+    decode_window_ps: Sequence[int] = ()
+    if window is not None:
+        decode_window_ps, _ = _covering("decode_window_ps", surface.decode_window_ps, num_slots)
+    mixed_base_ps, least_mixed_ps = _covering("mixed_base_ps", surface.mixed_base_ps, num_tokens)
+    if min(least_decode_ps, least_mixed_ps) <= 0:
         raise AdvisorError("the step-cost surface has an iteration that takes no time")
     scalars = (
         surface.prefill_pair_ps,
@@ -270,19 +268,29 @@ def step_tables(surface: StepSurface, policy: SchedulerPolicy) -> StepSurface:
         raise AdvisorError(
             "the step-cost surface needs at least one stage and a window of at least one token"
         )
-    return tables
+    return replace(
+        surface,
+        # Lists are read faster, and these are read in every run.
+        decode_base_ps=list(decode_base_ps[: num_slots + 1]),
+        decode_context_ps=list(decode_context_ps[: num_slots + 1]),
+        decode_window_ps=decode_window_ps,
+        mixed_base_ps=mixed_base_ps,
+    )
 
 
-def _covering(name: str, column: Sequence[int], largest: int) -> list[int]:
-    """Return the column as plain integers 0..largest."""
+def _covering(name: str, column: Sequence[int], largest: int) -> tuple[Sequence[int], int]:
+    """Return a column of plain integers that reaches 0..largest, and the least of its times."""
     if len(column) <= largest:
         raise AdvisorError(
             f"the step-cost surface tabulates {name} up to {len(column) - 1}, the policy needs {largest}",
             fix="build the surface for the policy's max_num_seqs and max_num_batched_tokens",
         )
-    values = list(column[: largest + 1])
-    if set(map(type, values)) != {int}:
-        values = [int(value) for value in values]
-    if min(values[1:]) < 0:
+    if isinstance(column, array) and column.typecode == "q":
+        # A run reads few of thousands of places: those of a buffer become Python integers as they are read.
+        least = int(np.asarray(column)[1 : largest + 1].min())
+    else:
+        column = list(map(int, column))
+        least = min(column[1 : largest + 1])
+    if least < 0:
         raise AdvisorError(f"the step-cost surface has negative times in {name}")
-    return values
+    return column, least
