@@ -111,14 +111,15 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
     completing: list[tuple[int, Request]] = []
     """Prompts of the run, which it computes whole, with their admission numbers."""
 
-    while not loop.enough:
+    head_ps = inbox[0][0] if inbox else NEVER
+    """Instant at which the scheduler can see the next request."""
+    while True:
         # The scheduler sees what has come by the cutoff; blocks are free for sure even if every last one is full.
         if not overlap:
             cutoff_ps = now_ps
         elif not num_decoding:
             cutoff_ps = now_ps
             freed_sequences = freed_blocks = 0
-        head_ps = inbox[0][0] if inbox else NEVER
         free = UNLIMITED
         if may_fill:
             free = capacity - (context + num_decoding * tail_tokens) // block_tokens - prefill_blocks
@@ -199,12 +200,13 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
                     )
             run_time_ps = last_ps = first_ps
             if steps > 1:
-                run_time_ps = run_ps(first_ps, slope_ps, steps)
+                # The sum of `run_ps`, written out: most events come through here.
+                run_time_ps = steps * first_ps + slope_ps * (steps * (steps - 1) // 2)
                 if now_ps + run_time_ps > head_ps and not waits and num_running < num_slots:
                     steps = min(steps, iterations_until(first_ps, slope_ps, head_ps - now_ps))
                     run_time_ps = run_ps(first_ps, slope_ps, steps)
                 last_ps = first_ps + slope_ps * (steps - 1)
-        elif inbox:
+        elif head_ps < NEVER:
             now_ps = head_ps
             continue
         else:
@@ -220,7 +222,11 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
             freed_sequences = freed_blocks = 0
         if token_ps:
             num_tokens = len(completing) + num_decoding if decodes else len(completing)
-            done_ps = delivered_ps(done_ps, now_ps + first_ps, end_ps, num_tokens * token_ps, steps)
+            work_ps = num_tokens * token_ps
+            if steps == 1:
+                done_ps = (end_ps if end_ps > done_ps else done_ps) + work_ps
+            else:
+                done_ps = delivered_ps(done_ps, now_ps + first_ps, end_ps, work_ps, steps)
         else:
             done_ps = end_ps
         num_finished = 0
@@ -261,26 +267,27 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
         stalls = num_decoding > 0 and not decodes
         if not stalls:
             last_token_ps = end_ps
-        for number, request in completing:
-            _, _, input_tokens, output_tokens = request
-            prefill_blocks -= (input_tokens - 1) // block_tokens + 1
-            if output_tokens > 1:
-                num_decoding += 1
-                context += input_tokens + 1
-                phase_counts[(input_tokens + 1 - tick) % block_tokens] += 1
-                heappush(decoding, (tick + output_tokens - 1, number, request, now_ps, done_ps, 0))
-                if stalls:
-                    stalled[number] = end_ps
-                continue
-            finished += request
-            finished += (now_ps, done_ps, done_ps, 0)
-            num_finished += 1
-            if reserve_fraction:
-                blocks.release(request)
-            if overlap:
-                freed_sequences += 1
-                freed_blocks += (input_tokens - 1) // block_tokens + 1
-        completing.clear()
+        if num_chunks:
+            for number, request in completing:
+                _, _, input_tokens, output_tokens = request
+                prefill_blocks -= (input_tokens - 1) // block_tokens + 1
+                if output_tokens > 1:
+                    num_decoding += 1
+                    context += input_tokens + 1
+                    phase_counts[(input_tokens + 1 - tick) % block_tokens] += 1
+                    heappush(decoding, (tick + output_tokens - 1, number, request, now_ps, done_ps, 0))
+                    if stalls:
+                        stalled[number] = end_ps
+                    continue
+                finished += request
+                finished += (now_ps, done_ps, done_ps, 0)
+                num_finished += 1
+                if reserve_fraction:
+                    blocks.release(request)
+                if overlap:
+                    freed_sequences += 1
+                    freed_blocks += (input_tokens - 1) // block_tokens + 1
+            completing.clear()
         now_ps = end_ps
         if num_finished:
             num_running -= num_finished
@@ -288,7 +295,10 @@ def _serve_usual_runs(loop: EventLoop, site: Site) -> None:
             delivery.done_ps = done_ps
             loop.now_ps = now_ps
             loop.handle_finished(site, num_finished)
-        if batch.partial is not None:
+            if loop.enough:
+                break
+            head_ps = inbox[0][0] if inbox else NEVER
+        if num_chunks and batch.partial is not None:
             break
 
     loop.now_ps = now_ps
