@@ -123,7 +123,7 @@ def deployment_of(case: ServingCase, calibration: Calibration | None = None) -> 
         raise AdvisorError(f"cache format {case.kv_dtype} is not modelled")
     served = served_model(model, engine, weight, found)
     deployment = Deployment(
-        model=_stored_as(model, served),
+        model=_with_storage(model, served),
         accelerator=with_power_cap(
             in_own_machine(accelerator, case.num_gpus, case.power_cap_w), case.power_cap_w
         ),
@@ -146,7 +146,7 @@ def _records(model: str, gpu: str, engine: str) -> tuple[Model, Accelerator, Eng
     return models.get(model).record, accelerators.by_id(gpu), engines.get(engine).record
 
 
-def _stored_as(model: Model, served: Model) -> Model:
+def _with_storage(model: Model, served: Model) -> Model:
     """Return the model with its weights stored as in the checkpoint that is served. A row states the format of its
     activations itself."""
     stored = {name: getattr(served, name) for name in _STORAGE}

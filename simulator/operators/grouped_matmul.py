@@ -230,7 +230,7 @@ def _grouped_s(
 
 
 def rate_fraction(compute_fraction: float, relative: float) -> float:
-    """Return the fraction of the matrix unit's rate that a kernel reaches on an SM whose unit has `relative` times the measured
+    """Return the fraction of its matrix unit's rate that a kernel reaches on an SM with `relative` times the measured
     rate.
 
     At the measured rate a kernel that reaches f spends 1 on the unit for every 1/f - 1 on what feeds it; a slower unit

@@ -14,8 +14,8 @@ from advisor.simulator.device import device_of
 from advisor.simulator.operators.grouped_matmul import (
     GroupedMatmulEfficiency,
     expert_load,
-    rate_fraction,
     moe_s,
+    rate_fraction,
 )
 
 MEASURED = {
@@ -174,7 +174,7 @@ def test_few_tokens_take_as_long_as_many_where_rows_are_padded() -> None:
 
 @given(any_record, st.floats(0.25, 1.0), st.floats(0.25, 1.0))
 def test_a_slower_unit_reaches_more_of_its_rate_and_never_more_than_a_faster_one(record, relative, other):
-    """What feeds a matrix unit does not slow down with it."""
+    """A slower matrix unit has the same feed."""
     fraction = GroupedMatmulEfficiency.from_record(record).compute_fraction
     slow, fast = sorted((relative, other))
     assert rate_fraction(fraction, 1.0) == pytest.approx(fraction)
