@@ -229,7 +229,10 @@ def book_gaps(
     growth: int,
 ) -> None:
     """Book the inter-token times of a run; the first also spans the time for which sequences waited since their last
-    token."""
+    token.
+
+    Source: own definition.
+    """
     if start_ps == last_token_ps and not stalled:
         gaps += (first_ps, slope_ps, num_iterations, num_sequences, context, growth)
         return
