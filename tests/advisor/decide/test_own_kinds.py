@@ -46,12 +46,6 @@ def test_more_than_all_kinds_carry_is_told_with_what_they_do(cli: Cli) -> None:
     assert cli(f"{OWN} --rate {told}").code == 0
 
 
-def test_no_router_is_written_for_them(cli: Cli) -> None:
-    run = cli(f"{OWN} --rate 6 --emit docker")
-    assert run.code == 2
-    assert "To fix:" in run.err
-
-
 @pytest.mark.parametrize(
     ("words", "said"),
     [
