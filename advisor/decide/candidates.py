@@ -143,6 +143,9 @@ def _fitting(
     return [], reason
 
 
+_LOADING_FRACTION = 0.95
+"""Part of the memory that 16-bit weights may take before they are quantised: the rest is the driver's and the copy of a
+layer. Own assumption; a larger part would plan replicas that run out of memory while they load."""
 _SCALED_BLOCK = 128
 """Rows and columns of the weights that share a scale in fp8 checkpoints with scales of blocks."""
 
@@ -166,7 +169,7 @@ def _check_loading(deployment: Deployment, *, is_block_scaled: bool, loads_whole
         )
     if loads_whole:
         needed = weight_bytes(replace(deployment, weight_dtype=model.weights, activation_dtype=model.weights))
-        if needed > (deployment.accelerator.memory_bytes or math.inf):
+        if needed > _LOADING_FRACTION * (deployment.accelerator.memory_bytes or math.inf):
             raise InfeasibleError(
                 f"{name} quantises weights after it has loaded {needed / GB:.1f} GB of them per accelerator"
             )
