@@ -61,11 +61,13 @@ class FleetPlan:
         shares = [f"{plan.layout_words}, for {plan.option.share_words}" for plan in self.parts]
         if len(titles) > 1:
             shares = [f"{plan.title}: {words}" for plan, words in zip(self.parts, shares, strict=True)]
+        named = (f"requests name the model {plan.served_name}" for plan in self.parts if plan.served_name)
         hosts = (line for plan in self.parts for line in plan.host_words)
         remarks = (line for plan in self.parts for line in plan.remarks)
         lines = (
             *(titles if len(titles) == 1 else ()),
             *shares,
+            *dict.fromkeys(named),
             *dict.fromkeys(hosts),
             *self.checks,
             *dict.fromkeys(remarks),
@@ -227,6 +229,8 @@ def fleet_plan(model: str, option: Option) -> FleetPlan:
     Raises: AdvisorError: as a plan of equal replicas; no router of its engine is known.
     """
     parts = tuple(plan_of(model, part) for part in option.parts or (_whole_part(option),))
+    if _are_named_apart(parts):
+        parts = tuple(_with_name(part, Line(model)) for part in parts)
     for part in parts:
         if part.option.role in _ENGINE_ROUTED and not router_of(part):
             raise AdvisorError(
@@ -251,6 +255,18 @@ def fleet_plan(model: str, option: Option) -> FleetPlan:
     served = option.performance
     rate = served.requests_per_s.value if isinstance(served, Performance) else 0.0
     return FleetPlan(Line(parts[-1].name.removesuffix(f"-{share_of(parts[-1])}")), parts, is_shared, rate)
+
+
+def _are_named_apart(parts: Sequence[Plan]) -> bool:
+    """Whether the parts load unlike checkpoints, whose names requests would have to tell apart."""
+    return len({part.option.started.checkpoint for part in parts}) > 1
+
+
+def _with_name(part: Plan, name: Line) -> Plan:
+    """Return a part that answers requests under `name`."""
+    flag = part.engine.flags.served_name
+    words = (Line(flag), name) if flag else ()
+    return replace(part, launch=replace(part.launch, argv=(*part.launch.argv, *words)), served_name=name)
 
 
 def _whole_part(option: Option) -> Option:

@@ -109,7 +109,7 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
         raise AdvisorError(
             f"--emit {form} writes equal replicas only, not pools that differ or a sticky router",
             why=_NO_FLEET[form],
-            fix="--emit k8s",
+            fix="--emit k8s" if fleet.is_weighted else "--emit k8s, or --levers none",
         )
     for part in fleet.parts:
         check_form(part, form)

@@ -81,6 +81,8 @@ class Plan:
     """Start command of one replica, without its address."""
     config_name: str = CONFIG
     """Name of the options file, for engines that read their options from one."""
+    served_name: str = ""
+    """Name by which requests name the model; empty for the name of its checkpoint."""
     port: int = PORT
     """Port that clients use: the replica's or, with several replicas, the router's; the replicas then use the
     following ports."""

@@ -136,6 +136,8 @@ class LaunchFlags(Record):
     named by the entry `replica` of pool_router_worker."""
     sticky_header: str = ""
     """Request header that names the conversation."""
+    served_name: str = ""
+    """Option for the name by which requests name the model; empty if the engine answers under any name."""
     repository_code: str = ""
     """Flag that lets the engine run Python code of the model's repository."""
     nodes: NodeFlags | None = None

@@ -225,6 +225,24 @@ def test_recipes_of_two_kinds_do_not_take_each_others_place() -> None:
     assert all(f"bash {name}" in files["README.md"] for name in recipes)
 
 
+def test_kinds_of_unlike_checkpoints_answer_under_one_name() -> None:
+    """vLLM answers 404 to a request that names another model than it serves."""
+    parts = [
+        part_of("h100-sxm", "vllm", 1, 1, 0.5, 8, "published"),
+        part_of("l40s", "sglang", 1, 1, 0.5, 8, "published"),
+    ]
+    option = dataclasses.replace(question(0), parts=tuple(parts))
+    assert "served-model-name" not in "".join(emit_files("llama", option, "command").values())
+    other = ServedCheckpoint("org/Llama-FP8", "fp8", "published")
+    started = dataclasses.replace(parts[1].started, checkpoint=other)
+    option = dataclasses.replace(option, parts=(parts[0], dataclasses.replace(parts[1], launch=started)))
+    for form in FORMATS:
+        files = emit_files("llama", option, form)  # type: ignore[arg-type]
+        text = " ".join("".join(files.values()).replace("-\n", "").split())
+        assert len(re.findall(r"--served-model-name (?:- )?llama\b", text)) == 2
+        assert "requests name the model llama" in files["README.md"]
+
+
 def test_names_of_kinds_differ_below_a_long_name_of_a_model() -> None:
     name = "a-model-whose-name-is-longer-than-what-one-deployment-of-kubernetes-may-have"
     documents = yaml.safe_load_all(emit_files(name, question(0), "k8s")["plan.k8s.yaml"])
