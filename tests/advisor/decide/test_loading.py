@@ -10,7 +10,7 @@ from advisor.decide.candidates import Candidate, candidates_of
 BLOCK = 128
 
 
-def found(model: str, chip: str, engine: str, precision: str = "fp8") -> list[Candidate]:
+def candidates_on(model: str, chip: str, engine: str, precision: str = "fp8") -> list[Candidate]:
     return candidates_of(
         accelerators.by_id(chip),
         models.by_id(model),
@@ -34,7 +34,7 @@ def found(model: str, chip: str, engine: str, precision: str = "fp8") -> list[Ca
     ],
 )
 def test_ranks_hold_whole_blocks_of_experts(engine: str, model: str, chip: str) -> None:
-    able = found(model, chip, engine)
+    able = candidates_on(model, chip, engine)
     assert able
     for one in able:
         run = one.deployment
@@ -46,7 +46,7 @@ def test_ranks_hold_whole_blocks_of_experts(engine: str, model: str, chip: str) 
 
 
 def test_experts_stay_whole_where_eight_ranks_would_cut_them() -> None:
-    wide = [one.deployment for one in found("qwen3-coder-480b-a35b", "h100-sxm", "vllm")]
+    wide = [one.deployment for one in candidates_on("qwen3-coder-480b-a35b", "h100-sxm", "vllm")]
     assert wide
     assert all(run.expert_parallel > 1 for run in wide if run.ranks_per_stage == 8)
 
@@ -55,9 +55,13 @@ def test_experts_stay_whole_where_eight_ranks_would_cut_them() -> None:
     ("model", "chip", "least"), [("kimi-linear-48b-a3b", "h100-sxm", 2), ("mixtral-8x7b", "h100-sxm", 2)]
 )
 def test_weights_fit_before_an_engine_quantises_them(model: str, chip: str, least: int) -> None:
-    sglang = [one for one in found(model, chip, "sglang") if one.checkpoint.origin == "quantised on loading"]
+    sglang = [
+        one for one in candidates_on(model, chip, "sglang") if one.checkpoint.origin == "quantised on loading"
+    ]
     assert all(one.deployment.ranks_per_stage >= least for one in sglang)
-    vllm = [one for one in found(model, chip, "vllm") if one.checkpoint.origin == "quantised on loading"]
+    vllm = [
+        one for one in candidates_on(model, chip, "vllm") if one.checkpoint.origin == "quantised on loading"
+    ]
     assert len(vllm) >= len(sglang)
 
 
