@@ -69,8 +69,8 @@ def commands_of(
     loop: Reinforcement | None,
     num_steps: int,
 ) -> Mapping[str, str]:
-    """Return the options by framework of a job of `num_steps` steps; for a loop on the same accelerators also those of the
-    one that runs it."""
+    """Return the options by framework of a job of `num_steps` steps; for a loop on the same accelerators also those of
+    the one that runs it."""
     if task is None or loop is None:
         bus = on_bus(cluster, plan.tensor_parallel)
         node_size = cluster.accelerator.node_size
