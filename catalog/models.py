@@ -22,11 +22,17 @@ The file exists so that one name costs the reading of one record; a test holds i
 _VARIANT: Final = re.compile(
     r"[-_.](instruct|it|chat|base|hf|thinking|fp8|fp4|bf16|fp16|f16|nvfp4|nvfp4a16|mxfp4|mxfp8|awq|gptq|int4|int8"
     r"|w4a16|w8a8|w8a16|w4a4|w4a8|w4afp8|dynamic|static|block|pertensor|per-tensor|kv|gguf|(ud-)?i?q\d[\w]*|quantized"
-    r"|bnb|unsloth|mlx|dwq|autoround|marlin|exl[23]|\d(\.\d+)?bpw|aqlm|hqq|vptq|eetq|nf4|smoothquant|g\d{2,3}|\d{2,3}g"
-    r"|qat|ct|[234568]-?bit|preview|v0\.\d|(?!2507)\d{4})$"
+    r"|bnb|unsloth|mlx|dwq|autoround|marlin|exl[23]|\d(\.\d+)?bpw|hb?[2-8]|aqlm|pv|\dx\d{1,2}|hqq|higgs|calib"
+    r"|v\d{1,2}-k\d+-\d+-(woft|wft)|vptq|eetq|nf4|smoothquant|torchao|unquantized|i1|g\d{2,3}|\d{2,3}g"
+    r"|qat|ct|[1-8]-?bit(gs\d{2,3})?|preview|v0\.\d|(?!2507)\d{4})$"
 )
 """Endings of checkpoint names that do not change the shape: tuning, weight format, month of release. Qwen's models of
 July 2025 have another context and records of their own."""
+_HUB_ADDRESS: Final = re.compile(
+    r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/(?P<name>[^/\s]+/[^/\s?#]+)"
+    r"(?:/(?:tree|blob|resolve)/(?P<branch>[^/\s?#]+)(?:/(?P<file>[^\s?#]+))?)?[^\s]*"
+)
+"""Address of a repository on the hub, of one of its branches, or of a file in it."""
 _HF_ID: Final = re.compile(r"[\w.-]+/[\w.-]+")
 _ACTIVE: Final = re.compile(r"-a\d+(\.\d+)?b$")
 """Ending with the number of active parameters, which users leave out: qwen3-235b."""
@@ -57,32 +63,72 @@ def get(ref: str) -> Chosen[Model]:
     return chosen
 
 
-def _look_up(ref: str, *, fetch: bool = True) -> Chosen[Model]:
+def _look_up(typed: str, *, fetch: bool = True) -> Chosen[Model]:
     """Return the model of the catalog that the user means, or that a repository holds if `fetch`; see `get`."""
     names = _names()
+    ref = _as_reference(typed)
     repository = ref.partition(":")[0] if "/" in ref else ref
     hf_name = names.hf.get(repository.casefold())
     if hf_name is None and _HF_ID.fullmatch(repository):
         _, hf_name = _listed_repositories().get(repository.casefold(), (repository, None))
     if hf_name is not None:
-        return _as_checkpoint(hf_name, ref, f"model '{ref}' is taken as {hf_name}")
+        return _as_checkpoint(hf_name, ref, f"model '{typed}' is taken as {hf_name}")
     try:
         found = resolve(ref, all_ids(), names.aliases | _without_active(), "model")
     except UnknownNameError as error:
         variant = _variant_of(repository)
+        if variant is None and (of_ollama := _as_ollama_tag(ref)) is not None:
+            return of_ollama
         if variant is None:
             if fetch and _HF_ID.fullmatch(repository):
                 folder = hub.folder_of(repository)
                 if folder is not None:
                     return _fetched_model(folder, repository)
-                error.fix = (
-                    f"download config.json of huggingface.co/{ref} and name its path or folder as the model"
-                )
+                address = f"huggingface.co/{repository}"
+                error.fix = f"download config.json of {address} and name its path or folder as the model"
             raise
         return _as_checkpoint(
-            variant, ref, f"model '{ref}' is taken as {variant}: same shape, another checkpoint"
+            variant, ref, f"model '{typed}' is taken as {variant}: same shape, another checkpoint"
         )
     return Chosen(by_id(found.id), found.note)
+
+
+def _as_reference(typed: str) -> str:
+    """Return a repository, with its branch or file behind a colon, for an address of the hub or `name@branch`."""
+    found = _HUB_ADDRESS.fullmatch(typed)
+    if found is not None:
+        branch = "" if found["branch"] in (None, "main") else found["branch"]
+        return ":".join(filter(None, (found["name"].replace("@", ":"), found["file"] or branch)))
+    return typed.replace("@", ":", 1) if "/" in typed else typed
+
+
+_OLLAMA_TAG: Final = re.compile(r"(?P<name>[a-z][\w.-]*):(?P<tag>[\w.-]+)", re.IGNORECASE)
+_OLLAMA_TYPE: Final = re.compile(r"-(i?q\d\w*|fp16|f16|bf16)$", re.IGNORECASE)
+
+
+def _as_ollama_tag(ref: str) -> Chosen[Model] | None:
+    """Return the model of a tag of Ollama's library, `llama3.3:70b-instruct-q4_K_M`; None if it is none.
+
+    Assumes: a tag that names no type is q4_k_m, quantisation-aware ones are q4_0; models published in mxfp4 keep it.
+    Source: ollama.com/library, pages of tags.
+    """
+    found = _OLLAMA_TAG.fullmatch(ref)
+    if found is None:
+        return None
+    wanted = drop_separators(_core(f"{found['name']}-{found['tag']}"))
+    targets = {
+        one for core, ids in _targets_by_core().items() if drop_separators(core) == wanted for one in ids
+    }
+    if len(targets) != 1:
+        return None
+    (model_id,) = targets
+    note = f"model '{ref}' is taken as {model_id}"
+    said = _OLLAMA_TYPE.search(found["tag"])
+    if said is None and by_id(model_id).weights == "mxfp4":
+        return Chosen(by_id(model_id), note)
+    quant = said[1] if said else "q4_0" if "qat" in found["tag"] else "q4_k_m"
+    chosen = _as_checkpoint(model_id, f"{model_id}-GGUF:{quant}", note)
+    return chosen._replace(record=chosen.record.model_copy(update={"checkpoint": ref}))
 
 
 @lru_cache(maxsize=4096)
@@ -229,8 +275,18 @@ def _without_active() -> dict[str, str]:
 
 def _variant_of(ref: str) -> str | None:
     """Return the one id whose own or published name is `ref` except for organisation, tuning, format and date."""
-    targets = _targets_by_core().get(_core(ref), frozenset())
+    core = _core(ref)
+    organisation, _, name = core.partition(".")  # x/deepseek-ai.DeepSeek-R1-GGUF repeats the publisher
+    cores = _targets_by_core()
+    targets = (
+        cores.get(core) or (cores.get(name) if organisation in _organisations() else None) or frozenset()
+    )
     return next(iter(targets)) if len(targets) == 1 else None
+
+
+@cache
+def _organisations() -> frozenset[str]:
+    return frozenset(name.partition("/")[0] for name in _names().hf)
 
 
 @cache

@@ -1,13 +1,14 @@
 """Formats that the name of a checkpoint states: `Qwen/Qwen3-32B-AWQ` is int4, `x-GGUF:Q4_K_M` a file of llama.cpp."""
 
 import functools
+import math
 import re
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from advisor.catalog.dtypes import (
     BITS_PER_BYTE,
-    DTYPES,
+    EXL3_HEAD_DTYPE,
     GGUF_DTYPES,
     bytes_per_element,
     gguf_bits,
@@ -16,7 +17,7 @@ from advisor.catalog.dtypes import (
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.files import DATA_DIR, read_csv
 from advisor.catalog.hf.modules import matrices
-from advisor.catalog.hf.quantization import ModuleFormat, Rules, integers
+from advisor.catalog.hf.quantization import ModuleFormat, Rules, codebook_storage, exl_storage, integers
 from advisor.catalog.hf.weights import weights_by_rules
 from advisor.catalog.schema import Model
 from advisor.catalog.schema.model import PartFormat
@@ -32,12 +33,17 @@ _PLAIN: Final = ModuleFormat("bf16", 16.0)
 
 _MLX_PUBLISHERS: Final = ("mlx-community", "lmstudio-community")
 _GGUF_TYPE: Final = re.compile(
-    r"(?:^|[-_.:/])(ud-)?((?:i?q\d|tq\d)(?:_[a-z0-9]+)*|bf16|f16|f32)$", re.IGNORECASE
+    r"(?:^|[-_.:/])(ud-)?((?:i?q\d|tq\d)(?:_[a-z0-9]+)*|bf16|fp16|f16|f32)$", re.IGNORECASE
 )
-_WIDTH: Final = re.compile(r"(?<![\d.])(\d(?:\.\d+)?)-?bits?(?![a-z])|int(\d)", re.IGNORECASE)
-_EXL_WIDTH: Final = re.compile(r"(\d(?:\.\d+)?)[-_ ]?bpw", re.IGNORECASE)
+_WIDTH: Final = re.compile(r"(?<![\d.])(\d(?:\.\d+)?)-?bits?(?![a-fh-z])|int(\d)", re.IGNORECASE)
+_EXL_WIDTH: Final = re.compile(r"(\d(?:[._]\d+)?)[-_ ]?bpw|:(\d[._]\d+)(?![\d.])", re.IGNORECASE)
+"""Mean width in the name of EXL files, or in that of the branch: 4.5bpw, 6_5."""
+_EXL_HEAD: Final = re.compile(r"(?<![a-z0-9])hb?(\d)(?![a-z0-9])")
+_AQLM: Final = re.compile(r"(\d)-?bit-(\d)x(\d{1,2})(?!\d)")
+_VPTQ: Final = re.compile(r"v(\d{1,2})-k(\d{1,8})-(\d{1,8})(?!\d)")
 _GROUP: Final = re.compile(
-    r"(?<![a-z0-9])g(?:roup)?[-_]?(\d{2,3})(?![0-9])|(?<![0-9])(32|64|128)g(?![a-z0-9])", re.IGNORECASE
+    r"(?:(?<![a-z0-9])g(?:roup)?[-_]?|gs)(\d{2,3})(?![0-9])|(?<![0-9])(32|64|128|(?<=-)-1)g(?![a-z0-9])",
+    re.IGNORECASE,
 )
 
 
@@ -52,6 +58,8 @@ class NamedFormat(NamedTuple):
     kv_dtype: str | None = None
     activations: str | None = None
     is_gguf: bool = False
+    table_bits: float | None = None
+    """Width of input table and head of a GGUF file whose name says that they are wider [bits]; None: the mix's."""
 
 
 def _linear(label: str, storage: ModuleFormat, *, tables: bool = False) -> NamedFormat:
@@ -77,8 +85,15 @@ def format_of_name(name: str) -> NamedFormat | None:
     gguf = None if publisher in _MLX_PUBLISHERS and "gguf" not in words else _gguf(last, words)
     if gguf is not None:
         return gguf
+    if "unquantized" in words:
+        return None
+    coded = _by_codebooks(last, words)
+    if coded is not None:
+        return coded
+    if words & {"exl2", "exl3"} or "bpw" in last:
+        return _exl(name, last)
     for word in words:
-        if word in _UNKNOWN or word.startswith("exl2"):
+        if word in _UNKNOWN:
             raise UnknownNameError(
                 f"the format of checkpoint '{name}' is not known",
                 why=f"'{word}' files have no fixed width that the catalog knows",
@@ -86,8 +101,6 @@ def format_of_name(name: str) -> NamedFormat | None:
             )
     if "mlx" in words or (publisher in _MLX_PUBLISHERS and (_WIDTH.search(last) or "mxfp4" in words)):
         return _mlx(last, words)
-    if "exl3" in words or _EXL_WIDTH.search(last):
-        return _exl3(name, last)
     for pattern, build in _BY_PATTERN:
         if pattern.search(last):
             return _with_cache(build(last), publisher, last)
@@ -133,7 +146,7 @@ def with_named_format(model: Model, name: str) -> tuple[Model, str]:
         "other_checkpoints": (),
     }
     if said.is_gguf:
-        update["part_formats"] = _gguf_parts(model, name, said.dtype)
+        update["part_formats"] = _gguf_parts(model, name, said)
     elif said.rules is not None:
         layers = [(group.mixer, group.feed_forward) for group in model.layers for _ in range(group.count)]
         found = weights_by_rules(
@@ -200,10 +213,11 @@ def _gguf(last: str, words: set[str]) -> NamedFormat | None:
     if found is None and not is_file:
         return None
     quant = found.group(2) if found else _USUAL_GGUF
-    if quant in ("bf16", "f16", "f32"):
+    if quant in ("bf16", "fp16", "f16", "f32"):
         return NamedFormat("GGUF bf16", None, "bf16") if is_file else None
     dynamic = "UD-" if found and found.group(1) else ""
-    dtype = _nearest_gguf(quant)
+    wide_tables = None if dynamic else _WIDE_TABLES.get(quant)
+    dtype = wide_tables or _nearest_gguf(quant)
     if dtype is None:
         raise UnknownNameError(
             f"the GGUF type '{quant}' of checkpoint '{last}' is not known",
@@ -212,7 +226,18 @@ def _gguf(last: str, words: set[str]) -> NamedFormat | None:
         )
     chosen = "" if found else " (llama.cpp's choice, as no file is named)"
     label = f"GGUF {dynamic}{quant.upper()}{chosen}"
-    return NamedFormat(label, None, dtype, is_gguf=True)
+    table_bits = BITS_PER_BYTE * bytes_per_element("q8_0") if wide_tables else None
+    return NamedFormat(label, None, dtype, is_gguf=True, table_bits=table_bits)
+
+
+_WIDE_TABLES: Final = {
+    "q2_k_l": "q2_k",
+    "q3_k_xl": "q3_k_l",
+    "q4_k_l": "q4_k_m",
+    "q5_k_l": "q5_k_m",
+    "q6_k_l": "q6_k",
+}
+"""Mixes whose input table and head are q8_0, and the mix of their layers. Source: bartowski's pages of GGUF files."""
 
 
 def _nearest_gguf(quant: str) -> str | None:
@@ -229,21 +254,23 @@ def _nearest_gguf(quant: str) -> str | None:
     return {"tq1_0": "iq1_s", "tq2_0": "iq2_xxs", "q4_1": "q4_k_m", "q5_0": "q5_k_s"}.get(quant)
 
 
-def _gguf_parts(model: Model, name: str, dtype: str) -> tuple[PartFormat, ...]:
-    """Return the storage of a GGUF file whose size is published: layers take what the tables leave; else empty."""
+def _gguf_parts(model: Model, name: str, said: NamedFormat) -> tuple[PartFormat, ...]:
+    """Return the storage of a GGUF file whose size is published: layers take what the tables leave; or of one whose
+    tables are wider than the mix has them; else empty."""
     repository, _, file = name.casefold().partition(":")
     size = _gguf_files().get((repository, file))
-    if size is None:
+    dtype = said.dtype
+    if size is None and said.table_bits is None:
         return ()
     layers = [(group.mixer, group.feed_forward) for group in model.layers for _ in range(group.count)]
     found = list(matrices(layers, model.hidden_size, model.vocab_size, tied=model.tied_embeddings))
     tables = {
-        "embedding": gguf_bits(dtype, "head" if model.tied_embeddings else "embedding"),
-        "head": gguf_bits(dtype, "head"),
+        "embedding": said.table_bits or gguf_bits(dtype, "head" if model.tied_embeddings else "embedding"),
+        "head": said.table_bits or gguf_bits(dtype, "head"),
     }
     fixed = sum(one.elements * tables[one.part] for one in found if one.part in tables)
     body = sum(one.elements for one in found if one.part not in tables)
-    bits = (size * BITS_PER_BYTE - fixed) / body
+    bits = gguf_bits(dtype, "layers") if size is None else (size * BITS_PER_BYTE - fixed) / body
     parts = dict.fromkeys(one.part for one in found)
     return tuple(PartFormat(part=part, dtype=dtype, bits_per_weight=tables.get(part, bits)) for part in parts)
 
@@ -312,16 +339,55 @@ def _mlx(last: str, words: set[str]) -> NamedFormat | None:
     return _linear(f"MLX {bits:g}-bit", storage, tables=True)
 
 
-def _exl3(name: str, last: str) -> NamedFormat:
+def _exl(name: str, last: str) -> NamedFormat:
     found = _EXL_WIDTH.search(last)
-    width = f"exl3-{float(found.group(1)):.1f}bpw" if found else ""
-    if "exl2" in last or width not in DTYPES:
+    bits = float((found.group(1) or found.group(2)).replace("_", ".")) if found else 0.0
+    kind = "EXL2" if "exl2" in last else "EXL3"
+    if not _NARROWEST_EXL <= bits <= _WIDEST_EXL:
         raise UnknownNameError(
             f"the width of checkpoint '{name}' is not known",
-            why="EXL3 repositories hold a branch for each width",
-            fix="add --precision exl3-4.0bpw to the model's own name",
+            why=f"{kind} repositories hold a branch for each width",
+            fix=f"name the branch, {name.partition(':')[0]}:4.0bpw",
         )
-    return _dtype(f"EXL3 {found.group(1) if found else ''} bits", width)
+    head = _EXL_HEAD.search(last)
+    rules = Rules(
+        _PLAIN, exl_storage(bits), head=exl_storage(float(head.group(1)) if head else _EXL_HEAD_BITS)
+    )
+    # The catalog has no ExLlamaV2: its files are read as fast as those of ExLlamaV3 of their width.
+    label = f"{kind} {bits:g}-bit" + (", read as EXL3," if kind == "EXL2" else "")
+    return NamedFormat(label, rules, exl_storage(bits).dtype)
+
+
+_NARROWEST_EXL: Final = 1.0
+_WIDEST_EXL: Final = 8.0
+_EXL_HEAD_BITS: Final = BITS_PER_BYTE * bytes_per_element(EXL3_HEAD_DTYPE)
+
+
+def _by_codebooks(last: str, words: set[str]) -> NamedFormat | None:
+    """Return the format of AQLM, VPTQ, HQQ and HIGGS files whose name states widths and codebooks, or None."""
+    if "aqlm" in words and (found := _AQLM.search(last)):
+        bits, books, index_bits = map(int, found.groups())
+        vector = books * index_bits // bits if bits else 0
+        if vector and index_bits <= _WIDEST_INDEX:
+            return _linear(f"AQLM {bits}-bit", codebook_storage(vector, *(index_bits,) * books))
+    if found := _VPTQ.search(last):
+        vector, *entries = map(int, found.groups())
+        widths = [math.ceil(math.log2(count)) for count in entries if count > 1]
+        if vector and widths and max(widths) <= _WIDEST_INDEX:
+            return _linear(f"VPTQ {sum(widths) / vector:g}-bit", codebook_storage(vector, *widths))
+    width = _WIDTH.search(last)
+    for method, group_size, scale_bits in (("hqq", _HQQ_GROUP, 32.0), ("higgs", _HIGGS_GROUP, 16.0)):
+        if method in words and width is not None:
+            size = _GROUP.search(last)
+            groups = int(size.group(1) or size.group(2)) if size else group_size
+            storage = integers(_bits(last), groups, zero_points=False, scale_bits=scale_bits)
+            return _linear(f"{method.upper()} {_bits(last)}-bit", storage)
+    return None
+
+
+_WIDEST_INDEX: Final = 24
+_HQQ_GROUP: Final = 64
+_HIGGS_GROUP: Final = 256
 
 
 def _integer_format(last: str, label: str, bits: int) -> NamedFormat:

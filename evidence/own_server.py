@@ -4,6 +4,7 @@
 """
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
@@ -251,23 +252,32 @@ def _device_words(device: str) -> str:
         .replace("geforce ", "")
         .replace("amd ", "")
         .replace("apple ", "")
+        .removesuffix(" graphics")
     )
     return "-".join(words.split())
 
 
 def _model_of(test: LlamaBenchRow) -> str:
-    """Return the id of the model that a GGUF file's name begins with; empty if it names none of the catalog."""
+    """Return the id of the model that a GGUF file's name begins with, or else the one whose architecture and size the
+    output prints; empty if that is none of the catalog, or leaves several ("llama 8B")."""
     from advisor.catalog import models
 
     stem = test.file_stem.lower()
     if test.weight_dtype and test.weight_dtype in stem:
         stem = stem[: stem.index(test.weight_dtype)]
-    for suffix in ("-instruct", "-it", "-chat", ""):
+    printed = _PRINTED_MODEL.match(test.model.lower())
+    named = f"{printed[1].removesuffix('moe')}-{printed[2].replace('.', '-', 1)}" if printed else ""
+    stems = (stem.rstrip("-._").removesuffix(end) for end in ("-instruct", "-it", "-chat", ""))
+    for name in filter(None, (*stems, named)):
         try:
-            return models.get(stem.rstrip("-._").removesuffix(suffix)).record.id
+            return models.get(name).record.id
         except UnknownNameError:
             continue
     return ""
+
+
+_PRINTED_MODEL: Final = re.compile(r"([a-z][\w.-]*) (\d+b(?:\.a\d+b)?)\b")
+"""Architecture and size as llama-bench prints them: gpt-oss 120B, qwen3moe 30B.A3B."""
 
 
 def compare_server(

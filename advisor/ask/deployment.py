@@ -12,7 +12,7 @@ from advisor.ask.options import EngineFlags, LayoutOptions, LoadOptions
 from advisor.ask.traffic import traffic_of
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.architectures import class_support, class_words
-from advisor.catalog.dtypes import bytes_per_element, known_dtype
+from advisor.catalog.dtypes import EXL3_DTYPES, bytes_per_element, known_dtype
 from advisor.catalog.engines import lacks_arithmetic, weight_formats
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine, Model
@@ -93,6 +93,8 @@ def usual_engine(model: str, gpu: str, precision: str | None) -> tuple[str, str]
     if is_served(_USUAL_ENGINE):
         return _USUAL_ENGINE, ""
     found = next(filter(is_served, accelerator.engines), None)
+    if found is None and weights in EXL3_DTYPES and accelerator.vendor in engines.by_id(_EXL_ENGINE).vendors:
+        found = _EXL_ENGINE
     if found is None:
         return _USUAL_ENGINE, ""
     usual = engines.by_id(_USUAL_ENGINE).name
@@ -100,6 +102,8 @@ def usual_engine(model: str, gpu: str, precision: str | None) -> tuple[str, str]
 
 
 _USUAL_ENGINE: Final = "vllm"
+_EXL_ENGINE: Final = "exllamav3"
+"""Engine that alone reads EXL3 files: a deployment that names such files has it, and searches leave it out."""
 
 
 def _cache_format(model: str, gpu: str, engine_id: str, typed: LayoutOptions) -> tuple[str, str]:
@@ -175,7 +179,8 @@ def check_engine(engine: Engine, accelerator: Accelerator, weights: str, cache: 
 
     Raises: InfeasibleError: it does not; with the nearest that it does.
     """
-    if engine.id not in accelerator.engines:
+    reads_alone = weights in EXL3_DTYPES and weights in engine.weight_dtypes
+    if engine.id not in accelerator.engines and not (reads_alone and accelerator.vendor in engine.vendors):
         runs = ", ".join(accelerator.engines)
         if runs and accelerator.vendor in engine.vendors:
             what = f"nothing is planned with {engine.name} on {accelerator.id}"

@@ -153,6 +153,28 @@ def _day_of(month: str) -> str:
     return f"{parse_count(month, '--tokens-per-month') * _MONTHS_PER_DAY:.0f}"
 
 
+def _with_release(words: Sequence[str], known: Collection[str]) -> list[str]:
+    """Return words in which `--engine vllm --engine-version 0.24.0` is `--engine vllm@0.24.0`, as searches take it."""
+    if _RELEASE in known or _ENGINE not in known:
+        return list(words)
+    split = [
+        part
+        for word in words
+        for part in (word.split("=", 1) if word.startswith((_RELEASE, _ENGINE)) else [word])
+    ]
+    releases = [place for place, word in enumerate(split[:-1]) if word == _RELEASE]
+    named = [place for place, word in enumerate(split[:-1]) if word == _ENGINE]
+    if len(releases) != 1 or len(named) != 1 or "@" in split[named[0] + 1] or "," in split[named[0] + 1]:
+        return list(words)
+    release = split[releases[0] + 1]
+    split[named[0] + 1] += f"@{release}"
+    return split[: releases[0]] + split[releases[0] + 2 :]
+
+
+_ENGINE: Final = "--engine"
+_RELEASE: Final = "--engine-version"
+
+
 def own_words(arguments: Sequence[str], known: Collection[str]) -> list[str]:
     """Return what was typed with the engines' options as the command's own; `known` are the options of the command.
 
@@ -169,7 +191,7 @@ def own_words(arguments: Sequence[str], known: Collection[str]) -> list[str]:
         if name not in known:
             own = next((one for one in _OWN.get(name.replace("_", "-"), ()) if one in known), name)
         found.append(own + equals + _FORMATS.get(own, {}).get(value.lower(), value))
-    return _per_day(_split_counts(found, known), known)
+    return _per_day(_split_counts(_with_release(found, known), known), known)
 
 
 def sets_a_server(option: str) -> bool:

@@ -27,6 +27,7 @@ _SUFFIXES: Final = frozenset(("ti", "super", "d", "xt", "xtx", "gre", "ada", "ma
 CPU_WORDS: Final = frozenset(
     ("ryzen", "epyc", "xeon", "core", "threadripper", "cpu", "processor", "athlon", "celeron", "pentium")
 )
+_MODIFIED: Final = "modified"
 _MEMORY: Final = re.compile(r"(\d{1,3})gb")
 _NEAR_GB: Final = 0.8
 """Largest difference between two sizes of memory that count as one [GB]: a record may count 24 GB or 24 GiB."""
@@ -80,7 +81,8 @@ def _among(family: tuple[str, ...], words: list[str], end: int, name: str) -> Ca
     if sizes and records and not fitting:
         have = sorted({_round_size(record.memory_bytes or 0.0) for record in records})
         return CardName((), f"{name} {min(sizes)} GB", tuple(have))
-    records = fitting or records
+    # A card whose memory was changed after sale is named by its size.
+    records = fitting or [record for record in records if _MODIFIED not in _all_words(record)] or records
     hinted = [record for record in records if _HINTS & set(words) & _all_words(record)]
     return CardName(tuple(record.id for record in hinted or records), name)
 

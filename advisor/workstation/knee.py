@@ -26,14 +26,28 @@ class PriceStep:
         return f"+{100 * self.more_speed_fraction:.0f} % speed for +${self.more_usd:,.0f} ({self.name})"
 
 
+def is_beaten(build: Build, builds: Sequence[Build]) -> bool:
+    """Whether another machine is faster for no more money: a new one, or a whole one that is only sold second-hand."""
+    return any(
+        other.total_usd <= build.total_usd and speed_of(other) > speed_of(build)
+        for other in builds
+        if other is not build and (not other.is_used or other.kind == "system")
+    )
+
+
+def speed_of(build: Build) -> float:
+    """Decode rate of a machine [tokens/s]; 0 if it does not run the model."""
+    return build.performance.decode_tokens_per_s.value if build.performance else 0.0
+
+
 def steps(builds: Sequence[Build]) -> tuple[PriceStep, ...]:
     """Return the machines that no other beats in price and speed, cheapest first, each with its gain over the previous
-    one; second-hand cards that are also sold new are no steps."""
+    one; second-hand machines, and cards that are also sold new, are no steps."""
     found: list[PriceStep] = []
     speeds = (
-        (build, build.performance.decode_tokens_per_s.value)
+        (build, speed_of(build))
         for build in builds
-        if build.performance and not build.is_used
+        if build.performance and not build.is_used and not is_beaten(build, builds)
     )
     for build, speed in sorted(speeds, key=lambda pair: (pair[0].total_usd, -pair[1])):
         last = found[-1] if found else None

@@ -56,7 +56,7 @@ from advisor.workstation.part_names import (
 )
 from advisor.workstation.picker_text import read_picker_text
 from advisor.workstation.plan import PartLine, part_line, total_of
-from advisor.workstation.system_names import find_systems, with_memory
+from advisor.workstation.system_names import can_join, find_systems, with_memory, with_other_memory
 from advisor.workstation.typed_line import TypedLine, check_length, price_number, read_line
 
 _DISK: Final = re.compile(r"\brpm\b|hard drive|\bhdd\b|\bsata\b|2\.5\"", re.IGNORECASE)
@@ -126,6 +126,8 @@ class Listing:
     """Number of CPUs in the list, known or not."""
     system: System | None = None
     """Complete machine, if the list is one."""
+    num_systems: int = 0
+    """Number of such machines in the list."""
 
     @property
     def total_usd(self) -> float:
@@ -246,16 +248,21 @@ def split_line(line: TypedLine) -> list[TypedLine]:
 
     The first part bears the price, which includes the others.
     """
+    run_on = [] if _LISTED.search(line.text) else _run_on_pieces_of(line)
+    if run_on:
+        return run_on
     if line.category not in (None, *_JOINED_KINDS):
         return [line]
-    listed = _pieces_of(line) or _bracketed_pieces_of(line) if line.category is None else []
-    if listed:
+    listed = []
+    if line.category is None:
+        listed = _pieces_of(line) or _bracketed_pieces_of(line)
+    if listed or (listed := _run_on_pieces_of(line)):
         return [part for piece in listed for part in split_line(piece)]
     if _BRIDGE_WORDS.search(line.what) and find_card_name(line.what) is not None:
         return _split_off_bridge(line)
     pieces = [piece for piece in _JOINED.split(line.what) if piece.strip()]
     if len(pieces) < 2:
-        return [line]
+        return _split_off_board(line)
     found = [replace(line, what=pieces[0].strip(), category=None)]
     found += [replace(read_line(piece, line.where), text=line.text) for piece in pieces[1:]]
     try:
@@ -266,6 +273,26 @@ def split_line(line: TypedLine) -> list[TypedLine]:
     if repeated - set(_JOINED_KINDS) or (line.category is not None and line.category not in categories):
         return [line]
     return [found[0], *(replace(one, is_included=line.usd is not None) for one in found[1:])]
+
+
+def _split_off_board(line: TypedLine) -> list[TypedLine]:
+    """Return the CPU and the board of a line that puts one on the other: `EPYC 9354P on Supermicro H13SSL-N`."""
+    texts = _PLACED.split(line.what, maxsplit=1)
+    if len(texts) < 2:
+        return [line]
+    found = [replace(line, what=texts[0].strip()), replace(read_line(texts[1], line.where), text=line.text)]
+    try:
+        kinds = [category_of(one) for one in found]
+    except UnknownPartError:
+        return [line]
+    return (
+        [found[0], replace(found[1], is_included=line.usd is not None)]
+        if kinds == ["cpu", "board"]
+        else [line]
+    )
+
+
+_PLACED: Final = re.compile(r"\s+(?:on|in)\s+(?:an?\s+|the\s+)?", re.IGNORECASE)
 
 
 def _pieces_of(line: TypedLine) -> list[TypedLine]:
@@ -296,12 +323,82 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
     known = {kind for kind in kinds if kind}
     if len(known) < 2 or 2 * sum(map(bool, kinds)) < len(kinds):
         return []
-    priced = any(one.usd is not None for one in found)
     listed = [replace(one, category=kind or None) for one, kind in zip(found, kinds, strict=True)]
-    if priced or line.usd is None:
-        return listed
-    first = replace(listed[0], usd=line.usd, usd_low=line.usd_low, usd_high=line.usd_high)
-    return [first, *(replace(one, is_included=True) for one in listed[1:])]
+    priced = [one for one in found if one.usd is not None]
+    # One price behind a machine and its parts is that of the whole line.
+    is_of_all = not priced or (priced == found[-1:] and _is_machine(found[0]))
+    return _price_first(line, [replace(one, usd=None) for one in listed]) if is_of_all else listed
+
+
+def _price_first(line: TypedLine, pieces: list[TypedLine]) -> list[TypedLine]:
+    """Return the pieces of a line with its price, if it has one, on the first, which includes the others."""
+    if line.usd is None:
+        return pieces
+    first = replace(pieces[0], usd=line.usd, usd_low=line.usd_low, usd_high=line.usd_high)
+    return [first, *(replace(one, is_included=True) for one in pieces[1:])]
+
+
+def _is_machine(line: TypedLine) -> bool:
+    """Whether a line begins with a server or a workstation that is sold whole."""
+    return _WHOLE_MACHINE.search(line.what) is not None
+
+
+_WHOLE_MACHINE: Final = re.compile(
+    r"\b(?:poweredge|proliant|thinksystem|primergy|precision|thinkstation|workstation|server|R[67]\d{2,3}(?:xd)?"
+    r"|T[57][58]\d0|Z[2468][2-8]\d?0?(?:\s?G\d)?|DL3[68]0|AS-\d{4}\w*|SYS-\d{4}\w*|ESC\d{4}\w*|G\d{3}-\w+)\b",
+    re.IGNORECASE,
+)
+_COUNT_WORDS: Final = r"(?:(?:\d{1,2}\s*x\s*|dual\s+|two\s+|2\s+)?)"
+_CPU_FAMILIES: Final = (
+    r"(?:(?:intel|amd)\s+)?(?:xeon|epyc|ryzen|threadripper|core\s+(?:i\d|ultra)|i[3579]-\d|e[357]-\d{4}|w-\d{4}"
+    r"|(?:gold|silver|platinum|bronze)\s+\d{4})"
+)
+_PART_STARTS: Final = re.compile(
+    rf"\s(?:(?:with|w/|and|plus|-|\+|incl\.?)\s+)*(?={_COUNT_WORDS}(?:{_CPU_FAMILIES}"
+    r"|\d{1,4}\s*[GT]B\s+(?:of\s+)?(?:ddr\d|ram|ecc|memory|[lr]*dimm|nvme|ssd|hdd)"
+    r"|\d{3,4}\s*W(?:\s+(?:psu|power|supply|supplies|gold|platinum|titanium)|\s*(?:[,$]|$))"
+    r"|(?:nvidia\s+)?(?:rtx|gtx|tesla|quadro)\b))",
+    re.IGNORECASE,
+)
+"""Places in a line where a part begins without a comma before it."""
+
+
+def _kind_of(line: TypedLine) -> str | None:
+    """Return the kind of part of a piece of a line, None if it is in no record; a family of CPUs is one without the
+    word Xeon too (`2x Gold 6138`)."""
+    if re.match(_CPU_FAMILIES, line.what, re.IGNORECASE):
+        return "cpu"
+    try:
+        return category_of(line)
+    except UnknownPartError:
+        return None
+
+
+_COUNT_ALONE: Final = re.compile(r"(?:\d{1,2}\s*x?|dual|two|intel|amd|nvidia|xeon|\s)+", re.IGNORECASE)
+
+
+def _run_on_pieces_of(line: TypedLine) -> list[TypedLine]:
+    """Return a machine and the parts that its line names without commas: `HP Z440 Workstation Xeon E5-1650 v4 64GB
+    DDR4 700W PSU`; none if the line names one part with its properties."""
+    rest = _BRACKETED_TEXT.sub(lambda bracket: bracket.group().replace(" ", "\ue000"), line.text)
+    texts: list[str] = []
+    for piece in (text.replace("\ue000", " ").strip(" ,;") for text in _PART_STARTS.split(rest)):
+        if texts and _COUNT_ALONE.fullmatch(texts[-1]):
+            texts[-1] += f" {piece}"
+        elif piece:
+            texts.append(piece)
+    if len(texts) < 2 or not _WHOLE_MACHINE.search(texts[0]):
+        return []
+    try:
+        found = [replace(read_line(text, line.where), usd=None) for text in texts]
+    except InputFileError:
+        return []
+    kinds = [_kind_of(one) for one in found[1:]]
+    known = [kind for kind in kinds if kind is not None]
+    if len(set(known)) < len(known) or "cpu" not in known:
+        return []
+    pieces = [found[0], *(replace(one, category=kind) for one, kind in zip(found[1:], kinds, strict=True))]
+    return _price_first(line, pieces)
 
 
 def _bracketed_pieces_of(line: TypedLine) -> list[TypedLine]:
@@ -394,6 +491,8 @@ class _ListingReader:
         for line in lines:
             claims |= line.claims
         system = self._machine.pop("system", None)
+        num_systems = sum(one.count for one in read if one.category == "system")
+        self._note_systems(system, num_systems)
         return Listing(
             machine=self._assembly(),
             bill=tuple(self._bill_line(one) for one in read),
@@ -405,7 +504,19 @@ class _ListingReader:
             claims=claims,
             num_cpus=sum(one.line.quantity for one in read if one.category == "cpu"),
             system=system,
+            num_systems=num_systems,
         )
+
+    def _note_systems(self, system: System | None, num: int) -> None:
+        """Say what several machines, or a machine with further cards, are judged as."""
+        if system is not None and num > 1 and not can_join(system):
+            self._notes.append(
+                f"{num} machines are listed: the speed is that of one, as no source states a network"
+            )
+        if system is not None and "cards" in self._machine:
+            self._notes.append(
+                f"the speed is that of {system.name} alone: cards beside a complete machine are priced, not judged"
+            )
 
     def _category_of(self, line: TypedLine) -> str:
         """Return the kind of part that a line names; `unknown` if nothing in it is known."""
@@ -532,7 +643,7 @@ class _ListingReader:
 
     def system(self, line: TypedLine) -> tuple[Part | None, int]:
         systems = find_systems(line.what)
-        found = with_memory(line.what, systems)
+        found = with_memory(line.what, systems) or with_other_memory(line.what, systems)
         if len(found) != 1:
             raise UnknownPartError(
                 f"{line.where}: machine {line.what!r}" + (" can mean several" if found else ""),
@@ -541,10 +652,6 @@ class _ListingReader:
                 hint=", ".join(system.name for system in found or systems),
             )
         self.note(line, found[0])
-        if line.quantity > 1:
-            self._notes.append(
-                f"{line.quantity} machines are listed: the speed is that of one, joined ones are not judged"
-            )
         return found[0], line.quantity
 
     def bridge(self, line: TypedLine) -> tuple[Part | None, int]:

@@ -2,6 +2,7 @@
 otherwise."""
 
 import difflib
+import functools
 import math
 import re
 from collections.abc import Iterable, Sequence
@@ -11,7 +12,7 @@ from advisor.catalog import accelerators, parts
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema.part import Board, Cpu, GpuCard, Part, Psu, RamKit, board_tier
 from advisor.catalog.units import GIB
-from advisor.workstation.assembly import EFFICIENCY, PLUGS_UNKNOWN
+from advisor.workstation.assembly import EFFICIENCY, GRADE_UNKNOWN, PLUGS_UNKNOWN
 from advisor.workstation.card_names import CPU_WORDS, find_card_name
 from advisor.workstation.system_names import find_systems
 from advisor.workstation.typed_line import TypedLine
@@ -37,7 +38,7 @@ WORDS: Final = {
     "riser": ("riser", "risers", "extension", "extensions"),
     "psu": ("psu", "psus", "supply", "supplies", "power"),
     "ram": ("ram", "memory", "ddr4", "ddr5", "rdimm", "udimm", "dimm", "ecc", "stick", "sticks"),
-    "storage": ("nvme", "ssd", "ssds", "m.2", "drive", "drives", "storage"),
+    "storage": ("nvme", "ssd", "ssds", "m.2", "drive", "drives", "storage", "sata", "hdd"),
     "board": ("board", "motherboard", "mobo", "mainboard"),
     "cooler": ("cooling", "cooler", "aio", "radiator", "heatsink"),
     "case": ("case", "chassis", "tower", "frame", "enclosure"),
@@ -84,6 +85,8 @@ _COOLER_MODEL: Final = re.compile(
     r"\bnh-[a-z]\d|\b(?:thermalright|deepcool ak\d|peerless assassin)\b", re.IGNORECASE
 )
 _VERSIONED: Final = re.compile(r"(\d{4})[- ]?v(\d)\b", re.IGNORECASE)
+_SAMPLE: Final = re.compile(r"(\d{4}[a-z]?)[- ]?(es|qs)\b", re.IGNORECASE)
+"""Engineering or qualification sample: EPYC 9554ES has the sockets, channels and lanes of the CPU that is sold."""
 _VERSION: Final = re.compile(r"v\d")
 _MODEL_NUMBER: Final = re.compile(r"(?:\b(?:RTX|GTX|RX|ARC|TESLA|QUADRO|RADEON|GEFORCE)\b)", re.IGNORECASE)
 GIGABYTES: Final = re.compile(r"(?:(\d{1,2})\s*[x×]\s*)?(\d{1,4}(?:\.\d+)?)\s*(GB|TB|GiB)\b", re.IGNORECASE)
@@ -196,6 +199,8 @@ def category_of(line: TypedLine) -> str:
         return "psu"
     if cpu_in(line.what) is not None or _CPU_MODEL.search(line.what):
         return "cpu"
+    if WATTS.search(line.what) and words & _supply_makers():
+        return "psu"
     if _BOARD_MODEL.search(line.what):
         return "board"
     if _COOLER_MODEL.search(line.what):
@@ -213,6 +218,13 @@ def category_of(line: TypedLine) -> str:
             return category
     names = [part.name for found in parts.all_parts().values() for part in found]
     raise unknown_part(line, "part", [*gpu_names(), *names])
+
+
+@functools.cache
+def _supply_makers() -> frozenset[str]:
+    """Return the first words of the names of supplies' makers, without those that also make other heavy consumers."""
+    makers = {psu.name.lower().split()[0] for psu in parts.planner_parts(Psu)}
+    return frozenset(makers - {"thermalright", "arctic", "noctua", "id-cooling"})
 
 
 def is_memory_by_size(text: str, words: set[str]) -> bool:
@@ -254,7 +266,7 @@ def cpu_in(text: str, *, is_labelled: bool = False) -> Cpu | None:
     Numbers of servers' CPUs (EPYC 7302) are those of other things too: they count beside the name of their family, if
     the line has no label.
     """
-    words = set(plain_words(_VERSIONED.sub(r"\1 v\2", text)).split())
+    words = set(plain_words(_SAMPLE.sub(r"\1 \2", _VERSIONED.sub(r"\1 v\2", text))).split())
     best: Cpu | None = None
     pool = [(cpu, False) for cpu in parts.planner_parts(Cpu)]
     pool += [(cpu, True) for cpu in parts.parts_for_lists(Cpu)]
@@ -338,14 +350,14 @@ def named_supply(watts: float, line: TypedLine) -> Psu:
             why=f"no supply of a workstation has {watts:,.0f} W; one of {MOST_SUPPLY_W:,.0f} W is the largest",
             fix="write the rating of one supply, and their number before it: 2x 1600W",
         )
-    grade = next((name for name in EFFICIENCY if name in line.what.lower()), "bronze")
+    stated = next((name for name in EFFICIENCY if name in line.what.lower()), None)
     return Psu(
         id="typed-supply",
         name=line.what,
         power_w=watts,
-        grade=grade,
+        grade=stated or "bronze",
         num_eps=0,
-        flags=(PLUGS_UNKNOWN,),
+        flags=(PLUGS_UNKNOWN,) if stated else (PLUGS_UNKNOWN, GRADE_UNKNOWN),
         source="your list",
     )
 
@@ -359,6 +371,8 @@ def psu_of(watts: float, line: TypedLine) -> Psu:
     if not same:
         return named_supply(watts, line)
     graded = [psu for psu in same if psu.grade in line.what.lower()]
+    if not graded and any(grade in line.what.lower() for grade in EFFICIENCY):
+        return named_supply(watts, line)  # no record of that grade, and another grade is another supply
     pool = graded or [psu for psu in same if psu.grade in ("gold", "platinum")] or same
     # New supplies of this size are ATX 3; the note says which one was taken.
     current = [psu for psu in pool if psu.is_atx3] or pool
@@ -389,6 +403,8 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
             fix="correct it, e.g. 2x32GB DDR5",
         )
     needs = board.registered if board else cpu.series.registered if cpu else False
+    num_stated = stated * line.quantity
+    needs = needs or (board is None and cpu is None and num_stated > _MOST_UNBUFFERED)
     registered = any(word in text for word in ("rdimm", "registered")) or (needs and "udimm" not in text)
     largest = _LARGEST_MODULE[kind] * (2 if registered else 1)
     inside = _modules_in(line.what, size)
@@ -422,6 +438,10 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
         speed_mts=mts,
         source="your list",
     )
+
+
+_MOST_UNBUFFERED: Final = 8
+"""Most unbuffered modules that a board takes (LGA2011); more of them are registered ones."""
 
 
 def _kind_at(mts: float, kinds: Sequence[str]) -> str:

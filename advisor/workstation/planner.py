@@ -14,7 +14,7 @@ from advisor.catalog.units import GB
 from advisor.workstation.assembly import Assembly
 from advisor.workstation.candidates import ResidentRuns, all_candidates, can_exceed_on_cpu, usd_of
 from advisor.workstation.hardware import power_points_of
-from advisor.workstation.knee import knee, steps
+from advisor.workstation.knee import is_beaten, knee, speed_of, steps
 from advisor.workstation.optimiser import Program, Solution
 from advisor.workstation.performance import ram_needed_bytes
 from advisor.workstation.plan import Build, PlanResult, Question
@@ -247,16 +247,6 @@ def _sort_builds(builds: list[Build], question: Question) -> tuple[Build, ...]:
     """Return the builds, with a target the cheapest first, else the knee, then the fastest; builds that another beats
     in both go last."""
 
-    def speed(build: Build) -> float:
-        return build.performance.decode_tokens_per_s.value if build.performance else 0.0
-
-    def beaten(build: Build) -> bool:
-        return any(
-            other.total_usd <= build.total_usd and speed(other) > speed(build)
-            for other in builds
-            if other is not build and not other.is_used
-        )
-
     by_price = question.target_tokens_per_s is not None
     best = None if by_price else knee(steps(builds))
     first = None if best is None else (best.name, best.total_usd)
@@ -264,9 +254,9 @@ def _sort_builds(builds: list[Build], question: Question) -> tuple[Build, ...]:
         sorted(
             builds,
             key=lambda b: (
-                beaten(b),
+                is_beaten(b, builds),
                 (b.name, b.total_usd) != first,
-                b.total_usd if by_price else -speed(b),
+                b.total_usd if by_price else -speed_of(b),
                 b.total_usd,
             ),
         )

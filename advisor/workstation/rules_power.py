@@ -7,6 +7,7 @@ from typing import Final
 from advisor.catalog.schema.part import Board, Case, Cooler, Cpu
 from advisor.workstation.assembly import (
     EFFICIENCY,
+    GRADE_UNKNOWN,
     OTHERS_W,
     PLUGS_UNKNOWN,
     Assembly,
@@ -176,12 +177,15 @@ def _rated_w(cards: Cards) -> float:
     "",
     "advice",
     cards=lambda cards: _rated_w(cards) >= GRADED_FROM_W,
-    supplies=lambda supplies: tuple(psu.grade for psu in supplies.psus),
+    supplies=lambda supplies: tuple((psu.grade, GRADE_UNKNOWN in psu.flags) for psu in supplies.psus),
 )
 def psu_class(cards: Cards, supplies: Supplies, setting: Setting) -> Finding | None:
     """Judge the grade of a supply that feeds strong cards."""
     if _rated_w(cards) < GRADED_FROM_W:
         return None
+    if any(GRADE_UNKNOWN in psu.flags and psu.grade not in GOOD_GRADES for psu in supplies.psus):
+        why = f"no source states the grade of the supply, which feeds {_rated_w(cards):.0f} W of cards"
+        return Finding(0, 1, False, why, "one of grade gold or better", True)
     grade = min((psu.grade for psu in supplies.psus), key=lambda grade: grade in GOOD_GRADES)
     why = f"a supply of grade {grade} feeds {_rated_w(cards):.0f} W of cards"
     return holds(grade in GOOD_GRADES, why, "a supply of grade gold or better")

@@ -3,7 +3,7 @@
 import re
 from typing import Final
 
-from advisor.catalog import parts
+from advisor.catalog import accelerators, parts
 from advisor.catalog.schema.part import System
 
 _MEMORY: Final = re.compile(r"(\d{2,4})gb")
@@ -21,10 +21,36 @@ def find_systems(text: str) -> tuple[System, ...]:
     return tuple(system for system in found if system.manufacturer != "several") or found
 
 
+def can_join(system: System) -> bool:
+    """Whether the record states a network by which several of a complete machine work together."""
+    record = accelerators.by_id(system.accelerator)
+    return bool(record.scale_out_bytes_per_s) and record.accelerators_per_node == system.num_accelerators
+
+
 def with_memory(text: str, systems: tuple[System, ...]) -> tuple[System, ...]:
     """Return the machines with the memory that a line states; all of them if it states none."""
     sizes = _sizes_of(text)
     return tuple(system for system in systems if not sizes or sizes & _sizes_of(system.name))
+
+
+def with_other_memory(text: str, systems: tuple[System, ...]) -> tuple[System, ...]:
+    """Return the machine with a memory that a line states, which its maker sells and no record has: the GPU may use the
+    same fraction of it. Such a machine has no price."""
+    sizes = [int(found[1]) for word in _sizes_of(text) if (found := _MEMORY.fullmatch(word))]
+    for system in systems:
+        for size in sizes:
+            if size in system.other_memory_gb:
+                recorded = next(
+                    int(found[1]) for word in _sizes_of(system.name) if (found := _MEMORY.fullmatch(word))
+                )
+                changes = {
+                    "id": f"{system.id}-with-{size}gb",
+                    "name": re.sub(rf"\b{recorded}\s*GB", f"{size} GB", system.name),
+                    "memory_bytes": system.memory_bytes * size / recorded,
+                    "note": f"figures of {system.name}, with another memory",
+                }
+                return (system.model_copy(update=changes),)
+    return ()
 
 
 def _identity(name: str) -> set[str]:

@@ -20,7 +20,8 @@ _LEADING_BARE: Final = re.compile(
 """Number before a name without an `x`: `4 RTX 3090`. A number before a unit is a property of one part."""
 _BRACKETED: Final = re.compile(r"[(\[]\s*(?:[x×*]\s*(\d{1,5})|(\d{1,5})\s*[x×*])\s*[)\]]", re.IGNORECASE)
 _LABELLED: Final = re.compile(
-    r"[(\[]?\b(?:qty|quantity|count)\b\.?\s*[:=]?\s*(\d{1,5})\s*[)\]]?"
+    r"[-–—,|(\[\s]*\b(?:lot|set|pack|bundle)\s+of\s+(\d{1,5})\b[)\]]?"
+    r"|[(\[]?\b(?:qty|quantity|count)\b\.?\s*[:=]?\s*(\d{1,5})\s*[)\]]?"
     r"|[(\[]?\b(\d{1,5})\s*(?:pcs?|pieces?|units)\b\.?\s*[)\]]?",
     re.IGNORECASE,
 )
@@ -103,6 +104,8 @@ FOREIGN_PRICE: Final = re.compile(
     re.IGNORECASE,
 )
 """Amount of money in another currency than US dollars."""
+_THOUSANDS: Final = re.compile(r"((?:\$|USD)\s*)(\d{1,3}(?:\.\d{1,2})?)\s*k\b", re.IGNORECASE)
+"""Price in thousands: `$22k`."""
 _AMOUNT: Final = r"-?\d[\d  ,.]*\d|-?\d"
 _EACH: Final = (
     r"each|ea\.?|apiece|a\s+piece|per\s+(?:card|piece|unit|gpu|part)|/\s*(?:each|ea|card|piece|pc|unit|gpu)"
@@ -265,6 +268,7 @@ def _split_off_quantity(text: str, where: str) -> tuple[int, str, bool]:
 
 def _split_off_price(text: str, where: str) -> tuple[str, _TypedPrice | None]:
     """Return the text without its price, and the price; None if the line states none."""
+    text = _THOUSANDS.sub(lambda found: f"{found[1]}{float(found[2]) * 1000:.0f}", text)
     foreign = FOREIGN_PRICE.search(text)
     if foreign is not None:
         raise foreign_price(foreign.group().strip(), where)

@@ -242,26 +242,34 @@ def system_of(system: System, question: Question, book: PriceBook, market: RentM
     )
 
 
-def _system_performance(system: System, question: Question) -> MachinePerformance | None:
-    """Return the performance of a complete machine; None if the model does not fit."""
+def _system_performance(system: System, question: Question, num_joined: int = 1) -> MachinePerformance | None:
+    """Return the performance of a complete machine, or of several over their network; None if the model does not
+    fit."""
     hardware = Hardware(
-        system.accelerator, system.num_accelerators, memory_bytes=system.memory_bytes, bridged=True
+        system.accelerator,
+        system.num_accelerators * num_joined,
+        memory_bytes=system.memory_bytes,
+        bridged=True,
     )
-    performance = performance_of(hardware, question, system.power_w)
+    performance = performance_of(hardware, question, system.power_w * num_joined)
     return None if performance is None else replace(performance, power_points=())
 
 
-def system_as_listed(build: Build, system: System, question: Question, market: RentMarket) -> Build:
-    """Return the build of a parts list that names a complete machine, judged and simulated as that machine."""
-    performance = _system_performance(system, question)
+def system_as_listed(
+    build: Build, system: System, num_joined: int, question: Question, market: RentMarket
+) -> Build:
+    """Return the build of a parts list that names a complete machine, or several that work together, judged and
+    simulated as those. Further cards keep their checks."""
+    performance = _system_performance(system, question, num_joined)
+    power_w = system.power_w * num_joined
     return replace(
         build,
-        name=system.name,
+        name=system.name if num_joined == 1 else f"{num_joined} x {system.name}",
         kind="system",
-        checks=judge_system(system, question.setting),
+        checks=(*judge_system(system, question.setting), *(build.checks if build.parts[1:] else ())),
         performance=performance,
-        economics=_economics(build.total_usd, system.power_w, performance, question, market),
-        power_w=system.power_w,
+        economics=_economics(build.total_usd, power_w, performance, question, market),
+        power_w=power_w,
         note=system.note,
     )
 
@@ -269,8 +277,8 @@ def system_as_listed(build: Build, system: System, question: Question, market: R
 def _economics(
     usd: float, power_w: float, performance: MachinePerformance | None, question: Question, market: RentMarket
 ) -> Economics | None:
-    if performance is None:
-        return None
+    if performance is None or not usd:
+        return None  # what a machine without any price costs is unknown, not nothing
     output = performance.output_tokens_per_s.value
     tokens = (output + performance.input_tokens_per_s, output)
     rent = market.cheapest(performance.decode_tokens_per_s.value)

@@ -7,15 +7,19 @@ from typing import Final
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.part_prices import PriceBook
 from advisor.catalog.schema.part import Cpu
+from advisor.catalog.units import GB
 from advisor.workstation.assembly import Check, Memory, Setting, Severity, slot_widths
 from advisor.workstation.candidates import all_candidates
+from advisor.workstation.knee import speed_of
 from advisor.workstation.listing import PAIRED_SOCKETS, Listing
 from advisor.workstation.optimiser import Program
+from advisor.workstation.performance import ram_needed_bytes
 from advisor.workstation.plan import Build, Question
 from advisor.workstation.planner import complete_question, fastest_for, machine_name, plan
 from advisor.workstation.rents import RentMarket, rent_market
 from advisor.workstation.rule_book import planning_rules, worst_first
 from advisor.workstation.rules_links import lanes_of
+from advisor.workstation.system_names import can_join
 from advisor.workstation.valuation import build_from_lines, build_of, system_as_listed
 
 PRICE_TOLERANCE: Final = 0.25
@@ -32,6 +36,8 @@ PLACES: Final = {
 }
 
 
+LEAST_SYSTEM_BYTES: Final = 60 * GB
+"""Drive space of an operating system with drivers, an engine and its libraries [bytes]. Own assumption."""
 SERVER: Final = "server"
 """Flag of a board that is sold as a whole server, with its case, coolers and supplies."""
 STARTS_WITH: Final = frozenset(("cpu", "board", "memory", "supplies"))
@@ -68,10 +74,15 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
     Raises: AdvisorError: a format does not exist.
     """
     question = complete_question(question)
+    # A drive that holds system and model once is no fault of a list, whatever room planning would leave.
+    least = ram_needed_bytes(question.load) + LEAST_SYSTEM_BYTES
+    room = min(question.setting.storage_needed_bytes, least)
+    as_listed = replace(question, setting=replace(question.setting, storage_needed_bytes=room))
     market = rent_market(question)
-    build = build_from_lines("your list", listing.machine, listing.bill, question, market)
-    if listing.system is not None and listing.machine.cards is None:
-        build = system_as_listed(build, listing.system, question, market)
+    build = build_from_lines("your list", listing.machine, listing.bill, as_listed, market)
+    if listing.system is not None:
+        num_joined = listing.num_systems if can_join(listing.system) else 1
+        build = system_as_listed(build, listing.system, num_joined, question, market)
     extra = [
         *unknown_checks(listing),
         *claim_checks(listing),
@@ -88,19 +99,14 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
         catalog if catalog is not None else line.usd
         for line, catalog in zip(listing.bill, listing.catalog_usd, strict=True)
     )
-    if not better:
+    if not better or not build.total_usd:
         return Verdict(build, total, None, None)
     repaired = repair(listing, question, book, market)
     try:
         found = plan(replace(question, budget_usd=build.total_usd, systems=False), book, market)
     except InfeasibleError as error:
         return Verdict(build, total, repaired, None, f"{error.what}: {error.why}")
-    return Verdict(build, total, repaired, max(found.builds, key=_speed_of))
-
-
-def _speed_of(build: Build) -> float:
-    """Decode rate of a machine [tokens/s]; 0 if it does not run the model."""
-    return build.performance.decode_tokens_per_s.value if build.performance else 0.0
+    return Verdict(build, total, repaired, max(found.builds, key=speed_of))
 
 
 def repair(listing: Listing, question: Question, book: PriceBook, market: RentMarket) -> Build | None:

@@ -6,12 +6,15 @@ from typing import Final
 
 _PREFIX: Final = re.compile(
     r"""^(?:
-      \[\d+(?:,\d+)?\](?:<(?:stdout|stderr|stddiag)>)?:?\s?   # mpirun --tag-output and the MPI operator
-    | \d+:\s                                                   # srun --label
-    | \d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?\s   # kubectl logs --timestamps
-    | \[(?:pod|container)/[^\]]+\]\s                           # kubectl logs --prefix
-    | [\w.-]+\s+\|\s                                           # docker compose, stern
-    | \([\w\s=.-]*(?:pid|rank|ip)[\w\s=.,-]*\)\s?              # Ray workers and engine processes
+      \[\d+(?:,\d+)?\](?:<(?:stdout|stderr|stddiag)>)?:?[ ]?   # mpirun --tag-output and the MPI operator
+    | \s{0,4}\d+:[ ]                                            # srun --label, which pads the numbers
+    | \[(?:rank|default)\d+\]:[ ]?                              # torchrun
+    | [A-Z][a-z]{2}\s+\d{1,2}\s\d\d:\d\d:\d\d\s\S+\s[\w.@-]+\[\d+\]:[ ]   # journald
+    | (?:stdout|stderr)\s[FP][ ]                                # container runtimes, behind the time
+    | \d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?[ ]   # kubectl logs --timestamps
+    | \[(?:pod|container)/[^\]]+\][ ]                           # kubectl logs --prefix
+    | [\w./-]+(?:\s[\w./-]+)?\s*[|│][ ]                        # docker compose, stern, kubetail
+    | \([\w\s=.-]*(?:pid|rank|ip)[\w\s=.,-]*\)[ ]?              # Ray workers and engine processes
     )""",
     re.VERBOSE,
 )

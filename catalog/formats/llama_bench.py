@@ -17,7 +17,10 @@ from advisor.catalog.formats.launcher_lines import without_prefixes
 _TITLE: Final = "output of llama-bench"
 _TEST: Final = re.compile(r"^(pp|tg)(\d+)(?:\s*@\s*d(\d+))?$")
 _BOTH: Final = re.compile(r"^pp(\d+)\+tg(\d+)")
-_DEVICE: Final = re.compile(r"Device 0: (.+?)(?:,| \(|$)", re.MULTILINE)
+_DEVICE: Final = re.compile(
+    r"(?:Device 0:|ggml_(?:vulkan|sycl|cann): 0 =|GPU name:)\s*(.+?)(?:,| \(|$)", re.MULTILINE
+)
+"""First device as the backends print it: CUDA and ROCm, Vulkan, Metal."""
 _INSERT: Final = re.compile(r"INSERT INTO \w+ \(([^)]*build_commit[^)]*)\)\s*VALUES\s*\((.*)\);")
 _FORMAT: Final = re.compile(r"\b(I?Q\d_[0-9A-Z_]+|Q\d_[01]|BF16|F16|F32|MXFP4(?:_MOE)?)\b", re.IGNORECASE)
 

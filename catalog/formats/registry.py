@@ -17,6 +17,7 @@ from advisor.catalog.formats import (
     vllm_bench,
 )
 from advisor.catalog.formats.file_format import FileFormat
+from advisor.catalog.formats.launcher_lines import without_prefixes
 
 FORMATS: Final[tuple[FileFormat, ...]] = (
     prometheus_text.FORMAT,
@@ -40,15 +41,7 @@ def recognise(text: str, name: str) -> FileFormat:
 
     Raises: InputFileError: the text is in no format that is read.
     """
-    for one in FORMATS:
-        if one.is_it(text):
-            return one
-    start = " ".join(text.split())[:60]
-    raise InputFileError(
-        f"{name}: not in a format that is read" if start else f"{name}: is empty",
-        why=f"it begins with {start!r}" if start else "",
-        fix=f"give one of: {'; '.join(each.title for each in FORMATS)}",
-    )
+    return _unwrap(text, name)[0]
 
 
 def read(text: str, name: str) -> tuple[FileFormat, object]:
@@ -56,8 +49,24 @@ def read(text: str, name: str) -> tuple[FileFormat, object]:
 
     Raises: InputFileError: the text is in no format that is read, or lacks what its reader needs.
     """
-    found = recognise(text, name)
+    found, plain = _unwrap(text, name)
     try:
-        return found, found.read(text)
+        return found, found.read(plain)
     except InputFileError as error:
         raise InputFileError(f"{name}: {error.what}", why=error.why, fix=error.fix, hint=error.hint) from None
+
+
+def _unwrap(text: str, name: str) -> tuple[FileFormat, str]:
+    """Return the format of a text, and the text without the prefixes of launchers if only so it is in a format."""
+    stripped = "\n".join(without_prefixes(text))
+    is_wrapped = text.lstrip("\n")[:1] != stripped.lstrip("\n")[:1]
+    for plain in (stripped, text) if is_wrapped else (text, stripped):
+        for one in FORMATS:
+            if one.is_it(plain):
+                return one, plain
+    start = " ".join(text.split())[:60]
+    raise InputFileError(
+        f"{name}: not in a format that is read" if start else f"{name}: is empty",
+        why=f"it begins with {start!r}" if start else "",
+        fix=f"give one of: {'; '.join(each.title for each in FORMATS)}",
+    )

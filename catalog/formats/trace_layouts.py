@@ -78,6 +78,7 @@ def milliseconds(value: Any) -> float:
     return float(value) * MILLISECOND_S
 
 
+_NO_TIMES: Final = "no times"
 _BAILIAN_MARKS: Final = ("chat_id", "parent_chat_id")
 LAYOUTS: Final = (
     TraceLayout(
@@ -170,10 +171,10 @@ LAYOUTS: Final = (
         is_sorted=False,
     ),
     TraceLayout(
-        "lengths", "lengths without times", "", "input_length", "output_length", milliseconds, "no times"
+        "lengths", "lengths without times", "", "input_length", "output_length", milliseconds, _NO_TIMES
     ),
     TraceLayout(
-        "own-lengths", "lengths without times", "", "input_tokens", "output_tokens", float, "no times"
+        "own-lengths", "lengths without times", "", "input_tokens", "output_tokens", float, _NO_TIMES
     ),
 )
 """Layouts in the order in which they are tried, the most specific first.
@@ -181,6 +182,8 @@ LAYOUTS: Final = (
 Source: Azure/AzurePublicDataset (2023, 2024); HPMLL/BurstGPT; alibaba-edu/qwen-bailian-usagetraces-anon;
 kvcache-ai/Mooncake; ai-dynamo/aiperf docs (conversations, Baseten, WEKA); OpenTelemetry semantic conventions.
 """
+_TIMES: Final = re.compile(r"time|arriv|stamp|delay|(?:_|\b)(?:at|ts)(?:_|\b)", re.IGNORECASE)
+"""Names of columns that hold times in some unit."""
 _KNOWN: Final = "arrived_at_s, input_tokens, output_tokens"
 
 
@@ -191,6 +194,12 @@ def layout_of(row: Mapping[str, Any], name: str) -> TraceLayout:
     """
     for layout in LAYOUTS:
         if layout.holds(row):
+            if layout.unit == _NO_TIMES and (times := [str(one) for one in row if _TIMES.search(str(one))]):
+                raise InputFileError(
+                    f"{name}: column {', '.join(times)} seems to hold times, whose unit is not known",
+                    why="without them only the lengths would be read",
+                    fix="name the column arrived_at_s with times in seconds, or drop it",
+                )
             return layout
     possible = [layout for layout in LAYOUTS if not layout.marks or any(mark in row for mark in layout.marks)]
     nearest = max(possible, key=lambda layout: sum(column in row for column in _columns(layout)))

@@ -131,10 +131,12 @@ def _result(found: Mapping[str, Any]) -> BenchmarkResult:
         notes.append(
             f"at most {concurrency} requests were open at once; the load is taken as {rate:g} requests/s"
         )
+    said = found.get("server_info")  # SGLang adds the server's own settings
+    server: Mapping[str, Any] = said if isinstance(said, dict) else {}
     backend = str(found.get("backend") or found.get("endpoint_type") or "").lower()
     return BenchmarkResult(
         tool="vllm bench serve" if "sglang" not in backend else "sglang bench_serving",
-        model=str(found.get("model_id") or found.get("model") or ""),
+        model=str(found.get("model_id") or found.get("model") or server.get("model_path") or ""),
         concurrency=concurrency if concurrency and rate in (None, float("inf")) else None,
         request_rate_per_s=rate,
         num_requests=completed,
@@ -151,6 +153,7 @@ def _result(found: Mapping[str, Any]) -> BenchmarkResult:
         engine=next(
             (name for name in ("sglang", "vllm", "tensorrt-llm", "lmdeploy") if backend.startswith(name)), ""
         ),
+        tensor_parallel=whole_of(server.get("tp_size", found.get("tensor_parallel_size"))),
         date=_date(str(found.get("date", ""))),
         notes=tuple(notes),
     )

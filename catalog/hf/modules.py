@@ -17,6 +17,8 @@ _SHARED: Final = ("shared_experts", "shared_expert", "shared_mlp")
 _GATE: Final = ("gate_proj", "w1", "gate_up_proj", "in_proj", "fc1")
 _UP: Final = ("up_proj", "w3", "gate_up_proj", "in_proj", "fc1")
 _DOWN: Final = ("down_proj", "w2", "out_proj", "fc2")
+FUSED: Final = ("gate_up_proj", "qkv_proj")
+"""Names of several projections that engines keep in one matrix; patterns mean them only where they spell them out."""
 _HEAD: Final = ("lm_head", "head", "output", "embed_out")
 _TABLE: Final = ("embed_tokens", "embeddings", "wte", "word_embeddings", "embedding")
 
@@ -45,6 +47,8 @@ class NamedMatrix(NamedTuple):
     elements: float
     names: tuple[str, ...]
     """Names that checkpoints give it, without the words in front of the layer."""
+    num: int = 1
+    """Matrices that it stands for: one for each routed expert."""
 
 
 def matrices(
@@ -154,10 +158,12 @@ def _feed_forward(
     holders = (path,) if experts_in_layer else tuple(f"{path}.{owner}" for owner in _ROUTED)
     routed = tuple(f"{holder}.experts{number}" for number in (".0", "") for holder in holders)
     each = part.num_experts * part.intermediate_size * (part.latent_size or hidden)
-    yield from _mlp_matrices("experts", each, part.gated, routed)
+    yield from _mlp_matrices("experts", each, part.gated, routed, part.num_experts)
 
 
-def _mlp_matrices(part: Part, elements: int, gated: bool, owners: tuple[str, ...]) -> Iterator[NamedMatrix]:
+def _mlp_matrices(
+    part: Part, elements: int, gated: bool, owners: tuple[str, ...], count: int = 1
+) -> Iterator[NamedMatrix]:
     for projections in (_GATE, _UP, _DOWN) if gated else (_UP, _DOWN):
         names = tuple(f"{owner}.{projection}" for owner in owners for projection in projections)
-        yield NamedMatrix(part, float(elements), names)
+        yield NamedMatrix(part, float(elements), names, count)

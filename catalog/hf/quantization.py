@@ -1,14 +1,15 @@
 """Rules of a checkpoint's quantisation: the storage of each module, from config.json and hf_quant_config.json."""
 
 import fnmatch
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
 
-from advisor.catalog.dtypes import bytes_per_element, grouped_bits
+from advisor.catalog.dtypes import BITS_PER_BYTE, EXL3_DTYPES, bytes_per_element, grouped_bits
 from advisor.catalog.hf.fields import ConfigFields
-from advisor.catalog.hf.modules import PREFIXES, canonical
+from advisor.catalog.hf.modules import FUSED, PREFIXES, canonical
 
 WIDE_BITS: Final = 16.0
 _SCALE_BITS: Final = 16.0
@@ -31,6 +32,8 @@ class ModuleFormat(NamedTuple):
     """Whether activations keep 16 bits although the format has kernels of its own width."""
     blockwise: bool = False
     """Whether fp8 scales cover blocks of weights."""
+    matrix_bits: float = 0.0
+    """Bits that each matrix stores besides its weights: codebooks."""
 
 
 class Rules(NamedTuple):
@@ -166,8 +169,9 @@ def _matching(patterns: Iterable[object]) -> Callable[[str], bool]:
     plain: set[str] = set()
     globs: list[str] = []
     expressions: list[re.Pattern[str]] = []
-    for pattern in patterns:
-        text = str(pattern)
+    texts = [str(pattern) for pattern in patterns]
+    spelt = {word for word in FUSED if any(word in text for text in texts)}
+    for text in texts:
         if text.startswith("re:"):
             found = _compile(text[3:])
             if found is not None:
@@ -183,6 +187,9 @@ def _matching(patterns: Iterable[object]) -> Callable[[str], bool]:
     def matches(name: str) -> bool:
         if plain and any(part in plain for part in _inner(name)):
             return True
+        last = name.rpartition(".")[2]
+        if last in FUSED and last not in spelt:
+            return False  # `.*v_proj` means no query, although engines keep both in one `qkv_proj`
         if joined is not None and joined.match(name):
             return True
         return any(one.match(prefix + name) for one in expressions for prefix in PREFIXES)
@@ -390,7 +397,15 @@ def _integers(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
     size = quantization.values.get("group_size", quantization.values.get("q_group_size"))
     grouped = size if isinstance(size, int) and not isinstance(size, bool) else None
 
+    number = quantization.text("data_type").lower().replace("_", "")  # AutoRound: int, mx_fp, nv_fp, fp8
+
     def storage(width: int, groups: int | None) -> ModuleFormat:
+        if width == _FP4_BITS and number.startswith(("mxfp", "nvfp")):
+            dtype = f"{number[:4]}4"
+            return ModuleFormat(dtype, grouped_bits(4.0, groups or _FP4_GROUPS[dtype], 8.0))
+        if width == _FP8_BITS and "fp" in number:
+            size = _MX_GROUP if number.startswith("mx") else None
+            return ModuleFormat("fp8", grouped_bits(8.0, size, 8.0) if size else 8.0)
         return integers(width, groups, zero_points=True)
 
     named: dict[str, ModuleFormat] = {}
@@ -411,12 +426,13 @@ def _integers(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
             chosen = storage(said["bits"], own if isinstance(own, int) else grouped)
             patterns.append((_matching((f"re:{expression or rule}",)), chosen))
     by_path = _mapping(named)
+    by_pattern = _matching_first(patterns)
 
     def by_name(name: str) -> ModuleFormat | None:
         found = by_path(name)
         if found is not None:
             return found
-        return next((chosen for matches, chosen in patterns if matches(name)), None)
+        return by_pattern(name)
 
     default = storage(bits, grouped)
     head = default if quantization.flag("lm_head", "quant_lm_head") else None
@@ -471,20 +487,57 @@ def _experts_only(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
 def _torchao(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
     said = quantization.values.get("quant_type")
     found = said.get("default") if isinstance(said, dict) and "default" in said else said
-    name = str(found.get("_type", "") if isinstance(found, dict) else found).lower()
     data = found.get("_data") if isinstance(found, dict) else None
-    size = data.get("group_size") if isinstance(data, dict) else None
-    if "int4" in name:
-        default = integers(4, size if isinstance(size, int) else 128, zero_points=False, scale_bits=32.0)
-    elif "int8" in name:
-        default = ModuleFormat("int8", 8.0, weight_only="dynamic" not in name)
-    elif "float8" in name or "fp8" in name:
-        default = ModuleFormat("fp8", 8.0, weight_only="weightonly" in name.replace("_", ""))
-    else:
-        quantization.fail(
-            "quant_type", f"is '{name}', which is not known", fix="int4, int8 or float8 of torchao"
-        )
-    return Rules(wide, default, excluded=_skips(quantization))
+    own = data.get("module_fqn_to_config", data.get("fqn_to_config")) if isinstance(data, dict) else None
+    if not isinstance(own, dict):
+        return Rules(wide, _torchao_storage(quantization, found), excluded=_skips(quantization))
+    formats = {name: _torchao_storage(quantization, one) if one else wide for name, one in own.items()}
+    default = formats.pop("_default", wide)
+    named = _matching_first([(_matching((_torchao_pattern(name),)), one) for name, one in formats.items()])
+    return Rules(wide, default, named=named, excluded=_skips(quantization))
+
+
+def _torchao_pattern(name: str) -> str:
+    """Return the pattern of a module's name, which torchao writes as a regular expression if it has such signs."""
+    return f"re:{name.removeprefix('re:')}" if name.startswith("re:") or set(name) & set("*+[(|\\") else name
+
+
+def _torchao_storage(quantization: ConfigFields, found: object) -> ModuleFormat:
+    """Return the storage of one configuration of torchao, whose name states formats and whose data state groups."""
+    name = str(found.get("_type", "") if isinstance(found, dict) else found).lower()
+    data = found.get("_data") if isinstance(found, dict) else quantization.values.get("quant_type_kwargs")
+    fields = data if isinstance(data, dict) else {}
+    weight = fields.get("weight_dtype")
+    if isinstance(weight, dict):
+        weight = weight.get("_data")
+    if isinstance(weight, str):  # Int8DynamicActivationIntxWeightConfig, IntxWeightOnlyConfig
+        name = weight.lower()
+    grains = fields.get("weight_granularity", fields.get("granularity"))
+    inner = grains.get("_data") if isinstance(grains, dict) else None
+    size = fields.get("group_size", inner.get("group_size") if isinstance(inner, dict) else None)
+    width = re.match(r"(?:torch\.)?u?int([1-8])(?![0-9])", name) or re.search(
+        r"int([48])weight", name.replace("_", "")
+    )
+    groups = size if isinstance(size, int) and not isinstance(size, bool) and size > 0 else None
+    if "int4" in name or (width is not None and int(width[1]) < _FP8_BITS):
+        bits = int(width[1]) if width is not None else _FP4_BITS
+        grouped = groups or (None if isinstance(weight, str) else 128)
+        return integers(bits, grouped, zero_points=False, scale_bits=2.0 * _SCALE_BITS)
+    if "int8" in name:
+        is_wide = "dynamic" not in name
+        return ModuleFormat("int8", grouped_bits(8.0, groups, 2.0 * _SCALE_BITS) if groups else 8.0, is_wide)
+    if "float8" in name or "fp8" in name:
+        return ModuleFormat("fp8", 8.0, weight_only="weightonly" in name.replace("_", ""))
+    return quantization.fail(
+        "quant_type", f"is '{name}', which is not known", fix="int4, int8 or float8 of torchao"
+    )
+
+
+def _matching_first(
+    patterns: list[tuple[Callable[[str], bool], ModuleFormat]],
+) -> Callable[[str], ModuleFormat | None]:
+    """Return the storage of the first pattern that a module's name fits."""
+    return lambda name: next((found for matches, found in patterns if matches(name)), None)
 
 
 def _quark(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
@@ -515,7 +568,7 @@ def _quark(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
     return Rules(
         wide,
         default,
-        named=lambda name: next((found for matches, found in named if matches(name)), None),
+        named=_matching_first(named),
         excluded=_skips(quantization),
     )
 
@@ -530,18 +583,122 @@ def _hqq(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
     return Rules(wide, default, excluded=_matching(quantization.sequence("skip_modules") or ()))
 
 
-def _exl3(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
+def exl_storage(bits: float) -> ModuleFormat:
+    """Return the storage of matrices of a mean width in files of ExLlama: kernels of the nearest usual width."""
+    usual = min(EXL3_DTYPES, key=lambda dtype: abs(BITS_PER_BYTE * bytes_per_element(dtype) - bits))
+    return ModuleFormat(usual, bits)
+
+
+def _exl(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
     def storage(name: str, fallback: float | None = None) -> ModuleFormat:
         bits = quantization.values.get(name, fallback)
         if isinstance(bits, bool) or not isinstance(bits, int | float) or not 1.0 <= bits <= 8.0:
             quantization.fail(name, f"is {bits!r}, not an average width from 1 to 8 bits")
-        usual = min(_EXL3_WIDTHS, key=lambda width: abs(width - bits))
-        return ModuleFormat(f"exl3-{usual:.1f}bpw", float(bits))
+        return exl_storage(float(bits))
 
     return Rules(wide, storage("bits"), head=storage("head_bits", 6.0))
 
 
-_EXL3_WIDTHS: Final = (2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 8.0)
+def codebook_storage(vector: int, *index_bits: int) -> ModuleFormat:
+    """Return the storage of vectors of weights that are sums of entries of codebooks, one index for each codebook.
+
+    bits = Σ index bits / vector; each matrix stores Σ 2^(index bits) entries of `vector` weights in 16 bits.
+
+    Assumes: one group of codebooks a matrix, no outliers; scales of rows are left out (below 0.01 bits).
+    Source: AQLM (arXiv:2401.06118, section 3); VPTQ (arXiv:2409.17066, section 3).
+    """
+    entries = sum(2.0**bits for bits in index_bits if bits)
+    return ModuleFormat(
+        "int4", sum(index_bits) / vector, weight_only=True, matrix_bits=entries * vector * WIDE_BITS
+    )
+
+
+_WIDEST_INDEX: Final = 24
+_LONGEST_VECTOR: Final = 256
+
+
+def _aqlm(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
+    width = quantization.count("nbits_per_codebook")
+    vector = quantization.count("in_group_size") * (quantization.optional_count("out_group_size") or 1)
+    books = quantization.count("num_codebooks")
+    if width > _WIDEST_INDEX or books > _MOST_BITS or vector > _LONGEST_VECTOR:
+        quantization.fail("nbits_per_codebook", f"is {width} for {books} codebooks of {vector} weights")
+    skipped = quantization.sequence("linear_weights_not_to_quantize", "modules_to_not_convert") or ()
+    left = [str(name).removesuffix(".weight") for name in skipped]
+    return Rules(wide, codebook_storage(vector, *(width,) * books), excluded=_matching(left))
+
+
+def _vptq(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
+    own = quantization.values.get("config_for_layers")
+    if not isinstance(own, dict) or not own:
+        quantization.fail("config_for_layers", "is missing: it holds the codebooks of each layer")
+    shared = quantization.values.get("shared_layer_config")
+    shared = shared if isinstance(shared, dict) else {}
+
+    def storage(name: str, said: object) -> ModuleFormat:
+        fields = {**shared.get(name.rpartition(".")[2], {}), **(said if isinstance(said, dict) else {})}
+
+        def last(field: str) -> int:  # the first entry is that of outliers, -1 without
+            found = fields.get(field)
+            value = found[-1] if isinstance(found, list) and found else None
+            return value if isinstance(value, int) and not isinstance(value, bool) else 0
+
+        vector = last("vector_lens")
+        main = last("num_centroids")
+        residual = last("num_res_centroids")
+        if (
+            not 0 < vector <= _LONGEST_VECTOR
+            or not 1 < main <= 2**_WIDEST_INDEX
+            or residual > 2**_WIDEST_INDEX
+        ):
+            quantization.fail(
+                f"config_for_layers.{name}", f"has {main} centroids of vectors of {vector} weights"
+            )
+        bits = [math.ceil(math.log2(count)) for count in (main, residual) if count > 1]
+        return codebook_storage(vector, *bits)
+
+    return Rules(
+        wide, wide, named=_mapping({str(name): storage(str(name), said) for name, said in own.items()})
+    )
+
+
+def _higgs(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
+    size = quantization.optional_count("group_size") or 256
+    default = integers(_width(quantization, "bits"), size, zero_points=False)
+    return Rules(wide, default, excluded=_skips(quantization))
+
+
+def _quanto(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
+    name = quantization.text("weights").lower()
+    if name.startswith(("float8", "qfloat8")):
+        default = ModuleFormat("fp8", 8.0, weight_only=True)
+    elif name in ("int8", "qint8"):
+        default = ModuleFormat("int8", 8.0, weight_only=True)
+    elif name in ("int4", "qint4", "int2", "qint2"):
+        default = integers(int(name[-1]), 128, zero_points=False, scale_bits=2.0 * _SCALE_BITS)
+    else:
+        quantization.fail(
+            "weights", f"is '{name}', which is not known", fix="int2, int4, int8 or float8 of quanto"
+        )
+    return Rules(wide, default, excluded=_skips(quantization))
+
+
+def _fp_quant(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
+    name = quantization.text("forward_dtype").lower()
+    if name not in _FP4_GROUPS:
+        quantization.fail("forward_dtype", f"is '{name}', not {' or '.join(_FP4_GROUPS)}")
+    return _one_format(name)(quantization, wide)
+
+
+def _bitnet(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
+    return Rules(wide, ModuleFormat("int4", 2.0, weight_only=True), excluded=_skips(quantization))
+
+
+def _w4afp8(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
+    """Return the rules of SGLang's mixture: routed experts of 4 bits, other layers in fp8."""
+    rules = _fp8(quantization, wide)
+    return rules._replace(experts=integers(4, 128, zero_points=False))
+
 
 _METHODS: Final[Mapping[str, Callable[[ConfigFields, ModuleFormat], Rules]]] = {
     "fp8": _fp8,
@@ -572,7 +729,16 @@ _METHODS: Final[Mapping[str, Callable[[ConfigFields, ModuleFormat], Rules]]] = {
     "torchao": _torchao,
     "quark": _quark,
     "hqq": _hqq,
-    "exl3": _exl3,
+    "exl2": _exl,
+    "exl3": _exl,
+    "aqlm": _aqlm,
+    "vptq": _vptq,
+    "higgs": _higgs,
+    "quanto": _quanto,
+    "fp-quant": _fp_quant,
+    "bitnet": _bitnet,
+    "w4afp8": _w4afp8,
+    "moe-wna16": _integers,
     "experts-int8": _experts_only,
     "mlx": _mlx,
 }

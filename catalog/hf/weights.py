@@ -93,9 +93,12 @@ def weights_by_rules(rules: Rules, found: Iterable[NamedMatrix]) -> WeightFormat
     The format that most quantised weights of the layers have stands for the checkpoint.
     """
     sums: dict[Part, dict[ModuleFormat, float]] = defaultdict(lambda: defaultdict(float))
+    codebook_bits: dict[Part, float] = defaultdict(float)
     for matrix in found:
-        sums[matrix.part][rules.storage_of(matrix.part, matrix.names)] += matrix.elements
-    by_part = tuple(_part_format(part, storages) for part, storages in sums.items())
+        storage = rules.storage_of(matrix.part, matrix.names)
+        sums[matrix.part][storage] += matrix.elements
+        codebook_bits[matrix.part] += storage.matrix_bits * matrix.num
+    by_part = tuple(_part_format(part, storages, codebook_bits[part]) for part, storages in sums.items())
     body: dict[ModuleFormat, float] = defaultdict(float)
     for part in _BODY:
         for storage, elements in sums.get(part, {}).items():
@@ -123,9 +126,9 @@ _WEIGHT_ONLY: Final = ("int4", "nf4", "fp6")
 """Formats whose activations keep 16 bits whatever the checkpoint says."""
 
 
-def _part_format(part: Part, storages: Mapping[ModuleFormat, float]) -> PartFormat:
+def _part_format(part: Part, storages: Mapping[ModuleFormat, float], codebook_bits: float) -> PartFormat:
     total = sum(storages.values())
-    bits = sum(storage.bits * elements for storage, elements in storages.items())
+    bits = codebook_bits + sum(storage.bits * elements for storage, elements in storages.items())
     dtypes: dict[str, float] = defaultdict(float)
     for storage, elements in storages.items():
         dtypes[storage.dtype] += elements

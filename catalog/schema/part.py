@@ -310,6 +310,8 @@ class System(Part):
     memory_bytes: float = Field(gt=0)
     """Part of one accelerator's memory that the GPU may use [bytes]."""
     ram_bytes: float = 0.0
+    other_memory_gb: tuple[int, ...] = ()
+    """Other sizes of memory with which the maker sells the machine [GB]."""
     power_w: float = Field(gt=0)
     """Power at the wall under load [W]."""
     noise_db: float | None = None

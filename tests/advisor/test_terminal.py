@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from advisor.cli.completion import NAMES, names_like
+from advisor.cli.engine_words import own_words
 from advisor.cli.interview import ask_words
 
 Cli = Callable[[str], Any]
@@ -203,6 +204,22 @@ def test_words_of_the_trade_mean_the_own_options(cli: Cli, typed: str, own: str)
         for name in [name for name in document if "wall" in name or name in ("counts", "simulation")]:
             del document[name]
     assert documents[0] == documents[1]
+
+
+@pytest.mark.parametrize(
+    ("typed", "own"),
+    [
+        ("--engine vllm --engine-version 0.24.0 --top 1", "--engine vllm@0.24.0 --top 1"),
+        ("--engine-version=0.5.0 --top 1 --engine=sglang", "--top 1 --engine sglang@0.5.0"),
+        # A release without its engine, or of one of several, is left to the error.
+        ("--engine-version 0.24.0", "--engine-version 0.24.0"),
+        ("--engine vllm,sglang --engine-version 0.24.0", "--engine vllm,sglang --engine-version 0.24.0"),
+    ],
+)
+def test_a_search_takes_the_release_with_the_name_of_its_engine(typed: str, own: str) -> None:
+    assert own_words(typed.split(), {"--engine", "--top"}) == own.split()
+    of_one_server = {"--engine", "--engine-version", "--top"}
+    assert own_words(typed.split(), of_one_server) == typed.split()
 
 
 @pytest.mark.parametrize(

@@ -75,6 +75,11 @@ MODELOPT = {"quant_method": "modelopt", "quant_algo": "NVFP4"}
 QUARK_FP8: dict[str, object] = {"weight": {"dtype": "fp8_e4m3"}, "input_tensors": {"dtype": "fp8_e4m3"}}
 QUARK: dict[str, object] = {"quant_method": "quark", "global_quant_config": QUARK_FP8}
 COMPRESSED = {"quant_method": "compressed-tensors", "ignore": ["lm_head"]}
+INTS = {"weight_dtype": {"_data": "int4"}, "weight_granularity": {"_data": {"group_size": 32}}}
+TORCHAO_MODULES: dict[str, object] = {
+    "_default": {"_type": "Int8DynamicActivationIntxWeightConfig", "_data": INTS},
+    "model.embed_tokens": {"_type": "IntxWeightOnlyConfig", "_data": {"weight_dtype": {"_data": "int8"}}},
+}
 # Method, bits of attention, of the MLP, of embedding and of head: from the layout of each format.
 METHODS: list[tuple[dict[str, object], float, float, float, float]] = [
     (AWQ, 4 + 20 / 128, 4 + 20 / 128, 16, 16),
@@ -171,6 +176,37 @@ METHODS: list[tuple[dict[str, object], float, float, float, float]] = [
         16,
     ),
     ({"quant_method": "exl3", "bits": 4.0, "head_bits": 6}, 4, 4, 16, 6),
+    ({"quant_method": "exl2", "bits": 4.65, "head_bits": 8}, 4.65, 4.65, 16, 8),
+    ({"quant_method": "higgs", "bits": 4, "group_size": 256}, 4 + 16 / 256, 4 + 16 / 256, 16, 16),
+    ({"quant_method": "quanto", "weights": "int4"}, 4.25, 4.25, 16, 16),
+    ({"quant_method": "fp_quant", "forward_dtype": "mxfp4"}, 4.25, 4.25, 16, 16),
+    ({"quant_method": "bitnet"}, 2, 2, 16, 16),
+    ({"quant_method": "auto-round", "bits": 4, "group_size": 32, "data_type": "mx_fp"}, 4.25, 4.25, 16, 16),
+    (
+        {
+            "quant_method": "torchao",
+            "quant_type": "int4_weight_only",
+            "quant_type_kwargs": {"group_size": 32},
+        },
+        *(5, 5, 16, 16),
+    ),
+    (
+        {"quant_method": "torchao", "quant_type": {"default": {"_type": "ModuleFqnToConfig", "_data": {}}}}
+        | {"quant_type": {"default": {"_data": {"module_fqn_to_config": TORCHAO_MODULES}}}},
+        *(5, 5, 8, 16),
+    ),
+    # A pattern of values or gates means neither queries nor ups, which engines keep in the same matrix.
+    (
+        {
+            "quant_method": "gptq",
+            "bits": 4,
+            "group_size": 128,
+            "dynamic": {"-:.*v_proj": {}, "-:.*gate.*": {}},
+        },
+        4 + 20 / 128 + (16 - 4 - 20 / 128) * LAYERS * HIDDEN * 1024 / ATTENTION,
+        4 + 20 / 128 + (16 - 4 - 20 / 128) / 3,
+        *(16, 16),
+    ),
     ({"group_size": 64, "bits": 4, "mode": "affine"}, 4.5, 4.5, 4.5, 4.5),
     ({"group_size": 64, "bits": 6}, 6.5, 6.5, 6.5, 6.5),
 ]
@@ -184,6 +220,27 @@ def test_any_known_method_gives_the_bytes_of_its_tensors(
     assert stored_bytes(read(tmp_path, quantization)) == pytest.approx(expected, rel=0.002)
 
 
+@pytest.mark.parametrize("vector", [8, 16])
+def test_codebooks_count_with_the_indices_of_the_weights(tmp_path: Path, vector: int) -> None:
+    aqlm = {"quant_method": "aqlm", "nbits_per_codebook": 16, "num_codebooks": 1, "in_group_size": vector}
+    matrices = LAYERS * 7
+    books = matrices * 2**16 * vector * 2
+    expected = (ATTENTION + MLP) * 16 / vector / 8 + books + 2 * TABLE * 2
+    assert stored_bytes(read(tmp_path, aqlm)) == pytest.approx(expected, rel=1e-6)
+    own = {"vector_lens": [-1, vector], "num_centroids": [-1, 65536], "num_res_centroids": [-1, 256]}
+    layers = {
+        f"model.layers.{i}.{module}": own
+        for i in range(LAYERS)
+        for module in (
+            *(f"self_attn.{p}_proj" for p in "qkvo"),
+            *(f"mlp.{p}_proj" for p in ("up", "gate", "down")),
+        )
+    }
+    vptq = read(tmp_path, {"quant_method": "vptq", "config_for_layers": layers})
+    expected += (ATTENTION + MLP) * 8 / vector / 8 + matrices * 256 * vector * 2
+    assert stored_bytes(vptq) == pytest.approx(expected, rel=1e-6)
+
+
 def test_first_and_last_layer_may_stay_as_they_are(tmp_path: Path) -> None:
     left = [f"model.layers.{layer}.mlp.{name}_proj" for layer in (0, 79) for name in ("gate", "up", "down")]
     whole = read(tmp_path, {"quant_method": "fbgemm_fp8"})
@@ -194,7 +251,18 @@ def test_first_and_last_layer_may_stay_as_they_are(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("quantization", "field"),
     [
-        ({"quant_method": "aqlm"}, "quant_method"),
+        ({"quant_method": "spqr"}, "quant_method"),
+        ({"quant_method": "aqlm"}, "nbits_per_codebook"),
+        (
+            {"quant_method": "aqlm", "nbits_per_codebook": 60, "num_codebooks": 1, "in_group_size": 8},
+            "nbits_per_codebook",
+        ),
+        ({"quant_method": "vptq"}, "config_for_layers"),
+        (
+            {"quant_method": "vptq", "config_for_layers": {"model.layers.0.mlp.up_proj": 1}},
+            "config_for_layers",
+        ),
+        ({"quant_method": "quanto", "weights": "int5"}, "weights"),
         ({"quant_method": "awq", "bits": 40, "group_size": 128}, "bits"),
         ({"quant_method": "modelopt", "quant_algo": "SECRET"}, "quant_algo"),
         ({"quant_method": "modelopt"}, "quant_algo"),
@@ -314,6 +382,17 @@ def test_weight_only_formats_keep_activations_in_16_bits(tmp_path: Path) -> None
         ("meta-llama/Llama-3.1-405B-Instruct-FP8", "fp8", None, 487.2),
         ("unsloth/Meta-Llama-3.1-8B-Instruct-bnb-4bit", "nf4", None, 5.7),
         ("mlx-community/Qwen3-8B-4bit", "int4", None, 4.6),
+        ("turboderp/Llama-3.1-70B-Instruct-exl2:4.5bpw", "exl3-4.5bpw", None, 41.4),
+        ("bartowski/Meta-Llama-3.1-8B-Instruct-exl2:6_5", "exl3-6.0bpw", None, 7.12),
+        # Published with the repositories: 4.1 and 21.9 GB.
+        ("ISTA-DASLab/Meta-Llama-3.1-8B-Instruct-AQLM-PV-2Bit-1x16-hf", "int4", None, 4.1),
+        ("ISTA-DASLab/Meta-Llama-3-70B-Instruct-AQLM-2Bit-1x16", "int4", None, 21.9),
+        ("VPTQ-community/Meta-Llama-3.1-70B-Instruct-v8-k65536-0-woft", "int4", None, 21.9),
+        ("mobiuslabsgmbh/Llama-3.1-8b-instruct_4bitgs64_hqq_calib", "int4", None, 6.03),
+        ("TheBloke/Llama-2-70B-Chat-GPTQ:gptq-3bit--1g-actorder_True", "int4", None, 26.7),
+        ("bartowski/Llama-3.3-70B-Instruct-GGUF:Q6_K_L", "q6_k", None, 58.4),
+        ("mradermacher/Qwen3-32B-i1-GGUF:i1-Q4_K_M", "q4_k_m", None, 19.8),
+        ("DevQuasar/deepseek-ai.DeepSeek-R1-GGUF:Q4_K_M", "q4_k_m", None, 404.0),
     ],
 )
 def test_a_quantised_id_is_not_taken_in_the_base_format(
@@ -323,6 +402,48 @@ def test_a_quantised_id_is_not_taken_in_the_base_format(
     assert (found.record.weights, found.record.kv_dtype, found.record.checkpoint) == (weights, cache, name)
     assert "weights" in found.note
     assert stored_bytes(found.record) / 1e9 == pytest.approx(gigabytes, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("typed", "means"),
+    [
+        ("https://huggingface.co/Qwen/Qwen3-32B-AWQ", "Qwen/Qwen3-32B-AWQ"),
+        ("https://hf.co/Qwen/Qwen3-32B-AWQ/tree/main", "Qwen/Qwen3-32B-AWQ"),
+        ("huggingface.co/turboderp/Qwen3-32B-exl3/tree/4.0bpw", "turboderp/Qwen3-32B-exl3:4.0bpw"),
+        ("turboderp/Qwen3-32B-exl3@4.0bpw", "turboderp/Qwen3-32B-exl3:4.0bpw"),
+        (
+            "https://huggingface.co/unsloth/Qwen3-32B-GGUF/blob/main/Qwen3-32B-Q5_K_M.gguf?download=true",
+            "unsloth/Qwen3-32B-GGUF:Qwen3-32B-Q5_K_M.gguf",
+        ),
+    ],
+)
+def test_an_address_of_the_hub_is_the_repository_and_branch_behind_it(typed: str, means: str) -> None:
+    assert models.get(typed).record == models.get(means).record
+    assert typed in models.get(typed).note
+
+
+@pytest.mark.parametrize(
+    ("tag", "model", "weights"),
+    [
+        ("llama3.3:70b-instruct-q4_K_M", "llama-3.3-70b", "q4_k_m"),
+        ("qwen3:32b", "qwen3-32b", "q4_k_m"),
+        ("qwen3:8b-q8_0", "qwen3-8b", "q8_0"),
+        ("llama3.1:8b-instruct-fp16", "llama-3.1-8b", "bf16"),
+        ("gemma3:27b-it-qat", "gemma-3-27b", "q4_0"),
+        ("gpt-oss:120b", "gpt-oss-120b", "mxfp4"),
+    ],
+)
+def test_a_tag_of_ollama_is_the_file_that_it_loads(tag: str, model: str, weights: str) -> None:
+    found = models.get(tag).record
+    assert (found.id, found.weights) == (model, weights)
+    assert models.get(models.reference(tag, found)).record.weights == weights
+
+
+def test_a_checkpoint_that_was_trained_for_four_bits_but_is_not_stored_so_has_16() -> None:
+    name = "google/gemma-3-27b-it-qat-int4-unquantized"
+    found = models.get(name).record
+    plain = models.by_id("gemma-3-27b")
+    assert (found.weights, stored_bytes(found)) == ("bf16", stored_bytes(plain))
 
 
 def test_the_published_405b_in_fp8_has_the_weights_of_its_server_log() -> None:

@@ -91,6 +91,12 @@ PREFIXES = [
     "2025-05-10T00:00:00.123456789Z ",
     "[pod/worker-0/nccl] ",
     "worker-0  | ",
+    " 3: ",
+    "[rank0]: ",
+    "pod/bench-0 | ",
+    "bench-0 main │ ",
+    "2025-06-01T10:00:00.123456789Z stdout F ",
+    "Nov 12 10:11:12 node-7 docker[4242]: ",
 ]
 
 
@@ -102,6 +108,15 @@ def test_the_prefix_of_a_launcher_changes_nothing(prefix: str) -> None:
     assert (plain.operation, plain.num_ranks, plain.num_nodes) == ("all_reduce", 16, 2)
     bandwidth = "\n".join(prefix + line for line in NVBANDWIDTH.splitlines())
     assert read_nvbandwidth(bandwidth).rates == read_nvbandwidth(NVBANDWIDTH).rates
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+@pytest.mark.parametrize("name", IDS)
+def test_no_format_is_hidden_by_the_prefix_of_a_launcher(name: str, prefix: str) -> None:
+    wrapped = "\n".join(prefix + line for line in TEXTS[name].splitlines())
+    kind, found = read(wrapped, name)
+    plain = read(TEXTS[name], name)
+    assert (kind.id, found) == (plain[0].id, plain[1])
 
 
 HEAD = (

@@ -95,4 +95,6 @@ def _headline(verdict: Verdict) -> str:
 def _price_words(verdict: Verdict) -> str:
     listed = verdict.build.total_usd
     catalog = verdict.catalog_total_usd
+    if not catalog:
+        return "No part of the list has a price, in the list or in the catalog."
     return f"Listed at {usd(listed)}; the same parts cost {usd(catalog)} where the catalog has their prices."

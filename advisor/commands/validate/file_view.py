@@ -108,7 +108,8 @@ def _headline(compared: Sequence[ServerComparison], title: str) -> str:
     if slower:
         return f"{server}: slower than it should be in {slower} of {len(judged)} loads; {factor} {way} in the mean"
     if "faster" in verdicts:
-        return f"{server}: faster than expected; {factor} {way} in the mean"
+        part = f" in {verdicts.count('faster')} of {len(judged)} loads" if len(judged) > 1 else ""
+        return f"{server}: most figures are better than expected{part}; {factor} {way} in the mean"
     return f"{server}: as expected; {factor} {way} than predicted in the mean"
 
 

@@ -5,11 +5,13 @@ from typing import Final
 
 import pytest
 
-from advisor.catalog import models
+from advisor.catalog import accelerators, models
 from advisor.catalog.part_prices import price_book
+from advisor.catalog.units import GIB
 from advisor.workstation.listing import Listing, read_listing
+from advisor.workstation.part_names import UnknownPartError
 from advisor.workstation.performance import MachineLoad
-from advisor.workstation.plan import Question
+from advisor.workstation.plan import Build, Question
 from advisor.workstation.planner import plan
 from advisor.workstation.rents import RentMarket
 from advisor.workstation.valuation import WORST_LINK, hardware_of, known_host_bytes_per_s
@@ -110,6 +112,38 @@ LINES: Final[dict[str, Bill]] = {
     ],
     "EPYC 9654, 384GB DDR5, no GPU": [("cpu", 1, "9654"), ("ram", 1, "DDR5")],
     "10x P102-100 10GB mining cards": [("gpu", 10, "P102-100")],
+    # A machine and its parts without commas between them.
+    "Dell PowerEdge R730 2x Xeon E5-2690 v4, 256GB DDR4-2400 (16x16GB) $450": [
+        ("board", 1, "R730"),
+        ("cpu", 2, "E5-2690 v4"),
+        ("ram", 1, "16 x 16 GB"),
+    ],
+    "Supermicro AS-4124GS-TNR with 2x EPYC 7742 512GB RAM": [
+        ("board", 1, "4124GS"),
+        ("cpu", 2, "7742"),
+        ("ram", 1, "DDR4"),
+    ],
+    "HP Z440 Workstation Xeon E5-1650 v4 3.6GHz 64GB DDR4 ECC 700W PSU - $220": [
+        ("unknown", 1, "Z440"),
+        ("cpu", 1, "E5-1650 v4"),
+        ("ram", 1, "DDR4"),
+        ("psu", 1, "700W"),
+    ],
+    "Dell PowerEdge R740 2x Gold 6138 384GB RAM": [
+        ("board", 1, "R740"),
+        ("cpu", 2, "6138"),
+        ("ram", 1, "DDR4"),
+    ],
+    "EPYC 9354P on Supermicro H13SSL-N": [("cpu", 1, "9354P"), ("board", 1, "H13SSL-N")],
+    "EPYC 9554ES": [("cpu", 1, "EPYC 9554")],
+    "NVIDIA Tesla P40 24GB GDDR5 Graphics Card | Lot of 2 $540": [("gpu", 2, "P40")],
+    "8x AMD Instinct MI50 32GB": [("gpu", 8, "MI50 32 GB")],
+    "2x RTX 4090 48GB blower (modded)": [("gpu", 2, "4090 48 GB")],
+    "2080 Ti 22GB": [("gpu", 1, "2080 Ti 22 GB")],
+    "Super Flower Leadex 2200W": [("psu", 1, "2200W")],
+    "Samsung 870 EVO 1TB SATA": [("storage", 1, "870 EVO")],
+    "Mac mini M4 Pro 64GB $1,999": [("system", 1, "M4 Pro, 64 GB")],
+    "MacBook Pro M1 Max 64GB": [("system", 1, "M1 Max, 64 GB")],
     "i5-13600K, 4 x 32GB Kingston Fury 5200": [("cpu", 1, "13600K"), ("ram", 4, "32 GB DDR5")],
 }
 
@@ -211,3 +245,105 @@ def test_an_unread_line_may_be_the_part_that_is_missing() -> None:
     question = Question(MachineLoad(models.get("8b").record))
     checks = judge_listing(listing, question, price_book(), better=False).build.checks
     assert next(check for check in checks if check.rule == "complete").verdict == "unknown"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Dell PowerEdge R730 2x Xeon E5-2690 v4, 256GB DDR4-2400 (16x16GB) $450",
+        "HP Z440 Workstation Xeon E5-1650 v4 64GB DDR4 ECC 700W PSU - $450",
+        "Dell PowerEdge R740 2x Gold 6138 384GB RAM $450",
+    ],
+)
+def test_one_price_of_a_machine_with_its_parts_is_that_of_all(text: str) -> None:
+    bill = read(text, "case $100").bill
+    assert bill[0].usd == 450.0
+    assert sum(line.usd or 0.0 for line in bill) == 550.0
+
+
+def test_a_price_in_thousands_is_read() -> None:
+    assert read("H100 80GB PCIe $22k", "case").bill[0].usd == 22_000.0
+    assert read("2x RTX 6000 Ada @ $5.5k", "case").bill[0].usd == 11_000.0
+
+
+@pytest.mark.parametrize("name", ["RTX 4090", "RTX 4090 D", "RTX 2080 Ti", "RTX 4080 Super"])
+def test_a_card_whose_memory_was_changed_is_meant_only_by_its_size(name: str) -> None:
+    (plain,) = read(name, "case").machine.cards.cards  # type: ignore[union-attr]
+    assert "modified" not in plain.name
+    record = accelerators.by_id(plain.accelerator)
+    size = round((record.memory_bytes or 0.0) / GIB)
+    (sized,) = read(f"{name} {size}GB", "case").machine.cards.cards  # type: ignore[union-attr]
+    assert sized.accelerator == plain.accelerator
+
+
+@pytest.mark.parametrize("watts", [850, 1600, 2000, 2200])
+@pytest.mark.parametrize("grade", ["gold", "platinum", "titanium"])
+def test_a_supply_has_the_grade_that_the_line_states(watts: int, grade: str) -> None:
+    supplies = read(f"{watts}W {grade}", "case").machine.supplies
+    assert supplies is not None
+    assert {psu.grade for psu in supplies.psus} == {grade}
+
+
+def test_a_memory_that_no_machine_of_a_line_can_have_is_refused() -> None:
+    for name in (
+        "Mac mini M4 Pro 128GB",
+        "Mac mini M4 Pro 32GB",
+        "DGX Spark 256GB",
+        "Framework Desktop 256GB",
+    ):
+        with pytest.raises(UnknownPartError):
+            read(name)
+
+
+def _judge(listing: Listing, model: str) -> Build:
+    question = Question(MachineLoad(models.get(model).record))
+    return judge_listing(listing, question, price_book(), better=False).build
+
+
+def test_joined_machines_run_what_one_cannot_and_machines_without_a_network_are_one() -> None:
+    large = "qwen3-235b-a22b"
+    assert _judge(read("DGX Spark"), large).performance is None
+    both = _judge(read("2x DGX Spark"), large)
+    assert both.performance is not None
+    one = _judge(read("DGX Spark"), "gpt-oss-120b").performance
+    two = _judge(read("2x DGX Spark"), "gpt-oss-120b").performance
+    assert one is not None
+    assert two is not None
+    assert two.decode_tokens_per_s.value >= one.decode_tokens_per_s.value
+    macs = read("2x Mac mini M4 Pro 48GB")
+    assert _judge(macs, "70b").performance == _judge(read("Mac mini M4 Pro 48GB"), "70b").performance
+    assert any("the speed is that of one" in note for note in macs.notes)
+
+
+def test_a_card_beside_a_complete_machine_is_named_and_leaves_its_speed() -> None:
+    alone = _judge(read("Framework Desktop 128GB"), "gpt-oss-120b")
+    found = read("Framework Desktop 128GB", "RTX 3090 in an OCuLink eGPU dock", "Corsair RM850x")
+    assert _judge(found, "gpt-oss-120b").performance == alone.performance
+    assert any("not judged" in note for note in found.notes)
+
+
+def test_a_grade_that_no_source_states_is_unknown() -> None:
+    lines = ["2x RTX 3090", "Ryzen 9 5950X", "B550 board", "64GB DDR4", "case", "2TB NVMe"]
+    verdicts = {}
+    for supply in ("Dell 1400W PSU", "Dell 1400W bronze PSU", "Dell 1400W gold PSU"):
+        checks = _judge(read(*lines, supply), "32b").checks
+        verdicts[supply] = next(check.verdict for check in checks if check.rule == "psu-class")
+    assert list(verdicts.values()) == ["unknown", "advice", "ok"]
+
+
+def test_a_drive_is_too_small_only_if_system_and_model_do_not_fit() -> None:
+    lines = ["RTX 3090", "Ryzen 9 5950X", "B550 board", "64GB DDR4", "850W gold PSU", "case"]
+    verdicts = []
+    for drive in ("64GB SSD", "120GB SSD", "2TB NVMe"):
+        checks = _judge(read(*lines, drive), "32b").checks
+        verdicts.append(next(check.verdict for check in checks if check.rule == "storage"))
+    assert verdicts == ["broken", "ok", "ok"]
+
+
+def test_a_list_without_any_price_has_no_cost_and_no_cheaper_machine() -> None:
+    asked = Question(MachineLoad(models.get("8b").record))
+    verdict = judge_listing(read("MacBook Pro M1 Max 64GB"), asked, price_book(), better=True)
+    assert verdict.build.performance is not None
+    assert verdict.build.economics is None
+    assert verdict.better is None
+    assert not verdict.why_no_better

@@ -62,8 +62,9 @@ def test_cards_are_read_with_their_number(text: str, num: int, accelerator: str)
     "text",
     [
         "RTX 3060 8GB",
-        "8x RTX 4090 D 48GB",
-        "RTX 4090 48GB",
+        "8x RTX 4090 D 96GB",
+        "RTX 4090 32GB",
+        "MI50",
         "RX 7900 GRE",
         "Radeon RX 6750 XT",
         "RTX A6000 Ada",

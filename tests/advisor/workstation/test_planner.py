@@ -203,3 +203,14 @@ def test_bridged_cards_are_planned_at_every_power_that_makes_them_faster() -> No
     )
     assert fastest.choice.power_fraction == 1.0
     assert fastest.tokens_per_s > alone
+
+
+def test_no_machine_stands_behind_one_that_costs_more_and_is_slower() -> None:
+    for model, budget in (("qwen3-235b-a22b", 6000.0), ("gpt-oss-120b", 3000.0)):
+        asked = replace(question(model, budget), systems=True, top=5)
+        found = plan(asked, price_book(), NO_RENT).builds
+        builds = [build for build in found if not build.is_used or build.kind == "system"]
+        for place, first in enumerate(builds):
+            for later in builds[place + 1 :]:
+                beats = later.total_usd <= first.total_usd and decode_of(later) > decode_of(first)
+                assert not beats, (first.name, later.name)
