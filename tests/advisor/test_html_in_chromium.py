@@ -1,7 +1,5 @@
 """Reports in a real browser: they draw, sort, filter, unfold, change colours, print, and use no network."""
 
-import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,28 +22,12 @@ from advisor.render.answer import (
 from advisor.render.document import document
 from advisor.render.html_page import as_html
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 MOST_READY_MS = 1000.0
 MOST_BYTES = 1_200_000
 ASKED = (
     "advisor recommend --model llama-3.1-8b --workload serve --gpu h100-sxm,l40s,rtx-4090 --top 2 "
     "--as-of 2026-11-20"
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """A headless Chromium of this machine, driven over its DevTools protocol."""
-    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
-    if path is None:
-        pytest.skip("no Chromium here, so reports are not opened (Debian: apt-get install chromium)")
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="pip install '.[test-browser]' opens reports"
-    )
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield opened
-        opened.close()
 
 
 class Visit:

@@ -189,14 +189,6 @@ def test_a_mistake_is_told(cli: Cli, command: str, code: int, what: str) -> None
     assert run.out == ""
 
 
-def test_other_commands_have_no_drawing(cli: Cli, tmp_path: Path) -> None:
-    for command in ("advisor catalog gpus", OCCUPANCY):
-        run = cli(f"{command} -o {tmp_path / 'x.svg'}")
-        assert run.code == 2
-        assert "no drawing" in run.err
-        assert list(tmp_path.iterdir()) == []
-
-
 def test_a_ring_of_an_all_reduce_is_no_faster_than_its_wire(cli: Cli) -> None:
     document = json.loads(cli("advisor roofline --op all-reduce 1GiB --gpu h200-sxm --gpus 8 --json").out)
     assert document["ring_floor_s"] == pytest.approx(2 * 7 / 8 * 2**30 / 450e9)

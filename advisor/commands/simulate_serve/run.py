@@ -100,6 +100,20 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
         words = Paragraph(ran.transfer.words)
         result = {**answer.result, "kv_transfer": ran.transfer}
         answer = replace(answer, result=result, blocks=(*answer.blocks, words))
+    if asked.what_if:
+        from advisor.commands.simulate_serve.what_if import price_of, with_what_if
+
+        def simulate_again(other: ServeInput) -> tuple[ServingPrediction, ServingResult]:
+            again = run(other, deployment, calibration, _seeds(other, shared.seed), slo)
+            check_served(again.result)
+            return again.prediction, again.result
+
+        is_alike = not (asked.pools.is_given or asked.long_prompts or asked.other_replicas)
+        price = price_of(deployment, shared.as_of, is_alike=is_alike)
+        plain = replace(asked, keeps_records=False, records=None, chrome_trace=None)
+        answer = with_what_if(
+            answer, plain, simulate_again, ran.plan.traffic, price, seed=shared.seed, quiet=shared.quiet
+        )
     if calibration is None:
         return answer
     from advisor.render.calibration_view import with_calibration
@@ -204,6 +218,12 @@ def _check_mechanisms(asked: ServeInput) -> None:
 
     Raises: AdvisorError: there are two of them.
     """
+    if asked.what_if and asked.load.trace is not None:
+        raise AdvisorError(
+            "--what-if and --trace exclude each other",
+            why="the page varies load and lengths, and a trace has its own",
+            fix="--rate 10, or leave --what-if out",
+        )
     if asked.gaps is not None and asked.burstiness is None:
         raise AdvisorError(
             "--gaps needs --burstiness", why="a distribution has a width", fix="--burstiness 2"
