@@ -93,7 +93,7 @@ WRITERS: Final[dict[str, Writer]] = {
     ".svg": as_svg,
 }
 _HOLDS: Final = {".csv": "table", ".parquet": "table", ".svg": "drawing"}
-"""What an answer must have for a form; the other forms hold any answer."""
+"""Part without which an answer has no such form; the other forms hold any answer."""
 
 
 def forms_for(*, has_table: bool, has_drawing: bool) -> tuple[str, ...]:
@@ -130,7 +130,7 @@ def check_form(path: Path, forms: Sequence[str], drawn_by: Callable[[], Sequence
     raise AdvisorError(
         f"no output format for {path.name}",
         why=f"the suffix {path.suffix!r} is not known" if path.suffix else "the file name has no suffix",
-        fix=f"let it end in {_listed(forms)}, e.g. -o {quote(str(path.with_name(f'{stem}.json')))}",
+        fix=f"let it end in {_list_words(forms)}, e.g. -o {quote(str(path.with_name(f'{stem}.json')))}",
     )
 
 
@@ -138,11 +138,11 @@ def _missing_form(suffix: str, why: str, forms: Sequence[str]) -> AdvisorError:
     return AdvisorError(
         f"this answer has no {_HOLDS[suffix]} to write as {suffix[1:].upper()}",
         why=why,
-        fix=f"use a file name that ends in {_listed(forms)}",
+        fix=f"use a file name that ends in {_list_words(forms)}",
     )
 
 
-def _listed(forms: Sequence[str]) -> str:
+def _list_words(forms: Sequence[str]) -> str:
     return f"{', '.join(forms[:-1])} or {forms[-1]}"
 
 

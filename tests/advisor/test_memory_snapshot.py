@@ -67,7 +67,7 @@ def test_events_pair_up_and_leave_the_states_and_buffers(snapshot_file: Path) ->
 
 
 def test_pytorch_reads_the_record(snapshot_file: Path, tmp_path: Path) -> None:
-    """Also as the pickle that its viewer opens."""
+    """PyTorch reads the JSON, and the pickle that its viewer opens."""
     viewer = pytest.importorskip("torch.cuda._memory_viz", reason="PyTorch is not installed")
     file = tmp_path / "memory.pickle"
     file.write_bytes(pickle.dumps(json.loads(snapshot_file.read_text(encoding="utf-8"))))
@@ -96,7 +96,7 @@ def test_totals_at_the_ends_of_passes_are_those_of_the_account() -> None:
 
 def test_two_clusters_are_refused(cli: Cli, tmp_path: Path) -> None:
     run = cli(
-        "advisor simulate train --model 8b --gpu h100-sxm --gpus 8 --beside 8xl40s "
+        "advisor simulate train --model 8b --gpu h100-sxm --gpus 8 --beside 8xl40s --between-gbps 400 "
         f"--memory-snapshot {tmp_path / 'm.json'}"
     )
     assert run.code == 2

@@ -16,9 +16,9 @@ from advisor.__main__ import main
 from advisor.commands.simulate_serve.surface import (
     LoadSurface,
     Outcome,
-    Setting,
+    ServingSetting,
     build_surface,
-    carried_at,
+    capacity_at,
     draw_setting,
     estimate,
     log_errors,
@@ -68,8 +68,8 @@ def data_of(page: str) -> Mapping[str, Any]:
 def surface_of(page: str) -> LoadSurface:
     """Return the surface that a page holds, with its lists as tuples."""
     fields = dict(data_of(page)["surface"])
-    fields["asked"] = Setting(**fields["asked"])
-    for name in ("inputs", "outputs", "carried", "load_range"):
+    fields["asked"] = ServingSetting(**fields["asked"])
+    for name in ("inputs", "outputs", "capacities", "load_range"):
         fields[name] = tuple(fields[name])
     return LoadSurface(**fields)
 
@@ -90,7 +90,7 @@ def shown_figures(page: Any) -> dict[str, float]:
     return dict(rows)
 
 
-def set_page(page: Any, setting: Setting, more: str = "") -> None:
+def set_page(page: Any, setting: ServingSetting, more: str = "") -> None:
     page.evaluate(
         f"location.hash = '#what-if:load={setting.load!r}&input={setting.input_tokens}&output={setting.output_tokens}"
         f"{more}'"
@@ -98,7 +98,7 @@ def set_page(page: Any, setting: Setting, more: str = "") -> None:
     page.wait_for_timeout(40)
 
 
-def ask(load: str, setting: Setting) -> Mapping[str, Any]:
+def ask(load: str, setting: ServingSetting) -> Mapping[str, Any]:
     """Return the document of a new run."""
     option, _, *more = load.split()
     number = repr(setting.load) if option == "--rate" else str(round(setting.load))
@@ -107,7 +107,7 @@ def ask(load: str, setting: Setting) -> Mapping[str, Any]:
     return found
 
 
-def ask_figures(load: str, setting: Setting) -> dict[str, float]:
+def ask_figures(load: str, setting: ServingSetting) -> dict[str, float]:
     """Return the figures of a new run, by label."""
     document = ask(load, setting)
     found = {}
@@ -194,13 +194,13 @@ def test_a_load_beyond_what_is_carried_has_no_latency(open_page: Callable[..., A
     if not surface.is_rate:
         pytest.skip("clients wait for their answers, so nothing is overloaded")
     page = open_page(page_file)
-    longest = Setting(1.0, surface.inputs[-1], surface.outputs[-1])
+    longest = ServingSetting(1.0, surface.inputs[-1], surface.outputs[-1])
     for part, words in ((1.3, "without end"), (0.96, "so near")):
-        load = part * carried_at(surface, longest)
-        set_page(page, Setting(load, longest.input_tokens, longest.output_tokens))
+        load = part * capacity_at(surface, longest)
+        set_page(page, ServingSetting(load, longest.input_tokens, longest.output_tokens))
         assert shown_figures(page) == {}
         assert words in page.inner_text("#what-if-answer")
-    overloaded = replace(longest, load=1.3 * carried_at(surface, longest))
+    overloaded = replace(longest, load=1.3 * capacity_at(surface, longest))
     assert ask(LOADS[page_file.stem], overloaded)["overload"] is not None
 
 
@@ -227,14 +227,14 @@ def test_controls_work_with_the_keyboard_and_keep_a_link(
 def test_a_law_of_powers_is_known_exactly(is_rate: bool) -> None:
     """A surface interpolates on logarithmic scales, so figures that are powers have no error but rounding."""
 
-    def simulate(setting: Setting) -> Outcome:
+    def simulate(setting: ServingSetting) -> Outcome:
         carried = 400.0 / (setting.input_tokens**0.3 * setting.output_tokens**0.5)
         part = setting.load / carried
         figures = {"a": part**0.7 * setting.input_tokens, "b": 5.0 * setting.output_tokens / setting.load}
         return Outcome(figures, carried if part > 1.0 else None, min(setting.load, carried))
 
     surface = build_surface(
-        Setting(8.0, 1000, 200), is_rate=is_rate, simulate=simulate, seed=0, progress=lambda line: None
+        ServingSetting(8.0, 1000, 200), is_rate=is_rate, simulate=simulate, seed=0, progress=lambda line: None
     )
     draw = random.Random(1)
     for _ in range(20):

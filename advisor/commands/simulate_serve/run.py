@@ -1,6 +1,7 @@
 """Run one stated deployment under one load."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -101,19 +102,8 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
         result = {**answer.result, "kv_transfer": ran.transfer}
         answer = replace(answer, result=result, blocks=(*answer.blocks, words))
     if asked.what_if:
-        from advisor.commands.simulate_serve.what_if import price_of, with_what_if
-
-        def simulate_again(other: ServeInput) -> tuple[ServingPrediction, ServingResult]:
-            again = run(other, deployment, calibration, _seeds(other, shared.seed), slo)
-            check_served(again.result)
-            return again.prediction, again.result
-
-        is_alike = not (asked.pools.is_given or asked.long_prompts or asked.other_replicas)
-        price = price_of(deployment, shared.as_of, is_alike=is_alike)
-        plain = replace(asked, keeps_records=False, records=None, chrome_trace=None)
-        answer = with_what_if(
-            answer, plain, simulate_again, ran.plan.traffic, price, seed=shared.seed, quiet=shared.quiet
-        )
+        again = partial(run, deployment=deployment, calibration=calibration, slo=slo)
+        answer = _with_what_if(answer, asked, shared, again, ran)
     if calibration is None:
         return answer
     from advisor.render.calibration_view import with_calibration
@@ -136,6 +126,25 @@ def _write_records(asked: ServeInput, result: ServingResult, deployment: Deploym
         write_text(asked.chrome_trace, trace_text(serving_events(result.records), about))
         notes = (*notes, f"wrote {asked.chrome_trace}")
     return notes
+
+
+def _with_what_if(
+    answer: Answer, asked: ServeInput, shared: SharedOptions, run: "Callable[..., _Ran]", ran: "_Ran"
+) -> Answer:
+    """Return the answer with the controls of its page; `run` simulates the same deployment again."""
+    from advisor.commands.simulate_serve.what_if import price_of, with_what_if
+
+    def simulate_again(other: ServeInput) -> tuple[ServingPrediction, ServingResult]:
+        again = run(other, seeds=_seeds(other, shared.seed))
+        check_served(again.result)
+        return again.prediction, again.result
+
+    is_alike = not (asked.pools.is_given or asked.long_prompts or asked.other_replicas)
+    price = price_of(ran.replica.deployment, shared.as_of, is_alike=is_alike)
+    plain = replace(asked, keeps_records=False, records=None, chrome_trace=None)
+    return with_what_if(
+        answer, plain, simulate_again, ran.plan.traffic, price, seed=shared.seed, quiet=shared.quiet
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from advisor.catalog.errors import AdvisorError
 LENGTH_FACTORS: Final = (0.5, 0.71, 1.0, 1.41, 2.0)
 """Mean lengths of the runs, over those of the question: equal steps on a logarithmic scale."""
 _LARGEST_FACTORS: Final = (2.0, 1.41)
-"""Factors that are tried as the largest, and inverted as the smallest: so long requests may not fit."""
+"""Factors that are tried as the largest, and inverted as the smallest: longer requests may not fit."""
 LOAD_FRACTIONS: Final = (0.02, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.78, 0.85, 0.9)
 """Request rates of the runs, over the rate that is carried. Nearer to it, latencies depend on the length of the run."""
 _CLIENT_FRACTIONS: Final = (0.6, 0.75, 0.85, 0.92, 1.0, 1.1, 1.2, 1.35, 1.6)
@@ -25,7 +25,7 @@ _CLIENT_STEPS: Final = tuple(2.0 ** (step / 2.0) for step in range(-6, 5))
 _LEAST_LOAD: Final = 0.1
 _LARGEST_LOAD: Final = 1.2
 NUM_SCALES: Final = 20
-"""New runs that say how much each figure errs beside the others."""
+"""New runs that say how much each figure errs."""
 NUM_CHECKS: Final = 39
 """New runs after them that say how much all err together. If settings are drawn alike, another run errs by no more than
 the largest of n with a probability of n in n + 1 (split conformal prediction, Vovk et al. 2005, section 2.2): 97.5 %
@@ -39,7 +39,7 @@ _ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class ServingSetting:
     """A load, and the mean lengths of its requests."""
 
     load: float
@@ -59,7 +59,7 @@ class Outcome:
     """Mean number of requests that are served at once, in all replicas."""
 
 
-Simulate = Callable[[Setting], Outcome]
+Simulate = Callable[[ServingSetting], Outcome]
 Report = Callable[[str], None]
 
 
@@ -69,10 +69,10 @@ class LoadSurface:
 
     is_rate: bool
     """Whether the load is a request rate; else it is a number of clients, and nothing is overloaded."""
-    asked: Setting
+    asked: ServingSetting
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
-    carried: tuple[float, ...]
+    capacities: tuple[float, ...]
     """Load that is carried at each pair of lengths, outputs fastest: requests/s, or requests served at once."""
     loads: tuple[tuple[float, ...], ...]
     """Loads of the runs at each pair of lengths."""
@@ -89,7 +89,7 @@ class LoadSurface:
 
 
 def build_surface(
-    asked: Setting, *, is_rate: bool, simulate: Simulate, seed: int, progress: Report
+    asked: ServingSetting, *, is_rate: bool, simulate: Simulate, seed: int, progress: Report
 ) -> LoadSurface:
     """Return the surface around a setting, with its error against new runs.
 
@@ -97,33 +97,35 @@ def build_surface(
     """
     inputs, outputs = _lengths(asked, simulate)
     pairs = list(itertools.product(inputs, outputs))
-    carried = []
+    capacities = []
     load = asked.load
     for place, pair in enumerate(pairs, start=1):
         progress(f"finding what is carried, lengths {place} of {len(pairs)}")
-        load = (_carried_per_s if is_rate else _carried_clients)(Setting(load, *pair), simulate)
-        carried.append(load)
-    at_asked = carried[pairs.index((asked.input_tokens, asked.output_tokens))]
+        load = (_capacity_per_s if is_rate else _capacity_clients)(ServingSetting(load, *pair), simulate)
+        capacities.append(load)
+    at_asked = capacities[pairs.index((asked.input_tokens, asked.output_tokens))]
     fraction = asked.load / at_asked
     if is_rate:
-        low, high = _LEAST_LOAD * min(asked.load, at_asked), max(asked.load, _LARGEST_LOAD * max(carried))
+        low = _LEAST_LOAD * min(asked.load, at_asked)
+        high = max(asked.load, _LARGEST_LOAD * max(capacities))
         end = LOAD_FRACTIONS[-1]
-        fractions = {low / max(carried), fraction, *LOAD_FRACTIONS}
-        fractions = {each for each in fractions if low / max(carried) <= each <= end}
+        fractions = {low / max(capacities), fraction, *LOAD_FRACTIONS}
+        fractions = {each for each in fractions if low / max(capacities) <= each <= end}
     else:
-        low, high = max(1.0, round(asked.load * _CLIENT_STEPS[0])), asked.load * _CLIENT_STEPS[-1]
-        end = high / min(carried)
-        ends = (low / max(carried), end)
+        low = max(1.0, round(asked.load * _CLIENT_STEPS[0]))
+        high = asked.load * _CLIENT_STEPS[-1]
+        end = high / min(capacities)
+        ends = (low / max(capacities), end)
         steps = {fraction * step for step in _CLIENT_STEPS}
         fractions = {*ends, *steps, *(each for each in _CLIENT_FRACTIONS if ends[0] < each < end)}
     loads = []
     runs: list[list[Mapping[str, float]]] = []
-    for place, (pair, most) in enumerate(zip(pairs, carried, strict=True), start=1):
+    for place, (pair, most) in enumerate(zip(pairs, capacities, strict=True), start=1):
         progress(f"simulating {len(fractions)} loads, lengths {place} of {len(pairs)}")
         tried = {each * most for each in fractions}
         tried = tried if is_rate else {float(max(1, round(each))) for each in tried}
         loads.append(tuple(sorted(tried)))
-        runs.append([simulate(Setting(each, *pair)).figures for each in loads[-1]])
+        runs.append([simulate(ServingSetting(each, *pair)).figures for each in loads[-1]])
     names = [name for name in runs[0][0] if all(name in run for row in runs for run in row)]
     if not names:
         raise AdvisorError(
@@ -136,27 +138,27 @@ def build_surface(
         for name in names
     }
     surface = LoadSurface(
-        is_rate, asked, inputs, outputs, tuple(carried), tuple(loads), logs, end, (low, high), errors={}
+        is_rate, asked, inputs, outputs, tuple(capacities), tuple(loads), logs, end, (low, high), errors={}
     )
     return _with_errors(surface, simulate, seed, progress)
 
 
-def _lengths(asked: Setting, simulate: Simulate) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return the mean prompts and outputs of the runs: half to double, or fewer where so long requests do not fit."""
+def _lengths(asked: ServingSetting, simulate: Simulate) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the mean prompts and outputs of the runs: half to double, or fewer where longer requests do not fit."""
     own = (asked.input_tokens, asked.output_tokens)
     for largest in _LARGEST_FACTORS:
         factors = [each for each in LENGTH_FACTORS if 1.0 / largest - 0.01 <= each <= largest]
         inputs, outputs = (tuple(sorted({max(1, round(n * each)) for each in factors})) for n in own)
         try:
             for pair in ((inputs[0], outputs[0]), (inputs[-1], outputs[-1])):
-                simulate(Setting(asked.load, *pair))
+                simulate(ServingSetting(asked.load, *pair))
         except AdvisorError:
             continue
         return inputs, outputs
     return (own[0],), (own[1],)
 
 
-def _carried_per_s(setting: Setting, simulate: Simulate) -> float:
+def _capacity_per_s(setting: ServingSetting, simulate: Simulate) -> float:
     """Return the request rate that is served when more is sent."""
     rate = setting.load
     for _ in range(_MOST_TRIALS):
@@ -171,7 +173,7 @@ def _carried_per_s(setting: Setting, simulate: Simulate) -> float:
     )
 
 
-def _carried_clients(setting: Setting, simulate: Simulate) -> float:
+def _capacity_clients(setting: ServingSetting, simulate: Simulate) -> float:
     """Return how many requests run at once when there are more clients."""
     clients = setting.load
     for _ in range(_MOST_TRIALS):
@@ -182,18 +184,18 @@ def _carried_clients(setting: Setting, simulate: Simulate) -> float:
     return batch
 
 
-def estimate(surface: LoadSurface, setting: Setting) -> dict[str, float] | None:
+def estimate(surface: LoadSurface, setting: ServingSetting) -> dict[str, float] | None:
     """Return the figures of a setting; None where the load is beyond the surface.
 
     A load below the surface has the figures of the lowest one.
     """
-    fraction = setting.load / carried_at(surface, setting)
+    fraction = setting.load / capacity_at(surface, setting)
     if fraction > surface.largest_fraction * (1.0 + _ROUNDING):
         return None
     points = [
         (length_weight * weight, pair, place)
         for length_weight, pair in _pairs(surface, setting)
-        for weight, place in _bracket(surface.loads[pair], fraction * surface.carried[pair])
+        for weight, place in _bracket(surface.loads[pair], fraction * surface.capacities[pair])
     ]
     return {
         name: math.exp(sum(weight * logs[pair][place] for weight, pair, place in points))
@@ -201,22 +203,22 @@ def estimate(surface: LoadSurface, setting: Setting) -> dict[str, float] | None:
     }
 
 
-def carried_at(surface: LoadSurface, setting: Setting) -> float:
+def capacity_at(surface: LoadSurface, setting: ServingSetting) -> float:
     """Return the load that is carried at the lengths of a setting."""
     return math.exp(
-        sum(weight * math.log(surface.carried[pair]) for weight, pair in _pairs(surface, setting))
+        sum(weight * math.log(surface.capacities[pair]) for weight, pair in _pairs(surface, setting))
     )
 
 
-def _pairs(surface: LoadSurface, setting: Setting) -> Iterator[tuple[float, int]]:
-    """Yield the pairs of lengths beside those of a setting, with their weights."""
+def _pairs(surface: LoadSurface, setting: ServingSetting) -> Iterator[tuple[float, int]]:
+    """Yield the pairs of lengths around those of a setting, with their weights."""
     for weight, i in _bracket(surface.inputs, setting.input_tokens):
         for other, j in _bracket(surface.outputs, setting.output_tokens):
             yield weight * other, i * len(surface.outputs) + j
 
 
 def _bracket(grid: Sequence[float], value: float) -> tuple[tuple[float, int], ...]:
-    """Return the points of a grid beside a value with their weights, on a logarithmic scale; its end beyond it."""
+    """Return the points of a grid around a value with their weights, on a logarithmic scale; its end beyond it."""
     inside = min(grid[-1], max(grid[0], value))
     above = next(place for place, each in enumerate(grid) if inside <= each)
     if above == 0:
@@ -225,15 +227,15 @@ def _bracket(grid: Sequence[float], value: float) -> tuple[tuple[float, int], ..
     return ((1.0 - part, above - 1), (part, above))
 
 
-def draw_setting(surface: LoadSurface, draw: random.Random) -> Setting:
+def draw_setting(surface: LoadSurface, draw: random.Random) -> ServingSetting:
     """Return a setting that the surface answers: lengths at random on logarithmic scales, loads evenly to its end."""
     prompt, output = (
         round(grid[0] * (grid[-1] / grid[0]) ** draw.random()) for grid in (surface.inputs, surface.outputs)
     )
-    most = surface.largest_fraction * carried_at(surface, Setting(1.0, prompt, output))
+    most = surface.largest_fraction * capacity_at(surface, ServingSetting(1.0, prompt, output))
     low = min(surface.load_range[0], most)
     load = low + (min(most, surface.load_range[1]) - low) * draw.random()
-    return Setting(load if surface.is_rate else float(round(load)), prompt, output)
+    return ServingSetting(load if surface.is_rate else float(round(load)), prompt, output)
 
 
 def _with_errors(surface: LoadSurface, simulate: Simulate, seed: int, progress: Report) -> LoadSurface:
@@ -254,7 +256,7 @@ def _with_errors(surface: LoadSurface, simulate: Simulate, seed: int, progress: 
     return replace(surface, errors={name: math.expm1(multiple * scale) for name, scale in scales.items()})
 
 
-def log_errors(surface: LoadSurface, setting: Setting, simulate: Simulate) -> dict[str, float]:
+def log_errors(surface: LoadSurface, setting: ServingSetting, simulate: Simulate) -> dict[str, float]:
     """Return the error of each figure of a setting against a new run, as a logarithm; infinite if the run has none.
 
     Raises: ValueError: the surface does not answer the setting.

@@ -13,9 +13,9 @@ from advisor.commands.simulate_serve.options import ServeInput
 from advisor.commands.simulate_serve.surface import (
     LoadSurface,
     Outcome,
-    Setting,
+    ServingSetting,
     build_surface,
-    carried_at,
+    capacity_at,
     estimate,
 )
 from advisor.decide.offers import cheapest_placement
@@ -50,7 +50,7 @@ _LARGEST_PRICE_FACTOR: Final = 100.0
 
 
 @dataclass(frozen=True, slots=True)
-class Price:
+class DeploymentPrice:
     """Price of a deployment when its page is opened."""
 
     usd_per_hour: float
@@ -63,7 +63,7 @@ def with_what_if(
     asked: ServeInput,
     simulate: Callable[[ServeInput], tuple[ServingPrediction, ServingResult]],
     traffic: Traffic,
-    price: Price,
+    price: DeploymentPrice,
     *,
     seed: int,
     quiet: bool,
@@ -76,9 +76,9 @@ def with_what_if(
     is_rate = traffic.concurrency is None
     load = traffic.rate_per_s if is_rate else traffic.concurrency
     assert load is not None
-    setting = Setting(float(load), traffic.mean_input_tokens, traffic.mean_output_tokens)
+    setting = ServingSetting(float(load), traffic.mean_input_tokens, traffic.mean_output_tokens)
 
-    def run(each: Setting) -> Outcome:
+    def run(each: ServingSetting) -> Outcome:
         sent = replace(
             asked.load,
             rate=repr(each.load) if is_rate else None,
@@ -115,7 +115,7 @@ def with_what_if(
     return replace(answer, result={**answer.result, "what_if": data})
 
 
-def price_of(deployment: Deployment, as_of: datetime.date, *, is_alike: bool) -> Price:
+def price_of(deployment: Deployment, as_of: datetime.date, *, is_alike: bool) -> DeploymentPrice:
     """Return the price of a deployment: the cheapest on-demand offer that holds a replica, for each replica.
 
     `is_alike` is whether all replicas are those of the deployment.
@@ -126,10 +126,10 @@ def price_of(deployment: Deployment, as_of: datetime.date, *, is_alike: bool) ->
             deployment, as_of, term="on_demand", provider=None, price_cache=kept_prices()
         )
     if best is None:
-        return Price(0.0, "No price is known: type what the deployment costs an hour.")
+        return DeploymentPrice(0.0, "No price is known: type what the deployment costs an hour.")
     count = math.ceil(deployment.num_replicas / best.replicas_per_unit)
     offer = best.price
-    return Price(
+    return DeploymentPrice(
         count * best.usd_per_unit_hour,
         f"The price is that of {offer.provider} on {offer.observed_on}, on demand.",
     )
@@ -150,7 +150,7 @@ def _figures(prediction: ServingPrediction, result: ServingResult) -> dict[str, 
     return {name: value for name, value in found.items() if value > 0.0 and math.isfinite(value)}
 
 
-def _controls(surface: LoadSurface, price: Price) -> Iterator[dict[str, object]]:
+def _controls(surface: LoadSurface, price: DeploymentPrice) -> Iterator[dict[str, object]]:
     asked = surface.asked
     what = "Load [requests/s]" if surface.is_rate else "Clients"
     yield slider("load", what, asked.load, *surface.load_range)
@@ -181,7 +181,7 @@ def _rows(surface: LoadSurface, usd_per_hour: float) -> Iterator[tuple[str, ...]
 def _words(surface: LoadSurface) -> str:
     """Return the latencies and the rate as asked in a sentence."""
     found = estimate(surface, surface.asked)
-    carried = digits(carried_at(surface, surface.asked))
+    carried = digits(capacity_at(surface, surface.asked))
     if found is None:
         return f"This deployment carries about {carried} requests/s: less than was asked for."
     names = [name for name in ("ttft_s p99", "tpot_s p99", "output_tokens_per_s") if name in found]

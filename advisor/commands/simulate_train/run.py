@@ -135,14 +135,25 @@ def train(asked: TrainInput, shared: SharedOptions) -> Answer:
         too_large = _too_large(run.found) if islands is None else _part_too_large(islands, fits)
     told_network = network_note(cluster, plan.num_accelerators) if islands is None else ""
     notes = tuple(filter(None, (chosen.note, chip.note, second, told, hosted, told_network)))
-    if asked.memory_snapshot is not None and islands is not None:
-        raise AdvisorError(
-            "--memory-snapshot is of one cluster",
-            why="two clusters hold unlike parts of the step",
-            fix="leave out the options of the second cluster, or --memory-snapshot",
-        )
     about = {"model": job.model.id, "accelerator": accelerator.id, "plan": plan_words(plan)}
+    notes = (*notes, *_write_files(asked, run, about))
+    answer = train_answer(run, notes, tuple(filter(None, (too_large, *sold))))
+    return with_calibration(answer, calibration, tuple(each.accelerator.id for each in clusters))
+
+
+def _write_files(asked: TrainInput, run: TrainRun, about: Mapping[str, object]) -> tuple[str, ...]:
+    """Write the step into the files that were named, and return a note for each.
+
+    Raises: AdvisorError: a snapshot of two clusters is asked.
+    """
+    notes: tuple[str, ...] = ()
     if asked.memory_snapshot is not None:
+        if run.islands is not None:
+            raise AdvisorError(
+                "--memory-snapshot is of one cluster",
+                why="two clusters hold unlike parts of the step",
+                fix="leave out the options of the second cluster, or --memory-snapshot",
+            )
         from advisor.decide.training.memory_over_step import memory_over_step
         from advisor.render.memory_snapshot import snapshot_text
 
@@ -154,8 +165,7 @@ def train(asked: TrainInput, shared: SharedOptions) -> Answer:
         events = training_events(run.found.breakdown_s, run.found.run)
         write_text(asked.chrome_trace, trace_text(events, about))
         notes = (*notes, f"wrote {asked.chrome_trace}")
-    answer = train_answer(run, notes, tuple(filter(None, (too_large, *sold))))
-    return with_calibration(answer, calibration, tuple(each.accelerator.id for each in clusters))
+    return notes
 
 
 def _of_whole(values: Mapping[str, Any], islands: Islands | None) -> Mapping[str, Any]:

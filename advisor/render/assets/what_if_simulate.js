@@ -20,11 +20,11 @@ whatIf.start((data) => {
     const pairs = bracket(surface.inputs, input).flatMap(([weight, i]) =>
       bracket(surface.outputs, output).map(([other, j]) => [weight * other, i * surface.outputs.length + j]),
     );
-    const carried = blend(pairs, (pair) => Math.log(surface.carried[pair]));
+    const carried = blend(pairs, (pair) => Math.log(surface.capacities[pair]));
     const fraction = load / carried;
     if (fraction > surface.largest_fraction * (1 + ROUNDING)) return { carried, fraction };
     const points = pairs.flatMap(([weight, pair]) =>
-      bracket(surface.loads[pair], fraction * surface.carried[pair]).map(([other, place]) => [weight * other, pair, place]),
+      bracket(surface.loads[pair], fraction * surface.capacities[pair]).map(([other, place]) => [weight * other, pair, place]),
     );
     const figures = Object.entries(surface.log_figures).map(([name, logs]) => [name, blend(points, (pair, place) => logs[pair][place])]);
     return { carried, fraction, found: Object.fromEntries(figures) };
