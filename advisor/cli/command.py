@@ -330,6 +330,7 @@ def tree(folders: Sequence[str] = FOLDERS, *, has_options: bool = True) -> typer
         context_settings={"help_option_names": ["-h", "--help"]},
         pretty_exceptions_enable=False,
         add_completion=has_options,
+        add_help_option=has_options,
     )
     top.callback(invoke_without_command=True)(_top if has_options else _show_help)
     known = commands(folders)
