@@ -1,6 +1,6 @@
 """Pages of every command with drawings: quick, small, accessible, legible; the documentation shows pictures of them.
 
-`pytest tests/docs/test_pictures.py --update-golden` takes the pictures of docs/images again.
+`pytest tests/docs/test_pages.py --update-golden` takes the pictures of docs/images again.
 """
 
 import re
@@ -16,6 +16,8 @@ MOST_READY_MS: Final = 1000.0
 MOST_TRIALS: Final = 8
 MOST_BYTES: Final = 1_500_000
 WIDTH: Final = 1200
+TOP_HEIGHT: Final = 1010
+PART_HEIGHT: Final = 2400
 SCALE: Final = 0.85
 """Pixels of a picture over those of the page."""
 LOOKS: Final = tuple((width, scheme) for width in (1280, 390) for scheme in ("light", "dark"))
@@ -113,7 +115,10 @@ def test_the_documentation_shows_a_picture_of_the_page(
     if page_file.stem not in PICTURES:
         pytest.skip("the documentation shows no picture of this page")
     _, part = PICTURES[page_file.stem]
-    page = browser.new_page(viewport={"width": WIDTH, "height": 1010}, device_scale_factor=SCALE)
+    height = (
+        PART_HEIGHT if part else TOP_HEIGHT
+    )  # a part of a page is taken whole where it fits into the window
+    page = browser.new_page(viewport={"width": WIDTH, "height": height}, device_scale_factor=SCALE)
     page.goto(page_file.as_uri())
     page.wait_for_selector("html[data-ready]")
     shown = page
