@@ -28,6 +28,7 @@ ASKED: Final = "simulate serve --model llama-3.1-8b --gpu l40s --requests 400 --
 LOADS: Final = {
     "rate": "--rate 4",
     "clients": "--concurrency 24",
+    "conversations": "--rate 0.5 --sessions 3",
     "pools": "--rate 6 --prefill-workers 1 --decode-workers 2",
 }
 NUM_SETTINGS: Final = 20

@@ -32,6 +32,9 @@ the largest of n with a probability of n in n + 1 (split conformal prediction, V
 for 39."""
 _LEAST_ERROR: Final = 0.001
 """Error below which a figure counts as known no better."""
+_NEARER_ENDS: Final = (0.75, 0.6)
+_TOLERATED_LOG_ERROR: Final = 0.5
+"""Error of a figure from which on the surface ends at a lower load: queues of conversations and of short runs swing."""
 _MOST_TRIALS: Final = 40
 _LOG_DIGITS: Final = 7
 """Decimals of a logarithm: a figure is known to a part in ten million, and a page stays small."""
@@ -245,14 +248,20 @@ def _with_errors(surface: LoadSurface, simulate: Simulate, seed: int, progress: 
     holds.
     """
     draw = random.Random(seed)
-    found: list[Mapping[str, float]] = []
-    for number in range(1, NUM_SCALES + NUM_CHECKS + 1):
-        progress(f"holding the surface against new run {number} of {NUM_SCALES + NUM_CHECKS}")
-        found.append(log_errors(surface, draw_setting(surface, draw), simulate))
-    scales = {
-        name: max(_LEAST_ERROR, *(each[name] for each in found[:NUM_SCALES])) for name in surface.log_figures
-    }
-    multiple = max(each[name] / scales[name] for each in found[NUM_SCALES:] for name in scales)
+    asked = surface.asked.load / capacity_at(surface, surface.asked)
+    ends = [each for each in _NEARER_ENDS if each >= asked] if surface.is_rate else []
+    for end in (surface.largest_fraction, *ends):
+        progress("learning how much each figure errs")
+        surface = replace(surface, largest_fraction=end)
+        tried = [log_errors(surface, draw_setting(surface, draw), simulate) for _ in range(NUM_SCALES)]
+        scales = {name: max(_LEAST_ERROR, *(each[name] for each in tried)) for name in surface.log_figures}
+        if max(scales.values()) <= _TOLERATED_LOG_ERROR:
+            break
+    multiple = 0.0
+    for number in range(1, NUM_CHECKS + 1):
+        progress(f"holding the surface against new run {number} of {NUM_CHECKS}")
+        errors = log_errors(surface, draw_setting(surface, draw), simulate)
+        multiple = max(multiple, *(errors[name] / scales[name] for name in scales))
     return replace(surface, errors={name: math.expm1(multiple * scale) for name, scale in scales.items()})
 
 

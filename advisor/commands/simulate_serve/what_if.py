@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from advisor.ask.own_data import kept_prices
+from advisor.ask.traffic import traffic_of
 from advisor.catalog.units import DAYS_PER_MONTH, HOUR_S, HOURS_PER_DAY, MILLION
 from advisor.cli.notes import progress
 from advisor.commands.simulate_serve.options import ServeInput
@@ -76,7 +77,9 @@ def with_what_if(
     is_rate = traffic.concurrency is None
     load = traffic.rate_per_s if is_rate else traffic.concurrency
     assert load is not None
-    setting = ServingSetting(float(load), traffic.mean_input_tokens, traffic.mean_output_tokens)
+    # Typed lengths are those of a turn; the traffic of conversations counts what earlier turns said as well.
+    turn = traffic_of(replace(asked.load, sessions=None, turn_gap=None))
+    setting = ServingSetting(float(load), turn.mean_input_tokens, turn.mean_output_tokens)
 
     def run(each: ServingSetting) -> Outcome:
         sent = replace(
@@ -181,9 +184,10 @@ def _rows(surface: LoadSurface, usd_per_hour: float) -> Iterator[tuple[str, ...]
 def _words(surface: LoadSurface) -> str:
     """Return the latencies and the rate as asked in a sentence."""
     found = estimate(surface, surface.asked)
-    carried = digits(capacity_at(surface, surface.asked))
     if found is None:
-        return f"This deployment carries about {carried} requests/s: less than was asked for."
+        capacity = capacity_at(surface, surface.asked)
+        why = "less than" if surface.asked.load > capacity else "hardly more than"
+        return f"This deployment carries about {digits(capacity)} requests/s: {why} was asked for."
     names = [name for name in ("ttft_s p99", "tpot_s p99", "output_tokens_per_s") if name in found]
     return f"As asked: {'; '.join(f'{_LABELS[name]} {_show(name, found[name])}' for name in names)}."
 
