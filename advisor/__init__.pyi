@@ -1129,6 +1129,7 @@ class _Simulate:
         step_by_step: bool | None = ...,
         records: str | Path | None = ...,
         chrome_trace: str | Path | None = ...,
+        what_if: bool | None = ...,
         offline: bool | None = ...,
         seed: int | str | None = ...,
         as_of: datetime.date | str | None = ...,
@@ -1201,6 +1202,7 @@ class _Simulate:
             step_by_step: Process every engine step; same records, slower.
             records: Write one row per request.
             chrome_trace: Write the run as a trace that Perfetto opens.
+            what_if: Controls on the page of -o FILE.html: other loads, lengths, prices, hours.
             offline: Never use the network.
             seed: Seed of everything random: same seed, same answer.
             as_of: Prices and availability as known on that day.
@@ -1313,6 +1315,7 @@ class _Simulate:
         beside_gbps: float | str | None = ...,
         across: Literal['dp', 'pp'] | None = ...,
         chrome_trace: str | Path | None = ...,
+        memory_snapshot: str | Path | None = ...,
         offline: bool | None = ...,
         seed: int | str | None = ...,
         as_of: datetime.date | str | None = ...,
@@ -1374,6 +1377,7 @@ class _Simulate:
             beside_gbps: Its network per accelerator, Gb/s.
             across: What lies on both sides: replicas (dp) or stages (pp).
             chrome_trace: Write the run as a trace that Perfetto opens.
+            memory_snapshot: Write memory over the step with the fields of PyTorch's snapshots.
             offline: Never use the network.
             seed: Seed of everything random: same seed, same answer.
             as_of: Prices and availability as known on that day.

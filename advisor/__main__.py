@@ -67,13 +67,23 @@ def _run(arguments: list[str], is_closed: bool) -> int:
     try:
         if is_closed and not {"-q", "--quiet"} & set(arguments):
             raise UnreadAnswerError("it is closed")
-        has_defaults = any(map(sets_an_option, os.environ)) or bool(default_files(os.environ, Path.cwd()))
+        is_completion = COMPLETION in os.environ
+        has_defaults = not is_completion and (
+            any(map(sets_an_option, os.environ)) or bool(default_files(os.environ, Path.cwd()))
+        )
         if not arguments and sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty():
             from advisor.cli.interview import ask_words
 
             arguments = ask_words()
-        words = _words_to_complete(os.environ) if COMPLETION in os.environ else arguments
-        command = get_command(tree(FOLDERS if has_defaults else folders_for(words)))
+        words = _words_to_complete(os.environ) if is_completion else arguments
+        folders = FOLDERS if has_defaults else folders_for(words)
+        # Options of all commands take 60 ms to read; the first word of a line is the name of a command.
+        needs_names = is_completion and folders is FOLDERS and not any(word.startswith("-") for word in words)
+        if needs_names:
+            from typer.completion import get_completion_inspect_parameters
+
+            get_completion_inspect_parameters()  # teaches the parser to answer shells
+        command = get_command(tree(folders, has_options=not needs_names))
         defaults = _defaults(command, arguments) if has_defaults else {}
         outcome = command(args=arguments, prog_name="advisor", standalone_mode=False, default_map=defaults)
         code = _delivered_exit_code(outcome) if callable(outcome) else outcome

@@ -3,9 +3,11 @@
 import datetime
 import os
 import shlex
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -98,6 +100,49 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         assert text == file.read_text(encoding="utf-8"), f"differs from {file}; --update-golden accepts it"
 
     return check
+
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A headless Chromium of this machine, driven over its DevTools protocol."""
+    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
+    if path is None:
+        pytest.skip("no Chromium here, so pages are not opened (Debian: apt-get install chromium)")
+    playwright = pytest.importorskip(
+        "playwright.sync_api", reason="pip install '.[test-browser]' opens pages"
+    )
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
+        yield opened
+        opened.close()
+
+
+@pytest.fixture
+def open_page(browser: Any) -> Iterator[Callable[..., Any]]:
+    """Open pages with a fragment of their address; at the end none may have complained or asked for anything else."""
+    contexts: list[Any] = []
+    complaints: list[str] = []
+
+    def open_file(file: Path, fragment: str = "", width: int = 1280, scheme: str = "light") -> Any:
+        contexts.append(browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme))
+        page = contexts[-1].new_page()
+        page.on("console", lambda message: complaints.append(message.text))
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on(
+            "request",
+            lambda each: None if each.url.startswith(("file:", "data:")) else complaints.append(each.url),
+        )
+        page.goto(file.as_uri() + fragment)
+        page.wait_for_selector("html[data-ready]")
+        return page
+
+    yield open_file
+    for context in contexts:
+        context.close()
+    assert complaints == []
 
 
 @pytest.fixture(scope="session")

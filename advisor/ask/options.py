@@ -429,6 +429,17 @@ ChromeTrace = Annotated[
 ]
 
 
+MemorySnapshot = Annotated[
+    Path | None,
+    Option(
+        metavar="OUT.json",
+        help="Write memory over the step with the fields of PyTorch's snapshots.",
+        show_default=False,
+    ),
+    Effect.WRITES,
+]
+
+
 @dataclass(frozen=True, slots=True)
 class LayoutOptions:
     """How a model is laid out, as typed."""

@@ -127,7 +127,9 @@ def effect_of(annotation: Any) -> Effect | None:
     return Effect.READS if isinstance(declared, ArgumentInfo) else Effect.WRITES
 
 
-def function_of(found: Command, *, is_group: bool = False) -> Callable[..., Delivery | None]:
+def function_of(
+    found: Command, *, is_group: bool = False, takes_options: bool = True
+) -> Callable[..., Delivery | None]:
     """Return the function that Typer sees: its signature is the fields of the inputs, then the shared options.
 
     It hands the delivery back instead of making it: Typer turns a broken pipe into exit code 1, we do not. The command
@@ -144,7 +146,8 @@ def function_of(found: Command, *, is_group: bool = False) -> Callable[..., Deli
 
     kind = inspect.Parameter.KEYWORD_ONLY
     parameters = [inspect.Parameter("_context", kind, annotation=typer.Context)]
-    parameters += [*parameters_of(found.inputs), *parameters_of(SharedOptions)]
+    if takes_options:
+        parameters += [*parameters_of(found.inputs), *parameters_of(SharedOptions)]
     if COMPLETION in os.environ:
         from advisor.cli.completion import add_completion
 
@@ -171,11 +174,13 @@ def run_command(
 
     check_numbers(values)
     check_files(found.effects, values)
-    shared = replace(check_shared(fill_inputs(SharedOptions, values)), given=given)
+    shared = fill_inputs(SharedOptions, values)
     if shared.output is not None:
-        from advisor.render.files import check_form
+        from advisor.render.files import check_form, forms_for
 
-        check_form(shared.output, has_table=found.has_table, has_drawing=found.has_drawing)
+        forms = forms_for(has_table=found.has_table, has_drawing=found.has_drawing)
+        check_form(shared.output, forms, _commands_that_draw)
+    shared = replace(check_shared(shared), given=given)
     wrong_clock = "" if "as_of" in given else clock_warning(shared.as_of)
     try:
         with use_fetch(hub_fetch(offline=shared.offline)):
@@ -189,6 +194,10 @@ def run_command(
     warnings.append(wrong_clock)
     warnings += implausible(answer.result)
     return replace(answer, warnings=tuple(filter(None, warnings))), shared
+
+
+def _commands_that_draw() -> list[str]:
+    return [name for name, one in commands().items() if one.has_drawing]
 
 
 def _names_given(context: typer.Context, values: Mapping[str, Any]) -> frozenset[str]:
@@ -224,16 +233,25 @@ def deliver(answer: "Answer", shared: SharedOptions) -> int:
         from advisor.render.atomic import write_text
         from advisor.render.files import writer_for
 
-        write_text(shared.output, writer_for(shared.output)(answer, content))
+        try:
+            written = writer_for(shared.output)(answer, content)
+        except AdvisorError:  # the work is done, so the answer is told although it has no such form
+            _show(answer)
+            raise
+        write_text(shared.output, written)
         if not shared.quiet:
             note(f"wrote {shared.output}")
     if shared.json:
         _write_json(dump(content))
     elif not (shared.quiet and shared.output is not None):
-        from advisor.render.terminal import print_blocks
-
-        print_blocks(answer.blocks, sys.stdout)
+        _show(answer)
     return answer.exit_code
+
+
+def _show(answer: "Answer") -> None:
+    from advisor.render.terminal import print_blocks
+
+    print_blocks(answer.blocks, sys.stdout)
 
 
 _ORDER: Final = (
@@ -303,26 +321,34 @@ def folders_for(arguments: Sequence[str]) -> Sequence[str]:
     )
 
 
-def tree(folders: Sequence[str] = FOLDERS) -> typer.Typer:
-    """Return the commands of some folders as Typer takes them."""
+def tree(folders: Sequence[str] = FOLDERS, *, has_options: bool = True) -> typer.Typer:
+    """Return the commands of some folders as Typer takes them; without options where a shell asks for their names."""
     top = typer.Typer(
         name="advisor",
         help="Which accelerators for AI, how many, in which layout, at what cost, how fast, and how sure.",
         epilog=EPILOG,
         context_settings={"help_option_names": ["-h", "--help"]},
         pretty_exceptions_enable=False,
+        add_completion=has_options,
+        add_help_option=has_options,
     )
-    top.callback(invoke_without_command=True)(_top)
+    top.callback(invoke_without_command=True)(_top if has_options else _show_help)
     known = commands(folders)
     groups = {name: typer.Typer(cls=OnceGroup, help=text) for name, text in GROUPS.items()}
     for name, group in groups.items():
-        bare = function_of(known[name], is_group=True) if name in known else _show_help
+        bare = (
+            function_of(known[name], is_group=True, takes_options=has_options)
+            if name in known
+            else _show_help
+        )
         group.callback(invoke_without_command=True)(bare)
         top.add_typer(group, name=name)
     for name, found in known.items():
         if name not in groups:
             kind = class_of(name, found.inputs, found.works) if found.works is not None else Once
-            groups.get(name.split()[0], top).command(found.word, cls=kind)(function_of(found))
+            groups.get(name.split()[0], top).command(found.word, cls=kind)(
+                function_of(found, takes_options=has_options)
+            )
     return top
 
 

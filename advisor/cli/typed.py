@@ -168,14 +168,11 @@ def _words(option: str) -> str:
 def check_shared(shared: SharedOptions) -> SharedOptions:
     """Return the shared options if the work can begin with them.
 
-    Raises: AdvisorError: an unknown output format, an output path that cannot be written, or a file that is no
-        calibration.
+    Raises: AdvisorError: an output path that cannot be written, or a file that is no calibration.
     """
     if shared.output is not None:
         from advisor.render.atomic import check_writable
-        from advisor.render.files import writer_for
 
-        writer_for(shared.output)
         check_writable(shared.output)
     if shared.calibration is not None:
         from advisor.ask.own_data import read_calibration

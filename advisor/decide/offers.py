@@ -8,6 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Final, get_args
 
 from advisor.catalog import accelerators as accelerator_catalog
@@ -28,6 +29,7 @@ from advisor.catalog.units import KILO
 from advisor.decide.option import Machine, Offer
 from advisor.decide.scenario import Constraints, Market
 from advisor.simulator.calibrated_device import calibrated_accelerator
+from advisor.simulator.deployment import Deployment
 
 OWN = "own"
 """Provider of hardware that is already there."""
@@ -308,6 +310,29 @@ def placements(size: int, offers: Iterable[Price], accelerator: Accelerator) -> 
         elif size % count == 0 and count >= min(node, domain) and accelerator.scale_out_bytes_per_s:
             found.append(_placement(price, 1, size, size // count))
     return sorted(found, key=lambda placement: placement.usd_per_replica_hour)
+
+
+def cheapest_placement(
+    deployment: Deployment,
+    as_of: datetime.date,
+    *,
+    term: Term,
+    provider: str | None,
+    price_cache: Path | None,
+) -> Placement | None:
+    """Return the cheapest way to rent a replica of a deployment; None if no offer holds one.
+
+    Raises: UnknownNameError: the provider is not known.
+    """
+    market = Market(
+        accelerators=(deployment.accelerator.id,),
+        providers=(provider,) if provider else (),
+        terms=(term,),
+        price_cache=price_cache,
+    )
+    offers = offers_by_accelerator(market, as_of).get(deployment.accelerator.id, ())
+    found = placements(deployment.accelerators_per_replica, offers, deployment.accelerator)
+    return found[0] if found else None
 
 
 def _placement(price: Price, replicas: int, accelerators: int, num_skus: int) -> Placement:

@@ -27,7 +27,7 @@ def as_csv(answer: Answer, content: Mapping[str, Json]) -> str:
 
     Raises: AdvisorError: the answer is not a list.
     """
-    return csv_text(_records(answer, "CSV"))
+    return csv_text(_records(answer, ".csv"))
 
 
 def as_parquet(answer: Answer, content: Mapping[str, Json]) -> bytes:
@@ -35,41 +35,13 @@ def as_parquet(answer: Answer, content: Mapping[str, Json]) -> bytes:
 
     Raises: AdvisorError: the answer is not a list. MissingHardwareError: pyarrow is not installed.
     """
-    return parquet_bytes(_records(answer, "Parquet"))
+    return parquet_bytes(_records(answer, ".parquet"))
 
 
 def _records(answer: Answer, form: str) -> Sequence[object]:
     if not answer.records:
-        raise _no_table(form)
+        raise _missing_form(form, "it is one record with nested parts", forms_of(answer))
     return answer.rows()
-
-
-def _no_table(form: str) -> AdvisorError:
-    return AdvisorError(
-        f"this answer has no table to write as {form}",
-        why="it is one record with nested parts",
-        fix="use a file name that ends in .json, .md or .html",
-    )
-
-
-def _no_drawing() -> AdvisorError:
-    return AdvisorError(
-        "this answer has no drawing to write as SVG",
-        why="advisor roofline draws, other commands do not",
-        fix="use a file name that ends in .json, .md or .html",
-    )
-
-
-def check_form(path: Path, *, has_table: bool, has_drawing: bool) -> None:
-    """Refuse a format that a command's answers do not have, before the work.
-
-    Raises: AdvisorError: a table or a drawing is asked of answers without.
-    """
-    suffix = path.suffix.lower()
-    if suffix in (".csv", ".parquet") and not has_table:
-        raise _no_table(suffix[1:].upper() if suffix == ".csv" else "Parquet")
-    if suffix == ".svg" and not has_drawing:
-        raise _no_drawing()
 
 
 def as_markdown(answer: Answer, content: Mapping[str, Json]) -> str:
@@ -108,7 +80,7 @@ def as_svg(answer: Answer, content: Mapping[str, Json]) -> str:
     Raises: AdvisorError: it has none.
     """
     if not answer.svg:
-        raise _no_drawing()
+        raise _missing_form(".svg", "only some answers of this command have one", forms_of(answer))
     return legible(answer.svg)
 
 
@@ -120,7 +92,58 @@ WRITERS: Final[dict[str, Writer]] = {
     ".parquet": as_parquet,
     ".svg": as_svg,
 }
-_FOR_ALL: Final = (".json", ".csv", ".md", ".html")
+_HOLDS: Final = {".csv": "table", ".parquet": "table", ".svg": "drawing"}
+"""Part without which an answer has no such form; the other forms hold any answer."""
+
+
+def forms_for(*, has_table: bool, has_drawing: bool) -> tuple[str, ...]:
+    """Return the suffixes of the files that answers with or without tables and drawings can be written to."""
+    lacks = {"table": not has_table, "drawing": not has_drawing}
+    return tuple(suffix for suffix in WRITERS if not lacks.get(_HOLDS.get(suffix, ""), False))
+
+
+def forms_of(answer: Answer) -> tuple[str, ...]:
+    """Return the suffixes of the files that an answer can be written to."""
+    return forms_for(has_table=bool(answer.records), has_drawing=bool(answer.svg))
+
+
+def check_form(path: Path, forms: Sequence[str], drawn_by: Callable[[], Sequence[str]]) -> None:
+    """Refuse a file that the answers of a command cannot be written to, before the work.
+
+    `forms` are the suffixes that can; `drawn_by` returns the commands that draw.
+
+    Raises: AdvisorError: the suffix is of no format of the command. MissingHardwareError: nothing here can write it.
+    """
+    suffix = path.suffix.lower()
+    if suffix == ".parquet":
+        check_parquet()
+    if suffix in forms:
+        return
+    if suffix == ".svg":
+        names = ", ".join(f"advisor {name}" for name in drawn_by())
+        raise _missing_form(
+            suffix, f"{names} draw; charts of other answers are on their pages (.html)", forms
+        )
+    if suffix in WRITERS:
+        raise _missing_form(suffix, "it is one record with nested parts", forms)
+    stem = path.name.partition(".")[0] if Path(path.stem).suffix.lower() in WRITERS else path.stem
+    raise AdvisorError(
+        f"no output format for {path.name}",
+        why=f"the suffix {path.suffix!r} is not known" if path.suffix else "the file name has no suffix",
+        fix=f"let it end in {_list_words(forms)}, e.g. -o {quote(str(path.with_name(f'{stem}.json')))}",
+    )
+
+
+def _missing_form(suffix: str, why: str, forms: Sequence[str]) -> AdvisorError:
+    return AdvisorError(
+        f"this answer has no {_HOLDS[suffix]} to write as {suffix[1:].upper()}",
+        why=why,
+        fix=f"use a file name that ends in {_list_words(forms)}",
+    )
+
+
+def _list_words(forms: Sequence[str]) -> str:
+    return f"{', '.join(forms[:-1])} or {forms[-1]}"
 
 
 def writer_for(path: Path) -> Writer:
@@ -128,13 +151,5 @@ def writer_for(path: Path) -> Writer:
 
     Raises: AdvisorError: the suffix is of no known format. MissingHardwareError: nothing here can write it.
     """
-    suffix = path.suffix.lower()
-    if suffix == ".parquet":
-        check_parquet()
-    if suffix not in WRITERS:
-        raise AdvisorError(
-            f"no output format for {path.name}",
-            why=f"the suffix {path.suffix!r} is not known" if path.suffix else "the file name has no suffix",
-            fix=f"let it end in {', '.join(_FOR_ALL)}, e.g. -o {quote(str(path.with_suffix('.json')))}",
-        )
-    return WRITERS[suffix]
+    check_form(path, tuple(WRITERS), tuple)
+    return WRITERS[path.suffix.lower()]

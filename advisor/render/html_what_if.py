@@ -10,7 +10,12 @@ from advisor.render.html_controls import ID, TITLE, choice, controls_html, numbe
 __all__ = ["ID", "TITLE", "what_if_html", "what_if_script"]
 
 SERVING: Final = "serving"
-_SCRIPTS: Final = {SERVING: "what_if_serving.js", "cost": "what_if_cost.js", "build": "what_if_build.js"}
+_SCRIPTS: Final = {
+    SERVING: "what_if_serving.js",
+    "cost": "what_if_cost.js",
+    "build": "what_if_build.js",
+    "simulate": "what_if_simulate.js",
+}
 _TERMS: Final = {
     "on_demand": "on demand",
     "spot": "spot",

@@ -3,10 +3,8 @@
 import contextlib
 import io
 import json
-import os
 import random
-import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,7 +14,6 @@ from advisor.__main__ import main
 from advisor.catalog.schema import Price
 from advisor.workstation import rents
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 ASKED: Final = "build --model 8b --budget 3000 --top 3 --as-of 2026-11-20 -q"
 DECAY: Final = 28.2
 """Loss of value a year of the catalog [%]."""
@@ -26,18 +23,6 @@ CLIPPED: Final = """[...document.querySelectorAll('#what-if-rows td')].filter((t
     td.scrollWidth > td.clientWidth + 1).map((td) => td.textContent)"""
 NEVER: Final = -1.0
 """A placeholder for a figure that does not exist."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
-    if path is None:
-        pytest.skip("no Chromium here, so pages are not opened")
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield opened
-        opened.close()
 
 
 def run(command: str) -> str:
@@ -53,20 +38,6 @@ def write_page(folder: Path, options: str = "") -> Path:
     file = folder / "build.html"
     run(f"{ASKED} {options} --what-if -o {file}")
     return file
-
-
-def open_page(browser: Any, file: Path, fragment: str = "", width: int = 1280) -> tuple[Any, list[str]]:
-    page = browser.new_context(viewport={"width": width, "height": 900}).new_page()
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on(
-        "request",
-        lambda each: None if each.url.startswith(("file:", "data:")) else complaints.append(each.url),
-    )
-    page.goto(file.as_uri() + fragment)
-    page.wait_for_selector("html[data-ready]")
-    return page, complaints
 
 
 def read_figures(page: Any, setting: Mapping[str, float]) -> dict[str, list[float]]:
@@ -113,10 +84,10 @@ def settings() -> list[dict[str, float]]:
 
 @pytest.mark.slow
 def test_another_use_costs_what_a_new_run_says(
-    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    open_page: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """20 settings: dollars an hour and per million tokens, owned and rented, and days until it pays off."""
-    page, complaints = open_page(browser, write_page(tmp_path))
+    page = open_page(write_page(tmp_path))
     listed = rents.prices_as_of
     for setting in settings():
         factor = 1.0 + setting["rent"] / 100.0
@@ -140,33 +111,28 @@ def test_another_use_costs_what_a_new_run_says(
             assert found[name] == pytest.approx(figures, rel=1e-9), (setting, name)
         owned = [figures[2] for figures in found.values()]
         assert owned == sorted(owned)
-    assert complaints == []
-    page.context.close()
 
 
-def test_a_typed_resale_value_is_a_control(browser: Any, tmp_path: Path) -> None:
-    page, complaints = open_page(browser, write_page(tmp_path, "--resale 0.5"))
+def test_a_typed_resale_value_is_a_control(open_page: Callable[..., Any], tmp_path: Path) -> None:
+    page = open_page(write_page(tmp_path, "--resale 0.5"))
     found = read_figures(page, {"resale": 20.0, "years": 5.0})
     expected = ask_figures("--resale 0.2 --years 5")
     for name, figures in expected.items():
         assert found[name] == pytest.approx(figures, rel=1e-9)
-    assert complaints == []
-    page.context.close()
 
 
-def test_controls_work_with_the_keyboard_and_keep_a_link(browser: Any, tmp_path: Path) -> None:
+def test_controls_work_with_the_keyboard_and_keep_a_link(
+    open_page: Callable[..., Any], tmp_path: Path
+) -> None:
     file = write_page(tmp_path)
-    page, complaints = open_page(browser, file, "#what-if:hours=1e999&years=<b>&rent=NaN", width=390)
+    page = open_page(file, "#what-if:hours=1e999&years=<b>&rent=NaN", width=390)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert page.evaluate(CLIPPED) == []
     page.focus("#w-years")
     page.keyboard.press("ArrowUp")
     assert float(page.input_value("#w-years")) > 3.0
     link = page.evaluate("location.hash")
-    again, more = open_page(browser, file, link)
+    again = open_page(file, link)
     assert again.inner_text("#what-if-answer") == page.inner_text("#what-if-answer")
     again.click("#what-if-reset")
     assert again.evaluate("location.hash") == ""
-    assert complaints == more == []
-    page.context.close()
-    again.context.close()

@@ -1,7 +1,5 @@
 """Reports in a real browser: they draw, sort, filter, unfold, change colours, print, and use no network."""
 
-import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -24,28 +22,12 @@ from advisor.render.answer import (
 from advisor.render.document import document
 from advisor.render.html_page import as_html
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 MOST_READY_MS = 1000.0
 MOST_BYTES = 1_200_000
 ASKED = (
     "advisor recommend --model llama-3.1-8b --workload serve --gpu h100-sxm,l40s,rtx-4090 --top 2 "
     "--as-of 2026-11-20"
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """A headless Chromium of this machine, driven over its DevTools protocol."""
-    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
-    if path is None:
-        pytest.skip("no Chromium here, so reports are not opened (Debian: apt-get install chromium)")
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="pip install '.[test-browser]' opens reports"
-    )
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield opened
-        opened.close()
 
 
 class Visit:
@@ -197,39 +179,6 @@ def test_every_command_writes_a_page_that_works(
     assert found.value(NAMELESS) == []
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        *COMMANDS,
-        "advisor recommend --model 8b --rate 4 --gpu l40s,h100-sxm --what-if",
-        "advisor cost --model 8b --rate 4 --gpu l40s,h100-sxm --what-if",
-        "advisor build --model 8b --top 2 --what-if",
-        "advisor recommend --model 8b --workload train --tokens 20B --gpus 16 --gpu h100-sxm",
-        "advisor simulate train --model 8b --gpu h100-sxm --gpus 8",
-    ],
-    ids=lambda command: " ".join(command.split()[1:3]),
-)
-def test_pages_keep_the_rules_of_accessibility(
-    browser: Any, cli: Callable[[str], Any], tmp_path: Path, command: str
-) -> None:
-    """Axe finds no violation, wide and light or narrow and dark."""
-    axe = pytest.importorskip("axe_playwright_python", reason="pip install '.[test-browser]' brings axe")
-    script = Path(axe.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
-    file = tmp_path / "page.html"
-    assert cli(f"{command} -o {file}").code == 0
-    for width, scheme in ((1280, "light"), (390, "dark")):
-        context = browser.new_context(
-            viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True
-        )
-        page = context.new_page()
-        page.goto(file.as_uri())
-        page.wait_for_selector("html[data-ready]", timeout=20_000)
-        page.evaluate(script)
-        found = page.evaluate("axe.run().then((result) => result.violations)")
-        context.close()
-        assert [(each["id"], each["nodes"][0]["html"]) for each in found] == []
-
-
 UNDRAWN = """[...document.querySelectorAll('figure.chart:not([data-drawn])')].filter((one) => one.offsetParent)
     .map((one) => one.textContent)"""
 NAMELESS = """[...document.querySelectorAll('button, input, [role=img], [role=region], nav, table, a')].filter((node) =>
@@ -360,6 +309,35 @@ def test_pointing_shows_numbers_with_their_interval(gallery: Path, visit: Callab
     assert "h100" in tip
     assert "$4/Mtok" in tip
     assert "80 % interval: $3-5/Mtok" in tip
+
+
+def test_lines_across_lie_at_their_values(tmp_path: Path, visit: Callable[..., Visit]) -> None:
+    """A line of a small value goes through the point that has the value."""
+    points = tuple(Datum(x, y) for x, y in ((1.0, 0.1), (2.0, 0.1284), (3.0, 0.15)))
+    chart = Chart(
+        "line",
+        "Small",
+        Axis("x"),
+        Axis("y"),
+        (Series("a", points),),
+        references=(Reference("y", 0.1284, "line"),),
+    )
+    answer = Answer({"kind": "gallery"}, {}, blocks=(), sections=(Section("Charts", (chart,)),))
+    file = tmp_path / "lines.html"
+    file.write_text(as_html(answer, document(answer, seed=0, shared={})), encoding="utf-8")
+    across, markers = visit(file).value(
+        """(() => {
+          const every = [...document.querySelectorAll(".plot svg path")];
+          const paths = every.map((one) => [one, one.getBoundingClientRect()]);
+          const middle = ([, box]) => box.top + box.height / 2;
+          const isLine = ([one, box]) => one.getAttribute("stroke-dasharray") && box.width > 200 && box.height < 3;
+          const isMarker = ([, { width, height }]) => Math.abs(width - height) < 1 && width > 3 && width < 8;
+          return [paths.filter(isLine).map(middle), paths.filter(isMarker).map(middle)];
+        })()"""
+    )
+    assert len(across) == 1
+    assert len(markers) == len(points)
+    assert min(abs(across[0] - marker) for marker in markers) < 1.0
 
 
 def test_zoom_changes_the_ticks_and_resets(gallery: Path, visit: Callable[..., Visit]) -> None:

@@ -1,7 +1,9 @@
 """The shell around every command: streams, shared options, files, exit codes, start-up cost."""
 
+import ast
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -12,7 +14,10 @@ from typing import Any
 import pytest
 
 from advisor import __version__
+from advisor.catalog.errors import AdvisorError
+from advisor.cli.command import commands, run_command
 from advisor.cli.errors import EXIT_CODES
+from advisor.render.files import forms_for
 
 ROOT = Path(__file__).resolve().parents[2]
 Cli = Callable[[str], Any]
@@ -189,6 +194,53 @@ def test_a_bad_output_path_is_refused_before_any_work(
     assert "To fix:" in run.err
     assert run.out == ""
     assert list(folder.iterdir()) == []
+
+
+def folders_that_draw() -> set[str]:
+    """Return the folders of commands whose code hands a drawing to an answer."""
+    return {
+        file.parent.name
+        for file in (ROOT / "advisor" / "commands").glob("*/*.py")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.keyword) and node.arg == "svg"
+    }
+
+
+def test_commands_that_draw_say_so() -> None:
+    said = {one.inputs.__module__.split(".")[-2] for one in commands().values() if one.has_drawing}
+    assert said == folders_that_draw()
+
+
+@pytest.mark.parametrize("suffix", [".svg", ".csv", ".png", ""])
+@pytest.mark.parametrize("name", sorted(commands()))
+def test_a_file_that_a_command_cannot_write_is_answered_with_those_that_it_can(
+    cli: Cli, tmp_path: Path, name: str, suffix: str
+) -> None:
+    """The fix lists the forms of this very command; for a drawing, the commands that draw are named."""
+    found = commands()[name]
+    able = {".svg": found.has_drawing, ".csv": found.has_table}.get(suffix, False)
+    file = tmp_path / f"x{suffix}"
+    forms = forms_for(has_table=found.has_table, has_drawing=found.has_drawing)
+    if able:
+        assert suffix in forms
+        return
+    with pytest.raises(AdvisorError) as refused:
+        run_command(found, {"output": file}, frozenset())
+    assert refused.value.fix is not None
+    assert set(re.findall(r"(?<![\w/])\.[a-z]+", refused.value.fix.partition(", e.g.")[0])) == set(forms)
+    if suffix == ".svg":
+        drawing = [name for name, one in commands().items() if one.has_drawing]
+        assert all(f"advisor {each}" in refused.value.why for each in drawing)
+
+
+def test_an_answer_without_a_drawing_is_told_before_the_refusal(cli: Cli, tmp_path: Path) -> None:
+    run = cli(
+        f"advisor recommend --model 8b --rate 2 --gpu l40s --engine vllm --fast -q -o {tmp_path / 'x.svg'}"
+    )
+    assert run.code == 2
+    assert "l40s" in run.out
+    assert "no drawing" in run.err
+    assert ".csv" in run.err
 
 
 def test_a_failed_write_leaves_the_old_file_and_no_part(

@@ -73,11 +73,26 @@ def test_the_last_name_of_a_list_is_completed() -> None:
     assert set(NAMES.values()) >= {"models", "accelerators", "providers", "profiles", "regions", "engines"}
 
 
-def test_completion_is_quick() -> None:
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize(
+    ("line", "names"),
+    [
+        ("advisor rec", {"recommend"}),
+        ("advisor s", {"simulate", "sweep", "serve-api"}),
+        ("advisor simulate se", {"serve"}),
+        ("advisor --ver", {"--version"}),
+    ],
+)
+def test_commands_are_completed(shell: str, line: str, names: set[str]) -> None:
+    assert names <= {word.partition(":")[0] for word in complete(shell, line)}
+
+
+@pytest.mark.parametrize("line", ["advisor rec", "advisor recommend --gpu h1"])
+def test_completion_is_quick(line: str) -> None:
     times = []
     for _ in range(3):
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        complete("bash", "advisor recommend --gpu h1")
+        complete("bash", line)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
     assert min(times) <= MOST_COMPLETION_S

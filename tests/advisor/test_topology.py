@@ -1,9 +1,6 @@
 """Drawings of nodes: links carry the groups that cross them, and labels overlap on neither a phone nor a desk."""
 
-import os
 import re
-import shutil
-from collections.abc import Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -15,7 +12,6 @@ from advisor.render.document import document
 from advisor.render.html_page import as_html
 from advisor.render.topology import RankGroups, carried_between, carried_inside, topology_svg
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 LAYOUTS = (
     (8, 8, (8, 1, 1)),
     (64, 8, (8, 2, 4)),
@@ -58,18 +54,6 @@ def test_links_carry_the_groups_that_cross_them(count: int, node: int, degrees: 
 def test_names_are_text() -> None:
     drawing = topology_svg("<script>", 16, 8, exchanges_of((8, 2, 1)))
     assert "<script>" not in drawing
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
-    if path is None:
-        pytest.skip("no Chromium here, so pages are not opened")
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield opened
-        opened.close()
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -1,10 +1,8 @@
 """What-if pages: they rank as new runs do, as the Python of the surface does, and take no text of a link as code."""
 
 import datetime
-import os
 import random
-import shutil
-from collections.abc import Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args
@@ -33,7 +31,6 @@ from advisor.render.document import document
 from advisor.render.html_page import as_html
 from advisor.simulator.quantity import Basis
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 DAY = datetime.date(2026, 11, 20)
 GPUS = ("l40s", "h100-sxm", "rtx-4090", "mi300x", "b200-sxm", "l4")
 SETTINGS = 20
@@ -213,32 +210,6 @@ def test_a_page_has_no_form_no_handler_and_one_policy(surface: WhatIfSurface) ->
     assert "crest </script>" not in hostile
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, BROWSERS)), None)
-    if path is None:
-        pytest.skip("no Chromium here, so pages are not opened")
-    playwright = pytest.importorskip("playwright.sync_api")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-gpu"])
-        yield opened
-        opened.close()
-
-
-def visit(browser: Any, file: Path, fragment: str = "", width: int = 1280) -> tuple[Any, list[str]]:
-    context = browser.new_context(viewport={"width": width, "height": 900})
-    page = context.new_page()
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text))
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.on(
-        "request", lambda request: complaints.append(request.url) if "file:" not in request.url[:5] else None
-    )
-    page.goto(file.as_uri() + fragment)
-    page.wait_for_selector("html[data-ready]")
-    return page, [each for each in complaints if not each.startswith("data:")]
-
-
 def shown_rows(page: Any) -> list[list[str]]:
     found: list[list[str]] = page.evaluate(
         "[...document.querySelector('#what-if-rows tbody').rows].map((tr) => [...tr.cells].map((td) => td.textContent))"
@@ -254,11 +225,13 @@ def words_of(row: WhatIfRow) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_script_ranks_as_the_surface_does(browser: Any, tmp_path: Path, seed: int) -> None:
+def test_the_script_ranks_as_the_surface_does(
+    open_page: Callable[..., Any], tmp_path: Path, seed: int
+) -> None:
     drawn = random_surface(seed)
     file = tmp_path / "page.html"
     file.write_text(page_of(drawn), encoding="utf-8")
-    page, complaints = visit(browser, file)
+    page = open_page(file)
     draw = random.Random(100 + seed)
     for _ in range(12):
         load = round(draw.uniform(1.0, 100.0), 2)
@@ -274,14 +247,14 @@ def test_the_script_ranks_as_the_surface_does(browser: Any, tmp_path: Path, seed
         setting = WhatIfSetting(load, limit_ms / 1000, term, precision or None, {"l40s": 1 + change / 100})
         expected = [words_of(row) for row in rank_setting(drawn, setting)][:10]
         assert [(row[1], row[2]) for row in shown_rows(page)] == expected, setting
-    assert complaints == []
-    page.context.close()
 
 
-def test_controls_work_with_the_keyboard_and_keep_a_link(browser: Any, tmp_path: Path) -> None:
+def test_controls_work_with_the_keyboard_and_keep_a_link(
+    open_page: Callable[..., Any], tmp_path: Path
+) -> None:
     file = tmp_path / "page.html"
     file.write_text(page_of(random_surface(1)), encoding="utf-8")
-    page, complaints = visit(browser, file, width=390)
+    page = open_page(file, width=390)
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     page.focus("#w-load-slider")
     for _ in range(20):
@@ -291,15 +264,12 @@ def test_controls_work_with_the_keyboard_and_keep_a_link(browser: Any, tmp_path:
     assert f"load={load:g}" in page.evaluate("location.hash")
     assert str(load).rstrip("0").rstrip(".")[:3] in page.inner_text("#what-if-answer")
     link = page.evaluate("location.hash")
-    again, more = visit(browser, file, link)
+    again = open_page(file, link)
     assert shown_rows(again) == shown_rows(page)
     again.click("#what-if-reset")
     assert "load" not in again.evaluate("location.hash")
     controls = "[...document.querySelectorAll('#what-if input, #what-if select')]"
     assert page.evaluate(f"{controls}.filter((each) => !each.labels.length && !each.ariaLabel).length") == 0
-    assert complaints == more == []
-    page.context.close()
-    again.context.close()
 
 
 @pytest.mark.parametrize(
@@ -312,11 +282,11 @@ def test_controls_work_with_the_keyboard_and_keep_a_link(browser: Any, tmp_path:
         "#what-if:" + "load=5&" * 5000,
     ],
 )
-def test_a_link_from_a_mail_executes_nothing(browser: Any, tmp_path: Path, fragment: str) -> None:
+def test_a_link_from_a_mail_executes_nothing(
+    open_page: Callable[..., Any], tmp_path: Path, fragment: str
+) -> None:
     file = tmp_path / "page.html"
     file.write_text(page_of(random_surface(2)), encoding="utf-8")
-    page, complaints = visit(browser, file, fragment)
-    assert complaints == []
+    page = open_page(file, fragment)
     assert page.inner_text("#what-if-answer").startswith(("At ", "Nothing"))
     assert 1.0 <= float(page.input_value("#w-load")) <= 100.0
-    page.context.close()

@@ -83,6 +83,7 @@ class BuildConditions:
 @command(
     "build",
     uses_calibration=True,
+    has_drawing=True,
     studied=Studied(
         best_of="builds",
         pareto=("min builds_total_usd", "max builds_performance_output_tokens_per_s"),

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.part_prices import STALE_AFTER_DAYS, price_words
 from advisor.catalog.units import BITS_PER_BYTE, GB
+from advisor.commands.build.machine_picture import machine_svg
 from advisor.commands.build.records import bill_records, build_record, question_inputs
 from advisor.render.answer import Answer, Axis, Block, Chart, Datum, Paragraph, Series, Table, columns
 from advisor.render.document import fields_of
@@ -65,6 +66,7 @@ def plan_answer(found: PlanResult, question: Question, notes: tuple[str, ...], *
         inputs=question_inputs(question),
         blocks=tuple(blocks),
         records="bill",
+        svg="" if first.machine is None else machine_svg(f"{first.name}: slots and cables", first.machine),
         warnings=(*price_warnings(found.builds[:1], question.as_of), *speed_warnings(first)),
         notes=(*notes, *(f"left out: {system}" for system in found.left_out)),
     )

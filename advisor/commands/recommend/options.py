@@ -117,6 +117,7 @@ class Emission:
 @command(
     "recommend",
     uses_calibration=True,
+    has_drawing=True,
     studied=Studied(
         best_of="options",
         pareto=("min options_usd_per_million_tokens", "min options_ttft_s_p99"),
@@ -136,7 +137,7 @@ class RecommendInput(WorkQuestion):
     ] = False
 
 
-@command("replay")
+@command("replay", has_drawing=True)
 @dataclass(frozen=True, slots=True)
 class ReplayInput:
     """Ask the question of a saved plan again, with its day, seed and limits."""

@@ -23,6 +23,10 @@ _MARGIN: Final = 1.6
 """Factor that is kept free beyond the outermost mark."""
 _LEAST_RADIUS: Final = 9.0
 _MOST_RADIUS: Final = 20.0
+_LETTER: Final = 19.0
+"""Distance of two letters from which on their discs are apart."""
+_TURNS: Final = 12
+_MOST_RINGS: Final = 6
 _STYLE: Final = (
     ".roofline{--paper:#fff;--ink:#1b1f24;--soft:#57606a;--grid:#d8dee4;--decode:#0969da;--prefill:#bc4c00;"
     "--measured:#1a7f37;font:13px system-ui,sans-serif;max-width:100%;height:auto}"
@@ -34,7 +38,8 @@ _STYLE: Final = (
     ".roofline text.measured{fill:var(--measured);stroke:none}"
     ".roofline .decode{fill:var(--decode)}.roofline .prefill{fill:var(--prefill)}"
     ".roofline .mark{fill:var(--paper);text-anchor:middle;font-weight:600}.roofline .end{text-anchor:end}"
-    ".roofline .middle{text-anchor:middle}"
+    ".roofline .middle{text-anchor:middle}.roofline .lead{stroke:var(--soft);stroke-width:1}"
+    ".roofline .aside{stroke:var(--paper);stroke-width:1}"
 )
 
 
@@ -157,8 +162,12 @@ def _roof_words(roof: RoofLine) -> str:
 
 
 def _marks(scale: _LogScale, marks: Sequence[Mark]) -> Iterator[str]:
-    """Yield large marks first, so that small ones stay visible; then what the letters mean."""
-    for mark in sorted(marks, key=lambda mark: -mark.share_fraction):
+    """Yield large marks first, so that small ones stay visible; their letters, aside where another letter is; then what
+    the letters mean."""
+    ordered = sorted(marks, key=lambda mark: -mark.share_fraction)
+    letters: list[str] = []
+    taken: list[tuple[float, float]] = []
+    for mark in ordered:
         x = scale.x(mark.intensity_flop_per_byte)
         y = scale.y(mark.flop_per_s)
         radius = round(max(_LEAST_RADIUS, _MOST_RADIUS * math.sqrt(mark.share_fraction)), 1)
@@ -166,10 +175,33 @@ def _marks(scale: _LogScale, marks: Sequence[Mark]) -> Iterator[str]:
             f"{mark.phase}: {mark.label}, {digits(100 * mark.share_fraction, 2)} % of its pass"
         )
         yield f'<circle class="{mark.phase}" cx="{x}" cy="{y}" r="{radius}"><title>{words}</title></circle>'
-        yield _text(x, y + 4.5, mark.letter, "mark")
+        left, top = _free_place(x, y, radius, taken)
+        taken.append((left, top))
+        is_aside = (left, top) != (x, y)
+        if is_aside:
+            letters.append(f'<line class="lead" x1="{x}" y1="{y}" x2="{left}" y2="{top}"/>')
+            letters.append(f'<circle class="aside {mark.phase}" cx="{left}" cy="{top}" r="{_LEAST_RADIUS}"/>')
+        letters.append(_text(left, round(top + 4.5, 1), mark.letter, "mark"))
+    yield from letters
     for row, phase in enumerate(dict.fromkeys(mark.phase for mark in marks)):
         names = ", ".join(f"{mark.letter} {mark.label}" for mark in marks if mark.phase == phase)
         yield _text(_LEFT, _LEGEND_TOP + row * _LINE, f"{phase}: {names}", phase)
+
+
+def _free_place(
+    x: float, y: float, radius: float, taken: Sequence[tuple[float, float]]
+) -> tuple[float, float]:
+    """Return the middle of a letter: that of its mark, or the nearest place around it that is apart from others."""
+    for ring in range(_MOST_RINGS):
+        reach = 0.0 if ring == 0 else radius + _LETTER * ring
+        for turn in range(_TURNS if ring else 1):
+            angle = 2.0 * math.pi * turn / _TURNS
+            left = round(x + reach * math.cos(angle), 1)
+            top = round(y - reach * math.sin(angle), 1)
+            is_inside = _LEFT < left < _WIDTH - _RIGHT and _TOP < top < _HEIGHT - _BOTTOM
+            if is_inside and all(math.hypot(left - one, top - other) >= _LETTER for one, other in taken):
+                return left, top
+    return x, y
 
 
 def _text(x: float, y: float, text: str, kind: str) -> str:

@@ -23,8 +23,7 @@ from advisor.commands.simulate_fleet.fleet_file import (
 from advisor.commands.simulate_fleet.load import load_of_file
 from advisor.commands.simulate_fleet.options import FleetInput
 from advisor.commands.simulate_fleet.view import FleetRun, ReplicaBill, fleet_answer
-from advisor.decide.offers import offers_by_accelerator, placements
-from advisor.decide.scenario import Market
+from advisor.decide.offers import cheapest_placement
 from advisor.render.answer import Answer, Figure
 from advisor.render.atomic import check_writable, write_text
 from advisor.render.calibration_view import with_calibration
@@ -211,22 +210,16 @@ def _bill(table: PoolTable, deployment: Deployment, as_of: datetime.date) -> Rep
     """Return the bill of one replica: as the file states, or the cheapest offer of the catalog."""
     if table.usd_per_hour is not None:
         return ReplicaBill(table.usd_per_hour, table.provider or "stated", "", table.term, None)
-    market = Market(
-        accelerators=(deployment.accelerator.id,),
-        providers=(table.provider,) if table.provider else (),
-        terms=(table.term,),
-        price_cache=kept_prices(),
+    best = cheapest_placement(
+        deployment, as_of, term=table.term, provider=table.provider, price_cache=kept_prices()
     )
-    offers = offers_by_accelerator(market, as_of).get(deployment.accelerator.id, ())
-    found = placements(deployment.accelerators_per_replica, offers, deployment.accelerator)
-    if not found:
+    if best is None:
         who = table.provider or "anybody"
         raise AdvisorError(
             f"pool {table.name}: no {table.term} price of {deployment.accelerator.id} from {who}",
             why="the catalog has no such offer that holds a replica",
             fix="usd_per_hour of a replica, another provider or another term",
         )
-    best = found[0]
     price = best.price
     return ReplicaBill(best.usd_per_replica_hour, price.provider, price.sku, price.term, price.observed_on)
 

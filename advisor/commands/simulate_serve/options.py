@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
+from typer import Option
+
 from advisor.ask.options import (
     LAYOUT,
     LOAD,
@@ -104,6 +106,7 @@ class TwoPools:
     uses_calibration=True,
     studied=Studied(
         pareto=("min metrics_ttft_s_p99", "min metrics_tpot_s_p99", "max metrics_output_tokens_per_s"),
+        left_out=("what_if",),
     ),
 )
 @dataclass(frozen=True, slots=True)
@@ -182,5 +185,11 @@ class ServeInput:
     step_by_step: StepByStep = False
     records: RecordsFile = None
     chrome_trace: ChromeTrace = None
+    what_if: Annotated[
+        bool,
+        Option(
+            "--what-if", help="Controls on the page of -o FILE.html: other loads, lengths, prices, hours."
+        ),
+    ] = False
     keeps_records: bool = False
     """Whether the run keeps a record of each request; no option: files and pages decide."""

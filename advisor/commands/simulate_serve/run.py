@@ -1,6 +1,7 @@
 """Run one stated deployment under one load."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -100,6 +101,9 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
         words = Paragraph(ran.transfer.words)
         result = {**answer.result, "kv_transfer": ran.transfer}
         answer = replace(answer, result=result, blocks=(*answer.blocks, words))
+    if asked.what_if:
+        again = partial(run, deployment=deployment, calibration=calibration, slo=slo)
+        answer = _with_what_if(answer, asked, shared, again, ran)
     if calibration is None:
         return answer
     from advisor.render.calibration_view import with_calibration
@@ -122,6 +126,25 @@ def _write_records(asked: ServeInput, result: ServingResult, deployment: Deploym
         write_text(asked.chrome_trace, trace_text(serving_events(result.records), about))
         notes = (*notes, f"wrote {asked.chrome_trace}")
     return notes
+
+
+def _with_what_if(
+    answer: Answer, asked: ServeInput, shared: SharedOptions, run: "Callable[..., _Ran]", ran: "_Ran"
+) -> Answer:
+    """Return the answer with the controls of its page; `run` simulates the same deployment again."""
+    from advisor.commands.simulate_serve.what_if import price_of, with_what_if
+
+    def simulate_again(other: ServeInput) -> tuple[ServingPrediction, ServingResult]:
+        again = run(other, seeds=_seeds(other, shared.seed))
+        check_served(again.result)
+        return again.prediction, again.result
+
+    is_alike = not (asked.pools.is_given or asked.long_prompts or asked.other_replicas)
+    price = price_of(ran.replica.deployment, shared.as_of, is_alike=is_alike)
+    plain = replace(asked, keeps_records=False, records=None, chrome_trace=None)
+    return with_what_if(
+        answer, plain, simulate_again, ran.plan.traffic, price, seed=shared.seed, quiet=shared.quiet
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +227,12 @@ def _check_mechanisms(asked: ServeInput) -> None:
 
     Raises: AdvisorError: there are two of them.
     """
+    if asked.what_if and asked.load.trace is not None:
+        raise AdvisorError(
+            "--what-if and --trace exclude each other",
+            why="the page varies load and lengths, and a trace has its own",
+            fix="--rate 10, or leave --what-if out",
+        )
     if asked.gaps is not None and asked.burstiness is None:
         raise AdvisorError(
             "--gaps needs --burstiness", why="a distribution has a width", fix="--burstiness 2"

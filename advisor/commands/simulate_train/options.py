@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal
 
 from typer import Argument
 
-from advisor.ask.options import ChromeTrace, MethodName, OptimizerName, Panel
+from advisor.ask.options import ChromeTrace, MemorySnapshot, MethodName, OptimizerName, Panel
 from advisor.cli.command import Studied, command
 
 JOB: Final = Panel("Job")
@@ -195,10 +195,12 @@ class TrainInput:
     ] = None
 
     chrome_trace: ChromeTrace = None
+    memory_snapshot: MemorySnapshot = None
 
     def plan_options(self) -> dict[str, Any]:
         """Return the typed options by the names of a plan file."""
         values = asdict(self)
         del values["plan"]
         del values["chrome_trace"]
+        del values["memory_snapshot"]
         return {name: value for name, value in (values | values.pop("layout")).items() if value is not None}

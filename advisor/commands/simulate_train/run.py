@@ -89,8 +89,9 @@ def train(asked: TrainInput, shared: SharedOptions) -> Answer:
 
     Raises: AdvisorError and its kinds: something is malformed, unknown, or the plan cannot run.
     """
-    if asked.chrome_trace is not None:
-        check_writable(asked.chrome_trace)
+    for path in (asked.chrome_trace, asked.memory_snapshot):
+        if path is not None:
+            check_writable(path)
     values = with_switches(
         {**(_from_file(asked.plan) if asked.plan is not None else {}), **asked.plan_options()}
     )
@@ -134,15 +135,37 @@ def train(asked: TrainInput, shared: SharedOptions) -> Answer:
         too_large = _too_large(run.found) if islands is None else _part_too_large(islands, fits)
     told_network = network_note(cluster, plan.num_accelerators) if islands is None else ""
     notes = tuple(filter(None, (chosen.note, chip.note, second, told, hosted, told_network)))
+    about = {"model": job.model.id, "accelerator": accelerator.id, "plan": plan_words(plan)}
+    notes = (*notes, *_write_files(asked, run, about))
+    answer = train_answer(run, notes, tuple(filter(None, (too_large, *sold))))
+    return with_calibration(answer, calibration, tuple(each.accelerator.id for each in clusters))
+
+
+def _write_files(asked: TrainInput, run: TrainRun, about: Mapping[str, object]) -> tuple[str, ...]:
+    """Write the step into the files that were named, and return a note for each.
+
+    Raises: AdvisorError: a snapshot of two clusters is asked.
+    """
+    notes: tuple[str, ...] = ()
+    if asked.memory_snapshot is not None:
+        if run.islands is not None:
+            raise AdvisorError(
+                "--memory-snapshot is of one cluster",
+                why="two clusters hold unlike parts of the step",
+                fix="leave out the options of the second cluster, or --memory-snapshot",
+            )
+        from advisor.decide.training.memory_over_step import memory_over_step
+        from advisor.render.memory_snapshot import snapshot_text
+
+        write_text(asked.memory_snapshot, snapshot_text(memory_over_step(run.found), about))
+        notes = (*notes, f"wrote {asked.memory_snapshot}")
     if asked.chrome_trace is not None:
         from advisor.render.chrome_trace import trace_text, training_events
 
-        about = {"model": job.model.id, "accelerator": accelerator.id, "plan": plan_words(plan)}
         events = training_events(run.found.breakdown_s, run.found.run)
         write_text(asked.chrome_trace, trace_text(events, about))
         notes = (*notes, f"wrote {asked.chrome_trace}")
-    answer = train_answer(run, notes, tuple(filter(None, (too_large, *sold))))
-    return with_calibration(answer, calibration, tuple(each.accelerator.id for each in clusters))
+    return notes
 
 
 def _of_whole(values: Mapping[str, Any], islands: Islands | None) -> Mapping[str, Any]:

@@ -182,31 +182,40 @@
       for (const part of parts) found.push(+(part * 10 ** e).toPrecision(3));
     return found.filter((value) => value >= low && value <= high);
   };
-  const ticked = (axis, ends) => {
-    const customValues = ticks(ends.min, ends.max, axis);
+  const ticked = (axis, ends, from = -Infinity) => {
+    const customValues = ticks(ends.min, ends.max, axis).filter((value) => value >= from);
     return { ...ends, axisTick: { show: false, customValues }, axisLabel: text({ formatter: axisLabel(axis), hideOverlap: true, customValues }) };
   };
-  // Lines across: those that stand upright bear their name above the plot, those that lie above their end.
-  const references = (spec, flipped) => ({
-    silent: true,
-    symbol: "none",
-    animation: false,
-    lineStyle: { color: "var(--soft)", type: [5, 4], width: 1.2 },
-    data: spec.references.map(({ axis, value, label }) => {
+  // Lines across: those that stand upright bear their name above the plot, those that lie above them, at the end that has
+  // room; `at` says where on its axis a value lies [pixels]. A name that has no room is told by the table alone.
+  const LINE_PX = 15;
+  const LETTER_PX = 7;
+  const references = (spec, flipped, at) => {
+    const named = [];
+    const placed = spec.references.map(({ axis, value, label }) => {
       const isUpright = (axis === "x") !== flipped;
-      const position = !isUpright ? "insideEndTop" : flipped ? "start" : "end";
-      return { name: label, [isUpright ? "xAxis" : "yAxis"]: value, label: text({ formatter: label, position, rotate: 0, color: "var(--ink)", distance: 5 }) };
-    }),
-  });
+      const choices = isUpright ? [flipped ? "start" : "end"] : ["insideEndTop", "insideStartTop", "insideMiddleTop"];
+      const [size, here] = [isUpright ? LETTER_PX * label.length : LINE_PX, at(axis, value)];
+      const isFree = (position) => named.every((one) => one.position !== position || Math.abs(one.here - here) >= (one.size + size) / 2);
+      const position = choices.find(isFree);
+      named.push({ position, here, size });
+      const words = position ? text({ formatter: label, position, rotate: 0, color: "var(--ink)", backgroundColor: "var(--card)", padding: [0, 2], distance: 5 }) : { show: false };
+      return { name: label, [isUpright ? "xAxis" : "yAxis"]: value, label: words };
+    });
+    // ECharts rounds to two decimals unless it is told otherwise, which moves a line at 0.128.
+    const precision = 12;
+    return { silent: true, symbol: "none", animation: false, precision, lineStyle: { color: "var(--soft)", type: [5, 4], width: 1.2 }, data: placed };
+  };
   const SIDES = { left: 68, right: 28, bottom: 50 };
   const headroom = (spec) => (spec.references.length ? 28 : 14);
 
   // A name stands on the first side of its marker where it covers no marker and no other name; where there is none the
   // first point of all keeps its own, the others are told by pointing and by the table.
-  const namer = (spec, ends, { clientWidth, clientHeight }) => {
-    const [width, height] = [clientWidth - SIDES.left - SIDES.right, clientHeight - headroom(spec) - SIDES.bottom];
-    const part = (value, { min, max }, axis) => (axis.log ? Math.log(value / min) / Math.log(max / min) : (value - min) / (max - min));
-    const at = (p) => [part(p.x, ends.x, spec.x) * width, (1 - part(p.y, ends.y, spec.y)) * height];
+  const partOf = (value, { min, max }, axis) => (axis.log ? Math.log(value / min) / Math.log(max / min) : (value - min) / (max - min));
+  const sizeOf = (spec, { clientWidth, clientHeight }) => [clientWidth - SIDES.left - SIDES.right, clientHeight - headroom(spec) - SIDES.bottom];
+  const namer = (spec, ends, place) => {
+    const [width, height] = sizeOf(spec, place);
+    const at = (p) => [partOf(p.x, ends.x, spec.x) * width, (1 - partOf(p.y, ends.y, spec.y)) * height];
     const taken = spec.series.flatMap((one) => one.points.map(at)).map(([x, y]) => [x - 6, y - 6, x + 6, y + 6]);
     const isInside = (box) => box[0] >= 0 && box[2] <= width + SIDES.right;
     const isFree = (box) =>
@@ -266,7 +275,9 @@
         clip: true,
       });
     });
-    if (spec.references.length && drawn.length) drawn.at(-1).markLine = references(spec, false);
+    const [width, height] = sizeOf(spec, place);
+    const at = (axis, value) => partOf(value, ends[axis], spec[axis]) * (axis === "x" ? width : height);
+    if (spec.references.length && drawn.length) drawn.at(-1).markLine = references(spec, false, at);
     const zoom = { type: "inside", filterMode: "none", zoomOnMouseWheel: "ctrl", moveOnMouseMove: true, moveOnMouseWheel: false };
     return {
       series: drawn,
@@ -306,6 +317,7 @@
       return { type: "group", children: [line(x, low, x, high), line(x - 4, low, x + 4, low), line(x - 4, high, x + 4, high)] };
     });
 
+  const RIGHT_PX = 84;
   const wrapped = (most) => (name) => {
     const lines = [""];
     for (const part of name.split(/(?<=[ -])/)) {
@@ -325,7 +337,7 @@
       axisLabel: text({ color: "var(--ink)", formatter: wrapped(Math.floor((margin - 14) / 7)), lineHeight: 14 }),
     },
     xAxis: valueAxis(spec.y, { scale: false, nameGap: 28, ...ends }),
-    grid: { left: margin, right: 84, top: headroom(spec) - 6, bottom: 46 },
+    grid: { left: margin, right: RIGHT_PX, top: headroom(spec) - 6, bottom: 46 },
   });
   const namesOf = (spec) => [...new Set(spec.series.flatMap((series) => series.points.map((p) => p.name)))];
   const bar = (fill, extra) => ({
@@ -336,7 +348,7 @@
     emphasis: { itemStyle: { color: fill, opacity: 0.82 } },
     ...extra,
   });
-  const bars = (spec, margin) => {
+  const bars = (spec, margin, { clientWidth }) => {
     const names = namesOf(spec);
     const isStacked = spec.kind === "stacked";
     const series = spec.series.map((one, s) => {
@@ -348,7 +360,9 @@
       return bar(colours(spec)[s], { name: one.name, data, stack: isStacked ? "all" : undefined, label: { show: !isStacked, position: "right", ...text({ color: "var(--ink)" }) } });
     });
     if (isStacked) series.push(totals(spec, names));
-    if (spec.references.length) series[0].markLine = references(spec, true);
+    const most = Math.max(...spec.series.flatMap((one) => one.points.map((p) => p.y)), ...spec.references.map(({ value }) => value));
+    const at = (_, value) => (value / most) * (clientWidth - margin - RIGHT_PX);
+    if (spec.references.length) series[0].markLine = references(spec, true, at);
     return categories(spec, names, series, margin);
   };
   const totals = (spec, names) => ({
@@ -374,7 +388,7 @@
     }));
     return categories(spec, rows.map((row) => row.name), [base, bar(colour(0), { name: spec.series[0].name, stack: "all", data })], margin);
   };
-  const ranges = (spec, margin) => {
+  const ranges = (spec, margin, { clientWidth }) => {
     const steps = spec.series.flatMap((series, s) => series.points.map((p, i) => ({ ...p, place: [s, i] })));
     const draw = ({ dataIndex }, api) => {
       const p = steps[dataIndex];
@@ -390,11 +404,16 @@
     const series = { type: "custom", animation: false, renderItem: draw, data, encode: { x: [0, 1], y: 2 } };
     const base = steps[0].y;
     const lines = { ...spec, references: [{ axis: "y", value: base, label: steps[0].words }, ...spec.references] };
-    series.markLine = references(lines, true);
     const [least, most] = [Math.min(...steps.map((p) => p.low)), Math.max(...steps.map((p) => p.high))];
-    const room = (most - least || 1) * 0.14;
-    const ends = { min: least >= 0 ? Math.max(0, least - room) : least - room, max: most + room };
-    return categories(lines, steps.map((p) => p.name), [series], margin, { ...ticked(spec.y, ends) });
+    // The words at the low ends need their place before the axis, however narrow the page is.
+    const width = clientWidth - margin - RIGHT_PX;
+    const span = most - least || Math.abs(most) || 1;
+    const longest = LETTER_PX * Math.max(...steps.map((p) => p.ends[0].length)) + 8;
+    const after = span * 0.14;
+    const before = (longest * (span + after)) / Math.max(longest, width - longest);
+    const ends = { min: least - before, max: most + after };
+    series.markLine = references(lines, true, (_, value) => partOf(value, ends, {}) * width);
+    return categories(lines, steps.map((p) => p.name), [series], margin, ticked(spec.y, ends, least < 0 ? -Infinity : 0));
   };
 
   const BUILDERS = { line: points, scatter: points, bar: bars, stacked: bars, waterfall, range: ranges };

@@ -15,6 +15,12 @@ const whatIf = {
     const decimals = Math.abs(value) < 100 ? 2 : 0;
     return `$${value.toLocaleString("en", { minimumFractionDigits: decimals, maximumFractionDigits: decimals })}`;
   },
+  // A time in the largest unit in which it is at least 1, as advisor/render/numbers.py writes it.
+  time: (value) => {
+    const units = [[1e-6, "µs"], [1e-3, "ms"], [1, "s"], [60, "min"], [3600, "h"], [86400, "days"]];
+    const [factor, unit] = units.findLast((each) => value >= 0.9995 * each[0]) ?? units[0];
+    return `${whatIf.digits(value / factor)} ${unit}`;
+  },
   // `answerOf` takes the data of the page and returns what answers a setting: rows of cells, a sentence, lists by name.
   // A cell is a text, or a text with the number that it shows.
   start: (answerOf) => {

@@ -1,0 +1,145 @@
+"""Pages of every command with drawings: quick, small, accessible, legible; the documentation shows pictures of them.
+
+`pytest tests/docs/test_pages.py --update-golden` takes the pictures of docs/images again.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+IMAGES = ROOT / "docs" / "images"
+MOST_READY_MS: Final = 1000.0
+MOST_TRIALS: Final = 8
+MOST_BYTES: Final = 1_500_000
+WIDTH: Final = 1200
+TOP_HEIGHT: Final = 1010
+PART_HEIGHT: Final = 2400
+SCALE: Final = 0.85
+"""Pixels of a picture over those of the page."""
+LOOKS: Final = tuple((width, scheme) for width in (1280, 390) for scheme in ("light", "dark"))
+LEAST_OVERLAP: Final = 3
+"""Pixels by which two labels must overlap in both directions to count: boxes of text have margins."""
+PICTURES: Final = {
+    "report": ("recommend --model 70b --workload serve", ""),
+    "what-if": (
+        "recommend --model 8b --rate 10 --tpot-p99 50ms --gpu l40s,h100-sxm,rtx-4090,mi300x,b200-sxm --engine vllm "
+        "--levers none --what-if",
+        "#what-if",
+    ),
+    "what-if-cost": (
+        "cost --model 8b --tokens-per-day 2B --gpu l40s,h100-sxm --engine vllm --what-if",
+        "#what-if",
+    ),
+    "what-if-build": ("build --model 70b --budget 8600 --top 3 --what-if", "#what-if"),
+    "what-if-simulate": ("simulate serve --model 8b --gpu l40s --rate 4 --what-if", "#what-if"),
+    "machine": ("build --model 70b --budget 8600 --top 3", ".drawing"),
+    "memory-over-a-step": (
+        "simulate train --model 70b --gpu h100-sxm --gpus 64 --tp 8 --pp 4",
+        "Memory over a step",
+    ),
+    "nodes": ("recommend --model 8b --workload train --tokens 20B --gpus 16 --gpu h100-sxm", ".drawing"),
+    "fleet-over-time": ("simulate fleet autoscaling", "Replicas over time"),
+    "queue-and-cache": ("simulate serve --model 8b --gpu l40s --rate 5", "KV cache"),
+}
+"""Question of each picture, and the part of its page: a selector, the beginning of a chart's name, or the top."""
+PAGES: Final = {name: command for name, (command, _) in PICTURES.items()} | {
+    "catalog": "catalog gpus --family hopper",
+    "roofline": "roofline --gpu h100-sxm --model 8b",
+    "cost": "cost --model 8b --gpu l40s,rtx-4090",
+    "one-node": "simulate train --model 8b --gpu h100-sxm --gpus 8",
+}
+"""Questions of the pages that are opened."""
+OVERLAPS: Final = """(least) => {
+    const found = [];
+    for (const svg of document.querySelectorAll('.plot svg, .drawing svg')) {
+        const texts = [...svg.querySelectorAll('text')].filter((each) => each.textContent.trim());
+        const boxes = texts.map((each) => [each.textContent, each.getBoundingClientRect()]);
+        boxes.forEach(([text, a], i) => boxes.slice(i + 1).forEach(([other, b]) => {
+            const wide = Math.min(a.right, b.right) - Math.max(a.left, b.left);
+            const high = Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top);
+            if (wide > least && high > least) found.push([text, other]);
+        }));
+    }
+    return found;
+}"""
+
+
+@pytest.fixture(scope="module", params=PAGES)
+def page_file(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    from advisor.__main__ import main
+
+    file = tmp_path_factory.mktemp("pages") / f"{request.param}.html"
+    assert main([*PAGES[request.param].split(), "--as-of", "2026-11-20", "--quiet", "-o", str(file)]) == 0
+    return file
+
+
+@pytest.mark.slow
+def test_a_page_is_small_and_soon_interactive(page_file: Path, open_page: Callable[..., Any]) -> None:
+    assert page_file.stat().st_size <= MOST_BYTES
+    ready = "performance.getEntriesByName('advisor-ready')[0].startTime"
+    # Other programs of the machine do not count, so one quick opening shows what the page takes.
+    assert any(open_page(page_file).evaluate(ready) <= MOST_READY_MS for _ in range(MOST_TRIALS))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("width", "scheme"), LOOKS)
+def test_a_page_keeps_the_rules_of_accessibility_and_its_labels_apart(
+    page_file: Path, browser: Any, width: int, scheme: str
+) -> None:
+    axe = pytest.importorskip("axe_playwright_python", reason="pip install '.[test-browser]' brings axe")
+    script = Path(axe.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
+    context = browser.new_context(
+        viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True
+    )
+    page = context.new_page()
+    page.goto(page_file.as_uri())
+    page.wait_for_selector("html[data-ready]", timeout=20_000)
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    overlaps = page.evaluate(OVERLAPS, LEAST_OVERLAP)
+    page.evaluate(script)
+    violations = page.evaluate("axe.run().then((result) => result.violations)")
+    context.close()
+    assert [(each["id"], each["nodes"][0]["html"]) for each in violations] == []
+    assert wide <= width
+    assert overlaps == []
+
+
+@pytest.mark.slow
+def test_the_documentation_shows_a_picture_of_the_page(
+    page_file: Path, browser: Any, request: pytest.FixtureRequest
+) -> None:
+    if page_file.stem not in PICTURES:
+        pytest.skip("the documentation shows no picture of this page")
+    _, part = PICTURES[page_file.stem]
+    height = (
+        PART_HEIGHT if part else TOP_HEIGHT
+    )  # a part of a page is taken whole where it fits into the window
+    page = browser.new_page(viewport={"width": WIDTH, "height": height}, device_scale_factor=SCALE)
+    page.goto(page_file.as_uri())
+    page.wait_for_selector("html[data-ready]")
+    shown = page
+    if part:
+        is_selector = part.startswith(("#", "."))
+        chart = f'figure.chart:has(.name:text("{part}"))'
+        shown = page.locator(part if is_selector else chart).first
+    picture = shown.screenshot()
+    page.close()
+    kept = IMAGES / f"{page_file.stem}.png"
+    if request.config.getoption("--update-golden"):
+        kept.write_bytes(picture)
+    assert picture[:4] == b"\x89PNG"
+    assert kept.is_file(), f"{kept} is missing: run pytest with --update-golden"
+
+
+def test_pages_show_every_picture_and_no_other() -> None:
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    shown = {
+        name
+        for page in pages
+        for name in re.findall(r"images/([\w-]+)\.png", page.read_text(encoding="utf-8"))
+    }
+    assert shown == set(PICTURES) == {file.stem for file in IMAGES.glob("*.png")}
