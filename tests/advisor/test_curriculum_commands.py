@@ -160,3 +160,40 @@ def test_self_speculation_that_cannot_be_is_refused(cli: Cli, options: str, told
     run = cli(f"advisor {SERVE} --concurrency 1 --requests 10 {options}")
     assert run.code == 2
     assert told in run.err
+
+
+FULL = f"{SERVE} --concurrency 48 --input-tokens 2048 --output-tokens 1024 --length-dist fixed --requests 96"
+FULL += " --kv-cache-bytes 10GiB"
+
+
+def test_swapping_serves_more_than_computing_again(cli: Cli) -> None:
+    again, swapped = (answer(cli, f"{FULL} {more}") for more in ("", "--swap-space 32GiB"))
+    cost = again["preemption"]
+    assert cost["num_swaps"] == 0 < swapped["preemption"]["num_swaps"]
+    assert cost["swap_s"]["value"] < cost["recompute_s"]["value"]
+    rates = [found["metrics"]["output_tokens_per_s"]["value"] for found in (again, swapped)]
+    assert rates[1] > rates[0]
+
+
+def test_urgent_requests_get_their_first_token_sooner_where_running_work_makes_way(cli: Cli) -> None:
+    for engine in ("--engine-version 0.8.5", "--engine-version 0.33.0", "--engine sglang"):
+        urgent, others = answer(cli, f"{FULL} --urgent 0.2 {engine}")["by_priority"]
+        assert urgent["ttft_s"]["p99"]["value"] < others["ttft_s"]["p50"]["value"]
+        assert urgent["num_preemptions"] == 0 < others["num_preemptions"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--swap-space 8GiB --engine-version 0.12.0", "--engine-version 0.14.0"),
+        ("--swap-space 8GiB --engine sglang", "computes preempted requests again"),
+        ("--swap-space 8GiB --engine trt-llm", "none is preempted"),
+        ("--urgent 0.2 --engine trt-llm", "order of arrival"),
+        ("--urgent 0.2 --batching static", "exclude each other"),
+        ("--urgent 0.2 --seeds 1,2", "one run"),
+    ],
+)
+def test_what_a_release_does_not_do_is_refused(cli: Cli, options: str, said: str) -> None:
+    run = cli(f"advisor {FULL} {options}")
+    assert run.code != 0
+    assert said in run.err
