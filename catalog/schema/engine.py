@@ -280,6 +280,14 @@ class PriorityRule(ReleaseSpan):
     source: Source
 
 
+class ReleaseFormat(ReleaseSpan):
+    """Weight format that only some releases serve, on some architectures."""
+
+    weight_dtype: str
+    architectures: tuple[str, ...]
+    source: Source
+
+
 class CacheDefault(Record):
     """Format in which an engine keeps the cache of some models by default."""
 
@@ -397,6 +405,8 @@ class Engine(Record):
     """Files of a checkpoint whose declared cache format the engine follows unless told otherwise, the first that
     declares one; empty: it keeps 16 bits."""
     vendors: tuple[str, ...] = ()
+    release_formats: tuple[ReleaseFormat, ...] = ()
+    """Further weight formats that some releases serve; a search takes them only if asked for."""
     vendor_weight_dtypes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Weight formats by vendor, for vendors that do not have all of weight_dtypes."""
     launch_template: str = ""

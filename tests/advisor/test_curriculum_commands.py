@@ -197,3 +197,36 @@ def test_what_a_release_does_not_do_is_refused(cli: Cli, options: str, said: str
     run = cli(f"advisor {FULL} {options}")
     assert run.code != 0
     assert said in run.err
+
+
+def test_four_bit_weights_by_eight_bit_activations_join_the_gains_of_both(cli: Cli) -> None:
+    """Its authors: near fp8 where compute-bound, as fast as 16-bit activations in decode (vLLM, pull 23198)."""
+
+    def times(precision: str) -> tuple[float, float]:
+        found = answer(cli, f"{SERVE} --concurrency 1 --requests 10 --precision {precision}")["metrics"]
+        return found["ttft_s"]["mean"]["value"], found["tpot_s"]["mean"]["value"]
+
+    both, eight, four = (times(name) for name in ("w4a8", "fp8", "int4"))
+    assert both[0] == pytest.approx(eight[0], rel=0.15)
+    assert both[1] <= 1.05 * four[1]
+    assert both[1] < 0.85 * eight[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "served"),
+    [
+        ("--precision w4a8", True),
+        ("--precision w4a8 --engine trt-llm", True),
+        ("--precision aqlm --engine vllm@0.9.2", True),
+        ("--precision w4a8 --engine vllm@0.10.2", False),
+        ("--precision w4a8 --engine sglang", False),
+        ("--precision aqlm", False),
+        ("--precision quip#", False),
+        ("--precision 2:4", False),
+    ],
+)
+def test_formats_are_served_by_the_releases_that_have_kernels(cli: Cli, options: str, served: bool) -> None:
+    run = cli(f"advisor {SERVE} --concurrency 1 --requests 10 {options}")
+    assert (run.code == 0) == served, run.err
+    if not served:
+        assert "does not serve" in run.err
