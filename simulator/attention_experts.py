@@ -10,6 +10,7 @@ from typing import Final
 from advisor.catalog.collectives import collective
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator
+from advisor.catalog.units import GB, MILLISECOND_S
 from advisor.simulator.collectives import topology_of
 from advisor.simulator.collectives.expert_parallel import FP8_SCALED_BYTES, distinct_holders
 from advisor.simulator.deployment import Deployment, activation_dtype_of
@@ -228,9 +229,9 @@ def best_split(
                 found = tried
     if found is None:
         raise InfeasibleError(
-            f"no micro-batch keeps {1e3 * tpot_s:g} ms per token on {plan.num_attention} and {plan.num_experts} "
-            "accelerators",
-            why=f"the shortest that was tried takes {1e3 * shortest_s:.3g} ms",
+            f"no micro-batch keeps {tpot_s / MILLISECOND_S:g} ms per token on {plan.num_attention} and "
+            f"{plan.num_experts} accelerators",
+            why=f"the shortest that was tried takes {shortest_s / MILLISECOND_S:.3g} ms",
             fix="a longer --tpot, or more accelerators",
         )
     return found
@@ -264,7 +265,10 @@ def best_together(plan: SplitPlan, context_tokens: int, tpot_s: float) -> Togeth
 
 
 def as_predicted(tokens_per_s: float, deployment: Deployment) -> Quantity:
-    """Return a rate with the interval of kernels on related hardware: no run with parts apart was fitted."""
+    """Return a rate with the interval of kernels on related hardware: no run with parts apart was fitted.
+
+    Source: `prediction_class`.
+    """
     class_name = prediction_class(deployment.engine.id, transferred=True)
     return with_interval(tokens_per_s, "throughput", class_name, "assumed")
 
@@ -287,6 +291,6 @@ def _check_fits(plan: SplitPlan) -> None:
         if room <= 0:
             raise InfeasibleError(
                 f"the weights of the {name} side do not fit {side.accelerator.id}",
-                why=f"they lack {-room / 1e9:.1f} GB on each accelerator",
+                why=f"they lack {-room / GB:.1f} GB on each accelerator",
                 fix=f"more --{name}-gpus" if name == "expert" else "--precision fp8, or a larger accelerator",
             )

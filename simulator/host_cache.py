@@ -16,7 +16,10 @@ from advisor.simulator.workloads.tiers import LINK_RANGE, host_link_bytes_per_s
 
 
 def find_host_cache(engine: Engine, settings: EngineSettings) -> HostCache | None:
-    """Return how a release keeps the cache of preempted requests in host memory; None if it computes them again."""
+    """Return how a release keeps the cache of preempted requests in host memory; None if it computes them again.
+
+    Source: the engine's record.
+    """
     version = settings.version or engine.release
     return next((way for way in engine.host_caches if way.holds(version, settings.date)), None)
 
@@ -25,6 +28,7 @@ def host_cache_of(engine: Engine, settings: EngineSettings) -> HostCache:
     """Return how a release keeps the cache of preempted requests in host memory.
 
     Raises: InfeasibleError: it computes preempted requests again.
+    Source: the engine's record.
     """
     found = find_host_cache(engine, settings)
     if found is not None:
@@ -45,6 +49,7 @@ def priority_rule_of(engine: Engine, settings: EngineSettings) -> PriorityRule:
     """Return how a release serves requests by priority.
 
     Raises: InfeasibleError: it serves them in order of arrival.
+    Source: the engine's record.
     """
     for rule in engine.priority_rules:
         if rule.holds(settings.version or engine.release, settings.date):
@@ -120,7 +125,10 @@ def with_host_cache(replica: ReplicaModel, host_bytes: float, way: HostCache) ->
 
 
 def flag_of(way: HostCache, host_bytes: float, num_accelerators: int) -> str:
-    """Return the engine's option for this much host memory of each accelerator."""
+    """Return the engine's option for this much host memory of each accelerator.
+
+    Source: the engine's record.
+    """
     gib = host_bytes / GIB
     return way.flag.format(gib=f"{gib:g}", total_gib=f"{gib * num_accelerators:g}")
 

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.units import PICOSECONDS_PER_S
+from advisor.catalog.units import MILLISECOND_S, PICOSECONDS_PER_S
 from advisor.simulator.serving import Distribution, ServingResult, TraceArrivals, Workload
 from advisor.simulator.serving.workload import draw_arrivals
 
@@ -62,7 +62,7 @@ def behind_encoders(workload: Workload, pool: EncoderPool, seed: int) -> tuple[W
         needed = int(np.ceil(sent_per_s / pool.capacity_per_s * pool.num_encoders))
         raise InfeasibleError(
             f"{pool.num_encoders} encoders take {pool.capacity_per_s:.3g} requests/s, and {sent_per_s:.3g} are sent",
-            why=f"an image takes {1e3 * pool.image_s:.3g} ms",
+            why=f"an image takes {pool.image_s / MILLISECOND_S:.3g} ms",
             fix=f"--encoder-gpus {needed}",
         )
     ready_s = pool.ready_s(arrivals_s)
@@ -70,7 +70,10 @@ def behind_encoders(workload: Workload, pool: EncoderPool, seed: int) -> tuple[W
 
 
 def with_encoding(result: ServingResult, waited_s: Seconds) -> ServingResult:
-    """Return a run of the language model with the time for images added to first tokens and whole requests."""
+    """Return a run of the language model with the time for images added to first tokens and whole requests.
+
+    Source: definition; a request has arrived before its images are encoded.
+    """
     records = result.records
     assert records is not None, "the run keeps records"
     waited_ps = np.rint(waited_s[records.index] * PICOSECONDS_PER_S).astype(np.int64)

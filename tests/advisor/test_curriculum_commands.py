@@ -200,7 +200,7 @@ def test_what_a_release_does_not_do_is_refused(cli: Cli, options: str, said: str
 
 
 def test_four_bit_weights_by_eight_bit_activations_join_the_gains_of_both(cli: Cli) -> None:
-    """Its authors: near fp8 where compute-bound, as fast as 16-bit activations in decode (vLLM, pull 23198)."""
+    """The kernel is near fp8 where compute-bound, and decodes like int4 by its authors (vLLM, pull 23198)."""
 
     def times(precision: str) -> tuple[float, float]:
         found = answer(cli, f"{SERVE} --concurrency 1 --requests 10 --precision {precision}")["metrics"]
