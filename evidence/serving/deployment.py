@@ -24,7 +24,7 @@ from advisor.evidence.serving.recipe import (
 )
 from advisor.evidence.serving.speculation import speculating, speculation_of
 from advisor.simulator.calibrated_device import calibrated_accelerator
-from advisor.simulator.deployment import Deployment, activation_dtype_for, is_local
+from advisor.simulator.deployment import Deployment, activation_dtype_for, cache_dtype_of, is_local
 from advisor.simulator.device import with_power_cap
 from advisor.simulator.engine_costs import EngineCosts
 from advisor.simulator.graph.model import is_moe
@@ -121,8 +121,9 @@ def deployment_of(case: ServingCase, calibration: Calibration | None = None) -> 
         raise AdvisorError(f"weight format {weight} is not read by {engine.id}")
     if case.kv_dtype not in (*DTYPES, "auto"):
         raise AdvisorError(f"cache format {case.kv_dtype} is not modelled")
+    served = served_model(model, engine, weight, found)
     deployment = Deployment(
-        model=_as_published(model, engine, weight, found),
+        model=_with_storage(model, served),
         accelerator=with_power_cap(
             in_own_machine(accelerator, case.num_gpus, case.power_cap_w), case.power_cap_w
         ),
@@ -133,7 +134,7 @@ def deployment_of(case: ServingCase, calibration: Calibration | None = None) -> 
         expert_parallel=_expert_parallel(case, model),
         weight_dtype=weight,
         activation_dtype=activation_dtype_for(weight, accelerator),
-        kv_dtype="bf16" if case.kv_dtype in ("auto", "fp16") else case.kv_dtype,
+        kv_dtype=_cache_dtype(case, served, engine, found),
         is_calibrated=accelerator is not found,
         ranks_per_node=_ranks_per_node(case),
     )
@@ -145,15 +146,21 @@ def _records(model: str, gpu: str, engine: str) -> tuple[Model, Accelerator, Eng
     return models.get(model).record, accelerators.by_id(gpu), engines.get(engine).record
 
 
-def _as_published(model: Model, engine: Engine, weight_dtype: str, accelerator: Accelerator) -> Model:
-    """Return the model with its weights stored as in the checkpoint that the engine loads in this format. A row states
-    the format of its cache and activations itself.
-
-    Source: served_model.
-    """
-    served = served_model(model, engine, weight_dtype, accelerator)
+def _with_storage(model: Model, served: Model) -> Model:
+    """Return the model with its weights stored as in the checkpoint that is served. A row states the format of its
+    activations itself."""
     stored = {name: getattr(served, name) for name in _STORAGE}
     return model if served is model else model.model_copy(update=stored)
+
+
+def _cache_dtype(case: ServingCase, served: Model, engine: Engine, accelerator: Accelerator) -> str:
+    """Return the cache's format of a row; where the row states none, the one that the engine gives the checkpoint.
+
+    Source: cache_dtype_of.
+    """
+    if case.kv_dtype == "auto":
+        return cache_dtype_of(served, engine, accelerator)
+    return "bf16" if case.kv_dtype == "fp16" else case.kv_dtype
 
 
 def _expert_parallel(case: ServingCase, model: Model) -> int:

@@ -215,7 +215,7 @@ def _grouped_s(
     form = FORMATS[e.dtype]
     peak = peak_flop_per_s(e.dtype, device)
     relative = relative_sm_rate(datasheet_peak_flop_per_s(e.dtype, device), device, e.sm_flop_per_cycle)
-    sm_flop_per_s = peak * e.compute_fraction / device.num_sms
+    sm_flop_per_s = peak * rate_fraction(e.compute_fraction, relative) / device.num_sms
     traffic = form.weight_bytes * columns * depth * load.active_experts
     memory_s = traffic / (device.bandwidth_bytes_per_s * e.memory_fraction)
     latency_s = np.asarray(depth * e.depth_cycles / device.clock_hz)
@@ -227,6 +227,18 @@ def _grouped_s(
             compute_s = paid_waves(num_tiles, device.num_sms, e.wave_smoothing) * work / sm_flop_per_s
             best = np.minimum(best, overlapped_s(np.maximum(compute_s, latency_s), memory_s, e.overlap_norm))
     return best
+
+
+def rate_fraction(compute_fraction: float, relative: float) -> float:
+    """Return the fraction of its matrix unit's rate that a kernel reaches on an SM with `relative` times the measured
+    rate.
+
+    At the measured rate a kernel that reaches f spends 1 on the unit for every 1/f - 1 on what feeds it; a slower unit
+    spends more, and its feed as much as before: 1 / (1 + (1/f - 1) · relative).
+
+    Source: own model, the law of `relative_sm_rate` for tiles and their start.
+    """
+    return compute_fraction / (compute_fraction + (1.0 - compute_fraction) * relative)
 
 
 def _popularity(skew: float) -> FloatArray:

@@ -11,7 +11,12 @@ from advisor.catalog.accelerators import by_id
 from advisor.catalog.efficiencies import efficiency, records
 from advisor.catalog.units import MICROSECOND_S
 from advisor.simulator.device import device_of
-from advisor.simulator.operators.grouped_matmul import GroupedMatmulEfficiency, expert_load, moe_s
+from advisor.simulator.operators.grouped_matmul import (
+    GroupedMatmulEfficiency,
+    expert_load,
+    moe_s,
+    rate_fraction,
+)
 
 MEASURED = {
     "ampere": "a100-sxm-80gb",
@@ -165,3 +170,29 @@ def test_few_tokens_take_as_long_as_many_where_rows_are_padded() -> None:
     assert (
         moe_time_s(record, 64, MODELS["qwen3-235b"])[0] / moe_time_s(record, 2, MODELS["qwen3-235b"])[0] > 4.0
     )
+
+
+@given(any_record, st.floats(0.25, 1.0), st.floats(0.25, 1.0))
+def test_a_slower_unit_reaches_more_of_its_rate_and_never_more_than_a_faster_one(record, relative, other):
+    """A slower matrix unit has the same feed."""
+    fraction = GroupedMatmulEfficiency.from_record(record).compute_fraction
+    slow, fast = sorted((relative, other))
+    assert rate_fraction(fraction, 1.0) == pytest.approx(fraction)
+    assert fraction <= rate_fraction(fraction, fast) <= rate_fraction(fraction, slow) <= 1.0
+    assert slow * rate_fraction(fraction, slow) <= fast * rate_fraction(fraction, fast) * (1 + 1e-9)
+
+
+def test_an_h20_computes_experts_at_most_of_its_rate() -> None:
+    """An H20 has a quarter of an H100's rate per SM and the same feed: SGLang's kernel, which reaches a fifth of the
+    H100's rate with 512 rows of 192 columns for each expert, reaches twice that fraction there."""
+    hidden, inner, _, each = MODELS["qwen3-235b"]
+    record = next(r for r in RECORDS if (r.architecture, r.dtype, r.engine) == ("hopper", "bf16", "sglang"))
+
+    def fraction(gpu: str) -> float:
+        device = device_of(by_id(gpu))
+        seconds = moe_time_s(record, 8192, MODELS["qwen3-235b"], device, tensor_parallel=8)[0]
+        flop = 8192 * each * 3 * 2 * hidden * inner / 8
+        return float(flop / seconds / device.peak_flop_per_s["bf16"])
+
+    assert fraction("h20") > 2 * fraction("h100-sxm")
+    assert fraction("h20") < 0.8
