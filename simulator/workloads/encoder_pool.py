@@ -61,7 +61,8 @@ def behind_encoders(workload: Workload, pool: EncoderPool, seed: int) -> tuple[W
     if sent_per_s > pool.capacity_per_s:
         needed = int(np.ceil(sent_per_s / pool.capacity_per_s * pool.num_encoders))
         raise InfeasibleError(
-            f"{pool.num_encoders} encoders take {pool.capacity_per_s:.3g} requests/s, and {sent_per_s:.3g} are sent",
+            f"a pool of {pool.num_encoders} for encoding takes {pool.capacity_per_s:.3g} requests/s, and "
+            f"{sent_per_s:.3g} are sent",
             why=f"an image takes {pool.image_s / MILLISECOND_S:.3g} ms",
             fix=f"--encoder-gpus {needed}",
         )

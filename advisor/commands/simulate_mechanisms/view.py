@@ -42,7 +42,7 @@ def vision_answer(
     if facts["encoders"] is not None:
         pool = facts["encoders"]
         text += (
-            f" {pool['num_encoders']} encoders of their own take at most {digits(pool['capacity_requests_per_s'])} "
+            f" A pool of {pool['num_encoders']} for encoding takes at most {digits(pool['capacity_requests_per_s'])} "
             f"requests/s; embeddings take {show(pool['transfer_s'], TIME)} to the language model. First tokens "
             "include both."
         )
