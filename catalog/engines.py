@@ -152,7 +152,8 @@ def graph_sizes(
         limits.append(graph_max)
     if engine.cuda_graph_sizes_per_seq is not None:
         limits.append(int(engine.cuda_graph_sizes_per_seq * max_num_seqs))
-    return tuple(size for size in sizes if size <= min(limits))
+    most = min(limits)
+    return tuple(size for size in sizes if size <= most)
 
 
 def default_kv_dtype(engine: Engine, model: Model, accelerator: Accelerator) -> str | None:

@@ -63,7 +63,7 @@ def _look_up(ref: str, *, fetch: bool = True) -> Chosen[Model]:
     repository = ref.partition(":")[0] if "/" in ref else ref
     hf_name = names.hf.get(repository.casefold())
     if hf_name is None and _HF_ID.fullmatch(repository):
-        hf_name = _listed_repositories().get(repository.casefold())
+        _, hf_name = _listed_repositories().get(repository.casefold(), (repository, None))
     if hf_name is not None:
         return _as_checkpoint(hf_name, ref, f"model '{ref}' is taken as {hf_name}")
     try:
@@ -119,18 +119,29 @@ def _fetched_model(folder: Path, repository: str) -> Chosen[Model]:
 
 def reference(typed: str, record: Model) -> str:
     """Return a name under which `get` finds the record again: the path that was typed, the checkpoint, or the id."""
-    return typed if is_path(typed) else record.checkpoint or record.id
+    return typed if is_path(typed) else record.checkpoint or record.repository or record.id
 
 
 def _as_checkpoint(model_id: str, ref: str, note: str) -> Chosen[Model]:
-    """Return the record in the format that the checkpoint's name states, which the note repeats.
+    """Return the record of the repository that is named, in the format that its name states, which the note repeats.
 
     Raises: UnknownNameError: the name states a format whose size is not known.
     """
-    from advisor.catalog.named_formats import with_named_format
+    from advisor.catalog.named_formats import with_named_format, with_repository
 
-    record, words = with_named_format(by_id(model_id), ref)
+    repository, mark, file = ref.partition(":")
+    repository = _spelling_of(repository, by_id(model_id))
+    record, words = with_named_format(by_id(model_id), f"{repository}{mark}{file}")
+    if _HF_ID.fullmatch(repository):
+        record = with_repository(record, repository)
     return Chosen(record, f"{note}, {words}" if words else note)
+
+
+def _spelling_of(repository: str, record: Model) -> str:
+    """Return the name of a repository in the letters in which its publisher writes it, as hubs tell them apart."""
+    name = repository.casefold()
+    listed, _ = _listed_repositories().get(name, (repository, ""))
+    return next((each for each in record.hf_ids if each.casefold() == name), listed)
 
 
 def _formats_in_words(record: Model) -> str:
@@ -192,15 +203,17 @@ def _names() -> _Names:
 
 
 @cache
-def _listed_repositories() -> dict[str, str]:
-    """Return the model of every repository that a source names as its checkpoint.
+def _listed_repositories() -> dict[str, tuple[str, str]]:
+    """Return the spelling and the model of every repository that a source names as its checkpoint, by lower case.
 
     Draft heads and conversions that are no checkpoint of the model itself are left out.
     """
     columns = ("repository", "model", "format", "kind", "is_seen", "engines", "source")
     rows = read_csv(DATA_DIR / "support" / "checkpoints.csv", columns)
     return {
-        row["repository"].casefold(): row["model"] for _, row in rows if not row["format"].startswith("draft")
+        row["repository"].casefold(): (row["repository"], row["model"])
+        for _, row in rows
+        if not row["format"].startswith("draft")
     }
 
 

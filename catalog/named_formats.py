@@ -2,7 +2,7 @@
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
 from advisor.catalog.dtypes import (
@@ -149,6 +149,44 @@ def with_named_format(model: Model, name: str) -> tuple[Model, str]:
     elif said.dtype != model.weights and model.quantized_parts == "experts" and said.dtype in ("fp8", "int8"):
         update |= {"quantized_parts": "linear", "weights_elsewhere": "bf16"}
     return model.model_copy(update=update), _words(said.label, said.kv_dtype)
+
+
+@functools.lru_cache(maxsize=512)
+def with_repository(model: Model, repository: str) -> Model:
+    """Return the model as the one that a repository holds: its own checkpoints alone, without those of siblings that
+    the record covers too, such as base models, later tunings and other months of release."""
+    spelt = next((each for each in model.hf_ids if each.casefold() == repository.casefold()), repository)
+    base = base_repository(spelt, model.hf_ids)
+    own = [each for each in model.hf_ids if base_repository(each, (*model.hf_ids, base)) == base]
+    stored = next((each.weights for each in model.other_checkpoints if each.hf_id == spelt), model.weights)
+    ids = tuple(dict.fromkeys((*own, spelt) if is_quantised(spelt) else (spelt, *own)))
+    return model.model_copy(update={"repository": base, "hf_ids": ids, "weights": stored})
+
+
+def base_repository(repository: str, hf_ids: Iterable[str]) -> str:
+    """Return the repository that a quantised one is a form of: the one with the longest name inside its name; itself
+    for one that is no such form, or whose origin its name does not tell.
+
+    Assumes: publishers of quantised forms keep the name of what they quantised.
+    """
+    if not is_quantised(repository):
+        return repository
+    name = _tail(repository)
+    able = [each for each in hf_ids if not is_quantised(each) and _tail(each) in name]
+    return max(able, key=len, default=repository)
+
+
+def is_quantised(repository: str) -> bool:
+    """Whether the name of a repository states another format of its weights than 16 bits, known or not."""
+    try:
+        said = format_of_name(repository)
+    except UnknownNameError:
+        return True
+    return said is not None and (said.is_gguf or said.dtype not in ("bf16", "fp16"))
+
+
+def _tail(repository: str) -> str:
+    return repository.casefold().rpartition("/")[2]
 
 
 def _words(label: object, kv_dtype: object) -> str:

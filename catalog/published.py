@@ -12,8 +12,8 @@ from advisor.catalog.dtypes import BITS_PER_BYTE, EXL3_DTYPES, GGUF_DTYPES, byte
 from advisor.catalog.engines import SUPPORT_FOLDER, sources_of, weight_formats
 from advisor.catalog.errors import UnknownNameError
 from advisor.catalog.files import read_csv
-from advisor.catalog.models import by_hf_id
-from advisor.catalog.named_formats import with_named_format
+from advisor.catalog.models import by_hf_id, by_id
+from advisor.catalog.named_formats import base_repository, is_quantised, with_named_format
 from advisor.catalog.schema import Accelerator, Engine, Model
 
 Publisher = Literal["official", "vendor", "community"]
@@ -173,8 +173,13 @@ def _place(one: PublishedCheckpoint, model: Model) -> tuple[object, ...]:
 
 
 def known_checkpoints(model: Model) -> tuple[PublishedCheckpoint, ...]:
-    """Return the known checkpoints of a model; none for a local folder, whose name may be that of another model."""
-    return () if model.folder else all_published().get(model.id, ())
+    """Return the known checkpoints of a model, those of the named repository where the user named one; none for a local
+    folder, whose name may be that of another model."""
+    found = () if model.folder else all_published().get(model.id, ())
+    if not model.repository:
+        return found
+    names = (*by_id(model.id).hf_ids, model.repository)
+    return tuple(one for one in found if base_repository(one.repository, names) == model.repository)
 
 
 @functools.cache
@@ -261,6 +266,7 @@ def served_checkpoint(model: Model, engine: Engine, dtype: str, accelerator: Acc
 
     Source: data/support/checkpoints.csv; hf_ids of the model record; the engine's flags.
     """
+    model = _without_foreign(model, accelerator)
     named = checkpoint_for(model, dtype, engine.id)
     if engine.flags.reads_only == "gguf":
         return _gguf_checkpoint(model, dtype, named)
@@ -270,12 +276,46 @@ def served_checkpoint(model: Model, engine: Engine, dtype: str, accelerator: Acc
         return ServedCheckpoint(named.hf_id, dtype, "published" if is_seen else "pattern")
     if named.weight_dtype == dtype or (dtype in _SIXTEEN_BIT and named.weight_dtype in _SIXTEEN_BIT):
         return ServedCheckpoint(named.hf_id, dtype, "local" if model.folder else "published")
-    found = loadable_checkpoints(model, dtype, engine.id)
+    found = [
+        one
+        for one in loadable_checkpoints(model, dtype, engine.id)
+        if accelerator.vendor == "nvidia" or not _is_modelopt(one.repository)
+    ]
     if found:
         return ServedCheckpoint(found[0].repository, dtype, "published" if found[0].is_seen else "pattern")
     if dtype in engine.flags.weights and dtype in weight_formats(engine, accelerator):
         return ServedCheckpoint(named.hf_id, named.weight_dtype, "quantised on loading")
     return ServedCheckpoint(named.hf_id, named.weight_dtype, "quantise first")
+
+
+def is_block_scaled(model: Model, engine: Engine, dtype: str, accelerator: Accelerator) -> bool:
+    """Whether the checkpoint that an engine loads in a weight format has one scale for each block of 128 × 128 weights.
+
+    Source: data/support/checkpoints.csv, format fp8-block; model records.
+    """
+    served = served_checkpoint(model, engine, dtype, accelerator)
+    if dtype != "fp8" or served.format != "fp8" or served.is_made_first:
+        return False
+    listed = {one.repository: one.format for one in known_checkpoints(model)}.get(
+        served.repository, "original"
+    )
+    return listed == "fp8-block" or (listed == "original" and model.fp8_scaling == "block")
+
+
+def _without_foreign(model: Model, accelerator: Accelerator) -> Model:
+    """Return the model without NVIDIA's quantised checkpoints on other vendors' accelerators: engines there refuse the
+    method that they name, modelopt.
+
+    Source: vLLM, vllm/platforms/rocm.py, supported_quantization; SGLang, quantization/modelopt_quant.py.
+    """
+    if accelerator.vendor == "nvidia":
+        return model
+    able = tuple(name for name in model.hf_ids if not _is_modelopt(name))
+    return model if able == model.hf_ids else model.model_copy(update={"hf_ids": able})
+
+
+def _is_modelopt(repository: str) -> bool:
+    return repository.startswith("nvidia/") and is_quantised(repository)
 
 
 def _gguf_checkpoint(model: Model, dtype: str, named: Checkpoint) -> ServedCheckpoint:

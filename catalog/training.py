@@ -80,8 +80,16 @@ def model_words(framework: str, family: str, model: str) -> tuple[str, str]:
 
     Source: data/training/models.toml.
     """
-    table = read_toml(_MODELS)[framework]
-    return str(table["names"][family]), str(table["flavors"].get(model, "FLAVOR"))
+    return str(read_toml(_MODELS)[framework]["names"][family]), flavor_of(framework, model) or "FLAVOR"
+
+
+@cache
+def flavor_of(framework: str, model: str) -> str:
+    """Return what a framework calls a model of the catalog; empty if its release has no definition of that size.
+
+    Source: data/training/models.toml.
+    """
+    return str(read_toml(_MODELS)[framework]["flavors"].get(model, ""))
 
 
 @cache

@@ -5,7 +5,7 @@ from typing import Any
 
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.schema import Accelerator, Engine, Model
-from advisor.simulator.collectives.topology import MAX_RANKS, Topology, topology_of
+from advisor.simulator.collectives.topology import Topology, full_domain, topology_of
 
 _LOCAL_ENGINES = ("llama.cpp", "mlx", "exllamav3")
 
@@ -60,7 +60,7 @@ class Deployment:
 
         Source: topology_of; a rack with one fabric is one domain however its trays are counted.
         """
-        domain = topology_of(self.accelerator, MAX_RANKS).ranks_per_node
+        domain = full_domain(self.accelerator)
         if self.ranks_per_node is not None and domain <= self.accelerator.node_size:
             domain = min(domain, self.ranks_per_node)
         return topology_of(self.accelerator, num_ranks, ranks_per_node=max(1, domain // apart))

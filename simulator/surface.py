@@ -4,6 +4,7 @@ tabulated once."""
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -162,7 +163,7 @@ def decode_breakdown_s(
     costs: EngineCosts,
     num_sequences: int,
     context_tokens: float,
-    cuda_graph_sizes: Sequence[int] = (),
+    cuda_graph_sizes: tuple[int, ...] = (),
 ) -> dict[str, float]:
     """Time of one decode iteration by category [s]; the values add up to the iteration of one stage.
 
@@ -395,6 +396,7 @@ def _decode_expert_scale(
     return np.asarray(1.0 - spared, dtype=np.float64)
 
 
+@lru_cache(maxsize=64)
 def _grid(largest: int) -> FloatArray:
     """Return the token counts at which operators are priced: powers of two and points between, and both sides of the
     edges at which matmuls get another row of tiles, up to the largest.
@@ -410,18 +412,22 @@ def _grid(largest: int) -> FloatArray:
             edge + beyond for edge in range(step, 2 * step, tile) if step >= tile for beyond in (0, 1)
         )
         step *= 2
-    return np.array(sorted(point for point in points if point <= largest), dtype=np.float64)
+    grid = np.array(sorted(point for point in points if point <= largest), dtype=np.float64)
+    grid.flags.writeable = False
+    return grid
 
 
-def _pad_to_graphs(graph_sizes: Sequence[int], max_num_seqs: int) -> FloatArray:
+@lru_cache(maxsize=64)
+def _pad_to_graphs(graph_sizes: tuple[int, ...], max_num_seqs: int) -> FloatArray:
     """Return the batch that really runs for 0..max_num_seqs sequences: the next captured size, or the batch itself
     beyond."""
-    counts = np.arange(max_num_seqs + 1, dtype=np.float64)
-    if not graph_sizes:
-        return counts
-    sizes = np.array(sorted(graph_sizes), dtype=np.float64)
-    slots = np.minimum(np.searchsorted(sizes, counts), len(sizes) - 1)
-    return np.where(counts > sizes[-1], counts, sizes[slots])
+    padded = np.arange(max_num_seqs + 1, dtype=np.float64)
+    if graph_sizes:
+        sizes = np.array(sorted(graph_sizes), dtype=np.float64)
+        slots = np.minimum(np.searchsorted(sizes, padded), len(sizes) - 1)
+        padded = np.where(padded > sizes[-1], padded, sizes[slots])
+    padded.flags.writeable = False
+    return padded
 
 
 def _spread(grid: FloatArray, seconds: FloatArray, largest: int) -> Sequence[int]:

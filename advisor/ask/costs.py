@@ -88,7 +88,11 @@ def _question(scenario: Scenario, asked: TypedCosts) -> CostQuestion:
     """Return the question of a scenario, whose rate is taken as the mean of a day."""
     if len(scenario.constraints.own) > 1:
         first = (asked.own or "").split(",")[0].strip()
-        raise AdvisorError(f"--own {asked.own}: one kind of hardware at a time", fix=f"e.g. --own {first}")
+        raise AdvisorError(
+            f"--own {asked.own}: one kind of hardware at a time",
+            why="owning is compared with renting and APIs by one price of purchase and its years",
+            fix=f"--own {first}, or advisor recommend --own {asked.own}, whose kinds serve together",
+        )
     shape = get_load_shape(asked.shape)
     traffic = scenario.traffic
     mean = traffic.rate_per_s

@@ -1,6 +1,7 @@
 """Every deployment that could answer: accelerator × engine × precision × layout, or the reason why there is none."""
 
 import contextlib
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -11,16 +12,16 @@ from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.engines import support, weight_formats
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.launch import spans_machines
-from advisor.catalog.published import ServedCheckpoint, served_checkpoint, served_model
+from advisor.catalog.published import ServedCheckpoint, is_block_scaled, served_checkpoint, served_model
 from advisor.catalog.schema import Accelerator, Engine, Model
-from advisor.catalog.units import PICOSECONDS_PER_S
+from advisor.catalog.units import GB, PICOSECONDS_PER_S
 from advisor.decide.engine_classes import refusal
 from advisor.decide.reason import DoesNotFit, NoEngine, NoKernels, NotRanked, NotSupported, Reason
 from advisor.decide.scenario import Scenario
 from advisor.simulator.deployment import Deployment, activation_dtype_of, cache_dtype_of
 from advisor.simulator.graph.model import is_moe
 from advisor.simulator.layout import check_layout
-from advisor.simulator.memory import MemoryPlan, plan_memory
+from advisor.simulator.memory import MemoryPlan, plan_memory, weight_bytes
 from advisor.simulator.replica_model import ReplicaModel, engine_defaults, token_budget
 from advisor.simulator.speculation import ChosenSpeculation
 
@@ -118,15 +119,20 @@ def _fitting(
     """
     accelerator = deployment.accelerator
     model = deployment.model
+    engine = deployment.engine
+    run = (model, engine, deployment.weight_dtype, accelerator)
+    is_block = engine.needs_whole_blocks and is_block_scaled(*run)
+    loads_whole = engine.quantises_whole_models and served_checkpoint(*run).origin == "quantised on loading"
     reason: Reason | None = None
     widest = size_limit if spans_machines(deployment.engine) else min(size_limit, accelerator.node_size)
-    for layouts in (_layouts(accelerator, model, widest), _staged_layouts(accelerator, widest)):
+    for layouts in (_layouts(accelerator, model, widest), _staged_layouts(accelerator, model, widest)):
         found = []
         for tp, pp, dp, ep in layouts:
             placed = replace(
                 deployment, tensor_parallel=tp, pipeline_parallel=pp, data_parallel=dp, expert_parallel=ep
             )
             try:
+                _check_loading(placed, is_block_scaled=is_block, loads_whole=loads_whole)
                 found.append(fit_memory(placed, mean_context_tokens, max_context_tokens))
             except InfeasibleError as error:
                 reason = DoesNotFit(error.why or error.what)
@@ -135,6 +141,58 @@ def _fitting(
         if found:
             return found, reason
     return [], reason
+
+
+_LOADING_FRACTION = 0.95
+"""Part of the memory that 16-bit weights may take before they are quantised: the rest is the driver's and the copy of a
+layer. Own assumption; a larger part would plan replicas that run out of memory while they load."""
+_SCALED_BLOCK = 128
+"""Rows and columns of the weights that share a scale in fp8 checkpoints with scales of blocks."""
+
+
+def _check_loading(deployment: Deployment, *, is_block_scaled: bool, loads_whole: bool) -> None:
+    """Refuse layouts in which an engine cannot load the weights, although it could run them.
+
+    `loads_whole` says that the engine quantises weights when it has loaded all of them.
+
+    Raises: InfeasibleError: ranks would cut blocks of weights that share a scale, or weights that are quantised on
+        loading do not fit before they are.
+    Source: vLLM, quantization/fp8.py, "not divisible by weight quantization block_n"; SGLang, quantization/fp8.py,
+        validate_block_quant_shapes, and weights of params_dtype where the checkpoint is not serialised in fp8.
+    """
+    model = deployment.model
+    name = deployment.engine.name
+    width = _narrowest_cut(deployment) if is_block_scaled else 0
+    if width:
+        raise InfeasibleError(
+            f"{name} loads no parts of {width} columns of {model.id}, whose fp8 scales are those of {_SCALED_BLOCK}"
+        )
+    if loads_whole:
+        needed = weight_bytes(replace(deployment, weight_dtype=model.weights, activation_dtype=model.weights))
+        if needed > _LOADING_FRACTION * (deployment.accelerator.memory_bytes or math.inf):
+            raise InfeasibleError(
+                f"{name} quantises weights after it has loaded {needed / GB:.1f} GB of them per accelerator"
+            )
+
+
+def _narrowest_cut(deployment: Deployment) -> int:
+    """Width of a rank's part of a feed-forward matrix that is no whole number of blocks; 0 if all are whole."""
+    tp = deployment.tensor_parallel
+    for group in deployment.model.layers:
+        part = group.feed_forward
+        if part is None:
+            continue
+        if part.kind == "dense":
+            widths = [(part.intermediate_size, tp)]
+        else:
+            widths = [
+                (part.intermediate_size, deployment.expert_tensor_parallel),
+                (part.shared_intermediate_size, tp),
+            ]
+        for width, ranks in widths:
+            if ranks > 1 and width % (ranks * _SCALED_BLOCK):
+                return width // ranks
+    return 0
 
 
 def usable_precisions(
@@ -178,12 +236,17 @@ def _layouts(accelerator: Accelerator, model: Model, largest: int) -> Iterator[t
         width *= 2
 
 
-def _staged_layouts(accelerator: Accelerator, largest: int) -> Iterator[tuple[int, int, int, int]]:
-    """Pipelines of full domains, for models that no single domain holds; shortest first."""
+def _staged_layouts(
+    accelerator: Accelerator, model: Model, largest: int
+) -> Iterator[tuple[int, int, int, int]]:
+    """Pipelines of full domains, for models that no single domain holds; shortest first, with whole experts where
+    parts of them cannot be loaded."""
     widest = min(_MAX_TENSOR_PARALLEL, accelerator.fast_group_size)
     stages = 2
     while widest * stages <= largest:
         yield widest, stages, 1, 1
+        if is_moe(model):
+            yield widest, stages, 1, widest
         stages *= 2
 
 

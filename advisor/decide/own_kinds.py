@@ -13,7 +13,7 @@ from advisor.catalog.schema import Model
 from advisor.decide.effort import is_spent
 from advisor.decide.load_runs import LoadShare, SplitModel
 from advisor.decide.offers import Placement
-from advisor.decide.purchase import Demand, demands_of, purchase_on
+from advisor.decide.purchase import Demand, demands_of, extra_usd_per_hour, purchase_on
 from advisor.decide.race import Race, Report, run_planning_point
 from advisor.decide.ranking import Planned, judge_purchase
 from advisor.decide.scenario import Scenario
@@ -51,19 +51,19 @@ class _Kind:
 def serve_together(
     scenario: Scenario, model: Model, trials: Sequence[Trial], report: Report = lambda line: None
 ) -> Planned | None:
-    """Return the cheapest replicas of several kinds of own boards that carry the load together; None where there is one
-    kind only, or where all together do not carry it.
+    """Return the cheapest replicas of several kinds of own boards that carry the load together, or those that carry
+    most within a budget; None where there is one kind only, or where all together do not carry it.
 
     Each kind runs the deployment that serves most tokens per dollar; the load that they carry is the sum of theirs.
     Assumes: the router weighs replicas by their capacity; a kind sees a share of every length.
     """
     demand = demands_of(scenario)[-1]
-    names = list(dict.fromkeys(name for _, name in scenario.constraints.own))
-    if demand.kind != "rate" or len(names) < 2 or scenario.traffic.conversations is not None:
+    names = _names(scenario)
+    if demand.kind not in ("rate", "budget") or len(names) < 2 or explain_alone(scenario):
         return None
     kinds = _kinds(scenario, model, trials, names, report)
     for step in range(_MOST_STEPS):
-        counts = _cheapest(scenario, demand, kinds, _STEP**step)
+        counts = _choose_counts(scenario, demand, kinds, _STEP**step)
         if counts is None or is_spent():
             return None
         plan = _buy(scenario, demand, kinds, counts, _STEP**step)
@@ -73,6 +73,24 @@ def serve_together(
         if held is not None:
             return held
     return None
+
+
+def _names(scenario: Scenario) -> list[str]:
+    return list(dict.fromkeys(name for _, name in scenario.constraints.own))
+
+
+def explain_alone(scenario: Scenario) -> str:
+    """Return why own boards of several kinds are each tried alone for this traffic; empty where they serve together."""
+    if len(_names(scenario)) < 2:
+        return ""
+    if scenario.traffic.conversations is not None:
+        return "each kind of own boards is tried alone, as a router with weights keeps no conversation on a replica"
+    if demands_of(scenario)[-1].kind == "clients":
+        return (
+            "each kind of own boards is tried alone, as clients that wait for answers gather at the slower kind; "
+            "kinds serve together for a --rate or a --budget"
+        )
+    return ""
 
 
 def _kinds(
@@ -95,20 +113,44 @@ def _kinds(
     return found
 
 
-def _cheapest(
+def _choose_counts(
     scenario: Scenario, demand: Demand, kinds: Sequence[_Kind], part: float
 ) -> tuple[int, ...] | None:
-    """The replicas of each kind that carry the load at the least electricity, given this part of their capacities."""
-    needed = demand.size / (1.0 - scenario.headroom_fraction) / part
+    """The replicas of each kind that carry the load at the least electricity, given this part of their capacities, or
+    those that carry most within a budget."""
     budget_w = scenario.constraints.power_budget_w or math.inf
-    best: tuple[float, tuple[int, ...]] | None = None
-    for counts in _counts(scenario, kinds, needed):
+
+    def usd_per_hour(counts: Sequence[int]) -> float:
+        return sum(count * kind.way.usd_per_unit_hour for count, kind in zip(counts, kinds, strict=True))
+
+    def is_allowed(counts: Sequence[int]) -> bool:
         draw_w = sum(count * kind.power_w for count, kind in zip(counts, kinds, strict=True))
-        if sum(count > 0 for count in counts) < 2 or draw_w > budget_w * (1.0 + _ROUNDING):
-            continue
-        usd = sum(count * kind.way.usd_per_unit_hour for count, kind in zip(counts, kinds, strict=True))
-        best = (usd, counts) if best is None else min(best, (usd, counts))
-    return None if best is None else best[1]
+        return sum(count > 0 for count in counts) > 1 and draw_w <= budget_w * (1.0 + _ROUNDING)
+
+    if demand.kind == "budget":
+        able = filter(is_allowed, _affordable(scenario, demand.size, kinds))
+        return max(able, key=lambda counts: (_carries(scenario, kinds, counts), counts), default=None)
+    needed = demand.size / (1.0 - scenario.headroom_fraction) / part
+    able = filter(is_allowed, _counts(scenario, kinds, needed))
+    return min(able, key=lambda counts: (usd_per_hour(counts), counts), default=None)
+
+
+def _affordable(scenario: Scenario, budget: float, kinds: Sequence[_Kind]) -> Iterator[tuple[int, ...]]:
+    """Yield the replicas of each kind, as many of the last one as a budget [USD/h] and the power budget leave to it."""
+    if not kinds:
+        return
+    *others, last = kinds
+    power_w = scenario.constraints.power_budget_w or math.inf
+    machines = budget - extra_usd_per_hour(last.way.price, scenario.beside)
+    for first in itertools.product(*(range(kind.most + 1) for kind in others)):
+        pairs = list(zip(first, others, strict=True))
+        usd = machines - sum(count * kind.way.usd_per_unit_hour for count, kind in pairs)
+        watts = power_w - sum(count * kind.power_w for count, kind in pairs)
+        most = min(
+            last.most, usd / last.way.usd_per_unit_hour, watts / last.power_w if last.power_w else math.inf
+        )
+        if most >= 0.0:
+            yield (*first, math.floor(most + _ROUNDING))
 
 
 def _counts(scenario: Scenario, kinds: Sequence[_Kind], needed: float) -> Iterator[tuple[int, ...]]:

@@ -339,9 +339,16 @@ class Race:
         for place, state in enumerate(self.states):
             limit_of = state.limits()
             for name, heap in state.open.items():
+                if not heap:
+                    continue
+                # The first floor of a heap is never above that of its first candidate which is still to be advanced:
+                # where it is not below what the accelerator costs already, or what the best of the others could, that
+                # candidate is not either.
+                floor = heap[0][0]
+                if floor >= state.lowest(name) or (best is not None and floor / state.least > best[0]):
+                    continue
                 most = _ADVANTAGE * limit_of(name)
-                # The first floor of a heap is never above that of its first candidate which is still to be advanced.
-                if not heap or heap[0][0] >= most:
+                if floor >= most:
                     continue
                 trial = self._top(heap, place)
                 if trial is None or trial.floors[place] >= most:
@@ -400,12 +407,15 @@ class Race:
         """Advance a measured candidate that may be better than a leader by its sampling error."""
         if self.scenario.screened_only:
             return False
+        rivals = [
+            trial
+            for trial in self.trials.values()
+            if trial.capacity is not None and trial.capacity.stage != "settled"
+        ]
         best: tuple[float, int] | None = None
         for place, state in enumerate(self.states):
             limit_of = state.limits()
-            for trial in self.trials.values():
-                if trial.capacity is None or trial.capacity.stage == "settled":
-                    continue
+            for trial in rivals:
                 own = RIVAL_MARGIN * limit_of(trial.accelerator_id)
                 if trial.floors[place] < own:
                     found = trial.floors[place] / own, trial.order

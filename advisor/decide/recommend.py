@@ -22,7 +22,7 @@ from advisor.decide.nearest import nearest_question
 from advisor.decide.offers import Placement, market, stale_price_warnings
 from advisor.decide.option import Option, Role
 from advisor.decide.options import ages_days, headline, option_of, owned_note, router_note
-from advisor.decide.own_kinds import serve_together
+from advisor.decide.own_kinds import explain_alone, serve_together
 from advisor.decide.pools import pools
 from advisor.decide.purchase import Demand, Purchase, demands_of, purchase_on
 from advisor.decide.race import WIDTH, Race, Report
@@ -142,7 +142,7 @@ def _run_search(
     race.run()
     sold = (accelerators[name] for name in offers if name in accelerators)
     classes = class_notes(model, engines_for(scenario), sold)
-    notes = tuple(note for note in (model_note, window_note, *classes) if note)
+    notes = tuple(note for note in (model_note, window_note, explain_alone(scenario), *classes) if note)
     mixed = serve_together(scenario, model, trials, report=progress)
     alone = race.entries(-1, 1)
     if mixed is not None and alone and alone[0].expected_cost <= mixed.expected_cost:
@@ -562,11 +562,10 @@ def _nothing(done: Search, fix: str = "") -> NoAnswerError:
         reasons.items(),
         key=lambda item: (isinstance(item[0], NotRanked), isinstance(item[0], NotForSale), -item[1]),
     )[:3]
+    told = [f"{reason} ({count} accelerators)" if count > 1 else str(reason) for reason, count in common]
     return NoAnswerError(
         f"nothing serves {model.id} within {scenario.objectives.words} under these constraints",
-        why="; ".join(
-            f"{reason} ({count} accelerators)" if count > 1 else str(reason) for reason, count in common
-        ),
+        why="; ".join(filter(None, (*told, explain_alone(scenario)))),
         fix=fix or "loosen --ttft-p99 or --tpot-p99, raise --budget, or drop --gpu/--provider/--precision",
         reasons=tuple(reason for reason, _ in common),
     )

@@ -277,7 +277,8 @@ def simulate_args(plan: Planned, scenario: Scenario) -> tuple[str, ...]:
             workers = _pool_args(found)
         elif traffic.conversations is not None:
             workers = ["--replicas", str(replicas)]
-    model = first.deployment.model.checkpoint or scenario.model
+    named = first.deployment.model
+    model = named.checkpoint or named.repository or scenario.model
     args = ["--model", model, "--engine", first.deployment.engine.id]
     if release := first.deployment.engine.release:
         args += ["--engine-version", release]

@@ -1,4 +1,4 @@
-"""Two pools that differ, as YAML: Docker Compose, Kubernetes, SkyPilot."""
+"""Pools that differ, as YAML: Docker Compose, Kubernetes, SkyPilot."""
 
 import shlex
 from collections.abc import Sequence
@@ -16,6 +16,7 @@ from advisor.emit.fleet import (
     Address,
     FleetPlan,
     share_of,
+    variable_of,
     variables,
     worker_options,
 )
@@ -29,6 +30,7 @@ from advisor.emit.manifests import (
     own_mounts,
     pod_of,
     replica_documents,
+    selector_note,
     service,
     sky_resources,
 )
@@ -44,7 +46,7 @@ _PYTHON: Final = "python:3.12-slim"
 def _router_container(fleet: FleetPlan, addresses: Sequence[Address]) -> tuple[str, list[Line]]:
     """Return image and command of the router in a container."""
     flags = fleet.whole.engine.flags
-    if fleet.longest_short is not None:
+    if fleet.has_nginx:
         return nginx.IMAGE, [*map(Line, ("nginx", "-c", f"{MOUNTED}/{nginx.FILE}", "-g", "daemon off;"))]
     command = fleet.router(addresses)
     if not flags.pool_router_install:
@@ -108,7 +110,7 @@ def compose_files(fleet: FleetPlan) -> dict[str, str]:
 def kubernetes_files(fleet: FleetPlan) -> dict[str, str]:
     """Return the router with its Service and, per pool, a StatefulSet, whose pods have names, or a Deployment with a
     Service if the router needs no names."""
-    if fleet.longest_short is not None:
+    if fleet.has_nginx:
         apart = [
             document
             for part in fleet.parts
@@ -157,9 +159,11 @@ def kubernetes_files(fleet: FleetPlan) -> dict[str, str]:
 
 
 def _with_needs(fleet: FleetPlan) -> tuple[Line, ...]:
-    """Return the comments of a manifest, with the controller that workers of several machines need."""
+    """Return the comments of a manifest, with node labels to look up and the controller that workers of several
+    machines need."""
     spans = any(part.nodes_per_replica > 1 for part in fleet.parts)
-    return (*fleet.comments, *((CONTROLLER_NOTE,) if spans else ()))
+    labels = dict.fromkeys(line for part in fleet.parts for line in selector_note(part))
+    return (*fleet.comments, *labels, *((CONTROLLER_NOTE,) if spans else ()))
 
 
 def _router_documents(fleet: FleetPlan, addresses: Sequence[Address]) -> list[dict[str, Any]]:
@@ -195,13 +199,13 @@ def _router_documents(fleet: FleetPlan, addresses: Sequence[Address]) -> list[di
 
 
 def skypilot_files(fleet: FleetPlan) -> dict[str, str]:
-    """Return a SkyPilot service whose one replica is the machine that holds both pools. Pools by prompt length on
-    several machines become one service each, and a script that starts the router.
+    """Return a SkyPilot service whose one replica is the machine that holds both pools. Pools behind nginx on several
+    machines become one service each, and a script that starts the router.
 
     Raises: AdvisorError: several machines hold two pools, between which SkyPilot promises no network for caches.
     """
-    if not fleet.is_shared and fleet.longest_short is not None:
-        return _two_services(fleet)
+    if not fleet.is_shared and fleet.has_nginx:
+        return _service_of_each(fleet)
     if not fleet.is_shared:
         raise AdvisorError(
             "workers on several machines behind a router of their own are no service of SkyPilot",
@@ -235,7 +239,7 @@ def skypilot_files(fleet: FleetPlan) -> dict[str, str]:
     return files | {"service.sky.yaml": dump_yaml(fleet.comments, task)}
 
 
-def _two_services(fleet: FleetPlan) -> dict[str, str]:
+def _service_of_each(fleet: FleetPlan) -> dict[str, str]:
     files = dict[str, str]()
     lines = list[str]()
     marks = dict[str, str]()
@@ -243,11 +247,12 @@ def _two_services(fleet: FleetPlan) -> dict[str, str]:
         share = share_of(part)
         write = spanning_skypilot if part.nodes_per_replica > 1 else skypilot_of
         files[f"{share}.sky.yaml"] = write(part)["service.sky.yaml"]
-        lines.append(f"{share}=$(sky serve status --endpoint {part.name})\n")
+        lines.append(f"{variable_of(part)}=$(sky serve status --endpoint {part.name})\n")
         marks[share] = f"@{share}@"
     text = fleet.router_conf(marks).replace("$", "\\$")
-    for share, mark in marks.items():
-        text = text.replace(mark, f"server ${{{share}#http://}};")
+    for part in fleet.parts:
+        address = f"${{{variable_of(part)}#http://}}"
+        text = text.replace(marks[share_of(part)], fleet.server_line(part, address, 1))
     body = "# Once both services are up: writes nginx.conf with their addresses and starts it.\n"
     body += f"{''.join(lines)}cat > {nginx.FILE} <<EOF\n{text}EOF\n{fleet.install()}exec {fleet.router([])}\n"
     return files | {"router.sh": script(fleet.comments, body)}

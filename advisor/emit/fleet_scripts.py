@@ -1,4 +1,4 @@
-"""Two pools that differ, as shell scripts: plain commands, docker, Slurm."""
+"""Pools that differ, as shell scripts: plain commands, docker, Slurm."""
 
 import shlex
 from string import Template
@@ -14,6 +14,7 @@ from advisor.emit.fleet import (
     moves_caches,
     router_of,
     share_of,
+    variable_of,
     variables,
     worker_options,
 )
@@ -38,7 +39,7 @@ def _loop(fleet: FleetPlan, part: Plan, body: str) -> str:
     before = fleet.devices_before(part)
     number = fleet.first(part)
     stride = fleet.cache_stride
-    name = f"{share_of(part).upper()}_WORKERS"
+    name = f"{variable_of(part)}_WORKERS"
     several = ""
     if part.num_replicas > fleet.per_machine(part):
         several = f"  # of {part.num_replicas}; the last machine may have fewer"
@@ -149,7 +150,7 @@ def slurm_files(fleet: FleetPlan) -> dict[str, str]:
             files |= _spanning_job(fleet, part)
             continue
         stride = fleet.cache_stride
-        first = FIRST_PORT + (0 if part is fleet.parts[0] else fleet.parts[0].num_replicas)
+        first = FIRST_PORT + sum(each.num_replicas for each in fleet.before(part))
         address = worker_options(part, '"$port"', '"$cache_port"')
         told_by = variables(part, "$(hostname)", "$cache_port")
         exports = "".join(f'export {name}="{value}"\n' for name, value in told_by.items())
@@ -187,7 +188,7 @@ def _slurm_router(fleet: FleetPlan) -> str:
     flags = fleet.whole.engine.flags
     lines = ["# Once the workers run: starts the router with their addresses."]
     lines += [all_there(f"endpoints/{share_of(part)}", part.num_replicas) for part in fleet.parts]
-    if fleet.longest_short is not None:
+    if fleet.has_nginx:
         return "\n".join([*lines, _slurm_nginx(fleet), ""])
     if flags.pool_router_worker:
         lines.append("workers=()")
@@ -217,12 +218,13 @@ def _slurm_nginx(fleet: FleetPlan) -> str:
     """Return the shell lines that write the configuration of nginx from the workers' addresses and start it."""
     lines = []
     marks = {share_of(part): f"@{share_of(part)}@" for part in fleet.parts}
-    for share in marks:
-        loop = f'while read -r host port; do echo "server $host:$port;"; done < <(cat endpoints/{share}/*)'
-        lines.append(f"{share}=$({loop})")
+    for part in fleet.parts:
+        line = fleet.server_line(part, "$host:$port", part.num_replicas)
+        loop = f'while read -r host port; do echo "{line}"; done < <(cat endpoints/{share_of(part)}/*)'
+        lines.append(f"{variable_of(part)}=$({loop})")
     text = fleet.router_conf(marks).replace("$", "\\$")
-    for share, mark in marks.items():
-        text = text.replace(mark, f"${share}")
+    for part in fleet.parts:
+        text = text.replace(marks[share_of(part)], f"${variable_of(part)}")
     return "\n".join(
         [*lines, f"cat > {nginx.FILE} <<EOF", f"{text}EOF", fleet.install() + f"exec {fleet.router([])}"]
     )

@@ -6,7 +6,7 @@ from typing import Final, Literal
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.launch import PORT
-from advisor.catalog.legible import markdown
+from advisor.catalog.legible import Line, markdown
 from advisor.decide.option import Option
 from advisor.emit import fleet_manifests, fleet_scripts, operators, spanning
 from advisor.emit.fleet import FleetPlan, fleet_plan, share_of
@@ -37,6 +37,14 @@ _FLEET_WRITERS: Final[Mapping[Format, Callable[[FleetPlan], dict[str, str]]]] = 
     "skypilot": fleet_manifests.skypilot_files,
     "slurm": fleet_scripts.slurm_files,
 }
+_NO_FLEET: Final[Mapping[Format, str]] = {
+    "dynamo": "its frontend sends requests to all workers in turns or by load, without weights or ranges of lengths",
+    "llm-d": "its endpoint picker scores pods by their load, without weights for kinds of them",
+    "kserve": "an InferenceService has one kind of predictor, and its graph's splitter returns no streams",
+    "ray": "a deployment of Ray Serve has equal replicas, which its router chooses by their queues",
+}
+"""Why a form has no way to say how requests are shared among unlike replicas. Sources: NVIDIA Dynamo, router modes;
+llm-d, inference scheduler; KServe, InferenceGraph; Ray Serve, request routing."""
 _SPANNING_WRITERS: Final[Mapping[Format, tuple[Callable[[Plan], dict[str, str]], str]]] = {
     "command": (spanning.command_files, "RANK=N HEAD=ADDRESS bash start.sh"),
     "docker": (spanning.docker_files, "RANK=N HEAD=ADDRESS bash start.sh"),
@@ -100,11 +108,16 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
     if form not in _FLEET_WRITERS:
         raise AdvisorError(
             f"--emit {form} writes equal replicas only, not pools that differ or a sticky router",
-            fix="--emit k8s",
+            why=_NO_FLEET[form],
+            fix="--emit k8s" if fleet.is_weighted else "--emit k8s, or --levers none",
         )
+    for part in fleet.parts:
+        check_form(part, form)
     files = _FLEET_WRITERS[form](fleet)
     for part in fleet.parts:
-        files |= part.files()
+        for name, text in part.files().items():
+            is_taken = files.get(name, text) != text
+            files[f"{share_of(part)}.{name}" if is_taken else name] = text
     first, *rest = fleet.comments
     start = f"`{_WRITERS[form][1]}`; the router comes with it"
     if "router.sh" in files:
@@ -120,23 +133,29 @@ def _fleet_files(fleet: FleetPlan, form: Format) -> dict[str, str]:
             where += "; in a worker of several machines, RANK is the machine's number and HEAD the first one"
             if form == "compose":
                 where += ", which takes `--profile head`, and the others `--profile worker`"
-        both = " and ".join(f"`{each.format(share_of(part))}`" for part in fleet.parts)
-        start = f"{both}{where}; then `bash router.sh`"
+        all_parts = " and ".join(f"`{each.format(share_of(part))}`" for part in fleet.parts)
+        start = f"{all_parts}{where}; then `bash router.sh`"
     before = _before(files, "`")
     doubts = list(fleet.checks)
     if form in _IN_CONTAINERS:
-        doubts += fleet.whole.image_doubt
+        doubts += dict.fromkeys(line for part in fleet.parts for line in part.image_doubt)
+    if form == "slurm" and fleet.is_weighted:
+        doubts.append(
+            Line("first: add your cluster's name of each board, as in --gpus-per-node=NAME:2, to its job")
+        )
     told = f"{first}; {'; '.join(line for line in rest if line not in doubts)}.\nStart: {before}{start}.\n"
-    whole = fleet.whole
-    options = f"options are those of {whole.engine.name} {whole.release}"
+    releases = dict.fromkeys(f"{part.engine.name} {part.release}" for part in fleet.parts)
+    options = f"options are those of {' and '.join(releases)}"
     return {**files, "README.md": markdown(f"{told}Before you deploy: {'; '.join(doubts)}; {options}.\n")}
 
 
 def _before(files: Mapping[str, str], quote: str = "") -> str:
     """Return the commands that run once before the start; empty if there are none."""
-    first = f"{quote}bash quantise.sh{quote}, then " if "quantise.sh" in files else ""
-    limit = f"{quote}sudo bash power.sh{quote} on each machine, then " if "power.sh" in files else ""
-    return first + limit
+    first = [f"{quote}bash {name}{quote}, then " for name in files if name.endswith("quantise.sh")]
+    limits = [name for name in files if name.endswith("power.sh")]
+    where = "each machine" if len(limits) < 2 else "each machine of its kind"
+    first += [f"{quote}sudo bash {name}{quote} on {where}, then " for name in limits]
+    return "".join(first)
 
 
 def _readme(plan: Plan, form: Format, start: str, files: Mapping[str, str]) -> str:

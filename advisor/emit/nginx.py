@@ -1,5 +1,5 @@
 """Configuration of nginx as router: it sends a request to the replica with the fewest, in the pool for its prompt
-length."""
+length, or to unlike replicas in proportion to their weights."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -42,12 +42,25 @@ def below(limit: int) -> str:
 
 
 def conf(
-    words: str, upstreams: Mapping[str, str], max_prompt_tokens: int | None = None, port: int = PORT
+    words: str,
+    upstreams: Mapping[str, str],
+    max_prompt_tokens: int | None = None,
+    port: int = PORT,
+    *,
+    is_weighted: bool = False,
 ) -> str:
     """Return a configuration of nginx. `upstreams` holds lines such as `server HOST:PORT;` by pool. With two pools,
-    the first gets prompts up to `max_prompt_tokens`; a request that it rejects as too long goes to the second."""
+    the first gets prompts up to `max_prompt_tokens`; a request that it rejects as too long goes to the second.
+
+    Servers of which `is_weighted` get requests in turns, as often as their weights say: `least_conn` would give slow
+    replicas fewer requests than their weights.
+    """
+    balance = "" if is_weighted else "    least_conn;\n"
+    rule = "replicas get requests as often as their weights say"
+    if not is_weighted:
+        rule = "the replica with the fewest open requests gets the next one"
     groups = "".join(
-        f"  upstream {name} {{\n    least_conn;\n    {servers}\n  }}\n" for name, servers in upstreams.items()
+        f"  upstream {name} {{\n{balance}    {servers}\n  }}\n" for name, servers in upstreams.items()
     )
     first = next(iter(upstreams))
     last = list(upstreams)[-1]
@@ -67,7 +80,7 @@ def conf(
     again = f"    location @{last} {{\n      proxy_pass http://{last};\n{_PROXY}    }}\n" if choice else ""
     files = "".join(f"  {name}_temp_path /var/tmp/nginx-{port}-{name};\n" for name in _WRITTEN)
     return (
-        f"# {words}; the replica with the fewest open requests gets the next one.\n"
+        f"# {words}; {rule}.\n"
         f"pid /var/tmp/nginx-{port}.pid;\n"
         "error_log stderr;\n"
         f"worker_rlimit_nofile {_CONNECTIONS};\n"

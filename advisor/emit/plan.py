@@ -61,9 +61,10 @@ _MOST_NAME_CHARACTERS: Final = 48
 """Longest name of a deployment [characters]. Kubernetes accepts 63, which leaves room for a pool and a number."""
 
 
-def slug(text: str, otherwise: str = "model") -> Line:
-    """Return a name that Kubernetes, Docker, Slurm and file systems accept: a letter, then letters, digits, hyphens."""
-    name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_MOST_NAME_CHARACTERS].strip("-")
+def slug(text: str, otherwise: str = "model", most: int = _MOST_NAME_CHARACTERS) -> Line:
+    """Return a name that Kubernetes, Docker, Slurm and file systems accept: a letter, then letters, digits, hyphens, of
+    at most `most` characters."""
+    name = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:most].strip("-")
     return Line(name if name[:1].isalpha() else f"{otherwise}-{name}".strip("-"))
 
 
@@ -80,6 +81,8 @@ class Plan:
     """Start command of one replica, without its address."""
     config_name: str = CONFIG
     """Name of the options file, for engines that read their options from one."""
+    served_name: str = ""
+    """Name by which requests name the model; empty for the name of its checkpoint."""
     port: int = PORT
     """Port that clients use: the replica's or, with several replicas, the router's; the replicas then use the
     following ports."""
@@ -343,7 +346,13 @@ def plan_of(model: str, option: Option) -> Plan:
     check_command(engine.id, (*started.words(CONFIG), *address), release)
     name = slug(f"{model}-{machine.accelerator}")
     config = CONFIG
-    if option.role in SHARES:
+    if option.role == "kind":
+        # Names of kinds differ in their accelerators, which no long name of a model may cut off.
+        name = Line(
+            f"{slug(model, most=_MOST_NAME_CHARACTERS - len(machine.accelerator))}-{machine.accelerator}"
+        )
+        config = f"{machine.accelerator}.{CONFIG}"
+    elif option.role in SHARES:
         name = Line(f"{name}-{option.role}")
         config = f"{option.role}.{CONFIG}"
     plan = Plan(name, Line(model), option, engine, chip.vendor, started, config)

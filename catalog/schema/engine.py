@@ -136,6 +136,8 @@ class LaunchFlags(Record):
     named by the entry `replica` of pool_router_worker."""
     sticky_header: str = ""
     """Request header that names the conversation."""
+    served_name: str = ""
+    """Option for the name by which requests name the model; empty if the engine answers under any name."""
     repository_code: str = ""
     """Flag that lets the engine run Python code of the model's repository."""
     nodes: NodeFlags | None = None
@@ -343,6 +345,10 @@ class Engine(Record):
     wider_graphs: tuple[WiderGraphs, ...] = ()
     cuda_graph_padding: bool = True
     """Whether a batch pads to the next graph size; if False, a batch between two sizes runs without a graph."""
+    needs_whole_blocks: bool = False
+    """Whether it refuses layouts that cut blocks of 128 × 128 weights, which share a scale in some fp8 checkpoints."""
+    quantises_whole_models: bool = False
+    """Whether all 16-bit weights are in the accelerators' memory before it quantises them on loading."""
     prefix_caching: bool = True
     embeds_on_host: bool = False
     """Whether tokens are looked up in host memory; the input table then takes no accelerator memory."""

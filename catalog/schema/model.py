@@ -258,6 +258,9 @@ class Model(Record):
     """Format of the KV cache that hf_quant_config.json alone declares; vLLM does not read that file."""
     tensor_bytes: float | None = None
     """Size of all tensors as the index of the checkpoint's safetensors files states it [bytes]; None without one."""
+    repository: str = ""
+    """Repository that the user named, which is then the one that is served or trained; empty for the catalog's own
+    choice. `hf_ids` has the forms of that repository alone."""
     checkpoint: str = ""
     """Repository of the checkpoint whose formats these are; empty for the catalog's own default."""
     fp8_scaling: Literal["tensor", "block"] = "tensor"

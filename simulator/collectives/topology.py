@@ -112,14 +112,7 @@ def topology_of(accelerator: Accelerator, num_ranks: int, *, ranks_per_node: int
     """
     if num_ranks < 1:
         raise ValueError(f"a group needs at least one rank, not {num_ranks}")
-    scale_up = accelerator.scale_up
-    domain = accelerator.scale_up_domain
-    bridged = scale_up is not None and "bridge" in scale_up.kind
-    if scale_up is None or domain == 1 or (bridged and num_ranks > domain):
-        kind, rate, domain = *_pcie(accelerator), accelerator.node_size
-    else:
-        kind = scale_up.kind
-        rate = scale_up.bytes_per_s
+    kind, rate, domain = _fabric(accelerator, num_ranks)
     in_node = min(num_ranks, ranks_per_node or domain)
     return Topology(
         num_ranks=num_ranks,
@@ -131,10 +124,24 @@ def topology_of(accelerator: Accelerator, num_ranks: int, *, ranks_per_node: int
         inter_bytes_per_s=accelerator.scale_out_bytes_per_s
         or accelerator.assumed_network_bytes_per_s
         or ETHERNET_BYTES_PER_S,
-        in_network_reduction=kind.startswith(_SWITCHED_REDUCTION) and not bridged,
+        in_network_reduction=kind.startswith(_SWITCHED_REDUCTION) and "bridge" not in kind,
         peer_to_peer=accelerator.pcie_peer_to_peer
         and (in_node <= _SOCKET_RANKS or kind.startswith(_MEASURED_ACROSS_SOCKETS)),
     )
+
+
+def full_domain(accelerator: Accelerator) -> int:
+    """Number of accelerators in the largest domain that a group of them can lie in. Source: as topology_of."""
+    return _fabric(accelerator, MAX_RANKS)[2]
+
+
+def _fabric(accelerator: Accelerator, num_ranks: int) -> tuple[str, float, int]:
+    """Return the fabric of a group inside a domain: its kind, the rate of a rank [bytes/s], and ranks of a domain."""
+    scale_up = accelerator.scale_up
+    domain = accelerator.scale_up_domain
+    if scale_up is None or domain == 1 or ("bridge" in scale_up.kind and num_ranks > domain):
+        return *_pcie(accelerator), accelerator.node_size
+    return scale_up.kind, scale_up.bytes_per_s, domain
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +281,7 @@ def place_accelerators(accelerator: Accelerator, num_gpus: int, num_nodes: int |
             fix=f"use {max(1, num_gpus // max(num_nodes, 1)) * max(num_nodes, 1)} accelerators or another number",
         )
     in_node = num_gpus // num_nodes
-    widest = topology_of(accelerator, MAX_RANKS).ranks_per_node
+    widest = full_domain(accelerator)
     if in_node > widest:
         raise AdvisorError(
             f"{in_node} accelerators of kind {accelerator.id} in one node",

@@ -1,10 +1,11 @@
 """Sums that depend on the shape of a model alone: parameters, weights of a rank, cache and state, launches,
 collectives."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, wraps
 from importlib import import_module
-from typing import Final, cast
+from typing import Final, TypeVar, cast
 
 from advisor.catalog.dtypes import (
     BITS_PER_BYTE,
@@ -65,6 +66,33 @@ class KvFootprint:
         return self.full_bytes_per_token * context_tokens + windowed + self.state_bytes_per_sequence
 
 
+T = TypeVar("T")
+_MOST_MODELS: Final = 1024
+"""Models of which a sum is kept: more than any question looks at."""
+
+
+def keep_by_identity(function: Callable[[Model], T]) -> Callable[[Model], T]:
+    """Return the function with a memory for its last models, by identity: hashing a record walks through all of its
+    fields, which takes longer than most sums.
+
+    Source: own definition.
+    """
+    known: dict[int, tuple[Model, T]] = {}
+
+    @wraps(function)
+    def look_up(model: Model) -> T:
+        found = known.get(id(model))
+        if found is None or found[0] is not model:
+            if len(known) >= _MOST_MODELS:
+                known.clear()
+            # The model is kept with its sum, so that no other gets its identity.
+            found = known[id(model)] = model, function(model)
+        return found[1]
+
+    return look_up
+
+
+@keep_by_identity
 def layers_of(model: Model) -> tuple[Layer, ...]:
     """Return the operators of a model's layers, one entry per layer group in its order. Source: own definition."""
     return tuple(layer_of(group, model.hidden_size) for group in model.layers)
@@ -93,6 +121,7 @@ def layer_of(group: LayerGroup, hidden: int) -> Layer:
     return Layer(group.count, mixer, part, group.stored_count or 0)
 
 
+@keep_by_identity
 def parameter_count(model: Model) -> ParameterCount:
     """Return the parameters of a model from its shape.
 

@@ -6,6 +6,7 @@ with the constants that are fitted on measured kernels.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Final
 
 import numpy as np
@@ -273,7 +274,7 @@ def overlap_norm_s(exponent: float, *parts: Floats) -> Floats:
     Assumes: no time is negative.
     Source: definition of the p-norm.
     """
-    longest = np.maximum.reduce(np.broadcast_arrays(*parts))
+    longest = reduce(np.maximum, parts)
     scale = np.where(longest > 0.0, longest, 1.0)
     return np.asarray(longest * sum((part / scale) ** exponent for part in parts) ** (1.0 / exponent))
 

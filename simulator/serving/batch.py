@@ -222,6 +222,35 @@ class MicroBatch:
         self.saturations.clear()
 
 
+def book_gaps(
+    gaps: list[int],
+    stalled: dict[int, int],
+    last_token_ps: int,
+    start_ps: int,
+    first_ps: int,
+    slope_ps: int,
+    num_iterations: int,
+    num_sequences: int,
+    context: int,
+    growth: int,
+) -> None:
+    """Book the inter-token times of a run; the first also spans the time for which sequences waited since their last
+    token.
+
+    Source: own definition.
+    """
+    if start_ps == last_token_ps and not stalled:
+        gaps += (first_ps, slope_ps, num_iterations, num_sequences, context, growth)
+        return
+    end_ps = start_ps + first_ps
+    gaps += (end_ps - last_token_ps, 0, 1, num_sequences - len(stalled), context, 0)
+    for stalled_ps in stalled.values():
+        gaps += (end_ps - stalled_ps, 0, 1, 1, 0, 0)
+    stalled.clear()
+    if num_iterations > 1:
+        gaps += (first_ps + slope_ps, slope_ps, num_iterations - 1, num_sequences, context + growth, growth)
+
+
 def run_ps(first_ps: int, slope_ps: int, num_iterations: int) -> int:
     """Time of iterations that take first, first + slope, first + 2 slope, ... [ps].
 

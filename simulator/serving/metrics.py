@@ -106,7 +106,7 @@ class Recorder:
         """Take in finished requests in order of completion, and empty the list."""
         if not flat:
             return
-        rows = np.fromiter(flat, np.int64, len(flat)).reshape(-1, NUM_FIELDS)
+        rows = np.array(flat, np.int64).reshape(-1, NUM_FIELDS)
         flat.clear()
         self.take_rows(rows)
 
@@ -142,7 +142,7 @@ class Recorder:
 
     def count_violations(self, flat: list[int]) -> int:
         """Return how many of finished requests missed the objective, without taking them in."""
-        rows = np.fromiter(flat, np.int64, len(flat)).reshape(-1, NUM_FIELDS)
+        rows = np.array(flat, np.int64).reshape(-1, NUM_FIELDS)
         arrived = rows[:, VISIBLE] - self.api_overhead_ps
         first = rows[:, FIRST]
         end = rows[:, END]
@@ -172,7 +172,7 @@ class Recorder:
         """Take in decode runs, inter-token times and cached tokens, and empty the list."""
         if not flat:
             return
-        runs = np.fromiter(flat, np.int64, len(flat)).reshape(-1, NUM_GAP_FIELDS)
+        runs = np.array(flat, np.int64).reshape(-1, NUM_GAP_FIELDS)
         flat.clear()
         first, slope, num_iterations, num_sequences, context, growth = (
             runs[:, i] for i in range(NUM_GAP_FIELDS)

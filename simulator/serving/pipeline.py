@@ -1,6 +1,7 @@
 """Timing of iterations: their duration, when runs of them begin and end on a replica's stages, and when clients get
 tokens."""
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -46,6 +47,8 @@ class Pipeline:
         """Whether time in the pipeline is time in its one stage."""
         self.shared = len(batches) > 1
         """Whether several batches can be under way at once."""
+        self.slows_prompts = self.slowdown > 0.0 or self.launch_ps > 0
+        """Whether an iteration with prefill may take longer than its kernels at the full clock."""
         self.free_ps = [0] * tables.num_stages
 
     def start(self, batch: MicroBatch, stage_ps: int, slope_ps: int, num_iterations: int) -> None:
@@ -170,22 +173,29 @@ class Delivery:
         time."""
 
     def take(self, batch: MicroBatch) -> None:
-        """Queue the tokens of a run that has just ended, before its sequences are booked.
-
-        The iterations of a run never get shorter from one to the next: the longest wait begins with the tokens already
-        in
-        the queue, with the first iteration or with the last.
-        """
+        """Queue the tokens of a run that has just ended, before its sequences are booked."""
         num_tokens = len(batch.completing)
         if batch.ticking:
             num_tokens += len(batch.decoding)
-        work_ps = num_tokens * self.token_ps
-        all_ps = batch.num_iterations * work_ps
         begin_ps = batch.start_ps + batch.first_ps
-        done_ps = batch.end_ps + work_ps
-        if self.done_ps > begin_ps:
-            begin_ps = self.done_ps
-        self.done_ps = begin_ps + all_ps if begin_ps + all_ps > done_ps else done_ps
+        work_ps = num_tokens * self.token_ps
+        self.done_ps = delivered_ps(self.done_ps, begin_ps, batch.end_ps, work_ps, batch.num_iterations)
+
+
+def delivered_ps(done_ps: int, begin_ps: int, end_ps: int, work_ps: int, num_iterations: int) -> int:
+    """Instant at which the last token of a run is delivered, if the one before was delivered at done_ps [ps]. The first
+    iteration ends at begin_ps, the last at end_ps, and the tokens of each take work_ps.
+
+    The iterations of a run never get shorter from one to the next: the longest wait begins with the tokens already in
+    the queue, with the first iteration or with the last.
+
+    Source: Lindley's recursion over the iterations of a run.
+    """
+    if done_ps > begin_ps:
+        begin_ps = done_ps
+    queued_ps = begin_ps + num_iterations * work_ps
+    last_ps = end_ps + work_ps
+    return queued_ps if queued_ps > last_ps else last_ps
 
 
 def mixed_ps(surface: StepSurface, batch: MicroBatch, riding: int) -> int:
@@ -225,7 +235,7 @@ def decode_ps(surface: StepSurface, batch: MicroBatch) -> tuple[int, int]:
 
 @lru_cache(maxsize=8)
 def step_tables(surface: StepSurface, policy: SchedulerPolicy) -> StepSurface:
-    """Return the surface with plain lists, after checking that it covers everything that the policy can compose.
+    """Return the surface with plain integers, after checking that it covers everything that the policy can compose.
 
     Raises: AdvisorError: the surface is too small for the policy, or has negative or all-zero times.
     Source: own definition.
@@ -233,16 +243,13 @@ def step_tables(surface: StepSurface, policy: SchedulerPolicy) -> StepSurface:
     window = surface.window_tokens
     num_slots = policy.num_slots
     num_tokens = policy.max_num_batched_tokens
-    tables = replace(
-        surface,
-        decode_base_ps=_covering("decode_base_ps", surface.decode_base_ps, num_slots),
-        decode_context_ps=_covering("decode_context_ps", surface.decode_context_ps, num_slots),
-        decode_window_ps=()
-        if window is None
-        else _covering("decode_window_ps", surface.decode_window_ps, num_slots),
-        mixed_base_ps=_covering("mixed_base_ps", surface.mixed_base_ps, num_tokens),
-    )
-    if min(tables.decode_base_ps[1:]) <= 0 or min(tables.mixed_base_ps[1:]) <= 0:
+    decode_base_ps, least_decode_ps = _covering("decode_base_ps", surface.decode_base_ps, num_slots)
+    decode_context_ps, _ = _covering("decode_context_ps", surface.decode_context_ps, num_slots)
+    decode_window_ps: Sequence[int] = ()
+    if window is not None:
+        decode_window_ps, _ = _covering("decode_window_ps", surface.decode_window_ps, num_slots)
+    mixed_base_ps, least_mixed_ps = _covering("mixed_base_ps", surface.mixed_base_ps, num_tokens)
+    if min(least_decode_ps, least_mixed_ps) <= 0:
         raise AdvisorError("the step-cost surface has an iteration that takes no time")
     scalars = (
         surface.prefill_pair_ps,
@@ -261,19 +268,29 @@ def step_tables(surface: StepSurface, policy: SchedulerPolicy) -> StepSurface:
         raise AdvisorError(
             "the step-cost surface needs at least one stage and a window of at least one token"
         )
-    return tables
+    return replace(
+        surface,
+        # Lists are read faster, and these are read in every run.
+        decode_base_ps=list(decode_base_ps[: num_slots + 1]),
+        decode_context_ps=list(decode_context_ps[: num_slots + 1]),
+        decode_window_ps=decode_window_ps,
+        mixed_base_ps=mixed_base_ps,
+    )
 
 
-def _covering(name: str, column: Sequence[int], largest: int) -> list[int]:
-    """Return the column as plain integers 0..largest."""
+def _covering(name: str, column: Sequence[int], largest: int) -> tuple[Sequence[int], int]:
+    """Return a column of plain integers that reaches 0..largest, and the least of its times."""
     if len(column) <= largest:
         raise AdvisorError(
             f"the step-cost surface tabulates {name} up to {len(column) - 1}, the policy needs {largest}",
             fix="build the surface for the policy's max_num_seqs and max_num_batched_tokens",
         )
-    values = list(column[: largest + 1])
-    if set(map(type, values)) != {int}:
-        values = [int(value) for value in values]
-    if min(values[1:]) < 0:
+    if isinstance(column, array) and column.typecode == "q":
+        # A run reads few of thousands of places: those of a buffer become Python integers as they are read.
+        least = int(np.asarray(column)[1 : largest + 1].min())
+    else:
+        column = list(map(int, column))
+        least = min(column[1 : largest + 1])
+    if least < 0:
         raise AdvisorError(f"the step-cost surface has negative times in {name}")
-    return values
+    return column, least

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from heapq import heappop
 from operator import attrgetter, itemgetter, methodcaller
 
-from advisor.simulator.serving.batch import MicroBatch, Prefill, Request, iterations_until_full
+from advisor.simulator.serving.batch import MicroBatch, Prefill, Request, book_gaps, iterations_until_full
 from advisor.simulator.serving.cache import BlockLedger
 from advisor.simulator.serving.ordered_queue import OrderedInbox, Rank
 from advisor.simulator.serving.pipeline import NEVER, Delivery, Pipeline, decode_ps, mixed_ps
@@ -416,7 +416,9 @@ class Replica:
         """Start one iteration with prompt tokens; decoding rides along in mixed batches and waits otherwise."""
         riding = batch.num_decoding if self.mixed else 0
         stage_ps = mixed_ps(self.tables, batch, riding) + self.admission_ps * batch.num_admitted
-        stage_ps = self.pipeline.prompts_ps(batch, stage_ps, riding + batch.chunk_tokens) + self.copying_ps
+        if self.pipeline.slows_prompts:
+            stage_ps = self.pipeline.prompts_ps(batch, stage_ps, riding + batch.chunk_tokens)
+        stage_ps += self.copying_ps
         self.copying_ps = 0
         batch.ticking = riding > 0
         batch.open_to_arrivals = False
@@ -514,13 +516,18 @@ class Replica:
         num_iterations = batch.num_iterations
         num_decoding = batch.num_decoding
         decoding = batch.decoding
-        if batch.start_ps == batch.last_token_ps and not batch.stalled:
-            gaps = self.token_gaps
-            num_sequences = len(decoding)
-            context = batch.context_sum
-            gaps += (batch.first_ps, batch.slope_ps, num_iterations, num_sequences, context, num_decoding)
-        else:
-            self._book_gaps(batch)
+        book_gaps(
+            self.token_gaps,
+            batch.stalled,
+            batch.last_token_ps,
+            batch.start_ps,
+            batch.first_ps,
+            batch.slope_ps,
+            num_iterations,
+            len(decoding),
+            batch.context_sum,
+            num_decoding,
+        )
         batch.context_sum += num_iterations * num_decoding
         if batch.num_unsaturated:
             batch.window_sum += num_iterations * batch.num_unsaturated
@@ -530,25 +537,6 @@ class Replica:
             if not self.static:
                 batch.leave(order, request[2] + request[3])
             self._finish(batch, request, admitted_ps, first_token_ps, num_preemptions)
-
-    def _book_gaps(self, batch: MicroBatch) -> None:
-        """Book the inter-token times of a run; the first also spans the time for which sequences waited since their
-        last token."""
-        gaps = self.token_gaps
-        context = batch.context_sum
-        growth = batch.num_decoding
-        first_ps = batch.first_ps
-        slope_ps = batch.slope_ps
-        num_sequences = len(batch.decoding)
-        end_ps = batch.start_ps + first_ps
-        num_stalled = len(batch.stalled)
-        gaps += (end_ps - batch.last_token_ps, 0, 1, num_sequences - num_stalled, context, 0)
-        for last_token_ps in batch.stalled.values():
-            gaps += (end_ps - last_token_ps, 0, 1, 1, 0, 0)
-        batch.stalled.clear()
-        more = batch.num_iterations - 1
-        if more:
-            gaps += (first_ps + slope_ps, slope_ps, more, num_sequences, context + growth, growth)
 
     def _first_tokens(self, batch: MicroBatch, stalls: bool) -> None:
         """Let complete prompts yield a token; their sequences decode from the next iteration on."""

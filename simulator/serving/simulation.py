@@ -8,6 +8,7 @@ from advisor.catalog.units import PICOSECONDS_PER_S
 from advisor.simulator.serving.batch import Request
 from advisor.simulator.serving.caching_replica import CachingReplica
 from advisor.simulator.serving.content import Contents
+from advisor.simulator.serving.lone_replica import is_usual, serve_alone
 from advisor.simulator.serving.loop import BLOCK, Arrival, EventLoop, LoadIndex, Site
 from advisor.simulator.serving.metrics import Recorder, ServingResult
 from advisor.simulator.serving.ordered_queue import Rank
@@ -64,7 +65,7 @@ def simulate(
     tables = step_tables(surface, policy)
     replicas = [new_replica(tables, policy, contents, jump=jump, rank=rank) for _ in range(num_replicas)]
     loop = _ClientService(replicas, client, recorder, before, NEVER if limit is None else limit)
-    loop.run_until(NEVER)
+    loop.run()
     loop.record()
     return result_of(loop, replicas, client, recorder, policy)
 
@@ -129,6 +130,13 @@ class _ClientService(EventLoop):
         else:
             replicas[0].refill_from(client.upcoming)
         self.touch(sites[0])
+
+    def run(self) -> None:
+        """Process all events to the end, or until enough requests have missed the objective."""
+        if self.router is None and is_usual(self.touched[0].replica):
+            serve_alone(self, self.touched.pop())
+        else:
+            self.run_until(NEVER)
 
     def arrive(self, arrival: Arrival) -> None:
         """Give a request to the replica that the router chooses."""

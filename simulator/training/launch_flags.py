@@ -1,11 +1,12 @@
 """Launch commands: a plan as the start and the options of the frameworks that run it (Megatron-LM, NeMo, torchtitan,
 MaxText)."""
 
+from functools import partial
 from typing import Final
 
 from advisor.catalog.schema.accelerator import ASSUMED_ACCELERATORS_PER_NODE
 from advisor.catalog.schema.model import GatedLinearAttention, Rwkv7
-from advisor.catalog.training import defines_model, model_words
+from advisor.catalog.training import defines_model, flavor_of, model_words
 from advisor.simulator.graph.model import layers_of
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import model_limits
@@ -77,6 +78,7 @@ def launch_flags(
     layout: str = "",
     replicas_apart: bool = False,
     node_size: int = ASSUMED_ACCELERATORS_PER_NODE,
+    num_steps: int = 0,
 ) -> dict[str, str]:
     """Return, by framework, the command that makes it run this plan; frameworks that lack an option for any part are
     left out.
@@ -84,12 +86,13 @@ def launch_flags(
     `on_bus`: tensor-parallel ranks share PCIe alone, where nothing overlaps with multiplications. `as_priced`: only
     frameworks of the job's own family, whose memory and time the plan was priced with. `layout`: layers of each stage
     as Megatron-Core writes them, if they are a user's own. `replicas_apart`: ranks are numbered so that a replica's
-    stages are neighbours. `node_size`: accelerators of one node.
+    stages are neighbours. `node_size`: accelerators of one node. `num_steps`: optimizer steps of the whole job; 0
+    leaves the frameworks their defaults.
 
     Source: each framework's own function; NVIDIA/Megatron-LM, --use-tp-pp-dp-mapping (not with expert or context
     ranks).
     """
-    found = _all_flags(job, plan, on_bus=on_bus, layout=layout, node_size=node_size)
+    found = _all_flags(job, plan, on_bus=on_bus, layout=layout, node_size=node_size, num_steps=num_steps)
     if layout or replicas_apart:
         found = {name: flags for name, flags in found.items() if name in _STAGES_FIRST}
     if replicas_apart:
@@ -99,28 +102,32 @@ def launch_flags(
 
 
 def _all_flags(
-    job: TrainingJob, plan: TrainingPlan, *, on_bus: bool, layout: str, node_size: int
+    job: TrainingJob, plan: TrainingPlan, *, on_bus: bool, layout: str, node_size: int, num_steps: int
 ) -> dict[str, str]:
     found = {}
+    tuned = partial(trl_flags, job, plan, node_size=node_size, num_steps=num_steps)
     if job.mean_sequence_tokens and job.framework not in _FAMILIES["trl"]:
         return {}  # Data loaders of pre-training do not pad.
     if deepspeed_runs(job, plan):
-        found["deepspeed"] = deepspeed_flags(job, plan, node_size)
+        found["deepspeed"] = deepspeed_flags(job, plan, node_size, num_steps)
     if job.method != "full":
-        return found | ({"trl": trl_flags(job, plan, node_size=node_size)} if trl_runs(job, plan) else {})
+        return found | ({"trl": tuned()} if trl_runs(job, plan) else {})
     if job.framework == "maxtext":
-        return {"maxtext": maxtext_flags(job, plan)} if _maxtext_runs(job, plan) else {}
+        return {"maxtext": maxtext_flags(job, plan, num_steps)} if _maxtext_runs(job, plan) else {}
     if _megatron_runs(job, plan):
         options = megatron_flags(job, plan, on_bus=on_bus, layout=layout)
-        found["megatron-lm"] = f"{megatron_start(job, plan, node_size)} {options}"
+        length = f" --train-iters {num_steps}" if num_steps else ""
+        found["megatron-lm"] = f"{megatron_start(job, plan, node_size)} {options}{length}"
         is_usual = job.optimizer in _NEMO_OPTIMIZERS and not plan.offload_activations
         if is_usual and defines_model("nemo", job.model.family):
             overrides = nemo_flags(job, plan, on_bus=on_bus, layout=layout)
-            found["nemo"] = f"{nemo_start(plan, node_size)} {overrides}"
+            length = f" train.train_iters={num_steps}" if num_steps else ""
+            found["nemo"] = f"{nemo_start(plan, node_size)} {overrides}{length}"
     if _torchtitan_runs(job, plan):
-        found["torchtitan"] = f"{torchtitan_start(plan, node_size)} {torchtitan_flags(job, plan)}"
+        length = f" --training.steps {num_steps}" if num_steps else ""
+        found["torchtitan"] = f"{torchtitan_start(plan, node_size)} {torchtitan_flags(job, plan)}{length}"
     if trl_runs(job, plan):
-        found["trl"] = trl_flags(job, plan, node_size=node_size)
+        found["trl"] = tuned()
     return found
 
 
@@ -214,6 +221,9 @@ def megatron_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False
     if model_limits(job.model).num_experts:
         flags.append(f"--expert-model-parallel-size {plan.expert_parallel}")
         flags.append(f"--expert-tensor-parallel-size {plan.expert_tensor_parallel or plan.tensor_parallel}")
+    if plan.sharding == "none" and (plan.offload_optimizer or job.optimizer == "adamw_bf16"):
+        # Megatron-Core refuses the precision-aware optimizer without it; on one rank it divides nothing.
+        flags.append("--use-distributed-optimizer")
     if plan.sharding == "zero1":
         flags.append("--use-distributed-optimizer --overlap-grad-reduce --overlap-param-gather")
     elif plan.sharding != "none":
@@ -302,6 +312,8 @@ def nemo_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False, la
         flags.append(f"model.expert_model_parallel_size={plan.expert_parallel}")
         etp = plan.expert_tensor_parallel or plan.tensor_parallel
         flags.append(f"model.expert_tensor_parallel_size={etp}")
+    if plan.sharding == "none" and plan.offload_optimizer:
+        flags.append("ddp.use_distributed_optimizer=true")
     if plan.sharding == "zero1":
         flags.append("ddp.use_distributed_optimizer=true ddp.overlap_grad_reduce=true")
     elif plan.sharding != "none":
@@ -351,6 +363,9 @@ def torchtitan_flags(job: TrainingJob, plan: TrainingPlan) -> str:
         flags.append(_titan_layers(job, plan))
     if model_limits(job.model).num_experts:
         flags.append(f"--parallelism.expert_parallel_degree {plan.expert_parallel}")
+        if plan.expert_parallel > 1 and plan.tensor_parallel > 1:
+            etp = plan.expert_tensor_parallel or plan.tensor_parallel
+            flags.append(f"--parallelism.expert_tensor_parallel_degree {etp}")
     every = _every_so_many(job, plan) or 1
     if plan.recompute == "full" and every > 1:
         flags.append(
@@ -405,7 +420,7 @@ def _maxtext_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     )
 
 
-def maxtext_flags(job: TrainingJob, plan: TrainingPlan) -> str:
+def maxtext_flags(job: TrainingJob, plan: TrainingPlan, num_steps: int = 0) -> str:
     """Return the options of MaxText's trainer; the remaining chips, within slices and across them, divide parameters.
 
     A micro-batch is a batch per device times the devices; tensor and context ranks share a sequence.
@@ -416,6 +431,7 @@ def maxtext_flags(job: TrainingJob, plan: TrainingPlan) -> str:
     inside = plan.shard_group // plan.context_parallel if plan.shard_group else 0
     flags = [
         "python3 -m maxtext.trainers.pre_train.train run_name=RUN",
+        f"model_name={flavor_of('maxtext', job.model.id) or 'MODEL'} dataset_path=DATA",
         f"per_device_batch_size={plan.micro_batch / sharing:g}",
         f"gradient_accumulation_steps={job.global_batch // (plan.data_parallel * plan.micro_batch)}",
         f"max_target_length={job.sequence_tokens} dtype=bfloat16",
@@ -430,4 +446,5 @@ def maxtext_flags(job: TrainingJob, plan: TrainingPlan) -> str:
         flags.append("ici_fsdp_parallelism=-1 dcn_data_parallelism=1 dcn_fsdp_parallelism=-1")
     for part, held in (("optimizer", plan.offload_optimizer), ("parameter", plan.offload_parameters)):
         flags += [f"{part}_memory_host_offload=True"] if held else []
+    flags += [f"steps={num_steps}"] if num_steps else []
     return " ".join(flags)

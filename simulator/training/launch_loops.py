@@ -11,6 +11,8 @@ from advisor.simulator.training.launch_start import ranks_in_node
 from advisor.simulator.training.launch_tuning import LORA_ALPHA_PER_RANK, weights_of
 from advisor.simulator.training.plan import TrainingPlan
 
+_VERL_BATCHED_TOKENS: Final = 8192
+"""Tokens of an iteration of the generating engine by default; verl refuses longer requests (vllm_rollout_spmd.py)."""
 _ESTIMATORS: Final = {"grpo": "group_norm", "rloo": "rloo", "ppo": "gae"}
 """Advantage estimators in OpenRLHF by algorithm."""
 
@@ -27,6 +29,8 @@ class LoopShape:
     rollout_tensor_parallel: int
     num_rollout_accelerators: int
     ranks_per_node: int
+    num_steps: int = 0
+    """Number of steps of the loop; 0 leaves the framework its default."""
 
 
 def verl_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
@@ -78,6 +82,10 @@ def verl_flags(job: TrainingJob, plan: TrainingPlan, loop: LoopShape) -> str:
         f"actor_rollout_ref.rollout.tensor_model_parallel_size={loop.rollout_tensor_parallel}",
         f"trainer.n_gpus_per_node={in_node} trainer.nnodes={loop.num_rollout_accelerators // in_node}",
     ]
+    if sum(loop.lengths) > _VERL_BATCHED_TOKENS:
+        flags.append(f"actor_rollout_ref.rollout.max_num_batched_tokens={sum(loop.lengths)}")
+    if loop.num_steps:
+        flags.append(f"trainer.total_training_steps={loop.num_steps}")
     # The reference is loaded only if the distance to it counts.
     flags.append(
         f"{actor}.use_kl_loss=True" if loop.algorithm != "ppo" else "algorithm.use_kl_in_reward=True"
@@ -182,6 +190,9 @@ def openrlhf_flags(
         f"--prompt_max_len {loop.lengths[0]} --generate_max_len {loop.lengths[1]}",
         f"--zero_stage {3 if plan.sharding == 'zero3' else 2} --bf16 --packing_samples",
     ]
+    if loop.num_steps:
+        # Steps are counted in prompts, which one episode passes once.
+        flags.append(f"--max_samples {loop.num_steps * loop.prompts} --num_episodes 1")
     if together:
         flags.append("--colocate_all_models --vllm_enable_sleep --deepspeed_enable_sleep")
     elif loop.algorithm == "ppo":

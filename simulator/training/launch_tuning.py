@@ -56,23 +56,25 @@ def trl_flags(
     more: str = "",
     *,
     node_size: int = ASSUMED_ACCELERATORS_PER_NODE,
+    num_steps: int = 0,
 ) -> str:
     """Return a command of TRL; several accelerators run under Accelerate, which shards and keeps states in host memory.
 
     On several machines it is started on each, with RANK and HEAD as the machine's number and the first one's address.
+    Without `num_steps` it passes its data three times.
 
     Source: TRL 1.16.0, trl/cli, trl/scripts, examples/scripts/orpo.py; Accelerate 1.15.0,
         accelerate/commands/launch.py. TRL 0.24.0 hands options of Accelerate on for `sft` alone.
     """
     if job.method == "ia3":
-        return _program(job, plan, node_size)
+        return _program(job, plan, node_size, num_steps)
     if trainer not in _TRAINERS + _EXAMPLES:
         raise ValueError(f"TRL has no command {trainer}")
     name = shlex.quote(weights_of(job.model))
     start = _launcher(job, plan, trainer, node_size)
     flags = [f"{start} --model_name_or_path {name} --dataset_name DATASET"]
     flags.append(_sequences(job) if trainer == "sft" else more)
-    flags += _trainer_flags(job, plan)
+    flags += _trainer_flags(job, plan, num_steps)
     return " ".join(filter(None, flags))
 
 
@@ -92,7 +94,7 @@ $start"""
 """Program for a kind of adapter that no command of TRL has an option for."""
 
 
-def _program(job: TrainingJob, plan: TrainingPlan, node_size: int) -> str:
+def _program(job: TrainingJob, plan: TrainingPlan, node_size: int, num_steps: int) -> str:
     """Return a Python program that tunes IA3 vectors with TRL's trainer, and its start.
 
     Source: TRL 1.16.0, SFTTrainer(peft_config); PEFT, IA3Config.
@@ -107,6 +109,8 @@ def _program(job: TrainingJob, plan: TrainingPlan, node_size: int) -> str:
     }
     if named := _OPTIMIZERS.get(job.optimizer, "").removeprefix("--optim "):
         arguments["optim"] = named
+    if num_steps:
+        arguments["max_steps"] = num_steps
     start = "python3 ia3.py"
     if plan.data_parallel > 1 or _in_host(plan):
         start = f"{_accelerate(job, plan, node_size)} ia3.py"
@@ -127,8 +131,9 @@ def _accumulation(job: TrainingJob, plan: TrainingPlan) -> int:
     return max(1, job.global_batch // (plan.data_parallel * plan.micro_batch))
 
 
-def _trainer_flags(job: TrainingJob, plan: TrainingPlan) -> list[str]:
-    """Return the options of every trainer of transformers: batches, format, optimizer, adapters, recomputation."""
+def _trainer_flags(job: TrainingJob, plan: TrainingPlan, num_steps: int) -> list[str]:
+    """Return the options of every trainer of transformers: batches, steps, format, optimizer, adapters,
+    recomputation."""
     accumulate = _accumulation(job, plan)
     flags = [
         f"--per_device_train_batch_size {plan.micro_batch} --gradient_accumulation_steps {accumulate}",
@@ -143,9 +148,13 @@ def _trainer_flags(job: TrainingJob, plan: TrainingPlan) -> list[str]:
         flags.append("--lora_target_modules all-linear")
     if job.method == "qlora":
         flags.append("--load_in_4bit --use_bnb_nested_quant")
+        if "--use_fsdp" in _sharding(job, plan):
+            # FSDP divides parameters of one format; packed 4-bit weights are stored in that of the adapters.
+            flags.append("--bnb_4bit_quant_storage bfloat16")
     if job.method == "dora":
         flags.append("--use_dora")
     flags.append(f"--gradient_checkpointing {plan.recompute != 'none'}")
+    flags += [f"--max_steps {num_steps}"] if num_steps else []
     return flags
 
 
@@ -202,7 +211,7 @@ def deepspeed_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     return job.framework == "deepspeed" and trl_runs(job, plan)
 
 
-def deepspeed_flags(job: TrainingJob, plan: TrainingPlan, node_size: int) -> str:
+def deepspeed_flags(job: TrainingJob, plan: TrainingPlan, node_size: int, num_steps: int = 0) -> str:
     """Return a command of DeepSpeed's launcher with its configuration as JSON, for a trainer of transformers.
 
     Source: deepspeedai/DeepSpeed, configuration JSON and launcher; transformers, TrainingArguments.deepspeed.
@@ -226,6 +235,6 @@ def deepspeed_flags(job: TrainingJob, plan: TrainingPlan, node_size: int) -> str
         f"deepspeed {where}--num_gpus {in_node} --module trl.scripts.sft --model_name_or_path {name} "
         f"--dataset_name DATASET {_sequences(job)}",
         f"--deepspeed '{json.dumps(config)}'",
-        *_trainer_flags(job, plan),
+        *_trainer_flags(job, plan, num_steps),
     ]
     return " ".join(filter(None, flags))

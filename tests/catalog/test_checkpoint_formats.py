@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from advisor.catalog import models
+from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import gguf_bits
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.hf.config import model_from_hf_config
+from advisor.catalog.named_formats import is_quantised
+from advisor.catalog.published import served_checkpoint
 from advisor.catalog.schema import Model
 from advisor.catalog.units import GIB
 from advisor.simulator.deployment import named_deployment
@@ -364,7 +366,8 @@ def test_the_name_of_a_plain_checkpoint_changes_nothing() -> None:
         "unsloth/Llama-3.1-8B-BF16",
     ):
         found = models.get(name).record
-        assert found == models.by_id(found.id)
+        record = models.by_id(found.id)
+        assert found.model_copy(update={"repository": "", "hf_ids": record.hf_ids}) == record
 
 
 @pytest.mark.parametrize("name", ["a\x00b/c", "x\x1b[31my", "llama-3.1-8b\n", "\u202eabc"])
@@ -372,3 +375,36 @@ def test_names_that_cannot_be_printed_are_refused(name: str) -> None:
     with pytest.raises(UnknownNameError) as raised:
         models.get(name)
     assert raised.value.what.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("named", "dtype", "served"),
+    [
+        ("deepseek-ai/DeepSeek-V3.1", "fp8", "deepseek-ai/DeepSeek-V3.1"),
+        ("meta-llama/Llama-3.1-8B", "bf16", "meta-llama/Llama-3.1-8B"),
+        ("qwen/qwen3-8b-base", "bf16", "Qwen/Qwen3-8B-Base"),
+        ("Qwen/Qwen3-8B-Base", "fp8", "Qwen/Qwen3-8B-Base"),
+        ("Qwen/Qwen3-30B-A3B-Thinking-2507", "fp8", "Qwen/Qwen3-30B-A3B-Thinking-2507-FP8"),
+        (
+            "mistralai/Mistral-Small-3.2-24B-Instruct-2506",
+            "bf16",
+            "mistralai/Mistral-Small-3.2-24B-Instruct-2506",
+        ),
+        ("unsloth/Llama-3.1-8B-BF16", "bf16", "unsloth/Llama-3.1-8B-BF16"),
+        ("zai-org/glm-4.5-air-fp8", "fp8", "zai-org/GLM-4.5-Air-FP8"),
+    ],
+)
+def test_the_repository_that_is_named_is_served(named: str, dtype: str, served: str) -> None:
+    vllm = engines.by_id("vllm")
+    card = accelerators.by_id("h100-sxm")
+    assert served_checkpoint(models.get(named).record, vllm, dtype, card).repository == served
+
+
+def test_every_listed_repository_of_sixteen_bits_serves_itself() -> None:
+    vllm = engines.by_id("vllm")
+    card = accelerators.by_id("h100-sxm")
+    for record in models.all_models():
+        for name in record.hf_ids if record.workload == "decoder" and record.weights == "bf16" else ():
+            if not is_quantised(name):
+                found = models.get(name).record
+                assert served_checkpoint(found, vllm, "bf16", card).repository == name

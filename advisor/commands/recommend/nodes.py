@@ -1,12 +1,16 @@
 """Drawings of the nodes of an option: what the links of a training plan, or of one replica, carry."""
 
+from typing import TYPE_CHECKING
+
 from advisor.catalog import accelerators
 from advisor.decide.option import Machine, Option
-from advisor.decide.training.result import TrainingOption
 from advisor.render.topology import RankGroups, topology_svg
 
+if TYPE_CHECKING:
+    from advisor.decide.training.result import TrainingOption
 
-def draw_training_nodes(option: TrainingOption) -> str:
+
+def draw_training_nodes(option: "TrainingOption") -> str:
     """Return the drawing of the nodes of a plan; empty for one accelerator, and where some accelerators do other work
     than the plan's.
 

@@ -67,19 +67,21 @@ def commands_of(
     cluster: TrainingCluster,
     task: RolloutTask | None,
     loop: Reinforcement | None,
+    num_steps: int,
 ) -> Mapping[str, str]:
-    """Return the options by framework; for a loop on the same accelerators also those of the one that runs it."""
+    """Return the options by framework of a job of `num_steps` steps; for a loop on the same accelerators also those of
+    the one that runs it."""
     if task is None or loop is None:
         bus = on_bus(cluster, plan.tensor_parallel)
         node_size = cluster.accelerator.node_size
-        return launch_flags(job, plan, on_bus=bus, as_priced=True, node_size=node_size)
+        return launch_flags(job, plan, on_bus=bus, as_priced=True, node_size=node_size, num_steps=num_steps)
     # Longer outputs than the training sequences that were planned would not fit the memory of the plan.
     lengths = (task.prompt_tokens, task.response_tokens)
     together = loop.placement == "colocated"
     ways = loop.rollout_tensor_parallel
     offline = not generates(task.algorithm)
     node_size = cluster.accelerator.node_size
-    flags = _trl_loop(job, plan, task, lengths, ways, node_size) if together or offline else {}
+    flags = _trl_loop(job, plan, task, lengths, ways, node_size, num_steps) if together or offline else {}
     if offline:
         return flags
     shape = LoopShape(
@@ -90,6 +92,7 @@ def commands_of(
         ways,
         loop.num_rollout_accelerators,
         min(cluster.domain, node_size),
+        num_steps,
     )
     late = loop.steps_off_policy
     if openrlhf_runs(job, plan) and openrlhf_places(LoopKind(task.algorithm, not together, late)):
@@ -105,6 +108,7 @@ def _trl_loop(
     lengths: tuple[int, int],
     ways: int,
     node_size: int,
+    num_steps: int,
 ) -> dict[str, str]:
     """Return the command of TRL's own trainer of the algorithm, where TRL has one and options for the plan."""
     name = task.algorithm
@@ -122,4 +126,4 @@ def _trl_loop(
             # TRL counts pairs where the plan counts sequences.
             job = replace(job, global_batch=max(1, job.global_batch // 2))
             plan = replace(plan, micro_batch=plan.micro_batch // 2)
-    return {"trl": trl_flags(job, plan, name, more, node_size=node_size)}
+    return {"trl": trl_flags(job, plan, name, more, node_size=node_size, num_steps=num_steps)}

@@ -210,7 +210,9 @@ def _breakdown_s(run: TrainingRun) -> dict[str, float]:
 
 def _launch(run: TrainingRun, scenario: TrainingScenario, simulate_args: tuple[str, ...]) -> TrainingLaunch:
     found = run.found
-    flags = commands_of(found.job, found.plan, found.cluster, scenario.rollout, run.reinforcement)
+    flags = commands_of(
+        found.job, found.plan, found.cluster, scenario.rollout, run.reinforcement, run.num_steps
+    )
     placeholders = {name: placeholders_of(command) for name, command in flags.items()}
     releases = {name: framework_release(name) for name in flags}
     return TrainingLaunch(flags, placeholders, releases, simulate_args)

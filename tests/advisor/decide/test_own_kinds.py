@@ -46,10 +46,29 @@ def test_more_than_all_kinds_carry_is_told_with_what_they_do(cli: Cli) -> None:
     assert cli(f"{OWN} --rate {told}").code == 0
 
 
-def test_no_router_is_written_for_them(cli: Cli) -> None:
-    run = cli(f"{OWN} --rate 6 --emit docker")
+def test_a_budget_buys_what_a_load_costs(cli: Cli) -> None:
+    bought = json.loads(cli(f"{OWN} --budget 0.14/h --json").out)["options"][0]
+    assert kinds_of(bought) == {"l4": 2, "l40s": 1}
+    assert bought["bill"]["usd_per_hour"] <= 0.14
+    carried = 0.98 * bought["performance"]["requests_per_s"]["value"]
+    asked = json.loads(cli(f"{OWN} --rate {carried:.4g} --json").out)["options"][0]
+    assert asked["bill"]["usd_per_hour"] <= bought["bill"]["usd_per_hour"]
+
+
+def test_kinds_that_are_tried_alone_are_told(cli: Cli) -> None:
+    run = cli(f"{OWN} --concurrency 100")
+    assert run.code == 0
+    assert "each kind of own boards is tried alone" in run.err
+    refused = cli(f"{OWN} --concurrency 10000")
+    assert refused.code == 3
+    assert "a --rate or a --budget" in refused.err
+
+
+def test_cost_takes_one_kind_and_says_why(cli: Cli) -> None:
+    run = cli("advisor cost --model 8b --rate 6 --own 2xl4,2xl40s")
     assert run.code == 2
-    assert "To fix:" in run.err
+    assert "why:" in run.err
+    assert "advisor recommend --own 2xl4,2xl40s" in run.err
 
 
 @pytest.mark.parametrize(

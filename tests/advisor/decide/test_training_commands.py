@@ -1,8 +1,11 @@
 """Commands of training answers: none is empty, the resources of a loop add up, and outputs are as long as asked."""
 
+import json
 import random
 import re
+from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -18,6 +21,7 @@ from advisor.simulator.training.launch_flags import launch_flags
 from advisor.simulator.training.launch_loops import LoopShape, openrlhf_flags, openrlhf_runs, verl_flags
 from advisor.simulator.training.plan import TrainingPlan
 
+Cli = Callable[[str], Any]
 MODELS = ("deepseek-v3", "qwen3-30b-a3b", "llama-3.1-8b", "llama-3.1-70b", "mixtral-8x7b", "gemma-2-9b")
 CHIPS = ("h100-sxm", "b200-sxm", "mi300x", "mi355x", "a100-sxm-80gb", "tpu-v6e", "tpu-v5p", "l40s")
 
@@ -111,3 +115,79 @@ def test_verl_asks_for_the_accelerators_that_were_planned(count: int) -> None:
     assert int(found.group(1)) * int(found.group(2)) == count
     assert int(found.group(1)) <= 8
     assert "data.max_response_length=2048" in command
+
+
+STEPS = {
+    "megatron-lm": (r"--train-iters (\d+)", r"--global-batch-size (\d+)", r"--seq-length (\d+)"),
+    "nemo": (r"train\.train_iters=(\d+)", r"train\.global_batch_size=(\d+)", r"model\.seq_length=(\d+)"),
+    "torchtitan": (
+        r"--training\.steps (\d+)",
+        r"--training\.global_batch_size (\d+)",
+        r"--training\.seq_len (\d+)",
+    ),
+}
+"""Steps, sequences of a step and tokens of a sequence in the words of each framework."""
+TUNED_STEPS = r"max_steps[ =](\d+)"
+
+
+@pytest.mark.parametrize(
+    ("words", "tokens"),
+    [
+        ("--workload train --model 8b --tokens 100B --gpus 64 --framework megatron", 100e9),
+        ("--workload train --model qwen3-30b-a3b --tokens 20B --gpus 64 --framework torchtitan", 20e9),
+        ("--workload train --model 8b --tokens 20B --gpus 64 --framework maxtext", 20e9),
+        ("--workload finetune --model 8b --tokens 100M --gpus 8 --framework deepspeed", 100e6),
+        ("--workload finetune --model 8b --tokens 50M --method ia3", 50e6),
+        ("--workload finetune --model 8b --tokens 50M --method qlora", 50e6),
+    ],
+)
+def test_the_steps_of_a_command_train_the_tokens_that_were_asked(cli: Cli, words: str, tokens: float) -> None:
+    run = cli(f"advisor recommend {words} --gpu h100-sxm --as-of 2026-11-20 --top 1 --json")
+    option = json.loads(run.out)["options"][0]
+    flags = option["launch"]["flags"]
+    assert flags
+    gpus = option["machine"]["num_accelerators"]
+    for name, command in flags.items():
+        if name in STEPS:
+            steps, batch, length = (int(re.search(one, command)[1]) for one in STEPS[name])  # type: ignore[index]
+        elif name == "maxtext":
+            accumulation, length, steps = (
+                int(re.search(rf"{one}=(\d+)", command)[1])  # type: ignore[index]
+                for one in ("gradient_accumulation_steps", "max_target_length", " steps")
+            )
+            batch = accumulation * gpus * float(re.search(r"per_device_batch_size=([\d.]+)", command)[1])  # type: ignore[index, assignment]
+            assert "model_name=llama3.1-8b" in command
+        else:
+            micro, accumulation, length = (
+                int(re.search(rf"{one}[ =](\d+)", command)[1])  # type: ignore[index]
+                for one in ("per_device_train_batch_size", "gradient_accumulation_steps", "max_length")
+            )
+            batch = micro * accumulation * gpus
+            steps = int(re.search(TUNED_STEPS, command)[1])  # type: ignore[index]
+        assert tokens <= steps * batch * length < tokens + batch * length
+
+
+@pytest.mark.parametrize("sharding", ["none", "zero1"])
+def test_the_precision_aware_optimizer_comes_with_the_distributed_one(sharding: str) -> None:
+    """Megatron-Core refuses one without the other: OptimizerConfig.__post_init__."""
+    plan = TrainingPlan(sharding=sharding, offload_optimizer=True)  # type: ignore[arg-type]
+    for name, command in launch_flags(job("megatron"), plan).items():
+        if "precision" in command and name in ("megatron-lm", "nemo"):
+            assert "distributed" in command
+
+
+def test_quantised_weights_are_stored_as_fsdp_divides_them() -> None:
+    tuned = replace(job(), method="qlora", lora_rank=16)
+    plan = TrainingPlan(data_parallel=2, sharding="zero3", recompute="full")
+    assert "--bnb_4bit_quant_storage bfloat16" in launch_flags(tuned, plan)["trl"]
+    alone = TrainingPlan(recompute="full")
+    assert "quant_storage" not in launch_flags(tuned, alone)["trl"]
+
+
+@pytest.mark.parametrize(("output", "is_longer"), [(2048, False), (16384, True)])
+def test_verl_takes_outputs_longer_than_its_usual_batch(output: int, is_longer: bool) -> None:
+    """verl refuses requests that are longer than max_num_batched_tokens: vllm_rollout_spmd.py."""
+    shape = LoopShape("grpo", 512, 16, (512, output), 2, 8, 8, 500)
+    command = verl_flags(job("megatron"), TrainingPlan(tensor_parallel=2, data_parallel=4), shape)
+    assert (f"max_num_batched_tokens={512 + output}" in command) == is_longer
+    assert "trainer.total_training_steps=500" in command

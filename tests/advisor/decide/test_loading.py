@@ -1,0 +1,76 @@
+"""Layouts in which an engine loads the checkpoint that it is given: whole blocks of scales, room before quantising, and
+methods of quantising that the accelerator's platform has."""
+
+import pytest
+
+from advisor.catalog import accelerators, engines, models
+from advisor.catalog.published import is_block_scaled, served_checkpoint
+from advisor.decide.candidates import Candidate, candidates_of
+
+BLOCK = 128
+
+
+def candidates_on(model: str, chip: str, engine: str, precision: str = "fp8") -> list[Candidate]:
+    return candidates_of(
+        accelerators.by_id(chip),
+        models.by_id(model),
+        (engines.by_id(engine),),
+        precisions=(precision,),
+        mean_context_tokens=1500.0,
+        max_context_tokens=8192.0,
+    )[0]
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+@pytest.mark.parametrize(
+    ("model", "chip"),
+    [
+        ("minimax-m2", "l40s"),
+        ("qwen3-235b-a22b", "h100-sxm"),
+        ("qwen3-coder-480b-a35b", "h100-sxm"),
+        ("qwen3-30b-a3b", "l4"),
+        ("deepseek-v3", "h200-sxm"),
+        ("deepseek-v3", "h100-sxm"),
+    ],
+)
+def test_ranks_hold_whole_blocks_of_experts(engine: str, model: str, chip: str) -> None:
+    able = candidates_on(model, chip, engine)
+    assert able
+    for one in able:
+        run = one.deployment
+        assert is_block_scaled(run.model, run.engine, "fp8", run.accelerator)
+        for group in run.model.layers:
+            part = group.feed_forward
+            if part is not None and part.kind == "moe" and run.expert_tensor_parallel > 1:
+                assert part.intermediate_size % (BLOCK * run.expert_tensor_parallel) == 0
+
+
+def test_experts_stay_whole_where_eight_ranks_would_cut_them() -> None:
+    wide = [one.deployment for one in candidates_on("qwen3-coder-480b-a35b", "h100-sxm", "vllm")]
+    assert wide
+    assert all(run.expert_parallel > 1 for run in wide if run.ranks_per_stage == 8)
+
+
+@pytest.mark.parametrize(
+    ("model", "chip", "least"), [("kimi-linear-48b-a3b", "h100-sxm", 2), ("mixtral-8x7b", "h100-sxm", 2)]
+)
+def test_weights_fit_before_an_engine_quantises_them(model: str, chip: str, least: int) -> None:
+    sglang = [
+        one for one in candidates_on(model, chip, "sglang") if one.checkpoint.origin == "quantised on loading"
+    ]
+    assert all(one.deployment.ranks_per_stage >= least for one in sglang)
+    vllm = [
+        one for one in candidates_on(model, chip, "vllm") if one.checkpoint.origin == "quantised on loading"
+    ]
+    assert len(vllm) >= len(sglang)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_checkpoints_of_nvidia_are_for_its_own_accelerators(engine: str) -> None:
+    ours = accelerators.by_id("mi300x")
+    for model in models.all_models():
+        if model.workload != "decoder":
+            continue
+        for precision in ("fp8", "nvfp4", "int4"):
+            name = served_checkpoint(model, engines.by_id(engine), precision, ours).repository
+            assert not (name.startswith("nvidia/") and name.endswith(("FP8", "FP4", "NVFP4"))), name
