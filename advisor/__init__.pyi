@@ -795,6 +795,46 @@ class _Simulate:
             as_of: Prices and availability as known on that day.
             calibration: Measured figures of one machine, from `advisor calibrate`.
         """
+    def afd(
+        self,
+        model: str,
+        *,
+        gpu: str,
+        attention_gpus: int | str | None = ...,
+        expert_gpus: int | str | None = ...,
+        expert_gpu: str | None = ...,
+        context: int | str | None = ...,
+        tpot: float | str | None = ...,
+        micro_batches: int | str | None = ...,
+        balanced: bool | None = ...,
+        precision: str | None = ...,
+        kv_precision: str | None = ...,
+        engine: str | None = ...,
+        offline: bool | None = ...,
+        seed: int | str | None = ...,
+        as_of: datetime.date | str | None = ...,
+        calibration: str | Path | None = ...,
+    ) -> Result:
+        """Attention/FFN disaggregation: decode with attention and experts apart, and together on every accelerator.
+
+        Args:
+            model: Id, Hugging Face id or config.json.
+            gpu: Accelerator id or short name: h100.
+            attention_gpus: Accelerators that attend and hold the cache.
+            expert_gpus: Accelerators that hold the experts.
+            expert_gpu: Accelerator of the experts.
+            context: Tokens of each sequence.
+            tpot [s]: Longest time per output token.
+            micro_batches: Micro-batches in turns.
+            balanced: Experts equally loaded, by copies or a balancer; else as popularity usually varies.
+            precision: Weights.
+            kv_precision: KV cache; auto is the default.
+            engine: Serving engine.
+            offline: Never use the network.
+            seed: Seed of everything random: same seed, same answer.
+            as_of: Prices and availability as known on that day.
+            calibration: Measured figures of one machine, from `advisor calibrate`.
+        """
     def checkpoints(
         self,
         *,
@@ -1094,6 +1134,8 @@ class _Simulate:
         enable_expert_parallel: bool | None = ...,
         engine_version: str | None = ...,
         power_cap: float | str | None = ...,
+        swap_space: float | str | None = ...,
+        urgent: float | str | None = ...,
         speculative: str | None = ...,
         draft_tokens: int | str | None = ...,
         acceptance: float | str | None = ...,
@@ -1163,6 +1205,9 @@ class _Simulate:
             enable_expert_parallel: Experts over all accelerators of a replica.
             engine_version: Release of the engine: 0.11.0.
             power_cap [W]: Power limit of each accelerator: 300W.
+            swap_space [B]: Host memory of each accelerator for the cache of preempted requests, where the engine
+                can: 16GiB.
+            urgent: Part of the requests that the engine's scheduling by priority serves first: 0.2.
             speculative: Guess ahead: mtp, eagle, medusa, ngram, lookahead, draft:MODEL, self:LAYERS.
             draft_tokens: Guesses in a row, with --speculative.
             acceptance: Chance that a guess is accepted, with --speculative.
@@ -1391,6 +1436,7 @@ class _Simulate:
         images: int | str | None = ...,
         image_size: str | None = ...,
         image_scheme: str | None = ...,
+        encoder_gpus: int | str | None = ...,
         tp: int | str | None = ...,
         replicas: int | str | None = ...,
         precision: str | None = ...,
@@ -1415,6 +1461,7 @@ class _Simulate:
             images: Images of one request.
             image_size: Pixels of an image.
             image_scheme: How images become tokens: llava-1.5, qwen3-vl, ...
+            encoder_gpus: Accelerators that only encode images.
             tp: Tensor parallelism.
             replicas: Equal replicas behind a router.
             precision: Weights.

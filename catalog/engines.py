@@ -204,14 +204,30 @@ def _native() -> dict[str, NativeFormats]:
 
 
 def weight_formats(engine: Engine, accelerator: Accelerator) -> tuple[str, ...]:
-    """Return the weight formats that an engine serves on an accelerator, in the engine's order.
+    """Return the weight formats that an engine's release serves on an accelerator, in the engine's order.
 
     Source: engine records; data/native_formats.toml.
     """
     native = _native().get(engine.id)
     needs = {} if native is None else native.formats
     listed = engine.vendor_weight_dtypes.get(accelerator.vendor, engine.weight_dtypes)
-    return tuple(name for name in listed if name not in needs or needs[name] in accelerator.peak_flop_per_s)
+    usual = (name for name in listed if name not in needs or needs[name] in accelerator.peak_flop_per_s)
+    further = (
+        each.weight_dtype
+        for each in engine.release_formats
+        if accelerator.architecture in each.architectures and each.holds(engine.release, "")
+    )
+    return (*usual, *further)
+
+
+def releases_that_serve(engine: Engine, accelerator: Accelerator, weight_dtype: str) -> str:
+    """Return the releases that serve a format of `release_formats` on an accelerator; empty if none does."""
+    for each in engine.release_formats:
+        if each.weight_dtype == weight_dtype and accelerator.architecture in each.architectures:
+            if each.until:
+                return f"releases before {each.until.split()[0]}"
+            return f"releases from {each.since.split()[0]} on" if each.since else "its releases"
+    return ""
 
 
 def lacks_arithmetic(engine: Engine, accelerator: Accelerator, weight_dtype: str) -> bool:

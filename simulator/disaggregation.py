@@ -15,7 +15,7 @@ from advisor.simulator.serving.disaggregated import KvLink
 from advisor.simulator.serving.fleet import Pool
 from advisor.simulator.serving.policy import SchedulerPolicy
 
-_HANDSHAKE_S = 5.0 * MILLISECOND_S
+HANDSHAKE_S = 5.0 * MILLISECOND_S
 """Time to ask for blocks, exchange their addresses and tell the decode worker [s]: a round trip through the router."""
 
 
@@ -193,7 +193,7 @@ def kv_link(prefill: PoolPlan, decode: PoolPlan) -> KvLink:
     return KvLink(
         bytes_per_token=footprint.full_bytes_per_token + windowed,
         bytes_per_s=lanes * _lane_bytes_per_s(prefill, decode),
-        latency_s=_HANDSHAKE_S,
+        latency_s=HANDSHAKE_S,
         fixed_bytes=footprint.state_bytes_per_sequence,
         num_layers=sum(group.count for group in sender.model.layers),
         sender_channels=sender.data_parallel,

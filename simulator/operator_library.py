@@ -14,7 +14,7 @@ from advisor.catalog.efficiencies import efficiency
 from advisor.catalog.schema import EfficiencyRecord
 from advisor.simulator.device import Device
 from advisor.simulator.operators.elementwise import ElementwiseEfficiency, elementwise_s
-from advisor.simulator.operators.grouped_matmul import GroupedMatmulEfficiency, moe_s
+from advisor.simulator.operators.grouped_matmul import TYPICAL_SKEW, GroupedMatmulEfficiency, moe_s
 from advisor.simulator.operators.matmul import (
     DTYPE_ALIASES,
     FORMATS,
@@ -117,6 +117,8 @@ class OperatorLibrary:
     expert_block_rows: float = 0.0
     """Number of rows to which the engine pads the rows of each expert that a rank holds; 0 if experts without a row are
     left out."""
+    expert_skew: float = TYPICAL_SKEW
+    """Coefficient of variation of the popularity of experts; 0 if copies or a balancer make them equal."""
     uneven_streams: float = 0.0
     """Fraction of its time that decode attention loses to contexts of unequal length, in the worst case on an H200."""
     latent_stream_share: float = 0.0
@@ -265,6 +267,7 @@ class OperatorLibrary:
             tensor_parallel=shape.tensor_parallel,
             expert_parallel=shape.expert_parallel,
             gated=shape.gated,
+            skew=self.expert_skew,
             block_rows=self.expert_block_rows,
         )
 

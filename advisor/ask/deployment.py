@@ -13,7 +13,7 @@ from advisor.ask.traffic import traffic_of
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.architectures import class_support, class_words
 from advisor.catalog.dtypes import EXL3_DTYPES, bytes_per_element, known_dtype
-from advisor.catalog.engines import lacks_arithmetic, weight_formats
+from advisor.catalog.engines import lacks_arithmetic, releases_that_serve, weight_formats
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.decide.scenario import Traffic, within_window
@@ -194,11 +194,14 @@ def check_engine(engine: Engine, accelerator: Accelerator, weights: str, cache: 
     formats = weight_formats(engine, accelerator)
     if weights not in formats:
         served = f"formats that it serves there: {', '.join(formats)}"
+        usual = tuple(name for name in formats if name in engine.weight_dtypes)
         lacking = lacks_arithmetic(engine, accelerator, weights)
+        if others := releases_that_serve(engine, accelerator, weights):
+            served += f"; {others} serve {weights}"
         raise InfeasibleError(
             f"{engine.name} does not serve {weights} weights on {accelerator.id}",
             why=f"the chip does not multiply in {weights}; {served}" if lacking else served,
-            fix=f"--precision {_nearest_format(weights, formats)}" if formats else "another engine",
+            fix=f"--precision {_nearest_format(weights, usual)}" if usual else "another engine",
         )
     sixteen = ("bf16", "fp16")
     served_cache = (*engine.kv_dtypes, *sixteen) if set(sixteen) & set(engine.kv_dtypes) else engine.kv_dtypes

@@ -275,6 +275,7 @@ _ORDER: Final = (
     "simulate_long_context",
     "simulate_checkpoints",
     "simulate_experts",
+    "simulate_afd",
     "validate",
     "catalog",
     "build",

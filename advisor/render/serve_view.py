@@ -14,13 +14,16 @@ from advisor.render.numbers import (
     LEGEND,
     POWER,
     REQUEST_RATE,
+    SIZE,
     TIME,
     TOKEN_RATE,
     digits,
     layout_words,
     percent,
+    show,
     show_quantity,
 )
+from advisor.simulator.host_cache import PreemptionCost, preemption_cost
 from advisor.simulator.power import serving_power_w
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
@@ -67,6 +70,8 @@ class ServeRun:
     """Description of the prefill and decode pools; empty if there is one pool."""
     overload: Overload | None = None
     """Overload of the run; None if the deployment keeps up with the load."""
+    preemption: PreemptionCost | None = None
+    """Cost of preemptions by the engine's own way to swap; None to state it for copies of whole blocks."""
 
     @property
     def board_power_w(self) -> Quantity | None:
@@ -90,6 +95,7 @@ def serve_answer(
 ) -> Answer:
     """Return the answer with latencies, rates and state of one deployment under one load."""
     run = _without_length_of_run(run)
+    run = replace(run, preemption=run.preemption or preemption_cost(run.result, run.replica))
     prediction = run.prediction
     result = run.result
     replica = run.replica
@@ -116,7 +122,8 @@ def serve_answer(
             "overload": run.overload
             and fields_of(run.overload) | {"queue_growth_per_s": run.overload.queue_growth_per_s}
         }
-        | ({} if run.speculation is None else {"speculation": run.speculation}),
+        | ({} if run.speculation is None else {"speculation": run.speculation})
+        | ({} if run.preemption is None else {"preemption": run.preemption}),
         inputs=inputs,
         blocks=_blocks(_headline(replica, traffic, run.pools), run),
         warnings=_warnings(result, replica),
@@ -165,7 +172,12 @@ def _blocks(headline: str, run: ServeRun) -> tuple[Block, ...]:
         Paragraph(headline, emphasis=True),
         Table(columns("latency", *STATISTICS), rows),
         Paragraph(
-            "\n".join([rates, *_power(run), state, *hits, *goodput, *_speculation(run.speculation), LEGEND])
+            "\n".join(
+                [
+                    *(rates, *_power(run), state, *_preemptions(run.preemption), *hits, *goodput),
+                    *(*_speculation(run.speculation), LEGEND),
+                ]
+            )
         ),
     )
 
@@ -198,6 +210,22 @@ def _power(run: ServeRun) -> list[str]:
     drawn = show_quantity(power_w, POWER)
     per_token = show_quantity(energy, ENERGY)
     return [f"Power of one board: {drawn}; energy of the boards per output token: {per_token}"]
+
+
+def _preemptions(cost: PreemptionCost | None) -> list[str]:
+    """Return a line on preemptions: how many, and what one costs if it is computed again or swapped."""
+    if cost is None:
+        return []
+    kept = "none of them kept in host memory"
+    if cost.num_swaps:
+        kept = f"{cost.num_swaps:,} of them kept in host memory"
+    swap = ""
+    if cost.swap_s is not None:
+        swap = f", copying {show(cost.bytes_of_cache, SIZE)} to the host and back {show_quantity(cost.swap_s, TIME)}"
+    return [
+        f"Preempted: {cost.num_preemptions:,} times, {kept}. Computing the mean of {digits(cost.mean_tokens)} tokens "
+        f"again takes {show_quantity(cost.recompute_s, TIME)}{swap}."
+    ]
 
 
 def _speculation(gain: SpeculationGain | None) -> list[str]:

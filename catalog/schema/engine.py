@@ -257,6 +257,39 @@ class SparseLatentKernels(Record):
     source: Source
 
 
+class HostCache(ReleaseSpan):
+    """Releases that can keep the cache of preempted requests in host memory."""
+
+    flag: str
+    """Option that switches it on, with {gib} of host memory in GiB for one accelerator, or {total_gib} for all."""
+    blocks_engine: bool = False
+    """Whether the next iteration waits for copies to the host; if not, blocks are copied as they are filled."""
+    copies: Literal["layer", "block"] = "block"
+    """Size of one copy: keys or values of one layer in one block, or all layers of a block."""
+    copy_launch_s: float = Field(default=0.0, ge=0)
+    """Time that each copy takes in addition to its bytes [s]."""
+    source: Source
+
+
+class PriorityRule(ReleaseSpan):
+    """Releases that serve requests by priority."""
+
+    flag: str
+    """Options that switch it on."""
+    preempts_to_admit: bool = False
+    """Whether running requests are preempted for a more urgent one that waits; if not, only a full cache preempts, and
+    then the least urgent."""
+    source: Source
+
+
+class ReleaseFormat(ReleaseSpan):
+    """Weight format that only some releases serve, on some architectures."""
+
+    weight_dtype: str
+    architectures: tuple[str, ...]
+    source: Source
+
+
 class CacheDefault(Record):
     """Format in which an engine keeps the cache of some models by default."""
 
@@ -329,6 +362,11 @@ class Engine(Record):
     """Value to which reserve_output_fraction falls while decoding goes well (SGLang); None if it stays."""
     reserve_output_decay_steps: int = 0
     """Number of decode steps over which reserve_output_fraction falls to its floor."""
+    host_caches: tuple[HostCache, ...] = ()
+    """Ways to keep the cache of preempted requests in host memory; the first span that holds a run counts. A release
+    without one computes preempted requests again."""
+    priority_rules: tuple[PriorityRule, ...] = ()
+    """Scheduling by priority; the first span that holds a run counts."""
     overlap_scheduling: bool = False
     """Whether the next batch is composed while the current one runs, so that arrivals and freed slots count one
     iteration later."""
@@ -373,6 +411,8 @@ class Engine(Record):
     """Files of a checkpoint whose declared cache format the engine follows unless told otherwise, the first that
     declares one; empty: it keeps 16 bits."""
     vendors: tuple[str, ...] = ()
+    release_formats: tuple[ReleaseFormat, ...] = ()
+    """Further weight formats that some releases serve; a search takes them only if asked for."""
     vendor_weight_dtypes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Weight formats by vendor, for vendors that do not have all of weight_dtypes."""
     launch_template: str = ""

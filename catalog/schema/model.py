@@ -40,6 +40,8 @@ class GroupedQueryAttention(Record):
     input_states: Count | None = None
     """Number of hidden states side by side that queries, keys and values are projected from (Zamba: 2); None means 1.
     """
+    query_rank: Count | None = None
+    """Rank through which queries are projected (Step-3); None means one matrix."""
     causal: bool = True
     """Whether a token attends only to earlier ones; False in encoders and diffusion transformers."""
 

@@ -5,7 +5,7 @@ multiplications and reads reach the published rates. Everything else stays a tra
 latent attention on CDNA3 and routed experts on TPUs are scaled to published serving.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -31,6 +31,11 @@ class Anchor:
     memory_ratio: float
     title: str
     where: str
+    operators: tuple[str, ...] = ("matmul", "grouped_matmul")
+    dtypes: tuple[str, ...] = DTYPES
+    accessed: str = "2026-11-20"
+    holds_its_clock: bool = False
+    """Whether large multiplications run at one rate: the relative's power limit then does not carry over."""
 
 
 ANCHORS = (
@@ -50,6 +55,19 @@ ANCHORS = (
         1.0,
         "stas00/ml-engineering@744d01e",
         "maximum achievable matmul FLOPS, random data",
+    ),
+    Anchor(
+        "tpu-v7",
+        "hopper",
+        # 1,101 TFLOP/s in the median of 12 shapes from 8192 on, device time of one of a chip's two chiplets.
+        {"tpu-v7": 2.0 * 1101.3},
+        1.0,
+        "yangwhale/gpu-tpu-pedia@48b7543",
+        "tpu/v7_perf/chay_gemm_benchmark_simple/results_v7_trace.csv",
+        ("matmul",),
+        ("bf16",),
+        "2026-11-28",
+        holds_its_clock=True,
     ),
 )
 
@@ -93,6 +111,8 @@ def compute_ratio(anchor: Anchor) -> float:
     """Published rate over the rate that the relative's record predicts, median over accelerators."""
     record = efficiency(anchor.relative, "matmul", "bf16").record
     parameters = MatmulEfficiency.from_record(record)
+    if anchor.holds_its_clock:
+        parameters = replace(parameters, throttle=0.0)
     ratios = []
     for accelerator, tflops in anchor.best_bf16_tflops.items():
         device = device_of(by_id(accelerator))
@@ -105,11 +125,13 @@ def derived_records(anchor: Anchor, operator: str) -> list[dict[str, object]]:
     """Return one record per format, scaled from the relative's."""
     ratio = compute_ratio(anchor)
     derived: list[dict[str, object]] = []
-    for dtype in DTYPES:
+    for dtype in anchor.dtypes:
         found = efficiency(anchor.relative, operator, dtype).record
         parameters = dict(found.parameters)
         parameters["compute_fraction"] *= ratio
         parameters["memory_fraction"] *= anchor.memory_ratio
+        if anchor.holds_its_clock:
+            parameters["throttle"] = 0.0
         derived.append(_record(dtype, list(anchor.best_bf16_tflops), parameters))
     return derived
 
@@ -148,8 +170,8 @@ def run(options: Options) -> None:
     program = "anchor_published"
     for anchor in ANCHORS:
         note = f"records of {anchor.relative} scaled to published rates"
-        source = _source(anchor.title, anchor.where, "2026-11-20", note)
-        for operator in ("matmul", "grouped_matmul"):
+        source = _source(anchor.title, anchor.where, anchor.accessed, note)
+        for operator in anchor.operators:
             records = derived_records(anchor, operator)
             write_records(operator, anchor.architecture, records, source, program, options)
         print(anchor.architecture, f"compute x {compute_ratio(anchor):.3f}")

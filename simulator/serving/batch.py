@@ -28,6 +28,8 @@ class Prefill:
     last_token_ps: int = -1
     num_generated: int = 0
     num_preemptions: int = 0
+    host_blocks: int = 0
+    """Blocks of its cache that host memory keeps; 0 if all tokens have to be computed again."""
 
 
 @dataclass(slots=True, eq=False)
@@ -170,11 +172,15 @@ class MicroBatch:
 
     def last_admitted(self) -> int:
         """Admission number of the youngest sequence, 0 in an empty batch."""
-        orders = [sequence[1] for sequence in self.decoding]
-        orders.extend(entry.order for entry in self.completing)
+        return max((order for order, _ in self.members()), default=0)
+
+    def members(self) -> list[tuple[int, Request]]:
+        """Return the admission number and the request of every sequence."""
+        found = [(sequence[1], sequence[2]) for sequence in self.decoding]
+        found.extend((entry.order, entry.request) for entry in self.completing)
         if self.partial is not None:
-            orders.append(self.partial.order)
-        return max(orders, default=0)
+            found.append((self.partial.order, self.partial.request))
+        return found
 
     def evict(self, order: int) -> Prefill:
         """Remove a sequence by its admission number and return it as a request that has to recompute all its tokens."""

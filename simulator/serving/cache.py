@@ -52,15 +52,22 @@ class BlockLedger:
 
         `shared` of the blocks that it would reserve belong to running requests.
         """
+        if not self.has_room(batch, request, need, alone=alone, shared=shared):
+            return False
+        if self.reserve_fraction:
+            self.reserved_blocks += self.reservation(request)
+        return True
+
+    def has_room(
+        self, batch: MicroBatch, request: Request, need: int, *, alone: bool, shared: int = 0
+    ) -> bool:
+        """Whether `grant` would admit a request."""
         spare = batch.freed_blocks + (0 if alone else self.watermark)
         if not self.fits(batch, need + spare):
             return False
-        if self.reserve_fraction:
-            reserved = self.reserved_blocks + self.reservation(request)
-            if reserved - shared + spare > self.capacity:
-                return False
-            self.reserved_blocks = reserved
-        return True
+        if not self.reserve_fraction:
+            return True
+        return self.reserved_blocks + self.reservation(request) - shared + spare <= self.capacity
 
     def reservation(self, request: Request) -> int:
         """Number of blocks set aside for a request until it ends [blocks]."""

@@ -23,7 +23,8 @@ class CachingReplica(Replica):
     and the ledger's capacity is larger by as many.
 
     Assumes: a preempted request keeps its prompt in the cache until another request takes the room, but loses its
-    output; of two prompts that compute the same block at once, one copy stays.
+    output; one whose cache host memory kept comes back without sharing blocks; of two prompts that compute the same
+    block at once, one copy stays.
     Source: own design; vLLM's KV cache manager and scheduler (chunks are hashed when scheduled, the last token is
     always computed, and by default whole prompts must fit: scheduler_reserve_full_isl).
     """
@@ -69,14 +70,17 @@ class CachingReplica(Replica):
         prompts = self.prompts
         cache = self.cache
         while budget > 0 and slots > 0:
-            if preempted:
-                request = preempted[0].request
-                target = preempted[0].target
-            elif inbox and inbox[0][0] <= cutoff_ps:
-                request = inbox[0]
-                target = request[2]
-            else:
+            returns = self._is_preempted_next()
+            if returns and preempted[0].host_blocks:
+                if not self._bring_back(batch):
+                    return
+                slots -= 1
+                budget -= 1 if self.mixed else 0
+                continue
+            if not returns and not (inbox and inbox[0][0] <= cutoff_ps):
                 return
+            request = preempted[0].request if returns else inbox[0]
+            target = preempted[0].target if returns else request[2]
             if self.may_evict:
                 self._make_space(batch)
             leaf = prompts[request[1]]
@@ -90,7 +94,7 @@ class CachingReplica(Replica):
             need = (target - 1) // block_tokens + 1 - shared
             if not self.blocks.grant(batch, request, need, alone=not self.num_running, shared=shared):
                 return
-            entry = self._entry(batch, request)
+            entry = self._entry(batch, request, returns=returns)
             entry.computed = known = cached * block_tokens
             if not entry.num_preemptions:
                 self.num_prompt_tokens += target
@@ -105,11 +109,17 @@ class CachingReplica(Replica):
             budget -= tokens
             slots -= 1
 
-    def _entry(self, batch: MicroBatch, request: Request) -> Prefill:
-        """Take the next request off the queue."""
+    def _bring_back(self, batch: MicroBatch) -> int:
+        """Let a preempted sequence decode again from the cache that host memory kept; idle blocks make room for it."""
+        if self.may_evict:
+            self._make_space(batch)
+        return super()._bring_back(batch)
+
+    def _entry(self, batch: MicroBatch, request: Request, *, returns: bool) -> Prefill:
+        """Take the next request off the queue, or off the sequences that return from a preemption."""
         self.num_admissions = order = self.num_admissions + 1
         self.num_running += 1
-        if self.preempted:
+        if returns:
             entry = self.preempted.popleft()
             entry.order = order
             return entry
@@ -162,14 +172,14 @@ class CachingReplica(Replica):
         if free < cache.num_idle:
             cache.evict(cache.num_idle - free)
 
-    def _preempt_youngest(self) -> None:
-        """Send the last admitted sequence back to the head of the queue; its prompt becomes idle in the cache.
+    def _queue_preempted(self, entry: Prefill) -> None:
+        """Put a preempted sequence into the queue; its prompt becomes idle in the cache.
 
         No sequence is preempted while there is an idle block to take.
         """
         self.cache.evict(self.cache.num_idle)
-        super()._preempt_youngest()
-        index = self.preempted[0].request[1]
+        super()._queue_preempted(entry)
+        index = entry.request[1]
         covered = self.covered.pop(index, None)
         if covered is not None:
             self.cache.unpin(self.prompts[index])

@@ -48,7 +48,7 @@ def serve_alone(loop: EventLoop, site: Site) -> None:
     replica = site.replica
     batch = replica.batches[0]
     while True:
-        if batch.partial is None and not replica.preempted:
+        if batch.partial is None and not replica.preempted and not replica.copying_ps:
             _serve_usual_runs(loop, site)
         if loop.enough:
             return

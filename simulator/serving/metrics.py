@@ -267,6 +267,10 @@ class ServingResult:
     records: Records | None
     prefix_hit_fraction: float | None = None
     """Fraction of the prompts' tokens that were found in a prefix cache; None without one."""
+    num_swaps: int = 0
+    """Number of preemptions after which host memory kept the cache."""
+    preempted_tokens: int = 0
+    """Tokens of the sequences that were preempted, each as often as it was."""
 
     @property
     def output_tokens_per_s(self) -> float:
@@ -307,6 +311,8 @@ def pool_runs(results: Sequence[ServingResult]) -> ServingResult:
         "num_refused",
         "num_in_flight",
         "num_preemptions",
+        "num_swaps",
+        "preempted_tokens",
         "num_iterations",
         "num_events",
         "input_tokens",

@@ -15,8 +15,8 @@ Rank = Callable[[Request], int]
 class OrderedInbox:
     """Inbox whose visible requests are taken by rank; requests of equal rank in order of arrival.
 
-    The inbox answers the questions of a replica: its first request, its last, their number. Preempted requests still go
-    first, and the youngest is still the one that is preempted.
+    The inbox answers the questions of a replica: its first request, its last, their number. A preempted request goes
+    before those of its rank, and the youngest of the highest rank is the one that is preempted.
 
     Source: own design; vLLM's --scheduling-policy priority, earliest deadline first.
     """

@@ -22,9 +22,9 @@ class SchedulerPolicy:
     static: a batch is taken when the engine is empty and runs until its longest member ends, padding the others.
     single_stream: one sequence at a time (llama.cpp without parallel slots).
 
-    Assumes: requests are served in order of arrival; a preempted sequence drops its cache, goes back to the head of
-    the queue and recomputes prompt and generated tokens. prefix_caching changes nothing where a workload does not say
-    what its prompts have in common.
+    Assumes: requests are served in order of arrival, or of their rank where the workload has one; a preempted sequence
+    drops its cache, goes back to the head of the queue and recomputes prompt and generated tokens, unless host memory
+    keeps its cache. prefix_caching changes nothing where a workload does not say what its prompts have in common.
     Source: scheduler sources of vLLM 0.11 to 0.20, SGLang 0.5 and the TensorRT-LLM documentation; own formulation.
     """
 
@@ -58,6 +58,17 @@ class SchedulerPolicy:
     after the other [ps]: more tokens per second do not reach the clients. The engine itself does not wait for it."""
     admission_ps: int = 0
     """Host time that each newly admitted request adds to its first iteration [ps]."""
+    host_blocks: int = 0
+    """Blocks of host memory that keep the cache of preempted sequences, which then continue where they stopped; 0:
+    preempted sequences are computed again, and so is one whose cache does not fit any more."""
+    copy_out_ps: int = 0
+    """Time per block that the iteration after a preemption waits for the copy to host memory [ps]; 0 if blocks are
+    copied in the background as they are filled."""
+    copy_in_ps: int = 0
+    """Time per block that the iteration in which a sequence returns waits for its cache [ps]."""
+    preempts_to_admit: bool = False
+    """Whether running sequences of a higher rank are preempted to admit a request of a lower one; if not, the rank
+    only orders the queue and picks whom a full cache preempts."""
 
     def __post_init__(self) -> None:
         if self.kind not in _KINDS:
@@ -66,7 +77,15 @@ class SchedulerPolicy:
             )
         for name in ("max_num_seqs", "max_num_batched_tokens", "block_tokens"):
             whole(name, getattr(self, name))
-        for name in ("watermark_blocks", "api_overhead_ps", "delivery_ps", "admission_ps"):
+        for name in (
+            "watermark_blocks",
+            "api_overhead_ps",
+            "delivery_ps",
+            "admission_ps",
+            "host_blocks",
+            "copy_out_ps",
+            "copy_in_ps",
+        ):
             whole(name, getattr(self, name), 0)
         for name in ("kv_capacity_blocks", "max_context_tokens", "max_sequences_by_state"):
             if getattr(self, name) is not None:

@@ -35,8 +35,12 @@ class Replica:
         "blocks",
         "busy_ps",
         "chunked",
+        "copy_in_ps",
+        "copy_out_ps",
+        "copying_ps",
         "delivery",
         "finished",
+        "host_free",
         "inbox",
         "jump",
         "max_tokens",
@@ -54,11 +58,15 @@ class Replica:
         "num_prompt_tokens",
         "num_running",
         "num_slots",
+        "num_swaps",
         "ordered",
         "overlap",
         "pipeline",
         "plain",
         "preempted",
+        "preempted_tokens",
+        "preempts_to_admit",
+        "rank",
         "reserves",
         "static",
         "tables",
@@ -79,12 +87,20 @@ class Replica:
         self.admission_ps = policy.admission_ps
         self.delivery = Delivery(policy.delivery_ps)
 
+        self.rank = rank
+        self.preempts_to_admit = policy.preempts_to_admit and rank is not None
         self.ordered = None if rank is None else OrderedInbox(rank)
         self.inbox: deque[Request] = deque() if rank is None else self.ordered  # type: ignore[assignment]
         """Requests not yet admitted, in the order in which the scheduler sees them, future ones included."""
         self.more: Callable[[], list[Request]] | None = None
         """Callback for an empty inbox: the next requests in order of arrival, if there are any."""
         self.preempted: deque[Prefill] = deque()
+        """Sequences that were preempted, in the order in which they return."""
+        self.host_free = policy.host_blocks
+        self.copy_out_ps = policy.copy_out_ps
+        self.copy_in_ps = policy.copy_in_ps
+        self.copying_ps = 0
+        """Time that the next iteration waits for copies to and from host memory [ps]."""
         num_batches = 1 if self.static else min(tables.num_stages, self.num_slots)
         self.batches = [MicroBatch(policy.block_tokens, tables.window_tokens) for _ in range(num_batches)]
         self.alone = self.batches[0] if num_batches == 1 else None
@@ -110,6 +126,10 @@ class Replica:
         """Prompt tokens of newly admitted requests, and those of them found in the cache; counted with a prefix cache
         only."""
         self.max_used_blocks = 0  # with a prefix cache, at once, each counted once
+        self.num_swaps = 0
+        """Number of preemptions after which host memory kept the cache."""
+        self.preempted_tokens = 0
+        """Tokens whose cache preempted sequences held."""
 
     def submit(self, request: Request) -> bool:
         """Add a request; return whether the next instant at which something happens may have changed.
@@ -204,6 +224,9 @@ class Replica:
             made_room = self._continue_prefill(batch) or made_room
             free = self.blocks.surely_free(batch) if self.may_fill else UNLIMITED
         if not made_room and (self.preempted or (self.inbox and self.inbox[0][0] <= batch.cutoff_ps)):
+            if self.preempts_to_admit:
+                self._make_way(batch)
+                free = self.blocks.surely_free(batch) if self.may_fill else UNLIMITED
             self._admit(batch, free)
         if batch.num_chunks:
             self._start_mixed(batch)
@@ -215,11 +238,10 @@ class Replica:
         return True
 
     def _make_room(self, batch: MicroBatch) -> bool:
-        """Preempt the last admitted sequence until the batch can grow by a token each; return True if one was
-        preempted."""
+        """Preempt sequences until the batch can grow by a token each; return True if one was preempted."""
         made_room = False
         while batch.num_decoding and not self.blocks.fits(batch, 0):
-            self._preempt_youngest()
+            self._preempt(self._next_victim())
             made_room = True
         return made_room
 
@@ -234,7 +256,7 @@ class Replica:
         need = (computed + tokens - 1) // block_tokens - (computed - 1) // block_tokens
         made_room = False
         while tokens and not self.blocks.fits(batch, need):
-            self._preempt_youngest()
+            self._preempt(self._next_victim())
             made_room = True
             if batch.partial is None:
                 return True
@@ -242,17 +264,94 @@ class Replica:
             batch.take(entry, tokens, need)
         return made_room
 
-    def _preempt_youngest(self) -> None:
-        """Send the last admitted sequence back to the head of the queue, even out of an iteration under way.
+    def _next_victim(self) -> MicroBatch:
+        """Return the batch of the sequence to preempt next: of the highest rank the last admitted one.
 
-        The oldest sequence therefore always makes progress, whatever batch it is in.
+        The oldest sequence of the lowest rank therefore always makes progress, whatever batch it is in.
         """
-        batch = self.alone or max(self.batches, key=methodcaller("last_admitted"))
-        entry = batch.evict(batch.last_admitted())
-        self.preempted.appendleft(entry)
+        if self.rank is None:
+            return self.alone or max(self.batches, key=methodcaller("last_admitted"))
+        return max(self.batches, key=self._last_of)
+
+    def _last_of(self, batch: MicroBatch) -> tuple[int, int]:
+        """Rank and admission number of the sequence of a batch that is preempted first; (-1, 0) in an empty batch."""
+        rank = self.rank
+        if rank is None:
+            return 0, batch.last_admitted()
+        return max(((rank(request), order) for order, request in batch.members()), default=(-1, 0))
+
+    def _preempt(self, batch: MicroBatch) -> None:
+        """Send a sequence back to the queue, even out of an iteration under way, before all others of its rank."""
+        entry = batch.evict(self._last_of(batch)[1])
+        self._queue_preempted(entry)
         self.blocks.release(entry.request)
         self.num_running -= 1
         self.num_preemptions += 1
+        self.preempted_tokens += entry.target
+        blocks = (entry.target - 2) // self.block_tokens + 1  # the token that it computes next has no cache
+        if entry.num_generated and blocks <= self.host_free:  # a prompt under way is computed again
+            entry.host_blocks = blocks
+            self.host_free -= blocks
+            self.copying_ps += blocks * self.copy_out_ps
+            self.num_swaps += 1
+
+    def _queue_preempted(self, entry: Prefill) -> None:
+        """Put a preempted sequence before those of its rank; without ranks, before all."""
+        rank = self.rank
+        place = 0
+        if rank is not None:
+            own = rank(entry.request)
+            while place < len(self.preempted) and rank(self.preempted[place].request) < own:
+                place += 1
+        self.preempted.insert(place, entry)
+
+    def _is_preempted_next(self) -> bool:
+        """Whether the next sequence to admit was preempted: it is, unless a request of a lower rank waits."""
+        if not self.preempted:
+            return False
+        ordered = self.ordered
+        if ordered is None or not ordered.visible:
+            return True
+        return ordered.rank(self.preempted[0].request) <= ordered.visible[0][0]
+
+    def _make_way(self, batch: MicroBatch) -> None:
+        """Preempt sequences of a higher rank until the first request of the queue can be admitted.
+
+        Source: vLLM before 0.9.2, _schedule_priority_preemption; SGLang, preempt_to_schedule.
+        """
+        ordered = self.ordered
+        if ordered is None or not ordered.visible or self._is_preempted_next():
+            return
+        urgency, request = ordered.visible[0]
+        need = (request[2] - 1) // self.block_tokens + 1
+        while self.num_running:
+            slots = self.num_slots - self.num_running - batch.freed_sequences
+            if slots > 0 and self.blocks.has_room(batch, request, need, alone=False):
+                return
+            victim = self._next_victim()
+            if self._last_of(victim)[0] <= urgency:
+                return
+            self._preempt(victim)
+
+    def _bring_back(self, batch: MicroBatch) -> int:
+        """Let the first preempted sequence decode again from the cache that host memory kept; return the blocks that it
+        takes, or 0 if there is no room for them."""
+        entry = self.preempted[0]
+        request = entry.request
+        blocks = (entry.target - 1) // self.block_tokens + 1
+        if not self.blocks.grant(batch, request, blocks, alone=not self.num_running):
+            return 0
+        self.preempted.popleft()
+        self.num_admissions = order = self.num_admissions + 1
+        self.num_running += 1
+        self.host_free += entry.host_blocks
+        self.copying_ps += entry.host_blocks * self.copy_in_ps
+        entry.host_blocks = 0
+        ends = batch.tick + request[3] - entry.num_generated
+        sequence = (ends, order, request, entry.admitted_ps, entry.first_token_ps, entry.num_preemptions)
+        batch.stalled[order] = entry.last_token_ps
+        batch.join(sequence, entry.target)
+        return blocks
 
     def _admit(self, batch: MicroBatch, free: int) -> None:
         """Admit waiting requests in order of arrival while budget, sequence slots and blocks last.
@@ -264,15 +363,25 @@ class Replica:
         """
         inbox = self.inbox
         preempted = self.preempted
+        ranked = self.ordered is not None
         cutoff_ps = batch.cutoff_ps
         budget = self.max_tokens - batch.chunk_tokens - (batch.num_decoding if self.mixed else 0)
         slots = 0 if self.batch_closed else self.num_slots - self.num_running - batch.freed_sequences
         free = -1 if self.reserves else free - batch.freed_blocks - self.blocks.watermark
         block_tokens = self.block_tokens
         while budget > 0 and slots > 0:
-            if preempted:
+            returns = self._is_preempted_next() if ranked else bool(preempted)
+            if returns:
                 request = preempted[0].request
                 target = preempted[0].target
+                if preempted[0].host_blocks:
+                    taken = self._bring_back(batch)
+                    if not taken:
+                        return
+                    slots -= 1
+                    free -= taken
+                    budget -= 1 if self.mixed else 0
+                    continue
             elif inbox and inbox[0][0] <= cutoff_ps:
                 request = inbox[0]
                 target = request[2]
@@ -287,7 +396,7 @@ class Replica:
                 return
             self.num_admissions = order = self.num_admissions + 1
             self.num_running += 1
-            if preempted:
+            if returns:
                 entry = preempted.popleft()
                 entry.order = order
             else:
@@ -309,6 +418,8 @@ class Replica:
         stage_ps = mixed_ps(self.tables, batch, riding) + self.admission_ps * batch.num_admitted
         if self.pipeline.slows_prompts:
             stage_ps = self.pipeline.prompts_ps(batch, stage_ps, riding + batch.chunk_tokens)
+        stage_ps += self.copying_ps
+        self.copying_ps = 0
         batch.ticking = riding > 0
         batch.open_to_arrivals = False
         self.pipeline.start(batch, stage_ps, 0, 1)
@@ -321,12 +432,14 @@ class Replica:
         self.batch_closed = self.static
         inbox = self.inbox
         waiting = bool(self.preempted) or (bool(inbox) and inbox[0][0] <= batch.start_ps)
-        most = self._most_iterations(batch, waiting) if self.jump and not made_room else 1
-        self.pipeline.start(batch, stage_ps, slope_ps, most)
+        alone = made_room or self.copying_ps > 0
+        most = self._most_iterations(batch, waiting) if self.jump and not alone else 1
+        self.pipeline.start(batch, stage_ps + self.copying_ps, slope_ps, most)
+        self.copying_ps = 0
         batch.open_to_arrivals = (
             most > 1
             and not self.batch_closed
-            and self.num_running < self.num_slots
+            and (self.num_running < self.num_slots or self.preempts_to_admit)
             and (not waiting or self.ordered is not None)  # a later request may overtake those that wait
         )
         if batch.open_to_arrivals and inbox:

@@ -35,6 +35,7 @@ def simulate(
     router: "RouterRule | None" = None,
     jump: bool = True,
     records: bool = False,
+    rank: Rank | None = None,
     seed: int = 0,
     slo: Slo | None = None,
     give_up_after_violations: int | None = None,
@@ -43,9 +44,9 @@ def simulate(
 
     round_robin takes the replicas in turn; least_outstanding, the default, takes the replica with the fewest unfinished
     requests, the first of them in a tie; prefix_affinity takes the replica that has computed the longest prefix of the
-    prompt. With jump=False every iteration is processed by itself; all records are the same. With
-    give_up_after_violations
-    the simulation stops as soon as more finished requests than this number miss the slo.
+    prompt. With jump=False every iteration is processed by itself; all records are the same. Requests of a lower rank
+    go first; None serves them in order of arrival. With give_up_after_violations the simulation stops as soon as more
+    finished requests than this number miss the slo.
 
     Assumes: what StepSurface and SchedulerPolicy assume; the router takes no time and never moves a request again.
     Raises: AdvisorError: the surface does not cover the policy, no replica, affinity without common prefixes, or
@@ -62,7 +63,7 @@ def simulate(
     contents = draw_contents(workload, seed)
     before = _router(surface, policy, num_replicas, router, contents)
     tables = step_tables(surface, policy)
-    replicas = [new_replica(tables, policy, contents, jump=jump) for _ in range(num_replicas)]
+    replicas = [new_replica(tables, policy, contents, jump=jump, rank=rank) for _ in range(num_replicas)]
     loop = _ClientService(replicas, client, recorder, before, NEVER if limit is None else limit)
     loop.run()
     loop.record()
@@ -229,6 +230,8 @@ def result_of(
         num_refused=client.num_refused,
         num_in_flight=num_in_flight,
         num_preemptions=sum(replica.num_preemptions for replica in replicas),
+        num_swaps=sum(replica.num_swaps for replica in replicas),
+        preempted_tokens=sum(replica.preempted_tokens for replica in replicas),
         num_iterations=num_iterations,
         num_events=sum(replica.num_events for replica in replicas),
         gave_up=loop.enough,

@@ -160,3 +160,73 @@ def test_self_speculation_that_cannot_be_is_refused(cli: Cli, options: str, told
     run = cli(f"advisor {SERVE} --concurrency 1 --requests 10 {options}")
     assert run.code == 2
     assert told in run.err
+
+
+FULL = f"{SERVE} --concurrency 48 --input-tokens 2048 --output-tokens 1024 --length-dist fixed --requests 96"
+FULL += " --kv-cache-bytes 10GiB"
+
+
+def test_swapping_serves_more_than_computing_again(cli: Cli) -> None:
+    again, swapped = (answer(cli, f"{FULL} {more}") for more in ("", "--swap-space 32GiB"))
+    cost = again["preemption"]
+    assert cost["num_swaps"] == 0 < swapped["preemption"]["num_swaps"]
+    assert cost["swap_s"]["value"] < cost["recompute_s"]["value"]
+    rates = [found["metrics"]["output_tokens_per_s"]["value"] for found in (again, swapped)]
+    assert rates[1] > rates[0]
+
+
+def test_urgent_requests_get_their_first_token_sooner_where_running_work_makes_way(cli: Cli) -> None:
+    for engine in ("--engine-version 0.8.5", "--engine-version 0.33.0", "--engine sglang"):
+        urgent, others = answer(cli, f"{FULL} --urgent 0.2 {engine}")["by_priority"]
+        assert urgent["ttft_s"]["p99"]["value"] < others["ttft_s"]["p50"]["value"]
+        assert urgent["num_preemptions"] == 0 < others["num_preemptions"]
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ("--swap-space 8GiB --engine-version 0.12.0", "--engine-version 0.14.0"),
+        ("--swap-space 8GiB --engine sglang", "computes preempted requests again"),
+        ("--swap-space 8GiB --engine trt-llm", "none is preempted"),
+        ("--urgent 0.2 --engine trt-llm", "order of arrival"),
+        ("--urgent 0.2 --batching static", "exclude each other"),
+        ("--urgent 0.2 --seeds 1,2", "one run"),
+    ],
+)
+def test_what_a_release_does_not_do_is_refused(cli: Cli, options: str, said: str) -> None:
+    run = cli(f"advisor {FULL} {options}")
+    assert run.code != 0
+    assert said in run.err
+
+
+def test_four_bit_weights_by_eight_bit_activations_join_the_gains_of_both(cli: Cli) -> None:
+    """The kernel is near fp8 where compute-bound, and decodes like int4 by its authors (vLLM, pull 23198)."""
+
+    def times(precision: str) -> tuple[float, float]:
+        found = answer(cli, f"{SERVE} --concurrency 1 --requests 10 --precision {precision}")["metrics"]
+        return found["ttft_s"]["mean"]["value"], found["tpot_s"]["mean"]["value"]
+
+    both, eight, four = (times(name) for name in ("w4a8", "fp8", "int4"))
+    assert both[0] == pytest.approx(eight[0], rel=0.15)
+    assert both[1] <= 1.05 * four[1]
+    assert both[1] < 0.85 * eight[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "served"),
+    [
+        ("--precision w4a8", True),
+        ("--precision w4a8 --engine trt-llm", True),
+        ("--precision aqlm --engine vllm@0.9.2", True),
+        ("--precision w4a8 --engine vllm@0.10.2", False),
+        ("--precision w4a8 --engine sglang", False),
+        ("--precision aqlm", False),
+        ("--precision quip#", False),
+        ("--precision 2:4", False),
+    ],
+)
+def test_formats_are_served_by_the_releases_that_have_kernels(cli: Cli, options: str, served: bool) -> None:
+    run = cli(f"advisor {SERVE} --concurrency 1 --requests 10 {options}")
+    assert (run.code == 0) == served, run.err
+    if not served:
+        assert "does not serve" in run.err

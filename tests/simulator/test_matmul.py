@@ -259,3 +259,24 @@ def test_instructions_of_one_warp_are_all_that_ampere_has():
     h100 = device_of(by_id("h100-sxm"))
     assert of_one_warp(a100) is a100
     assert of_one_warp(h100).peak_flop_per_s["bf16"] < 0.65 * h100.peak_flop_per_s["bf16"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "depth", "chiplet_us"),
+    [
+        (8192, 8192, 8192, 1016.8),
+        (16384, 8192, 8192, 1974.6),
+        (8192, 12288, 12288, 2246.4),
+        (12288, 12288, 12288, 3381.9),
+        (16384, 16384, 16384, 7971.3),
+        (16384, 16384, 18432, 8966.3),
+    ],
+)
+def test_tpu_v7_reaches_its_published_device_times(
+    rows: int, columns: int, depth: int, chiplet_us: float
+) -> None:
+    """Times of one of two chiplets: yangwhale/gpu-tpu-pedia@48b7543, results_v7_trace.csv; a chip takes half of one."""
+    device = device_of(by_id("tpu-v7"))
+    parameters = MatmulEfficiency.from_record(efficiency("tpu-v7", "matmul", "bf16").record)
+    predicted_s = float(matmul_s(rows, columns, depth, device, parameters)[0])
+    assert predicted_s / MICROSECOND_S == pytest.approx(chiplet_us / 2.0, rel=0.03)

@@ -27,6 +27,16 @@ class VisionInput:
     model: OtherModelName
     gpu: GpuName
     item: Annotated[ItemInput, only("images", "image_size", "image_scheme")] = ItemInput()
+    encoder_gpus: Annotated[
+        int | None,
+        Option(
+            metavar="N",
+            min=1,
+            max=4096,
+            help="Accelerators that only encode images.",
+            show_default="each replica encodes its own",
+        ),
+    ] = None
     layout: _Layout = LayoutOptions()
     load: _Load = LoadOptions(input_tokens=64)
 

@@ -12,19 +12,27 @@ from advisor.ask.own_data import given_calibration
 from advisor.catalog import vision as schemes
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Calibration
+from advisor.catalog.vision import ImageScheme
 from advisor.commands.simulate_mechanisms.options import AdaptersInput, VisionInput
 from advisor.commands.simulate_mechanisms.view import adapter_answer, vision_answer
 from advisor.render.answer import Answer
 from advisor.render.calibration_view import with_calibration
 from advisor.render.serve_view import ServeRun
+from advisor.simulator.collectives import topology_of
+from advisor.simulator.deployment import Deployment
+from advisor.simulator.disaggregation import HANDSHAKE_S
+from advisor.simulator.engine_costs import operator_library
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
 from advisor.simulator.serving import simulate
 from advisor.simulator.serving.overload import overload_of
 from advisor.simulator.serving_prediction import predict_serving
 from advisor.simulator.workloads.encoder_pass import RUNTIMES
+from advisor.simulator.workloads.encoder_pool import EncoderPool, behind_encoders, with_encoding
 from advisor.simulator.workloads.lora import Adapters, lora_replica
-from advisor.simulator.workloads.vision import image_encoder_s, tokens_of_image, vision_replica
+from advisor.simulator.workloads.vision import ImageTokens, image_encoder_s, tokens_of_image, vision_replica
+
+_EMBEDDING_BYTES = 2.0
 
 
 def vision(asked: VisionInput, shared: SharedOptions) -> Answer:
@@ -47,7 +55,16 @@ def vision(asked: VisionInput, shared: SharedOptions) -> Answer:
     def with_images(replica: ReplicaModel) -> ReplicaModel:
         return vision_replica(replica, scheme, image, item.images, tokens)
 
-    run, plan, notes = _simulate_load(asked, replace(asked.load, input_tokens=tokens), with_images, shared)
+    def as_it_is(replica: ReplicaModel) -> ReplicaModel:
+        return replica
+
+    load = replace(asked.load, input_tokens=tokens)
+    pool = None
+    if asked.encoder_gpus is None:
+        run, plan, notes = _simulate_load(asked, load, with_images, shared)
+    else:
+        pool = _encoder_pool(asked, deployment, scheme, image)
+        run, plan, notes = _simulate_load(asked, load, as_it_is, shared, pool)
     seconds = image_encoder_s(run.replica.deployment, run.replica.library, scheme, image)
     runtime = RUNTIMES["torch-compile"]
     token_bytes = run.replica.memory.kv_bytes_per_token * deployment.tensor_parallel
@@ -63,11 +80,49 @@ def vision(asked: VisionInput, shared: SharedOptions) -> Answer:
         "text_tokens": text_tokens,
         "kv_bytes_per_request": tokens * token_bytes,
         "text_bytes_per_request": text_tokens * token_bytes,
+        "encoders": None
+        if pool is None
+        else {
+            "num_encoders": pool.num_encoders,
+            "capacity_requests_per_s": pool.capacity_per_s,
+            "transfer_s": pool.transfer_s,
+        },
         "num_together": parse_clients(asked.load.concurrency) if asked.load.concurrency else None,
     }
-    inputs = _inputs(run, plan, {"image_scheme": scheme.id, "image_size": size, "images": item.images})
+    inputs = _inputs(
+        run,
+        plan,
+        {
+            "image_scheme": scheme.id,
+            "image_size": size,
+            "images": item.images,
+            "encoder_gpus": asked.encoder_gpus,
+        },
+    )
     answer = vision_answer(run, plan.traffic, inputs, notes, facts)
     return with_calibration(answer, given_calibration(shared.calibration), (deployment.accelerator.id,))
+
+
+def _encoder_pool(
+    asked: VisionInput, deployment: Deployment, scheme: ImageScheme, image: ImageTokens
+) -> EncoderPool:
+    """Return the encoders of a pool of their own.
+
+    Assumes: embeddings travel in 16 bits over one accelerator's network port, after a round trip through the router.
+    Raises: AdvisorError: clients wait for their answers, or the model has no recorded encoder.
+    """
+    if asked.load.rate is None:
+        raise AdvisorError(
+            "a pool of encoders needs a rate",
+            why="clients that wait for their answers are not simulated behind one",
+            fix="--rate 4 instead of --concurrency",
+        )
+    number = asked.encoder_gpus or 1
+    images = asked.item.images
+    rate = topology_of(deployment.accelerator, 2, ranks_per_node=1).inter_bytes_per_s
+    num_bytes = images * image.language_tokens * deployment.model.hidden_size * _EMBEDDING_BYTES
+    image_s = image_encoder_s(deployment, operator_library(deployment), scheme, image)
+    return EncoderPool(number, image_s, images, HANDSHAKE_S + num_bytes / rate)
 
 
 def adapters(asked: AdaptersInput, shared: SharedOptions) -> Answer:
@@ -95,6 +150,7 @@ def _simulate_load(
     load: LoadOptions,
     changed: Callable[[ReplicaModel], ReplicaModel],
     shared: SharedOptions,
+    encoders: EncoderPool | None = None,
 ) -> tuple[ServeRun, LoadPlan, tuple[str, ...]]:
     deployment, notes = deployment_of(asked.model, asked.gpu, asked.layout)
     plan = load_of(load, deployment.model)
@@ -111,9 +167,20 @@ def _simulate_load(
         )
     )
     started = time.perf_counter()
+    workload = plan.workload
+    waited_s = None
+    if encoders is not None:
+        workload, waited_s = behind_encoders(workload, encoders, shared.seed)
     result = simulate(
-        replica.surface, replica.policy, plan.workload, num_replicas=deployment.num_replicas, seed=shared.seed
+        replica.surface,
+        replica.policy,
+        workload,
+        num_replicas=deployment.num_replicas,
+        records=encoders is not None,
+        seed=shared.seed,
     )
+    if waited_s is not None:
+        result = with_encoding(result, waited_s)
     wall_s = time.perf_counter() - started
     check_served(result)
     sent = None if plan.traffic.concurrency else plan.traffic.rate_per_s

@@ -39,6 +39,13 @@ def vision_answer(
         f"({passes}, {show_quantity(facts['encoder_s'], TIME)} to encode); a prompt is {facts['prompt_tokens']:,} "
         f"tokens, {digits(facts['kv_bytes_per_request'] / GB)} GB of cache."
     )
+    if facts["encoders"] is not None:
+        pool = facts["encoders"]
+        text += (
+            f" A pool of {pool['num_encoders']} for encoding takes at most {digits(pool['capacity_requests_per_s'])} "
+            f"requests/s; embeddings take {show(pool['transfer_s'], TIME)} to the language model. First tokens "
+            "include both."
+        )
     if facts["num_together"] is not None:
         together = facts["num_together"]
         alone = facts["text_bytes_per_request"]

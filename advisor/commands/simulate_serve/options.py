@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal
 from typer import Option
 
 from advisor.ask.options import (
+    ENGINE,
     LAYOUT,
     LOAD,
     OBJECTIVES,
@@ -32,6 +33,30 @@ Batching = Literal["continuous", "static"]
 def _objective(what: str, example: str) -> Any:
     """Return a latency that a request must reach to count as good."""
     return OBJECTIVES("TIME", f"{what} that still counts as good, e.g. {example}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Preempting:
+    """Options about requests that a full cache or a more urgent request preempts, as typed."""
+
+    swap_space: Annotated[
+        str | None,
+        ENGINE(
+            "SIZE",
+            "Host memory of each accelerator for the cache of preempted requests, where the engine can: 16GiB.",
+            "they are computed again",
+        ),
+    ] = None
+    urgent: Annotated[
+        float | None,
+        LOAD(
+            "PART",
+            "Part of the requests that the engine's scheduling by priority serves first: 0.2.",
+            "order of arrival",
+            min=0.001,
+            max=0.999,
+        ),
+    ] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +168,7 @@ class ServeInput:
     power_cap: Annotated[
         str | None, LAYOUT("W", "Power limit of each accelerator: 300W.", "what it is rated for")
     ] = None
+    preempting: Preempting = Preempting()
     guessing: Guessing = Guessing()
     adapting: Adapting = Adapting()
     pools: TwoPools = TwoPools()

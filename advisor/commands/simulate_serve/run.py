@@ -15,7 +15,7 @@ from advisor.ask.deployment import (
     layout_of,
     load_of,
 )
-from advisor.ask.measures import parse_seconds, parse_watts
+from advisor.ask.measures import parse_bytes, parse_seconds, parse_watts
 from advisor.ask.options import SharedOptions
 from advisor.ask.own_data import given_calibration
 from advisor.catalog.errors import AdvisorError, InfeasibleError
@@ -25,6 +25,15 @@ from advisor.render.answer import Answer, Paragraph
 from advisor.render.atomic import check_writable, write_text
 from advisor.render.serve_view import ServeRun, SpeculationGain, serve_answer
 from advisor.simulator.deployment import Deployment
+from advisor.simulator.host_cache import (
+    PreemptionCost,
+    find_host_cache,
+    flag_of,
+    host_cache_of,
+    preemption_cost,
+    priority_rule_of,
+    with_host_cache,
+)
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica, nearest_layout
 from advisor.simulator.serving import (
     Gamma,
@@ -38,6 +47,7 @@ from advisor.simulator.serving import (
 )
 from advisor.simulator.serving.content import SharedPrefixes
 from advisor.simulator.serving.metrics import pool_runs
+from advisor.simulator.serving.ordered_queue import Rank
 from advisor.simulator.serving.overload import overload_of
 from advisor.simulator.serving_prediction import ServingPrediction, predict_serving
 
@@ -56,7 +66,8 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
         if path is not None:
             check_writable(path)
     is_page = shared.output is not None and shared.output.suffix == ".html"
-    keeps_records = asked.records is not None or asked.chrome_trace is not None
+    typed = asked.preempting
+    keeps_records = asked.records is not None or asked.chrome_trace is not None or typed.urgent is not None
     asked = replace(asked, keeps_records=keeps_records or (is_page and asked.seeds is None))
     slo = _slo(asked)
     calibration = given_calibration(shared.calibration)
@@ -76,7 +87,7 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
     ran = run(asked, deployment, calibration, _seeds(asked, shared.seed), slo)
     wall_s = time.perf_counter() - started
     check_served(ran.result)
-    notes = (*notes, *ran.plan.notes)
+    notes = (*notes, *ran.plan.notes, *_flag_notes(asked, ran.replica.deployment))
     notes = (*notes, *_write_records(asked, ran.result, deployment))
     inputs = as_inputs(ran.replica.deployment, ran.plan) | {
         "pools": asked.pools if asked.pools.is_given else None,
@@ -88,11 +99,22 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
         "batching": asked.batching,
         "arrivals": ran.plan.workload.arrivals if asked.burstiness is not None else None,
         "contents": _contents_of(ran.plan.workload),
+        "swap_space": typed.swap_space,
+        "urgent": typed.urgent,
     }
     sent = None if ran.plan.traffic.concurrency else ran.plan.traffic.rate_per_s
     overload = overload_of(ran.result, sent)
-    shown = ServeRun(ran.replica, ran.result, ran.prediction, wall_s, ran.gain, ran.words, overload)
+    shown = ServeRun(
+        ran.replica, ran.result, ran.prediction, wall_s, ran.gain, ran.words, overload, ran.preemption
+    )
     answer = serve_answer(shown, ran.plan.traffic, inputs, notes)
+    if typed.urgent is not None:
+        from advisor.commands.simulate_serve.urgency import by_priority, draw_ranks, priority_table
+
+        ranks = draw_ranks(typed.urgent, ran.plan.workload.num_requests, shared.seed)
+        apart = by_priority(ran.result, ranks, ran.replica)
+        result = {**answer.result, "by_priority": apart}
+        answer = replace(answer, result=result, blocks=(*answer.blocks, priority_table(apart)))
     if is_page and ran.result.records is not None:
         from advisor.render.serve_charts import serving_charts
 
@@ -159,6 +181,8 @@ class _Ran:
     """Gain of speculative decoding over the same load without it; None without speculative decoding."""
     words: str
     """Text of the answer about pools or shares; empty for one pool that takes the whole load."""
+    preemption: PreemptionCost | None = None
+    """Cost of preemptions, by the engine's way to swap if it has one; None if nothing was preempted."""
     transfer: "KvTransfer | None" = None
     """Transfer of a mean prompt's cache from one pool to the other; None for one pool."""
 
@@ -203,8 +227,11 @@ def _run_whole(
         prediction = speculating.as_sure(prediction)
         gain = speculating.gain(plain, plan, result)
     if pools is None:
-        return _Ran(plan, replica, result, prediction, gain, "")
-    return _Ran(plan, replica, result, prediction, gain, pools.words, pools.transfer(plan.mean_input_tokens))
+        way = find_host_cache(deployment.engine, _settings(asked))
+        cost = preemption_cost(result, replica, way)
+        return _Ran(plan, replica, result, prediction, gain, "", cost)
+    transfer = pools.transfer(plan.mean_input_tokens)
+    return _Ran(plan, replica, result, prediction, gain, pools.words, None, transfer)
 
 
 def _bursty(variation: float, gaps: str | None, plan: LoadPlan) -> Gamma | Weibull:
@@ -243,6 +270,7 @@ def _check_mechanisms(asked: ServeInput) -> None:
             why="conversations and shares of a load draw their own arrivals",
             fix="drop --burstiness, or the options of sessions, long prompts and shares",
         )
+    _check_preempting(asked)
     if asked.batching == "static" and asked.pools.is_given:
         raise AdvisorError(
             "static batches and two pools exclude each other",
@@ -255,6 +283,30 @@ def _check_mechanisms(asked: ServeInput) -> None:
             why="a static batch computes all its prompts",
             fix="drop --prefix-caching",
         )
+
+
+def _check_preempting(asked: ServeInput) -> None:
+    """Refuse host memory and priorities where nothing is preempted or ranked.
+
+    Raises: AdvisorError: there are two pools, static batches, a share of the load, or several seeds.
+    """
+    typed = asked.preempting
+    for name, value in (("--swap-space", typed.swap_space), ("--urgent", typed.urgent)):
+        if value is None:
+            continue
+        if asked.pools.is_given or asked.batching == "static":
+            other = "two pools" if asked.pools.is_given else "static batches"
+            raise AdvisorError(
+                f"{name} and {other} exclude each other",
+                why="they set cache aside for whole answers and take requests in order of arrival",
+                fix=f"drop {name}",
+            )
+        if name == "--urgent" and (_is_shared_out(asked) or asked.seeds is not None):
+            raise AdvisorError(
+                "--urgent is for one run of replicas that share one queue",
+                why="latencies by priority are those of one run's requests",
+                fix="drop --urgent, or --seeds and the options of sessions, long prompts and shares",
+            )
 
 
 def _is_shared_out(asked: ServeInput) -> bool:
@@ -412,9 +464,20 @@ def _run(
         router=asked.layout.router if count > 1 and asked.layout.router != "share" else None,
         jump=not asked.step_by_step,
         records=asked.keeps_records,
+        rank=_rank(asked, workload, seed),
         seed=seed,
         slo=slo,
     )
+
+
+def _rank(asked: ServeInput, workload: Workload, seed: int) -> Rank | None:
+    """Return the rank of requests where a part of them is urgent; None serves them in order of arrival."""
+    part = asked.preempting.urgent
+    if part is None:
+        return None
+    from advisor.commands.simulate_serve.urgency import draw_ranks, rank_by
+
+    return rank_by(draw_ranks(part, workload.num_requests, seed))
 
 
 def _contents_of(workload: Workload) -> object:
@@ -444,11 +507,43 @@ def _replica(
         )
     except InfeasibleError as error:
         raise with_nearest_layout(error, deployment, plan.longest_request_tokens) from None
+    replica = _as_preempting(replica, asked)
     if asked.batching is not None:
         replica = replace(replica, policy=_with_batching(replica.policy, asked.batching))
     if asked.prefix_caching is None:
         return replica
     return replace(replica, policy=replace(replica.policy, prefix_caching=asked.prefix_caching))
+
+
+def _as_preempting(replica: ReplicaModel, asked: ServeInput) -> ReplicaModel:
+    """Return the replica with the host memory and the priorities that were typed.
+
+    Raises: InfeasibleError: the engine's release has none of that. AdvisorError: the size is no size.
+    """
+    typed = asked.preempting
+    engine = replica.deployment.engine
+    if typed.swap_space is not None:
+        host_bytes = parse_bytes(typed.swap_space, "--swap-space")
+        replica = with_host_cache(replica, host_bytes, host_cache_of(engine, _settings(asked)))
+    if typed.urgent is not None:
+        rule = priority_rule_of(engine, _settings(asked))
+        replica = replace(replica, policy=replace(replica.policy, preempts_to_admit=rule.preempts_to_admit))
+    return replica
+
+
+def _flag_notes(asked: ServeInput, deployment: Deployment) -> tuple[str, ...]:
+    """Return the options by which the engine does what was asked."""
+    typed = asked.preempting
+    engine = deployment.engine
+    notes = []
+    if typed.swap_space is not None:
+        host_bytes = parse_bytes(typed.swap_space, "--swap-space")
+        way = host_cache_of(engine, _settings(asked))
+        words = flag_of(way, host_bytes, deployment.accelerators_per_replica)
+        notes.append(f"options of {engine.name}: {words}")
+    if typed.urgent is not None:
+        notes.append(f"options of {engine.name}: {priority_rule_of(engine, _settings(asked)).flag}")
+    return tuple(notes)
 
 
 def _with_batching(policy: SchedulerPolicy, batching: str) -> SchedulerPolicy:

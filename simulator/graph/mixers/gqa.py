@@ -51,7 +51,10 @@ class Operators(MixerOperators):
         states = Block(hidden, record.input_states or 1, divided=False)
         query = Block(record.num_heads, record.head_dim + (value if record.output_gate else 0))
         keys = Block(record.num_kv_heads, record.head_dim + (0 if record.keys_are_values else value))
-        matrices = [Matrix("qkv", (query,) if record.shared_kv else (query, keys), states)]
+        projected = query if record.query_rank is None else Block(record.query_rank, divided=False)
+        matrices = [Matrix("qkv", (projected,) if record.shared_kv else (projected, keys), states)]
+        if record.query_rank is not None:
+            matrices.append(Matrix("query_up", (query,), projected))
         if record.indexer_num_heads:
             scored = Block((record.indexer_num_heads + 1) * record.indexer_head_dim, divided=False)
             matrices.append(Matrix("indexer", (scored,), inputs))

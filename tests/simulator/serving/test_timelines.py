@@ -4,6 +4,8 @@ Decode with d sequences takes 10 + d + Σ context; an iteration with prompt toke
 + 2 A + 3 per prompt, where A = Σ n (c + n/2).
 """
 
+from dataclasses import replace
+
 import pytest
 
 from advisor.simulator.serving import (
@@ -133,6 +135,60 @@ def test_exhausted_blocks_preempt_the_last_admitted():
     assert result.max_kv_tokens == 8
     assert result.itl.num_samples == 6
     assert result.itl.mean_s == pytest.approx((18 + 20 + 16 + 18 + 20 + 41) / 6 * 1e-12)
+
+
+TIGHT = SchedulerPolicy(max_num_seqs=4, max_num_batched_tokens=8, kv_capacity_blocks=8, block_tokens=1)
+
+
+def test_a_swapped_sequence_continues_where_it_stopped():
+    """
+    The two of test_exhausted_blocks_preempt_the_last_admitted; at 62 the second leaves 4 tokens of cache on the host.
+    62   the first alone on 5: 16, and 4 copies out of 1: 20, done
+    82   the second decodes on 5: 16, and 4 copies in of 2: 24; nothing is computed again
+    """
+    policy = replace(TIGHT, host_blocks=4, copy_out_ps=1, copy_in_ps=2)
+    result = run(policy, [(0, 2, 4), (0, 2, 4)], surface(pair=0.0, per_prompt=0))
+    assert instants(result) == [(0, 24, 82), (0, 24, 106)]
+    assert result.num_preemptions == result.num_swaps == 1
+    assert result.preempted_tokens == 5
+    assert result.itl.num_samples == 6
+
+
+def test_a_cache_that_host_memory_does_not_hold_is_computed_again():
+    few = run(replace(TIGHT, host_blocks=3), [(0, 2, 4), (0, 2, 4)], surface(pair=0.0, per_prompt=0))
+    none = run(TIGHT, [(0, 2, 4), (0, 2, 4)], surface(pair=0.0, per_prompt=0))
+    assert instants(few) == instants(none)
+    assert few.num_swaps == 0
+
+
+def test_an_urgent_request_takes_the_slot_of_one_that_runs():
+    """
+    One slot. The first, of rank 1, decodes when the second comes at 30.
+    0    the first's 2 tokens: 20 + 2 + 2·2 + 3 = 29, then on 3: 14
+    43   the second's 2 tokens: 29, then on 3: 14, done at 86; the first recomputes 4 tokens: 20 + 4 + 16 + 3 = 43
+    129  and its last token on 5: 16
+    """
+    requests = [(0, 2, 4), (30, 2, 2)]
+    one = SchedulerPolicy(max_num_seqs=1, max_num_batched_tokens=8)
+    ranks = {0: 1, 1: 0}
+    result = run(replace(one, preempts_to_admit=True), requests, rank=lambda request: ranks[request[1]])
+    assert instants(result) == [(0, 29, 145), (43, 72, 86)]
+    waits = run(one, requests, rank=lambda request: ranks[request[1]])
+    assert waits.num_preemptions == 0
+    assert instants(waits)[1][0] == 29 + 14 + 15 + 16
+
+
+def test_a_full_cache_preempts_the_least_urgent():
+    """The first of two is the less urgent one: it goes, although the second was admitted last."""
+    policy = TIGHT
+    ranks = {0: 1, 1: 0}
+    result = run(
+        policy,
+        [(0, 2, 4), (0, 2, 4)],
+        surface(pair=0.0, per_prompt=0),
+        rank=lambda request: ranks[request[1]],
+    )
+    assert result.records.num_preemptions.tolist() == [1, 0]
 
 
 def test_reserving_the_output_queues_instead_of_preempting():
