@@ -90,6 +90,17 @@ def safe_pick_of(options: Sequence[Option]) -> Option | None:
     return next((option for option in options if option.role == "safe_pick"), None)
 
 
+def with_safest(
+    options: tuple[Option, ...], safest: Option | None, cost: Callable[[Option], tuple[float, ...]]
+) -> tuple[tuple[Option, ...], Option | None]:
+    """The options and the safe pick: the best that is founded, beside the list where no safe option of it is as good."""
+    listed = safe_pick_of(options)
+    if safest is None or (listed is not None and cost(safest) >= cost(listed)):
+        return options, listed
+    others = tuple(replace(each, role="other") if each is listed else each for each in options)
+    return others, replace(safest, role="safe_pick")
+
+
 def standing_words(
     options: Sequence[Option], cost: Callable[[Option], Quantity], safe_pick: Option | None = None
 ) -> str:

@@ -31,7 +31,7 @@ from advisor.decide.reason import (
     Reason,
     TooSlowAlone,
 )
-from advisor.decide.standing import BLOCK, SAFE, by_standing, safe_pick_of, standing_of
+from advisor.decide.standing import BLOCK, SAFE, by_standing, standing_of, with_safest
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.workloads.batch_queue import (
     BatchFleet,
@@ -149,10 +149,12 @@ def _answer(
         lambda option: option.of_items.usd_per_thousand_items,
         scenario.as_of,
     )
-    safe_pick = safe_pick_of(options)
-    if safe_pick is None and safe:
-        least = min(safe.values(), key=lambda found: found.usd_per_item)
-        safe_pick = replace(item_option(0, least, scenario), role="safe_pick")
+    least = min(safe.values(), key=lambda found: found.usd_per_item, default=None)
+    options, safe_pick = with_safest(
+        options,
+        None if least is None else item_option(0, least, scenario),
+        lambda option: (option.of_items.usd_per_thousand_items.value,),
+    )
     return _Answer(scenario, options[: scenario.top], bounds, reasons, len(fleets), safe_pick)
 
 

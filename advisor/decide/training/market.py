@@ -39,7 +39,7 @@ from advisor.simulator.training.reinforcement import generates, num_forwards, nu
 
 Progress = Callable[[str], None]
 _PATIENCE = 2
-"""Larger clusters tried beyond the first that meets the deadline, or beyond which speed is worth nothing."""
+"""Larger clusters tried beyond the cheapest that meets the deadline, or beyond which speed is worth nothing."""
 SHORTEST_WORTH_S: Final[Mapping[Workload, float]] = {"train": 7.0 * DAY_S, "finetune": DAY_S, "rl": DAY_S}
 """Time of a run below which being faster is worth no money unless a deadline says so [s]: clusters are handed over and
 tried within days, machines within one. Own assumption; without it $20,000 rent a thousand accelerators for two hours.
@@ -188,13 +188,14 @@ def _search_accelerator(
     nearest: TrainingRun | None = None
     kept = 0
     num_short = 0
-    for count in _counts(scenario, accelerator, prices, variants):
-        ways = cluster_offers(count, prices, accelerator)
+    counts = _counts(scenario, accelerator, prices, variants)
+    sold = {count: cluster_offers(count, prices, accelerator) for count in counts}
+    for count, ways in sold.items():
         if not ways:
             asked = limits.num_accelerators is not None
-            sold = _nearest_that_works(scenario, accelerator, prices, variants if asked else (), count)
-            outcome.nearest_sold[name] = sold
-            reason = reason or NotSoldAsCluster(count, sold)
+            near = _nearest_that_works(scenario, accelerator, prices, variants if asked else (), count)
+            outcome.nearest_sold[name] = near
+            reason = reason or NotSoldAsCluster(count, near)
             continue
         outcome.offers[name, count] = ways
         outcome.num_clusters += 1
@@ -226,14 +227,30 @@ def _search_accelerator(
             )
             outcome.near.append(run)
             continue
-        outcome.runs.setdefault(name, []).append(run)
+        runs = outcome.runs.setdefault(name, [])
+        runs.append(run)
         kept += 1
-        if kept > _PATIENCE and limits.deadline_s:
+        larger = [way for more, ways in sold.items() if more > count for way in ways[:1]]
+        if limits.deadline_s and kept > _PATIENCE and not _may_cost_less(runs, larger):
             break
     if not kept:
         # A run that only misses a limit says more than sizes that hold no plan at all.
         reason = (misses(scenario, nearest) if nearest is not None else reason) or NoClusterSize()
         outcome.reasons[name] = reason
+
+
+def _may_cost_less(runs: Sequence[TrainingRun], larger: Sequence[ClusterOffer]) -> bool:
+    """Whether a larger cluster may cost less than every run so far.
+
+    Assumes: once two larger clusters cost more than the cheapest, an accelerator does no more work in a still larger
+    one, so that only a lower price of its hour makes that cheaper.
+    """
+    best = min(range(len(runs)), key=lambda place: runs[place].usd)
+    if len(runs) - best <= _PATIENCE:
+        return bool(larger)
+    least_hours = min(run.usd / run.offer.usd_per_accelerator_hour for run in runs)
+    least_usd = min((way.usd_per_accelerator_hour for way in larger), default=math.inf)
+    return least_hours * least_usd < runs[best].usd
 
 
 def shortfall(scenario: TrainingScenario, run: TrainingRun) -> float:

@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from advisor.catalog import accelerators
 from advisor.catalog import models as model_catalog
@@ -29,7 +30,7 @@ from advisor.decide.reason import (
     Reason,
     TakesTooLong,
 )
-from advisor.decide.standing import SAFE, by_standing, is_tight, safe_pick_of, standing_of
+from advisor.decide.standing import SAFE, by_standing, is_tight, standing_of, with_safest
 from advisor.decide.training.fixed_layout import check_layout
 from advisor.decide.training.market import (
     SHORTEST_WORTH_S,
@@ -131,15 +132,11 @@ def _with_safest(
     options: tuple[TrainingOption, ...], run: TrainingRun | None, scenario: TrainingScenario, known: Ownership
 ) -> tuple[tuple[TrainingOption, ...], TrainingOption | None]:
     """The options and the safe pick: the best run at a firm price, where no safe option of the list is as good."""
-    listed = safe_pick_of(options)
-    if run is None:
-        return options, listed
-    safest = replace(option_of(0, run, scenario, known, _every_term(scenario, run)), role="safe_pick")
-    is_safe = standing_of(safest.usd.basis, run.offer.price, scenario.as_of) == SAFE and not is_tight(safest)
-    is_better = listed is None or _goal(scenario, safest) < _goal(scenario, listed)
-    if not is_safe or not is_better:
-        return options, listed
-    return tuple(replace(each, role="other") if each is listed else each for each in options), safest
+    safest = None if run is None else option_of(0, run, scenario, known, _every_term(scenario, run))
+    if run is not None and safest is not None:
+        is_safe = standing_of(safest.usd.basis, run.offer.price, scenario.as_of) == SAFE
+        safest = safest if is_safe and not is_tight(safest) else None
+    return with_safest(options, safest, partial(_goal, scenario))
 
 
 def _goal(scenario: TrainingScenario, option: TrainingOption) -> tuple[float, float]:
