@@ -3,7 +3,7 @@
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -37,11 +37,11 @@ from advisor.decide.training.market import (
     MarketOutcome,
     Progress,
     candidates,
+    firm_runs,
     is_fastest_wanted,
     misses,
     offers_of,
     ranked_runs,
-    safest_run,
     search_training,
     shortfall,
 )
@@ -100,7 +100,7 @@ def recommend_training(
         lambda option: option.usd,
         scenario.as_of,
     )
-    options, safe_pick = _with_safest(options, safest_run(scenario, model, outcome), scenario, known)
+    options, safe_pick = _with_safest(options, firm_runs(scenario, model, outcome), scenario, known)
     options = options[: scenario.top]
     shown = {option.machine.accelerator for option in options}
     ages = [option.offer.age_days if option.offer else 0 for option in options]
@@ -129,14 +129,19 @@ def recommend_training(
 
 
 def _with_safest(
-    options: tuple[TrainingOption, ...], run: TrainingRun | None, scenario: TrainingScenario, known: Ownership
+    options: tuple[TrainingOption, ...],
+    runs: Iterable[TrainingRun],
+    scenario: TrainingScenario,
+    known: Ownership,
 ) -> tuple[tuple[TrainingOption, ...], TrainingOption | None]:
     """The options and the safe pick: the best run at a firm price, where no safe option of the list is as good."""
-    safest = None if run is None else option_of(0, run, scenario, known, _every_term(scenario, run))
-    if run is not None and safest is not None:
-        is_safe = standing_of(safest.usd.basis, run.offer.price, scenario.as_of) == SAFE
-        safest = safest if is_safe and not is_tight(safest) else None
-    return with_safest(options, safest, partial(_goal, scenario))
+    able = (
+        made
+        for run in runs
+        for made in (option_of(0, run, scenario, known, _every_term(scenario, run)),)
+        if standing_of(made.usd.basis, run.offer.price, scenario.as_of) == SAFE and not is_tight(made)
+    )
+    return with_safest(options, next(able, None), partial(_goal, scenario))
 
 
 def _goal(scenario: TrainingScenario, option: TrainingOption) -> tuple[float, float]:

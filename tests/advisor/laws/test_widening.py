@@ -48,6 +48,13 @@ PAIRS = [
     # A cluster that only larger orders make cheap is found however much time there is.
     ("recommend --workload train --model 8b --tokens 20B --gpu h100,mi300x", "--deadline 10d"),
     ("recommend --workload train --model 8b --tokens 20B --gpu h100,mi300x", "--gpus 64"),
+    ("recommend --workload train --model qwen3-30b-a3b --tokens 5B --gpu h200,b200", "--gpus 32"),
+    ("recommend --workload train --model 1b --tokens 30B --gpu h100,mi300x", "--provider hyperstack,lambda"),
+    # Where a firm price stands for an older and lower one, that is a variant.
+    (
+        "recommend --workload speech --model whisper-large-v3 --rate 30 --gpu l40s,h100",
+        "--residency eu",
+    ),
     (OWN, "--power-budget 1kW"),
     (OWN, "--precision bf16"),
     (OWN, "--own 2xl40s"),
