@@ -129,7 +129,7 @@ def standing_words(
 
 
 def _elsewhere(option: Ranked) -> str:
-    """What the accelerators of an option cost at a price that is less firm; nothing where no such price is lower."""
+    """Say what the accelerators of an option cost at a lower price that is less firm."""
     found = next((each for each in option.variants if each.role == "cheapest_if_it_holds"), None)
     if found is None or found.offer is None:
         return ""

@@ -311,7 +311,7 @@ def _tighten(
 
 
 def _simulate_job(entry: _Entry, scenario: Scenario, job: BatchJob) -> _Run | None:
-    """What the job costs at the steady rate of a closed loop that keeps every slot full."""
+    """Price the job at the steady rate of a closed loop that keeps every slot full."""
     replica = entry.replica
     assert replica is not None
     if entry.measured is None:
