@@ -269,11 +269,17 @@ class Race:
         trial = self._trial_of(plan)
         while not is_spent() and (needed := self._next_stage(trial, plan)) is not None:
             self._measure(trial, needed)
-            again = self.others(-1, trial.accelerator_id)
-            same = next((each for each in again if each.found.candidate is trial.candidate), None)
-            if same is None:
+            again = [
+                each
+                for each in self.others(-1, trial.accelerator_id)
+                if each.found.candidate is trial.candidate
+            ]
+            if not again:
                 return None
-            plan = same
+            way = plan.found.purchase.placement
+            plan = next((each for each in again if each.found.purchase.placement is way), again[0])
+        if plan.point is not None:
+            return plan
         return run_planning_point(self.scenario, plan, is_held=not self.scenario.screened_only)
 
     def _show_entry(self, place: int, plan: Planned) -> None:

@@ -1,5 +1,6 @@
 """The headline job: a scenario in, a ranked, priced, explained decision out."""
 
+import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -256,7 +257,7 @@ def build_shortlist(done: Search) -> Shortlist:
     options = (replace(options[0], tie_with=tuple(ties)), *options[1:])
     safe_pick = next((option for option in options if option.role == "safe_pick"), None)
     if safe_pick is None and below is not None:
-        safe_pick = replace(option_of(0, below, scenario), role="safe_pick")
+        safe_pick = replace(option_of(0, race.at_planning_point(below) or below, scenario), role="safe_pick")
     with limit_effort(SEARCH_WORK):
         more = _further(done, entries, scenario.top)
     options += _options(more, ["other"] * len(more), done, scenario, first_rank=len(entries) + 1)
@@ -447,7 +448,7 @@ def _options(
 
 def _variants(plan: Planned, done: Search, fleets: Sequence[Planned]) -> list[Planned]:
     """Other deployments and offers on the accelerator of an entry: the founded one, or what costs less than a founded
-    entry, then other layouts."""
+    entry, then other layouts; each at its planning point."""
     if plan is done.together:
         return []
     able = [*done.race.others(-1, plan.found.accelerator_id), *_of_accelerator(plan, fleets)]
@@ -468,7 +469,8 @@ def _variants(plan: Planned, done: Search, fleets: Sequence[Planned]) -> list[Pl
     ]
     unique = {id(each.found.candidate): each for each in reversed(rest)}
     kept = sorted(unique.values(), key=lambda each: each.expected_cost)
-    return [*first, *kept[: _MAX_VARIANTS - len(first)]]
+    shown = filter(None, map(done.race.at_planning_point, [*first, *kept]))
+    return list(itertools.islice(shown, _MAX_VARIANTS))
 
 
 def _variant_role(variant: Planned, entry: Planned) -> Role:

@@ -38,6 +38,8 @@ class Ranked(Protocol):
     @property
     def bill(self) -> Bill: ...
     @property
+    def variants(self) -> Sequence["Ranked"]: ...
+    @property
     def reasons(self) -> tuple[Reason, ...]: ...
 
 
@@ -90,6 +92,17 @@ def safe_pick_of(options: Sequence[Option]) -> Option | None:
     return next((option for option in options if option.role == "safe_pick"), None)
 
 
+def with_safest(
+    options: tuple[Option, ...], safest: Option | None, cost: Callable[[Option], tuple[float, ...]]
+) -> tuple[tuple[Option, ...], Option | None]:
+    """The options and the safe pick, which stands beside the list where no safe option of it is as good."""
+    listed = safe_pick_of(options)
+    if safest is None or (listed is not None and cost(safest) >= cost(listed)):
+        return options, listed
+    others = tuple(replace(each, role="other") if each is listed else each for each in options)
+    return others, replace(safest, role="safe_pick")
+
+
 def standing_words(
     options: Sequence[Option], cost: Callable[[Option], Quantity], safe_pick: Option | None = None
 ) -> str:
@@ -104,7 +117,7 @@ def standing_words(
         words = "no option is a safe pick: try 1 first"
     bold = next((each for each in options if each.role == "cheapest_if_it_holds"), None)
     if bold is None:
-        return f"{words}."
+        return f"{words}{_elsewhere(options[0])}."
     must_be_tried = cost(bold).basis == "assumed" or is_tight(bold)
     condition, first = ("it holds", "try it") if must_be_tried else ("its price still stands", "ask")
     if safe is None:
@@ -113,6 +126,15 @@ def standing_words(
     if ratio > CHEAPER_IF_BELOW:
         return f"{words}."
     return f"{words}; {bold.rank} saves {100.0 * (1.0 - ratio):.0f} % if {condition}: {first} first."
+
+
+def _elsewhere(option: Ranked) -> str:
+    """Say what the accelerators of an option cost at a lower price that is less firm."""
+    found = next((each for each in option.variants if each.role == "cheapest_if_it_holds"), None)
+    if found is None or found.offer is None:
+        return ""
+    rent = usd_words(found.bill.usd_per_hour)
+    return f"; the same from {found.offer.provider} costs {rent}/h if its price still stands: ask first"
 
 
 def is_tight(option: Ranked) -> bool:

@@ -102,9 +102,10 @@ def _how_sure(found: Decision) -> str:
     best = found.options[0]
     safe = found.safe_pick
     lines = [f"{safe.rank} is the safe pick" if safe else "no option is a safe pick: benchmark 1 first"]
+    if safe is not None and safe.rank > len(options):
+        lines = [f"the safe pick is number {safe.rank}: --top {safe.rank}"]
     bold = next((option for option in options if option.role == "cheapest_if_it_holds"), None)
-    if best.tie_with:
-        ties = ", ".join(map(str, best.tie_with))
+    if ties := ", ".join(str(rank) for rank in best.tie_with if rank <= len(options)):
         lines.append(f"a tie with {ties} (less than 75 % sure which is cheaper)")
     lines += [
         f"{percent(each.chance_first_is_cheaper)} sure it is cheaper than {each.rank}"

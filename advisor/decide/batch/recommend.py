@@ -43,7 +43,7 @@ from advisor.decide.reason import (
     UnsureClass,
 )
 from advisor.decide.scenario import ExtraItems, Objectives, Scenario
-from advisor.decide.standing import BLOCK, by_standing, doubts_of, safe_pick_of
+from advisor.decide.standing import BLOCK, SAFE, by_standing, doubts_of, standing_of, with_safest
 from advisor.decide.starting import layout_of, memory_of
 from advisor.simulator.intervals import with_interval
 from advisor.simulator.replica_model import ReplicaModel, model_replica
@@ -54,6 +54,8 @@ _NO_PROMISE = Objectives(ttft_p99_s=DAY_S, tpot_p99_s=DAY_S)
 _LATER_S = (HOUR_S, 6 * HOUR_S, DAY_S, 7 * DAY_S, 30 * DAY_S)
 """Deadlines that are tried where one is missed."""
 _LEAST_REQUESTS = 400
+_WAYS = 3
+"""Offers of a replica that are compared, cheapest first."""
 _MOST_REQUESTS = 4000
 
 
@@ -80,8 +82,12 @@ def recommend_batch(scenario: Scenario, job: BatchJob, *, suggests: bool = True)
     model = model_catalog.get(scenario.model).record
     reasons: dict[str, Reason] = {}
     entries = list(_entries(scenario, job, model, reasons))
-    best, simulated = _search(scenario, job, entries, reasons)
-    ranked = sorted(best.values(), key=lambda run: run.purchase.usd)[: max(BLOCK, scenario.top)]
+    width = max(BLOCK, scenario.top)
+    best, simulated = _search(scenario, job, list(entries), reasons, width)
+    firm = [again for entry in entries if (again := _at_firm_prices(entry, scenario, job))]
+    safest, more = _search(scenario, job, firm, {}, 1, is_founded=True)
+    simulated += more
+    ranked = sorted(best.values(), key=lambda run: run.purchase.usd)[:width]
     if not ranked:
         raise _nothing(scenario, job, model, reasons, suggests=suggests)
     made = [(_option(rank, run, scenario, job), run.purchase.way.price) for rank, run in enumerate(ranked, 1)]
@@ -92,7 +98,12 @@ def recommend_batch(scenario: Scenario, job: BatchJob, *, suggests: bool = True)
         lambda option: option.job_usd,
         scenario.as_of,
     )
-    safe_pick = safe_pick_of(options)
+    least = min(safest.values(), key=lambda run: run.purchase.usd, default=None)
+    options, safe_pick = with_safest(
+        options,
+        None if least is None else _option(0, least, scenario, job),
+        lambda option: (option.job_usd.value,),
+    )
     options = options[: scenario.top]
     shown = {option.machine.accelerator for option in options}
     rejected = tuple(Rejected(name, reason) for name, reason in reasons.items() if name not in shown)
@@ -178,7 +189,13 @@ class _Entry:
     order: int
     candidate: Candidate
     ways: tuple[Placement, ...]
+    requests_per_s: float
+    """Most that a replica may answer, by the last bound."""
+    firm_ways: tuple[Placement, ...] = ()
+    """The cheapest ways to buy it at prices that are safe to take."""
     replica: ReplicaModel | None = None
+    measured: tuple[float, float] | None = None
+    """Steady rate of a replica [requests/s] and its mean batch, once it was simulated."""
 
 
 def _entries(scenario: Scenario, job: BatchJob, model: Model, reasons: dict[str, Reason]) -> Iterator[_Entry]:
@@ -202,19 +219,34 @@ def _entries(scenario: Scenario, job: BatchJob, model: Model, reasons: dict[str,
             continue
         for candidate in candidates:
             size = candidate.deployment.accelerators_per_replica
-            ways = tuple(placements(size, offers.get(name, ()), chip)[:3])
+            able = placements(size, offers.get(name, ()), chip)
+            firm = [way for way in able if standing_of("modelled", way.price, scenario.as_of) == SAFE]
+            ways = tuple(able[:_WAYS])
             rate = roofline_requests_per_s([candidate], traffic, _NO_PROMISE)[0] if ways else 0.0
             bound = cheapest_batch(ways, float(rate), scenario, job, candidate)
             if bound is None:
                 reasons.setdefault(name, MissesDeadline(by_roofline=True) if ways else NotForSale())
                 continue
-            yield _Entry(bound.usd, next(order), candidate, ways)
+            yield _Entry(bound.usd, next(order), candidate, ways, float(rate), tuple(firm[:_WAYS]))
+
+
+def _at_firm_prices(entry: _Entry, scenario: Scenario, job: BatchJob) -> _Entry | None:
+    """The candidate as it is safe to take, with what is known of it; None where it is not."""
+    bound = cheapest_batch(entry.firm_ways, entry.requests_per_s, scenario, job, entry.candidate)
+    return None if bound is None else replace(entry, usd_bound=bound.usd, ways=entry.firm_ways)
 
 
 def _search(
-    scenario: Scenario, job: BatchJob, entries: list[_Entry], reasons: dict[str, Reason]
+    scenario: Scenario,
+    job: BatchJob,
+    entries: list[_Entry],
+    reasons: dict[str, Reason],
+    width: int,
+    *,
+    is_founded: bool = False,
 ) -> tuple[dict[str, _Run], int]:
-    """Best first until no bound can be among the top; the best of each accelerator counts."""
+    """Best first until no bound can be among the first `width`; the best of each accelerator counts, where it must be
+    founded only on measured kernels."""
     heapq.heapify(entries)
     best: dict[str, _Run] = {}
     simulated = 0
@@ -222,7 +254,6 @@ def _search(
         entry = heapq.heappop(entries)
         name = entry.candidate.deployment.accelerator.id
         known = sorted(run.purchase.usd for run in best.values())
-        width = max(BLOCK, scenario.top)
         if len(known) >= width and entry.usd_bound >= known[width - 1]:
             _leave(entry, entries, known[width - 1], best, reasons)
             break
@@ -231,8 +262,10 @@ def _search(
         if entry.replica is None:
             _tighten(entry, entries, scenario, job, reasons)
             continue
+        if is_founded and entry.replica.basis == "assumed":
+            continue
+        simulated += entry.measured is None
         run = _simulate_job(entry, scenario, job)
-        simulated += 1
         if run is not None and (name not in best or run.purchase.usd < best[name].purchase.usd):
             best[name] = run
     return best, simulated
@@ -273,13 +306,25 @@ def _tighten(
         reasons.setdefault(name, MissesDeadline(by_roofline=False))
         return
     entry.usd_bound = bound.usd
+    entry.requests_per_s = rate
     heapq.heappush(entries, entry)
 
 
 def _simulate_job(entry: _Entry, scenario: Scenario, job: BatchJob) -> _Run | None:
-    """A closed loop that keeps every slot full, and what the job costs at its steady rate."""
+    """Price the job at the steady rate of a closed loop that keeps every slot full."""
     replica = entry.replica
     assert replica is not None
+    if entry.measured is None:
+        entry.measured = _full_load(replica, scenario, job)
+    rate, mean_batch = entry.measured
+    if not rate or not math.isfinite(rate):
+        return None
+    purchase = cheapest_batch(entry.ways, rate, scenario, job, entry.candidate)
+    return None if purchase is None else _Run(entry.candidate, replica, rate, mean_batch, purchase)
+
+
+def _full_load(replica: ReplicaModel, scenario: Scenario, job: BatchJob) -> tuple[float, float]:
+    """Return the steady rate of a replica whose slots are always full [requests/s], and its mean batch."""
     traffic = scenario.traffic
     context = traffic.mean_input_tokens + traffic.mean_output_tokens
     slots = max(1, min(replica.policy.num_slots, int(replica.memory.kv_capacity_tokens / context)))
@@ -287,11 +332,7 @@ def _simulate_job(entry: _Entry, scenario: Scenario, job: BatchJob) -> _Run | No
     clients = min(slots, requests)
     workload = Workload(ClosedLoop(clients), lengths_of(traffic), requests)
     result = simulate(replica.surface, replica.policy, workload, seed=scenario.seed)
-    rate = result.steady_requests_per_s or result.requests_per_s
-    if not rate or not math.isfinite(rate):
-        return None
-    purchase = cheapest_batch(entry.ways, rate, scenario, job, entry.candidate)
-    return None if purchase is None else _Run(entry.candidate, replica, rate, result.mean_batch, purchase)
+    return result.steady_requests_per_s or result.requests_per_s, result.mean_batch
 
 
 def _option(rank: int, run: _Run, scenario: Scenario, job: BatchJob) -> Option:

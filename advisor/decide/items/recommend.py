@@ -31,7 +31,7 @@ from advisor.decide.reason import (
     Reason,
     TooSlowAlone,
 )
-from advisor.decide.standing import BLOCK, SAFE, by_standing, safe_pick_of, standing_of
+from advisor.decide.standing import BLOCK, SAFE, by_standing, standing_of, with_safest
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.workloads.batch_queue import (
     BatchFleet,
@@ -149,10 +149,13 @@ def _answer(
         lambda option: option.of_items.usd_per_thousand_items,
         scenario.as_of,
     )
-    safe_pick = safe_pick_of(options)
-    if safe_pick is None and safe:
-        least = min(safe.values(), key=lambda found: found.usd_per_item)
-        safe_pick = replace(item_option(0, least, scenario), role="safe_pick")
+    options = tuple(_with_cheaper(option, ranked, best, scenario) for option in options)
+    least = min(safe.values(), key=lambda found: found.usd_per_item, default=None)
+    options, safe_pick = with_safest(
+        options,
+        None if least is None else item_option(0, least, scenario),
+        lambda option: (option.of_items.usd_per_thousand_items.value,),
+    )
     return _Answer(scenario, options[: scenario.top], bounds, reasons, len(fleets), safe_pick)
 
 
@@ -183,6 +186,22 @@ def _by_cost(best: Mapping[str, ItemFound], safe: Mapping[str, ItemFound]) -> li
         return best[name]
 
     return sorted(map(best_option, {**best, **safe}), key=lambda found: found.usd_per_item)
+
+
+def _with_cheaper(
+    option: Option, ranked: Sequence[ItemFound], best: Mapping[str, ItemFound], scenario: ItemScenario
+) -> Option:
+    """An option with the cheaper offer of its accelerator as a variant, where a safer one stands for it."""
+    name = option.machine.accelerator
+    cheapest = best.get(name)
+    if cheapest is None or any(found is cheapest for found in ranked):
+        return option
+    variant = replace(item_option(option.rank, cheapest, scenario), role="cheapest_if_it_holds")
+    return (
+        option
+        if variant.bill.usd_per_hour >= option.bill.usd_per_hour
+        else replace(option, variants=(variant,))
+    )
 
 
 def _services(

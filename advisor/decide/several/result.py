@@ -28,7 +28,7 @@ from advisor.decide.several.blocks import (
     usd_range,
 )
 from advisor.decide.several.sizing import Sized, fleets, size_models
-from advisor.decide.standing import safe_pick_of
+from advisor.decide.standing import BLOCK, safe_pick_of
 from advisor.simulator.quantity import Quantity, weakest
 
 _LESS: Final = 0.99
@@ -51,23 +51,26 @@ def recommend_several(
     if not best:
         raise _nothing(found, most)
     options = tuple(_option(rank, fleet, found) for rank, fleet in enumerate(best, start=1))
-    safe = next((place for place, fleet in enumerate(best) if is_founded(fleet)), None)
-    cheapest = min(range(len(best)), key=lambda place: usd_per_hour(best[place]))
+    block = best[:BLOCK]
+    safe = next((place for place, fleet in enumerate(block) if is_founded(fleet)), None)
+    cheapest = min(range(len(block)), key=lambda place: usd_per_hour(best[place]))
     roles: dict[int, Role] = {cheapest: "cheapest_if_it_holds"}
     if safe is not None and usd_per_hour(best[cheapest]) >= usd_per_hour(best[safe]):
         roles = {}
     if safe is not None:
         roles[safe] = "safe_pick"
     options = tuple(replace(each, role=roles.get(each.rank - 1, "other")) for each in options)
-    ties = tuple(rank for rank, fleet in enumerate(best[1:], start=2) if is_tie(best[0], fleet))
+    ties = tuple(rank for rank, fleet in enumerate(block[1:], start=2) if is_tie(best[0], fleet))
     options = (replace(options[0], tie_with=ties), *options[1:])
+    safe_pick = safe_pick_of(options)
+    options = options[: scenarios[0].top]
     return Decision(
         kind="fleet",
         model="+".join(one.done.model.id for one in found),
         workload="serve",
         headline=_headline(options[0], found),
         options=options,
-        safe_pick=safe_pick_of(options),
+        safe_pick=safe_pick,
         ladder=(),
         rejected=(),
         counts=_counts(found, time.perf_counter() - started),
@@ -75,7 +78,7 @@ def recommend_several(
             Comparison(
                 rank, options[rank - 1].machine.accelerator, None, None, chance_cheaper(best[0], fleet)
             )
-            for rank, fleet in enumerate(best[1:], start=2)
+            for rank, fleet in enumerate(best[1 : len(options)], start=2)
         ),
         warnings=stale_price_warnings(ages_days(options[0].parts)),
         notes=tuple(dict.fromkeys(note for one in found for note in one.done.notes))

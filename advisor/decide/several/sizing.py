@@ -14,6 +14,7 @@ from advisor.decide.ranking import Planned, cheapest_by_expectation
 from advisor.decide.recommend import Search, search_scenario
 from advisor.decide.scenario import Scenario
 from advisor.decide.several.blocks import Fleet, apart_usd_per_hour, cheapest_fleets, compared_rows
+from advisor.decide.standing import BLOCK
 from advisor.decide.unlike_parts import Offers
 
 MOST_MODELS: Final = 6
@@ -134,16 +135,23 @@ def _kinds(found: Sequence[Sized]) -> list[str]:
 
 
 def fleets(found: Sequence[Sized], top: int, budget: float = math.inf) -> tuple[list[Fleet], float]:
-    """The best fleets, with what their parts show at their planning points; and what the models cost apart [USD/h]."""
+    """The best fleets, with what their parts show at their planning points; and what the models cost apart [USD/h].
+
+    The first block is found alone, so that it does not depend on `top`; further fleets are put behind it.
+    """
     names = {name for one in found for name in one.plans}
     done = found[0].done
     scenarios = [one.scenario for one in found]
     offers = {name: done.offers[name] for name in sorted(names)}
     rows = list(compared_rows(scenarios[0], offers, done.accelerators, _SIZES))
+    first = list[Fleet]()
+    apart = math.inf
     with limit_effort(SHOW_WORK):
         while True:
             plans = [one.plans for one in found]
-            best = cheapest_fleets(scenarios, plans, rows, budget)[:top]
+            best = cheapest_fleets(scenarios, plans, rows, budget)
+            known = {_key(fleet) for fleet in first}
+            best = [*first, *(fleet for fleet in best if _key(fleet) not in known)][: top if first else BLOCK]
             unsettled = {
                 (place, id(plan.found.candidate)): None
                 for fleet in best
@@ -152,9 +160,19 @@ def fleets(found: Sequence[Sized], top: int, budget: float = math.inf) -> tuple[
                 if id(plan.found.candidate) not in found[place].settled
             }
             if not unsettled:
-                return best, apart_usd_per_hour(scenarios, plans, rows)
+                apart = apart if first else apart_usd_per_hour(scenarios, plans, rows)
+                if first or len(best) < BLOCK or top <= BLOCK:
+                    return best, apart
+                first = best
             for place, candidate in unsettled:
                 _settle(found[place], candidate)
+
+
+def _key(fleet: Fleet) -> tuple[tuple[str, str, tuple[int, ...]], ...]:
+    """The machines of a fleet: of whom, which, and for which models."""
+    return tuple(
+        (block.order.unit.price.provider, block.order.unit.price.sku, block.places) for block in fleet
+    )
 
 
 def _settle(one: Sized, candidate: int) -> None:

@@ -1,8 +1,8 @@
 """The market searched for a training run: accelerators by an optimistic bound, cluster sizes upwards, plans inside."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from advisor.catalog import accelerators as accelerator_catalog
@@ -39,11 +39,14 @@ from advisor.simulator.training.reinforcement import generates, num_forwards, nu
 
 Progress = Callable[[str], None]
 _PATIENCE = 2
-"""Larger clusters tried beyond the first that meets the deadline, or beyond which speed is worth nothing."""
+"""Larger clusters tried beyond the cheapest that meets the deadline, or beyond which speed is worth nothing."""
 SHORTEST_WORTH_S: Final[Mapping[Workload, float]] = {"train": 7.0 * DAY_S, "finetune": DAY_S, "rl": DAY_S}
 """Time of a run below which being faster is worth no money unless a deadline says so [s]: clusters are handed over and
 tried within days, machines within one. Own assumption; without it $20,000 rent a thousand accelerators for two hours.
 """
+_LEAST_OF_COARSE = 0.85
+"""Least part of a coarse plan's step that the best plan of the whole lattice takes; 0.86 was the least of 66 clusters
+of seven questions."""
 _FINALISTS = 4
 _MFU_UPPER_BOUND = 0.85
 """Upper bound on MFU that no published run comes near; plans that miss the deadline even so are not priced."""
@@ -188,13 +191,14 @@ def _search_accelerator(
     nearest: TrainingRun | None = None
     kept = 0
     num_short = 0
-    for count in _counts(scenario, accelerator, prices, variants):
-        ways = cluster_offers(count, prices, accelerator)
+    counts = _counts(scenario, accelerator, prices, variants)
+    sold = {count: cluster_offers(count, prices, accelerator) for count in counts}
+    for count, ways in sold.items():
         if not ways:
             asked = limits.num_accelerators is not None
-            sold = _nearest_that_works(scenario, accelerator, prices, variants if asked else (), count)
-            outcome.nearest_sold[name] = sold
-            reason = reason or NotSoldAsCluster(count, sold)
+            near = _nearest_that_works(scenario, accelerator, prices, variants if asked else (), count)
+            outcome.nearest_sold[name] = near
+            reason = reason or NotSoldAsCluster(count, near)
             continue
         outcome.offers[name, count] = ways
         outcome.num_clusters += 1
@@ -226,14 +230,30 @@ def _search_accelerator(
             )
             outcome.near.append(run)
             continue
-        outcome.runs.setdefault(name, []).append(run)
+        runs = outcome.runs.setdefault(name, [])
+        runs.append(run)
         kept += 1
-        if kept > _PATIENCE and limits.deadline_s:
+        larger = [way for more, ways in sold.items() if more > count for way in ways[:1]]
+        if limits.deadline_s and kept > _PATIENCE and not _may_cost_less(runs, larger):
             break
     if not kept:
         # A run that only misses a limit says more than sizes that hold no plan at all.
         reason = (misses(scenario, nearest) if nearest is not None else reason) or NoClusterSize()
         outcome.reasons[name] = reason
+
+
+def _may_cost_less(runs: Sequence[TrainingRun], larger: Sequence[ClusterOffer]) -> bool:
+    """Whether a larger cluster may cost less than every run so far.
+
+    Assumes: once two larger clusters cost more than the cheapest, an accelerator does no more work in a still larger
+    one, so that only a lower price of its hour makes that cheaper.
+    """
+    best = min(range(len(runs)), key=lambda place: runs[place].usd)
+    if len(runs) - best <= _PATIENCE:
+        return bool(larger)
+    least_hours = min(run.usd / run.offer.usd_per_accelerator_hour for run in runs)
+    least_usd = min((way.usd_per_accelerator_hour for way in larger), default=math.inf)
+    return least_hours * least_usd < runs[best].usd
 
 
 def shortfall(scenario: TrainingScenario, run: TrainingRun) -> float:
@@ -368,12 +388,11 @@ def ranked_runs(scenario: TrainingScenario, outcome: MarketOutcome) -> list[list
     return sorted(groups, key=lambda runs: key(runs[0]))[: max(BLOCK, scenario.top)]
 
 
-def safest_run(scenario: TrainingScenario, model: Model, outcome: MarketOutcome) -> TrainingRun | None:
-    """The best run at a firm price on any accelerator that was searched, refined; None where there is none.
+def firm_runs(scenario: TrainingScenario, model: Model, outcome: MarketOutcome) -> Iterator[TrainingRun]:
+    """Runs at firm prices on all accelerators that were searched, best first, each looked at again.
 
     The search keeps the cheapest offer of each cluster, whose price may be old or a tracker's.
     """
-    key = order_key(scenario)
     found = list[TrainingRun]()
     for name, runs in outcome.runs.items():
         for run in runs:
@@ -384,17 +403,13 @@ def safest_run(scenario: TrainingScenario, model: Model, outcome: MarketOutcome)
             again = run if firm is run.offer else run_of(scenario, run.found, firm, run.reinforcement)
             if again.infeasible is None and misses(scenario, again) is None:
                 found.append(again)
-    if not found:
-        return None
-    best = min(found, key=key)
-    refined = {
-        runs[0].num_accelerators for name, runs in outcome.runs.items() if runs and name == _name(best)
-    }
-    if best.num_accelerators in refined:
-        return best
-    variants, _ = variants_of(best.found.cluster.accelerator, model, scenario.task)
-    again = _best_run(scenario, variants, best.offer, outcome, refine=True) or best
-    return best if again.infeasible or misses(scenario, again) else again
+    for best in sorted(found, key=order_key(scenario)):
+        if best.num_accelerators == outcome.runs[_name(best)][0].num_accelerators:
+            yield best
+            continue
+        variants, _ = variants_of(best.found.cluster.accelerator, model, scenario.task)
+        again = _best_run(scenario, variants, best.offer, outcome, refine=True) or best
+        yield best if again.infeasible or misses(scenario, again) else again
 
 
 def _name(run: TrainingRun) -> str:
@@ -408,15 +423,22 @@ def _is_firm(price: Price, scenario: TrainingScenario) -> bool:
 
 def _refine(scenario: TrainingScenario, model: Model, outcome: MarketOutcome, progress: Progress) -> None:
     """The best clusters again with the whole lattice, their best few plans as event graphs; of each accelerator until
-    the best cluster is one that was looked at again."""
+    no other cluster could be better if it were looked at again."""
     key = order_key(scenario)
+
+    def least(run: TrainingRun) -> tuple[float, float]:
+        return key(replace(run, step_s=_LEAST_OF_COARSE * run.step_s))
+
     for runs in ranked_runs(scenario, outcome):
         accelerator = runs[0].found.cluster.accelerator
         variants, _ = variants_of(accelerator, model, scenario.task, scenario.conditions)
         refined: list[TrainingRun] = []
         left = list(runs)
-        while left and (not refined or key(left[0]) < key(refined[0])):
-            first = left.pop(0)
+        while left:
+            first = min(left, key=least)
+            if refined and least(first) >= key(refined[0]):
+                break
+            left.remove(first)
             progress(f"refining {first.num_accelerators} x {accelerator.id}")
             again = _best_run(scenario, variants, first.offer, outcome, refine=True) or first
             reason = again.infeasible or misses(scenario, again)

@@ -3,8 +3,9 @@
 import math
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from advisor.catalog import accelerators
 from advisor.catalog import models as model_catalog
@@ -29,18 +30,18 @@ from advisor.decide.reason import (
     Reason,
     TakesTooLong,
 )
-from advisor.decide.standing import SAFE, by_standing, is_tight, safe_pick_of, standing_of
+from advisor.decide.standing import SAFE, by_standing, is_tight, standing_of, with_safest
 from advisor.decide.training.fixed_layout import check_layout
 from advisor.decide.training.market import (
     SHORTEST_WORTH_S,
     MarketOutcome,
     Progress,
     candidates,
+    firm_runs,
     is_fastest_wanted,
     misses,
     offers_of,
     ranked_runs,
-    safest_run,
     search_training,
     shortfall,
 )
@@ -99,7 +100,7 @@ def recommend_training(
         lambda option: option.usd,
         scenario.as_of,
     )
-    options, safe_pick = _with_safest(options, safest_run(scenario, model, outcome), scenario, known)
+    options, safe_pick = _with_safest(options, firm_runs(scenario, model, outcome), scenario, known)
     options = options[: scenario.top]
     shown = {option.machine.accelerator for option in options}
     ages = [option.offer.age_days if option.offer else 0 for option in options]
@@ -128,18 +129,19 @@ def recommend_training(
 
 
 def _with_safest(
-    options: tuple[TrainingOption, ...], run: TrainingRun | None, scenario: TrainingScenario, known: Ownership
+    options: tuple[TrainingOption, ...],
+    runs: Iterable[TrainingRun],
+    scenario: TrainingScenario,
+    known: Ownership,
 ) -> tuple[tuple[TrainingOption, ...], TrainingOption | None]:
     """The options and the safe pick: the best run at a firm price, where no safe option of the list is as good."""
-    listed = safe_pick_of(options)
-    if run is None:
-        return options, listed
-    safest = replace(option_of(0, run, scenario, known, _every_term(scenario, run)), role="safe_pick")
-    is_safe = standing_of(safest.usd.basis, run.offer.price, scenario.as_of) == SAFE and not is_tight(safest)
-    is_better = listed is None or _goal(scenario, safest) < _goal(scenario, listed)
-    if not is_safe or not is_better:
-        return options, listed
-    return tuple(replace(each, role="other") if each is listed else each for each in options), safest
+    able = (
+        made
+        for run in runs
+        for made in (option_of(0, run, scenario, known, _every_term(scenario, run)),)
+        if standing_of(made.usd.basis, run.offer.price, scenario.as_of) == SAFE and not is_tight(made)
+    )
+    return with_safest(options, next(able, None), partial(_goal, scenario))
 
 
 def _goal(scenario: TrainingScenario, option: TrainingOption) -> tuple[float, float]:

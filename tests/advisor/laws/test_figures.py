@@ -44,8 +44,8 @@ ALL_SHOWN = [*SHOWN, *(ALSO_SHOWN if IS_THOROUGH else ())]
 
 
 def check_again(answer: Reply) -> None:
-    """`simulate serve` with the arguments of each option gives its figures, to the last digit."""
-    for option in answer.options:
+    """`simulate serve` gives the figures of each option, variant and safe pick, to the last digit."""
+    for option in answer.takes:
         args = option["launch"]["simulate_args"]
         assert args
         again = ask(f"simulate serve {shlex.join(args)}").document["metrics"]

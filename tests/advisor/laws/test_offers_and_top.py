@@ -71,6 +71,12 @@ def test_top_only_cuts(words: str) -> None:
     check_cut(words, (1, 3))
 
 
+def test_top_only_cuts_what_several_models_share() -> None:
+    check_cut(
+        "recommend --models 8b@6,qwen3-32b@1 --gpu h100-sxm,l40s --engine vllm --levers none --fast", (1, 2)
+    )
+
+
 @generate_questions
 def test_top_only_cuts_a_generated_answer(question: Question) -> None:
     check_cut(question.words(), (1, 2))

@@ -4,10 +4,12 @@ import json
 import math
 import re
 import shlex
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
-from asking import ask, leaves, with_option, without_option
+from asking import Reply, ask, leaves, with_option, without_option
 
 RACE_ERROR = 0.01
 ON_AWS = "recommend --model 8b --rate 1 --provider aws --gpu h100 --top 2"
@@ -288,6 +290,71 @@ def test_help_fits_a_screen() -> None:
     assert len(answer.out.splitlines()) <= 90
     assert "--compute-optimal" not in answer.out
     assert "--ttft-p99" in answer.out
+
+
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "answers.md"
+ON_L40S = "recommend --model 8b --rate 10 --gpu l40s --engine vllm"
+LONG = "recommend --model 70b --rate 1 --input-tokens 100000 --output-tokens 500 --ttft-p99 60s --gpu h200"
+COUNTS = ("no", "one", "two", "three", "four", "five")
+
+
+def _bill(option: dict[str, Any]) -> str:
+    usd = option["bill"]["usd_per_hour"]
+    return f"${usd:.0f}/h" if usd > 100.0 else f"${usd:.2f}/h"
+
+
+def _cards(option: dict[str, Any]) -> str:
+    return f"{COUNTS[option['machine']['num_accelerators']]} card"
+
+
+TOLD: dict[str, tuple[str, Callable[[Reply], list[str]]]] = {
+    "8B at 1/s on H100s of AWS": (ON_AWS, lambda found: [_bill(found.first), _bill(found.takes[-1])]),
+    "8B at 10/s on eight own H100": (
+        "recommend --model 8b --own 8xh100-sxm --rate 10",
+        lambda found: [_bill(found.first)],
+    ),
+    "8B at 10/s on L40S without headroom": (
+        f"{ON_L40S} --headroom 0",
+        lambda found: [_cards(found.first), _bill(found.first), found.first["performance"]["holds"]],
+    ),
+    "70B at 30/s": (
+        "recommend --model 70b --rate 30 --top 4",
+        lambda found: [each["machine"]["accelerator"].split("-")[0] for each in found.options],
+    ),
+    "70B at 5/s on a B200": (
+        "recommend --model 70b --rate 5 --gpu b200",
+        lambda found: [
+            _bill(found.first),
+            f"${found.first['performance']['usd_per_million_tokens']['value']:.3f}",
+        ],
+    ),
+    "70B at 5/s, `--top 2`": (
+        "recommend --model 70b --rate 5 --top 2",
+        lambda found: [found.rejected["h100-sxm"]["text"].split()[0]],
+    ),
+    "8B at 10/s, gaps of 30 ms on L40S": (
+        f"{ON_L40S} --itl-p99 30ms --levers none",
+        lambda found: [_cards(found.first), str(found.first["layout"]["max_num_batched_tokens"])],
+    ),
+    "8B at 2/s with llama.cpp on RTX 4090": (
+        "recommend --model 8b --rate 2 --gpu rtx-4090 --engine llama.cpp --levers none",
+        lambda found: [_cards(found.first), str(found.first["layout"]["max_num_seqs"])],
+    ),
+    "70B, prompts of 100,000 tokens on H200": (LONG, lambda found: [_bill(found.first)]),
+    "8B at 1/s on an AWS machine of eight": (
+        ON_AWS,
+        lambda found: [f"{found.takes[-1]['performance']['power_w']['value']:.0f} W"],
+    ),
+}
+"""Rows of the page's table of cases: what is asked, and what the row must say of the answer."""
+
+
+@pytest.mark.parametrize("case", TOLD)
+def test_the_page_tells_what_is_answered(case: str) -> None:
+    words, told = TOLD[case]
+    (row,) = [line for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith(f"| {case}")]
+    for part in told(ask(words)):
+        assert part in row, row
 
 
 ABSURD = "provider,sku,accelerator,num_accelerators,term,usd_per_hour,observed_on\n{rows}\n"

@@ -40,6 +40,21 @@ PAIRS = [
         "recommend --model qwen3-30b-a3b --gpu h100,rtx-4090 --profile chat --concurrency 5",
         "--concurrency 8",
     ),
+    # The firm price of a card is the safe pick also where an older price of the same card leads the list.
+    (
+        "recommend --workload batch --model qwen3-32b --items 60k --gpu h100,l40s --engine vllm --deadline 8h",
+        "--provider runpod,lambda",
+    ),
+    # A cluster that only larger orders make cheap is found however much time there is.
+    ("recommend --workload train --model 8b --tokens 20B --gpu h100,mi300x", "--deadline 10d"),
+    ("recommend --workload train --model 8b --tokens 20B --gpu h100,mi300x", "--gpus 64"),
+    ("recommend --workload train --model qwen3-30b-a3b --tokens 5B --gpu h200,b200", "--gpus 32"),
+    ("recommend --workload train --model 1b --tokens 30B --gpu h100,mi300x", "--provider hyperstack,lambda"),
+    # Where a firm price stands for an older and lower one, that is a variant.
+    (
+        "recommend --workload speech --model whisper-large-v3 --rate 30 --gpu l40s,h100",
+        "--residency eu",
+    ),
     (OWN, "--power-budget 1kW"),
     (OWN, "--precision bf16"),
     (OWN, "--own 2xl40s"),
