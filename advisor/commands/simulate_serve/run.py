@@ -108,21 +108,7 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
         ran.replica, ran.result, ran.prediction, wall_s, ran.gain, ran.words, overload, ran.preemption
     )
     answer = serve_answer(shown, ran.plan.traffic, inputs, notes)
-    if typed.urgent is not None:
-        from advisor.commands.simulate_serve.urgency import by_priority, draw_ranks, priority_table
-
-        ranks = draw_ranks(typed.urgent, ran.plan.workload.num_requests, shared.seed)
-        apart = by_priority(ran.result, ranks, ran.replica)
-        result = {**answer.result, "by_priority": apart}
-        answer = replace(answer, result=result, blocks=(*answer.blocks, priority_table(apart)))
-    if is_page and ran.result.records is not None:
-        from advisor.render.serve_charts import serving_charts
-
-        answer = replace(answer, blocks=(*answer.blocks, *serving_charts(ran.result.records)))
-    if ran.transfer is not None:
-        words = Paragraph(ran.transfer.words)
-        result = {**answer.result, "kv_transfer": ran.transfer}
-        answer = replace(answer, result=result, blocks=(*answer.blocks, words))
+    answer = _with_parts(answer, asked, shared, ran, is_page=is_page)
     if asked.what_if:
         again = partial(run, deployment=deployment, calibration=calibration, slo=slo)
         answer = _with_what_if(answer, asked, shared, again, ran)
@@ -185,6 +171,29 @@ class _Ran:
     """Cost of preemptions, by the engine's way to swap if it has one; None if nothing was preempted."""
     transfer: "KvTransfer | None" = None
     """Transfer of a mean prompt's cache from one pool to the other; None for one pool."""
+
+
+def _with_parts(
+    answer: Answer, asked: ServeInput, shared: SharedOptions, ran: _Ran, *, is_page: bool
+) -> Answer:
+    """Return the answer with what only some questions have: figures by priority, charts of a page, sent caches."""
+    urgent = asked.preempting.urgent
+    if urgent is not None:
+        from advisor.commands.simulate_serve.urgency import by_priority, draw_ranks, priority_table
+
+        ranks = draw_ranks(urgent, ran.plan.workload.num_requests, shared.seed)
+        apart = by_priority(ran.result, ranks, ran.replica)
+        result = {**answer.result, "by_priority": apart}
+        answer = replace(answer, result=result, blocks=(*answer.blocks, priority_table(apart)))
+    if is_page and ran.result.records is not None:
+        from advisor.render.serve_charts import serving_charts
+
+        answer = replace(answer, blocks=(*answer.blocks, *serving_charts(ran.result.records)))
+    if ran.transfer is not None:
+        words = Paragraph(ran.transfer.words)
+        result = {**answer.result, "kv_transfer": ran.transfer}
+        answer = replace(answer, result=result, blocks=(*answer.blocks, words))
+    return answer
 
 
 def _run_in_shares(
