@@ -353,6 +353,7 @@ _CPU_FAMILIES: Final = (
     r"(?:(?:intel|amd)\s+)?(?:xeon|epyc|ryzen|threadripper|core\s+(?:i\d|ultra)|i[3579]-\d|e[357]-\d{4}|w-\d{4}"
     r"|(?:gold|silver|platinum|bronze)\s+\d{4})"
 )
+_CPU_FAMILY: Final = re.compile(_CPU_FAMILIES, re.IGNORECASE)
 _PART_STARTS: Final = re.compile(
     rf"\s(?:(?:with|w/|and|plus|-|\+|incl\.?)\s+)*(?={_COUNT_WORDS}(?:{_CPU_FAMILIES}"
     r"|\d{1,4}\s*[GT]B\s+(?:of\s+)?(?:ddr\d|ram|ecc|memory|[lr]*dimm|nvme|ssd|hdd)"
@@ -366,7 +367,7 @@ _PART_STARTS: Final = re.compile(
 def _kind_of(line: TypedLine) -> str | None:
     """Return the kind of part of a piece of a line, None if it is in no record; a family of CPUs is one without the
     word Xeon too (`2x Gold 6138`)."""
-    if re.match(_CPU_FAMILIES, line.what, re.IGNORECASE):
+    if _CPU_FAMILY.match(line.what):
         return "cpu"
     try:
         return category_of(line)

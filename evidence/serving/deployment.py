@@ -10,6 +10,7 @@ from typing import Final
 from advisor.catalog import accelerators, engines, models
 from advisor.catalog.dtypes import DTYPES, EXL3_DTYPES
 from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.catalog.named_formats import is_quantised
 from advisor.catalog.published import served_model
 from advisor.catalog.schema import Accelerator, Calibration, Engine, Model
 from advisor.evidence.serving.case import ServingCase
@@ -143,7 +144,11 @@ def deployment_of(case: ServingCase, calibration: Calibration | None = None) -> 
 
 @lru_cache(maxsize=1024)
 def _records(model: str, gpu: str, engine: str) -> tuple[Model, Accelerator, Engine]:
-    return models.get(model).record, accelerators.by_id(gpu), engines.get(engine).record
+    record = models.get(model).record
+    if record.repository and not is_quantised(record.repository):
+        # A table names a family by one of its repositories, and the format of what was served in another column.
+        record = models.by_id(record.id)
+    return record, accelerators.by_id(gpu), engines.get(engine).record
 
 
 def _with_storage(model: Model, served: Model) -> Model:

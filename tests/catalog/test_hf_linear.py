@@ -131,4 +131,5 @@ def test_an_architecture_that_is_not_known_is_refused_with_its_name(tmp_path: Pa
 
 def test_every_family_of_the_catalog_is_known() -> None:
     families = {model.family for model in models.all_models() if model.workload in ("decoder", "encoder")}
-    assert families - hf_config.known_types() - {"maxtext", "gpt3"} == set()
+    # MaxText and GPT-3 have no config files; that of Step-3 is refused with its name, its record follows the report.
+    assert families - hf_config.known_types() - {"maxtext", "gpt3", "step3"} == set()

@@ -115,7 +115,8 @@ def test_a_cache_without_a_stated_format_is_the_one_that_a_plan_of_the_same_chec
         )
     except AdvisorError:
         return
-    served = served_model(models.get(model).record, found.engine, weights, found.accelerator)
+    record = models.by_id(models.get(model).record.id)
+    served = served_model(record, found.engine, weights, found.accelerator)
     assert found.kv_dtype == cache_dtype_of(served, found.engine, found.accelerator)
     assert deployment_of(case(model=model, weight_dtype=weights, kv_dtype="bf16")).kv_dtype == "bf16"
 
