@@ -1,6 +1,7 @@
 """Accelerators of the catalog and their aliases."""
 
 import functools
+import math
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, get_args
 
@@ -74,6 +75,42 @@ def get(name: str) -> Chosen[Accelerator]:
             hint=f"advisor catalog show {chip.id} says what is known",
         ) from None
     return Chosen(by_id(found.id), found.note)
+
+
+NEAR_FACTOR: Final = 8.0
+"""Largest product of the ratios of memory, bandwidth and rate at which an accelerator is called the nearest. Own
+choice: a wafer, or a chip without memory outside it, then has none."""
+
+
+def nearest_served(accelerator: Accelerator) -> Accelerator | None:
+    """Return the accelerator nearest in memory, bandwidth and 16-bit rate on which an engine of the catalog runs.
+
+    None if the record lacks memory or bandwidth, or if no accelerator is near.
+    """
+    own = _figures(accelerator)
+    if own[0] is None or own[1] is None:
+        return None
+
+    def distance(other: Accelerator) -> float:
+        return sum(abs(math.log(a / b)) for a, b in zip(own, _figures(other), strict=True) if a and b)
+
+    served = (
+        other
+        for other in all_accelerators()
+        if other.engines
+        and None not in _figures(other)
+        and other.unified_memory == accelerator.unified_memory
+    )
+    found = min(served, key=distance, default=None)
+    return found if found is not None and distance(found) <= math.log(NEAR_FACTOR) else None
+
+
+def _figures(accelerator: Accelerator) -> tuple[float | None, float | None, float | None]:
+    return (
+        accelerator.memory_bytes,
+        accelerator.bandwidth_bytes_per_s,
+        accelerator.peak_flop_per_s.get("bf16"),
+    )
 
 
 Peak = Literal["fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "int8", "fp6", "fp4", "int4"]

@@ -203,8 +203,10 @@ def _native() -> dict[str, NativeFormats]:
     return named_records(NativeFormats, "native_formats.toml")
 
 
-def weight_formats(engine: Engine, accelerator: Accelerator) -> tuple[str, ...]:
-    """Return the weight formats that an engine's release serves on an accelerator, in the engine's order.
+def weight_formats(engine: Engine, accelerator: Accelerator, version: str = "") -> tuple[str, ...]:
+    """Return the weight formats that an engine serves on an accelerator, in the engine's order.
+
+    `version` is a release of the engine; empty for the one of its record.
 
     Source: engine records; data/native_formats.toml.
     """
@@ -215,7 +217,7 @@ def weight_formats(engine: Engine, accelerator: Accelerator) -> tuple[str, ...]:
     further = (
         each.weight_dtype
         for each in engine.release_formats
-        if accelerator.architecture in each.architectures and each.holds(engine.release, "")
+        if accelerator.architecture in each.architectures and each.holds(version or engine.release, "")
     )
     return (*usual, *further)
 

@@ -88,8 +88,10 @@ class SplitDecode:
 
 @dataclass(frozen=True, slots=True)
 class TogetherDecode:
-    """Decode of the whole model on the same number of equal accelerators, attention and experts on each."""
+    """Decode of the whole model on equal accelerators, attention and experts on each."""
 
+    num_accelerators: int
+    """Number of accelerators: that of the split, or fewer where the experts do not divide among that many."""
     num_sequences: int
     tpot_s: float
     tokens_per_s: float
@@ -206,14 +208,23 @@ def best_split(
 ) -> SplitDecode:
     """Return the split with the most tokens per second whose time per token keeps the limit and whose caches fit.
 
-    Raises: InfeasibleError: the weights of a side do not fit, or even the smallest micro-batches take longer.
+    Raises: InfeasibleError: the weights of a side or the caches do not fit, or even the smallest micro-batches take
+        longer.
     Source: own search; larger micro-batches only take longer.
     """
     _check_fits(plan)
-    most = _most_sequences(plan.attention_side, context_tokens) * plan.num_attention
+    numbers = (num_micro_batches,) if num_micro_batches else range(1, MOST_MICRO_BATCHES + 1)
+    each = _most_sequences(plan.attention_side, context_tokens)
+    if each < numbers[0]:
+        raise InfeasibleError(
+            f"the caches of {context_tokens:,} tokens do not fit {plan.model.accelerator.id}",
+            why=f"{each} fit beside the weights, and each of {numbers[0]} micro-batches brings one or more",
+            fix="a shorter --context" + (", or fewer --micro-batches" if each else ""),
+        )
+    most = each * plan.num_attention
     found = None
     shortest_s = float("inf")
-    for number in (num_micro_batches,) if num_micro_batches else range(1, MOST_MICRO_BATCHES + 1):
+    for number in numbers:
         low = 0
         high = most // number // plan.num_attention
         for _ in range(_BATCH_STEPS):
@@ -261,7 +272,7 @@ def best_together(plan: SplitPlan, context_tokens: int, tpot_s: float) -> Togeth
     if not low:
         return None
     seconds = time_s(low)
-    return TogetherDecode(low * ranks, seconds, low / seconds)
+    return TogetherDecode(ranks, low * ranks, seconds, low / seconds)
 
 
 def as_predicted(tokens_per_s: float, deployment: Deployment) -> Quantity:
@@ -288,9 +299,20 @@ def _check_fits(plan: SplitPlan) -> None:
     """Refuse a side whose weights do not fit. Raises: InfeasibleError: they do not."""
     for side, name in ((plan.attention_side, "attention"), (plan.expert_side, "expert")):
         room = _room(side)
-        if room <= 0:
-            raise InfeasibleError(
-                f"the weights of the {name} side do not fit {side.accelerator.id}",
-                why=f"they lack {-room / GB:.1f} GB on each accelerator",
-                fix=f"more --{name}-gpus" if name == "expert" else "--precision fp8, or a larger accelerator",
-            )
+        if room > 0:
+            continue
+        larger = _least_expert_accelerators(plan) if name == "expert" else None
+        raise InfeasibleError(
+            f"the weights of the {name} side do not fit {side.accelerator.id}",
+            why=f"they lack {-room / GB:.1f} GB on each accelerator",
+            fix="an accelerator with more memory, or a smaller --precision"
+            if larger is None
+            else f"--expert-gpus {larger}",
+        )
+
+
+def _least_expert_accelerators(plan: SplitPlan) -> int | None:
+    """Smallest number of accelerators on which the experts fit; None if one expert of each layer is too large."""
+    experts = routed_layers(plan.model.model)[0][1].num_experts
+    numbers = (number for number in range(1, experts + 1) if experts % number == 0)
+    return next((n for n in numbers if _room(replace(plan, num_experts=n).expert_side) > 0), None)

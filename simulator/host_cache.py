@@ -103,7 +103,8 @@ def with_host_cache(replica: ReplicaModel, host_bytes: float, way: HostCache) ->
 
     Assumes: the iteration in which a sequence returns waits for its cache; an engine that copies in the background
     lets others go on meanwhile, so there it is an upper bound. The cache of a sequence is written to the host once.
-    Raises: InfeasibleError: layers keep a state that no source says how to swap, or the link is not recorded.
+    Raises: InfeasibleError: layers keep a state that no source says how to swap, the link is not recorded, or the
+        memory does not hold one block.
     Source: the engine's record.
     """
     model = replica.deployment.model
@@ -114,6 +115,12 @@ def with_host_cache(replica: ReplicaModel, host_bytes: float, way: HostCache) ->
             fix="drop --swap-space",
         )
     block_bytes = replica.memory.kv_bytes_per_token * replica.policy.block_tokens
+    if host_bytes < block_bytes:
+        raise InfeasibleError(
+            f"--swap-space of {host_bytes:,.0f} B holds no block of the cache",
+            why=f"a block of {replica.policy.block_tokens} tokens takes {block_bytes:,.0f} B",
+            fix="--swap-space 4GiB",
+        )
     copy_ps = round(copy_block_s(replica, way) * PICOSECONDS_PER_S)
     policy = replace(
         replica.policy,

@@ -11,6 +11,7 @@ from advisor.ask.names import release_notes
 from advisor.ask.options import EngineFlags, LayoutOptions, LoadOptions
 from advisor.ask.traffic import traffic_of
 from advisor.catalog import accelerators, engines, models
+from advisor.catalog.accelerators import nearest_served
 from advisor.catalog.architectures import class_support, class_words
 from advisor.catalog.dtypes import EXL3_DTYPES, bytes_per_element, known_dtype
 from advisor.catalog.engines import lacks_arithmetic, releases_that_serve, weight_formats
@@ -40,15 +41,19 @@ DEFAULT_REQUESTS = 2000
 """Twenty requests lie beyond the 99th percentile."""
 
 
-def deployment_of(model: str, gpu: str, typed: LayoutOptions) -> tuple[Deployment, tuple[str, ...]]:
+def deployment_of(
+    model: str, gpu: str, typed: LayoutOptions, version: str = ""
+) -> tuple[Deployment, tuple[str, ...]]:
     """Return the deployment, ids resolved, and notes on what was understood.
+
+    `version` is the release that --engine-version names; empty for the engine's newest or the one after its name.
 
     Raises: UnknownNameError: a model, accelerator, engine or format is in no record. InfeasibleError: the engine
         does not run there or not in this format.
     """
     if typed.engine is None:
-        name, engine_note = usual_engine(model, gpu, typed.precision)
-        chosen_deployment, notes = deployment_of(model, gpu, dataclasses.replace(typed, engine=name))
+        name, engine_note = usual_engine(model, gpu, typed.precision, version)
+        chosen_deployment, notes = deployment_of(model, gpu, dataclasses.replace(typed, engine=name), version)
         return chosen_deployment, (*notes, engine_note) if engine_note else notes
     engine, release = engines.split_release(typed.engine)
     named = models.get(model)
@@ -73,7 +78,9 @@ def deployment_of(model: str, gpu: str, typed: LayoutOptions) -> tuple[Deploymen
         deployment = dataclasses.replace(
             deployment, engine=deployment.engine.model_copy(update={"release": release})
         )
-    check_engine(deployment.engine, deployment.accelerator, deployment.weight_dtype, deployment.kv_dtype)
+    check_engine(
+        deployment.engine, deployment.accelerator, deployment.weight_dtype, deployment.kv_dtype, version
+    )
     found = class_support(deployment.engine, deployment.model, deployment.accelerator, release)
     if words := class_words(found, deployment.engine.name):
         chosen.append(f"{words}; what follows is a what-if" if found.is_refused else words)
@@ -81,14 +88,18 @@ def deployment_of(model: str, gpu: str, typed: LayoutOptions) -> tuple[Deploymen
     return deployment, tuple(note for note in chosen if note)
 
 
-def usual_engine(model: str, gpu: str, precision: str | None) -> tuple[str, str]:
+def usual_engine(model: str, gpu: str, precision: str | None, version: str = "") -> tuple[str, str]:
     """Return the engine of a question that names none, and a note if it is not vLLM: the first one that serves the
-    weights on the accelerator. Where none does, vLLM is refused with the reason."""
+    weights on the accelerator. Where none does, vLLM is refused with the reason. A release without an engine is vLLM's
+    where that runs."""
     accelerator = accelerators.get(gpu).record
+    if version and _USUAL_ENGINE in accelerator.engines:
+        return _USUAL_ENGINE, ""
     weights = known_dtype(precision)[0] or models.get(model).record.weights
 
     def is_served(name: str) -> bool:
-        return name in accelerator.engines and weights in weight_formats(engines.by_id(name), accelerator)
+        formats = weight_formats(engines.by_id(name), accelerator, version)
+        return name in accelerator.engines and weights in formats
 
     if is_served(_USUAL_ENGINE):
         return _USUAL_ENGINE, ""
@@ -174,8 +185,10 @@ def engine_settings(
     )
 
 
-def check_engine(engine: Engine, accelerator: Accelerator, weights: str, cache: str) -> None:
-    """Refuse an accelerator or format that the engine does not serve.
+def check_engine(
+    engine: Engine, accelerator: Accelerator, weights: str, cache: str, version: str = ""
+) -> None:
+    """Refuse an accelerator or format that the engine, in a release if one is named, does not serve.
 
     Raises: InfeasibleError: it does not; with the nearest that it does.
     """
@@ -187,19 +200,22 @@ def check_engine(engine: Engine, accelerator: Accelerator, weights: str, cache: 
             why = f"the catalog only describes that engine; plans are made with {runs}"
         else:
             what = f"{engine.name} does not run on {accelerator.id}"
-            why = f"engines that do: {runs}" if runs else "no engine of the catalog does"
-        raise InfeasibleError(
-            what, why=why, fix=f"--engine {accelerator.engines[0]}" if runs else "another accelerator"
+            why = f"engines that do: {runs}" if runs else _no_engine_words(accelerator)
+        near = None if runs else nearest_served(accelerator)
+        other = (
+            "another accelerator" if near is None else f"--gpu {near.id}, the nearest that an engine runs on"
         )
-    formats = weight_formats(engine, accelerator)
+        raise InfeasibleError(what, why=why, fix=f"--engine {accelerator.engines[0]}" if runs else other)
+    formats = weight_formats(engine, accelerator, version)
     if weights not in formats:
         served = f"formats that it serves there: {', '.join(formats)}"
         usual = tuple(name for name in formats if name in engine.weight_dtypes)
         lacking = lacks_arithmetic(engine, accelerator, weights)
         if others := releases_that_serve(engine, accelerator, weights):
             served += f"; {others} serve {weights}"
+        named = f"{engine.name} {version}" if version else engine.name
         raise InfeasibleError(
-            f"{engine.name} does not serve {weights} weights on {accelerator.id}",
+            f"{named} does not serve {weights} weights on {accelerator.id}",
             why=f"the chip does not multiply in {weights}; {served}" if lacking else served,
             fix=f"--precision {_nearest_format(weights, usual)}" if usual else "another engine",
         )
@@ -213,11 +229,20 @@ def check_engine(engine: Engine, accelerator: Accelerator, weights: str, cache: 
         )
 
 
+def _no_engine_words(accelerator: Accelerator) -> str:
+    reason = accelerator.unranked_reason
+    return f"no engine of the catalog does{f': {reason}' if reason else ''}"
+
+
 def _nearest_format(asked: str, served: tuple[str, ...]) -> str:
-    """Return the served format of nearest size, of two the larger; never mxfp4, which few models have."""
+    """Return the served format of nearest size, of two the larger; mxfp4, which few models have, and nf4, which engines
+    only expand, are for those that ask for nothing else."""
     size = bytes_per_element(asked)
-    usual = tuple(name for name in served if name != "mxfp4") or served
+    usual = tuple(name for name in served if name not in _RARE_FORMATS) or served
     return min(usual, key=lambda name: (abs(bytes_per_element(name) - size), -bytes_per_element(name)))
+
+
+_RARE_FORMATS: Final = ("mxfp4", "nf4")
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,7 +42,8 @@ def _keys(file: str) -> Iterable[str]:
 def _regions() -> Iterable[str]:
     from advisor.catalog.regions import all_regions
 
-    return all_regions()
+    known = all_regions()
+    return {*known, *(alias.lower() for place in known.values() for alias in place.aliases)}
 
 
 _KINDS: Final[Mapping[str, Callable[[], Iterable[str]]]] = {

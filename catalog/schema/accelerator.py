@@ -99,10 +99,10 @@ class Accelerator(Record):
     pcie_peer_to_peer: bool = True
     """Whether cards reach each other over PCIe; False if the driver disables peer access (GeForce)."""
     scale_out_bytes_per_s: float | None = None
+    """Network bandwidth per accelerator in the usual node, one direction [bytes/s]."""
     assumed_network_bytes_per_s: float | None = None
     """Network of one accelerator between nodes [bytes/s] where what is rented states none: a reference design or the
     slowest machine that its users report. Taken for predictions over several nodes and said there."""
-    """Network bandwidth per accelerator in the usual node, one direction [bytes/s]."""
     unified_memory: bool = False
     """Whether the CPU shares the memory; memory_bytes is then the largest configuration sold."""
     msrp_usd: float | None = Field(default=None, gt=0)

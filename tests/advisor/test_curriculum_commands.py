@@ -186,6 +186,7 @@ def test_urgent_requests_get_their_first_token_sooner_where_running_work_makes_w
     ("options", "said"),
     [
         ("--swap-space 8GiB --engine-version 0.12.0", "--engine-version 0.14.0"),
+        ("--swap-space 1B", "holds no block"),
         ("--swap-space 8GiB --engine sglang", "computes preempted requests again"),
         ("--swap-space 8GiB --engine trt-llm", "none is preempted"),
         ("--urgent 0.2 --engine trt-llm", "order of arrival"),
@@ -219,6 +220,8 @@ def test_four_bit_weights_by_eight_bit_activations_join_the_gains_of_both(cli: C
         ("--precision w4a8 --engine trt-llm", True),
         ("--precision aqlm --engine vllm@0.9.2", True),
         ("--precision w4a8 --engine vllm@0.10.2", False),
+        ("--precision aqlm --engine-version 0.9.2", True),
+        ("--precision w4a8 --engine-version 0.10.2", False),
         ("--precision w4a8 --engine sglang", False),
         ("--precision aqlm", False),
         ("--precision quip#", False),

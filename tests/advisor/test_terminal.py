@@ -67,6 +67,7 @@ def test_names_are_completed(shell: str, line: str, name: str) -> None:
 
 def test_the_last_name_of_a_list_is_completed() -> None:
     assert names_like("accelerators", "l4,mi30") == ["l4,mi300x"]
+    assert names_like("regions", "us-east-") == ["us-east-1"]
     assert names_like("accelerators", "8xmi300x") == ["8xmi300x"]
     assert names_like("accelerators", "2xl4,8xmi300x") == ["2xl4,8xmi300x"]
     assert names_like("models", "no such") == []

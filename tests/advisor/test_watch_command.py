@@ -90,6 +90,23 @@ def test_a_market_that_is_gone_is_told(cli: Cli) -> None:
     assert told["plans"][0]["reason"]
 
 
+def test_a_price_that_grew_old_is_to_be_confirmed_and_no_sentence_contradicts_it(cli: Cli) -> None:
+    """The market of the catalog: the offer that was taken is read no more, and today's safe pick costs more."""
+    ask = ASK.replace("--top 2 ", "")
+    assert cli(f"{ask} --as-of 2026-08-20 --plan old.json").code == 0
+    told = json.loads(cli(f"advisor watch old.json --since plan --as-of {DAY} --json").out)
+    (watched,) = told["plans"]
+    assert watched["price_change_fraction"] == pytest.approx(0.0)
+    assert watched["best"]["bill_usd"] > watched["held"]["bill_usd"]
+    assert any("days old" in text for text in watched["held"]["doubts"])
+    words = " ".join(cli(f"advisor watch old.json --since plan --as-of {DAY}").out.split())
+    assert "stands if confirmed" in words
+    assert "none costs less" not in words
+    rise = watched["best"]["bill_usd"] / watched["held"]["bill_usd"] - 1.0
+    assert f"safe pick is 1 x l40s from {watched['best']['provider']}" in words
+    assert f"(+{100 * rise:.1f} %)" in words
+
+
 def test_an_option_that_was_not_the_first_is_watched(cli: Cli) -> None:
     plan(cli, **THEN)
     code, told = watch(cli, "--option 2", **THEN)

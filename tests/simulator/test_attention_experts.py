@@ -6,7 +6,13 @@ import pytest
 
 from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
-from advisor.simulator.attention_experts import SplitDecode, SplitPlan, best_split, split_decode
+from advisor.simulator.attention_experts import (
+    SplitDecode,
+    SplitPlan,
+    best_split,
+    best_together,
+    split_decode,
+)
 from advisor.simulator.deployment import named_deployment
 from advisor.simulator.graph.model import parameter_count
 
@@ -67,3 +73,24 @@ def test_what_has_no_experts_or_does_not_divide_is_refused() -> None:
         SplitPlan(STEP3, 8, 7, STEP3.accelerator)
     with pytest.raises(InfeasibleError, match="ms per token"):
         best_split(PLAN, 4096, 0.001)
+
+
+def test_caches_that_do_not_fit_are_named_and_not_a_time() -> None:
+    with pytest.raises(InfeasibleError, match="caches of 100,000,000 tokens do not fit") as refused:
+        best_split(PLAN, 100_000_000, 0.05)
+    assert "inf" not in refused.value.why
+
+
+def test_the_least_number_that_holds_the_experts_is_the_fix() -> None:
+    small = replace(PLAN, num_experts=1)
+    with pytest.raises(InfeasibleError, match="the weights of the expert side do not fit") as refused:
+        best_split(small, 4096, 0.05)
+    number = int(refused.value.fix.removeprefix("--expert-gpus "))
+    assert best_split(replace(PLAN, num_experts=number), 4096, 0.05).tokens_per_s > 0.0
+
+
+def test_experts_that_do_not_divide_leave_accelerators_out() -> None:
+    whole = best_together(replace(PLAN, num_attention=15), 4096, 0.05)
+    assert whole is not None
+    assert whole.num_accelerators == 24
+    assert whole.tokens_per_s == pytest.approx(whole.num_sequences / whole.tpot_s / 24)

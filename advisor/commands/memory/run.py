@@ -30,7 +30,7 @@ def memory(asked: MemoryInput, shared: SharedOptions) -> Answer:
     """
     tokens = parse_tokens(asked.context, "--context")
     layout, taken = layout_of(asked.layout, asked.flags)
-    deployment, notes = deployment_of(asked.model, asked.gpu, layout)
+    deployment, notes = deployment_of(asked.model, asked.gpu, layout, asked.flags.engine_version or "")
     check_generates(deployment.model)
     check_layout(deployment)
     _check_window(deployment, tokens)

@@ -50,6 +50,10 @@ class WatchedOption:
     """The bill of a month; of a job its whole bill [USD]."""
     cost_usd: float
     """Figure by which options are ranked: expected cost of a million tokens, or the bill of the job [USD]."""
+    is_safe: bool = False
+    """Whether it is the safe pick of its answer."""
+    doubts: tuple[str, ...] = ()
+    """Doubts of the answer about the option, for people: an old price, a capacity that may not hold."""
 
     @property
     def identity(self) -> tuple[object, ...]:
@@ -90,7 +94,7 @@ def watch_plan(
     """Return what became of one plan; a plan that cannot be read is a finding too."""
     try:
         scenario, plan = read_plan(path)
-        taken, was_safe = _read_taken(plan, rank, path)
+        taken = _read_taken(plan, rank, path)
     except AdvisorError as error:
         return WatchedPlan(
             path, ("unreadable",), reason=f"{error.what}: {error.why}".rstrip(": "), fix=error.fix
@@ -105,7 +109,7 @@ def watch_plan(
     reason = ""
     if held is None:
         held, reason = _find_again(taken, today, shared)
-    best = _best(answer, was_safe=was_safe)
+    best = _best(answer, was_safe=taken.is_safe)
     watched = _judge(WatchedPlan(path, (), taken, held, best, reason=reason), threshold)
     if since is None:
         return watched
@@ -142,8 +146,8 @@ def _ask(scenario: AnyScenario, shared: SharedOptions) -> Answer:
     return answer_training(scenario, (), Shown(), shared)
 
 
-def _read_taken(plan: Mapping[str, Json], rank: int, path: Path) -> tuple[WatchedOption, bool]:
-    """Return the option of a plan by its rank, and whether it was the safe pick.
+def _read_taken(plan: Mapping[str, Json], rank: int, path: Path) -> WatchedOption:
+    """Return the option of a plan by its rank.
 
     Raises: InputFileError: the plan has no such option, or the option lacks a figure.
     """
@@ -158,7 +162,7 @@ def _read_taken(plan: Mapping[str, Json], rank: int, path: Path) -> tuple[Watche
             fix="--option N names the option that was taken",
         )
     try:
-        return _read_option(found), found.get("role") == "safe_pick"
+        return _read_option(found)
     except (KeyError, TypeError, ValueError) as error:
         raise InputFileError(
             f"{path}: option {rank} is not complete",
@@ -193,7 +197,15 @@ def _read_option(record: Mapping[str, Json]) -> WatchedOption:
         usd_per_unit_hour=_number(own["usd_per_hour"], "offer.usd_per_hour") if own else None,
         bill_usd=bill_usd,
         cost_usd=_number(cost, "performance") if cost is not None else bill_usd,
+        is_safe=record.get("role") == "safe_pick",
+        doubts=_read_doubts(record.get("reasons")),
     )
+
+
+def _read_doubts(reasons: Json) -> tuple[str, ...]:
+    """Return the texts of an option's reasons; plans of training have none."""
+    records = reasons if isinstance(reasons, list) else []
+    return tuple(str(each["text"]) for each in records if isinstance(each, dict) and each.get("text"))
 
 
 def _number(value: Json, name: str) -> float:

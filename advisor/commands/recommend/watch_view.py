@@ -25,10 +25,11 @@ def watch_answer(plans: Sequence[WatchedPlan], inputs: dict[str, object], thresh
     head = f"{len(plans) - len(found)} of {len(plans)} plans stand within {threshold:.0%}"
     blocks: list[Block] = [Paragraph(head, emphasis=True), _table(plans)]
     lines = [line for each in found for line in _advice(each)]
+    lines += [line for each in plans if not each.findings for line in _reservation(each)]
     if lines:
         blocks.append(bullet_list("What to do", lines))
     blocks += [
-        bullet_list(f"{each.file}: what moved it", comparison_words(each.since))
+        bullet_list(f"{each.file}: what moved the first option of the answer", comparison_words(each.since))
         for each in plans
         if each.since is not None
     ]
@@ -54,7 +55,7 @@ def _table(plans: Sequence[WatchedPlan]) -> Table:
     rows = tuple(
         (
             str(each.file),
-            ", ".join(_WORDS[finding] for finding in each.findings) or "stands",
+            ", ".join(_WORDS[finding] for finding in each.findings) or _standing_words(each),
             MISSING if each.taken is None else _option_words(each.taken),
             _percent(each.price_change_fraction),
             _percent(each.bill_change_fraction),
@@ -73,7 +74,7 @@ def _best_words(watched: WatchedPlan) -> str:
     if watched.saving_fraction is None:
         return "the same"
     if watched.saving_fraction <= 0.0:
-        return "none costs less"
+        return f"{_option_words(watched.best)}, costs more"
     return f"{_option_words(watched.best)}, {_percent(-watched.saving_fraction)}"
 
 
@@ -86,6 +87,29 @@ def _percent(fraction: float | None) -> str:
     if fraction is None:
         return MISSING
     return "unchanged" if abs(fraction) < 0.0005 else f"{100 * fraction:+.1f} %"
+
+
+def _standing_words(watched: WatchedPlan) -> str:
+    return "stands if confirmed" if watched.held is not None and watched.held.doubts else "stands"
+
+
+def _reservation(watched: WatchedPlan) -> Iterator[str]:
+    """Yield what today's answer takes where it costs more than the option that was taken, and what that means."""
+    held = watched.held
+    best = watched.best
+    if held is None:
+        return
+    doubts = "; ".join(held.doubts)
+    if best is not None and watched.saving_fraction is not None and watched.saving_fraction <= 0.0:
+        role = "safe pick" if best.is_safe else "first option"
+        more = _percent(best.bill_usd / held.bill_usd - 1.0)
+        yield (
+            f"{watched.file}: today's {role} is {_option_words(best)} for {usd_words(best.bill_usd)} ({more}); "
+            f"{_option_words(held)} still costs {usd_words(held.bill_usd)}"
+            + (f", if it can be had so: {doubts}; confirm it" if doubts else "")
+        )
+    elif doubts:
+        yield f"{watched.file}: confirm {_option_words(held)}: {doubts}"
 
 
 def _advice(watched: WatchedPlan) -> Iterator[str]:

@@ -2,11 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 from advisor.render.answer import Answer, Paragraph, Table, columns
 from advisor.render.numbers import LEGEND, TIME, TOKEN_RATE, digits, show, show_quantity
 from advisor.simulator.attention_experts import SplitDecode, SplitPlan, TogetherDecode, as_predicted
+
+_BOUNDS: Final = {
+    "attention": "attention",
+    "experts": "the experts",
+    "dispatch": "the way to the experts",
+    "combine": "the way back",
+    "too few micro-batches": "too few micro-batches to hide the others behind one part",
+}
+"""Words for the part that the others wait for."""
 
 
 def afd_answer(
@@ -35,17 +44,22 @@ def afd_answer(
             ("between two micro-batches", split.period_s),
         )
     )
-    beside = "No batch keeps the limit with both parts on every accelerator."
+    beside = "With both parts on every accelerator, no batch fits the memory and keeps the limit."
     if together is not None:
-        same = f"{plan.num_attention + plan.num_experts} x {deployment.accelerator.id}"
+        same = f"{together.num_accelerators} x {deployment.accelerator.id}"
+        if together.num_accelerators < split.num_accelerators:
+            same += f" (the experts do not divide among {split.num_accelerators})"
         beside = (
             f"Both parts on every one of {same}: {show(together.tokens_per_s, TOKEN_RATE)} each with "
             f"{together.num_sequences:,} sequences; apart is {digits(split.tokens_per_s / together.tokens_per_s)} "
             "times that."
         )
+    turns = f"{split.num_micro_batches} micro-batches of {split.tokens_per_micro_batch:,} tokens take turns"
+    if split.num_micro_batches == 1:
+        turns = f"One micro-batch of {split.tokens_per_micro_batch:,} tokens passes both sides"
     text = (
-        f"{split.num_micro_batches} micro-batches of {split.tokens_per_micro_batch:,} tokens take turns, limited by "
-        f"{split.bound}. {beside} Expert kernels are the engine's; no measured run of this kind was fitted.\n"
+        f"{turns}, limited by {_BOUNDS[split.bound]}. {beside} "
+        "Expert kernels are the engine's; no measured run of this kind was fitted.\n"
         f"{LEGEND}"
     )
     result = {

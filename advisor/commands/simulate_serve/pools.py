@@ -81,7 +81,8 @@ def pools_of(
     """
     _check(typed, worker)
     prefill = PoolPlan(
-        calibrated_deployment(_prefill_worker(typed, worker), calibration), typed.prefill_workers or 0
+        calibrated_deployment(_prefill_worker(typed, worker, settings.version), calibration),
+        typed.prefill_workers or 0,
     )
     decode = PoolPlan(calibrated_deployment(worker, calibration), typed.decode_workers or 0)
     model = model_disaggregated(
@@ -116,12 +117,12 @@ def _check(typed: TwoPools, worker: Deployment) -> None:
         )
 
 
-def _prefill_worker(typed: TwoPools, worker: Deployment) -> Deployment:
+def _prefill_worker(typed: TwoPools, worker: Deployment, version: str) -> Deployment:
     """Return a worker like a decode worker, on its own accelerators and over its own degree if these were typed."""
     chip = worker.accelerator
     if typed.prefill_gpu is not None:
         chip = accelerators.get(typed.prefill_gpu).record
-        check_engine(worker.engine, chip, worker.weight_dtype, worker.kv_dtype)
+        check_engine(worker.engine, chip, worker.weight_dtype, worker.kv_dtype, version)
     own = worker
     if typed.prefill_tp is not None:
         experts = typed.prefill_tp if is_moe(worker.model) and worker.expert_parallel > 1 else 1

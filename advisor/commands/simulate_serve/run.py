@@ -72,7 +72,7 @@ def serve(asked: ServeInput, shared: SharedOptions) -> Answer:
     slo = _slo(asked)
     calibration = given_calibration(shared.calibration)
     layout, layout_notes = layout_of(asked.layout, asked.flags)
-    deployment, notes = deployment_of(asked.model, asked.gpu, layout)
+    deployment, notes = deployment_of(asked.model, asked.gpu, layout, asked.flags.engine_version or "")
     notes = (*notes, *layout_notes)
     if asked.load.trace is not None:
         from advisor.simulator.serving.trace_files import read_trace

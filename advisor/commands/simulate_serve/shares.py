@@ -103,6 +103,10 @@ def _exactly(quantity: Quantity, value: float) -> Quantity:
     return replace(quantity, value=value, low=min(quantity.low, value), high=max(quantity.high, value))
 
 
+def _deployment_of(typed: ServeInput) -> Deployment:
+    return deployment_of(typed.model, typed.gpu, typed.layout, typed.flags.engine_version or "")[0]
+
+
 def in_shares(
     asked: ServeInput, deployment: Deployment, modelled: Modelled, seeds: Sequence[int]
 ) -> SharesRun:
@@ -121,13 +125,13 @@ def in_shares(
     fractions = [1.0]
     if asked.other_replicas is not None:
         others = _other_kinds(asked, asked.other_replicas)
-        sides += [(each, deployment_of(each.model, each.gpu, each.layout)[0], whole) for _, each in others]
+        sides += [(each, _deployment_of(each), whole) for _, each in others]
         fractions = [1.0 - sum(share for share, _ in others), *(share for share, _ in others)]
     if asked.long_prompts is not None:
         start, long = _long_side(asked, asked.long_prompts)
         sides = [
             (asked, deployment, traffic_in(whole, 1, start - 1)),
-            (long, deployment_of(long.model, long.gpu, long.layout)[0], traffic_in(whole, start)),
+            (long, _deployment_of(long), traffic_in(whole, start)),
         ]
         fractions = [(traffic.rate_per_s or 0.0) / whole.rate_per_s for _, _, traffic in sides]
     count = asked.load.requests or DEFAULT_REQUESTS
