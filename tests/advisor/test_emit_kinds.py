@@ -255,7 +255,9 @@ def test_names_of_kinds_differ_below_a_long_name_of_a_model() -> None:
 def test_nginx_takes_the_configuration(tmp_path: Path) -> None:
     text = emit_files("llama", question(0), "command")["nginx.conf"]
     (tmp_path / "nginx.conf").write_text(re.sub(r"server [A-Z]\S+:", "server 127.0.0.1:", text))
-    subprocess.run(["nginx", "-t", "-c", tmp_path / "nginx.conf"], check=True, stderr=subprocess.DEVNULL)
+    command = ["nginx", "-t", "-c", tmp_path / "nginx.conf"]
+    tested = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert tested.returncode == 0, tested.stderr
 
 
 def test_an_answer_with_boards_of_two_kinds_is_written(cli: Cli) -> None:
