@@ -360,6 +360,7 @@ def _exl(name: str, last: str) -> NamedFormat:
 
 _NARROWEST_EXL: Final = 1.0
 _WIDEST_EXL: Final = 8.0
+"""Mean widths that ExLlama writes, from the narrowest to the widest [bits a weight]."""
 _EXL_HEAD_BITS: Final = BITS_PER_BYTE * bytes_per_element(EXL3_HEAD_DTYPE)
 
 

@@ -70,7 +70,8 @@ nccl-tests outputs, and our own runs on H200s. [validation.md](validation.md) sa
 
 Limitations: the same configuration measured again differs by a few percent in serving, and by 6 % in training
 between releases of one container; smaller errors mean nothing. All tables except *Left out* contain rows that the
-parameters were fitted on.
+parameters were fitted on. *Left out* is of the last time that the fit was run, and can be older than the other tables:
+where a row is read better since, it still shows the error of before.
 
 # Serving
 
