@@ -256,7 +256,7 @@ class Race:
                 return entries
             vague = [plan for plan in entries[:top] if plan.point is None]
             if not vague or is_spent():
-                return entries[:top]
+                return [self._as_is(plan) for plan in entries[:top]]
             for plan in vague:
                 needed = self._next_stage(self._trial_of(plan), plan)
                 if needed is None:
@@ -306,10 +306,18 @@ class Race:
             plan for plans in founded.plans.values() for plan in plans.values() if plan.is_founded
         ]:
             pick = cheapest_by_expectation(able)
-            if pick.point is not None or is_spent():
+            if is_spent():
+                pick = self._as_is(pick)
+                return pick if pick.is_founded else None
+            if pick.point is not None:
                 return pick
             self._show_entry(place, pick)
         return None
+
+    def _as_is(self, plan: Planned) -> Planned:
+        """Return a plan as sure as what it shows; without a planning point it shows its full load."""
+        within = chance_within(plan.found, plan.result, self.scenario.objectives)
+        return plan if within >= plan.chance else replace(plan, chance=within)
 
     def others(self, place: int, name: str) -> list[Planned]:
         """Return every plan of one accelerator for one of the demands, cheapest first: of each candidate what costs
