@@ -199,6 +199,7 @@ def sets_a_server(option: str) -> bool:
     name = option.partition("=")[0]
     return name in _OF_A_SERVER or any(own in _OF_A_SERVER for own in _OWN.get(name.replace("_", "-"), ()))
 
+
 OTHER_WORDS: Final[Mapping[str, str]] = {
     "asr": "speech", "audio": "speech", "chat": "serve", "chatbot": "serve", "embedding": "embed",
     "finetuning": "finetune", "image": "diffusion", "inference": "serve", "lora": "finetune", "multimodal": "vision",
@@ -206,4 +207,4 @@ OTHER_WORDS: Final[Mapping[str, str]] = {
     "serving": "serve", "sft": "finetune", "training": "train", "transcribe": "speech", "tts": "speech",
     "video": "diffusion", "vlm": "vision",
 }  # fmt: skip
-"""What people call a workload, in the singular and without hyphens, and what the program calls it."""
+"""Workloads by the words of the trade, in the singular and without hyphens."""

@@ -455,7 +455,7 @@ def _variants(plan: Planned, done: Search, fleets: Sequence[Planned]) -> list[Pl
     others = [
         each
         for each in sorted(able, key=lambda each: each.expected_cost)
-        if each.found.candidate is not plan.found.candidate or _bought(each) != _bought(plan)
+        if each.found.candidate is not plan.found.candidate or _order_of(each) != _order_of(plan)
     ]
     if plan.is_founded:
         first = [each for each in others if each.expected_cost < plan.expected_cost][:1]
@@ -474,7 +474,7 @@ def _variants(plan: Planned, done: Search, fleets: Sequence[Planned]) -> list[Pl
     return list(itertools.islice(shown, _MAX_VARIANTS))
 
 
-def _bought(plan: Planned) -> tuple[int, int]:
+def _order_of(plan: Planned) -> tuple[int, int]:
     """Return which offer a plan takes, and how many replicas it buys there."""
     purchase = plan.found.purchase
     return id(purchase.placement), purchase.num_replicas

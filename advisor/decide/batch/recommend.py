@@ -320,8 +320,8 @@ def _tighten(
 
 
 def _simulate_job(entry: _Entry, scenario: Scenario, job: BatchJob, *, is_founded: bool) -> _Run | None:
-    """Price the job at the steady rate of a closed loop that keeps every slot full; on so many units that it is likely
-    to be done in time where it must be founded."""
+    """Price the job at the steady rate of a closed loop that keeps every slot full; where it must be founded, on enough
+    units that it is likely to be done in time."""
     replica = entry.replica
     assert replica is not None
     if entry.measured is None:

@@ -282,8 +282,8 @@ def _cheapest(
 
 
 def _likely_fleet(service: ItemService, scenario: ItemScenario) -> tuple[BatchFleet, float] | None:
-    """Replicas that are likely to keep the promise, as `_fleet`: so many that the predicted latency leaves what its own
-    interval takes."""
+    """Replicas that are likely to keep the promise, as `_fleet`: enough that the predicted latency leaves the room that
+    its own interval takes."""
     room = allowance(service.time_range[1])
     for _ in range(_MOST_SIZINGS):
         carried = _fleet(service, replace(scenario, latency_p99_s=scenario.latency_p99_s / room))

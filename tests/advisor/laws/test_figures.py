@@ -170,7 +170,7 @@ def test_ranges_and_verdicts_of_generated_answers_agree(question: Question) -> N
 
 @pytest.mark.parametrize("limit_ms", [14, 16, 18, 20, 25, 30])
 def test_a_safe_pick_is_likely_to_keep_a_limit_that_hardware_hardly_keeps(limit_ms: int) -> None:
-    """Where one replica more makes it likely, the safe pick has it; where nothing does, there is none."""
+    """The safe pick has the replica more that makes it likely to hold; there is no safe pick where none does."""
     answer = ask(f"{FP8} --gpu l40s,h100-sxm --rate 5 --tpot-p99 {limit_ms}ms --max-price-age 1000")
     for rank, option in enumerate(answer.options):
         if option["performance"]["holds"] == "marginal":
@@ -183,7 +183,11 @@ def test_a_safe_pick_is_likely_to_keep_a_limit_that_hardware_hardly_keeps(limit_
 LIMITED = [
     ("recommend --workload batch --model 8b --items 10M --gpu l40s", "duration_s", 86400.0),
     ("recommend --workload batch --model 8b --items 1M --deadline 2h --gpu l40s,h100", "duration_s", 7200.0),
-    ("recommend --workload embed --model bge-m3 --rate 2000 --latency-p99 30ms --gpu l4,l40s,h100", "p99", 0.03),
+    (
+        "recommend --workload embed --model bge-m3 --rate 2000 --latency-p99 30ms --gpu l4,l40s,h100",
+        "p99",
+        0.03,
+    ),
     ("recommend --workload diffusion --model sdxl --rate 2 --latency-p99 4s --gpu l40s,h100", "p99", 4.0),
 ]
 
