@@ -198,3 +198,13 @@ def sets_a_server(option: str) -> bool:
     """Whether an option, in this program's words or an engine's, sets one server."""
     name = option.partition("=")[0]
     return name in _OF_A_SERVER or any(own in _OF_A_SERVER for own in _OWN.get(name.replace("_", "-"), ()))
+
+
+OTHER_WORDS: Final[Mapping[str, str]] = {
+    "asr": "speech", "audio": "speech", "chat": "serve", "chatbot": "serve", "embedding": "embed",
+    "finetuning": "finetune", "image": "diffusion", "inference": "serve", "lora": "finetune", "multimodal": "vision",
+    "offline": "batch", "pretrain": "train", "pretraining": "train", "reranking": "rerank", "rlhf": "rl",
+    "serving": "serve", "sft": "finetune", "training": "train", "transcribe": "speech", "tts": "speech",
+    "video": "diffusion", "vlm": "vision",
+}  # fmt: skip
+"""Workloads by the words of the trade, in the singular and without hyphens."""
