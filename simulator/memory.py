@@ -104,8 +104,10 @@ def _expert_ranks(deployment: Deployment, layer: Layer) -> float:
     return ranks * experts.num_experts / deployment.expert_slots(experts.num_experts)
 
 
-def activation_bytes(deployment: Deployment, num_batched_tokens: int, num_seqs: int) -> float:
-    """Largest activations of one iteration [bytes], as an engine's profile run finds them.
+def activation_bytes(
+    deployment: Deployment, num_batched_tokens: int, num_seqs: int, version: str = ""
+) -> float:
+    """Largest activations of one iteration [bytes], as the profile run of an engine's release finds them.
 
     One forward pass over a full token budget, the sampler over every sequence, or the encoder over the largest images,
     whichever is largest: buffers are reused. The widest moment of a layer holds the residual twice and the fused
@@ -120,7 +122,9 @@ def activation_bytes(deployment: Deployment, num_batched_tokens: int, num_seqs: 
     width = max((part.widest_values for part in parts if part is not None), default=0.0)
     tokens = num_batched_tokens / deployment.data_parallel
     forward = tokens * (2.0 * model.hidden_size + width / tp) * bytes_per_element("bf16")
-    sampler = num_seqs / deployment.data_parallel * model.vocab_size * _SAMPLER_BYTES_PER_LOGIT
+    earlier = earlier_memory(deployment.engine, version)
+    per_logit = (earlier.sampler_bytes_per_logit if earlier else None) or _SAMPLER_BYTES_PER_LOGIT
+    sampler = num_seqs / deployment.data_parallel * model.vocab_size * per_logit
     return max(forward, sampler, _encoder_bytes(deployment))
 
 
@@ -160,7 +164,7 @@ def plan_memory(
     if total is None:
         raise InfeasibleError(f"{accelerator.id}: its memory size has no source")
     weights = weight_bytes(deployment)
-    activations = activation_bytes(deployment, num_batched_tokens, num_seqs)
+    activations = activation_bytes(deployment, num_batched_tokens, num_seqs, version)
     ranks = deployment.accelerators_per_replica
     fraction = memory_fraction if memory_fraction is not None else engine.memory_fraction
     context = _CONTEXT_BYTES + (_COMMUNICATOR_BYTES if ranks > 1 else 0.0)
@@ -188,7 +192,7 @@ def plan_memory(
     if engine.memory_reserve is not None:
         # The engine reserves nothing for the highest allowed number of sequences: it samples those in the cache.
         num_held = max(1, min(num_seqs, int(tokens * deployment.data_parallel / mean_context_tokens)))
-        activations = activation_bytes(deployment, num_batched_tokens, num_held)
+        activations = activation_bytes(deployment, num_batched_tokens, num_held, version)
     return MemoryPlan(
         total_bytes=total,
         weight_bytes=weights,
