@@ -232,7 +232,7 @@ _LAYER_TYPES: Final[dict[str, tuple[float, tuple[float, ...]]]] = {
 """Width of most matrices in layers of a mix, and those of the matrices behind the activation [bits], to equal parts.
 Source: ggml-org/llama.cpp, src/llama-quant.cpp (types of ffn_down)."""
 _BY_BLOCKS_OF_32: Final = ((_Q6_K_BITS, 8.5), (_Q5_K_BITS, 6.0), (_Q4_K_BITS, 5.5), (0.0, 4.5))
-"""Widths of the types with blocks of 32 that take the place of wider and narrower ones [bits]: q8_0, q5_1, q5_0, iq4_nl.
+"""Widths of types with blocks of 32 that take the place of wider and narrower ones [bits]: q8_0, q5_1, q5_0, iq4_nl.
 Source: ggml-org/llama.cpp, src/llama-quant.cpp (fallback of tensors whose rows are no multiple of QK_K)."""
 
 

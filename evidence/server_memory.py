@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from typing import Final
 
 from advisor.catalog import engines, models
-from advisor.catalog.dtypes import DTYPES
+from advisor.catalog.dtypes import DTYPES, GGUF_DTYPES
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.formats.server_log import ServerLog
 from advisor.catalog.published import checkpoint_format
+from advisor.evidence.own_server import accelerator_id, device_words
 from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.graph.model import kv_bytes_per_token, kv_share, unified_bytes_per_token
 from advisor.simulator.layout import check_generates, check_layout
@@ -43,6 +44,8 @@ _CACHE_FORMATS: Final[Mapping[str, str]] = {
     "float16": "bf16",
     "half": "bf16",
     "nvfp4": "nvfp4",
+    "f16": "bf16",
+    "q8_0": "q8_0",
 }
 _CLOSE: Final = 0.08
 """Largest relative difference that counts as equal: in the median, logs of published servers differ by less."""
@@ -98,9 +101,14 @@ def compare_memory(log: ServerLog, stated: Mapping[str, str]) -> MemoryCompariso
         figures.append(
             MemoryFigure("weights of one accelerator", "bytes", log.weight_bytes, plan.weight_bytes)
         )
-    if log.kv_bytes:
+    if log.sizes_by_context and log.kv_bytes and log.kv_tokens:
+        slots = log.max_num_seqs or 1
+        footprint = kv_bytes_per_token(deployment.model, deployment.kv_dtype)
+        planned = slots * footprint.bytes_of(log.kv_tokens // slots)
+        figures.append(MemoryFigure("KV cache and states of all slots", "bytes", log.kv_bytes, planned))
+    elif log.kv_bytes:
         figures.append(MemoryFigure("KV cache of one accelerator", "bytes", log.kv_bytes, plan.kv_bytes))
-    if log.kv_tokens:
+    if log.kv_tokens and not log.sizes_by_context:
         ranks = deployment.data_parallel
         name = "KV tokens of one rank" if ranks > 1 else "KV tokens"
         tokens = _printed_tokens(deployment, plan, log, settings, window, assumed)
@@ -157,12 +165,12 @@ def _printed_tokens(
 def _deployment(log: ServerLog, stated: Mapping[str, str], assumed: list[str]) -> Deployment:
     """Return the deployment that the log and the person describe."""
     model = stated.get("model") or log.model
-    gpu = stated.get("gpu", "")
+    gpu = stated.get("gpu", "") or accelerator_id(device_words(log.device))
     if missing := [option for option, value in (("--model ID", model), ("--gpu ID", gpu)) if not value]:
         what = {"--model ID": "the model", "--gpu ID": "the accelerator"}
         raise InputFileError(
             f"the log does not say {' and '.join(what[option] for option in missing)}",
-            why="start-up logs name no accelerator, and some no model",
+            why="few start-up logs name the accelerator, and some no model",
             fix=" ".join(missing),
         )
     try:
@@ -176,7 +184,7 @@ def _deployment(log: ServerLog, stated: Mapping[str, str], assumed: list[str]) -
             fix="--model ID",
             hint=error.hint,
         ) from None
-    weights = stated.get("weight_dtype") or _FORMATS.get(log.weight_dtype.lower()) or checkpoint_format(model)
+    weights = stated.get("weight_dtype") or _weight_format(log) or checkpoint_format(model)
     if not weights and log.weight_dtype:
         assumed.append(
             f"quantisation {log.weight_dtype!r} stands for several formats; --precision says which"
@@ -200,17 +208,22 @@ def _deployment(log: ServerLog, stated: Mapping[str, str], assumed: list[str]) -
         weight_dtype=weights if weights in DTYPES else None,
         tensor_parallel=tp,
         pipeline_parallel=int(stated.get("pp") or log.pipeline_parallel or 1),
-        data_parallel=dp if log.attends_apart or stated.get("dp") else 1,
+        data_parallel=dp if log.attends_apart or log.expert_parallel or stated.get("dp") else 1,
         expert_parallel=int(stated.get("ep") or log.expert_parallel or 1),
         kv_dtype=cache or "bf16",
     )
+
+
+def _weight_format(log: ServerLog) -> str:
+    word = log.weight_dtype.lower()
+    return _FORMATS.get(word, word if word in GGUF_DTYPES else "")
 
 
 def _settings(
     log: ServerLog, stated: Mapping[str, str], deployment: Deployment, assumed: list[str]
 ) -> EngineSettings:
     fraction = float(stated.get("memory_fraction") or log.memory_fraction or 0.0)
-    if not fraction:
+    if not fraction and not log.sizes_by_context:
         release = f" of release {log.version}" if log.version else ""
         assumed.append(
             f"the log does not say the memory fraction: {_word(deployment)}'s default{release} is taken"

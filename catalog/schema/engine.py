@@ -95,7 +95,7 @@ class LaunchFlags(Record):
     """Spellings that fill the launch template; an empty string means that the engine needs no flag."""
 
     tensor_parallel: str = ""
-    """Flag of tensor parallelism if the launch template has no {tp}: the engine takes every accelerator that it sees."""
+    """Flag of tensor parallelism if the launch template has no {tp}: the engine takes all accelerators that it sees."""
     expert_parallel: str = ""
     """Flag of expert parallelism; may contain {ep}."""
     data_parallel: str = ""
@@ -420,11 +420,11 @@ class Engine(Record):
     vendor_weight_dtypes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Weight formats by vendor, for vendors that do not have all of weight_dtypes."""
     holds_layers_in_turn: bool = False
-    """Whether several accelerators hold whole layers in turn unless the engine is told to split every layer among all of
-    them: it does one or the other."""
+    """Whether several accelerators hold whole layers in turn unless the engine is told to split every layer among them:
+    it does one or the other."""
     launch_template: str = ""
-    """Launch command with {model}, {tp}, {pp}, {dp}, {tp_flag}, {dp_flag}, {ep_flag}, {dtype_flag}, {kv_flag}, {max_num_seqs},
-    {max_num_batched_tokens}, {max_model_len}, {total_context}."""
+    """Launch command with {model}, {tp}, {pp}, {dp}, {tp_flag}, {dp_flag}, {ep_flag}, {dtype_flag}, {kv_flag},
+    {max_num_seqs}, {max_num_batched_tokens}, {max_model_len}, {total_context}."""
     flags: LaunchFlags = LaunchFlags()
     notes: str = ""
     sources: tuple[Source, ...] = ()

@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 
 from advisor.catalog.formats.server_log import ServerLog
-from advisor.catalog.units import GIB
+from advisor.catalog.units import GIB, MIB
 from advisor.evidence.server_memory import MemoryComparison, compare_memory
 
 LOGS = Path(__file__).with_name("server_logs.csv")
@@ -75,6 +75,38 @@ def test_weights_of_published_servers_are_within_three_percent() -> None:
     assert len(ratios) >= 10
     assert all(abs(ratio - 1.0) < 0.06 for ratio in ratios.values()), ratios
     assert statistics.median(abs(ratio - 1.0) for ratio in ratios.values()) < 0.02
+
+
+def test_logs_of_llama_cpp_agree_with_files_caches_and_states() -> None:
+    """Qwen3-Next-80B Q4_K_M with four slots on Strix Halo: 3,072 MiB of cache and 301.5 MiB of states; DeepSeek-R1's 8B
+    distillate with four slots of Ollama: 4,403.49 and 1,024 MiB."""
+    for model, gpu, weights, kept_mib, tokens in (
+        ("Qwen3-Next-80B-A3B-Instruct-Q4_K_M.gguf", "strix-halo-8060s", 46989.32, 3373.5, 131072),
+        ("DeepSeek-R1-Distill-Llama-8B-Q4_K_M.gguf", "rtx-3090", 4403.49, 1024.0, 8192),
+    ):
+        log = ServerLog(
+            engine="llama.cpp",
+            model=model,
+            weight_bytes=weights * MIB,
+            kv_bytes=kept_mib * MIB,
+            kv_tokens=tokens,
+            tensor_parallel=1,
+            max_num_seqs=4,
+            weight_dtype="q4_k_m",
+            sizes_by_context=True,
+        )
+        held, kept = compare_memory(log, {"gpu": gpu}).figures
+        assert abs(held.ratio - 1.0) < 0.03
+        assert abs(kept.ratio - 1.0) < 0.003
+
+
+def test_the_peak_of_earlier_samplers_is_planned() -> None:
+    """Profile runs of vLLM 0.11.0 on one H100: what the cache is given, for four vocabularies."""
+    ratios = {name: ratio for name, ratio in _ratios("KV cache").items() if "profiling" in name}
+    assert len(ratios) >= 5
+    assert all(abs(ratio - 1.0) < 0.03 for name, ratio in ratios.items() if "gpt-oss-120b" not in name), (
+        ratios
+    )
 
 
 def test_bytes_of_a_token_are_within_three_percent() -> None:
