@@ -13,7 +13,7 @@ from advisor.evidence.own_server import accelerator_id, device_words
 from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.graph.model import kv_bytes_per_token, kv_share, unified_bytes_per_token
 from advisor.simulator.layout import check_generates, check_layout
-from advisor.simulator.memory import MemoryPlan
+from advisor.simulator.memory import MemoryPlan, expert_padding_bytes
 from advisor.simulator.replica_model import EngineSettings, engine_limits, replica_memory
 
 _FORMATS: Final[Mapping[str, str]] = {
@@ -98,9 +98,8 @@ def compare_memory(log: ServerLog, stated: Mapping[str, str]) -> MemoryCompariso
     plan = replica_memory(deployment, settings, 1, max(1.0, 0.95 * window))
     figures = []
     if log.weight_bytes:
-        figures.append(
-            MemoryFigure("weights of one accelerator", "bytes", log.weight_bytes, plan.weight_bytes)
-        )
+        held = plan.weight_bytes + expert_padding_bytes(deployment)
+        figures.append(MemoryFigure("weights of one accelerator", "bytes", log.weight_bytes, held))
     if log.sizes_by_context and log.kv_bytes and log.kv_tokens:
         slots = log.max_num_seqs or 1
         footprint = kv_bytes_per_token(deployment.model, deployment.kv_dtype)

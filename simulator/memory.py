@@ -51,7 +51,7 @@ class MemoryPlan:
     weight_bytes: float
     activation_bytes: float
     runtime_bytes: float
-    """Memory of context, communicators and captured graphs [bytes]."""
+    """Memory of context, communicators and captured graphs, and what kernels add to experts [bytes]."""
     kv_bytes: float
     """Memory left for the cache [bytes]."""
     kv_bytes_per_token: float
@@ -92,6 +92,33 @@ def weight_bytes(deployment: Deployment) -> float:
     extra = model.extra_parameters * bytes_per_element("bf16") / tp
     vision = (model.vision.parameters if model.vision else 0.0) * bytes_per_element("bf16") / tp
     return layers / stages + (tables if stages == 1 else table) + extra + vision
+
+
+def expert_padding_bytes(deployment: Deployment) -> float:
+    """Memory that the engine's kernels add to routed experts on one accelerator, whose matrices they pad [bytes].
+
+    Source: expert_padding of the engine record.
+    """
+    rule = next(
+        (
+            each
+            for each in deployment.engine.expert_padding
+            if deployment.weight_dtype in each.weight_dtypes
+            and deployment.accelerator.architecture in each.architectures
+        ),
+        None,
+    )
+    added = 0.0
+    for layer in layers_of(deployment.model) if rule else ():
+        experts = layer.experts
+        if experts is None or rule is None:
+            continue
+        part = experts.intermediate_size / deployment.expert_tensor_parallel
+        widths = ((experts.hidden_size, rule.hidden_multiple), (part, rule.inner_multiple))
+        ratio = math.prod(math.ceil(width / multiple) * multiple / width for width, multiple in widths)
+        size = expert_weight_bytes(deployment.model, layer, deployment.weight_dtype)
+        added += layer.copies * (ratio - 1.0) * size / _expert_ranks(deployment, layer)
+    return added / deployment.pipeline_parallel
 
 
 def _expert_ranks(deployment: Deployment, layer: Layer) -> float:
@@ -174,6 +201,7 @@ def plan_memory(
         runtime = min(runtime, earlier.runtime_bytes)
     if engine.memory_reserve is None and engine.memory_fraction_of != "total":
         runtime += context
+    runtime += expert_padding_bytes(deployment)
     if kv_cache_bytes is None:
         left = _room_for_cache(engine, total, fraction, (weights, activations, runtime, context))
     else:

@@ -75,6 +75,18 @@ class EarlierMemory(ReleaseSpan):
     source: Source
 
 
+class ExpertPadding(Record):
+    """Multiples to which an engine's kernels pad the matrices of routed experts when it loads them."""
+
+    weight_dtypes: tuple[str, ...]
+    architectures: tuple[str, ...]
+    hidden_multiple: int = Field(default=1, ge=1)
+    """Multiple of the width of the experts' inputs and outputs."""
+    inner_multiple: int = Field(default=1, ge=1)
+    """Multiple of a rank's part of the inner width."""
+    source: Source
+
+
 class NodeFlags(Record):
     """Words by which the processes of one replica on several machines find each other.
 
@@ -334,6 +346,7 @@ class Engine(Record):
     memory_reserve: MemoryReserve | None = None
     """Reserve from which memory_fraction is computed; None means that memory_fraction itself holds."""
     earlier_memory: tuple[EarlierMemory, ...] = ()
+    expert_padding: tuple[ExpertPadding, ...] = ()
     """Accounting of earlier releases; the first span that holds a run counts."""
     profiles_encoder: bool = False
     """Whether memory for the largest images is taken off the cache at the start, if the model reads images (vLLM)."""
