@@ -482,6 +482,33 @@ def test_a_gguf_file_in_16_bits_of_experts_in_mxfp4_is_the_published_checkpoint(
     assert stored_bytes(file) == stored_bytes(models.by_id("gpt-oss-20b"))
 
 
+def test_layers_that_a_regular_expression_names_have_their_own_width(tmp_path: Path) -> None:
+    quantization = {"quant_method": "auto-round", "bits": 4, "group_size": 128}
+    for name in (r".*self_attn.*", r"model\.layers\.\d+\.self_attn\..*_proj"):
+        model = read(tmp_path, {**quantization, "extra_config": {name: {"bits": 8}}})
+        parts = {entry.part: entry.dtype for entry in model.part_formats}
+        assert (parts["mixer"], parts["feed_forward"]) == ("int8", "int4")
+
+
+def test_weights_that_are_quantised_twice_have_the_last_format(tmp_path: Path) -> None:
+    twice = {"weight": [{"dtype": "fp8_e4m3"}, {"dtype": "int4", "group_size": -1}], "input_tensors": {}}
+    assert read(tmp_path, {"quant_method": "quark", "global_quant_config": twice}).weights == "int4"
+
+
+def test_a_cache_may_be_quantised_alone(tmp_path: Path) -> None:
+    scheme = {"num_bits": 8, "type": "float"}
+    model = read(
+        tmp_path, {"quant_method": "compressed-tensors", "config_groups": {}, "kv_cache_scheme": scheme}
+    )
+    assert (model.weights, model.kv_dtype) == ("bf16", "fp8")
+
+
+@pytest.mark.parametrize("value", ["awq", 4, ["awq"]])
+def test_a_quantisation_that_is_no_object_is_refused(tmp_path: Path, value: object) -> None:
+    with pytest.raises(InputFileError, match="quantization_config"):
+        read(tmp_path, value)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("dtype", ["q2_k", "q4_k_m", "q5_k_s", "q6_k", "iq4_xs", "q4_0", "q8_0"])
 def test_rows_of_whole_blocks_alone_have_the_width_of_the_mix(dtype: str) -> None:
     shape = models.by_id("llama-3.1-8b")
