@@ -129,3 +129,20 @@ def test_bytes_of_a_token_are_within_three_percent() -> None:
     ratios = _ratios("cache of one token")
     assert len(ratios) >= 15
     assert all(abs(ratio - 1.0) < 0.03 for ratio in ratios.values()), ratios
+
+
+def test_one_request_needs_its_windows_and_the_new_tokens_of_an_iteration() -> None:
+    """DeepSeek-V4-Flash under vLLM, TP4, fp8 cache: 1.34 GiB for one request of 131,072 tokens (vllm#53243)."""
+    log = ServerLog(
+        engine="vllm",
+        version="0.28.0",
+        model="deepseek-ai/DeepSeek-V4-Flash",
+        tensor_parallel=4,
+        kv_dtype="fp8",
+        max_model_len=131_072,
+        kv_tokens=1,
+        max_num_batched_tokens=8192,
+    )
+    found = compare_memory(log, {"gpu": "h100-sxm"})
+    (printed,) = (figure.planned for figure in found.figures if figure.unit == "tokens")
+    assert found.plan.kv_bytes / printed * 131_072 == pytest.approx(1.34 * GIB, rel=0.04)
