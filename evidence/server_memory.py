@@ -106,7 +106,8 @@ def compare_memory(log: ServerLog, stated: Mapping[str, str]) -> MemoryCompariso
         planned = slots * footprint.bytes_of(log.kv_tokens // slots)
         figures.append(MemoryFigure("KV cache and states of all slots", "bytes", log.kv_bytes, planned))
     elif log.kv_bytes:
-        figures.append(MemoryFigure("KV cache of one accelerator", "bytes", log.kv_bytes, plan.kv_bytes))
+        held = plan.kv_bytes - plan.state_pool_bytes
+        figures.append(MemoryFigure("KV cache of one accelerator", "bytes", log.kv_bytes, held))
     if log.kv_tokens and not log.sizes_by_context:
         ranks = deployment.data_parallel
         name = "KV tokens of one rank" if ranks > 1 else "KV tokens"
@@ -114,7 +115,8 @@ def compare_memory(log: ServerLog, stated: Mapping[str, str]) -> MemoryCompariso
         figures.append(MemoryFigure(name, "tokens", log.kv_tokens, tokens))
         if log.kv_bytes:
             name = "cache of one token"
-            figures.append(MemoryFigure(name, "bytes", log.kv_bytes / log.kv_tokens, plan.kv_bytes / tokens))
+            held = plan.kv_bytes - plan.state_pool_bytes
+            figures.append(MemoryFigure(name, "bytes", log.kv_bytes / log.kv_tokens, held / tokens))
     return MemoryComparison(deployment, settings, plan, tuple(figures), tuple(assumed), _causes(figures))
 
 
@@ -147,6 +149,8 @@ def _printed_tokens(
         )
         return plan.kv_bytes / (unified_bytes_per_token(model, deployment.kv_dtype) * share)
     tokens = plan.kv_capacity_tokens / deployment.data_parallel
+    if plan.state_pool_bytes:
+        return (plan.kv_bytes - plan.state_pool_bytes) / plan.kv_bytes_per_token
     if footprint.windowed and deployment.engine.pads_cache_groups and not log.prefix_caching:
         _, chunk_tokens = engine_limits(deployment, settings, window)
         padded = kv_bytes_per_token(model, deployment.kv_dtype, pads_groups=True)

@@ -59,6 +59,8 @@ class MemoryPlan:
     state_bytes_per_sequence: float
     kv_capacity_tokens: int
     """Tokens that the cache of the whole replica holds: all attention data-parallel ranks together."""
+    state_pool_bytes: float = 0.0
+    """Part of `kv_bytes` that is set apart for recurrent states; 0 if they share pages with keys and values."""
 
 
 def weight_bytes(deployment: Deployment) -> float:
@@ -216,7 +218,15 @@ def plan_memory(
     per_token = _bytes_per_token(footprint, mean_context_tokens, engine.windowed_cache_fraction) * share
     if left <= 0:
         raise _too_small(deployment, weights, total * fraction, -left)
-    tokens = _tokens_that_fit(left, per_token, state, mean_context_tokens)
+    states = (
+        left * engine.state_pool_ratio / (1.0 + engine.state_pool_ratio) if engine.state_pool_ratio else 0.0
+    )
+    if state and states:
+        sequences = _tokens_that_fit(states, 0.0, state, mean_context_tokens)
+        tokens = min(_tokens_that_fit(left - states, per_token, 0.0, mean_context_tokens), sequences)
+    else:
+        states = 0.0
+        tokens = _tokens_that_fit(left, per_token, state, mean_context_tokens)
     if engine.memory_reserve is not None:
         # The engine reserves nothing for the highest allowed number of sequences: it samples those in the cache.
         num_held = max(1, min(num_seqs, int(tokens * deployment.data_parallel / mean_context_tokens)))
@@ -230,6 +240,7 @@ def plan_memory(
         kv_bytes_per_token=per_token,
         state_bytes_per_sequence=state,
         kv_capacity_tokens=tokens * deployment.data_parallel,
+        state_pool_bytes=states,
     )
 
 

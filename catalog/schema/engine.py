@@ -347,6 +347,8 @@ class Engine(Record):
     """Reserve from which memory_fraction is computed; None means that memory_fraction itself holds."""
     earlier_memory: tuple[EarlierMemory, ...] = ()
     expert_padding: tuple[ExpertPadding, ...] = ()
+    state_pool_ratio: float | None = Field(default=None, gt=0)
+    """Memory set apart for recurrent states over that of keys and values; None if both share one pool."""
     """Accounting of earlier releases; the first span that holds a run counts."""
     profiles_encoder: bool = False
     """Whether memory for the largest images is taken off the cache at the start, if the model reads images (vLLM)."""

@@ -146,3 +146,17 @@ def test_one_request_needs_its_windows_and_the_new_tokens_of_an_iteration() -> N
     found = compare_memory(log, {"gpu": "h100-sxm"})
     (printed,) = (figure.planned for figure in found.figures if figure.unit == "tokens")
     assert found.plan.kv_bytes / printed * 131_072 == pytest.approx(1.34 * GIB, rel=0.04)
+
+
+@pytest.mark.parametrize("model", ["qwen3-next-80b-a3b", "granite-4.0-h-small", "qwen3-32b"])
+def test_sglang_sets_memory_apart_for_states(model: str) -> None:
+    log = ServerLog(
+        engine="sglang", version="0.5.20", model=model, tensor_parallel=4, kv_tokens=1, kv_bytes=1.0
+    )
+    found = compare_memory(log, {"gpu": "h100-sxm"})
+    plan = found.plan
+    caches = plan.kv_bytes - plan.state_pool_bytes
+    has_states = plan.state_bytes_per_sequence > 0
+    assert plan.state_pool_bytes == pytest.approx(0.9 * caches if has_states else 0.0)
+    assert plan.kv_capacity_tokens * plan.kv_bytes_per_token <= 1.001 * caches
+    assert all(figure.planned > 0 for figure in found.figures)
