@@ -136,6 +136,8 @@ def test_every_degree_of_a_layout_is_in_the_command_that_starts_it(model: str, g
 
 
 def test_layers_that_accelerators_hold_in_turn_are_not_split_too() -> None:
-    deployment = named_deployment("qwen3-32b", "rtx-3090", "llama.cpp", tensor_parallel=2, pipeline_parallel=2)
+    deployment = named_deployment(
+        "qwen3-32b", "rtx-3090", "llama.cpp", tensor_parallel=2, pipeline_parallel=2
+    )
     with pytest.raises(InfeasibleError, match="together"):
         check_layout(deployment)
