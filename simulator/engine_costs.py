@@ -74,6 +74,9 @@ class EngineCosts:
     alone."""
     network_wait_s: float = 0.0
     """Time added to each sum over tensor-parallel ranks of several nodes, for each rank [s]."""
+    hidden_exchange_fraction: float = 0.0
+    """Part of the shorter of computation and exchange of experts that two micro-batches in turns hide behind the other,
+    if the exchange crosses a network; 0 if the engine's release does not divide batches."""
     delivery_s: float = 0.0
     """Time of the process that turns tokens into text, per token [s]: it serves all sequences one after the other."""
     message_s: float = 0.0
@@ -193,6 +196,17 @@ def prompt_launch_s(deployment: Deployment, costs: EngineCosts) -> float:
     launched = sum(layer.count for layer in layers if every or layer.experts is not None)
     with_state = sum(layer.count for layer in layers if layer.mixer and layer.mixer.recurrence_kernel)
     return costs.request_launch_s * launched + costs.state_launch_s * with_state
+
+
+def takes_turns(deployment: Deployment, costs: EngineCosts) -> bool:
+    """Whether an engine whose release has micro-batches runs two of them in turns: tokens are dispatched to experts
+    over a network, with kernels that exist for NVIDIA's chips.
+
+    Source: vLLM, docs/design/dbo.md; SGLang pull request 4068.
+    """
+    if not costs.hidden_exchange_fraction or deployment.accelerator.vendor != "nvidia":
+        return False
+    return deployment.can_dispatch and deployment.group(deployment.ranks_per_stage).num_nodes > 1
 
 
 _TYPICAL_STEPS = 3.0

@@ -87,6 +87,7 @@ def moe_s(
     gated: bool = True,
     skew: float = TYPICAL_SKEW,
     block_rows: float = 0.0,
+    dispatched: bool = False,
 ) -> FloatArray:
     """Time of the routed experts of one layer on the busiest accelerator, without all-to-all [s].
 
@@ -96,7 +97,8 @@ def moe_s(
     Assumes: num_tokens are the tokens of the whole expert-parallel group before routing; routing is random,
     popularity has the coefficient of variation `skew`; weights are cold. Kernels that pad the rows of each expert
     to whole blocks of `block_rows`, 1 where shapes are fixed, read the weights of all; 0 leaves experts without rows
-    out.
+    out. If tokens were `dispatched`, a rank holds the rows of its own experts only; otherwise every rank holds all
+    tokens, and those of other ranks' experts pass through memory too.
     Raises: KeyError: the device has no 16-bit peak.
     Error: `residual` of the catalog record, measured by evidence/fit/grouped_matmul.py.
     Source: own model, fitted to MoE measurements of ai-dynamo/aiconfigurator (Apache-2.0).
@@ -107,6 +109,9 @@ def moe_s(
     load = expert_load(tokens, num_experts, experts_per_token, expert_parallel, skew)
     if block_rows:
         load = padded_load(load, num_experts / expert_parallel, block_rows)
+    if dispatched:
+        load = replace(load, all_rows=load.rows)
+        tokens = np.minimum(tokens, load.rows)
     return experts_s(tokens, shape, load, device, efficiency)
 
 
