@@ -86,6 +86,9 @@ class EngineCosts:
     """Time from arrival to the scheduler and from the first token back [s]: HTTP, tokenizer, detokenizer."""
     request_launch_s: float = 0.0
     """Latency of a first token per layer that the engine's own Python launches [s]."""
+    slow_launch_s: float = 0.0
+    """Value of request_launch_s on the slowest host that was measured, for experts that are launched kernel by kernel
+    [s]; 0 if no other host was measured."""
     state_launch_s: float = 0.0
     """Additional first-token latency per layer with a recurrent state [s], on top of request_launch_s."""
 
@@ -269,6 +272,13 @@ def launch_ahead_s(deployment: Deployment, costs: EngineCosts) -> float:
         return launch_s
     collectives = num_collectives(deployment.model) / deployment.pipeline_parallel
     return launch_s + costs.collective_launch_s * collectives
+
+
+def on_slow_host(deployment: Deployment, costs: EngineCosts) -> EngineCosts:
+    """Return the costs on the slowest host that was measured, if it launches experts kernel by kernel."""
+    if not launches_experts_apart(deployment):
+        return costs
+    return replace(costs, request_launch_s=max(costs.request_launch_s, costs.slow_launch_s))
 
 
 def prompt_floor_s(deployment: Deployment, costs: EngineCosts, num_tokens: float) -> float:

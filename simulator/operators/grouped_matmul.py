@@ -220,7 +220,7 @@ def _grouped_s(
     form = FORMATS[e.dtype]
     peak = peak_flop_per_s(e.dtype, device)
     relative = relative_sm_rate(datasheet_peak_flop_per_s(e.dtype, device), device, e.sm_flop_per_cycle)
-    sm_flop_per_s = peak * rate_fraction(e.compute_fraction, relative) / device.num_sms
+    fraction = rate_fraction(e.compute_fraction, relative)
     traffic = form.weight_bytes * columns * depth * load.active_experts
     memory_s = traffic / (device.bandwidth_bytes_per_s * e.memory_fraction)
     latency_s = np.asarray(depth * e.depth_cycles / device.clock_hz)
@@ -229,7 +229,11 @@ def _grouped_s(
         for tile_columns in _TILE_COLUMNS:
             num_tiles = row_tiles * np.ceil(columns / tile_columns)
             work = tile_flop(tile_rows, tile_columns, depth, e.ramp_depth * relative, e.tile_half * relative)
-            compute_s = paid_waves(num_tiles, device.num_sms, e.wave_smoothing) * work / sm_flop_per_s
+            measured = tile_flop(tile_rows, tile_columns, depth, e.ramp_depth, e.tile_half)
+            # A slower unit takes no less time than the measured one.
+            work = np.maximum(work / fraction, relative * measured / e.compute_fraction)
+            waves = paid_waves(num_tiles, device.num_sms, e.wave_smoothing)
+            compute_s = waves * work * device.num_sms / peak
             best = np.minimum(best, overlapped_s(np.maximum(compute_s, latency_s), memory_s, e.overlap_norm))
     return best
 

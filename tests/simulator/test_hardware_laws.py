@@ -76,6 +76,8 @@ def times_s(model: str, chip: Accelerator, engine: str, weights: str) -> list[fl
         ("h100-sxm", "sglang", "fp8"),
         ("a100-sxm-80gb", "vllm", "int4"),
         ("mi300x", "sglang", "fp8"),
+        ("mi355x", "vllm", "int4"),
+        ("h20", "sglang", "bf16"),
         ("rtx-pro-6000-server", "vllm", "fp8"),
         ("b200-sxm", "tensorrt-llm", "fp8"),
         ("rtx-4090", "llama.cpp", "q4_k_m"),
@@ -83,7 +85,7 @@ def times_s(model: str, chip: Accelerator, engine: str, weights: str) -> list[fl
         ("ascend-910b", "vllm", "bf16"),
     ],
 )
-@pytest.mark.parametrize("model", ["llama-3.1-8b", "qwen3-8b"])
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "qwen3-8b", "qwen3-30b-a3b", "minimax-m2"])
 def test_more_bandwidth_and_more_flop_are_never_slower(
     model: str, chip: str, engine: str, weights: str, change: dict[str, float]
 ) -> None:
