@@ -101,8 +101,8 @@ OWN_MIXTURES = (
     ("qwen3-30b-a3b", "h200-sxm", "fp8", "0.20.2", 6.0, 200, (812, 264), (0.0958, 0.0134)),
     ("qwen3-30b-a3b", "h200-sxm", "fp8", "0.20.2", 12.0, 360, (812, 264), (0.179, 0.0252)),
 )
-"""Own open loops of mixtures under vLLM: model, accelerator, weights, release, requests per second and in all, tokens in
-and out, median TTFT and TPOT [s]. Source: docs/validation.md."""
+"""Own open loops of mixtures under vLLM: model, accelerator, weights, release, requests per second and in all, tokens
+in and out, median TTFT and TPOT [s]. Source: docs/validation.md."""
 
 
 @pytest.mark.parametrize("run", OWN_MIXTURES, ids=lambda run: f"{run[0]} {run[4]}")
