@@ -63,10 +63,10 @@ def predict_serving(
     first = statistics(result.ttft, "ttft", class_name, basis)
     token = statistics(result.tpot, "tpot", class_name, basis)
     slower_first, slower_token = slow_host_factors(result, replica)
-    first = {name: _widened(narrow(time, replica, "ttft"), slower_first) for name, time in first.items()}
-    token = {name: _widened(narrow(time, replica, "tpot"), slower_token) for name, time in token.items()}
+    first = {name: _widen(narrow(time, replica, "ttft"), slower_first) for name, time in first.items()}
+    token = {name: _widen(narrow(time, replica, "tpot"), slower_token) for name, time in token.items()}
     gaps = {
-        name: _widened(narrow(time, replica, "tpot"), slower_first)
+        name: _widen(narrow(time, replica, "tpot"), slower_first)
         for name, time in statistics(result.itl, "tpot", class_name, basis).items()
     }
     whole = end_to_end(values_of(result.e2e), first, token)
@@ -112,7 +112,7 @@ def slow_host_factors(result: ServingResult, replica: ReplicaModel) -> tuple[flo
     return ratio, min(ratio, 1.0 / max(1.0 - grown, 1.0 / ratio))
 
 
-def _widened(time: Quantity, factor: float) -> Quantity:
+def _widen(time: Quantity, factor: float) -> Quantity:
     """Return a time whose interval also allows for the factor, as an independent error upwards."""
     if factor <= 1.0 or time.value <= 0.0:
         return time

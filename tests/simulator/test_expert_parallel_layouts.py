@@ -14,7 +14,7 @@ from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.device import device_of
 from advisor.simulator.engine_costs import EngineCosts, default_costs, engine_costs, takes_turns
 from advisor.simulator.graph.forward_pass import busiest_rank_tokens, token_costs
-from advisor.simulator.layout import check_layout
+from advisor.simulator.layout import check_layout, with_copies
 from advisor.simulator.memory import weight_bytes
 from advisor.simulator.operator_library import OperatorLibrary
 from advisor.simulator.operators.grouped_matmul import GroupedMatmulEfficiency, expert_load, moe_s
@@ -146,7 +146,8 @@ def test_only_exchanges_over_a_network_are_hidden_and_only_by_releases_that_can(
 def test_copies_of_experts_make_odd_groups_possible_and_cost_memory() -> None:
     with pytest.raises(InfeasibleError, match="256 experts do not divide among expert parallelism 48"):
         check_layout(wide(48))
-    check_layout(wide(48, redundant_experts=32))
+    check_layout(with_copies(wide(48)))
+    assert (with_copies(wide(48)).redundant_experts, with_copies(wide(32)).redundant_experts) == (32, 0)
     plain, copied = (weight_bytes(wide(32, redundant_experts=copies)) for copies in (0, 32))
     expert_share = 256 * 44.04e6 * 58 * 4.5 / 8 / 32
     assert copied - plain == pytest.approx(expert_share * 32 / 256, rel=0.01)
