@@ -275,7 +275,10 @@ def launch_ahead_s(deployment: Deployment, costs: EngineCosts) -> float:
 
 
 def on_slow_host(deployment: Deployment, costs: EngineCosts) -> EngineCosts:
-    """Return the costs on the slowest host that was measured, if it launches experts kernel by kernel."""
+    """Return the costs on the slowest host that was measured, if it launches experts kernel by kernel.
+
+    Source: engine costs, slow_launch_s.
+    """
     if not launches_experts_apart(deployment):
         return costs
     return replace(costs, request_launch_s=max(costs.request_launch_s, costs.slow_launch_s))

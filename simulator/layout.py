@@ -85,7 +85,10 @@ def check_layout(deployment: Deployment) -> None:
 
 def with_copies(deployment: Deployment) -> Deployment:
     """Return the deployment with as many redundant experts as make the slots divide among the ranks; it could not
-    start without."""
+    start without.
+
+    Source: own arithmetic.
+    """
     parts = [experts for _, experts in routed_layers(deployment.model)]
     missing = -parts[0].num_experts % max(1, deployment.expert_parallel) if parts else 0
     return replace(deployment, redundant_experts=missing)
