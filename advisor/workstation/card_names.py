@@ -134,7 +134,8 @@ def _all_words(record: Accelerator) -> frozenset[str]:
 
 def _words_of(text: str) -> list[str]:
     """Return the words of a name in the form in which they are compared: `RTX3090Ti 24 GB` is rtx, 3090, ti, 24gb."""
-    plain = re.sub(r"max[- ]q", "maxq", text.lower())
+    plain = re.sub(r"\bddr[345][- ]?\d{4,5}\b", " ", text.lower())  # a rate of modules is no number of a card
+    plain = re.sub(r"max[- ]q", "maxq", plain)
     plain = re.sub(r"\b(rtx|gtx|rx|arc)[- ]?(?=[a-z]?\d)", r"\1 ", plain)
     plain = re.sub(r"\b([a-z]?\d{4})(ti|super|xtx|xt|gre|d|s)\b", r"\1 \2", plain)
     plain = re.sub(r"\b(\d{1,3})\s*(?:gb|gib|g)\b", r"\1gb", plain)

@@ -1,12 +1,15 @@
 """Lists as PCPartPicker exports them, as text or Markdown: `CPU: AMD Ryzen 9 9950X 4.3 GHz ... ($498.99 @ Shop)`."""
 
+import csv
 import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import MOST_TOML_BYTES, read_text
+from advisor.workstation.foreign_words import write_in_english
 from advisor.workstation.typed_line import (
     FOREIGN_PRICE,
     LABELS,
@@ -54,6 +57,92 @@ def read_picker_text(path: Path) -> list[TypedLine]:
     return _merge_lines(_lines(read_text(path, MOST_TOML_BYTES), path))
 
 
+def read_table_text(path: Path) -> list[TypedLine]:
+    """Return the parts of a table of comma-separated values, as shops, spreadsheets and `build -o bill.csv` write it.
+
+    Columns are found by their names; a table without any known name is read row by row as text.
+
+    Raises: InputFileError: the file cannot be read, a row's price or number is wrong, or it lists several machines.
+    """
+    text = read_text(path, MOST_TOML_BYTES)
+    for number, line in enumerate(text.splitlines(), 1):
+        check_length(line, f"{path}: row {number}")
+    head = text.partition("\n")[0]
+    delimiter = max(",;\t", key=head.count)
+    rows = [row for row in csv.reader(text.splitlines(), delimiter=delimiter) if any(map(str.strip, row))]
+    places = _columns_of(rows[0]) if rows else {}
+    if "name" not in places:
+        return _merge_lines(_lines("\n".join(" | ".join(row) for row in rows), path))
+    machines = {_cell(row, places, "build") for row in rows[1:]}
+    if len(machines) > 1:
+        raise InputFileError(
+            f"{path}: lists {len(machines)} machines",
+            why="a list is of one machine; column build names several",
+            fix="keep the rows of one",
+        )
+    return [
+        _table_line(row, places, f"{path}: row {number}")
+        for number, row in enumerate(rows[1:], 2)
+        if _cell(row, places, "name") and not _SKIPPED.match(_cell(row, places, "category") or row[0])
+    ]
+
+
+_COLUMNS: Final = {
+    "build": ("build",),
+    "category": ("category", "kind", "type", "component", "part type", "kategorie", "typ"),
+    "name": (
+        "name",
+        "selection",
+        "item",
+        "product",
+        "model",
+        "choice",
+        "part",
+        "part name",
+        "artikel",
+        "produkt",
+    ),
+    "quantity": ("quantity", "qty", "count", "number", "anzahl", "menge", "amount"),
+    "whole": ("usd", "total", "total price", "price_usd", "gesamt", "sum"),
+    "each": ("unit_price_usd", "unit price", "price each", "each", "stückpreis"),
+    "price": ("price", "cost", "preis", "price (usd)", "cost (usd)"),
+}
+"""Names of columns by what they hold; the first one that a table has counts."""
+
+
+def _columns_of(header: list[str]) -> dict[str, int]:
+    """Return the place of each known column."""
+    names = [cell.strip().lower() for cell in header]
+    return {
+        column: names.index(found)
+        for column, aliases in _COLUMNS.items()
+        if (found := next((alias for alias in aliases if alias in names), None)) is not None
+    }
+
+
+def _cell(row: list[str], places: dict[str, int], column: str) -> str:
+    place = places.get(column)
+    return row[place].strip() if place is not None and place < len(row) else ""
+
+
+def _table_line(row: list[str], places: dict[str, int], where: str) -> TypedLine:
+    """Return a row of a table as a line; a price is of all pieces unless its column says that it is of each."""
+    kind = write_in_english(_cell(row, places, "category")).lower()
+    column = next((name for name in ("whole", "price", "each") if _cell(row, places, name)), "")
+    price = _cell(row, places, column)
+    foreign = FOREIGN_PRICE.search(price)
+    if foreign is not None:
+        raise foreign_price(foreign.group().strip(), where)
+    quantity = _cell(row, places, "quantity")
+    text = " ".join(filter(None, (f"{quantity}x" if quantity else "", _cell(row, places, "name"))))
+    each = " each" if column == "each" else ""
+    dollars = price if "$" in price or not price else f"${price}"
+    line = read_line(f"{text} {dollars}{each}" if price else text, where)
+    return replace(
+        line, text=text, category=_KINDS.get(kind, kind if kind in LABELS.values() else line.category)
+    )
+
+
 def _lines(text: str, path: Path) -> Iterator[TypedLine]:
     for number, row in enumerate(text.splitlines(), 1):
         line = row.strip()
@@ -65,6 +154,7 @@ def _lines(text: str, path: Path) -> Iterator[TypedLine]:
 def _line(row: str, where: str) -> TypedLine:
     """Return one row as a line: a kind of part before a colon or in bold, the part, and its price in brackets or in a
     column."""
+    row = write_in_english(row)
     found = _MARKDOWN.match(row)
     if found is not None:
         kind = found["kind"]
@@ -74,8 +164,9 @@ def _line(row: str, where: str) -> TypedLine:
         head, colon, tail = row.partition(":")
         is_kind = bool(colon) and head.strip().lower() in _KINDS
         kind, what, price = (head, tail, "") if is_kind else _cells_of(row)
-    if FOREIGN_PRICE.search(f"{what} {price}"):
-        raise foreign_price(price or what, where)
+    foreign = FOREIGN_PRICE.search(f"{what} {price}")
+    if foreign is not None:
+        raise foreign_price(foreign.group().strip(), where)
     bracket = _PRICE.search(what) if kind else None
     if bracket is not None and _is_price(bracket["usd"].partition("@")[0]):
         what = what[: bracket.start()]
@@ -107,8 +198,16 @@ def _cells_of(row: str) -> tuple[str, str, str]:
     return kind, " ".join(words[:1] if kind else words), priced.lstrip("~≈ ")
 
 
+_AMOUNT_ALONE: Final = re.compile(
+    r"(?:purchased for )?[~≈]? ?[-−]? ?(?:USD|US)? ?\$? ?[-−]? ?\d[\d .,'’]*(?:(?:[-–—]|to) ?\$? ?\d[\d .,]*)?"
+    r"(?:USD|\$)? ?(?:each|ea\.?|total)?",
+    re.IGNORECASE,
+)
+"""Price and nothing else; `4x32GB` in brackets is none."""
+
+
 def _is_price(text: str) -> bool:
-    return any(c.isdigit() for c in text) and not re.search(r"[A-Za-z]{3}", text)
+    return _AMOUNT_ALONE.fullmatch(" ".join(text.split())) is not None
 
 
 def _merge_lines(lines: Iterator[TypedLine]) -> list[TypedLine]:

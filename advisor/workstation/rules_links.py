@@ -5,14 +5,16 @@ from typing import Final
 from advisor.catalog import accelerators
 from advisor.catalog.schema.part import Board, Bridge, Cpu
 from advisor.catalog.units import GB, KILO
-from advisor.workstation.assembly import Assembly, Cards, Risers, Setting
+from advisor.workstation.assembly import TYPICAL, Assembly, Cards, Risers, Setting
 from advisor.workstation.rules import Finding, at_least, at_most, holds, match_rule, sum_rule
 
 MAX_RISER_M: Final = {2: 1.0, 3: 0.6, 4: 0.3, 5: 0.2}
 """Cable length up to which passive cables of a generation usually train without errors [m]; longer links need
 redrivers or retimers (istonecase.com, PCIe Gen4 vs Gen5 risers; an estimate)."""
-CORES_PER_CARD: Final = 2
+CORES_PER_CARD: Final = 1
 CORES_FOR_SYSTEM: Final = 2
+"""Physical cores without which engines slow down: one for each card, one for the API server and one for the engine.
+Source: vLLM documentation, optimization and tuning, CPU resources for GPU deployments."""
 
 
 def lanes_of(cards: Cards, board: Board) -> tuple[int, ...]:
@@ -32,8 +34,11 @@ def lanes_of_cards(cards: Cards, board: Board, setting: Setting) -> Finding:
     lanes = lanes_of(cards, board)
     if not lanes:
         if board.slots_known:
-            why = f"{board.name} has slots for {board.max_cards} of {cards.num} cards"
-            return Finding(0, setting.min_lanes, False, why, "a board with more slots, or fewer cards")
+            is_typical = TYPICAL in board.flags
+            name = f"a usual {board.chipset} board ({board.name})" if is_typical else board.name
+            why = f"{name} has slots for {board.max_cards} of {cards.num} cards"
+            remedy = "the name of your board" if is_typical else "a board with more slots, or fewer cards"
+            return Finding(0, setting.min_lanes, False, why, remedy, is_typical)
         why = f"no source says how {board.name} wires {cards.num} cards; known for {board.max_cards}"
         remedy = "a board whose lanes are known, or look them up"
         return Finding(0, setting.min_lanes, False, why, remedy, True)
@@ -103,6 +108,17 @@ def riser_lanes(risers: Risers, setting: Setting) -> Finding | None:
     if riser.lanes < setting.min_lanes:
         why += ": loading takes minutes, and tensor parallelism waits for them"
     return at_least(riser.lanes, setting.min_lanes, why, "x16 ribbon risers, or layers in turn and patience")
+
+
+@match_rule("switch-ports", "cards on a switch board", "cards", cards=lambda cards: cards.num)
+def switch_ports(cards: Cards, risers: Risers, setting: Setting) -> Finding | None:
+    """Compare the cards with those that a switch board takes; None without one."""
+    riser = risers.riser
+    if riser is None or not riser.ports:
+        return None
+    most = riser.ports * risers.num
+    why = f"{cards.num} cards on a switch board for {most}; cards that do not read each other share its slot"
+    return at_most(cards.num, most, why, "a second switch board, or fewer cards")
 
 
 @match_rule(
@@ -196,6 +212,7 @@ LINK_RULES: Final = (
     generation,
     riser_length,
     riser_lanes,
+    switch_ports,
     nvlink,
     pooling,
     cores,

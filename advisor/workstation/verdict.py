@@ -40,6 +40,8 @@ LEAST_SYSTEM_BYTES: Final = 60 * GB
 """Drive space of an operating system with drivers, an engine and its libraries [bytes]. Own assumption."""
 SERVER: Final = "server"
 """Flag of a board that is sold as a whole server, with its case, coolers and supplies."""
+OF_SLOTS: Final = frozenset(("pcie-lanes", "cpu-lanes", "slots", "riser-lanes"))
+"""Rules on the slots of a board, which do not concern cards on a switch board."""
 STARTS_WITH: Final = frozenset(("cpu", "board", "memory", "supplies"))
 """Places without which a machine does not start."""
 LANES_ON_UNKNOWN_BOARDS: Final = 8
@@ -92,7 +94,13 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
         *price_checks(listing),
     ]
     bounds = {check.rule for check in extra}
-    kept = [check for check in build.checks if not (check.is_unknown and check.rule in bounds)]
+    riser = listing.machine.risers.riser
+    skipped = OF_SLOTS if riser is not None and riser.ports else frozenset()
+    kept = [
+        check
+        for check in build.checks
+        if not (check.is_unknown and check.rule in bounds) and check.rule not in skipped
+    ]
     checks = sorted((*kept, *extra), key=worst_first)
     build = replace(build, checks=tuple(checks))
     total = sum(
@@ -267,6 +275,8 @@ def bound_checks(listing: Listing, setting: Setting) -> list[Check]:
     if machine.board is None and machine.memory is not None and machine.cpu is not None:
         found.append(_memory_of_cpu(machine.memory, machine.cpu))
     cards = machine.cards
+    if machine.risers.riser is not None and machine.risers.riser.ports:
+        return found
     if cards is None or not cards.cards or (machine.board is not None and lanes_of(cards, machine.board)):
         return found
     if machine.cpu is not None:

@@ -176,7 +176,7 @@ class RamKit(Part):
     ram_type: str
     registered: bool
     ecc: bool
-    modules: int = Field(ge=1, le=16)
+    modules: int = Field(ge=1, le=48)
     module_bytes: float = Field(gt=0)
     speed_mts: float = Field(gt=0)
 
@@ -260,12 +260,14 @@ class Storage(Part):
 
 
 class Riser(Part):
-    """Cable from a slot to a card."""
+    """Link from a slot to a card beside the board: a cable, an external dock, or a switch board for several cards."""
 
     pcie_generation: int
     length_m: float = Field(gt=0)
     lanes: int = Field(default=16, ge=1, le=16)
     """Number of lanes that the cable carries."""
+    ports: int = Field(default=0, ge=0, le=16)
+    """Number of cards that a switch board takes on one slot, whose lanes they share; 0 for anything else."""
 
     @property
     def price_classes(self) -> tuple[str, ...]:
