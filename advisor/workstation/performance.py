@@ -91,6 +91,17 @@ def formats(load: MachineLoad, engine: str) -> tuple[str, ...]:
     return (FOUR_BITS[engine],)
 
 
+def tried_formats(load: MachineLoad, engine: str, vendor: str) -> tuple[str, ...]:
+    """Return the weight formats to try on an engine and a vendor's cards: eight bits too where the engine has no
+    four-bit kernel for that vendor, so that more bits may be faster.
+
+    Source: published runs of R9700 and RX 7900 cards, catalog/data/efficiency/matmul; NVIDIA cards have Marlin.
+    """
+    found = formats(load, engine)
+    is_free = load.precision is None and engine == TENSOR_PARALLEL and vendor != "nvidia"
+    return (*found, "fp8") if is_free and found == (FOUR_BITS[engine],) else found
+
+
 def best_run(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
     """Return the fastest way to run the model on the hardware; None if it fits in none.
 
@@ -158,7 +169,7 @@ def _engines(hardware: Hardware, load: MachineLoad) -> list[str]:
 def _runs(hardware: Hardware, load: MachineLoad, engine: str) -> list[HardwareRun]:
     return [
         _run(replica, load, split)
-        for weights in formats(load, engine)
+        for weights in tried_formats(load, engine, accelerators.by_id(hardware.accelerator).vendor)
         for split, tp, pp in _splits(hardware.num, engine)
         if (replica := _replica(hardware, load, engine, weights, tp, pp)) is not None
     ]

@@ -51,13 +51,13 @@ def lanes_of_cards(cards: Cards, board: Board, setting: Setting) -> Finding:
     "PCIe lanes of the CPU",
     "lanes",
     cards=lambda cards: cards.num,
-    board=lambda board: board.lane_modes,
+    board=lambda board: (board.lane_modes, board.has_switch),
     cpu=lambda cpu: cpu.series.all_slot_lanes,
 )
 def cpu_lanes(cards: Cards, board: Board, cpu: Cpu, setting: Setting) -> Finding | None:
     """Compare the lanes of occupied slots with those that the CPU gives to slots."""
     lanes = lanes_of(cards, board)
-    if not lanes:
+    if not lanes or board.has_switch:
         return None
     given = cpu.series.all_slot_lanes
     # Desktop boards: the first two slots share the CPU's lanes, or the second is on the chipset, as a third is.
@@ -108,6 +108,30 @@ def riser_lanes(risers: Risers, setting: Setting) -> Finding | None:
     if riser.lanes < setting.min_lanes:
         why += ": loading takes minutes, and tensor parallelism waits for them"
     return at_least(riser.lanes, setting.min_lanes, why, "x16 ribbon risers, or layers in turn and patience")
+
+
+def _needs_resizable_bar(cards: Cards) -> bool:
+    return any(accelerators.by_id(name).vendor == "intel" for name in cards.accelerators)
+
+
+@match_rule(
+    "resizable-bar",
+    "memory of cards as the CPU maps it",
+    "",
+    cards=_needs_resizable_bar,
+    cpu=lambda cpu: cpu.series.resizable_bar,
+)
+def resizable_bar(cards: Cards, cpu: Cpu, setting: Setting) -> Finding | None:
+    """Judge Arc cards on CPUs whose boards do not map a card's whole memory.
+
+    Source: Intel, Arc desktop quick start guide: resizable BAR is required, with CPUs from the tenth generation of Core
+    and Ryzen 3000 on.
+    """
+    if not _needs_resizable_bar(cards):
+        return None
+    has = cpu.series.resizable_bar
+    why = f"Arc cards need resizable BAR; boards for {cpu.series.name} {'have' if has else 'lack'} it"
+    return holds(has, why, "a newer platform, or cards of another maker")
 
 
 @match_rule("switch-ports", "cards on a switch board", "cards", cards=lambda cards: cards.num)
@@ -213,6 +237,7 @@ LINK_RULES: Final = (
     riser_length,
     riser_lanes,
     switch_ports,
+    resizable_bar,
     nvlink,
     pooling,
     cores,

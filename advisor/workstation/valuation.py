@@ -32,6 +32,8 @@ WORST_LINK: Final = (3, 1)
 many: those of a mining board's riser."""
 LEAST_SERVER_LANES: Final = 40
 """Lanes for slots from which a CPU is one of workstations and servers, for which no board for miners is sold."""
+IN_THE_MACHINE: Final = "in the price of the machine"
+"""Source of the price of a part that is sold with its machine."""
 OWNED: Final = "you have it"
 """Source of the price of a part that the user has."""
 TWO_SOCKETS_FRACTION: Final = 0.7
@@ -196,6 +198,8 @@ def _bill_lines(
     """Return the lines of a bill for some equal parts: those that the user has, at no price, then those to buy."""
     held = sum(count for _, one, count in have.bill() if one == part) if have is not None else 0
     owned = min(held, num)
+    if part.sold_with:
+        return [_line_of_machine(category, part, num, book)]
     lines = []
     if owned:
         free = part_line(category, part, owned, None)
@@ -203,6 +207,14 @@ def _bill_lines(
     if num > owned:
         lines.append(part_line(category, part, num - owned, price_of(part, book)))
     return lines
+
+
+def _line_of_machine(category: str, part: Part, num: int, book: PriceBook) -> PartLine:
+    """Return the line of a part that is sold with a machine: the board bears the price of all."""
+    if isinstance(part, Board):
+        return replace(part_line(category, part, num, book.get(f"host/{part.id}")), name=part.sold_with)
+    line = part_line(category, part, num, None)
+    return replace(line, unit_price_usd=0.0, price_basis="user", source=IN_THE_MACHINE)
 
 
 def build_from_lines(

@@ -8,7 +8,7 @@ from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.part_prices import PriceBook
 from advisor.catalog.schema.part import Cpu
 from advisor.catalog.units import GB
-from advisor.workstation.assembly import Check, Memory, Setting, Severity, slot_widths
+from advisor.workstation.assembly import SERVER, Check, Memory, Setting, Severity, slot_widths
 from advisor.workstation.candidates import all_candidates
 from advisor.workstation.knee import speed_of
 from advisor.workstation.listing import PAIRED_SOCKETS, Listing
@@ -38,8 +38,6 @@ PLACES: Final = {
 
 LEAST_SYSTEM_BYTES: Final = 60 * GB
 """Drive space of an operating system with drivers, an engine and its libraries [bytes]. Own assumption."""
-SERVER: Final = "server"
-"""Flag of a board that is sold as a whole server, with its case, coolers and supplies."""
 OF_SLOTS: Final = frozenset(("pcie-lanes", "cpu-lanes", "slots", "riser-lanes"))
 """Rules on the slots of a board, which do not concern cards on a switch board."""
 STARTS_WITH: Final = frozenset(("cpu", "board", "memory", "supplies"))

@@ -26,6 +26,8 @@ class Part(Record):
     flags: tuple[str, ...] = ()
     """Doubts about the figures: unverified (the entry was not checked by hand), layout_assumed, ..."""
     source: str = "OpenDB"
+    sold_with: str = ""
+    """Name of the whole machine in whose price the part is; empty if it is sold alone."""
 
     @property
     def price_classes(self) -> tuple[str, ...]:
@@ -82,6 +84,8 @@ class CpuSeries(Record):
     an entry runs at the rate of its kit."""
     ram_full_mts: dict[str, float] = Field(default_factory=dict)
     """Highest transfer rate with two modules a channel, by kind of module [MT/s]."""
+    resizable_bar: bool = True
+    """Whether boards for these CPUs map the whole memory of a card."""
     source: str = ""
 
     @property
@@ -157,6 +161,8 @@ class Board(Part):
     ecc: bool = False
     sockets: int = Field(default=1, ge=1, le=2)
     """Number of CPUs that the board takes."""
+    has_switch: bool = False
+    """Whether slots share lanes of the CPU through a PCIe switch, so that they may have more than the CPU."""
 
     @property
     def price_classes(self) -> tuple[str, ...]:
@@ -323,6 +329,23 @@ class System(Part):
     @property
     def price_classes(self) -> tuple[str, ...]:
         return (f"system/{self.id}",)
+
+
+class UsedMachine(Record):
+    """Machine that is sold second-hand as a whole, without cards and drives."""
+
+    id: str
+    name: str
+    cpu: Cpu
+    board: Board
+    memory: RamKit
+    psu: Psu
+    case: Case
+    cooler: Cooler
+
+    @property
+    def price_key(self) -> str:
+        return f"host/{self.id}"
 
 
 class PowerFloor(Record):

@@ -67,6 +67,7 @@ def conditions(**fields: Any) -> Setting:
 FRAME = {"open_frame": True, "expansion_slots": 24, "form_factor": "Open frame"}
 
 SERIES = parts.cpu_series()
+WITHOUT_BAR = SERIES["epyc-sp3"].model_copy(update={"resizable_bar": False})
 OTHER_SERIES = SERIES["threadripper"].model_copy(update={"socket": "SP3", "channels": 8})
 
 BREAKS: dict[str, tuple[Change, Setting]] = {
@@ -100,6 +101,8 @@ BREAKS: dict[str, tuple[Change, Setting]] = {
                      , Setting()),
     "switch-ports": (lambda m: replace(m, risers=Risers(m.risers.riser.model_copy(update={"ports": 1}), 1)),  # type: ignore[union-attr]
                      Setting()),
+    "resizable-bar": (both(cards(accelerator="arc-b580"), part("cpu", series=WITHOUT_BAR),
+                           lambda m: replace(m, bridges=())), Setting()),
     "nvlink": (lambda m: replace(m, bridges=m.bridges * 2), Setting()),
     "peer-to-peer": (both(cards(accelerator="rtx-4090"), lambda m: replace(m, bridges=())), Setting()),
     "cpu-cores": (part("cpu", cores=3), Setting()),
