@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from advisor.catalog import accelerators, parts
+from advisor.catalog.cpu_names import CPU_WORDS
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.schema.part import GpuCard
 from advisor.catalog.units import GB, GIB
@@ -24,9 +25,6 @@ _HINTS: Final = frozenset(("pcie", "ws", "workstation"))
 """Words that prefer an accelerator, and that the names of other products bear too (`PCIe 4.0`)."""
 _SUFFIXES: Final = frozenset(("ti", "super", "d", "xt", "xtx", "gre", "ada", "max", "ultra"))
 """Words after a number that make it another model: an RTX 3060 Ti is no RTX 3060."""
-CPU_WORDS: Final = frozenset(
-    ("ryzen", "epyc", "xeon", "core", "threadripper", "cpu", "processor", "athlon", "celeron", "pentium")
-)
 _MODIFIED: Final = "modified"
 _MEMORY: Final = re.compile(r"(\d{1,3})gb")
 _NEAR_GB: Final = 0.8

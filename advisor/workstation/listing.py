@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from advisor.catalog import parts
+from advisor.catalog.cpu_names import find_cpu, plain_words
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import read_json, read_toml
 from advisor.catalog.part_prices import PriceBook, price_of
@@ -44,7 +45,6 @@ from advisor.workstation.part_names import (
     board_by_chipset,
     by_words,
     category_of,
-    cpu_in,
     grades_in,
     is_bare,
     kit_of,
@@ -52,7 +52,6 @@ from advisor.workstation.part_names import (
     named_supply,
     names_a_model,
     pair_of,
-    plain_words,
     psu_of,
     supply_watts,
     typical_card,
@@ -718,7 +717,7 @@ class _ListingReader:
         return bridge, line.quantity
 
     def cpu_(self, line: TypedLine) -> tuple[Part | None, int]:
-        cpu = cpu_in(line.what, is_labelled=True)
+        cpu = find_cpu(line.what, is_labelled=True)
         if cpu is None:
             pool = (*parts.planner_parts(Cpu), *parts.parts_for_lists(Cpu))
             raise unknown_part(line, "CPU", [cpu.name for cpu in pool])

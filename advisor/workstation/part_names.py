@@ -9,11 +9,12 @@ from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 
 from advisor.catalog import accelerators, parts
+from advisor.catalog.cpu_names import CPU_WORDS, find_cpu, plain_words
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.schema.part import Board, Cpu, GpuCard, Part, Psu, RamKit, Riser, board_tier
 from advisor.catalog.units import GIB
 from advisor.workstation.assembly import EFFICIENCY, GRADE_UNKNOWN, PLUGS_UNKNOWN, TYPICAL
-from advisor.workstation.card_names import CPU_WORDS, find_card_name
+from advisor.workstation.card_names import find_card_name
 from advisor.workstation.system_names import find_systems
 from advisor.workstation.typed_line import TypedLine
 
@@ -145,10 +146,6 @@ _BOARD_MODEL: Final = re.compile(
 _COOLER_MODEL: Final = re.compile(
     r"\bnh-[a-z]\d|\b(?:thermalright|deepcool ak\d|peerless assassin)\b", re.IGNORECASE
 )
-_VERSIONED: Final = re.compile(r"(\d{4})[- ]?v(\d)\b", re.IGNORECASE)
-_SAMPLE: Final = re.compile(r"(\d{4}[a-z]?)[- ]?(es|qs)\b", re.IGNORECASE)
-"""Engineering or qualification sample: EPYC 9554ES has the sockets, channels and lanes of the CPU that is sold."""
-_VERSION: Final = re.compile(r"v\d")
 _MODEL_NUMBER: Final = re.compile(r"(?:\b(?:RTX|GTX|RX|ARC|TESLA|QUADRO|RADEON|GEFORCE)\b)", re.IGNORECASE)
 GIGABYTES: Final = re.compile(r"(?:(\d{1,2})\s*[x×]\s*)?(\d{1,4}(?:\.\d+)?)\s*(GB|TB|GiB)\b", re.IGNORECASE)
 WATTS: Final = re.compile(r"(?<![\d.])(\d{3,5})\s*W(?:att)?s?\b", re.IGNORECASE)
@@ -231,11 +228,6 @@ def names_a_model(text: str, *allowed: str) -> bool:
     return any(not _SIZE.fullmatch(word) and word not in allowed for word in _telling(text))
 
 
-def plain_words(text: str) -> str:
-    """Return the words in the form in which they are compared: lower case, without makers that users do not type."""
-    return " ".join(re.findall(r"[a-z0-9.+]+", text.lower().replace("geforce", " ").replace("nvidia", " ")))
-
-
 def category_of(line: TypedLine) -> str:
     """Return the kind of part that a line names.
 
@@ -266,7 +258,7 @@ def category_of(line: TypedLine) -> str:
         raise unknown_part(line, "card", gpu_names())
     if WATTS.search(line.what) and (words & set(WORDS["psu"]) or is_bare_supply(line.what)):
         return "psu"
-    if cpu_in(line.what) is not None or _CPU_MODEL.search(line.what):
+    if find_cpu(line.what) is not None or _CPU_MODEL.search(line.what):
         return "cpu"
     if WATTS.search(line.what) and words & _supply_makers():
         return "psu"
@@ -385,32 +377,6 @@ def accelerator_of(line: TypedLine) -> str:
         sizes = " or ".join(f"{size} GB" for size in named.other_sizes_gb)
         why = f"{named.words} is in no record" + (f"; a card of this number has {sizes}" if sizes else "")
     raise unknown_part(line, "card", gpu_names(), why=why)
-
-
-def cpu_in(text: str, *, is_labelled: bool = False) -> Cpu | None:
-    """Return the CPU whose model number is among the words.
-
-    Numbers of servers' CPUs (EPYC 7302) are those of other things too: they count beside the name of their family, if
-    the line has no label.
-    """
-    words = set(plain_words(_SAMPLE.sub(r"\1 \2", _VERSIONED.sub(r"\1 v\2", text))).split())
-    best: Cpu | None = None
-    pool = [(cpu, False) for cpu in parts.planner_parts(Cpu)]
-    pool += [(cpu, True) for cpu in parts.parts_for_lists(Cpu)]
-    for cpu, needs_family in pool:
-        name = plain_words(cpu.name).split()
-        number = [word for word in name if any(c.isdigit() for c in word) and len(word) >= 4]
-        if not number or number[-1] not in words:
-            continue
-        version = name[-1] if _VERSION.fullmatch(name[-1]) else ""
-        if version and version not in words:
-            continue
-        is_plain = number[-1].isdigit() or len(number[-1]) < 5
-        if needs_family and is_plain and not is_labelled and not words & (CPU_WORDS | {"tr"} | set(name[:1])):
-            continue
-        if best is None or len(cpu.name) < len(best.name):
-            best = cpu
-    return best
 
 
 def pair_of(cpu: Cpu) -> Cpu:

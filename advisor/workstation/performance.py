@@ -91,7 +91,7 @@ def formats(load: MachineLoad, engine: str) -> tuple[str, ...]:
     return (FOUR_BITS[engine],)
 
 
-def tried_formats(load: MachineLoad, engine: str, vendor: str) -> tuple[str, ...]:
+def formats_to_try(load: MachineLoad, engine: str, vendor: str) -> tuple[str, ...]:
     """Return the weight formats to try on an engine and a vendor's cards: eight bits too where the engine has no
     four-bit kernel for that vendor, so that more bits may be faster.
 
@@ -169,7 +169,7 @@ def _engines(hardware: Hardware, load: MachineLoad) -> list[str]:
 def _runs(hardware: Hardware, load: MachineLoad, engine: str) -> list[HardwareRun]:
     return [
         _run(replica, load, split)
-        for weights in tried_formats(load, engine, accelerators.by_id(hardware.accelerator).vendor)
+        for weights in formats_to_try(load, engine, accelerators.by_id(hardware.accelerator).vendor)
         for split, tp, pp in _splits(hardware.num, engine)
         if (replica := _replica(hardware, load, engine, weights, tp, pp)) is not None
     ]

@@ -111,7 +111,7 @@ def planned_bridge(cards: Cards, bridges: tuple[Bridge, ...], setting: Setting) 
     return at_least(len(bridges), 1, f"{len(bridges)} bridges, planned with one", "an NVLink bridge")
 
 
-def _sold_with(place: str, machine_of: Callable[[Any], str]) -> MatchRule:
+def _rule_of_machine(place: str, machine_of: Callable[[Any], str]) -> MatchRule:
     """Return the rule that a part is sold with the machine of the board, or both are sold alone."""
 
     def judge(board: Board, choice: Any, setting: Setting) -> Finding:
@@ -123,11 +123,11 @@ def _sold_with(place: str, machine_of: Callable[[Any], str]) -> MatchRule:
 
 
 SOLD_TOGETHER: Final = (
-    _sold_with("cpu", lambda cpu: str(cpu.sold_with)),
-    _sold_with("memory", lambda memory: str(memory.kit.sold_with)),
-    _sold_with("supplies", lambda supplies: str(supplies.psus[0].sold_with)),
-    _sold_with("case", lambda case: str(case.sold_with)),
-    _sold_with("cooler", lambda cooler: str(cooler.sold_with)),
+    _rule_of_machine("cpu", lambda cpu: str(cpu.sold_with)),
+    _rule_of_machine("memory", lambda memory: str(memory.kit.sold_with)),
+    _rule_of_machine("supplies", lambda supplies: str(supplies.psus[0].sold_with)),
+    _rule_of_machine("case", lambda case: str(case.sold_with)),
+    _rule_of_machine("cooler", lambda cooler: str(cooler.sold_with)),
 )
 PLANNING_RULES: Final = (planned_memory, planned_links, planned_risers, planned_bridge, *SOLD_TOGETHER)
 """Rules on machines that the planner composes; a user's list is not judged by them."""

@@ -29,7 +29,7 @@ CHEAPER_BY: Final = 0.85
 LEAST_FRONTIER: Final = 4
 """Number of machines among which the knee is sought, however few are shown."""
 MOST_USED: Final = 2
-"""Number of machines with second-hand parts that an answer may show beside new ones."""
+"""Number of machines with second-hand parts that an answer may show next to new ones."""
 SAME_SPEED: Final = 0.99
 """Ratio of speeds above which two machines count as equally fast: predictions err by more, and prices do not. With
 LEAST_GAIN, which counts once for bandwidth and once for power, it keeps the best machine within 3 % of any other for
@@ -195,7 +195,7 @@ def raise_power(machine: Assembly, question: Question) -> Assembly:
 def _second_hand(
     program: Program, new: Sequence[Solution], question: Question, book: PriceBook, market: RentMarket
 ) -> list[Build]:
-    """Return the best machines with second-hand parts, beside those of new parts: the fastest, then one for less money;
+    """Return the best machines with second-hand parts, besides new ones: the fastest, then one for less money;
     none that a new one matches in price and speed."""
     money = question.budget_usd if question.budget_usd is not None else math.inf
     target = question.target_tokens_per_s

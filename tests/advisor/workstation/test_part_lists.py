@@ -1,4 +1,4 @@
-"""Ten lists as PCPartPicker writes them, each with the verdict that somebody who builds machines would give."""
+"""Ten lists as PCPartPicker writes them, each with the verdict that a builder would give."""
 
 import json
 from datetime import date
