@@ -8,8 +8,12 @@ from typing import Final
 from advisor.catalog.files import read_toml
 from advisor.catalog.parts import FOLDER
 
-_UNITS: Final = ((re.compile(r"(?<=\d)\s?[Gg]o\b"), "GB"), (re.compile(r"(?<=\d)\s?To\b"), "TB"))
-"""French and Spanish units of memory: 96 Go, 2 To."""
+_UNITS: Final = (
+    (re.compile(r"(?<=\d)\s?(?:[Gg]o|[Гг][Бб])\b"), "GB"),
+    (re.compile(r"(?<=\d)\s?(?:To|[Тт][Бб])\b"), "TB"),
+    (re.compile("[\u2010\u2011]"), "-"),
+)
+"""French and Russian units of memory (96 Go, 2 To), and hyphens that word processors write."""
 _UMLAUTS: Final = "äöü"
 _START: Final = r"(^[\s\-*•]*|[:：]\s*)"
 """Place where a number in words is one: at the start of a line or after its label."""
@@ -20,9 +24,9 @@ def write_in_english(text: str) -> str:
 
     Source: words.toml of the catalog.
     """
+    text = unicodedata.normalize("NFC", text).replace("：", ":")
     for unit, name in _UNITS:
         text = unit.sub(name, text)
-    text = unicodedata.normalize("NFC", text).replace("：", ":")
     words, numbers = _patterns()
     found = words[0].sub(lambda match: words[1][_plain(match.group())], text)
     return numbers[0].sub(lambda match: f"{match.group(1)}{numbers[1][_plain(match.group(2))]} ", found)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from advisor.catalog import parts
+from advisor.catalog import accelerators, parts
 from advisor.catalog.cpu_names import find_cpu, plain_words
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import read_json, read_toml
@@ -59,6 +59,7 @@ from advisor.workstation.part_names import (
     without_words,
     write_out,
 )
+from advisor.workstation.performance import TENSOR_PARALLEL
 from advisor.workstation.picker_text import read_picker_text, read_table_text
 from advisor.workstation.plan import PartLine, part_line, total_of
 from advisor.workstation.system_names import can_join, find_systems, with_memory, with_other_memory
@@ -293,7 +294,11 @@ def _joined_pieces_of(line: TypedLine) -> list[TypedLine]:
     found = [replace(line, what=pieces[0].strip(), text=pieces[0], category=None)]
     found += [replace(read_line(piece, line.where), text=piece) for piece in pieces[1:]]
     kinds = [_kind_of(one) for one in found]
-    if kinds[0] is None and len(pieces[0].split()) > 1 and set(kinds[1:]) <= {"gpu", "cpu", "ram", "board"}:
+    if (
+        kinds[0] is None
+        and len(pieces[0].split()) > 1
+        and set(kinds[1:]) <= {"gpu", "cpu", "ram", "board", "psu"}
+    ):
         kinds[0] = "unknown"
     if None in kinds or set(kinds) <= {"gpu", "bridge"} - ({"gpu"} if "bridge" not in kinds else set()):
         return []
@@ -511,6 +516,7 @@ class _ListingReader:
         self._notes += [
             f"{line.text.strip()!r} counts as {line.quantity}" for line in lines if line.is_worded
         ]
+        lines = [self._with_bare_memory(line, lines) for line in lines]
         categories = [self._category_of(line) for line in lines]
         places = sorted(range(len(lines)), key=lambda place: _READ_FIRST.get(categories[place], 2))
         found: dict[int, _ReadLine] = {}
@@ -563,6 +569,13 @@ class _ListingReader:
             self._notes.append(
                 f"the speed is that of {system.name} alone: cards beside a complete machine are priced, not judged"
             )
+
+    def _with_bare_memory(self, line: TypedLine, lines: Sequence[TypedLine]) -> TypedLine:
+        """Return a line that is nothing but a size as memory, if the list names a CPU or a board and no other memory."""
+        if line.category is not None or not _BARE_SIZE.fullmatch(line.what):
+            return line
+        kinds = {one.category or _kind_of(one) for one in lines if one is not line}
+        return replace(line, category="ram") if kinds & {"cpu", "board"} and "ram" not in kinds else line
 
     def _category_of(self, line: TypedLine) -> str:
         """Return the kind of part that a line names; `unknown` if nothing in it is known."""
@@ -685,6 +698,7 @@ class _ListingReader:
         maker = [card for card in cards if card.manufacturer.lower() in plain_words(line.what).split()]
         card = by_words(write_out(line.what), cards) or typical_card(maker or cards)
         self.note(line, card)
+        self._note_links(line, accelerator)
         link = link_in(line.what, _usual_riser())
         if link is not None:
             self._machine.setdefault("risers", Risers(link, 1 if link.ports else line.quantity))
@@ -692,6 +706,22 @@ class _ListingReader:
                 f"{line.what!r}: speeds take the link of: {link.name}; its case and supply are not judged"
             )
         return as_described(card, line.what), line.quantity
+
+    def _note_links(self, line: TypedLine, accelerator: str) -> None:
+        """Say that NVLink which a line names is not counted: no bridge fits the card, or no engine would use it."""
+        able = {name for bridge in parts.planner_parts(Bridge) for name in bridge.accelerators}
+        is_named = _BRIDGE_WORDS.search(line.text) and not _NO_BRIDGE.search(line.text)
+        if not is_named or accelerator in able:
+            return
+        record = accelerators.by_id(accelerator)
+        has_links = record.scale_up is not None and "bridge" not in record.scale_up.kind
+        why = (
+            f"the engines that run on it ({', '.join(record.engines)}) give each card layers of its own"
+            if has_links and TENSOR_PARALLEL not in record.engines
+            else "no record has a bridge for it"
+        )
+        if not has_links or TENSOR_PARALLEL not in record.engines:
+            self._notes.append(f"{line.text.strip()!r}: NVLink of {record.name} changes no speed here: {why}")
 
     def system(self, line: TypedLine) -> tuple[Part | None, int]:
         systems = find_systems(line.what)

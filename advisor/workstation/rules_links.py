@@ -190,6 +190,7 @@ def pooling(cards: Cards, bridges: tuple[Bridge, ...], setting: Setting) -> Find
 @sum_rule(
     "cpu-cores",
     "CPU cores",
+    severity="advice",
     unit="cores",
     needs={"cards": lambda cards, setting: float(CORES_PER_CARD * cards.num)},
     gives={"cpu": lambda cpu, setting: float(cpu.cores)},
@@ -204,6 +205,8 @@ def cores(actual: float, limit: float, machine: Assembly, setting: Setting) -> t
 CORES_OF_CLASS: Final = {0: 8, 1: 6, 2: 8}
 """Cores of the CPU that builders usually combine with a number of cards; four more for each further card. Tokenising,
 sampling and loading keep them busy. Own assumption; cards of 48 GB count as two."""
+MOST_CORES_OF_CLASS: Final = 24
+"""Cores from which more are never asked for. Own assumption."""
 LARGE_CARD_BYTES: Final = 48 * GB
 
 
@@ -225,9 +228,9 @@ def _class_of(cards: Cards) -> int:
 def cpu_class(cards: Cards, cpu: Cpu, setting: Setting) -> Finding:
     """Compare the CPU's cores with those that builders combine with as many cards."""
     num = _class_of(cards)
-    wanted = CORES_OF_CLASS.get(num, CORES_OF_CLASS[2] + 4 * (num - 2))
+    wanted = min(CORES_OF_CLASS.get(num, CORES_OF_CLASS[2] + 4 * (num - 2)), MOST_CORES_OF_CLASS)
     why = f"{cpu.cores} cores beside {cards.num or 'no'} cards; {wanted} are usual"
-    return at_least(cpu.cores, min(wanted, 24), why, f"a CPU with {wanted} cores")
+    return at_least(cpu.cores, wanted, why, f"a CPU with {wanted} cores")
 
 
 LINK_RULES: Final = (

@@ -279,7 +279,9 @@ def bound_checks(listing: Listing, setting: Setting) -> list[Check]:
         return found
     if machine.cpu is not None:
         given = machine.cpu.series.all_slot_lanes
+        riser = machine.risers.riser
         each = max(setting.min_lanes, LANES_ON_UNKNOWN_BOARDS)
+        each = min(each, riser.lanes) if riser is not None and machine.risers.num else each
         wanted = each * cards.num
         why = (
             f"{cards.num} cards at x{each} want {wanted} lanes on any board; {machine.cpu.name} gives "

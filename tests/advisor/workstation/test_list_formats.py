@@ -152,6 +152,39 @@ def test_a_price_that_is_none_is_refused_with_its_row(price: str, tmp_path: Path
         read_file(tmp_path, "list.csv", f'name,price\nRyzen 5 5600,100\nRTX 3090,"{price}"\n')
 
 
+def test_a_table_with_tabs_is_a_table(tmp_path: Path) -> None:
+    rows = [
+        "Qty\tPart\tPrice",
+        "2\tRTX 4090 24GB\t$3,600.00",
+        "2\t48GB DDR5-5600 UDIMM\t$1,000.00",
+        "1\t1600W PSU\t$400.00",
+    ]
+    listing = read_file(tmp_path, "list.txt", "\n".join(rows))
+    assert [(line.category, line.quantity) for line in listing.bill] == [("gpu", 2), ("ram", 2), ("psu", 1)]
+    assert listing.total_usd == 5000.0
+
+
+def test_a_title_is_no_part_and_a_bare_size_is_memory(tmp_path: Path) -> None:
+    listing = read_file(tmp_path, "list.txt", "My server:\nRTX 3090\nThreadripper 3960X\n128GB\n")
+    assert not listing.unknown
+    assert listing.machine.memory is not None
+    assert listing.machine.memory.capacity_bytes == 128 * 2**30
+
+
+def test_nvlink_that_changes_no_speed_is_told() -> None:
+    for text in ("4x V100 SXM2 32GB with NVLink", "2x RTX 2080 Ti with NVLink"):
+        assert any("NVLink" in note and "no speed" in note for note in read(text, "case").notes)
+    assert not any("no speed" in note for note in read("2x RTX 3090 with NVLink", "case").notes)
+
+
+def test_cards_on_narrow_risers_want_as_many_lanes_as_those_carry() -> None:
+    lines = ("8x P104-100", "Celeron G3930", "8x USB risers", "8GB DDR4", "mining frame")
+    question = Question(MachineLoad(models.get("8b").record))
+    checks = judge_listing(read(*lines), question, price_book(), better=False).build.checks
+    assert not any(check.rule == "cpu-lanes" and not check.passed for check in checks)
+    assert next(check.verdict for check in checks if check.rule == "cpu-cores") == "advice"
+
+
 CARDS: Final = ("RTX 3090", "RTX A6000", "V100 SXM2 16GB", "RTX 5060 Ti 16GB", "Tesla P40")
 COUNTED: Final = (
     "{} (pair)",
