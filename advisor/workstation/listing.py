@@ -571,7 +571,7 @@ class _ListingReader:
             )
 
     def _with_bare_memory(self, line: TypedLine, lines: Sequence[TypedLine]) -> TypedLine:
-        """Return a line that is nothing but a size as memory, if the list names a CPU or a board and no other memory."""
+        """Return a line that is only a size as memory, if the list names a CPU or a board and no other memory."""
         if line.category is not None or not _BARE_SIZE.fullmatch(line.what):
             return line
         kinds = {one.category or _kind_of(one) for one in lines if one is not line}

@@ -209,10 +209,14 @@ def repair_parts(machine: Assembly, question: Question, rng: random.Random) -> A
 
 def draw_load(rng: random.Random) -> MachineLoad:
     """Return a model and how it is used."""
+    # Many streams of long prompts take more memory than any workstation has.
+    concurrency, input_tokens = rng.choice(
+        ((1, 512), (1, 2048), (1, 8192), (1, 32768), (4, 512), (4, 8192), (16, 2048), (64, 512))
+    )
     return MachineLoad(
         models.get(rng.choice(MODELS)).record,
-        concurrency=rng.choice((1, 1, 1, 4, 16, 64)),
-        input_tokens=rng.choice((512, 2048, 8192, 32768)),
+        concurrency=concurrency,
+        input_tokens=input_tokens,
         workload="finetune" if rng.random() < 0.1 else "serve",
         precision=rng.choice((None, None, None, "q4_k_m", "q8_0", "int4", "bf16")),
         engine=rng.choice((None, None, None, "llama.cpp", "vllm")),
