@@ -237,6 +237,23 @@ def category_of(line: TypedLine) -> str:
     """
     words = set(re.findall(r"[a-z0-9.\-]+", line.what.lower()))
     words |= set(re.findall(r"\b(?:ddr[345]|rdimms?|udimm)", line.what.lower()))
+    category = _category_by_model(line, words) or _category_by_words(line.what, words)
+    if category is not None:
+        return category
+    plain = REVISION.sub(" ", line.what)
+    for category, found in parts.all_parts().items():
+        pool = (*found, *parts.named_parts(category))
+        if category in ("gpu", "cpu", *WORDS) and by_words(plain, pool, strict=True) is not None:
+            return category
+    names = [part.name for found in parts.all_parts().values() for part in found]
+    raise unknown_part(line, "part", [*gpu_names(), *names])
+
+
+def _category_by_model(line: TypedLine, words: set[str]) -> str | None:
+    """Return the kind of part by models, sizes and ratings that a line names; None if it names none.
+
+    Raises: UnknownPartError: it names a card by a number that is in no record.
+    """
     for category in ("bridge", "riser", "link"):
         if words & set(WORDS[category]):
             return category
@@ -244,7 +261,6 @@ def category_of(line: TypedLine) -> str:
         return "riser"
     if find_systems(line.what):
         return "system"
-    plain = REVISION.sub(" ", line.what)
     is_board = bool(words & set(WORDS["board"])) or board_by_chipset(line.what) is not None
     if is_memory_by_size(line.what, words) and not is_board:
         return "ram"
@@ -264,30 +280,28 @@ def category_of(line: TypedLine) -> str:
         return "psu"
     if supply_watts(line.what) and find_card_name(PLUG_CLAIM.sub(" ", line.what)) is None:
         return "psu"
-    if _BOARD_MODEL.search(line.what):
+    return None
+
+
+def _category_by_words(text: str, words: set[str]) -> str | None:
+    """Return the kind of part by the words of a line that names no model that is known; None if no word tells."""
+    if _BOARD_MODEL.search(text):
         return "board"
-    if _COOLER_MODEL.search(line.what):
+    if _COOLER_MODEL.search(text):
         return "cooler"
     for category in ("board", "ram", "storage", "psu", "cooler", "case", "nic"):
         if words & set(WORDS[category]):
             return category
-    if is_board:
+    if board_by_chipset(text) is not None:
         return "board"
-    if _DOCK.search(line.what):
+    if _DOCK.search(text):
         return "riser"
     if words & _CARD_WORDS:
         return "gpu"
-    size = GIGABYTES.search(line.what)
+    size = GIGABYTES.search(text)
     if size is not None and size.group(3).lower() == "tb":
         return "storage"  # modules of a terabyte would be named as memory
-    if words & _OTHER_WORDS:
-        return "other"
-    for category, found in parts.all_parts().items():
-        pool = (*found, *parts.named_parts(category))
-        if category in ("gpu", "cpu", *WORDS) and by_words(plain, pool, strict=True) is not None:
-            return category
-    names = [part.name for found in parts.all_parts().values() for part in found]
-    raise unknown_part(line, "part", [*gpu_names(), *names])
+    return "other" if words & _OTHER_WORDS else None
 
 
 def link_in(text: str, cable: Riser) -> Riser | None:
