@@ -223,7 +223,7 @@ def used_machines() -> tuple[UsedMachine, ...]:
         pieces["board"] = boards[entry["board"]].model_copy(update=sold)
         pieces["cpu"] = cpus[entry["cpu"]].model_copy(update=sold)
         values = {"id": entry["id"], "name": entry["name"], **pieces}
-        found.append(UsedMachine.model_construct(**values))
+        found.append(UsedMachine.model_validate(values))
     return tuple(found)
 
 

@@ -114,6 +114,12 @@ _COLUMNS: Final = {
 """Names of columns by what they hold; the first one that a table has counts."""
 
 
+_OWN_KINDS: Final = frozenset((*LABELS.values(), "bridge", "link", "system"))
+"""Categories as `build -o bill.csv` writes them."""
+_NOTHING: Final = re.compile(r"\$?\s*0+(?:\.0*)?")
+"""Price of a part that is in the price of another, or that the user has."""
+
+
 def _columns_of(header: list[str]) -> dict[str, int]:
     """Return the place of each known column."""
     names = [cell.strip().lower() for cell in header]
@@ -137,14 +143,15 @@ def _table_line(row: list[str], places: dict[str, int], where: str) -> TypedLine
     foreign = FOREIGN_PRICE.search(price)
     if foreign is not None:
         raise foreign_price(foreign.group().strip(), where)
+    is_included = _NOTHING.fullmatch(price) is not None
+    price = "" if is_included else price
     quantity = _cell(row, places, "quantity")
     text = " ".join(filter(None, (f"{quantity}x" if quantity else "", _cell(row, places, "name"))))
     each = " each" if column == "each" else ""
     dollars = price if "$" in price or not price else f"${price}"
     line = read_line(f"{text} {dollars}{each}" if price else text, where)
-    return replace(
-        line, text=text, category=_KINDS.get(kind, kind if kind in LABELS.values() else line.category)
-    )
+    known = kind if kind in _OWN_KINDS else line.category
+    return replace(line, text=text, category=_KINDS.get(kind, known), is_included=is_included)
 
 
 def _lines(text: str, path: Path) -> Iterator[TypedLine]:

@@ -28,6 +28,9 @@ CHEAPER_BY: Final = 0.85
 """Highest price of each further build over that of the one before."""
 LEAST_FRONTIER: Final = 4
 """Number of machines among which the knee is sought, however few are shown."""
+USED_LEADS_FROM: Final = 1.5
+"""Speed of a machine with second-hand parts over that of the knee from which it heads an answer: no warranty is worth a
+third of the speed. Own choice; half as much again as the step that a builder feels."""
 MOST_USED: Final = 2
 """Number of machines with second-hand parts that an answer may show next to new ones."""
 SAME_SPEED: Final = 0.99
@@ -255,12 +258,16 @@ def _is_fast_enough(build: Build, question: Question) -> bool:
 
 
 def _sort_builds(builds: list[Build], question: Question) -> tuple[Build, ...]:
-    """Return the builds, with a target the cheapest first, else the knee, then the fastest; then those whose price is
-    one page's estimate, and last those that another beats in both."""
+    """Return the builds, with a target the cheapest first, else the knee or a used machine that is far faster, then the
+    fastest; then those whose price is one page's estimate, and last those that another beats in both."""
 
     by_price = question.target_tokens_per_s is not None
     best = None if by_price else knee(steps(builds))
     first = None if best is None else (best.name, best.total_usd)
+    used = [build for build in builds if build.is_used and build.kind == "parts"]
+    fastest = max(used, key=speed_of, default=None)
+    if best is not None and fastest is not None and speed_of(fastest) > USED_LEADS_FROM * best.tokens_per_s:
+        first = (fastest.name, fastest.total_usd)
     return tuple(
         sorted(
             builds,

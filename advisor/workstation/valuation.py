@@ -212,7 +212,8 @@ def _bill_lines(
 def _line_of_machine(category: str, part: Part, num: int, book: PriceBook) -> PartLine:
     """Return the line of a part that is sold with a machine: the board bears the price of all."""
     if isinstance(part, Board):
-        return replace(part_line(category, part, num, book.get(f"host/{part.id}")), name=part.sold_with)
+        machine = next(one for one in parts.used_machines() if one.name == part.sold_with)
+        return replace(part_line(category, part, num, book.get(machine.price_key)), name=machine.name)
     line = part_line(category, part, num, None)
     return replace(line, unit_price_usd=0.0, price_basis="user", source=IN_THE_MACHINE)
 

@@ -395,6 +395,11 @@ def price_warnings(builds: Sequence[Build], as_of: datetime.date) -> tuple[str, 
         for build in builds
         if build.rests_on_one_estimate
     ]
+    found += [
+        f"{build.name} has second-hand parts: without warranty, at prices of what others paid; test them before you pay"
+        for build in builds
+        if build.is_used and build.kind == "parts"
+    ]
     missing = [line.name for build in builds for line in build.parts if line.unit_price_usd is None]
     if missing:
         found.append(f"no price is known for {', '.join(missing)}: the total leaves them out")

@@ -146,6 +146,23 @@ def test_the_bill_of_a_plan_is_a_list(tmp_path: Path) -> None:
         read_file(tmp_path, "two.csv", "\n".join([*rows, *bill, f"{other.name},gpu,RTX 3090,1,800,800"]))
 
 
+def test_the_bill_of_a_used_machine_is_a_list(tmp_path: Path) -> None:
+    book = price_book()
+    question = Question(MachineLoad(models.get("qwen3-14b").record), budget_usd=800.0, systems=False, top=1)
+    (build,) = plan(question, book, RentMarket(())).builds
+    header = "category,name,quantity,unit_price_usd,usd"
+    bill = [f'{p.category},"{p.name}",{p.quantity},{p.unit_price_usd},{p.usd}' for p in build.parts]
+    listing = read_file(tmp_path, "bill.csv", "\n".join([header, *bill]))
+    assert listing.total_usd == pytest.approx(build.total_usd)
+    assert listing.machine.board is not None
+    checked = judge_listing(listing, question, book, better=False)
+    assert not checked.broken
+    assert checked.build.performance is not None
+    assert build.performance is not None
+    listed = checked.build.performance.decode_tokens_per_s.value
+    assert listed == pytest.approx(build.performance.decode_tokens_per_s.value, rel=0.02)
+
+
 @pytest.mark.parametrize("price", ["899,00 €", "£700", "CA$900", "-$50", "abc", "$1.2.3"])
 def test_a_price_that_is_none_is_refused_with_its_row(price: str, tmp_path: Path) -> None:
     with pytest.raises(InputFileError, match="row 3"):

@@ -248,10 +248,15 @@ def draw_near_a_plan(seed: int) -> Draw | None:
         builds = plan(question, BOOK, RentMarket(())).builds
     except InfeasibleError:
         return None
+    # Parts of a machine that is sold whole have no others in their place.
+    alone = [
+        build.machine
+        for build in builds
+        if build.machine and build.machine.board and not build.machine.board.sold_with
+    ]
     best: Draw | None = None
-    for _ in range(MOST_TRIES):
-        base = rng.choice(builds).machine
-        assert base is not None
+    for _ in range(MOST_TRIES if alone else 0):
+        base = rng.choice(alone)
         machine = change_parts(base, rng)
         usd = usd_of(machine)
         if usd == float("inf") or (machine.cards and machine.cards.num > limits.max_cards):

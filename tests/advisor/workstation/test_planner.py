@@ -15,7 +15,7 @@ from advisor.workstation.hardware import Hardware
 from advisor.workstation.optimiser import Program
 from advisor.workstation.performance import MachineLoad, best_run
 from advisor.workstation.plan import Build, Question
-from advisor.workstation.planner import complete_question, plan, program_for
+from advisor.workstation.planner import USED_LEADS_FROM, complete_question, plan, program_for
 from advisor.workstation.rents import RentMarket
 from advisor.workstation.rule_book import judge, rules_for
 from advisor.workstation.rules_fit import LEAST_RAM_BYTES
@@ -296,3 +296,17 @@ def test_eight_bits_are_tried_where_four_are_slow_and_never_make_a_machine_slowe
     assert in_turn is not None
     assert divided.split == "tensor parallel"
     assert divided.output_tokens_per_s.value > 1.5 * in_turn.output_tokens_per_s.value
+
+
+def test_a_used_machine_heads_an_answer_only_if_it_is_far_faster() -> None:
+    for model, budget in (("8b", 700.0), ("gpt-oss-20b", 1200.0), ("8b", 1500.0), ("qwen3-32b", 1800.0)):
+        asked = replace(question(model, budget), systems=True, top=8)
+        builds = plan(asked, price_book(), NO_RENT).builds
+        new = max((decode_of(build) for build in builds if not build.is_used), default=0.0)
+        used = max(
+            (decode_of(build) for build in builds if build.is_used and build.kind == "parts"), default=0.0
+        )
+        if used > USED_LEADS_FROM * new:
+            assert decode_of(builds[0]) == used
+        elif new:
+            assert not builds[0].is_used
