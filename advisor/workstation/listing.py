@@ -355,7 +355,8 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
         for kind, one in zip(kinds, found, strict=True)
     ]
     known = {kind for kind in kinds if kind}
-    if len(known) < 2 or 2 * sum(map(bool, kinds)) < len(kinds):
+    are_alike = len(known) == 1 and known <= set(_JOINED_KINDS) and all(kinds)
+    if (len(known) < 2 and not are_alike) or 2 * sum(map(bool, kinds)) < len(kinds):
         return []
     listed = [
         replace(one, category=None if _JOINED.search(one.text) else kind or None)

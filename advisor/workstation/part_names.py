@@ -294,6 +294,8 @@ def _category_by_words(text: str, words: set[str]) -> str | None:
             return category
     if board_by_chipset(text) is not None:
         return "board"
+    if words & _OTHER_WORDS:
+        return "other"
     if _DOCK.search(text):
         return "riser"
     if words & _CARD_WORDS:
@@ -301,7 +303,7 @@ def _category_by_words(text: str, words: set[str]) -> str | None:
     size = GIGABYTES.search(text)
     if size is not None and size.group(3).lower() == "tb":
         return "storage"  # modules of a terabyte would be named as memory
-    return "other" if words & _OTHER_WORDS else None
+    return None
 
 
 def link_in(text: str, cable: Riser) -> Riser | None:

@@ -250,6 +250,23 @@ def test_modules_named_by_a_maker_keep_the_kind_that_the_line_states() -> None:
         assert memory.kit.registered, maker
 
 
+@pytest.mark.parametrize(
+    "text", ["Two RTX 6000 Ada, one RTX A6000", "2x RTX 6000 Ada; RTX A6000", "2x 6000 Ada / 1x A6000"]
+)
+def test_unlike_cards_in_one_line_are_all_read(text: str) -> None:
+    cards = read(text, "case $100").machine.cards
+    assert cards is not None
+    assert sorted(cards.accelerators) == ["rtx-6000-ada", "rtx-a6000"]
+    assert cards.num == 3
+
+
+def test_a_cable_of_a_dock_is_no_dock() -> None:
+    assert [line.category for line in read("Mac Studio M3 Ultra 512GB", "Thunderbolt 5 cable").bill] == [
+        "system",
+        "other",
+    ]
+
+
 def test_a_price_behind_a_cable_is_not_that_of_the_machine() -> None:
     listing = read("2x NVIDIA DGX Spark 128GB, ConnectX-7 200G DAC cable $80")
     assert [line.category for line in listing.bill] == ["system", "other"]
