@@ -213,7 +213,7 @@ def test_what_is_assumed_or_foreign_heads_no_list(costs, prices, order, roles) -
 
 
 def test_what_may_miss_its_limit_heads_no_list() -> None:
-    """It gives way to what is likely to keep the limit and may cost no more."""
+    """An item that may miss its limit gives way to what is likely to keep the limit and may cost no more."""
     first, second = options((1.0, 1.6, "modelled"), (1.5, 1.9, "modelled"))
     sold = [offer("list", 9)] * 2
     bold = replace(first, reasons=(MayNotHold(0.6),))
