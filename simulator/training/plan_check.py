@@ -78,6 +78,11 @@ def faults(plan: TrainingPlan, job: TrainingJob, domain: int) -> Iterator[tuple[
             f"TP {plan.tensor_parallel} does not divide {shape.num_heads} attention heads",
             "each rank holds whole heads",
         )
+    elif "ulysses_sp" in job.features and shape.num_heads % (plan.tensor_parallel * plan.context_parallel):
+        yield (
+            f"CP {plan.context_parallel} does not divide {shape.num_heads} attention heads",
+            "Ulysses gives each context rank whole heads",
+        )
     if plan.tensor_parallel > domain:
         yield f"TP {plan.tensor_parallel} spans machines", f"the fast fabric joins {domain} accelerators"
     parts = plan.pipeline_parallel * plan.virtual_stages
@@ -93,6 +98,11 @@ def faults(plan: TrainingPlan, job: TrainingJob, domain: int) -> Iterator[tuple[
             f"{shape.num_layers} layers for {plan.pipeline_parallel} stages × {plan.virtual_stages} chunks",
             "every chunk holds at least one layer",
         )
+    if plan.pipeline_parallel == 1 and (plan.virtual_stages > 1 or plan.schedule != "1f1b"):
+        schedule = (
+            f"{plan.virtual_stages} chunks" if plan.virtual_stages > 1 else f"the schedule {plan.schedule}"
+        )
+        yield f"{schedule} on one stage", "chunks and schedules order the stages of a pipeline: PP 2 or more"
     chunks = CHUNKS.get(plan.schedule, 1)
     if plan.virtual_stages > 1 and plan.schedule != "interleaved" and plan.virtual_stages != chunks:
         yield (
@@ -126,10 +136,11 @@ def faults(plan: TrainingPlan, job: TrainingJob, domain: int) -> Iterator[tuple[
 def _expert_faults(plan: TrainingPlan, shape: ModelLimits) -> Iterator[tuple[str, str]]:
     ep = plan.expert_parallel
     etp = plan.expert_tensor_parallel or plan.tensor_parallel
-    if ep == 1:
+    if not shape.num_experts and max(ep, plan.expert_tensor_parallel) > 1:
+        degree = f"EP {ep}" if ep > 1 else f"ETP {etp}"
+        yield f"{degree} for a model without experts", "expert parallelism divides the experts of a mixture"
+    elif ep == 1:
         return
-    if not shape.num_experts:
-        yield f"EP {ep} for a model without experts", "expert parallelism divides the experts of a mixture"
     elif shape.num_experts % ep:
         yield f"EP {ep} does not divide {shape.num_experts} experts", "every rank holds whole experts"
     elif (plan.tensor_parallel * plan.context_parallel * plan.data_parallel) % (ep * etp):

@@ -313,7 +313,7 @@ def test_megatrons_releases_have_a_date() -> None:
         for version in ("0.11", "0.18.2")
     )
     assert old > new
-    other = replace(mixtral, framework="peft", framework_version="0.14")
+    other = replace(mixtral, framework="fsdp", framework_version="0.14")
     assert framework_costs(other, "blackwell") == framework_costs(
         replace(other, framework_version=""), "blackwell"
     )
