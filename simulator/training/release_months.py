@@ -7,6 +7,8 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.training import months_of_versions
 from advisor.simulator.training.job import TrainingJob
 
+UNDATED: Final = "2026-04"
+"""Month of software whose release is not stated."""
 _CONTAINER: Final = re.compile(r"2\d\.\d\d(\.|$)")
 _DATE: Final = re.compile(r"(20\d\d)(-\d\d)?(?![\d.])")
 _YEAR: Final = re.compile(r"20\d\d")

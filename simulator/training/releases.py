@@ -1,6 +1,6 @@
 """Releases of training frameworks: the one that a plan needs, and the features that a release switches on by itself."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -17,6 +17,9 @@ UNFUSED_UNTIL: Final = "2024-06"
 """Month from which Megatron-LM attends through Transformer Engine by default; before, it stored scores unless
 --use-flash-attn was given. Source: NVIDIA/Megatron-LM, commit e7b74a4b7e (--transformer-impl, 2024-04-02), released
 with Megatron-Core 0.7.0."""
+COMPILED_LOSS_SINCE: Final = "2025-04"
+"""Month from which torchtitan compiles the loss with the model. Source: pytorch/torchtitan, commit bbb1b616e
+(2025-04-02), build_loss_fn."""
 WITHOUT_FUSED_ATTENTION: Final = frozenset({"pascal", "volta", "turing"})
 """Architectures on which Megatron-LM stores scores: Transformer Engine's kernels begin with compute capability 8.0.
 Source: NVIDIA, Transformer Engine, datatype and hardware support matrix."""
@@ -117,3 +120,12 @@ def features_at(framework: str, month: str, architecture: str = "") -> frozenset
     """
     is_old = (bool(month) and month < UNFUSED_UNTIL) or architecture in WITHOUT_FUSED_ATTENTION
     return frozenset({"unfused_attention"} if framework == "megatron" and is_old else ())
+
+
+def compiled_with(framework: str, features: Set[str], month: str) -> frozenset[str]:
+    """Return what a framework of a month compiles together with the layers: torchtitan's loss.
+
+    Source: as COMPILED_LOSS_SINCE.
+    """
+    is_compiled = framework == "torchtitan" and "compile" in features and month >= COMPILED_LOSS_SINCE
+    return frozenset({"fused_ce"} if is_compiled else ())

@@ -20,7 +20,8 @@ from advisor.simulator.training.lattice import LatticeLimits
 from advisor.simulator.training.launch_flags import launch_flags
 from advisor.simulator.training.plan import Recompute, Schedule, Sharding, TrainingPlan
 from advisor.simulator.training.reinforcement import generates
-from advisor.simulator.training.releases import features_at, limits_at, missing_features
+from advisor.simulator.training.release_months import UNDATED, release_month
+from advisor.simulator.training.releases import compiled_with, features_at, limits_at, missing_features
 
 FRAMEWORKS: Final[Mapping[str, tuple[str, ...]]] = {
     "nvidia": ("megatron", "torchtitan"),
@@ -224,6 +225,7 @@ def training_job(
     Source: features_of; advisor.simulator.training.releases for a release of which the month is stated.
     """
     old = features_at(framework, version if version.startswith("20") else "", architecture)
+    compiled = compiled_with(framework, switches, release_month(framework, version) or UNDATED)
     return TrainingJob(
         model,
         sequence_tokens,
@@ -236,7 +238,7 @@ def training_job(
         lora_rank=lora_rank,
         optimizer=optimizer,
         mean_sequence_tokens=mean_sequence_tokens,
-        features=features_of(method, framework, compute_dtype) | old | switches,
+        features=features_of(method, framework, compute_dtype) | old | compiled | switches,
     )
 
 
