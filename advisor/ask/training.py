@@ -223,6 +223,12 @@ def _rollout(typed: TrainingInput, load: LoadOptions) -> RolloutTask:
             why="its tokens follow from steps, prompts, samples and their lengths",
             fix="--rl-steps, --prompts, --samples, --input-tokens, --output-tokens",
         )
+    if RULES_OF_LOOPS[typed.algorithm].compares_answers and typed.samples == 1:
+        raise AdvisorError(
+            f"--samples 1 teaches nothing with {typed.algorithm}",
+            why="an output's reward counts relative to the other outputs of its prompt",
+            fix="--samples 2 or more, or --algorithm ppo",
+        )
     reward_s = parse_seconds(typed.reward_time, "--reward-time") if typed.reward_time else 0.0
     reward = models.get(typed.reward_model).record.id if typed.reward_model else ""
     return RolloutTask(

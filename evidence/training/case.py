@@ -24,7 +24,7 @@ from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import Method, TrainingJob
 from advisor.simulator.training.plan import RECOMPUTES, Sharding, TrainingPlan
 from advisor.simulator.training.release_months import release_month
-from advisor.simulator.training.releases import compiled_with
+from advisor.simulator.training.releases import features_of_compilation
 from advisor.simulator.training.switches import (
     OTHER_WORDS,
     Switches,
@@ -304,7 +304,9 @@ def _job(
             unstated.discard("recompute")
             plan = replace(plan, recompute="modules" if recipe.recomputes else "none")
     features |= {name for name in ("compile", "async_tp") if cells.flag(name)}
-    features |= compiled_with(family, features, release_month(family, version) or release_month(family, date))
+    features |= features_of_compilation(
+        family, features, release_month(family, version) or release_month(family, date)
+    )
     features |= {"paged_optimizer"} if paged else set()
     features |= {"fused_optimizer"} if "fused" in cells.text("optimizer").casefold() else set()
     return plan, TrainingJob(

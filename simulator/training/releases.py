@@ -1,6 +1,7 @@
 """Releases of training frameworks: the one that a plan needs, and the features that a release switches on by itself."""
 
-from collections.abc import Iterator, Set
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -122,7 +123,7 @@ def features_at(framework: str, month: str, architecture: str = "") -> frozenset
     return frozenset({"unfused_attention"} if framework == "megatron" and is_old else ())
 
 
-def compiled_with(framework: str, features: Set[str], month: str) -> frozenset[str]:
+def features_of_compilation(framework: str, features: AbstractSet[str], month: str) -> frozenset[str]:
     """Return what a framework of a month compiles together with the layers: torchtitan's loss.
 
     Source: as COMPILED_LOSS_SINCE.

@@ -308,6 +308,8 @@ BAD = (
     "recommend --model 70b --workload train --tokens 1T --gpu h100 --gpus 512 --mtbf-hours 50",
     "recommend --model 70b --workload train --tokens 1T --gpu h100 --gpus 512 --mtbf-hours 20 --elastic",
     "recommend --model 7b --workload finetune --method lora --lora-rank 512 --own 1xrtx-4090",
+    "recommend --model 8b --workload rl --algorithm rloo --samples 1",
+    "recommend --model 8b --workload finetune --method lora --gpu tpu-v5e --gpus 8",
     "recommend --model 8b --workload train",
     "recommend --workload train --tokens 1T",
     "recommend --model 8b --workload train --tokens 1T --compute-optimal",

@@ -20,6 +20,7 @@ from advisor.decide.reason import (
     CostsMore,
     FailsTooOften,
     LayoutRefused,
+    NoFramework,
     NoLayout,
     NoOptions,
     NotForSale,
@@ -425,6 +426,9 @@ def _fix(scenario: TrainingScenario, reason: Reason | None, nearest: int) -> str
             return f"--precision {first}"
         case NoOptions(optimizers=(first, *_)):
             return f"--optimizer {first}"
+        case NoFramework() | NoOptions():
+            framework = "another --framework, or " if scenario.task.frameworks else ""
+            return f"{framework}another accelerator, such as --gpu h100"
         case LayoutRefused():
             return reason.fix
         case TakesTooLong(deadline_days=float()):

@@ -21,7 +21,12 @@ from advisor.simulator.training.launch_flags import launch_flags
 from advisor.simulator.training.plan import Recompute, Schedule, Sharding, TrainingPlan
 from advisor.simulator.training.reinforcement import generates
 from advisor.simulator.training.release_months import UNDATED, release_month
-from advisor.simulator.training.releases import compiled_with, features_at, limits_at, missing_features
+from advisor.simulator.training.releases import (
+    features_at,
+    features_of_compilation,
+    limits_at,
+    missing_features,
+)
 
 FRAMEWORKS: Final[Mapping[str, tuple[str, ...]]] = {
     "nvidia": ("megatron", "torchtitan"),
@@ -225,7 +230,7 @@ def training_job(
     Source: features_of; advisor.simulator.training.releases for a release of which the month is stated.
     """
     old = features_at(framework, version if version.startswith("20") else "", architecture)
-    compiled = compiled_with(framework, switches, release_month(framework, version) or UNDATED)
+    compiled = features_of_compilation(framework, switches, release_month(framework, version) or UNDATED)
     return TrainingJob(
         model,
         sequence_tokens,
