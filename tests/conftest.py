@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -24,6 +25,10 @@ os.environ["COLUMNS"] = "100"
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["XDG_CONFIG_HOME"] = str(ROOT / "tests" / "no-own-defaults")
 os.environ["ADVISOR_CACHE_DIR"] = str(ROOT / "tests" / "no-refreshed-prices")
+
+# Generated examples are the same in every run, and no test fails because the machine is busy.
+settings.register_profile("suite", deadline=None, derandomize=True)
+settings.load_profile("suite")
 
 
 TODAY = datetime.date(2026, 11, 20)

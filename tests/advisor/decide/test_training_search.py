@@ -62,12 +62,12 @@ def test_the_search_finds_the_optimum_of_the_closed_form() -> None:
 
 
 def test_gpt_3_on_1024_is_searched_whole_in_seconds() -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     task = TrainingTask(tokens=3e11, sequence_tokens=2048, global_batch=1536)
     variants, _ = variants_of(accelerators.by_id("a100-sxm-80gb"), models.get("gpt-3-175b").record, task)
     effort = Tally()
     best = best_plans(variants, 1024, effort)
-    assert time.perf_counter() - started < 10.0
+    assert time.process_time() - started < 10.0
     assert effort.num_considered > 10_000
     assert best[0].plan.num_accelerators == 1024
 

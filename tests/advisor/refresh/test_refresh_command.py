@@ -14,7 +14,7 @@ from advisor.refresh.price_lists import price_lists
 
 Cli = Callable[[str], Any]
 Server = Any
-QUICK = FetchLimits(connect_s=1.0, read_s=0.3, attempts=1, least_gap_s=0.0)
+ONE_ATTEMPT = FetchLimits(attempts=1, least_gap_s=0.0)
 
 
 @pytest.fixture(autouse=True)
@@ -26,7 +26,7 @@ def at_the_server(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("ADVISOR_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr("advisor.ask.options.today", lambda: day)
     monkeypatch.setattr(refresh_run, "price_lists", functools.partial(price_lists, at=server.at))
-    monkeypatch.setattr(refresh_run, "open_fetcher", lambda: open_fetcher(QUICK))
+    monkeypatch.setattr(refresh_run, "open_fetcher", lambda: open_fetcher(ONE_ATTEMPT))
 
 
 def test_the_answer_names_every_list_and_every_refused_row(cli: Cli) -> None:

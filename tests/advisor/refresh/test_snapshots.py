@@ -14,7 +14,7 @@ from advisor.refresh.price_lists import price_lists
 
 Cli = Callable[[str], Any]
 Server = Any
-QUICK = FetchLimits(connect_s=1.0, read_s=0.3, attempts=1, least_gap_s=0.0)
+ONE_ATTEMPT = FetchLimits(attempts=1, least_gap_s=0.0)
 REFRESH = "advisor catalog refresh"
 
 
@@ -28,7 +28,7 @@ def at_the_server(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("advisor.ask.options.today", lambda: datetime.date(2026, 11, 20))
     monkeypatch.setattr(refresh_run, "price_lists", functools.partial(price_lists, at=server.at))
     for module in (refresh_run, snapshot):
-        monkeypatch.setattr(module, "open_fetcher", lambda: open_fetcher(QUICK))
+        monkeypatch.setattr(module, "open_fetcher", lambda: open_fetcher(ONE_ATTEMPT))
 
 
 @pytest.fixture

@@ -202,8 +202,8 @@ def test_hundred_thousand_plans_take_less_than_a_second() -> None:
     lattice = PlanLattice(**columns)
     job = TrainingJob(models.get("gpt-3-175b").record, 2048, 1536)
     peak_memory(job, lattice.take(np.arange(10)))
-    started = time.perf_counter()
+    started = time.process_time()
     found = peak_memory(job, lattice)
-    assert time.perf_counter() - started < 1.0
+    assert time.process_time() - started < 1.0
     assert len(found) == count
     assert np.isfinite(found.peak_bytes).all()

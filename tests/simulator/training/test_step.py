@@ -172,9 +172,9 @@ def test_hundred_thousand_plans_take_about_a_second() -> None:
     lattice = PlanLattice.of(plans).take(np.random.default_rng(0).integers(0, len(plans), 100_000))
     gpt = job("gpt-3-175b", 2048, 1536)
     step_time(gpt, lattice.take(np.arange(10)), cluster(), COSTS)
-    start = time.perf_counter()
+    start = time.process_time()
     step_time(gpt, lattice, cluster(), COSTS)
-    assert time.perf_counter() - start < 3.0  # 0.3 s on an idle core; others share it
+    assert time.process_time() - start < 3.0  # 0.3 s on an idle core
 
 
 @settings(max_examples=15, deadline=None)
