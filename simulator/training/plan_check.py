@@ -64,6 +64,9 @@ def check_plan(
     what, why = found
     near = _nearest_valid(plan, job, domain, limits)
     hint = f"the nearest plan that works: {plan_words(near)}" if near else ""
+    tensor_of_experts = near.expert_tensor_parallel if near else 0
+    if tensor_of_experts and tensor_of_experts != (plan.expert_tensor_parallel or plan.tensor_parallel):
+        hint = f"{hint}, with ETP {tensor_of_experts}"
     raise InfeasibleError(what, why=why, fix="change the degrees so that they divide", hint=hint)
 
 
