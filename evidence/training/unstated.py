@@ -208,7 +208,8 @@ def _chunked_plans(case: TrainingCase, plan: TrainingPlan) -> Iterator[TrainingP
 
 
 def _names_modules(case: TrainingCase) -> bool:
-    """Whether a row's word "selective" leaves open which modules are recomputed: Megatron-Core since --recompute-modules.
+    """Whether a row's word "selective" leaves open which modules are recomputed, as since Megatron's
+    --recompute-modules.
 
     Source: catalog/data/training/releases.toml.
     """
