@@ -202,6 +202,57 @@ def gguf_bits(dtype: str, kind: GgufKind) -> float:
     return (whole - _LLAMA_TABLE_FRACTION * (table + head)) / (1.0 - 2.0 * _LLAMA_TABLE_FRACTION)
 
 
+GGUF_BLOCK: Final = 256
+"""Weights of a row that a block of llama.cpp's k-quants and i-quants covers (ggml-common.h, QK_K)."""
+_LAYER_TYPES: Final[dict[str, tuple[float, tuple[float, ...]]]] = {
+    "iq1_s": (1.5625, (_Q2_K_BITS,)),
+    "iq1_m": (1.75, (_Q2_K_BITS,)),
+    "iq2_xxs": (2.0625, (_Q2_K_BITS,)),
+    "iq2_xs": (2.3125, (_Q2_K_BITS,)),
+    "iq2_s": (2.3125, (_IQ3_S_BITS,)),
+    "iq2_m": (2.5625, (_IQ3_S_BITS,)),
+    "iq3_xxs": (3.0625, (_Q3_K_BITS,)),
+    "iq3_xs": (3.0625, (_IQ3_S_BITS,)),
+    "iq3_s": (_IQ3_S_BITS, (_IQ3_S_BITS,)),
+    "iq3_m": (_IQ3_S_BITS, (_Q4_K_BITS,)),
+    "iq4_xs": (_IQ4_XS_BITS, (_IQ4_XS_BITS,)),
+    "q2_k_s": (_Q2_K_BITS, (_Q2_K_BITS,)),
+    "q2_k": (_Q2_K_BITS, (_Q3_K_BITS,)),
+    "q3_k_s": (_Q3_K_BITS, (_Q3_K_BITS,)),
+    "q3_k_m": (_Q3_K_BITS, (_Q4_K_BITS,)),
+    "q3_k_l": (_Q3_K_BITS, (_Q5_K_BITS,)),
+    "q4_k_s": (_Q4_K_BITS, (_Q4_K_BITS,)),
+    "q4_k_m": (_Q4_K_BITS, (_Q4_K_BITS, _Q6_K_BITS)),
+    "q4_k_xl": (_Q4_K_BITS, (_Q4_K_BITS, _Q6_K_BITS)),
+    "q5_k_s": (_Q5_K_BITS, (_Q5_K_BITS,)),
+    "q5_k_m": (_Q5_K_BITS, (_Q5_K_BITS, _Q6_K_BITS)),
+    "q5_k_xl": (_Q5_K_BITS, (_Q5_K_BITS, _Q6_K_BITS)),
+    "q6_k": (_Q6_K_BITS, (_Q6_K_BITS,)),
+}
+"""Width of most matrices in layers of a mix, and those of the matrices behind the activation [bits], to equal parts.
+Source: ggml-org/llama.cpp, src/llama-quant.cpp (types of ffn_down)."""
+_BY_BLOCKS_OF_32: Final = ((_Q6_K_BITS, 8.5), (_Q5_K_BITS, 6.0), (_Q4_K_BITS, 5.5), (0.0, 4.5))
+"""Widths of types with blocks of 32 that take the place of wider and narrower ones [bits]: q8_0, q5_1, q5_0, iq4_nl.
+Source: ggml-org/llama.cpp, src/llama-quant.cpp (fallback of tensors whose rows are no multiple of QK_K)."""
+
+
+def gguf_row_bits(dtype: str, kind: GgufKind, *, is_down: bool = False) -> float:
+    """Bits that a weight of a GGUF mix takes more where rows are no whole number of blocks: a type with blocks of 32
+    takes the place of the mix's own. `is_down` means matrices behind the activation.
+
+    Assumes: rows are a whole number of 32 weights.
+    """
+    usual: tuple[float, ...] = ()
+    if kind == "layers" and dtype in _LAYER_TYPES:
+        base, down = _LAYER_TYPES[dtype]
+        usual = down if is_down else (base,)
+    elif dtype in _GGUF_TABLES:
+        table, head = _GGUF_TABLES[dtype]
+        usual = (head if kind == "head" else table,)
+    wider = [next(new for least, new in _BY_BLOCKS_OF_32 if bits >= least) - bits for bits in usual]
+    return sum(wider) / len(wider) if wider else 0.0
+
+
 _NAMES: Final = {
     "aqlm": "aqlm-2bit",
     "quip": "quip-2bit",

@@ -118,6 +118,7 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchComman
         "tp": settings.tp * dp if flags.tp_counts_dp_ranks else settings.tp,
         "pp": settings.pp,
         "dp": dp,
+        "tp_flag": flags.tensor_parallel if settings.tp > 1 else "",
         "dp_flag": flags.data_parallel.format(dp=dp) if dp > 1 else "",
         "ep_flag": flags.expert_parallel.format(ep=ep) if ep > 1 else "",
         "dtype_flag": flags.weights.get(settings.weight_dtype, "") if quantise else "",
@@ -144,6 +145,19 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchComman
     ]
     argv = tuple(Line(word, "a word of the start command") for word in (*words, *more))
     return LaunchCommand(argv, _merge_options(sections), flags.yaml_file, _node_lines(engine, settings))
+
+
+def unsaid_parallelism(engine: Engine, *, tp: int, pp: int, dp: int, ep: int) -> str:
+    """Return the kind of parallelism of a layout for which the engine's command has no words; empty if it has all."""
+    flags = engine.flags
+    template = engine.launch_template
+    degrees = (
+        ("tensor", tp, "{tp}" in template or flags.tensor_parallel),
+        ("pipeline", pp, "{pp}" in template or engine.holds_layers_in_turn),
+        ("data", dp, flags.data_parallel or flags.yaml_data_parallel),
+        ("expert", ep, flags.expert_parallel),
+    )
+    return next((kind for kind, degree, words in degrees if degree > 1 and not words), "")
 
 
 def _is_on_hub(name: str) -> bool:

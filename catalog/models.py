@@ -24,10 +24,15 @@ _VARIANT: Final = re.compile(
     r"|w4a16|w8a8|w8a16|w4a4|w4a8|w4afp8|dynamic|static|block|pertensor|per-tensor|kv|gguf|(ud-)?i?q\d[\w]*|quantized"
     r"|bnb|unsloth|mlx|dwq|autoround|marlin|exl[23]|\d(\.\d+)?bpw|hb?[2-8]|aqlm|pv|\dx\d{1,2}|hqq|higgs|calib"
     r"|v\d{1,2}-k\d+-\d+-(woft|wft)|vptq|eetq|nf4|smoothquant|torchao|unquantized|i1|g\d{2,3}|\d{2,3}g"
-    r"|qat|ct|[1-8]-?bit(gs\d{2,3})?|preview|v0\.\d|(?!2507)\d{4})$"
+    r"|sym|asym|inc|rtn|gptqmodel|vortex-v\d(\.\d)?|(gptq|awq|autoround)-[2-8]b|compressed-tensors|tensor|channel|e8p|128k"
+    r"|qat|ct|[1-8]-?bit(gs\d{2,3})?|preview|v0\.\d|test|e2e|(?!2507)\d{4})$"
 )
 """Endings of checkpoint names that do not change the shape: tuning, weight format, month of release. Qwen's models of
 July 2025 have another context and records of their own."""
+_PART: Final = re.compile(r"-\d{5}-of-\d{5}(?=\.gguf$|$)", re.IGNORECASE)
+"""Number of one file of several that hold a GGUF model."""
+_OLLAMA_ADDRESS: Final = re.compile(r"(?:https?://)?(?:(?:www\.)?ollama\.com/library|ollama)/(?=[^/]+$)")
+"""Address of a model in Ollama's library, or its prefix in the clients of several libraries."""
 _HUB_ADDRESS: Final = re.compile(
     r"(?:https?://)?(?:www\.)?(?:huggingface\.co|hf\.co)/(?P<name>[^/\s]+/[^/\s?#]+)"
     r"(?:/(?:tree|blob|resolve)/(?P<branch>[^/\s?#]+)(?:/(?P<file>[^\s?#]+))?)?[^\s]*"
@@ -95,6 +100,7 @@ def _look_up(typed: str, *, fetch: bool = True) -> Chosen[Model]:
 
 def _as_reference(typed: str) -> str:
     """Return a repository, with its branch or file behind a colon, for an address of the hub or `name@branch`."""
+    typed = _OLLAMA_ADDRESS.sub("", _PART.sub("", typed))
     found = _HUB_ADDRESS.fullmatch(typed)
     if found is not None:
         branch = "" if found["branch"] in (None, "main") else found["branch"]
@@ -276,12 +282,23 @@ def _without_active() -> dict[str, str]:
 def _variant_of(ref: str) -> str | None:
     """Return the one id whose own or published name is `ref` except for organisation, tuning, format and date."""
     core = _core(ref)
-    organisation, _, name = core.partition(".")  # x/deepseek-ai.DeepSeek-R1-GGUF repeats the publisher
     cores = _targets_by_core()
-    targets = (
-        cores.get(core) or (cores.get(name) if organisation in _organisations() else None) or frozenset()
-    )
-    return next(iter(targets)) if len(targets) == 1 else None
+    targets = cores.get(core)
+    for sign in "._":  # x/deepseek-ai.DeepSeek-R1-GGUF and x/Qwen_Qwen3-32B-GGUF repeat the publisher
+        organisation, _, name = core.partition(sign)
+        if targets is None and organisation in _organisations():
+            targets = cores.get(name)
+    if targets is None or len(targets) == 1:
+        return next(iter(targets), None) if targets else None
+    begun = [
+        each for each in _spellings() if each[1] in targets and _tail_of(ref).startswith(_tail_of(each[0]))
+    ]
+    return max(begun, key=lambda each: len(_tail_of(each[0])))[1] if begun else None
+
+
+def _tail_of(name: str) -> str:
+    """Return a name in lower case without its organisation."""
+    return name.casefold().rstrip("/").rsplit("/", 1)[-1]
 
 
 @cache
@@ -310,14 +327,14 @@ def _names_without_separators() -> frozenset[str]:
 def _targets_by_core() -> dict[str, frozenset[str]]:
     """Return the ids that names stand for, by the names except for organisation, tuning, format and date."""
     found: dict[str, set[str]] = {}
-    for name, model_id in _spellings():
+    for name, model_id in (*_spellings(), *_without_active().items()):
         found.setdefault(_core(name), set()).add(model_id)
     return {core: frozenset(targets) for core, targets in found.items()}
 
 
 @lru_cache(maxsize=16_384)
 def _core(name: str) -> str:
-    core = name.casefold().rstrip("/").rsplit("/", 1)[-1].removesuffix(".gguf").removeprefix("meta-")
+    core = _PART.sub("", _tail_of(name)).removesuffix(".gguf").removeprefix("meta-")
     while (shorter := _VARIANT.sub("", core)) != core:
         core = shorter
     return core

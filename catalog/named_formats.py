@@ -25,6 +25,20 @@ from advisor.catalog.units import GIB
 
 _PARTS_FILE: Final = DATA_DIR / "support" / "checkpoint_parts.csv"
 _FILES_FILE: Final = DATA_DIR / "support" / "gguf_files.csv"
+_DYNAMIC_BITS: Final = {
+    "tq1_0": 1.91,
+    "iq1_s": 2.19,
+    "iq1_m": 2.37,
+    "iq2_xxs": 2.64,
+    "q2_k_xl": 2.97,
+    "iq3_xxs": 3.25,
+    "q3_k_xl": 3.53,
+    "q4_k_xl": 4.59,
+    "q5_k_xl": 5.71,
+}
+"""Mean width of Unsloth's dynamic files of mixtures of experts since May 2025 [bits]: sizes over parameters. Source:
+245, 281, 304, 343, 381, 417, 452, 588 and 732 GB of Kimi K2's 1,026 billion (docs.unsloth.ai/basics/
+kimi-k2-how-to-run-locally); files of GLM-5, Qwen3.5-397B and Qwen3-Coder-Next differ by 1 to 12 %."""
 _USUAL_GGUF: Final = "q4_k_m"
 """File that llama.cpp loads from a GGUF repository if none is named (ggml-org/llama.cpp, tools/server/README.md)."""
 _USUAL_GROUP: Final = 128
@@ -33,8 +47,9 @@ _PLAIN: Final = ModuleFormat("bf16", 16.0)
 
 _MLX_PUBLISHERS: Final = ("mlx-community", "lmstudio-community")
 _GGUF_TYPE: Final = re.compile(
-    r"(?:^|[-_.:/])(ud-)?((?:i?q\d|tq\d)(?:_[a-z0-9]+)*|bf16|fp16|f16|f32)$", re.IGNORECASE
+    r"(?:^|[-_.:/])(ud-)?((?:i?q\d|tq\d)(?:_[a-z0-9]+)*|mxfp4(?:_moe)?|bf16|fp16|f16|f32)$", re.IGNORECASE
 )
+_WIDE_TYPES: Final = ("bf16", "fp16", "f16", "f32")
 _WIDTH: Final = re.compile(r"(?<![\d.])(\d(?:\.\d+)?)-?bits?(?![a-fh-z])|int(\d)", re.IGNORECASE)
 _EXL_WIDTH: Final = re.compile(r"(\d(?:[._]\d+)?)[-_ ]?bpw|:(\d[._]\d+)(?![\d.])", re.IGNORECASE)
 """Mean width in the name of EXL files, or in that of the branch: 4.5bpw, 6_5."""
@@ -58,8 +73,12 @@ class NamedFormat(NamedTuple):
     kv_dtype: str | None = None
     activations: str | None = None
     is_gguf: bool = False
+    names_file: bool = True
+    """Whether the name states which of a GGUF repository's files is meant."""
     table_bits: float | None = None
     """Width of input table and head of a GGUF file whose name says that they are wider [bits]; None: the mix's."""
+    file_bits: float | None = None
+    """Mean width of all weights of a GGUF file with types of its own [bits]; None: the mix's."""
 
 
 def _linear(label: str, storage: ModuleFormat, *, tables: bool = False) -> NamedFormat:
@@ -82,7 +101,7 @@ def format_of_name(name: str) -> NamedFormat | None:
     publisher = plain.partition("/")[0] if "/" in plain else ""
     last = plain.rsplit("/", 1)[-1]
     words = set(re.split(r"[-_./:@ ]+", last))
-    gguf = None if publisher in _MLX_PUBLISHERS and "gguf" not in words else _gguf(last, words)
+    gguf = None if publisher in _MLX_PUBLISHERS and "gguf" not in words else _gguf(last, words, publisher)
     if gguf is not None:
         return gguf
     if "unquantized" in words:
@@ -101,10 +120,11 @@ def format_of_name(name: str) -> NamedFormat | None:
             )
     if "mlx" in words or (publisher in _MLX_PUBLISHERS and (_WIDTH.search(last) or "mxfp4" in words)):
         return _mlx(last, words)
+    without_cache = _CACHE_ALONE.sub("", last)
     for pattern, build in _BY_PATTERN:
-        if pattern.search(last):
-            return _with_cache(build(last), publisher, last)
-    return None
+        if pattern.search(without_cache):
+            return _with_cache(build(without_cache), publisher, last)
+    return _with_cache(_dtype("bf16", "bf16"), publisher, last) if without_cache != last else None
 
 
 _UNKNOWN: Final = frozenset(
@@ -129,15 +149,20 @@ def with_named_format(model: Model, name: str) -> tuple[Model, str]:
     said = format_of_name(name)
     if said is None:
         return model, ""
+    if said.is_gguf and model.weights == "mxfp4" and not said.names_file:
+        said = format_of_name(f"{name}:mxfp4") or said
     if (
         said.rules is None
+        and not said.is_gguf
         and said.dtype == model.weights
         and said.kv_dtype is None
         and said.activations is None
     ):
         return model, ""
-    if said.dtype == model.weights == "bf16":
+    if said.dtype == model.weights == "bf16" and said.kv_dtype is None:
         return model, ""
+    if said.is_gguf and model.weights == "mxfp4" and said.dtype == "bf16":
+        return model, "GGUF weights, experts in mxfp4 as published"
     update: dict[str, object] = {
         "weights": said.dtype,
         "kv_dtype": said.kv_dtype,
@@ -206,15 +231,17 @@ def _words(label: object, kv_dtype: object) -> str:
     return f"{label} weights, {kv_dtype} cache" if kv_dtype else f"{label} weights"
 
 
-def _gguf(last: str, words: set[str]) -> NamedFormat | None:
+def _gguf(last: str, words: set[str], publisher: str) -> NamedFormat | None:
     stem = re.sub(r"[-_.]gguf$", "", last)
     found = _GGUF_TYPE.search(stem)
     is_file = "gguf" in words
     if found is None and not is_file:
         return None
     quant = found.group(2) if found else _USUAL_GGUF
-    if quant in ("bf16", "fp16", "f16", "f32"):
-        return NamedFormat("GGUF bf16", None, "bf16") if is_file else None
+    if quant in _WIDE_TYPES:
+        return NamedFormat("GGUF bf16", None, "bf16", is_gguf=True) if is_file else None
+    if quant.startswith("mxfp4"):
+        return NamedFormat("GGUF MXFP4", None, "mxfp4", is_gguf=True) if is_file else None
     dynamic = "UD-" if found and found.group(1) else ""
     wide_tables = None if dynamic else _WIDE_TABLES.get(quant)
     dtype = wide_tables or _nearest_gguf(quant)
@@ -227,7 +254,12 @@ def _gguf(last: str, words: set[str]) -> NamedFormat | None:
     chosen = "" if found else " (llama.cpp's choice, as no file is named)"
     label = f"GGUF {dynamic}{quant.upper()}{chosen}"
     table_bits = BITS_PER_BYTE * bytes_per_element("q8_0") if wide_tables else None
-    return NamedFormat(label, None, dtype, is_gguf=True, table_bits=table_bits)
+    if publisher == "google" and "qat" in words:
+        table_bits = BITS_PER_BYTE * bytes_per_element("fp16")
+    bits = _DYNAMIC_BITS.get(quant) if dynamic else None
+    return NamedFormat(
+        label, None, dtype, is_gguf=True, names_file=found is not None, table_bits=table_bits, file_bits=bits
+    )
 
 
 _WIDE_TABLES: Final = {
@@ -260,10 +292,21 @@ def _gguf_parts(model: Model, name: str, said: NamedFormat) -> tuple[PartFormat,
     repository, _, file = name.casefold().partition(":")
     size = _gguf_files().get((repository, file))
     dtype = said.dtype
-    if size is None and said.table_bits is None:
-        return ()
     layers = [(group.mixer, group.feed_forward) for group in model.layers for _ in range(group.count)]
     found = list(matrices(layers, model.hidden_size, model.vocab_size, tied=model.tied_embeddings))
+    experts = [one for one in found if one.part == "experts"]
+    if dtype == "mxfp4" or (model.weights == "mxfp4" and size is None):
+        # Experts of models that are published in mxfp4 stay as they are, whatever the type of the rest.
+        kept = (
+            [PartFormat(part="experts", dtype="mxfp4", bits_per_weight=_bits_of("mxfp4"))] if experts else []
+        )
+        rest = dict.fromkeys(one.part for one in found if one.part != "experts")
+        others = [PartFormat(part=part, dtype="q8_0", bits_per_weight=_bits_of("q8_0")) for part in rest]
+        return tuple(kept + (others if dtype == "mxfp4" else []))
+    if size is None and said.file_bits and experts:
+        size = said.file_bits * sum(one.elements for one in found) / BITS_PER_BYTE
+    if size is None and said.table_bits is None:
+        return ()
     tables = {
         "embedding": said.table_bits or gguf_bits(dtype, "head" if model.tied_embeddings else "embedding"),
         "head": said.table_bits or gguf_bits(dtype, "head"),
@@ -273,6 +316,10 @@ def _gguf_parts(model: Model, name: str, said: NamedFormat) -> tuple[PartFormat,
     bits = gguf_bits(dtype, "layers") if size is None else (size * BITS_PER_BYTE - fixed) / body
     parts = dict.fromkeys(one.part for one in found)
     return tuple(PartFormat(part=part, dtype=dtype, bits_per_weight=tables.get(part, bits)) for part in parts)
+
+
+def _bits_of(dtype: str) -> float:
+    return BITS_PER_BYTE * bytes_per_element(dtype)
 
 
 @functools.cache
@@ -394,13 +441,17 @@ _HIGGS_GROUP: Final = 256
 def _integer_format(last: str, label: str, bits: int) -> NamedFormat:
     found = _GROUP.search(last)
     size = int(found.group(1) or found.group(2)) if found else _USUAL_GROUP
-    return _linear(f"{label} int{bits}", integers(bits, size, zero_points=True))
+    return _linear(f"{label} int{bits}".strip(), integers(bits, size, zero_points=True))
 
 
 def _bits(last: str, default: int = 4) -> int:
     found = _WIDTH.search(last)
     bits = float(found.group(1) or found.group(2)) if found else float(default)
     return int(bits) if bits in (2, 3, 4, 8) else default
+
+
+_CACHE_ALONE: Final = re.compile(r"(?<![a-z0-9])kv-?fp8(-(tensor|channel|head))?(?![a-z])")
+"""Words for an fp8 cache that say nothing about the weights."""
 
 
 def _with_cache(said: NamedFormat, publisher: str, last: str) -> NamedFormat:
@@ -417,6 +468,7 @@ _BY_PATTERN: Final[tuple[tuple[re.Pattern[str], Callable[[str], NamedFormat]], .
         ("nvfp4|modelopt-fp4", lambda last: _dtype("nvfp4", "nvfp4")),
         ("mxfp4|w-mxfp4", lambda last: _dtype("mxfp4", "mxfp4")),
         ("mxfp8", lambda last: _linear("mxfp8", ModuleFormat("fp8", grouped_bits(8.0, 32, 8.0)))),
+        ("e8p-2-?bit", lambda last: _dtype("QuIP# 2-bit", "quip-2bit")),
         ("awq", lambda last: _integer_format(last, "AWQ", _bits(last))),
         ("gptq|autoround|auto-round|marlin", lambda last: _integer_format(last, "GPTQ", _bits(last))),
         ("w4a16|w4afp8|w4a8", lambda last: _linear("int4", integers(4, _USUAL_GROUP, zero_points=False))),

@@ -96,7 +96,7 @@ def row_of(result: BenchmarkResult, stated: Stated) -> tuple[dict[str, str], tup
     tp = result.tensor_parallel
     found = {
         "model": result.model,
-        "gpu": _accelerator_id(result.gpu),
+        "gpu": accelerator_id(result.gpu),
         "engine": result.engine,
         "n_gpus": _text(result.num_gpus),
         "tp": _text(tp),
@@ -163,7 +163,7 @@ def _load(result: BenchmarkResult, stated: Stated) -> dict[str, str]:
     return {} if rate is None else {"load": "poisson", "request_rate": f"{rate:g}"}
 
 
-def _accelerator_id(name: str) -> str:
+def accelerator_id(name: str) -> str:
     """Return the id of an accelerator that a file names, without the words that a benchmark appends (b200-trt)."""
     parts = name.split("-")
     for count in range(len(parts), 0, -1):
@@ -208,7 +208,7 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
 
     Raises: InputFileError: neither the person nor the output says model, accelerator or format.
     """
-    device = _accelerator_id(_device_words(test.device))
+    device = accelerator_id(device_words(test.device))
     row = {
         "gpu": device,
         "weight_dtype": test.weight_dtype,
@@ -244,7 +244,7 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
     return found, assumed
 
 
-def _device_words(device: str) -> str:
+def device_words(device: str) -> str:
     """Return a driver's device name as an id is spelt."""
     words = (
         device.lower()

@@ -5,14 +5,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from advisor.catalog import engines, models
-from advisor.catalog.dtypes import DTYPES
+from advisor.catalog.dtypes import DTYPES, GGUF_DTYPES
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.formats.server_log import ServerLog
 from advisor.catalog.published import checkpoint_format
+from advisor.evidence.own_server import accelerator_id, device_words
 from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.graph.model import kv_bytes_per_token, kv_share, unified_bytes_per_token
 from advisor.simulator.layout import check_generates, check_layout
-from advisor.simulator.memory import MemoryPlan
+from advisor.simulator.memory import MemoryPlan, expert_padding_bytes
 from advisor.simulator.replica_model import EngineSettings, engine_limits, replica_memory
 
 _FORMATS: Final[Mapping[str, str]] = {
@@ -43,6 +44,8 @@ _CACHE_FORMATS: Final[Mapping[str, str]] = {
     "float16": "bf16",
     "half": "bf16",
     "nvfp4": "nvfp4",
+    "f16": "bf16",
+    "q8_0": "q8_0",
 }
 _CLOSE: Final = 0.08
 """Largest relative difference that counts as equal: in the median, logs of published servers differ by less."""
@@ -95,19 +98,25 @@ def compare_memory(log: ServerLog, stated: Mapping[str, str]) -> MemoryCompariso
     plan = replica_memory(deployment, settings, 1, max(1.0, 0.95 * window))
     figures = []
     if log.weight_bytes:
-        figures.append(
-            MemoryFigure("weights of one accelerator", "bytes", log.weight_bytes, plan.weight_bytes)
-        )
-    if log.kv_bytes:
-        figures.append(MemoryFigure("KV cache of one accelerator", "bytes", log.kv_bytes, plan.kv_bytes))
-    if log.kv_tokens:
+        held = plan.weight_bytes + expert_padding_bytes(deployment)
+        figures.append(MemoryFigure("weights of one accelerator", "bytes", log.weight_bytes, held))
+    if log.sizes_by_context and log.kv_bytes and log.kv_tokens:
+        slots = log.max_num_seqs or 1
+        footprint = kv_bytes_per_token(deployment.model, deployment.kv_dtype)
+        planned = slots * footprint.bytes_of(log.kv_tokens // slots)
+        figures.append(MemoryFigure("KV cache and states of all slots", "bytes", log.kv_bytes, planned))
+    elif log.kv_bytes:
+        held = plan.kv_bytes - plan.state_pool_bytes
+        figures.append(MemoryFigure("KV cache of one accelerator", "bytes", log.kv_bytes, held))
+    if log.kv_tokens and not log.sizes_by_context:
         ranks = deployment.data_parallel
         name = "KV tokens of one rank" if ranks > 1 else "KV tokens"
         tokens = _printed_tokens(deployment, plan, log, settings, window, assumed)
         figures.append(MemoryFigure(name, "tokens", log.kv_tokens, tokens))
         if log.kv_bytes:
             name = "cache of one token"
-            figures.append(MemoryFigure(name, "bytes", log.kv_bytes / log.kv_tokens, plan.kv_bytes / tokens))
+            held = plan.kv_bytes - plan.state_pool_bytes
+            figures.append(MemoryFigure(name, "bytes", log.kv_bytes / log.kv_tokens, held / tokens))
     return MemoryComparison(deployment, settings, plan, tuple(figures), tuple(assumed), _causes(figures))
 
 
@@ -140,6 +149,8 @@ def _printed_tokens(
         )
         return plan.kv_bytes / (unified_bytes_per_token(model, deployment.kv_dtype) * share)
     tokens = plan.kv_capacity_tokens / deployment.data_parallel
+    if plan.state_pool_bytes:
+        return (plan.kv_bytes - plan.state_pool_bytes) / plan.kv_bytes_per_token
     if footprint.windowed and deployment.engine.pads_cache_groups and not log.prefix_caching:
         _, chunk_tokens = engine_limits(deployment, settings, window)
         padded = kv_bytes_per_token(model, deployment.kv_dtype, pads_groups=True)
@@ -157,12 +168,12 @@ def _printed_tokens(
 def _deployment(log: ServerLog, stated: Mapping[str, str], assumed: list[str]) -> Deployment:
     """Return the deployment that the log and the person describe."""
     model = stated.get("model") or log.model
-    gpu = stated.get("gpu", "")
+    gpu = stated.get("gpu", "") or accelerator_id(device_words(log.device))
     if missing := [option for option, value in (("--model ID", model), ("--gpu ID", gpu)) if not value]:
         what = {"--model ID": "the model", "--gpu ID": "the accelerator"}
         raise InputFileError(
             f"the log does not say {' and '.join(what[option] for option in missing)}",
-            why="start-up logs name no accelerator, and some no model",
+            why="few start-up logs name the accelerator, and some no model",
             fix=" ".join(missing),
         )
     try:
@@ -176,7 +187,7 @@ def _deployment(log: ServerLog, stated: Mapping[str, str], assumed: list[str]) -
             fix="--model ID",
             hint=error.hint,
         ) from None
-    weights = stated.get("weight_dtype") or _FORMATS.get(log.weight_dtype.lower()) or checkpoint_format(model)
+    weights = stated.get("weight_dtype") or _weight_format(log) or checkpoint_format(model)
     if not weights and log.weight_dtype:
         assumed.append(
             f"quantisation {log.weight_dtype!r} stands for several formats; --precision says which"
@@ -200,17 +211,22 @@ def _deployment(log: ServerLog, stated: Mapping[str, str], assumed: list[str]) -
         weight_dtype=weights if weights in DTYPES else None,
         tensor_parallel=tp,
         pipeline_parallel=int(stated.get("pp") or log.pipeline_parallel or 1),
-        data_parallel=dp if log.attends_apart or stated.get("dp") else 1,
+        data_parallel=dp if log.attends_apart or log.expert_parallel or stated.get("dp") else 1,
         expert_parallel=int(stated.get("ep") or log.expert_parallel or 1),
         kv_dtype=cache or "bf16",
     )
+
+
+def _weight_format(log: ServerLog) -> str:
+    word = log.weight_dtype.lower()
+    return _FORMATS.get(word, word if word in GGUF_DTYPES else "")
 
 
 def _settings(
     log: ServerLog, stated: Mapping[str, str], deployment: Deployment, assumed: list[str]
 ) -> EngineSettings:
     fraction = float(stated.get("memory_fraction") or log.memory_fraction or 0.0)
-    if not fraction:
+    if not fraction and not log.sizes_by_context:
         release = f" of release {log.version}" if log.version else ""
         assumed.append(
             f"the log does not say the memory fraction: {_word(deployment)}'s default{release} is taken"

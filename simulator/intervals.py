@@ -13,7 +13,7 @@ from pydantic import Field
 
 from advisor.catalog.files import DATA_DIR, check_record, read_toml
 from advisor.catalog.schema.record import Record
-from advisor.simulator.quantity import Basis, Quantity
+from advisor.simulator.quantity import Z80, Basis, Quantity
 from advisor.simulator.replica_model import ReplicaModel
 
 METRICS: Final = ("ttft", "tpot", "throughput")
@@ -95,10 +95,6 @@ def with_interval(
     return Quantity(value, value * low, value * high, basis)
 
 
-_Z80: Final = 1.2816
-"""Number of standard deviations of a normal distribution on either side that enclose 80 %."""
-
-
 def narrow(quantity: Quantity, replica: ReplicaModel, metric: str) -> Quantity:
     """Return a prediction with the interval of a server that was measured, if that is narrower than its own.
 
@@ -109,8 +105,8 @@ def narrow(quantity: Quantity, replica: ReplicaModel, metric: str) -> Quantity:
     if server is None:
         return quantity
     sigma = server.ttft_sigma if metric == "ttft" else server.tpot_sigma
-    low = max(quantity.low, quantity.value * math.exp(-_Z80 * sigma))
-    high = min(quantity.high, quantity.value * math.exp(_Z80 * sigma))
+    low = max(quantity.low, quantity.value * math.exp(-Z80 * sigma))
+    high = min(quantity.high, quantity.value * math.exp(Z80 * sigma))
     return replace(quantity, low=low, high=high, basis="calibrated")
 
 

@@ -62,6 +62,12 @@ def check_layout(deployment: Deployment) -> None:
         raise InfeasibleError(
             f"{model.id}: {refused} do not divide among tensor parallelism {tp}", fix=f"--tp {valid}"
         )
+    if deployment.engine.holds_layers_in_turn and tp > 1 and deployment.pipeline_parallel > 1:
+        raise InfeasibleError(
+            f"{deployment.engine.name} takes no tensor and pipeline parallelism together",
+            why="its accelerators hold parts of every layer, or whole layers in turn",
+            fix=f"--pp {tp * deployment.pipeline_parallel} without --tp, or --tp without --pp",
+        )
     layers = num_layers(model)
     if deployment.pipeline_parallel > layers:
         raise InfeasibleError(

@@ -51,7 +51,7 @@ class MemoryPlan:
     weight_bytes: float
     activation_bytes: float
     runtime_bytes: float
-    """Memory of context, communicators and captured graphs [bytes]."""
+    """Memory of context, communicators and captured graphs, and what kernels add to experts [bytes]."""
     kv_bytes: float
     """Memory left for the cache [bytes]."""
     kv_bytes_per_token: float
@@ -59,6 +59,8 @@ class MemoryPlan:
     state_bytes_per_sequence: float
     kv_capacity_tokens: int
     """Tokens that the cache of the whole replica holds: all attention data-parallel ranks together."""
+    state_pool_bytes: float = 0.0
+    """Part of `kv_bytes` that is set apart for recurrent states; 0 if they share pages with keys and values."""
 
 
 def weight_bytes(deployment: Deployment) -> float:
@@ -94,6 +96,33 @@ def weight_bytes(deployment: Deployment) -> float:
     return layers / stages + (tables if stages == 1 else table) + extra + vision
 
 
+def expert_padding_bytes(deployment: Deployment) -> float:
+    """Memory that the engine's kernels add to routed experts on one accelerator, whose matrices they pad [bytes].
+
+    Source: expert_padding of the engine record.
+    """
+    rule = next(
+        (
+            each
+            for each in deployment.engine.expert_padding
+            if deployment.weight_dtype in each.weight_dtypes
+            and deployment.accelerator.architecture in each.architectures
+        ),
+        None,
+    )
+    added = 0.0
+    for layer in layers_of(deployment.model) if rule else ():
+        experts = layer.experts
+        if experts is None or rule is None:
+            continue
+        part = experts.intermediate_size / deployment.expert_tensor_parallel
+        widths = ((experts.hidden_size, rule.hidden_multiple), (part, rule.inner_multiple))
+        ratio = math.prod(math.ceil(width / multiple) * multiple / width for width, multiple in widths)
+        size = expert_weight_bytes(deployment.model, layer, deployment.weight_dtype)
+        added += layer.copies * (ratio - 1.0) * size / _expert_ranks(deployment, layer)
+    return added / deployment.pipeline_parallel
+
+
 def _expert_ranks(deployment: Deployment, layer: Layer) -> float:
     """Number of accelerators that share one copy of a layer's routed experts: fewer than the stage's if some have
     copies."""
@@ -104,8 +133,10 @@ def _expert_ranks(deployment: Deployment, layer: Layer) -> float:
     return ranks * experts.num_experts / deployment.expert_slots(experts.num_experts)
 
 
-def activation_bytes(deployment: Deployment, num_batched_tokens: int, num_seqs: int) -> float:
-    """Largest activations of one iteration [bytes], as an engine's profile run finds them.
+def activation_bytes(
+    deployment: Deployment, num_batched_tokens: int, num_seqs: int, version: str = ""
+) -> float:
+    """Largest activations of one iteration [bytes], as the profile run of an engine's release finds them.
 
     One forward pass over a full token budget, the sampler over every sequence, or the encoder over the largest images,
     whichever is largest: buffers are reused. The widest moment of a layer holds the residual twice and the fused
@@ -120,7 +151,9 @@ def activation_bytes(deployment: Deployment, num_batched_tokens: int, num_seqs: 
     width = max((part.widest_values for part in parts if part is not None), default=0.0)
     tokens = num_batched_tokens / deployment.data_parallel
     forward = tokens * (2.0 * model.hidden_size + width / tp) * bytes_per_element("bf16")
-    sampler = num_seqs / deployment.data_parallel * model.vocab_size * _SAMPLER_BYTES_PER_LOGIT
+    earlier = earlier_memory(deployment.engine, version)
+    per_logit = (earlier.sampler_bytes_per_logit if earlier else None) or _SAMPLER_BYTES_PER_LOGIT
+    sampler = num_seqs / deployment.data_parallel * model.vocab_size * per_logit
     return max(forward, sampler, _encoder_bytes(deployment))
 
 
@@ -160,7 +193,7 @@ def plan_memory(
     if total is None:
         raise InfeasibleError(f"{accelerator.id}: its memory size has no source")
     weights = weight_bytes(deployment)
-    activations = activation_bytes(deployment, num_batched_tokens, num_seqs)
+    activations = activation_bytes(deployment, num_batched_tokens, num_seqs, version)
     ranks = deployment.accelerators_per_replica
     fraction = memory_fraction if memory_fraction is not None else engine.memory_fraction
     context = _CONTEXT_BYTES + (_COMMUNICATOR_BYTES if ranks > 1 else 0.0)
@@ -170,6 +203,7 @@ def plan_memory(
         runtime = min(runtime, earlier.runtime_bytes)
     if engine.memory_reserve is None and engine.memory_fraction_of != "total":
         runtime += context
+    runtime += expert_padding_bytes(deployment)
     if kv_cache_bytes is None:
         left = _room_for_cache(engine, total, fraction, (weights, activations, runtime, context))
     else:
@@ -184,11 +218,19 @@ def plan_memory(
     per_token = _bytes_per_token(footprint, mean_context_tokens, engine.windowed_cache_fraction) * share
     if left <= 0:
         raise _too_small(deployment, weights, total * fraction, -left)
-    tokens = _tokens_that_fit(left, per_token, state, mean_context_tokens)
+    states = (
+        left * engine.state_pool_ratio / (1.0 + engine.state_pool_ratio) if engine.state_pool_ratio else 0.0
+    )
+    if state and states:
+        sequences = _tokens_that_fit(states, 0.0, state, mean_context_tokens)
+        tokens = min(_tokens_that_fit(left - states, per_token, 0.0, mean_context_tokens), sequences)
+    else:
+        states = 0.0
+        tokens = _tokens_that_fit(left, per_token, state, mean_context_tokens)
     if engine.memory_reserve is not None:
         # The engine reserves nothing for the highest allowed number of sequences: it samples those in the cache.
         num_held = max(1, min(num_seqs, int(tokens * deployment.data_parallel / mean_context_tokens)))
-        activations = activation_bytes(deployment, num_batched_tokens, num_held)
+        activations = activation_bytes(deployment, num_batched_tokens, num_held, version)
     return MemoryPlan(
         total_bytes=total,
         weight_bytes=weights,
@@ -198,6 +240,7 @@ def plan_memory(
         kv_bytes_per_token=per_token,
         state_bytes_per_sequence=state,
         kv_capacity_tokens=tokens * deployment.data_parallel,
+        state_pool_bytes=states,
     )
 
 

@@ -33,7 +33,7 @@ class MemoryAccount:
     activation_bytes: float
     """Largest activations of one iteration of the engine."""
     runtime_bytes: float
-    """Context of the driver, communicators, captured graphs."""
+    """Context of the driver, communicators, captured graphs, and what kernels add to experts."""
     cache_bytes: float
     """Keys and values of the sequences, in pages as the engine divides them."""
     padding_bytes: float

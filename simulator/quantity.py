@@ -1,11 +1,17 @@
 """Predicted quantities: a number with its 80 % interval and its basis, as the simulator returns it."""
 
+import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from statistics import NormalDist
+from typing import Final, Literal, get_args
 
 Basis = Literal["measured here", "calibrated", "modelled", "assumed"]
 BASES: tuple[Basis, ...] = get_args(Basis)
 """Bases of a prediction, most certain first."""
+_NORMAL: Final = NormalDist()
+Z80: Final = _NORMAL.inv_cdf(0.9)
+"""Half of an 80 % interval, in standard deviations."""
+_TINY: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,16 @@ class Quantity:
         if not factor >= 0:
             raise ValueError(f"scale factor must be at least 0, not {factor}")
         return Quantity(self.value * factor, self.low * factor, self.high * factor, self.basis)
+
+    def chance_below(self, limit: float) -> float:
+        """Return the chance that the real value of a positive quantity is at most a limit.
+
+        Assumes: ln of real over predicted is normal on either side of the prediction, as wide as the interval there.
+        """
+        room = math.log(limit / self.value)
+        end = self.high if room > 0.0 else self.low
+        half = abs(math.log(end / self.value)) if end > 0.0 else math.inf
+        return _NORMAL.cdf(Z80 * room / max(half, _TINY))
 
     def __rtruediv__(self, amount: float) -> "Quantity":
         """Return an exactly known positive amount divided by the quantity: a rate from a time; its low end comes from

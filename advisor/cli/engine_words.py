@@ -54,6 +54,10 @@ _OWN: Final[Mapping[str, tuple[str, ...]]] = {
     for word in dict.fromkeys(word for words in _ALL.values() for word in words)
 }
 """Own options by an engine's word, in the order in which a command is asked for them."""
+STATED_BY_A_COMMAND: Final = frozenset(
+    (*_ALL, "--enable-dp-attention", "--enable-expert-parallel", "--swap-space")
+)
+"""Own options that a start command of an engine may state; others of the name mean something else there (--seed)."""
 _OF_A_SERVER: Final = (
     "--gpu-memory-utilization",
     "--kv-cache-bytes",
@@ -184,17 +188,37 @@ def own_words(arguments: Sequence[str], known: Collection[str]) -> list[str]:
     for argument in arguments:
         if not argument.startswith("-"):
             previous = found[-1] if found else ""
-            found.append(_FORMATS.get(previous, {}).get(argument.lower(), argument))
+            found.append(own_value(previous, argument))
             continue
         name, equals, value = argument.partition("=")
-        own = name
-        if name not in known:
-            own = next((one for one in _OWN.get(name.replace("_", "-"), ()) if one in known), name)
-        found.append(own + equals + _FORMATS.get(own, {}).get(value.lower(), value))
+        own = own_option(name, known)
+        found.append(own + equals + own_value(own, value))
     return _per_day(_split_counts(_with_release(found, known), known), known)
+
+
+def own_option(name: str, known: Collection[str]) -> str:
+    """Return the command's own option for an engine's; as it is if the command has it, or has none for it."""
+    if name in known:
+        return name
+    return next((one for one in _OWN.get(name.replace("_", "-"), ()) if one in known), name)
+
+
+def own_value(option: str, value: str) -> str:
+    """Return the value of an own option for an engine's word."""
+    return _FORMATS.get(option, {}).get(value.lower(), value)
 
 
 def sets_a_server(option: str) -> bool:
     """Whether an option, in this program's words or an engine's, sets one server."""
     name = option.partition("=")[0]
     return name in _OF_A_SERVER or any(own in _OF_A_SERVER for own in _OWN.get(name.replace("_", "-"), ()))
+
+
+OTHER_WORDS: Final[Mapping[str, str]] = {
+    "asr": "speech", "audio": "speech", "chat": "serve", "chatbot": "serve", "embedding": "embed",
+    "finetuning": "finetune", "image": "diffusion", "inference": "serve", "lora": "finetune", "multimodal": "vision",
+    "offline": "batch", "pretrain": "train", "pretraining": "train", "reranking": "rerank", "rlhf": "rl",
+    "serving": "serve", "sft": "finetune", "training": "train", "transcribe": "speech", "tts": "speech",
+    "video": "diffusion", "vlm": "vision",
+}  # fmt: skip
+"""Workloads by the words of the trade, in the singular and without hyphens."""

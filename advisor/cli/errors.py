@@ -8,7 +8,7 @@ from typing import Any, Final
 from typer import TyperException
 
 from advisor.catalog.errors import AdvisorError
-from advisor.cli.engine_words import HINTS, sets_a_server
+from advisor.cli.engine_words import HINTS, OTHER_WORDS, sets_a_server
 from advisor.cli.notes import tell
 
 INTERNAL: Final = 1
@@ -102,7 +102,9 @@ def _of_usage(error: TyperException) -> tuple[str, str, str, str]:
     elif what.endswith(_NO_INTEGER):
         what = what.replace(_NO_INTEGER, "not a whole number, such as 4096 or 128k")
     elif choice := _NO_CHOICE.search(what):
-        near = get_close_matches(choice[1], choice[2].replace("'", "").split(", "))
+        choices = choice[2].replace("'", "").split(", ")
+        other = OTHER_WORDS.get(choice[1].lower().replace("-", "").removesuffix("s"))
+        near = [other] if other in choices else get_close_matches(choice[1], choices)
     return what, "", fix, f"did you mean: {', '.join(near)}" if near else ""
 
 

@@ -10,7 +10,9 @@ from typer.core import TyperCommand, TyperGroup
 from advisor.ask.measures import parse_count
 from advisor.ask.options import Effect, SharedOptions
 from advisor.catalog.errors import AdvisorError
+from advisor.cli.engine_command import with_pasted_command
 from advisor.cli.engine_words import own_words
+from advisor.cli.notes import note
 
 
 class _Once:
@@ -22,7 +24,11 @@ class _Once:
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _convert_what_is_given(self)
         known = {text for option in self.params for text in (*option.opts, *option.secondary_opts)}  # type: ignore[attr-defined]
-        return super().parse_args(ctx, own_words(args, known))  # type: ignore[misc, no-any-return]
+        is_of_subcommand = bool(getattr(self, "commands", {}).keys() & set(args[:1]))
+        words, notes = (args, ()) if is_of_subcommand else with_pasted_command(args, known)
+        if notes and not {"-q", "--quiet"} & set(args):
+            note(*notes)
+        return super().parse_args(ctx, own_words(words, known))  # type: ignore[misc, no-any-return]
 
 
 class Once(_Once, TyperCommand):

@@ -11,7 +11,7 @@ from advisor.catalog.context_scaling import can_open
 from advisor.catalog.dtypes import bytes_per_element
 from advisor.catalog.engines import support, weight_formats
 from advisor.catalog.errors import InfeasibleError
-from advisor.catalog.launch import spans_machines
+from advisor.catalog.launch import spans_machines, unsaid_parallelism
 from advisor.catalog.published import ServedCheckpoint, is_block_scaled, served_checkpoint, served_model
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.catalog.units import GB, PICOSECONDS_PER_S
@@ -125,12 +125,16 @@ def _fitting(
     loads_whole = engine.quantises_whole_models and served_checkpoint(*run).origin == "quantised on loading"
     reason: Reason | None = None
     widest = size_limit if spans_machines(deployment.engine) else min(size_limit, accelerator.node_size)
-    for layouts in (_layouts(accelerator, model, widest), _staged_layouts(accelerator, model, widest)):
+    staged = _staged_layouts(accelerator, model, widest, in_turn=engine.holds_layers_in_turn)
+    for layouts in (_layouts(accelerator, model, widest), staged):
         found = []
         for tp, pp, dp, ep in layouts:
             placed = replace(
                 deployment, tensor_parallel=tp, pipeline_parallel=pp, data_parallel=dp, expert_parallel=ep
             )
+            if unsaid := unsaid_parallelism(engine, tp=tp, pp=pp, dp=dp, ep=ep):
+                reason = reason or DoesNotFit(f"{engine.name} has no words for {unsaid} parallelism")
+                continue
             try:
                 _check_loading(placed, is_block_scaled=is_block, loads_whole=loads_whole)
                 found.append(fit_memory(placed, mean_context_tokens, max_context_tokens))
@@ -237,15 +241,15 @@ def _layouts(accelerator: Accelerator, model: Model, largest: int) -> Iterator[t
 
 
 def _staged_layouts(
-    accelerator: Accelerator, model: Model, largest: int
+    accelerator: Accelerator, model: Model, largest: int, *, in_turn: bool
 ) -> Iterator[tuple[int, int, int, int]]:
-    """Pipelines of full domains, for models that no single domain holds; shortest first, with whole experts where
-    parts of them cannot be loaded."""
-    widest = min(_MAX_TENSOR_PARALLEL, accelerator.fast_group_size)
+    """Pipelines of full domains, or of single accelerators where an engine lets them hold layers `in_turn`, for models
+    that no single domain holds; shortest first, with whole experts where parts of them cannot be loaded."""
+    widest = 1 if in_turn else min(_MAX_TENSOR_PARALLEL, accelerator.fast_group_size)
     stages = 2
     while widest * stages <= largest:
         yield widest, stages, 1, 1
-        if is_moe(model):
+        if is_moe(model) and widest > 1:
             yield widest, stages, 1, widest
         stages *= 2
 

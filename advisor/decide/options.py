@@ -2,23 +2,22 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Final
 
 from advisor.catalog import accelerators
 from advisor.catalog.engines import quality_note
 from advisor.catalog.prices import age_days
 from advisor.catalog.schema import Model
 from advisor.decide.bounds import bottleneck_of
+from advisor.decide.certainty import latencies_of
 from advisor.decide.decision import Rung
 from advisor.decide.engine_classes import doubt_of
 from advisor.decide.levers import LEVERS, lacks_head
 from advisor.decide.offers import local_ownership, machine_of, offer_of, seller_words
 from advisor.decide.option import Explanation, Option, Performance
-from advisor.decide.power import rate_factors
 from advisor.decide.purchase import bill_of
 from advisor.decide.ranking import Planned, cost_range, is_firm
 from advisor.decide.reason import AssumedKernels, MayNotHold, NoCheckpoint, Reason, UnsurePrice
-from advisor.decide.scenario import Scenario, ServiceLevel
+from advisor.decide.scenario import Scenario
 from advisor.decide.starting import (
     basis_notes,
     fleet_machine,
@@ -34,13 +33,8 @@ from advisor.decide.trial import FleetPart, Found
 from advisor.simulator.intervals import with_interval
 from advisor.simulator.power import board_power_w, serving_power_w
 from advisor.simulator.quantity import Basis, Quantity, weakest
-from advisor.simulator.serving import Distribution
-from advisor.simulator.serving_prediction import class_of, end_to_end, statistics, values_of
-from advisor.simulator.speculation import widen_by_factors
+from advisor.simulator.serving_prediction import class_of
 from advisor.simulator.surface import decode_breakdown_s
-
-_SHOWN: Final = (50, 90, 95, 99)
-"""Percentiles of an option besides those that have an objective."""
 
 
 def option_of(rank: int, plan: Planned, scenario: Scenario) -> Option:
@@ -105,7 +99,7 @@ def _performance(plan: Planned, scenario: Scenario) -> Performance:
         usd_per_million_tokens=usd,
         usd_per_million_output_tokens=usd.scale((tokens_in + tokens_out) / tokens_out),
         expected_usd_per_million_tokens=_expected_usd_per_million_tokens(plan),
-        **_times(plan, scenario, class_name),
+        **latencies_of(found, result, scenario.objectives),
         utilization_fraction=result.busy_fraction,
         mean_batch=result.mean_batch,
         headroom_fraction=1.0 - plan.load / found.capacity.load,
@@ -115,42 +109,6 @@ def _performance(plan: Planned, scenario: Scenario) -> Performance:
         power_w=power_w,
         energy_j_per_token=None if power_w is None else power_w.scale(1.0 / total.value),
     )
-
-
-def _times(plan: Planned, scenario: Scenario, class_name: str) -> dict[str, dict[str, Quantity]]:
-    """Every latency by statistic, those that have an objective among them; times after the first token also err as far
-    as the acceptance of drafted tokens is not known, all times as far as the speed under a power limit is not.
-    """
-    result = plan.result
-    basis = plan.found.replica.basis
-    candidate = plan.found.candidate
-    percents = tuple(sorted({*_SHOWN, *(_percent(level) for level in scenario.objectives.levels)}))
-    slower = candidate.speculation.time_factors if candidate.speculation else (1.0, 1.0)
-    limited = (1.0, 1.0)
-    if candidate.full_power is not None:
-        least, most = rate_factors(candidate.full_power)
-        limited = 1.0 / most, 1.0 / least
-
-    def quantities(times: Distribution, metric: str, guessed: tuple[float, float]) -> dict[str, Quantity]:
-        values = statistics(times, metric, class_name, basis, percents)
-        return {
-            name: widen_by_factors(widen_by_factors(value, guessed), limited)
-            for name, value in values.items()
-        }
-
-    ttft = quantities(result.ttft, "ttft", (1.0, 1.0))
-    tpot = quantities(result.tpot, "tpot", slower)
-    return {
-        "ttft_s": ttft,
-        "tpot_s": tpot,
-        "itl_s": quantities(result.itl, "tpot", slower),
-        "e2e_s": end_to_end(values_of(result.e2e, percents), ttft, tpot),
-    }
-
-
-def _percent(level: ServiceLevel) -> float:
-    """The percentile of a level; whole ones as whole numbers, as they are written."""
-    return int(level.percent) if float(level.percent).is_integer() else level.percent
 
 
 def _explanation(plan: Planned, scenario: Scenario) -> Explanation:

@@ -19,6 +19,7 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.schema import Model
 from advisor.decide.bounds import surface_requests_per_s, too_long_a_prompt
 from advisor.decide.candidates import batch_variants
+from advisor.decide.certainty import chance_within, tighten
 from advisor.decide.effort import affords, is_spent
 from advisor.decide.levers import replica_of
 from advisor.decide.load_runs import strain
@@ -63,6 +64,7 @@ from advisor.decide.reason import (
 from advisor.decide.scenario import Scenario
 from advisor.decide.trial import Found, Trial
 from advisor.simulator.operator_library import OperatorLibrary
+from advisor.simulator.replica_model import ReplicaModel
 
 Report = Callable[[str], None]
 """Takes a line of progress."""
@@ -86,6 +88,9 @@ to its bound a candidate is: left out above half of it, B300s cost twice as much
 _MOST_GROWTH: Final = 8
 """Replicas, or steps of 3 % of load, that a planning point which misses an objective is moved at most."""
 _STEP: Final = 0.97
+_LEAST_GAIN_OF_CHANCE: Final = 0.01
+"""Gain of the chance to hold by a replica more, below which no further one is tried: the latency hardly depends on the
+load."""
 _WORTH_PROBING: Final = 0.3
 """Load needed to beat a leader, over the bound, from which on that load is tried first: most candidates miss it."""
 _BELOW: Final = 0.999
@@ -119,6 +124,8 @@ class _LaneState:
     """The entry of each accelerator, as long as its plans stay."""
     lowest_costs: dict[str, float] = field(default_factory=dict)
     """Lowest expected cost of each accelerator that has a plan."""
+    chances: dict[int, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """Chances that the purchases of a candidate showed at their planning points, one replica after the other."""
     wanted: dict[str, float] = field(default_factory=dict)
     """Expected cost up to which an accelerator is looked at here although others cost less: a leader at any price wants
     a founded variant that would take its place."""
@@ -249,7 +256,7 @@ class Race:
                 return entries
             vague = [plan for plan in entries[:top] if plan.point is None]
             if not vague or is_spent():
-                return entries[:top]
+                return [self._as_is(plan) for plan in entries[:top]]
             for plan in vague:
                 needed = self._next_stage(self._trial_of(plan), plan)
                 if needed is None:
@@ -292,18 +299,34 @@ class Race:
                 return
 
     def safe_pick(self, place: int) -> Planned | None:
-        """Return the founded plan of lowest expected cost for one of the demands; None where there is none."""
+        """Return the founded plan of lowest expected cost for one of the demands, at its planning point; None where
+        there is none."""
         _, founded = self._states_of(place)
-        able = [plan for plans in founded.plans.values() for plan in plans.values() if plan.is_founded]
-        return cheapest_by_expectation(able) if able else None
+        while able := [
+            plan for plans in founded.plans.values() for plan in plans.values() if plan.is_founded
+        ]:
+            pick = cheapest_by_expectation(able)
+            if is_spent():
+                pick = self._as_is(pick)
+                return pick if pick.is_founded else None
+            if pick.point is not None:
+                return pick
+            self._show_entry(place, pick)
+        return None
+
+    def _as_is(self, plan: Planned) -> Planned:
+        """Return a plan as sure as what it shows; without a planning point it shows its full load."""
+        within = chance_within(plan.found, plan.result, self.scenario.objectives)
+        return plan if within >= plan.chance else replace(plan, chance=within)
 
     def others(self, place: int, name: str) -> list[Planned]:
         """Return every plan of one accelerator for one of the demands, cheapest first: of each candidate what costs
         least, and what costs least at a firm price."""
-        found: dict[tuple[int, int], Planned] = {}
+        found: dict[tuple[int, int, int], Planned] = {}
         for state in self._states_of(place):
             for order, plan in state.plans.get(name, {}).items():
-                key = order, id(plan.found.purchase.placement)
+                bought = plan.found.purchase
+                key = order, id(bought.placement), bought.num_replicas
                 if key not in found or found[key].point is None:
                     found[key] = plan
         return sorted(found.values(), key=lambda plan: plan.expected_cost)
@@ -542,6 +565,8 @@ class Race:
             least_costs(self.scenario, (state.lane.demand,), self._ways(trial, state.lane), trial.best_load)[
                 0
             ]
+            if trial.may_be_likely or not state.lane.is_founded
+            else math.inf
             for state in self.states
         ]
         if trial.capacity is not None:
@@ -591,9 +616,19 @@ class Race:
             self._close(trial, SlowAlone())
             return
         trial.progress = "surface"
+        trial.may_be_likely = self._may_be_likely(trial.replica)
         self._enter(trial)
         if min(trial.floors) == math.inf:
             self._close(trial, cannot_be_had(self.scenario))
+
+    def _may_be_likely(self, replica: ReplicaModel) -> bool:
+        """Whether a replica may keep the objectives with the chance of a safe pick, by its bound at any load."""
+        traffic = self.scenario.traffic
+        safe = tighten(self.scenario.objectives, replica)
+        return (
+            not too_long_a_prompt(replica, traffic, safe)
+            and surface_requests_per_s(replica, traffic, safe) > 0.0
+        )
 
     def _measure(self, trial: Trial, stage: Stage) -> None:
         """Measure the capacity of a candidate more precisely, and price it in every lane."""
@@ -615,6 +650,7 @@ class Race:
         self._enter(trial)
         for state in self.states:
             state.shown.discard(trial.order)
+            state.chances.pop(trial.order, None)
             state.put(trial.accelerator_id, trial.order, self._plan(state, trial))
         if not any(trial.order in state.plans[trial.accelerator_id] for state in self.states):
             self.reasons.setdefault(trial.accelerator_id, cannot_be_had(self.scenario))
@@ -665,6 +701,8 @@ class Race:
         It rests on the capacity that the lane needs, even where another lane asked for a more precise one.
         """
         assert trial.capacity is not None
+        if state.lane.is_founded and not trial.may_be_likely:
+            return None
         confirmed = trial.confirmed
         if confirmed is not None and trial.capacity.stage == "settled":
             plan = self._cheapest_way(state, trial, confirmed)
@@ -707,17 +745,30 @@ class Race:
         return self._by_candidate[id(plan.found.candidate)]
 
     def _show(self, state: _LaneState, plan: Planned) -> None:
-        """Put what a plan shows at its planning point in its place; a larger purchase where it misses an objective."""
+        """Put what a plan shows at its planning point in its place; a larger purchase where it misses an objective, or
+        where a safe pick is sought and it is not likely to hold."""
         trial = self._trial_of(plan)
         if not affords(plan.result, LONG_REQUESTS):
             state.shown.add(trial.order)
             return
         at_point = run_planning_point(self.scenario, plan, is_held=not self.scenario.screened_only)
+        if at_point is not None and state.lane.is_founded and not at_point.is_founded:
+            at_point = self._surer(state, at_point)
         state.put(trial.accelerator_id, trial.order, at_point)
-        if at_point is not None:
+        if at_point is not None and at_point.point is not None:
             state.shown.add(trial.order)
         elif trial.accelerator_id not in state.lowest_costs:
             self.reasons.setdefault(trial.accelerator_id, cannot_be_had(self.scenario))
+
+    def _surer(self, state: _LaneState, plan: Planned) -> Planned | None:
+        """Return a plan that is not likely to hold with a replica more, or less load, before its planning point; None
+        where that makes it hardly surer."""
+        seen = state.chances[self._trial_of(plan).order]
+        seen.append(plan.chance)
+        if len(seen) > _MOST_GROWTH or (len(seen) > 1 and seen[-1] < seen[-2] + _LEAST_GAIN_OF_CHANCE):
+            return None
+        larger = _larger(self.scenario, plan)
+        return larger if larger is not None and larger.is_founded else None
 
 
 def run_planning_point(
@@ -744,7 +795,7 @@ def run_planning_point(
                 most_runs=most_runs,
             )
             points[plan.load, most_runs] = point
-        at_point = _showing(plan, point)
+        at_point = _showing(scenario, plan, point)
         if not is_held or strain(point.result, scenario.objectives)[0] <= 1.0 or is_spent():
             return at_point
         larger = _larger(scenario, plan)
@@ -773,12 +824,14 @@ def settle(scenario: Scenario, plan: Planned) -> Planned | None:
     )
 
 
-def _showing(plan: Planned, point: PlanningPoint) -> Planned:
-    """Return a plan with a run of it; clients are served as fast as they are there, which decides what a token costs,
-    and not what the search compares."""
+def _showing(scenario: Scenario, plan: Planned, point: PlanningPoint) -> Planned:
+    """Return a plan with a run of it, and the chance that its latencies leave; clients are served as fast as they are
+    there, which decides what a token costs, and not what the search compares."""
     result = point.result
+    chance = min(plan.chance, chance_within(plan.found, result, scenario.objectives))
+    plan = replace(plan, chance=chance, result=result, point=point)
     if plan.demand.kind != "clients":
-        return replace(plan, result=result, point=point)
+        return plan
     bought = plan.found.purchase
     per_s = plan.demand.size / plan.load
     per_s *= result.steady_requests_per_s or result.requests_per_s
@@ -788,7 +841,7 @@ def _showing(plan: Planned, point: PlanningPoint) -> Planned:
         requests_per_s=per_s,
         usd_per_million_tokens=ratio * bought.usd_per_million_tokens,
     )
-    return replace(plan, found=plan.found.with_purchase(paid), result=result, point=point)
+    return replace(plan, found=plan.found.with_purchase(paid))
 
 
 def _larger(scenario: Scenario, plan: Planned) -> Planned | None:

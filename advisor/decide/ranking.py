@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 from advisor.catalog.prices import PriceSpread, spread_of
 from advisor.catalog.schema import Price
 from advisor.decide.candidates import Candidate
+from advisor.decide.certainty import LIKELY
 from advisor.decide.engine_classes import support_of
 from advisor.decide.levers import lacks_head
 from advisor.decide.load_runs import sure_clients
@@ -20,18 +21,16 @@ from advisor.decide.purchase import Demand, Purchase, planned_load
 from advisor.decide.scenario import Scenario
 from advisor.decide.trial import Found
 from advisor.simulator.intervals import LEVELS, factors, pair_class, pair_errors, prediction_class
+from advisor.simulator.quantity import Z80
 from advisor.simulator.serving import ServingResult
 from advisor.simulator.serving_prediction import class_of
 
 Each = TypeVar("Each")
-LIKELY: Final = 0.75
-"""Chance from which on objectives are called likely to hold, and an order of two options settled."""
 CHEAPER_IF_BELOW: Final = 0.97
 """Call A cheaper than B only if it costs less than 97 % of B; smaller gaps are within the 5 % error of a capacity."""
 QUANTILES: Final = tuple((2 * i + 1) / 42 for i in range(21))
 _NORMAL: Final = NormalDist()
 _QUANTILE_Z: Final = tuple(_NORMAL.inv_cdf(quantile) for quantile in QUANTILES)
-_Z80: Final = _NORMAL.inv_cdf(0.9)
 _LEVEL_80: Final = 0.8
 SAMPLING_SIGMA: Final = 0.04
 """Standard error over seeds of the logarithm of a settled capacity: 1 to 7 % on nine deployments of three questions,
@@ -55,7 +54,8 @@ class Planned:
     load: float
     """Load of one replica [requests/s, or clients]."""
     chance: float
-    """Probability that the bought replicas carry the load within the objectives, given the model's error."""
+    """Probability that the bought replicas carry the load within the objectives, given the model's error: by their
+    capacity, and at the planning point by the latency nearest to its objective too."""
     expected_cost: float
     """Mean over the errors of model and price of what the search minimises, as in Purchase.cost."""
     result: ServingResult
@@ -118,8 +118,8 @@ def judge_purchase(scenario: Scenario, demand: Demand, found: Found) -> Planned:
 def capacity_factors(found: Found) -> tuple[float, ...]:
     """Real over predicted capacity at 21 quantiles of the errors of model and sampling."""
     low, high = _throughput_factors(found)
-    down = -math.log(low) / _Z80
-    up = math.log(high) / _Z80
+    down = -math.log(low) / Z80
+    up = math.log(high) / Z80
     return tuple(math.exp(z * (up if z > 0 else down)) for z in _QUANTILE_Z)
 
 
@@ -166,7 +166,7 @@ def capacity_factor(found: Found, quantile: float) -> float:
     throughput.
     """
     low, high = _throughput_factors(found)
-    z = _NORMAL.inv_cdf(quantile) / _Z80
+    z = _NORMAL.inv_cdf(quantile) / Z80
     return math.exp(z * (math.log(high) if z > 0 else -math.log(low)))
 
 
@@ -177,7 +177,7 @@ def chance_of_capacity(found: Found, part: float) -> float:
     """
     low, high = _throughput_factors(found)
     side = math.log(low) if part < 1.0 else math.log(high)
-    return 1.0 - _NORMAL.cdf(_Z80 * math.log(part) / max(abs(side), _TINY))
+    return 1.0 - _NORMAL.cdf(Z80 * math.log(part) / max(abs(side), _TINY))
 
 
 def _throughput_factors(found: Found) -> tuple[float, float]:
@@ -187,7 +187,7 @@ def _throughput_factors(found: Found) -> tuple[float, float]:
     low, high = factors("throughput", class_name)
     low = min(low, 1.0)
     high = max(high, 1.0)
-    sampled = math.exp(_Z80 * found.capacity.sigma)
+    sampled = math.exp(Z80 * found.capacity.sigma)
     errors = [(low, high), (1.0 / sampled, sampled)]
     if (guess := found.candidate.speculation) is not None:
         errors.append((1.0 / guess.time_factors[1], 1.0 / guess.time_factors[0]))
@@ -304,7 +304,7 @@ def cost_factors(option: Planned) -> tuple[float, float]:
             logs.append(math.log(max(units, purchase.num_units) / purchase.num_units))
         else:
             logs.append(math.log(option.found.capacity.load / real))
-    price = _Z80 * spread.sigma
+    price = Z80 * spread.sigma
     low = -math.hypot(logs[0], price)
     high = math.hypot(logs[1], price)
     return math.exp(min(0.0, low + spread.drift)), math.exp(max(0.0, high + spread.drift))
@@ -316,7 +316,7 @@ def chance_cheaper(first: Planned, other: Planned) -> float:
     Assumes: ln of the ratio of costs is normal.
     """
     ratio = math.log(other.expected_cost / first.expected_cost)
-    return _NORMAL.cdf(_Z80 * ratio / max(log_error(first, other), _TINY))
+    return _NORMAL.cdf(Z80 * ratio / max(log_error(first, other), _TINY))
 
 
 def log_error(first: Planned, other: Planned) -> float:
@@ -330,17 +330,17 @@ def log_error(first: Planned, other: Planned) -> float:
     if first.found.purchase.placement.price is other.found.purchase.placement.price:
         first = replace(first, price_spread=NO_SPREAD)
         other = replace(other, price_spread=NO_SPREAD)
-    sampled = _Z80 * SAMPLING_SIGMA
+    sampled = Z80 * SAMPLING_SIGMA
     if first.demand.kind in ("rate", "clients"):
-        return math.hypot(sampled, _Z80 * _log_sigma(first), _Z80 * _log_sigma(other))
+        return math.hypot(sampled, Z80 * _log_sigma(first), Z80 * _log_sigma(other))
     name = pair_class(first.found.replica, other.found.replica)
     width = pair_errors(name, "throughput").quantiles[LEVELS.index(_LEVEL_80)]
-    return math.hypot(sampled, width, _Z80 * first.price_spread.sigma, _Z80 * other.price_spread.sigma)
+    return math.hypot(sampled, width, Z80 * first.price_spread.sigma, Z80 * other.price_spread.sigma)
 
 
 def _log_sigma(option: Planned) -> float:
     low, high = cost_factors(option)
-    return math.log(high / low) / (2.0 * _Z80)
+    return math.log(high / low) / (2.0 * Z80)
 
 
 def roles(order: Sequence[Planned], safe: Planned | None) -> list[Role]:

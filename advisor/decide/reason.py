@@ -365,7 +365,7 @@ class TightMemory(Reason):
 
 @dataclass(frozen=True, slots=True)
 class MayNotHold(Reason):
-    """The capacity covers the load with a probability below 75 %."""
+    """The objectives, or a deadline, hold with a probability below 75 %."""
 
     chance: float
     code: ClassVar[str] = "may_not_hold"

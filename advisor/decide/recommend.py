@@ -455,12 +455,13 @@ def _variants(plan: Planned, done: Search, fleets: Sequence[Planned]) -> list[Pl
     others = [
         each
         for each in sorted(able, key=lambda each: each.expected_cost)
-        if each.found.candidate is not plan.found.candidate
-        or each.found.purchase.placement is not plan.found.purchase.placement
+        if each.found.candidate is not plan.found.candidate or _order_of(each) != _order_of(plan)
     ]
-    first = [each for each in others if each.is_founded][:1] if not plan.is_founded else []
     if plan.is_founded:
         first = [each for each in others if each.expected_cost < plan.expected_cost][:1]
+    else:
+        held = (done.race.at_planning_point(each) for each in others if each.is_founded)
+        first = list(itertools.islice((each for each in held if each is not None and each.is_founded), 1))
     rest = [
         each
         for each in others
@@ -471,6 +472,12 @@ def _variants(plan: Planned, done: Search, fleets: Sequence[Planned]) -> list[Pl
     kept = sorted(unique.values(), key=lambda each: each.expected_cost)
     shown = filter(None, map(done.race.at_planning_point, [*first, *kept]))
     return list(itertools.islice(shown, _MAX_VARIANTS))
+
+
+def _order_of(plan: Planned) -> tuple[int, int]:
+    """Return which offer a plan takes, and how many replicas it buys there."""
+    purchase = plan.found.purchase
+    return id(purchase.placement), purchase.num_replicas
 
 
 def _variant_role(variant: Planned, entry: Planned) -> Role:

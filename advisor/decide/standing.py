@@ -9,11 +9,12 @@ from typing import Any, ClassVar, Final, Protocol, TypeVar
 
 from advisor.catalog.prices import age_days, spread_of
 from advisor.catalog.schema import Price
+from advisor.decide.certainty import LIKELY
 from advisor.decide.offers import OWN
 from advisor.decide.option import Bill, Machine, Offer, Role
 from advisor.decide.purchase import usd_words
 from advisor.decide.ranking import CHEAPER_IF_BELOW, is_firm, move_to_front
-from advisor.decide.reason import AssumedKernels, Reason, TightMemory, UnsurePrice
+from advisor.decide.reason import AssumedKernels, MayNotHold, Reason, TightMemory, UnsurePrice
 from advisor.simulator.quantity import Basis, Quantity
 
 BLOCK: Final = 5
@@ -55,14 +56,21 @@ def doubts_of(basis: Basis, price: Price, as_of: datetime.date) -> tuple[Reason,
     return tuple(found)
 
 
+def doubt_of_limit(predicted: Quantity, limit: float) -> tuple[Reason, ...]:
+    """Why an option with a limit of time is not safe to take; none where it is likely to keep it."""
+    chance = predicted.chance_below(limit)
+    return () if chance >= LIKELY else (MayNotHold(chance),)
+
+
 def by_standing(
     options: Sequence[Option],
     prices: Sequence[Price],
     cost: Callable[[Option], Quantity],
     as_of: datetime.date,
 ) -> tuple[Option, ...]:
-    """Return options, cheapest first, in their places and roles: one of assumed kernels, of tight memory, or of an old
-    price, a tracker's or a shared host's, does not head the list while a better founded one may cost no more.
+    """Return options, cheapest first, in their places and roles: one of assumed kernels, of tight memory, with a limit
+    that it may miss, or of an old price, a tracker's or a shared host's, does not head the list while a better founded
+    one may cost no more.
 
     Places and roles depend on the first five alone; further options stay behind them.
     """
@@ -70,7 +78,7 @@ def by_standing(
         return ()
     options, more, prices = options[:BLOCK], options[BLOCK:], prices[:BLOCK]
     standings = [
-        min(standing_of(cost(each).basis, price, as_of), SAFE - 1 if is_tight(each) else SAFE)
+        min(standing_of(cost(each).basis, price, as_of), SAFE - 1 if is_doubtful(each) else SAFE)
         for each, price in zip(options, prices, strict=True)
     ]
     cheapest = options[0]
@@ -118,7 +126,7 @@ def standing_words(
     bold = next((each for each in options if each.role == "cheapest_if_it_holds"), None)
     if bold is None:
         return f"{words}{_elsewhere(options[0])}."
-    must_be_tried = cost(bold).basis == "assumed" or is_tight(bold)
+    must_be_tried = cost(bold).basis == "assumed" or is_doubtful(bold)
     condition, first = ("it holds", "try it") if must_be_tried else ("its price still stands", "ask")
     if safe is None:
         return f"{words}; {bold.rank} is the cheapest if {condition}."
@@ -137,9 +145,9 @@ def _elsewhere(option: Ranked) -> str:
     return f"; the same from {found.offer.provider} costs {rent}/h if its price still stands: ask first"
 
 
-def is_tight(option: Ranked) -> bool:
-    """Whether only the expected peak of memory fits, and not its whole interval."""
-    return any(isinstance(reason, TightMemory) for reason in option.reasons)
+def is_doubtful(option: Ranked) -> bool:
+    """Whether only the expected peak of memory fits and not its whole interval, or a limit is not likely to be kept."""
+    return any(isinstance(reason, TightMemory | MayNotHold) for reason in option.reasons)
 
 
 def _beside(option: Ranked) -> str:

@@ -111,6 +111,8 @@ class Trial:
     confirmed: Capacity | None = None
     reason: Reason | None = None
     """Why it is closed."""
+    may_be_likely: bool = True
+    """Whether it may keep the objectives with the chance of a safe pick at any load."""
     floors: list[float] = field(default_factory=list)
     """Least expected cost by lane, as in Purchase.cost; infinite where it cannot be bought."""
     parent: "Trial | None" = None

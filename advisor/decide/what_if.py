@@ -14,6 +14,7 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Price
 from advisor.catalog.units import HOUR_S, MEGA
 from advisor.decide.bounds import surface_requests_per_s
+from advisor.decide.certainty import LIKELY
 from advisor.decide.effort import SEARCH_WORK, limit_effort
 from advisor.decide.measure import Capacity, Measurements
 from advisor.decide.offers import market, pareto_placements, placements
@@ -34,7 +35,9 @@ from advisor.decide.recommend import Search, search_scenario
 from advisor.decide.scenario import Scenario
 from advisor.decide.starting import layout_of, levers_of
 from advisor.decide.trial import Found, Trial
-from advisor.simulator.quantity import Basis
+from advisor.simulator.intervals import factors
+from advisor.simulator.quantity import Z80, Basis
+from advisor.simulator.serving_prediction import class_of
 
 LOAD_FACTORS: Final = (0.1, 0.3, 1.0, 3.0, 10.0)
 """Loads of the searches, over the load that was asked for."""
@@ -43,8 +46,6 @@ LIMIT_FACTORS: Final = (0.5, 0.7, 1.0, 1.4, 2.0)
 SEARCHED_LIMITS: Final = (0.5, 1.0, 2.0)
 """Limits at which a search looks for deployments, over the limit that was asked for."""
 _NORMAL: Final = NormalDist()
-Z80: Final = _NORMAL.inv_cdf(0.9)
-"""Standard deviations from the median to the end of an 80 % interval."""
 QUANTILE_Z: Final = tuple(_NORMAL.inv_cdf(quantile) for quantile in QUANTILES)
 _ROUNDING: Final = 1e-9
 TERMS: Final = ("on_demand", "spot", "reserved_1y", "reserved_3y")
@@ -87,6 +88,8 @@ class WhatIfDeployment:
     log_low: float
     """Natural logarithm of the lower end of the 80 % interval of real over predicted capacity; negative."""
     log_high: float
+    log_slower: float
+    """Natural logarithm of the upper end of the 80 % interval of real over predicted TPOT."""
     is_measured: bool
     complexity: tuple[int, int]
     least_throughput: float
@@ -142,7 +145,7 @@ class WhatIfRow:
     @property
     def is_founded(self) -> bool:
         """Whether the row is safe to take: known, and likely to hold."""
-        return self.is_known and self.chance >= 0.75
+        return self.is_known and self.chance >= LIKELY
 
 
 Report = Callable[[str], None]
@@ -297,6 +300,7 @@ def _deployment(
         capacities=tuple(None if each is None else each.load for each in capacities),
         log_low=low,
         log_high=high,
+        log_slower=max(0.0, math.log(factors("tpot", class_of(trial.replica, middle.result.mean_batch))[1])),
         is_measured=plan.is_measured,
         complexity=complexity(trial.candidate),
         least_throughput=least_throughput(trial.candidate),
@@ -371,6 +375,22 @@ def capacity_at(surface: WhatIfSurface, deployment: WhatIfDeployment, limit_s: f
     return float(below * (above / below) ** part)
 
 
+def tpot_at(surface: WhatIfSurface, deployment: WhatIfDeployment, load_per_s: float) -> float:
+    """Return the p99 TPOT of a replica under a load that it carries [s]: the limit at which that load is its capacity,
+    interpolated as `capacity_at` does; the lowest limit of the grid where it carries more there.
+    """
+    grid = surface.tpot_limits_s
+    below = None
+    for place, capacity in enumerate(deployment.capacities):
+        if capacity is not None and capacity >= load_per_s:
+            if below is None or below == capacity:
+                return grid[place]
+            part = math.log(load_per_s / below) / math.log(capacity / below)
+            return float(grid[place - 1] * (grid[place] / grid[place - 1]) ** part)
+        below = capacity
+    return grid[-1]
+
+
 def rank_setting(surface: WhatIfSurface, setting: WhatIfSetting) -> list[WhatIfRow]:
     """Return the best deployment of each accelerator for a setting, in the order in which a search lists them."""
     entries = []
@@ -428,6 +448,9 @@ def buy(
     expected = usd * max(1.0, sum(grown) / len(grown)) * math.exp(offer.drift + offer.sigma**2 / 2.0)
     part = rate / num_replicas / capacity
     side = deployment.log_low if part < 1.0 else deployment.log_high
+    chance = 1.0 - _NORMAL.cdf(Z80 * math.log(part) / max(abs(side), _ROUNDING))
+    room = math.log(setting.tpot_limit_s / tpot_at(surface, deployment, rate / num_replicas))
+    chance = min(chance, _NORMAL.cdf(Z80 * room / max(deployment.log_slower, _ROUNDING)))
     price = Z80 * offer.sigma
     low = math.log(units_at(_capacity_factor(deployment, Z80)) / num_units)
     high = math.log(units_at(_capacity_factor(deployment, -Z80)) / num_units)
@@ -441,7 +464,7 @@ def buy(
         expected,
         usd * math.exp(min(0.0, offer.drift - math.hypot(low, price))),
         usd * math.exp(max(0.0, offer.drift + math.hypot(high, price))),
-        chance=1.0 - _NORMAL.cdf(Z80 * math.log(part) / max(abs(side), _ROUNDING)),
+        chance=chance,
     )
 
 

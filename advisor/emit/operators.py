@@ -60,6 +60,11 @@ CHART: Final = "llm-d-modelservice/llm-d-modelservice --version v0.4.12"
 KSERVE: Final = Stack("KServe", "v1beta1", {}, "kserve/kserve@aaac4e2 config/crd/full")
 
 
+def engines_of(form: str) -> tuple[str, ...]:
+    """Return the engines for which a form is written; empty if the form runs the plan's own image of any."""
+    return tuple({"dynamo": DYNAMO, "ray": RAY, "llm-d": LLM_D}.get(form, KSERVE).engines)
+
+
 def _check_stack(plan: Plan, stack: Stack, form: str) -> str:
     """Return what to verify about the engine's release in a stack; empty if the stack runs the plan's own image.
 

@@ -118,7 +118,7 @@ def _of_fields(one: Mapping[str, Any]) -> LlamaBenchRow | None:
     return LlamaBenchRow(
         model=model,
         file_stem=stem,
-        weight_dtype=_format_of(stem) or _format_of(model),
+        weight_dtype=format_of(stem) or format_of(model),
         backend=str(one.get("backends") or one.get("backend") or ""),
         device=str(one.get("gpu_info", "")).split(",")[0].strip(),
         num_prompt_tokens=prompt or 0,
@@ -153,7 +153,7 @@ def _of_cells(cells: Mapping[str, str], device: str) -> LlamaBenchRow | None:
     return LlamaBenchRow(
         model=model,
         file_stem="",
-        weight_dtype=_format_of(model),
+        weight_dtype=format_of(model),
         backend=cells.get("backend", ""),
         device=device,
         num_prompt_tokens=tokens if test[1] == "pp" else 0,
@@ -164,7 +164,7 @@ def _of_cells(cells: Mapping[str, str], device: str) -> LlamaBenchRow | None:
     )
 
 
-def _format_of(name: str) -> str:
+def format_of(name: str) -> str:
     """Return the format that a model's or file's name states: "Q4_K - Medium" is q4_k_m; empty if it states none."""
     name = re.sub(r" - (Small|Medium|Large)", lambda size: f"_{size[1][0]}", name)
     found = _FORMAT.findall(name)

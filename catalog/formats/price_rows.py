@@ -91,7 +91,9 @@ def catalogue_prices(path: Path, catalogue: PriceCatalogue) -> Iterator[Catalogu
 def _skypilot(number: int, cells: Mapping[str, str]) -> Iterator[CataloguePrice]:
     if not cells["AcceleratorName"].strip():
         return
-    memory = _number(cells.get("AcceleratorMemoryGiB", ""))
+    memory = _number(cells.get("AcceleratorMemoryGiB", "")) or _memory_gib(
+        cells.get("GpuInfo", ""), cells["AcceleratorName"]
+    )
     for term, column in (("on_demand", "Price"), ("spot", "SpotPrice")):
         if cells.get(column, "").strip():
             yield CataloguePrice(
@@ -105,6 +107,18 @@ def _skypilot(number: int, cells: Mapping[str, str]) -> Iterator[CataloguePrice]
                 cells["AcceleratorName"],
                 memory * GIB if memory else None,
             )
+
+
+_SIZE_OF_ONE: Final = re.compile(r"['\"]SizeInMiB['\"]\s*:\s*(\d+)")
+_SKYPILOT_GIB: Final = {"A100": 40.0, "V100": 16.0}
+"""Memory of boards whose larger siblings have it in their names: A100-80GB, V100-32GB [GiB]. Source: names of
+skypilot-org/skypilot-catalog, catalogs/v8/common/metadata.csv."""
+
+
+def _memory_gib(stated: str, name: str) -> float | None:
+    """Return the memory of one accelerator from the machine's description, or as SkyPilot means its name [GiB]."""
+    found = _SIZE_OF_ONE.search(stated)
+    return float(found[1]) / 1024 if found else _SKYPILOT_GIB.get(name.strip())
 
 
 def _gpuhunt(number: int, cells: Mapping[str, str]) -> Iterator[CataloguePrice]:
@@ -161,4 +175,17 @@ def accelerator_of(price: CataloguePrice) -> tuple[Accelerator | None, bool]:
             continue
         letters = record.id.replace("-", "")
         return record, spelt.replace("-", "") == letters
-    return None, False
+    return _board_with_memory(spelt, price.memory_bytes), False
+
+
+def _board_with_memory(name: str, memory_bytes: float | None) -> Accelerator | None:
+    """Return the board with this memory of those that share a name, in its own socket first; None if none has."""
+    boards = (accelerators.by_id(each) for each in accelerators.all_ids() if each.startswith(f"{name}-"))
+    able = [
+        board
+        for board in boards
+        if memory_bytes
+        and board.memory_bytes
+        and abs(memory_bytes - board.memory_bytes) <= _MEMORY_TOLERANCE * board.memory_bytes
+    ]
+    return max(able, key=lambda board: "sxm" in board.id, default=None)

@@ -14,6 +14,7 @@ from advisor.catalog.formats import (
     nvbandwidth,
     prometheus_text,
     server_log,
+    trtllm_bench,
     vllm_bench,
 )
 from advisor.catalog.formats.file_format import FileFormat
@@ -25,6 +26,7 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
     inferencex.FORMAT,
     aiperf.FORMAT,
     vllm_bench.FORMAT,
+    trtllm_bench.FORMAT,
     llama_bench.FORMAT,
     nvbandwidth.FORMAT,
     dcgm_diagnostic.FORMAT,

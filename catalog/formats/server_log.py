@@ -3,11 +3,12 @@
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats.file_format import FileFormat
 from advisor.catalog.formats.launcher_lines import without_prefixes
+from advisor.catalog.formats.llama_bench import format_of
 from advisor.catalog.units import GIB, MIB
 
 _UNITS: Final[Mapping[str, float]] = {"GiB": GIB, "GB": GIB, "MiB": MIB}
@@ -45,6 +46,11 @@ class ServerLog:
     enforce_eager: bool = False
     prefix_caching: bool = False
     """Whether the log says that the prefix cache is on."""
+    device: str = ""
+    """Name of the accelerators as their driver writes it; empty if the log does not say it."""
+    sizes_by_context: bool = False
+    """Whether the engine allocates the cache of the context that it was given, whatever is free: kv_bytes are those of
+    kv_tokens tokens on all accelerators together, recurrent states included (llama.cpp)."""
     has_failed: bool = False
     """Whether the log ends in the engine's refusal to start for lack of memory."""
     notes: tuple[str, ...] = ()
@@ -52,11 +58,12 @@ class ServerLog:
 
 
 def read_server_log(text: str) -> ServerLog:
-    """Return what a start-up log of vLLM, SGLang or TensorRT-LLM says.
+    """Return what a start-up log of vLLM, SGLang, TensorRT-LLM or llama.cpp says.
 
     Raises: InputFileError: it has neither weights nor a KV cache; says which line is missing.
     Source: vllm v1/worker/gpu_worker.py, v1/core/kv_cache_utils.py; sglang model_executor/model_runner.py,
-        mem_cache/memory_pool.py; TensorRT-LLM batch_manager/kvCacheManager.cpp, pyexecutor/_util.py (log lines).
+        mem_cache/memory_pool.py; TensorRT-LLM batch_manager/kvCacheManager.cpp, pyexecutor/_util.py; llama.cpp
+        src/llama-model.cpp, llama-kv-cache.cpp, llama-memory-recurrent.cpp (log lines).
     """
     plain = "\n".join(without_prefixes(text))
     for engine, (marks, read) in _READERS.items():
@@ -70,7 +77,7 @@ def read_server_log(text: str) -> ServerLog:
                 )
             return found
     raise InputFileError(
-        "not a start-up log of vLLM, SGLang or TensorRT-LLM",
+        "not a start-up log of vLLM, SGLang, TensorRT-LLM or llama.cpp",
         why="no line of theirs about weights or the KV cache",
         fix="give what the server printed from its start",
     )
@@ -80,12 +87,13 @@ _WANTED: Final = {
     "vllm": "'Model loading took' and 'GPU KV cache size'",
     "sglang": "'Load weight end' and 'KV Cache is allocated'",
     "tensorrt-llm": "'Allocated ... for max tokens in paged KV cache'",
+    "llama.cpp": "'model buffer size' and 'KV buffer size'",
 }
 
 
 def _last(pattern: str, text: str) -> str:
     """Return the first group of the last match; empty if there is none."""
-    found = re.findall(pattern, text)
+    found = re.findall(pattern, text, re.MULTILINE)
     if not found:
         return ""
     last = found[-1]
@@ -140,6 +148,9 @@ def _vllm(text: str) -> ServerLog:
     weights = weights or _bytes(r"Actual usage(?: is|:)\s*(?=[\d.]+\s*GiB for weights?)", text)
     cache = _bytes(r"(?:Available KV cache memory:|reserved for KV Cache is|kv_cache_size=)\s*", text, min)
     cache = cache or _bytes(r"Current kv cache memory in use is\s*", text, min)
+    tensor = _whole(_setting("tensor_parallel_size", "tensor-parallel-size"), text)
+    data = _whole(_setting("data_parallel_size", "data-parallel-size"), text)
+    spreads = _word_of(text, "enable_expert_parallel").lower() == "true" or "--enable-expert-parallel" in text
     return ServerLog(
         engine="vllm",
         version=_last(
@@ -154,9 +165,10 @@ def _vllm(text: str) -> ServerLog:
         kv_tokens=min(tokens) if tokens else None,
         max_model_len=_whole(_setting("max_model_len", "max-model-len", "max_seq_len"), text)
         or _whole(r"Maximum concurrency for ([\d,]+) tokens", text),
-        tensor_parallel=_whole(_setting("tensor_parallel_size", "tensor-parallel-size"), text),
+        tensor_parallel=tensor,
         pipeline_parallel=_whole(_setting("pipeline_parallel_size", "pipeline-parallel-size"), text),
-        data_parallel=_whole(_setting("data_parallel_size", "data-parallel-size"), text),
+        data_parallel=data,
+        expert_parallel=(tensor or 1) * (data or 1) if spreads else None,
         memory_fraction=_fraction(_setting("gpu_memory_utilization", "gpu-memory-utilization"), text)
         or _fraction(r"gpu_memory_utilization\s*\(([\d.]+)\)", text)
         or _fraction(r"Desired GPU memory utilization is \(([\d.]+),", text),
@@ -177,16 +189,20 @@ def _vllm(text: str) -> ServerLog:
 
 def _sglang(text: str) -> ServerLog:
     per_rank = [int(found) for found in re.findall(r"KV Cache is allocated\..*?#tokens:\s*(\d+)", text)]
+    per_rank = _of_the_model(per_rank)
     total = _whole(r"max_total_num_tokens=(\d+)", text)
     halves = re.findall(rf"K size:\s*{_SIZE},\s*V size:\s*{_SIZE}", text)
     pools = [(float(k) * _UNITS[ku]) + (float(v) * _UNITS[vu]) for k, ku, v, vu in halves]
+    pools = _of_the_model(pools)
     apart = _word_of(text, "enable_dp_attention").lower() == "true" or "--enable-dp-attention" in text
     return ServerLog(
         engine="sglang",
         version=_last(r"sglang(?:\s+version|==| v)[:\s]*v?(\d+\.\d+[\w.]*)", text),
         model=_last(r"model_path=['\"]([^'\"]+)", text) or _last(r"--model-path\s+(\S+)", text),
         weight_bytes=_bytes(r"Load weight end\..*?mem usage=", text),
-        kv_bytes=min(pools) if pools else _bytes(r"KV size:\s*", text, min),
+        kv_bytes=min(pools)
+        if pools
+        else _bytes(r"KV size:\s*", text, lambda sizes: min(_of_the_model(sizes))),
         kv_tokens=total if total is not None else (min(per_rank) if per_rank else None),
         max_model_len=_whole(r"context_len=(\d+)", text),
         tensor_parallel=_whole(_setting("tp_size", "tp-size", "tensor-parallel-size", "tp"), text),
@@ -206,6 +222,17 @@ def _sglang(text: str) -> ServerLog:
     )
 
 
+_Size = TypeVar("_Size", int, float)
+
+
+def _of_the_model(sizes: list[_Size]) -> list[_Size]:
+    """Return the sizes of the model's own pools: a draft model has one of its own, which is far smaller.
+
+    Assumes: pools of ranks differ by less than half.
+    """
+    return [size for size in sizes if size > 0.5 * max(sizes)]
+
+
 def _tensorrt_llm(text: str) -> ServerLog:
     pools = re.findall(rf"Allocated {_SIZE} for max tokens in paged KV cache \((\d+)\)", text)
     sizes = [float(value) * _UNITS[unit] for value, unit, _ in pools]
@@ -219,7 +246,11 @@ def _tensorrt_llm(text: str) -> ServerLog:
         engine="tensorrt-llm",
         version=_last(r"TensorRT-?LLM version:?\s*v?(\d+\.\d+[\w.]*)", text),
         model=_last(r"(?:model|checkpoint_dir|hf_model_dir)=['\"]?([\w./-]+)", text),
-        weight_bytes=_bytes(r"(?:Loaded engine size:|weights memory usage:|Model weights memory:)\s*", text),
+        weight_bytes=_bytes(
+            r"(?:Loaded engine size:|weights memory usage:|Model weights memory:"
+            r"|\bUse(?= [\d.]+ GB for model weights))\s*",
+            text,
+        ),
         kv_bytes=sizes[-1] if sizes else None,
         kv_tokens=tokens[-1] if tokens else _whole(r"[Ee]stimated max tokens in KV cache\s*:\s*(\d+)", text),
         max_model_len=_whole(_setting("max_seq_len", "maxSequenceLen"), text),
@@ -238,6 +269,41 @@ def _tensorrt_llm(text: str) -> ServerLog:
     )
 
 
+_ON_DEVICE: Final = r"\b((?!CPU|AMX|CUDA_Host|ROCm_Host|Vulkan_Host)[A-Za-z]+\d*)(?:_Mapped)? "
+"""Name of a buffer on an accelerator: CUDA0, ROCm1, Vulkan0, Metal; those of the host are left out."""
+
+
+def _llama_cpp(text: str) -> ServerLog:
+    buffers: dict[str, float] = {}
+    for name, size in re.findall(_ON_DEVICE + r"model buffer size\s*=\s*([\d.]+) MiB", text):
+        buffers[name] = max(buffers.get(name, 0.0), float(size) * MIB)
+    held = {name: size for name, size in buffers.items() if size}
+    layers = re.findall(r"offloaded (\d+)/(\d+) layers", text)
+    is_whole = all(some == every for some, every in layers)
+    caches = re.findall(r"(?:KV|RS) buffer size\s*=\s*([\d.]+) MiB", text)
+    slots = _whole(r"n_seq_max\s*=\s*(\d+)", text) or 1
+    return ServerLog(
+        engine="llama.cpp",
+        model=_last(r"from (?:\S*/)?([^/\s]+\.gguf)", text)
+        or "-".join(_last(r"general\.name\s*=\s*(.+?)\s*$", text).split()),
+        weight_bytes=max(held.values()) if held and is_whole else None,
+        kv_bytes=sum(map(float, caches)) * MIB if caches else None,
+        kv_tokens=_whole(r"n_ctx\s*=\s*(\d+)", text),
+        max_model_len=_whole(r"n_ctx_per_seq\s*=\s*(\d+)", text),
+        tensor_parallel=1,
+        pipeline_parallel=len(held) or None,
+        weight_dtype=format_of(_last(r"(?:file type|model ftype)\s*=\s*(.+?)\s*$", text)),
+        kv_dtype=_last(r"\bK \((\w+)\)", text),
+        max_num_seqs=slots,
+        max_num_batched_tokens=_whole(r"n_batch\s*=\s*(\d+)", text),
+        device=_last(r"Device 0: ([^,\n]+),", text) or _last(r"ggml_vulkan: 0 = ([^(|\n]+?) \(", text),
+        sizes_by_context=True,
+        notes=()
+        if is_whole
+        else ("part of the layers is in host memory: weights on the accelerators are not compared",),
+    )
+
+
 _READERS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[str], ServerLog]]]] = {
     "sglang": (
         (r"Load weight (?:begin|end)\.", r"KV Cache is allocated\.", r"server_args=ServerArgs"),
@@ -247,6 +313,7 @@ _READERS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[str], ServerLog]]]
         (r"\[TensorRT-LLM\]", r"\[TRT-LLM\]", r"for max tokens in paged KV cache"),
         _tensorrt_llm,
     ),
+    "llama.cpp": ((r"load_tensors:.* model buffer size", r"llama_kv_cache\w*:.* KV buffer size"), _llama_cpp),
     "vllm": (
         (
             r"GPU KV cache size:",
@@ -270,7 +337,7 @@ def _is_server_log(text: str) -> bool:
 
 FORMAT: Final = FileFormat(
     "server-log",
-    "start-up log of vLLM, SGLang or TensorRT-LLM",
+    "start-up log of vLLM, SGLang, TensorRT-LLM or llama.cpp",
     "server log",
     _is_server_log,
     read_server_log,

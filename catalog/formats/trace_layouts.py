@@ -48,14 +48,17 @@ class TraceLayout:
 
     @property
     def is_conversation(self) -> bool:
-        """Whether rows are turns that only state what is new in their prompts."""
+        """Whether rows are turns that only state what is new in their prompts. A row that lists the blocks of its
+        prompt states all of it."""
         return self.id == "sessions"
 
     def holds(self, row: Mapping[str, Any]) -> bool:
         """Whether a row has the columns of the layout."""
         needed = (name for name in (self.time, self.inputs, self.outputs) if name)
-        return all(name in row for name in needed) and (
-            not self.marks or any(mark in row for mark in self.marks)
+        return (
+            all(name in row for name in needed)
+            and (not self.marks or any(mark in row for mark in self.marks))
+            and not (self.is_conversation and row.get(self.hashes))
         )
 
 
@@ -161,6 +164,15 @@ LAYOUTS: Final = (
         is_sorted=False,
     ),
     TraceLayout(
+        "vidur",
+        "Vidur trace",
+        "arrived_at",
+        "num_prefill_tokens",
+        "num_decode_tokens",
+        float,
+        "seconds",
+    ),
+    TraceLayout(
         "opentelemetry",
         "OpenTelemetry spans",
         "start_s",
@@ -176,11 +188,21 @@ LAYOUTS: Final = (
     TraceLayout(
         "own-lengths", "lengths without times", "", "input_tokens", "output_tokens", float, _NO_TIMES
     ),
+    TraceLayout(
+        "vidur-lengths",
+        "lengths without times",
+        "",
+        "num_prefill_tokens",
+        "num_decode_tokens",
+        float,
+        _NO_TIMES,
+    ),
 )
 """Layouts in the order in which they are tried, the most specific first.
 
 Source: Azure/AzurePublicDataset (2023, 2024); HPMLL/BurstGPT; alibaba-edu/qwen-bailian-usagetraces-anon;
-kvcache-ai/Mooncake; ai-dynamo/aiperf docs (conversations, Baseten, WEKA); OpenTelemetry semantic conventions.
+kvcache-ai/Mooncake; ai-dynamo/aiperf docs (conversations, Baseten, WEKA); microsoft/vidur (data/processed_traces);
+OpenTelemetry semantic conventions.
 """
 _TIMES: Final = re.compile(r"time|arriv|stamp|delay|(?:_|\b)(?:at|ts)(?:_|\b)", re.IGNORECASE)
 """Names of columns that hold times in some unit."""

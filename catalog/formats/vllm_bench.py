@@ -1,4 +1,5 @@
-"""Results of `vllm bench serve` and SGLang's `bench_serving`: JSON, JSON lines, or the printed summary."""
+"""Results of `vllm bench serve` and SGLang's `bench_serving`: JSON, JSON lines, or the printed summary; and the line of
+`vllm bench throughput`."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -54,6 +55,10 @@ _NAMES: Final[Mapping[str, str]] = {
     "Median E2E Latency (ms)": "median_e2e_latency_ms",
 }
 """Names of the saved file by those of the printed summary."""
+_OFFLINE: Final = re.compile(
+    r"^Throughput: ([\d.]+) requests/s, ([\d.]+) total tokens/s, ([\d.]+) output tokens/s", re.MULTILINE
+)
+"""Line of `vllm bench throughput`, which sends all requests at once."""
 _LOWERED: Final = {name.lower(): key for name, key in _NAMES.items()}
 
 
@@ -63,6 +68,10 @@ def read_vllm_bench(text: str) -> tuple[BenchmarkResult, ...]:
     Raises: InputFileError: no whole result in the text, or one without any figure.
     Source: vllm-project/vllm, vllm/benchmarks/serve.py; sgl-project/sglang, python/sglang/bench_serving.py.
     """
+    plain = "\n".join(without_prefixes(text))
+    offline = _OFFLINE.search(plain)
+    if offline:
+        return (_offline_result(plain, *map(float, offline.groups())),)
     found = list(_objects(text)) if text.lstrip()[:1] in "{[" else list(_summaries(text))
     if not found:
         raise InputFileError(
@@ -159,6 +168,25 @@ def _result(found: Mapping[str, Any]) -> BenchmarkResult:
     )
 
 
+def _offline_result(text: str, requests: float, tokens: float, outputs: float) -> BenchmarkResult:
+    """Return the result of a batch; its mean lengths follow from its rates."""
+    prompts = re.search(r"Total num prompt tokens:\s+(\d+)", text)
+    return BenchmarkResult(
+        tool="vllm bench throughput",
+        request_rate_per_s=float("inf"),
+        num_requests=round(int(prompts[1]) * requests / (tokens - outputs))
+        if prompts and tokens > outputs
+        else None,
+        mean_input_tokens=(tokens - outputs) / requests if requests else None,
+        mean_output_tokens=outputs / requests if requests else None,
+        length_dist="mean",
+        output_tokens_per_s=outputs,
+        total_tokens_per_s=tokens,
+        requests_per_s=requests,
+        engine="vllm",
+    )
+
+
 def _times(found: Mapping[str, Any], name: str) -> MeasuredTimes:
     """Return a latency, whose unit is part of its name."""
     mean, median, p99 = (
@@ -183,7 +211,7 @@ def _date(text: str) -> str:
 def _is_vllm_bench(text: str) -> bool:
     if text.lstrip()[:1] in ("{", "["):
         return has_keys(text, "mean_ttft_ms") or has_keys(text, "total_output_tokens", "request_throughput")
-    return bool(_HEAD.search(text))
+    return bool(_HEAD.search(text) or _OFFLINE.search(text))
 
 
 FORMAT: Final = FileFormat("vllm-bench", _TITLE, "serving benchmark", _is_vllm_bench, read_vllm_bench)

@@ -34,6 +34,7 @@ _NUM_LAYERS: Final = ("num_hidden_layers", "n_layer", "n_layers", "num_layers")
 _VOCAB: Final = ("vocab_size", "padded_vocab_size")
 _CONTEXT: Final = (
     "max_position_embeddings",
+    "max_position_embedding",
     "n_positions",
     "max_sequence_length",
     "max_seq_len",

@@ -191,6 +191,9 @@ def _period(config: ConfigFields) -> tuple[int, int]:
 
 
 def _parse_layer_list(config: ConfigFields) -> tuple[int, ...] | None:
+    listed = config.values.get("moe_layers_enum")
+    if isinstance(listed, list | tuple):
+        return tuple(layer for layer in listed if isinstance(layer, int))
     text = config.text("moe_layers_enum")
     return tuple(int(part) for part in text.split(",") if part.strip().isdigit()) if text else None
 

@@ -13,6 +13,7 @@ _NUM_KV_HEADS: Final = (
     "multi_query_group_num",
     "kv_n_heads",
     "n_kv_heads",
+    "num_attention_groups",
 )
 _HEAD_DIM: Final = ("head_dim", "kv_channels", "attention_head_dim", "d_kv")
 _MAMBA_HEAD_DIM: Final = 64
@@ -153,6 +154,7 @@ def attention(
         head_dim=head_dim,
         v_head_dim=own.get("v_head_dim") or config.optional_count("v_head_dim"),
         window_tokens=_window_tokens(config) if windowed else None,
+        query_rank=config.optional_count("share_q_dim"),
         output_gate=config.flag("attn_output_gate") or config.has("linear_num_value_heads"),
         shared_kv=shared_kv,
         keys_are_values=not windowed and config.flag("attention_k_eq_v"),

@@ -156,6 +156,8 @@ def _quark_cache(quantization: ConfigFields) -> str | None:
     return None
 
 
+_EXPRESSION_SIGNS: Final = frozenset("*+?^$()[]{}|\\")
+"""Signs by which the name of a layer is a regular expression (vLLM, quantization/inc.py)."""
 _FP8_BITS: Final = 8
 _FP4_BITS: Final = 4
 _CACHES: Final = (("NVFP4", "nvfp4"), ("FP8", "fp8"), ("INT8", "int8"))
@@ -325,6 +327,8 @@ def _modelopt(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
 
 def _read_compressed(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
     groups = quantization.values.get("config_groups")
+    if groups == {} and isinstance(quantization.values.get("kv_cache_scheme"), dict):
+        return Rules(wide, wide)  # the cache alone is quantised
     if not isinstance(groups, dict) or not groups:
         if quantization.has("quant_algo"):
             return _modelopt(quantization, wide)
@@ -409,14 +413,18 @@ def _integers(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
         return integers(width, groups, zero_points=True)
 
     named: dict[str, ModuleFormat] = {}
+    patterns: list[tuple[Callable[[str], bool], ModuleFormat]] = []
     extra = quantization.values.get("extra_config")
     for name, said in extra.items() if isinstance(extra, dict) else ():
         if isinstance(said, dict) and isinstance(said.get("bits"), int):
             own = said.get("group_size")
-            named[str(name)] = storage(said["bits"], own if isinstance(own, int) else grouped)
+            chosen = storage(said["bits"], own if isinstance(own, int) else grouped)
+            if _EXPRESSION_SIGNS.isdisjoint(str(name)):
+                named[str(name)] = chosen
+            else:  # AutoRound names layers in full, or by regular expressions
+                patterns.append((_matching((f"re:{name}",)), chosen))
     dynamic = quantization.values.get("dynamic")
     left = list(quantization.sequence("modules_to_not_convert", "ignored_layers") or ())
-    patterns: list[tuple[Callable[[str], bool], ModuleFormat]] = []
     for rule, said in dynamic.items() if isinstance(dynamic, dict) else ():
         sign, _, expression = str(rule).partition(":")
         if sign == "-":
@@ -543,8 +551,8 @@ def _matching_first(
 def _quark(quantization: ConfigFields, wide: ModuleFormat) -> Rules:
     def storage(section: object) -> ModuleFormat:
         weight = section.get("weight") if isinstance(section, dict) else None
-        if isinstance(weight, list):
-            weight = weight[0] if weight else None
+        if isinstance(weight, list):  # quantised in turn: the last format is stored
+            weight = weight[-1] if weight else None
         name = str(weight.get("dtype", "") if isinstance(weight, dict) else "").lower()
         inputs = section.get("input_tensors") if isinstance(section, dict) else None
         if name.startswith("fp8"):
@@ -712,6 +720,9 @@ _METHODS: Final[Mapping[str, Callable[[ConfigFields, ModuleFormat], Rules]]] = {
     "nvfp4": _one_format("nvfp4"),
     "modelopt-fp4": _modelopt,
     "modelopt-mxfp8": _modelopt,
+    "mxfp8": lambda quantization, wide: Rules(
+        wide, ModuleFormat("fp8", grouped_bits(8.0, _MX_GROUP, 8.0)), excluded=_skips(quantization)
+    ),
     "modelopt": _modelopt,
     "modelopt-mixed": _modelopt,
     "compressed-tensors": _read_compressed,

@@ -77,8 +77,16 @@ def published_weights(
 
 
 def quantization_of(config: ConfigFields) -> ConfigFields | None:
-    """Return the object of config.json that describes its quantisation, or None."""
+    """Return the object of config.json that describes its quantisation, or None.
+
+    Raises: InputFileError: quantization_config is no object.
+    """
     text = config.text_tower()
+    for fields in (config, text):
+        if not isinstance(fields.values.get("quantization_config"), dict | None):
+            fields.fail(
+                "quantization_config", "is no object", fix="take the config.json of the checkpoint itself"
+            )
     sections = ("quantization_config", "quantization", "compression_config")
     found = config.section(*sections) or text.section(*sections)
     if found is None or not found.values:

@@ -68,8 +68,22 @@ class EarlierMemory(ReleaseSpan):
     """Fraction of memory that a server took unless told otherwise."""
     runtime_bytes: float | None = Field(default=None, ge=0)
     """Memory that was taken off the cache for graphs, libraries and fragmentation [bytes]."""
+    sampler_bytes_per_logit: float | None = Field(default=None, ge=0)
+    """Peak of the sampler in the profile run, for each logit of the highest number of sequences [bytes]."""
     states_all_layers: bool = False
     """Whether the printed tokens count every layer, those with a window or a state included, as if it kept all."""
+    source: Source
+
+
+class ExpertPadding(Record):
+    """Multiples to which an engine's kernels pad the matrices of routed experts when it loads them."""
+
+    weight_dtypes: tuple[str, ...]
+    architectures: tuple[str, ...]
+    hidden_multiple: int = Field(default=1, ge=1)
+    """Multiple of the width of the experts' inputs and outputs."""
+    inner_multiple: int = Field(default=1, ge=1)
+    """Multiple of a rank's part of the inner width."""
     source: Source
 
 
@@ -92,6 +106,8 @@ class NodeFlags(Record):
 class LaunchFlags(Record):
     """Spellings that fill the launch template; an empty string means that the engine needs no flag."""
 
+    tensor_parallel: str = ""
+    """Flag of tensor parallelism if the launch template has no {tp}: the engine takes all accelerators that it sees."""
     expert_parallel: str = ""
     """Flag of expert parallelism; may contain {ep}."""
     data_parallel: str = ""
@@ -330,6 +346,9 @@ class Engine(Record):
     memory_reserve: MemoryReserve | None = None
     """Reserve from which memory_fraction is computed; None means that memory_fraction itself holds."""
     earlier_memory: tuple[EarlierMemory, ...] = ()
+    expert_padding: tuple[ExpertPadding, ...] = ()
+    state_pool_ratio: float | None = Field(default=None, gt=0)
+    """Memory set apart for recurrent states over that of keys and values; None if both share one pool."""
     """Accounting of earlier releases; the first span that holds a run counts."""
     profiles_encoder: bool = False
     """Whether memory for the largest images is taken off the cache at the start, if the model reads images (vLLM)."""
@@ -415,9 +434,12 @@ class Engine(Record):
     """Further weight formats that some releases serve; a search takes them only if asked for."""
     vendor_weight_dtypes: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     """Weight formats by vendor, for vendors that do not have all of weight_dtypes."""
+    holds_layers_in_turn: bool = False
+    """Whether several accelerators hold whole layers in turn unless the engine is told to split every layer among them:
+    it does one or the other."""
     launch_template: str = ""
-    """Launch command with {model}, {tp}, {pp}, {dp}, {dp_flag}, {ep_flag}, {dtype_flag}, {kv_flag}, {max_num_seqs},
-    {max_num_batched_tokens}, {max_model_len}, {total_context}."""
+    """Launch command with {model}, {tp}, {pp}, {dp}, {tp_flag}, {dp_flag}, {ep_flag}, {dtype_flag}, {kv_flag},
+    {max_num_seqs}, {max_num_batched_tokens}, {max_model_len}, {total_context}."""
     flags: LaunchFlags = LaunchFlags()
     notes: str = ""
     sources: tuple[Source, ...] = ()

@@ -11,13 +11,15 @@ from advisor.catalog.dtypes import (
     BITS_PER_BYTE,
     EXL3_DTYPES,
     EXL3_HEAD_DTYPE,
+    GGUF_BLOCK,
     GGUF_DTYPES,
     GgufKind,
     bytes_per_element,
     gguf_bits,
+    gguf_row_bits,
 )
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.schema import LayerGroup, Mixer, Model
+from advisor.catalog.schema import FeedForward, LayerGroup, Mixer, Model
 from advisor.catalog.schema.model import Part, PartFormat
 from advisor.catalog.units import GIGA
 from advisor.simulator.graph.feed_forward import feed_forward_operators
@@ -402,12 +404,39 @@ def stored_element_bytes(model: Model, weight_dtype: str, part: Part) -> float:
         kind: GgufKind = "layers"
         if is_table:
             kind = "head" if part == "head" or model.tied_embeddings else "embedding"
-        return gguf_bits(weight_dtype, kind) / BITS_PER_BYTE
+        if part == "experts" and model.weights == "mxfp4":
+            return bytes_per_element("mxfp4")  # llama-quantize leaves them as they are
+        wider = _row_bits(model, weight_dtype, part, kind)
+        return (gguf_bits(weight_dtype, kind) + wider) / BITS_PER_BYTE
     if is_table:
         return bytes_per_element(EXL3_HEAD_DTYPE if weight_dtype in EXL3_DTYPES else "bf16")
     if part == "experts":
         return bytes_per_element(weight_dtype)
     return bytes_per_element(dense_dtype(model, weight_dtype, part))
+
+
+def _row_bits(model: Model, weight_dtype: str, part: Part, kind: GgufKind) -> float:
+    """Bits that a weight of a part takes more because its rows are no whole number of llama.cpp's blocks.
+
+    Assumes: matrices of a mixer have rows of the hidden size; parts of all layers are as wide as the first one.
+    """
+    inputs = gguf_row_bits(weight_dtype, kind) if model.hidden_size % GGUF_BLOCK else 0.0
+    if kind != "layers" or part == "mixer":
+        return inputs
+    first = next((group.feed_forward for group in model.layers if _holds(group.feed_forward, part)), None)
+    if first is None:
+        return inputs
+    inner = first.intermediate_size
+    if part == "shared_experts" and first.kind == "moe":
+        inner = first.shared_intermediate_size
+    outputs = gguf_row_bits(weight_dtype, kind, is_down=True) if inner % GGUF_BLOCK else 0.0
+    num_inputs = 2 if first.gated else 1
+    return (num_inputs * inputs + outputs) / (num_inputs + 1)
+
+
+def _holds(feed_forward: FeedForward | None, part: Part) -> bool:
+    """Whether a feed-forward part of a layer has weights of this kind."""
+    return feed_forward is not None and (feed_forward.kind == "dense") == (part == "feed_forward")
 
 
 def _listed_format(model: Model, weight_dtype: str, part: Part) -> PartFormat | None:

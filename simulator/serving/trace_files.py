@@ -187,7 +187,7 @@ def _turn(
     The delay counts from the start of the turn before it: the file does not say how long that took.
     """
     layout = reading.layout
-    name = str(row["session_id"])
+    name = str(row.get("session_id") or where)  # a row without one is a conversation of its own
     before_s, context, turn = reading.sessions.get(name, (0.0, 0, 0))
     if row.get("timestamp") not in (None, ""):
         instant = _instant(row, replace(layout, time="timestamp"), where)

@@ -4,6 +4,7 @@ import dataclasses
 import datetime
 import json
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -221,3 +222,20 @@ def test_a_stack_whose_engine_is_older_than_the_model_is_refused(
     with pytest.raises(AdvisorError, match="does not start gemma-4-31b") as refused:
         emit_files("gemma-4-31b", option, "dynamo")
     assert "after 0.16.0" in refused.value.why
+
+
+@pytest.mark.parametrize(
+    ("form", "engines"), [("llm-d", {"vllm"}), ("ray", {"vllm"}), ("dynamo", {"vllm", "sglang"})]
+)
+def test_a_search_considers_the_engines_for_which_a_form_is_written(
+    cli: Callable[[str], Any], form: str, engines: set[str]
+) -> None:
+    question = "advisor recommend --model qwen3-8b --gpu h100-sxm --rate 1 --fast --json"
+    run = cli(f"{question} --emit {form}")
+    assert run.code == 0, run.err
+    assert f"--emit {form} is written for" in run.err
+    considered = {option["layout"]["engine"] for option in json.loads(run.out)["options"]}
+    assert considered <= engines
+    named = cli(f"{question} --emit {form} --engine tensorrt-llm")
+    assert named.code == 2
+    assert "To fix: --engine" in named.err

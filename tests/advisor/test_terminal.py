@@ -244,6 +244,8 @@ def test_a_search_takes_the_release_with_the_name_of_its_engine(typed: str, own:
         ("recommend --model 8b --gpu H100:8", "--max-gpus 8"),
         ("recommend --model 8b --gpu H100:8", "--own 8xH100"),
         ("recommend --model 8b --tokens-per-month 5B", "advisor cost --tokens-per-month"),
+        ("recommend --model sdxl --workload images", "did you mean: diffusion"),
+        ("recommend --model 8b --workload fine-tuning", "did you mean: finetune"),
         ("recommend --model 8b --use-spot", "--term spot"),
         ("recommend --model 8b --vram 80", "--min-memory"),
     ],

@@ -26,6 +26,8 @@ FORMATS: Final = Path(__file__).parents[1] / "catalog" / "formats"
         ("vllm.log", "--gpu h100-sxm", "figures"),
         ("sglang.log", "--gpu h100-sxm", "figures"),
         ("tensorrt_llm.log", "--gpu h100-sxm --model llama-3.1-8b", "figures"),
+        ("llama_cpp.log", "", "figures"),
+        ("trtllm_bench.txt", "--gpu h100-sxm", "loads"),
         ("nccl_tests.txt", "", "sizes"),
         ("nvbandwidth.txt", "", "measurements"),
         ("gpu_topology.txt", "", "remarks"),

@@ -159,6 +159,7 @@ def random_surface(seed: int) -> WhatIfSurface:
             basis=draw.choice(get_args(Basis)),
             capacities=tuple(capacities),
             log_low=-draw.uniform(0.05, 0.5),
+            log_slower=draw.uniform(0.05, 0.5),
             log_high=draw.uniform(0.05, 0.5),
             is_measured=draw.random() < 0.7,
             complexity=(draw.randint(0, 2), draw.choice((1, 2, 4))),

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from advisor.catalog import accelerators, engines, models
-from advisor.catalog.dtypes import gguf_bits
+from advisor.catalog.dtypes import gguf_bits, gguf_row_bits
 from advisor.catalog.errors import InputFileError, UnknownNameError
 from advisor.catalog.hf.config import model_from_hf_config
 from advisor.catalog.named_formats import is_quantised
@@ -393,6 +393,29 @@ def test_weight_only_formats_keep_activations_in_16_bits(tmp_path: Path) -> None
         ("bartowski/Llama-3.3-70B-Instruct-GGUF:Q6_K_L", "q6_k", None, 58.4),
         ("mradermacher/Qwen3-32B-i1-GGUF:i1-Q4_K_M", "q4_k_m", None, 19.8),
         ("DevQuasar/deepseek-ai.DeepSeek-R1-GGUF:Q4_K_M", "q4_k_m", None, 404.0),
+        ("bartowski/Qwen_Qwen3-32B-GGUF:Q4_K_M", "q4_k_m", None, 19.8),
+        ("OPEA/Llama-3.3-70B-Instruct-int4-sym-inc", "int4", None, 39.8),
+        ("Intel/DeepSeek-R1-0528-int4-asym-AutoRound-awq-inc", "int4", None, 351.5),
+        ("ISTA-DASLab/gemma-3-27b-it-GPTQ-4b-128g", "int4", None, 16.12),
+        ("ModelCloud/Llama-3.2-1B-Instruct-gptqmodel-4bit-vortex-v2.5", "int4", None, 1.03),
+        ("relaxml/Llama-2-70b-chat-E8P-2Bit", "quip-2bit", None, 18.2),
+        ("nm-testing/Llama-3.1-8B-Instruct-KV-FP8-Tensor", "bf16", "fp8", 16.06),
+        # Rows of 29,568, 1,152 and 2,880 weights are no whole blocks: wider types take their place (file sizes).
+        ("Qwen/Qwen2.5-72B-Instruct-GGUF:q4_k_m", "q4_k_m", None, 47.42),
+        ("bartowski/Qwen2.5-72B-Instruct-GGUF:Q6_K", "q6_k", None, 64.3),
+        ("ggml-org/gemma-3-1b-it-GGUF:Q4_K_M", "q4_k_m", None, 0.806),
+        ("bartowski/Qwen2.5-0.5B-Instruct-GGUF:Q4_K_M", "q4_k_m", None, 0.398),
+        # Experts that are published in mxfp4 stay so in every file.
+        ("unsloth/gpt-oss-20b-GGUF:Q4_K_M", "q4_k_m", None, 11.6),
+        ("unsloth/gpt-oss-20b-GGUF:Q8_0", "q8_0", None, 12.1),
+        ("ggml-org/gpt-oss-20b-GGUF", "mxfp4", None, 12.1),
+        ("ggml-org/gpt-oss-120b-GGUF:MXFP4", "mxfp4", None, 63.4),
+        # Tables in 16 bits.
+        ("google/gemma-3-27b-it-qat-q4_0-gguf", "q4_0", None, 17.2),
+        # Dynamic files of 2025 and later.
+        ("unsloth/DeepSeek-R1-0528-GGUF:UD-TQ1_0", "iq1_s", None, 162.0),
+        ("unsloth/Kimi-K2-Instruct-GGUF:UD-Q2_K_XL", "q2_k", None, 381.0),
+        ("unsloth/Qwen3-30B-A3B-GGUF:UD-Q4_K_XL", "q4_k_xl", None, 17.7),
     ],
 )
 def test_a_quantised_id_is_not_taken_in_the_base_format(
@@ -407,6 +430,7 @@ def test_a_quantised_id_is_not_taken_in_the_base_format(
 @pytest.mark.parametrize(
     ("typed", "means"),
     [
+        ("x/Qwen3-32B-GGUF:Qwen3-32B-Q8_0-00001-of-00002.gguf", "x/Qwen3-32B-GGUF:Qwen3-32B-Q8_0.gguf"),
         ("https://huggingface.co/Qwen/Qwen3-32B-AWQ", "Qwen/Qwen3-32B-AWQ"),
         ("https://hf.co/Qwen/Qwen3-32B-AWQ/tree/main", "Qwen/Qwen3-32B-AWQ"),
         ("huggingface.co/turboderp/Qwen3-32B-exl3/tree/4.0bpw", "turboderp/Qwen3-32B-exl3:4.0bpw"),
@@ -431,12 +455,68 @@ def test_an_address_of_the_hub_is_the_repository_and_branch_behind_it(typed: str
         ("llama3.1:8b-instruct-fp16", "llama-3.1-8b", "bf16"),
         ("gemma3:27b-it-qat", "gemma-3-27b", "q4_0"),
         ("gpt-oss:120b", "gpt-oss-120b", "mxfp4"),
+        ("ollama/llama3.1:8b", "llama-3.1-8b", "q4_k_m"),
+        ("ollama.com/library/qwen3:14b", "qwen3-14b", "q4_k_m"),
+        ("deepseek-r1:671b", "deepseek-r1", "q4_k_m"),
+        ("deepseek-r1:70b", "llama-3.1-70b", "q4_k_m"),
+        ("qwen3-coder:480b", "qwen3-coder-480b-a35b", "q4_k_m"),
+        ("phi4:14b-q8_0", "phi-4", "q8_0"),
     ],
 )
 def test_a_tag_of_ollama_is_the_file_that_it_loads(tag: str, model: str, weights: str) -> None:
     found = models.get(tag).record
     assert (found.id, found.weights) == (model, weights)
     assert models.get(models.reference(tag, found)).record.weights == weights
+
+
+@pytest.mark.parametrize("quantised", ["{}-FP8", "x/{}-GGUF:Q4_K_M", "mlx-community/{}-4bit", "x/{}-AWQ"])
+@pytest.mark.parametrize("name", ["Kimi-K2-Instruct-0905", "Kimi-K2-Thinking", "Qwen3-30B-A3B-Instruct-2507"])
+def test_a_form_of_a_checkpoint_has_the_record_of_that_checkpoint(name: str, quantised: str) -> None:
+    """Records whose names differ by their tuning alone, as Kimi K2's, are told apart in every form of their files."""
+    publisher = "Qwen" if name.startswith("Qwen") else "moonshotai"
+    assert models.get(quantised.format(name)).record.id == models.get(f"{publisher}/{name}").record.id
+
+
+def test_a_gguf_file_in_16_bits_of_experts_in_mxfp4_is_the_published_checkpoint() -> None:
+    file = models.get("unsloth/gpt-oss-20b-GGUF:F16").record
+    assert stored_bytes(file) == stored_bytes(models.by_id("gpt-oss-20b"))
+
+
+def test_layers_that_a_regular_expression_names_have_their_own_width(tmp_path: Path) -> None:
+    quantization = {"quant_method": "auto-round", "bits": 4, "group_size": 128}
+    for name in (r".*self_attn.*", r"model\.layers\.\d+\.self_attn\..*_proj"):
+        model = read(tmp_path, {**quantization, "extra_config": {name: {"bits": 8}}})
+        parts = {entry.part: entry.dtype for entry in model.part_formats}
+        assert (parts["mixer"], parts["feed_forward"]) == ("int8", "int4")
+
+
+def test_weights_that_are_quantised_twice_have_the_last_format(tmp_path: Path) -> None:
+    twice = {"weight": [{"dtype": "fp8_e4m3"}, {"dtype": "int4", "group_size": -1}], "input_tensors": {}}
+    assert read(tmp_path, {"quant_method": "quark", "global_quant_config": twice}).weights == "int4"
+
+
+def test_a_cache_may_be_quantised_alone(tmp_path: Path) -> None:
+    scheme = {"num_bits": 8, "type": "float"}
+    model = read(
+        tmp_path, {"quant_method": "compressed-tensors", "config_groups": {}, "kv_cache_scheme": scheme}
+    )
+    assert (model.weights, model.kv_dtype) == ("bf16", "fp8")
+
+
+@pytest.mark.parametrize("value", ["awq", 4, ["awq"]])
+def test_a_quantisation_that_is_no_object_is_refused(tmp_path: Path, value: object) -> None:
+    with pytest.raises(InputFileError, match="quantization_config"):
+        read(tmp_path, value)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("dtype", ["q2_k", "q4_k_m", "q5_k_s", "q6_k", "iq4_xs", "q4_0", "q8_0"])
+def test_rows_of_whole_blocks_alone_have_the_width_of_the_mix(dtype: str) -> None:
+    shape = models.by_id("llama-3.1-8b")
+    for hidden in (4096, 4096 - 32):
+        model = shape.model_copy(update={"hidden_size": hidden, "weights": dtype})
+        is_wider = gguf_row_bits(dtype, "layers") > 0 and hidden % 256 > 0
+        per_weight = stored_element_bytes(model, dtype, "mixer")
+        assert (per_weight > gguf_bits(dtype, "layers") / 8) == is_wider
 
 
 def test_a_checkpoint_that_was_trained_for_four_bits_but_is_not_stored_so_has_16() -> None:

@@ -19,8 +19,9 @@ from advisor.catalog.formats.nvbandwidth import read_nvbandwidth
 from advisor.catalog.formats.prometheus_text import read_prometheus_text
 from advisor.catalog.formats.registry import FORMATS, read, recognise
 from advisor.catalog.formats.server_log import read_server_log
+from advisor.catalog.formats.trtllm_bench import read_trtllm_bench
 from advisor.catalog.formats.vllm_bench import read_vllm_bench
-from advisor.catalog.units import GIB
+from advisor.catalog.units import GIB, MIB
 
 FOLDER: Final = Path(__file__).parent / "formats"
 IDS: Final = {
@@ -37,6 +38,8 @@ IDS: Final = {
     "vllm.log": "server-log",
     "sglang.log": "server-log",
     "tensorrt_llm.log": "server-log",
+    "llama_cpp.log": "server-log",
+    "trtllm_bench.txt": "trtllm-bench",
     "prometheus.txt": "prometheus",
 }
 """Id of the format of each file in the folder, whose values are invented unless a test says otherwise."""
@@ -302,6 +305,63 @@ def test_logs_give_weights_and_cache() -> None:
     assert sglang.kv_bytes == pytest.approx(54.04 * GIB)
     tensorrt = read_server_log(TEXTS["tensorrt_llm.log"])
     assert (tensorrt.kv_tokens, tensorrt.block_tokens) == (399360, 64)
+
+
+def test_a_report_of_trtllm_bench_gives_lengths_load_and_layout() -> None:
+    (found,) = read_trtllm_bench(TEXTS["trtllm_bench.txt"])
+    assert (found.model, found.weight_dtype) == ("nvidia/Llama-3.3-70B-Instruct-FP8", "fp8")
+    assert (found.concurrency, found.tensor_parallel, found.expert_parallel) == (245, 2, None)
+    assert (found.mean_input_tokens, found.mean_output_tokens) == (1024.0, 1024.0)
+    assert (found.output_tokens_per_s, found.e2e.mean_s) == (4927.488, pytest.approx(50.9581))
+
+
+@pytest.mark.parametrize(("requests", "prompt", "output"), [(1000, 1024, 256), (64, 100, 1)])
+def test_rates_of_an_offline_batch_give_its_lengths(requests: int, prompt: int, output: int) -> None:
+    seconds = 81.04
+    rates = (requests / seconds, requests * (prompt + output) / seconds, requests * output / seconds)
+    line = "Throughput: {:.4f} requests/s, {:.4f} total tokens/s, {:.4f} output tokens/s".format(*rates)
+    (found,) = read_vllm_bench(f"INFO 1\n{line}\nTotal num prompt tokens:  {requests * prompt}\n")
+    assert found.num_requests == requests
+    assert found.mean_input_tokens == pytest.approx(prompt, rel=0.01)
+    assert found.mean_output_tokens == pytest.approx(output, rel=0.01)
+
+
+def test_a_log_of_llama_cpp_gives_the_fullest_device_and_the_cache_of_all() -> None:
+    log = read_server_log(TEXTS["llama_cpp.log"])
+    assert (log.model, log.weight_dtype, log.kv_dtype) == (
+        "Llama-3.3-70B-Instruct-Q4_K_M.gguf",
+        "q4_k_m",
+        "f16",
+    )
+    assert (log.pipeline_parallel, log.kv_tokens, log.device) == (2, 16384, "NVIDIA GeForce RTX 3090")
+    assert log.weight_bytes == pytest.approx(20029 * MIB)
+    assert log.kv_bytes == pytest.approx(5120 * MIB)
+    part = TEXTS["llama_cpp.log"].replace("offloaded 81/81", "offloaded 40/81")
+    assert read_server_log(part).weight_bytes is None
+    assert any("host memory" in note for note in read_server_log(part).notes)
+
+
+def test_experts_of_vllm_lie_on_all_ranks_where_the_log_says_so() -> None:
+    line = (
+        "non-default args: {'data_parallel_size': 4, 'tensor_parallel_size': 2, 'enable_expert_parallel': %s}"
+    )
+    text = f"{line}\nModel loading took 9.3 GiB memory and 4 seconds"
+    assert read_server_log(text % "True").expert_parallel == 8
+    assert read_server_log(text % "False").expert_parallel is None
+
+
+def test_the_pool_of_a_draft_model_is_not_that_of_the_model() -> None:
+    pools = "\n".join(
+        f"[TP{rank}] KV Cache is allocated. #tokens: {tokens}, K size: {size} GB, V size: {size} GB"
+        for rank, tokens, size in ((0, 300_000, 3.0), (1, 299_000, 2.99), (0, 50_000, 0.1), (1, 50_000, 0.1))
+    )
+    log = read_server_log(f"Load weight end. mem usage=20.00 GB.\n{pools}")
+    assert (log.kv_tokens, log.kv_bytes) == (299_000, pytest.approx(5.98 * GIB))
+
+
+def test_tensorrt_llm_says_the_weights_of_a_rank() -> None:
+    line = "[TRT-LLM] [RANK 0] [I] Use 13.73 GB for model weights."
+    assert read_server_log(line).weight_bytes == pytest.approx(13.73 * GIB)
 
 
 def test_blocks_of_an_old_log_become_tokens_and_the_size_is_said() -> None:

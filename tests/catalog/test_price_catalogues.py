@@ -57,6 +57,24 @@ def test_a_stated_memory_decides_about_a_name(tmp_path: Path) -> None:
     assert {(p.term, p.usd_per_hour) for p in found} == {("on_demand", 0.65), ("spot", 0.40)}
 
 
+@pytest.mark.parametrize(
+    ("name", "info", "board"),
+    [
+        ("A100", "", "a100-sxm-40gb"),
+        ("A100-80GB", "", "a100-sxm-80gb"),
+        ("A100", "\"{'Gpus': [{'MemoryInfo': {'SizeInMiB': 81920}}]}\"", "a100-sxm-80gb"),
+        ("V100", "", "v100-sxm2-16gb"),
+        ("V100-32GB", "", "v100-sxm2-32gb"),
+    ],
+)
+def test_a_name_of_skypilot_is_the_board_of_its_memory(
+    tmp_path: Path, name: str, info: str, board: str
+) -> None:
+    head = "InstanceType,AcceleratorName,AcceleratorCount,Price,Region,GpuInfo\n"
+    path = file_of(tmp_path, f"{head}one,{name},8,20.0,US,{info}\n")
+    assert [price.accelerator for price in prices.read_prices(path, DAY, ["acme"])] == [board]
+
+
 @pytest.mark.parametrize("providers", [None, [], ["acme", "other"]])
 @pytest.mark.parametrize("text", [SKYPILOT, GPUHUNT])
 def test_a_list_that_names_no_provider_is_not_given_one(

@@ -9,9 +9,13 @@ import statistics
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from advisor.catalog.formats.server_log import ServerLog
-from advisor.catalog.units import GIB
+from advisor.catalog.units import GIB, MIB
 from advisor.evidence.server_memory import MemoryComparison, compare_memory
+from advisor.simulator.deployment import named_deployment
+from advisor.simulator.memory import expert_padding_bytes
 
 LOGS = Path(__file__).with_name("server_logs.csv")
 
@@ -77,8 +81,82 @@ def test_weights_of_published_servers_are_within_three_percent() -> None:
     assert statistics.median(abs(ratio - 1.0) for ratio in ratios.values()) < 0.02
 
 
+def test_logs_of_llama_cpp_agree_with_files_caches_and_states() -> None:
+    """Qwen3-Next-80B Q4_K_M with four slots on Strix Halo: 3,072 MiB of cache and 301.5 MiB of states; DeepSeek-R1's 8B
+    distillate with four slots of Ollama: 4,403.49 and 1,024 MiB."""
+    for model, gpu, weights, kept_mib, tokens in (
+        ("Qwen3-Next-80B-A3B-Instruct-Q4_K_M.gguf", "strix-halo-8060s", 46989.32, 3373.5, 131072),
+        ("DeepSeek-R1-Distill-Llama-8B-Q4_K_M.gguf", "rtx-3090", 4403.49, 1024.0, 8192),
+    ):
+        log = ServerLog(
+            engine="llama.cpp",
+            model=model,
+            weight_bytes=weights * MIB,
+            kv_bytes=kept_mib * MIB,
+            kv_tokens=tokens,
+            tensor_parallel=1,
+            max_num_seqs=4,
+            weight_dtype="q4_k_m",
+            sizes_by_context=True,
+        )
+        held, kept = compare_memory(log, {"gpu": gpu}).figures
+        assert abs(held.ratio - 1.0) < 0.03
+        assert abs(kept.ratio - 1.0) < 0.003
+
+
+def test_the_peak_of_earlier_samplers_is_planned() -> None:
+    """Profile runs of vLLM 0.11.0 on one H100: what the cache is given, for four vocabularies."""
+    ratios = {name: ratio for name, ratio in _ratios("KV cache").items() if "profiling" in name}
+    assert len(ratios) >= 5
+    assert all(abs(ratio - 1.0) < 0.03 for ratio in ratios.values()), ratios
+
+
+@pytest.mark.parametrize("gpu", ["h100-sxm", "b200-sxm", "rtx-5090", "a100-sxm-80gb"])
+def test_kernels_pad_experts_up_to_whole_multiples(gpu: str) -> None:
+    padded = named_deployment("gpt-oss-120b", gpu, "vllm")
+    experts = 36 * 128 * 3 * 2880 * 2880 * 4.25 / 8
+    inner = {"b200-sxm": 3072, "h100-sxm": 2880}.get(gpu, 2944)
+    assert expert_padding_bytes(padded) == pytest.approx(experts * (3072 * inner / 2880**2 - 1.0))
+    for even in (
+        named_deployment("gpt-oss-120b", gpu, "llama.cpp"),
+        named_deployment("qwen3-30b-a3b", gpu, "vllm"),
+    ):
+        assert expert_padding_bytes(even) == 0.0
+
+
 def test_bytes_of_a_token_are_within_three_percent() -> None:
     """Bytes of a token are arithmetic; releases before 0.21 print another count, which is planned as they print it."""
     ratios = _ratios("cache of one token")
     assert len(ratios) >= 15
     assert all(abs(ratio - 1.0) < 0.03 for ratio in ratios.values()), ratios
+
+
+def test_one_request_needs_its_windows_and_the_new_tokens_of_an_iteration() -> None:
+    """DeepSeek-V4-Flash under vLLM, TP4, fp8 cache: 1.34 GiB for one request of 131,072 tokens (vllm#53243)."""
+    log = ServerLog(
+        engine="vllm",
+        version="0.28.0",
+        model="deepseek-ai/DeepSeek-V4-Flash",
+        tensor_parallel=4,
+        kv_dtype="fp8",
+        max_model_len=131_072,
+        kv_tokens=1,
+        max_num_batched_tokens=8192,
+    )
+    found = compare_memory(log, {"gpu": "h100-sxm"})
+    (printed,) = (figure.planned for figure in found.figures if figure.unit == "tokens")
+    assert found.plan.kv_bytes / printed * 131_072 == pytest.approx(1.34 * GIB, rel=0.04)
+
+
+@pytest.mark.parametrize("model", ["qwen3-next-80b-a3b", "granite-4.0-h-small", "qwen3-32b"])
+def test_sglang_sets_memory_apart_for_states(model: str) -> None:
+    log = ServerLog(
+        engine="sglang", version="0.5.20", model=model, tensor_parallel=4, kv_tokens=1, kv_bytes=1.0
+    )
+    found = compare_memory(log, {"gpu": "h100-sxm"})
+    plan = found.plan
+    caches = plan.kv_bytes - plan.state_pool_bytes
+    has_states = plan.state_bytes_per_sequence > 0
+    assert plan.state_pool_bytes == pytest.approx(0.9 * caches if has_states else 0.0)
+    assert plan.kv_capacity_tokens * plan.kv_bytes_per_token <= 1.001 * caches
+    assert all(figure.planned > 0 for figure in found.figures)

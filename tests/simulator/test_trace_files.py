@@ -122,6 +122,12 @@ CONVERSATION = (
     '{"session_id": "s2", "timestamp": 500, "input_length": 10, "output_length": 5}\n'
     '{"session_id": "s1", "delay": 2000, "input_length": 150, "output_length": 20}\n'
 )
+LONE_TURN = CONVERSATION + '{"timestamp": 2500, "input_length": 70, "output_length": 8}\n'
+WHOLE_PROMPTS = (
+    '{"session_id": "s1", "timestamp": 0, "input_length": 900, "output_length": 40, "hash_ids": [1, 2]}\n'
+    '{"timestamp": 500, "input_length": 1100, "output_length": 5, "hash_ids": [1, 2, 3]}\n'
+)
+VIDUR = "arrived_at,num_prefill_tokens,num_decode_tokens\n0.0,374,44\n0.25,396,109\n"
 BASETEN = (
     "timestamp_start_unix_ms,input_tokens,output_tokens,request_canceled\n"
     "1700000000500,10,1,0\n1700000000000,20,2,0\n"
@@ -186,6 +192,9 @@ NO_TIMES = '{"input_length": 7, "output_length": 8}\n{"input_length": 9, "output
         (BURSTGPT, (0.0, 113.0), ((472, 18), (417, 276))),
         (BAILIAN, (0.0, 16.0), ((33, 132), (40, 80))),
         (CONVERSATION, (0.0, 0.5, 2.0), ((300, 40), (10, 5), (490, 20))),
+        (LONE_TURN, (0.0, 0.5, 2.0, 2.5), ((300, 40), (10, 5), (490, 20), (70, 8))),
+        (WHOLE_PROMPTS, (0.0, 0.5), ((900, 40), (1100, 5))),
+        (VIDUR, (0.0, 0.25), ((374, 44), (396, 109))),
         (BASETEN, (0.0, 0.5), ((20, 2), (10, 1))),
         (WEKA, (0.0, 5.0, 8.5), ((100, 5), (64, 7), (128, 6))),
         (OTLP, (0.0, 2.0), ((120, 30), (120, 30))),

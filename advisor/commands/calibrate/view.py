@@ -1,14 +1,13 @@
 """A calibration as an answer: what every command then takes with --calibration."""
 
 import math
-from typing import Final
 
 from advisor.catalog.schema import Calibration
 from advisor.evidence.server_calibration import FittedServer
 from advisor.render import numbers
 from advisor.render.answer import Answer, Block, Paragraph, Table, bullet_list, columns
+from advisor.simulator.quantity import Z80
 
-_Z80: Final = 1.2816
 """Number of standard deviations of a normal distribution on either side that enclose 80 %."""
 
 
@@ -74,8 +73,8 @@ def server_calibration_answer(
     rows = (
         ("steps that only decode", f"{server.decode_scale:.2f} times the predicted time"),
         ("steps with prefill", f"{server.prefill_scale:.2f} times the predicted time"),
-        ("first token, 80 % interval", f"within {numbers.percent(math.expm1(_Z80 * server.ttft_sigma))}"),
-        ("output token and rates", f"within {numbers.percent(math.expm1(_Z80 * server.tpot_sigma))}"),
+        ("first token, 80 % interval", f"within {numbers.percent(math.expm1(Z80 * server.ttft_sigma))}"),
+        ("output token and rates", f"within {numbers.percent(math.expm1(Z80 * server.tpot_sigma))}"),
     )
     causes = list(dict.fromkeys(cause.words for one in fitted.before for cause in one.causes))
     blocks: list[Block] = [Paragraph(head, emphasis=True), Table(columns("quantity | measured"), rows)]

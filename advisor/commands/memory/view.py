@@ -11,6 +11,7 @@ from advisor.render.answer import Answer, Paragraph, Table, columns
 from advisor.render.numbers import BINARY_SIZE, TIME, digits, percent, show
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.graph.model import layers_of
+from advisor.simulator.memory import expert_padding_bytes
 from advisor.simulator.memory_account import MemoryAccount, ModelAccount
 
 _MUCH: Final = 0.02
@@ -87,7 +88,7 @@ def memory_answer(
         inputs=inputs,
         blocks=(
             Paragraph(_headline(deployment, tokens, account), emphasis=True),
-            _parts(account),
+            _parts(account, expert_padding_bytes(deployment)),
             Paragraph(_whole(deployment, tokens, model)),
             *([Paragraph(_pool_words(pool))] if pool.num_blocks else []),
             *([_link_table(links, tokens, model)] if links else []),
@@ -164,15 +165,18 @@ def _cache_words(account: MemoryAccount) -> str:
     return f"{words}; {100 * empty:.0f} % of its pages are empty" if empty >= _MUCH else words
 
 
-def _parts(account: MemoryAccount) -> Table:
+def _parts(account: MemoryAccount, padding_bytes: float) -> Table:
     """Return one row for each part of the memory of the fullest accelerator."""
+    runtime = "driver, communicators, captured graphs"
+    if padding_bytes:
+        runtime += f"; {digits(padding_bytes / GB)} GB of padding of experts"
     left = "free for more sequences" if account.free_bytes >= 0 else "missing"
     parts = (
         ("weights", account.weight_bytes, "vision tower included" if account.vision_bytes else ""),
         ("KV cache", account.cache_bytes, _cache_words(account)),
         ("recurrent state", account.state_bytes, "convolutions included"),
         ("activations", account.activation_bytes, "largest iteration"),
-        ("context, graphs", account.runtime_bytes, "driver, communicators, captured graphs"),
+        ("context, graphs", account.runtime_bytes, runtime),
         ("engine reserve", account.reserve_bytes, "not requested by the engine"),
         (left, abs(account.free_bytes), ""),
         ("memory", account.total_bytes, ""),

@@ -85,6 +85,8 @@ def answer_scenario(
     Raises: AdvisorError and its kinds: nothing satisfies the scenario, or something cannot be written.
     """
     check_emission(emission)
+    scenario, only = _for_form(scenario, emission)
+    notes += only
     if shown.plan is not None:
         check_writable(shown.plan)
     whole = whole or shown.explain or shared.json or shared.output is not None or shown.plan is not None
@@ -102,6 +104,20 @@ def answer_scenario(
     from advisor.commands.recommend.plan_file import write_plan
 
     return write_plan(answer, scenario, shown.plan)
+
+
+def _for_form(scenario: Scenario, emission: Emission) -> tuple[Scenario, tuple[str, ...]]:
+    """Return the scenario with the engines for which the asked form is written, unless engines are named, and a note
+    that says so."""
+    from advisor.emit.operators import engines_of
+
+    limits = scenario.constraints
+    written = engines_of(emission.emit) if emission.emit and not limits.engines else ()
+    if not written:
+        return scenario, ()
+    note = f"--emit {emission.emit} is written for {' and '.join(written)}: no other engine is considered"
+    chosen = limits.model_copy(update={"engines": written})
+    return scenario.model_copy(update={"constraints": chosen}), (note,)
 
 
 def _effort(counts: Counts) -> str:

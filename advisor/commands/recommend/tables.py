@@ -136,7 +136,8 @@ def _other_words(best: Option, variant: Option) -> str:
 def _beside(option: Option) -> str:
     """Return the words for an option that is not among those that are shown."""
     cost = f"{usd(option.bill.usd_per_hour)}/h, {usd(option.served.usd_per_million_tokens.value)} per million tokens"
-    return f"{take_words(option)} with {runs_of(option)} from {offer_words(option.offer)} ({cost})"
+    source = f"from {offer_words(option.offer)} " if option.offer else ""
+    return f"{take_words(option)} with {runs_of(option)} {source}({cost})"
 
 
 def _surely_cheaper(found: Decision, ranks: Collection[int]) -> list[str]:

@@ -7,13 +7,13 @@ from advisor.ask.options import SharedOptions
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.units import HOURS_PER_MONTH, MILLISECOND_S
 from advisor.cli.notes import progress
+from advisor.decide.certainty import LIKELY
 from advisor.decide.ranking import SAMPLING_SIGMA
 from advisor.decide.recommend import recommend
 from advisor.decide.scenario import Scenario
 from advisor.decide.what_if import (
     LOAD_FACTORS,
     QUANTILE_Z,
-    Z80,
     WhatIfRow,
     WhatIfSetting,
     WhatIfSurface,
@@ -22,6 +22,7 @@ from advisor.decide.what_if import (
 )
 from advisor.render.answer import Answer
 from advisor.render.numbers import digits
+from advisor.simulator.quantity import Z80
 
 CHECKED: Final = ((0.4, 0.8), (2.5, 1.25), (0.2, 1.6), (6.0, 0.6))
 """Loads and limits of the new runs against which a surface is held, over those of the question."""
@@ -132,5 +133,5 @@ def _cells(place: int, row: WhatIfRow) -> tuple[str, ...]:
         f"${digits(row.usd_per_hour * HOURS_PER_MONTH)}",
         f"${digits(row.usd_per_million_tokens)} "
         f"({digits(row.low_usd_per_million_tokens)}-{digits(row.high_usd_per_million_tokens)})",
-        "likely" if row.chance >= 0.75 else "marginal",
+        "likely" if row.chance >= LIKELY else "marginal",
     )

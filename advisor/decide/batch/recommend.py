@@ -17,6 +17,7 @@ from advisor.decide.batch.purchase import BatchPurchase, cheapest_batch
 from advisor.decide.batch.result import BatchJob
 from advisor.decide.bounds import roofline_requests_per_s, surface_requests_per_s
 from advisor.decide.candidates import Candidate, candidates_of
+from advisor.decide.certainty import allowance, holds_word
 from advisor.decide.decision import Counts, Decision, Rejected, Rung
 from advisor.decide.engine_classes import check_classes, doubt_of
 from advisor.decide.load_runs import lengths_of, spread_of_contexts
@@ -43,9 +44,17 @@ from advisor.decide.reason import (
     UnsureClass,
 )
 from advisor.decide.scenario import ExtraItems, Objectives, Scenario
-from advisor.decide.standing import BLOCK, SAFE, by_standing, doubts_of, standing_of, with_safest
+from advisor.decide.standing import (
+    BLOCK,
+    SAFE,
+    by_standing,
+    doubt_of_limit,
+    doubts_of,
+    standing_of,
+    with_safest,
+)
 from advisor.decide.starting import layout_of, memory_of
-from advisor.simulator.intervals import with_interval
+from advisor.simulator.intervals import factors, with_interval
 from advisor.simulator.replica_model import ReplicaModel, model_replica
 from advisor.simulator.serving import ClosedLoop, Workload, simulate
 from advisor.simulator.serving_prediction import class_of
@@ -246,7 +255,7 @@ def _search(
     is_founded: bool = False,
 ) -> tuple[dict[str, _Run], int]:
     """Best first until no bound can be among the first `width`; the best of each accelerator counts, where it must be
-    founded only on measured kernels."""
+    founded: only on measured kernels, and likely to be done in time."""
     heapq.heapify(entries)
     best: dict[str, _Run] = {}
     simulated = 0
@@ -265,7 +274,7 @@ def _search(
         if is_founded and entry.replica.basis == "assumed":
             continue
         simulated += entry.measured is None
-        run = _simulate_job(entry, scenario, job)
+        run = _simulate_job(entry, scenario, job, is_founded=is_founded)
         if run is not None and (name not in best or run.purchase.usd < best[name].purchase.usd):
             best[name] = run
     return best, simulated
@@ -310,8 +319,9 @@ def _tighten(
     heapq.heappush(entries, entry)
 
 
-def _simulate_job(entry: _Entry, scenario: Scenario, job: BatchJob) -> _Run | None:
-    """Price the job at the steady rate of a closed loop that keeps every slot full."""
+def _simulate_job(entry: _Entry, scenario: Scenario, job: BatchJob, *, is_founded: bool) -> _Run | None:
+    """Price the job at the steady rate of a closed loop that keeps every slot full; where it must be founded, on enough
+    units that it is likely to be done in time."""
     replica = entry.replica
     assert replica is not None
     if entry.measured is None:
@@ -319,6 +329,9 @@ def _simulate_job(entry: _Entry, scenario: Scenario, job: BatchJob) -> _Run | No
     rate, mean_batch = entry.measured
     if not rate or not math.isfinite(rate):
         return None
+    if is_founded:
+        slowest, _ = factors("throughput", class_of(replica, mean_batch))
+        job = replace(job, deadline_s=job.deadline_s / allowance(1.0 / slowest))
     purchase = cheapest_batch(entry.ways, rate, scenario, job, entry.candidate)
     return None if purchase is None else _Run(entry.candidate, replica, rate, mean_batch, purchase)
 
@@ -360,13 +373,14 @@ def _option(rank: int, run: _Run, scenario: Scenario, job: BatchJob) -> Option:
             requests_per_s=rate,
             output_tokens_per_s=rate.scale(traffic.mean_output_tokens),
             mean_batch=run.mean_batch,
-            holds="sure" if duration_s.high <= job.deadline_s else "likely",
+            holds=holds_word(duration_s, job.deadline_s),
             basis=run.replica.basis,
         ),
         launch=None,
         reasons=(
             *filter(None, (doubt_of(run.candidate.deployment),)),
             *doubts_of(run.replica.basis, price, scenario.as_of),
+            *doubt_of_limit(duration_s, job.deadline_s),
         ),
         explanation=Explanation(
             memory_bytes=memory_of(run.replica),

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 
 from advisor.catalog.schema import Model
 from advisor.catalog.units import HOUR_S, KILO
+from advisor.decide.certainty import holds_word
 from advisor.decide.decision import Rung
 from advisor.decide.items.result import ItemScenario
 from advisor.decide.offers import Placement, machine_of, offer_of, seller_words, stale_price_warnings
 from advisor.decide.option import Explanation, ItemPerformance, Layout, Option
 from advisor.decide.options import accelerator_words, ages_days
 from advisor.decide.purchase import bill_of
-from advisor.decide.standing import doubts_of
+from advisor.decide.standing import doubt_of_limit, doubts_of
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.workloads.batch_queue import BatchFleet, poisson_arrivals, simulate_batches
 from advisor.simulator.workloads.services import ItemService, quantity
@@ -49,10 +50,9 @@ def item_option(rank: int, found: ItemFound, scenario: ItemScenario) -> Option:
     service = found.candidate.service
     fleet = found.fleet
     way = found.candidate.way
-    latency_s = _latencies(found, scenario)
+    latency_s = latencies_of(service, fleet, found.items_per_s, scenario.seed)
     how = service.parallel
     p99 = latency_s["p99"]
-    holds = "likely" if p99.value <= scenario.latency_p99_s else "marginal"
     served = Quantity(found.items_per_s, found.items_per_s, found.items_per_s, service.basis)
     if scenario.rate_per_s is None:
         served = quantity(service, found.items_per_s, is_rate=True)
@@ -83,23 +83,27 @@ def item_option(rank: int, found: ItemFound, scenario: ItemScenario) -> Option:
             items_per_s=served,
             usd_per_thousand_items=quantity(service, KILO * found.usd_per_item),
             latency_s=latency_s,
-            holds="sure" if p99.high <= scenario.latency_p99_s else holds,
+            holds=holds_word(p99, scenario.latency_p99_s),
             utilization_fraction=fleet.busy_fraction,
             mean_batch=fleet.mean_batch,
             basis=service.basis,
         ),
         launch=None,
         levers={"split": ", ".join(split)} if split else {},
-        reasons=doubts_of(service.basis, way.price, scenario.as_of),
+        reasons=(
+            *doubts_of(service.basis, way.price, scenario.as_of),
+            *doubt_of_limit(p99, scenario.latency_p99_s),
+        ),
         explanation=Explanation(step_s=service.parts, basis_notes=service.transferred_operators),
     )
 
 
-def _latencies(found: ItemFound, scenario: ItemScenario) -> dict[str, Quantity]:
-    """Latencies of the fleet [s]; their ranges are those of the same load on a faster and on a slower service."""
-    service = found.candidate.service
-    fleet = found.fleet
-    arrivals = poisson_arrivals(found.items_per_s, NUM_REQUESTS, scenario.seed)
+def latencies_of(
+    service: ItemService, fleet: BatchFleet, items_per_s: float, seed: int
+) -> dict[str, Quantity]:
+    """Latencies of a fleet under a load [s]; their ranges are those of the same load on a faster and on a slower
+    service."""
+    arrivals = poisson_arrivals(items_per_s, NUM_REQUESTS, seed)
     low, high = service.time_range
     times = service.batch_s[: fleet.max_batch + 1]
     runs = [

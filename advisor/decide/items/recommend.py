@@ -9,6 +9,7 @@ from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Model
 from advisor.catalog.units import HOUR_S, KILO
+from advisor.decide.certainty import LIKELY, allowance
 from advisor.decide.decision import Counts, Decision, Rejected, Rung
 from advisor.decide.items.option import (
     NUM_REQUESTS,
@@ -16,6 +17,7 @@ from advisor.decide.items.option import (
     ItemFound,
     headline,
     item_option,
+    latencies_of,
     warnings_of,
 )
 from advisor.decide.items.result import ItemScenario
@@ -46,6 +48,9 @@ _NUM_WAYS = 3
 """Number of cheapest offers to try per replica: one of them may be out of reach or short of units."""
 _TRICKLE_PER_S = 0.001
 """Items, for which the smallest fleet is enough."""
+_MOST_SIZINGS = 4
+"""Times that a fleet is sized until it is likely to keep the promise: queues widen the interval as they fill."""
+_LEAST_MORE_ROOM = 1.05
 _ROUNDING = 1e-9
 """A share of the rate that is a replica's very rate, after division and multiplication."""
 
@@ -139,7 +144,7 @@ def _answer(
     firm = [
         each for each in bounds if standing_of(each.service.basis, each.way.price, scenario.as_of) == SAFE
     ]
-    safe = _cheapest(scenario, firm, fleets)
+    safe = _cheapest(scenario, firm, {}, is_founded=True)
     for name in (*best, *safe):
         reasons.pop(name, None)
     ranked = _by_cost(best, safe)[: max(BLOCK, scenario.top)]
@@ -253,10 +258,10 @@ def _bound_usd(service: ItemService, way: Placement, scenario: ItemScenario) -> 
 
 
 def _cheapest(
-    scenario: ItemScenario, candidates: Sequence[ItemCandidate], fleets: _Fleets
+    scenario: ItemScenario, candidates: Sequence[ItemCandidate], fleets: _Fleets, *, is_founded: bool = False
 ) -> dict[str, ItemFound]:
     """The best of each accelerator, simulated in the order of bounds until none left can be among the top; `fleets`
-    are those of replicas that were simulated."""
+    are those of replicas that were simulated. What must be founded is likely to keep the promise."""
     best: dict[str, ItemFound] = {}
     for candidate in candidates:
         name = candidate.service.deployment.accelerator.id
@@ -268,12 +273,28 @@ def _cheapest(
             continue
         key = id(candidate.service)
         if key not in fleets:
-            fleets[key] = _fleet(candidate.service, scenario)
+            fleets[key] = (_likely_fleet if is_founded else _fleet)(candidate.service, scenario)
         carried = fleets[key]
         found = _buy_fleet(candidate, *carried, scenario) if carried else None
         if found is not None and (name not in best or found.usd_per_item < best[name].usd_per_item):
             best[name] = found
     return best
+
+
+def _likely_fleet(service: ItemService, scenario: ItemScenario) -> tuple[BatchFleet, float] | None:
+    """Replicas that are likely to keep the promise, as `_fleet`: enough that the predicted latency leaves the room that
+    its own interval takes."""
+    room = allowance(service.time_range[1])
+    for _ in range(_MOST_SIZINGS):
+        carried = _fleet(service, replace(scenario, latency_p99_s=scenario.latency_p99_s / room))
+        if carried is None:
+            return None
+        fleet, per_replica = carried
+        p99 = latencies_of(service, fleet, per_replica * fleet.num_servers, scenario.seed)["p99"]
+        if p99.chance_below(scenario.latency_p99_s) >= LIKELY:
+            return carried
+        room = max(_LEAST_MORE_ROOM * room, allowance(p99.high / p99.value))
+    return None
 
 
 def _fleet(service: ItemService, scenario: ItemScenario) -> tuple[BatchFleet, float] | None:

@@ -9,10 +9,10 @@ from typing import Final
 
 from advisor.catalog.prices import PriceSpread
 from advisor.catalog.schema import Accelerator, Price
+from advisor.decide.certainty import LIKELY
 from advisor.decide.offers import Placement, placements
 from advisor.decide.purchase import Purchase, usd_per_million_tokens
 from advisor.decide.ranking import (
-    LIKELY,
     QUANTILES,
     SAMPLING_SIGMA,
     Planned,
@@ -24,11 +24,11 @@ from advisor.decide.ranking import (
 )
 from advisor.decide.scenario import Scenario
 from advisor.decide.several.packing import Need, UnitOrder, order_units
+from advisor.simulator.quantity import Z80
 
 Plans = Sequence[Mapping[str, Sequence[Planned]]]
 """Plans that may serve each model, by accelerator: replicas of several sizes, sized for the model's load."""
 _NORMAL: Final = NormalDist()
-_Z80: Final = _NORMAL.inv_cdf(0.9)
 _TINY: Final = 1e-9
 _LOWEST: Final = 0.1
 
@@ -230,7 +230,8 @@ def _with_part(scenario: Scenario, plan: Planned, order: UnitOrder, part: float)
     way = Placement(order.unit.price, 1, _size(plan), usd)
     bought = Purchase(way, count, count, plan.demand.size, per_token, per_token)
     found = plan.found.with_purchase(bought)
-    return replace(judge_purchase(scenario, plan.demand, found), result=plan.result)
+    judged = judge_purchase(scenario, plan.demand, found)
+    return replace(judged, chance=plan.chance, result=plan.result, point=plan.point)
 
 
 def is_founded(fleet: Fleet) -> bool:
@@ -251,7 +252,7 @@ def usd_range(fleet: Sequence[ModelBlock]) -> tuple[float, float]:
     bills = [block.order.usd_per_hour for block in fleet]
     total = sum(bills)
     more = sum(bill * math.exp(block.log_high) for bill, block in zip(bills, fleet, strict=True)) / total
-    price = _Z80 * math.hypot(
+    price = Z80 * math.hypot(
         *(bill / total * block.spread.sigma for bill, block in zip(bills, fleet, strict=True))
     )
     drift = sum(bill / total * block.spread.drift for bill, block in zip(bills, fleet, strict=True))
@@ -271,7 +272,7 @@ def chance_cheaper(first: Fleet, other: Fleet) -> float:
     if not own or not others:
         return 0.5
     ratio = math.log(expected_usd_per_hour(tuple(others)) / expected_usd_per_hour(tuple(own)))
-    sigmas = [math.log(high / low) / (2.0 * _Z80) for low, high in map(usd_range, (own, others))]
+    sigmas = [math.log(high / low) / (2.0 * Z80) for low, high in map(usd_range, (own, others))]
     return _NORMAL.cdf(ratio / max(math.hypot(SAMPLING_SIGMA, *sigmas), _TINY))
 
 

@@ -16,7 +16,7 @@ from advisor.decide.option import Machine
 from advisor.decide.ownership import Holding, tco
 from advisor.decide.purchase import bill_of, job_usd
 from advisor.decide.reason import Reason, TightMemory
-from advisor.decide.standing import doubts_of
+from advisor.decide.standing import doubt_of_limit, doubts_of
 from advisor.decide.training.commands import commands_of
 from advisor.decide.training.conditions import network_words
 from advisor.decide.training.money import BUSY_POWER_FRACTION, ClusterOffer, cheapest_by_term, energy_of
@@ -42,6 +42,7 @@ from advisor.decide.training.search import PlanFound
 from advisor.decide.training.simulate_args import simulate_args
 from advisor.decide.training.space import peak_flop_per_s
 from advisor.decide.training.uncertainty import memory_quantity, step_quantity, verdict_of
+from advisor.simulator.quantity import Quantity
 from advisor.simulator.training.flop import hardware_flop_per_token, model_flop_per_token
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.launch_start import placeholders_of
@@ -93,6 +94,7 @@ def option_of(
     price = run.offer.price
     accelerator = found.cluster.accelerator
     step = step_quantity(found, run.step_s)
+    performance = _performance(run, scenario, known)
     shown: tuple[str, ...] = ()
     if run.reinforcement is None:
         shown = simulate_args(scenario.model, accelerator.id, found.job, found.plan, scenario.conditions)
@@ -108,10 +110,14 @@ def option_of(
             scenario.limits.beside,
             duration_s=step.scale(run.paid_s / run.step_s),
         ),
-        performance=_performance(run, scenario, known),
+        performance=performance,
         launch=_launch(run, scenario, shown),
         bills=_bills(run, scenario, known, others),
-        reasons=(*doubts_of(step.basis, price, scenario.as_of), *_tight(found)),
+        reasons=(
+            *doubts_of(step.basis, price, scenario.as_of),
+            *_tight(found),
+            *_late(performance.days, scenario.limits.deadline_s),
+        ),
         notes=_condition_notes(run, scenario.conditions),
     )
 
@@ -173,6 +179,11 @@ def _tight(found: PlanFound) -> tuple[Reason, ...]:
         return ()
     peak = memory_quantity(found)
     return (TightMemory(peak.value, peak.high, found.cluster.accelerator.memory_bytes or 0.0),)
+
+
+def _late(days: Quantity, deadline_s: float | None) -> tuple[Reason, ...]:
+    """Return the doubt about a run that may take longer than its deadline."""
+    return () if deadline_s is None else doubt_of_limit(days, deadline_s / DAY_S)
 
 
 def _condition_notes(run: TrainingRun, conditions: MachineConditions) -> tuple[str, ...]:

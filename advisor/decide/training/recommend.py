@@ -32,7 +32,7 @@ from advisor.decide.reason import (
     Reason,
     TakesTooLong,
 )
-from advisor.decide.standing import SAFE, by_standing, is_tight, standing_of, with_safest
+from advisor.decide.standing import SAFE, by_standing, is_doubtful, standing_of, with_safest
 from advisor.decide.training.fixed_layout import check_layout
 from advisor.decide.training.market import (
     SHORTEST_WORTH_S,
@@ -146,7 +146,7 @@ def _with_safest(
         made
         for run in runs
         for made in (option_of(0, run, scenario, known, _every_term(scenario, run)),)
-        if standing_of(made.usd.basis, run.offer.price, scenario.as_of) == SAFE and not is_tight(made)
+        if standing_of(made.usd.basis, run.offer.price, scenario.as_of) == SAFE and not is_doubtful(made)
     )
     return with_safest(options, next(able, None), partial(_goal, scenario))
 

@@ -24,6 +24,15 @@ whatIf.start((data) => {
     const part = Math.log(limit / grid[found - 1]) / Math.log(grid[found] / grid[found - 1]);
     return lower * (above / lower) ** part;
   };
+  const tpotAt = (deployment, load) => {
+    const grid = surface.tpot_limits_s;
+    const place = deployment.capacities.findIndex((each) => each !== null && each >= load);
+    if (place < 0) return grid[grid.length - 1];
+    const above = deployment.capacities[place];
+    const lower = place === 0 ? null : deployment.capacities[place - 1];
+    if (lower === null || lower === above) return grid[place];
+    return grid[place - 1] * (grid[place] / grid[place - 1]) ** (Math.log(load / lower) / Math.log(above / lower));
+  };
   const factorAt = (deployment, z) => Math.exp((z / data.z80) * (z > 0 ? deployment.log_high : -deployment.log_low));
   const buy = (deployment, offer, setting, capacity) => {
     const rate = setting.load;
@@ -41,7 +50,11 @@ whatIf.start((data) => {
     const spread = data.z80 * offer.sigma;
     const low = Math.log(unitsAt(factorAt(deployment, data.z80)) / units);
     const high = Math.log(unitsAt(factorAt(deployment, -data.z80)) / units);
-    const chance = 1 - below((data.z80 * Math.log(part)) / Math.max(side, ROUNDING));
+    const room = Math.log(setting.limit / 1000 / tpotAt(deployment, rate / replicas));
+    const chance = Math.min(
+      1 - below((data.z80 * Math.log(part)) / Math.max(side, ROUNDING)),
+      below((data.z80 * room) / Math.max(deployment.log_slower, ROUNDING)),
+    );
     const isKnown = deployment.is_measured && offer.is_firm;
     return {
       deployment, offer, replicas, units, perHour, usd, chance, isKnown,

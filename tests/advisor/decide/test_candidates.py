@@ -1,10 +1,16 @@
 """Candidates that the search considers: formats, layouts, one request in the cache, and the reason where there is
 none."""
 
+from dataclasses import replace
+
 import pytest
 
 from advisor.catalog import accelerators, engines, models
+from advisor.catalog.errors import InfeasibleError
+from advisor.catalog.launch import LaunchSettings, launch
 from advisor.decide.candidates import Candidate, candidates_of, usable_precisions
+from advisor.simulator.deployment import named_deployment
+from advisor.simulator.layout import check_layout
 
 ENGINES = engines.all_engines()
 
@@ -106,3 +112,32 @@ def test_formats_considered_unasked_cost_no_quality() -> None:
     assert usable_precisions(llama, a100, vllm, ("fp8",)) == ("fp8",)  # unless asked for
     assert usable_precisions(llama, h100, vllm, ("int4", "q8_0")) == ("int4",)
     assert usable_precisions(oss, h100, vllm, ()) == ("mxfp4",)  # more bits than published bring nothing
+
+
+@pytest.mark.parametrize("model", ["qwen3-30b-a3b", "llama-3.1-70b"])
+@pytest.mark.parametrize("gpu", ["h100-sxm", "rtx-3090", "mi300x"])
+def test_every_degree_of_a_layout_is_in_the_command_that_starts_it(model: str, gpu: str) -> None:
+    found, _ = find_candidates(model, gpu, precisions=("bf16", "q4_k_m", "int4", "fp8"))
+    layouts = {
+        (one.engine.id, one.tensor_parallel, one.pipeline_parallel, one.data_parallel, one.expert_parallel)
+        for one in (candidate.deployment for candidate in found)
+    }
+    assert {engine for engine, *_ in layouts} >= {"vllm"}
+    for name_of_engine, tp, pp, dp, ep in layouts:
+        engine = engines.by_id(name_of_engine)
+        settings = LaunchSettings(tp=tp, pp=pp, dp=dp, ep=ep)
+        started = launch(engine, "x/y", settings)
+        for name, degree in (("tp", tp), ("pp", pp), ("dp", dp), ("ep", ep)):
+            if degree == 1 or (name == "pp" and engine.holds_layers_in_turn):
+                continue
+            single = launch(engine, "x/y", replace(settings, **{name: 1}))
+            assert (started.argv, started.config) != (single.argv, single.config), (engine.id, name)
+        assert not (engine.holds_layers_in_turn and tp > 1 and pp > 1)
+
+
+def test_layers_that_accelerators_hold_in_turn_are_not_split_too() -> None:
+    deployment = named_deployment(
+        "qwen3-32b", "rtx-3090", "llama.cpp", tensor_parallel=2, pipeline_parallel=2
+    )
+    with pytest.raises(InfeasibleError, match="together"):
+        check_layout(deployment)

@@ -5,6 +5,7 @@ import math
 import re
 import shlex
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import pytest
@@ -117,22 +118,94 @@ def check_ranges(option: dict[str, Any]) -> None:
                 assert whole["high"] <= 1.02 * limit, part
 
 
+def check_verdict(take: dict[str, Any], objectives: dict[str, Any]) -> None:
+    """No option is surer to hold than the printed range of any asked latency leaves it."""
+    named = [("ttft", 99, objectives["ttft_p99_s"]), ("tpot", 99, objectives["tpot_p99_s"])]
+    others = [(each["metric"], each["percent"], each["limit_s"]) for each in objectives["others"]]
+    for metric, percent, limit_s in [*named, *others]:
+        shown = take["performance"][f"{metric}_s"].get(f"p{percent:g}")
+        if limit_s is None or shown is None:
+            continue
+        assert take["performance"]["chance"] <= chance_within(shown, limit_s) + 1e-6, (metric, shown, limit_s)
+
+
+def chance_within(shown: dict[str, float], limit: float) -> float:
+    """Chance that a quantity is below a limit, by its printed range: half a normal distribution on either side."""
+    room = math.log(limit / shown["value"])
+    half = abs(math.log(shown["high" if room > 0.0 else "low"] / shown["value"]))
+    return NormalDist().cdf(NormalDist().inv_cdf(0.9) * room / half)
+
+
 def _at(value: Any, path: str) -> Any:
     for name in path.split("."):
         value = value[name]
     return value
 
 
-@pytest.mark.parametrize("words", ALL_SHOWN)
-def test_a_whole_request_is_as_sure_as_its_parts(words: str) -> None:
-    for option in ask(words).takes:
+NEAR = [
+    f"{FP8} --gpu l40s,h100-sxm --rate 5 --itl-p99 60ms",
+    f"{FP8} --gpu l40s,h100-sxm --rate 5 --tpot-p99 30ms",
+    f"{FP8} --gpu l40s,h100-sxm --concurrency 40 --ttft-p99 300ms",
+    f"{FP8} --gpu h100-sxm --budget 8/h --e2e-p99 4s",
+    f"{FP8} --gpu h100-sxm --rate 9 --ttft-p50 60ms --fast",
+]
+"""Questions whose objectives lie near to what hardware can do at any load."""
+
+
+@pytest.mark.parametrize("words", [*ALL_SHOWN, *NEAR])
+def test_ranges_and_verdicts_agree(words: str) -> None:
+    answer = ask(words)
+    for option in answer.takes:
         check_ranges(option)
+        check_verdict(option, answer.document["inputs"]["objectives"])
 
 
 @generate_questions
-def test_ranges_of_generated_answers_agree(question: Question) -> None:
-    for option in ask(question.words()).takes:
+def test_ranges_and_verdicts_of_generated_answers_agree(question: Question) -> None:
+    answer = ask(question.words())
+    for option in answer.takes:
         check_ranges(option)
+        check_verdict(option, answer.document["inputs"]["objectives"])
+
+
+@pytest.mark.parametrize("limit_ms", [14, 16, 18, 20, 25, 30])
+def test_a_safe_pick_is_likely_to_keep_a_limit_that_hardware_hardly_keeps(limit_ms: int) -> None:
+    """The safe pick has the replica more that makes it likely to hold; there is no safe pick where none does."""
+    answer = ask(f"{FP8} --gpu l40s,h100-sxm --rate 5 --tpot-p99 {limit_ms}ms --max-price-age 1000")
+    for rank, option in enumerate(answer.options):
+        if option["performance"]["holds"] == "marginal":
+            assert option["role"] != "safe_pick", rank
+    safe = answer.safe_pick
+    if safe is not None:
+        assert safe["performance"]["chance"] >= LIKELY
+
+
+LIMITED = [
+    ("recommend --workload batch --model 8b --items 10M --gpu l40s", "duration_s", 86400.0),
+    ("recommend --workload batch --model 8b --items 1M --deadline 2h --gpu l40s,h100", "duration_s", 7200.0),
+    (
+        "recommend --workload embed --model bge-m3 --rate 2000 --latency-p99 30ms --gpu l4,l40s,h100",
+        "p99",
+        0.03,
+    ),
+    ("recommend --workload diffusion --model sdxl --rate 2 --latency-p99 4s --gpu l40s,h100", "p99", 4.0),
+]
+
+
+@pytest.mark.parametrize(("words", "metric", "limit_s"), LIMITED)
+def test_a_word_for_how_surely_a_limit_holds_is_that_of_its_range(
+    words: str, metric: str, limit_s: float
+) -> None:
+    """A batch on seven L40S was the safe pick although it was done in time with a chance of 67 %."""
+    answer = ask(words)
+    assert answer.options
+    for take in answer.takes:
+        performance = take["performance"]
+        shown = performance["latency_s"][metric] if metric == "p99" else performance[metric]
+        chance = chance_within(shown, limit_s)
+        expected = "sure" if shown["high"] <= limit_s else "likely" if chance >= LIKELY else "marginal"
+        assert performance["holds"] == expected
+        assert expected != "marginal" or take["role"] != "safe_pick"
 
 
 ASKED = {

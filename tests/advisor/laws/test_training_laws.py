@@ -19,6 +19,7 @@ from advisor.decide.training.scenario import FixedLayout, MachineConditions, Tra
 from advisor.decide.training.search import Tally, best_plans, evaluate_plan
 from advisor.decide.training.space import variants_of
 from advisor.decide.training.uncertainty import verdict_of
+from advisor.simulator.quantity import Quantity
 from advisor.simulator.training.cluster import NodeNetwork, TrainingCluster
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import Schedule, TrainingPlan
@@ -228,3 +229,25 @@ def test_an_infeasible_term_has_no_dollars(cli: Cli) -> None:
     assert bills["spot"]["feasible"] is False
     assert bills["spot"]["usd"] is None
     assert bills["spot"]["days"] is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--model 8b --tokens 20B --deadline 3d --gpu h100,b200",
+        "--model 70b --tokens 100B --deadline 20d --gpu h100",
+    ],
+)
+def test_a_safe_pick_is_likely_to_be_done_by_its_deadline(cli: Cli, words: str) -> None:
+    """Eight H100s for 2.85 (2.4-3.3) days were the safe pick for three days."""
+    told = json.loads(
+        cli(f"advisor recommend --as-of 2026-11-20 --workload train --top 3 {words} --json").out
+    )
+    deadline = told["inputs"]["limits"]["deadline_s"] / 86400.0
+    takes = [*told["options"], told["safe_pick"]]
+    assert told["safe_pick"] is not None
+    for take in takes:
+        days = Quantity(**take["performance"]["days"])
+        is_late = any(reason["code"] == "may_not_hold" for reason in take["reasons"])
+        assert is_late == (days.chance_below(deadline) < 0.75)
+        assert not is_late or take["role"] != "safe_pick"

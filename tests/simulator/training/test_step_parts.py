@@ -288,7 +288,7 @@ def test_every_schedule_computes_the_model_once(schedule: Schedule) -> None:
 
 
 def test_experts_in_few_bits_have_a_scale_of_their_own() -> None:
-    """It changes nothing in 16 bits, where experts are as warm as other products."""
+    """The scale of few bits changes nothing in 16 bits, where experts are as warm as other products."""
     mixtral = TrainingJob(models.get("mixtral-8x7b").record, 4096, 64)
     plan = PlanLattice.of([TrainingPlan(data_parallel=8, expert_parallel=8, sharding="zero1")])
 

@@ -1,0 +1,112 @@
+"""Start commands of engines pasted behind a command: the deployment that they start is the one that is computed."""
+
+import json
+import shlex
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from advisor.cli.engine_command import with_pasted_command
+
+Cli = Callable[[str], Any]
+KNOWN = frozenset(
+    shlex.split(
+        "--model --gpu --tp --pp --dp --ep --engine --precision --kv-precision --context --concurrency --seed "
+        "--max-num-seqs --max-num-batched-tokens --gpu-memory-utilization --enable-dp-attention --block-size"
+    )
+)
+
+
+def understand(command: str) -> dict[str, str]:
+    words, _ = with_pasted_command(["--gpu", "h100-sxm", *shlex.split(command)], KNOWN)
+    names = [place for place, word in enumerate(words) if word.startswith("--")]
+    return {
+        words[at]: " ".join(words[at + 1 : end])
+        for at, end in zip(names, [*names[1:], len(words)], strict=True)
+    }
+
+
+@pytest.mark.parametrize(
+    ("command", "means"),
+    [
+        (
+            "vllm serve Qwen/Qwen3-32B --tensor-parallel-size 2 --max-model-len 32k "
+            "--gpu-memory-utilization=0.95 --port 8000",
+            {
+                "--model": "Qwen/Qwen3-32B",
+                "--tp": "2",
+                "--context": "32k",
+                "--gpu-memory-utilization": "0.95",
+            },
+        ),
+        (
+            "python3 -m sglang.launch_server --model-path x/y --tp 8 --dp 8 --enable-dp-attention "
+            "--mem-fraction-static 0.88",
+            {
+                "--model": "x/y",
+                "--tp": "8",
+                "--dp": "8",
+                "--enable-dp-attention": "",
+                "--gpu-memory-utilization": "0.88",
+            },
+        ),
+        (
+            "CUDA_VISIBLE_DEVICES=0,1 trtllm-serve x/y --tp_size 2 --max_batch_size 64 --max_num_tokens 4096 "
+            "--backend pytorch",
+            {"--model": "x/y", "--tp": "2", "--max-num-seqs": "64", "--max-num-batched-tokens": "4096"},
+        ),
+        (
+            "/opt/llama.cpp/llama-server -hf x/y-GGUF:Q4_K_M -ngl 99 -c 32768 -np 4 -fa on -ctk q8_0 -ctv q8_0",
+            {
+                "--model": "x/y-GGUF:Q4_K_M",
+                "--context": "8192",
+                "--max-num-seqs": "4",
+                "--concurrency": "4",
+                "--kv-precision": "q8_0",
+            },
+        ),
+        (
+            "vllm serve x/y --quantization compressed-tensors --seed 7 --served-model-name a b",
+            {"--model": "x/y"},
+        ),
+        (
+            "vllm serve x/y --kv-cache-dtype fp8_e4m3 -tp 4",
+            {"--model": "x/y", "--kv-precision": "fp8", "--tp": "4"},
+        ),
+    ],
+)
+def test_a_pasted_command_is_the_options_that_it_states(command: str, means: dict[str, str]) -> None:
+    engine = {"v": "vllm", "p": "sglang", "C": "tensorrt-llm", "/": "llama.cpp"}[command[0]]
+    assert understand(command) == {"--gpu": "h100-sxm", **means, "--engine": engine}
+    assert understand(shlex.quote(command)) == understand(command)
+
+
+def test_what_is_typed_in_front_counts_before_the_pasted_command() -> None:
+    words, _ = with_pasted_command(
+        ["--model", "a/b", "--tp", "4", *shlex.split("vllm serve x/y -tp 2")], KNOWN
+    )
+    assert words == ["--model", "a/b", "--tp", "4", "--engine", "vllm"]
+
+
+def test_what_says_nothing_about_the_plan_is_named_and_a_slip_is_told() -> None:
+    _, notes = with_pasted_command(shlex.split("vllm serve x/y --port 8000 --enable-expert-paralel"), KNOWN)
+    assert "--port" in notes[0]
+    assert "--enable-expert-parallel" in notes[1]
+    assert with_pasted_command(["--model", "vllm"], KNOWN) == (["--model", "vllm"], ())
+
+
+def test_a_pasted_command_is_answered_as_its_options(cli: Cli) -> None:
+    pasted = cli(
+        "advisor memory --gpu h100-sxm --json vllm serve Qwen/Qwen3-32B --tensor-parallel-size 2 --max-model-len 32768"
+    )
+    typed = cli(
+        "advisor memory --gpu h100-sxm --json --engine vllm --model Qwen/Qwen3-32B --tp 2 --context 32768"
+    )
+    assert json.loads(pasted.out) == json.loads(typed.out)
+    assert cli("advisor cost --model 8b --rate 1 vllm serve x/y").code == 2
+    replayed = cli(
+        "advisor simulate serve --gpu h100-sxm --concurrency 2 --input-tokens 100 --output-tokens 10 --requests 4 "
+        "--json vllm serve Qwen/Qwen3-8B --swap-space 16"
+    )
+    assert replayed.code == 0, replayed.err
