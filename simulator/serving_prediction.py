@@ -51,25 +51,16 @@ def predict_serving(
     Clients that wait for their outputs (`clients_wait`) send as many requests as their mean end-to-end time lets them:
     their rates are its inverse, by Little's law, and so are the intervals.
 
-    Assumes: an end-to-end time errs as its parts do; the gap between two tokens errs as their mean does.
     Raises: ValueError: no request finished.
-    Source: advisor.simulator.intervals.
+    Source: latencies_of.
     """
     if not result.num_finished:
         raise ValueError("no request finished, so there is nothing to predict")
     basis = replica.basis
     class_name = class_of(replica, result.mean_batch)
     rates = (result.output_tokens_per_s, result.total_tokens_per_s, result.requests_per_s)
-    first = statistics(result.ttft, "ttft", class_name, basis)
-    token = statistics(result.tpot, "tpot", class_name, basis)
-    slower_first, slower_token = slow_host_factors(result, replica)
-    first = {name: _widen(narrow(time, replica, "ttft"), slower_first) for name, time in first.items()}
-    token = {name: _widen(narrow(time, replica, "tpot"), slower_token) for name, time in token.items()}
-    gaps = {
-        name: _widen(narrow(time, replica, "tpot"), slower_first)
-        for name, time in statistics(result.itl, "tpot", class_name, basis).items()
-    }
-    whole = end_to_end(values_of(result.e2e), first, token)
+    times = latencies_of(result, replica)
+    whole = times["e2e_s"]
     if clients_wait and whole["mean"].value > 0.0:
         mean = whole["mean"]
         span = (mean.low / mean.value, mean.high / mean.value)
@@ -78,7 +69,34 @@ def predict_serving(
         throughput = [
             narrow(with_interval(rate, "throughput", class_name, basis), replica, "tpot") for rate in rates
         ]
-    return ServingPrediction(first, token, gaps, whole, *throughput)
+    return ServingPrediction(times["ttft_s"], times["tpot_s"], times["itl_s"], whole, *throughput)
+
+
+def latencies_of(
+    result: ServingResult, replica: ReplicaModel, percents: Sequence[float] = PERCENTILES
+) -> dict[str, dict[str, Quantity]]:
+    """Return latencies [s] of a run by mean and percentile, with the intervals of the replica's class, of a server that
+    was measured, and of hosts that may be slow.
+
+    Assumes: an end-to-end time errs as its parts do; the gap between two tokens errs as their mean does.
+    Source: advisor.simulator.intervals.
+    """
+    basis = replica.basis
+    class_name = class_of(replica, result.mean_batch)
+    slower_first, slower_token = slow_host_factors(result, replica)
+
+    def quantities(times: Distribution, metric: str, slower: float) -> dict[str, Quantity]:
+        found = statistics(times, metric, class_name, basis, percents)
+        return {name: _widen(narrow(time, replica, metric), slower) for name, time in found.items()}
+
+    ttft = quantities(result.ttft, "ttft", slower_first)
+    tpot = quantities(result.tpot, "tpot", slower_token)
+    return {
+        "ttft_s": ttft,
+        "tpot_s": tpot,
+        "itl_s": quantities(result.itl, "tpot", slower_first),
+        "e2e_s": end_to_end(values_of(result.e2e, percents), ttft, tpot),
+    }
 
 
 def slow_host_factors(result: ServingResult, replica: ReplicaModel) -> tuple[float, float]:
@@ -93,7 +111,8 @@ def slow_host_factors(result: ServingResult, replica: ReplicaModel) -> tuple[flo
     Source: own derivation; engine costs, slow_launch_s.
     """
     surface = replica.surface
-    if replica.server is not None or surface.slow_launch_ps <= surface.launch_ps or not result.num_iterations:
+    is_known = replica.server is not None or surface.slow_launch_ps <= surface.launch_ps
+    if is_known or not (result.num_iterations and result.num_finished):
         return 1.0, 1.0
     computed = result.input_tokens / result.num_finished * (1.0 - (result.prefix_hit_fraction or 0.0))
     budget = len(surface.mixed_base_ps) - 1

@@ -10,11 +10,11 @@ from typing import Final, Literal
 from advisor.decide.power import rate_factors
 from advisor.decide.scenario import Objectives, ServiceLevel
 from advisor.decide.trial import Found
+from advisor.simulator import serving_prediction
 from advisor.simulator.intervals import factors
 from advisor.simulator.quantity import Z80, Quantity
 from advisor.simulator.replica_model import ReplicaModel
-from advisor.simulator.serving import Distribution, ServingResult
-from advisor.simulator.serving_prediction import class_of, end_to_end, statistics, values_of
+from advisor.simulator.serving import ServingResult
 from advisor.simulator.speculation import widen_by_factors
 
 _SHOWN: Final = (50, 90, 95, 99)
@@ -49,31 +49,20 @@ def latencies_of(
     Times after the first token also err as far as the acceptance of drafted tokens is not known, all times as far as
     the speed under a power limit is not.
     """
-    class_name = class_of(found.replica, result.mean_batch)
-    basis = found.replica.basis
     candidate = found.candidate
     percents = tuple(sorted({*_SHOWN, *(_percent(level) for level in objectives.levels)}))
-    slower = candidate.speculation.time_factors if candidate.speculation else (1.0, 1.0)
+    times = serving_prediction.latencies_of(result, found.replica, percents)
+    guessed = candidate.speculation.time_factors if candidate.speculation else (1.0, 1.0)
     limited = (1.0, 1.0)
     if candidate.full_power is not None:
         least, most = rate_factors(candidate.full_power)
         limited = 1.0 / most, 1.0 / least
-
-    def quantities(times: Distribution, metric: str, guessed: tuple[float, float]) -> dict[str, Quantity]:
-        values = statistics(times, metric, class_name, basis, percents)
-        return {
-            name: widen_by_factors(widen_by_factors(value, guessed), limited)
-            for name, value in values.items()
-        }
-
-    ttft = quantities(result.ttft, "ttft", (1.0, 1.0))
-    tpot = quantities(result.tpot, "tpot", slower)
-    return {
-        "ttft_s": ttft,
-        "tpot_s": tpot,
-        "itl_s": quantities(result.itl, "tpot", slower),
-        "e2e_s": end_to_end(values_of(result.e2e, percents), ttft, tpot),
-    }
+    for metric in ("ttft_s", "tpot_s", "itl_s"):
+        for name, value in times[metric].items():
+            unsure = value if metric == "ttft_s" else widen_by_factors(value, guessed)
+            times[metric][name] = widen_by_factors(unsure, limited)
+    whole = serving_prediction.values_of(result.e2e, percents)
+    return times | {"e2e_s": serving_prediction.end_to_end(whole, times["ttft_s"], times["tpot_s"])}
 
 
 def chance_within(found: Found, result: ServingResult, objectives: Objectives) -> float:
@@ -100,7 +89,7 @@ def tighten(objectives: Objectives, replica: ReplicaModel) -> Objectives:
 
     Assumes: of the classes that a replica may have under a load the surest.
     """
-    classes = [class_of(replica, sequences) for sequences in (1.0, None)]
+    classes = [serving_prediction.class_of(replica, sequences) for sequences in (1.0, None)]
 
     def room(metric: str) -> float:
         errs_as = "tpot" if metric == "itl" else metric

@@ -26,6 +26,7 @@ SHOWN = [
     f"{FP8} --own 2xl40s --rate 4",
     f"{FP8} --engine vllm@0.9.0 --gpu l40s --rate 2",
     "recommend --model 70b --gpu h100-sxm --rate 3 --precision fp8 --engine vllm --levers none --top 1",
+    "recommend --model qwen3-30b-a3b --gpu h100-sxm --rate 20 --precision fp8 --engine vllm --levers none --top 1",
 ]
 ALSO_SHOWN = [
     "recommend --model 8b --engine vllm --gpu h200-sxm --rate 8 --profile agent --levers split --top 1",
