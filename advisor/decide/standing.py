@@ -153,13 +153,13 @@ def _saving(what: str, option: Ranked) -> str:
 
 
 def _doubt(option: Ranked) -> tuple[str, str]:
-    """The condition on which an unsafe option depends, and what to do before it is taken."""
+    """Return the condition on which an unsafe option depends, and what to do before it is taken."""
     must_be_tried = any(not isinstance(reason, UnsurePrice) for reason in option.reasons)
     return ("it holds", "try") if must_be_tried else ("its price still stands", "ask about")
 
 
 def _variant_words(option: Ranked, variant: Ranked) -> str:
-    """What the accelerators of an option cost in another number, or elsewhere."""
+    """Return the words for the cost of an option's accelerators in another number, or elsewhere."""
     rent = f"{usd_words(variant.bill.usd_per_hour)}/h"
     if variant.machine == option.machine and variant.offer is not None:
         return f"the same from {variant.offer.provider} costs {rent}"

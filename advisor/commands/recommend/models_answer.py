@@ -113,7 +113,7 @@ def _how_sure(found: Decision) -> str:
         for each in found.comparisons[:2]
         if each.rank not in best.tie_with and each.chance_first_is_cheaper >= 0.5
     ]
-    if bold is not None and (safe is None or bold is not best):
+    if bold is not None and (bold is not best or safe is not None):
         lines.append(f"{bold.rank} costs {usd(bold.shared.usd_per_hour.value)}/h if {_doubt(bold)}")
     sellers = {
         option.rank: {each.offer.provider for each in option.purchases if each.offer} for option in options

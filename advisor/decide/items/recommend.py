@@ -263,8 +263,8 @@ def _cheapest(
     *,
     is_founded: bool = False,
 ) -> dict[str, ItemFound]:
-    """The best of each accelerator, simulated in the order of bounds where a candidate `may_enter` beside what was
-    found; `fleets` are those of replicas that were simulated. What must be founded is likely to keep the promise."""
+    """The best of each accelerator, simulated in the order of bounds where a candidate `may_enter` what was found so
+    far; `fleets` are those of replicas that were simulated. What must be founded is likely to keep the promise."""
     best: dict[str, ItemFound] = {}
     for candidate in candidates:
         name = candidate.service.deployment.accelerator.id
@@ -283,7 +283,8 @@ def _cheapest(
 
 
 def _may_be_listed(scenario: ItemScenario, candidate: ItemCandidate, best: Mapping[str, ItemFound]) -> bool:
-    """Whether a candidate may be among the first accelerators, also where dearer safe options stand for those found."""
+    """Whether a candidate may be among the first accelerators, also where safe options that cost more stand for
+    those found."""
     width = max(BLOCK, scenario.top)
     return len(best) < width or candidate.bound_usd < sorted(map(_dearest_usd, best.values()))[width - 1]
 

@@ -216,6 +216,7 @@ ROLES = [
     "recommend --workload speech --model whisper-large-v3 --own 8xl40s --rate 2 --latency-p99 2s",
     "recommend --workload train --model 8b --tokens 20B --deadline 3d --gpu h100,b200",
     f"{FP8} --gpu l40s,h100-sxm --rate 5 --ttft-p50 60ms",
+    "recommend --models 8b@5,qwen3-30b-a3b@1 --gpu h100-sxm,l40s --engine vllm --tpot-p99 20ms --fast",
     f"cost {FP8.removeprefix('recommend ')} --gpu l40s,h100-sxm --rate 5 --ttft-p50 60ms --api none",
 ]
 
@@ -224,7 +225,7 @@ ROLES = [
 def test_the_safe_pick_is_named_and_is_the_option_of_the_list_that_it_equals(
     words: str, tmp_path: Path
 ) -> None:
-    """The sixth of a list was told as a safe pick beside it; `cost` told none that was not in its list."""
+    """The sixth of a list was told as if it were not listed; `cost` told only of safe picks in its list."""
     page = tmp_path / "answer.md"
     answer = ask(f"{words} -o {page}")
     text = " ".join(page.read_text(encoding="utf-8").split())
