@@ -145,7 +145,7 @@ class AcceleratorFile(Accelerator):
     clock_hz: Mhz | None = Field(default=None, validation_alias="clock_mhz")
     """Clock at which the peaks are stated, if it is below the largest boost clock [MHz in the file]."""
     l2_bytes: Megabytes | None = Field(default=None, validation_alias="l2_mb")
-    pcie_generation: int | None = Field(default=None, ge=3, le=7)
+    pcie_generation: int | None = Field(default=None, ge=1, le=7)
     pcie_lanes: int | None = Field(default=None, ge=1, le=16)
     scale_out_bytes_per_s: Gbit | None = Field(default=None, validation_alias="scale_out_gbit_per_s")
     assumed_network_bytes_per_s: Gbit | None = Field(

@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
+from advisor.catalog.cpu_names import find_cpu
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.files import DATA_DIR, check_record, read_toml
 from advisor.catalog.schema.record import Record
@@ -20,8 +21,22 @@ _MODULES: Final = re.compile(r"(\d+)\s*[x×]\s*(?:\d+\s*GB\s*)?ddr", re.IGNORECA
 _CHANNELS: Final = re.compile(r"(\d+)[ -]*channels?|(\d+) per socket", re.IGNORECASE)
 
 
-class Processor(Record):
-    """One socket: its memory channels and its units."""
+class Clock(Record):
+    """Base clock and vector units of a CPU of the catalog, with which a host multiplies weights."""
+
+    cpu: str
+    """Name of the CPU."""
+    names: tuple[str, ...] = ()
+    """Other names in lower case, as part of what is written."""
+    megatransfers_per_s: float | None = Field(default=None, gt=0, le=20_000)
+    """Rate of the memory as the maker states it; None if it is that of the CPU's series."""
+    base_ghz: float = Field(gt=0, le=10)
+    units: Units
+    source: str
+
+
+class SolderedProcessor(Record):
+    """Processor that is sold only with its machine: one socket's memory channels and units."""
 
     names: tuple[str, ...]
     """Names in lower case, as part of what is written."""
@@ -33,10 +48,19 @@ class Processor(Record):
     units: Units
     source: str
 
-    @property
-    def bytes_per_s(self) -> float:
-        """Bandwidth of one socket's memory [bytes/s]: channels · transfers · bytes."""
-        return self.channels * self.megatransfers_per_s * MEGA * self.bytes_per_transfer
+
+@dataclass(frozen=True, slots=True)
+class _Socket:
+    """One socket of a host: its memory and its arithmetic."""
+
+    channels: int
+    megatransfers_per_s: float | None
+    """Usual rate of the memory; None if no record states it."""
+    cores: int
+    bytes_per_transfer: int = 8
+    clock_hz: float = 0.0
+    """Base clock; 0 if no record states it."""
+    units: Units | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +77,44 @@ class Host:
 
 
 @lru_cache(maxsize=1)
-def all_processors() -> tuple[Processor, ...]:
-    """Return the processors of the catalog. Source: data/hosts.toml, each with its own source."""
-    entries = read_toml(DATA_DIR / "hosts.toml")["hosts"]
-    return tuple(check_record(Processor, entry, f"hosts.toml: {entry['names'][0]}") for entry in entries)
+def all_clocks() -> tuple[Clock, ...]:
+    """Return clock and units of CPUs. Source: data/hosts.toml, each with its own source."""
+    entries = read_toml(DATA_DIR / "hosts.toml")["clock"]
+    return tuple(check_record(Clock, entry, f"hosts.toml: {entry['cpu']}") for entry in entries)
+
+
+@lru_cache(maxsize=1)
+def soldered_processors() -> tuple[SolderedProcessor, ...]:
+    """Return the processors that are sold only with their machine. Source: data/hosts.toml."""
+    entries = read_toml(DATA_DIR / "hosts.toml")["soldered"]
+    return tuple(
+        check_record(SolderedProcessor, entry, f"hosts.toml: {entry['names'][0]}") for entry in entries
+    )
+
+
+def _find_socket(text: str) -> _Socket | None:
+    """Return the processor that words name: one that is sold with its machine, else a CPU of the catalog."""
+    lower = text.lower()
+    for one in soldered_processors():
+        if any(name in lower for name in one.names):
+            return _Socket(
+                channels=one.channels,
+                megatransfers_per_s=one.megatransfers_per_s,
+                cores=one.cores,
+                bytes_per_transfer=one.bytes_per_transfer,
+                clock_hz=one.base_ghz * GIGA,
+                units=one.units,
+            )
+    other = next((clock.cpu for clock in all_clocks() if any(name in lower for name in clock.names)), text)
+    cpu = find_cpu(other, is_labelled=True)
+    if cpu is None:
+        return None
+    clock = next((one for one in all_clocks() if one.cpu == cpu.name), None)
+    usual = max(cpu.series.ram_mts.values(), default=None)
+    if clock is None:
+        return _Socket(cpu.series.channels, usual, cpu.cores)
+    rate = clock.megatransfers_per_s or usual
+    return _Socket(cpu.series.channels, rate, cpu.cores, clock_hz=clock.base_ghz * GIGA, units=clock.units)
 
 
 def parse_host(processor: str, memory: str = "", sockets: int | None = None) -> Host:
@@ -66,9 +124,7 @@ def parse_host(processor: str, memory: str = "", sockets: int | None = None) -> 
 
     Raises: AdvisorError: neither the processor nor its memory is known.
     """
-    text = processor.lower()
-    found = [(len(name), each) for each in all_processors() for name in each.names if name in text]
-    known = max(found, key=lambda pair: pair[0])[1] if found else None
+    known = _find_socket(processor)
     written = _SOCKETS.search(processor)
     stated = 1
     if written is not None:
@@ -82,11 +138,11 @@ def parse_host(processor: str, memory: str = "", sockets: int | None = None) -> 
             f"the memory of host {processor!r} is not known",
             why="neither the processor nor channels and speed of its memory are",
             fix="--host-bandwidth 300GB/s, or a processor such as '2x Xeon Gold 6454S'",
-            hint=f"known: {', '.join(each.names[0] for each in all_processors())}",
+            hint=f"known: {', '.join(clock.cpu for clock in all_clocks())}, and others of the parts' catalog",
         )
-    cores = known.cores * used if known else 0
-    clock = known.base_ghz * GIGA if known else 0.0
-    return Host(used, rate, cores, clock, known.units if known else None)
+    if known is None:
+        return Host(used, rate, 0, 0.0, None)
+    return Host(used, rate, known.cores * used, known.clock_hz, known.units)
 
 
 def _sockets_of_memory(memory: str) -> int:
@@ -98,7 +154,7 @@ def _sockets_of_memory(memory: str) -> int:
     return max(1, int(modules[1]) // int(each[2]))
 
 
-def _memory_rate(memory: str, known: Processor | None, used: int, installed: int) -> float | None:
+def _memory_rate(memory: str, known: _Socket | None, used: int, installed: int) -> float | None:
     """Return the bandwidth of the sockets in use [bytes/s]; None if it is not known."""
     speed = _SPEED.search(memory)
     modules = _MODULES.search(memory)

@@ -60,6 +60,10 @@ class LaunchSettings:
     """Tokens that the planned caches hold, which sequences share; None if every sequence may be full."""
     num_nodes: int = 1
     """Number of machines that hold the replica."""
+    dispatches: bool = False
+    """Whether tokens go to the ranks of their experts alone, as they were priced."""
+    takes_turns: bool = False
+    """Whether two halves of a batch take turns to hide that exchange."""
     role: str = ""
     """Role in disaggregated serving: prefill or decode; empty otherwise."""
 
@@ -135,6 +139,8 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchComman
     if flags.repository and _is_on_hub(model):
         words = [flags.repository if word == flags.local else word for word in words]
     words += [flags.shared_slots] if is_shared else []
+    words += shlex.split(flags.dispatch) if settings.dispatches else []
+    words += shlex.split(flags.micro_batches) if settings.takes_turns else []
     words += settings.scaling_words
     words += [flags.repository_code] if settings.runs_repository_code and flags.repository_code else []
     more, sections = _lever_options(engine, settings)

@@ -25,6 +25,7 @@ from advisor.catalog.schema.part import (
     Riser,
     Storage,
     System,
+    UsedMachine,
 )
 from advisor.catalog.units import GB, GIB, GIGA, KILO
 
@@ -201,6 +202,29 @@ def systems() -> tuple[System, ...]:
     path = FOLDER / "systems.toml"
     entries = read_toml(path)["system"]
     return tuple(check_record(System, _si(entry), f"{path.name}: {entry.get('id')}") for entry in entries)
+
+
+@functools.cache
+def used_machines() -> tuple[UsedMachine, ...]:
+    """Return the machines that are sold second-hand as hosts of cards, each part with the machine's name.
+
+    Raises: InputFileError: the bundled file is damaged.
+    """
+    path = FOLDER / "used_machines.toml"
+    boards = {board.name: board for board in planner_parts(Board)}
+    cpus = {cpu.name: cpu for kind in (planner_parts(Cpu), parts_for_lists(Cpu)) for cpu in kind}
+    found = []
+    for entry in read_toml(path)["machine"]:
+        sold = {"sold_with": entry["name"], "source": entry["source"]}
+        pieces = {
+            name: check_record(_KINDS[kind], {**_si(entry[name]), **sold}, f"{path.name}: {entry['id']}")
+            for name, kind in (("memory", "ram"), ("psu", "psu"), ("case", "case"), ("cooler", "cooler"))
+        }
+        pieces["board"] = boards[entry["board"]].model_copy(update=sold)
+        pieces["cpu"] = cpus[entry["cpu"]].model_copy(update=sold)
+        values = {"id": entry["id"], "name": entry["name"], **pieces}
+        found.append(UsedMachine.model_validate(values))
+    return tuple(found)
 
 
 @functools.cache

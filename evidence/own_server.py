@@ -341,6 +341,10 @@ def _suspects(row: Mapping[str, str]) -> list[tuple[str, dict[str, str]]]:
         return suspects
     if not row.get("enforce_eager"):
         suspects.append(("it captures no decode graphs (--enforce-eager)", {"enforce_eager": "1"}))
+    if not row.get("slow_host"):
+        suspects.append(
+            ("its host is slow: prompts wait for their experts to be launched", {"slow_host": "1"})
+        )
     if not row.get("max_num_seqs"):
         most = float(row.get("concurrency") or "inf")
         suspects += [

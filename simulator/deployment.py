@@ -55,6 +55,17 @@ class Deployment:
     def expert_tensor_parallel(self) -> int:
         return self.ranks_per_stage // self.expert_parallel
 
+    @property
+    def can_dispatch(self) -> bool:
+        """Whether tokens may go to the ranks of their experts alone: attention is data-parallel, ranks hold whole
+        experts, and they are more than a node has. Within a node engines gather all tokens unless told otherwise.
+
+        Source: vLLM, --all2all-backend; SGLang, --moe-a2a-backend none; its docs, expert parallelism.
+        """
+        ranks = self.ranks_per_stage
+        whole = self.data_parallel > 1 and self.expert_parallel == ranks
+        return whole and ranks > self.accelerator.node_size
+
     def group(self, num_ranks: int, *, apart: int = 1) -> Topology:
         """Return the topology of `num_ranks` ranks of a replica whose neighbours are `apart` places from each other.
 

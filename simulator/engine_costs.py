@@ -74,6 +74,9 @@ class EngineCosts:
     alone."""
     network_wait_s: float = 0.0
     """Time added to each sum over tensor-parallel ranks of several nodes, for each rank [s]."""
+    hidden_exchange_fraction: float = 0.0
+    """Part of the shorter of computation and exchange of experts that two micro-batches in turns hide behind the other,
+    if the exchange crosses a network; 0 if the engine's release does not divide batches."""
     delivery_s: float = 0.0
     """Time of the process that turns tokens into text, per token [s]: it serves all sequences one after the other."""
     message_s: float = 0.0
@@ -83,6 +86,9 @@ class EngineCosts:
     """Time from arrival to the scheduler and from the first token back [s]: HTTP, tokenizer, detokenizer."""
     request_launch_s: float = 0.0
     """Latency of a first token per layer that the engine's own Python launches [s]."""
+    slow_launch_s: float = 0.0
+    """Value of request_launch_s on the slowest host that was measured, for experts that are launched kernel by kernel
+    [s]; 0 if no other host was measured."""
     state_launch_s: float = 0.0
     """Additional first-token latency per layer with a recurrent state [s], on top of request_launch_s."""
 
@@ -195,6 +201,17 @@ def prompt_launch_s(deployment: Deployment, costs: EngineCosts) -> float:
     return costs.request_launch_s * launched + costs.state_launch_s * with_state
 
 
+def takes_turns(deployment: Deployment, costs: EngineCosts) -> bool:
+    """Whether an engine whose release has micro-batches runs two of them in turns: tokens are dispatched to experts
+    over a network, with kernels that exist for NVIDIA's chips.
+
+    Source: vLLM, docs/design/dbo.md; SGLang pull request 4068.
+    """
+    if not costs.hidden_exchange_fraction or deployment.accelerator.vendor != "nvidia":
+        return False
+    return deployment.can_dispatch and deployment.group(deployment.ranks_per_stage).num_nodes > 1
+
+
 _TYPICAL_STEPS = 3.0
 """Value of 1 + log2(ranks) for the four ranks at which the parameter is stated."""
 _COMPILED_SHARE = 0.15
@@ -255,6 +272,16 @@ def launch_ahead_s(deployment: Deployment, costs: EngineCosts) -> float:
         return launch_s
     collectives = num_collectives(deployment.model) / deployment.pipeline_parallel
     return launch_s + costs.collective_launch_s * collectives
+
+
+def on_slow_host(deployment: Deployment, costs: EngineCosts) -> EngineCosts:
+    """Return the costs on the slowest host that was measured, if it launches experts kernel by kernel.
+
+    Source: engine costs, slow_launch_s.
+    """
+    if not launches_experts_apart(deployment):
+        return costs
+    return replace(costs, request_launch_s=max(costs.request_launch_s, costs.slow_launch_s))
 
 
 def prompt_floor_s(deployment: Deployment, costs: EngineCosts, num_tokens: float) -> float:

@@ -1,5 +1,7 @@
 """Layouts that engines accept: heads, layers and experts must divide among accelerators."""
 
+from dataclasses import replace
+
 from advisor.catalog.architectures import class_of, output_of
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Model
@@ -79,6 +81,17 @@ def check_layout(deployment: Deployment) -> None:
             f"{model.id} has no experts, so expert parallelism {ep} means nothing", fix="--ep 1"
         )
     _check_expert_parallel(deployment)
+
+
+def with_copies(deployment: Deployment) -> Deployment:
+    """Return the deployment with as many redundant experts as make the slots divide among the ranks; it could not
+    start without.
+
+    Source: own arithmetic.
+    """
+    parts = [experts for _, experts in routed_layers(deployment.model)]
+    missing = -parts[0].num_experts % max(1, deployment.expert_parallel) if parts else 0
+    return replace(deployment, redundant_experts=missing)
 
 
 def _check_expert_parallel(deployment: Deployment) -> None:

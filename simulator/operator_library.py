@@ -93,6 +93,8 @@ class ExpertLayer:
     tensor_parallel: int
     expert_parallel: int
     gated: bool
+    is_balanced: bool = False
+    """Whether copies of popular experts even out the loads of the ranks."""
 
 
 class _FromRecord(Protocol):
@@ -254,8 +256,11 @@ class OperatorLibrary:
         endless = replace(self.device, bandwidth_bytes_per_s=math.inf)
         return np.maximum(own_s, matmul_s(tokens, columns, depth, endless, plain))
 
-    def experts_s(self, tokens: FloatArray, dtype: str, shape: ExpertLayer) -> FloatArray:
-        """Time of the routed experts of one layer on one accelerator [s]. Source: operators.grouped_matmul."""
+    def experts_s(
+        self, tokens: FloatArray, dtype: str, shape: ExpertLayer, *, dispatched: bool = False
+    ) -> FloatArray:
+        """Time of the routed experts of one layer on one accelerator [s], where every rank holds all tokens or each was
+        `dispatched` to the ranks of its experts. Source: operators.grouped_matmul."""
         return moe_s(
             tokens,
             shape.hidden_size,
@@ -267,8 +272,9 @@ class OperatorLibrary:
             tensor_parallel=shape.tensor_parallel,
             expert_parallel=shape.expert_parallel,
             gated=shape.gated,
-            skew=self.expert_skew,
+            skew=0.0 if shape.is_balanced else self.expert_skew,
             block_rows=self.expert_block_rows,
+            dispatched=dispatched,
         )
 
     def elementwise_s(self, num_bytes: FloatArray) -> FloatArray:

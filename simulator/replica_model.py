@@ -15,6 +15,7 @@ from advisor.simulator.engine_costs import (
     engine_costs,
     engine_in_turns,
     era_kernels,
+    on_slow_host,
     operator_library,
     release_costs,
     request_latency_s,
@@ -51,6 +52,8 @@ class EngineSettings:
     """Tokens of a cache block (page); None takes the engine's."""
     enforce_eager: bool = False
     """Whether no decode graph is captured: every step is launched operator by operator."""
+    slow_host: bool = False
+    """Whether the host is as slow as the slowest that was measured."""
     micro_batch_tokens: int | None = None
     """Prompt tokens of one micro-batch, for engines that divide their batches (llama.cpp, -ub)."""
     prefix_caching: bool = True
@@ -132,6 +135,8 @@ def model_replica(
     engine = deployment.engine
     costs = costs or engine_costs(engine, version=settings.version, date=settings.date)
     costs = release_costs(deployment, costs, version=settings.version, date=settings.date)
+    if settings.slow_host:
+        costs = on_slow_host(deployment, costs)
     library = library or _library(deployment, settings)
     library.transferred_operators.clear()  # what another replica looked up says nothing of this one
     chosen = engine_defaults(deployment, settings.version)

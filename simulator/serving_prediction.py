@@ -1,5 +1,6 @@
 """Predictions from a simulated run: latencies and rates with their 80 % intervals."""
 
+import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,6 +9,7 @@ from advisor.simulator.intervals import as_rate, narrow, prediction_class, with_
 from advisor.simulator.quantity import Basis, Quantity
 from advisor.simulator.replica_model import ReplicaModel
 from advisor.simulator.serving import Distribution, ServingResult
+from advisor.simulator.step_cost import prefill_iteration_s
 
 PERCENTILES = (50, 90, 95, 99)
 
@@ -60,9 +62,13 @@ def predict_serving(
     rates = (result.output_tokens_per_s, result.total_tokens_per_s, result.requests_per_s)
     first = statistics(result.ttft, "ttft", class_name, basis)
     token = statistics(result.tpot, "tpot", class_name, basis)
-    first = {name: narrow(time, replica, "ttft") for name, time in first.items()}
-    token = {name: narrow(time, replica, "tpot") for name, time in token.items()}
-    gaps = statistics(result.itl, "tpot", class_name, basis)
+    slower_first, slower_token = slow_host_factors(result, replica)
+    first = {name: _widen(narrow(time, replica, "ttft"), slower_first) for name, time in first.items()}
+    token = {name: _widen(narrow(time, replica, "tpot"), slower_token) for name, time in token.items()}
+    gaps = {
+        name: _widen(narrow(time, replica, "tpot"), slower_first)
+        for name, time in statistics(result.itl, "tpot", class_name, basis).items()
+    }
     whole = end_to_end(values_of(result.e2e), first, token)
     if clients_wait and whole["mean"].value > 0.0:
         mean = whole["mean"]
@@ -72,9 +78,46 @@ def predict_serving(
         throughput = [
             narrow(with_interval(rate, "throughput", class_name, basis), replica, "tpot") for rate in rates
         ]
-    return ServingPrediction(
-        first, token, {name: narrow(time, replica, "tpot") for name, time in gaps.items()}, whole, *throughput
+    return ServingPrediction(first, token, gaps, whole, *throughput)
+
+
+def slow_host_factors(result: ServingResult, replica: ReplicaModel) -> tuple[float, float]:
+    """Return how many times longer a first token and the time per output token may take because the host is slower than
+    the usual one: the slowest that was measured launches experts in three times as long.
+
+    An iteration with prefill takes S instead of U. A first token waits for one, S / U. A time per output token t of
+    which the part p of the iterations has prefill grows by p (S - U) / t; longer iterations carry more of the prompts
+    that arrive meanwhile, so that it is 1 / (1 - p (S - U) / t), and at most S / U.
+
+    Assumes: prompts of the mean length; a server that was measured has a known host.
+    Source: own derivation; engine costs, slow_launch_s.
+    """
+    surface = replica.surface
+    if replica.server is not None or surface.slow_launch_ps <= surface.launch_ps or not result.num_iterations:
+        return 1.0, 1.0
+    computed = result.input_tokens / result.num_finished * (1.0 - (result.prefix_hit_fraction or 0.0))
+    budget = len(surface.mixed_base_ps) - 1
+    tokens = max(1, min(budget, round(computed)))
+    if tokens + result.mean_batch <= surface.captured_tokens:
+        return 1.0, 1.0
+    usual_s, slow_s = (
+        prefill_iteration_s(dataclasses.replace(surface, launch_ps=launch_ps, captured_tokens=0), tokens)
+        for launch_ps in (surface.launch_ps, surface.slow_launch_ps)
     )
+    ratio = slow_s / usual_s
+    if not result.tpot.num_samples or result.tpot.mean_s <= 0.0:
+        return ratio, 1.0
+    share = min(1.0, result.num_finished * math.ceil(computed / budget) / result.num_iterations)
+    grown = share * (slow_s - usual_s) / result.tpot.mean_s
+    return ratio, min(ratio, 1.0 / max(1.0 - grown, 1.0 / ratio))
+
+
+def _widen(time: Quantity, factor: float) -> Quantity:
+    """Return a time whose interval also allows for the factor, as an independent error upwards."""
+    if factor <= 1.0 or time.value <= 0.0:
+        return time
+    spread = math.hypot(math.log(time.high / time.value), math.log(factor))
+    return dataclasses.replace(time, high=time.value * math.exp(spread))
 
 
 def predicted_latencies(

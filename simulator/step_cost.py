@@ -55,6 +55,8 @@ class StepSurface:
     """Host time to launch an iteration of more than captured_tokens with prefill [ps]: the iteration ends no sooner
     after the host began to launch it. The host begins once it has composed the iteration, while the previous iteration
     runs."""
+    slow_launch_ps: int = 0
+    """Value of launch_ps on the slowest host that was measured, which widens intervals [ps]."""
     captured_tokens: int = 0
     full_clock_ps: int = 0
     """Prefill work that a rested board does at its full clock before its power limit sets in [ps]."""
@@ -86,6 +88,7 @@ def scale_steps(surface: StepSurface, decode_scale: float, prefill_scale: float)
         prefill_window_pair_ps=prefill_scale * surface.prefill_window_pair_ps,
         prefill_sequence_ps=round(prefill_scale * surface.prefill_sequence_ps),
         launch_ps=round(prefill_scale * surface.launch_ps),
+        slow_launch_ps=round(prefill_scale * surface.slow_launch_ps),
     )
 
 

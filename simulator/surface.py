@@ -17,7 +17,9 @@ from advisor.simulator.engine_costs import (
     EngineCosts,
     eager_decode_s,
     launch_ahead_s,
+    on_slow_host,
     prompt_floor_s,
+    takes_turns,
     unmeasured_scale,
 )
 from advisor.simulator.graph.forward_pass import (
@@ -120,6 +122,7 @@ def build_surface(
         else _spread(decode_grid, lines.window_slope_s * costs.kernel_scale, inputs.max_num_seqs),
         prefill_window_pair_ps=window_pair_s * PICOSECONDS_PER_S,
         launch_ps=round(launch_ahead_s(deployment, costs) * PICOSECONDS_PER_S),
+        slow_launch_ps=round(launch_ahead_s(deployment, on_slow_host(deployment, costs)) * PICOSECONDS_PER_S),
         captured_tokens=inputs.captured_tokens,
         num_stages=stages,
         stage_transfer_ps=round(float(np.max(hop)) * PICOSECONDS_PER_S) if stages > 1 else 0,
@@ -174,19 +177,16 @@ def decode_breakdown_s(
     """
     library, costs = library.with_launch_scale(costs.launch_scale), _specific(deployment, library, costs)
     padded = _pad_to_graphs(cuda_graph_sizes, num_sequences)[-1:]
-    pass_costs = token_costs(deployment, library, padded, decode=True)
     batches = np.array([padded[0], float(num_sequences)])
     lines = decode_lines(deployment, library, batches, context_tokens / 2.0, context_tokens * 1.5)
     growing_s = num_sequences * float(lines.growing_s(context_tokens)[1])
-    parts = {
-        name: float(seconds[0])
-        for name, seconds in _scaled_seconds(deployment, costs, pass_costs, decode=True).items()
-    }
+    attention_s = costs.kernel_scale * (float(lines.intercept_s[0]) + growing_s)
+    beside_s = np.array([attention_s])
+    priced = _pass_parts(deployment, library, costs, padded, decode=True, beside_s=beside_s)
+    parts = {name: float(seconds[0]) for name, seconds in priced.items()}
     parts["collectives"] = parts.get("collectives", 0.0) + _collective_wait_s(deployment, costs)
     parts["head"] = costs.kernel_scale * float(head_s(deployment, library, padded)[0])
-    parts["attention"] = parts.get("attention", 0.0) + costs.kernel_scale * (
-        float(lines.intercept_s[0]) + growing_s
-    )
+    parts["attention"] = parts.get("attention", 0.0) + attention_s
     parts["attention"] += costs.release_layers_s / deployment.pipeline_parallel
     exposed_s = 0.0
     if cuda_graph_sizes and num_sequences > max(cuda_graph_sizes):
@@ -207,13 +207,10 @@ def prefill_breakdown_s(
     """
     library, costs = library.with_launch_scale(costs.launch_scale), _specific(deployment, library, costs)
     tokens = np.array([float(num_tokens)])
-    pass_costs = token_costs(deployment, library, tokens, decode=False, input_tokens=float(num_tokens))
+    priced = _pass_parts(deployment, library, costs, tokens, decode=False, input_tokens=float(num_tokens))
     lines = prefill_lines(deployment, library, float(num_tokens), float(num_tokens))
     windowed = float(attended_pairs(num_tokens, 0.0, window_of(deployment.model)))
-    parts = {
-        name: float(seconds[0])
-        for name, seconds in _scaled_seconds(deployment, costs, pass_costs, decode=False).items()
-    }
+    parts = {name: float(seconds[0]) for name, seconds in priced.items()}
     parts["collectives"] = parts.get("collectives", 0.0) + _collective_wait_s(deployment, costs)
     scale = costs.kernel_scale * costs.prefill_scale
     parts["head"] = scale * float(head_s(deployment, library, np.ones(1))[0])
@@ -260,8 +257,11 @@ def _decode_base(
 ) -> Sequence[int]:
     max_num_seqs = inputs.max_num_seqs
     graphs = inputs.cuda_graph_sizes
-    pass_costs = token_costs(deployment, library, grid, decode=True)
-    gpu_s = _total_s(deployment, costs, _scaled_seconds(deployment, costs, pass_costs, decode=True))
+    attention_s = costs.kernel_scale * (
+        lines.intercept_s + grid * lines.growing_s(inputs.mean_context_tokens)
+    )
+    parts = _pass_parts(deployment, library, costs, grid, decode=True, beside_s=attention_s)
+    gpu_s = _total_s(deployment, costs, parts)
     gpu_s += costs.kernel_scale * (head_s(deployment, library, grid) + lines.intercept_s)
     gpu_s += costs.release_layers_s / deployment.pipeline_parallel
     padded = _pad_to_graphs(graphs, max_num_seqs)
@@ -315,15 +315,61 @@ def _prompt_parts(
 ) -> _Parts:
     """Device time of iterations with prefill by number of tokens [s], without the part that grows with their
     contexts."""
-    pass_costs = token_costs(
+    return _pass_parts(
         deployment,
         library,
+        costs,
         grid,
         decode=False,
         prompt_tokens=1.0 if deployment.engine.balances_prompts else inputs.chunk_tokens,
         input_tokens=inputs.mean_input_tokens,
     )
-    return _scaled_seconds(deployment, costs, pass_costs, decode=False)
+
+
+def _pass_parts(
+    deployment: Deployment,
+    library: OperatorLibrary,
+    costs: EngineCosts,
+    tokens: FloatArray,
+    *,
+    decode: bool,
+    beside_s: FloatArray | float = 0.0,
+    prompt_tokens: float = 1.0,
+    input_tokens: float = 0.0,
+) -> _Parts:
+    """Device time of a pass by category [s], with the exchange of experts among the collectives as far as nothing hides
+    it.
+
+    An engine that divides batches does so if that is faster: two halves read all weights, and a part of the shorter of
+    their computation and exchange hides behind the longer. `beside_s` is attention over the cache, which also hides
+    the exchange and is not in the result.
+
+    Source: own composition; engine costs, hidden_exchange_fraction.
+    """
+
+    def price(divisor: float) -> tuple[_Parts, FloatArray]:
+        pass_costs = token_costs(
+            deployment,
+            library,
+            tokens / divisor,
+            decode=decode,
+            prompt_tokens=max(1.0, prompt_tokens / divisor),
+            input_tokens=input_tokens,
+        )
+        parts = _scaled_seconds(deployment, costs, pass_costs, decode=decode)
+        parts = {name: divisor * seconds for name, seconds in parts.items()}
+        return parts, parts.pop("exchange")
+
+    parts, exchange_s = price(1.0)
+    if takes_turns(deployment, costs):
+        halves, both_s = price(2.0)
+        computed_s = sum(halves.values()) + beside_s
+        shown_s = both_s - costs.hidden_exchange_fraction * np.minimum(computed_s, both_s)
+        faster = sum(halves.values()) + shown_s < sum(parts.values()) + exchange_s
+        parts = {name: np.where(faster, halves[name], seconds) for name, seconds in parts.items()}
+        exchange_s = np.where(faster, shown_s, exchange_s)
+    parts["collectives"] = parts["collectives"] + exchange_s
+    return parts
 
 
 def _total_s(deployment: Deployment, costs: EngineCosts, parts: _Parts) -> FloatArray:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -27,7 +27,9 @@ os.environ["XDG_CONFIG_HOME"] = str(ROOT / "tests" / "no-own-defaults")
 os.environ["ADVISOR_CACHE_DIR"] = str(ROOT / "tests" / "no-refreshed-prices")
 
 # Generated examples are the same in every run, and no test fails because the machine is busy.
-settings.register_profile("suite", deadline=None, derandomize=True)
+settings.register_profile(
+    "suite", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("suite")
 
 

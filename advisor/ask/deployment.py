@@ -19,7 +19,7 @@ from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator, Engine, Model
 from advisor.decide.scenario import Traffic, within_window
 from advisor.simulator.deployment import Deployment, cache_dtype_of, named_deployment
-from advisor.simulator.layout import check_generates
+from advisor.simulator.layout import check_generates, with_copies
 from advisor.simulator.memory_account import size_contradiction
 from advisor.simulator.replica_model import EngineSettings
 from advisor.simulator.serving import (
@@ -74,6 +74,12 @@ def deployment_of(
         num_replicas=typed.replicas,
         kv_dtype=kv_dtype,
     )
+    if deployment.can_dispatch:
+        deployment = with_copies(deployment)
+    if copies := deployment.redundant_experts:
+        chosen.append(
+            f"{copies} experts have a copy, so that all divide among {typed.ep} ranks and loads even out"
+        )
     if release:
         deployment = dataclasses.replace(
             deployment, engine=deployment.engine.model_copy(update={"release": release})

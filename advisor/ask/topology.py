@@ -64,9 +64,9 @@ def check_network(network: str) -> None:
         )
     if is_understood(network):
         return
-    near = get_close_matches(network, KNOWN_NETWORKS, 1, 0.0)
+    near = get_close_matches(network, KNOWN_NETWORKS, 1, 0.5)
     raise UnknownNameError(
         f"no network is called {network!r}",
         why="understood are InfiniBand, RoCE, EFA, Ethernet, TCP, NVLink and PCIe, with ports and rates",
-        fix=f'--network "{near[0]}"',
+        fix=f'--network "{near[0]}"' if near else 'e.g. --network "InfiniBand 8x400Gb"',
     )

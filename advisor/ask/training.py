@@ -31,7 +31,7 @@ from advisor.decide.training.scenario import (
     TrainingTask,
     Workload,
 )
-from advisor.decide.training.space import COMPUTE_DTYPES, RULES
+from advisor.decide.training.space import COMPUTE_DTYPES, family_asked
 from advisor.simulator.graph.model import parameter_count
 from advisor.simulator.training.flop import compute_optimal_tokens
 from advisor.simulator.training.reinforcement import RULES as RULES_OF_LOOPS
@@ -100,9 +100,9 @@ def _task(
     precisions = names_of(where.precision, "--precision")
     for name in precisions:
         known_value(name, COMPUTE_DTYPES, "precision")
-    frameworks = names_of(typed.framework, "--framework")
-    for name in frameworks:
-        known_value(name, tuple(RULES), "framework")
+    asked = [family_asked(name) for name in names_of(typed.framework, "--framework")]
+    frameworks = tuple(dict.fromkeys(family for family, _ in asked))
+    notes = (*notes, *(note for _, note in asked))
     version = typed.framework_version or ""
     if version and len(frameworks) != 1:
         raise AdvisorError(
@@ -222,6 +222,12 @@ def _rollout(typed: TrainingInput, load: LoadOptions) -> RolloutTask:
             "--tokens does not go with --workload rl",
             why="its tokens follow from steps, prompts, samples and their lengths",
             fix="--rl-steps, --prompts, --samples, --input-tokens, --output-tokens",
+        )
+    if RULES_OF_LOOPS[typed.algorithm].compares_answers and typed.samples == 1:
+        raise AdvisorError(
+            f"--samples 1 teaches nothing with {typed.algorithm}",
+            why="an output's reward counts relative to the other outputs of its prompt",
+            fix="--samples 2 or more, or --algorithm ppo",
         )
     reward_s = parse_seconds(typed.reward_time, "--reward-time") if typed.reward_time else 0.0
     reward = models.get(typed.reward_model).record.id if typed.reward_model else ""

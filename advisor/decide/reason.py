@@ -474,6 +474,8 @@ class NoLayout(Reason):
     """No plan divides the accelerators, the batch and the model, or fits the memory."""
 
     why: str
+    fix: str = ""
+    """Options to type instead; empty if only more accelerators or a smaller job would do."""
     code: ClassVar[str] = "no_layout"
     by_limits: ClassVar[bool] = True
     sentence: ClassVar[str] = "{self.why}"

@@ -24,6 +24,7 @@ from advisor.decide.purchase import Purchase, machines_bill
 from advisor.decide.ranking import Planned
 from advisor.decide.scenario import Constraints, Scenario, Traffic
 from advisor.decide.trial import FleetPart, Found
+from advisor.simulator.engine_costs import engine_costs, takes_turns
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.replica_model import ReplicaModel
 
@@ -96,6 +97,10 @@ def launch_settings(candidate: Candidate, scenario: Scenario, role: str = "") ->
         cache_tokens=candidate.memory.kv_capacity_tokens,
         prefix_caching=candidate.caches_prefixes if scenario.traffic.reused_input_tokens else None,
         guess=_guess(candidate),
+        dispatches=deployment.can_dispatch and deployment.accelerator.vendor == "nvidia",
+        takes_turns=takes_turns(
+            deployment, engine_costs(deployment.engine, version=deployment.engine.release)
+        ),
         adapters=(adapters.count, adapters.rank, adapters.slots) if adapters else None,
         adapter_paths=adapters.paths if adapters else (),
         role=role,

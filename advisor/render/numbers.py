@@ -75,7 +75,13 @@ def usd(value: float | None) -> str:
     return f"${value:,.2f}" if abs(value) < 100 else f"${value:,.0f}"
 
 
+_LEAST_FRACTION = 1e-6
+"""Fraction below which a percentage is printed as less than it: its zeros say nothing."""
+
+
 def percent(fraction: float | None) -> str:
+    if fraction is not None and 0.0 < fraction < _LEAST_FRACTION:
+        return f"< {digits(100 * _LEAST_FRACTION)} %"
     return MISSING if fraction is None else f"{digits(100 * fraction)} %"
 
 

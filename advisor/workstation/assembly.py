@@ -28,6 +28,11 @@ EFFICIENCY: Final = {"bronze": 0.85, "silver": 0.87, "gold": 0.90, "platinum": 0
 """Efficiency of a supply at half to full load, 115 V, by grade (80 PLUS requirements)."""
 OTHERS_W: Final = 60.0
 """Power of board, memory, drives and fans of a machine [W]."""
+SERVER: Final = "server"
+"""Flag of a board that is sold as a whole machine, with its case, coolers and supplies."""
+TYPICAL: Final = "typical"
+"""Flag of a part that a line names by its class alone (`1200W gold`, `B550 board`): its figures are those of a usual
+one."""
 PLUGS_UNKNOWN: Final = "plugs_unknown"
 """Flag of supplies whose plugs no source counts."""
 GRADE_UNKNOWN: Final = "grade_unknown"

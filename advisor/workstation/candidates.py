@@ -27,6 +27,7 @@ from advisor.catalog.schema.part import (
 )
 from advisor.catalog.units import GIB
 from advisor.workstation.assembly import (
+    SERVER,
     Assembly,
     Cards,
     Memory,
@@ -82,8 +83,10 @@ class PartCandidate:
 
     @property
     def is_used(self) -> bool:
-        """Whether it is a set of second-hand cards that are also sold new."""
-        return isinstance(self.choice, PlannedCards) and self.choice.is_used
+        """Whether it is a set of second-hand cards that are also sold new, or a machine that is sold second-hand."""
+        if isinstance(self.choice, PlannedCards):
+            return self.choice.is_used
+        return isinstance(self.choice, Board) and bool(self.choice.sold_with)
 
     @property
     def num_pieces(self) -> int:
@@ -162,8 +165,13 @@ def all_candidates(
         choice = getattr(have, place) if have is not None else None
         if choice is not None:
             candidates.append(PartCandidate(place, choice, 0.0))
-    levels = machine_levels(setting, cpus, boards, memory)
     rest_usd = sum(min((one.usd for one in place), default=0.0) for place in found.values())
+    drive_usd = min((one.usd for one in found["storage"]), default=0.0)
+    for machine in used_machine_candidates(book):
+        rest_usd = min(rest_usd, drive_usd + sum(one.usd for one in machine))
+        for one in machine:
+            found[one.place].append(one)
+    levels = machine_levels(setting, cpus, boards, memory)
     left = replace(limits, max_usd=limits.max_usd - rest_usd)
     runs = {} if known is None else known
     cards = card_candidates(load, book, left, levels, faster_than, runs)
@@ -179,6 +187,30 @@ def all_candidates(
             *([PartCandidate("bridges", have.bridges, 0.0)] if have is not None and have.bridges else []),
         ],
     }
+
+
+def used_machine_candidates(book: PriceBook) -> list[list[PartCandidate]]:
+    """Return the parts of each machine that is sold second-hand; its board bears the price of all of them."""
+    found = []
+    for machine in parts.used_machines():
+        price = book.get(machine.price_key)
+        if price is None:
+            continue
+        choices = {
+            "board": machine.board,
+            "cpu": machine.cpu,
+            "memory": Memory(machine.memory),
+            "supplies": Supplies((machine.psu,)),
+            "case": machine.case,
+            "cooler": machine.cooler,
+        }
+        found.append(
+            [
+                PartCandidate(place, choice, price.usd if place == "board" else 0.0)
+                for place, choice in choices.items()
+            ]
+        )
+    return found
 
 
 def machine_levels(
@@ -609,7 +641,8 @@ def board_candidates(book: PriceBook) -> list[PartCandidate]:
         ]
         return -board.ram_max_bytes, -board.ram_slots, board.num_eps, -board.ecc, *generations
 
-    return pareto_candidates(_price_parts("board", parts.planner_parts(Board), book), kind, cost=cost)
+    alone = [board for board in parts.planner_parts(Board) if SERVER not in board.flags]
+    return pareto_candidates(_price_parts("board", alone, book), kind, cost=cost)
 
 
 def memory_candidates(book: PriceBook) -> list[PartCandidate]:

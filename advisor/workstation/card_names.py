@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from advisor.catalog import accelerators, parts
+from advisor.catalog.cpu_names import CPU_WORDS
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.schema.part import GpuCard
 from advisor.catalog.units import GB, GIB
@@ -24,9 +25,6 @@ _HINTS: Final = frozenset(("pcie", "ws", "workstation"))
 """Words that prefer an accelerator, and that the names of other products bear too (`PCIe 4.0`)."""
 _SUFFIXES: Final = frozenset(("ti", "super", "d", "xt", "xtx", "gre", "ada", "max", "ultra"))
 """Words after a number that make it another model: an RTX 3060 Ti is no RTX 3060."""
-CPU_WORDS: Final = frozenset(
-    ("ryzen", "epyc", "xeon", "core", "threadripper", "cpu", "processor", "athlon", "celeron", "pentium")
-)
 _MODIFIED: Final = "modified"
 _MEMORY: Final = re.compile(r"(\d{1,3})gb")
 _NEAR_GB: Final = 0.8
@@ -134,7 +132,8 @@ def _all_words(record: Accelerator) -> frozenset[str]:
 
 def _words_of(text: str) -> list[str]:
     """Return the words of a name in the form in which they are compared: `RTX3090Ti 24 GB` is rtx, 3090, ti, 24gb."""
-    plain = re.sub(r"max[- ]q", "maxq", text.lower())
+    plain = re.sub(r"\bddr[345][- ]?\d{4,5}\b", " ", text.lower())  # a rate of modules is no number of a card
+    plain = re.sub(r"max[- ]q", "maxq", plain)
     plain = re.sub(r"\b(rtx|gtx|rx|arc)[- ]?(?=[a-z]?\d)", r"\1 ", plain)
     plain = re.sub(r"\b([a-z]?\d{4})(ti|super|xtx|xt|gre|d|s)\b", r"\1 \2", plain)
     plain = re.sub(r"\b(\d{1,3})\s*(?:gb|gib|g)\b", r"\1gb", plain)

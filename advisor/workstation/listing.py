@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
-from advisor.catalog import parts
+from advisor.catalog import accelerators, parts
+from advisor.catalog.cpu_names import find_cpu, plain_words
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import read_toml
+from advisor.catalog.files import read_json, read_toml
 from advisor.catalog.part_prices import PriceBook, price_of
 from advisor.catalog.schema.part import (
     Board,
@@ -28,36 +29,41 @@ from advisor.catalog.schema.part import (
     System,
 )
 from advisor.catalog.units import GB
-from advisor.workstation.assembly import EFFICIENCY, Assembly, Cards, Memory, Risers, Supplies
+from advisor.workstation.assembly import Assembly, Cards, Memory, Risers, Supplies
 from advisor.workstation.card_names import find_card_name
 from advisor.workstation.part_names import (
     GIGABYTES,
+    PLUG_CLAIM,
+    REVISION,
     WATTS,
     WORDS,
     UnknownPartError,
     accelerator_of,
     all_by_words,
     ambiguous_part,
+    as_described,
     board_by_chipset,
     by_words,
     category_of,
-    cpu_in,
+    grades_in,
     is_bare,
     kit_of,
+    link_in,
     named_supply,
     names_a_model,
     pair_of,
-    plain_words,
     psu_of,
+    supply_watts,
     typical_card,
     unknown_part,
     without_words,
     write_out,
 )
-from advisor.workstation.picker_text import read_picker_text
+from advisor.workstation.performance import TENSOR_PARALLEL
+from advisor.workstation.picker_text import read_picker_text, read_table_text
 from advisor.workstation.plan import PartLine, part_line, total_of
 from advisor.workstation.system_names import can_join, find_systems, with_memory, with_other_memory
-from advisor.workstation.typed_line import TypedLine, check_length, price_number, read_line
+from advisor.workstation.typed_line import NUMBER_WORDS, TypedLine, check_length, price_number, read_line
 
 _DISK: Final = re.compile(r"\brpm\b|hard drive|\bhdd\b|\bsata\b|2\.5\"", re.IGNORECASE)
 MOST_PARTS: Final = 256
@@ -82,7 +88,10 @@ _SHOW_COMMAS: Final = str.maketrans("\ue000\ue001\ue002\ue003", ",;/|")
 _LEAST_SUMMANDS: Final = 3
 """Number of parts from which a line with plus signs is a list; two may be a part and what it comes with."""
 _ABSENT: Final = re.compile(
-    r"^(?:no|without(?:\s+a)?|w/o)\s+(?:d?gpus?|graphics|video|case|ssd|cards?|os)\b", re.IGNORECASE
+    r"^(?:no|without(?:\s+an?)?|w/o|(?:still\s+)?needs?(?:\s+an?)?)\s+(?:d?gpus?|graphics|video|case|ssd|drives?|cards?"
+    r"|os|psus?|power\s+supply|supply|cooler|memory|ram|cpu|(?:mother)?board)\b"
+    r"|^(?:none|n/?a|tbd|missing|nothing|not\s+yet|later|cpu[- ]only(?:\s+\w+)?)$",
+    re.IGNORECASE,
 )
 """Part that a list says is not there."""
 _BARE_SIZE: Final = re.compile(r"\d{1,4}\s*(?:GB|GiB|TB)", re.IGNORECASE)
@@ -135,18 +144,28 @@ class Listing:
 
 
 def read_listing(path: Path | None, book: PriceBook, texts: Sequence[str] = ()) -> Listing:
-    """Return the machine of a TOML file (`parts = ["2x RTX 5090 $4500", ...]`, or tables [[part]] with category, name,
-    quantity, price_usd), of a text file with a part in each row, as PCPartPicker writes it, and of further lines as
-    typed.
+    """Return the machine of a list in a file, and of further lines as typed.
+
+    A TOML or JSON file has `parts = ["2x RTX 5090 $4500", ...]`, or tables [[part]] with category, name, quantity and
+    price_usd; a text file has a part in each row, as PCPartPicker writes it; CSV is a table of any columns that name
+    parts.
 
     Raises: InputFileError: the file cannot be read, lists nothing, or nothing that the catalog holds.
     """
     lines = [read_line(text, f"--part {i}") for i, text in enumerate(texts, 1)]
     if path is not None and path.suffix.lower() in (".txt", ".md"):
         lines += read_picker_text(path)
+    elif path is not None and path.suffix.lower() in (".csv", ".tsv"):
+        lines += read_table_text(path)
     elif path is not None:
-        content = read_toml(path)
-        lines += _free_lines(path, content.get("parts", []))
+        is_json = path.suffix.lower() == ".json"
+        content = read_json(path, 'e.g. {"parts": ["2x RTX 5090 $4500"]}') if is_json else read_toml(path)
+        content = content if isinstance(content, dict) else {"parts": content}
+        entries = content.get("parts", [])
+        is_tables = (
+            isinstance(entries, list) and bool(entries) and all(isinstance(one, dict) for one in entries)
+        )
+        lines += _table_lines(path, entries) if is_tables else _free_lines(path, entries)
         lines += _table_lines(path, content.get("part", []))
     if not lines:
         raise InputFileError(
@@ -258,20 +277,35 @@ def split_line(line: TypedLine) -> list[TypedLine]:
         listed = _pieces_of(line) or _bracketed_pieces_of(line)
     if listed or (listed := _run_on_pieces_of(line)):
         return [part for piece in listed for part in split_line(piece)]
+    joined = _joined_pieces_of(line)
+    if joined:
+        return [part for piece in joined for part in split_line(piece)]
     if _BRIDGE_WORDS.search(line.what) and find_card_name(line.what) is not None:
         return _split_off_bridge(line)
+    return _split_off_board(line)
+
+
+def _joined_pieces_of(line: TypedLine) -> list[TypedLine]:
+    """Return the parts that words such as `with` and `and` join; none if the line names one part with what it comes
+    with. A name that no record holds may stand first: what follows it is a part all the same."""
     pieces = [piece for piece in _JOINED.split(line.what) if piece.strip()]
     if len(pieces) < 2:
-        return _split_off_board(line)
-    found = [replace(line, what=pieces[0].strip(), category=None)]
-    found += [replace(read_line(piece, line.where), text=line.text) for piece in pieces[1:]]
-    try:
-        categories = [category_of(one) for one in found]
-    except UnknownPartError:
-        return [line]
-    repeated = {kind for kind in categories if categories.count(kind) > 1}
-    if repeated - set(_JOINED_KINDS) or (line.category is not None and line.category not in categories):
-        return [line]
+        return []
+    found = [replace(line, what=pieces[0].strip(), text=pieces[0], category=None)]
+    found += [replace(read_line(piece, line.where), text=piece) for piece in pieces[1:]]
+    kinds = [_kind_of(one) for one in found]
+    if (
+        kinds[0] is None
+        and len(pieces[0].split()) > 1
+        and set(kinds[1:]) <= {"gpu", "cpu", "ram", "board", "psu"}
+    ):
+        kinds[0] = "unknown"
+    if None in kinds or set(kinds) <= {"gpu", "bridge"} - ({"gpu"} if "bridge" not in kinds else set()):
+        return []
+    repeated = {kind for kind in kinds if kinds.count(kind) > 1}
+    if repeated - set(_JOINED_KINDS) or (line.category is not None and line.category not in kinds):
+        return []
+    found[0] = replace(found[0], usd=line.usd)
     return [found[0], *(replace(one, is_included=line.usd is not None) for one in found[1:])]
 
 
@@ -321,9 +355,13 @@ def _pieces_of(line: TypedLine) -> list[TypedLine]:
         for kind, one in zip(kinds, found, strict=True)
     ]
     known = {kind for kind in kinds if kind}
-    if len(known) < 2 or 2 * sum(map(bool, kinds)) < len(kinds):
+    are_alike = len(known) == 1 and known <= set(_JOINED_KINDS) and all(kinds)
+    if (len(known) < 2 and not are_alike) or 2 * sum(map(bool, kinds)) < len(kinds):
         return []
-    listed = [replace(one, category=kind or None) for one, kind in zip(found, kinds, strict=True)]
+    listed = [
+        replace(one, category=None if _JOINED.search(one.text) else kind or None)
+        for one, kind in zip(found, kinds, strict=True)
+    ]
     priced = [one for one in found if one.usd is not None]
     # One price behind a machine and its parts is that of the whole line.
     is_of_all = not priced or (priced == found[-1:] and _is_machine(found[0]))
@@ -369,6 +407,8 @@ def _kind_of(line: TypedLine) -> str | None:
     word Xeon too (`2x Gold 6138`)."""
     if _CPU_FAMILY.match(line.what):
         return "cpu"
+    if _BRIDGE_WORDS.search(line.what) and find_card_name(line.what) is not None:
+        return "gpu"
     try:
         return category_of(line)
     except UnknownPartError:
@@ -446,6 +486,17 @@ def _split_off_bridge(line: TypedLine) -> list[TypedLine]:
     ]
 
 
+def _usual_riser(*, is_narrow: bool = False) -> Riser:
+    """Return a cable with all lanes, or one with a single lane over USB cables."""
+    return next(one for one in parts.planner_parts(Riser) if (one.lanes == 1) == is_narrow)
+
+
+def _is_kit(named: RamKit, stated: RamKit) -> bool:
+    """Whether a product's kit is of the size and the kind that a line states."""
+    wanted = (stated.modules, stated.module_bytes, stated.ram_type, stated.registered)
+    return (named.modules, named.module_bytes, named.ram_type, named.registered) == wanted
+
+
 class _ListingReader:
     """Reader that resolves lines one by one; it reads the board first, as memory depends on it."""
 
@@ -466,6 +517,7 @@ class _ListingReader:
         self._notes += [
             f"{line.text.strip()!r} counts as {line.quantity}" for line in lines if line.is_worded
         ]
+        lines = [self._with_bare_memory(line, lines) for line in lines]
         categories = [self._category_of(line) for line in lines]
         places = sorted(range(len(lines)), key=lambda place: _READ_FIRST.get(categories[place], 2))
         found: dict[int, _ReadLine] = {}
@@ -518,6 +570,13 @@ class _ListingReader:
             self._notes.append(
                 f"the speed is that of {system.name} alone: cards beside a complete machine are priced, not judged"
             )
+
+    def _with_bare_memory(self, line: TypedLine, lines: Sequence[TypedLine]) -> TypedLine:
+        """Return a line that is only a size as memory, if the list names a CPU or a board and no other memory."""
+        if line.category is not None or not _BARE_SIZE.fullmatch(line.what):
+            return line
+        kinds = {one.category or _kind_of(one) for one in lines if one is not line}
+        return replace(line, category="ram") if kinds & {"cpu", "board"} and "ram" not in kinds else line
 
     def _category_of(self, line: TypedLine) -> str:
         """Return the kind of part that a line names; `unknown` if nothing in it is known."""
@@ -640,7 +699,30 @@ class _ListingReader:
         maker = [card for card in cards if card.manufacturer.lower() in plain_words(line.what).split()]
         card = by_words(write_out(line.what), cards) or typical_card(maker or cards)
         self.note(line, card)
-        return card, line.quantity
+        self._note_links(line, accelerator)
+        link = link_in(line.what, _usual_riser())
+        if link is not None:
+            self._machine.setdefault("risers", Risers(link, 1 if link.ports else line.quantity))
+            self._notes.append(
+                f"{line.what!r}: speeds take the link of: {link.name}; its case and supply are not judged"
+            )
+        return as_described(card, line.what), line.quantity
+
+    def _note_links(self, line: TypedLine, accelerator: str) -> None:
+        """Say that NVLink which a line names is not counted: no bridge fits the card, or no engine would use it."""
+        able = {name for bridge in parts.planner_parts(Bridge) for name in bridge.accelerators}
+        is_named = _BRIDGE_WORDS.search(line.text) and not _NO_BRIDGE.search(line.text)
+        if not is_named or accelerator in able:
+            return
+        record = accelerators.by_id(accelerator)
+        has_links = record.scale_up is not None and "bridge" not in record.scale_up.kind
+        why = (
+            f"the engines that run on it ({', '.join(record.engines)}) give each card layers of its own"
+            if has_links and TENSOR_PARALLEL not in record.engines
+            else "no record has a bridge for it"
+        )
+        if not has_links or TENSOR_PARALLEL not in record.engines:
+            self._notes.append(f"{line.text.strip()!r}: NVLink of {record.name} changes no speed here: {why}")
 
     def system(self, line: TypedLine) -> tuple[Part | None, int]:
         systems = find_systems(line.what)
@@ -666,7 +748,7 @@ class _ListingReader:
         return bridge, line.quantity
 
     def cpu_(self, line: TypedLine) -> tuple[Part | None, int]:
-        cpu = cpu_in(line.what, is_labelled=True)
+        cpu = find_cpu(line.what, is_labelled=True)
         if cpu is None:
             pool = (*parts.planner_parts(Cpu), *parts.parts_for_lists(Cpu))
             raise unknown_part(line, "CPU", [cpu.name for cpu in pool])
@@ -675,7 +757,7 @@ class _ListingReader:
         return cpu, line.quantity
 
     def board_(self, line: TypedLine) -> tuple[Part | None, int]:
-        words = without_words(line.what, WORDS["board"])
+        words = without_words(REVISION.sub(" ", line.what), WORDS["board"])
         board = board_by_chipset(line.what, self._ram_type)
         if board is None or names_a_model(words, board.chipset.lower(), board.socket.lower()):
             board = self._named_board(line, words)
@@ -696,8 +778,11 @@ class _ListingReader:
         return min(found, key=lambda board: (len(board.name), board.name), default=None)
 
     def psu(self, line: TypedLine) -> tuple[Part | None, int]:
+        claimed = PLUG_CLAIM.search(line.what)
+        if claimed is not None:
+            line = replace(line, what=" ".join(PLUG_CLAIM.sub(" ", line.what).split()))
         match = WATTS.search(line.what)
-        grades = {grade for grade in EFFICIENCY if grade in line.what.lower()}
+        grades = grades_in(line.what)
         pools = (
             [psu for psu in pool if not grades or psu.grade in grades]
             for pool in (parts.planner_parts(Psu), parts.parts_for_lists(Psu))
@@ -706,22 +791,24 @@ class _ListingReader:
         if len({psu.power_w for psu in found}) > 1:
             raise ambiguous_part(line, "supply", found)
         named = min(found, key=lambda psu: (len(psu.name), psu.name), default=None)
-        if named is None and match is None:
+        watts = float(match.group(1)) if match else supply_watts(line.what)
+        if named is None and not watts:
             if is_bare(line.what, "psu"):
                 return None, line.quantity
             raise unknown_part(line, "supply", [psu.name for psu in parts.planner_parts(Psu)])
-        watts = float(match.group(1)) if match else 0.0
         psu = named or (named_supply(watts, line) if names_a_model(line.what) else psu_of(watts, line))
+        if claimed is not None:
+            word = (claimed.group(1) or "one").lower()
+            num = int(word) if word.isdecimal() else NUMBER_WORDS[word]
+            psu = psu.model_copy(update={"num_16_pin": num})
         self.note(line, psu)
         return psu, line.quantity
 
     def ram(self, line: TypedLine) -> tuple[Part | None, int]:
         kit = kit_of(line, self.board, self.cpu)
         named = by_words(line.what, parts.planner_parts(RamKit)) if names_a_model(line.what) else None
-        if named is not None and (
-            kit is None or (named.modules, named.module_bytes) == (kit.modules, kit.module_bytes)
-        ):
-            kit = named  # a product's kit of another size is not the one that the line states
+        if named is not None and (kit is None or _is_kit(named, kit)):
+            kit = named  # a product's kit of another size or kind is not the one that the line states
         if kit is None:
             return None, line.quantity
         self.note(line, kit)
@@ -769,7 +856,10 @@ class _ListingReader:
         generation = _GENERATION.search(line.what)
         length = _LENGTH.search(line.what)
         is_narrow = _ONE_LANE.search(line.what) is not None
-        usual = next(one for one in parts.planner_parts(Riser) if (one.lanes == 1) == is_narrow)
+        usual = _usual_riser(is_narrow=is_narrow)
+        link = link_in(line.what, usual)
+        if link is not None:
+            return link, line.quantity
         figures: dict[str, Any] = {"name": line.what, "id": "typed-riser", "source": "your list"}
         count = line.quantity
         if count == 1 and _SEVERAL_RISERS.search(line.text):

@@ -58,6 +58,7 @@ def offload_layers(
     hardware: Hardware,
     weights: str,
     load: tuple[float, int, int],
+    fits: Callable[[Model], bool],
     modelled: Callable[[Model], ReplicaModel | None],
 ) -> Offloaded | None:
     """Place as much of a model on the cards as fits, and the rest on the CPU; None if not even one layer fits a card.
@@ -65,21 +66,25 @@ def offload_layers(
     A mixture of experts keeps attention and shared experts of every layer on the cards and gives routed experts of some
     layers to the CPU, if the cards hold that much; any other model gives whole layers. The CPU reads its active weights
     and cache for every token from main memory; for a prompt they are sent to the cards. `load` is the context [tokens],
-    the number of streams and the length of a prompt [tokens].
+    the number of streams and the length of a prompt [tokens]; `fits` says whether the cards hold a part of the model,
+    `modelled` returns its replica.
 
     Assumes: the main memory holds what it must, which rule model-memory judges; streams share each reading of weights,
     except that each chooses experts of its own.
     Source: own composition; llama.cpp, options --n-gpu-layers and --n-cpu-moe.
     """
     context_tokens, num_streams, prompt_tokens = load
-    kept = _most_that_fits(model, num_expert_layers(model), without_experts, modelled, hardware, weights)
+    kept = _most_that_fits(model, num_expert_layers(model), without_experts, fits, hardware, weights)
     experts_alone = kept is not None
     if kept is None:
         total = sum(group.count for group in model.layers)
-        kept = _most_that_fits(model, total, with_layers, modelled, hardware, weights, least=1)
+        kept = _most_that_fits(model, total, with_layers, fits, hardware, weights, least=1)
     if kept is None:
         return None
-    num, part, replica = kept
+    num, part = kept
+    replica = modelled(part)
+    if replica is None:
+        return None
     whole = parameter_count(model)
     held = parameter_count(part)
     each = bytes_per_element(weights)
@@ -106,32 +111,32 @@ def _most_that_fits(
     model: Model,
     total: int,
     reduce: Callable[[Model, int], Model],
-    modelled: Callable[[Model], ReplicaModel | None],
+    fits: Callable[[Model], bool],
     hardware: Hardware,
     weights: str,
     *,
     least: int = 0,
-) -> tuple[int, Model, ReplicaModel] | None:
-    """Return the largest number of layers that the cards hold, the model reduced to them, and its replica; None if not
-    even `least` fit. The search begins at the number that the weights alone leave room for."""
+) -> tuple[int, Model] | None:
+    """Return the largest number of layers that the cards hold and the model reduced to them; None if not even `least`
+    fit. The search begins at the number that the weights alone leave room for."""
     if not total:
         return None
     memory = (hardware.record().memory_bytes or 0.0) * hardware.num
     low = least
     high = total
     guess = _layers_by_weights(model, total, reduce, memory / bytes_per_element(weights))
-    best: tuple[int, Model, ReplicaModel] | None = None
+    best: tuple[int, Model] | None = None
     while low <= high:
         num = min(max(guess, low), high)
         part = reduce(model, num)
-        replica = modelled(part)
-        if replica is None:
-            high = num - 1
-        else:
-            best = (num, part, replica)
+        is_held = fits(part)
+        if is_held:
+            best = (num, part)
             low = num + 1
+        else:
+            high = num - 1
         # Cache and workspace take the memory of a few layers: one step down first, then halves of what is left.
-        guess = num - max(1, total // 20) if replica is None and best is None else (low + high + 1) // 2
+        guess = num - max(1, total // 20) if not is_held and best is None else (low + high + 1) // 2
     return best
 
 

@@ -1,6 +1,9 @@
 """Mixed-integer program of a machine: one binary per candidate, one row per rule, solved by HiGHS."""
 
+import os
+import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -50,6 +53,30 @@ class Solution:
     tokens_per_s: float
     gap: float
     """Relative gap at the end of the search, (bound − value) / value; 0 means proven optimal."""
+
+
+@contextmanager
+def _discard_output() -> Iterator[None]:
+    """Discard what the solver's library prints on standard output, past its own options: a line whenever it repairs a
+    solution (HiGHS, transformNewIntegerFeasibleSolution). An answer as JSON has nothing before it."""
+    sys.stdout.flush()
+    try:
+        kept = os.dup(_STANDARD_OUTPUT)
+    except OSError:  # it is closed: nothing can be printed
+        yield
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, _STANDARD_OUTPUT)
+        yield
+    finally:
+        os.dup2(kept, _STANDARD_OUTPUT)
+        os.close(kept)
+        os.close(nowhere)
+
+
+_STANDARD_OUTPUT: Final = 1
+"""Descriptor of the process's standard output."""
 
 
 class Program:
@@ -142,16 +169,18 @@ class Program:
             return None
         matrix = problem.matrix[:, kept]
         binding = np.maximum(matrix, 0.0).sum(axis=1) > problem.bounds  # other rows hold whatever is taken
-        found = milp(
-            self._objective(problem.maximise_speed)[kept],
-            integrality=np.ones(len(kept)),
-            bounds=Bounds(0, 1),
-            constraints=[
-                LinearConstraint(csr_array(matrix[binding]), -np.inf, problem.bounds[binding]),
-                LinearConstraint(csr_array(equal[:, kept]), 1.0, 1.0),
-            ],
-            options={"mip_rel_gap": 0.0, "time_limit": _MOST_S},
-        )
+        constraints = [
+            LinearConstraint(csr_array(matrix[binding]), -np.inf, problem.bounds[binding]),
+            LinearConstraint(csr_array(equal[:, kept]), 1.0, 1.0),
+        ]
+        with _discard_output():
+            found = milp(
+                self._objective(problem.maximise_speed)[kept],
+                integrality=np.ones(len(kept)),
+                bounds=Bounds(0, 1),
+                constraints=constraints,
+                options={"mip_rel_gap": 0.0, "time_limit": _MOST_S},
+            )
         if found.x is None:
             return None
         return self._solution([self.candidates[i] for i in kept], found)

@@ -9,11 +9,12 @@ from collections.abc import Iterable, Sequence
 from typing import Final, TypeVar
 
 from advisor.catalog import accelerators, parts
+from advisor.catalog.cpu_names import CPU_WORDS, find_cpu, plain_words
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.schema.part import Board, Cpu, GpuCard, Part, Psu, RamKit, board_tier
+from advisor.catalog.schema.part import Board, Cpu, GpuCard, Part, Psu, RamKit, Riser, board_tier
 from advisor.catalog.units import GIB
-from advisor.workstation.assembly import EFFICIENCY, GRADE_UNKNOWN, PLUGS_UNKNOWN
-from advisor.workstation.card_names import CPU_WORDS, find_card_name
+from advisor.workstation.assembly import EFFICIENCY, GRADE_UNKNOWN, PLUGS_UNKNOWN, TYPICAL
+from advisor.workstation.card_names import find_card_name
 from advisor.workstation.system_names import find_systems
 from advisor.workstation.typed_line import TypedLine
 
@@ -28,6 +29,8 @@ _GENERIC: Final = re.compile(
 )
 """Words that name the kind of a part, not the model."""
 _MEASURE: Final = re.compile(r"\b\d+(?:\.\d+)?\s*(?:cfm|mm|ghz|mhz|dba?|rpm)\b", re.IGNORECASE)
+_OF_A_SIZE: Final = re.compile(r"\b(?:mini|micro|nano|compact|xl)\b(?![- ]?(?:itx|atx|tower|dp|hdmi))")
+"""Words that make another product of the same name: a Meshify C Mini is no Meshify C."""
 _SIZE: Final = re.compile(r"\d+(?:\.\d+)?(?:x\d+)?(?:gb|tb|w)?|ddr[45]|cl\d\d")
 _JOINED_UNIT: Final = re.compile(r"(\d)\s+(gb|tb|w)\b", re.IGNORECASE)
 _ROMAN: Final = {"ii": "2", "iii": "3", "iv": "4"}
@@ -38,7 +41,20 @@ WORDS: Final = {
     "riser": ("riser", "risers", "extension", "extensions"),
     "psu": ("psu", "psus", "supply", "supplies", "power"),
     "ram": ("ram", "memory", "ddr4", "ddr5", "rdimm", "udimm", "dimm", "ecc", "stick", "sticks"),
-    "storage": ("nvme", "ssd", "ssds", "m.2", "drive", "drives", "storage", "sata", "hdd"),
+    "storage": (
+        "nvme",
+        "ssd",
+        "ssds",
+        "m.2",
+        "drive",
+        "drives",
+        "storage",
+        "sata",
+        "hdd",
+        "u.2",
+        "u.3",
+        "optane",
+    ),
     "board": ("board", "motherboard", "mobo", "mainboard"),
     "cooler": ("cooling", "cooler", "aio", "radiator", "heatsink"),
     "case": ("case", "chassis", "tower", "frame", "enclosure"),
@@ -46,6 +62,52 @@ WORDS: Final = {
     "link": ("dual-psu", "add2psu"),
 }
 _CARD_WORDS: Final = frozenset(("gpu", "gpus", "cards", "graphics"))
+_OTHER_WORDS: Final = frozenset(
+    (
+        "cable",
+        "cables",
+        "dac",
+        "paste",
+        "fans",
+        "fan",
+        "monitor",
+        "windows",
+        "ubuntu",
+        "ups",
+        "transceiver",
+        "shroud",
+    )
+)
+"""Words of things that no rule reads: priced, not judged."""
+_DOCK: Final = re.compile(
+    r"\b(?:oculink|e-?gpus?|usb4)\b|\brazer core\b|\b(?:thunderbolt|tb)[- ]?([345])?\b", re.IGNORECASE
+)
+"""External dock of a card, and the version of Thunderbolt if the line states one."""
+_SWITCH: Final = re.compile(
+    r"\b(?:plx\s+)?pex\s?(8[789])?\d{2,3}\b|\bplx\b|\bpci-?e?\s+switch\b|\bswitch\s+(?:board|backplane)\b",
+    re.IGNORECASE,
+)
+"""Switch board, which leads one slot to several cards, and the series of its chip: 87 is PCIe 3.0, 88 and 89 newer."""
+_SWITCH_PORTS: Final = re.compile(
+    r"\b(\d{1,2})\s*x\s*(?:x?16|slots?|ports?)\b|\b(\d{1,2})\s+(?:slots|ports)\b", re.IGNORECASE
+)
+_USUAL_PORTS: Final = 4
+"""Number of cards on a switch board whose line states none."""
+REVISION: Final = re.compile(r"\brev\.?\s*\d+(?:\.\d+)?\b|(?<=\w)/(?:bcm|nl)\b", re.IGNORECASE)
+"""Revision of a board, or its edition with another network chip: sockets, slots and memory are the same."""
+_SUPPLY_LINE: Final = re.compile(
+    r"\b(?:hx|rm|ax|sf|cx|tx|px|gx)[- ]?(\d{3,4})[a-z]{0,2}\b"
+    r"|\b(?:hela|leadex|toughpower|supernova|focus|prime|dark power|straight power|thor|edison|vertex|ion)\b"
+    r".*?\b[a-z]{0,2}-?(\d{3,4})[a-z]{0,2}\b",
+    re.IGNORECASE,
+)
+"""Product line of supplies, whose number is the rating [W]."""
+PLUG_CLAIM: Final = re.compile(
+    r"(?:\b(\d|two|dual|one|single|three|four)\s*x?\s+)?(?:native\s+)?\b(?:12vhpwr|12v-?2x6|16[- ]pin)\b"
+    r"(?:\s+(?:cables?|plugs?|connectors?|native))*",
+    re.IGNORECASE,
+)
+"""Plugs of 16 pins that a line on a supply states, with their number."""
 _MEMORY_WORDS: Final = frozenset(
     (
         "ram",
@@ -84,10 +146,6 @@ _BOARD_MODEL: Final = re.compile(
 _COOLER_MODEL: Final = re.compile(
     r"\bnh-[a-z]\d|\b(?:thermalright|deepcool ak\d|peerless assassin)\b", re.IGNORECASE
 )
-_VERSIONED: Final = re.compile(r"(\d{4})[- ]?v(\d)\b", re.IGNORECASE)
-_SAMPLE: Final = re.compile(r"(\d{4}[a-z]?)[- ]?(es|qs)\b", re.IGNORECASE)
-"""Engineering or qualification sample: EPYC 9554ES has the sockets, channels and lanes of the CPU that is sold."""
-_VERSION: Final = re.compile(r"v\d")
 _MODEL_NUMBER: Final = re.compile(r"(?:\b(?:RTX|GTX|RX|ARC|TESLA|QUADRO|RADEON|GEFORCE)\b)", re.IGNORECASE)
 GIGABYTES: Final = re.compile(r"(?:(\d{1,2})\s*[x×]\s*)?(\d{1,4}(?:\.\d+)?)\s*(GB|TB|GiB)\b", re.IGNORECASE)
 WATTS: Final = re.compile(r"(?<![\d.])(\d{3,5})\s*W(?:att)?s?\b", re.IGNORECASE)
@@ -105,10 +163,12 @@ _MEMORY_SPEED: Final = re.compile(
 _MODULES: Final = re.compile(r"\b(\d{1,2})\s*[x×]\s*(\d{1,3})\b", re.IGNORECASE)
 _USUAL_MTS: Final = {"DDR3": 1600.0, "DDR4": 3200.0, "DDR5": 4800.0}
 """Speed of modules of which only the size is named, by kind [MT/s]; every board runs it."""
+_LEAST_SUPPLY_W: Final = 300.0
+"""Rating of the smallest supply that a product's number is taken for [W]."""
 MOST_SUPPLY_W: Final = 3300.0
 """Rating of the largest supply that is sold for one machine [W] (3,300 W, for miners and servers)."""
-_MOST_MODULES: Final = 24
-"""Maximum number of memory modules of a board."""
+_MOST_MODULES: Final = 48
+"""Largest number of memory modules of a board: two sockets with twelve channels and two modules each."""
 _LARGEST_MODULE: Final = {"DDR3": 8 * GIB, "DDR4": 32 * GIB, "DDR5": 64 * GIB}
 """Largest unbuffered module by kind [bytes]; registered ones have two to four times as much."""
 
@@ -138,10 +198,13 @@ def all_by_words(text: str, found: Iterable[PartT], *, strict: bool = False) -> 
         words = [word for word in words if word in known or len(word) < 3 or any(c.isdigit() for c in word)]
     models = [word for word in words if _is_model_number(word)]
     if (len(words) < 2 and not any(len(word) >= 5 for word in models)) or not any(
-        any(c.isalpha() for c in word) for word in words
+        any(c.isalpha() for c in word) and not _SIZE.fullmatch(word) for word in words
     ):
         return []
-    return [part for part, names in pool if set(words) <= names]
+    sizes = set(_OF_A_SIZE.findall(text.lower()))
+    return [
+        part for part, names in pool if set(words) <= names and sizes <= set(plain_words(part.name).split())
+    ]
 
 
 def _telling(text: str) -> list[str]:
@@ -165,11 +228,6 @@ def names_a_model(text: str, *allowed: str) -> bool:
     return any(not _SIZE.fullmatch(word) and word not in allowed for word in _telling(text))
 
 
-def plain_words(text: str) -> str:
-    """Return the words in the form in which they are compared: lower case, without makers that users do not type."""
-    return " ".join(re.findall(r"[a-z0-9.+]+", text.lower().replace("geforce", " ").replace("nvidia", " ")))
-
-
 def category_of(line: TypedLine) -> str:
     """Return the kind of part that a line names.
 
@@ -179,9 +237,28 @@ def category_of(line: TypedLine) -> str:
     """
     words = set(re.findall(r"[a-z0-9.\-]+", line.what.lower()))
     words |= set(re.findall(r"\b(?:ddr[345]|rdimms?|udimm)", line.what.lower()))
+    category = _category_by_model(line, words) or _category_by_words(line.what, words)
+    if category is not None:
+        return category
+    plain = REVISION.sub(" ", line.what)
+    for category, found in parts.all_parts().items():
+        pool = (*found, *parts.named_parts(category))
+        if category in ("gpu", "cpu", *WORDS) and by_words(plain, pool, strict=True) is not None:
+            return category
+    names = [part.name for found in parts.all_parts().values() for part in found]
+    raise unknown_part(line, "part", [*gpu_names(), *names])
+
+
+def _category_by_model(line: TypedLine, words: set[str]) -> str | None:
+    """Return the kind of part by models, sizes and ratings that a line names; None if it names none.
+
+    Raises: UnknownPartError: it names a card by a number that is in no record.
+    """
     for category in ("bridge", "riser", "link"):
         if words & set(WORDS[category]):
             return category
+    if _SWITCH.search(line.what) and find_card_name(line.what) is None:
+        return "riser"
     if find_systems(line.what):
         return "system"
     is_board = bool(words & set(WORDS["board"])) or board_by_chipset(line.what) is not None
@@ -197,27 +274,85 @@ def category_of(line: TypedLine) -> str:
         raise unknown_part(line, "card", gpu_names())
     if WATTS.search(line.what) and (words & set(WORDS["psu"]) or is_bare_supply(line.what)):
         return "psu"
-    if cpu_in(line.what) is not None or _CPU_MODEL.search(line.what):
+    if find_cpu(line.what) is not None or _CPU_MODEL.search(line.what):
         return "cpu"
     if WATTS.search(line.what) and words & _supply_makers():
         return "psu"
-    if _BOARD_MODEL.search(line.what):
+    if supply_watts(line.what) and find_card_name(PLUG_CLAIM.sub(" ", line.what)) is None:
+        return "psu"
+    return None
+
+
+def _category_by_words(text: str, words: set[str]) -> str | None:
+    """Return the kind of part by the words of a line that names no model that is known; None if no word tells."""
+    if _BOARD_MODEL.search(text):
         return "board"
-    if _COOLER_MODEL.search(line.what):
+    if _COOLER_MODEL.search(text):
         return "cooler"
     for category in ("board", "ram", "storage", "psu", "cooler", "case", "nic"):
         if words & set(WORDS[category]):
             return category
-    if is_board:
+    if board_by_chipset(text) is not None:
         return "board"
+    if words & _OTHER_WORDS:
+        return "other"
+    if _DOCK.search(text):
+        return "riser"
     if words & _CARD_WORDS:
         return "gpu"
-    for category, found in parts.all_parts().items():
-        pool = (*found, *parts.named_parts(category))
-        if category in ("gpu", "cpu", *WORDS) and by_words(line.what, pool, strict=True) is not None:
-            return category
-    names = [part.name for found in parts.all_parts().values() for part in found]
-    raise unknown_part(line, "part", [*gpu_names(), *names])
+    size = GIGABYTES.search(text)
+    if size is not None and size.group(3).lower() == "tb":
+        return "storage"  # modules of a terabyte would be named as memory
+    return None
+
+
+def link_in(text: str, cable: Riser) -> Riser | None:
+    """Return the external dock or the switch board that a line names, with the other figures of a cable; None if it
+    names neither.
+
+    Source: OCuLink and Thunderbolt 5 carry PCIe 4.0 x4, Thunderbolt 3 and 4 and USB4 PCIe 3.0 x4 (32 Gbit/s).
+    """
+    switch = _SWITCH.search(text)
+    if switch is not None:
+        ports = _SWITCH_PORTS.search(text)
+        num = int(ports.group(1) or ports.group(2)) if ports else _USUAL_PORTS
+        generation = 3 if switch.group(1) in (None, "87") else 4
+        figures = {"name": f"PCIe {generation}.0 switch board for {num} cards", "ports": min(num, 16)}
+        return cable.model_copy(update={**figures, "pcie_generation": generation, "id": "typed-switch"})
+    dock = _DOCK.search(text)
+    if dock is None:
+        return None
+    is_newer = "oculink" in text.lower() or dock.group(1) == "5"
+    generation = 4 if is_newer else 3
+    name = f"external dock, PCIe {generation}.0 x4"
+    return cable.model_copy(
+        update={"name": name, "lanes": 4, "pcie_generation": generation, "id": "typed-dock"}
+    )
+
+
+def as_described(card: GpuCard, text: str) -> GpuCard:
+    """Return a card with the width and the cooling that a line states: a water block makes it narrower."""
+    changes: dict[str, object] = {}
+    width = _CARD_WIDTH.search(text)
+    if width is not None:
+        word = width.group(1).lower()
+        changes["slots"] = float(word) if word.isdecimal() else {"single": 1.0, "one": 1.0}.get(word, 2.0)
+    if _WATER.search(text):
+        changes["cooling"] = "liquid"
+    return card.model_copy(update=changes)
+
+
+_CARD_WIDTH: Final = re.compile(r"\b([1-4]|single|one|dual|two)[- ]slots?\b", re.IGNORECASE)
+_WATER: Final = re.compile(
+    r"\bwater[- ]?(?:cooled|cooling|blocks?)\b|\bliquid\b|\b(?:ekwb|alphacool|waterforce)\b", re.IGNORECASE
+)
+
+
+def supply_watts(text: str) -> float:
+    """Rating of a supply that its product's number states [W], as `Corsair HX1500i` does; 0 if there is none."""
+    found = _SUPPLY_LINE.search(text)
+    watts = float(next(filter(None, found.groups()))) if found else 0.0
+    return watts if watts >= _LEAST_SUPPLY_W and watts % 25 == 0 and watts <= MOST_SUPPLY_W else 0.0
 
 
 @functools.cache
@@ -260,32 +395,6 @@ def accelerator_of(line: TypedLine) -> str:
     raise unknown_part(line, "card", gpu_names(), why=why)
 
 
-def cpu_in(text: str, *, is_labelled: bool = False) -> Cpu | None:
-    """Return the CPU whose model number is among the words.
-
-    Numbers of servers' CPUs (EPYC 7302) are those of other things too: they count beside the name of their family, if
-    the line has no label.
-    """
-    words = set(plain_words(_SAMPLE.sub(r"\1 \2", _VERSIONED.sub(r"\1 v\2", text))).split())
-    best: Cpu | None = None
-    pool = [(cpu, False) for cpu in parts.planner_parts(Cpu)]
-    pool += [(cpu, True) for cpu in parts.parts_for_lists(Cpu)]
-    for cpu, needs_family in pool:
-        name = plain_words(cpu.name).split()
-        number = [word for word in name if any(c.isdigit() for c in word) and len(word) >= 4]
-        if not number or number[-1] not in words:
-            continue
-        version = name[-1] if _VERSION.fullmatch(name[-1]) else ""
-        if version and version not in words:
-            continue
-        is_plain = number[-1].isdigit() or len(number[-1]) < 5
-        if needs_family and is_plain and not is_labelled and not words & (CPU_WORDS | {"tr"} | set(name[:1])):
-            continue
-        if best is None or len(cpu.name) < len(best.name):
-            best = cpu
-    return best
-
-
 def pair_of(cpu: Cpu) -> Cpu:
     """Return two equal CPUs as one: cores, power, memory channels and lanes of both; two EPYCs keep half of their lanes
     for the link between them."""
@@ -314,6 +423,8 @@ def board_by_chipset(text: str, ram_type: str = "") -> Board | None:
     """Return, of the named chipset, the board that knows the lanes of most cards; one for the kind of modules that the
     list names, if there is one."""
     words = set(plain_words(text).upper().split())
+    # A board of a smaller form factor writes it behind its chipset: A520M, B650I.
+    words |= {word[:-1] for word in words if re.fullmatch(r"[ABHXZ]\d{3}[MI]", word)}
     found = [
         board
         for board in (*parts.planner_parts(Board), *parts.parts_for_lists(Board))
@@ -330,7 +441,10 @@ def board_by_chipset(text: str, ram_type: str = "") -> Board | None:
         ),
         default=None,
     )
-    if chosen is None or not ram_type or chosen.ram_type == ram_type:
+    if chosen is None:
+        return None
+    chosen = chosen.model_copy(update={"flags": (*chosen.flags, TYPICAL)})
+    if not ram_type or chosen.ram_type == ram_type:
         return chosen
     kinds = {
         kind
@@ -342,6 +456,11 @@ def board_by_chipset(text: str, ram_type: str = "") -> Board | None:
     return chosen.model_copy(update={"ram_type": ram_type}) if ram_type in kinds else chosen
 
 
+def grades_in(text: str) -> list[str]:
+    """Return the grades of supplies that a text states; a maker's name (SilverStone) is none."""
+    return [grade for grade in EFFICIENCY if re.search(rf"\b{grade}\b", text, re.IGNORECASE)]
+
+
 def named_supply(watts: float, line: TypedLine) -> Psu:
     """Return a supply that no record holds, with the size of the line; its plugs are unknown."""
     if watts > MOST_SUPPLY_W:
@@ -350,7 +469,7 @@ def named_supply(watts: float, line: TypedLine) -> Psu:
             why=f"no supply of a workstation has {watts:,.0f} W; one of {MOST_SUPPLY_W:,.0f} W is the largest",
             fix="write the rating of one supply, and their number before it: 2x 1600W",
         )
-    stated = next((name for name in EFFICIENCY if name in line.what.lower()), None)
+    stated = next(iter(grades_in(line.what)), None)
     return Psu(
         id="typed-supply",
         name=line.what,
@@ -370,14 +489,17 @@ def psu_of(watts: float, line: TypedLine) -> Psu:
     same = [psu for psu in parts.planner_parts(Psu) if psu.power_w == watts]
     if not same:
         return named_supply(watts, line)
-    graded = [psu for psu in same if psu.grade in line.what.lower()]
-    if not graded and any(grade in line.what.lower() for grade in EFFICIENCY):
+    grades = grades_in(line.what)
+    graded = [psu for psu in same if psu.grade in grades]
+    if not graded and grades:
         return named_supply(watts, line)  # no record of that grade, and another grade is another supply
     pool = graded or [psu for psu in same if psu.grade in ("gold", "platinum")] or same
     # New supplies of this size are ATX 3; the note says which one was taken.
     current = [psu for psu in pool if psu.is_atx3] or pool
-    ordered = sorted(current, key=lambda psu: (psu.num_16_pin, psu.num_8_pin, psu.name))
-    return ordered[len(ordered) // 2]
+    current = [psu for psu in current if f"{watts:.0f}W" in psu.name] or current
+    ordered = sorted(current, key=lambda psu: (psu.num_eps, psu.num_16_pin, psu.num_8_pin, psu.name))
+    usual = ordered[len(ordered) // 2]
+    return usual.model_copy(update={"flags": (*usual.flags, TYPICAL)})
 
 
 def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | None:

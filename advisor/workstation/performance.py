@@ -15,7 +15,7 @@ from advisor.simulator.deployment import Deployment, activation_dtype_of
 from advisor.simulator.graph.model import is_moe, kv_bytes_per_token, parameter_count
 from advisor.simulator.intervals import prediction_class, with_interval
 from advisor.simulator.quantity import Quantity
-from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
+from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica, replica_memory
 from advisor.simulator.serving import ClosedLoop, FixedLengths, Workload, simulate
 from advisor.simulator.serving_prediction import class_of
 from advisor.simulator.step_cost import decode_iteration_s, prefill_s
@@ -91,6 +91,17 @@ def formats(load: MachineLoad, engine: str) -> tuple[str, ...]:
     return (FOUR_BITS[engine],)
 
 
+def formats_to_try(load: MachineLoad, engine: str, vendor: str) -> tuple[str, ...]:
+    """Return the weight formats to try on an engine and a vendor's cards: eight bits too where the engine has no
+    four-bit kernel for that vendor, so that more bits may be faster.
+
+    Source: published runs of R9700 and RX 7900 cards, catalog/data/efficiency/matmul; NVIDIA cards have Marlin.
+    """
+    found = formats(load, engine)
+    is_free = load.precision is None and engine == TENSOR_PARALLEL and vendor != "nvidia"
+    return (*found, "fp8") if is_free and found == (FOUR_BITS[engine],) else found
+
+
 def best_run(hardware: Hardware, load: MachineLoad) -> HardwareRun | None:
     """Return the fastest way to run the model on the hardware; None if it fits in none.
 
@@ -158,7 +169,7 @@ def _engines(hardware: Hardware, load: MachineLoad) -> list[str]:
 def _runs(hardware: Hardware, load: MachineLoad, engine: str) -> list[HardwareRun]:
     return [
         _run(replica, load, split)
-        for weights in formats(load, engine)
+        for weights in formats_to_try(load, engine, accelerators.by_id(hardware.accelerator).vendor)
         for split, tp, pp in _splits(hardware.num, engine)
         if (replica := _replica(hardware, load, engine, weights, tp, pp)) is not None
     ]
@@ -173,15 +184,16 @@ def _splits(num: int, engine: str) -> list[tuple[str, int, int]]:
     return [("layers in turn", 1, num)]
 
 
-def _replica(
+def _deployment(
     hardware: Hardware, load: MachineLoad, engine: str, weights: str, tp: int, pp: int
-) -> ReplicaModel | None:
+) -> Deployment | None:
+    """Return the model on the cards; None if the engine has no such weight format on them."""
     record = engines.by_id(engine)
     accelerator = hardware.record(load.calibration)
     offered = record.vendor_weight_dtypes.get(accelerator.vendor, record.weight_dtypes)
     if weights not in offered:
         return None
-    deployment = Deployment(
+    return Deployment(
         model=load.model,
         accelerator=accelerator,
         engine=record,
@@ -191,13 +203,39 @@ def _replica(
         activation_dtype=activation_dtype_of(load.model, weights, accelerator),
         is_calibrated=load.calibration is not None and load.calibration.accelerator == accelerator.id,
     )
+
+
+def _settings_of(load: MachineLoad) -> EngineSettings:
+    return EngineSettings(max_num_seqs=load.concurrency, max_num_batched_tokens=TOKEN_BUDGET)
+
+
+def _fits(hardware: Hardware, load: MachineLoad, engine: str, weights: str, pp: int) -> bool:
+    """Whether weights and cache fit the cards, each with layers of its own; its speed is not modelled."""
+    deployment = _deployment(hardware, load, engine, weights, 1, pp)
+    if deployment is None:
+        return False
+    needed = load.concurrency * load.context_tokens
+    mean_context = load.input_tokens + load.output_tokens / 2.0
+    try:
+        memory = replica_memory(deployment, _settings_of(load), needed, mean_context)
+    except (AdvisorError, ValueError, KeyError):
+        return False
+    return memory.kv_capacity_tokens >= needed
+
+
+def _replica(
+    hardware: Hardware, load: MachineLoad, engine: str, weights: str, tp: int, pp: int
+) -> ReplicaModel | None:
+    deployment = _deployment(hardware, load, engine, weights, tp, pp)
+    if deployment is None:
+        return None
     try:
         return model_replica(
             deployment,
             mean_input_tokens=load.input_tokens,
             mean_output_tokens=load.output_tokens,
             max_context_tokens=load.concurrency * load.context_tokens,
-            settings=EngineSettings(max_num_seqs=load.concurrency, max_num_batched_tokens=TOKEN_BUDGET),
+            settings=_settings_of(load),
         )
     except (AdvisorError, ValueError, KeyError):
         return None  # does not fit, or a figure of the record is missing
@@ -227,13 +265,18 @@ def runs_on_cpu(hardware: Hardware, load: MachineLoad, host_levels: Sequence[flo
         return []
     for weights in formats(load, OFFLOADING):
 
+        def num_stages(part: Model) -> int:
+            return min(hardware.num, sum(group.count for group in part.layers))
+
+        def fits(part: Model, weights: str = weights) -> bool:
+            return _fits(hardware, replace(load, model=part), OFFLOADING, weights, num_stages(part))
+
         def build_model(part: Model, weights: str = weights) -> ReplicaModel | None:
-            stages = min(hardware.num, sum(group.count for group in part.layers))
-            return _replica(hardware, replace(load, model=part), OFFLOADING, weights, 1, stages)
+            return _replica(hardware, replace(load, model=part), OFFLOADING, weights, 1, num_stages(part))
 
         context = load.input_tokens + load.output_tokens / 2.0
         used = (context, load.concurrency, load.input_tokens)
-        found = offload_layers(load.model, hardware, weights, used, build_model)
+        found = offload_layers(load.model, hardware, weights, used, fits, build_model)
         if found is not None:
             return _runs_at(found, load, weights, host_levels)
     return []
@@ -241,9 +284,9 @@ def runs_on_cpu(hardware: Hardware, load: MachineLoad, host_levels: Sequence[flo
 
 def bound_on_cpu(hardware: Hardware, load: MachineLoad, host_bytes_per_s: float) -> float:
     """Upper bound of the decode rate with layers on the CPU [tokens/s]: full memories of the cards are read at their
-    peak bandwidth, the rest of the active weights from main memory.
+    peak bandwidth, the rest of the active weights and of the cache from main memory.
 
-    Assumes: no time for the cache, kernels or copies.
+    Assumes: no time for kernels or copies.
     """
     if load.workload == "finetune" or OFFLOADING not in _engines(hardware, load):
         return 0.0
@@ -252,17 +295,19 @@ def bound_on_cpu(hardware: Hardware, load: MachineLoad, host_bytes_per_s: float)
     peak = record.bandwidth_bytes_per_s or math.inf
     whole = parameter_count(load.model)
     bare = parameter_count(without_experts(load.model, 0))
+    context = int(load.input_tokens + load.output_tokens / 2.0)
+    cache = kv_bytes_per_token(load.model).bytes_of(context) * load.concurrency
     fastest = 0.0
     for weights in formats(load, OFFLOADING):
         each = bytes_per_element(weights)
-        splits = [(0.0, 0.0)]  # weights that stay on the cards whatever else does: total and active
-        if is_moe(load.model) and bare.total * each <= memory:
-            splits.append((bare.total, bare.active))
-        for kept, active in splits:
-            held = min(1.0, (memory / each - kept) / max(whole.total - kept, 1.0))
-            rest = whole.active - active
-            on_cards_s = (active + held * rest) * each / peak
-            step_s = on_cards_s + (1.0 - held) * rest * each / (host_bytes_per_s * HOST_FRACTION)
+        splits = [(0.0, 0.0)]  # bytes that stay on the cards whatever else does: held and read
+        if is_moe(load.model) and bare.total * each + cache <= memory:
+            splits.append((bare.total * each + cache, bare.active * each + cache))
+        for kept, read in splits:
+            held = min(1.0, (memory - kept) / max(whole.total * each + cache - kept, 1.0))
+            rest = whole.active * each + cache - read
+            on_cards_s = (read + held * rest) / peak
+            step_s = on_cards_s + (1.0 - held) * rest / (host_bytes_per_s * HOST_FRACTION)
             fastest = max(fastest, load.concurrency / step_s if step_s else math.inf)
     return fastest
 

@@ -142,6 +142,12 @@ class Build:
     with new machines and never the knee."""
 
     @property
+    def rests_on_one_estimate(self) -> bool:
+        """Whether it is second-hand as a whole and its price is an estimate of one page: no machine stands behind it
+        for that, and it heads no answer that has another."""
+        return self.kind == "system" and self.is_used and self.parts[0].price_basis == "estimate"
+
+    @property
     def broken(self) -> tuple[Check, ...]:
         """Failed checks of hard rules."""
         return tuple(check for check in self.checks if check.verdict == "broken")

@@ -1,12 +1,13 @@
 """Sets of cards as the planner compares them, and the rules that only a planned machine keeps."""
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from advisor.catalog.schema.part import Board, Bridge, Cpu
 from advisor.catalog.units import GB
 from advisor.workstation.assembly import Cards, Memory, Risers, Setting, host_bytes_per_s
-from advisor.workstation.rules import Finding, at_least, match_rule
+from advisor.workstation.rules import Finding, MatchRule, at_least, holds, match_rule
 from advisor.workstation.rules_links import generation_of, lanes_of
 
 
@@ -110,5 +111,23 @@ def planned_bridge(cards: Cards, bridges: tuple[Bridge, ...], setting: Setting) 
     return at_least(len(bridges), 1, f"{len(bridges)} bridges, planned with one", "an NVLink bridge")
 
 
-PLANNING_RULES: Final = (planned_memory, planned_links, planned_risers, planned_bridge)
+def _rule_of_machine(place: str, machine_of: Callable[[Any], str]) -> MatchRule:
+    """Return the rule that a part is sold with the machine of the board, or both are sold alone."""
+
+    def judge(board: Board, choice: Any, setting: Setting) -> Finding:
+        why = f"board of {board.sold_with or 'its own'}, {place} of {machine_of(choice) or 'its own'}"
+        return holds(board.sold_with == machine_of(choice), why, "parts of one machine")
+
+    reads: dict[str, Callable[[Any], Hashable]] = {"board": lambda board: board.sold_with, place: machine_of}
+    return MatchRule("sold-together", "parts of one machine", ("board", place), judge, reads=reads)
+
+
+SOLD_TOGETHER: Final = (
+    _rule_of_machine("cpu", lambda cpu: str(cpu.sold_with)),
+    _rule_of_machine("memory", lambda memory: str(memory.kit.sold_with)),
+    _rule_of_machine("supplies", lambda supplies: str(supplies.psus[0].sold_with)),
+    _rule_of_machine("case", lambda case: str(case.sold_with)),
+    _rule_of_machine("cooler", lambda cooler: str(cooler.sold_with)),
+)
+PLANNING_RULES: Final = (planned_memory, planned_links, planned_risers, planned_bridge, *SOLD_TOGETHER)
 """Rules on machines that the planner composes; a user's list is not judged by them."""

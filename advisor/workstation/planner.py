@@ -18,6 +18,7 @@ from advisor.workstation.knee import is_beaten, knee, speed_of, steps
 from advisor.workstation.optimiser import Program, Solution
 from advisor.workstation.performance import ram_needed_bytes
 from advisor.workstation.plan import Build, PlanResult, Question
+from advisor.workstation.planned_cards import PlannedCards
 from advisor.workstation.rents import RentMarket, rent_market
 from advisor.workstation.rule_book import planning_rules
 from advisor.workstation.rules_power import POWER_RULES
@@ -27,6 +28,11 @@ CHEAPER_BY: Final = 0.85
 """Highest price of each further build over that of the one before."""
 LEAST_FRONTIER: Final = 4
 """Number of machines among which the knee is sought, however few are shown."""
+USED_LEADS_FROM: Final = 1.5
+"""Speed of a machine with second-hand parts over that of the knee from which it heads an answer: no warranty is worth a
+third of the speed. Own choice; half as much again as the step that a builder feels."""
+MOST_USED: Final = 2
+"""Number of machines with second-hand parts that an answer may show next to new ones."""
 SAME_SPEED: Final = 0.99
 """Ratio of speeds above which two machines count as equally fast: predictions err by more, and prices do not. With
 LEAST_GAIN, which counts once for bandwidth and once for power, it keeps the best machine within 3 % of any other for
@@ -166,7 +172,8 @@ def _build(solution: Solution, question: Question, book: PriceBook, market: Rent
     is_used = any(candidate.is_used for candidate in solution.candidates)
     prices = {**book, **second_hand_prices(book)} if is_used else book
     machine = raise_power(solution.machine, question)
-    name = machine_name(machine) + (", used" if is_used else "")
+    has_used_cards = any(isinstance(one.choice, PlannedCards) and one.is_used for one in solution.candidates)
+    name = machine_name(machine) + (", used" if has_used_cards else "")
     build = build_of(name, machine, question, prices, market, gap=solution.gap)
     return replace(build, is_used=is_used)
 
@@ -191,21 +198,28 @@ def raise_power(machine: Assembly, question: Question) -> Assembly:
 def _second_hand(
     program: Program, new: Sequence[Solution], question: Question, book: PriceBook, market: RentMarket
 ) -> list[Build]:
-    """Return the best machine with second-hand cards that are also sold new, beside the best one with new cards; none
-    if second-hand ones are no better."""
+    """Return the best machines with second-hand parts, besides new ones: the fastest, then one for less money;
+    none that a new one matches in price and speed."""
     money = question.budget_usd if question.budget_usd is not None else math.inf
     target = question.target_tokens_per_s
     if not any(candidate.is_used for candidate in program.candidates):
         return []
     if target is not None:
-        found = _cheapest(program, money, target, used=True)
+        cheapest = _cheapest(program, money, target, used=True)
+        found = [cheapest] if cheapest is not None else []
     else:
-        least = max((SAME_SPEED * one.tokens_per_s for one in new), default=0.0)
-        found = fastest_for(program, money, least=least, used=True)
-    if found is None or not any(candidate.is_used for candidate in found.candidates):
-        return []
-    beaten = any(one.usd <= found.usd and one.tokens_per_s >= SAME_SPEED * found.tokens_per_s for one in new)
-    return [] if beaten else [_build(found, question, book, market)]
+        found = []
+        while len(found) < MOST_USED and (fastest := fastest_for(program, money, used=True)) is not None:
+            found.append(fastest)
+            money = CHEAPER_BY * fastest.usd
+    return [
+        _build(one, question, book, market)
+        for one in found
+        if any(candidate.is_used for candidate in one.candidates)
+        and not any(
+            other.usd <= one.usd and other.tokens_per_s >= SAME_SPEED * one.tokens_per_s for other in new
+        )
+    ]
 
 
 def _faster(program: Program, first: Solution, money: float, top: int) -> list[Solution]:
@@ -244,17 +258,22 @@ def _is_fast_enough(build: Build, question: Question) -> bool:
 
 
 def _sort_builds(builds: list[Build], question: Question) -> tuple[Build, ...]:
-    """Return the builds, with a target the cheapest first, else the knee, then the fastest; builds that another beats
-    in both go last."""
+    """Return the builds, with a target the cheapest first, else the knee or a used machine that is far faster, then the
+    fastest; then those whose price is one page's estimate, and last those that another beats in both."""
 
     by_price = question.target_tokens_per_s is not None
     best = None if by_price else knee(steps(builds))
     first = None if best is None else (best.name, best.total_usd)
+    used = [build for build in builds if build.is_used and build.kind == "parts"]
+    fastest = max(used, key=speed_of, default=None)
+    if best is not None and fastest is not None and speed_of(fastest) > USED_LEADS_FROM * best.tokens_per_s:
+        first = (fastest.name, fastest.total_usd)
     return tuple(
         sorted(
             builds,
             key=lambda b: (
                 is_beaten(b, builds),
+                b.rests_on_one_estimate,
                 (b.name, b.total_usd) != first,
                 b.total_usd if by_price else -speed_of(b),
                 b.total_usd,
@@ -273,7 +292,8 @@ def machine_name(machine: Assembly) -> str:
     kind = " + ".join(cards.accelerators)
     limit = f" at {cards.power_fraction:.0%} power" if cards.power_fraction < 1 else ""
     bridge = " with NVLink" if machine.bridges else ""
-    return f"{cards.num} x {kind}{bridge}{limit}"
+    host = f" in a {machine.board.sold_with}" if machine.board and machine.board.sold_with else ""
+    return f"{cards.num} x {kind}{bridge}{limit}{host}"
 
 
 def _nothing(program: Program, question: Question, book: PriceBook) -> InfeasibleError:

@@ -5,14 +5,16 @@ from typing import Final
 from advisor.catalog import accelerators
 from advisor.catalog.schema.part import Board, Bridge, Cpu
 from advisor.catalog.units import GB, KILO
-from advisor.workstation.assembly import Assembly, Cards, Risers, Setting
+from advisor.workstation.assembly import TYPICAL, Assembly, Cards, Risers, Setting
 from advisor.workstation.rules import Finding, at_least, at_most, holds, match_rule, sum_rule
 
 MAX_RISER_M: Final = {2: 1.0, 3: 0.6, 4: 0.3, 5: 0.2}
 """Cable length up to which passive cables of a generation usually train without errors [m]; longer links need
 redrivers or retimers (istonecase.com, PCIe Gen4 vs Gen5 risers; an estimate)."""
-CORES_PER_CARD: Final = 2
+CORES_PER_CARD: Final = 1
 CORES_FOR_SYSTEM: Final = 2
+"""Physical cores without which engines slow down: one for each card, one for the API server and one for the engine.
+Source: vLLM documentation, optimization and tuning, CPU resources for GPU deployments."""
 
 
 def lanes_of(cards: Cards, board: Board) -> tuple[int, ...]:
@@ -32,8 +34,11 @@ def lanes_of_cards(cards: Cards, board: Board, setting: Setting) -> Finding:
     lanes = lanes_of(cards, board)
     if not lanes:
         if board.slots_known:
-            why = f"{board.name} has slots for {board.max_cards} of {cards.num} cards"
-            return Finding(0, setting.min_lanes, False, why, "a board with more slots, or fewer cards")
+            is_typical = TYPICAL in board.flags
+            name = f"a usual {board.chipset} board ({board.name})" if is_typical else board.name
+            why = f"{name} has slots for {board.max_cards} of {cards.num} cards"
+            remedy = "the name of your board" if is_typical else "a board with more slots, or fewer cards"
+            return Finding(0, setting.min_lanes, False, why, remedy, is_typical)
         why = f"no source says how {board.name} wires {cards.num} cards; known for {board.max_cards}"
         remedy = "a board whose lanes are known, or look them up"
         return Finding(0, setting.min_lanes, False, why, remedy, True)
@@ -46,13 +51,13 @@ def lanes_of_cards(cards: Cards, board: Board, setting: Setting) -> Finding:
     "PCIe lanes of the CPU",
     "lanes",
     cards=lambda cards: cards.num,
-    board=lambda board: board.lane_modes,
+    board=lambda board: (board.lane_modes, board.has_switch),
     cpu=lambda cpu: cpu.series.all_slot_lanes,
 )
 def cpu_lanes(cards: Cards, board: Board, cpu: Cpu, setting: Setting) -> Finding | None:
     """Compare the lanes of occupied slots with those that the CPU gives to slots."""
     lanes = lanes_of(cards, board)
-    if not lanes:
+    if not lanes or board.has_switch:
         return None
     given = cpu.series.all_slot_lanes
     # Desktop boards: the first two slots share the CPU's lanes, or the second is on the chipset, as a third is.
@@ -105,6 +110,41 @@ def riser_lanes(risers: Risers, setting: Setting) -> Finding | None:
     return at_least(riser.lanes, setting.min_lanes, why, "x16 ribbon risers, or layers in turn and patience")
 
 
+def _needs_resizable_bar(cards: Cards) -> bool:
+    return any(accelerators.by_id(name).vendor == "intel" for name in cards.accelerators)
+
+
+@match_rule(
+    "resizable-bar",
+    "memory of cards as the CPU maps it",
+    "",
+    cards=_needs_resizable_bar,
+    cpu=lambda cpu: cpu.series.resizable_bar,
+)
+def resizable_bar(cards: Cards, cpu: Cpu, setting: Setting) -> Finding | None:
+    """Judge Arc cards on CPUs whose boards do not map a card's whole memory.
+
+    Source: Intel, Arc desktop quick start guide: resizable BAR is required, with CPUs from the tenth generation of Core
+    and Ryzen 3000 on.
+    """
+    if not _needs_resizable_bar(cards):
+        return None
+    has = cpu.series.resizable_bar
+    why = f"Arc cards need resizable BAR; boards for {cpu.series.name} {'have' if has else 'lack'} it"
+    return holds(has, why, "a newer platform, or cards of another maker")
+
+
+@match_rule("switch-ports", "cards on a switch board", "cards", cards=lambda cards: cards.num)
+def switch_ports(cards: Cards, risers: Risers, setting: Setting) -> Finding | None:
+    """Compare the cards with those that a switch board takes; None without one."""
+    riser = risers.riser
+    if riser is None or not riser.ports:
+        return None
+    most = riser.ports * risers.num
+    why = f"{cards.num} cards on a switch board for {most}; cards that do not read each other share its slot"
+    return at_most(cards.num, most, why, "a second switch board, or fewer cards")
+
+
 @match_rule(
     "nvlink",
     "NVLink bridge",
@@ -150,6 +190,7 @@ def pooling(cards: Cards, bridges: tuple[Bridge, ...], setting: Setting) -> Find
 @sum_rule(
     "cpu-cores",
     "CPU cores",
+    severity="advice",
     unit="cores",
     needs={"cards": lambda cards, setting: float(CORES_PER_CARD * cards.num)},
     gives={"cpu": lambda cpu, setting: float(cpu.cores)},
@@ -164,6 +205,8 @@ def cores(actual: float, limit: float, machine: Assembly, setting: Setting) -> t
 CORES_OF_CLASS: Final = {0: 8, 1: 6, 2: 8}
 """Cores of the CPU that builders usually combine with a number of cards; four more for each further card. Tokenising,
 sampling and loading keep them busy. Own assumption; cards of 48 GB count as two."""
+MOST_CORES_OF_CLASS: Final = 24
+"""Cores from which more are never asked for. Own assumption."""
 LARGE_CARD_BYTES: Final = 48 * GB
 
 
@@ -185,9 +228,9 @@ def _class_of(cards: Cards) -> int:
 def cpu_class(cards: Cards, cpu: Cpu, setting: Setting) -> Finding:
     """Compare the CPU's cores with those that builders combine with as many cards."""
     num = _class_of(cards)
-    wanted = CORES_OF_CLASS.get(num, CORES_OF_CLASS[2] + 4 * (num - 2))
+    wanted = min(CORES_OF_CLASS.get(num, CORES_OF_CLASS[2] + 4 * (num - 2)), MOST_CORES_OF_CLASS)
     why = f"{cpu.cores} cores beside {cards.num or 'no'} cards; {wanted} are usual"
-    return at_least(cpu.cores, min(wanted, 24), why, f"a CPU with {wanted} cores")
+    return at_least(cpu.cores, wanted, why, f"a CPU with {wanted} cores")
 
 
 LINK_RULES: Final = (
@@ -196,6 +239,8 @@ LINK_RULES: Final = (
     generation,
     riser_length,
     riser_lanes,
+    switch_ports,
+    resizable_bar,
     nvlink,
     pooling,
     cores,

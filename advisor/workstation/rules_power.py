@@ -10,6 +10,7 @@ from advisor.workstation.assembly import (
     GRADE_UNKNOWN,
     OTHERS_W,
     PLUGS_UNKNOWN,
+    TYPICAL,
     Assembly,
     Cards,
     Setting,
@@ -133,11 +134,35 @@ def psu_plugs(cards: Cards, supplies: Supplies, setting: Setting) -> Finding:
                 needed += math.ceil(share / EIGHT_PIN_W - 1e-9)
     sixteen = sum(card.num_16_pin for card in cards.cards)
     wanted = f"{sixteen} x 16-pin, the rest 8-pin" if sixteen else "8-pin"
-    if any(PLUGS_UNKNOWN in psu.flags for psu in supplies.psus):
+    if needed and any(PLUGS_UNKNOWN in psu.flags for psu in supplies.psus):
         why = f"cards want {wanted}: {needed} 8-pin plugs (adapters included); no record counts those of the supply"
         return Finding(0, needed, False, why, "count them, or name another supply", True)
-    why = f"cards want {wanted}: {needed} 8-pin plugs (adapters included), the supply has {eight}"
-    return at_most(needed, eight, why, "a supply with more plugs, or a second supply")
+    why = f"cards want {wanted}: {needed} 8-pin plugs (adapters included), {_supply_words(supplies)} has {eight}"
+    return _as_known(at_most(needed, eight, why, "a supply with more plugs, or a second supply"), supplies)
+
+
+def _supply_words(supplies: Supplies) -> str:
+    return "a usual supply of this size" if _is_typical(supplies) else "the supply"
+
+
+def _is_typical(supplies: Supplies) -> bool:
+    return any(TYPICAL in psu.flags for psu in supplies.psus)
+
+
+def _as_known(finding: Finding, supplies: Supplies) -> Finding:
+    """Return the finding as unknown if it fails on the figures of a usual supply, which the user's may exceed."""
+    if finding.passed or not _is_typical(supplies):
+        return finding
+    return finding._replace(is_unknown=True, remedy="count the plugs of yours, or name its model")
+
+
+EPS_W: Final = 336.0
+"""Power that an 8-pin plug carries to a CPU [W]: four contacts of 7 A at 12 V (ATX12V design guide, EPS12V)."""
+
+
+def _eps_needed(cpu: Cpu) -> int:
+    """Number of 8-pin plugs that the CPUs need: one each, or as many as their power takes."""
+    return max(cpu.series.num_cpus, math.ceil(cpu.power_w / EPS_W))
 
 
 @match_rule(
@@ -145,16 +170,25 @@ def psu_plugs(cards: Cards, supplies: Supplies, setting: Setting) -> Finding:
     "power plugs for the CPU",
     "plugs",
     board=lambda board: board.num_eps,
-    supplies=_plugs_given,
+    cpu=_eps_needed,
+    supplies=lambda supplies: (
+        sum(psu.num_eps for psu in supplies.psus),
+        any(PLUGS_UNKNOWN in psu.flags for psu in supplies.psus),
+    ),
 )
-def eps_plugs(board: Board, supplies: Supplies, setting: Setting) -> Finding:
-    """Compare the 8-pin CPU plugs that the board takes with those of the supply."""
+def eps_plugs(board: Board, cpu: Cpu, supplies: Supplies, setting: Setting) -> Finding:
+    """Compare the 8-pin plugs that the CPU needs, of those that the board has, with those of the supply."""
+    wanted = min(_eps_needed(cpu), board.num_eps)
     given = sum(psu.num_eps for psu in supplies.psus)
-    if board.num_eps and any(PLUGS_UNKNOWN in psu.flags for psu in supplies.psus):
-        why = f"the board wants {board.num_eps} CPU plugs; no record counts those of the supply"
-        return Finding(0, board.num_eps, False, why, "count them, or name another supply", True)
-    why = f"the board wants {board.num_eps} CPU plugs, the supply has {given}"
-    return at_least(given, board.num_eps, why, "a supply with more CPU plugs")
+    spare = "" if wanted == board.num_eps else f" of the board's {board.num_eps}; the rest may stay empty"
+    # Every supply for a board has one such plug.
+    if wanted > 1 and any(PLUGS_UNKNOWN in psu.flags for psu in supplies.psus):
+        why = f"the CPU wants {wanted} plugs{spare}; no record counts those of the supply"
+        return Finding(0, wanted, False, why, "count them, or name another supply", True)
+    why = f"the CPU wants {wanted} plugs{spare}, {_supply_words(supplies)} has {given}"
+    if wanted <= 1:
+        return Finding(given, wanted, True, why)
+    return _as_known(at_least(given, wanted, why, "a supply with more CPU plugs"), supplies)
 
 
 GRADED_FROM_W: Final = 300.0

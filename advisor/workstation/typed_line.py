@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from advisor.catalog.errors import InputFileError
+from advisor.workstation.foreign_words import write_in_english
 
 _COUNT: Final = r"[-+−]?\d[\d,.]*"
 _BULLET: Final = re.compile(r"^\s*(?:[-*•–]\s+|\d{1,2}[.)]\s+(?=\S))")
@@ -14,11 +15,15 @@ _LEADING: Final = re.compile(
 )
 _LEADING_BARE: Final = re.compile(
     r"^\s*(\d{1,2})\s+(?!(?:gb|gib|tb|w|watts?|mm|cm|m|ghz|mhz|v|a|cores?|channels?|lanes?|bays?|slots?|ports?|pins?|"
-    r"phases?|u|nm|k|fans?|x)\b)(?=[A-Za-z])",
+    r"phases?|u|nm|k|fans?|x|pcs?|pieces?|units)\b)(?=[A-Za-z])",
     re.IGNORECASE,
 )
 """Number before a name without an `x`: `4 RTX 3090`. A number before a unit is a property of one part."""
-_BRACKETED: Final = re.compile(r"[(\[]\s*(?:[x×*]\s*(\d{1,5})|(\d{1,5})\s*[x×*])\s*[)\]]", re.IGNORECASE)
+_BRACKETED: Final = re.compile(
+    r"[(\[]\s*(?:[x×*]\s*(\d{1,5})|(\d{1,5})\s*[x×*]|(\d{1,2})|((?:a\s+)?pair|two|three|four|six|eight))\s*[)\]]",
+    re.IGNORECASE,
+)
+"""Number alone in brackets: `(x4)`, `(2)`, `(pair)`."""
 _LABELLED: Final = re.compile(
     r"[-–—,|(\[\s]*\b(?:lot|set|pack|bundle)\s+of\s+(\d{1,5})\b[)\]]?"
     r"|[(\[]?\b(?:qty|quantity|count)\b\.?\s*[:=]?\s*(\d{1,5})\s*[)\]]?"
@@ -63,9 +68,9 @@ LABELS: Final = {
 _LABEL: Final = re.compile(
     r"^\s*\**([A-Za-z][A-Za-z ]{1,19}?)\s*(?:\d+|\((?:s|x\d)\))?\**\s*(?::|=|\s[-–—]\s)\s*(?=\S)"
 )
-_NUMBER_WORDS: Final = {
+NUMBER_WORDS: Final = {
     **dict.fromkeys(("single", "one"), 1),
-    **dict.fromkeys(("dual", "twin", "two", "pair of", "couple of"), 2),
+    **dict.fromkeys(("dual", "twin", "two", "pair of", "couple of", "pair", "a pair"), 2),
     **dict.fromkeys(("three", "triple"), 3),
     **dict.fromkeys(("four", "quad"), 4),
     "five": 5,
@@ -78,13 +83,13 @@ _NUMBER_WORDS: Final = {
     "sixteen": 16,
 }
 _WORDED: Final = re.compile(
-    rf"^\s*(?:a\s+|an\s+|used\s+|new\s+)*({'|'.join(_NUMBER_WORDS)})[- ]+"
+    rf"^\s*(?:a\s+|an\s+|used\s+|new\s+)*({'|'.join(NUMBER_WORDS)})[- ]+"
     r"(?!channel|slot|fan|tower|rank|bios|band|port|chamber|psu\s+(?:adapter|cable|lead)|core|phase|height|sided)",
     re.IGNORECASE,
 )
 """Number in words at the start of a line; inside a line, `Dual` is a product's name or a property."""
 _OF_THEM: Final = re.compile(
-    rf"[-–—,(\s]+({'|'.join(_NUMBER_WORDS)}|both)\s+of\s+(?:them|these|those)\W*$", re.IGNORECASE
+    rf"[-–—,(\s]+({'|'.join(NUMBER_WORDS)}|both)\s+of\s+(?:them|these|those)\W*$", re.IGNORECASE
 )
 """Number in words at the end of a line: `RTX 6000 Ada, two of them`."""
 _CPU_NUMBER: Final = re.compile(
@@ -106,6 +111,8 @@ FOREIGN_PRICE: Final = re.compile(
 """Amount of money in another currency than US dollars."""
 _THOUSANDS: Final = re.compile(r"((?:\$|USD)\s*)(\d{1,3}(?:\.\d{1,2})?)\s*k\b", re.IGNORECASE)
 """Price in thousands: `$22k`."""
+_LAST_THOUSANDS: Final = re.compile(r"\s[-–—]\s*(\d{1,3}(?:\.\d{1,2})?)\s*k\s*$", re.IGNORECASE)
+"""Price in thousands at the end of a line, after a dash and without a currency: `- 9k`."""
 _AMOUNT: Final = r"-?\d[\d  ,.]*\d|-?\d"
 _EACH: Final = (
     r"each|ea\.?|apiece|a\s+piece|per\s+(?:card|piece|unit|gpu|part)|/\s*(?:each|ea|card|piece|pc|unit|gpu)"
@@ -171,7 +178,7 @@ def read_line(text: str, where: str) -> TypedLine:
         other, a count is not from 1 to 99, or the line is longer than any part's.
     """
     check_length(text, where)
-    category, unlabelled = split_off_label(_BULLET.sub("", text, count=1))
+    category, unlabelled = split_off_label(_BULLET.sub("", write_in_english(text), count=1))
     rest, price = _split_off_price(_UNIT_WORDS.sub(r"\1GB", unlabelled), where)
     quantity, rest, is_worded = _split_off_quantity(rest, where)
     claims: dict[str, int] = {}
@@ -180,7 +187,7 @@ def read_line(text: str, where: str) -> TypedLine:
         if match:
             claims[name] = int(match.group(1))
             rest = pattern.sub(" ", rest)
-    what = " ".join(_NOISE.sub(" ", rest).split())
+    what = re.sub(r"(?:\s[-–—+]+)+$", "", " ".join(_NOISE.sub(" ", rest).split()))
     if not what:
         raise InputFileError(f"{where}: {text!r} names no part", fix="e.g. 2x RTX 5090 $4500")
     line = TypedLine(
@@ -237,8 +244,9 @@ def _split_off_quantity(text: str, where: str) -> tuple[int, str, bool]:
         match = pattern.search(rest)
         if match is None or (pattern in (_LEADING, _LEADING_BARE) and _CPU_NUMBER.match(rest)):
             continue
-        typed = next(group for group in match.groups() if group)
+        typed = " ".join(next(group for group in match.groups() if group).lower().split())
         number = int(typed) if typed.isdecimal() and len(typed) <= len(str(MOST_OF_ONE)) else 0
+        number = NUMBER_WORDS.get(typed, number)
         if not 1 <= number <= MOST_OF_ONE:
             raise InputFileError(
                 f"{where}: {typed} of one part",
@@ -250,11 +258,11 @@ def _split_off_quantity(text: str, where: str) -> tuple[int, str, bool]:
     after = _OF_THEM.search(rest)
     if after is not None and rest[: after.start()].strip():
         word = " ".join(after.group(1).lower().split())
-        found.append(_NUMBER_WORDS.get(word, 2))
+        found.append(NUMBER_WORDS.get(word, 2))
         rest = rest[: after.start()]
     worded = _WORDED.match(rest)
     if worded is not None and rest[worded.end() :].strip():
-        found.append(_NUMBER_WORDS[" ".join(worded.group(1).lower().split())])
+        found.append(NUMBER_WORDS[" ".join(worded.group(1).lower().split())])
         rest = rest[worded.end() :]
         is_worded = len(found) == 1
     if len(set(found)) > 1:
@@ -269,6 +277,7 @@ def _split_off_quantity(text: str, where: str) -> tuple[int, str, bool]:
 def _split_off_price(text: str, where: str) -> tuple[str, _TypedPrice | None]:
     """Return the text without its price, and the price; None if the line states none."""
     text = _THOUSANDS.sub(lambda found: f"{found[1]}{float(found[2]) * 1000:.0f}", text)
+    text = _LAST_THOUSANDS.sub(lambda found: f" ${float(found[1]) * 1000:.0f}", text)
     foreign = FOREIGN_PRICE.search(text)
     if foreign is not None:
         raise foreign_price(foreign.group().strip(), where)
@@ -278,11 +287,13 @@ def _split_off_price(text: str, where: str) -> tuple[str, _TypedPrice | None]:
     last = _PRICE_LAST.search(text)
     dollar = _DOLLAR.search(text)
     if last is not None and (dollar is None or dollar.start() >= last.start() + len(last.group(1))):
-        rest = f"{text[: last.start()]} {text[last.end() :]}"
-        each = re.search(rf"^\s*(?:{_EACH})(?![A-Za-z])", text[last.end() :], re.IGNORECASE)
-        if each is not None:
-            rest = f"{text[: last.start()]} {text[last.end() + each.end() :]}"
-        return rest, _TypedPrice(price_number(last.group(1), where), is_each=each is not None)
+        head = text[: last.start()]
+        tail = text[last.end() :]
+        after = re.search(rf"^\s*(?:{_EACH})(?![A-Za-z])", tail, re.IGNORECASE)
+        ahead = re.search(r"\b(each|at)\s*$|@\s*$", head, re.IGNORECASE)
+        rest = f"{head[: ahead.start()] if ahead else head} {tail[after.end() :] if after else tail}"
+        is_each = after is not None or (ahead is not None and (ahead.group(1) or "").lower() != "at")
+        return rest, _TypedPrice(price_number(last.group(1), where), is_each=is_each)
     if dollar is None:
         return text, None
     match = _PRICE.search(text)

@@ -30,6 +30,10 @@ from advisor.workstation.rules_systems import judge_system
 WORST_LINK: Final = (3, 1)
 """PCIe generation and lanes of a card on an unknown board with three or more, or where no board is known to carry as
 many: those of a mining board's riser."""
+LEAST_SERVER_LANES: Final = 40
+"""Lanes for slots from which a CPU is one of workstations and servers, for which no board for miners is sold."""
+IN_THE_MACHINE: Final = "in the price of the machine"
+"""Source of the price of a part that is sold with its machine."""
 OWNED: Final = "you have it"
 """Source of the price of a part that the user has."""
 TWO_SOCKETS_FRACTION: Final = 0.7
@@ -76,6 +80,8 @@ def links_of(machine: Assembly, cards: Cards) -> tuple[int, int]:
     """Return PCIe generation and lanes of the narrowest card's link; those of the worst known board if no source states
     them, so that an unknown board is never better than a known one."""
     riser = machine.risers.riser if machine.risers.num else None
+    if riser is not None and riser.ports:
+        return riser.pcie_generation, lanes_behind_switch(cards)
     carried = riser.lanes if riser is not None else 16
     if machine.board is not None:
         lanes = lanes_of(cards, machine.board)
@@ -89,10 +95,19 @@ def links_of(machine: Assembly, cards: Cards) -> tuple[int, int]:
         for board in parts.planner_parts(Board)
         if (not sockets or board.socket in sockets) and lanes_of(cards, board)
     ]
-    if machine.board is None and cards.num > 2:
+    is_desktop = machine.cpu is None or machine.cpu.series.all_slot_lanes < LEAST_SERVER_LANES
+    if machine.board is None and cards.num > 2 and is_desktop:
         return WORST_LINK  # an unknown board for so many cards may be one for miners
     generation, lanes_each = min(known, key=lambda link: link[1] * 2 ** link[0], default=WORST_LINK)
     return generation, min(lanes_each, carried)
+
+
+def lanes_behind_switch(cards: Cards) -> int:
+    """Return the lanes that each card on a switch board has for traffic with the others: all sixteen if cards read each
+    other, else a share of the slot, through which all of it goes to the host and back; a power of two."""
+    if all(accelerators.by_id(name).pcie_peer_to_peer for name in cards.accelerators):
+        return 16
+    return max(1, 16 >> (cards.num - 1).bit_length())
 
 
 def known_host_bytes_per_s(machine: Assembly) -> float:
@@ -183,6 +198,8 @@ def _bill_lines(
     """Return the lines of a bill for some equal parts: those that the user has, at no price, then those to buy."""
     held = sum(count for _, one, count in have.bill() if one == part) if have is not None else 0
     owned = min(held, num)
+    if part.sold_with:
+        return [_line_of_machine(category, part, num, book)]
     lines = []
     if owned:
         free = part_line(category, part, owned, None)
@@ -190,6 +207,15 @@ def _bill_lines(
     if num > owned:
         lines.append(part_line(category, part, num - owned, price_of(part, book)))
     return lines
+
+
+def _line_of_machine(category: str, part: Part, num: int, book: PriceBook) -> PartLine:
+    """Return the line of a part that is sold with a machine: the board bears the price of all."""
+    if isinstance(part, Board):
+        machine = next(one for one in parts.used_machines() if one.name == part.sold_with)
+        return replace(part_line(category, part, num, book.get(machine.price_key)), name=machine.name)
+    line = part_line(category, part, num, None)
+    return replace(line, unit_price_usd=0.0, price_basis="user", source=IN_THE_MACHINE)
 
 
 def build_from_lines(

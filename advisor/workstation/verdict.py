@@ -8,7 +8,7 @@ from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.part_prices import PriceBook
 from advisor.catalog.schema.part import Cpu
 from advisor.catalog.units import GB
-from advisor.workstation.assembly import Check, Memory, Setting, Severity, slot_widths
+from advisor.workstation.assembly import SERVER, Check, Memory, Setting, Severity, slot_widths
 from advisor.workstation.candidates import all_candidates
 from advisor.workstation.knee import speed_of
 from advisor.workstation.listing import PAIRED_SOCKETS, Listing
@@ -38,8 +38,8 @@ PLACES: Final = {
 
 LEAST_SYSTEM_BYTES: Final = 60 * GB
 """Drive space of an operating system with drivers, an engine and its libraries [bytes]. Own assumption."""
-SERVER: Final = "server"
-"""Flag of a board that is sold as a whole server, with its case, coolers and supplies."""
+OF_SLOTS: Final = frozenset(("pcie-lanes", "cpu-lanes", "slots", "riser-lanes"))
+"""Rules on the slots of a board, which do not concern cards on a switch board."""
 STARTS_WITH: Final = frozenset(("cpu", "board", "memory", "supplies"))
 """Places without which a machine does not start."""
 LANES_ON_UNKNOWN_BOARDS: Final = 8
@@ -92,7 +92,13 @@ def judge_listing(listing: Listing, question: Question, book: PriceBook, *, bett
         *price_checks(listing),
     ]
     bounds = {check.rule for check in extra}
-    kept = [check for check in build.checks if not (check.is_unknown and check.rule in bounds)]
+    riser = listing.machine.risers.riser
+    skipped = OF_SLOTS if riser is not None and riser.ports else frozenset()
+    kept = [
+        check
+        for check in build.checks
+        if not (check.is_unknown and check.rule in bounds) and check.rule not in skipped
+    ]
     checks = sorted((*kept, *extra), key=worst_first)
     build = replace(build, checks=tuple(checks))
     total = sum(
@@ -267,11 +273,15 @@ def bound_checks(listing: Listing, setting: Setting) -> list[Check]:
     if machine.board is None and machine.memory is not None and machine.cpu is not None:
         found.append(_memory_of_cpu(machine.memory, machine.cpu))
     cards = machine.cards
+    if machine.risers.riser is not None and machine.risers.riser.ports:
+        return found
     if cards is None or not cards.cards or (machine.board is not None and lanes_of(cards, machine.board)):
         return found
     if machine.cpu is not None:
         given = machine.cpu.series.all_slot_lanes
+        riser = machine.risers.riser
         each = max(setting.min_lanes, LANES_ON_UNKNOWN_BOARDS)
+        each = min(each, riser.lanes) if riser is not None and machine.risers.num else each
         wanted = each * cards.num
         why = (
             f"{cards.num} cards at x{each} want {wanted} lanes on any board; {machine.cpu.name} gives "

@@ -112,6 +112,10 @@ class LaunchFlags(Record):
     """Flag of expert parallelism; may contain {ep}."""
     data_parallel: str = ""
     """Flag of attention data parallelism inside a replica; may contain {dp}."""
+    dispatch: str = ""
+    """Option with which tokens go to the ranks of their experts alone, instead of to all ranks."""
+    micro_batches: str = ""
+    """Option with which two halves of a batch take turns, so that one computes while the other's tokens travel."""
     weights: dict[str, str] = Field(default_factory=dict)
     """Flag that quantises a 16-bit checkpoint on loading, by weight format."""
     kv: dict[str, str] = Field(default_factory=dict)

@@ -26,6 +26,8 @@ class Part(Record):
     flags: tuple[str, ...] = ()
     """Doubts about the figures: unverified (the entry was not checked by hand), layout_assumed, ..."""
     source: str = "OpenDB"
+    sold_with: str = ""
+    """Name of the whole machine in whose price the part is; empty if it is sold alone."""
 
     @property
     def price_classes(self) -> tuple[str, ...]:
@@ -82,6 +84,8 @@ class CpuSeries(Record):
     an entry runs at the rate of its kit."""
     ram_full_mts: dict[str, float] = Field(default_factory=dict)
     """Highest transfer rate with two modules a channel, by kind of module [MT/s]."""
+    resizable_bar: bool = True
+    """Whether boards for these CPUs map the whole memory of a card."""
     source: str = ""
 
     @property
@@ -157,6 +161,8 @@ class Board(Part):
     ecc: bool = False
     sockets: int = Field(default=1, ge=1, le=2)
     """Number of CPUs that the board takes."""
+    has_switch: bool = False
+    """Whether slots share lanes of the CPU through a PCIe switch, so that they may have more than the CPU."""
 
     @property
     def price_classes(self) -> tuple[str, ...]:
@@ -176,7 +182,7 @@ class RamKit(Part):
     ram_type: str
     registered: bool
     ecc: bool
-    modules: int = Field(ge=1, le=16)
+    modules: int = Field(ge=1, le=48)
     module_bytes: float = Field(gt=0)
     speed_mts: float = Field(gt=0)
 
@@ -260,12 +266,14 @@ class Storage(Part):
 
 
 class Riser(Part):
-    """Cable from a slot to a card."""
+    """Link from a slot to a card beside the board: a cable, an external dock, or a switch board for several cards."""
 
     pcie_generation: int
     length_m: float = Field(gt=0)
     lanes: int = Field(default=16, ge=1, le=16)
     """Number of lanes that the cable carries."""
+    ports: int = Field(default=0, ge=0, le=16)
+    """Number of cards that a switch board takes on one slot, whose lanes they share; 0 for anything else."""
 
     @property
     def price_classes(self) -> tuple[str, ...]:
@@ -321,6 +329,23 @@ class System(Part):
     @property
     def price_classes(self) -> tuple[str, ...]:
         return (f"system/{self.id}",)
+
+
+class UsedMachine(Record):
+    """Machine that is sold second-hand as a whole, without cards and drives."""
+
+    id: str
+    name: str
+    cpu: Cpu
+    board: Board
+    memory: RamKit
+    psu: Psu
+    case: Case
+    cooler: Cooler
+
+    @property
+    def price_key(self) -> str:
+        return f"host/{self.id}"
 
 
 class PowerFloor(Record):

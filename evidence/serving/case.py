@@ -65,6 +65,7 @@ INPUT_COLUMNS: Final = (
     "script",
     "memory_fraction",
     "enforce_eager",
+    "slow_host",
 )
 """Columns that a prediction may read. `notes`, `source`, `source_ref`, tier and group are not among them."""
 
@@ -161,6 +162,8 @@ class ServingCase:
     memory_fraction: float | None = None
     """Fraction of the memory that the engine was allowed; None if the row does not state it."""
     enforce_eager: bool = False
+    slow_host: bool = False
+    """Whether the host is as slow as the slowest that was measured."""
     """Whether the engine captured no decode graphs."""
 
     @property
@@ -226,6 +229,7 @@ def parse_case(row: Mapping[str, str], row_number: int, view: View = "replay") -
         view=view,
         memory_fraction=cells.positive("memory_fraction"),
         enforce_eager=cells.text("enforce_eager") in ("1", "1.0", "true"),
+        slow_host=cells.text("slow_host") in ("1", "1.0", "true"),
         **{name: cells.whole(name) for name in _POOL_SIZES},
         **{name: cells.degree(name) for name in _PREFILL_DEGREES},
     )

@@ -69,6 +69,7 @@ def replica_of(
         micro_batch_tokens=_micro_batch_tokens(case, deployment),
         memory_fraction=case.memory_fraction,
         enforce_eager=case.enforce_eager,
+        slow_host=case.slow_host,
         prefix_caching=not case.prefix_cache_off,
         version=case.engine_version,
         date=case.date,

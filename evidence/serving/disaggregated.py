@@ -10,7 +10,8 @@ from advisor.evidence.serving.recipe import costs_of, decode_slots_for, recipe_f
 from advisor.simulator.deployment import Deployment
 from advisor.simulator.disaggregation import DisaggregatedModel, PoolPlan, model_disaggregated
 from advisor.simulator.engine_costs import EngineCosts
-from advisor.simulator.graph.model import is_moe, routed_layers
+from advisor.simulator.graph.model import is_moe
+from advisor.simulator.layout import with_copies
 from advisor.simulator.replica_model import EngineSettings
 from advisor.simulator.serving import ClosedLoop, Workload
 from advisor.simulator.serving.disaggregated import simulate_disaggregated
@@ -31,9 +32,9 @@ def disaggregated_model(
     Raises: AdvisorError: a pool's size is not stated, or does not divide among its workers.
     Source: own composition; columns as in docs/validation.md.
     """
-    decode_worker = _balance_experts(_decode_worker(case, decode_worker))
+    decode_worker = with_copies(_decode_worker(case, decode_worker))
     decode_workers = _num_workers(case.num_decode_workers, case.decode_gpus, decode_worker, "decode")
-    prefill_worker = _balance_experts(_prefill_worker(case, decode_worker))
+    prefill_worker = with_copies(_prefill_worker(case, decode_worker))
     prefill_workers = _num_workers(case.num_prefill_workers, case.prefill_gpus, prefill_worker, "prefill")
     scale = mean_share(case)
     settings = EngineSettings(
@@ -109,13 +110,6 @@ def _prefill_worker(case: ServingCase, decode_worker: Deployment) -> Deployment:
         data_parallel=dp,
         expert_parallel=ep if (tp * dp) % ep == 0 else 1,
     )
-
-
-def _balance_experts(worker: Deployment) -> Deployment:
-    """Return a worker with as many redundant experts as make the slots divide among the ranks; it could not have
-    started without."""
-    parts = [experts for _, experts in routed_layers(worker.model)]
-    return replace(worker, redundant_experts=-parts[0].num_experts % worker.expert_parallel if parts else 0)
 
 
 def _num_workers(stated: int | None, gpus: int | None, worker: Deployment, name: str) -> int:

@@ -24,6 +24,7 @@ from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import Method, TrainingJob
 from advisor.simulator.training.plan import RECOMPUTES, Sharding, TrainingPlan
 from advisor.simulator.training.release_months import release_month
+from advisor.simulator.training.releases import features_of_compilation
 from advisor.simulator.training.switches import (
     OTHER_WORDS,
     Switches,
@@ -117,9 +118,6 @@ _PRECISION_PARTS: Final = (
 that the name contains decides."""
 _DEFAULT_SEQUENCE: Final = {"maxtext": 2048}
 _ROUNDS: Final = 8
-_COMPILED_LOSS_SINCE: Final = "2025-04"
-"""Month from which torchtitan compiles the loss with the model. Source: pytorch/torchtitan, commit bbb1b616e
-(2025-04-02), build_loss_fn."""
 _DEFAULT_RANK: Final = 16
 _ULYSSES_ONLY: Final = ("peft",)
 """Families whose only context parallelism exchanges heads: recipes on transformers (ms-swift, XTuner, axolotl)."""
@@ -306,9 +304,9 @@ def _job(
             unstated.discard("recompute")
             plan = replace(plan, recompute="modules" if recipe.recomputes else "none")
     features |= {name for name in ("compile", "async_tp") if cells.flag(name)}
-    month = release_month(family, version) or release_month(family, date)
-    if family == "torchtitan" and "compile" in features and month >= _COMPILED_LOSS_SINCE:
-        features |= {"fused_ce"}
+    features |= features_of_compilation(
+        family, features, release_month(family, version) or release_month(family, date)
+    )
     features |= {"paged_optimizer"} if paged else set()
     features |= {"fused_optimizer"} if "fused" in cells.text("optimizer").casefold() else set()
     return plan, TrainingJob(

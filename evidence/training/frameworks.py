@@ -5,68 +5,11 @@ from collections.abc import Mapping
 from typing import Final
 
 from advisor.catalog.schema import Model
+from advisor.simulator.training.families import named_family
 from advisor.simulator.training.job import OPTIMIZERS, Optimizer
 from advisor.simulator.training.plan import Schedule
 from advisor.simulator.training.releases import features_at
 
-_FAMILIES: Final = (
-    ("maxtext", ("maxtext", "jax", "pax", "t5x", "saxml", "levanter", "easylm")),
-    ("torchtitan", ("torchtitan", "titan")),
-    ("deepspeed", ("deepspeed", "internevo", "internlm", "colossal", "habana", "gaudi")),
-    (
-        "peft",
-        (
-            "peft",
-            "transformers",
-            "unsloth",
-            "axolotl",
-            "trl",
-            "llama-factory",
-            "llamafactory",
-            "hugging",
-            "xtuner",
-            "ms-swift",
-        ),
-    ),
-    (
-        "fsdp",
-        (
-            "fsdp",
-            "automodel",
-            "composer",
-            "llm-foundry",
-            "mosaic",
-            "torchtune",
-            "litgpt",
-            "lightning",
-            "fms",
-            "nanogpt",
-            "nanochat",
-        ),
-    ),
-    (
-        "megatron",
-        (
-            "megatron",
-            "nemo",
-            "hai-llm",
-            "hai_llm",
-            "hai llm",
-            "nvidia",
-            "ngc",
-            "primus",
-            "mcore",
-            "bridge",
-            "simumax",
-            "nanotron",
-            "neuron",
-            "nxd",
-            "cuda",
-            "mxnet",
-        ),
-    ),
-)
-"""Words by family; the first family with a word that the name contains applies."""
 _SCHEDULES: Final[Mapping[Schedule, tuple[str, ...]]] = {
     "dualpipe": ("dualpipe",),
     "zbv": ("zbv", "zerobubblev", "vschedule"),
@@ -82,11 +25,9 @@ def family_of(framework: str, sharding: str) -> str:
 
     Assumes: what is not recognised is plain PyTorch (fsdp), unless it divides the optimizer alone.
     """
-    words = framework.casefold()
-    for family, names in _FAMILIES:
-        if any(name in words for name in names):
-            return family
-    if "torch" in words or sharding in ("fsdp", "hsdp", "zero3", ""):
+    if named := named_family(framework):
+        return named
+    if "torch" in framework.casefold() or sharding in ("fsdp", "hsdp", "zero3", ""):
         return "fsdp"
     return "deepspeed"
 

@@ -10,13 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from advisor.catalog.schema import GroupedQueryAttention, Model
-from advisor.catalog.training import software_of
+from advisor.catalog.training import first_releases, software_of
 from advisor.evidence.training.case import TrainingCase, usual_accumulation
 from advisor.simulator.graph.model import num_experts
 from advisor.simulator.training.framework_costs import FrameworkCosts
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory import MemoryColumns, fits, peak_memory
 from advisor.simulator.training.plan import PlanLattice, Recompute, Schedule, TrainingPlan
+from advisor.simulator.training.release_months import last_month_of
 from advisor.simulator.training.step import StepColumns, step_time
 
 _PARTS: Final = 4
@@ -206,9 +207,21 @@ def _chunked_plans(case: TrainingCase, plan: TrainingPlan) -> Iterator[TrainingP
             yield replace(plan, virtual_stages=chunks, schedule=schedule)
 
 
+def _names_modules(case: TrainingCase) -> bool:
+    """Whether a row's word "selective" leaves open which modules are recomputed, as since Megatron's
+    --recompute-modules.
+
+    Source: catalog/data/training/releases.toml.
+    """
+    first = first_releases().get((case.job.framework, "recomputed modules"))
+    return first is not None and last_month_of(case.job) >= first.month
+
+
 def _recomputations(case: TrainingCase, plan: TrainingPlan) -> Iterator[tuple[Recompute, int]]:
     if "recompute" not in case.unstated:
         yield plan.recompute, plan.recompute_layers
+        if plan.recompute == "selective" and _names_modules(case):
+            yield "modules", -1
         return
     yield "none", -1
     if software_of(case.job.framework, case.job.software).recomputes_all_or_none:

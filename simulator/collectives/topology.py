@@ -11,6 +11,8 @@ from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA, MICROSECOND_S
 PCIE_LANE_BYTES_PER_S: Final[dict[int, float]] = {
     generation: giga_transfers * GIGA * coding / 8.0
     for generation, giga_transfers, coding in (
+        (1, 2.5, 8 / 10),
+        (2, 5.0, 8 / 10),
         (3, 8.0, 128 / 130),
         (4, 16.0, 128 / 130),
         (5, 32.0, 128 / 130),

@@ -37,6 +37,7 @@ CATEGORIES = (
     "experts",
     "state_space",
     "collectives",
+    "exchange",
     "small_operators",
     "head",
     "attention",
@@ -295,12 +296,14 @@ class _Pricing:
         dense: Part = "shared_experts" if part.experts is not None else "feed_forward"
         _add(parts, "feed_forward", self._matmuls_s(part.local(tp), dense))
         _add(parts, "small_operators", self._small_s([2.0 * self.hidden, *part.pass_widths(tp)]))
+        if part.experts is not None and self.deployment.data_parallel > 1:
+            experts_s, exchange_s = self._exchanged_s(part.experts)
+            _add(parts, "experts", experts_s)
+            _add(parts, "exchange", exchange_s)
+            return
         if part.experts is not None:
             _add(parts, "experts", self._experts_s(part.experts))
-        if part.experts is not None and self.deployment.data_parallel > 1:
-            _add(parts, "collectives", self._exchange_s(part.experts))
-        else:
-            self._all_reduce(parts, self.hidden * _BYTES)
+        self._all_reduce(parts, self.hidden * _BYTES)
 
     def _matmuls_s(
         self, projections: tuple[Projection, ...], part: Part, *, core: bool = False
@@ -315,7 +318,7 @@ class _Pricing:
             )
         return seconds
 
-    def _experts_s(self, experts: Experts) -> FloatArray:
+    def _experts_s(self, experts: Experts, *, dispatched: bool = False) -> FloatArray:
         layer = ExpertLayer(
             hidden_size=experts.hidden_size,
             intermediate_size=experts.intermediate_size,
@@ -324,8 +327,9 @@ class _Pricing:
             tensor_parallel=self.deployment.expert_tensor_parallel,
             expert_parallel=self.deployment.expert_parallel,
             gated=experts.gated,
+            is_balanced=self.deployment.redundant_experts > 0,
         )
-        return self.library.experts_s(self.at.tokens, self.expert_key, layer)
+        return self.library.experts_s(self.at.tokens, self.expert_key, layer, dispatched=dispatched)
 
     def _small_s(self, widths: list[float]) -> FloatArray:
         """Time of small operators that read and write the given numbers of 16-bit values per token [s]."""
@@ -337,20 +341,25 @@ class _Pricing:
             num_bytes = self.at.rank_tokens * token_bytes
             _add(parts, "collectives", all_reduce_s(num_bytes, self.tp_group, algorithm=self.all_reduce))
 
-    def _exchange_s(self, experts: Experts) -> FloatArray:
-        """Time to send tokens of all attention ranks to their experts and back, in the cheaper of an engine's ways [s].
+    def _exchanged_s(self, experts: Experts) -> tuple[FloatArray, FloatArray]:
+        """Time of routed experts whose tokens come from several attention ranks, and of the way there and back [s], in
+        the cheaper of an engine's ways.
 
-        Either every rank gathers all tokens and sums are scattered back; or, if whole experts are on ranks, each
-        token goes to the ranks of its experts alone: low-latency kernels for decode, normal ones for prompts.
+        Either every rank gathers all tokens and sums are scattered back; or, if whole experts are on ranks, each token
+        goes to the ranks of its experts alone: low-latency kernels for decode, normal ones for prompts. Kernels that
+        hold all tokens pass the rows of other ranks' experts through memory too.
+
+        Assumes: within a node kernels hold all tokens whatever brought them.
         """
         tokens = self.at.tokens
         deployment = self.deployment
         num_bytes = tokens * self.hidden * _BYTES
         gathered_s = all_gather_s(num_bytes, self.stage_group) + reduce_scatter_s(num_bytes, self.stage_group)
+        on_all_s = self._experts_s(experts)
         if deployment.expert_parallel < deployment.ranks_per_stage:
-            return np.asarray(gathered_s)
+            return on_all_s, np.asarray(gathered_s)
         mode: Mode = "low_latency" if self.at.decode else "normal"
-        dispatch_s, combine_s = (
+        sent_s = sum(
             exchange_s(
                 tokens / deployment.ranks_per_stage,
                 experts.hidden_size,
@@ -361,7 +370,9 @@ class _Pricing:
             )
             for exchange_s in (moe_dispatch_s, moe_combine_s)
         )
-        return np.minimum(gathered_s, dispatch_s + combine_s)
+        on_own_s = self._experts_s(experts, dispatched=True) if deployment.can_dispatch else on_all_s
+        dispatches = on_own_s + sent_s < on_all_s + gathered_s
+        return np.where(dispatches, on_own_s, on_all_s), np.where(dispatches, sent_s, gathered_s)
 
 
 def _formats(weight_dtype: str, deployment: Deployment) -> tuple[str, str]:

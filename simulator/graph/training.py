@@ -227,9 +227,10 @@ def selective_kept_tensors(
 
     Megatron recomputes attention's core: its scores go, flash attention keeps none anyway. torchtitan keeps the
     layer's input, attention's output and `every_second` matmul: queries, values, the first and the last
-    matrix of the feed-forward part.
+    matrix of the feed-forward part. A compiled layer saves no value that no gradient needs: not the last matrix's.
 
-    Source: Korthikanti et al. (arXiv:2205.05198) section 5; torchtitan distributed/activation_checkpoint.py.
+    Source: Korthikanti et al. (arXiv:2205.05198) section 5; torchtitan distributed/activation_checkpoint.py; PyTorch,
+        torch/_functorch/partitioners.py.
     """
     if not every_second:
         if layer.mixer is None or not style.score_tokens:
@@ -237,6 +238,8 @@ def selective_kept_tensors(
         without = layer.mixer.kept_tensors(replace(style, score_tokens=0))
         return kept + without + layer.mixer.kept_tensors(style).times(-1.0)
     found = KeptTensors(residual=WIDE * hidden)
+    if style.compiled and layer.feed_forward is not None:
+        found += KeptTensors(residual=-WIDE * hidden)
     found += (
         layer.mixer.every_second(kept) if layer.mixer is not None else KeptTensors(sharded=kept.sharded / 2.0)
     )

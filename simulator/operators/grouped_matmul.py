@@ -87,6 +87,7 @@ def moe_s(
     gated: bool = True,
     skew: float = TYPICAL_SKEW,
     block_rows: float = 0.0,
+    dispatched: bool = False,
 ) -> FloatArray:
     """Time of the routed experts of one layer on the busiest accelerator, without all-to-all [s].
 
@@ -96,7 +97,8 @@ def moe_s(
     Assumes: num_tokens are the tokens of the whole expert-parallel group before routing; routing is random,
     popularity has the coefficient of variation `skew`; weights are cold. Kernels that pad the rows of each expert
     to whole blocks of `block_rows`, 1 where shapes are fixed, read the weights of all; 0 leaves experts without rows
-    out.
+    out. If tokens were `dispatched`, a rank holds the rows of its own experts only; otherwise every rank holds all
+    tokens, and those of other ranks' experts pass through memory too.
     Raises: KeyError: the device has no 16-bit peak.
     Error: `residual` of the catalog record, measured by evidence/fit/grouped_matmul.py.
     Source: own model, fitted to MoE measurements of ai-dynamo/aiconfigurator (Apache-2.0).
@@ -107,6 +109,9 @@ def moe_s(
     load = expert_load(tokens, num_experts, experts_per_token, expert_parallel, skew)
     if block_rows:
         load = padded_load(load, num_experts / expert_parallel, block_rows)
+    if dispatched:
+        load = replace(load, all_rows=load.rows)
+        tokens = np.minimum(tokens, load.rows)
     return experts_s(tokens, shape, load, device, efficiency)
 
 
@@ -215,7 +220,7 @@ def _grouped_s(
     form = FORMATS[e.dtype]
     peak = peak_flop_per_s(e.dtype, device)
     relative = relative_sm_rate(datasheet_peak_flop_per_s(e.dtype, device), device, e.sm_flop_per_cycle)
-    sm_flop_per_s = peak * rate_fraction(e.compute_fraction, relative) / device.num_sms
+    fraction = rate_fraction(e.compute_fraction, relative)
     traffic = form.weight_bytes * columns * depth * load.active_experts
     memory_s = traffic / (device.bandwidth_bytes_per_s * e.memory_fraction)
     latency_s = np.asarray(depth * e.depth_cycles / device.clock_hz)
@@ -224,7 +229,11 @@ def _grouped_s(
         for tile_columns in _TILE_COLUMNS:
             num_tiles = row_tiles * np.ceil(columns / tile_columns)
             work = tile_flop(tile_rows, tile_columns, depth, e.ramp_depth * relative, e.tile_half * relative)
-            compute_s = paid_waves(num_tiles, device.num_sms, e.wave_smoothing) * work / sm_flop_per_s
+            measured = tile_flop(tile_rows, tile_columns, depth, e.ramp_depth, e.tile_half)
+            # A slower unit takes no less time than the measured one.
+            work = np.maximum(work / fraction, relative * measured / e.compute_fraction)
+            waves = paid_waves(num_tiles, device.num_sms, e.wave_smoothing)
+            compute_s = waves * work * device.num_sms / peak
             best = np.minimum(best, overlapped_s(np.maximum(compute_s, latency_s), memory_s, e.overlap_norm))
     return best
 

@@ -338,13 +338,9 @@ def _compute_s(
     peak = peak_flop_per_s(e.dtype, device)
     relative = relative_sm_rate(datasheet_peak_flop_per_s(e.dtype, device), device, e.sm_flop_per_cycle)
     waves = paid_waves(num_tiles, device.num_sms, e.wave_smoothing)
-    work = tile_flop(
-        kernels.tile_rows,
-        kernels.tile_columns,
-        depth / kernels.split,
-        e.ramp_depth * relative,
-        e.tile_half * relative,
-    )
+    shape = kernels.tile_rows, kernels.tile_columns, depth / kernels.split
+    work = tile_flop(*shape, e.ramp_depth * relative, e.tile_half * relative)
+    measured = tile_flop(*shape, e.ramp_depth, e.tile_half)
     flop_per_sm = 2.0 * volume / device.num_sms
     most = max(0.0, (1.0 + e.throttle) * relative - 1.0)
     slow = 1.0 + most * flop_per_sm / (flop_per_sm + e.throttle_flop)
@@ -352,8 +348,9 @@ def _compute_s(
     if FORMATS[e.dtype].is_unpacked:
         # Other instructions of the SM unpack the weights; a slower matrix unit waits a smaller part of its time.
         fraction = 1.0 / (1.0 + (1.0 / fraction - 1.0) * relative)
-    sm_flop_per_s = peak * fraction / device.num_sms
-    return np.asarray(waves * work / sm_flop_per_s * slow)
+    # A slower unit takes no less time than the measured one.
+    each = np.maximum(work / fraction, relative * measured / e.compute_fraction)
+    return np.asarray(waves * each * device.num_sms / peak * slow)
 
 
 def _memory_s(

@@ -11,10 +11,9 @@ from advisor.catalog.terms import Terms
 from advisor.catalog.units import TERA
 from advisor.simulator.terms import TermCase, fill_record, find, value
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.release_months import year_month_of
+from advisor.simulator.training.release_months import UNDATED, year_month_of
 
 _LEAST_SCALE: Final = 0.9
-_UNDATED: Final = "2026-04"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,7 @@ def framework_costs(job: TrainingJob, architecture: str, terms: Terms | None = N
     Assumes: a job without a date runs on releases of spring 2026.
     Source: catalog/data/terms.csv; evidence/fit/training.py.
     """
-    era = year_month_of(job) or _UNDATED
+    era = year_month_of(job) or UNDATED
     attention = "unfused_attention" if "unfused_attention" in job.features else "fused_attention"
     case = TermCase(job.framework, date=era, architecture=architecture, operator=attention)
     found = (

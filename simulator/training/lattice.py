@@ -151,7 +151,9 @@ def _schedules(stages: int, num_layers: int, limits: LatticeLimits) -> Iterator[
 
 def _all_schedules(stages: int, num_layers: int, limits: LatticeLimits) -> Iterator[tuple[Schedule, int]]:
     if stages == 1:
-        yield "1f1b", 1
+        # A schedule that the user states orders stages, so that a plan without a pipeline does not have it.
+        if "1f1b" in limits.schedules or not limits.are_stated:
+            yield "1f1b", 1
         return
     most = num_layers if limits.are_stated else _MOST_VIRTUAL_STAGES
     for schedule in limits.schedules:

@@ -13,6 +13,7 @@ from advisor.simulator.training.lattice import model_limits
 from advisor.simulator.training.launch_start import megatron_start, nemo_start, torchtitan_start
 from advisor.simulator.training.launch_tuning import deepspeed_flags, deepspeed_runs, trl_flags, trl_runs
 from advisor.simulator.training.plan import Schedule, TrainingPlan
+from advisor.simulator.training.schedule_orders import CHUNKS
 from advisor.simulator.training.stages import chunk_sizes
 
 TORCH_SCHEDULES: Final[dict[Schedule, str]] = {
@@ -119,6 +120,7 @@ def _all_flags(
         length = f" --train-iters {num_steps}" if num_steps else ""
         found["megatron-lm"] = f"{megatron_start(job, plan, node_size)} {options}{length}"
         is_usual = job.optimizer in _NEMO_OPTIMIZERS and not plan.offload_activations
+        is_usual = is_usual and "unfused_attention" not in job.features
         if is_usual and defines_model("nemo", job.model.family):
             overrides = nemo_flags(job, plan, on_bus=on_bus, layout=layout)
             length = f" train.train_iters={num_steps}" if num_steps else ""
@@ -157,7 +159,6 @@ def _torchtitan_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
     option; layers are recomputed all, or one in a fixed number.
     """
     parts = (plan.offload_optimizer, plan.offload_parameters)
-    stages = plan.pipeline_parallel * plan.virtual_stages
     return (
         defines_model("torchtitan", job.model.family)
         and plan.schedule in TORCH_SCHEDULES
@@ -169,7 +170,7 @@ def _torchtitan_runs(job: TrainingJob, plan: TrainingPlan) -> bool:
         and not plan.offload_activations
         and plan.recompute != "modules"
         and _every_so_many(job, plan) is not None
-        and (plan.pipeline_parallel == 1 or _shorter_ends(job, plan, stages) is not None)
+        and (plan.pipeline_parallel == 1 or _shorter_ends(job, plan) is not None)
     )
 
 
@@ -182,13 +183,28 @@ def _every_so_many(job: TrainingJob, plan: TrainingPlan) -> int | None:
     return None if rest or not plan.recompute_layers else every
 
 
-def _shorter_ends(job: TrainingJob, plan: TrainingPlan, chunks: int) -> int | None:
+def _titan_chunks(plan: TrainingPlan) -> int:
+    """Number of chunks of the model that all stages hold together: two each in the folded schedules."""
+    return plan.pipeline_parallel * CHUNKS.get(plan.schedule, plan.virtual_stages)
+
+
+def _shorter_ends(job: TrainingJob, plan: TrainingPlan) -> int | None:
     """Number of layers by which the first and the last chunk are shorter than the others, 0 or 1; None for another
-    number."""
+    number.
+
+    A remainder goes to the first chunks, which only DualPipe leaves without more micro-batches than the others hold.
+
+    Source: pytorch/torchtitan 0.2.0, distributed/pipeline_parallel.py, generate_llm_fqn_per_model_part.
+    """
     layers = model_limits(job.model).num_layers
+    chunks = _titan_chunks(plan)
     for fewer in (0, 1):
+        held = layers + 2 * fewer
+        divides = (
+            held % chunks == 0 if plan.schedule != "dualpipe" else -(-held // -(-held // chunks)) == chunks
+        )
         uneven = plan.first_stage_layers or plan.last_stage_layers
-        if (layers + 2 * fewer) % chunks == 0 and bool(uneven) <= bool(fewer):
+        if divides and bool(uneven) <= bool(fewer):
             return fewer
     return None
 
@@ -243,6 +259,8 @@ def megatron_flags(job: TrainingJob, plan: TrainingPlan, *, on_bus: bool = False
         if plan.recompute_layers > 0:
             how = f"block --recompute-num-layers {plan.recompute_layers}"
         flags.append(f"--recompute-granularity full --recompute-method {how}")
+    if "unfused_attention" in job.features:
+        flags.append("--transformer-impl local")
     if "fp8_allgather" in job.features:
         flags.append("--fp8-param-gather")
     if "bf16_grad_reduce" in job.features:
@@ -386,9 +404,8 @@ def torchtitan_flags(job: TrainingJob, plan: TrainingPlan) -> str:
 
 def _titan_layers(job: TrainingJob, plan: TrainingPlan) -> str:
     """Return the options for the layers of a chunk, and for how many fewer the first and the last one have."""
-    chunks = plan.pipeline_parallel * plan.virtual_stages
-    fewer = _shorter_ends(job, plan, chunks) or 0
-    layers = (model_limits(job.model).num_layers + 2 * fewer) // chunks
+    fewer = _shorter_ends(job, plan) or 0
+    layers = -(-(model_limits(job.model).num_layers + 2 * fewer) // _titan_chunks(plan))
     ends = " ".join(
         f"--parallelism.pipeline_parallel_{end}_stage_less_layers {fewer}" for end in ("first", "last")
     )

@@ -66,6 +66,9 @@ class PassColumns:
     other_stages_share: FloatArray
     """Ratio of the time of an average other stage to that of the busiest."""
     send_s: FloatArray
+    """Time to send an activation from the first stage to the second [s]."""
+    slowest_send_s: FloatArray
+    """Time of the slowest such send of the pipeline [s]."""
     activation_bytes: FloatArray
     """Size of the output of a layer on one accelerator [bytes]."""
     hidden_forward_s: FloatArray
@@ -109,6 +112,7 @@ def pass_times(
         weight_s=parts["weight"],
         other_stages_share=stages.others_s / (forward + inputs + parts["weight"]),
         send_s=exchanges.send_s(),
+        slowest_send_s=exchanges.slowest_send_s(),
         activation_bytes=exchanges.activation_bytes(),
         hidden_forward_s=parts["hidden_forward"],
         hidden_backward_s=parts["hidden_backward"],

@@ -64,6 +64,9 @@ def check_plan(
     what, why = found
     near = _nearest_valid(plan, job, domain, limits)
     hint = f"the nearest plan that works: {plan_words(near)}" if near else ""
+    tensor_of_experts = near.expert_tensor_parallel if near else 0
+    if tensor_of_experts and tensor_of_experts != (plan.expert_tensor_parallel or plan.tensor_parallel):
+        hint = f"{hint}, with ETP {tensor_of_experts}"
     raise InfeasibleError(what, why=why, fix="change the degrees so that they divide", hint=hint)
 
 
@@ -77,6 +80,11 @@ def faults(plan: TrainingPlan, job: TrainingJob, domain: int) -> Iterator[tuple[
         yield (
             f"TP {plan.tensor_parallel} does not divide {shape.num_heads} attention heads",
             "each rank holds whole heads",
+        )
+    elif "ulysses_sp" in job.features and shape.num_heads % (plan.tensor_parallel * plan.context_parallel):
+        yield (
+            f"CP {plan.context_parallel} does not divide {shape.num_heads} attention heads",
+            "Ulysses gives each context rank whole heads",
         )
     if plan.tensor_parallel > domain:
         yield f"TP {plan.tensor_parallel} spans machines", f"the fast fabric joins {domain} accelerators"
@@ -93,6 +101,11 @@ def faults(plan: TrainingPlan, job: TrainingJob, domain: int) -> Iterator[tuple[
             f"{shape.num_layers} layers for {plan.pipeline_parallel} stages × {plan.virtual_stages} chunks",
             "every chunk holds at least one layer",
         )
+    if plan.pipeline_parallel == 1 and (plan.virtual_stages > 1 or plan.schedule != "1f1b"):
+        schedule = (
+            f"{plan.virtual_stages} chunks" if plan.virtual_stages > 1 else f"the schedule {plan.schedule}"
+        )
+        yield f"{schedule} on one stage", "chunks and schedules order the stages of a pipeline: PP 2 or more"
     chunks = CHUNKS.get(plan.schedule, 1)
     if plan.virtual_stages > 1 and plan.schedule != "interleaved" and plan.virtual_stages != chunks:
         yield (
@@ -126,10 +139,11 @@ def faults(plan: TrainingPlan, job: TrainingJob, domain: int) -> Iterator[tuple[
 def _expert_faults(plan: TrainingPlan, shape: ModelLimits) -> Iterator[tuple[str, str]]:
     ep = plan.expert_parallel
     etp = plan.expert_tensor_parallel or plan.tensor_parallel
-    if ep == 1:
+    if not shape.num_experts and max(ep, plan.expert_tensor_parallel) > 1:
+        degree = f"EP {ep}" if ep > 1 else f"ETP {etp}"
+        yield f"{degree} for a model without experts", "expert parallelism divides the experts of a mixture"
+    elif ep == 1:
         return
-    if not shape.num_experts:
-        yield f"EP {ep} for a model without experts", "expert parallelism divides the experts of a mixture"
     elif shape.num_experts % ep:
         yield f"EP {ep} does not divide {shape.num_experts} experts", "every rank holds whole experts"
     elif (plan.tensor_parallel * plan.context_parallel * plan.data_parallel) % (ep * etp):

@@ -53,11 +53,13 @@ class LoopRules:
     """Models that learn, each of the policy's size."""
     has_reference: bool = True
     """Whether a frozen copy of the starting policy takes part."""
+    compares_answers: bool = False
+    """Whether an output is judged against the others of its prompt, so that one alone teaches nothing."""
 
 
 RULES: Final[Mapping[Algorithm, LoopRules]] = {
-    "grpo": LoopRules(2),
-    "rloo": LoopRules(2),
+    "grpo": LoopRules(2, compares_answers=True),
+    "rloo": LoopRules(2, compares_answers=True),
     "ppo": LoopRules(3, num_trained=2),
     "dpo": LoopRules(1, given_answers=2),
     "kto": LoopRules(3, given_answers=1),

@@ -7,14 +7,18 @@ from advisor.catalog.errors import AdvisorError
 from advisor.catalog.training import months_of_versions
 from advisor.simulator.training.job import TrainingJob
 
+UNDATED: Final = "2026-04"
+"""Month of software whose release is not stated."""
 _CONTAINER: Final = re.compile(r"2\d\.\d\d(\.|$)")
 _DATE: Final = re.compile(r"(20\d\d)(-\d\d)?(?![\d.])")
+_YEAR: Final = re.compile(r"20\d\d")
 _VERSION: Final = re.compile(r"(?:^|[\sv])(\d+\.\d+)(?=[.\sa-z+]|$)")
 _PACKAGES: Final = {
     "megatron": "megatron-core",
     "torchtitan": "torchtitan",
     "deepspeed": "deepspeed",
     "maxtext": "maxtext",
+    "peft": "peft",
 }
 """Package whose versions below 1 a family states; versions from 1 on are PyTorch's."""
 _LEAST_TORCH: Final = 1
@@ -26,6 +30,17 @@ def year_month_of(job: TrainingJob) -> str:
     Source: own definition.
     """
     return release_month(job.framework, job.framework_version) or release_month(job.framework, job.date)
+
+
+def last_month_of(job: TrainingJob) -> str:
+    """Return the last month that the job's software may be of: a year alone is its December; empty if none is stated.
+
+    A feature that came within a stated year is not missing from it.
+
+    Source: own definition.
+    """
+    stated = job.framework_version or job.date
+    return f"{stated}-12" if _YEAR.fullmatch(stated) else year_month_of(job)
 
 
 def release_month(framework: str, text: str) -> str:

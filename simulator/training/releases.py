@@ -1,6 +1,7 @@
 """Releases of training frameworks: the one that a plan needs, and the features that a release switches on by itself."""
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -10,13 +11,21 @@ from advisor.simulator.graph.model import num_layers
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.lattice import LatticeLimits
 from advisor.simulator.training.plan import TrainingPlan
-from advisor.simulator.training.release_months import year_month_of
+from advisor.simulator.training.release_months import last_month_of
 from advisor.simulator.training.stages import tables_as_layers
 
 UNFUSED_UNTIL: Final = "2024-06"
 """Month from which Megatron-LM attends through Transformer Engine by default; before, it stored scores unless
 --use-flash-attn was given. Source: NVIDIA/Megatron-LM, commit e7b74a4b7e (--transformer-impl, 2024-04-02), released
 with Megatron-Core 0.7.0."""
+COMPILED_LOSS_SINCE: Final = "2025-04"
+"""Month from which torchtitan compiles the loss with the model. Source: pytorch/torchtitan, commit bbb1b616e
+(2025-04-02), build_loss_fn."""
+WITHOUT_FUSED_ATTENTION: Final = frozenset({"pascal", "volta", "turing"})
+"""Architectures on which Megatron-LM stores scores: Transformer Engine's kernels begin with compute capability 8.0.
+Source: NVIDIA, Transformer Engine, datatype and hardware support matrix."""
+WHOLE: Final = "the framework"
+"""Feature that stands for a whole framework: no release of it is older."""
 _RECOMPUTATIONS: Final = {"selective": "selective recomputation", "modules": "recomputed modules"}
 """Features of a release by the recomputation that needs them."""
 
@@ -30,8 +39,15 @@ class MissingFeature:
     version: str
     first: FirstRelease
 
+    @property
+    def words(self) -> str:
+        """Return what is missing, without the month of its first release."""
+        if self.feature == WHOLE:
+            return f"there was no {self.framework} in {self.version}"
+        return f"{self.framework} of {self.version} has no {self.feature}"
+
     def __str__(self) -> str:
-        return f"{self.framework} of {self.version} has no {self.feature}: it came in {self.first.month}"
+        return f"{self.words}: it came in {self.first.month}"
 
 
 def missing_features(job: TrainingJob, plan: TrainingPlan) -> Iterator[MissingFeature]:
@@ -39,7 +55,7 @@ def missing_features(job: TrainingJob, plan: TrainingPlan) -> Iterator[MissingFe
 
     Source: catalog/data/training/releases.toml.
     """
-    month = year_month_of(job)
+    month = last_month_of(job)
     if not month:
         return
     for feature in _features(job, plan):
@@ -49,13 +65,15 @@ def missing_features(job: TrainingJob, plan: TrainingPlan) -> Iterator[MissingFe
 
 
 def _features(job: TrainingJob, plan: TrainingPlan) -> Iterator[str]:
-    yield "the framework"
+    yield WHOLE
     yield job.compute_dtype
+    yield job.method
     yield plan.sharding
     yield plan.schedule
     yield from sorted(job.features)
     parts = plan.pipeline_parallel * plan.virtual_stages
     used = {
+        "pipeline parallelism": plan.pipeline_parallel > 1,
         "context parallelism": plan.context_parallel > 1,
         "expert parallelism": plan.expert_parallel > 1,
         _RECOMPUTATIONS["selective"]: plan.recompute == "selective",
@@ -72,7 +90,7 @@ def limits_at(limits: LatticeLimits, job: TrainingJob) -> LatticeLimits:
 
     Source: catalog/data/training/releases.toml.
     """
-    month = year_month_of(job)
+    month = last_month_of(job)
     if not month:
         return limits
 
@@ -88,15 +106,27 @@ def limits_at(limits: LatticeLimits, job: TrainingJob) -> LatticeLimits:
         ),
         recompute=tuple(name for name in limits.recompute if has(_RECOMPUTATIONS.get(name, ""))),
     )
+    if not has("pipeline parallelism"):
+        found = replace(found, pipeline_parallel=(1,))
     if not has("context parallelism"):
         found = replace(found, context_parallel=(1,))
     return found if has("expert parallelism") else replace(found, expert_parallel=(1,))
 
 
-def features_at(framework: str, month: str) -> frozenset[str]:
-    """Return the features that a framework of a month has by default: Megatron-LM's attention with stored scores.
+def features_at(framework: str, month: str, architecture: str = "") -> frozenset[str]:
+    """Return the features that a framework of a month has by default on an architecture: Megatron-LM's attention with
+    stored scores.
 
-    Source: as UNFUSED_UNTIL.
+    Source: as UNFUSED_UNTIL and WITHOUT_FUSED_ATTENTION.
     """
-    old = framework == "megatron" and bool(month) and month < UNFUSED_UNTIL
-    return frozenset({"unfused_attention"} if old else ())
+    is_old = (bool(month) and month < UNFUSED_UNTIL) or architecture in WITHOUT_FUSED_ATTENTION
+    return frozenset({"unfused_attention"} if framework == "megatron" and is_old else ())
+
+
+def features_of_compilation(framework: str, features: AbstractSet[str], month: str) -> frozenset[str]:
+    """Return what a framework of a month compiles together with the layers: torchtitan's loss.
+
+    Source: as COMPILED_LOSS_SINCE.
+    """
+    is_compiled = framework == "torchtitan" and "compile" in features and month >= COMPILED_LOSS_SINCE
+    return frozenset({"fused_ce"} if is_compiled else ())

@@ -100,7 +100,7 @@ def step_time(
     idle = passes.other_stages_share * bubbles_s(
         lattice.schedule, pp, lattice.virtual_stages, forward, inputs, passes.weight_s
     )
-    sends = (m + pp - 1.0) * _exposed_sends(lattice) * 2.0 * (passes.send_s + costs.pipeline_sync_s)
+    sends = (m + pp - 1.0) * _exposed_send_s(lattice, passes, costs.pipeline_sync_s, busiest)
     sharding = sharding_times(job, lattice, cluster, costs, passes, m)
     total = m * busiest + idle + sends + sharding.exchange_s + sharding.interference_s + sharding.optimizer_s
     return StepColumns(
@@ -137,11 +137,17 @@ def _offloaded_s(lattice: PlanLattice, passes: PassColumns) -> FloatArray:
     return np.where(lattice.offload_activations == 1, shown, 0.0)
 
 
-def _exposed_sends(lattice: PlanLattice) -> FloatArray:
-    """Number of sends of each kind per micro-batch that a stage waits for; DualPipe's travel during other passes."""
-    chunks = np.maximum(lattice.virtual_stages, 1.0)
-    waits = (lattice.pipeline_parallel > 1) & (lattice.schedule != _DUALPIPE)
-    return np.where(waits, chunks, 0.0)
+def _exposed_send_s(
+    lattice: PlanLattice, passes: PassColumns, sync_s: float, busiest_s: FloatArray
+) -> FloatArray:
+    """Time per micro-batch that a stage waits for its sends of both ways [s]; DualPipe's travel during other passes.
+
+    No schedule passes micro-batches faster than the slowest hop carries their sends.
+    """
+    both_ways = 2.0 * np.maximum(lattice.virtual_stages, 1.0)
+    waits = np.where(lattice.schedule == _DUALPIPE, 0.0, both_ways * (passes.send_s + sync_s))
+    beyond = both_ways * passes.slowest_send_s - busiest_s
+    return np.where(lattice.pipeline_parallel > 1, np.maximum(waits, beyond), 0.0)
 
 
 def step_class(

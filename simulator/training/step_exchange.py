@@ -64,8 +64,10 @@ class Exchanges:
         etp = lattice.tensor_parallel_of_experts
         self.expert = Groups(cluster, lattice.expert_parallel, etp)
         self.expert_tensor = Groups(cluster, etp, one)
-        stages = np.minimum(lattice.pipeline_parallel, 2)
-        self.stages = Groups(cluster, stages, tp * cp * lattice.data_parallel)
+        stride = tp * cp * lattice.data_parallel
+        self.stages = Groups(cluster, np.minimum(lattice.pipeline_parallel, 2), stride)
+        # The first two stages may share a node that others do not.
+        self.all_stages = Groups(cluster, lattice.pipeline_parallel, stride)
 
     def layer(self, layer: Layer, times: LayerTimes) -> LayerExchanges:
         """Exposed communication of one layer [s]. Source: own composition, see docs/training-time.md."""
@@ -90,6 +92,10 @@ class Exchanges:
         """Time to send one activation from a stage to the next [s]: micro-batch · sequence / cp · hidden, over tp if
         divided."""
         return self.stages.send_recv_s(self.activation_bytes())
+
+    def slowest_send_s(self) -> FloatArray:
+        """Time of the same send between the two neighbouring stages that are furthest apart [s]."""
+        return self.all_stages.send_recv_s(self.activation_bytes())
 
     def activation_bytes(self) -> FloatArray:
         """Size of the output of a layer on one accelerator [bytes]."""

@@ -148,10 +148,10 @@ Noctua NH-D15
 
 def test_a_system_that_trips_the_circuit_is_left_out_and_told(cli: Cli) -> None:
     server = "Used 2U server"
-    found = answer(cli, f"build --model 8b --budget 2000 --top 8 {DAY}")
+    found = answer(cli, f"build --model 8b --budget 2000 --top 12 {DAY}")
     assert not any(server in build["name"] for build in found["builds"])
     assert any(server in text and "1440 W" in text for text in found["search"]["left_out"])
-    found = answer(cli, f"build --model 8b --budget 2000 --top 8 --circuit 230V/16A {DAY}")
+    found = answer(cli, f"build --model 8b --budget 2000 --top 12 --circuit 230V/16A {DAY}")
     loud = next(build for build in found["builds"] if server in build["name"])
     assert {check["rule"] for check in loud["checks"] if not check["pass"]} == {"noise"}
 

@@ -293,3 +293,10 @@ def test_pools_that_cannot_be_are_told(cli: Cli, options: str, code: int, what: 
     assert what in run.err
     assert f"To fix: {fix}" in run.err
     assert run.out == ""
+
+
+def test_experts_that_do_not_divide_among_wide_ranks_have_copies(cli: Cli) -> None:
+    words = "advisor simulate serve --model deepseek-v3 --gpu h200-sxm --dp 48 --ep 48 --rate 5 --requests 20"
+    run = cli(words)
+    assert run.code == 0, run.err
+    assert "32 experts have a copy, so that all divide among 48 ranks" in run.err

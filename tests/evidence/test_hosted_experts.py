@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from advisor.catalog.cpu_names import find_cpu
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.hosts import all_processors, parse_host
+from advisor.catalog.hosts import all_clocks, parse_host, soldered_processors
 from advisor.catalog.models import by_id
 from advisor.evidence.hosted.prediction import predict_row
 from advisor.simulator.deployment import named_deployment
@@ -72,7 +73,18 @@ def test_a_host_is_read_from_words(
 def test_a_host_that_is_not_known_is_refused_with_those_that_are() -> None:
     with pytest.raises(AdvisorError, match="is not known"):
         parse_host("a mainframe")
-    assert all(processor.source for processor in all_processors())
+    assert all(one.source for one in (*all_clocks(), *soldered_processors()))
+
+
+def test_a_cpu_with_a_clock_is_a_part_of_the_catalog_and_has_its_cores() -> None:
+    for clock in all_clocks():
+        cpu = find_cpu(clock.cpu)
+        assert cpu is not None
+        assert cpu.name == clock.cpu
+        assert parse_host(clock.cpu).cores == cpu.cores
+    # No clock is recorded for these two: their memory follows from their records all the same.
+    assert parse_host("2x EPYC 7532").bytes_per_s == 2 * parse_host("EPYC 7763").bytes_per_s
+    assert parse_host("Threadripper PRO 7975WX").cores == 32
 
 
 # KTransformers 0.2 with DeepSeek-V3 in 4 bits (doc/en/DeepseekR1_V3_tutorial.md), and kt-kernel with Qwen3-Next in fp8

@@ -176,3 +176,27 @@ def test_switches_in_a_framework_s_name_act_as_in_its_features() -> None:
     assert named.job.features == stated.job.features
     assert (named.plan, named.unread) == (stated.plan, ())
     assert named.plan.offload_activations
+
+
+@pytest.mark.parametrize(("date", "runs"), [("2025", True), ("2024-12", False)])
+def test_selective_recomputation_leaves_modules_open_since_megatron_names_them(date: str, runs: bool) -> None:
+    """Qwen3-235B-A22B on 256 H800s with 32 stages of 3 chunks: core attention alone is not what was recomputed."""
+    row = BASE | {
+        "date": date,
+        "framework": "megatron-core (Pai)",
+        "framework_version": "",
+        "model": "Qwen/Qwen3-235B-A22B",
+        "gpu": "h800-sxm",
+        "n_gpus": "256",
+        "seq_len": "4096",
+        "global_batch_seqs": "2048",
+        "tp": "2",
+        "pp": "32",
+        "vpp": "3",
+        "cp": "1",
+        "ep": "8",
+        "dp": "4",
+        "sharding": "zero1",
+        "recompute": "selective",
+    }
+    assert (predict_row(row, 2).metrics["oom"].value == 0.0) == runs

@@ -1,22 +1,25 @@
 """Attention data parallelism in lockstep, experts over many ranks, copies of experts."""
 
 import dataclasses
+import itertools
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from advisor.catalog import engines
 from advisor.catalog.errors import InfeasibleError
 from advisor.simulator.collectives import all_gather_s, reduce_scatter_s, topology_of
 from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.device import device_of
-from advisor.simulator.engine_costs import EngineCosts, default_costs
+from advisor.simulator.engine_costs import EngineCosts, default_costs, engine_costs, takes_turns
 from advisor.simulator.graph.forward_pass import busiest_rank_tokens, token_costs
-from advisor.simulator.layout import check_layout
+from advisor.simulator.layout import check_layout, with_copies
 from advisor.simulator.memory import weight_bytes
 from advisor.simulator.operator_library import OperatorLibrary
-from advisor.simulator.operators.grouped_matmul import expert_load
+from advisor.simulator.operators.grouped_matmul import GroupedMatmulEfficiency, expert_load, moe_s
 from advisor.simulator.replica_model import EngineSettings, ReplicaModel, model_replica
+from advisor.simulator.surface import decode_breakdown_s
 
 
 def wide(ranks: int, engine: str = "tensorrt-llm", **changes: object) -> Deployment:
@@ -65,19 +68,86 @@ def test_tokens_go_to_the_ranks_of_their_experts_not_to_all() -> None:
     layout = wide(32)
     library = OperatorLibrary(device_of(layout.accelerator), layout.engine.id)
     tokens = np.array([32.0 * 128])
-    routed = token_costs(layout, library, tokens, decode=True).seconds["collectives"]
+    routed = token_costs(layout, library, tokens, decode=True).seconds["exchange"]
     group = topology_of(layout.accelerator, 32)
     moved = tokens * layout.model.hidden_size * 2.0
     gathered = 58 * (all_gather_s(moved, group) + reduce_scatter_s(moved, group))
     assert routed < 0.4 * gathered
     split = token_costs(replace(layout, expert_parallel=1), library, tokens, decode=True)
-    assert split.seconds["collectives"] >= 0.99 * gathered  # every rank holds a slice of every expert
+    assert split.seconds["exchange"] >= 0.99 * gathered  # every rank holds a slice of every expert
+
+
+def over_network(ranks: int, engine: str, **changes: object) -> Deployment:
+    layout = named_deployment("deepseek-v3", "h100-sxm", engine, data_parallel=ranks, expert_parallel=ranks)
+    return replace(layout, **changes)  # type: ignore[arg-type]
+
+
+def decode_parts_s(
+    layout: Deployment, sequences_each: int, costs: EngineCosts | None = None
+) -> dict[str, float]:
+    library = OperatorLibrary(device_of(layout.accelerator), layout.engine.id)
+    costs = costs or engine_costs(layout.engine)
+    return decode_breakdown_s(layout, library, costs, sequences_each * layout.data_parallel, 4096)
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm"])
+@pytest.mark.parametrize("sequences", [16, 64, 256])
+def test_even_experts_take_no_longer_on_more_ranks_with_as_many_sequences_each(
+    engine: str, sequences: int
+) -> None:
+    even = [
+        decode_parts_s(over_network(ranks, engine, redundant_experts=ranks), sequences)["experts"]
+        for ranks in (16, 32, 64, 128)
+    ]
+    # Chance makes the busiest of more ranks busier.
+    assert all(more <= 1.2 * fewer for fewer, more in itertools.pairwise(even))
+
+
+def test_dispatched_tokens_leave_no_rows_of_other_ranks() -> None:
+    layout = over_network(32, "sglang")
+    library = OperatorLibrary(device_of(layout.accelerator), "sglang")
+    record = library.parameters(GroupedMatmulEfficiency, "grouped_matmul", "fp8_block")
+    tokens = np.array([1.0, 64.0, 4096.0, 65536.0])
+    idle, busy = (
+        {
+            way: moe_s(
+                tokens, 7168, 2048, 256, 8, library.device, kernels, expert_parallel=32, dispatched=way
+            )
+            for way in (True, False)
+        }
+        for kernels in (replace(record, foreign_passes=0.0), replace(record, foreign_passes=2.0))
+    )
+    assert np.all(idle[True] == busy[True])
+    assert np.all(busy[True] <= busy[False])
+
+
+@pytest.mark.parametrize("sequences", [1, 16, 64, 256, 1024])
+def test_micro_batches_hide_the_exchange_behind_work_but_no_more(sequences: int) -> None:
+    layout = over_network(64, "sglang")
+    costs = engine_costs(layout.engine)
+    whole, half, all_hidden = (
+        decode_parts_s(layout, sequences, replace(costs, hidden_exchange_fraction=fraction))
+        for fraction in (0.0, 0.5, 1.0)
+    )
+    assert sum(all_hidden.values()) <= sum(half.values()) <= sum(whole.values())
+    waiting_s = whole["collectives"]
+    assert sum(all_hidden.values()) >= 0.99 * max(sum(whole.values()) - waiting_s, waiting_s)
+
+
+def test_only_exchanges_over_a_network_are_hidden_and_only_by_releases_that_can() -> None:
+    assert takes_turns(over_network(64, "vllm"), engine_costs(engines.by_id("vllm")))
+    early = engine_costs(engines.by_id("vllm"), version="0.10.0")
+    assert not takes_turns(over_network(64, "vllm"), early)
+    assert not takes_turns(over_network(8, "vllm"), engine_costs(engines.by_id("vllm")))
+    assert not takes_turns(wide(32, "sglang"), engine_costs(engines.by_id("sglang")))
+    assert not takes_turns(over_network(64, "tensorrt-llm"), engine_costs(engines.by_id("tensorrt-llm")))
 
 
 def test_copies_of_experts_make_odd_groups_possible_and_cost_memory() -> None:
     with pytest.raises(InfeasibleError, match="256 experts do not divide among expert parallelism 48"):
         check_layout(wide(48))
-    check_layout(wide(48, redundant_experts=32))
+    check_layout(with_copies(wide(48)))
+    assert (with_copies(wide(48)).redundant_experts, with_copies(wide(32)).redundant_experts) == (32, 0)
     plain, copied = (weight_bytes(wide(32, redundant_experts=copies)) for copies in (0, 32))
     expert_share = 256 * 44.04e6 * 58 * 4.5 / 8 / 32
     assert copied - plain == pytest.approx(expert_share * 32 / 256, rel=0.01)

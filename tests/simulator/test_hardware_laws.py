@@ -1,5 +1,7 @@
 """Laws of numbers: no part of a step beats its roof, and better hardware is never slower."""
 
+from dataclasses import replace
+
 import pytest
 
 from advisor.catalog import accelerators
@@ -43,11 +45,14 @@ def test_no_operator_and_no_pass_beats_its_roof(chip: str, model: str, weights: 
             assert all(one.roof_fraction <= 1.001 for one in each.operators if one.work)
 
 
-def better(chip: Accelerator, *, bandwidth: float = 1.0, peak: float = 1.0) -> Accelerator:
-    """The chip with so many times its memory bandwidth and its rates."""
+def better(chip: Accelerator, *, bandwidth: float = 1.0, peak: float = 1.0, link: float = 1.0) -> Accelerator:
+    """The chip with so many times its memory bandwidth, its rates, and those of its scale-up fabric."""
     rate = (chip.bandwidth_bytes_per_s or 0.0) * bandwidth
     peaks = {name: value * peak for name, value in chip.peak_flop_per_s.items()}
     changes: dict[str, object] = {"bandwidth_bytes_per_s": rate, "peak_flop_per_s": peaks}
+    if chip.scale_up is not None:
+        rate = chip.scale_up.bytes_per_s * link
+        changes["scale_up"] = chip.scale_up.model_copy(update={"bytes_per_s": rate})
     return chip.model_copy(update=changes)
 
 
@@ -76,6 +81,8 @@ def times_s(model: str, chip: Accelerator, engine: str, weights: str) -> list[fl
         ("h100-sxm", "sglang", "fp8"),
         ("a100-sxm-80gb", "vllm", "int4"),
         ("mi300x", "sglang", "fp8"),
+        ("mi355x", "vllm", "int4"),
+        ("h20", "sglang", "bf16"),
         ("rtx-pro-6000-server", "vllm", "fp8"),
         ("b200-sxm", "tensorrt-llm", "fp8"),
         ("rtx-4090", "llama.cpp", "q4_k_m"),
@@ -83,7 +90,7 @@ def times_s(model: str, chip: Accelerator, engine: str, weights: str) -> list[fl
         ("ascend-910b", "vllm", "bf16"),
     ],
 )
-@pytest.mark.parametrize("model", ["llama-3.1-8b", "qwen3-8b"])
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "qwen3-8b", "qwen3-30b-a3b", "minimax-m2"])
 def test_more_bandwidth_and_more_flop_are_never_slower(
     model: str, chip: str, engine: str, weights: str, change: dict[str, float]
 ) -> None:
@@ -95,3 +102,36 @@ def test_more_bandwidth_and_more_flop_are_never_slower(
     after = times_s(model, better(record, **change), engine, weights)
     assert all(new <= 1.001 * old for new, old in zip(after, before, strict=True))
     assert sum(after) < sum(before)
+
+
+@pytest.mark.parametrize("change", [{"bandwidth": 1.25}, {"peak": 1.25}, {"link": 1.5}])
+@pytest.mark.parametrize(
+    ("model", "chip", "engine", "layout"),
+    [
+        ("deepseek-v3", "h200-sxm", "sglang", {"data_parallel": 32, "expert_parallel": 32}),
+        ("deepseek-v3", "h800-sxm", "vllm", {"data_parallel": 64, "expert_parallel": 64}),
+        ("deepseek-v3", "gb200", "tensorrt-llm", {"data_parallel": 16, "expert_parallel": 16}),
+        ("kimi-k2", "mi355x", "sglang", {"tensor_parallel": 8}),
+        ("qwen3-235b-a22b", "h200-sxm", "vllm", {"data_parallel": 8, "expert_parallel": 8}),
+        ("llama-3.1-70b", "a100-sxm-80gb", "sglang", {"tensor_parallel": 4, "pipeline_parallel": 2}),
+        ("qwen3-next-80b-a3b", "mi355x", "vllm", {"tensor_parallel": 2, "expert_parallel": 2}),
+    ],
+)
+def test_better_hardware_is_never_slower_under_any_layout(
+    model: str, chip: str, engine: str, layout: dict[str, int], change: dict[str, float]
+) -> None:
+    deployment = named_deployment(model, chip, engine, **layout)
+    settings = EngineSettings(max_num_seqs=2048, max_num_batched_tokens=16384)
+    usual, improved = (
+        model_replica(
+            replace(deployment, accelerator=accelerator),
+            mean_input_tokens=1024,
+            mean_output_tokens=256,
+            settings=settings,
+        ).surface
+        for accelerator in (deployment.accelerator, better(deployment.accelerator, **change))
+    )
+    for batch in (1, 64, 2048):
+        assert decode_iteration_s(improved, batch, 2048) <= 1.001 * decode_iteration_s(usual, batch, 2048)
+    for tokens in (64, 1024, 16384):
+        assert prefill_iteration_s(improved, tokens) <= 1.001 * prefill_iteration_s(usual, tokens)

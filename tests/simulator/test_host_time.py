@@ -14,6 +14,8 @@ from advisor.evidence.serving.recipe import with_states
 from advisor.simulator.deployment import Deployment, named_deployment
 from advisor.simulator.engine_costs import default_costs, engine_costs
 from advisor.simulator.replica_model import EngineSettings, model_replica
+from advisor.simulator.serving import ClosedLoop, LognormalLengths, Poisson, Workload, simulate
+from advisor.simulator.serving_prediction import predict_serving, slow_host_factors
 from advisor.simulator.step_cost import decode_iteration_s
 
 
@@ -91,3 +93,62 @@ def test_layers_with_a_state_take_what_vllm_spends_around_them(monkeypatch: pyte
     without = steps_s(served)
     assert np.array(with_layers) - np.array(without) == pytest.approx(24 * 30e-6, rel=1e-6)
     assert min(rows[:3, 1] / np.array(without)[:3]) > 1.08
+
+
+OWN_MIXTURES = (
+    ("gpt-oss-20b", "h200-sxm", "mxfp4", "0.24.0", 8.0, 339, (1155, 211), (0.066, 0.0085)),
+    ("qwen3-30b-a3b", "h100-sxm", "fp8", "0.26.0", 15.0, 1500, (1155, 211), (0.166, 0.0386)),
+    ("qwen3-30b-a3b", "h200-sxm", "fp8", "0.20.2", 6.0, 200, (812, 264), (0.0958, 0.0134)),
+    ("qwen3-30b-a3b", "h200-sxm", "fp8", "0.20.2", 12.0, 360, (812, 264), (0.179, 0.0252)),
+)
+"""Own open loops of mixtures under vLLM: model, accelerator, weights, release, requests per second and in all, tokens
+in and out, median TTFT and TPOT [s]. Source: docs/validation.md."""
+
+
+@pytest.mark.parametrize("run", OWN_MIXTURES, ids=lambda run: f"{run[0]} {run[4]}")
+def test_intervals_of_mixtures_hold_runs_on_hosts_of_any_measured_speed(run: tuple[Any, ...]) -> None:
+    model, gpu, weights, version, rate, number, (prompt, output), measured_s = run
+    replica = model_replica(
+        named_deployment(model, gpu, "vllm", weight_dtype=weights),
+        mean_input_tokens=prompt,
+        mean_output_tokens=output,
+        settings=EngineSettings(version=version),
+    )
+    load = Workload(Poisson(rate), LognormalLengths(prompt, output, sigma=0.8), number)
+    result = simulate(replica.surface, replica.policy, load, seed=1)
+    found = predict_serving(result, replica)
+    for time, seconds in zip((found.ttft_s["p50"], found.tpot_s["p50"]), measured_s, strict=True):
+        assert time.low <= seconds <= time.high
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "engine", "is_wider"),
+    [
+        ("qwen3-30b-a3b", "h100-sxm", "vllm", True),
+        ("gpt-oss-120b", "b200-sxm", "vllm", False),  # experts in four bits are one operator
+        ("llama-3.1-8b", "h100-sxm", "vllm", False),
+        ("qwen3-30b-a3b", "h100-sxm", "sglang", False),
+    ],
+)
+def test_a_slow_host_widens_intervals_only_where_it_launches_experts_one_by_one(
+    model: str, gpu: str, engine: str, is_wider: bool
+) -> None:
+    deployment = named_deployment(model, gpu, engine)
+    usual, slow = (
+        model_replica(
+            deployment,
+            mean_input_tokens=1024,
+            mean_output_tokens=256,
+            settings=EngineSettings(slow_host=slow_host),
+        )
+        for slow_host in (False, True)
+    )
+    load = Workload(ClosedLoop(8), LognormalLengths(1024, 256, sigma=0.2), 64)
+    result, slower = (simulate(each.surface, each.policy, load) for each in (usual, slow))
+    first, token = slow_host_factors(result, usual)
+    assert (first > 1.0) == (token > 1.0) == (slower.ttft.mean_s > 1.01 * result.ttft.mean_s) == is_wider
+    found = predict_serving(result, usual)
+    assert found.ttft_s["mean"].value == result.ttft.mean_s
+    assert slower.ttft.mean_s <= found.ttft_s["mean"].high
+    assert slower.tpot.mean_s <= found.tpot_s["mean"].high
+    assert slow_host_factors(slower, slow) == (1.0, 1.0)

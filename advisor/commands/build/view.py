@@ -28,6 +28,7 @@ from advisor.workstation.assembly import Assembly, Check
 from advisor.workstation.hardware import HardwareRun
 from advisor.workstation.knee import knee, knee_words, steps
 from advisor.workstation.plan import Build, MachinePerformance, PartLine, PlanResult, Question
+from advisor.workstation.valuation import IN_THE_MACHINE
 from advisor.workstation.wiring import CardWiring, reach_of_machine, wire
 
 
@@ -111,10 +112,11 @@ def _machine_row(rank: int, build: Build) -> tuple[str, ...]:
 
 
 def _name_cell(build: Build) -> str:
-    """Return the name of a build; for a complete system also the rules that it breaks."""
+    """Return the name of a build; for a complete system also the rules that it breaks and a doubtful price."""
     missed = (
         [c.rule for c in build.checks if not c.passed and c.rule != "ecc"] if build.kind == "system" else []
     )
+    missed += ["price of one page"] if build.rests_on_one_estimate else []
     return f"{build.name} [{', '.join(missed)}]" if missed else build.name
 
 
@@ -256,6 +258,8 @@ def usd_exact(value: float) -> str:
 def _basis_words(line: PartLine) -> str:
     if line.price_basis is None:
         return "not known"
+    if line.source == IN_THE_MACHINE:
+        return line.source
     return price_words(line.price_basis, line.price_observed_on, line.num_listings, line.condition)
 
 
@@ -386,6 +390,16 @@ def price_warnings(builds: Sequence[Build], as_of: datetime.date) -> tuple[str, 
             f"{len(old)} of {len(lines)} prices are more than {STALE_AFTER_DAYS} days old on {as_of}, the oldest of "
             f"{oldest}: check before you buy, or use --price-file"
         )
+    found += [
+        f"the price of {build.name} is the estimate of one page ({build.parts[0].source}): look at sold listings first"
+        for build in builds
+        if build.rests_on_one_estimate
+    ]
+    found += [
+        f"{build.name} has second-hand parts: without warranty, at prices of what others paid; test them before you pay"
+        for build in builds
+        if build.is_used and build.kind == "parts"
+    ]
     missing = [line.name for build in builds for line in build.parts if line.unit_price_usd is None]
     if missing:
         found.append(f"no price is known for {', '.join(missing)}: the total leaves them out")

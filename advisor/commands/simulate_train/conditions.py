@@ -11,7 +11,7 @@ from advisor.ask.topology import check_network
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA, TERA
-from advisor.decide.training.conditions import checked_host_bytes, cluster_of, network_words
+from advisor.decide.training.conditions import check_power_cap, checked_host_bytes, cluster_of, network_words
 from advisor.decide.training.scenario import MachineConditions
 from advisor.simulator.device import with_power_cap
 from advisor.simulator.training.cluster import NodeNetwork, TrainingCluster
@@ -19,7 +19,7 @@ from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
 from advisor.simulator.training.releases import missing_features
 from advisor.simulator.training.step_host import host_bytes
-from advisor.simulator.training.switches import SWITCHES, Switches, read_switches
+from advisor.simulator.training.switches import SWITCHES, Switches, read_switches, words_of
 
 _OF_TORCH: Final = frozenset(
     {"compile", "linear_ce", "tiled_mlp", "optim_in_backward", "autocast", "fp32_params"}
@@ -54,7 +54,7 @@ def stated_conditions(values: Mapping[str, Any]) -> MachineConditions:
 def stated_cluster(values: Mapping[str, Any], accelerator: Accelerator) -> TrainingCluster:
     """Return the cluster of an accelerator, or of a variant of it, under the conditions that were typed.
 
-    Raises: AdvisorError and its kinds: as `stated_conditions`.
+    Raises: AdvisorError and its kinds: as `stated_conditions`; a power limit that the board does not take.
     """
     conditions = stated_conditions(values)
     changes: dict[str, float] = {}
@@ -63,6 +63,7 @@ def stated_cluster(values: Mapping[str, Any], accelerator: Accelerator) -> Train
     if "gpu_bandwidth_tb_s" in values:
         changes["bandwidth_bytes_per_s"] = float(values["gpu_bandwidth_tb_s"]) * TERA
     variant = accelerator.model_copy(update=changes) if changes else accelerator
+    check_power_cap(accelerator, conditions.power_cap_w)
     cluster = cluster_of(with_power_cap(variant, conditions.power_cap_w), conditions)
     rate = values.get("network_gbps")
     if rate is None:
@@ -115,15 +116,15 @@ def stated_switches(values: Mapping[str, Any], framework: str) -> Switches:
 
 
 def _feature_words(values: Mapping[str, Any]) -> list[str]:
-    return [word for word in str(values.get("features", "")).replace(",", " ").split() if word]
+    return words_of(str(values.get("features", "")))
 
 
 def check_release(plan: TrainingPlan, job: TrainingJob) -> None:
     """Refuse a plan whose features the stated release does not have.
 
-    Raises: InfeasibleError: it lacks one; the first release that has it is the fix.
+    Raises: InfeasibleError: it lacks one; the first release that has all of them is the fix.
     """
-    missing = next(missing_features(job, plan), None)
+    missing = max(missing_features(job, plan), key=lambda each: each.first.month, default=None)
     if missing is not None:
         raise InfeasibleError(
             str(missing),

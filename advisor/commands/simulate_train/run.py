@@ -39,9 +39,13 @@ from advisor.decide.training.search import (
     simulate_pipeline,
 )
 from advisor.decide.training.space import (
+    ADAPTER_FRAMEWORKS,
     COMPUTE_DTYPES,
+    FRAMEWORKS,
     RULES,
+    TUNING_FRAMEWORKS,
     Variant,
+    family_asked,
     limits_of,
     option_faults,
     peak_flop_per_s,
@@ -55,7 +59,7 @@ from advisor.render.saved import check_saved
 from advisor.simulator.calibrated_device import calibrated_accelerator
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.job import METHODS, OPTIMIZERS, TrainingJob
-from advisor.simulator.training.lattice import enumerate_lattice
+from advisor.simulator.training.lattice import LatticeLimits, enumerate_lattice
 from advisor.simulator.training.plan import (
     RECOMPUTES,
     SCHEDULES,
@@ -95,6 +99,10 @@ def train(asked: TrainInput, shared: SharedOptions) -> Answer:
     values = with_switches(
         {**(_from_file(asked.plan) if asked.plan is not None else {}), **asked.plan_options()}
     )
+    known = ""
+    if "framework" in values:
+        family, known = family_asked(str(values["framework"]))
+        values |= {"framework": family} | ({"software": str(values["framework"])} if known else {})
     if "model" not in values:
         raise AdvisorError("no model is named", why="--model is missing", fix="--model 70b, or a plan file")
     sites = far_sites(values)
@@ -134,7 +142,7 @@ def train(asked: TrainInput, shared: SharedOptions) -> Answer:
     if not all(fits):
         too_large = _too_large(run.found) if islands is None else _part_too_large(islands, fits)
     told_network = network_note(cluster, plan.num_accelerators) if islands is None else ""
-    notes = tuple(filter(None, (chosen.note, chip.note, second, told, hosted, told_network)))
+    notes = tuple(filter(None, (chosen.note, chip.note, known, second, told, hosted, told_network)))
     about = {"model": job.model.id, "accelerator": accelerator.id, "plan": plan_words(plan)}
     notes = (*notes, *_write_files(asked, run, about))
     answer = train_answer(run, notes, tuple(filter(None, (too_large, *sold))))
@@ -298,7 +306,6 @@ def _from_recommendation(path: Path) -> dict[str, Any]:
 
 def _job(values: Mapping[str, Any], model: Any, accelerator: Accelerator) -> TrainingJob:
     known_value(values.get("precision"), COMPUTE_DTYPES, "precision")
-    known_value(values.get("framework"), tuple(RULES), "framework")
     method = values.get("method", "full")
     framework = values.get("framework", "megatron" if method == "full" else "peft")
     dtype = values.get("precision") or sixteen_bit(accelerator)
@@ -315,9 +322,15 @@ def _job(values: Mapping[str, Any], model: Any, accelerator: Accelerator) -> Tra
         optimizer=values.get("optimizer", "adamw"),
         mean_sequence_tokens=float(values.get("mean_length", 0.0)),
         version=version,
-        switches=_gradients(values.get("gradients"), framework) | switches.features,
+        switches=_gradients(values.get("gradients"), framework)
+        | switches.features
+        | ({"ulysses_sp"} if framework == "deepspeed" and values.get("cp", 1) > 1 else set()),
+        architecture=accelerator.architecture,
     )
-    return replace(job, software=switches.software(job.software or framework)) if switches.has_liger else job
+    software = str(values.get("software", "")) or job.software
+    if switches.has_liger:
+        return replace(job, software=switches.software(software or framework))
+    return replace(job, software=software)
 
 
 def _gradients(asked: str | None, framework: str) -> frozenset[str]:
@@ -335,7 +348,7 @@ def _stated_or_fastest(
 ) -> tuple[TrainingPlan, str]:
     """Return the stated layout; if none is stated, the fastest that fits, of two clusters on the second alone, and a
     note that says so."""
-    stated = _plan(values)
+    stated = _plan(values, job)
     if values.keys() & _LAYOUT:
         return stated, ""
     near = _fastest(job, clusters[-1], stated.num_accelerators)
@@ -352,7 +365,7 @@ def _fastest(job: TrainingJob, cluster: TrainingCluster, num_accelerators: int) 
     return plans[0].plan if plans else None
 
 
-def _plan(values: Mapping[str, Any]) -> TrainingPlan:
+def _plan(values: Mapping[str, Any], job: TrainingJob) -> TrainingPlan:
     tp, pp, cp = (int(values.get(name, 1)) for name in ("tp", "pp", "cp"))
     dp = values.get("dp")
     if dp is None:
@@ -373,7 +386,7 @@ def _plan(values: Mapping[str, Any]) -> TrainingPlan:
         expert_tensor_parallel=values.get("etp", 0),
         data_parallel=dp,
         micro_batch=values.get("micro_batch", 1),
-        sharding=values.get("sharding") or _usual_sharding(values.get("framework", "megatron"), dp * cp),
+        sharding=values.get("sharding") or _usual_sharding(job, dp * cp),
         shard_group=values.get("shard_group", 0),
         recompute=values.get("recompute", "none"),
         recompute_layers=values.get("recompute_layers", -1),
@@ -387,11 +400,12 @@ def _plan(values: Mapping[str, Any]) -> TrainingPlan:
     )
 
 
-def _usual_sharding(framework: str, num_ranks: int) -> Sharding:
-    """Return the default sharding over data ranks: none on one, else the optimizer or what the framework knows."""
+def _usual_sharding(job: TrainingJob, num_ranks: int) -> Sharding:
+    """Return the default sharding over data ranks: none on one, else the optimizer or what the framework's release
+    knows."""
     if num_ranks == 1:
         return "none"
-    known = RULES[framework].shardings
+    known = limits_at(LatticeLimits(1, sharding=RULES[job.framework].shardings), job).sharding
     return "zero1" if "zero1" in known else known[-1]
 
 
@@ -430,7 +444,10 @@ def _check_options(plan: TrainingPlan, job: TrainingJob, cluster: TrainingCluste
         return
     near = nearest_plan(plan, enumerate_lattice(job, plan.num_accelerators, limits_of(job, cluster)))
     hint = f"the nearest plan that {job.framework} runs: {plan_words(near)}" if near else ""
-    fix = "another --framework, or none: then no options are printed"
+    families = FRAMEWORKS if job.method == "full" else ADAPTER_FRAMEWORKS
+    others = dict.fromkeys((*families.get(cluster.accelerator.vendor, ()), *TUNING_FRAMEWORKS))
+    able = [name for name in others if not any(option_faults(replace(job, framework=name), plan))]
+    fix = f"--framework {able[0]}" if able else "drop --framework: then no launch options are printed"
     raise InfeasibleError(found[0], why=found[1], fix=fix, hint=hint)
 
 

@@ -1,8 +1,10 @@
 """Stated conditions of machines: the accelerator, network and host memory that plans are priced with."""
 
+import math
 from typing import Final
 
 from advisor.catalog.errors import AdvisorError
+from advisor.catalog.parts import power_floors
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.units import BITS_PER_BYTE, GB, GIGA
 from advisor.decide.training.scenario import MachineConditions
@@ -10,6 +12,9 @@ from advisor.simulator.collectives.fabric_text import describe
 from advisor.simulator.collectives.topology import usual_network
 from advisor.simulator.training.cluster import HOST_BYTES_PER_ACCELERATOR, NodeNetwork, TrainingCluster
 
+LOWEST_POWER_FRACTION: Final = 0.2
+"""Lowest power limit of a board whose driver's limit is not in the catalog, as a fraction of its rated power. Own
+assumption: the known limits are a quarter and more; half of it would let typing mistakes through."""
 MOST_HOST_BYTES: Final = 1024.0 * GB
 """Host memory of an accelerator that servers are sold with [bytes]: 8 TB for eight, in 32 modules of 256 GB."""
 
@@ -22,6 +27,32 @@ def network_of(accelerator: Accelerator, text: str) -> NodeNetwork:
     node = accelerator.node_size
     topology, _ = describe(accelerator, text, 2 * node, 2)
     return NodeNetwork(topology.inter_bytes_per_s, topology.inter_latency_s, topology.network_reduction)
+
+
+def lowest_power_w(accelerator: Accelerator) -> float:
+    """Return the lowest power limit that an accelerator takes [W]; 0 if its rated power has no source.
+
+    Source: power_floors of the catalog; of other boards see LOWEST_POWER_FRACTION.
+    """
+    floor = power_floors().get(accelerator.id)
+    return (accelerator.tdp_w or 0.0) * (floor.fraction if floor else LOWEST_POWER_FRACTION)
+
+
+def check_power_cap(accelerator: Accelerator, power_cap_w: float | None) -> None:
+    """Refuse a power limit above an accelerator's rated power, or below the lowest that its driver accepts.
+
+    Raises: AdvisorError: it is outside; with the nearest limit inside.
+    """
+    rated_w = accelerator.tdp_w
+    lowest_w = lowest_power_w(accelerator)
+    # Users round what the driver says to whole watts.
+    if power_cap_w is None or not rated_w or lowest_w - 1.0 <= power_cap_w <= rated_w:
+        return
+    raise AdvisorError(
+        f"--power-cap-w {power_cap_w:g} is no power limit for {accelerator.id}",
+        why=f"it is rated for {rated_w:g} W and is limited to {lowest_w:.0f} W or more",
+        fix=f"--power-cap-w {rated_w if power_cap_w > rated_w else math.ceil(lowest_w):g}",
+    )
 
 
 def cluster_of(accelerator: Accelerator, conditions: MachineConditions) -> TrainingCluster:

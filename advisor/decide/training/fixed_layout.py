@@ -50,9 +50,10 @@ def least_plan(layout: FixedLayout, limits: LatticeLimits) -> TrainingPlan:
     """
     chunks = layout.virtual_stages or 1
     usual: Schedule = "interleaved" if chunks > 1 else "1f1b"
+    is_of_pipeline = chunks > 1 or layout.schedule not in (None, "1f1b")
     return TrainingPlan(
         tensor_parallel=layout.tensor_parallel or 1,
-        pipeline_parallel=layout.pipeline_parallel or (2 if chunks > 1 else 1),
+        pipeline_parallel=layout.pipeline_parallel or (2 if is_of_pipeline else 1),
         virtual_stages=chunks,
         context_parallel=layout.context_parallel or 1,
         expert_parallel=layout.expert_parallel or 1,
@@ -81,11 +82,12 @@ def check_layout(layout: FixedLayout, job: TrainingJob, domain: int, limits: Tra
         return
     copies = layout.data_parallel
     if count % ranks or (copies is not None and _is_whole(layout) and count != ranks * copies):
-        near = (
-            ranks * copies
-            if copies is not None and _is_whole(layout)
-            else max(1, round(count / ranks)) * ranks
-        )
+        # Replicas divide the batch; beyond one domain, clusters are whole ones if the layout allows any near that size.
+        sizes = [ranks * d for d in range(1, 2 * count // ranks + 2) if job.global_batch % d == 0]
+        whole = [size for size in sizes if size <= domain or size % domain == 0] or sizes
+        if copies is not None and _is_whole(layout):
+            whole = [ranks * copies]
+        near = min(whole, key=lambda size: abs(size - count))
         raise InfeasibleError(
             f"--gpus {count} is not a multiple of what is fixed: {_degrees_words(layout)}",
             why=f"every replica takes TP × PP × CP = {ranks} accelerators",
@@ -100,6 +102,25 @@ def _is_whole(layout: FixedLayout) -> bool:
         layout.pipeline_parallel,
         layout.context_parallel,
         layout.data_parallel,
+    )
+
+
+def layout_options(layout: FixedLayout, plan: TrainingPlan) -> str:
+    """Return the options that make of a fixed layout the parts of a plan that differ from it: `--pp 8 --vpp 6`."""
+    typed = {
+        "tensor_parallel": "--tp",
+        "pipeline_parallel": "--pp",
+        "virtual_stages": "--vpp",
+        "context_parallel": "--cp",
+        "expert_parallel": "--ep",
+        "expert_tensor_parallel": "--etp",
+        "data_parallel": "--dp",
+    }
+    options = {name: typed.get(name, f"--{name.replace('_', '-')}") for name in type(layout).model_fields}
+    return " ".join(
+        f"{option} {getattr(plan, name)}"
+        for name, option in options.items()
+        if getattr(layout, name) not in (None, getattr(plan, name))
     )
 
 
@@ -121,13 +142,13 @@ def _faults(layout: FixedLayout, job: TrainingJob, domain: int) -> Iterator[tupl
     free = LatticeLimits(domain)
     plan = least_plan(layout, free)
     shape = model_limits(job.model)
-    degree = layout.expert_parallel or 1
-    if degree > 1 and not shape.num_experts:
-        yield (
-            f"--ep {degree} for {job.model.id}, which has no experts",
-            "expert parallelism divides experts",
-            "drop --ep",
-        )
+    for option, degree in (("--ep", layout.expert_parallel), ("--etp", layout.expert_tensor_parallel)):
+        if (degree or 1) > 1 and not shape.num_experts:
+            yield (
+                f"{option} {degree} for {job.model.id}, which has no experts",
+                "expert parallelism divides experts",
+                f"drop {option}",
+            )
     # Free degrees could still make room for the experts: they are judged with all of the lattice.
     alone = replace(plan, expert_parallel=1, expert_tensor_parallel=0)
     for what, why in faults(alone, job, domain):
@@ -141,6 +162,16 @@ def _fix(layout: FixedLayout, job: TrainingJob, domain: int) -> str:
     if tensor is not None and (shape.num_heads % tensor or tensor > domain):
         allowed = [d for d in range(1, min(tensor, domain) + 1) if shape.num_heads % d == 0]
         return f"--tp {allowed[-1]}"
+    context = layout.context_parallel
+    if context is not None and context > 1 and job.sequence_tokens % (2 * context):
+        allowed = [d for d in range(1, context) if job.sequence_tokens % (2 * d) == 0]
+        return f"--cp {allowed[-1]}" if allowed else "drop --cp"
+    if (layout.pipeline_parallel or 1) > shape.num_layers:
+        return f"--pp {shape.num_layers} or fewer"
+    if layout.pipeline_parallel == 1 and (layout.virtual_stages or 1) > 1:
+        return "--pp 2 or more, or drop --vpp"
+    if layout.pipeline_parallel == 1 and layout.schedule not in (None, "1f1b"):
+        return "--pp 2 or more, or drop --schedule"
     per_pass = (layout.data_parallel or 1) * (layout.micro_batch or 1)
     if job.global_batch % per_pass:
         batch = max(1, round(job.global_batch / per_pass)) * per_pass

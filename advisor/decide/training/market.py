@@ -24,6 +24,7 @@ from advisor.decide.reason import (
 )
 from advisor.decide.standing import BLOCK
 from advisor.decide.training.commands import LoopKind, has_command, openrlhf_places
+from advisor.decide.training.conditions import check_power_cap, lowest_power_w
 from advisor.decide.training.fixed_layout import cluster_sizes
 from advisor.decide.training.money import ClusterOffer, cluster_offers
 from advisor.decide.training.rollouts import best_loop, companions_of, trains_loop
@@ -97,7 +98,8 @@ def candidates(scenario: TrainingScenario) -> dict[str, Accelerator]:
     """Accelerators that may be the answer under the power limit of the question, with a calibration's figures where it
     names one.
 
-    Raises: UnknownNameError: an accelerator is not known.
+    Raises: UnknownNameError: an accelerator is not known. AdvisorError: the power limit is none for those that are
+        named.
     """
     limits = scenario.limits
     names = tuple(name for _, name in limits.own) or limits.accelerators
@@ -107,6 +109,11 @@ def candidates(scenario: TrainingScenario) -> dict[str, Accelerator]:
         else list(accelerator_catalog.all_accelerators())
     )
     cap_w = scenario.conditions.power_cap_w
+    if names and cap_w is not None:
+        # A limit above the rated power of some is none for them, but of all of them it is a mistake.
+        widest = max(records, key=lambda record: record.tdp_w or math.inf)
+        if cap_w > (widest.tdp_w or math.inf) or len(records) == 1:
+            check_power_cap(widest, cap_w)
     return {
         record.id: with_power_cap(calibrated_accelerator(record, scenario.calibration), cap_w)
         if record.is_ranked
@@ -140,7 +147,10 @@ def _bounds(
     found = []
     for name, accelerator in records.items():
         variants, reason = variants_of(accelerator, model, scenario.task, scenario.conditions)
-        if reason is not None:
+        lowest_w = lowest_power_w(accelerator)
+        if (scenario.conditions.power_cap_w or math.inf) < lowest_w - 1.0:
+            outcome.reasons[name] = NotSupported(f"its power is limited to {lowest_w:.0f} W or more")
+        elif reason is not None:
             outcome.reasons[name] = reason
         elif not offers.get(name):
             outcome.reasons[name] = NotForSale()
@@ -277,7 +287,7 @@ def _why_none(scenario: TrainingScenario, variants: Sequence[Variant], count: in
     others = companions_of(task, apart=task.placement == "disaggregated") if task is not None else None
     found = best_plans(variants, count, Tally(), keep=1, companions=others)
     if not found:
-        return NoLayout(unlayable(variants, count, others))
+        return unlayable(variants, count, scenario.task.layout, others)
     fits = f"{plan_words(found[0].plan)} fits, but no command would start it"
     if task is None:
         return NotSupported(f"no framework has options for any layout that fits: {fits}")
@@ -295,7 +305,8 @@ def _nearest_that_works(
 ) -> int:
     """Return the size nearest to `count` that a provider within the limits sells as one cluster and that a plan
     fits; 0 if there is none. Without variants, any size that is sold will do."""
-    sold = (size for size in _sizes_near(accelerator, count) if cluster_offers(size, prices, accelerator))
+    near = _sizes_near(accelerator, count, scenario.task.layout.replica_ranks)
+    sold = (size for size in near if cluster_offers(size, prices, accelerator))
     return next((size for size in sold if not variants or _fits(scenario, variants, size)), 0)
 
 
@@ -308,9 +319,10 @@ def _fits(scenario: TrainingScenario, variants: Sequence[Variant], count: int) -
         return False
 
 
-def _sizes_near(accelerator: Accelerator, count: int) -> list[int]:
+def _sizes_near(accelerator: Accelerator, count: int, replica_ranks: int) -> list[int]:
     node = accelerator.node_size
-    whole = {count // node * node, (count // node + 1) * node}
+    steps = (node, math.lcm(node, replica_ranks))
+    whole = {count // step * step + more for step in steps for more in (0, step)}
     sizes = {*counts_of(accelerator, 16 * count), *whole} - {0, count}
     return sorted(sizes, key=lambda size: abs(size - count))
 

@@ -3,7 +3,7 @@
 import math
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -20,8 +20,10 @@ from advisor.decide.reason import (
     CostsMore,
     FailsTooOften,
     LayoutRefused,
+    NoFramework,
     NoLayout,
     NoOptions,
+    NotForSale,
     NotSoldAsCluster,
     NotSupported,
     NotWorthCommitting,
@@ -63,6 +65,11 @@ from advisor.simulator.training.plan_check import plan_words
 
 _BUDGET_STEP_USD = 100.0
 """Steps in which a budget that would do is named [USD], upwards."""
+_MOST_DOUBLINGS = 3
+"""Doublings of a deadline that are tried for clusters that fail too often."""
+_LARGE_LORA_RANK = 64
+"""Rank of adapters above which a smaller one is advised if memory is short: QLoRA's experiments use 64
+(arXiv:2305.14314, section 5)."""
 _DENSE_FRACTION = 0.8
 """Fraction of all parameters that are active below which a model counts as a mixture of experts, for which the loss
 law was not fitted."""
@@ -326,17 +333,14 @@ def nothing_found(scenario: TrainingScenario, model: Model, outcome: MarketOutco
     ]
     why = "; ".join(words for words, _ in told[:3])
     first = told[0][1] if told else None
-    is_of_term = isinstance(first, NotWorthCommitting) or (isinstance(first, FailsTooOften) and first.is_spot)
-    if is_of_term and "on_demand" not in scenario.limits.terms:
-        limits = scenario.limits.model_copy(update={"terms": ("on_demand",)})
-        rented = scenario.model_copy(update={"limits": limits})
-        ranked = ranked_runs(rented, search_training(rented, model, lambda message: None))
+    for fix, other in _other_questions(scenario, first):
+        ranked = ranked_runs(other, search_training(other, model, lambda message: None))
         if ranked:
             return InfeasibleError(
                 f"nothing trains {model.id} within these limits",
                 why=why,
-                fix="--term on-demand",
-                hint=f"on demand: {_run_words(ranked[0][0])}",
+                fix=fix,
+                hint=f"with it: {_run_words(ranked[0][0])}",
             )
     return InfeasibleError(
         f"nothing trains {model.id} within these limits",
@@ -344,6 +348,36 @@ def nothing_found(scenario: TrainingScenario, model: Model, outcome: MarketOutco
         fix=_fix(scenario, first, _nearest_count(scenario, outcome)),
         hint=nearest_hint(scenario, outcome),
     )
+
+
+def _other_questions(
+    scenario: TrainingScenario, reason: Reason | None
+) -> Iterator[tuple[str, TrainingScenario]]:
+    """Yield the options that may remove a reason of failures or of a term, each with the question that it makes: fewer
+    accelerators fail less often, and longer deadlines take fewer."""
+    limits = scenario.limits
+
+    def within(**changes: object) -> TrainingScenario:
+        return scenario.model_copy(update={"limits": limits.model_copy(update=changes)})
+
+    is_of_term = isinstance(reason, NotWorthCommitting) or (
+        isinstance(reason, FailsTooOften) and reason.is_spot
+    )
+    if is_of_term and "on_demand" not in limits.terms:
+        yield "--term on-demand", within(terms=("on_demand",))
+    if not isinstance(reason, FailsTooOften) or reason.is_spot:
+        return
+    if not scenario.reliability.elastic:
+        elastic = scenario.reliability.model_copy(update={"elastic": True})
+        yield "--elastic", scenario.model_copy(update={"reliability": elastic})
+    if limits.num_accelerators is not None:
+        for halvings in range(1, limits.num_accelerators.bit_length()):
+            count = limits.num_accelerators >> halvings
+            yield f"--gpus {count}", within(num_accelerators=count)
+    elif limits.deadline_s is not None:
+        for doublings in range(1, _MOST_DOUBLINGS + 1):
+            days = math.ceil(limits.deadline_s / DAY_S) << doublings
+            yield f"--deadline {days}d", within(deadline_s=days * DAY_S)
 
 
 def _run_words(run: TrainingRun) -> str:
@@ -358,6 +392,17 @@ def _nearest_count(scenario: TrainingScenario, outcome: MarketOutcome) -> int:
     return min(sold, key=lambda count: abs(count - wanted), default=0)
 
 
+def _less_to_hold(scenario: TrainingScenario) -> str:
+    """Return the options that would let a job hold less than it does as it is asked."""
+    task = scenario.task
+    found = {"full": "--method lora or qlora", "lora": "--method qlora", "dora": "--method qlora"}
+    method = found.get(task.method, "") if scenario.workload != "train" else ""
+    optimizer = "--optimizer adamw_8bit" if method and task.method == "full" else ""
+    rank = "a smaller --lora-rank" if task.lora_rank > _LARGE_LORA_RANK else ""
+    sequence = "" if scenario.workload == "rl" else "a shorter --sequence"
+    return ", ".join(filter(None, (method, optimizer, rank, sequence, "a smaller --model")))
+
+
 def _fix(scenario: TrainingScenario, reason: Reason | None, nearest: int) -> str:
     """Return the options to type instead, chosen by the first reason against; `nearest` is a number of accelerators
     that works, or 0."""
@@ -367,12 +412,23 @@ def _fix(scenario: TrainingScenario, reason: Reason | None, nearest: int) -> str
             return f"--gpus {nearest}"
         case NotSupported() if is_apart:
             return "--placement colocated"
+        case NoLayout(fix=fix) if fix:
+            return fix
         case NoLayout():
-            return "more --gpus, or less to hold: --method lora or qlora, --optimizer adamw_8bit, a smaller --model"
+            return f"more --gpus, or less to hold: {_less_to_hold(scenario)}"
+        case NotForSale():
+            count = scenario.limits.num_accelerators or 8
+            names = scenario.limits.accelerators
+            return f"--own {count}x{names[0]}, or another --gpu" if names else "--own NxID, or fewer limits"
+        case NotSupported() if not scenario.task.layout.is_free:
+            return "fix less of the plan (--tp, --pp, --schedule, ...)"
         case NoUnits(usable=(first, *_)):
             return f"--precision {first}"
         case NoOptions(optimizers=(first, *_)):
             return f"--optimizer {first}"
+        case NoFramework() | NoOptions():
+            framework = "another --framework, or " if scenario.task.frameworks else ""
+            return f"{framework}another accelerator, such as --gpu h100"
         case LayoutRefused():
             return reason.fix
         case TakesTooLong(deadline_days=float()):
@@ -386,7 +442,8 @@ def _fix(scenario: TrainingScenario, reason: Reason | None, nearest: int) -> str
                 f"--budget {math.ceil(reason.usd / _BUDGET_STEP_USD) * _BUDGET_STEP_USD:.0f}, or fewer limits"
             )
         case FailsTooOften(is_spot=False):
-            return "--elastic, a faster --storage-gb-s, or machines that fail less often (--mtbf-hours)"
+            elastic = "" if scenario.reliability.elastic else "--elastic, "
+            return f"{elastic}a faster --storage-gb-s, or machines that fail less often (--mtbf-hours)"
         case NotSoldAsCluster(near=near) if near:
             return f"--gpus {near}"
         case _:

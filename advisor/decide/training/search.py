@@ -1,6 +1,7 @@
 """The best plans of one job on one cluster size: memory prunes, time ranks, event graphs confirm the best few."""
 
 import itertools
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -9,7 +10,11 @@ from numpy.typing import NDArray
 
 from advisor.catalog.errors import InfeasibleError
 from advisor.catalog.units import GB
-from advisor.decide.training.space import Variant
+from advisor.decide.reason import NoLayout
+from advisor.decide.training.conditions import MOST_HOST_BYTES
+from advisor.decide.training.fixed_layout import layout_options, least_plan
+from advisor.decide.training.scenario import FixedLayout
+from advisor.decide.training.space import Variant, limits_of
 from advisor.simulator.training.cluster import TrainingCluster
 from advisor.simulator.training.framework_costs import framework_costs
 from advisor.simulator.training.job import TrainingJob
@@ -18,7 +23,9 @@ from advisor.simulator.training.memory import MemoryColumns, fits, peak_factors,
 from advisor.simulator.training.passes import pass_times
 from advisor.simulator.training.pipeline import ChunkTimes, PipelineRun, bubbles_s, run_schedule
 from advisor.simulator.training.plan import PlanLattice, TrainingPlan
+from advisor.simulator.training.plan_check import nearest_plan
 from advisor.simulator.training.reinforcement import Companions, companion_bytes, companion_parts
+from advisor.simulator.training.releases import limits_at
 from advisor.simulator.training.schedule_orders import CHUNKS
 from advisor.simulator.training.step import StepColumns, num_micro_batches, step_time
 from advisor.simulator.training.step_host import exposed_stream_s, host_bytes
@@ -314,16 +321,21 @@ def run_of_passes(plan: TrainingPlan, num_micro_batches: int, times: ChunkTimes)
 
 
 def unlayable(
-    variants: Sequence[Variant], num_accelerators: int, companions: Companions | None = None
-) -> str:
-    """Return why no plan of the variants fits `num_accelerators` accelerators, in words, from the plan that needs
-    least, with the other models of a loop."""
+    variants: Sequence[Variant],
+    num_accelerators: int,
+    layout: FixedLayout,
+    companions: Companions | None = None,
+) -> NoLayout:
+    """Return why no plan of the variants fits `num_accelerators` accelerators, from the plan that needs least, with the
+    other models of a loop; and what to type instead, of the parts that a user fixes and of the host memory."""
     least = None
+    memory = variants[0].cluster.accelerator.memory_bytes or 0.0
+    host = math.inf
     for variant in variants:
         try:
             lattice = enumerate_lattice(variant.job, num_accelerators, variant.limits)
         except InfeasibleError as error:
-            return error.what
+            return NoLayout(error.what)
         if not len(lattice):
             continue
         peaks = peak_memory(variant.job, lattice).peak_bytes
@@ -331,17 +343,36 @@ def unlayable(
             peaks = peaks + companion_bytes(variant.job, lattice, companions)
         peak = float(peaks.min())
         least = peak if least is None else min(least, peak)
+        held = host_bytes(variant.job, lattice)[peaks <= memory]
+        host = min(host, float(held.min(initial=math.inf)))
     if least is None:
-        return f"no layout divides {num_accelerators} accelerators, the batch and the model"
-    memory = variants[0].cluster.accelerator.memory_bytes or 0.0
+        why = f"no layout divides {num_accelerators} accelerators, the batch and the model"
+        return NoLayout(why, _nearest_options(variants, num_accelerators, layout))
     if least <= memory:
         accelerators = "accelerators" if num_accelerators > 1 else "accelerator"
-        return (
+        why = (
             f"its states fit neither {num_accelerators} {accelerators} nor "
             f"{variants[0].cluster.host_bytes / GB:.0f} GB of host memory for each (--host-memory)"
         )
+        needed = math.ceil(host / GB) if host <= MOST_HOST_BYTES else 0
+        return NoLayout(why, f"--host-memory {needed}GB" if needed else "")
     beside = ""
     if companions is not None:
         names = companion_parts(variants[0].job, PlanLattice.of([TrainingPlan()]), companions)
         beside = f" with its {' and '.join(name.replace('_', ' ') for name in names)}" if names else ""
-    return f"the smallest plan needs {least / GB:.0f} GB per accelerator{beside}, it has {memory / GB:.0f}"
+    why = f"the smallest plan needs {least / GB:.0f} GB per accelerator{beside}, it has {memory / GB:.0f}"
+    return NoLayout(why)
+
+
+def _nearest_options(variants: Sequence[Variant], num_accelerators: int, layout: FixedLayout) -> str:
+    """Return the options of the nearest plan that divides, for what a user fixes otherwise; empty if nothing is fixed,
+    or no plan divides at all."""
+    if layout.is_free:
+        return ""
+    for variant in variants:
+        limits = limits_at(limits_of(variant.job, variant.cluster), variant.job)
+        lattice = enumerate_lattice(variant.job, num_accelerators, replace(limits, are_stated=True))
+        near = nearest_plan(least_plan(layout, limits), lattice)
+        if near is not None:
+            return layout_options(layout, near)
+    return ""

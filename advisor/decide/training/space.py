@@ -7,18 +7,26 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+from advisor.catalog.resolve import known_value
 from advisor.catalog.schema import Accelerator, Model
 from advisor.decide.reason import LayoutRefused, NoFramework, NoOptions, NotRanked, NoUnits, Reason
 from advisor.decide.training.conditions import cluster_of
 from advisor.decide.training.fixed_layout import fixed_limits, least_plan
 from advisor.decide.training.scenario import FixedLayout, MachineConditions, TrainingTask
 from advisor.simulator.training.cluster import TrainingCluster
+from advisor.simulator.training.families import family_by_whole_name
 from advisor.simulator.training.job import OPTIMIZERS, Method, Optimizer, TrainingJob
 from advisor.simulator.training.lattice import LatticeLimits
 from advisor.simulator.training.launch_flags import launch_flags
 from advisor.simulator.training.plan import Recompute, Schedule, Sharding, TrainingPlan
 from advisor.simulator.training.reinforcement import generates
-from advisor.simulator.training.releases import features_at, limits_at, missing_features
+from advisor.simulator.training.release_months import UNDATED, release_month
+from advisor.simulator.training.releases import (
+    features_at,
+    features_of_compilation,
+    limits_at,
+    missing_features,
+)
 
 FRAMEWORKS: Final[Mapping[str, tuple[str, ...]]] = {
     "nvidia": ("megatron", "torchtitan"),
@@ -35,6 +43,8 @@ ADAPTER_FRAMEWORKS: Final[Mapping[str, tuple[str, ...]]] = {
     "intel": ("peft",),
     "aws": ("megatron",),
 }
+TUNING_FRAMEWORKS: Final = ("deepspeed", "peft")
+"""Families that also tune all weights; each vendor's chips have others that train from scratch."""
 COMPUTE_DTYPES: Final = ("bf16", "fp16", "fp8", "mxfp8", "nvfp4")
 """Formats of a training step's multiplications."""
 ADAPTER_FEATURES: Final = frozenset({"adapters_all_linear"})
@@ -111,6 +121,16 @@ class Variant:
     """Only where no other fits: host memory is slow, and at the mercy of the host."""
 
 
+def family_asked(name: str) -> tuple[str, str]:
+    """Return the family of frameworks that a user names, and a note if the name is another one of its frameworks'.
+
+    Raises: UnknownNameError: no family has such a framework.
+    """
+    family = name if name in RULES else family_by_whole_name(name)
+    known_value(family or name, tuple(RULES), "framework")
+    return family, "" if family == name else f"framework '{name}' is taken as {family}"
+
+
 def peak_flop_per_s(accelerator: Accelerator, compute_dtype: str) -> float | None:
     """Dense peak in which a training format multiplies [flop/s]; None where the chip has no such unit.
 
@@ -148,19 +168,29 @@ def features_of(method: str, framework: str, compute_dtype: str) -> frozenset[st
 def option_faults(job: TrainingJob, plan: TrainingPlan) -> Iterator[tuple[str, str]]:
     """Yield the parts of a plan that its framework has no option for, as (what, why).
 
-    Source: RULES; Megatron-LM shards gradients and parameters with its own FSDP, which has no pipeline.
+    Source: RULES; DeepSpeed divides sequences by heads (Ulysses); checkpoints in host memory: Megatron-LM's
+        --fine-grained-activation-offloading, DeepSpeed's cpu_checkpointing, PyTorch's offload_wrapper, TRL's
+        activation_offloading, MaxText's remat policies; Megatron-LM shards gradients and parameters with its own FSDP,
+        which has no pipeline.
     """
     rules = RULES[job.framework]
     name = job.framework
     ranks = plan.data_parallel * plan.context_parallel
     stages = plan.pipeline_parallel
-    degrees = (plan.tensor_parallel, plan.pipeline_parallel, plan.context_parallel)
-    if rules.only_data_parallel and max(*degrees, plan.expert_parallel) > 1:
-        yield f"{name} divides no layers", "it has data parallelism and sharding alone"
+    degrees = [plan.tensor_parallel, plan.pipeline_parallel, plan.expert_parallel]
+    degrees += [] if name == "deepspeed" else [plan.context_parallel]
+    if rules.only_data_parallel and max(degrees) > 1:
+        beside = ", sharding and Ulysses' context parallelism" if name == "deepspeed" else " and sharding"
+        yield f"{name} divides no layers", f"it has data parallelism{beside} alone"
     if rules.no_stages and stages > 1:
         yield f"{name} has no pipeline here", "its plans divide parameters over all chips"
     sharded = plan.sharding in ("zero2", "zero3")
     own_fsdp = name == "megatron" and sharded and stages == 1
+    if own_fsdp and plan.offload_optimizer:
+        yield (
+            f"{name} keeps no optimizer in host memory with {plan.sharding}",
+            "its own FSDP has no option for it",
+        )
     if plan.sharding not in rules.shardings and ranks > 1 and not own_fsdp:
         yield f"{name} has no {plan.sharding} with {stages} stages", f"it has {', '.join(rules.shardings)}"
     if stages > 1 and plan.schedule not in rules.schedules:
@@ -169,8 +199,8 @@ def option_faults(job: TrainingJob, plan: TrainingPlan) -> Iterator[tuple[str, s
     if job.method == "full" and any(moved) and moved not in [held[:2] for held in rules.host]:
         parts = " and ".join(w for w, there in zip(("optimizer", "weights"), moved, strict=True) if there)
         yield f"{name} does not keep {parts} in host memory", _host_words(rules)
-    if plan.offload_activations and name != "megatron":
-        yield f"{name} does not keep activations in host memory", "Megatron does, by module"
+    if plan.offload_activations and name == "torchtitan":
+        yield f"{name} does not keep activations in host memory", "its checkpoints stay on the accelerator"
     if plan.recompute not in rules.recompute:
         yield f"{name} recomputes no single modules", f"it has {', '.join(rules.recompute)}"
 
@@ -193,12 +223,14 @@ def training_job(
     mean_sequence_tokens: float = 0.0,
     version: str = "",
     switches: frozenset[str] = frozenset(),
+    architecture: str = "",
 ) -> TrainingJob:
     """Return the job that a plan of one's own runs in a framework, with the switches that it has by default.
 
     Source: features_of; advisor.simulator.training.releases for a release of which the month is stated.
     """
-    old = features_at(framework, version if version.startswith("20") else "")
+    old = features_at(framework, version if version.startswith("20") else "", architecture)
+    compiled = features_of_compilation(framework, switches, release_month(framework, version) or UNDATED)
     return TrainingJob(
         model,
         sequence_tokens,
@@ -211,7 +243,7 @@ def training_job(
         lora_rank=lora_rank,
         optimizer=optimizer,
         mean_sequence_tokens=mean_sequence_tokens,
-        features=features_of(method, framework, compute_dtype) | old | switches,
+        features=features_of(method, framework, compute_dtype) | old | compiled | switches,
     )
 
 
@@ -251,7 +283,7 @@ def variants_of(
         return [], NotRanked("its memory or bandwidth has no source")
     cluster = cluster_of(accelerator, conditions)
     found: list[Variant] = []
-    jobs = _jobs_with_commands(model, task, frameworks, dtypes)
+    jobs = _jobs_with_commands(model, task, frameworks, dtypes, accelerator.architecture)
     if (
         not jobs
         and not task.frameworks
@@ -259,7 +291,7 @@ def variants_of(
         and not _any_defines(frameworks, model)
     ):
         # Transformers runs layers that the others lack, as code of the model's repository.
-        jobs = _jobs_with_commands(model, task, ("fsdp",), dtypes)
+        jobs = _jobs_with_commands(model, task, ("fsdp",), dtypes, accelerator.architecture)
     faults: list[Reason] = []
     if not jobs:
         return [], _without_options(task, frameworks, dtypes, model)
@@ -273,7 +305,7 @@ def variants_of(
 
 
 def _jobs_with_commands(
-    model: Model, task: TrainingTask, frameworks: Sequence[str], dtypes: Sequence[str]
+    model: Model, task: TrainingTask, frameworks: Sequence[str], dtypes: Sequence[str], architecture: str
 ) -> list[TrainingJob]:
     """Return the jobs by framework and format that a framework has options for."""
     jobs = (
@@ -289,6 +321,7 @@ def _jobs_with_commands(
             mean_sequence_tokens=task.mean_sequence_tokens,
             version=task.framework_version,
             switches=frozenset({"scalar_head"} if task.loop == "reward" else ()),
+            architecture=architecture,
         )
         for framework, dtype in itertools.product(frameworks, dtypes)
     )
@@ -307,19 +340,18 @@ def _fixed_fault(job: TrainingJob, layout: FixedLayout, cluster: TrainingCluster
     """Return why a framework, or its stated release, cannot run what the user fixes; None if it can."""
     if layout.is_free and not job.framework_version:
         return None
-    plan = least_plan(layout, limits_of(job, cluster))
+    plan = least_plan(layout, limits_at(limits_of(job, cluster), job))
     # A rank alone divides nothing, so that any sharding passes: two ranks ask the framework whether it has it.
     if layout.sharding not in (None, "none"):
         plan = replace(plan, data_parallel=max(2, plan.data_parallel))
     fault = next(option_faults(job, plan), None)
-    missing = next(missing_features(job, plan), None)
     if fault is not None:
         return LayoutRefused(*fault, "another --framework, or fix less of the plan")
+    missing = max(missing_features(job, plan), key=lambda each: each.first.month, default=None)
     if missing is None:
         return None
-    what = f"{missing.framework} of {missing.version} has no {missing.feature}"
     came = f"it came in {missing.first.month} with {missing.first.release}"
-    return LayoutRefused(what, came, f"--framework-version {missing.first.month}")
+    return LayoutRefused(missing.words, came, f"--framework-version {missing.first.month}")
 
 
 def _without_options(
@@ -349,7 +381,7 @@ def _frameworks(vendor: str, task: TrainingTask) -> list[str]:
     if task.frameworks:
         return found or [f for f in task.frameworks if f in RULES and usual and not task.loop]
     tunes = task.may_offload and task.method == "full" and "torchtitan" in usual
-    return [*found, "deepspeed", "peft"] if tunes else found
+    return [*found, *TUNING_FRAMEWORKS] if tunes else found
 
 
 def _layouts(

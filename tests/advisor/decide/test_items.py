@@ -12,7 +12,7 @@ from advisor.catalog.schema import Price
 from advisor.decide.items.recommend import recommend_items
 from advisor.decide.items.result import ItemScenario
 from advisor.decide.option import Option
-from advisor.decide.reason import TooSlowAlone
+from advisor.decide.reason import MayNotHold, TooSlowAlone
 from advisor.decide.scenario import Constraints
 from advisor.decide.standing import by_standing, doubts_of, standing_words
 from advisor.simulator.quantity import Quantity
@@ -45,6 +45,7 @@ def test_ten_steps_at_256_images_a_second() -> None:
     )
     by_chip = {option.machine.accelerator: option for option in found.options}
     assert 5 <= by_chip["h100-sxm"].machine.num_accelerators <= 8
+    assert found.safe_pick is not None
     assert found.safe_pick.of_items.holds != "marginal"
     for option in found.options:
         assert option.of_items.latency_s["p99"].value <= 0.1
@@ -162,7 +163,7 @@ def offer(kind: str, days: int, tenancy: str = "dedicated") -> Price:
 
 
 def options(*costs: tuple[float, float, str]) -> list[Option]:
-    one = recommend_items(images(10)).options[0]
+    one = recommend_items(images(10, latency_s=1.0)).options[0]
     return [
         replace(
             one,
@@ -213,6 +214,17 @@ def test_what_is_assumed_or_foreign_heads_no_list(costs, prices, order, roles) -
     words = standing_words(found, lambda option: option.of_items.usd_per_thousand_items)
     doubt = "it holds: try" if costs[0][2] == "assumed" else "its price still stands: ask about"
     assert (f"saves 33 % if {doubt} it first" in words) == ("cheapest" in roles)
+
+
+def test_what_may_miss_its_limit_heads_no_list() -> None:
+    """An item that may miss its limit gives way to what is likely to keep the limit and may cost no more."""
+    first, second = options((1.0, 1.6, "modelled"), (1.5, 1.9, "modelled"))
+    sold = [offer("list", 9)] * 2
+    bold = replace(first, reasons=(MayNotHold(0.6),))
+    found = by_standing([bold, second], sold, lambda option: option.of_items.usd_per_thousand_items, DAY)
+    assert [option.role for option in found] == ["safe_pick", "cheapest_if_it_holds"]
+    words = standing_words(found, lambda option: option.of_items.usd_per_thousand_items)
+    assert "saves 33 % if it holds: try it first" in words
 
 
 def test_the_first_option_can_be_paid_where_a_firm_price_may_cost_no_more() -> None:

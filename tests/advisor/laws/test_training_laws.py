@@ -3,6 +3,7 @@ printed is shown again."""
 
 import itertools
 import json
+import re
 import shlex
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from advisor.catalog import accelerators, models
 from advisor.decide.certainty import holds_word
+from advisor.decide.training.commands import has_command
 from advisor.decide.training.scenario import FixedLayout, MachineConditions, TrainingTask
 from advisor.decide.training.search import Tally, best_plans, evaluate_plan
 from advisor.decide.training.space import variants_of
@@ -21,7 +23,7 @@ from advisor.decide.training.uncertainty import verdict_of
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.training.cluster import NodeNetwork, TrainingCluster
 from advisor.simulator.training.job import TrainingJob
-from advisor.simulator.training.plan import TrainingPlan
+from advisor.simulator.training.plan import Schedule, TrainingPlan
 
 Cli = Callable[[str], Any]
 H100 = accelerators.by_id("h100-sxm")
@@ -153,6 +155,73 @@ def test_a_fixed_layout_is_kept() -> None:
         plan = found.plan
         kept = (plan.tensor_parallel, plan.pipeline_parallel, plan.micro_batch, plan.recompute)
         assert kept == (4, 2, 2, "selective")
+
+
+@pytest.mark.parametrize("schedule", ["interleaved", "zbv", "dualpipe"])
+def test_a_schedule_of_stages_has_stages_and_a_command(schedule: Schedule) -> None:
+    task = TrainingTask(
+        tokens=1e12, sequence_tokens=8192, global_batch=512, layout=FixedLayout(schedule=schedule)
+    )
+    variants, _ = variants_of(H100, models.get("llama-3.1-8b").record, task)
+    plans = [found.plan for found in best_plans(variants, 64, Tally(), keep=8, can_start=has_command)]
+    assert plans
+    assert all(plan.schedule == schedule and plan.pipeline_parallel > 1 for plan in plans)
+
+
+REFUSED = (
+    "recommend --workload train --model 8b --tokens 1T --gpu h100 --gpus 64 --tp 3",
+    "recommend --workload train --model 8b --tokens 1T --gpu h100 --gpus 64 --tp 16",
+    "recommend --workload train --model 8b --tokens 1T --gpu h100 --gpus 64 --cp 3",
+    "recommend --workload train --model 8b --tokens 1T --gpu h100 --gpus 64 --pp 3",
+    "recommend --workload train --model 8b --tokens 1T --gpu h100 --gpus 60 --pp 5",
+    "recommend --workload train --model 8b --tokens 1T --gpu h100 --gpus 64 --micro-batch 7",
+    "recommend --workload train --model 8b --tokens 1T --gpu h100 --gpus 64 --vpp 4 --pp 1",
+    "recommend --workload train --model 8b --tokens 1T --gpu h100 --gpus 64 --power-cap-w 5000",
+    "recommend --workload train --model 8b --tokens 1T --gpu h100 --gpus 64 --power-cap-w 20",
+    "recommend --workload train --model 8b --tokens 1T --gpu h100 --gpus 64 --host-memory 5TB",
+    "recommend --workload train --model 8b --tokens 1T --gpu h800 --gpus 64",
+    "recommend --workload train --model qwen3-235b --tokens 1T --gpu h100 --gpus 512 --pp 8 --vpp 5",
+    "recommend --workload train --model 70b --tokens 1T --gpu h100 --gpus 512 --mtbf-hours 100",
+    "recommend --workload train --model 8b --tokens 1T --gpu h100 --gpus 64 --framework megatron --precision fp8 "
+    "--framework-version 2022-01",
+    "recommend --workload finetune --model 8b --own 1xrtx-4090 --host-memory 64GB",
+    "recommend --workload finetune --model 8b --method ia3 --own 1xrtx-3090 --framework peft --framework-version 2022",
+    "simulate train --model 8b --gpu h100 --gpus 8 --power-cap-w 5000",
+    "simulate train --model 8b --gpu h100 --gpus 8 --framework torchtitan --features act_offload",
+    "simulate train --model 8b --gpu h100 --gpus 8 --framework torchtitan --offload-optimizer --sharding zero3",
+    "simulate train --model 8b --gpu h100 --gpus 8 --framework megatron --schedule dualpipe --pp 4",
+    "simulate train --model 8b --gpu h100 --gpus 8 --framework torchtitan --framework-version 2023-01",
+    "simulate train --model 8b --gpu h100 --gpus 1 --framework deepspeed --offload-optimizer --host-memory 64GB",
+)
+"""Questions that are refused, each by another rule."""
+
+
+@pytest.mark.parametrize("command", REFUSED)
+def test_what_a_refusal_says_to_type_is_accepted(cli: Cli, command: str) -> None:
+    refused = cli(f"advisor {command} --as-of 2026-11-20 --json")
+    assert refused.code in (2, 3), refused.out[:200]
+    fix = re.search(r"^  To fix: (.*)$", refused.err, re.MULTILINE)
+    assert fix is not None, refused.err
+    options = fix[1].split(", or ")[0].split(": then ")[0].removesuffix(" or more")
+    words = shlex.split(command)
+    typed = shlex.split(options)
+    if typed[0] == "drop":
+        place = words.index(typed[1])
+        del words[place : place + 2]
+        typed = []
+    if len(typed) == 1:
+        words += typed
+        typed = []
+    for name, value in zip(typed[::2], typed[1::2], strict=True):
+        if name == "--own":
+            place = words.index("--gpu")
+            del words[place : place + 4]
+        if name in words:
+            words[words.index(name) + 1] = value
+        else:
+            words += [name, value]
+    again = cli(f"advisor {shlex.join(words)} --as-of 2026-11-20 --json")
+    assert again.code == 0, again.err
 
 
 def test_an_infeasible_term_has_no_dollars(cli: Cli) -> None:

@@ -46,7 +46,19 @@ BOOK: Final = price_book()
 AS_OF: Final = datetime.date(2026, 11, 20)
 MOST_TRIES: Final = 300
 """Compositions of parts that are drawn until one keeps every rule."""
-MODELS: Final = ("8b", "qwen3-32b", "70b", "qwen3-30b-a3b", "gpt-oss-120b", "deepseek-v3")
+MODELS: Final = (
+    "8b",
+    "qwen3-14b",
+    "qwen3-32b",
+    "70b",
+    "gpt-oss-20b",
+    "qwen3-30b-a3b",
+    "glm-4.5-air",
+    "gpt-oss-120b",
+    "qwen3-235b-a22b",
+    "deepseek-v3",
+)
+CIRCUITS: Final = (Circuit(120.0, 15.0), Circuit(120.0, 20.0), Circuit(230.0, 16.0), Circuit(240.0, 30.0))
 MODULES_GIB: Final = (8, 16, 24, 32, 48, 64)
 
 
@@ -197,13 +209,29 @@ def repair_parts(machine: Assembly, question: Question, rng: random.Random) -> A
 
 def draw_load(rng: random.Random) -> MachineLoad:
     """Return a model and how it is used."""
+    # Many streams of long prompts take more memory than any workstation has.
+    concurrency, input_tokens = rng.choice(
+        ((1, 512), (1, 2048), (1, 8192), (1, 32768), (4, 512), (4, 8192), (16, 2048), (64, 512))
+    )
     return MachineLoad(
         models.get(rng.choice(MODELS)).record,
-        concurrency=rng.choice((1, 1, 1, 4, 16)),
-        input_tokens=rng.choice((512, 2048, 8192)),
+        concurrency=concurrency,
+        input_tokens=input_tokens,
         workload="finetune" if rng.random() < 0.1 else "serve",
         precision=rng.choice((None, None, None, "q4_k_m", "q8_0", "int4", "bf16")),
         engine=rng.choice((None, None, None, "llama.cpp", "vllm")),
+    )
+
+
+def draw_setting(rng: random.Random) -> Setting:
+    """Return the place of a machine and what it must have."""
+    circuit = rng.choice(CIRCUITS)
+    return Setting(
+        circuit=circuit,
+        room_cooling_w=max(1500.0, circuit.continuous_w),
+        min_lanes=rng.choice((4, 4, 4, 8, 16)),
+        needs_ecc=rng.random() < 0.1,
+        max_noise_db=rng.choice((50.0, 50.0, 45.0, 60.0)),
     )
 
 
@@ -212,8 +240,7 @@ def draw_near_a_plan(seed: int) -> Draw | None:
     them keeps the rules."""
     rng = random.Random(seed)
     load = draw_load(rng)
-    circuit = rng.choice((Circuit(120.0, 15.0), Circuit(240.0, 30.0)))
-    setting = Setting(circuit=circuit, room_cooling_w=max(1500.0, circuit.continuous_w))
+    setting = draw_setting(rng)
     limits = SearchLimits(max_cards=rng.choice((1, 2, 4, 8)))
     budget = round(1200.0 * 25.0 ** rng.random())
     question = Question(load, budget, None, setting, limits, as_of=AS_OF, top=8, systems=False)
@@ -221,10 +248,15 @@ def draw_near_a_plan(seed: int) -> Draw | None:
         builds = plan(question, BOOK, RentMarket(())).builds
     except InfeasibleError:
         return None
+    # Parts of a machine that is sold whole have no others in their place.
+    alone = [
+        build.machine
+        for build in builds
+        if build.machine and build.machine.board and not build.machine.board.sold_with
+    ]
     best: Draw | None = None
-    for _ in range(MOST_TRIES):
-        base = rng.choice(builds).machine
-        assert base is not None
+    for _ in range(MOST_TRIES if alone else 0):
+        base = rng.choice(alone)
         machine = change_parts(base, rng)
         usd = usd_of(machine)
         if usd == float("inf") or (machine.cards and machine.cards.num > limits.max_cards):
@@ -290,8 +322,7 @@ def draw(seed: int) -> Draw | None:
         return draw_near_a_plan(seed)
     rng = random.Random(seed)
     load = draw_load(rng)
-    circuit = rng.choice((Circuit(120.0, 15.0), Circuit(240.0, 30.0)))
-    setting = Setting(circuit=circuit, room_cooling_w=max(1500.0, circuit.continuous_w))
+    setting = draw_setting(rng)
     for _ in range(MOST_TRIES):
         machine = draw_machine(rng)
         question = Question(load, setting=setting, as_of=AS_OF, top=8, systems=True)

@@ -10,7 +10,13 @@ from advisor.simulator.graph.model import parameter_count
 from advisor.workstation.hardware import Hardware
 from advisor.workstation.listing import read_listing
 from advisor.workstation.offload import distinct_experts, num_expert_layers, with_layers, without_experts
-from advisor.workstation.performance import MachineLoad, best_run, simulate_run
+from advisor.workstation.performance import (
+    MachineLoad,
+    best_run,
+    bound_on_cpu,
+    runs_on_cpu,
+    simulate_run,
+)
 from advisor.workstation.valuation import hardware_of
 
 CARD = Hardware("rtx-4090", 1, pcie_generation=4, pcie_lanes=16)
@@ -103,3 +109,15 @@ def test_more_streams_choose_more_experts() -> None:
     assert found == sorted(found)
     assert found[0] == 1.0
     assert found[-1] == pytest.approx(128 / 4, rel=0.01)
+
+
+@pytest.mark.parametrize("streams", [1, 16])
+@pytest.mark.parametrize("prompt", [512, 32768])
+@pytest.mark.parametrize("model", ["8b", "70b", "gpt-oss-120b", "deepseek-v3"])
+def test_no_run_with_layers_on_the_cpu_exceeds_its_bound(model: str, prompt: int, streams: int) -> None:
+    load = MachineLoad(models.get(model).record, concurrency=streams, input_tokens=prompt)
+    for accelerator, num in (("rtx-3060-12gb", 1), ("rtx-3090", 2), ("rtx-5090", 4)):
+        hardware = Hardware(accelerator, num)
+        hosts = (50e9, 400e9)
+        for host, run in zip(hosts, runs_on_cpu(hardware, load, hosts), strict=False):
+            assert run.output_tokens_per_s.value <= bound_on_cpu(hardware, load, host)

@@ -14,6 +14,9 @@ from advisor.workstation.candidates import PartCandidate, SearchLimits, all_cand
 from advisor.workstation.hardware import power_points_of
 from advisor.workstation.optimiser import Program
 from advisor.workstation.performance import MachineLoad, ram_needed_bytes
+from advisor.workstation.plan import Question
+from advisor.workstation.planner import plan
+from advisor.workstation.rents import RentMarket
 from advisor.workstation.rule_book import judge, rules_for
 from advisor.workstation.rules import MatchRule
 
@@ -160,3 +163,10 @@ def test_a_rule_left_out_never_makes_machines_dearer() -> None:
     free = program.solve(min_tokens_per_s=100.0, maximise_speed=False, without={"circuit"})
     assert free is not None
     assert kept is None or free.usd <= kept.usd + 0.01
+
+
+def test_the_solver_prints_nothing_on_standard_output(capfd: pytest.CaptureFixture[str]) -> None:
+    """A question at which HiGHS 1.x repairs a solution and says so past its options."""
+    load = MachineLoad(models.get("qwen3-235b-a22b").record)
+    plan(Question(load, budget_usd=10000.0), price_book(), RentMarket(()))
+    assert not capfd.readouterr().out

@@ -1,4 +1,4 @@
-"""Ten lists as PCPartPicker writes them, each with the verdict that somebody who builds machines would give."""
+"""Ten lists as PCPartPicker writes them, each with the verdict that a builder would give."""
 
 import json
 from datetime import date
@@ -17,7 +17,8 @@ from advisor.workstation.plan import Question
 from advisor.workstation.verdict import judge_listing
 
 FOLDER: Final = Path(__file__).parent / "lists"
-PLUGS: Final = {"psu-plugs", "eps-plugs"}
+PLUGS: Final = {"psu-plugs"}
+"""Rule that is unknown with a supply whose plugs no source counts; every supply has one for the CPU."""
 VERDICTS: Final[dict[str, tuple[set[str], set[str]]]] = {
     # Nothing to object: one card on a desktop board, and two narrow cards on a board that splits its lanes.
     "single-4090-sound.txt": (set(), set()),
@@ -27,7 +28,7 @@ VERDICTS: Final[dict[str, tuple[set[str], set[str]]]] = {
     "5090-on-750w.txt": ({"psu-headroom"}, {"psu-transient", *PLUGS}),
     "ddr4-on-am5.txt": ({"memory-kind"}, {"part-known", *PLUGS}),
     # A Threadripper that is no PRO does not start on WRX90; the cards find slots far enough apart.
-    "threadripper-on-wrx90.txt": ({"socket"}, {"part-known", *PLUGS}),
+    "threadripper-on-wrx90.txt": ({"socket"}, {"part-known", "eps-plugs", *PLUGS}),
     # Engines map the files: memory smaller than the model is slow to start, and works.
     "too-little-memory.txt": (set(), PLUGS),
     "two-cards-on-mini-itx.txt": ({"slots", "pcie-lanes", "psu-headroom"}, set()),

@@ -9,12 +9,13 @@ import pytest
 from advisor.catalog import accelerators, models, parts
 from advisor.catalog.part_prices import price_book
 from advisor.catalog.schema.part import RamKit
-from advisor.workstation.assembly import Assembly, Memory, host_bytes_per_s
+from advisor.workstation.assembly import Assembly, Memory, Supplies, host_bytes_per_s
 from advisor.workstation.candidates import PartCandidate, SearchLimits
+from advisor.workstation.hardware import Hardware
 from advisor.workstation.optimiser import Program
 from advisor.workstation.performance import MachineLoad, best_run
 from advisor.workstation.plan import Build, Question
-from advisor.workstation.planner import complete_question, plan, program_for
+from advisor.workstation.planner import USED_LEADS_FROM, complete_question, plan, program_for
 from advisor.workstation.rents import RentMarket
 from advisor.workstation.rule_book import judge, rules_for
 from advisor.workstation.rules_fit import LEAST_RAM_BYTES
@@ -214,3 +215,98 @@ def test_no_machine_stands_behind_one_that_costs_more_and_is_slower() -> None:
             for later in builds[place + 1 :]:
                 beats = later.total_usd <= first.total_usd and decode_of(later) > decode_of(first)
                 assert not beats, (first.name, later.name)
+
+
+def test_a_used_workstation_is_sold_whole_and_stands_beside_new_machines() -> None:
+    book = price_book()
+    names = {machine.name for machine in parts.used_machines()}
+    for model, budget in (("qwen3-14b", 800.0), ("qwen3-32b", 1800.0), ("8b", 1500.0)):
+        builds = plan(replace(question(model, budget), top=8), book, NO_RENT).builds
+        used = [b for b in builds if b.machine and b.machine.board and b.machine.board.sold_with in names]
+        assert used, model
+        for build in used:
+            machine = build.machine
+            assert machine is not None
+            assert build.is_used
+            assert build.total_usd <= budget
+            assert not build.broken
+            whole = [
+                machine.cpu,
+                machine.board,
+                machine.memory,
+                machine.supplies,
+                machine.case,
+                machine.cooler,
+            ]
+            kits = [one.kit if isinstance(one, Memory) else one for one in whole]
+            sold = {
+                one.psus[0].sold_with if isinstance(one, Supplies) else one.sold_with for one in kits if one
+            }
+            assert len(sold) == 1
+            (price,) = (line for line in build.parts if line.category == "board")
+            assert price.usd > 0
+            assert all(
+                line.usd == 0 for line in build.parts if line.category in ("cpu", "ram", "psu", "case")
+            )
+        assert all(
+            not b.machine.board.sold_with for b in builds if not b.is_used and b.machine and b.machine.board
+        )
+
+
+def test_arc_cards_go_into_no_machine_that_lacks_resizable_bar() -> None:
+    for model, budget in (("8b", 1300.0), ("8b", 1500.0), ("qwen3-32b", 1800.0)):
+        asked = replace(question(model, budget, "arc-b580"), top=8)
+        for build in plan(asked, price_book(), NO_RENT).builds:
+            assert build.machine is not None
+            assert build.machine.cpu is not None
+            assert build.machine.cpu.series.resizable_bar
+
+
+def test_a_price_of_one_page_heads_no_answer_that_has_another_and_beats_nothing() -> None:
+    for model, budget in (("qwen3-235b-a22b", 10000.0), ("gpt-oss-120b", 3000.0), ("70b", 2500.0)):
+        asked = replace(question(model, budget), systems=True, top=12)
+        builds = plan(asked, price_book(), NO_RENT).builds
+        doubtful = [build.rests_on_one_estimate for build in builds]
+        assert any(doubtful), model
+        assert not doubtful[0] or all(doubtful)
+        quoted = {
+            key: price.model_copy(update={"basis": "quote"}) if key.startswith("system/") else price
+            for key, price in price_book().items()
+        }
+        assert not any(build.rests_on_one_estimate for build in plan(asked, quoted, NO_RENT).builds)
+
+
+def test_eight_bits_are_tried_where_four_are_slow_and_never_make_a_machine_slower() -> None:
+    for accelerator in ("r9700", "rx-7900-xtx", "arc-b580", "rtx-3090"):
+        for num in (1, 2, 4):
+            hardware = Hardware(accelerator, num, pcie_generation=4, pcie_lanes=16)
+            for model in ("8b", "qwen3-32b", "70b"):
+                load = MachineLoad(models.get(model).record, engine="vllm")
+                free = best_run(hardware, load)
+                for precision in ("int4", "fp8"):
+                    forced = best_run(hardware, replace(load, precision=precision))
+                    if forced is not None and (precision == "int4" or accelerator != "rtx-3090"):
+                        assert free is not None
+                        assert free.output_tokens_per_s.value >= forced.output_tokens_per_s.value
+    four = Hardware("r9700", 4, pcie_generation=4, pcie_lanes=16)
+    large = MachineLoad(models.get("70b").record)
+    divided = best_run(four, large)
+    in_turn = best_run(four, replace(large, engine="llama.cpp"))
+    assert divided is not None
+    assert in_turn is not None
+    assert divided.split == "tensor parallel"
+    assert divided.output_tokens_per_s.value > 1.5 * in_turn.output_tokens_per_s.value
+
+
+def test_a_used_machine_heads_an_answer_only_if_it_is_far_faster() -> None:
+    for model, budget in (("8b", 700.0), ("gpt-oss-20b", 1200.0), ("8b", 1500.0), ("qwen3-32b", 1800.0)):
+        asked = replace(question(model, budget), systems=True, top=8)
+        builds = plan(asked, price_book(), NO_RENT).builds
+        new = max((decode_of(build) for build in builds if not build.is_used), default=0.0)
+        used = max(
+            (decode_of(build) for build in builds if build.is_used and build.kind == "parts"), default=0.0
+        )
+        if used > USED_LEADS_FROM * new:
+            assert decode_of(builds[0]) == used
+        elif new:
+            assert not builds[0].is_used

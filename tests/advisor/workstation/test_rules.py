@@ -67,6 +67,7 @@ def conditions(**fields: Any) -> Setting:
 FRAME = {"open_frame": True, "expansion_slots": 24, "form_factor": "Open frame"}
 
 SERIES = parts.cpu_series()
+WITHOUT_BAR = SERIES["epyc-sp3"].model_copy(update={"resizable_bar": False})
 OTHER_SERIES = SERIES["threadripper"].model_copy(update={"socket": "SP3", "channels": 8})
 
 BREAKS: dict[str, tuple[Change, Setting]] = {
@@ -98,9 +99,13 @@ BREAKS: dict[str, tuple[Change, Setting]] = {
                     Setting()),
     "riser-length": (lambda m: replace(m, risers=Risers(m.risers.riser.model_copy(update={"length_m": 0.5}), 2))  # type: ignore[union-attr]
                      , Setting()),
+    "switch-ports": (lambda m: replace(m, risers=Risers(m.risers.riser.model_copy(update={"ports": 1}), 1)),  # type: ignore[union-attr]
+                     Setting()),
+    "resizable-bar": (both(cards(accelerator="arc-b580"), part("cpu", series=WITHOUT_BAR),
+                           lambda m: replace(m, bridges=())), Setting()),
     "nvlink": (lambda m: replace(m, bridges=m.bridges * 2), Setting()),
     "peer-to-peer": (both(cards(accelerator="rtx-4090"), lambda m: replace(m, bridges=())), Setting()),
-    "cpu-cores": (part("cpu", cores=4), Setting()),
+    "cpu-cores": (part("cpu", cores=3), Setting()),
     "cpu-class": (part("cpu", cores=7), Setting()),
     "frame": (both(cards(num=1), part("case", **FRAME), lambda m: replace(m, bridges=())), Setting()),
     "psu-class": (psu(grade="bronze"), Setting()),
@@ -108,7 +113,7 @@ BREAKS: dict[str, tuple[Change, Setting]] = {
     "psu-headroom": (psu(power_w=850), Setting()),
     "psu-transient": (both(psu(power_w=1400, num_16_pin=0), cards(power_w=500)), Setting()),
     "psu-plugs": (psu(num_8_pin=3), Setting()),
-    "eps-plugs": (psu(num_eps=1), Setting()),
+    "eps-plugs": (both(psu(num_eps=1), part("cpu", power_w=340.0)), Setting()),
     "dual-psu": (psu(num=2, link=True), Setting()),
     "circuit": (lambda m: m, conditions(circuit=Circuit(120.0, 8.0))),
     "room-heat": (lambda m: m, conditions(room_cooling_w=700.0)),

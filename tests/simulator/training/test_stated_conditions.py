@@ -148,6 +148,9 @@ def test_megatron_of_2022_stores_scores() -> None:
     assert not features_at("megatron", "2025-01")
     assert not features_at("fsdp", "2022-06")
     assert not features_at("megatron", "")
+    assert features_at("megatron", "", "volta") == {"unfused_attention"}
+    assert not features_at("megatron", "", "ampere")
+    assert not features_at("fsdp", "", "volta")
 
 
 def test_a_loss_that_never_holds_logits_takes_what_hidden_values_take() -> None:

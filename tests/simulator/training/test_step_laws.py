@@ -9,14 +9,14 @@ from scipy.special import ndtr
 
 from advisor.catalog import accelerators, models
 from advisor.catalog.schema import Model
-from advisor.simulator.training.cluster import TrainingCluster
+from advisor.simulator.training.cluster import NodeNetwork, TrainingCluster
 from advisor.simulator.training.framework_costs import FrameworkCosts
 from advisor.simulator.training.job import TrainingJob
 from advisor.simulator.training.memory import peak_memory
 from advisor.simulator.training.memory.formats import shape_of
 from advisor.simulator.training.passes import pass_times
 from advisor.simulator.training.pipeline import ChunkTimes, run_schedule
-from advisor.simulator.training.plan import PlanLattice, Sharding, TrainingPlan
+from advisor.simulator.training.plan import PlanLattice, Schedule, Sharding, TrainingPlan
 from advisor.simulator.training.step import StepColumns, step_time
 
 H100 = TrainingCluster(accelerators.by_id("h100-sxm"))
@@ -144,3 +144,19 @@ def test_a_slower_last_stage_waits_for_one_pass_through_the_others(stages: int) 
 
 def with_layers(number: int) -> Model:
     return LLAMA.model_copy(update={"layers": (LLAMA.layers[0].model_copy(update={"count": number}),)})
+
+
+@pytest.mark.parametrize("schedule", ["1f1b", "interleaved", "zbv", "dualpipe"])
+@pytest.mark.parametrize("context", [1, 4, 8])
+def test_no_schedule_is_faster_than_its_slowest_hop(schedule: Schedule, context: int) -> None:
+    """Stages that share a node send on its fabric, but others do not; both ways of every micro-batch cross the network
+    between two nodes, each rank with its own share of it."""
+    rate = 0.2e9
+    slow = TrainingCluster(accelerators.by_id("h100-sxm"), network=NodeNetwork(rate))
+    job = TrainingJob(models.get("llama-3.1-8b").record, 8192, 64)
+    chunks = {"interleaved": 2, "zbv": 2}.get(schedule, 1)
+    plan = TrainingPlan(
+        pipeline_parallel=16, virtual_stages=chunks, context_parallel=context, schedule=schedule
+    )
+    sent = 2.0 * chunks * 64 * 8192 / context * job.model.hidden_size * 2.0
+    assert float(step_time(job, PlanLattice.of([plan]), slow).step_s[0]) >= sent / rate

@@ -288,7 +288,7 @@ def test_every_schedule_computes_the_model_once(schedule: Schedule) -> None:
 
 
 def test_experts_in_few_bits_have_a_scale_of_their_own() -> None:
-    """It changes nothing in 16 bits, where experts are as warm as other products."""
+    """The scale of few bits changes nothing in 16 bits, where experts are as warm as other products."""
     mixtral = TrainingJob(models.get("mixtral-8x7b").record, 4096, 64)
     plan = PlanLattice.of([TrainingPlan(data_parallel=8, expert_parallel=8, sharding="zero1")])
 
@@ -313,7 +313,7 @@ def test_megatrons_releases_have_a_date() -> None:
         for version in ("0.11", "0.18.2")
     )
     assert old > new
-    other = replace(mixtral, framework="peft", framework_version="0.14")
+    other = replace(mixtral, framework="fsdp", framework_version="0.14")
     assert framework_costs(other, "blackwell") == framework_costs(
         replace(other, framework_version=""), "blackwell"
     )

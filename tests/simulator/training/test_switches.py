@@ -1,17 +1,25 @@
 """Switches of a training run: words for them, and laws of what they do to memory and time."""
 
 from dataclasses import replace
-from typing import Final
+from typing import Final, cast
 
 import pytest
 
 from advisor.catalog import accelerators, models
 from advisor.catalog.training import first_releases
 from advisor.simulator.training.cluster import TrainingCluster
-from advisor.simulator.training.job import TrainingJob
+from advisor.simulator.training.job import METHODS, Method, TrainingJob
 from advisor.simulator.training.memory import peak_memory
-from advisor.simulator.training.plan import PlanLattice, TrainingPlan
+from advisor.simulator.training.plan import (
+    SHARDINGS,
+    PlanLattice,
+    Recompute,
+    Schedule,
+    Sharding,
+    TrainingPlan,
+)
 from advisor.simulator.training.release_months import release_month
+from advisor.simulator.training.releases import missing_features
 from advisor.simulator.training.step import step_time
 from advisor.simulator.training.step_host import host_bytes
 from advisor.simulator.training.switches import SWITCHES, read_switches, switch_named, words_of
@@ -131,6 +139,47 @@ def test_what_leaves_the_accelerator_is_on_the_host() -> None:
 )
 def test_a_release_has_a_month(framework: str, text: str, month: str) -> None:
     assert release_month(framework, text) == month
+
+
+@pytest.mark.parametrize(("framework", "feature"), first_releases())
+def test_a_feature_is_missing_before_its_month_and_not_in_its_year(framework: str, feature: str) -> None:
+    month = first_releases()[framework, feature].month
+    year = int(month[:4])
+    job = replace(
+        JOB,
+        framework=framework,
+        method=cast(Method, feature) if feature in METHODS else "full",
+        features=frozenset({feature} & SWITCHES.keys()),
+        compute_dtype=feature if feature in ("bf16", "fp8", "mxfp8", "nvfp4") else "fp16",
+    )
+    schedules: dict[str, Schedule] = {
+        "zbv": "zbv",
+        "dualpipe": "dualpipe",
+        "interleaved stages": "interleaved",
+    }
+    recomputations: dict[str, Recompute] = {
+        "selective recomputation": "selective",
+        "recomputed modules": "modules",
+    }
+    plan = TrainingPlan(
+        pipeline_parallel=2 if feature == "pipeline parallelism" or feature in schedules else 1,
+        virtual_stages=2 if feature == "interleaved stages" else 1,
+        context_parallel=2 if feature == "context parallelism" else 1,
+        expert_parallel=2 if feature == "expert parallelism" else 1,
+        data_parallel=2,
+        sharding=cast(Sharding, feature) if feature in SHARDINGS else "none",
+        schedule=schedules.get(feature, "1f1b"),
+        recompute=recomputations.get(feature, "none"),
+        offload_optimizer=feature == "optimizer in host memory",
+    )
+
+    def missing(version: str) -> set[str]:
+        return {one.feature for one in missing_features(replace(job, framework_version=version), plan)}
+
+    if feature != "embedding and loss as pipeline layers":
+        assert feature in missing(f"{year - 1}")
+    assert feature not in missing(str(year))
+    assert feature not in missing(month)
 
 
 def test_every_first_release_names_where_it_was_found() -> None:

@@ -1,0 +1,79 @@
+"""Words of parts lists in other languages, put into the English words that the reader of lists knows."""
+
+import functools
+import re
+import unicodedata
+from typing import Final
+
+from advisor.catalog.files import read_toml
+from advisor.catalog.parts import FOLDER
+
+_UNITS: Final = (
+    (re.compile(r"(?<=\d)\s?(?:[Gg]o|[Гг][Бб])\b"), "GB"),
+    (re.compile(r"(?<=\d)\s?(?:To|[Тт][Бб])\b"), "TB"),
+    (re.compile("[\u2010\u2011]"), "-"),
+)
+"""French and Russian units of memory (96 Go, 2 To), and hyphens that word processors write."""
+_UMLAUTS: Final = "äöü"
+_START: Final = r"(^[\s\-*•]*|[:：]\s*)"
+"""Place where a number in words is one: at the start of a line or after its label."""
+
+
+def write_in_english(text: str) -> str:
+    """Return a line with the words of parts, numbers and units in English; other words stay.
+
+    Source: words.toml of the catalog.
+    """
+    text = unicodedata.normalize("NFC", text).replace("：", ":")
+    for unit, name in _UNITS:
+        text = unit.sub(name, text)
+    words, numbers = _patterns()
+    found = words[0].sub(lambda match: words[1][_plain(match.group())], text)
+    return numbers[0].sub(lambda match: f"{match.group(1)}{numbers[1][_plain(match.group(2))]} ", found)
+
+
+_Pattern = tuple[re.Pattern[str], dict[str, str]]
+
+
+@functools.cache
+def _patterns() -> tuple[_Pattern, _Pattern]:
+    """Return the patterns of words and of numbers, each with the English word by what is found."""
+    tables = read_toml(FOLDER / "words.toml")
+    found: list[tuple[str, dict[str, str]]] = []
+    for name in ("words", "numbers"):
+        english = {foreign: word for word, each in tables[name].items() for foreign in each}
+        spelled = {spelling: word for foreign, word in english.items() for spelling in _spellings(foreign)}
+        # Longer words come first, since they contain shorter ones.
+        ordered = sorted(spelled, key=len, reverse=True)
+        found.append(
+            ("|".join(map(_pattern_of, ordered)), {_plain(key): word for key, word in spelled.items()})
+        )
+    (words, in_words), (numbers, in_numbers) = found
+    return (
+        (re.compile(words, re.IGNORECASE), _with_spaces(in_words)),
+        (re.compile(rf"{_START}({numbers})\s*(?=[\w])", re.IGNORECASE), in_numbers),
+    )
+
+
+def _with_spaces(words: dict[str, str]) -> dict[str, str]:
+    """Return the words with spaces around those that replace a script without any."""
+    return {key: word if key.isascii() or key[0] < "\u2e80" else f" {word} " for key, word in words.items()}
+
+
+def _spellings(word: str) -> set[str]:
+    """Return a word as written, without accents, and with an e for each umlaut."""
+    bare = "".join(c for c in unicodedata.normalize("NFD", word) if not unicodedata.combining(c))
+    umlauts = "".join(f"{unicodedata.normalize('NFD', c)[0]}e" if c in _UMLAUTS else c for c in word)
+    return {word, unicodedata.normalize("NFC", bare), umlauts}
+
+
+def _pattern_of(word: str) -> str:
+    """Return the pattern of a word: a whole one, except in scripts without spaces."""
+    pattern = re.escape(word)
+    if word[0] >= "\u2e80":
+        return pattern
+    return rf"\b{pattern}" + (r"\b" if word[-1].isalnum() else "")
+
+
+def _plain(text: str) -> str:
+    return text.lower()
