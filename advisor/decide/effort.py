@@ -42,9 +42,10 @@ _effort: ContextVar[Effort | None] = ContextVar("effort", default=None)
 
 
 @contextmanager
-def limit_effort(most: int) -> Iterator[Effort]:
-    """Limit what is simulated inside; inside another limit, at most what that one has left, and it is charged too."""
-    outer = _effort.get()
+def limit_effort(most: int, *, is_apart: bool = False) -> Iterator[Effort]:
+    """Limit what is simulated inside; inside another limit, at most what that one has left, and it is charged too,
+    unless this work `is_apart`."""
+    outer = None if is_apart else _effort.get()
     allowed = most if outer is None else min(most, outer.left)
     effort = Effort(allowed)
     before = _effort.set(effort)

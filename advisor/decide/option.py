@@ -418,5 +418,5 @@ class Option:
         """How many replicas of a part do which work."""
         count = self.replica_layout.num_replicas
         if self.role in ("prefill", "decode"):
-            return f"{count} {self.role} workers"
+            return f"{count} {self.role} worker{'s' if count > 1 else ''}"
         return f"{count} replica{'s' if count > 1 else ''} for {self.share_words}"

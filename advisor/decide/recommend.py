@@ -258,7 +258,8 @@ def build_shortlist(done: Search) -> Shortlist:
     safe_pick = next((option for option in options if option.role == "safe_pick"), None)
     if safe_pick is None and below is not None:
         safe_pick = replace(option_of(0, race.at_planning_point(below) or below, scenario), role="safe_pick")
-    with limit_effort(SEARCH_WORK):
+    # Work of its own: a longer list leaves the rest of the answer what it needs.
+    with limit_effort(SHOW_WORK, is_apart=True):
         more = _further(done, entries, scenario.top)
     options += _options(more, ["other"] * len(more), done, scenario, first_rank=len(entries) + 1)
     entries += more
@@ -278,11 +279,11 @@ def _build_decision(
     scenario = done.scenario
     model = done.model
     race = done.race
+    picks = [next(iter(race.entries(place, 1)), None) for place in range(len(scenario.ladder_per_s))]
     found = build_shortlist(done)
     entries = found.entries
     options = found.options[: scenario.top]
     order = entries[: scenario.top]
-    picks = [next(iter(race.entries(place, 1)), None) for place in range(len(scenario.ladder_per_s))]
     if scenario.ladder_clients:
         fewer = scenario.ladder_clients[:-1]
         picks = [*(_take_first(_of_clients(scenario, each), progress) for each in fewer), entries[0]]

@@ -14,7 +14,7 @@ from advisor.decide.offers import OWN
 from advisor.decide.option import Bill, Machine, Offer, Role
 from advisor.decide.purchase import usd_words
 from advisor.decide.ranking import CHEAPER_IF_BELOW, is_firm, move_to_front
-from advisor.decide.reason import AssumedKernels, MayNotHold, Reason, TightMemory, UnsurePrice
+from advisor.decide.reason import AssumedKernels, MayNotHold, Reason, UnsurePrice
 from advisor.simulator.quantity import Basis, Quantity
 
 BLOCK: Final = 5
@@ -70,7 +70,7 @@ def by_standing(
 ) -> tuple[Option, ...]:
     """Return options, cheapest first, in their places and roles: one of assumed kernels, of tight memory, with a limit
     that it may miss, or of an old price, a tracker's or a shared host's, does not head the list while a better founded
-    one may cost no more.
+    one, or else one that keeps its limit, may cost no more.
 
     Places and roles depend on the first five alone; further options stay behind them.
     """
@@ -78,16 +78,17 @@ def by_standing(
         return ()
     options, more, prices = options[:BLOCK], options[BLOCK:], prices[:BLOCK]
     standings = [
-        min(standing_of(cost(each).basis, price, as_of), SAFE - 1 if is_doubtful(each) else SAFE)
+        (min(standing_of(cost(each).basis, price, as_of), SAFE - 1 if doubts else SAFE), not doubts)
         for each, price in zip(options, prices, strict=True)
+        for doubts in (is_doubtful(each),)
     ]
     cheapest = options[0]
     leader = options[standings.index(max(standings))]
     order = move_to_front(options, leader, lambda first, other: cost(first).high >= cost(other).low)
     roles: dict[int, Role] = {}
-    if standings[0] < SAFE:
+    if standings[0][0] < SAFE:
         roles[id(cheapest)] = "cheapest_if_it_holds"
-    if max(standings) == SAFE:
+    if max(standings)[0] == SAFE:
         roles[id(leader)] = "safe_pick"
     return tuple(
         replace(option, rank=rank, role=roles.get(id(option), "other"))
@@ -103,58 +104,82 @@ def safe_pick_of(options: Sequence[Option]) -> Option | None:
 def with_safest(
     options: tuple[Option, ...], safest: Option | None, cost: Callable[[Option], tuple[float, ...]]
 ) -> tuple[tuple[Option, ...], Option | None]:
-    """The options and the safe pick, which stands beside the list where no safe option of it is as good."""
+    """The options and the safe pick, which stands beside the list where no safe option of it is as good. An option of
+    the list that is the same deployment has its role."""
     listed = safe_pick_of(options)
     if safest is None or (listed is not None and cost(safest) >= cost(listed)):
         return options, listed
-    others = tuple(replace(each, role="other") if each is listed else each for each in options)
-    return others, replace(safest, role="safe_pick")
+    others = (replace(each, role="other") if each is listed else each for each in options)
+    marked = tuple(replace(each, role="safe_pick") if _is_same(each, safest) else each for each in others)
+    return marked, replace(safest, role="safe_pick")
+
+
+def _is_same(option: Option, other: Option) -> bool:
+    """Whether two options are one deployment at one price, whatever their places are."""
+    return option == replace(other, rank=option.rank, role=option.role, variants=option.variants)
 
 
 def standing_words(
     options: Sequence[Option], cost: Callable[[Option], Quantity], safe_pick: Option | None = None
 ) -> str:
     """Whether the first option is safe to take, and what another saves if it holds; `safe_pick` may be none of them."""
+    first = options[0]
     safe = safe_pick_of(options)
-    if safe is not None:
-        words = f"{safe.rank} is the safe pick"
-    elif safe_pick is not None:
-        ratio = cost(safe_pick).value / cost(options[0]).value
-        words = f"the safe pick is {_beside(safe_pick)}, which costs {ratio:.3g} times as much as 1"
-    else:
-        words = "no option is a safe pick: try 1 first"
     bold = next((each for each in options if each.role == "cheapest_if_it_holds"), None)
-    if bold is None:
-        return f"{words}{_elsewhere(options[0])}."
-    must_be_tried = cost(bold).basis == "assumed" or is_doubtful(bold)
-    condition, first = ("it holds", "try it") if must_be_tried else ("its price still stands", "ask")
-    if safe is None:
-        return f"{words}; {bold.rank} is the cheapest if {condition}."
-    ratio = cost(bold).value / cost(safe).value
-    if ratio > CHEAPER_IF_BELOW:
-        return f"{words}."
-    return f"{words}; {bold.rank} saves {100.0 * (1.0 - ratio):.0f} % if {condition}: {first} first."
+    if safe is not None:
+        words = [f"{safe.rank} is the safe pick"]
+    elif safe_pick is not None:
+        ratio = cost(safe_pick).value / cost(first).value
+        words = [f"the safe pick is {_beside(safe_pick)}, which costs {ratio:.3g} times as much as 1"]
+    else:
+        words = [f"no option is a safe pick: {_doubt(first)[1]} 1 first"]
+    if safe_pick is not None and first is not bold and first.role != "safe_pick":
+        words.append(f"1 costs less if {_doubt(first)[0]}")
+    if bold is not None and safe is None:
+        words.append(f"{bold.rank} is the cheapest if {_doubt(bold)[0]}")
+    elif bold is not None and safe is not None:
+        ratio = cost(bold).value / cost(safe).value
+        if ratio <= CHEAPER_IF_BELOW:
+            words.append(_saving(f"{bold.rank} saves {100.0 * (1.0 - ratio):.0f} %", bold))
+    variant = next((each for each in first.variants if each.role == "cheapest_if_it_holds"), None)
+    if variant is not None:
+        words.append(_saving(_variant_words(first, variant), variant))
+    return f"{'; '.join(words)}."
 
 
-def _elsewhere(option: Ranked) -> str:
-    """Say what the accelerators of an option cost at a lower price that is less firm."""
-    found = next((each for each in option.variants if each.role == "cheapest_if_it_holds"), None)
-    if found is None or found.offer is None:
-        return ""
-    rent = usd_words(found.bill.usd_per_hour)
-    return f"; the same from {found.offer.provider} costs {rent}/h if its price still stands: ask first"
+def _saving(what: str, option: Ranked) -> str:
+    condition, act = _doubt(option)
+    return f"{what} if {condition}: {act} it first"
+
+
+def _doubt(option: Ranked) -> tuple[str, str]:
+    """Return the condition on which an unsafe option depends, and what to do before it is taken."""
+    must_be_tried = any(not isinstance(reason, UnsurePrice) for reason in option.reasons)
+    return ("it holds", "try") if must_be_tried else ("its price still stands", "ask about")
+
+
+def _variant_words(option: Ranked, variant: Ranked) -> str:
+    """Return the words for the cost of an option's accelerators in another number, or elsewhere."""
+    rent = f"{usd_words(variant.bill.usd_per_hour)}/h"
+    if variant.machine == option.machine and variant.offer is not None:
+        return f"the same from {variant.offer.provider} costs {rent}"
+    return f"{_machine_words(variant)} cost{'s' if variant.machine.num_accelerators == 1 else ''} {rent}"
 
 
 def is_doubtful(option: Ranked) -> bool:
-    """Whether only the expected peak of memory fits and not its whole interval, or a limit is not likely to be kept."""
-    return any(isinstance(reason, TightMemory | MayNotHold) for reason in option.reasons)
+    """Whether there is a doubt besides the kernels and the price: only the expected peak of memory fits and not its
+    whole interval, a limit is not likely to be kept, or the engine may not have the model's class."""
+    return any(not isinstance(reason, AssumedKernels | UnsurePrice) for reason in option.reasons)
 
 
 def _beside(option: Ranked) -> str:
     """An option that is not among those that are shown."""
-    machine = f"{option.machine.num_accelerators} x {option.machine.accelerator}"
-    seller = f" from {option.offer.provider}" if option.offer else " of one's own"
-    return f"{machine}{seller} for {usd_words(option.bill.usd_per_hour)}/h"
+    return f"{_machine_words(option)} for {usd_words(option.bill.usd_per_hour)}/h"
+
+
+def _machine_words(option: Ranked) -> str:
+    seller = f"from {option.offer.provider}" if option.offer else "of your own"
+    return f"{option.machine.num_accelerators} x {option.machine.accelerator} {seller}"
 
 
 def standing_of(basis: Basis, price: Price, as_of: datetime.date) -> int:

@@ -236,3 +236,10 @@ ITEM_RUNG_COLUMNS: Final = (
     *_ITEM_LATENCIES,
     PRICE,
 )
+
+
+def beside_words(option: Option) -> str:
+    """Return the words for an option that is not among those that are shown."""
+    cost = f"{usd(option.bill.usd_per_hour)}/h, {usd(option.served.usd_per_million_tokens.value)} per million tokens"
+    source = f"from {offer_words(option.offer)} " if option.offer else ""
+    return f"{take_words(option)} with {runs_of(option)} {source}({cost})"

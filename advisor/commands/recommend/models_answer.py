@@ -107,12 +107,13 @@ def _how_sure(found: Decision) -> str:
     bold = next((option for option in options if option.role == "cheapest_if_it_holds"), None)
     if ties := ", ".join(str(rank) for rank in best.tie_with if rank <= len(options)):
         lines.append(f"a tie with {ties} (less than 75 % sure which is cheaper)")
+    first = "it" if safe is best else "1"
     lines += [
-        f"{percent(each.chance_first_is_cheaper)} sure it is cheaper than {each.rank}"
+        f"{percent(each.chance_first_is_cheaper)} sure {first} is cheaper than {each.rank}"
         for each in found.comparisons[:2]
         if each.rank not in best.tie_with and each.chance_first_is_cheaper >= 0.5
     ]
-    if bold is not None and bold is not best:
+    if bold is not None and (bold is not best or safe is not None):
         lines.append(f"{bold.rank} costs {usd(bold.shared.usd_per_hour.value)}/h if {_doubt(bold)}")
     sellers = {
         option.rank: {each.offer.provider for each in option.purchases if each.offer} for option in options

@@ -16,9 +16,9 @@ from advisor.render.numbers import TIME, show, usd
 from advisor.render.option_table import (
     PER_HOUR,
     OptionColumn,
+    beside_words,
     cells_of,
     ladder_columns,
-    offer_words,
     per_month,
     replica_words,
     runs_of,
@@ -96,7 +96,7 @@ def how_sure(found: Decision, shown: Sequence[Option]) -> str:
     if safe is not None:
         lines.append(f"{safe.rank} is the safe pick")
     elif found.safe_pick is not None:
-        lines.append(f"the safe pick is {_beside(found.safe_pick)}")
+        lines.append(f"the safe pick is {beside_words(found.safe_pick)}")
     else:
         lines.append(f"no option is a safe pick: {first} 1 first")
     if best.role == "cheapest_if_it_holds":
@@ -129,15 +129,8 @@ def _saving(best: Option, bold: Option, words: str) -> list[str]:
 def _other_words(best: Option, variant: Option) -> str:
     """Return the words for another deployment on the accelerator of the first option, or the same from elsewhere."""
     if variant.layout != best.layout or variant.offer is None:
-        return f"On the same accelerator {_beside(variant)}"
+        return f"On the same accelerator {beside_words(variant)}"
     return f"The same from {variant.offer.provider} for {usd(variant.bill.usd_per_hour)}/h"
-
-
-def _beside(option: Option) -> str:
-    """Return the words for an option that is not among those that are shown."""
-    cost = f"{usd(option.bill.usd_per_hour)}/h, {usd(option.served.usd_per_million_tokens.value)} per million tokens"
-    source = f"from {offer_words(option.offer)} " if option.offer else ""
-    return f"{take_words(option)} with {runs_of(option)} {source}({cost})"
 
 
 def _surely_cheaper(found: Decision, ranks: Collection[int]) -> list[str]:

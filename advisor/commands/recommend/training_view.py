@@ -25,6 +25,7 @@ from advisor.render.answer import Answer, Block, Figure, Paragraph, Section, Tab
 from advisor.render.document import fields_of
 from advisor.render.numbers import (
     COUNT,
+    MISSING,
     POWER,
     SIZE,
     TIME,
@@ -126,6 +127,8 @@ def _clusters(count: int) -> str:
 
 
 def _options_table(options: Sequence[TrainingOption], within: str) -> Table:
+    """Return a table of clusters; with a deadline it says of each whether it is done in time."""
+    has_deadline = any(option.performance.holds for option in options)
     rows = tuple(
         (
             str(option.rank),
@@ -135,14 +138,18 @@ def _options_table(options: Sequence[TrainingOption], within: str) -> Table:
             show(option.performance.step_time_s.value, TIME),
             percent(option.performance.mfu_fraction.value),
             show(option.performance.days.value * DAY_S, TIME),
+            *((option.performance.holds or MISSING,) if has_deadline else ()),
             _dollars(option),
             offer_words(option.offer),
             option.performance.basis,
         )
         for option in options
     )
+    in_time = " | in time" if has_deadline else ""
     return Table(
-        columns("#> | take~ | plan~ | $/h each>? | step>? | MFU>? | takes> | dollars | price~ | basis?"),
+        columns(
+            f"#> | take~ | plan~ | $/h each>? | step>? | MFU>? | takes>{in_time} | dollars | price~ | basis?"
+        ),
         rows,
         title=f"Best clusters, one per accelerator{within}",
     )

@@ -255,7 +255,7 @@ def _search(
     is_founded: bool = False,
 ) -> tuple[dict[str, _Run], int]:
     """Best first until no bound can be among the first `width`; the best of each accelerator counts, where it must be
-    founded: only on measured kernels, and likely to be done in time."""
+    founded: only on measured kernels, by an engine that has the model's class, and likely to be done in time."""
     heapq.heapify(entries)
     best: dict[str, _Run] = {}
     simulated = 0
@@ -271,7 +271,7 @@ def _search(
         if entry.replica is None:
             _tighten(entry, entries, scenario, job, reasons)
             continue
-        if is_founded and entry.replica.basis == "assumed":
+        if is_founded and (entry.replica.basis == "assumed" or doubt_of(entry.candidate.deployment)):
             continue
         simulated += entry.measured is None
         run = _simulate_job(entry, scenario, job, is_founded=is_founded)

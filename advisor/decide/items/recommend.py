@@ -2,8 +2,9 @@
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from advisor.catalog import models
 from advisor.catalog.errors import AdvisorError, InfeasibleError
@@ -140,11 +141,11 @@ def _answer(
     bounds = _candidates(scenario, services)
     reasons = dict(unfit)
     fleets: _Fleets = {}
-    best = _cheapest(scenario, bounds, fleets)
+    best = _cheapest(scenario, bounds, fleets, partial(_may_be_listed, scenario))
     firm = [
         each for each in bounds if standing_of(each.service.basis, each.way.price, scenario.as_of) == SAFE
     ]
-    safe = _cheapest(scenario, firm, {}, is_founded=True)
+    safe = _cheapest(scenario, firm, {}, partial(_may_be_safe_pick_or_stand, best), is_founded=True)
     for name in (*best, *safe):
         reasons.pop(name, None)
     ranked = _by_cost(best, safe)[: max(BLOCK, scenario.top)]
@@ -180,13 +181,10 @@ def _by_cost(best: Mapping[str, ItemFound], safe: Mapping[str, ItemFound]) -> li
     """The accelerators, cheapest first, each as it is safe to take where that may cost no more than its cheapest
     offer."""
 
-    def cost(found: ItemFound) -> Quantity:
-        return quantity(found.candidate.service, found.usd_per_item)
-
     def best_option(name: str) -> ItemFound:
         founded = safe.get(name)
         cheapest = best.get(name)
-        if founded and (cheapest is None or cost(founded).low <= cost(cheapest).high):
+        if founded and (cheapest is None or _cost(founded).low <= _cost(cheapest).high):
             return founded
         return best[name]
 
@@ -258,18 +256,21 @@ def _bound_usd(service: ItemService, way: Placement, scenario: ItemScenario) -> 
 
 
 def _cheapest(
-    scenario: ItemScenario, candidates: Sequence[ItemCandidate], fleets: _Fleets, *, is_founded: bool = False
+    scenario: ItemScenario,
+    candidates: Sequence[ItemCandidate],
+    fleets: _Fleets,
+    may_enter: Callable[[ItemCandidate, Mapping[str, ItemFound]], bool],
+    *,
+    is_founded: bool = False,
 ) -> dict[str, ItemFound]:
-    """The best of each accelerator, simulated in the order of bounds until none left can be among the top; `fleets`
-    are those of replicas that were simulated. What must be founded is likely to keep the promise."""
+    """The best of each accelerator, simulated in the order of bounds where a candidate `may_enter` what was found so
+    far; `fleets` are those of replicas that were simulated. What must be founded is likely to keep the promise."""
     best: dict[str, ItemFound] = {}
     for candidate in candidates:
         name = candidate.service.deployment.accelerator.id
-        known = sorted(found.usd_per_item for found in best.values())
-        width = max(BLOCK, scenario.top)
-        if len(known) >= width and candidate.bound_usd >= known[width - 1]:
-            break
         if name in best and candidate.bound_usd >= best[name].usd_per_item:
+            continue
+        if not may_enter(candidate, best):
             continue
         key = id(candidate.service)
         if key not in fleets:
@@ -279,6 +280,36 @@ def _cheapest(
         if found is not None and (name not in best or found.usd_per_item < best[name].usd_per_item):
             best[name] = found
     return best
+
+
+def _may_be_listed(scenario: ItemScenario, candidate: ItemCandidate, best: Mapping[str, ItemFound]) -> bool:
+    """Whether a candidate may be among the first accelerators, also where safe options that cost more stand for
+    those found."""
+    width = max(BLOCK, scenario.top)
+    return len(best) < width or candidate.bound_usd < sorted(map(_dearest_usd, best.values()))[width - 1]
+
+
+def _may_be_safe_pick_or_stand(
+    best: Mapping[str, ItemFound], candidate: ItemCandidate, safe: Mapping[str, ItemFound]
+) -> bool:
+    """Whether a candidate at a firm price may be the cheapest safe one, or stand for the best of its accelerator."""
+    cheapest = best.get(candidate.service.deployment.accelerator.id)
+    if cheapest is not None and candidate.bound_usd <= _dearest_usd(cheapest):
+        return True
+    return all(candidate.bound_usd < found.usd_per_item for found in safe.values())
+
+
+def _dearest_usd(found: ItemFound) -> float:
+    """The most that a safe option costs which stands for another one of its accelerator [USD per item].
+
+    Source: the overlap of their ranges, which `_by_cost` asks for.
+    """
+    cost = _cost(found)
+    return cost.high * cost.value / cost.low
+
+
+def _cost(found: ItemFound) -> Quantity:
+    return quantity(found.candidate.service, found.usd_per_item)
 
 
 def _likely_fleet(service: ItemService, scenario: ItemScenario) -> tuple[BatchFleet, float] | None:
@@ -347,7 +378,8 @@ def _nothing(
     if budget is not None:
         rate = scenario.rate_per_s or _TRICKLE_PER_S
         asked = replace(scenario, budget_usd_per_hour=None, rate_per_s=rate, ladder_per_s=(), top=1)
-        fleets = _cheapest(asked, _candidates(asked, services), {}).values()
+        may_enter = partial(_may_be_listed, asked)
+        fleets = _cheapest(asked, _candidates(asked, services), {}, may_enter).values()
         least = min(fleets, key=lambda found: found.usd_per_item, default=None)
         if least is not None:
             service = least.candidate.service

@@ -434,14 +434,21 @@ def _is_firm(price: Price, scenario: TrainingScenario) -> bool:
 
 
 def _refine(scenario: TrainingScenario, model: Model, outcome: MarketOutcome, progress: Progress) -> None:
-    """The best clusters again with the whole lattice, their best few plans as event graphs; of each accelerator until
-    no other cluster could be better if it were looked at again."""
+    """The best clusters again with the whole lattice, their best few plans as event graphs, until no other accelerator
+    could be among the first if it were looked at again; of each until no other of its clusters could be better."""
     key = order_key(scenario)
 
     def least(run: TrainingRun) -> tuple[float, float]:
         return key(replace(run, step_s=_LEAST_OF_COARSE * run.step_s))
 
-    for runs in ranked_runs(scenario, outcome):
+    width = max(BLOCK, scenario.top)
+    groups = sorted(
+        (list(runs) for runs in outcome.runs.values() if runs), key=lambda runs: min(map(least, runs))
+    )
+    known: list[tuple[float, float]] = []
+    for runs in groups:
+        if len(known) >= width and min(map(least, runs)) >= sorted(known)[width - 1]:
+            break
         accelerator = runs[0].found.cluster.accelerator
         variants, _ = variants_of(accelerator, model, scenario.task, scenario.conditions)
         refined: list[TrainingRun] = []
@@ -460,3 +467,4 @@ def _refine(scenario: TrainingScenario, model: Model, outcome: MarketOutcome, pr
                 outcome.near.append(again)
                 outcome.reasons[accelerator.id] = reason
         outcome.runs[accelerator.id] = sorted([*refined, *left], key=key)
+        known += [key(runs[0]) for runs in (outcome.runs[accelerator.id],) if runs]

@@ -11,6 +11,7 @@ from advisor.catalog.ownership import Ownership, purchase_price
 from advisor.catalog.schema import Accelerator
 from advisor.catalog.training import framework_release
 from advisor.catalog.units import DAY_S, GB, HOUR_S
+from advisor.decide.certainty import holds_word
 from advisor.decide.offers import OWN, offer_of
 from advisor.decide.option import Machine
 from advisor.decide.ownership import Holding, tco
@@ -144,6 +145,8 @@ def _performance(run: TrainingRun, scenario: TrainingScenario, known: Ownership)
     )
     is_powered = bool(accelerator.tdp_w)
     left = max(run.goodput.goodput_fraction, 1e-9)
+    days = step.scale(run.num_steps / left / DAY_S)
+    deadline_s = scenario.limits.deadline_s
     return TrainingPerformance(
         step_time_s=step,
         tokens_per_s_per_accelerator=per_step / step,
@@ -158,7 +161,7 @@ def _performance(run: TrainingRun, scenario: TrainingScenario, known: Ownership)
         memory_bytes=found.memory_bytes,
         memory_by_stage=memory_stages(job, plan, found.companions),
         num_steps=run.num_steps,
-        days=step.scale(run.num_steps / left / DAY_S),
+        days=days,
         goodput_fraction=run.goodput.goodput_fraction,
         failures=_failures(run),
         breakdown_s=modelled_parts_s(breakdown_s),
@@ -169,6 +172,7 @@ def _performance(run: TrainingRun, scenario: TrainingScenario, known: Ownership)
         carbon_kg_co2e=energy.carbon_kg_co2e if is_powered else None,
         carbon_region=energy.region,
         basis=step.basis,
+        holds=holds_word(days, deadline_s / DAY_S) if deadline_s else None,
         reinforcement=run.reinforcement,
     )
 

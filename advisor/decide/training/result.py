@@ -144,6 +144,8 @@ class TrainingPerformance:
     carbon_region: str
     """Region whose grid counts."""
     basis: Basis
+    holds: str | None = None
+    """sure, likely or marginal: whether the interval of `days` lies within the deadline; None without a deadline."""
     reinforcement: Reinforcement | None = None
     """One step of a reinforcement learning loop; None for other work."""
 

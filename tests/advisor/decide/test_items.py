@@ -14,7 +14,7 @@ from advisor.decide.items.result import ItemScenario
 from advisor.decide.option import Option
 from advisor.decide.reason import MayNotHold, TooSlowAlone
 from advisor.decide.scenario import Constraints
-from advisor.decide.standing import by_standing, standing_words
+from advisor.decide.standing import by_standing, doubts_of, standing_words
 from advisor.simulator.quantity import Quantity
 from advisor.simulator.workloads.batch_queue import poisson_arrivals, simulate_batches
 from advisor.simulator.workloads.diffusion import ImageJob
@@ -203,13 +203,17 @@ def test_what_is_assumed_or_foreign_heads_no_list(costs, prices, order, roles) -
         offer("list" if kind == "shared" else kind, int(days), "shared" if kind == "shared" else "dedicated")
         for kind, days in (text.split() for text in prices)
     ]
-    found = by_standing(options(*costs), sold, lambda option: option.of_items.usd_per_thousand_items, DAY)
+    made = [
+        replace(option, reasons=doubts_of(basis, price, DAY))
+        for option, (_, _, basis), price in zip(options(*costs), costs, sold, strict=True)
+    ]
+    found = by_standing(made, sold, lambda option: option.of_items.usd_per_thousand_items, DAY)
     assert "".join(option.machine.accelerator.removeprefix("chip") for option in found) == order
     assert " ".join(option.role for option in found) == roles
     assert [option.rank for option in found] == [1, 2]
     words = standing_words(found, lambda option: option.of_items.usd_per_thousand_items)
-    doubt = "it holds: try it" if costs[0][2] == "assumed" else "its price still stands: ask"
-    assert (f"saves 33 % if {doubt} first" in words) == ("cheapest" in roles)
+    doubt = "it holds: try" if costs[0][2] == "assumed" else "its price still stands: ask about"
+    assert (f"saves 33 % if {doubt} it first" in words) == ("cheapest" in roles)
 
 
 def test_what_may_miss_its_limit_heads_no_list() -> None:

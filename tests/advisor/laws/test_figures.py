@@ -209,6 +209,55 @@ def test_a_word_for_how_surely_a_limit_holds_is_that_of_its_range(
         assert expected != "marginal" or take["role"] != "safe_pick"
 
 
+ROLES = [
+    *(words for words, _, _ in LIMITED),
+    "recommend --workload diffusion --model flux.1-dev --rate 1 --latency-p99 6s --top 20",
+    "recommend --workload diffusion --model flux.1-dev --rate 1 --latency-p99 6s",
+    "recommend --workload batch --model 8b --items 1M --deadline 2h --gpu l40s,h100",
+    "recommend --workload speech --model whisper-large-v3 --own 8xl40s --rate 2 --latency-p99 2s",
+    "recommend --workload train --model 8b --tokens 20B --deadline 3d --gpu h100,b200",
+    f"{FP8} --gpu l40s,h100-sxm --rate 5 --ttft-p50 60ms",
+    "recommend --models 8b@5,qwen3-30b-a3b@1 --gpu h100-sxm,l40s --engine vllm --tpot-p99 20ms --fast",
+    f"cost {FP8.removeprefix('recommend ')} --gpu l40s,h100-sxm --rate 5 --ttft-p50 60ms --api none",
+]
+
+
+@pytest.mark.parametrize("words", ROLES)
+def test_the_safe_pick_is_named_and_is_the_option_of_the_list_that_it_equals(
+    words: str, tmp_path: Path
+) -> None:
+    """The sixth of a list was told as if it were not listed; `cost` told only of safe picks in its list."""
+    page = tmp_path / "answer.md"
+    answer = ask(f"{words} -o {page}")
+    text = " ".join(page.read_text(encoding="utf-8").split())
+    safe = answer.safe_pick
+    listed = [number for number, each in enumerate(answer.options, 1) if each["role"] == "safe_pick"]
+    if safe is None:
+        assert not listed
+        assert "o option is a safe pick" in text
+        return
+    assert not safe["reasons"]
+    alike = [
+        number
+        for number, each in enumerate(answer.options, 1)
+        if all(each[part] == safe[part] for part in ("machine", "offer", "bill", "performance"))
+    ]
+    assert listed == alike[:1]
+    named = f"{listed[0]} is the safe pick" if listed else "he safe pick is "
+    assert named in text
+    bold = [each for each in answer.first.get("variants", ()) if each["role"] == "cheapest_if_it_holds"]
+    for variant in bold if words.startswith("recommend") else ():
+        assert f"${variant['bill']['usd_per_hour']:.2f}/h" in text
+
+
+def test_of_equal_trust_what_keeps_its_limit_comes_first() -> None:
+    """Eight L40S, late one time in two, headed the list: 1 % cheaper than three H100 that are sure to be done."""
+    answer = ask("recommend --workload batch --model 8b --items 1M --deadline 2h --gpu l40s,h100")
+    holds = [option["performance"]["holds"] for option in answer.options]
+    assert "marginal" in holds
+    assert holds[0] != "marginal"
+
+
 ASKED = {
     "--ttft-p50 400ms": ("ttft_s", "p50", 0.4),
     "--ttft-p95 1.5s": ("ttft_s", "p95", 1.5),

@@ -77,6 +77,25 @@ def test_top_only_cuts_what_several_models_share() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        # Safe options that cost more stand for cheaper ones of their accelerators: others move up.
+        "recommend --workload diffusion --model flux.1-dev --rate 1 --latency-p99 6s",
+        # The last of five clusters costs more than a sixth one once both are searched in full.
+        "recommend --workload finetune --model 8b --method lora --deadline 2h",
+        "recommend --workload batch --model 70b --items 100k --deadline 3h",
+    ],
+)
+def test_top_only_cuts_other_work(words: str) -> None:
+    check_cut(words, (1, 5, 6))
+
+
+def test_a_longer_list_leaves_the_rest_of_an_answer_its_work() -> None:
+    """With `--top 20` the clients of two rungs were left without a deployment: the list had spent all work."""
+    check_cut("recommend --model 8b --concurrency 8,64,256 --tpot-p99 15ms", (1,))
+
+
 @generate_questions
 def test_top_only_cuts_a_generated_answer(question: Question) -> None:
     check_cut(question.words(), (1, 2))

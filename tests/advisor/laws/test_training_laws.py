@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from advisor.catalog import accelerators, models
+from advisor.decide.certainty import holds_word
 from advisor.decide.training.commands import has_command
 from advisor.decide.training.scenario import FixedLayout, MachineConditions, TrainingTask
 from advisor.decide.training.search import Tally, best_plans, evaluate_plan
@@ -250,4 +251,5 @@ def test_a_safe_pick_is_likely_to_be_done_by_its_deadline(cli: Cli, words: str) 
         days = Quantity(**take["performance"]["days"])
         is_late = any(reason["code"] == "may_not_hold" for reason in take["reasons"])
         assert is_late == (days.chance_below(deadline) < 0.75)
+        assert take["performance"]["holds"] == holds_word(days, deadline)
         assert not is_late or take["role"] != "safe_pick"
