@@ -9,7 +9,6 @@ from typing import Final, NamedTuple
 from advisor.ask.measures import parse_count
 from advisor.catalog.dtypes import known_dtype
 from advisor.catalog.errors import AdvisorError, UnknownNameError
-from advisor.catalog.launch_options import launch_options
 from advisor.cli.engine_words import STATED_BY_A_COMMAND, own_option, own_value
 
 _PYTHON: Final = r"(?:\S*/)?python[\d.]*"
@@ -61,6 +60,10 @@ def with_pasted_command(
     start = _find_start(arguments)
     if start is None:
         return list(arguments), ()
+    from advisor.catalog.launch_options import (
+        launch_options,
+    )  # the catalog, without which help appears at once
+
     if "--tp" not in known:
         raise AdvisorError(
             f"a command of {start.engine} is not taken here",
@@ -73,7 +76,8 @@ def with_pasted_command(
     said: dict[str, str] = {}
     left: list[str] = []
     unknown: list[str] = []
-    options = launch_options()[start.engine].takes_value if start.engine in launch_options() else {}
+    release = launch_options().get(start.engine)
+    options = release.takes_value if release else {}
     for name, value in _options_of(start, options):
         if name == "" or name in _MODEL:
             said.setdefault("--model", value or "")
@@ -101,7 +105,7 @@ def with_pasted_command(
     for name, value in said.items():
         if name in known and name not in given and own_option(name, known) not in given:
             typed += [name, value] if value else [name]
-    return typed, tuple(_notes(start.engine, left, unknown, options))
+    return typed, tuple(_notes(start.engine, left, unknown, release.release if release else "", options))
 
 
 def _find_start(arguments: Sequence[str]) -> _Start | None:
@@ -170,12 +174,10 @@ def _is_format(name: str) -> bool:
 
 
 def _notes(
-    engine: str, left: Sequence[str], unknown: Sequence[str], options: Mapping[str, bool]
+    engine: str, left: Sequence[str], unknown: Sequence[str], release: str, options: Mapping[str, bool]
 ) -> Iterator[str]:
     if left:
         yield f"not part of the plan: {', '.join(dict.fromkeys(left))} of the {engine} command"
     for name in dict.fromkeys(unknown):
         near = difflib.get_close_matches(name, options, n=1, cutoff=0.85)
-        yield f"{engine} {launch_options()[engine].release} has no option {name}" + (
-            f": did you mean {near[0]}?" if near else ""
-        )
+        yield f"{engine} {release} has no option {name}" + (f": did you mean {near[0]}?" if near else "")

@@ -502,6 +502,14 @@ def psu_of(watts: float, line: TypedLine) -> Psu:
     return usual.model_copy(update={"flags": (*usual.flags, TYPICAL)})
 
 
+def _no_memory(line: TypedLine) -> InputFileError:
+    return InputFileError(
+        f"{line.what!r} is no memory of one machine",
+        why=f"a board takes 1 to {_MOST_MODULES} modules",
+        fix="correct it, e.g. 2x32GB DDR5",
+    )
+
+
 def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | None:
     """Return memory of the capacity that is named; anything else follows board and CPU."""
     sizes = list(GIGABYTES.finditer(line.what))
@@ -519,11 +527,7 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
         usual = _kind_at(stated_mts, cpu.series.ram_types if cpu else ("DDR4", "DDR5"))
     kind = next((k.upper() for k in ("ddr5", "ddr4", "ddr3") if k in text), usual)
     if not 1 <= stated <= _MOST_MODULES or not 0 < size <= 4 * _MOST_MODULES * _LARGEST_MODULE[kind]:
-        raise InputFileError(
-            f"{line.what!r} is no memory of one machine",
-            why=f"a board takes 1 to {_MOST_MODULES} modules",
-            fix="correct it, e.g. 2x32GB DDR5",
-        )
+        raise _no_memory(line)
     needs = board.registered if board else cpu.series.registered if cpu else False
     num_stated = stated * line.quantity
     needs = needs or (board is None and cpu is None and num_stated > _MOST_UNBUFFERED)
@@ -545,6 +549,8 @@ def kit_of(line: TypedLine, board: Board | None, cpu: Cpu | None) -> RamKit | No
             modules //= 2
         while size / modules > largest:
             modules *= 2
+        if modules > _MOST_MODULES:
+            raise _no_memory(line)
         module = size / modules
     ecc = any(word in text for word in ("ecc", "rdimm", "registered"))
     mts = stated_mts or _USUAL_MTS[kind]

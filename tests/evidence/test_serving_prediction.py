@@ -379,6 +379,7 @@ def test_means_of_whole_thousands_are_nominal_lengths(isl: str, kind: type) -> N
 
 def test_an_unstated_layout_is_as_many_small_replicas_as_fit() -> None:
     cells = {
+        "engine_version": "0.17.0",  # earlier profile runs hold so many logits that one GPU has room for few requests
         "model": "meta-llama/Llama-3.1-70B",
         "weight_dtype": "fp8",
         "load": "offline",

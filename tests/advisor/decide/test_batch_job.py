@@ -51,8 +51,9 @@ def test_less_time_takes_more_machines_and_never_costs_less() -> None:
 
 
 def test_cost_is_about_linear_in_the_requests() -> None:
-    small, large = (recommend_batch(scenario(), BatchJob(n, 24 * HOUR)).options[0] for n in (10**6, 10**7))
-    assert large.job_usd.value == pytest.approx(10 * small.job_usd.value, rel=0.1)
+    answers = (recommend_batch(scenario(), BatchJob(n, 24 * HOUR)) for n in (10**6, 10**7))
+    small, large = (min(each.job_usd.value for each in found.options) for found in answers)
+    assert large == pytest.approx(10 * small, rel=0.1)
 
 
 def test_spot_is_cheaper_although_machines_are_lost() -> None:
