@@ -60,9 +60,8 @@ def with_pasted_command(
     start = _find_start(arguments)
     if start is None:
         return list(arguments), ()
-    from advisor.catalog.launch_options import (
-        launch_options,
-    )  # the catalog, without which help appears at once
+    # It loads the catalog, without which help appears at once.
+    from advisor.catalog.launch_options import launch_options
 
     if "--tp" not in known:
         raise AdvisorError(

@@ -22,7 +22,8 @@ _SHOWN: Final = (50, 90, 95, 99)
 LIKELY: Final = 0.75
 """Chance from which on objectives are called likely to hold, and an order of two options settled."""
 _LIKELY_PART: Final = NormalDist().inv_cdf(LIKELY + 1e-9) / Z80
-"""Part of the logarithm of an interval's end that a prediction must leave to be likely to hold."""
+"""Part of the logarithm of an interval's end that a prediction must leave below a limit to be likely to hold; a little
+more than LIKELY needs, so that a prediction at just that distance is not called marginal by rounding."""
 
 
 def allowance(high_factor: float) -> float:
