@@ -102,7 +102,7 @@ def _compact(data: Mapping[str, Any]) -> dict[str, Json]:
                 offers.append(offer)
             numbers.append(places[key])
         deployments.append({**each, "offers": numbers})
-    kept = ("quantile_z", "z80", "sampling_sigma")
+    kept = ("quantile_z", "z80", "likely", "sampling_sigma")
     return {
         **{name: data[name] for name in kept},
         "surface": {**surface, "deployments": deployments},

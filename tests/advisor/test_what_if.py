@@ -10,6 +10,7 @@ from typing import Any, get_args
 import pytest
 
 from advisor.catalog.errors import AdvisorError, InfeasibleError
+from advisor.decide.certainty import LIKELY
 from advisor.decide.option import Option
 from advisor.decide.recommend import recommend
 from advisor.decide.scenario import Constraints, Objectives, Scenario, Traffic
@@ -186,6 +187,7 @@ def page_of(surface: WhatIfSurface) -> str:
         "term": "on_demand",
         "quantile_z": QUANTILE_Z,
         "z80": Z80,
+        "likely": LIKELY,
         "sampling_sigma": 0.04,
         "accelerators": sorted({each.accelerator for each in surface.deployments}),
         "answer": "asked",

@@ -68,6 +68,7 @@ def with_what_if(answer: Answer, scenario: Scenario, shared: SharedOptions) -> A
         "term": term,
         "quantile_z": QUANTILE_Z,
         "z80": Z80,
+        "likely": LIKELY,
         "sampling_sigma": SAMPLING_SIGMA,
         "accelerators": sorted({each.accelerator for each in surface.deployments}),
         "answer": _words(rows, surface, limit_s),

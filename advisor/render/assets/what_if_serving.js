@@ -58,7 +58,7 @@ whatIf.start((data) => {
     const isKnown = deployment.is_measured && offer.is_firm;
     return {
       deployment, offer, replicas, units, perHour, usd, chance, isKnown,
-      isFounded: isKnown && chance >= 0.75,
+      isFounded: isKnown && chance >= data.likely,
       expected: usd * Math.max(1, mean) * Math.exp(offer.drift + offer.sigma ** 2 / 2),
       low: usd * Math.exp(Math.min(0, offer.drift - Math.hypot(low, spread))),
       high: usd * Math.exp(Math.max(0, offer.drift + Math.hypot(high, spread))),
@@ -122,7 +122,7 @@ whatIf.start((data) => {
       `$${digits(row.perHour)}`,
       `$${digits(row.perHour * MONTH_H * part)}`,
       `$${digits(row.usd * perToken)} (${digits(row.low * perToken)}-${digits(row.high * perToken)})`,
-      row.chance >= 0.75 ? "likely" : "marginal",
+      row.chance >= data.likely ? "likely" : "marginal",
     ];
   };
   return (setting) => {
