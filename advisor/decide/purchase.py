@@ -93,9 +93,8 @@ def purchase_on(
     scenario: Scenario, demand: Demand, way: Placement, load: float, requests_per_s: float
 ) -> Purchase | None:
     """Return the purchase of a demand on one offer; None beyond the budget and the units that can be had."""
-    traffic = scenario.traffic
     planned = planned_load(scenario, load)
-    tokens = traffic.mean_input_tokens + traffic.mean_output_tokens
+    tokens = scenario.traffic.tokens_per_request
     counts = _units(scenario, demand, way, planned)
     if counts is None:
         return None

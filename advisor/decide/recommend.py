@@ -373,8 +373,7 @@ def _of_accelerator(plan: Planned, fleets: Sequence[Planned]) -> list[Planned]:
 
 def _of_clients(scenario: Scenario, clients: int) -> Scenario:
     """Return the scenario for a concurrency of `clients`."""
-    traffic = scenario.traffic.model_copy(update={"concurrency": clients})
-    return scenario.model_copy(update={"traffic": traffic, "ladder_clients": ()})
+    return scenario.with_traffic(concurrency=clients).model_copy(update={"ladder_clients": ()})
 
 
 def _take_first(scenario: Scenario, progress: Report) -> Planned | None:

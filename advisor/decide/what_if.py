@@ -177,7 +177,7 @@ def build_surface(scenario: Scenario, *, progress: Report = lambda line: None) -
             deployments.append(found)
     return WhatIfSurface(
         rate_per_s=rate,
-        tokens_per_request=scenario.traffic.mean_input_tokens + scenario.traffic.mean_output_tokens,
+        tokens_per_request=scenario.traffic.tokens_per_request,
         headroom_fraction=scenario.headroom_fraction,
         tpot_limits_s=limits,
         precisions=tuple(sorted({each.weight_dtype for each in deployments})),
@@ -191,12 +191,11 @@ def build_surface(scenario: Scenario, *, progress: Report = lambda line: None) -
 def _searches(scenario: Scenario, rate: float, limit_s: float, progress: Report) -> Iterable[Search]:
     """Yield searches at several limits and for each format on each term: each answers all loads of the grid."""
     loads = tuple(rate * factor for factor in LOAD_FACTORS)
-    traffic = scenario.traffic.model_copy(update={"rate_per_s": None})
-    ladder = scenario.model_copy(update={"traffic": traffic, "ladder_per_s": loads})
+    ladder = scenario.with_traffic(rate_per_s=None).model_copy(update={"ladder_per_s": loads})
     done = []
     for factor in SEARCHED_LIMITS:
         progress(f"searching deployments at {factor:g} times the limit of TPOT")
-        asked = _with_limit(ladder, limit_s * factor)
+        asked = ladder.with_objectives(tpot_p99_s=limit_s * factor)
         quick = asked.model_copy(update={"screened_only": scenario.screened_only or factor != 1.0})
         try:
             done.append(search_scenario(quick, progress=progress))
@@ -209,17 +208,12 @@ def _searches(scenario: Scenario, rate: float, limit_s: float, progress: Report)
     }
     for name, term in product(sorted(formats), TERMS):
         progress(f"searching deployments in {name}, {term.replace('_', ' ')}")
-        limits = ladder.constraints.model_copy(update={"precisions": (name,), "terms": (term,)})
-        quick = ladder.model_copy(update={"constraints": limits, "screened_only": True})
+        asked = ladder.with_limits(precisions=(name,), terms=(term,))
+        quick = asked.model_copy(update={"screened_only": True})
         try:
             yield search_scenario(quick, progress=progress)
         except InfeasibleError:
             continue
-
-
-def _with_limit(scenario: Scenario, limit_s: float) -> Scenario:
-    objectives = scenario.objectives.model_copy(update={"tpot_p99_s": limit_s})
-    return scenario.model_copy(update={"objectives": objectives})
 
 
 def _key(trial: Trial, scenario: Scenario) -> tuple[object, ...]:
@@ -268,7 +262,7 @@ def _deployment(
 ) -> WhatIfDeployment | None:
     """Return a deployment measured at every limit; None if it carries no load at any, or is not offered."""
     run = trial.candidate.deployment
-    capacities = [_capacity(trial, _with_limit(base.scenario, limit_s)) for limit_s in limits]
+    capacities = [_capacity(trial, base.scenario.with_objectives(tpot_p99_s=limit_s)) for limit_s in limits]
     known = [each for each in capacities if each is not None]
     sold = tuple(_offers(trial, base.scenario, offers))
     if not known or not sold:

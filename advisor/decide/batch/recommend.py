@@ -339,8 +339,8 @@ def _simulate_job(entry: _Entry, scenario: Scenario, job: BatchJob, *, is_founde
 def _full_load(replica: ReplicaModel, scenario: Scenario, job: BatchJob) -> tuple[float, float]:
     """Return the steady rate of a replica whose slots are always full [requests/s], and its mean batch."""
     traffic = scenario.traffic
-    context = traffic.mean_input_tokens + traffic.mean_output_tokens
-    slots = max(1, min(replica.policy.num_slots, int(replica.memory.kv_capacity_tokens / context)))
+    fitting = int(replica.memory.kv_capacity_tokens / traffic.tokens_per_request)
+    slots = max(1, min(replica.policy.num_slots, fitting))
     requests = min(_MOST_REQUESTS, max(_LEAST_REQUESTS, 4 * slots), job.num_requests)
     clients = min(slots, requests)
     workload = Workload(ClosedLoop(clients), lengths_of(traffic), requests)
@@ -359,7 +359,7 @@ def _option(rank: int, run: _Run, scenario: Scenario, job: BatchJob) -> Option:
     per_hour = purchase.num_units * purchase.way.usd_per_unit_hour
     machines = bill_of(price, per_hour, ExtraItems(), duration_s=duration_s).usd
     assert machines is not None
-    tokens = job.num_requests * (traffic.mean_input_tokens + traffic.mean_output_tokens)
+    tokens = job.num_requests * traffic.tokens_per_request
     return Option(
         rank=rank,
         role="other",

@@ -223,10 +223,8 @@ def _num_used(choice: Choice, quantile: float | None) -> int:
 def _with_part(scenario: Scenario, plan: Planned, order: UnitOrder, part: float) -> Planned:
     """Return a plan bought for its part of an order; `part` is the fraction of the order per replica."""
     count = plan.found.purchase.num_replicas
-    traffic = scenario.traffic
     usd = order.usd_per_hour * part
-    tokens = traffic.mean_input_tokens + traffic.mean_output_tokens
-    per_token = usd_per_million_tokens(count * usd, plan.demand.size, tokens)
+    per_token = usd_per_million_tokens(count * usd, plan.demand.size, scenario.traffic.tokens_per_request)
     way = Placement(order.unit.price, 1, _size(plan), usd)
     bought = Purchase(way, count, count, plan.demand.size, per_token, per_token)
     found = plan.found.with_purchase(bought)

@@ -164,3 +164,7 @@ class TrainingScenario(Record):
         if self.task.method in ("lora", "qlora", "dora") and not self.task.lora_rank:
             raise ValueError("an adapter method needs a lora_rank")
         return self
+
+    def with_limits(self, **changed: object) -> "TrainingScenario":
+        """Return a copy with other values of fields of its limits."""
+        return self.model_copy(update={"limits": self.limits.model_copy(update=changed)})
