@@ -238,11 +238,7 @@ def measurements_of(scenario: Scenario, replica: ReplicaModel) -> Measurements |
     """Return the measurements of a replica under the traffic of a scenario; None where its bound misses an
     objective."""
     bound = surface_requests_per_s(replica, scenario.traffic, scenario.objectives)
-    if bound <= 0.0:
-        return None
-    return Measurements(
-        replica, scenario.traffic, scenario.objectives, bound, scenario.seed, scenario.headroom_fraction
-    )
+    return Measurements(replica, scenario, bound) if bound > 0.0 else None
 
 
 def _enough(scenario: Scenario, plan: Planned, measurements: Measurements) -> Capacity | None:

@@ -5,7 +5,7 @@ from typing import Final
 
 from advisor.catalog import accelerators as accelerator_catalog
 from advisor.catalog.schema import Engine, Model
-from advisor.decide.candidates import candidates_of
+from advisor.decide.candidates import candidates_within
 from advisor.decide.effort import CHANGE_WORK, is_spent, limit_effort
 from advisor.decide.offers import find_wider_limit
 from advisor.decide.purchase import budget_option, smallest_budget
@@ -67,7 +67,7 @@ def _changes(scenario: Scenario, model: Model, engines: tuple[Engine, ...]) -> I
     limits = scenario.constraints
     objectives = scenario.objectives
     if limits.own:
-        for need in _needed_accelerators(limits, model, scenario, engines):
+        for need in _needed_accelerators(scenario, model, engines):
             told = f"--own {need[0]}x{need[1]}: one replica takes that many"
             yield told, scenario.with_limits(own=(need,))
     elsewhere = find_wider_limit(limits, scenario.as_of)
@@ -140,20 +140,12 @@ def _most_load(scenario: Scenario, ask: Ask) -> str:
 
 
 def _needed_accelerators(
-    limits: Constraints, model: Model, scenario: Scenario, engines: tuple[Engine, ...]
+    scenario: Scenario, model: Model, engines: tuple[Engine, ...]
 ) -> Iterator[tuple[int, str]]:
     """Yield the accelerators that one replica takes and their id, for each owned kind with fewer accelerators than
     that."""
-    for count, name in limits.own:
-        found, _ = candidates_of(
-            accelerator_catalog.by_id(name),
-            model,
-            engines,
-            precisions=limits.precisions,
-            mean_context_tokens=scenario.traffic.mean_context_tokens,
-            max_context_tokens=float(scenario.traffic.longest_request_tokens),
-            max_accelerators=limits.max_accelerators,
-        )
+    for count, name in scenario.constraints.own:
+        found, _ = candidates_within(scenario, accelerator_catalog.by_id(name), model, engines)
         sizes = {each.deployment.accelerators_per_replica for each in found}
         yield from ((size, name) for size in sorted(sizes) if size > count)
 

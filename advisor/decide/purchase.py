@@ -11,7 +11,7 @@ from advisor.catalog.prices import commitment_usd, committed_hours
 from advisor.catalog.schema import Price
 from advisor.catalog.units import GB, HOUR_S, HOURS_PER_MONTH, MEGA
 from advisor.decide.load_runs import most_clients
-from advisor.decide.offers import OWN, Placement, expected_price_factor
+from advisor.decide.offers import OWN, Placement, price_spread_of
 from advisor.decide.option import Bill, BillLine, UnknownCost
 from advisor.decide.ownership import Tco
 from advisor.decide.reason import AmountNotStated, PriceNotStated
@@ -82,7 +82,7 @@ def cheapest_purchase(
         bought = purchase_on(scenario, demand, way, load, requests_per_s)
         if bought is None:
             continue
-        expected = bought.cost * expected_price_factor(way.price, scenario.as_of)
+        expected = bought.cost * price_spread_of(way.price, scenario.as_of).mean_factor
         if expected < least:
             best = bought
             least = expected
@@ -150,7 +150,7 @@ def expected_cost(purchase: Purchase | None, scenario: Scenario) -> float:
     """Cost of a purchase, as in Purchase.cost, at what its price is expected to be today; infinite of none."""
     if purchase is None:
         return math.inf
-    return purchase.cost * expected_price_factor(purchase.placement.price, scenario.as_of)
+    return purchase.cost * price_spread_of(purchase.placement.price, scenario.as_of).mean_factor
 
 
 def replicas_for(asked: float, load_per_replica: float) -> int:

@@ -659,18 +659,10 @@ class Race:
         """The runs of a candidate."""
         if trial.measurements is None:
             assert trial.replica is not None
-            scenario = self.scenario
             run = trial.candidate.deployment
             size = run.accelerators_per_replica
             self.report(f"simulating {run.model.id} on {size} x {trial.accelerator_id} ({run.engine.id})")
-            trial.measurements = Measurements(
-                trial.replica,
-                scenario.traffic,
-                scenario.objectives,
-                trial.rate_bound,
-                scenario.seed,
-                scenario.headroom_fraction,
-            )
+            trial.measurements = Measurements(trial.replica, self.scenario, trial.rate_bound)
         return trial.measurements
 
     def _children(self, trial: Trial, held: float) -> Iterator[Trial]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from statistics import NormalDist
 from typing import Final, TypeVar
 
-from advisor.catalog.prices import PriceSpread, spread_of
+from advisor.catalog.prices import PriceSpread
 from advisor.catalog.schema import Price
 from advisor.decide.candidates import Candidate
 from advisor.decide.certainty import LIKELY
@@ -14,7 +14,7 @@ from advisor.decide.engine_classes import support_of
 from advisor.decide.levers import lacks_head
 from advisor.decide.load_runs import sure_clients
 from advisor.decide.measure import PlanningPoint
-from advisor.decide.offers import OWN, Placement
+from advisor.decide.offers import NO_SPREAD, Placement, price_spread_of
 from advisor.decide.option import Holds, Role
 from advisor.decide.power import rate_factors
 from advisor.decide.purchase import Demand, Purchase, planned_load
@@ -41,7 +41,6 @@ _FRESH_SIGMA: Final = 0.2
 """Largest standard deviation of a price's logarithm since it was read at which the price is firm: that of a list
 price of three months."""
 _TINY: Final = 1e-9
-NO_SPREAD: Final = PriceSpread(0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +109,8 @@ def judge_purchase(scenario: Scenario, demand: Demand, found: Found) -> Planned:
         else:
             costs.append(purchase.cost / factor)
     chance = chance_of_capacity(found, load / capacity)
-    spread = price_spread_of(purchase.placement.price, scenario)
-    expected = max(purchase.cost, sum(costs) / len(costs)) * math.exp(spread.drift + spread.sigma**2 / 2.0)
+    spread = price_spread_of(purchase.placement.price, scenario.as_of)
+    expected = max(purchase.cost, sum(costs) / len(costs)) * spread.mean_factor
     return Planned(found, demand, load, chance, expected, found.capacity.result, spread)
 
 
@@ -139,12 +138,7 @@ def is_firm(price: Price, spread: PriceSpread) -> bool:
 
 def firm_ways(scenario: Scenario, ways: Sequence[Placement]) -> list[Placement]:
     """Return the placements at firm prices. Source: own policy."""
-    return [way for way in ways if is_firm(way.price, price_spread_of(way.price, scenario))]
-
-
-def price_spread_of(price: Price, scenario: Scenario) -> PriceSpread:
-    """How far a price may have moved by the day of the question; that of one's own electricity has not."""
-    return NO_SPREAD if price.provider == OWN else spread_of(price, scenario.as_of)
+    return [way for way in ways if is_firm(way.price, price_spread_of(way.price, scenario.as_of))]
 
 
 def load_per_replica(scenario: Scenario, demand: Demand, found: Found) -> float:

@@ -13,11 +13,11 @@ from typing import Final
 from advisor.catalog.errors import AdvisorError, InfeasibleError
 from advisor.catalog.schema import Price
 from advisor.catalog.units import HOUR_S, MEGA
-from advisor.decide.bounds import surface_requests_per_s
 from advisor.decide.certainty import LIKELY
+from advisor.decide.changes import measurements_of
 from advisor.decide.effort import SEARCH_WORK, limit_effort
-from advisor.decide.measure import Capacity, Measurements
-from advisor.decide.offers import market, pareto_placements, placements
+from advisor.decide.measure import Capacity
+from advisor.decide.offers import market, pareto_placements, placements, price_spread_of
 from advisor.decide.purchase import Demand, purchase_on
 from advisor.decide.ranking import (
     QUANTILES,
@@ -29,7 +29,6 @@ from advisor.decide.ranking import (
     judge_purchase,
     least_throughput,
     move_to_front,
-    price_spread_of,
 )
 from advisor.decide.recommend import Search, search_scenario
 from advisor.decide.scenario import Scenario
@@ -308,16 +307,10 @@ def _log_errors(found: Found) -> tuple[float, float]:
 
 def _capacity(trial: Trial, scenario: Scenario) -> Capacity | None:
     """Return the capacity of a replica within the objectives of a scenario; None where it misses them at any load."""
-    replica = trial.replica
-    assert replica is not None
-    bound = surface_requests_per_s(replica, scenario.traffic, scenario.objectives)
-    if bound <= 0.0:
-        return None
-    runs = Measurements(
-        replica, scenario.traffic, scenario.objectives, bound, scenario.seed, scenario.headroom_fraction
-    )
+    assert trial.replica is not None
+    runs = measurements_of(scenario, trial.replica)
     with limit_effort(SEARCH_WORK):
-        return runs.capacity("confirmed")
+        return runs.capacity("confirmed") if runs else None
 
 
 def _offers(
@@ -332,7 +325,7 @@ def _offers(
             (*pareto_placements(ways, scenario.as_of), *pareto_placements(firm, scenario.as_of))
         )
         for way in kept:
-            spread = price_spread_of(way.price, scenario)
+            spread = price_spread_of(way.price, scenario.as_of)
             price = way.price
             yield WhatIfOffer(
                 provider=price.provider,

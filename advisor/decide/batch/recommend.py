@@ -16,7 +16,7 @@ from advisor.catalog.units import DAY_S, HOUR_S, MEGA
 from advisor.decide.batch.purchase import BatchPurchase, cheapest_batch
 from advisor.decide.batch.result import BatchJob
 from advisor.decide.bounds import roofline_requests_per_s, surface_requests_per_s
-from advisor.decide.candidates import Candidate, candidates_of
+from advisor.decide.candidates import Candidate, candidates_within
 from advisor.decide.certainty import allowance, holds_word
 from advisor.decide.decision import Counts, Decision, Rejected, Rung
 from advisor.decide.engine_classes import check_classes, doubt_of
@@ -34,6 +34,7 @@ from advisor.decide.offers import (
 from advisor.decide.option import Explanation, JobPerformance, Option
 from advisor.decide.options import accelerator_words, ages_days
 from advisor.decide.purchase import bill_of, smallest_budget
+from advisor.decide.ranking import firm_ways
 from advisor.decide.reason import (
     CostsMore,
     MissesDeadline,
@@ -46,11 +47,9 @@ from advisor.decide.reason import (
 from advisor.decide.scenario import ExtraItems, Objectives, Scenario
 from advisor.decide.standing import (
     BLOCK,
-    SAFE,
     by_standing,
     doubt_of_limit,
     doubts_of,
-    standing_of,
     with_safest,
 )
 from advisor.decide.starting import layout_of, memory_of
@@ -214,22 +213,14 @@ def _entries(scenario: Scenario, job: BatchJob, model: Model, reasons: dict[str,
     engines = scenario.constraints.engines_of(engine_catalog.all_engines())
     check_classes(model, engines)
     for name, chip in chips.items():
-        candidates, reason = candidates_of(
-            chip,
-            model,
-            engines,
-            precisions=scenario.constraints.precisions,
-            mean_context_tokens=traffic.mean_context_tokens,
-            max_context_tokens=traffic.longest_request_tokens,
-            max_accelerators=scenario.constraints.max_accelerators,
-        )
+        candidates, reason = candidates_within(scenario, chip, model, engines)
         if reason is not None:
             reasons[name] = reason
             continue
         for candidate in candidates:
             size = candidate.deployment.accelerators_per_replica
             able = placements(size, offers.get(name, ()), chip)
-            firm = [way for way in able if standing_of("modelled", way.price, scenario.as_of) == SAFE]
+            firm = firm_ways(scenario, able)
             ways = tuple(able[:_WAYS])
             rate = roofline_requests_per_s([candidate], traffic, _NO_PROMISE)[0] if ways else 0.0
             bound = cheapest_batch(ways, float(rate), scenario, job, candidate)

@@ -10,7 +10,7 @@ from typing import Final
 from advisor.catalog.prices import PriceSpread
 from advisor.catalog.schema import Accelerator, Price
 from advisor.decide.certainty import LIKELY
-from advisor.decide.offers import Placement, placements
+from advisor.decide.offers import Placement, placements, price_spread_of
 from advisor.decide.purchase import Purchase, usd_per_million_tokens
 from advisor.decide.ranking import (
     QUANTILES,
@@ -20,7 +20,6 @@ from advisor.decide.ranking import (
     is_firm,
     judge_purchase,
     move_to_front,
-    price_spread_of,
 )
 from advisor.decide.scenario import Scenario
 from advisor.decide.several.packing import Need, UnitOrder, order_units
@@ -150,11 +149,10 @@ def _choices(
     scenario: Scenario, plans: Plans, chip: Accelerator, price: Price, *, is_sound: bool
 ) -> dict[int, Choice]:
     """The cheapest for every set of models that an offer has room for, by their bits; of what is sound, if asked."""
-    spread = price_spread_of(price, scenario)
+    spread = price_spread_of(price, scenario.as_of)
     found = dict[int, Choice]()
     if is_sound and not is_firm(price, spread):
         return found
-    factor = math.exp(spread.drift + spread.sigma**2 / 2.0)
     able = [
         [
             plan
@@ -167,7 +165,7 @@ def _choices(
         places = tuple(place for place in range(len(plans)) if who >> place & 1)
         for combination in product(*(able[place] for place in places)):
             order = _order_of_choice(Choice(places, combination, price, chip, 0.0))
-            usd = order.usd_per_hour * factor if order else math.inf
+            usd = order.usd_per_hour * spread.mean_factor if order else math.inf
             if order and (who not in found or usd < found[who].usd_per_hour - _TINY):
                 found[who] = Choice(places, combination, price, chip, usd)
     return found
@@ -197,7 +195,7 @@ def _block(scenarios: Sequence[Scenario], choice: Choice) -> ModelBlock:
     Assumes: errors of capacities go together; what an offer has no more of would cost as much.
     """
     order = _order_of_choice(choice)
-    spread = price_spread_of(choice.price, scenarios[0])
+    spread = price_spread_of(choice.price, scenarios[0].as_of)
     assert order is not None
     used = _num_used(choice, None)
 
@@ -206,7 +204,7 @@ def _block(scenarios: Sequence[Scenario], choice: Choice) -> ModelBlock:
         return more.usd_per_hour / order.usd_per_hour if more else _num_used(choice, quantile) / used
 
     costs = [ratio(quantile) for quantile in QUANTILES]
-    drifted = order.usd_per_hour * math.exp(spread.drift + spread.sigma**2 / 2.0)
+    drifted = order.usd_per_hour * spread.mean_factor
     plans = tuple(
         _with_part(scenarios[place], plan, order, _size(plan) / used)
         for place, plan in zip(choice.places, choice.plans, strict=True)
@@ -295,7 +293,7 @@ def compared_rows(
         for price in prices:
             (unit,) = placements(1, (price,), chips[name])
             held = tuple(bool(placements(size, (price,), chips[name])) for size in sizes)
-            firm = is_firm(price, price_spread_of(price, scenario))
+            firm = is_firm(price, price_spread_of(price, scenario.as_of))
             key = (unit.accelerators_per_unit, unit.max_units, unit.min_units, held, firm)
             other = best.get(key)
             if other is None or price.usd_per_accelerator_hour < other.usd_per_accelerator_hour:
