@@ -52,8 +52,8 @@ def _of_server(asked: CalibrateInput, text: str, shared: SharedOptions) -> Answe
     _, found = read(text, name)
     stated, notes = stated_columns(asked.server)
     if kind.holds == "server metrics":
-        found = (found.result,)  # type: ignore[attr-defined]
+        found = (found.result,)
     make = local_row_of if kind.holds == "local benchmark" else row_of
-    rows = [make(one, stated) for one in found]  # type: ignore[attr-defined]
+    rows = [make(one, stated) for one in found]
     fitted = fit_server(rows, measured_on=rows[0][0].get("date", ""), seed=shared.seed)
     return server_calibration_answer(fitted, kind.title, {"file": name, "stated": stated}, notes)
