@@ -417,7 +417,7 @@ def age_days(price: Price, as_of: datetime.date) -> int:
     return max(0, (as_of - price.observed_on).days)
 
 
-def stated_age_days(price: Price, as_of: datetime.date) -> int | None:
+def price_age_days(price: Price, as_of: datetime.date) -> int | None:
     """Age of a price as `age_days`; None where its source bears no date."""
     return age_days(price, as_of) if price.is_dated else None
 
@@ -595,7 +595,7 @@ def price_spread(age_days: float | None, kind: str) -> PriceSpread:
 def spread_of(price: Price, as_of: datetime.date) -> PriceSpread:
     """Return the spread of one price on a day, by its kind or as spot; a price without a date counts as the oldest."""
     kind = "spot" if price.term == "spot" else price.price_kind
-    return price_spread(stated_age_days(price, as_of), kind)
+    return price_spread(price_age_days(price, as_of), kind)
 
 
 @cache

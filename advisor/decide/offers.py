@@ -19,9 +19,9 @@ from advisor.catalog.prices import (
     PriceSpread,
     age_days,
     all_providers,
+    price_age_days,
     prices_as_of,
     spread_of,
-    stated_age_days,
 )
 from advisor.catalog.regions import home_region
 from advisor.catalog.schema import Accelerator, Calibration, Price
@@ -36,7 +36,8 @@ OWN = "own"
 """Provider of hardware that is already there."""
 NO_SPREAD: Final = PriceSpread(0.0, 0.0)
 """Spread of a price that has not moved."""
-_ROUNDING = 1e-9
+ROUNDING: Final = 1e-9
+"""Relative error of products and quotients of a few factors: whole numbers and limits are reached within it."""
 _COUNTRY_LETTERS = 2
 _LEAST_USD_PER_HOUR = 1e-6
 """Price of boards whose draw is not known: above zero, so that fewer of them always cost less."""
@@ -194,7 +195,7 @@ def count_within_power(
     if power_budget_w is None:
         return count
     one_w = ownership(as_of).system_power_w(accelerator.tdp_w or 0.0)
-    return min(count, int(power_budget_w / one_w * (1.0 + _ROUNDING))) if one_w else 0
+    return min(count, int(power_budget_w / one_w * (1.0 + ROUNDING))) if one_w else 0
 
 
 def offers_under_limit(
@@ -254,7 +255,7 @@ def offer_of(price: Price, as_of: datetime.date) -> Offer | None:
         usd_per_hour=price.usd_per_hour,
         accelerators_per_unit=price.num_accelerators,
         observed_on=price.observed_on.isoformat(),
-        age_days=stated_age_days(price, as_of),
+        age_days=price_age_days(price, as_of),
         url=price.url,
         min_quantity=price.min_quantity,
         max_quantity=price.max_quantity,

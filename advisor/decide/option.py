@@ -329,7 +329,7 @@ class Option:
     """Why this option is not the safe pick."""
     explanation: Explanation | None = None
 
-    def _stated(self, record: object, kind: type[Stated]) -> Stated:
+    def _require(self, record: object, kind: type[Stated]) -> Stated:
         """Return a record that options about this work have.
 
         Raises: TypeError: the option is a part of a deployment, or about other work.
@@ -340,43 +340,43 @@ class Option:
 
     @property
     def replica_layout(self) -> Layout:
-        """Layout of the replicas, of which all are alike; raises as `_stated`."""
-        return self._stated(self.layout, Layout)
+        """Layout of the replicas, of which all are alike; raises as `_require`."""
+        return self._require(self.layout, Layout)
 
     @property
     def served(self) -> Performance:
-        """Performance of a deployment that serves requests; raises as `_stated`."""
-        return self._stated(self.performance, Performance)
+        """Performance of a deployment that serves requests; raises as `_require`."""
+        return self._require(self.performance, Performance)
 
     @property
     def shared(self) -> SharedPerformance:
-        """Performance of machines that several models share; raises as `_stated`."""
-        return self._stated(self.performance, SharedPerformance)
+        """Performance of machines that several models share; raises as `_require`."""
+        return self._require(self.performance, SharedPerformance)
 
     @property
     def batched(self) -> JobPerformance:
-        """Performance of a batch of requests; raises as `_stated`."""
-        return self._stated(self.performance, JobPerformance)
+        """Performance of a batch of requests; raises as `_require`."""
+        return self._require(self.performance, JobPerformance)
 
     @property
     def of_items(self) -> ItemPerformance:
-        """Performance of a fleet for images, texts or audio; raises as `_stated`."""
-        return self._stated(self.performance, ItemPerformance)
+        """Performance of a fleet for images, texts or audio; raises as `_require`."""
+        return self._require(self.performance, ItemPerformance)
 
     @property
     def job_usd(self) -> Quantity:
-        """Bill of the whole of a job [USD]; raises as `_stated`."""
-        return self._stated(self.bill.usd, Quantity)
+        """Bill of the whole of a job [USD]; raises as `_require`."""
+        return self._require(self.bill.usd, Quantity)
 
     @property
     def started(self) -> Launch:
-        """Start of a replica; raises as `_stated`."""
-        return self._stated(self.launch, Launch)
+        """Start of a replica; raises as `_require`."""
+        return self._require(self.launch, Launch)
 
     @property
     def explained(self) -> Explanation:
-        """Explanation of a whole deployment; raises as `_stated`."""
-        return self._stated(self.explanation, Explanation)
+        """Explanation of a whole deployment; raises as `_require`."""
+        return self._require(self.explanation, Explanation)
 
     @property
     def share_words(self) -> str:

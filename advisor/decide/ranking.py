@@ -14,7 +14,7 @@ from advisor.decide.engine_classes import support_of
 from advisor.decide.levers import lacks_head
 from advisor.decide.load_runs import sure_clients
 from advisor.decide.measure import PlanningPoint
-from advisor.decide.offers import NO_SPREAD, Placement, price_spread_of
+from advisor.decide.offers import NO_SPREAD, ROUNDING, Placement, price_spread_of
 from advisor.decide.option import Holds, Role
 from advisor.decide.power import rate_factors
 from advisor.decide.purchase import Demand, Purchase, planned_load
@@ -40,7 +40,6 @@ EQUAL_FACTOR: Final = math.exp(2.0 * SAMPLING_SIGMA)
 _FRESH_SIGMA: Final = 0.2
 """Largest standard deviation of a price's logarithm since it was read at which the price is firm: that of a list
 price of three months."""
-_TINY: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +125,7 @@ def _units_needed(purchase: Purchase, num_loads: float) -> float:
     """Return the units that carry `num_loads` times the load of a replica; a fleet of unlike workers grows by one
     worker."""
     way = purchase.placement
-    needed = max(math.ceil(num_loads * way.num_workers - _TINY), purchase.num_replicas * way.num_workers)
+    needed = max(math.ceil(num_loads * way.num_workers - ROUNDING), purchase.num_replicas * way.num_workers)
     return max(purchase.num_units, math.ceil(needed / way.replicas_per_unit) / way.num_workers)
 
 
@@ -171,7 +170,7 @@ def chance_of_capacity(found: Found, part: float) -> float:
     """
     low, high = _throughput_factors(found)
     side = math.log(low) if part < 1.0 else math.log(high)
-    return 1.0 - _NORMAL.cdf(Z80 * math.log(part) / max(abs(side), _TINY))
+    return 1.0 - _NORMAL.cdf(Z80 * math.log(part) / max(abs(side), ROUNDING))
 
 
 def _throughput_factors(found: Found) -> tuple[float, float]:
@@ -210,7 +209,7 @@ def cheapest_by_expectation(able: Sequence[Planned]) -> Planned:
     the surer, then the one whose engine is predicted best.
     """
     best = sort_by_expected_cost(able)[0]
-    bill = best.found.purchase.cost * (1.0 + _TINY)
+    bill = best.found.purchase.cost * (1.0 + ROUNDING)
     expected = best.expected_cost * EQUAL_FACTOR
     equal = [
         plan
@@ -310,7 +309,7 @@ def chance_cheaper(first: Planned, other: Planned) -> float:
     Assumes: ln of the ratio of costs is normal.
     """
     ratio = math.log(other.expected_cost / first.expected_cost)
-    return _NORMAL.cdf(Z80 * ratio / max(log_error(first, other), _TINY))
+    return _NORMAL.cdf(Z80 * ratio / max(log_error(first, other), ROUNDING))
 
 
 def log_error(first: Planned, other: Planned) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar, Final, Protocol, TypeVar
 
-from advisor.catalog.prices import stated_age_days
+from advisor.catalog.prices import price_age_days
 from advisor.catalog.schema import Price
 from advisor.decide.certainty import LIKELY
 from advisor.decide.offers import price_spread_of
@@ -51,7 +51,7 @@ def doubts_of(basis: Basis, price: Price, as_of: datetime.date) -> tuple[Reason,
     """Why an option is not safe to take; none where it is."""
     found: list[Reason] = [AssumedKernels()] if basis == "assumed" else []
     if not is_firm(price, price_spread_of(price, as_of)):
-        found.append(UnsurePrice(price.price_kind, price.tenancy, stated_age_days(price, as_of)))
+        found.append(UnsurePrice(price.price_kind, price.tenancy, price_age_days(price, as_of)))
     return tuple(found)
 
 

@@ -17,7 +17,7 @@ from advisor.decide.certainty import LIKELY
 from advisor.decide.changes import measurements_of
 from advisor.decide.effort import SEARCH_WORK, limit_effort
 from advisor.decide.measure import Capacity
-from advisor.decide.offers import market, pareto_placements, placements, price_spread_of
+from advisor.decide.offers import ROUNDING, market, pareto_placements, placements, price_spread_of
 from advisor.decide.purchase import Demand, purchase_on
 from advisor.decide.ranking import (
     QUANTILES,
@@ -46,7 +46,6 @@ SEARCHED_LIMITS: Final = (0.5, 1.0, 2.0)
 """Limits at which a search looks for deployments, over the limit that was asked for."""
 _NORMAL: Final = NormalDist()
 QUANTILE_Z: Final = tuple(_NORMAL.inv_cdf(quantile) for quantile in QUANTILES)
-_ROUNDING: Final = 1e-9
 TERMS: Final = ("on_demand", "spot", "reserved_1y", "reserved_3y")
 MOST_PER_ACCELERATOR: Final = 8
 """Deployments of one accelerator that a surface keeps."""
@@ -419,7 +418,7 @@ def buy(
     """Return a deployment bought of one offer for a setting, judged as a search does; None beyond what is offered."""
     rate = setting.rate_per_s
     planned = capacity * (1.0 - surface.headroom_fraction)
-    num_replicas = max(1, math.ceil(rate / planned - _ROUNDING))
+    num_replicas = max(1, math.ceil(rate / planned - ROUNDING))
     num_units = max(offer.min_units, math.ceil(num_replicas / offer.replicas_per_unit))
     if offer.max_units is not None and num_units > offer.max_units:
         return None
@@ -428,16 +427,16 @@ def buy(
     usd = usd_per_hour / (rate * surface.tokens_per_request * HOUR_S) * MEGA
 
     def units_at(capacity_factor: float) -> int:
-        needed = max(num_replicas, math.ceil(rate / (capacity * capacity_factor) - _ROUNDING))
+        needed = max(num_replicas, math.ceil(rate / (capacity * capacity_factor) - ROUNDING))
         return max(num_units, math.ceil(needed / offer.replicas_per_unit))
 
     grown = [units_at(_capacity_factor(deployment, z)) / num_units for z in QUANTILE_Z]
     expected = usd * max(1.0, sum(grown) / len(grown)) * math.exp(offer.drift + offer.sigma**2 / 2.0)
     part = rate / num_replicas / capacity
     side = deployment.log_low if part < 1.0 else deployment.log_high
-    chance = 1.0 - _NORMAL.cdf(Z80 * math.log(part) / max(abs(side), _ROUNDING))
+    chance = 1.0 - _NORMAL.cdf(Z80 * math.log(part) / max(abs(side), ROUNDING))
     room = math.log(setting.tpot_limit_s / tpot_at(surface, deployment, rate / num_replicas))
-    chance = min(chance, _NORMAL.cdf(Z80 * room / max(deployment.log_slower, _ROUNDING)))
+    chance = min(chance, _NORMAL.cdf(Z80 * room / max(deployment.log_slower, ROUNDING)))
     price = Z80 * offer.sigma
     low = math.log(units_at(_capacity_factor(deployment, Z80)) / num_units)
     high = math.log(units_at(_capacity_factor(deployment, -Z80)) / num_units)
@@ -476,7 +475,7 @@ def _sort(rows: Sequence[WhatIfRow]) -> list[WhatIfRow]:
 def _best_of(able: Sequence[WhatIfRow]) -> WhatIfRow:
     """Return the deployment of one accelerator that a search would show; see `cheapest_by_expectation`."""
     best = _sort(able)[0]
-    bill = best.usd_per_million_tokens * (1.0 + _ROUNDING)
+    bill = best.usd_per_million_tokens * (1.0 + ROUNDING)
     expected = best.expected_cost * math.exp(2.0 * SAMPLING_SIGMA)
     equal = [
         row

@@ -10,7 +10,7 @@ from typing import Final
 from advisor.catalog.prices import PriceSpread
 from advisor.catalog.schema import Accelerator, Price
 from advisor.decide.certainty import LIKELY
-from advisor.decide.offers import Placement, placements, price_spread_of
+from advisor.decide.offers import ROUNDING, Placement, placements, price_spread_of
 from advisor.decide.purchase import Purchase, usd_per_million_tokens
 from advisor.decide.ranking import (
     QUANTILES,
@@ -28,7 +28,6 @@ from advisor.simulator.quantity import Z80
 Plans = Sequence[Mapping[str, Sequence[Planned]]]
 """Plans that may serve each model, by accelerator: replicas of several sizes, sized for the model's load."""
 _NORMAL: Final = NormalDist()
-_TINY: Final = 1e-9
 _LOWEST: Final = 0.1
 
 
@@ -101,7 +100,7 @@ def cheapest_fleets(
                 known[each.key] = _block(scenarios, each)
         fleets.setdefault(tuple(each.key for each in draft), tuple(known[each.key] for each in draft))
     order = sorted(
-        (fleet for fleet in fleets.values() if usd_per_hour(fleet) <= budget + _TINY),
+        (fleet for fleet in fleets.values() if usd_per_hour(fleet) <= budget + ROUNDING),
         key=expected_usd_per_hour,
     )
     founded = [fleet for fleet in order if is_founded(fleet)]
@@ -166,7 +165,7 @@ def _choices(
         for combination in product(*(able[place] for place in places)):
             order = _order_of_choice(Choice(places, combination, price, chip, 0.0))
             usd = order.usd_per_hour * spread.mean_factor if order else math.inf
-            if order and (who not in found or usd < found[who].usd_per_hour - _TINY):
+            if order and (who not in found or usd < found[who].usd_per_hour - ROUNDING):
                 found[who] = Choice(places, combination, price, chip, usd)
     return found
 
@@ -182,7 +181,7 @@ def _num_replicas(plan: Planned, quantile: float | None) -> int:
     if quantile is None:
         return planned_ones
     real = plan.found.capacity.load * capacity_factor(plan.found, quantile)
-    return max(planned_ones, math.ceil(plan.demand.size / real - _TINY))
+    return max(planned_ones, math.ceil(plan.demand.size / real - ROUNDING))
 
 
 def _size(plan: Planned) -> int:
@@ -269,7 +268,7 @@ def chance_cheaper(first: Fleet, other: Fleet) -> float:
         return 0.5
     ratio = math.log(expected_usd_per_hour(tuple(others)) / expected_usd_per_hour(tuple(own)))
     sigmas = [math.log(high / low) / (2.0 * Z80) for low, high in map(usd_range, (own, others))]
-    return _NORMAL.cdf(ratio / max(math.hypot(SAMPLING_SIGMA, *sigmas), _TINY))
+    return _NORMAL.cdf(ratio / max(math.hypot(SAMPLING_SIGMA, *sigmas), ROUNDING))
 
 
 def is_tie(first: Fleet, other: Fleet) -> bool:
