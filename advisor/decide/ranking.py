@@ -256,9 +256,9 @@ def least_throughput(candidate: Candidate) -> float:
     return factors("throughput", name)[0]
 
 
-def is_tie(first: Planned, other: Planned) -> bool:
+def is_tie(chance_first_is_cheaper: float) -> bool:
     """Whether it is less than 75 % sure which of two options costs less."""
-    return 1.0 - LIKELY < chance_cheaper(first, other) < LIKELY
+    return 1.0 - LIKELY < chance_first_is_cheaper < LIKELY
 
 
 def move_to_front(order: Sequence[Each], leader: Each, overlaps: Callable[[Each, Each], bool]) -> list[Each]:
@@ -336,14 +336,13 @@ def _log_sigma(option: Planned) -> float:
     return math.log(high / low) / (2.0 * Z80)
 
 
-def roles(order: Sequence[Planned], safe: Planned | None) -> list[Role]:
-    """Return the role of each entry: the safe pick, and what costs less than it if it holds."""
-    found: list[Role] = ["other"] * len(order)
-    limit = math.inf
-    if safe is not None:
-        limit = safe.found.purchase.cost
-        found = ["safe_pick" if option is safe else "other" for option in order]
-    cheapest = min(range(len(order)), key=lambda place: order[place].found.purchase.cost)
-    if order[cheapest] is not safe and order[cheapest].found.purchase.cost < limit:
+def roles(costs: Sequence[float], safe: int | None) -> list[Role]:
+    """Return the role of each entry by what entries cost: the safe pick, whose place is given, and what costs least of
+    all if it holds."""
+    found: list[Role] = ["other"] * len(costs)
+    cheapest = costs.index(min(costs))
+    if safe is None or costs[cheapest] < costs[safe]:
         found[cheapest] = "cheapest_if_it_holds"
+    if safe is not None:
+        found[safe] = "safe_pick"
     return found

@@ -27,7 +27,14 @@ from advisor.decide.own_kinds import explain_alone, serve_together
 from advisor.decide.pools import pools
 from advisor.decide.purchase import Demand, Purchase, demands_of, purchase_on
 from advisor.decide.race import WIDTH, Race, Report
-from advisor.decide.ranking import Planned, cheapest_by_expectation, is_tie, roles, sort_by_expected_cost
+from advisor.decide.ranking import (
+    Planned,
+    chance_cheaper,
+    cheapest_by_expectation,
+    is_tie,
+    roles,
+    sort_by_expected_cost,
+)
 from advisor.decide.reason import (
     CostsMore,
     LessSure,
@@ -247,13 +254,15 @@ def build_shortlist(done: Search) -> Shortlist:
     entries = _with_fleets(done, entries, fleets)
     if done.together is not None:
         entries = sort_by_expected_cost([done.together, *entries])
-    safe = next((plan for plan in entries if plan.is_founded), None)
+    safe = next((place for place, plan in enumerate(entries) if plan.is_founded), None)
     able = [race.safe_pick(-1), *(plan for plan in fleets if plan.is_founded)]
     below = min(filter(None, able), key=lambda plan: plan.expected_cost, default=None)
-    if safe is not None and below is not None and _is_cheaper_elsewhere(below, safe):
+    if safe is not None and below is not None and _is_cheaper_elsewhere(below, entries[safe]):
         safe = None  # a variant of an option that is not founded itself is safe for less
-    options = _options(entries, roles(entries, safe), done, scenario, fleets=fleets)
-    ties = [rank for rank, plan in enumerate(entries[1:], start=2) if is_tie(entries[0], plan)]
+    costs = [plan.found.purchase.cost for plan in entries]
+    options = _options(entries, roles(costs, safe), done, scenario, fleets=fleets)
+    chances = (chance_cheaper(entries[0], plan) for plan in entries[1:])
+    ties = [rank for rank, chance in enumerate(chances, start=2) if is_tie(chance)]
     options = (replace(options[0], tie_with=tuple(ties)), *options[1:])
     safe_pick = next((option for option in options if option.role == "safe_pick"), None)
     if safe_pick is None and below is not None:
@@ -438,7 +447,7 @@ def _options(
             replace(
                 option_of(rank, each, scenario),
                 role=_variant_role(each, plan) if number == 0 else "other",
-                tie_with=_tie(plan, each, rank),
+                tie_with=(rank,) if is_tie(chance_cheaper(plan, each)) else (),
             )
             for number, each in enumerate(_variants(plan, done, fleets))
         )
@@ -487,10 +496,6 @@ def _variant_role(variant: Planned, entry: Planned) -> Role:
     if entry.is_founded and variant.expected_cost < entry.expected_cost:
         return "cheapest_if_it_holds"
     return "other"
-
-
-def _tie(entry: Planned, variant: Planned, rank: int) -> tuple[int, ...]:
-    return (rank,) if is_tie(entry, variant) else ()
 
 
 def _accelerators(order: Sequence[Planned]) -> set[str]:

@@ -9,7 +9,6 @@ from typing import Final
 
 from advisor.catalog.prices import PriceSpread
 from advisor.catalog.schema import Accelerator, Price
-from advisor.decide.certainty import LIKELY
 from advisor.decide.offers import ROUNDING, Placement, placements, price_spread_of
 from advisor.decide.purchase import Purchase, usd_per_million_tokens
 from advisor.decide.ranking import (
@@ -269,11 +268,6 @@ def chance_cheaper(first: Fleet, other: Fleet) -> float:
     ratio = math.log(expected_usd_per_hour(tuple(others)) / expected_usd_per_hour(tuple(own)))
     sigmas = [math.log(high / low) / (2.0 * Z80) for low, high in map(usd_range, (own, others))]
     return _NORMAL.cdf(ratio / max(math.hypot(SAMPLING_SIGMA, *sigmas), ROUNDING))
-
-
-def is_tie(first: Fleet, other: Fleet) -> bool:
-    """Whether it is less than 75 % sure which of two fleets costs less."""
-    return 1.0 - LIKELY < chance_cheaper(first, other) < LIKELY
 
 
 def _overlap(first: Fleet, second: Fleet) -> bool:
