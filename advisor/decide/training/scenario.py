@@ -27,6 +27,18 @@ Workload = Literal["train", "finetune", "rl"]
 Placement = Literal["colocated", "disaggregated", "both"]
 
 
+LAYOUT_OPTIONS: Final = {
+    "tensor_parallel": "tp",
+    "pipeline_parallel": "pp",
+    "virtual_stages": "vpp",
+    "context_parallel": "cp",
+    "expert_parallel": "ep",
+    "expert_tensor_parallel": "etp",
+    "data_parallel": "dp",
+}
+"""Options of the degrees of a plan, by field; the options of its other fields have the names of the fields."""
+
+
 class FixedLayout(Record):
     """The parts of a plan that the user fixes; None leaves a part to the search."""
 
