@@ -22,9 +22,8 @@ from advisor.decide.measure import LEAST_SHOWN, SIGMA, Capacity, Measurements
 from advisor.decide.offers import OWN, Placement, offers_under_limit, placements
 from advisor.decide.option import Option
 from advisor.decide.power import NAME, rate_factors
-from advisor.decide.purchase import purchase_on
 from advisor.decide.race import RIVAL_SIGMAS, run_planning_point
-from advisor.decide.ranking import CHEAPER_IF_BELOW, Planned, chance_cheaper, judge_purchase, log_error
+from advisor.decide.ranking import CHEAPER_IF_BELOW, Planned, buy_at_capacity, chance_cheaper, log_error
 from advisor.decide.scenario import Objectives, Scenario, ServiceLevel
 from advisor.decide.trial import Found
 from advisor.simulator.deployment import activation_dtype_of, cache_dtype_of
@@ -219,12 +218,8 @@ def plan_changed(scenario: Scenario, plan: Planned, found: Found) -> Planned | N
     capacity = _enough(scenario, plan, measurements) or measurements.capacity("confirmed")
     if capacity is None:
         return None
-    way = found.purchase.placement
-    bought = purchase_on(scenario, plan.demand, way, capacity.load, capacity.requests_per_s)
-    if bought is None:
-        return None
-    changed = replace(found, capacity=capacity, purchase=bought, measurements=measurements)
-    return _at_point(scenario, judge_purchase(scenario, plan.demand, changed))
+    changed = buy_at_capacity(scenario, plan.demand, replace(found, measurements=measurements), capacity)
+    return None if changed is None else _at_point(scenario, changed)
 
 
 def _at_point(scenario: Scenario, plan: Planned) -> Planned:

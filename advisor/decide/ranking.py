@@ -13,11 +13,11 @@ from advisor.decide.certainty import LIKELY
 from advisor.decide.engine_classes import support_of
 from advisor.decide.levers import lacks_head
 from advisor.decide.load_runs import sure_clients
-from advisor.decide.measure import PlanningPoint
+from advisor.decide.measure import Capacity, PlanningPoint
 from advisor.decide.offers import NO_SPREAD, ROUNDING, Placement, price_spread_of
 from advisor.decide.option import Holds, Role
 from advisor.decide.power import rate_factors
-from advisor.decide.purchase import Demand, Purchase, planned_load
+from advisor.decide.purchase import Demand, Purchase, planned_load, purchase_on
 from advisor.decide.scenario import Scenario
 from advisor.decide.trial import Found
 from advisor.simulator.intervals import LEVELS, factors, pair_class, pair_errors, prediction_class
@@ -111,6 +111,16 @@ def judge_purchase(scenario: Scenario, demand: Demand, found: Found) -> Planned:
     spread = price_spread_of(purchase.placement.price, scenario.as_of)
     expected = max(purchase.cost, sum(costs) / len(costs)) * spread.mean_factor
     return Planned(found, demand, load, chance, expected, found.capacity.result, spread)
+
+
+def buy_at_capacity(scenario: Scenario, demand: Demand, found: Found, capacity: Capacity) -> Planned | None:
+    """Return a candidate bought of its offer for a demand, given the capacity of a replica, and judged; None beyond the
+    budget and the units that can be had."""
+    way = found.purchase.placement
+    bought = purchase_on(scenario, demand, way, capacity.load, capacity.requests_per_s)
+    if bought is None:
+        return None
+    return judge_purchase(scenario, demand, replace(found, capacity=capacity, purchase=bought))
 
 
 def capacity_factors(found: Found) -> tuple[float, ...]:
