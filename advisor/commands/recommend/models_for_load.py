@@ -19,11 +19,11 @@ from advisor.render.numbers import LEGEND, MISSING, percent, usd
 from advisor.render.option_table import (
     PER_HOUR,
     PRICE,
+    TAKE,
     OptionColumn,
     latency_columns,
     runs_of,
     table_of,
-    take_words,
 )
 
 _MOST_TRIED: Final = 3
@@ -71,7 +71,7 @@ def models_for_load(asked: RecommendInput, shared: SharedOptions) -> Answer:
     columns = (
         OptionColumn("model", lambda option: shown[id(option)].model),
         OptionColumn("quality>", lambda option: _score_words(shown[id(option)])),
-        OptionColumn("take~", take_words),
+        TAKE,
         OptionColumn("runs~", runs_of),
         PER_HOUR,
         OptionColumn("$/Mtok>?", lambda option: usd(option.served.usd_per_million_tokens.value)),
