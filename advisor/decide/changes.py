@@ -176,7 +176,7 @@ def _usd(*plans: Planned) -> tuple[float, ...]:
 
 
 def _of_limit(rank: int, limited: Candidate, before: Planned, after: Planned) -> Change:
-    """A limit, with how much less is drawn, or how many more boards are fed."""
+    """Return the trial of a power limit: the power that it saves, or the boards that the power budget then feeds."""
     chip = limited.deployment.accelerator
     free = limited.full_power
     assert free is not None

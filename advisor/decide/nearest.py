@@ -30,11 +30,11 @@ _RETRY_FRACTIONS: Final = (0.99, 0.9, 0.75)
 """Fractions of the unrestricted result that are tried in turn; the restricted search uses shorter runs and may find
 slightly less."""
 _TRICKLE_PER_S: Final = 0.01
-"""Requests, for which the smallest deployment is enough."""
+"""Rate for which the smallest deployment is enough [requests/s]."""
 
 
 Ask = Callable[[Scenario], Found | None]
-"""The deployment that a question would be answered with."""
+"""Function that returns the cheapest deployment that answers a question; None if there is none."""
 
 
 def nearest_question(scenario: Scenario, model: Model, engines: tuple[Engine, ...], ask: Ask) -> str:

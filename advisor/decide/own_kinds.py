@@ -20,7 +20,7 @@ from advisor.decide.scenario import Scenario
 from advisor.decide.trial import FleetPart, Found, Trial, UnlikeFleet
 
 LEVER: Final = "own kinds"
-"""Name by which a fleet of own boards of several kinds is known."""
+"""Name of the lever that makes a fleet of own boards of several kinds."""
 _STEP: Final = 0.97
 """Part of the capacities with which counts are chosen again where a planning point misses an objective."""
 _MOST_STEPS: Final = 8

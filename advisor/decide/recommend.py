@@ -18,7 +18,7 @@ from advisor.decide.context_tiers import context_tiers, searched_largest
 from advisor.decide.decision import Counts, Decision, Rejected, Rung
 from advisor.decide.effort import ENDED_EARLY, NOT_SETTLED, SEARCH_WORK, SHOW_WORK, is_spent, limit_effort
 from advisor.decide.engine_classes import check_classes, check_windows, class_notes
-from advisor.decide.levers import APART, BY_LENGTH, allowed_levers, lever, without_limits
+from advisor.decide.levers import APART, BY_LENGTH, allowed_levers, at_full_power, lever
 from advisor.decide.nearest import nearest_question
 from advisor.decide.offers import Placement, market, stale_price_warnings
 from advisor.decide.option import Option, Role
@@ -52,6 +52,7 @@ from advisor.decide.trial import Found
 from advisor.decide.unlike_parts import Offers, bases_of
 
 Offered = Callable[[Offers, Mapping[str, Accelerator]], Offers]
+"""Function that returns the offers as a search may take them, given all offers and the accelerators."""
 _MAX_VARIANTS: Final = 2
 """Number of further deployments of an accelerator that are shown besides its best one."""
 SCREENED_ONLY: Final = (
@@ -140,7 +141,7 @@ def _run_search(
     scenario, window_note = fit_to_window(scenario, model)
     check_windows(model, engines_for(scenario), float(scenario.traffic.longest_request_tokens))
     limits = scenario.constraints
-    may_draw_less = without_limits(scenario) is not None
+    may_draw_less = at_full_power(scenario) is not None
     offers, accelerators = market(limits, scenario.as_of, None, may_draw_less=may_draw_less)
     trials, reasons = screen(
         scenario, model, accelerators, engines_for(scenario), offered(offers, accelerators)
@@ -165,7 +166,7 @@ def _purchase_from(scenario: Scenario, plan: Planned, way: Placement) -> Purchas
 
 
 def _attempt(scenario: Scenario, progress: Report) -> Found | None:
-    """The cheapest that a question would be answered with."""
+    """Return the cheapest deployment that answers a question, at the prices that were read; None if there is none."""
     try:
         done = _run_search(scenario, progress, width=1)
     except AdvisorError:
@@ -386,7 +387,7 @@ def _of_clients(scenario: Scenario, clients: int) -> Scenario:
 
 
 def _take_first(scenario: Scenario, progress: Report) -> Planned | None:
-    """The entry of a question of its own."""
+    """Return the first entry of a question that is searched by itself; None where nothing answers it."""
     try:
         done = search_scenario(scenario, progress=progress, width=1)
     except InfeasibleError:
@@ -568,7 +569,8 @@ def _idle_levers(scenario: Scenario, model: Model, order: Sequence[Planned]) -> 
 
 
 def _nothing(done: Search, fix: str = "") -> NoAnswerError:
-    """Why there is no answer: what another question would change first, then the most common."""
+    """Return the error of a question without an answer, with its most common reasons; accelerators that are described
+    only, or not for sale, count last."""
     scenario = done.scenario
     model = done.model
     reasons = Counter(done.race.reasons.values())

@@ -12,9 +12,9 @@ from advisor.decide.purchase import extra_usd_per_hour, job_usd
 from advisor.decide.scenario import Scenario
 
 _LOAD_BYTES_PER_S = 1.0 * GB
-"""Weights from a store into one accelerator while a replica starts."""
+"""Rate at which weights come from a store into one accelerator while a replica starts. Own assumption."""
 _START_S = 2.0 * MINUTE_S
-"""A machine that boots, pulls its image and compiles."""
+"""Time in which a machine boots, pulls its image and compiles [s]. Own assumption."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,12 +59,14 @@ from advisor.simulator.serving import ClosedLoop, Workload, simulate
 from advisor.simulator.serving_prediction import class_of
 
 _NO_PROMISE = Objectives(ttft_p99_s=DAY_S, tpot_p99_s=DAY_S)
+"""Objectives of requests for which no client waits: a day for each token, which no deployment misses."""
 _LATER_S = (HOUR_S, 6 * HOUR_S, DAY_S, 7 * DAY_S, 30 * DAY_S)
 """Deadlines that are tried where one is missed."""
 _LEAST_REQUESTS = 400
+_MOST_REQUESTS = 4000
+"""Fewest and most requests of the run that shows the rate of a replica; between them, four for each slot."""
 _WAYS = 3
 """Offers of a replica that are compared, cheapest first."""
-_MOST_REQUESTS = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,8 +247,11 @@ def _search(
     *,
     is_founded: bool = False,
 ) -> tuple[dict[str, _Run], int]:
-    """Best first until no bound can be among the first `width`; the best of each accelerator counts, where it must be
-    founded: only on measured kernels, by an engine that has the model's class, and likely to be done in time."""
+    """Return the cheapest run of each accelerator, and how many candidates were simulated.
+
+    Candidates are tried by their bounds until none can be among the first `width`. If `is_founded`, only runs count
+    whose kernels were measured, whose engine has the model's class, and which are likely to be done in time.
+    """
     heapq.heapify(entries)
     best: dict[str, _Run] = {}
     simulated = 0

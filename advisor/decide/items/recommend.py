@@ -48,7 +48,7 @@ _SPLITS = (1, 2, 4, 8)
 _NUM_WAYS = 3
 """Number of cheapest offers to try per replica: one of them may be out of reach or short of units."""
 _TRICKLE_PER_S = 0.001
-"""Items, for which the smallest fleet is enough."""
+"""Rate for which the smallest fleet is enough [items/s]."""
 _MOST_SIZINGS = 4
 """Times that a fleet is sized until it is likely to keep the promise: queues widen the interval as they fill."""
 _LEAST_MORE_ROOM = 1.05
