@@ -136,7 +136,7 @@ def _under_limit(scenario: Scenario, rank: int, plan: Planned) -> Change | None:
             return None
         trial = _compare_trial(_of_limit(rank, candidate, free, again), free, again, 1.0)
         shown_usd = plan.found.usd_per_million_tokens
-        ratio = BeforeAfter(*_usd(free, again)).ratio
+        ratio = BeforeAfter(*(each.found.usd_per_million_tokens for each in (free, again))).ratio
         return replace(
             trial, verdict="applied", usd_per_million_tokens=BeforeAfter(shown_usd / ratio, shown_usd)
         )
@@ -169,10 +169,6 @@ def _under(scenario: Scenario, plan: Planned, candidate: Candidate) -> Planned |
     replica = replica_of(candidate, scenario)
     found = replace(plan.found, candidate=candidate, replica=replica, ways=tuple(ways), purchase=paid)
     return plan_changed(scenario, plan, found)
-
-
-def _usd(*plans: Planned) -> tuple[float, ...]:
-    return tuple(plan.found.usd_per_million_tokens for plan in plans)
 
 
 def _of_limit(rank: int, limited: Candidate, before: Planned, after: Planned) -> Change:

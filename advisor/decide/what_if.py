@@ -275,7 +275,6 @@ def _deployment(
         return None
     found = Found(trial.candidate, trial.replica, middle, bought, trial.ways)
     plan = judge_purchase(base.scenario, Demand("rate", middle.load * 0.5), found)
-    low, high = _log_errors(found)
     layout = layout_of(trial.candidate, 1, None, base.scenario.constraints)
     degrees = {
         "TP": run.tensor_parallel,
@@ -290,18 +289,14 @@ def _deployment(
         weight_dtype=layout.weight_dtype,
         basis=trial.replica.basis,
         capacities=tuple(None if each is None else each.load for each in capacities),
-        log_low=low,
-        log_high=high,
+        log_low=math.log(capacity_factor(found, 0.1)),
+        log_high=math.log(capacity_factor(found, 0.9)),
         log_slower=max(0.0, math.log(factors("tpot", class_of(trial.replica, middle.result.mean_batch))[1])),
         is_measured=plan.is_measured,
         complexity=complexity(trial.candidate),
         least_throughput=least_throughput(trial.candidate),
         offers=sold,
     )
-
-
-def _log_errors(found: Found) -> tuple[float, float]:
-    return math.log(capacity_factor(found, 0.1)), math.log(capacity_factor(found, 0.9))
 
 
 def _capacity(trial: Trial, scenario: Scenario) -> Capacity | None:

@@ -2,6 +2,7 @@
 
 from dataclasses import fields
 
+from advisor.ask.acts import option_of
 from advisor.ask.options import SharedOptions, StatedServer
 from advisor.ask.server import stated_columns
 from advisor.catalog.errors import AdvisorError, InputFileError
@@ -28,7 +29,7 @@ def calibrate(asked: CalibrateInput, shared: SharedOptions) -> Answer:
     if typed := [
         one.name for one in fields(StatedServer) if getattr(asked.server, one.name) not in (None, False)
     ]:
-        option = f"--{typed[0].replace('_', '-')}"
+        option = option_of(typed[0])
         raise AdvisorError(
             f"{option} belongs to a benchmark of a server, and {asked.file} is none",
             why="a probe says itself what it measured",

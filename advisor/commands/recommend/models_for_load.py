@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 from typing import Final
 
+from advisor.ask.acts import option_of
 from advisor.ask.options import SharedOptions
 from advisor.ask.serving import serving_question
 from advisor.catalog.errors import AdvisorError, InfeasibleError
@@ -52,11 +53,11 @@ def models_for_load(asked: RecommendInput, shared: SharedOptions) -> Answer:
     """
     for name in _OF_ONE_MODEL:
         if name in shared.given:
-            option = name.replace("_", "-")
+            option = option_of(name)
             raise AdvisorError(
-                f"--{option} needs a model",
+                f"{option} needs a model",
                 why="without --model the answer compares models",
-                fix=f"--model NAME, or no --{option}",
+                fix=f"--model NAME, or no {option}",
             )
     scenario, notes = question_without_model(asked, shared)
     found = _find(asked, shared, scenario)

@@ -1,6 +1,6 @@
 """Validate predictions against a table of measurements: the same steps for serving and collectives."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from advisor.ask.options import SharedOptions
@@ -119,14 +119,11 @@ def _predict_row(suite: Suite, row: CaseRow, seed: int) -> Prediction:
     if row.problem:
         return Prediction(case_id, "error", row.problem)
     try:
-        return suite.predict(CaseRow(row.number, _only(row.cells, suite.inputs)), seed)
+        inputs = {name: row.cells[name] for name in suite.inputs if name in row.cells}
+        return suite.predict(CaseRow(row.number, inputs), seed)
     except Exception as error:
         reason = f"row {row.number}: internal error {type(error).__name__}: {error}"
         return Prediction(case_id, "error", reason)
-
-
-def _only(cells: Mapping[str, str], names: Sequence[str]) -> dict[str, str]:
-    return {name: cells[name] for name in names if name in cells}
 
 
 def collectives_suite(calibration: Calibration | None = None) -> Suite:

@@ -417,16 +417,12 @@ def firm_runs(scenario: TrainingScenario, model: Model, outcome: MarketOutcome) 
             if again.infeasible is None and misses(scenario, again) is None:
                 found.append(again)
     for best in sorted(found, key=order_key(scenario)):
-        if best.num_accelerators == outcome.runs[_name(best)][0].num_accelerators:
+        if best.num_accelerators == outcome.runs[best.found.cluster.accelerator.id][0].num_accelerators:
             yield best
             continue
         variants, _ = variants_of(best.found.cluster.accelerator, model, scenario.task)
         again = _best_run(scenario, variants, best.offer, outcome, refine=True) or best
         yield best if again.infeasible or misses(scenario, again) else again
-
-
-def _name(run: TrainingRun) -> str:
-    return run.found.cluster.accelerator.id
 
 
 def _refine(scenario: TrainingScenario, model: Model, outcome: MarketOutcome, progress: Progress) -> None:
