@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from advisor.catalog import accelerators
-from advisor.catalog.errors import InputFileError, UnknownNameError
+from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
 from advisor.catalog.formats.benchmark_result import BenchmarkResult, MeasuredTimes
 from advisor.catalog.formats.llama_bench import LlamaBenchRow
 from advisor.catalog.schema import Calibration
@@ -102,6 +102,7 @@ def row_of(result: BenchmarkResult, stated: Stated) -> tuple[dict[str, str], tup
         "tp": _text(tp),
         "ep": _text(result.expert_parallel),
         "dp": _text(result.data_parallel),
+        "max_num_seqs": _text(result.max_num_seqs),
         "weight_dtype": result.weight_dtype,
         "date": result.date,
         "isl": _text(result.mean_input_tokens),
@@ -111,6 +112,7 @@ def row_of(result: BenchmarkResult, stated: Stated) -> tuple[dict[str, str], tup
         **_load(result, stated),
     }
     row = {name: value for name, value in found.items() if value} | dict(stated)
+    row = stored_formats(row.get("model", "")) | row
     if "gpu" in row:
         row["gpu"] = accelerators.get(row["gpu"]).record.id
     missing = [words for names, words in _NEEDED.items() if not any(row.get(name) for name in names)]
@@ -130,6 +132,20 @@ def row_of(result: BenchmarkResult, stated: Stated) -> tuple[dict[str, str], tup
         row["length_dist"] = "mean"
         assumed.append("the file states mean lengths, not their spread")
     return {"case_id": result.tool, **row, **_figure_columns(result)}, tuple(assumed)
+
+
+def stored_formats(name: str) -> dict[str, str]:
+    """Return the formats of weights and cache that the name of a checkpoint states, by column of a case; empty if it
+    states none or is in no record."""
+    from advisor.catalog import models
+
+    try:
+        record = models.get(name).record if name else None
+    except AdvisorError:
+        return {}
+    if record is None or not record.checkpoint:
+        return {}
+    return {"weight_dtype": record.weights} | ({"kv_dtype": record.kv_dtype} if record.kv_dtype else {})
 
 
 _NEEDED: Final[Mapping[tuple[str, ...], str]] = {
@@ -215,6 +231,7 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
         "model": _model_of(test),
         **{name: value for name, value in stated.items() if value},
     }
+    row["weight_dtype"] = row["weight_dtype"] or stored_formats(row["model"]).get("weight_dtype", "")
     if row["gpu"]:
         row["gpu"] = accelerators.get(row["gpu"]).record.id
     wanted = {"model": "--model ID", "gpu": "--gpu ID", "weight_dtype": "--precision q4_k_m"}

@@ -213,7 +213,7 @@ def _deployment(log: ServerLog, stated: Mapping[str, str], assumed: list[str]) -
         pipeline_parallel=int(stated.get("pp") or log.pipeline_parallel or 1),
         data_parallel=dp if log.attends_apart or log.expert_parallel or stated.get("dp") else 1,
         expert_parallel=int(stated.get("ep") or log.expert_parallel or 1),
-        kv_dtype=cache or "bf16",
+        kv_dtype=cache or ("bf16" if log.kv_dtype else None),
     )
 
 

@@ -1,4 +1,5 @@
-"""Output of llama-bench: a Markdown table, CSV, JSON, JSON lines or SQL."""
+"""Output of llama-bench, as a Markdown table, CSV, JSON, JSON lines or SQL; and the timings that llama.cpp and Ollama
+print behind a request."""
 
 import csv
 import io
@@ -22,6 +23,16 @@ _DEVICE: Final = re.compile(
 )
 """First device as the backends print it: CUDA and ROCm, Vulkan, Metal."""
 _INSERT: Final = re.compile(r"INSERT INTO \w+ \(([^)]*build_commit[^)]*)\)\s*VALUES\s*\((.*)\);")
+_TIMINGS: Final = (
+    re.compile(r"\bprompt eval time =.*?/\s*(\d+) tokens.*?([\d.]+) tokens per second"),
+    re.compile(r"(?<!prompt )\beval time =.*?/\s*(\d+) (?:runs|tokens).*?([\d.]+) tokens per second"),
+)
+"""Tokens and rate of a prompt and of an output in llama.cpp's own words."""
+_VERBOSE: Final = (
+    re.compile(r"^prompt eval count:\s*(\d+) token.*?^prompt eval rate:\s*([\d.]+) tokens/s", re.DOTALL | re.MULTILINE),
+    re.compile(r"^eval count:\s*(\d+) token.*?^eval rate:\s*([\d.]+) tokens/s", re.DOTALL | re.MULTILINE),
+)
+"""The same as `ollama run --verbose` prints them."""
 _FORMAT: Final = re.compile(r"\b(I?Q\d_[0-9A-Z_]+|Q\d_[01]|BF16|F16|F32|MXFP4(?:_MOE)?)\b", re.IGNORECASE)
 
 
@@ -49,8 +60,11 @@ class LlamaBenchRow:
 def read_llama_bench(text: str) -> tuple[LlamaBenchRow, ...]:
     """Return the tests of llama-bench output. Tests of prompt and generation together are left out.
 
+    Of timings the last prompt and output count; the output's cache holds the prompt.
+
     Raises: InputFileError: no test in the text, or rates in another unit than tokens per second.
-    Source: ggml-org/llama.cpp tools/llama-bench/README.md.
+    Source: ggml-org/llama.cpp tools/llama-bench/README.md, src/llama-context.cpp (perf), tools/server; ollama/ollama
+        api/types.go (Metrics.Summary).
     """
     if text.lstrip()[:1] in ("{", "["):
         rows = [_of_fields(one) for one in _objects(text)]
@@ -58,8 +72,10 @@ def read_llama_bench(text: str) -> tuple[LlamaBenchRow, ...]:
         rows = [_of_fields(one) for one in _sql(text)]
     elif re.search(r'^"?build_commit"?,', text, re.MULTILINE):
         rows = [_of_fields(one) for one in _csv(text)]
-    else:
+    elif _is_table(text):
         rows = list(_of_table(text))
+    else:
+        rows = list(_of_timings("\n".join(without_prefixes(text))))
     found = tuple(row for row in rows if row is not None)
     if not found:
         raise InputFileError(
@@ -164,6 +180,31 @@ def _of_cells(cells: Mapping[str, str], device: str) -> LlamaBenchRow | None:
     )
 
 
+def _of_timings(text: str) -> Iterator[LlamaBenchRow | None]:
+    """Yield the prompt and the output of the last request whose timings a text holds."""
+    of_prompt, of_output = _VERBOSE if _VERBOSE[1].search(text) else _TIMINGS
+    prompts = of_prompt.findall(text)
+    outputs = of_output.findall(text)
+    device = _DEVICE.search(text)
+    stem = re.search(r"from (?:\S*/)?([^/\s]+)\.gguf", text)
+    depth = int(prompts[-1][0]) if prompts else 0
+    for found, is_prompt in ((prompts, True), (outputs, False)):
+        if found:
+            tokens, rate = found[-1]
+            yield LlamaBenchRow(
+                model="",
+                file_stem=stem[1] if stem else "",
+                weight_dtype=format_of(stem[1]) if stem else "",
+                backend="",
+                device=device[1].strip() if device else "",
+                num_prompt_tokens=int(tokens) if is_prompt else 0,
+                num_output_tokens=0 if is_prompt else int(tokens),
+                depth_tokens=0 if is_prompt else depth,
+                tokens_per_s=float(rate),
+                num_gpu_layers=None,
+            )
+
+
 def format_of(name: str) -> str:
     """Return the format that a model's or file's name states: "Q4_K - Medium" is q4_k_m; empty if it states none."""
     name = re.sub(r" - (Small|Medium|Large)", lambda size: f"_{size[1][0]}", name)
@@ -172,11 +213,15 @@ def format_of(name: str) -> str:
     return {"f16": "fp16", "f32": "fp32", "mxfp4_moe": "mxfp4"}.get(text, text)
 
 
+def _is_table(text: str) -> bool:
+    return bool(re.search(r"^\|\s*model\s*\|.*\|\s*test\s*\|\s*t/s", text, re.MULTILINE))
+
+
 def _is_llama_bench(text: str) -> bool:
     if text.lstrip()[:1] in ("{", "["):
         return has_keys(text, "avg_ts", "n_prompt")
-    table = re.search(r"^\|\s*model\s*\|.*\|\s*test\s*\|\s*t/s", text, re.MULTILINE)
-    if table or ("INSERT INTO" in text and "avg_ts" in text and "n_prompt" in text):
+    timings = (*_TIMINGS, *_VERBOSE)
+    if _is_table(text) or any(each.search(text) for each in timings) or ("INSERT INTO" in text and "avg_ts" in text and "n_prompt" in text):
         return True
     return bool(re.search(r'^"?build_commit"?,.*avg_ts', text, re.MULTILINE))
 

@@ -6,6 +6,7 @@ from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats import (
     aiperf,
     dcgm_diagnostic,
+    flat_results,
     gpu_topology,
     guidellm,
     inferencex,
@@ -27,6 +28,7 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
     aiperf.FORMAT,
     vllm_bench.FORMAT,
     trtllm_bench.FORMAT,
+    flat_results.FORMAT,
     llama_bench.FORMAT,
     nvbandwidth.FORMAT,
     dcgm_diagnostic.FORMAT,
