@@ -224,7 +224,9 @@ NVIDIA/TensorRT-LLM tensorrt_llm/bench/dataclasses/reporting.py (--report_json);
 bench_one_batch.py, bench_one_batch_server.py; ggml-org/llama.cpp tools/batched-bench; vllm-project/vllm
 vllm/benchmarks/latency.py, throughput.py (--output-json); Grafana k6 (summary export); Locust (_stats.csv).
 """
-_TITLE: Final = "result of llmperf, inference-perf, trtllm-bench, bench_one_batch, batched-bench, k6 or Locust"
+_TITLE: Final = (
+    "result of llmperf, inference-perf, trtllm-bench, bench_one_batch, batched-bench, k6 or Locust"
+)
 _LATENCY: Final = re.compile(r"^Avg latency: ([\d.e-]+) seconds", re.MULTILINE)
 _PERCENTILE: Final = re.compile(r"^(\d+)% percentile latency: ([\d.e-]+) seconds", re.MULTILINE)
 _TABLE: Final = re.compile(r"^\|\s*PP\s*\|.*\bS_PP t/s\s*\|.*\bS_TG t/s\s*\|", re.MULTILINE)

@@ -146,8 +146,10 @@ def _length_dist(one: Mapping[str, Any]) -> str:
 
 
 def _is_guidellm(text: str) -> bool:
-    return bool(_CSV.match(text)) or has_keys(text, "benchmarks", "metrics") and (
-        "time_to_first_token_ms" in text or "guidellm" in text.lower()
+    return (
+        bool(_CSV.match(text))
+        or has_keys(text, "benchmarks", "metrics")
+        and ("time_to_first_token_ms" in text or "guidellm" in text.lower())
     )
 
 

@@ -19,7 +19,8 @@ _TITLE: Final = "output of llama-bench"
 _TEST: Final = re.compile(r"^(pp|tg)(\d+)(?:\s*@\s*d(\d+))?$")
 _BOTH: Final = re.compile(r"^pp(\d+)\+tg(\d+)")
 _DEVICE: Final = re.compile(
-    r"(?:Device 0:|ggml_(?:vulkan|sycl|cann): 0 =|GPU name:)\s*(.+?)(?:,| \(|$)", re.MULTILINE
+    r"(?:Device 0:|ggml_(?:vulkan|sycl|cann): 0 =|GPU name:|ggml_metal_init: found device:)\s*(.+?)(?:,| \(|$)",
+    re.MULTILINE,
 )
 """First device as the backends print it: CUDA and ROCm, Vulkan, Metal."""
 _INSERT: Final = re.compile(r"INSERT INTO \w+ \(([^)]*build_commit[^)]*)\)\s*VALUES\s*\((.*)\);")
@@ -29,7 +30,10 @@ _TIMINGS: Final = (
 )
 """Tokens and rate of a prompt and of an output in llama.cpp's own words."""
 _VERBOSE: Final = (
-    re.compile(r"^prompt eval count:\s*(\d+) token.*?^prompt eval rate:\s*([\d.]+) tokens/s", re.DOTALL | re.MULTILINE),
+    re.compile(
+        r"^prompt eval count:\s*(\d+) token.*?^prompt eval rate:\s*([\d.]+) tokens/s",
+        re.DOTALL | re.MULTILINE,
+    ),
     re.compile(r"^eval count:\s*(\d+) token.*?^eval rate:\s*([\d.]+) tokens/s", re.DOTALL | re.MULTILINE),
 )
 """The same as `ollama run --verbose` prints them."""
@@ -146,8 +150,7 @@ def _of_fields(one: Mapping[str, Any]) -> LlamaBenchRow | None:
 
 
 def _of_table(text: str) -> Iterator[LlamaBenchRow | None]:
-    found = _DEVICE.search(text)
-    device = found[1].strip() if found else ""
+    device = device_of(text)
     names: list[str] = []
     for line in without_prefixes(text):
         if not line.strip().startswith("|"):
@@ -157,6 +160,12 @@ def _of_table(text: str) -> Iterator[LlamaBenchRow | None]:
             names = cells
         elif names and len(cells) == len(names) and not set(line) <= set("|-: "):
             yield _of_cells(dict(zip(names, cells, strict=True)), device)
+
+
+def device_of(text: str) -> str:
+    """Return the name of the first device that llama.cpp's backends print; empty if there is none."""
+    found = _DEVICE.search(text)
+    return found[1].strip() if found else ""
 
 
 def _of_cells(cells: Mapping[str, str], device: str) -> LlamaBenchRow | None:
@@ -185,7 +194,6 @@ def _of_timings(text: str) -> Iterator[LlamaBenchRow | None]:
     of_prompt, of_output = _VERBOSE if _VERBOSE[1].search(text) else _TIMINGS
     prompts = of_prompt.findall(text)
     outputs = of_output.findall(text)
-    device = _DEVICE.search(text)
     stem = re.search(r"from (?:\S*/)?([^/\s]+)\.gguf", text)
     depth = int(prompts[-1][0]) if prompts else 0
     for found, is_prompt in ((prompts, True), (outputs, False)):
@@ -196,7 +204,7 @@ def _of_timings(text: str) -> Iterator[LlamaBenchRow | None]:
                 file_stem=stem[1] if stem else "",
                 weight_dtype=format_of(stem[1]) if stem else "",
                 backend="",
-                device=device[1].strip() if device else "",
+                device=device_of(text),
                 num_prompt_tokens=int(tokens) if is_prompt else 0,
                 num_output_tokens=0 if is_prompt else int(tokens),
                 depth_tokens=0 if is_prompt else depth,
@@ -221,7 +229,11 @@ def _is_llama_bench(text: str) -> bool:
     if text.lstrip()[:1] in ("{", "["):
         return has_keys(text, "avg_ts", "n_prompt")
     timings = (*_TIMINGS, *_VERBOSE)
-    if _is_table(text) or any(each.search(text) for each in timings) or ("INSERT INTO" in text and "avg_ts" in text and "n_prompt" in text):
+    if (
+        _is_table(text)
+        or any(each.search(text) for each in timings)
+        or ("INSERT INTO" in text and "avg_ts" in text and "n_prompt" in text)
+    ):
         return True
     return bool(re.search(r'^"?build_commit"?,.*avg_ts', text, re.MULTILINE))
 

@@ -5,6 +5,7 @@ from typing import Final
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats import (
     aiperf,
+    copy_matrices,
     dcgm_diagnostic,
     flat_results,
     gpu_topology,
@@ -31,6 +32,7 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
     flat_results.FORMAT,
     llama_bench.FORMAT,
     nvbandwidth.FORMAT,
+    copy_matrices.FORMAT,
     dcgm_diagnostic.FORMAT,
     gpu_topology.FORMAT,
     nccl_tests.FORMAT,

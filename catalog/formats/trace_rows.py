@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError
-from advisor.catalog.files import parsed_json, read_lines, read_text
-from advisor.catalog.formats.trace_layouts import clock_s
+from advisor.catalog.files import parsed_json, read_lines, read_text, with_commas
+from advisor.catalog.formats.call_logs import call_of, check_is_trace, is_other_event
+from advisor.catalog.formats.trace_layouts import LAYOUTS, clock_s
 
 Row = Mapping[str, Any]
 NANOSECONDS: Final = 1_000_000_000
@@ -31,16 +32,30 @@ _OUTPUTS: Final = (
 def trace_rows(path: Path) -> Iterator[tuple[int, Row]]:
     """Yield the rows of a trace with their numbers; a JSON object that holds many requests yields each of them.
 
+    Rows of a log of calls come in the columns of its layout, without the steps between the calls. The first row decides
+    whether a trace is in a layout of its own.
+
     Raises: InputFileError: the file cannot be read, or a row is malformed.
     """
+    is_known: bool | None = None
+    for number, row in _rows(path):
+        if is_known is None:
+            is_known = any(layout.holds(row) and layout.time for layout in LAYOUTS)
+        if is_known:
+            yield number, row
+        elif (call := call_of(row)) is not None:
+            yield number, call
+        elif not is_other_event(row):
+            if not any(layout.holds(row) for layout in LAYOUTS):
+                check_is_trace(row, f"{path}: row {number}")
+            yield number, row
+
+
+def _rows(path: Path) -> Iterator[tuple[int, Row]]:
     if _is_parquet(path):
-        yield from _parquet_rows(path)
-        return
+        return _parquet_rows(path)
     first = next(read_lines(path), "").lstrip("\ufeff \t\r\n")
-    if first[:1] in ("{", "["):
-        yield from _json_rows(path, first)
-    else:
-        yield from _csv_rows(path)
+    return _json_rows(path, first) if first[:1] in ("{", "[") else _csv_rows(path)
 
 
 def _is_parquet(path: Path) -> bool:
@@ -75,7 +90,7 @@ def _parquet_rows(path: Path) -> Iterator[tuple[int, Row]]:
 
 
 def _csv_rows(path: Path) -> Iterator[tuple[int, Row]]:
-    reader = csv.DictReader(read_lines(path), strict=True)
+    reader = csv.DictReader(with_commas(read_lines(path)), strict=True)
     try:
         for row in reader:
             yield reader.line_num, row
