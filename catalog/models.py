@@ -12,6 +12,7 @@ from advisor.catalog.files import DATA_DIR, check_record, read_csv, read_json, r
 from advisor.catalog.listing import make_callable
 from advisor.catalog.resolve import Chosen, drop_separators, resolve
 from advisor.catalog.schema import Model
+from advisor.catalog.units import GIGA
 
 _FOLDER: Final = DATA_DIR / "models"
 NAMES_FILE: Final = _FOLDER / "names.csv"
@@ -31,7 +32,7 @@ _VARIANT: Final = re.compile(
 July 2025 have another context and records of their own."""
 _ADAPTER: Final = "adapter_config.json"
 _FORMATS_BESIDE: Final = "hf_quant_config.json"
-"""ModelOpt's file of formats, which a config.json beside it completes."""
+"""ModelOpt's file of formats, which the config.json of its folder completes."""
 _PART: Final = re.compile(r"-\d{5}-of-\d{5}(?=\.gguf$|$)", re.IGNORECASE)
 """Number of one file of several that hold a GGUF model."""
 _OLLAMA_ADDRESS: Final = re.compile(r"(?:https?://)?(?:(?:www\.)?ollama\.com/library|ollama)/(?=[^/]+$)")
@@ -178,6 +179,21 @@ def _fetched_model(folder: Path, repository: str) -> Chosen[Model]:
     return Chosen(record, f"{note}{_formats_in_words(record)}")
 
 
+_HUB_FOLDER: Final = re.compile(r"(?:^|.*/)models--([\w.-]+?)--([\w.-]+?)(?:/.*)?")
+"""Folder of a repository in the cache of the hub's own client."""
+
+
+def name_in_path(name: str) -> str:
+    """Return the name of the model in a path of another machine, as logs, results and start commands have it.
+
+    /models/Qwen3-32B-AWQ names it, and so does a folder of the hub's cache. A path that exists here stays as it is.
+    """
+    if not name.startswith(("/", "./", "../", "~")) or Path(name).expanduser().exists():
+        return name
+    cached = _HUB_FOLDER.fullmatch(name)
+    return f"{cached[1]}/{cached[2]}" if cached else name.rstrip("/").rpartition("/")[2]
+
+
 def reference(typed: str, record: Model) -> str:
     """Return a name under which `get` finds the record again: the path that was typed, the checkpoint, or the id."""
     return typed if is_path(typed) else record.checkpoint or record.repository or record.id
@@ -322,7 +338,7 @@ def _of_a_size(core: str) -> frozenset[str] | None:
     model = by_id(model_id)
     layers = [(group.mixer, group.feed_forward) for group in model.layers for _ in range(group.count)]
     found = matrices(layers, model.hidden_size, model.vocab_size, tied=model.tied_embeddings)
-    billions = sum(one.elements for one in found) / 1e9
+    billions = sum(one.elements for one in found) / GIGA
     return targets if abs(billions / float(stated[1]) - 1.0) < _SIZE_TOLERANCE else None
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from advisor.catalog import accelerators
+from advisor.catalog import accelerators, models
 from advisor.catalog.errors import AdvisorError, InputFileError, UnknownNameError
 from advisor.catalog.formats.benchmark_result import BenchmarkResult, MeasuredTimes
 from advisor.catalog.formats.llama_bench import LlamaBenchRow
@@ -95,7 +95,7 @@ def row_of(result: BenchmarkResult, stated: Stated) -> tuple[dict[str, str], tup
     assumed = list(result.notes)
     tp = result.tensor_parallel
     found = {
-        "model": result.model,
+        "model": models.name_in_path(result.model),
         "gpu": accelerator_id(result.gpu),
         "engine": result.engine,
         "n_gpus": _text(result.num_gpus),
@@ -137,8 +137,6 @@ def row_of(result: BenchmarkResult, stated: Stated) -> tuple[dict[str, str], tup
 def stored_formats(name: str) -> dict[str, str]:
     """Return the formats of weights and cache that the name of a checkpoint states, by column of a case; empty if it
     states none or is in no record."""
-    from advisor.catalog import models
-
     try:
         record = models.get(name).record if name else None
     except AdvisorError:
@@ -277,8 +275,6 @@ def device_words(device: str) -> str:
 def _model_of(test: LlamaBenchRow) -> str:
     """Return the id of the model that a GGUF file's name begins with, or else the one whose architecture and size the
     output prints; empty if that is none of the catalog, or leaves several ("llama 8B")."""
-    from advisor.catalog import models
-
     stem = test.file_stem.lower()
     if test.weight_dtype and test.weight_dtype in stem:
         stem = stem[: stem.index(test.weight_dtype)]

@@ -25,7 +25,7 @@ _USAGE: Final = ("usageDetails", "usage_details", "usage")
 _INPUTS: Final = ("prompt_tokens", "input_tokens", "promptTokens", "inputTokens", "input")
 _OUTPUTS: Final = ("completion_tokens", "output_tokens", "completionTokens", "outputTokens", "output")
 _CACHED: Final = ("cache_read_input_tokens", "cache_creation_input_tokens")
-"""Tokens of a prompt that Anthropic's interface counts beside `input_tokens`."""
+"""Tokens of a prompt that Anthropic's interface counts apart from `input_tokens`."""
 _COUNT: Final = "num_model_requests"
 _TEXTS: Final = ("conversations", "messages", "prompt", "text", "conversation")
 """Keys of texts in sets of prompts, such as ShareGPT's."""

@@ -7,7 +7,7 @@ from typing import Final
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats.file_format import FileFormat
 from advisor.catalog.formats.launcher_lines import without_prefixes
-from advisor.catalog.formats.link_report import LinkRate, LinkReport
+from advisor.catalog.formats.link_report import LinkCheck, LinkRate, LinkReport
 from advisor.catalog.units import GB
 
 _TITLE: Final = re.compile(
@@ -28,7 +28,8 @@ def read_copy_matrices(text: str) -> LinkReport:
     Raises: InputFileError: no matrix of one direction, or one in another unit than GB/s.
     Source: ROCm/rocm_bandwidth_test; NVIDIA/cuda-samples Samples/5_Domain_Specific/p2pBandwidthLatencyTest.
     """
-    matrices = dict(_matrices("\n".join(without_prefixes(text))))
+    plain = "\n".join(without_prefixes(text))
+    matrices = dict(_matrices(plain))
     title = next((name for name in matrices if "Disabled" not in name), next(iter(matrices), ""))
     if not matrices.get(title):
         raise InputFileError(
@@ -39,7 +40,7 @@ def read_copy_matrices(text: str) -> LinkReport:
     rows = matrices[title]
     gpus = [device for device in sorted(rows) if rows[device].get(device) is not None]
     number = {device: place for place, device in enumerate(gpus)}
-    names = {int(device): name.strip() for device, name in _DEVICE.findall(text)}
+    names = {int(device): name.strip() for device, name in _DEVICE.findall(plain)}
     return LinkReport(names.get(gpus[0], "") if gpus else "", "", tuple(_rates(rows, number, title)))
 
 
@@ -49,7 +50,7 @@ def _rates(rows: _Rows, number: dict[int, int], title: str) -> Iterator[LinkRate
             if value is None or source == target or not (source in number or target in number):
                 continue
             ends = (number.get(source), number.get(target))
-            check = (
+            check: LinkCheck = (
                 "host_link.h2d" if ends[0] is None else "host_link.d2h" if ends[1] is None else "peer.copy"
             )
             yield LinkRate(check, *ends, value * GB, title)
@@ -69,7 +70,9 @@ def _matrices(text: str) -> Iterator[tuple[str, _Rows]]:
         if titled or _OTHER.search(line):
             if rows:
                 yield title, rows
-            title, columns, rows = (titled[1] if titled else ""), [], {}
+            title = titled[1] if titled else ""
+            columns = []
+            rows = {}
             if titled and titled[2] != _UNIT:
                 raise InputFileError(
                     f"{titled[1]} is in {titled[2]}",

@@ -4,7 +4,7 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from advisor.catalog.errors import InputFileError
@@ -15,7 +15,6 @@ from advisor.catalog.formats.benchmark_result import (
     multiply,
     number_of,
     require_figures,
-    whole_of,
 )
 from advisor.catalog.formats.file_format import FileFormat, has_keys
 from advisor.catalog.formats.launcher_lines import without_prefixes
@@ -27,8 +26,10 @@ _Times = tuple[str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class _Tool:
-    """Where one benchmark writes what. A place is keys joined by slashes; of places divided by bars the first that has a
-    value counts."""
+    """Places of the figures in the files of one benchmark.
+
+    A place is keys joined by slashes; of places divided by bars the first that has a value counts.
+    """
 
     id: str
     marks: tuple[str, ...]
@@ -190,7 +191,7 @@ _TOOLS: Final = (
         "k6",
         ("http_req_duration", "http_reqs"),
         {
-            "concurrency": "metrics/vus_max/values/value | metrics/vus_max/value | metrics/vus/values/max | metrics/vus/max",
+            "concurrency": "metrics/vus_max/values/value | metrics/vus_max/value",
             "num_requests": "metrics/http_reqs/values/count | metrics/http_reqs/count",
             "requests_per_s": "metrics/http_reqs/values/rate | metrics/http_reqs/rate",
         },
@@ -334,6 +335,7 @@ def _result(tool: _Tool, found: Mapping[str, Any]) -> BenchmarkResult:
         name: MeasuredTimes(*(multiply(_value(found, place), tool.unit_s) or None for place in places))
         for name, places in tool.times.items()
     }
+    found_fields: dict[str, Any] = numbers | whole | {str(name): value for name, value in times.items()}
     return BenchmarkResult(
         tool=tool.id,
         model=str(_value(found, tool.model) or "") if tool.model else "",
@@ -343,7 +345,7 @@ def _result(tool: _Tool, found: Mapping[str, Any]) -> BenchmarkResult:
         else "",
         length_dist="fixed" if tool.sends == "batch" else "mean",
         notes=tool.notes,
-        **{**numbers, **whole, **times},  # type: ignore[arg-type]
+        **found_fields,
     )
 
 

@@ -146,9 +146,8 @@ def _length_dist(one: Mapping[str, Any]) -> str:
 
 
 def _is_guidellm(text: str) -> bool:
-    return (
-        bool(_CSV.match(text))
-        or has_keys(text, "benchmarks", "metrics")
+    return bool(_CSV.match(text)) or (
+        has_keys(text, "benchmarks", "metrics")
         and ("time_to_first_token_ms" in text or "guidellm" in text.lower())
     )
 

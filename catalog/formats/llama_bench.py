@@ -36,7 +36,7 @@ _VERBOSE: Final = (
     ),
     re.compile(r"^eval count:\s*(\d+) token.*?^eval rate:\s*([\d.]+) tokens/s", re.DOTALL | re.MULTILINE),
 )
-"""The same as `ollama run --verbose` prints them."""
+"""Tokens and rates as `ollama run --verbose` prints them."""
 _FORMAT: Final = re.compile(r"\b(I?Q\d_[0-9A-Z_]+|Q\d_[01]|BF16|F16|F32|MXFP4(?:_MOE)?)\b", re.IGNORECASE)
 
 

@@ -1,4 +1,4 @@
-"""Rows of other price catalogues, SkyPilot's `vms.csv`, gpuhunt's, Vantage's and own sheets, as rows of a price file."""
+"""Rows of other price catalogues (SkyPilot's `vms.csv`, gpuhunt, Vantage, own sheets) as rows of a price file."""
 
 import csv
 import re
@@ -52,9 +52,11 @@ _OTHERS: Final[Mapping[PriceCatalogue, tuple[str, ...]]] = {
 }
 _TITLES_OF_SHEET: Final[Mapping[str, str]] = {
     "gpu": r"gpu|gpu (?:name|model|type)|accelerator(?: name)?|(?:graphics )?card",
-    "count": r"gpus|(?:num(?:ber of)?|no of) gpus|gpu count|(?:num )?accelerators?(?: count)?|count|quantity|gpus per \w+",
+    "count": r"gpus|(?:num(?:ber of)?|no of) gpus|gpu count|gpus per \w+|"
+    r"(?:num )?accelerators?(?: count)?|count|quantity",
     "price": r"on demand|(?:hourly )?(?:price|cost|rate)|hourly|"
-    r"(?:price |cost )?(?:usd )?(?:per |a )?(?:hour|hr|h)|(?:price |cost )?usd|(?:price|cost) (?:usd )?(?:per )?(?:hour|hr|h)",
+    r"(?:price |cost )?(?:usd )?(?:per |a )?(?:hour|hr|h)|"
+    r"(?:price |cost )?usd|(?:price|cost) (?:usd )?(?:per )?(?:hour|hr|h)",
     "spot": r"spot(?: price)?|linux spot (?:minimum|average) cost",
     "provider": r"provider|vendor|cloud|company|seller",
     "sku": r"api name|instance(?: (?:name|type))?|sku|machine|name",
