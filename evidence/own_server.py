@@ -31,6 +31,8 @@ less than half of what is seen."""
 _OFF_FROM: Final = 0.1
 """Look for causes from this mean error on (logarithm of measured over predicted): the median error of predictions for
 servers whose settings are known is about 0.07."""
+_USUAL_MICRO_BATCH: Final = 512
+"""Tokens that llama.cpp computes at once unless told otherwise. Source: ggml-org/llama.cpp common/common.h (n_ubatch)."""
 _FEWER_SEQUENCES: Final = (8, 16, 32, 64, 128, 256)
 _POWER_FRACTIONS: Final = (0.8, 0.6)
 
@@ -243,6 +245,11 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
     assumed: tuple[str, ...] = ()
     if test.num_gpu_layers == 0:
         assumed = ("the test ran without a GPU (ngl 0), the prediction is for one",)
+    elif test.num_prompt_tokens and (test.micro_batch_tokens or _USUAL_MICRO_BATCH) != _USUAL_MICRO_BATCH:
+        assumed = (
+            f"the prompt ran in steps of {test.micro_batch_tokens} tokens (-ub), the prediction is for "
+            f"{_USUAL_MICRO_BATCH}: mixtures of experts gain most from larger steps",
+        )
     lengths = {"isl": str(test.num_prompt_tokens), "osl": str(test.num_output_tokens)}
     metric = "prefill_tok_s" if test.num_prompt_tokens else "decode_tok_s"
     what = f"pp{test.num_prompt_tokens}" if test.num_prompt_tokens else f"tg{test.num_output_tokens}"

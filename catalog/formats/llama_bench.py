@@ -59,6 +59,8 @@ class LlamaBenchRow:
     tokens_per_s: float
     num_gpu_layers: int | None
     """Layers on GPUs; None if not stated. 99 and more are all."""
+    micro_batch_tokens: int | None = None
+    """Tokens of a prompt that are computed at once (-ub); None if the output does not state them."""
 
 
 def read_llama_bench(text: str) -> tuple[LlamaBenchRow, ...]:
@@ -146,6 +148,7 @@ def _of_fields(one: Mapping[str, Any]) -> LlamaBenchRow | None:
         depth_tokens=whole_of(one.get("n_depth")) or 0,
         tokens_per_s=rate,
         num_gpu_layers=whole_of(one.get("n_gpu_layers")),
+        micro_batch_tokens=whole_of(one.get("n_ubatch")),
     )
 
 
@@ -186,6 +189,7 @@ def _of_cells(cells: Mapping[str, str], device: str) -> LlamaBenchRow | None:
         depth_tokens=int(test[3] or 0),
         tokens_per_s=rate,
         num_gpu_layers=whole_of(cells.get("ngl")),
+        micro_batch_tokens=whole_of(cells.get("n_ubatch")),
     )
 
 
