@@ -254,10 +254,12 @@ def local_row_of(test: LlamaBenchRow, stated: Stated) -> tuple[dict[str, str], t
     metric = "prefill_tok_s" if test.num_prompt_tokens else "decode_tok_s"
     what = f"pp{test.num_prompt_tokens}" if test.num_prompt_tokens else f"tg{test.num_output_tokens}"
     depth = f" @ d{test.depth_tokens}" if test.depth_tokens else ""
+    shared = {"pp": str(test.num_gpus)} if test.num_gpus > 1 and test.num_gpu_layers != 0 else {}
     fixed = {"engine": "llama.cpp", "load": "batch1", "concurrency": "1", "length_dist": "fixed", "tp": "1"}
     found = {
         "case_id": what + depth,
         **fixed,
+        **shared,
         **row,
         **lengths,
         "context_depth": str(test.depth_tokens),

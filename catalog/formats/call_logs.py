@@ -61,11 +61,11 @@ def is_other_event(row: Row) -> bool:
     return str(row.get("type", "")).upper() in ("SPAN", "EVENT", "TRACE", "TOOL") and "startTime" in row
 
 
-def check_is_trace(row: Row, where: str) -> None:
-    """Refuse totals of many requests, with the means that they give, and texts whose tokens nothing counts.
+def check_is_no_total(row: Row, where: str) -> None:
+    """Refuse totals of many requests, with the means that they give.
 
-    Raises: InputFileError: the row is such a total or text.
-    Source: OpenAI API reference (organization usage), ShareGPT's and OpenAI's formats of conversations.
+    Raises: InputFileError: the row is such a total.
+    Source: OpenAI API reference (organization usage).
     """
     if (totals := _totals(row)) is not None:
         count, inputs, outputs, seconds = totals
@@ -75,6 +75,14 @@ def check_is_trace(row: Row, where: str) -> None:
             why="when they came and how long each was is not in an export of usage",
             fix=f"--input-tokens {inputs / count:.0f} --output-tokens {outputs / count:.0f}{rate} instead of the trace",
         )
+
+
+def check_has_counts(row: Row, where: str) -> None:
+    """Refuse texts whose tokens nothing counts.
+
+    Raises: InputFileError: the row holds such a text.
+    Source: ShareGPT's and OpenAI's formats of conversations.
+    """
     text = next((name for name in _TEXTS if isinstance(row.get(name), str | list)), None)
     if text is not None:
         raise InputFileError(

@@ -59,6 +59,8 @@ class LlamaBenchRow:
     tokens_per_s: float
     num_gpu_layers: int | None
     """Layers on GPUs; None if not stated. 99 and more are all."""
+    num_gpus: int = 1
+    """GPUs that the program found, which share the layers unless it is told otherwise."""
     micro_batch_tokens: int | None = None
     """Tokens of a prompt that are computed at once (-ub); None if the output does not state them."""
 
@@ -148,12 +150,15 @@ def _of_fields(one: Mapping[str, Any]) -> LlamaBenchRow | None:
         depth_tokens=whole_of(one.get("n_depth")) or 0,
         tokens_per_s=rate,
         num_gpu_layers=whole_of(one.get("n_gpu_layers")),
+        num_gpus=max(1, len(str(one.get("gpu_info", "")).split(", "))),
         micro_batch_tokens=whole_of(one.get("n_ubatch")),
     )
 
 
 def _of_table(text: str) -> Iterator[LlamaBenchRow | None]:
     device = device_of(text)
+    counted = re.search(r"found (\d+) \w+ devices", text, re.IGNORECASE)
+    num_gpus = max(1, int(counted[1])) if counted else 1
     names: list[str] = []
     for line in without_prefixes(text):
         if not line.strip().startswith("|"):
@@ -162,7 +167,7 @@ def _of_table(text: str) -> Iterator[LlamaBenchRow | None]:
         if "test" in cells and any(cell.startswith("t/s") for cell in cells):
             names = cells
         elif names and len(cells) == len(names) and not set(line) <= set("|-: "):
-            yield _of_cells(dict(zip(names, cells, strict=True)), device)
+            yield _of_cells(dict(zip(names, cells, strict=True)), device, num_gpus)
 
 
 def device_of(text: str) -> str:
@@ -171,7 +176,7 @@ def device_of(text: str) -> str:
     return found[1].strip() if found else ""
 
 
-def _of_cells(cells: Mapping[str, str], device: str) -> LlamaBenchRow | None:
+def _of_cells(cells: Mapping[str, str], device: str, num_gpus: int) -> LlamaBenchRow | None:
     test = _TEST.match(cells.get("test", ""))
     rate = number_of(cells.get("t/s", "").partition("±")[0].strip())
     if test is None or not rate:
@@ -189,6 +194,7 @@ def _of_cells(cells: Mapping[str, str], device: str) -> LlamaBenchRow | None:
         depth_tokens=int(test[3] or 0),
         tokens_per_s=rate,
         num_gpu_layers=whole_of(cells.get("ngl")),
+        num_gpus=num_gpus,
         micro_batch_tokens=whole_of(cells.get("n_ubatch")),
     )
 

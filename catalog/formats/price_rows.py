@@ -54,9 +54,6 @@ _TITLES_OF_SHEET: Final[Mapping[str, str]] = {
     "gpu": r"gpu|gpu (?:name|model|type)|accelerator(?: name)?|(?:graphics )?card",
     "count": r"gpus|(?:num(?:ber of)?|no of) gpus|gpu count|gpus per \w+|"
     r"(?:num )?accelerators?(?: count)?|count|quantity",
-    "price": r"on demand|(?:hourly )?(?:price|cost|rate)|hourly|"
-    r"(?:price |cost )?(?:usd )?(?:per |a )?(?:hour|hr|h)|"
-    r"(?:price |cost )?usd|(?:price|cost) (?:usd )?(?:per )?(?:hour|hr|h)",
     "spot": r"spot(?: price)?|linux spot (?:minimum|average) cost",
     "provider": r"provider|vendor|cloud|company|seller",
     "sku": r"api name|instance(?: (?:name|type))?|sku|machine|name",
@@ -64,6 +61,12 @@ _TITLES_OF_SHEET: Final[Mapping[str, str]] = {
     "currency": r"currency",
 }
 """Titles of the columns of a sheet in lower case, letters and figures alone, by what they hold; the first that fits."""
+_PRICE_WORDS: Final = frozenset(
+    ["on", "demand", "price", "cost", "rate", "hourly", "usd", "per", "a", "hour", "hr", "h"]
+)
+"""Words of the title of a price by the hour; with one of an accelerator it is that of one of them."""
+_MEANS_A_PRICE: Final = frozenset(["demand", "price", "cost", "rate", "hourly", "usd", "hour", "hr", "h"])
+_ONE: Final = frozenset(("gpu", "card", "accelerator"))
 _HOURLY: Final = re.compile(
     r"(?:usd|us\$|\$)?\s*([\d.,]+)\s*(?:usd|\$)?\s*(?:hourly|(?:/|per )\s*h(?:ou)?r?s?)?", re.IGNORECASE
 )
@@ -103,7 +106,7 @@ def catalogue_of(path: Path) -> PriceCatalogue | None:
     if known is not None or "usd_per_hour" in titles:
         return known
     columns = _sheet_columns(titles)
-    return "sheet" if "gpu" in columns and ("price" in columns or "spot" in columns) else None
+    return "sheet" if "gpu" in columns and columns.keys() & {"price", "price of one", "spot"} else None
 
 
 def _header(path: Path) -> list[str]:
@@ -116,11 +119,16 @@ def _sheet_columns(titles: list[str]) -> dict[str, str]:
     plain = {
         title: " ".join(re.findall(r"[a-z0-9]+", title.lower().replace("$", " usd "))) for title in titles
     }
-    return {
-        what: found
+    found = {
+        what: title
         for what, pattern in _TITLES_OF_SHEET.items()
-        if (found := next((title for title in titles if re.fullmatch(pattern, plain[title])), None))
+        if (title := next((title for title in titles if re.fullmatch(pattern, plain[title])), None))
     }
+    for title, text in plain.items():
+        words = set(text.split())
+        if words & _MEANS_A_PRICE and words <= _PRICE_WORDS | _ONE:
+            found.setdefault("price of one" if words & _ONE else "price", title)
+    return found
 
 
 def catalogue_prices(path: Path, catalogue: PriceCatalogue) -> Iterator[CataloguePrice]:
@@ -147,8 +155,11 @@ def _of_sheet(number: int, cells: Mapping[str, str], path: str) -> Iterator[Cata
     """Yield the prices of one row of a sheet, which is one accelerator's where it states no number."""
     if cells["gpu"].lower() in _NO_PRICE:
         return
-    for term, what in (("on_demand", "price"), ("spot", "spot")):
+    count = cells.get("count") or "1"
+    for term, what in (("on_demand", "price"), ("on_demand", "price of one"), ("spot", "spot")):
         cell = cells.get(what, "")
+        if what == "price of one" and cells.get("price"):
+            continue
         if cell.lower() in _NO_PRICE:
             continue
         found = _HOURLY.fullmatch(cell)
@@ -164,12 +175,19 @@ def _of_sheet(number: int, cells: Mapping[str, str], path: str) -> Iterator[Cata
             cells.get("sku", ""),
             cells.get("region", ""),
             "spot" if term == "spot" else "on_demand",
-            re.sub(r",(?=\d{3}(?:\D|$))", "", found[1]).replace(",", "."),
-            cells.get("count") or "1",
+            repr(_dollars(found[1]) * whole_count(count, path))
+            if what == "price of one"
+            else str(_dollars(found[1])),
+            count,
             cells["gpu"],
             None,
             cells.get("currency", ""),
         )
+
+
+def _dollars(text: str) -> float:
+    """Return a number whose comma divides thousands if three digits follow it, and else decimals."""
+    return _number(re.sub(r",(?=\d{3}(?:\D|$))", "", text).replace(",", ".")) or 0.0
 
 
 def _skypilot(number: int, cells: Mapping[str, str]) -> Iterator[CataloguePrice]:

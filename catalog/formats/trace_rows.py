@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.files import parsed_json, read_lines, read_text, with_commas
-from advisor.catalog.formats.call_logs import call_of, check_is_trace, is_other_event
+from advisor.catalog.formats.call_logs import call_of, check_has_counts, check_is_no_total, is_other_event
 from advisor.catalog.formats.trace_layouts import LAYOUTS, clock_s
 
 Row = Mapping[str, Any]
@@ -40,6 +40,7 @@ def trace_rows(path: Path) -> Iterator[tuple[int, Row]]:
     is_known: bool | None = None
     for number, row in _rows(path):
         if is_known is None:
+            check_is_no_total(row, f"{path}: row {number}")
             is_known = any(layout.holds(row) and layout.time for layout in LAYOUTS)
         if is_known:
             yield number, row
@@ -47,7 +48,7 @@ def trace_rows(path: Path) -> Iterator[tuple[int, Row]]:
             yield number, call
         elif not is_other_event(row):
             if not any(layout.holds(row) for layout in LAYOUTS):
-                check_is_trace(row, f"{path}: row {number}")
+                check_has_counts(row, f"{path}: row {number}")
             yield number, row
 
 

@@ -15,6 +15,8 @@ from advisor.catalog.formats.guidellm import read_guidellm
 from advisor.catalog.formats.llama_bench import read_llama_bench
 from advisor.catalog.formats.prometheus_text import read_prometheus_text
 from advisor.catalog.formats.server_log import read_server_log
+from advisor.catalog.formats.vllm_bench import read_vllm_bench
+from advisor.evidence.own_server import local_row_of
 from advisor.simulator.serving.trace_files import read_trace
 
 FOLDER: Final = Path(__file__).parent / "formats"
@@ -137,6 +139,43 @@ def test_the_printed_latency_of_a_batch_is_that_of_the_file() -> None:
     assert found == read_flat_results(read("vllm_latency.json"))[0]
 
 
+def test_offline_throughput_of_sglang_sends_all_requests_at_once() -> None:
+    printed = (
+        "====== Offline Throughput Benchmark Result =======\nBackend: engine\nSuccessful requests: 10\n"
+        "Total input tokens: 1896\nTotal generated tokens: 2970\nRequest throughput (req/s): 2.97\n"
+        "Output token throughput (tok/s): 883.18\n==================================================\n"
+    )
+    saved = {
+        "backend": "engine",
+        "successful_requests": 10,
+        "total_input_tokens": 1896,
+        "total_output_tokens": 2970,
+    }
+    saved |= {"request_throughput": 2.97, "output_throughput": 883.18}
+    for text in (printed, json.dumps(saved)):
+        (found,) = read_vllm_bench(text)
+        assert (found.request_rate_per_s, found.num_requests) == (float("inf"), 10)
+        assert (found.mean_output_tokens, found.output_tokens_per_s) == (297.0, 883.18)
+
+
+def test_gpus_of_llama_bench_share_the_layers() -> None:
+    table = (
+        "ggml_cuda_init: found 2 CUDA devices:\n  Device 0: NVIDIA GeForce RTX 3090, compute capability 8.6\n"
+        "| model | size | params | backend | ngl | test | t/s |\n| --- | --- | --- | --- | --: | --: | --: |\n"
+        "| qwen3 32B Q4_K - Medium | 18.40 GiB | 32.76 B | CUDA | 99 | tg128 | 35.20 ± 0.02 |\n"
+    )
+    fields = {
+        "n_prompt": 0,
+        "n_gen": 128,
+        "avg_ts": 35.2,
+        "gpu_info": "NVIDIA GeForce RTX 3090, NVIDIA GeForce RTX 3090",
+    }
+    for text in (table, json.dumps([fields | {"model_filename": "Qwen3-32B-Q4_K_M.gguf"}])):
+        (test,) = read_llama_bench(text)
+        assert test.num_gpus == 2
+        assert local_row_of(test, {})[0]["pp"] == "2"
+
+
 TIMINGS: Final = """\
 slot print_timing: id 0 | task 0 |
 prompt eval time =     210.00 ms /   512 tokens (    0.41 ms per token,  2438.10 tokens per second)
@@ -217,6 +256,11 @@ def test_totals_give_their_means_and_texts_are_not_counted(tmp_path: Path) -> No
     with pytest.raises(InputFileError) as raised:
         read_trace(file)
     assert "--input-tokens 200 --output-tokens 100 --rate 0.05787" in raised.value.fix
+    file.write_text(
+        "start_time,end_time,num_model_requests,input_tokens,output_tokens\n0,86400,5000,1000000,500000\n"
+    )
+    with pytest.raises(InputFileError, match="totals of 5,000 requests"):
+        read_trace(file)
     file.write_text(json.dumps([{"conversations": [{"from": "human", "value": "x"}]}]), encoding="utf-8")
     with pytest.raises(InputFileError, match="nothing counts its tokens"):
         read_trace(file)
@@ -225,6 +269,9 @@ def test_totals_give_their_means_and_texts_are_not_counted(tmp_path: Path) -> No
 SHEETS: Final = {
     "commas": "gpu,price\nH100 SXM,$2.49/hr\n",
     "semicolons": "GPU;Price per hour\nNVIDIA H100;2,49\n",
+    "title with units": 'Provider,GPU Type,GPU Count,Price/hr (USD)\nacme,H100 SXM,8,"$19.92"\n',
+    "tabs": "GPU\tHourly price ($)\tCloud\nH100\t2.49\tacme\n",
+    "of one": "Provider,GPU,GPUs,$/GPU-hr\nacme,H100,8,2.49\n",
     "vantage": "API Name,GPUs,GPU model,vCPUs,On Demand,Linux Spot Minimum cost\n"
     "p5,8,NVIDIA H100,192,$19.9200 hourly,unavailable\nm5,0,N/A,2,$0.0960 hourly,$0.05 hourly\n",
 }
