@@ -12,8 +12,12 @@ from advisor.catalog.errors import AdvisorError, UnknownNameError
 from advisor.cli.engine_words import STATED_BY_A_COMMAND, own_option, own_value
 
 _PYTHON: Final = r"(?:\S*/)?python[\d.]*"
-_MLX: Final = "server|generate|chat"
 _OLLAMA: Final = "ollama"
+_LEVEL: Final = re.compile(r"-O\d")
+"""vLLM's level of compilation, which joins its value."""
+_MLX_TOOL: Final = "mlx without a server"
+_ENGINES: Final = {_OLLAMA: "llama.cpp", _MLX_TOOL: "mlx"}
+"""Engines by programs that run them with options of their own."""
 _STARTS: Final = (
     ("vllm", r"(?:\S*/)?vllm serve"),
     ("vllm", rf"{_PYTHON} -m vllm\.entrypoints\.(?:openai\.)?api_server"),
@@ -22,7 +26,8 @@ _STARTS: Final = (
     ("tensorrt-llm", r"(?:\S*/)?trtllm-serve(?: serve)?"),
     ("llama.cpp", r"(?:\S*/)?llama-(?:server|cli)"),
     ("lmdeploy", r"(?:\S*/)?lmdeploy serve api_server"),
-    ("mlx", rf"(?:\S*/)?mlx_lm\.(?:{_MLX})|{_PYTHON} -m mlx_lm(?:\.| )(?:{_MLX})"),
+    ("mlx", rf"(?:\S*/)?mlx_lm\.server|{_PYTHON} -m mlx_lm(?:\.| )server"),
+    (_MLX_TOOL, rf"(?:\S*/)?mlx_lm\.(?:generate|chat)|{_PYTHON} -m mlx_lm(?:\.| )(?:generate|chat)"),
     (_OLLAMA, r"(?:\S*/)?ollama run"),
     ("tgi", r"(?:\S*/)?text-generation-launcher"),
     ("vllm", r"(?:\S*/)?vllm-openai(?:-\w+)?(?::\S+)?"),
@@ -104,7 +109,7 @@ def with_pasted_command(
     said: dict[str, str] = {}
     left: list[str] = []
     unknown: list[str] = []
-    engine = "llama.cpp" if start.engine == _OLLAMA else start.engine
+    engine = _ENGINES.get(start.engine, start.engine)
     release = launch_options().get(start.engine)
     options = release.takes_value if release else {}
     for name, value in _options_of(start, options):
@@ -127,9 +132,8 @@ def with_pasted_command(
             said.setdefault(own, translated)
         else:
             left.append(name)
-            unknown += (
-                [name] if options and name not in options and name.replace("-", "_") not in options else []
-            )
+            is_known = name in options or name.replace("-", "_") in options or _LEVEL.fullmatch(name)
+            unknown += [] if is_known or not options else [name]
     if engine == "llama.cpp":
         _divide_among_slots(said, known, each_has_all=start.engine == _OLLAMA)
     if start.release and "--engine-version" in known:
@@ -139,7 +143,7 @@ def with_pasted_command(
     for name, value in said.items():
         if name in known and name not in given and own_option(name, known) not in given:
             typed += [name, value] if value else [name]
-    return typed, tuple(_notes(start.engine, left, unknown, release.release if release else "", options))
+    return typed, tuple(_notes(engine, left, unknown, release.release if release else "", options))
 
 
 def _find_start(arguments: Sequence[str]) -> _Start | None:

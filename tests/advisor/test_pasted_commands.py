@@ -108,6 +108,14 @@ def test_what_launches_an_engine_says_nothing_about_the_plan(launcher: str, rele
     assert words == ["--title", "how vllm serve works"]
 
 
+@pytest.mark.parametrize(
+    "command", ["vllm serve x/y -O3", "mlx_lm.generate --model x/y --prompt hi --max-tokens 5"]
+)
+def test_options_that_exist_are_not_called_unknown(command: str) -> None:
+    _, notes = with_pasted_command(shlex.split(command), KNOWN)
+    assert len(notes) == 1
+
+
 def test_slots_of_ollama_have_the_whole_context_each() -> None:
     said = understand(
         "OLLAMA_NUM_PARALLEL=4 OLLAMA_KV_CACHE_TYPE=q8_0 OLLAMA_CONTEXT_LENGTH=8192 ollama run qwen3:8b"
