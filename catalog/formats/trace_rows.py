@@ -13,6 +13,7 @@ from advisor.catalog.formats.trace_layouts import LAYOUTS, clock_s
 
 Row = Mapping[str, Any]
 NANOSECONDS: Final = 1_000_000_000
+_NANOSECONDS_PER_MICROSECOND: Final = 1000
 _PARQUET: Final = b"PAR1"
 _INPUTS: Final = (
     "gen_ai.usage.input_tokens",
@@ -139,6 +140,12 @@ def _expand(path: Path, number: int, found: Any) -> Iterator[tuple[int, Row]]:
         yield from ((number, row) for row in _spans(found))
     elif isinstance(found.get("requests"), list) and "hash_id_scope" in found:
         yield from ((number, row) for row in _agent_requests(found, f"{path}: row {number}"))
+    elif isinstance(found.get("spans"), list) and "traceID" in found:
+        yield from ((number, row) for row in _jaeger_spans(found["spans"]))
+    elif (
+        isinstance(found.get("data"), list) and "object" not in found
+    ):  # a page of an interface that lists requests
+        yield from _expand(path, number, found["data"])
     elif isinstance(found.get("attributes"), dict):
         row = _span(found["attributes"], found.get("start_time"))
         yield from () if row is None else ((number, row),)
@@ -182,6 +189,17 @@ def _spans(document: Row) -> Iterator[Row]:
                 row = _span(named, None if start is None else int(start))
                 if row is not None:
                     yield row
+
+
+def _jaeger_spans(spans: list[Any]) -> Iterator[Row]:
+    """Yield the spans of a trace that Jaeger exported, whose times are microseconds, that state tokens."""
+    for span in spans:
+        tags = span.get("tags") if isinstance(span, dict) else None
+        named = {str(tag.get("key")): tag.get("value") for tag in tags or [] if isinstance(tag, dict)}
+        start = span.get("startTime") if isinstance(span, dict) else None
+        row = _span(named, start * _NANOSECONDS_PER_MICROSECOND if isinstance(start, int) else None)
+        if row is not None:
+            yield row
 
 
 def _plain(value: Any) -> Any:

@@ -231,6 +231,13 @@ CALLS: Final = {
     "langfuse": '[{"type": "SPAN", "startTime": "2025-09-01T09:00:00Z"}, {"type": "GENERATION", "startTime": '
     '"2025-09-01T10:00:00Z", "usage": {"input": 800, "output": 40}}, {"type": "GENERATION", "startTime": '
     '"2025-09-01T10:00:04Z", "usageDetails": {"input": 300, "output": 90}}]',
+    "page of langfuse": '{"data": [{"type": "GENERATION", "startTime": "2025-09-01T10:00:00Z", "promptTokens": 800, '
+    '"completionTokens": 40}, {"type": "GENERATION", "startTime": "2025-09-01T10:00:04Z", "promptTokens": 300, '
+    '"completionTokens": 90}], "meta": {"page": 1}}',
+    "jaeger": '{"data": [{"traceID": "a", "spans": [{"startTime": 1000000, "tags": [{"key": '
+    '"gen_ai.usage.input_tokens", "value": 800}, {"key": "gen_ai.usage.output_tokens", "value": 40}]}, '
+    '{"startTime": 2000000, "tags": []}]}, {"traceID": "b", "spans": [{"startTime": 5000000, "tags": [{"key": '
+    '"gen_ai.usage.input_tokens", "value": 300}, {"key": "gen_ai.usage.output_tokens", "value": 90}]}]}]}',
     "openai": '{"created": 1741569952, "usage": {"prompt_tokens": 800, "completion_tokens": 40}}\n'
     '{"created": 1741569956, "usage": {"prompt_tokens": 300, "completion_tokens": 90}}\n',
     "anthropic": '{"timestamp": "2025-09-01T10:00:00Z", "usage": {"input_tokens": 100, "cache_read_input_tokens": 700, '
