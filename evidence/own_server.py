@@ -32,7 +32,7 @@ _OFF_FROM: Final = 0.1
 """Look for causes from this mean error on (logarithm of measured over predicted): the median error of predictions for
 servers whose settings are known is about 0.07."""
 _USUAL_MICRO_BATCH: Final = 512
-"""Tokens that llama.cpp computes at once unless told otherwise. Source: ggml-org/llama.cpp common/common.h (n_ubatch)."""
+"""Tokens that llama.cpp computes at once by default. Source: ggml-org/llama.cpp common/common.h (n_ubatch)."""
 _FEWER_SEQUENCES: Final = (8, 16, 32, 64, 128, 256)
 _POWER_FRACTIONS: Final = (0.8, 0.6)
 
