@@ -144,8 +144,8 @@ def read_prices(
 ) -> tuple[Price, ...]:
     """Return the rows of the user's own price file; accelerators may be written by alias.
 
-    SkyPilot's `vms.csv` and rows of gpuhunt are read too: `providers` then says whose list it is, and its rows are
-    undated.
+    SkyPilot's `vms.csv`, rows of gpuhunt and sheets of prices by the hour are read too: `providers` then says whose
+    list it is, and its rows are undated.
 
     Needs provider, accelerator, num_accelerators, term, usd_per_hour (of the whole SKU) and observed_on; may
     have any of OPTIONAL_COLUMNS: without valid_from a price holds from observed_on on, without price_kind it is a
@@ -248,6 +248,7 @@ def _catalogue_price(
         "valid_from": day,
         "is_dated": False,
         "price_kind": "list",
+        "currency": row.currency,
     }
     return _own_price(values, where, day)
 

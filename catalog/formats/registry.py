@@ -5,7 +5,9 @@ from typing import Any, Final
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats import (
     aiperf,
+    copy_matrices,
     dcgm_diagnostic,
+    flat_results,
     gpu_topology,
     guidellm,
     inferencex,
@@ -27,8 +29,10 @@ FORMATS: Final[tuple[FileFormat, ...]] = (
     aiperf.FORMAT,
     vllm_bench.FORMAT,
     trtllm_bench.FORMAT,
+    flat_results.FORMAT,
     llama_bench.FORMAT,
     nvbandwidth.FORMAT,
+    copy_matrices.FORMAT,
     dcgm_diagnostic.FORMAT,
     gpu_topology.FORMAT,
     nccl_tests.FORMAT,

@@ -15,7 +15,7 @@ from advisor.catalog.schema import Accelerator, Calibration
 from advisor.commands.validate.collectives_file import judged_collectives
 from advisor.commands.validate.file_view import links_answer, memory_answer, server_answer
 from advisor.commands.validate.options import FileInput
-from advisor.evidence.own_server import compare_server, local_row_of, row_of
+from advisor.evidence.own_server import compare_server, device_words, local_row_of, row_of
 from advisor.evidence.server_memory import compare_memory
 from advisor.render.answer import Answer
 
@@ -55,8 +55,8 @@ def _accelerator(found: LinkReport, stated: Mapping[str, str]) -> Accelerator | 
     if "gpu" in stated:
         return accelerators.by_id(stated["gpu"])
     if found.device:
-        words = found.device.lower().replace("nvidia ", "").replace("geforce ", "").replace("tesla ", "")
-        for name in ("-".join(words.split()), "-".join(found.device.lower().split())):
+        words = found.device.lower()
+        for name in (device_words(words), device_words(words.replace("tesla ", "")), "-".join(words.split())):
             try:
                 return accelerators.get(name).record
             except UnknownNameError:
