@@ -33,7 +33,8 @@ def attention_ms(tensors: list[torch.Tensor]) -> tuple[float, float]:
             tensor.grad = None
         events = [torch.cuda.Event(enable_timing=True) for _ in range(3)]
         events[0].record()
-        out = F.scaled_dot_product_attention(*tensors, is_causal=True)
+        queries, keys, values = tensors
+        out = F.scaled_dot_product_attention(queries, keys, values, is_causal=True)
         events[1].record()
         out.backward(torch.ones_like(out))
         events[2].record()

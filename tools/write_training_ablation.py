@@ -15,10 +15,11 @@ from pathlib import Path
 import numpy as np
 
 from advisor.catalog.schema.training_software import TrainingSoftware
+from advisor.catalog.terms import Term
 from advisor.evidence.fit import training, training_parameters
 from advisor.evidence.fit.base import REPOSITORY, FloatArray, Options
 from advisor.evidence.fit.training import TrainingFit, TrainingRow, fit_tables, tables_of
-from advisor.simulator.training import step, step_host, step_layers, step_sharding
+from advisor.simulator.training import step, step_exchange, step_host, step_layers, step_sharding
 from advisor.simulator.training.step_layers import LayerPricing
 
 ITERATIONS = (1,)
@@ -56,23 +57,24 @@ def _without_term(name: str, selects: str = "", neutral: float | None = None) ->
     """Return a switch that drops the rows of a term that a selector's text names, fitted ones too, or sets them."""
 
     def switch() -> None:
+        known: Callable[[], tuple[Term, ...]] = vars(training_parameters)["all_terms"]
+
         def drops(selector: object) -> bool:
             return selects in str(selector)
 
-        terms = training_parameters.all_terms()
         kept = []
-        for term in terms:
+        for term in known():
             if term.scope == "framework" and term.term == name and drops(_selector(term.model_dump())):
                 if neutral is not None:
                     kept.append(term.model_copy(update={"value": neutral}))
             else:
                 kept.append(term)
-        training_parameters.all_terms = lambda: tuple(kept)
+        vars(training_parameters)["all_terms"] = lambda: tuple(kept)
         parameters = tuple(
             p for p in training_parameters.PARAMETERS if p.name != name or not drops(p.selector)
         )
-        training_parameters.PARAMETERS = parameters
-        training.PARAMETERS = parameters
+        for module in (training, training_parameters):
+            vars(module)["PARAMETERS"] = parameters
 
     return switch
 
@@ -83,10 +85,10 @@ def _selector(term: Mapping[str, object]) -> dict[str, object]:
 
 
 def _without_constant(module: object, name: str, neutral: object) -> Callable[[], None]:
-    return lambda: setattr(module, name, neutral)
+    return lambda: vars(module).update({name: neutral})
 
 
-def _without_software(module: object, **neutral: bool) -> Callable[[], None]:
+def _without_software(module: object, **neutral: object) -> Callable[[], None]:
     """Return a switch that sets properties of all training software, as a module looks them up."""
 
     def switch() -> None:
@@ -96,7 +98,17 @@ def _without_software(module: object, **neutral: bool) -> Callable[[], None]:
             found: TrainingSoftware = find(framework, software)
             return found.model_copy(update=neutral)
 
-        setattr(module, "software_of", find_without)  # noqa: B010
+        vars(module)["software_of"] = find_without
+
+    return switch
+
+
+def _switch_all(*switches: Callable[[], None]) -> Callable[[], None]:
+    """Return a switch that switches several parts of a mechanism."""
+
+    def switch() -> None:
+        for each in switches:
+            each()
 
     return switch
 
@@ -111,7 +123,7 @@ def _with_grouped_experts() -> None:
         self.low_bit = low_bit
         return found
 
-    LayerPricing._experts = price_grouped  # type: ignore[method-assign,assignment]
+    LayerPricing._experts = price_grouped  # type: ignore[method-assign]
 
 
 DISPATCHERS = ("hybrid_dispatcher", "alltoall_dispatcher")
@@ -172,6 +184,19 @@ MECHANISMS: Mapping[str, Mechanism] = {
         _without_term("hidden_by_weights", neutral=0.7), ("torchtitan",)
     ),
     "FSDP2's copies": Mechanism(_without_term("shard_copies", neutral=0.0), EVERY_SOURCE),
+    "PyTorch's rings merge their parts": Mechanism(
+        _switch_all(
+            _without_software(step_exchange, gathers_ring=False),
+            _without_term("ring_forward_bytes", neutral=0.0),
+            _without_term("ring_backward_bytes", neutral=0.0),
+        ),
+        ("torchtitan",),
+    ),
+    "adapters on the matrices that have them": Mechanism(
+        _without_software(step_layers, adapters_on="all_linear"),
+        ("peft",),
+        ("adapters_beside_matrices", "whole_matrix_adapters"),
+    ),
     "InternEvo's broadcasts": Mechanism(
         _without_software(step_sharding, broadcasts_shards=False), ("internevo",)
     ),
@@ -194,9 +219,9 @@ def predict_without(name: str, base: TrainingFit) -> Outcome:
     """Switch a mechanism off in this process, fit along new slopes of the rows on which it acts, and predict them."""
     mechanism = MECHANISMS[name]
     with_it = base.ratios()
-    before = training.PARAMETERS
+    before = training_parameters.PARAMETERS
     mechanism.switch_off()
-    kept = [index for index, parameter in enumerate(before) if parameter in training.PARAMETERS]
+    kept = [index for index, parameter in enumerate(before) if parameter in training_parameters.PARAMETERS]
     codes = base.codes[kept]
     everything = [mechanism.remove_from(row) for row in base.everything]
     change = np.exp(training.residuals(everything, codes)) / with_it - 1.0
