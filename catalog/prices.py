@@ -10,7 +10,7 @@ import heapq
 import itertools
 import math
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -417,6 +417,11 @@ def age_days(price: Price, as_of: datetime.date) -> int:
     return max(0, (as_of - price.observed_on).days)
 
 
+def price_age_days(price: Price, as_of: datetime.date) -> int | None:
+    """Age of a price as `age_days`; None where its source bears no date."""
+    return age_days(price, as_of) if price.is_dated else None
+
+
 def commitment_usd(price: Price) -> float | None:
     """Commitment of renting one SKU at this price, used or not [USD]: usd_per_hour · hours of the term; 0 if the term
     commits to nothing, None if its length is not stated."""
@@ -562,7 +567,13 @@ class PriceSpread(NamedTuple):
     drift: float
     sigma: float
 
+    @property
+    def mean_factor(self) -> float:
+        """Mean price today over the price that was read: the mean of a lognormal lies above its median."""
+        return math.exp(self.drift + self.sigma**2 / 2.0)
 
+
+@lru_cache(maxsize=4096)
 def price_spread(age_days: float | None, kind: str) -> PriceSpread:
     """Return mean and standard deviation of the change of a price's logarithm since it was read.
 
@@ -583,8 +594,8 @@ def price_spread(age_days: float | None, kind: str) -> PriceSpread:
 
 def spread_of(price: Price, as_of: datetime.date) -> PriceSpread:
     """Return the spread of one price on a day, by its kind or as spot; a price without a date counts as the oldest."""
-    age = age_days(price, as_of) if price.is_dated else None
-    return price_spread(age, "spot" if price.term == "spot" else price.price_kind)
+    kind = "spot" if price.term == "spot" else price.price_kind
+    return price_spread(price_age_days(price, as_of), kind)
 
 
 @cache

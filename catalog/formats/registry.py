@@ -1,6 +1,6 @@
 """Registry of the formats that are read, and recognition of a text by its content."""
 
-from typing import Final
+from typing import Any, Final
 
 from advisor.catalog.errors import InputFileError
 from advisor.catalog.formats import (
@@ -46,7 +46,7 @@ def recognise(text: str, name: str) -> FileFormat:
     return _unwrap(text, name)[0]
 
 
-def read(text: str, name: str) -> tuple[FileFormat, object]:
+def read(text: str, name: str) -> tuple[FileFormat, Any]:
     """Return the format of a text and what its reader found.
 
     Raises: InputFileError: the text is in no format that is read, or lacks what its reader needs.
