@@ -44,8 +44,8 @@ FIRST_TOKENS_END = """
 What is known of the remaining error:
 
 - **A row does not say it.** Runs of equal rows (B2) differ by flags, warm-up and the draw of prompts. SGLang's cookbook
-  measured one prompt with two output lengths: its first tokens differ by a third in the median, once 156 ms against
-  4,150. Of NVIDIA's internal runs (A2) no row states the client. With `script` stated, 26 runs of Llama-3.1-8B under
+  measured one prompt with two output lengths: its first tokens differ by a third in the median, once 33 ms against
+  4,153. Of NVIDIA's internal runs (A2) no row states the client. With `script` stated, 26 runs of Llama-3.1-8B under
   SGLang with up to 256 clients are off by 14 % instead of 253 %.
 - **Not explained.** 177 runs of Llama-3.1-8B under TensorRT-LLM 1.0.0rc3 (A2) wait for one output divided by the number
   of clients; 126 of Qwen3-235B in the same archive do not, and no column tells them apart. Without them the core's
