@@ -6,6 +6,7 @@ from string import Template
 from typing import Final
 
 from advisor.catalog.legible import Line
+from advisor.catalog.resaving import SIXTEEN_BIT, resaving_program
 
 _HEADER: Final = """#!/usr/bin/env bash
 # $what
@@ -28,34 +29,6 @@ _DATA: Final = """
     dataset="open_platypus",
     num_calibration_samples=512,
     max_seq_length=2048,"""
-_RESAVE: Final = """pip install transformers accelerate$packages
-python - <<'EOF'
-from transformers import AutoModelForCausalLM, AutoTokenizer
-from $module import $config_class
-
-source, target = $model, $target
-config = $config_class$config$code_too)
-model = AutoModelForCausalLM.from_pretrained(
-    source, dtype="$scheme", device_map="auto", quantization_config=config$code
-)
-model.save_pretrained(target)
-AutoTokenizer.from_pretrained(source$code).save_pretrained(target)
-EOF
-"""
-_WIDEN: Final = {
-    "packages": "",
-    "module": "transformers.quantizers.auto",
-    "config_class": "AutoQuantizationConfig",
-    "config": ".from_pretrained(source, dequantize=True",
-}
-"""Configuration that loads low-bit weights in 16 bits. Source: transformers 5.24.0, quantizers/auto.py."""
-_BITSANDBYTES: Final = {
-    "packages": " bitsandbytes",
-    "module": "transformers",
-    "config_class": "BitsAndBytesConfig",
-    "config": '(load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype="bfloat16"',
-    "code_too": "",
-}
 _MODEL_OPT: Final = """git clone https://github.com/NVIDIA/Model-Optimizer
 python Model-Optimizer/examples/llm_ptq/hf_ptq.py --pyt_ckpt_path $quoted --qformat $scheme \\
   --export_path $quoted_target$code_flag
@@ -99,7 +72,6 @@ _MLX_WORDS: Final = {
 }
 _STORED_ALIKE: Final = {"bf16": "bf16", "fp16": "f16", "mxfp4": "auto"}
 """Types of the converter's output that keep the precision of the weights, by format."""
-_SIXTEEN_BIT: Final = {"bf16": "bfloat16", "fp16": "float16"}
 _SCHEMES: Final[Mapping[str, tuple[str, str, str]]] = {
     "fp8": ("QuantizationModifier", "FP8_DYNAMIC", ""),
     "int8": ("GPTQModifier", "W8A8", _DATA),
@@ -137,8 +109,6 @@ def recipe(
         "Check the result on your own tasks.",
         "download": "" if is_local else f"hf download {shlex.quote(repository)} --local-dir source\n",
         "folder": shlex.quote(repository) if is_local else "source",
-        "code": ", trust_remote_code=True" if runs_code else "",
-        "code_too": ", trust_remote_code=True" if runs_code else "",
         "code_model": "\n    trust_remote_code_model=True," if runs_code else "",
         "code_flag": " --trust_remote_code" if runs_code else "",
         "code_option": " --trust-remote-code" if runs_code else "",
@@ -153,12 +123,27 @@ def recipe(
     elif engine == "mlx":
         body = _MLX
         values["scheme"] = _MLX_WORDS[weight_dtype]
+    elif weight_dtype in SIXTEEN_BIT or weight_dtype == "nf4":
+        return _header(values) + _resave(repository, target, stored, weight_dtype, runs_code)
     else:
         body = _calibration_values(weight_dtype, engine, values)
-        if stored not in _SIXTEEN_BIT and weight_dtype not in _SIXTEEN_BIT:
-            first = _fill(_RESAVE, repository, _WIDENED, values | _WIDEN | {"scheme": "bfloat16"})
-            return _HEADER.replace("$what", values["what"]) + first + _fill(body, _WIDENED, target, values)
-    return _fill(_HEADER + body, repository, target, values)
+        if stored not in SIXTEEN_BIT:
+            first = _resave(repository, _WIDENED, stored, "bf16", runs_code)
+            return _header(values) + first + _fill(body, _WIDENED, target, values)
+    return _header(values) + _fill(body, repository, target, values)
+
+
+def _header(values: Mapping[str, str]) -> str:
+    return Template(_HEADER).substitute(values)
+
+
+def _resave(source: str, target: str, stored: str, weight_dtype: str, runs_code: bool) -> str:
+    """Return the lines that write a checkpoint in 16 bits, or in NF4 and, if it has fewer bits, in 16 bits before."""
+    lines = "pip install transformers accelerate bitsandbytes\n"
+    if weight_dtype == "nf4" and stored not in SIXTEEN_BIT:
+        lines += resaving_program(source, _WIDENED, "bf16", runs_code=runs_code)
+        source = _WIDENED
+    return lines + resaving_program(source, target, weight_dtype, runs_code=runs_code)
 
 
 def _fill(body: str, source: str, target: str, values: Mapping[str, str]) -> str:
@@ -190,11 +175,7 @@ def _gguf_values(weight_dtype: str, stored: str, repository: str, values: dict[s
 
 
 def _calibration_values(weight_dtype: str, engine: str, values: dict[str, str]) -> str:
-    """Return the recipe of an engine that loads safetensors, and fill in its values."""
-    if weight_dtype in _SIXTEEN_BIT or weight_dtype == "nf4":
-        values |= _WIDEN if weight_dtype in _SIXTEEN_BIT else _BITSANDBYTES
-        values["scheme"] = _SIXTEEN_BIT.get(weight_dtype, "bfloat16")
-        return _RESAVE
+    """Return the recipe of a tool that calibrates, and fill in its values."""
     if engine == "tensorrt-llm" or weight_dtype not in _SCHEMES:
         values["scheme"] = _MODEL_OPT_NAMES.get(weight_dtype, weight_dtype)
         return _MODEL_OPT

@@ -138,6 +138,8 @@ class LaunchFlags(Record):
     yaml_speculation: dict[str, str] = Field(default_factory=dict)
     adapters: str = ""
     """Flags of LoRA adapters, with $count, $rank and $slots."""
+    later_adapters: str = ""
+    """Further flags where no adapter is loaded at the start, whose matrices the engine would otherwise read from it."""
     yaml_adapters: str = ""
     pools: dict[str, str] = Field(default_factory=dict)
     """Flags by role (prefill, decode) in disaggregated serving, with $seqs sequences at once."""

@@ -143,7 +143,8 @@ def test_the_class_of_a_file_is_what_it_names_else_that_of_its_type(
     for whole_list in ("llama.cpp", "lmdeploy", "tensorrt-llm"):
         found = class_support(engines.by_id(whole_list), model)
         assert found.verdict == ("no" if is_own else "native")
-        assert found.version and found.source
+        assert found.version
+        assert found.source
     assert class_support(engines.by_id("mlx"), model).verdict == "native"
 
 
