@@ -171,6 +171,26 @@ def test_a_class_of_a_type_that_is_not_read_has_the_verdict_of_the_registries(
     assert able == expected.split()
 
 
+@pytest.mark.parametrize(
+    ("named", "engine", "version", "expected"),
+    [
+        ("InternS1ForConditionalGeneration", "vllm", "0.10.2", "native"),
+        ("HYV3ForCausalLM", "vllm", "0.16.0", "no"),
+        ("HYV3ForCausalLM", "vllm", "0.20.2", "native"),
+        ("ExaoneMoEForCausalLM", "sglang", "0.5.6", "no"),
+        ("ExaoneMoEForCausalLM", "sglang", "0.5.12", "native"),
+        ("JAISLMHeadModel", "vllm", "0.16.0", "native"),
+        ("JAISLMHeadModel", "vllm", "0.24.0", "no"),
+        ("Glm5NextForCausalLM", "vllm", "0.27.1", "no"),
+    ],
+)
+def test_a_release_has_the_classes_of_its_own_registry(
+    named: str, engine: str, version: str, expected: str, tmp_path: Path
+) -> None:
+    model = model_from_hf_config(config(tmp_path, architectures=[named]))
+    assert class_support(engines.by_id(engine), model, version=version).verdict == expected
+
+
 def test_a_type_in_no_list_needs_the_code_that_its_file_names(tmp_path: Path) -> None:
     text = json.loads(config(tmp_path).read_text()) | {"model_type": "qwen3"}
     for map_, needs in (({"AutoConfig": "configuration.Own"}, True), ({}, False), (None, False)):
