@@ -11,6 +11,7 @@ import yaml
 
 from advisor.catalog.errors import AdvisorError
 from advisor.catalog.legible import Line
+from advisor.catalog.releases import version_key
 from advisor.catalog.schema import Engine
 
 PORT: Final = 8000
@@ -151,6 +152,18 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchComman
     ]
     argv = tuple(Line(word, "a word of the start command") for word in (*words, *more))
     return LaunchCommand(argv, _merge_options(sections), flags.yaml_file, _node_lines(engine, settings))
+
+
+def plugin_for(engine: Engine, weight_dtype: str, release: str = "") -> str:
+    """Return the package that must be installed beside a release of the engine to load weights in a format; empty if
+    none is needed. Without `release`, the one whose options are known counts.
+
+    Source: data/support/engines.csv, rows of formats that came out of an engine's core.
+    """
+    flags = engine.flags
+    since = flags.plugins_since
+    is_built_in = bool(release and since) and version_key(release) < version_key(since)
+    return "" if is_built_in else flags.plugins.get(weight_dtype, "")
 
 
 def unsaid_parallelism(engine: Engine, *, tp: int, pp: int, dp: int, ep: int) -> str:

@@ -3,9 +3,9 @@
     python tools/check_training_options.py FOLDER
 
 FOLDER holds unpacked wheels of PyPI: trl, transformers, accelerate, torchtitan, verl, openrlhf, deepspeed,
-megatron_bridge, megatron_core and maxtext, of the releases in catalog/data/training/launch_options.toml. Nothing of them
-is imported or run: names are read from fields of classes, calls of `add_argument`, and keys of configurations. Options
-of Megatron-LM's trainer, which has no wheel, are not looked up.
+megatron_bridge, megatron_core and maxtext, of the releases in catalog/data/training/launch_options.toml. Nothing of
+them is imported or run: names are read from fields of classes, calls of `add_argument`, and keys of configurations.
+Options of Megatron-LM's trainer, which has no wheel, are not looked up.
 """
 
 import argparse

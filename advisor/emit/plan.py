@@ -9,7 +9,7 @@ from typing import Final, get_args
 
 from advisor.catalog import accelerators, engines
 from advisor.catalog.errors import AdvisorError
-from advisor.catalog.launch import PORT, LaunchCommand, node_words
+from advisor.catalog.launch import PORT, LaunchCommand, node_words, plugin_for
 from advisor.catalog.launch_options import check_command, launch_options
 from advisor.catalog.legible import Line
 from advisor.catalog.schema import Engine
@@ -276,6 +276,11 @@ class Plan:
         elif checkpoint is not None and not checkpoint.verified:
             lines.append(
                 f"verify: {checkpoint.repository} follows a pattern of names; look whether it is there"
+            )
+        if plugin := plugin_for(self.engine, one.replica_layout.weight_dtype, self.release):
+            lines.append(
+                f"first: pip install {plugin} where the engine runs, in its image too: without it "
+                f"{self.engine.name} {self.release} loads no {one.replica_layout.weight_dtype} weights"
             )
         guess = one.levers.get("speculation")
         head = next(

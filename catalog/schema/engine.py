@@ -118,6 +118,10 @@ class LaunchFlags(Record):
     """Option with which two halves of a batch take turns, so that one computes while the other's tokens travel."""
     weights: dict[str, str] = Field(default_factory=dict)
     """Flag that quantises a 16-bit checkpoint on loading, by weight format."""
+    plugins: dict[str, str] = Field(default_factory=dict)
+    """Package without which the engine loads no weights in a format, by format; releases before `plugins_since` need
+    none."""
+    plugins_since: str = ""
     kv: dict[str, str] = Field(default_factory=dict)
     """Flag of the KV cache format, by format."""
     yaml_data_parallel: str = ""

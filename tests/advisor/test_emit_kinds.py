@@ -292,6 +292,20 @@ def test_adapters_that_come_later_say_which_matrices_they_change(
         assert started.config["lora_config"]["lora_target_modules"]
 
 
+@pytest.mark.parametrize(
+    ("release", "needs"), [("0.33.0", True), ("0.28.0", True), ("0.27.1", False), ("", True)]
+)
+def test_a_format_outside_the_core_of_the_release_names_its_package(release: str, needs: bool) -> None:
+    """vLLM 0.28.0 moved bitsandbytes into a package of its own."""
+    one = part_of("h100-sxm", "vllm", 1, 1, 1.0, 8, "published")
+    for dtype in ("nf4", "fp8"):
+        layout = dataclasses.replace(one.replica_layout, weight_dtype=dtype, engine_version=release or None)
+        plan = plan_of("llama", dataclasses.replace(one, layout=layout))
+        assert any("pip install vllm-bnb-plugin" in line for line in plan.checks) == (
+            needs and dtype == "nf4"
+        )
+
+
 @pytest.mark.parametrize("vendor", ["google", "apple"])
 @pytest.mark.parametrize("form", ["ray", "dynamo", "llm-d", "k8s", "docker"])
 def test_a_refused_form_names_one_that_is_written(vendor: str, form: str) -> None:
