@@ -155,7 +155,7 @@ def launch(engine: Engine, model: str, settings: LaunchSettings) -> LaunchComman
 
 
 def plugin_for(engine: Engine, weight_dtype: str, release: str = "") -> str:
-    """Return the package that must be installed beside a release of the engine to load weights in a format; empty if
+    """Return the package that must be installed with a release of the engine to load weights in a format; empty if
     none is needed. Without `release`, the one whose options are known counts.
 
     Source: data/support/engines.csv, rows of formats that came out of an engine's core.
