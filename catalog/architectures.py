@@ -81,8 +81,8 @@ class ModelClass(NamedTuple):
 def model_classes() -> Mapping[str, ModelClass]:
     """Return the class of checkpoints by model type.
 
-    Source: data/support/model_classes.csv: registries of transformers 5.24.0, vLLM 0.33.0 and SGLang 0.5.23; tokenizers
-        and block diffusion from the publishers' repositories.
+    Source: data/support/model_classes.csv: registries of transformers 5.24.0, vLLM 0.33.0 and SGLang 0.5.23;
+        tokenizers, block diffusion and the classes of Ling (inclusionAI/Ling) from the publishers' repositories.
     """
     columns = ("model_type", "architecture", "configured_by", "repository_tokenizer", "generates")
     return {

@@ -368,8 +368,12 @@ def _read_listed() -> dict[str, dict[str, object]]:
 
 
 def _mlx(last: str, words: set[str]) -> NamedFormat | None:
-    if re.search(r"mxfp4-q\d", last):  # experts as published, other layers in the bits after q
-        return _dtype("MLX mxfp4", "mxfp4")
+    if found := re.search(r"mxfp4-q([2-8])", last):  # experts as published, all else in the bits after q
+        rest = integers(int(found[1]), _MLX_GROUP, zero_points=False, scale_bits=32.0)
+        experts = ModuleFormat("mxfp4", _bits_of("mxfp4"), weight_only=True)
+        return NamedFormat(
+            f"MLX mxfp4, {found[1]}-bit", Rules(_PLAIN, rest, experts=experts, tables=True), "mxfp4"
+        )
     for mode in ("mxfp4", "nvfp4"):
         if mode in words:
             return _linear(
