@@ -3,7 +3,7 @@
 import functools
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from advisor.catalog.dtypes import (
@@ -201,7 +201,8 @@ def with_repository(model: Model, repository: str) -> Model:
     return model.model_copy(update={"repository": base, "hf_ids": ids, "weights": stored})
 
 
-def base_repository(repository: str, hf_ids: Iterable[str]) -> str:
+@functools.lru_cache(maxsize=4096)
+def base_repository(repository: str, hf_ids: tuple[str, ...]) -> str:
     """Return the repository that a quantised one is a form of: the one with the longest name inside its name; itself
     for one that is no such form, or whose origin its name does not tell.
 

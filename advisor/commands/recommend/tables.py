@@ -4,6 +4,8 @@ from collections import defaultdict
 from collections.abc import Collection, Sequence
 from typing import Final
 
+from advisor.catalog.engines import by_id
+from advisor.catalog.launch import plugin_for
 from advisor.decide.decision import Decision, Rejected, Rung
 from advisor.decide.option import Option
 from advisor.decide.power import power_words
@@ -196,7 +198,9 @@ def start_command(option: Option) -> str:
     if limit_w:
         return f"# once, as root: {' '.join(power_words(limit_w))}\n{option.started.command}"
     if not option.parts:
-        return option.started.command
+        layout = option.replica_layout
+        plugin = plugin_for(by_id(layout.engine), layout.weight_dtype, layout.engine_version or "")
+        return f"# once: pip install {plugin}\n{option.started.command}" if plugin else option.started.command
     return "\n".join(
         f"# each of {part.replica_layout.num_replicas} for {part.share_words}\n{part.started.command}"
         for part in option.parts

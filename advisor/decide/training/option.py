@@ -221,7 +221,13 @@ def _breakdown_s(run: TrainingRun) -> dict[str, float]:
 def _launch(run: TrainingRun, scenario: TrainingScenario, simulate_args: tuple[str, ...]) -> TrainingLaunch:
     found = run.found
     flags = commands_of(
-        found.job, found.plan, found.cluster, scenario.rollout, run.reinforcement, run.num_steps
+        found.job,
+        found.plan,
+        found.cluster,
+        scenario.rollout,
+        run.reinforcement,
+        run.num_steps,
+        is_tuning=scenario.workload == "finetune",
     )
     placeholders = {name: placeholders_of(command) for name, command in flags.items()}
     releases = {name: framework_release(name) for name in flags}
