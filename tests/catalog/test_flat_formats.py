@@ -223,7 +223,7 @@ def test_metrics_of_servers_that_count_no_requests_are_refused_with_a_reason() -
     assert "llama.cpp" in raised.value.why
 
 
-CALLS: Final = {
+CALLS = {
     "litellm": '[{"startTime": "2025-09-01T10:00:00.5", "endTime": "x", "prompt_tokens": 800, "completion_tokens": 40},'
     ' {"startTime": "2025-09-01T10:00:04.5", "prompt_tokens": 300, "completion_tokens": 90}]',
     "litellm csv": "request_id,startTime,prompt_tokens,completion_tokens\na,2025-09-01 10:00:00.5+00,800,40\n"
@@ -244,6 +244,67 @@ CALLS: Final = {
     '"output_tokens": 40}}\n{"timestamp": "2025-09-01T10:00:04Z", "usage": '
     '{"input_tokens": 300, "output_tokens": 90}}\n',
     "sheet": "arrived_at_s;input_tokens;output_tokens\n0,5;800;40\n4,5;300;90\n",
+    "ollama": '{"created_at": "2025-09-01T10:00:00.1Z", "prompt_eval_count": 800, "eval_count": 40}\n'
+    '{"created_at": "2025-09-01T10:00:04.1Z", "prompt_eval_count": 300, "eval_count": 90}\n',
+    "gemini": '{"createTime": "2025-09-01T10:00:00Z", "usageMetadata": {"promptTokenCount": 800, '
+    '"candidatesTokenCount": 30, "thoughtsTokenCount": 10}}\n{"createTime": "2025-09-01T10:00:04Z", '
+    '"usageMetadata": {"promptTokenCount": 300, "candidatesTokenCount": 90}}\n',
+    "openrouter": "created_at,tokens_prompt,tokens_completion\n2025-09-01 10:00:00,800,40\n"
+    "2025-09-01 10:00:04,300,90\n",
+    "portkey": "created_at,req_units,res_units\n2025-09-01 10:00:00,800,40\n2025-09-01 10:00:04,300,90\n",
+    "kong": '{"started_at": 1756720000000, "ai": {"proxy": {"usage": '
+    '{"prompt_tokens": 800, "completion_tokens": 40}}}}\n'
+    '{"started_at": 1756720004000, "ai": {"proxy": {"usage": {"prompt_tokens": 300, "completion_tokens": 90}}}}\n',
+}
+BEDROCK: Final = (
+    '{"timestamp": "2025-09-01T10:00:00Z", "input": {"inputTokenCount": 800}, "output": {"outputTokenCount": 40}}',
+    '{"timestamp": "2025-09-01T10:00:04Z", "input": {"inputTokenCount": 300}, "output": {"outputTokenCount": 90}}',
+)
+AGENT: Final = (
+    {"type": "summary", "summary": "x"},
+    {"type": "user", "timestamp": "2025-09-01T09:59:00Z", "message": {"content": "x"}},
+    {
+        "type": "assistant",
+        "requestId": "a",
+        "timestamp": "2025-09-01T09:59:59Z",
+        "message": {"usage": {"input_tokens": 100, "cache_read_input_tokens": 700, "output_tokens": 7}},
+    },
+    {
+        "type": "assistant",
+        "requestId": "a",
+        "timestamp": "2025-09-01T10:00:00Z",
+        "message": {"usage": {"input_tokens": 100, "cache_read_input_tokens": 700, "output_tokens": 40}},
+    },
+    {
+        "type": "assistant",
+        "requestId": "b",
+        "timestamp": "2025-09-01T10:00:04Z",
+        "message": {"usage": {"input_tokens": 300, "output_tokens": 90}},
+    },
+)
+CODEX: Final = [
+    {
+        "type": "event_msg",
+        "timestamp": f"2025-09-01T10:00:0{second}Z",
+        "payload": {
+            "info": {
+                "total_token_usage": {"input_tokens": 9999, "output_tokens": 999},
+                "last_token_usage": {"input_tokens": inputs, "output_tokens": outputs},
+            }
+        },
+    }
+    for second, inputs, outputs in ((0, 800, 40), (4, 300, 90))
+]
+CALLS |= {
+    "bedrock": "\n".join(BEDROCK),
+    "events of cloudwatch": json.dumps({"events": [{"timestamp": 1, "message": one} for one in BEDROCK]}),
+    "claude code": "\n".join(map(json.dumps, AGENT)),
+    "codex": "\n".join(map(json.dumps, ({"type": "session_meta", "payload": {"id": "x"}}, *CODEX))),
+    "batch of openai": "\n".join(
+        json.dumps({"id": "r", "response": {"status_code": 200, "body": json.loads(line)}, "error": None})
+        for line in CALLS["openai"].splitlines()
+    )
+    + '\n{"id": "r", "response": null, "error": {"code": "x"}}',
 }
 
 
@@ -253,6 +314,15 @@ def test_a_log_of_calls_is_a_trace(name: str, tmp_path: Path) -> None:
     file.write_text(CALLS[name], encoding="utf-8")
     trace = read_trace(file)
     assert (trace.times_s, trace.pairs) == ((0.0, 4.0), ((800, 40), (300, 90)))
+
+
+def test_texts_within_a_request_are_not_counted(tmp_path: Path) -> None:
+    file = tmp_path / "batch.jsonl"
+    file.write_text(
+        '{"custom_id": "a", "body": {"messages": [{"role": "user", "content": "x"}], "max_tokens": 9}}\n'
+    )
+    with pytest.raises(InputFileError, match="messages holds text"):
+        read_trace(file)
 
 
 def test_totals_give_their_means_and_texts_are_not_counted(tmp_path: Path) -> None:
